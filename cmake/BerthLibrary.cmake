@@ -1,0 +1,62 @@
+# berth_library and berth_program: how a folder becomes a target.
+#
+# A folder's headers are published through a link <build>/inc/<folder>/<folder>, and only <build>/inc/<folder> is on the
+# include path of those that link it. An include against the arrows (see docs/design.md) is then "no such file", which
+# the linker alone would not notice for inline code.
+
+set(BERTH_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
+
+function(berth_compile_options target)
+  target_compile_options(${target} PRIVATE ${BERTH_WARNINGS})
+  if(BERTH_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${BERTH_SANITIZE} -fno-omit-frame-pointer
+                                             -fno-sanitize-recover=all)
+    target_link_options(${target} PRIVATE -fsanitize=${BERTH_SANITIZE})
+  endif()
+  set_target_properties(${target} PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
+endfunction()
+
+# berth_library(<folder> [PUBLIC libs...] [PRIVATE libs...] [TEST_LIBS libs...] [EXCLUDE main.cc ...])
+#
+# Makes the target berth_<folder> ("-" becomes "_") from every *.cc of the folder but *_test.cc and those of EXCLUDE, and
+# the test binary <folder>_test from every *_test.cc: forgetting to register a test is impossible. PUBLIC is for what the
+# folder's own headers include. Tests carry the label "unit".
+function(berth_library folder)
+  cmake_parse_arguments(ARG "" "" "PUBLIC;PRIVATE;TEST_LIBS;EXCLUDE" ${ARGN})
+  string(REPLACE "-" "_" name ${folder})
+  set(target berth_${name})
+  set(root ${CMAKE_BINARY_DIR}/inc/${folder})
+  file(MAKE_DIRECTORY ${root})
+  file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${root}/${folder} SYMBOLIC)
+
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc)
+  foreach(test IN LISTS tests)
+    list(REMOVE_ITEM sources ${test})
+  endforeach()
+  foreach(excluded IN LISTS ARG_EXCLUDE)
+    list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/${excluded})
+  endforeach()
+
+  add_library(${target} STATIC ${sources})
+  target_include_directories(${target} PUBLIC ${root})
+  target_link_libraries(${target} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+  berth_compile_options(${target})
+
+  if(tests)
+    add_executable(${name}_test ${tests})
+    set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
+    target_link_libraries(${name}_test PRIVATE ${target} ${ARG_PRIVATE} ${ARG_TEST_LIBS} GTest::gmock GTest::gtest_main)
+    target_compile_definitions(${name}_test PRIVATE BERTH_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    berth_compile_options(${name}_test)
+    add_test(NAME ${folder} COMMAND ${name}_test)
+    set_tests_properties(${folder} PROPERTIES LABELS unit TIMEOUT 300)
+  endif()
+endfunction()
+
+# berth_program(<name> <main.cc> libs...): an executable in <build>/bin.
+function(berth_program name main)
+  add_executable(${name} ${main})
+  target_link_libraries(${name} PRIVATE ${ARGN})
+  berth_compile_options(${name})
+endfunction()

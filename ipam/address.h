@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Address: one IPv4 or IPv6 address, as a number with a family.
+//
+// The text form is the canonical one and no other: dotted decimal without leading zeros (RFC 6943, section 3.1.1) and
+// RFC 5952. IPv4-mapped IPv6 (::ffff:a.b.c.d) and zones are refused: the same host would have two names, and so two
+// holders.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "ipam/error.h"
+
+namespace berth::ipam {
+
+__extension__ using Uint128 = unsigned __int128;
+
+// Decimal, as counts stand in status fields: an IPv6 pool holds more than 2^64 addresses.
+[[nodiscard]] std::string ToString(Uint128 number);
+
+enum class Family : std::uint8_t { kIPv4, kIPv6 };
+
+[[nodiscard]] constexpr int AddressBits(Family family) { return family == Family::kIPv4 ? 32 : 128; }
+
+// "IPv4" or "IPv6", as people write them.
+[[nodiscard]] std::string_view ToString(Family family);
+
+class Address {
+ public:
+  // 0.0.0.0, so that arrays and maps can hold one.
+  constexpr Address() = default;
+
+  // Requires: no bit above AddressBits(family) is set.
+  [[nodiscard]] static Address FromBits(Family family, Uint128 bits);
+
+  // Accepts any RFC 4291 spelling of an IPv6 address (upper case, uncompressed) and strict dotted decimal.
+  // Errors: kInvalid, with the text quoted and the reason (leading zero, v4-mapped, zone, not an address).
+  [[nodiscard]] static Expected<Address> Parse(std::string_view text);
+
+  [[nodiscard]] constexpr Family family() const { return family_; }
+  // Host order; IPv4 in the low 32 bits.
+  [[nodiscard]] constexpr Uint128 bits() const { return bits_; }
+
+  // RFC 5952 for IPv6.
+  [[nodiscard]] std::string ToString() const;
+
+  // IPv4 before IPv6, then by number.
+  friend constexpr auto operator<=>(const Address&, const Address&) = default;
+
+ private:
+  constexpr Address(Family family, Uint128 bits) : family_(family), bits_(bits) {}
+
+  Family family_ = Family::kIPv4;
+  Uint128 bits_ = 0;
+};
+
+}  // namespace berth::ipam

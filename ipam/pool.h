@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pool: what may be handed out, and by which rules. The value form of an IPPool object (docs/state.md).
+//
+// Everything here is arithmetic over a snapshot: which addresses a pool may hand out, which blocks it is cut into, and
+// which of them can be claimed.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ipam/address.h"
+#include "ipam/error.h"
+#include "ipam/interval_set.h"
+#include "ipam/label_selector.h"
+#include "ipam/prefix.h"
+
+namespace berth::ipam {
+
+inline constexpr std::string_view kDefaultSpace = "default";
+
+// A block holds at most 256 addresses: /24 or /120.
+inline constexpr int kBlockBitsMax = 8;
+inline constexpr int kDefaultBlockBits = 6;
+
+enum class Affinity : std::uint8_t {
+  kNode,    // every block belongs to one node, which alone writes it
+  kShared,  // blocks belong to no node; every node takes single addresses by compare-and-swap
+};
+
+struct Route {
+  Prefix destination;
+  std::optional<Address> gateway;
+  // CNI 1.1.0 only.
+  std::optional<std::uint32_t> mtu, advmss, priority, table, scope;
+  friend bool operator==(const Route&, const Route&) = default;
+};
+
+struct Dns {
+  std::vector<std::string> nameservers;
+  std::string domain;
+  std::vector<std::string> search;
+  std::vector<std::string> options;
+  [[nodiscard]] bool empty() const { return nameservers.empty() && domain.empty() && search.empty() && options.empty(); }
+  friend bool operator==(const Dns&, const Dns&) = default;
+};
+
+struct Pool {
+  // metadata
+  std::string name;
+  std::string uid;
+  bool deleting = false;  // has a deletionTimestamp
+
+  // spec
+  std::string space = std::string(kDefaultSpace);
+  Prefix subnet;
+  std::vector<AddressRange> ranges;    // empty: the subnet
+  std::vector<AddressRange> excludes;
+  std::optional<int> block_length;     // spec.blockSize, a prefix length; unset: 26 or 122
+  Affinity affinity = Affinity::kNode;
+  std::optional<Address> gateway;
+  std::optional<int> result_length;    // spec.prefixLength: mask in the CNI result; unset: the subnet's
+  bool allow_edge_addresses = false;
+  std::vector<Route> routes;
+  Dns dns;
+  std::optional<LabelSelector> node_selector;
+  std::optional<LabelSelector> namespace_selector;
+  bool allow_requests = false;
+  bool sticky = false;
+  int warm_addresses = 16;
+  int max_blocks_per_node = 0;         // 0: no limit
+  std::chrono::seconds cooldown{0};
+  std::string resource;                // empty: not counted
+  bool disabled = false;
+
+  // status
+  bool ready = false;
+  std::string not_ready_reason;        // reason and message of the condition Ready when it is not True
+  std::string not_ready_message;
+  std::vector<Prefix> claimable;       // hint: aggregated, every prefix at least one block long
+  Uint128 block_count = 0;             // hint: block objects that exist
+  // Reservations and gateways of all pools of the space as far as they lie in this pool: nobody hands them out.
+  std::vector<AddressRange> withheld;
+
+  [[nodiscard]] Family family() const { return subnet.family(); }
+  // The effective block length: the larger of blockSize (or its default) and the subnet's prefix length, so that a
+  // small subnet is one block.
+  [[nodiscard]] int BlockLength() const;
+  [[nodiscard]] int ResultLength() const { return result_length.value_or(subnet.length()); }
+};
+
+// Rules that one pool must keep and that CEL in the CRD cannot say or may have been bypassed: ranges, excludes and
+// gateway of the subnet's family and inside it, ranges not overlapping, block length within bounds, at least one
+// assignable address. Errors: kInvalid; the message names the field, quotes the value and says the remedy.
+[[nodiscard]] Expected<void> Validate(const Pool& pool);
+
+// Addresses the pool may hand out: its ranges within the subnet, less excludes, gateway, withheld ones and, unless
+// allowEdgeAddresses or a subnet of one or two addresses, the first and last of the subnet.
+[[nodiscard]] IntervalSet Assignable(const Pool& pool);
+// The same, of one block only.
+[[nodiscard]] IntervalSet AssignableIn(const Pool& pool, const Prefix& block);
+
+// The block that `address` lies in. Requires: the subnet contains it.
+[[nodiscard]] Prefix BlockOf(const Pool& pool, Address address);
+
+// The blocks of a pool in which an assignable address lies, in order and addressable by number, so that one can be
+// picked at random from 2^122 of them.
+class PoolBlocks {
+ public:
+  explicit PoolBlocks(const Pool& pool);
+  // Within `within` only: claimable prefixes, or what else a search is confined to.
+  PoolBlocks(const Pool& pool, const std::vector<Prefix>& within);
+
+  [[nodiscard]] Uint128 Count() const { return count_; }
+  // Requires: index < Count().
+  [[nodiscard]] Prefix At(Uint128 index) const;
+
+ private:
+  void Append(const IntervalSet& addresses);
+
+  struct Run {
+    Prefix first;   // the run's first block
+    Uint128 index;  // its number
+    Uint128 count;  // blocks in the run; adjacent ones
+  };
+  std::vector<Run> runs_;
+  Uint128 count_ = 0;
+};
+
+// Up to `limit` aggregated prefixes that cover blocks with an assignable address in which no block of `existing` lies:
+// the hint that status.claimable carries. `existing` may hold blocks of other pools of the space, of any size.
+[[nodiscard]] std::vector<Prefix> Claimable(const Pool& pool, const std::vector<Prefix>& existing, std::size_t limit);
+
+}  // namespace berth::ipam
