@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Taking and giving back addresses of one block.
+#include "ipam/block.h"
+
+#include <algorithm>
+
+#include "ipam/check.h"
+
+namespace berth::ipam {
+
+namespace {
+
+// Whether an entry keeps its address from being taken.
+bool Occupies(std::string_view entry_text, std::int64_t now_ms) {
+  const auto until = CoolingUntil(entry_text);
+  return !until || *until > now_ms;
+}
+
+bool IsFree(const Block& block, BlockOffset offset, std::int64_t now_ms) {
+  const auto found = block.allocations.find(offset);
+  return found == block.allocations.end() || !Occupies(found->second, now_ms);
+}
+
+// Offsets of a set of addresses that lie in the block, in order, as closed intervals.
+struct OffsetRange {
+  BlockOffset first;
+  BlockOffset last;
+};
+
+std::vector<OffsetRange> AssignableOffsets(const Block& block, const Pool& pool) {
+  std::vector<OffsetRange> offsets;
+  const IntervalSet assignable = AssignableIn(pool, block.cidr);
+  offsets.reserve(assignable.ranges().size());
+  for (const AddressRange& range : assignable.ranges()) {
+    offsets.push_back({static_cast<BlockOffset>(block.cidr.OffsetOf(range.first)),
+                       static_cast<BlockOffset>(block.cidr.OffsetOf(range.last))});
+  }
+  return offsets;
+}
+
+std::uint32_t CountFree(const Block& block, const std::vector<OffsetRange>& assignable, std::int64_t now_ms) {
+  std::uint32_t free = 0;
+  for (const OffsetRange& range : assignable) free += range.last - range.first + 1;
+  for (const auto& [offset, entry] : block.allocations) {
+    const auto holds_offset = [offset = offset](const OffsetRange& r) { return r.first <= offset && offset <= r.last; };
+    if (Occupies(entry, now_ms) && std::ranges::any_of(assignable, holds_offset)) --free;
+  }
+  return free;
+}
+
+// The first free offset at or after `from`, wrapping once.
+std::optional<BlockOffset> NextFree(const Block& block, const std::vector<OffsetRange>& assignable, BlockOffset from,
+                                    std::int64_t now_ms) {
+  std::optional<BlockOffset> wrapped;
+  for (const OffsetRange& range : assignable) {
+    for (BlockOffset offset = range.first; offset <= range.last; ++offset) {
+      if (!IsFree(block, offset, now_ms)) continue;
+      if (offset >= from) return offset;
+      if (!wrapped) wrapped = offset;
+    }
+  }
+  return wrapped;
+}
+
+std::string Describe(const Block& block) { return "block " + block.name; }
+
+Expected<BlockOffset> RequestedOffset(const Block& block, const Pool& pool, const std::vector<OffsetRange>& assignable,
+                                      Address requested, std::int64_t now_ms) {
+  const std::string quoted = "requested address " + requested.ToString();
+  if (!block.cidr.Contains(requested)) {
+    return Fail(ErrorCode::kInvalid, quoted + " is not in " + Describe(block));
+  }
+  const auto offset = static_cast<BlockOffset>(block.cidr.OffsetOf(requested));
+  if (!IsFree(block, offset, now_ms)) {
+    const Entry entry = ParseEntry(block.allocations.at(offset));
+    if (const auto* reserved = std::get_if<ReservedEntry>(&entry)) {
+      return Fail(ErrorCode::kAddressTaken, quoted + " is reserved by IPReservation " + reserved->reservation);
+    }
+    return Fail(ErrorCode::kAddressTaken, quoted + " is taken (" + Describe(block) + ")",
+                "see who has it: kubectl get ipblock " + block.name + " -o yaml");
+  }
+  const auto covers = [offset](const OffsetRange& r) { return r.first <= offset && offset <= r.last; };
+  if (!std::ranges::any_of(assignable, covers)) return std::unexpected(WhyNotAssignable(pool, requested));
+  return offset;
+}
+
+}  // namespace
+
+std::string BlockName(std::string_view space, const Prefix& cidr) {
+  std::string name = cidr.ToString();
+  std::ranges::replace(name, ':', '-');
+  std::ranges::replace(name, '/', '-');
+  if (name.starts_with('-')) name.insert(name.begin(), '0');
+  if (space != kDefaultSpace) name = std::string(space) + '.' + name;
+  return name;
+}
+
+Block NewBlock(const Pool& pool, const Prefix& cidr, std::string_view node) {
+  BERTH_CHECK(AddressBits(cidr.family()) - cidr.length() <= kBlockBitsMax);
+  Block block;
+  block.name = BlockName(pool.space, cidr);
+  block.finalizers = {std::string(kBlockFinalizer)};
+  block.space = pool.space;
+  block.pool = pool.name;
+  block.pool_uid = pool.uid;
+  block.cidr = cidr;
+  block.node = node;
+  block.free = CountFree(block, AssignableOffsets(block, pool), 0);
+  return block;
+}
+
+std::optional<BlockOffset> Find(const Block& block, std::string_view attachment) {
+  for (const auto& [offset, entry] : block.allocations) {
+    if (AttachmentOf(entry) == attachment) return offset;
+  }
+  return std::nullopt;
+}
+
+std::uint32_t CountFree(const Block& block, const Pool& pool, std::int64_t now_ms) {
+  return CountFree(block, AssignableOffsets(block, pool), now_ms);
+}
+
+Expected<Address> Take(Block& block, const Pool& pool, HeldEntry entry, std::optional<Address> requested,
+                       std::int64_t now_ms) {
+  if (const auto held = Find(block, entry.attachment)) return block.cidr.At(*held);
+  if (block.deleting) return Fail(ErrorCode::kConflict, Describe(block) + " is being deleted");
+  if (block.pool_uid != pool.uid) {
+    return Fail(ErrorCode::kConflict, Describe(block) + " belongs to another pool than " + pool.name + " by now");
+  }
+  const std::vector<OffsetRange> assignable = AssignableOffsets(block, pool);
+  BlockOffset offset = 0;
+  if (requested) {
+    const auto wanted = RequestedOffset(block, pool, assignable, *requested, now_ms);
+    if (!wanted) return std::unexpected(wanted.error());
+    offset = *wanted;
+  } else {
+    const auto found = NextFree(block, assignable, block.next, now_ms);
+    if (!found) return Fail(ErrorCode::kExhausted, Describe(block) + " is full");
+    offset = *found;
+  }
+  if (!block.shared()) entry.node.clear();
+  entry.cooldown_s = pool.cooldown.count();
+  auto text = FormatEntry(entry);
+  if (!text) return std::unexpected(text.error());
+  block.allocations[offset] = std::move(*text);
+  if (!requested) block.next = (offset + 1) % block.size();
+  block.free = CountFree(block, assignable, now_ms);
+  return block.cidr.At(offset);
+}
+
+bool Release(Block& block, std::string_view attachment, std::int64_t now_ms) {
+  const auto offset = Find(block, attachment);
+  if (!offset) return false;
+  const Entry entry = ParseEntry(block.allocations.at(*offset));
+  const auto* held = std::get_if<HeldEntry>(&entry);
+  if (held != nullptr && held->cooldown_s > 0) {
+    const CoolingEntry cooling{.until_ms = now_ms + held->cooldown_s * 1000, .forget = {}};
+    block.allocations[*offset] = FormatEntry(cooling).value();
+    return true;
+  }
+  block.allocations.erase(*offset);
+  // Without the pool at hand this is a guess (the address may have become excluded): the next taker computes it anew.
+  if (block.free < block.size()) ++block.free;
+  return true;
+}
+
+void Touch(Block& block) {
+  // A block of one address has nowhere to move to; 0 and 1 both mean its only address there.
+  const BlockOffset wrap = std::max<BlockOffset>(block.size(), 2);
+  block.next = (block.next + 1) % wrap;
+}
+
+}  // namespace berth::ipam
