@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The error object, and the words that must not be in it.
+#include "cni/error.h"
+
+#include <algorithm>
+#include <array>
+
+#include <nlohmann/json.hpp>
+
+namespace berth::cni {
+namespace {
+
+struct Rewording {
+  std::string_view phrase;  // lower case
+  std::string_view instead;
+};
+
+// go-cni takes a DEL error with the first (or, without a netns, the second) for success and multus drops its cache on
+// the second; kubelet retries after one second instead of ten on the third.
+constexpr std::array kRewordings = {
+    Rewording{"not found", "does not exist"},
+    Rewording{"no such file or directory", "does not exist"},
+    Rewording{"network is not ready", "network cannot be used yet"},
+};
+
+char LowerAscii(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+std::size_t FindAnyCase(std::string_view text, std::string_view phrase) {
+  const auto hit = std::search(
+      text.begin(), text.end(), phrase.begin(), phrase.end(), [](char a, char b) { return LowerAscii(a) == b; });
+  return hit == text.end() ? std::string_view::npos : static_cast<std::size_t>(hit - text.begin());
+}
+
+}  // namespace
+
+std::string WithoutLoadedPhrases(std::string_view text) {
+  std::string clean(text);
+  for (const Rewording& rewording : kRewordings) {
+    for (std::size_t at = FindAnyCase(clean, rewording.phrase); at != std::string::npos;
+         at = FindAnyCase(clean, rewording.phrase)) {
+      clean.replace(at, rewording.phrase.size(), rewording.instead);
+    }
+  }
+  return clean;
+}
+
+std::string ErrorJson(const ipam::Error& error, Version version) {
+  nlohmann::ordered_json object = {{"cniVersion", ToString(version)},
+                                   {"code", ipam::CniCode(error.code)},
+                                   {"msg", WithoutLoadedPhrases(error.message)}};
+  if (!error.details.empty()) object["details"] = WithoutLoadedPhrases(error.details);
+  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace berth::cni

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of versions and the texts made of it.
+#include "cni/version.h"
+
+#include <nlohmann/json.hpp>
+
+namespace berth::cni {
+namespace {
+
+constexpr std::array<std::string_view, kVersions.size()> kNames = {
+    "0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"};
+static_assert(kVersions.back() == kNewestVersion);
+
+}  // namespace
+
+std::string_view ToString(Version version) { return kNames[static_cast<std::size_t>(version)]; }
+
+std::optional<Version> FindVersion(std::string_view text) {
+  for (const Version version : kVersions) {
+    if (ToString(version) == text) return version;
+  }
+  return std::nullopt;
+}
+
+std::string SupportedVersions() {
+  std::string text;
+  for (const std::string_view name : kNames) {
+    if (!text.empty()) text += ", ";
+    text += name;
+  }
+  return text;
+}
+
+std::string VersionAnswer() {
+  const nlohmann::ordered_json answer = {{"cniVersion", ToString(kNewestVersion)}, {"supportedVersions", kNames}};
+  return answer.dump();
+}
+
+std::string AboutText(std::string_view program) {
+  return std::string(program) +
+         ": CNI IPAM plugin, addresses for a whole Kubernetes cluster\nCNI protocol versions supported: " +
+         SupportedVersions() + "\n";
+}
+
+}  // namespace berth::cni
