@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reflector: keeps a handler up to date about one collection, by a LIST and a WATCH from there on.
+//
+// The first LIST takes what the server has at hand (resourceVersion=0); after "410 Gone" the next is not older than what
+// was seen, and if the server cannot serve that either, a consistent one. A broken watch goes on where it ended. Failures
+// wait 0.8 s, doubled up to 30 s, times 1 to 2 by chance. Rules: client-go,
+// tools/cache/reflector.go.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "ipam/error.h"
+#include "k8sclient/api.h"
+#include "k8sclient/clock.h"
+
+namespace berth::k8sclient {
+
+// Called by the thread in Reflector::Run, one call at a time. May see the same state of an object twice.
+class ReflectorHandler {
+ public:
+  ReflectorHandler() = default;
+  ReflectorHandler(const ReflectorHandler&) = delete;
+  ReflectorHandler& operator=(const ReflectorHandler&) = delete;
+  virtual ~ReflectorHandler() = default;
+
+  // The whole collection: what is known and not in it is gone. Also when it is empty.
+  virtual void Replace(std::vector<nlohmann::json> objects) = 0;
+  virtual void Upsert(nlohmann::json object) = 0;
+  // The object's last state.
+  virtual void Delete(nlohmann::json object) = 0;
+  // Something failed and is tried again after `wait`: to be logged and counted. What was handed over may be stale.
+  virtual void Failed(const ipam::Error& error, std::chrono::milliseconds wait) = 0;
+};
+
+struct ReflectorOptions {
+  std::string path;  // of the collection
+  std::string field_selector = {};
+  std::string label_selector = {};
+  bool metadata_only = false;  // PartialObjectMetadata
+  std::chrono::milliseconds list_max = std::chrono::seconds(60);
+  std::chrono::milliseconds idle_max = std::chrono::minutes(3);
+};
+
+class Reflector {
+ public:
+  // api, handler and clock must outlive this.
+  Reflector(Api& api, ReflectorHandler& handler, Clock& clock, ReflectorOptions options);
+
+  // Returns when stop is requested, and only then.
+  void Run(const std::stop_token& stop);
+
+ private:
+  Api& api_;
+  ReflectorHandler& handler_;
+  Clock& clock_;
+  ReflectorOptions options_;
+};
+
+}  // namespace berth::k8sclient
