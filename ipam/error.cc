@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of error codes: CNI code and name.
+// The tables of error codes: CNI code and name; and how foreign text is quoted.
 #include "ipam/error.h"
 
 namespace berth::ipam {
@@ -97,6 +97,27 @@ Error Error::Within(std::string_view context) const {
   Error with_context = *this;
   with_context.message = std::string(context) + ": " + message;
   return with_context;
+}
+
+std::string Quoted(std::string_view foreign) {
+  constexpr std::size_t kBytesMax = 200;
+  constexpr std::string_view kHexDigits = "0123456789abcdef";
+  constexpr unsigned kHexDigitBits = 4;
+  std::string quoted = "\"";
+  for (const char c : foreign.substr(0, kBytesMax)) {
+    if (c == '"' || c == '\\') {
+      quoted += '\\';
+      quoted += c;
+    } else if (c >= ' ' && c <= '~') {
+      quoted += c;
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      quoted += "\\x";
+      quoted += kHexDigits[byte >> kHexDigitBits];
+      quoted += kHexDigits[byte & 0xfU];
+    }
+  }
+  return quoted + (foreign.size() > kBytesMax ? "...\"" : "\"");
 }
 
 }  // namespace berth::ipam

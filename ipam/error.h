@@ -57,6 +57,10 @@ struct [[nodiscard]] Error {
   [[nodiscard]] Error Within(std::string_view context) const;
 };
 
+// Text from outside as it stands in messages: in double quotes, at most 200 bytes of it (then "..."), everything but
+// printable ASCII as \xNN, so that a message can go into JSON and a terminal whatever the text was.
+[[nodiscard]] std::string Quoted(std::string_view foreign);
+
 template <typename T>
 using Expected = std::expected<T, Error>;
 

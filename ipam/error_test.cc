@@ -3,7 +3,6 @@
 #include "ipam/error.h"
 
 #include <gtest/gtest.h>
-
 #include <string>
 
 namespace berth::ipam {
@@ -36,13 +35,36 @@ constexpr CodeCase kCodeCases[] = {
     {"RbacIsHundredTwo", ErrorCode::kForbidden, 102},
     {"MissingCrdsAreHundredTwo", ErrorCode::kNotInstalled, 102},
 };
-INSTANTIATE_TEST_SUITE_P(Table, ErrorCniCode, testing::ValuesIn(kCodeCases), [](const auto& c) {
-  return std::string(c.param.name);
-});
+INSTANTIATE_TEST_SUITE_P(Table, ErrorCniCode, testing::ValuesIn(kCodeCases),
+                         [](const auto& c) { return std::string(c.param.name); });
 
 TEST(Error, WithinPutsTheContextBeforeTheMessage) {
   const Error error{.code = ErrorCode::kConflict, .message = "changed"};
   EXPECT_EQ(error.Within("claim block 10.55.0.0/26").message, "claim block 10.55.0.0/26: changed");
+}
+
+struct QuotedCase {
+  const char* name;
+  std::string_view foreign;
+  std::string_view want;
+};
+class QuotedText : public testing::TestWithParam<QuotedCase> {};
+
+TEST_P(QuotedText, IsPrintableAscii) { EXPECT_EQ(Quoted(GetParam().foreign), GetParam().want); }
+
+constexpr QuotedCase kQuotedCases[] = {
+    {"Empty", "", R"("")"},
+    {"Plain", "10.55.0.0/26", R"("10.55.0.0/26")"},
+    {"QuoteAndBackslash", R"(a"b\c)", R"("a\"b\\c")"},
+    {"ControlBytes", std::string_view("\n\x1b\0\x7f", 4), R"("\x0a\x1b\x00\x7f")"},
+    {"NotUtf8", "\xff", R"("\xff")"},
+};
+INSTANTIATE_TEST_SUITE_P(Table, QuotedText, testing::ValuesIn(kQuotedCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+TEST(Quoted, CutsAfter200Bytes) {
+  EXPECT_EQ(Quoted(std::string(201, 'a')), "\"" + std::string(200, 'a') + "...\"");
+  EXPECT_EQ(Quoted(std::string(200, 'a')), "\"" + std::string(200, 'a') + "\"");
 }
 
 }  // namespace
