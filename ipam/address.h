@@ -24,6 +24,9 @@ enum class Family : std::uint8_t { kIPv4, kIPv6 };
 
 [[nodiscard]] constexpr int AddressBits(Family family) { return family == Family::kIPv4 ? 32 : 128; }
 
+// Bits 127 to 32 of an IPv4-mapped IPv6 address (RFC 4291, section 2.5.5.2).
+inline constexpr Uint128 kIPv4MappedMark = 0xffff;
+
 // "IPv4" or "IPv6", as people write them.
 [[nodiscard]] std::string_view ToString(Family family);
 
@@ -36,7 +39,7 @@ class Address {
   [[nodiscard]] static Address FromBits(Family family, Uint128 bits);
 
   // Accepts any RFC 4291 spelling of an IPv6 address (upper case, uncompressed) and strict dotted decimal.
-  // Errors: kInvalid, with the text quoted and the reason (leading zero, v4-mapped, zone, not an address).
+  // Errors: kInvalid, with the text quoted, the reason (leading zero, v4-mapped, zone, not an address) and the remedy.
   [[nodiscard]] static Expected<Address> Parse(std::string_view text);
 
   [[nodiscard]] constexpr Family family() const { return family_; }

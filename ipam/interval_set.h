@@ -6,6 +6,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,21 +34,27 @@ struct AddressRange {
   friend auto operator<=>(const AddressRange&, const AddressRange&) = default;
 };
 
-// Addresses of both families may be in one set; no interval spans them.
+// Addresses of both families may be in one set; no interval spans them. Requires of every range that is passed in: one
+// family, and last not before first.
 class IntervalSet {
  public:
   IntervalSet() = default;
+  // The ranges may overlap and come in any order.
   explicit IntervalSet(std::span<const AddressRange> ranges);
 
+  // One range at a time costs a search and a move of what lies behind it.
   void Add(const AddressRange& range);
   void Subtract(const AddressRange& range);
   [[nodiscard]] IntervalSet Intersection(const AddressRange& range) const;
+  // Two sets cost one pass over both.
+  void Subtract(const IntervalSet& other);
+  [[nodiscard]] IntervalSet Intersection(const IntervalSet& other) const;
 
   [[nodiscard]] bool Contains(Address address) const;
   [[nodiscard]] bool Overlaps(const AddressRange& range) const;
   [[nodiscard]] bool empty() const { return ranges_.empty(); }
 
-  // Number of addresses; all 2^128 of IPv6 are counted as 2^128 - 1.
+  // Number of addresses; 2^128 and more are counted as 2^128 - 1.
   [[nodiscard]] Uint128 Count() const;
 
   // Sorted, disjoint, adjacent ones merged.

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Address: parsing (RFC 4291, section 2.2; strict dotted decimal) and printing (RFC 5952, section 4).
+//
+// Written by hand because the C library is lenient or strict in places that differ between systems, and an address that
+// two programs read differently gets two holders.
+#include "ipam/address.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <optional>
+
+#include "ipam/check.h"
+
+namespace berth::ipam {
+
+namespace {
+
+constexpr std::size_t kQuadNumbers = 4;
+constexpr std::size_t kQuadDigitsMax = 3;
+constexpr int kByteBits = 8;
+constexpr std::size_t kGroups = 8;
+constexpr std::size_t kGroupDigitsMax = 4;
+constexpr int kGroupBits = 16;
+constexpr int kIPv4Bits = AddressBits(Family::kIPv4);
+
+// The whole of `text` as a number of at most `digits_max` digits.
+std::optional<std::uint32_t> ParseNumber(std::string_view text, int base, std::size_t digits_max) {
+  if (text.empty() || text.size() > digits_max) return std::nullopt;
+  std::uint32_t number = 0;
+  // from_chars takes no sign for unsigned types, no blanks and no prefix.
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+// What stands before the next separator; the rest stays in `rest`, nullopt when there was none.
+std::string_view TakePart(std::optional<std::string_view>& rest, char separator) {
+  const std::string_view text = *rest;
+  const std::size_t at = text.find(separator);
+  rest = at == std::string_view::npos ? std::nullopt : std::optional(text.substr(at + 1));
+  return text.substr(0, at);
+}
+
+struct Quad {
+  std::uint32_t bits = 0;
+  std::string_view leading_zero;  // the first number written with one; the quad is then not to be used
+};
+
+std::optional<Quad> ParseQuad(std::string_view text) {
+  Quad quad;
+  std::optional<std::string_view> rest = text;
+  for (std::size_t i = 0; i < kQuadNumbers; ++i) {
+    if (!rest) return std::nullopt;
+    const std::string_view part = TakePart(rest, '.');
+    const auto number = ParseNumber(part, 10, kQuadDigitsMax);
+    if (!number || *number > std::numeric_limits<std::uint8_t>::max()) return std::nullopt;
+    if (part.size() > 1 && part.front() == '0' && quad.leading_zero.empty()) quad.leading_zero = part;
+    quad.bits = (quad.bits << kByteBits) | *number;
+  }
+  if (rest) return std::nullopt;
+  return quad;
+}
+
+struct GroupList {
+  std::array<std::uint16_t, kGroups> groups = {};
+  std::size_t count = 0;
+
+  bool Push(std::uint32_t group) {
+    if (count == kGroups) return false;
+    groups[count++] = static_cast<std::uint16_t>(group);
+    return true;
+  }
+};
+
+// Groups between colons; the last may be a dotted quad, worth two, if `quad_at_end`. Empty text is no group.
+std::optional<GroupList> ParseGroups(std::string_view text, bool quad_at_end) {
+  GroupList list;
+  if (text.empty()) return list;
+  std::optional<std::string_view> rest = text;
+  while (rest) {
+    const std::string_view part = TakePart(rest, ':');
+    if (quad_at_end && !rest && part.find('.') != std::string_view::npos) {
+      const auto quad = ParseQuad(part);
+      if (!quad || !quad->leading_zero.empty()) return std::nullopt;
+      if (!list.Push(quad->bits >> kGroupBits) || !list.Push(quad->bits & 0xffffU)) return std::nullopt;
+      break;
+    }
+    const auto group = ParseNumber(part, 16, kGroupDigitsMax);
+    if (!group || !list.Push(*group)) return std::nullopt;
+  }
+  return list;
+}
+
+std::optional<Uint128> ParseIPv6(std::string_view text) {
+  const std::size_t gap = text.find("::");
+  const bool has_gap = gap != std::string_view::npos;
+  const auto head = ParseGroups(text.substr(0, gap), !has_gap);
+  const auto tail = ParseGroups(has_gap ? text.substr(gap + 2) : std::string_view(), true);
+  if (!head || !tail) return std::nullopt;
+  // "::" stands for one or more groups.
+  const std::size_t count = head->count + tail->count;
+  if (has_gap ? count >= kGroups : count != kGroups) return std::nullopt;
+
+  std::array<std::uint16_t, kGroups> groups = {};
+  std::copy_n(head->groups.begin(), head->count, groups.begin());
+  std::copy_n(tail->groups.begin(), tail->count, groups.end() - static_cast<std::ptrdiff_t>(tail->count));
+  Uint128 bits = 0;
+  for (const std::uint16_t group : groups) bits = (bits << kGroupBits) | group;
+  return bits;
+}
+
+std::string QuadToString(std::uint32_t bits) {
+  std::string text;
+  for (int shift = kIPv4Bits - kByteBits; shift >= 0; shift -= kByteBits) {
+    if (!text.empty()) text += '.';
+    text += std::to_string((bits >> shift) & 0xffU);
+  }
+  return text;
+}
+
+Expected<Address> ParseAsIPv4(std::string_view text) {
+  const auto quad = ParseQuad(text);
+  if (!quad) {
+    return Fail(ErrorCode::kInvalid,
+                Quoted(text) + ": not an address; write one like 10.55.0.9 or 2001:db8::9, without blanks");
+  }
+  if (!quad->leading_zero.empty()) {
+    return Fail(ErrorCode::kInvalid,
+                Quoted(text) + ": leading zero in " + Quoted(quad->leading_zero) +
+                    ", which some programs read as octal; write " + QuadToString(quad->bits));
+  }
+  return Address::FromBits(Family::kIPv4, quad->bits);
+}
+
+Expected<Address> ParseAsIPv6(std::string_view text) {
+  const auto bits = ParseIPv6(text);
+  if (!bits) return Fail(ErrorCode::kInvalid, Quoted(text) + ": not an IPv6 address; write one like 2001:db8::9");
+  if (*bits >> kIPv4Bits == kIPv4MappedMark) {
+    return Fail(ErrorCode::kInvalid,
+                Quoted(text) + ": IPv4-mapped, a second name of an IPv4 address; write " +
+                    QuadToString(static_cast<std::uint32_t>(*bits)));
+  }
+  return Address::FromBits(Family::kIPv6, *bits);
+}
+
+// The longest run of zero groups, the first of equal ones; a single zero group is none (RFC 5952, section 4.2).
+struct ZeroRun {
+  std::size_t begin = kGroups;
+  std::size_t count = 0;
+};
+
+ZeroRun LongestZeroRun(const std::array<std::uint16_t, kGroups>& groups) {
+  ZeroRun longest;
+  for (std::size_t begin = 0; begin < kGroups; ++begin) {
+    std::size_t end = begin;
+    while (end < kGroups && groups[end] == 0) ++end;
+    if (end - begin > std::max<std::size_t>(longest.count, 1)) longest = {.begin = begin, .count = end - begin};
+    begin = end;
+  }
+  return longest;
+}
+
+std::string GroupsToString(const std::array<std::uint16_t, kGroups>& groups) {
+  const ZeroRun gap = LongestZeroRun(groups);
+  std::string text;
+  for (std::size_t i = 0; i < kGroups; ++i) {
+    if (i == gap.begin) {
+      text += "::";
+      i += gap.count - 1;
+      continue;
+    }
+    if (i != 0 && i != gap.begin + gap.count) text += ':';
+    std::array<char, kGroupDigitsMax> digits = {};
+    const auto written = std::to_chars(digits.begin(), digits.end(), static_cast<unsigned>(groups[i]), 16);
+    text.append(digits.begin(), written.ptr);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ToString(Uint128 number) {
+  constexpr unsigned kTen = 10;
+  std::string digits;
+  do {
+    digits += static_cast<char>('0' + static_cast<int>(number % kTen));
+    number /= kTen;
+  } while (number != 0);
+  std::reverse(digits.begin(), digits.end());
+  return digits;
+}
+
+std::string_view ToString(Family family) { return family == Family::kIPv4 ? "IPv4" : "IPv6"; }
+
+Address Address::FromBits(Family family, Uint128 bits) {
+  BERTH_CHECK(family == Family::kIPv6 || bits <= std::numeric_limits<std::uint32_t>::max());
+  return {family, bits};
+}
+
+Expected<Address> Address::Parse(std::string_view text) {
+  const std::size_t zone = text.find('%');
+  if (zone != std::string_view::npos) {
+    return Fail(ErrorCode::kInvalid, Quoted(text) + ": has a zone; leave out " + Quoted(text.substr(zone)));
+  }
+  return text.find(':') == std::string_view::npos ? ParseAsIPv4(text) : ParseAsIPv6(text);
+}
+
+std::string Address::ToString() const {
+  if (family_ == Family::kIPv4) return QuadToString(static_cast<std::uint32_t>(bits_));
+  std::array<std::uint16_t, kGroups> groups = {};
+  Uint128 rest = bits_;
+  for (std::size_t i = kGroups; i-- > 0; rest >>= kGroupBits) groups[i] = static_cast<std::uint16_t>(rest);
+  return GroupsToString(groups);
+}
+
+}  // namespace berth::ipam
