@@ -26,7 +26,7 @@ struct LabelSelector {
   // An empty selector admits everything. kNotIn admits an object without the key, as in Kubernetes.
   [[nodiscard]] bool Matches(const Labels& labels) const;
   [[nodiscard]] bool empty() const { return requirements.empty(); }
-  // "zone in (a,b), gpu, !old", for messages.
+  // "zone in (a,b), gpu, !old", for messages; "" for an empty one.
   [[nodiscard]] std::string ToString() const;
 
   friend bool operator==(const LabelSelector&, const LabelSelector&) = default;

@@ -43,7 +43,9 @@ struct Dns {
   std::string domain;
   std::vector<std::string> search;
   std::vector<std::string> options;
-  [[nodiscard]] bool empty() const { return nameservers.empty() && domain.empty() && search.empty() && options.empty(); }
+  [[nodiscard]] bool empty() const {
+    return nameservers.empty() && domain.empty() && search.empty() && options.empty();
+  }
   friend bool operator==(const Dns&, const Dns&) = default;
 };
 
@@ -56,12 +58,12 @@ struct Pool {
   // spec
   std::string space = std::string(kDefaultSpace);
   Prefix subnet;
-  std::vector<AddressRange> ranges;    // empty: the subnet
+  std::vector<AddressRange> ranges;  // empty: the subnet
   std::vector<AddressRange> excludes;
-  std::optional<int> block_length;     // spec.blockSize, a prefix length; unset: 26 or 122
+  std::optional<int> block_length;  // spec.blockSize, a prefix length; unset: 26 or 122
   Affinity affinity = Affinity::kNode;
   std::optional<Address> gateway;
-  std::optional<int> result_length;    // spec.prefixLength: mask in the CNI result; unset: the subnet's
+  std::optional<int> result_length;  // spec.prefixLength: mask in the CNI result; unset: the subnet's
   bool allow_edge_addresses = false;
   std::vector<Route> routes;
   Dns dns;
@@ -70,17 +72,17 @@ struct Pool {
   bool allow_requests = false;
   bool sticky = false;
   int warm_addresses = 16;
-  int max_blocks_per_node = 0;         // 0: no limit
+  int max_blocks_per_node = 0;  // 0: no limit
   std::chrono::seconds cooldown{0};
-  std::string resource;                // empty: not counted
+  std::string resource;  // empty: not counted
   bool disabled = false;
 
   // status
   bool ready = false;
-  std::string not_ready_reason;        // reason and message of the condition Ready when it is not True
+  std::string not_ready_reason;  // reason and message of the condition Ready when it is not True
   std::string not_ready_message;
-  std::vector<Prefix> claimable;       // hint: aggregated, every prefix at least one block long
-  Uint128 block_count = 0;             // hint: block objects that exist
+  std::vector<Prefix> claimable;  // hint: aggregated, every prefix at least one block long
+  Uint128 block_count = 0;        // hint: block objects that exist
   // Reservations and gateways of all pools of the space as far as they lie in this pool: nobody hands them out.
   std::vector<AddressRange> withheld;
 
