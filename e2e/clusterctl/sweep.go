@@ -1,0 +1,186 @@
+// Sweep: removes what is left of a cluster, whatever its end was. Every step can be repeated, and none touches anything
+// that does not carry the cluster's mark: processes by environment or cgroup, mounts by folder, all else by name.
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	sweepTimeout    = 20 * time.Second
+	downTimeout     = 60 * time.Second
+	sweepPause      = 20 * time.Millisecond
+	legacyLogs      = "/var/log/containers"
+	cniResultsCache = "/var/lib/cni/results"
+)
+
+// down ends the cluster of a folder; without one it only makes sure that nothing is left.
+func down(l Layout) error {
+	record, err := readRecord(l)
+	if err != nil && !errors.Is(err, errNoCluster) {
+		fmt.Fprintln(os.Stderr, "e2e/cluster: ignoring unreadable records:", err)
+	}
+	if record.Existing {
+		return os.Remove(l.recordFile())
+	}
+	if record.Nodes > 0 && os.Geteuid() != 0 {
+		return errors.New("taking nodes down needs root")
+	}
+	if record.Supervisor.alive() {
+		if err := syscall.Kill(record.Supervisor.Pid, syscall.SIGTERM); err != nil {
+			return fmt.Errorf("end the supervisor, pid %d: %w", record.Supervisor.Pid, err)
+		}
+		for deadline := time.Now().Add(downTimeout); record.Supervisor.alive() && time.Now().Before(deadline); {
+			time.Sleep(sweepPause)
+		}
+	}
+	if !exists(l.Dir) {
+		return sweep(l)
+	}
+	lock, err := lockFolder(l)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := sweep(l); err != nil {
+		return err
+	}
+	return os.Remove(l.lockFile())
+}
+
+// sweep needs root only where root made something.
+func sweep(l Layout) error {
+	if err := endLeftovers(l); err != nil {
+		return err
+	}
+	forgetContainers(l)
+	if err := unmountBelow(l.Dir); err != nil {
+		return err
+	}
+	problems := []error{removeNetwork(l), removeCgroups(l), removeLegacyLogs(l)}
+	for _, name := range l.ownFiles() {
+		problems = append(problems, os.RemoveAll(l.path(name)))
+	}
+	return errors.Join(problems...)
+}
+
+// endLeftovers kills until nothing is left: a shim may just be starting its next process.
+func endLeftovers(l Layout) error {
+	for deadline := time.Now().Add(sweepTimeout); ; time.Sleep(sweepPause) {
+		pids := leftovers(l)
+		if len(pids) == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("processes %v cannot be killed", pids)
+		}
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// forgetContainers removes the two things that killed containers leave outside DIR: the socket of the shim, named in
+// the container's bundle, and libcni's copy of the sandbox's result.
+func forgetContainers(l Layout) {
+	bundles, _ := filepath.Glob(l.path("n[1-9]", "state", "io.containerd.runtime.v2.task", "k8s.io", "*"))
+	for _, bundle := range bundles {
+		for _, file := range []string{"bootstrap.json", "address"} {
+			text, _ := os.ReadFile(filepath.Join(bundle, file))
+			if _, rest, found := strings.Cut(string(text), "unix://"); found {
+				_ = os.Remove(strings.FieldsFunc(rest, func(r rune) bool { return r == '"' || r == '\n' })[0])
+			}
+		}
+		cached, _ := filepath.Glob(filepath.Join(cniResultsCache, "*-"+filepath.Base(bundle)+"-*"))
+		for _, file := range cached {
+			_ = os.Remove(file)
+		}
+	}
+}
+
+// unmountBelow unmounts the deepest first.
+func unmountBelow(dir string) error {
+	for round := 0; ; round++ {
+		points, err := mountsBelow(dir)
+		if err != nil || len(points) == 0 {
+			return err
+		}
+		if round == 3 {
+			return fmt.Errorf("still mounted: %s", strings.Join(points, " "))
+		}
+		sort.Sort(sort.Reverse(sort.StringSlice(points)))
+		for _, point := range points {
+			_ = syscall.Unmount(point, syscall.MNT_DETACH)
+		}
+	}
+}
+
+func mountsBelow(dir string) ([]string, error) {
+	file, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	var points []string
+	scanner := bufio.NewScanner(file)
+	for scanner.Scan() {
+		if fields := strings.Fields(scanner.Text()); len(fields) > 4 {
+			if point := unescape.Replace(fields[4]); strings.HasPrefix(point, dir+"/") {
+				points = append(points, point)
+			}
+		}
+	}
+	return points, scanner.Err()
+}
+
+// removeCgroups works for one hierarchy (v2) and for several (v1).
+func removeCgroups(l Layout) error {
+	roots := []string{filepath.Join("/sys/fs/cgroup", l.cgroup())}
+	hierarchies, _ := filepath.Glob(filepath.Join("/sys/fs/cgroup/*", l.cgroup()))
+	var problems []error
+	for _, root := range append(roots, hierarchies...) {
+		var folders []string
+		_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() {
+				folders = append(folders, path)
+			}
+			return nil
+		})
+		for index := len(folders) - 1; index >= 0; index-- {
+			problems = append(problems, removeCgroup(folders[index]))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// removeCgroup waits a moment: a cgroup stays busy until its killed processes are gone for good.
+func removeCgroup(folder string) error {
+	for deadline := time.Now().Add(sweepTimeout); ; time.Sleep(sweepPause) {
+		err := os.Remove(folder)
+		if err == nil || errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// removeLegacyLogs removes the kubelet's links into DIR; their folder cannot be configured.
+func removeLegacyLogs(l Layout) error {
+	links, _ := filepath.Glob(filepath.Join(legacyLogs, "*.log"))
+	var problems []error
+	for _, link := range links {
+		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, l.Dir+"/") {
+			problems = append(problems, os.Remove(link))
+		}
+	}
+	return errors.Join(problems...)
+}
