@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+// The course of ADD, DEL, CHECK and GC. Claiming new blocks is in engine_claim.cc.
+#include "ipam/engine.h"
+
+#include <algorithm>
+
+#include "ipam/check.h"
+#include "ipam/engine_call.h"
+
+namespace berth::ipam {
+
+namespace {
+
+std::string Joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+bool Contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+bool HasSharedSibling(const Block& block, std::string_view attachment) {
+  const auto offset = Find(block, attachment);
+  if (!offset) return false;
+  const Entry entry = ParseEntry(block.allocations.at(*offset));
+  const auto* held = std::get_if<HeldEntry>(&entry);
+  return held != nullptr && held->has_shared_sibling;
+}
+
+}  // namespace
+
+Expected<AddResult> Engine::Add(const AddRequest& request) {
+  BERTH_CHECK(!request.pools.empty());
+  Call call(request);
+  if (auto settled = SettleForAdd(request.attachment); !settled) return std::unexpected(settled.error());
+  auto pools = ReadPools(request.pools);
+  if (!pools) return std::unexpected(pools.error());
+  call.pools = *std::move(pools);
+  const auto admission = ReadAdmission(call.pools, request);
+  if (!admission) return std::unexpected(admission.error());
+  auto plans = PlanFamilies(call.pools, *admission, request.requested);
+  if (!plans) return std::unexpected(plans.error());
+  call.plans = *std::move(plans);
+  if (auto found = FindHeld(call); !found) return std::unexpected(found.error());
+
+  std::vector<const FamilyPlan*> missing;
+  for (const FamilyPlan& plan : call.plans) {
+    if (!call.Has(plan.family)) missing.push_back(&plan);
+  }
+  // Node blocks first: their entries say that a Shared block may hold more, and must stand when that is written.
+  std::ranges::stable_partition(missing, [](const FamilyPlan* plan) { return !plan->may_be_shared(); });
+  call.mark_shared_sibling =
+      call.plans.size() > 1 && std::ranges::any_of(missing, [](const FamilyPlan* plan) { return plan->may_be_shared(); });
+  if (auto marked = MarkSharedSibling(call); !marked) return std::unexpected(marked.error());
+  for (const FamilyPlan* plan : missing) {
+    if (const auto taken = TakeForFamily(call, *plan); !taken) {
+      TakeBack(call);
+      return std::unexpected(taken.error());
+    }
+  }
+  auto answer = Answer(call);
+  if (!answer) TakeBack(call);
+  return answer;
+}
+
+Expected<std::vector<Pool>> Engine::ReadPools(const std::vector<std::string>& names) {
+  auto read = store_.ReadPools(names, Freshness::kHint);
+  if (!read) return std::unexpected(read.error());
+  std::vector<Pool> pools = *std::move(read);
+  // What the hint does not know, or says is unusable, may have changed since: look once at the truth before refusing.
+  std::vector<std::string> doubtful;
+  for (const std::string& name : names) {
+    const auto known = std::ranges::find(pools, name, &Pool::name);
+    if (known == pools.end() || !CheckUsable(*known)) doubtful.push_back(name);
+  }
+  if (!doubtful.empty()) {
+    auto latest = store_.ReadPools(doubtful, Freshness::kLatest);
+    if (!latest) return std::unexpected(latest.error());
+    std::erase_if(pools, [&doubtful](const Pool& pool) { return Contains(doubtful, pool.name); });
+    std::ranges::move(*latest, std::back_inserter(pools));
+  }
+  std::vector<Pool> ordered;
+  for (const std::string& name : names) {
+    const auto found = std::ranges::find(pools, name, &Pool::name);
+    if (found == pools.end()) {
+      return Fail(ErrorCode::kNotFound,
+                  "pool " + name + " does not exist (ipam.pools: " + Joined(names) + ")",
+                  "create the IPPool, or correct ipam.pools; see: kubectl get ippools");
+    }
+    if (std::ranges::find(ordered, name, &Pool::name) == ordered.end()) ordered.push_back(*found);
+  }
+  return ordered;
+}
+
+Expected<Admission> Engine::ReadAdmission(const std::vector<Pool>& pools, const AddRequest& request) {
+  Admission admission{.node = store_.Node(), .node_labels = {}, .pod_namespace = request.pod_namespace, .namespace_labels = {}};
+  if (std::ranges::any_of(pools, [](const Pool& pool) { return pool.node_selector.has_value(); })) {
+    auto labels = store_.ReadNodeLabels();
+    if (!labels) return std::unexpected(labels.error());
+    admission.node_labels = *std::move(labels);
+  }
+  const bool by_namespace =
+      std::ranges::any_of(pools, [](const Pool& pool) { return pool.namespace_selector.has_value(); });
+  if (by_namespace && !request.pod_namespace.empty()) {
+    auto labels = store_.ReadNamespaceLabels(request.pod_namespace);
+    if (!labels) return std::unexpected(labels.error());
+    admission.namespace_labels = *std::move(labels);
+  }
+  return admission;
+}
+
+Expected<void> Engine::SettleForAdd(const Attachment& attachment) {
+  // An earlier ADD of this attachment ended without knowing what became of its write. Its addresses stay where the
+  // write landed (its answer may have reached the runtime), but after this nothing of it can land any more.
+  const auto intents = store_.ReadOpenIntents(attachment);
+  if (!intents) return std::unexpected(intents.error());
+  for (const OpenIntent& intent : *intents) {
+    if (intent.block.resource_version.empty()) {
+      if (auto settled = Settle(intent); !settled) return settled;
+      continue;
+    }
+    const BlockEdit fence{.attachment = attachment, .apply = [](Block&) -> Expected<void> { return {}; }, .fence = true};
+    Block named = intent.block;
+    named.resource_version.clear();
+    const auto fenced = store_.Edit(std::make_shared<const Block>(std::move(named)), fence);
+    if (!fenced && fenced.error().code != ErrorCode::kNotFound) return std::unexpected(fenced.error());
+    if (auto closed = store_.CloseIntent(intent); !closed) return closed;
+  }
+  return {};
+}
+
+Expected<void> Engine::FindHeld(Call& call) {
+  auto own = store_.ReadBlocks(BlockScope::kOwn, Freshness::kHint);
+  if (!own) return std::unexpected(own.error());
+  call.own = *std::move(own);
+  const Attachment& attachment = call.request.attachment;
+  const bool look_in_shared =
+      std::ranges::any_of(call.plans, &FamilyPlan::may_be_shared) ||
+      std::ranges::any_of(call.own, [&](const BlockView& block) { return HasSharedSibling(*block, attachment); });
+  if (look_in_shared) {
+    auto shared = store_.ReadBlocks(BlockScope::kShared, Freshness::kHint);
+    if (!shared) return std::unexpected(shared.error());
+    call.shared = *std::move(shared);
+  }
+  for (const auto* blocks : {&call.own, &call.shared}) {
+    for (const BlockView& block : *blocks) {
+      const auto offset = Find(*block, attachment);
+      if (!offset || call.Has(block->cidr.family())) continue;
+      call.given.push_back({.family = block->cidr.family(), .address = block->cidr.At(*offset), .block = block, .taken_now = false});
+    }
+  }
+  return {};
+}
+
+// DEL reads Shared blocks only if no Node block holds the attachment, or an entry there says s=1: that saves a request
+// per DEL. So before an attachment that is in a Node block already gets into a Shared one, its entry must say so.
+Expected<void> Engine::MarkSharedSibling(Call& call) {
+  if (!call.mark_shared_sibling) return {};
+  const Attachment& attachment = call.request.attachment;
+  for (Call::Given& given : call.given) {
+    if (given.block->shared() || HasSharedSibling(*given.block, attachment)) continue;
+    if (auto go_on = runtime_.MayGoOn(); !go_on) return go_on;
+    const auto mark = [attachment](Block& block) -> Expected<void> {
+      const auto offset = Find(block, attachment);
+      if (!offset) return Fail(ErrorCode::kConflict, "the attachment's address was given back meanwhile");
+      Entry entry = ParseEntry(block.allocations.at(*offset));
+      if (auto* held = std::get_if<HeldEntry>(&entry)) held->has_shared_sibling = true;
+      auto text = FormatEntry(entry);
+      if (!text) return std::unexpected(text.error());
+      block.allocations[*offset] = *std::move(text);
+      return {};
+    };
+    auto written = store_.Edit(given.block, {.attachment = attachment, .apply = mark});
+    if (!written) return std::unexpected(written.error());
+    given.block = *std::move(written);
+  }
+  return {};
+}
+
+Expected<Address> Engine::TakeForFamily(Call& call, const FamilyPlan& plan) {
+  std::string reasons;
+  std::optional<Error> last;
+  for (const Pool& pool : plan.candidates) {
+    auto taken = TakeFromPool(call, pool, plan.requested);
+    // Only a full pool lets the next one have its turn: after any other error an address may be on its way already.
+    if (taken || taken.error().code != ErrorCode::kExhausted) return taken;
+    reasons += (reasons.empty() ? "" : "; ") + taken.error().message;
+    last = taken.error();
+  }
+  BERTH_CHECK(last.has_value());
+  last->message = reasons;
+  return std::unexpected(*std::move(last));
+}
+
+Expected<Address> Engine::TakeFromPool(Call& call, const Pool& pool, std::optional<Address> requested) {
+  const bool is_shared = pool.affinity == Affinity::kShared;
+  const std::int64_t now_ms = runtime_.UnixMillis();
+  for (const Freshness freshness : {Freshness::kHint, Freshness::kLatest}) {
+    if (freshness == Freshness::kLatest) {
+      // Other nodes give addresses of Shared blocks back all the time: the pool is full only if the truth says so.
+      if (!is_shared) break;
+      auto latest = store_.ReadBlocks(BlockScope::kShared, Freshness::kLatest);
+      if (!latest) return std::unexpected(latest.error());
+      call.shared = *std::move(latest);
+    }
+    std::vector<std::pair<std::uint32_t, BlockView>> with_room;
+    for (const BlockView& block : is_shared ? call.shared : call.own) {
+      if (!BelongsTo(*block, pool)) continue;
+      if (requested && !block->cidr.Contains(*requested)) continue;
+      const std::uint32_t free = CountFree(*block, pool, now_ms);
+      if (free > 0 || requested) with_room.emplace_back(free, block);
+    }
+    // An own block that is nearly full first, so that others become empty and go back; of Shared ones any, so that nodes
+    // do not meet in the same.
+    std::ranges::stable_sort(with_room, {}, &std::pair<std::uint32_t, BlockView>::first);
+    while (!with_room.empty()) {
+      const std::size_t pick = is_shared ? static_cast<std::size_t>(runtime_.Random(with_room.size())) : 0;
+      auto taken = TakeFromBlock(call, with_room[pick].second, pool, requested);
+      if (taken) return taken;
+      const ErrorCode code = taken.error().code;
+      const bool try_next = code == ErrorCode::kExhausted || code == ErrorCode::kNotFound || code == ErrorCode::kConflict;
+      if (!try_next) return taken;
+      with_room.erase(with_room.begin() + static_cast<std::ptrdiff_t>(pick));
+    }
+    if (freshness == Freshness::kLatest) break;
+    auto claimed = ClaimAndTake(call, pool, requested);
+    if (claimed || !is_shared || claimed.error().code != ErrorCode::kExhausted) return claimed;
+  }
+  return Fail(ErrorCode::kExhausted,
+              "pool " + pool.name + " is exhausted: no address is free in its " + (is_shared ? "Shared " : "") + "blocks",
+              "see: kubectl get ipblocks --field-selector spec.pool=" + pool.name + "; enlarge the pool or add another");
+}
+
+Expected<Address> Engine::TakeFromBlock(Call& call, const BlockView& seen, const Pool& pool,
+                                        std::optional<Address> requested) {
+  if (auto go_on = runtime_.MayGoOn(); !go_on) return std::unexpected(go_on.error());
+  const std::int64_t now_ms = runtime_.UnixMillis();
+  const HeldEntry entry = call.EntryFor(store_.Node(), pool, now_ms);
+  const auto take = [pool, entry, requested, now_ms](Block& block) -> Expected<void> {
+    const auto taken = Take(block, pool, entry, requested, now_ms);
+    if (!taken) return std::unexpected(taken.error());
+    return {};
+  };
+  auto written = store_.Edit(seen, {.attachment = call.request.attachment, .apply = take});
+  if (!written) return std::unexpected(written.error());
+  const auto offset = Find(**written, call.request.attachment);
+  if (!offset) return Fail(ErrorCode::kInternal, "block " + seen->name + " was written without the new entry");
+  const Address address = (*written)->cidr.At(*offset);
+  call.given.push_back({.family = address.family(), .address = address, .block = *written, .taken_now = true});
+  return address;
+}
+
+void Engine::TakeBack(Call& call) {
+  for (const Call::Given& given : call.given) {
+    if (!given.taken_now) continue;
+    // Where this fails the entry stays until DEL, which the runtime sends after a failed ADD, or until its pod is gone.
+    static_cast<void>(ReleaseIn(given.block, call.request.attachment, /*fence=*/false));
+  }
+}
+
+Expected<AddResult> Engine::Answer(const Call& call) {
+  AddResult result;
+  for (const FamilyPlan& plan : call.plans) {
+    const auto given = std::ranges::find(call.given, plan.family, &Call::Given::family);
+    BERTH_CHECK(given != call.given.end());
+    std::vector<Pool> of_block;
+    auto pool = std::ranges::find(call.pools, given->block->pool, &Pool::name);
+    if (pool == call.pools.end()) {
+      // The address was taken under another configuration.
+      auto read = store_.ReadPools({{given->block->pool}}, Freshness::kLatest);
+      if (!read) return std::unexpected(read.error());
+      of_block = *std::move(read);
+      if (of_block.empty()) {
+        return Fail(ErrorCode::kNotFound,
+                    "pool " + given->block->pool + " of the held address " + given->address.ToString() + " does not exist");
+      }
+      pool = of_block.begin();
+    }
+    result.addresses.push_back({.address = given->address, .prefix_length = pool->ResultLength(), .gateway = pool->gateway});
+    result.routes.insert(result.routes.end(), pool->routes.begin(), pool->routes.end());
+    if (result.dns.empty()) result.dns = pool->dns;
+  }
+  return result;
+}
+
+Expected<std::vector<BlockView>> Engine::BlocksHolding(const Attachment& attachment) {
+  const auto keep_holding = [&attachment](std::vector<BlockView>& blocks) {
+    std::erase_if(blocks, [&attachment](const BlockView& block) { return !Find(*block, attachment); });
+  };
+  auto own = store_.ReadBlocks(BlockScope::kOwn, Freshness::kHint);
+  if (!own) return own;
+  keep_holding(*own);
+  const auto has_sibling = [&](const BlockView& block) { return HasSharedSibling(*block, attachment); };
+  if (!own->empty() && std::ranges::none_of(*own, has_sibling)) return own;
+  auto shared = store_.ReadBlocks(BlockScope::kShared, Freshness::kHint);
+  if (!shared) return shared;
+  keep_holding(*shared);
+  std::ranges::move(*shared, std::back_inserter(*own));
+  return own;
+}
+
+Expected<void> Engine::ReleaseIn(const BlockView& seen, const Attachment& attachment, bool fence) {
+  const std::int64_t now_ms = runtime_.UnixMillis();
+  const auto release = [attachment, now_ms](Block& block) -> Expected<void> {
+    static_cast<void>(Release(block, attachment, now_ms));
+    return {};
+  };
+  const auto written = store_.Edit(seen, {.attachment = attachment, .apply = release, .fence = fence});
+  // A block that is gone holds nothing, and no write to it can succeed.
+  if (!written && written.error().code != ErrorCode::kNotFound) return std::unexpected(written.error());
+  return {};
+}
+
+Expected<void> Engine::Settle(const OpenIntent& intent) {
+  Block block = intent.block;
+  const bool was_creation = block.resource_version.empty();
+  if (was_creation) {
+    block.allocations.clear();
+    const auto created = store_.Create(block, intent.attachment);
+    // Created: the lost creation can't succeed any more. Exists: it, or another, succeeded; take out what it brought.
+    if (!created && created.error().code != ErrorCode::kAlreadyExists) return std::unexpected(created.error());
+  }
+  block.resource_version.clear();
+  const auto named = std::make_shared<const Block>(std::move(block));
+  if (auto released = ReleaseIn(named, intent.attachment, /*fence=*/!was_creation); !released) return released;
+  return store_.CloseIntent(intent);
+}
+
+Expected<void> Engine::Del(const Attachment& attachment) {
+  std::optional<Error> first;
+  const auto note = [&first](const Expected<void>& outcome) {
+    if (!outcome && !first) first = outcome.error();
+  };
+  const auto intents = store_.ReadOpenIntents(attachment);
+  if (!intents) return std::unexpected(intents.error());
+  for (const OpenIntent& intent : *intents) note(Settle(intent));
+  const auto holding = BlocksHolding(attachment);
+  if (!holding) return std::unexpected(first.value_or(holding.error()));
+  for (const BlockView& block : *holding) note(ReleaseIn(block, attachment, /*fence=*/false));
+  if (first) return std::unexpected(*std::move(first));
+  return {};
+}
+
+Expected<std::vector<Address>> Engine::Held(const Attachment& attachment) {
+  const auto holding = BlocksHolding(attachment);
+  if (!holding) return std::unexpected(holding.error());
+  std::vector<Address> addresses;
+  for (const BlockView& block : *holding) addresses.push_back(block->cidr.At(*Find(*block, attachment)));
+  return addresses;
+}
+
+std::vector<Error> Engine::CollectGarbage(std::string_view network,
+                                          const std::function<bool(const Attachment&)>& keep) {
+  std::vector<Error> errors;
+  const std::string& node = store_.Node();
+  const std::int64_t now_ms = runtime_.UnixMillis();
+  for (const BlockScope scope : {BlockScope::kOwn, BlockScope::kShared}) {
+    const auto blocks = store_.ReadBlocks(scope, Freshness::kHint);
+    if (!blocks) {
+      errors.push_back(blocks.error());
+      continue;
+    }
+    for (const BlockView& block : *blocks) {
+      std::vector<Attachment> gone;
+      for (const auto& [offset, text] : block->allocations) {
+        const Entry entry = ParseEntry(text);
+        const auto* held = std::get_if<HeldEntry>(&entry);
+        if (held == nullptr || !held->attachment.starts_with(network) || keep(held->attachment)) continue;
+        if (block->shared() && held->node != node) continue;
+        gone.push_back(held->attachment);
+      }
+      if (gone.empty()) continue;
+      const auto release = [gone, now_ms](Block& changed) -> Expected<void> {
+        for (const Attachment& attachment : gone) static_cast<void>(Release(changed, attachment, now_ms));
+        return {};
+      };
+      const auto written = store_.Edit(block, {.attachment = {}, .apply = release});
+      if (!written && written.error().code != ErrorCode::kNotFound) errors.push_back(written.error());
+    }
+  }
+  return errors;
+}
+
+}  // namespace berth::ipam

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: ADD, DEL, CHECK and GC over a BlockStore. One engine for direct mode and the node agent.
+//
+// What it keeps (docs/design.md, invariants): an address is answered only after the compare-and-swap that records it
+// succeeded; an ADD that fails takes back what it took and nothing else; DEL goes by attachment alone and never by pod.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ipam/block_store.h"
+#include "ipam/pool_choice.h"
+
+namespace berth::ipam {
+
+struct AddRequest {
+  Attachment attachment;
+  std::string interface;
+  std::string pod_namespace;  // empty: unknown, and the two below
+  std::string pod;
+  std::string uid;
+  std::vector<std::string> pools;   // names, in order of preference; not empty
+  std::vector<Address> requested;   // at most one per family is meant; empty: any
+};
+
+struct AssignedAddress {
+  Address address;
+  int prefix_length;
+  std::optional<Address> gateway;
+};
+
+struct AddResult {
+  std::vector<AssignedAddress> addresses;  // in the order of the families in AddRequest.pools
+  std::vector<Route> routes;               // of the pools that gave an address, in that order
+  Dns dns;                                 // of the first of them that has any
+};
+
+// May be used by several threads if the store and the runtime may.
+class Engine {
+ public:
+  // Both must outlive the engine.
+  Engine(BlockStore& store, Runtime& runtime) : store_(store), runtime_(runtime) {}
+
+  // One address of every family of the pools, or an error and nothing held that was not before. The same attachment
+  // again gets the same answer.
+  // Errors: kNotFound: a pool does not exist; kInvalid: not usable, not admitted, request not allowed; kAddressTaken;
+  // kExhausted; kUnknownOutcome: DEL settles it; and what the store answers.
+  [[nodiscard]] Expected<AddResult> Add(const AddRequest& request);
+
+  // Gives back everything the attachment has, wherever, and settles writes of it that may still be under way. Success
+  // if it has nothing. On an error it goes on with the rest and returns the first.
+  [[nodiscard]] Expected<void> Del(const Attachment& attachment);
+
+  // The addresses the attachment has; empty if none.
+  [[nodiscard]] Expected<std::vector<Address>> Held(const Attachment& attachment);
+
+  // Gives back the addresses of this node whose attachment is of the network (its first 12 digits) and for which `keep`
+  // is false. Goes on after errors; returns all of them.
+  [[nodiscard]] std::vector<Error> CollectGarbage(std::string_view network,
+                                                  const std::function<bool(const Attachment&)>& keep);
+
+ private:
+  struct Call;  // one ADD under way
+
+  [[nodiscard]] Expected<std::vector<Pool>> ReadPools(const std::vector<std::string>& names);
+  [[nodiscard]] Expected<Admission> ReadAdmission(const std::vector<Pool>& pools, const AddRequest& request);
+  [[nodiscard]] Expected<void> SettleForAdd(const Attachment& attachment);
+  [[nodiscard]] Expected<void> FindHeld(Call& call);
+  [[nodiscard]] Expected<void> MarkSharedSibling(Call& call);
+  [[nodiscard]] Expected<Address> TakeForFamily(Call& call, const FamilyPlan& plan);
+  [[nodiscard]] Expected<Address> TakeFromPool(Call& call, const Pool& pool, std::optional<Address> requested);
+  [[nodiscard]] Expected<Address> TakeFromBlock(Call& call, const BlockView& seen, const Pool& pool,
+                                                std::optional<Address> requested);
+  [[nodiscard]] Expected<Address> ClaimAndTake(Call& call, const Pool& pool, std::optional<Address> requested);
+  [[nodiscard]] Expected<Address> ClaimBlock(Call& call, const Pool& pool, const Prefix& cidr,
+                                             std::optional<Address> requested);
+  [[nodiscard]] Expected<BlockView> CreateSettled(Call& call, const Block& block);
+  [[nodiscard]] Expected<Address> VerifyClaim(Call& call, const Pool& pool, const BlockView& claimed,
+                                              std::optional<Address> requested);
+  void TakeBack(Call& call);
+  [[nodiscard]] Expected<AddResult> Answer(const Call& call);
+
+  // Of the attachment; every block that it needs is among them (see MarkSharedSibling).
+  [[nodiscard]] Expected<std::vector<BlockView>> BlocksHolding(const Attachment& attachment);
+  [[nodiscard]] Expected<void> ReleaseIn(const BlockView& seen, const Attachment& attachment, bool fence);
+  [[nodiscard]] Expected<void> Settle(const OpenIntent& intent);
+
+  BlockStore& store_;
+  Runtime& runtime_;
+};
+
+}  // namespace berth::ipam

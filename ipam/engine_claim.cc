@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Claiming a new block on the way of an ADD: pick, create with the address already in it, look at the pool again.
+#include <algorithm>
+
+#include "ipam/claim.h"
+#include "ipam/engine.h"
+#include "ipam/engine_call.h"
+
+namespace berth::ipam {
+
+namespace {
+
+// By hint first; after that many conflicts the hint is worth less than a look at all blocks.
+constexpr int kHintedTries = 3;
+constexpr int kClaimTriesMax = 30;
+constexpr std::chrono::milliseconds kUnknownOutcomePause{20};
+
+bool IsPassing(ErrorCode code) {
+  return code == ErrorCode::kAlreadyExists || code == ErrorCode::kConflict || code == ErrorCode::kExhausted ||
+         code == ErrorCode::kNotFound;
+}
+
+std::unexpected<Error> Exhausted(const Pool& pool, std::string why) {
+  return Fail(ErrorCode::kExhausted,
+              "pool " + pool.name + " is exhausted: " + std::move(why),
+              "see: kubectl get ipblocks --field-selector spec.pool=" + pool.name + "; enlarge the pool or add another");
+}
+
+std::unexpected<Error> InAnothersBlock(const Prefix& cidr, Address requested) {
+  return Fail(ErrorCode::kAddressTaken,
+              "requested address " + requested.ToString() + " lies in block " + cidr.ToString() +
+                  ", which belongs to another node or pool",
+              "use a pool with affinity Shared for addresses that must not depend on the node");
+}
+
+}  // namespace
+
+Expected<Address> Engine::ClaimAndTake(Call& call, const Pool& pool, std::optional<Address> requested) {
+  if (requested) {
+    const Prefix cidr = BlockOf(pool, *requested);
+    auto claimed = ClaimBlock(call, pool, cidr, requested);
+    if (!claimed && IsPassing(claimed.error().code)) return InAnothersBlock(cidr, *requested);
+    return claimed;
+  }
+  const auto is_of_pool = [&pool](const BlockView& block) { return BelongsTo(*block, pool); };
+  if (pool.affinity == Affinity::kNode && pool.max_blocks_per_node > 0 &&
+      std::ranges::count_if(call.own, is_of_pool) >= pool.max_blocks_per_node) {
+    return Exhausted(pool,
+                     "node " + store_.Node() + " has the " + std::to_string(pool.max_blocks_per_node) +
+                         " blocks that spec.maxBlocksPerNode allows, all full");
+  }
+  const Random random = [this](Uint128 bound) { return runtime_.Random(bound); };
+  for (int attempt = 0; attempt < kClaimTriesMax; ++attempt) {
+    std::optional<Prefix> cidr;
+    if (attempt < kHintedTries) cidr = PickClaimByHint(pool, random);
+    if (!cidr) {
+      auto read = store_.ReadBlockCidrs(pool.space);
+      if (!read) return std::unexpected(read.error());
+      cidr = PickClaimExactly(pool, *read, random);
+    }
+    if (!cidr) return Exhausted(pool, "every block is claimed");
+    auto claimed = ClaimBlock(call, pool, *cidr, std::nullopt);
+    if (claimed || !IsPassing(claimed.error().code)) return claimed;
+  }
+  return Exhausted(pool, "no free block in " + std::to_string(kClaimTriesMax) + " tries, others were faster");
+}
+
+Expected<Address> Engine::ClaimBlock(Call& call, const Pool& pool, const Prefix& cidr, std::optional<Address> requested) {
+  if (auto go_on = runtime_.MayGoOn(); !go_on) return std::unexpected(go_on.error());
+  const bool is_shared = pool.affinity == Affinity::kShared;
+  Block block = NewBlock(pool, cidr, is_shared ? std::string() : store_.Node());
+  const std::int64_t now_ms = runtime_.UnixMillis();
+  const HeldEntry entry = call.EntryFor(store_.Node(), pool, now_ms);
+  if (auto taken = Take(block, pool, entry, requested, now_ms); !taken) return taken;
+  auto claimed = CreateSettled(call, block);
+  if (!claimed && claimed.error().code == ErrorCode::kAlreadyExists) {
+    // Perhaps it is ours all the same: claimed for this node by the controller, by a call whose answer was lost, or, if
+    // Shared, by anybody.
+    block.allocations.clear();
+    const auto take = [pool, entry, requested, now_ms, node = block.node](Block& found) -> Expected<void> {
+      if (found.node != node || !BelongsTo(found, pool)) {
+        return Fail(ErrorCode::kAlreadyExists, "block " + found.name + " belongs to another node or pool");
+      }
+      const auto taken = Take(found, pool, entry, requested, now_ms);
+      if (!taken) return std::unexpected(taken.error());
+      return {};
+    };
+    claimed = store_.Edit(std::make_shared<const Block>(std::move(block)),
+                          {.attachment = call.request.attachment, .apply = take});
+  }
+  if (!claimed) return std::unexpected(claimed.error());
+  return VerifyClaim(call, pool, *claimed, requested);
+}
+
+Expected<BlockView> Engine::CreateSettled(Call& call, const Block& block) {
+  while (true) {
+    auto created = store_.Create(block, call.request.attachment);
+    if (created || created.error().code != ErrorCode::kUnknownOutcome) return created;
+    // The same creation again tells: it succeeds, and then the first one cannot any more, or the block exists.
+    if (!runtime_.Wait(kUnknownOutcomePause) || !runtime_.MayGoOn()) return created;
+  }
+}
+
+// The pool that the claim was decided on may have been out of date: deleted, made again, or with reservations that came
+// meanwhile. Whoever changes it afterwards finds the block that exists by now.
+Expected<Address> Engine::VerifyClaim(Call& call, const Pool& pool, const BlockView& claimed,
+                                      std::optional<Address> requested) {
+  const Attachment& attachment = call.request.attachment;
+  const auto give_back = [&](Error why) -> Expected<Address> {
+    // The empty block is the controller's to collect.
+    if (auto released = ReleaseIn(claimed, attachment, /*fence=*/false); !released) {
+      why.details += (why.details.empty() ? "" : "; ") + ("giving the address back: " + released.error().message);
+    }
+    return std::unexpected(std::move(why));
+  };
+  const auto offset = Find(*claimed, attachment);
+  if (!offset) return Fail(ErrorCode::kInternal, "block " + claimed->name + " was written without the new entry");
+  const Address address = claimed->cidr.At(*offset);
+  const auto read = store_.ReadPools({{pool.name}}, Freshness::kLatest);
+  if (!read) return give_back(read.error());
+  if (read->empty() || read->front().uid != pool.uid) {
+    return give_back({.code = ErrorCode::kInvalid, .message = "pool " + pool.name + " was deleted meanwhile"});
+  }
+  const Pool& latest = read->front();
+  if (auto usable = CheckUsable(latest); !usable) return give_back(usable.error());
+  BlockView block = claimed;
+  if (!AssignableIn(latest, claimed->cidr).Contains(address)) {
+    const std::int64_t now_ms = runtime_.UnixMillis();
+    const HeldEntry entry = call.EntryFor(store_.Node(), latest, now_ms);
+    const auto replace = [latest, entry, requested, now_ms](Block& changed) -> Expected<void> {
+      static_cast<void>(Release(changed, entry.attachment, now_ms));
+      const auto taken = Take(changed, latest, entry, requested, now_ms);
+      if (!taken) return std::unexpected(taken.error());
+      return {};
+    };
+    auto replaced = store_.Edit(claimed, {.attachment = attachment, .apply = replace});
+    if (!replaced) return give_back(replaced.error());
+    block = *std::move(replaced);
+  }
+  const auto final_offset = Find(*block, attachment);
+  if (!final_offset) return Fail(ErrorCode::kInternal, "block " + block->name + " was written without the new entry");
+  const Address final_address = block->cidr.At(*final_offset);
+  call.given.push_back({.family = final_address.family(), .address = final_address, .block = block, .taken_now = true});
+  return final_address;
+}
+
+}  // namespace berth::ipam
