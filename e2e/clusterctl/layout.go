@@ -1,6 +1,6 @@
 // Layout: where everything of one cluster lives, derived from its folder alone.
 //
-// Names that share a space with the rest of the machine (links, network namespaces, nft tables, cgroups) carry six hex
+// Names that share a space with the rest of the machine (links, network namespaces, nft tables) carry six hex
 // digits of the folder's path. So several clusters live side by side, and `down` finds what is left of one even when
 // its records are lost.
 package main
@@ -64,12 +64,13 @@ const controlSocket = "supervisor.sock"
 // The names below are the only ones outside Dir. Link names have at most 15 bytes.
 func (l Layout) linkBridge() string { return "bt" + l.Tag }
 func (l Layout) nftTable() string   { return "berth_" + l.Tag }
-func (l Layout) cgroup() string     { return "berth-" + l.Tag }
 
 // ownFiles are the entries of Dir that `up` makes and `down` removes; logs and audit.log stay for the reader.
 func (l Layout) ownFiles() []string {
 	names := []string{"cluster.json", "admin.kubeconfig", "controller-manager.kubeconfig", "scheduler.kubeconfig",
-		"audit-policy.yaml", "bin", "cni-bin", "pki", "etcd", "image", controlSocket}
+		"audit-policy.yaml", "bin", "cni-bin", "pki",
+		"etcd", "image", "volume-plugins",
+		controlSocket, "cluster.json.new"}
 	for index := 1; index <= nodesMax; index++ {
 		names = append(names, l.node(index).Name)
 	}

@@ -10,10 +10,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 )
 
 const (
@@ -78,12 +76,12 @@ func newNetwork(l Layout, nodes int) (Network, error) {
 
 // claimNumber makes the link bridge with the first free number. Two clusters that start at once take turns.
 func claimNumber(l Layout) (int, error) {
-	lock, err := os.OpenFile("/run/lock/berth-e2e", os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := lockMachine()
 	if err != nil {
 		return 0, err
 	}
 	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+	if err := rememberMachine(); err != nil {
 		return 0, err
 	}
 	addresses, err := net.InterfaceAddrs()

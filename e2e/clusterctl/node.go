@@ -302,7 +302,6 @@ containerRuntimeEndpoint: ` + q("unix://"+n.containerdSocket()) + `
 failCgroupV1: false
 failSwapOn: false
 cgroupDriver: cgroupfs
-cgroupRoot: ` + q("/"+n.cluster.layout.cgroup()) + `
 cgroupsPerQOS: false
 enforceNodeAllocatable: []
 enableControllerAttachDetach: false

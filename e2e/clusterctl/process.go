@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -156,45 +155,6 @@ func (p Process) alive() bool {
 	}
 	ticks, err := startTicks(p.Pid)
 	return err == nil && ticks == p.StartTicks
-}
-
-// leftovers are the processes of this cluster by their marker or cgroup, without the caller itself.
-func leftovers(l Layout) []int {
-	marker := []byte(markerVariable + "=" + l.Dir)
-	var pids []int
-	stats, _ := filepath.Glob("/proc/[0-9]*")
-	for _, proc := range stats {
-		pid, err := strconv.Atoi(filepath.Base(proc))
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		if _, err := startTicks(pid); err != nil {
-			continue // ended meanwhile, or a zombie that only its parent can remove
-		}
-		if hasVariable(proc, marker) || inCgroup(proc, l.cgroup()) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-func hasVariable(proc string, marker []byte) bool {
-	environ, err := os.ReadFile(filepath.Join(proc, "environ"))
-	if err != nil {
-		return false
-	}
-	for _, variable := range bytes.Split(environ, []byte{0}) {
-		if bytes.Equal(variable, marker) {
-			return true
-		}
-	}
-	return false
-}
-
-// inCgroup looks for the cgroup as a whole path element, in any hierarchy.
-func inCgroup(proc, cgroup string) bool {
-	text, err := os.ReadFile(filepath.Join(proc, "cgroup"))
-	return err == nil && strings.Contains(strings.ReplaceAll(string(text), "\n", "/\n"), "/"+cgroup+"/")
 }
 
 // run executes a short command; its output is part of the error.

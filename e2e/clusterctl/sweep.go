@@ -1,5 +1,6 @@
 // Sweep: removes what is left of a cluster, whatever its end was. Every step can be repeated, and none touches anything
-// that does not carry the cluster's mark: processes by environment or cgroup, mounts by folder, all else by name.
+// that does not carry the cluster's mark: processes by environment or root folder, mounts by folder, cgroups by
+// container, all else by name.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sort"
 	"strings"
 	"syscall"
@@ -59,14 +61,16 @@ func down(l Layout) error {
 
 // sweep needs root only where root made something.
 func sweep(l Layout) error {
+	identifiers := containers(l)
 	if err := endLeftovers(l); err != nil {
 		return err
 	}
-	forgetContainers(l)
+	forgetContainers(l, identifiers)
 	if err := unmountBelow(l.Dir); err != nil {
 		return err
 	}
-	problems := []error{removeNetwork(l), removeCgroups(l), removeLegacyLogs(l)}
+	awaitPodLinks(l)
+	problems := []error{removeNetwork(l), removeCgroups(identifiers), removeLegacyLogs(l), restoreMachine()}
 	for _, name := range l.ownFiles() {
 		problems = append(problems, os.RemoveAll(l.path(name)))
 	}
@@ -91,18 +95,37 @@ func endLeftovers(l Layout) error {
 
 // forgetContainers removes the two things that killed containers leave outside DIR: the socket of the shim, named in
 // the container's bundle, and libcni's copy of the sandbox's result.
-func forgetContainers(l Layout) {
-	bundles, _ := filepath.Glob(l.path("n[1-9]", "state", "io.containerd.runtime.v2.task", "k8s.io", "*"))
-	for _, bundle := range bundles {
-		for _, file := range []string{"bootstrap.json", "address"} {
-			text, _ := os.ReadFile(filepath.Join(bundle, file))
-			if _, rest, found := strings.Cut(string(text), "unix://"); found {
-				_ = os.Remove(strings.FieldsFunc(rest, func(r rune) bool { return r == '"' || r == '\n' })[0])
-			}
+func forgetContainers(l Layout, identifiers map[string]bool) {
+	files, _ := filepath.Glob(l.path("n[1-9]", "state", "io.containerd.runtime.v2.task", "k8s.io", "*", "bootstrap.json"))
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		if match := shimSocket.FindSubmatch(text); match != nil {
+			_ = os.Remove(string(match[1]))
 		}
-		cached, _ := filepath.Glob(filepath.Join(cniResultsCache, "*-"+filepath.Base(bundle)+"-*"))
-		for _, file := range cached {
-			_ = os.Remove(file)
+	}
+	results, _ := os.ReadDir(cniResultsCache)
+	for _, result := range results {
+		// The form is NETWORK-CONTAINER-INTERFACE, where the network's name may contain hyphens.
+		parts := strings.Split(result.Name(), "-")
+		if len(parts) >= 3 && identifiers[parts[len(parts)-2]] {
+			_ = os.Remove(filepath.Join(cniResultsCache, result.Name()))
+		}
+	}
+}
+
+var shimSocket = regexp.MustCompile(`unix://(/[^"\s]+)`)
+
+// awaitPodLinks waits for the kernel, which ends a namespace some time after its last user: until then the machine would
+// show links of pods that are gone. The kernel ends many at once; deleting each link ourselves takes four times longer.
+func awaitPodLinks(l Layout) {
+	for deadline := time.Now().Add(sweepTimeout); time.Now().Before(deadline); time.Sleep(sweepPause) {
+		ports := 0
+		for index := 1; index <= nodesMax; index++ {
+			entries, _ := os.ReadDir(filepath.Join("/sys/class/net", l.node(index).podBridge(), "brif"))
+			ports += len(entries)
+		}
+		if ports == 0 {
+			return
 		}
 	}
 }
@@ -143,22 +166,15 @@ func mountsBelow(dir string) ([]string, error) {
 	return points, scanner.Err()
 }
 
-// removeCgroups works for one hierarchy (v2) and for several (v1).
-func removeCgroups(l Layout) error {
-	roots := []string{filepath.Join("/sys/fs/cgroup", l.cgroup())}
-	hierarchies, _ := filepath.Glob(filepath.Join("/sys/fs/cgroup/*", l.cgroup()))
+// removeCgroups works for one hierarchy (v2) and for several (v1). containerd names a container's group after it.
+func removeCgroups(identifiers map[string]bool) error {
+	parents, _ := filepath.Glob("/sys/fs/cgroup/*/k8s.io")
 	var problems []error
-	for _, root := range append(roots, hierarchies...) {
-		var folders []string
-		_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-			if err == nil && entry.IsDir() {
-				folders = append(folders, path)
-			}
-			return nil
-		})
-		for index := len(folders) - 1; index >= 0; index-- {
-			problems = append(problems, removeCgroup(folders[index]))
+	for _, parent := range append(parents, "/sys/fs/cgroup/k8s.io") {
+		for identifier := range identifiers {
+			problems = append(problems, removeCgroup(filepath.Join(parent, identifier)))
 		}
+		_ = os.Remove(parent) // succeeds for the last cluster only
 	}
 	return errors.Join(problems...)
 }
@@ -167,7 +183,10 @@ func removeCgroups(l Layout) error {
 func removeCgroup(folder string) error {
 	for deadline := time.Now().Add(sweepTimeout); ; time.Sleep(sweepPause) {
 		err := os.Remove(folder)
-		if err == nil || errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if time.Now().After(deadline) {
 			return err
 		}
 	}
