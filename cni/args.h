@@ -15,11 +15,11 @@ namespace berth::cni {
 
 struct Args {
   // Each may be empty: podman and cnitool pass none, multus passes empty ones.
-  std::string pod_namespace;
-  std::string pod_name;
-  std::string pod_uid;  // of a static pod the kubelet's own, not the mirror pod's
-  std::string sandbox_id;
-  std::string ip;  // "address[/length]" or a comma list; not parsed (RequestedAddresses)
+  std::string pod_namespace = {};
+  std::string pod_name = {};
+  std::string pod_uid = {};  // of a static pod the kubelet's own, not the mirror pod's
+  std::string sandbox_id = {};
+  std::string ip = {};  // "address[/length]" or a comma list; not parsed (RequestedAddresses)
 
   friend bool operator==(const Args&, const Args&) = default;
 };

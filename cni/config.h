@@ -25,7 +25,6 @@ namespace berth::cni {
 
 // What a reader of stdin may stop at: one byte more is refused by ParseConfig.
 inline constexpr std::size_t kConfigBytesMax = std::size_t{64} << 20;
-inline constexpr int kConfigDepthMax = 256;
 
 // Annotations with this prefix are kept from what the runtime hands over.
 inline constexpr std::string_view kAnnotationPrefix = "ipam.berth.dev/";

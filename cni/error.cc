@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cni/ascii.h"
+
 namespace berth::cni {
 namespace {
 
@@ -22,8 +24,6 @@ constexpr std::array kRewordings = {
     Rewording{"no such file or directory", "does not exist"},
     Rewording{"network is not ready", "network cannot be used yet"},
 };
-
-char LowerAscii(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 std::size_t FindAnyCase(std::string_view text, std::string_view phrase) {
   const auto hit = std::search(

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The grammar of CNI_ARGS.
+#include "cni/args.h"
+
+#include <optional>
+
+#include "cni/ascii.h"
+
+namespace berth::cni {
+namespace {
+
+using ipam::ErrorCode;
+using ipam::Fail;
+
+// Unknown pairs are listed up to about here.
+constexpr std::size_t kListedBytesMax = 200;
+
+// What a pair turned out to be.
+enum class Outcome { kTaken, kUnknownKey, kMalformed, kBadValue };
+
+class Parser {
+ public:
+  Outcome Take(std::string_view pair) {
+    const std::size_t equals = pair.find('=');
+    if (equals == std::string_view::npos || pair.find('=', equals + 1) != std::string_view::npos) {
+      return Outcome::kMalformed;
+    }
+    const std::string_view key = pair.substr(0, equals);
+    const std::string_view value = pair.substr(equals + 1);
+    if (key == "IgnoreUnknown") {
+      const std::optional<bool> ignore = ParseBool(value);
+      if (!ignore) return Outcome::kBadValue;
+      ignore_unknown_ = *ignore;
+      return Outcome::kTaken;
+    }
+    if (key == "MAC") return Outcome::kTaken;
+    std::string* const field = Field(key);
+    if (field == nullptr) return Outcome::kUnknownKey;
+    *field = value;
+    return Outcome::kTaken;
+  }
+
+  [[nodiscard]] bool ignore_unknown() const { return ignore_unknown_; }
+  [[nodiscard]] const Args& args() const { return args_; }
+
+ private:
+  std::string* Field(std::string_view key) {
+    if (key == "K8S_POD_NAMESPACE") return &args_.pod_namespace;
+    if (key == "K8S_POD_NAME") return &args_.pod_name;
+    if (key == "K8S_POD_UID") return &args_.pod_uid;
+    if (key == "K8S_POD_INFRA_CONTAINER_ID") return &args_.sandbox_id;
+    if (key == "IP") return &args_.ip;
+    return nullptr;
+  }
+
+  Args args_;
+  bool ignore_unknown_ = false;
+};
+
+}  // namespace
+
+ipam::Expected<Args> ParseArgs(std::string_view text, Verb verb) {
+  if (text.empty()) return Args{};
+  Parser parser;
+  std::string unknown;
+  for (bool more = true; more;) {
+    const std::size_t semicolon = text.find(';');
+    const std::string_view pair = text.substr(0, semicolon);
+    more = semicolon != std::string_view::npos;
+    if (more) text.remove_prefix(semicolon + 1);
+
+    const Outcome outcome = parser.Take(pair);
+    if (outcome == Outcome::kTaken || verb == Verb::kDel) continue;
+    if (outcome == Outcome::kMalformed) {
+      return Fail(ErrorCode::kEnvironment,
+                  "CNI_ARGS: invalid pair " + ipam::Quoted(pair),
+                  "pairs have the form KEY=value and are separated by ;");
+    }
+    if (outcome == Outcome::kBadValue) {
+      return Fail(ErrorCode::kEnvironment,
+                  "CNI_ARGS: error parsing value of pair " + ipam::Quoted(pair),
+                  "IgnoreUnknown is 1, 0, true or false");
+    }
+    if (unknown.size() < kListedBytesMax) unknown += (unknown.empty() ? "" : " ") + ipam::Quoted(pair);
+  }
+  if (!unknown.empty() && !parser.ignore_unknown()) {
+    return Fail(ErrorCode::kEnvironment, "CNI_ARGS: unknown args [" + unknown + "]", "or add IgnoreUnknown=1");
+  }
+  return parser.args();
+}
+
+}  // namespace berth::cni

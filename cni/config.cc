@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the bytes of stdin to a checked configuration.
+#include "cni/config.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "cni/fields.h"
+#include "cni/ipam_config.h"
+#include "cni/json_value.h"
+
+namespace berth::cni {
+namespace {
+
+using ipam::ErrorCode;
+using ipam::Expected;
+using ipam::Fail;
+
+constexpr std::string_view kValidAttachments = "cni.dev/valid-attachments";
+// The name that the tag spec-v1.1.0 used; libraries send one or both.
+constexpr std::string_view kAttachmentsOfOldTag = "cni.dev/attachments";
+constexpr std::string_view kPodAnnotations = "io.kubernetes.cri.pod-annotations";
+
+// The top-level keys that a verb reads; the values of others are not even kept.
+std::vector<std::string_view> WantedKeys(Verb verb) {
+  std::vector<std::string_view> keys = {"cniVersion", "name", "ipam"};
+  if (verb == Verb::kAdd || verb == Verb::kCheck) keys.insert(keys.end(), {"runtimeConfig", "args"});
+  if (verb == Verb::kCheck) keys.emplace_back("prevResult");
+  if (verb == Verb::kGc) keys.insert(keys.end(), {kValidAttachments, kAttachmentsOfOldTag});
+  return keys;
+}
+
+// Whether Go's version comparison, which CHECK, GC and STATUS go through first, can read the text: one to three
+// numbers.
+std::optional<std::array<int, 3>> ParseNumbers(std::string_view text) {
+  std::array<int, 3> numbers = {0, 0, 0};
+  for (int& number : numbers) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || number < 0) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    if (text.empty()) return numbers;
+    if (text.front() != '.') return std::nullopt;
+    text.remove_prefix(1);
+  }
+  return std::nullopt;
+}
+
+Expected<void> CheckVerbIsDefined(Verb verb, std::string_view text) {
+  const bool is_check = verb == Verb::kCheck;
+  if (!is_check && verb != Verb::kGc && verb != Verb::kStatus) return {};
+  const auto numbers = ParseNumbers(text);
+  if (!numbers) return Fail(ErrorCode::kDecode, "cniVersion " + ipam::Quoted(text) + " is not a version");
+  if (*numbers >= (is_check ? std::array{0, 4, 0} : std::array{1, 1, 0})) return {};
+  return Fail(ErrorCode::kIncompatibleVersion,
+              "config version does not allow " + std::string(ToString(verb)),
+              "config is " + ipam::Quoted(text) + ", " + std::string(ToString(verb)) + " exists from " +
+                  (is_check ? "0.4.0" : "1.1.0") + " on");
+}
+
+Expected<Version> ParseVersion(std::string text, Verb verb) {
+  if (text.empty()) text = ToString(Version::k0_1_0);
+  if (const auto defined = CheckVerbIsDefined(verb, text); !defined) return std::unexpected(defined.error());
+  if (const std::optional<Version> version = FindVersion(text)) return *version;
+  return Fail(ErrorCode::kIncompatibleVersion,
+              "incompatible CNI versions",
+              "config is " + ipam::Quoted(text) + ", plugin supports " + SupportedVersions());
+}
+
+Expected<void> CheckName(const std::string& name) {
+  if (name.empty()) return Fail(ErrorCode::kInvalid, "missing network name", "the configuration needs \"name\"");
+  if (IsIdentifier(name)) return {};
+  return Fail(ErrorCode::kInvalid, "invalid characters found in network name", ipam::Quoted(name));
+}
+
+std::map<std::string, std::string> ParseAnnotations(const Fields& runtime_config) {
+  std::map<std::string, std::string> annotations;
+  const Fields all = runtime_config.Object(kPodAnnotations);
+  if (all.object() == nullptr) return annotations;
+  for (const JsonMember& member : *all.object()) {
+    if (!member.name.starts_with(kAnnotationPrefix)) continue;
+    if (const auto* const text = member.value.As<std::string>()) {
+      annotations[member.name] = *text;
+    } else {
+      all.fault().Report(ErrorCode::kDecode, all.PathOf(member.name) + " must be a string");
+    }
+  }
+  return annotations;
+}
+
+// Addresses of other plugins may be spelled in ways that berth's never are: what cannot be read is passed over.
+std::vector<PreviousAddress> ParsePrevious(const Fields& top, const NetworkConfig& config) {
+  if (!top.Has("prevResult")) {
+    top.fault().Report(ErrorCode::kInvalid, "Required prevResult missing", "CHECK compares with the result of ADD");
+  }
+  const Fields result = top.Object("prevResult");
+  if (const std::string version = result.Text("cniVersion"); !version.empty() && version != ToString(config.version)) {
+    top.fault().Report(
+        ErrorCode::kIncompatibleVersion,
+        "prevResult.cniVersion differs from cniVersion",
+        "prevResult is " + ipam::Quoted(version) + ", config is " + ipam::Quoted(ToString(config.version)));
+  }
+  std::vector<PreviousAddress> previous;
+  for (const Fields& ip : result.Objects("ips")) {
+    const std::string text = ip.Text("address");
+    const auto address = ipam::Address::Parse(std::string_view(text).substr(0, text.find('/')));
+    const auto gateway = ipam::Address::Parse(ip.Text("gateway"));
+    if (!address) continue;
+    previous.push_back({.address = *address, .gateway = gateway ? std::optional(*gateway) : std::nullopt});
+  }
+  return previous;
+}
+
+std::optional<std::vector<ValidAttachment>> ParseValidAttachments(const Fields& top) {
+  std::string_view key = kValidAttachments;
+  const JsonValue* list = FindMember(*top.object(), key, Nulls::kPresent);
+  if (list == nullptr) {
+    key = kAttachmentsOfOldTag;
+    list = FindMember(*top.object(), key, Nulls::kPresent);
+  }
+  if (list == nullptr) return std::nullopt;
+  std::vector<ValidAttachment> attachments;
+  if (list->IsNull()) return attachments;  // what runtimes send for a network without containers
+  for (const Fields& entry : top.ObjectsOf(*list, key)) {
+    ValidAttachment attachment{.container_id = entry.Text("containerID"), .ifname = entry.Text("ifname")};
+    if (attachment.container_id.empty()) {
+      top.fault().Report(ErrorCode::kInvalid, entry.PathOf("containerID") + " is missing");
+    }
+    if (attachment.ifname.empty()) top.fault().Report(ErrorCode::kInvalid, entry.PathOf("ifname") + " is missing");
+    attachments.push_back(std::move(attachment));
+  }
+  return attachments;
+}
+
+Expected<JsonValue> ParseTop(std::string_view bytes, std::span<const std::string_view> wanted) {
+  if (bytes.size() > kConfigBytesMax) {
+    return Fail(ErrorCode::kDecode, "network configuration on stdin is larger than 64 MiB");
+  }
+  Expected<JsonValue> top = ParseJson(bytes, wanted);
+  if (!top) return std::unexpected(top.error().Within("network configuration on stdin"));
+  if (top->IsNull()) return JsonValue{JsonValue::Object{}};  // Go decodes null to an empty configuration
+  if (top->As<JsonValue::Object>() == nullptr) {
+    return Fail(ErrorCode::kDecode,
+                "network configuration on stdin is " + std::string(KindOf(*top)) + ", it must be an object");
+  }
+  return top;
+}
+
+void ParseBody(const Fields& top, Verb verb, NetworkConfig& config) {
+  const bool releases = verb == Verb::kDel || verb == Verb::kGc;
+  if (!releases && !top.Has("ipam")) {
+    top.fault().Report(ErrorCode::kInvalid, "IPAM config missing 'ipam' key");
+  }
+  config.ipam = ParseIpamConfig(top.Object("ipam"), releases ? IpamScope::kRelease : IpamScope::kEverything);
+  if (verb == Verb::kAdd || verb == Verb::kCheck) {
+    const Fields runtime_config = top.Object("runtimeConfig");
+    config.runtime_ips = runtime_config.Texts("ips");
+    config.annotations = ParseAnnotations(runtime_config);
+    config.args_ips = top.Object("args").Object("cni").Texts("ips");
+  }
+  if (verb == Verb::kCheck) config.previous = ParsePrevious(top, config);
+  if (verb == Verb::kGc) config.valid_attachments = ParseValidAttachments(top);
+}
+
+}  // namespace
+
+Expected<NetworkConfig> ParseConfig(std::string_view bytes, Verb verb) {
+  const Expected<JsonValue> tree = ParseTop(bytes, WantedKeys(verb));
+  if (!tree) return std::unexpected(tree.error());
+
+  Fault fault;
+  const Fields top(tree->As<JsonValue::Object>(), "", fault);
+  const std::string version_text = top.Text("cniVersion");
+  NetworkConfig config;
+  config.name = top.Text("name");
+  if (fault.first()) return std::unexpected(*fault.first());
+  if (const auto good = CheckName(config.name); !good) return std::unexpected(good.error());
+  const Expected<Version> version = ParseVersion(version_text, verb);
+  if (!version) return std::unexpected(version.error());
+  config.version = *version;
+
+  ParseBody(top, verb, config);
+  if (fault.first()) return std::unexpected(*fault.first());
+  return config;
+}
+
+Version VersionForErrors(std::string_view bytes) {
+  constexpr std::array<std::string_view, 1> kWanted = {"cniVersion"};
+  const Expected<JsonValue> tree = ParseTop(bytes, kWanted);
+  if (!tree) return kNewestVersion;
+  Fault fault;
+  const std::string text = Fields(tree->As<JsonValue::Object>(), "", fault).Text("cniVersion");
+  if (fault.first()) return kNewestVersion;
+  return FindVersion(text.empty() ? ToString(Version::k0_1_0) : text).value_or(kNewestVersion);
+}
+
+}  // namespace berth::cni

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules of each field of `ipam`.
+#include "cni/ipam_config.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "ipam/prefix.h"
+
+namespace berth::cni {
+namespace {
+
+using ipam::ErrorCode;
+
+constexpr std::size_t kPoolNameBytesMax = 63;
+constexpr std::size_t kNodeNameBytesMax = 253;
+constexpr std::size_t kPathBytesMax = 4095;
+constexpr std::size_t kPoolsMax = 64;
+constexpr std::int64_t kTimeoutSecondsMax = 600;
+constexpr std::int64_t kUint32Max = 0xFFFFFFFF;
+constexpr std::int64_t kRouteScopeMax = 255;
+
+// RFC 1123 subdomain: what the API server takes as the name of a pool or node. It goes into a URL.
+bool IsObjectName(std::string_view name, std::size_t bytes_max) {
+  const auto inner = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  return !name.empty() && name.size() <= bytes_max && inner(name.front()) && inner(name.back()) &&
+         std::ranges::all_of(name, [&](char c) { return inner(c) || c == '-' || c == '.'; });
+}
+
+std::vector<std::string> ParsePools(const Fields& ipam) {
+  std::vector<std::string> pools;
+  for (std::string& name : ipam.Texts("pools")) {
+    if (!IsObjectName(name, kPoolNameBytesMax)) {
+      ipam.fault().Report(ErrorCode::kInvalid,
+                          "ipam.pools: " + ipam::Quoted(name) + " cannot be the name of an IPPool",
+                          "names are lower case letters, digits, - and ., at most 63");
+    }
+    if (std::ranges::find(pools, name) == pools.end()) pools.push_back(std::move(name));
+  }
+  if (pools.size() > kPoolsMax) {
+    ipam.fault().Report(ErrorCode::kInvalid, "ipam.pools names more than " + std::to_string(kPoolsMax) + " pools");
+  }
+  return pools;
+}
+
+std::string ParsePath(const Fields& ipam, std::string_view name, std::string_view otherwise = "") {
+  std::string path = ipam.Text(name);
+  if (path.empty()) return std::string(otherwise);
+  const bool plain = std::ranges::none_of(path, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+  if (path.front() != '/' || path.size() > kPathBytesMax || !plain) {
+    ipam.fault().Report(ErrorCode::kInvalid,
+                        ipam.PathOf(name) + " " + ipam::Quoted(path) + " is not an absolute path",
+                        "a runtime's working directory is unknown: begin with /");
+  }
+  return path;
+}
+
+std::string ParseNodeName(const Fields& ipam) {
+  std::string name = ipam.Text("nodeName");
+  if (!name.empty() && !IsObjectName(name, kNodeNameBytesMax)) {
+    ipam.fault().Report(ErrorCode::kInvalid, "ipam.nodeName " + ipam::Quoted(name) + " cannot be the name of a node");
+  }
+  return name;
+}
+
+LogLevel ParseLogLevel(const Fields& ipam) {
+  constexpr std::array<std::pair<std::string_view, LogLevel>, 4> kLevels = {
+      {{"error", LogLevel::kError}, {"warn", LogLevel::kWarn}, {"info", LogLevel::kInfo}, {"debug", LogLevel::kDebug}}};
+  const std::string text = ipam.Text("logLevel");
+  if (text.empty()) return IpamConfig{}.log_level;
+  for (const auto& [name, level] : kLevels) {
+    if (name == text) return level;
+  }
+  ipam.fault().Report(ErrorCode::kInvalid,
+                      "ipam.logLevel " + ipam::Quoted(text) + " is not error, warn, info or debug");
+  return IpamConfig{}.log_level;
+}
+
+std::optional<std::uint32_t> ParseAttribute(const Fields& route, std::string_view name, std::int64_t max) {
+  const std::optional<std::int64_t> value = route.Integer(name, 0, max);
+  if (!value) return std::nullopt;
+  return static_cast<std::uint32_t>(*value);
+}
+
+ipam::Route ParseRoute(const Fields& fields) {
+  ipam::Route route;
+  const auto destination = ipam::Prefix::Parse(fields.Text("dst"));
+  if (destination) {
+    route.destination = *destination;
+  } else {
+    fields.fault().Report(destination.error(), fields.PathOf("dst"));
+  }
+  if (const std::string text = fields.Text("gw"); !text.empty()) {
+    const auto gateway = ipam::Address::Parse(text);
+    if (!gateway) {
+      fields.fault().Report(gateway.error(), fields.PathOf("gw"));
+    } else if (gateway->family() != route.destination.family()) {
+      fields.fault().Report(ErrorCode::kInvalid, fields.PathOf("gw") + " " + text + " is of another family than dst");
+    } else {
+      route.gateway = *gateway;
+    }
+  }
+  route.mtu = ParseAttribute(fields, "mtu", kUint32Max);
+  route.advmss = ParseAttribute(fields, "advmss", kUint32Max);
+  route.priority = ParseAttribute(fields, "priority", kUint32Max);
+  route.table = ParseAttribute(fields, "table", kUint32Max);
+  route.scope = ParseAttribute(fields, "scope", kRouteScopeMax);
+  return route;
+}
+
+std::optional<std::vector<ipam::Route>> ParseRoutes(const Fields& ipam) {
+  if (!ipam.Has("routes")) return std::nullopt;
+  std::vector<ipam::Route> routes;
+  for (const Fields& route : ipam.Objects("routes")) routes.push_back(ParseRoute(route));
+  return routes;
+}
+
+std::optional<ipam::Dns> ParseDns(const Fields& ipam) {
+  if (!ipam.Has("dns")) return std::nullopt;
+  const Fields dns = ipam.Object("dns");
+  return ipam::Dns{.nameservers = dns.Texts("nameservers"),
+                   .domain = dns.Text("domain"),
+                   .search = dns.Texts("search"),
+                   .options = dns.Texts("options")};
+}
+
+}  // namespace
+
+IpamConfig ParseIpamConfig(const Fields& ipam, IpamScope scope) {
+  IpamConfig config;
+  config.kubeconfig = ParsePath(ipam, "kubeconfig");
+  config.node_name = ParseNodeName(ipam);
+  if (const auto seconds = ipam.Integer("timeoutSeconds", 1, kTimeoutSecondsMax)) {
+    config.timeout = std::chrono::seconds(*seconds);
+  }
+  config.state_dir = ParsePath(ipam, "stateDir", config.state_dir);
+  config.agent_socket = ParsePath(ipam, "agentSocket", config.agent_socket);
+  config.direct = ParsePath(ipam, "direct");
+  config.log_file = ParsePath(ipam, "logFile");
+  config.log_level = ParseLogLevel(ipam);
+  if (scope == IpamScope::kRelease) return config;
+
+  if (ipam.Text("type").empty()) {
+    ipam.fault().Report(ErrorCode::kInvalid, "ipam.type is missing", "it names the plugin: \"berth\"");
+  }
+  config.pools = ParsePools(ipam);
+  config.routes = ParseRoutes(ipam);
+  config.dns = ParseDns(ipam);
+  config.resolv_conf = ParsePath(ipam, "resolvConf");
+  return config;
+}
+
+}  // namespace berth::cni
