@@ -2,9 +2,10 @@
 // Address against the C library: the same grammar and the same form, but for what berth refuses or prints on purpose.
 #include <arpa/inet.h>
 #include <array>
-#include <gtest/gtest.h>
 #include <optional>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "ipam/address.h"
 #include "ipam/seeded.h"

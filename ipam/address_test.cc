@@ -2,8 +2,9 @@
 // Address: the texts it accepts, the one text it prints, and numbers of 128 bits in decimal.
 #include "ipam/address.h"
 
-#include <gtest/gtest.h>
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace berth::ipam {
 namespace {

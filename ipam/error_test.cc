@@ -2,8 +2,9 @@
 // Error: the CNI code that each error code becomes, since runtimes and people see nothing else of it.
 #include "ipam/error.h"
 
-#include <gtest/gtest.h>
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace berth::ipam {
 namespace {

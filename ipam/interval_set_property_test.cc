@@ -5,10 +5,11 @@
 // between two windows. All ranges begin and end in windows, so a gap is in a set wholly or not at all, and its point,
 // weighed with the gap's size, makes the model exact over 2^128 addresses.
 #include <algorithm>
-#include <gtest/gtest.h>
 #include <map>
 #include <set>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "ipam/interval_set.h"
 #include "ipam/seeded.h"

@@ -2,10 +2,11 @@
 // AddressRange: its grammar. IntervalSet: the edges of both families, where the naive arithmetic overflows.
 #include "ipam/interval_set.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <string>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "ipam/test_values.h"
 

@@ -2,8 +2,9 @@
 // LabelSelector: every operator against a label that fits, one that does not, and none.
 #include "ipam/label_selector.h"
 
-#include <gtest/gtest.h>
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace berth::ipam {
 namespace {

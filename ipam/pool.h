@@ -104,9 +104,9 @@ struct Pool {
 // The same, of one block only.
 [[nodiscard]] IntervalSet AssignableIn(const Pool& pool, const Prefix& block);
 
-// Why an address that is not in Assignable(pool) is not, for a person who asked for it: kAddressTaken for the gateway and
-// withheld addresses, kInvalid for one outside the subnet or the ranges, an excluded one, or an edge.
-// Requires: Assignable(pool) does not contain it.
+// Why an address that is not in Assignable(pool) is not, for a person who asked for it: kAddressTaken for the gateway
+// and withheld addresses, kInvalid for one outside the subnet or the ranges, an excluded one, or an edge. Requires:
+// Assignable(pool) does not contain it.
 [[nodiscard]] Error WhyNotAssignable(const Pool& pool, Address address);
 
 // The block that `address` lies in. Requires: the subnet contains it.

@@ -2,8 +2,9 @@
 // Prefix: the grammar it accepts and what it computes from it, edges first.
 #include "ipam/prefix.h"
 
-#include <gtest/gtest.h>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "ipam/test_values.h"
 

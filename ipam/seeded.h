@@ -8,9 +8,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <gtest/gtest.h>
 #include <random>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "ipam/address.h"
 
