@@ -35,13 +35,12 @@ std::optional<AddressRange> Common(const AddressRange& a, const AddressRange& b)
   return common.first <= common.last ? std::optional(common) : std::nullopt;
 }
 
-// Trailing zero bits, as far as they lie inside the family.
+// Trailing zero bits: 128 for the first address of a family, of either one.
 int Alignment(Address address) {
   constexpr int kHalf = 64;
   const auto low = static_cast<std::uint64_t>(address.bits());
   const auto high = static_cast<std::uint64_t>(address.bits() >> kHalf);
-  const int zeros = low != 0 ? std::countr_zero(low) : kHalf + std::countr_zero(high);
-  return std::min(zeros, AddressBits(address.family()));
+  return low != 0 ? std::countr_zero(low) : kHalf + std::countr_zero(high);
 }
 
 Uint128 PowerMinusOne(int exponent) {

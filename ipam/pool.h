@@ -32,9 +32,9 @@ enum class Affinity : std::uint8_t {
 
 struct Route {
   Prefix destination;
-  std::optional<Address> gateway;
+  std::optional<Address> gateway = {};
   // CNI 1.1.0 only.
-  std::optional<std::uint32_t> mtu, advmss, priority, table, scope;
+  std::optional<std::uint32_t> mtu = {}, advmss = {}, priority = {}, table = {}, scope = {};
   friend bool operator==(const Route&, const Route&) = default;
 };
 
@@ -88,20 +88,22 @@ struct Pool {
 
   [[nodiscard]] Family family() const { return subnet.family(); }
   // The effective block length: the larger of blockSize (or its default) and the subnet's prefix length, so that a
-  // small subnet is one block.
+  // small subnet is one block. A blockSize out of bounds, which Validate refuses, counts as the nearest legal one.
   [[nodiscard]] int BlockLength() const;
   [[nodiscard]] int ResultLength() const { return result_length.value_or(subnet.length()); }
 };
 
 // Rules that one pool must keep and that CEL in the CRD cannot say or may have been bypassed: ranges, excludes and
-// gateway of the subnet's family and inside it, ranges not overlapping, block length within bounds, at least one
-// assignable address. Errors: kInvalid; the message names the field, quotes the value and says the remedy.
+// gateway of the subnet's family and inside it, ranges not overlapping, block length and prefix length within bounds,
+// the gateway of a route of its destination's family, at least one assignable address (withheld ones count as such:
+// reservations may cover a pool). Errors: kInvalid; the message names the field, quotes the value and says the remedy.
 [[nodiscard]] Expected<void> Validate(const Pool& pool);
 
-// Addresses the pool may hand out: its ranges within the subnet, less excludes, gateway, withheld ones and, unless
-// allowEdgeAddresses or a subnet of one or two addresses, the first and last of the subnet.
+// Addresses the pool may hand out: its ranges within the subnet, less excludes, gateway, withheld ones, v4-mapped ones
+// (nothing could name them) and, unless allowEdgeAddresses or a subnet of one or two addresses, the first and last of
+// the subnet (network and broadcast; in IPv6 the subnet-router anycast address of RFC 4291, section 2.6.1).
 [[nodiscard]] IntervalSet Assignable(const Pool& pool);
-// The same, of one block only.
+// The same, of one block only: linear in the number of ranges, excludes and withheld ones.
 [[nodiscard]] IntervalSet AssignableIn(const Pool& pool, const Prefix& block);
 
 // Why an address that is not in Assignable(pool) is not, for a person who asked for it: kAddressTaken for the gateway
@@ -117,27 +119,30 @@ struct Pool {
 class PoolBlocks {
  public:
   explicit PoolBlocks(const Pool& pool);
-  // Within `within` only: claimable prefixes, or what else a search is confined to.
+  // Those only of which an assignable address lies in `within`: claimable prefixes, or what else a search is confined
+  // to.
   PoolBlocks(const Pool& pool, const std::vector<Prefix>& within);
 
+  // 2^128 (single addresses of all IPv6) is counted as 2^128 - 1.
   [[nodiscard]] Uint128 Count() const { return count_; }
   // Requires: index < Count().
   [[nodiscard]] Prefix At(Uint128 index) const;
 
  private:
-  void Append(const IntervalSet& addresses);
+  void Fill(const IntervalSet& whole_blocks, int block_length);
 
+  // Neighbouring blocks without a gap; it ends where the next one's index begins.
   struct Run {
     Prefix first;   // the run's first block
     Uint128 index;  // its number
-    Uint128 count;  // blocks in the run; adjacent ones
   };
   std::vector<Run> runs_;
   Uint128 count_ = 0;
 };
 
-// Up to `limit` aggregated prefixes that cover blocks with an assignable address in which no block of `existing` lies:
-// the hint that status.claimable carries. `existing` may hold blocks of other pools of the space, of any size.
+// The aggregated prefixes, in order, that cover exactly the blocks with an assignable address which overlap no block of
+// `existing`: the hint that status.claimable carries. Of more than `limit` (0: no limit) the largest are kept, because
+// they last longest. `existing` may hold blocks of other pools of the space, of any size, in any order.
 [[nodiscard]] std::vector<Prefix> Claimable(const Pool& pool, const std::vector<Prefix>& existing, std::size_t limit);
 
 }  // namespace berth::ipam

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pool: which of its addresses may be handed out, and the block that each lies in.
+#include "ipam/pool.h"
+
+#include <algorithm>
+#include <span>
+
+#include "ipam/check.h"
+
+namespace berth::ipam {
+
+namespace {
+
+// Appends what of `range` lies in `bounds`. Most ranges and excludes of a pool miss a given block, and this is all that
+// they cost there.
+void AppendCommon(std::vector<AddressRange>& list, const AddressRange& range, const AddressRange& bounds) {
+  const AddressRange common{std::max(range.first, bounds.first), std::min(range.last, bounds.last)};
+  if (common.first <= common.last) list.push_back(common);
+}
+
+void AppendCommon(std::vector<AddressRange>& list, std::span<const AddressRange> ranges, const AddressRange& bounds) {
+  for (const AddressRange& range : ranges) AppendCommon(list, range, bounds);
+}
+
+// ::ffff:0:0/96, which lies in very short IPv6 prefixes: those addresses have no name that Address::Parse would take.
+AddressRange IPv4Mapped() {
+  constexpr int kMarkEnd = 96;
+  return AddressRange::Of(Prefix::Around(Address::FromBits(Family::kIPv6, kIPv4MappedMark << 32), kMarkEnd));
+}
+
+bool HasEdges(const Pool& pool) { return !pool.allow_edge_addresses && pool.subnet.LastOffset() > 1; }
+
+// One pass over ranges, excludes and withheld addresses; only what meets `bounds` is copied and sorted.
+IntervalSet AssignableWithin(const Pool& pool, const AddressRange& bounds) {
+  std::vector<AddressRange> offered;
+  if (pool.ranges.empty()) {
+    offered.push_back(bounds);
+  } else {
+    AppendCommon(offered, pool.ranges, bounds);
+  }
+  std::vector<AddressRange> taken;
+  AppendCommon(taken, pool.excludes, bounds);
+  AppendCommon(taken, pool.withheld, bounds);
+  if (pool.gateway) AppendCommon(taken, {*pool.gateway, *pool.gateway}, bounds);
+  if (HasEdges(pool)) {
+    AppendCommon(taken, {pool.subnet.First(), pool.subnet.First()}, bounds);
+    AppendCommon(taken, {pool.subnet.Last(), pool.subnet.Last()}, bounds);
+  }
+  if (pool.family() == Family::kIPv6) AppendCommon(taken, IPv4Mapped(), bounds);
+
+  IntervalSet assignable(offered);
+  assignable.Subtract(IntervalSet(taken));
+  return assignable;
+}
+
+}  // namespace
+
+int Pool::BlockLength() const {
+  const int bits = AddressBits(family());
+  const int wanted = std::max(block_length.value_or(bits - kDefaultBlockBits), subnet.length());
+  return std::clamp(wanted, bits - kBlockBitsMax, bits);
+}
+
+IntervalSet Assignable(const Pool& pool) { return AssignableWithin(pool, AddressRange::Of(pool.subnet)); }
+
+IntervalSet AssignableIn(const Pool& pool, const Prefix& block) {
+  if (pool.subnet.Contains(block)) return AssignableWithin(pool, AddressRange::Of(block));
+  return block.Contains(pool.subnet) ? Assignable(pool) : IntervalSet();
+}
+
+Prefix BlockOf(const Pool& pool, Address address) {
+  BERTH_CHECK(pool.subnet.Contains(address));
+  return Prefix::Around(address, pool.BlockLength());
+}
+
+}  // namespace berth::ipam
