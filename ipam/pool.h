@@ -93,10 +93,11 @@ struct Pool {
   [[nodiscard]] int ResultLength() const { return result_length.value_or(subnet.length()); }
 };
 
-// Rules that one pool must keep and that CEL in the CRD cannot say or may have been bypassed: ranges, excludes and
-// gateway of the subnet's family and inside it, ranges not overlapping, block length and prefix length within bounds,
-// the gateway of a route of its destination's family, at least one assignable address (withheld ones count as such:
-// reservations may cover a pool). Errors: kInvalid; the message names the field, quotes the value and says the remedy.
+// Rules that one pool must keep and that CEL in the CRD cannot say or may have been bypassed: ranges and excludes of
+// the subnet's family and inside it, ranges not overlapping, gateway inside the subnet or the wider network that
+// spec.prefixLength makes of it, block length and prefix length within bounds, the gateway of a route of its
+// destination's family, at least one assignable address (withheld ones count as such: reservations may cover a pool).
+// Errors: kInvalid; the message names the field, quotes the value and says the remedy.
 [[nodiscard]] Expected<void> Validate(const Pool& pool);
 
 // Addresses the pool may hand out: its ranges within the subnet, less excludes, gateway, withheld ones, v4-mapped ones

@@ -13,10 +13,10 @@ std::string Quoted(const Pool& pool) { return "pool " + pool.name; }
 // Drops from the plan the pools that cannot give the requested address. Errors as in PlanFamilies.
 Expected<void> ConfineToRequested(FamilyPlan& plan, Address requested) {
   if (plan.requested) {
-    return Fail(ErrorCode::kInvalid,
-                "two addresses of one family are requested: " + plan.requested->ToString() + " and " +
-                    requested.ToString(),
-                "request at most one " + std::string(ToString(plan.family)) + " address");
+    return Fail(
+        ErrorCode::kInvalid,
+        "two addresses of one family are requested: " + plan.requested->ToString() + " and " + requested.ToString(),
+        "request at most one " + std::string(ToString(plan.family)) + " address");
   }
   plan.requested = requested;
   const Pool first = plan.candidates.front();
@@ -30,7 +30,9 @@ Expected<void> ConfineToRequested(FamilyPlan& plan, Address requested) {
                 "set spec.allowRequests of the pool, or do not ask for an address");
   }
   // Of several pools that could, prefer those whose rules give it; else the first one says why not.
-  const auto gives = [requested](const Pool& pool) { return AssignableIn(pool, Prefix::Around(requested, AddressBits(requested.family()))).Contains(requested); };
+  const auto gives = [requested](const Pool& pool) {
+    return AssignableIn(pool, Prefix::Around(requested, AddressBits(requested.family()))).Contains(requested);
+  };
   const auto giver = std::ranges::find_if(plan.candidates, gives);
   if (giver == plan.candidates.end()) return std::unexpected(WhyNotAssignable(plan.candidates.front(), requested));
   std::erase_if(plan.candidates, [&gives](const Pool& pool) { return !gives(pool); });

@@ -85,10 +85,14 @@ Expected<void> CheckNoOverlap(const std::vector<AddressRange>& ranges) {
 Expected<void> CheckGateway(const Pool& pool) {
   if (!pool.gateway) return {};
   if (auto checked = CheckFamily(pool, "spec.gateway", {*pool.gateway, *pool.gateway}); !checked) return checked;
-  if (pool.subnet.Contains(*pool.gateway)) return {};
+  // Several pools may be parts of one network, each with its subnet, all with the network's prefixLength and gateway.
+  const Prefix network = Prefix::Around(pool.subnet.First(), std::min(pool.ResultLength(), pool.subnet.length()));
+  if (network.Contains(*pool.gateway)) return {};
   return Refuse("spec.gateway",
                 pool.gateway->ToString(),
-                "not inside spec.subnet " + pool.subnet.ToString() + "; correct one of the two");
+                "not inside " + network.ToString() + ", the network of spec.subnet " +
+                    (pool.result_length ? "and spec.prefixLength" : "without spec.prefixLength") +
+                    "; pods could not reach it: correct one of them");
 }
 
 Expected<void> CheckRoutes(const Pool& pool) {

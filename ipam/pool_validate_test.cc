@@ -44,6 +44,20 @@ const PoolCase kGoodPools[] = {
      [](Pool& p) { p.excludes = {RangeOf("10.55.0.0/25"), RangeOf("10.55.0.9")}; },
      ""},
     {"GatewayInTheRange", "10.55.0.0/24", [](Pool& p) { p.gateway = AddressOf("10.55.0.1"); }, ""},
+    {"GatewayOfTheNetworkThatTheSubnetIsAPartOf",
+     "10.55.4.0/24",
+     [](Pool& p) {
+       p.gateway = AddressOf("10.55.0.1");
+       p.result_length = 16;
+     },
+     ""},
+    {"GatewayInTheSubnetThoughTheMaskIsOfOneAddress",
+     "10.55.0.0/24",
+     [](Pool& p) {
+       p.gateway = AddressOf("10.55.0.1");
+       p.result_length = 32;
+     },
+     ""},
     {"RouteWithoutGateway", "10.55.0.0/24", [](Pool& p) { p.routes = {{.destination = PrefixOf("::/0")}}; }, ""},
     {"EverythingReserved", "10.55.0.0/24", [](Pool& p) { p.withheld = {RangeOf("10.55.0.0/24")}; }, ""},
     {"BlockLargerThanSubnet", "10.55.0.0/29", [](Pool& p) { p.block_length = 24; }, ""},
@@ -109,7 +123,16 @@ const PoolCase kBadPools[] = {
     {"GatewayOutside",
      "10.55.0.0/16",
      [](Pool& p) { p.gateway = AddressOf("10.56.0.1"); },
-     R"(spec.gateway "10.56.0.1": not inside spec.subnet 10.55.0.0/16; correct one of the two)"},
+     R"(spec.gateway "10.56.0.1": not inside 10.55.0.0/16, the network of spec.subnet without spec.prefixLength; )"
+     "pods could not reach it: correct one of them"},
+    {"GatewayOutsideTheWiderNetwork",
+     "10.55.4.0/24",
+     [](Pool& p) {
+       p.gateway = AddressOf("10.56.0.1");
+       p.result_length = 16;
+     },
+     R"(spec.gateway "10.56.0.1": not inside 10.55.0.0/16, the network of spec.subnet and spec.prefixLength; )"
+     "pods could not reach it: correct one of them"},
     {"GatewayOfTheOtherFamily",
      "10.55.0.0/16",
      [](Pool& p) { p.gateway = AddressOf("2001:db8::1"); },
