@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks from and to JSON. This is on the way of every ADD and DEL: one pass, no regular expressions.
+#include "crds/block.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "crds/field_reader.h"
+#include "crds/meta_reader.h"
+#include "crds/names.h"
+#include "ipam/check.h"
+#include "ipam/entry.h"
+
+namespace berth::crds {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kEntriesMax = std::size_t{1} << ipam::kBlockBitsMax;
+constexpr std::size_t kAgentLengthMax = 84;
+constexpr std::size_t kKeyLengthMax = 3;
+
+// A key of allocations: decimal without leading zeros, below the number of addresses.
+std::optional<ipam::BlockOffset> ParseKey(std::string_view key, ipam::BlockOffset size) {
+  ipam::BlockOffset offset = 0;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), offset);
+  const bool whole = error == std::errc() && end == key.data() + key.size() && key.size() <= kKeyLengthMax;
+  if (!whole || (key.size() > 1 && key.front() == '0') || offset >= size) return std::nullopt;
+  return offset;
+}
+
+std::map<ipam::BlockOffset, std::string> ReadAllocations(const FieldReader& document, ipam::BlockOffset size) {
+  std::map<ipam::BlockOffset, std::string> allocations;
+  document.Require("allocations");
+  document.ForEachString("allocations", kEntriesMax, ipam::kEntryLengthMax,
+                         [&](const std::string& key, const std::string& entry) {
+                           const auto offset = ParseKey(key, size);
+                           if (!offset) {
+                             document.Fail("allocations", "the key " + Quote(key) + " is no offset inside the block");
+                           } else if (entry.empty()) {
+                             document.Fail("allocations", "the entry at " + key + " is empty");
+                           } else {
+                             allocations.emplace(*offset, entry);
+                           }
+                         });
+  return allocations;
+}
+
+void ReadSpec(const FieldReader& document, ipam::Block& block) {
+  document.Require("spec");
+  const FieldReader spec = document.Object("spec");
+  for (const std::string_view key : {"space", "pool", "poolUID", "cidr"}) spec.Require(key);
+  block.space = spec.String("space", kSpaceNameLengthMax);
+  block.pool = spec.String("pool", kPoolNameLengthMax);
+  block.pool_uid = spec.String("poolUID", kUidLengthMax);
+  block.node = spec.String("node", kNameLengthMax);
+  block.cidr = spec.Parsed("cidr", kPrefixTextMax, ipam::Prefix::Parse).value_or(ipam::Prefix());
+  if (ipam::AddressBits(block.cidr.family()) - block.cidr.length() > ipam::kBlockBitsMax) {
+    spec.Fail("cidr", "must be at least /24 or /120, is " + Quote(block.cidr.ToString()));
+  }
+}
+
+// What beside name and spec a new object and a patch have in common.
+void SetIfChanged(Json& patch, const char* key, const auto& before, const auto& after) {
+  if (before != after) patch[key] = after;
+}
+
+void CheckBounds(const ipam::Block& block) {
+  BERTH_CHECK(ipam::AddressBits(block.cidr.family()) - block.cidr.length() <= ipam::kBlockBitsMax);
+  BERTH_CHECK(block.next < block.size());
+  BERTH_CHECK(block.used() <= block.size());
+}
+
+void CheckEntry(const ipam::Block& block, ipam::BlockOffset offset, const std::string& entry) {
+  BERTH_CHECK(offset < block.size());
+  BERTH_CHECK(!entry.empty() && entry.size() <= ipam::kEntryLengthMax);
+}
+
+// Entries that differ, null for those that went. Both maps are sorted.
+Json AllocationsPatch(const ipam::Block& before, const ipam::Block& after) {
+  Json patch = Json::object();
+  for (const auto& [offset, entry] : before.allocations) {
+    if (!after.allocations.contains(offset)) patch[std::to_string(offset)] = nullptr;
+  }
+  for (const auto& [offset, entry] : after.allocations) {
+    const auto old = before.allocations.find(offset);
+    if (old != before.allocations.end() && old->second == entry) continue;
+    CheckEntry(after, offset, entry);
+    patch[std::to_string(offset)] = entry;
+  }
+  return patch;
+}
+
+}  // namespace
+
+ipam::Expected<ipam::Block> ParseBlock(const Json& object) {
+  Problem problem = ProblemOf(kBlockKind, object);
+  const FieldReader document(object, problem);
+  const ObjectMeta meta = ReadMeta(document);
+  ipam::Block block;
+  block.name = meta.name;
+  block.uid = meta.uid;
+  block.resource_version = meta.resource_version;
+  block.deleting = meta.deleting();
+  block.finalizers = meta.finalizers;
+  ReadSpec(document, block);
+  if (problem.error) return std::unexpected(*problem.error);
+  if (block.name != ipam::BlockName(block.space, block.cidr)) {
+    document.Fail("metadata.name", "must be " + ipam::BlockName(block.space, block.cidr));
+  }
+  block.agent = document.String("agent", kAgentLengthMax);
+  block.free = static_cast<std::uint32_t>(document.Integer("free", 0, kEntriesMax).value_or(0));
+  block.next = static_cast<ipam::BlockOffset>(document.Integer("next", 0, kEntriesMax - 1).value_or(0)) % block.size();
+  block.allocations = ReadAllocations(document, block.size());
+  document.Require("used");
+  const auto used = document.Integer("used", 0, kEntriesMax);
+  if (used && static_cast<std::size_t>(*used) != block.used()) {
+    document.Fail("used", "is " + std::to_string(*used) + ", but there are " + std::to_string(block.used()) +
+                              " entries: the object was changed by hand, or the CRD has no rules");
+  }
+  if (problem.error) return std::unexpected(*problem.error);
+  return block;
+}
+
+Json BlockToJson(const ipam::Block& block) {
+  CheckBounds(block);
+  Json allocations = Json::object();
+  for (const auto& [offset, entry] : block.allocations) {
+    CheckEntry(block, offset, entry);
+    allocations[std::to_string(offset)] = entry;
+  }
+  Json spec = {
+      {"space", block.space}, {"pool", block.pool}, {"poolUID", block.pool_uid}, {"cidr", block.cidr.ToString()}};
+  if (!block.node.empty()) spec["node"] = block.node;
+  Json object = {{"apiVersion", kApiVersion},
+                 {"kind", kBlockKind},
+                 {"metadata", {{"name", block.name}, {"finalizers", block.finalizers}}},
+                 {"spec", std::move(spec)},
+                 {"used", block.used()},
+                 {"free", block.free},
+                 {"next", block.next},
+                 {"allocations", std::move(allocations)}};
+  if (!block.agent.empty()) object["agent"] = block.agent;
+  return object;
+}
+
+Json BlockMergePatch(const ipam::Block& before, const ipam::Block& after) {
+  BERTH_CHECK(!before.resource_version.empty());
+  BERTH_CHECK(before.name == after.name && before.uid == after.uid);
+  BERTH_CHECK(before.space == after.space && before.cidr == after.cidr && before.node == after.node);
+  BERTH_CHECK(before.pool == after.pool && before.pool_uid == after.pool_uid);
+  CheckBounds(after);
+  Json patch = {{"metadata", {{"resourceVersion", before.resource_version}}}};
+  SetIfChanged(patch["metadata"], "finalizers", before.finalizers, after.finalizers);
+  SetIfChanged(patch, "agent", before.agent, after.agent);
+  if (after.agent.empty() && patch.contains("agent")) patch["agent"] = nullptr;
+  SetIfChanged(patch, "used", before.used(), after.used());
+  SetIfChanged(patch, "free", before.free, after.free);
+  SetIfChanged(patch, "next", before.next, after.next);
+  Json allocations = AllocationsPatch(before, after);
+  if (!allocations.empty()) patch["allocations"] = std::move(allocations);
+  return patch;
+}
+
+ipam::Expected<BlockIdentity> ParseBlockName(std::string_view name) {
+  const auto refuse = [&] { return ipam::Fail(ipam::ErrorCode::kInvalid, "no name of a block: " + Quote(name)); };
+  if (name.size() > kBlockNameLengthMax) return refuse();
+  // IPv4 has three dots, and a fourth behind a space; IPv6 has none, and one behind a space.
+  const auto dots = std::ranges::count(name, '.');
+  const bool ipv4 = dots >= 3;
+  const bool has_space = dots == 4 || dots == 1;
+  const std::size_t space_end = has_space ? name.find('.') : 0;
+  std::string cidr(name.substr(has_space ? space_end + 1 : 0));
+  const std::size_t slash = cidr.rfind('-');
+  if (slash == std::string::npos) return refuse();
+  cidr[slash] = '/';
+  if (!ipv4) std::ranges::replace(cidr, '-', ':');
+  if (!ipv4 && cidr.starts_with("0::")) cidr.erase(0, 1);
+  const auto prefix = ipam::Prefix::Parse(cidr);
+  if (!prefix) return refuse();
+  BlockIdentity identity{.space = std::string(has_space ? name.substr(0, space_end) : ipam::kDefaultSpace),
+                         .cidr = *prefix};
+  if (ipam::BlockName(identity.space, identity.cidr) != name) return refuse();
+  return identity;
+}
+
+}  // namespace berth::crds

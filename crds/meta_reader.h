@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading metadata with the FieldReader that reads the rest of the object, so that one error is kept for both.
+#pragma once
+
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "crds/field_reader.h"
+#include "crds/object_meta.h"
+
+namespace berth::crds {
+
+// "IPPool web", so that every error names the object.
+[[nodiscard]] Problem ProblemOf(std::string_view kind, const nlohmann::json& object);
+
+[[nodiscard]] ObjectMeta ReadMeta(const FieldReader& document);
+
+}  // namespace berth::crds

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// metadata from JSON, with bounds that no real object comes near.
+#include "crds/object_meta.h"
+
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+#include "crds/field_reader.h"
+#include "crds/meta_reader.h"
+#include "crds/names.h"
+#include "ipam/check.h"
+
+namespace berth::crds {
+
+namespace {
+
+constexpr std::size_t kMapEntriesMax = 4096;
+// Kubernetes allows 256 KiB for all annotations together.
+constexpr std::size_t kValueBytesMax = std::size_t{256} << 10;
+constexpr std::size_t kFinalizersMax = 256;
+constexpr std::size_t kFinalizerLengthMax = 317;
+constexpr std::size_t kOwnersMax = 4096;
+constexpr std::size_t kTokenLengthMax = 128;  // uid, resourceVersion, timestamps
+
+}  // namespace
+
+ObjectMeta ReadMeta(const FieldReader& document) {
+  const FieldReader fields = document.Object("metadata");
+  ObjectMeta meta;
+  meta.name = fields.String("name", kNameLengthMax);
+  meta.name_space = fields.String("namespace", kNameLengthMax);
+  meta.uid = fields.String("uid", kTokenLengthMax);
+  meta.resource_version = fields.String("resourceVersion", kTokenLengthMax);
+  meta.generation = fields.Integer("generation", 0, std::numeric_limits<std::int64_t>::max()).value_or(0);
+  meta.deletion_timestamp = fields.String("deletionTimestamp", kTokenLengthMax);
+  meta.labels = fields.StringMap("labels", kMapEntriesMax, kValueBytesMax);
+  meta.annotations = fields.StringMap("annotations", kMapEntriesMax, kValueBytesMax);
+  meta.finalizers = fields.Strings("finalizers", kFinalizersMax, kFinalizerLengthMax);
+  fields.ForEach("ownerReferences", kOwnersMax, [&meta](const FieldReader& owner) {
+    meta.owners.push_back({.api_version = owner.String("apiVersion", kNameLengthMax),
+                           .kind = owner.String("kind", kNameLengthMax),
+                           .name = owner.String("name", kNameLengthMax),
+                           .uid = owner.String("uid", kTokenLengthMax)});
+  });
+  if (meta.name.empty()) fields.Fail("name", "is missing");
+  return meta;
+}
+
+Problem ProblemOf(std::string_view kind, const nlohmann::json& object) {
+  Problem problem{.object = std::string(kind)};
+  if (!object.is_object()) return problem;
+  const auto metadata = object.find("metadata");
+  if (metadata == object.end() || !metadata->is_object()) return problem;
+  const auto name = metadata->find("name");
+  if (name != metadata->end() && name->is_string()) {
+    problem.object += ' ' + name->get_ref<const std::string&>().substr(0, kNameLengthMax);
+  }
+  return problem;
+}
+
+ipam::Expected<ObjectMeta> ParseObjectMeta(const nlohmann::json& object, std::string_view kind) {
+  Problem problem = ProblemOf(kind, object);
+  ObjectMeta meta = ReadMeta(FieldReader(object, problem));
+  if (problem.error) return std::unexpected(*problem.error);
+  return meta;
+}
+
+nlohmann::json FinalizersPatch(const ObjectMeta& before, const std::vector<std::string>& finalizers) {
+  BERTH_CHECK(!before.resource_version.empty());
+  return {{"metadata", {{"resourceVersion", before.resource_version}, {"finalizers", finalizers}}}};
+}
+
+}  // namespace berth::crds

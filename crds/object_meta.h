@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// ObjectMeta: what every Kubernetes object says about itself, and patches that concern nothing else.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "ipam/error.h"
+
+namespace berth::crds {
+
+struct OwnerReference {
+  std::string api_version;
+  std::string kind;
+  std::string name;
+  std::string uid;
+  friend bool operator==(const OwnerReference&, const OwnerReference&) = default;
+};
+
+struct ObjectMeta {
+  std::string name;
+  std::string name_space;  // empty for cluster-scoped kinds
+  std::string uid;
+  std::string resource_version;
+  std::int64_t generation = 0;
+  std::string deletion_timestamp;  // RFC 3339; empty: not being deleted
+  std::map<std::string, std::string> labels;
+  std::map<std::string, std::string> annotations;
+  std::vector<std::string> finalizers;
+  std::vector<OwnerReference> owners;
+
+  [[nodiscard]] bool deleting() const { return !deletion_timestamp.empty(); }
+  friend bool operator==(const ObjectMeta&, const ObjectMeta&) = default;
+};
+
+// Of any kind of object, also of a PartialObjectMetadata and of the items of a list. `kind` is for messages.
+// Errors: kInvalid, naming kind, object and field.
+[[nodiscard]] ipam::Expected<ObjectMeta> ParseObjectMeta(const nlohmann::json& object, std::string_view kind);
+
+// A merge patch that sets the finalizers and nothing else, if the object is still as it was read.
+// Requires: before.resource_version is not empty.
+[[nodiscard]] nlohmann::json FinalizersPatch(const ObjectMeta& before, const std::vector<std::string>& finalizers);
+
+}  // namespace berth::crds
