@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ipam/error.h"
@@ -24,6 +25,9 @@ using ReadFile = std::function<ipam::Expected<std::string>(const std::string& pa
 using GetEnvironment = std::function<std::string(const std::string& name)>;
 [[nodiscard]] std::string ProcessEnvironment(const std::string& name);
 
+// The text without blanks and line breaks around it: token files end with one as often as not.
+[[nodiscard]] std::string Trimmed(std::string_view text);
+
 // Text that stands in the configuration itself, or in a file that may change.
 struct Material {
   std::string text = {};  // wins
@@ -37,9 +41,8 @@ struct ExecPlugin {
   std::string command;
   std::vector<std::string> args = {};
   std::map<std::string, std::string> environment = {};  // added to ours
-  bool provide_cluster_info = false;
+  bool provide_cluster_info = false;  // server, CA, TLS name and proxy; not the cluster's "config" extension
   std::string install_hint = {};
-  std::string cluster_extension_json = {};  // the cluster's client.authentication.k8s.io/exec extension
 };
 
 struct ClientConfig {
@@ -52,7 +55,7 @@ struct ClientConfig {
 
   Material client_certificate = {};
   Material client_key = {};
-  Material token = {};  // in a kubeconfig tokenFile wins over token, unlike elsewhere: the resolver keeps only one
+  Material token = {};
   std::string username = {};
   std::string password = {};
   std::optional<ExecPlugin> exec = {};
@@ -61,21 +64,19 @@ struct ClientConfig {
   std::vector<std::string> impersonate_groups = {};
   std::map<std::string, std::vector<std::string>> impersonate_extra = {};
 
-  std::string user_entry = {};       // the name of the user in the kubeconfig
+  std::string user_entry = {};         // the name of the user in the kubeconfig
   std::string default_namespace = {};  // of the context or of the service account; "default" if none is given
 };
 
 // The user's name that the API server will see, as far as it can be told without asking it: the common name of a client
 // certificate, else the username, else the name of the kubeconfig's user entry. For a node it is "system:node:<name>".
-// Errors: kIo (a file cannot be read), kDecode (the certificate is malformed).
+// Errors: kDecode (the certificate cannot be read).
 [[nodiscard]] ipam::Expected<std::string> UserName(const ClientConfig& config, const ReadFile& read_file);
 
 // The configuration of a pod: KUBERNETES_SERVICE_HOST and _PORT, and the files of the service account.
 // Errors: kEnvironment if this is no pod.
 inline constexpr char kServiceAccountDirectory[] = "/var/run/secrets/kubernetes.io/serviceaccount";
-[[nodiscard]] ipam::Expected<ClientConfig> InClusterConfig(
-    const GetEnvironment& environment,
-    const ReadFile& read_file,
-    const std::string& directory = kServiceAccountDirectory);
+[[nodiscard]] ipam::Expected<ClientConfig> InClusterConfig(const GetEnvironment& environment, const ReadFile& read_file,
+                                                           const std::string& directory = kServiceAccountDirectory);
 
 }  // namespace berth::k8sclient

@@ -2,23 +2,27 @@
 // HttpApi: the Api over HTTPS.
 //
 // HTTP/1.1, one request at a time on a connection, idle connections kept for the next call; no HTTP/2, because with one
-// stream per connection a lost connection leaves exactly one request in doubt. A call that was told to wait (429, or 503
-// with Retry-After: not executed) is repeated up to 10 times while its deadline allows; a 401 once, with credentials read
-// anew; a read once more after its connection broke. A write of which a byte may have been sent is never sent again.
+// stream per connection a lost connection leaves exactly one request in doubt. A call that was told to wait (429, or
+// 503 with Retry-After: not executed) is repeated up to 10 times while its deadline allows; a 401 once, with
+// credentials read anew; a read once more after its connection broke. A write of which a byte may have been sent is
+// never sent again.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
 #include "ipam/error.h"
 #include "k8sclient/api.h"
 #include "k8sclient/client_config.h"
+#include "k8sclient/clock.h"
 
 namespace berth::k8sclient {
 
 struct HttpApiOptions {
   std::string user_agent = "berth";
   std::chrono::milliseconds connect_max = std::chrono::seconds(5);  // TCP and TLS together, per attempt
+  Clock* clock = &RealClock();                                      // must outlive the HttpApi
   ReadFile read_file = ReadWholeFile;
   GetEnvironment environment = ProcessEnvironment;
 };
@@ -31,8 +35,7 @@ class HttpApi final : public Api {
   ~HttpApi() override;
 
   [[nodiscard]] ipam::Expected<Response> Call(const Request& request, const CallOptions& options) override;
-  [[nodiscard]] ipam::Expected<Response> Watch(const Request& request,
-                                               const WatchOptions& options,
+  [[nodiscard]] ipam::Expected<Response> Watch(const Request& request, const WatchOptions& options,
                                                const WatchSink& sink) override;
 
  private:

@@ -19,10 +19,9 @@ namespace berth::k8sclient {
 
 // context: empty for the files' current-context.
 //
-// Errors: kIo (a file cannot be read: when there are several, those that do not exist are skipped as long as one does),
-// kDecode (file, field and remedy are in the message).
+// Errors: kDecode, with file, field and remedy, also when a file cannot be read. Of several files those that cannot be
+// read are skipped as long as one can.
 [[nodiscard]] ipam::Expected<ClientConfig> LoadKubeconfig(const std::vector<std::string>& paths,
-                                                          const std::string& context,
-                                                          const ReadFile& read_file);
+                                                          const std::string& context, const ReadFile& read_file);
 
 }  // namespace berth::k8sclient

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Base64 with padding (RFC 4648, section 4): kubeconfigs hold certificates in it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ipam/error.h"
+
+namespace berth::k8sclient {
+
+[[nodiscard]] std::string EncodeBase64(std::string_view bytes);
+
+// Blanks and line breaks are left out. Errors: kDecode.
+[[nodiscard]] ipam::Expected<std::string> DecodeBase64(std::string_view text);
+
+}  // namespace berth::k8sclient

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Certificates, by OpenSSL.
+#include "k8sclient/certificate.h"
+
+#include <memory>
+#include <openssl/bio.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+
+namespace berth::k8sclient {
+
+using ipam::ErrorCode;
+using ipam::Expected;
+using ipam::Fail;
+
+Expected<std::string> CommonName(std::string_view pem) {
+  const std::unique_ptr<BIO, decltype(&BIO_free)> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())),
+                                                      &BIO_free);
+  const std::unique_ptr<X509, decltype(&X509_free)> certificate(
+      bio ? PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr) : nullptr, &X509_free);
+  if (!certificate) return Fail(ErrorCode::kDecode, "not a certificate in PEM form");
+  const X509_NAME* subject = X509_get_subject_name(certificate.get());
+  const int index = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+  if (index < 0) return std::string();
+  unsigned char* text = nullptr;
+  const int size = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, index)));
+  if (size < 0) return Fail(ErrorCode::kDecode, "the certificate's common name is not text");
+  std::string name(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
+  OPENSSL_free(text);
+  return name;
+}
+
+}  // namespace berth::k8sclient

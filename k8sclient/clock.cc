@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The real clock.
+#include "k8sclient/clock.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <random>
+
+namespace berth::k8sclient {
+namespace {
+
+class SystemClock final : public Clock {
+ public:
+  std::chrono::steady_clock::time_point Now() override { return std::chrono::steady_clock::now(); }
+  std::chrono::system_clock::time_point WallNow() override { return std::chrono::system_clock::now(); }
+
+  bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) override {
+    std::mutex mutex;
+    std::condition_variable_any never_notified;
+    std::unique_lock lock(mutex);
+    never_notified.wait_for(lock, stop, duration, [] { return false; });
+    return !stop.stop_requested();
+  }
+
+  double Random() override {
+    thread_local std::minstd_rand generator{std::random_device{}()};
+    return std::uniform_real_distribution<double>(0, 1)(generator);
+  }
+};
+
+}  // namespace
+
+Clock& RealClock() {
+  static SystemClock clock;
+  return clock;
+}
+
+}  // namespace berth::k8sclient

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Credentials: see the header.
+#include "k8sclient/credentials.h"
+
+#include <utility>
+
+#include "k8sclient/base64.h"
+
+namespace berth::k8sclient {
+namespace {
+
+using ipam::ErrorCode;
+using ipam::Expected;
+using ipam::Fail;
+
+constexpr std::chrono::seconds kRereadAfter{60};
+
+// Adds "name: value". A line break in a value would let a file or a kubeconfig add headers of its own.
+Expected<void> AddHeader(std::vector<std::string>& headers, const std::string& name, const std::string& value) {
+  for (const char c : value) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      return Fail(ErrorCode::kDecode, "a control character in the value for the header " + name);
+    }
+  }
+  headers.push_back(name + ": " + value);
+  return {};
+}
+
+// client-go escapes the part of the name that comes from the key, since header names have fewer characters.
+std::string EscapedHeaderKey(const std::string& key) {
+  constexpr char kHex[] = "0123456789ABCDEF";
+  std::string escaped;
+  for (const char c : key) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                       c == '.' || c == '_' || c == '~' || c == '!' || c == '#' || c == '$' || c == '&' || c == '\'' ||
+                       c == '*' || c == '+' || c == '^' || c == '`' || c == '|';
+    if (plain) {
+      escaped += c;
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      escaped += {'%', kHex[byte >> 4], kHex[byte & 15]};
+    }
+  }
+  return escaped;
+}
+
+std::vector<std::pair<std::string, std::string>> Impersonation(const ClientConfig& config) {
+  std::vector<std::pair<std::string, std::string>> headers;
+  if (config.impersonate_user.empty()) return headers;
+  headers.emplace_back("Impersonate-User", config.impersonate_user);
+  if (!config.impersonate_uid.empty()) headers.emplace_back("Impersonate-Uid", config.impersonate_uid);
+  for (const std::string& group : config.impersonate_groups) headers.emplace_back("Impersonate-Group", group);
+  for (const auto& [key, values] : config.impersonate_extra) {
+    for (const std::string& value : values) headers.emplace_back("Impersonate-Extra-" + EscapedHeaderKey(key), value);
+  }
+  return headers;
+}
+
+bool SameTls(const CredentialSnapshot& a, const CredentialSnapshot& b) {
+  return a.certificate_authority_pem == b.certificate_authority_pem && a.certificate_pem == b.certificate_pem &&
+         a.key_pem == b.key_pem;
+}
+
+}  // namespace
+
+Credentials::Credentials(ClientConfig config, ReadFile read_file, Clock& clock)
+    : config_(std::move(config)), read_file_(std::move(read_file)), clock_(clock) {}
+
+Expected<std::shared_ptr<const CredentialSnapshot>> Credentials::Current(const CallOptions& options) {
+  std::unique_lock lock(mutex_);
+  if (!changed_.wait_until(lock, options.stop, options.deadline, [this] { return !reading_; })) {
+    return Fail(ErrorCode::kTimeout, config_.source + ": time was over while credentials were being read");
+  }
+  if (IsFresh()) return snapshot_;
+  reading_ = true;
+  if (rejected_) exec_.reset();
+  lock.unlock();
+  Expected<CredentialSnapshot> read = Read(options);
+  lock.lock();
+  reading_ = false;
+  changed_.notify_all();
+  if (!read && (!snapshot_ || config_.exec)) return std::unexpected(std::move(read.error()));
+  read_at_ = clock_.Now();
+  rejected_ = false;
+  if (!read) return snapshot_;  // what is known may be good still; if it is not, the server will say so
+  const bool same_tls = snapshot_ && SameTls(*snapshot_, *read);
+  if (same_tls && snapshot_->headers == read->headers) return snapshot_;
+  read->serial = (snapshot_ ? snapshot_->serial : 0) + 1;
+  read->tls_serial = same_tls ? snapshot_->tls_serial : read->serial;
+  snapshot_ = std::make_shared<const CredentialSnapshot>(std::move(*read));
+  return snapshot_;
+}
+
+void Credentials::Reject(const CredentialSnapshot& rejected) {
+  const std::lock_guard lock(mutex_);
+  if (snapshot_ && snapshot_->serial == rejected.serial) rejected_ = true;
+}
+
+bool Credentials::IsFresh() const {
+  if (!snapshot_ || rejected_ || clock_.Now() - read_at_ >= kRereadAfter) return false;
+  return !exec_ || !exec_->expires || clock_.WallNow() < *exec_->expires;
+}
+
+Expected<std::string> Credentials::Text(const Material& material, const char* what) const {
+  if (!material.text.empty() || material.path.empty()) return material.text;
+  Expected<std::string> text = read_file_(material.path);
+  if (!text) return Fail(ErrorCode::kDecode, config_.source + ": " + what + ": " + text.error().message);
+  if (text->empty())
+    return Fail(ErrorCode::kDecode, config_.source + ": " + what + ": \"" + material.path + "\" is empty");
+  return text;
+}
+
+Expected<CredentialSnapshot> Credentials::Read(const CallOptions& options) {
+  CredentialSnapshot snapshot;
+  Expected<std::string> authority = Text(config_.certificate_authority, "certificate-authority");
+  if (!authority) return std::unexpected(std::move(authority.error()));
+  snapshot.certificate_authority_pem = std::move(*authority);
+  Expected<std::string> certificate = Text(config_.client_certificate, "client-certificate");
+  if (!certificate) return std::unexpected(std::move(certificate.error()));
+  snapshot.certificate_pem = std::move(*certificate);
+  // The kubelet keeps both in one file.
+  Expected<std::string> key =
+      !config_.client_key.path.empty() && config_.client_key.path == config_.client_certificate.path
+          ? snapshot.certificate_pem
+          : Text(config_.client_key, "client-key");
+  if (!key) return std::unexpected(std::move(key.error()));
+  snapshot.key_pem = std::move(*key);
+
+  Expected<void> added;
+  const Expected<std::string> token = Text(config_.token, "token");
+  if (!token) return std::unexpected(token.error());
+  if (!Trimmed(*token).empty()) {
+    added = AddHeader(snapshot.headers, "Authorization", "Bearer " + Trimmed(*token));
+  } else if (!config_.username.empty()) {
+    added = AddHeader(
+        snapshot.headers, "Authorization", "Basic " + EncodeBase64(config_.username + ":" + config_.password));
+  } else if (config_.exec) {
+    added = ReadExec(options, snapshot);
+  }
+  for (const auto& [name, value] : Impersonation(config_)) {
+    if (added) added = AddHeader(snapshot.headers, name, value);
+  }
+  if (!added) return std::unexpected(added.error());
+  return snapshot;
+}
+
+Expected<void> Credentials::ReadExec(const CallOptions& options, CredentialSnapshot& into) {
+  if (!exec_ || (exec_->expires && clock_.WallNow() >= *exec_->expires)) {
+    Expected<ExecCredential> run = RunExecPlugin(*config_.exec, config_, into.certificate_authority_pem, options);
+    if (!run) return std::unexpected(std::move(run.error()));
+    exec_ = std::move(*run);
+  }
+  if (!exec_->certificate_pem.empty()) {
+    into.certificate_pem = exec_->certificate_pem;
+    into.key_pem = exec_->key_pem;
+  }
+  if (exec_->token.empty()) return {};
+  return AddHeader(into.headers, "Authorization", "Bearer " + exec_->token);
+}
+
+}  // namespace berth::k8sclient

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kubeconfig: YAML read into entries, the entries of one context put into a ClientConfig.
+#include "k8sclient/kubeconfig.h"
+
+#include <algorithm>
+#include <optional>
+#include <yaml-cpp/yaml.h>
+
+#include "k8sclient/base64.h"
+
+namespace berth::k8sclient {
+namespace {
+
+using ipam::Error;
+using ipam::ErrorCode;
+using ipam::Expected;
+using ipam::Fail;
+
+// Thrown inside this file only: reading forty optional fields with a check after each would hide what is read.
+struct Refused {
+  Error error;
+};
+
+[[noreturn]] void Refuse(std::string message, std::string remedy) {
+  throw Refused{{.code = ErrorCode::kDecode, .message = std::move(message), .details = std::move(remedy)}};
+}
+
+// A map in a file, which knows its place for messages: kubeconfig "/root/.kube/config": users["admin"].user.
+class Section {
+ public:
+  Section(YAML::Node node, std::string file, std::string place)
+      : node_(std::move(node)), file_(std::move(file)), place_(std::move(place)) {
+    if (node_ && !node_.IsNull() && !node_.IsMap()) Refuse(Where() + ": not a map", "write key: value lines there");
+  }
+
+  [[nodiscard]] bool Has(const char* key) const {
+    const YAML::Node value = Find(key);
+    return value && !value.IsNull();
+  }
+
+  // Empty if the key is absent.
+  [[nodiscard]] std::string Text(const char* key) const {
+    const YAML::Node value = Find(key);
+    if (!value || value.IsNull()) return {};
+    if (!value.IsScalar()) Refuse(Where(key) + ": not a text", "write one value behind " + std::string(key) + ":");
+    return value.Scalar();
+  }
+
+  [[nodiscard]] bool Flag(const char* key) const {
+    const std::string text = Text(key);
+    if (text.empty() || text == "false") return false;
+    if (text != "true")
+      Refuse(Where(key) + ": \"" + text.substr(0, 200) + "\" is not a boolean", "write true or false");
+    return true;
+  }
+
+  [[nodiscard]] std::vector<std::string> Texts(const char* key) const {
+    std::vector<std::string> texts;
+    for (const YAML::Node& item : Items(key)) {
+      if (!item.IsScalar()) Refuse(Where(key) + ": not a list of texts", "write one value per item");
+      texts.push_back(item.Scalar());
+    }
+    return texts;
+  }
+
+  [[nodiscard]] std::map<std::string, std::vector<std::string>> TextLists(const char* key) const {
+    const Section lists = Map(key);
+    std::map<std::string, std::vector<std::string>> result;
+    if (!lists.node_ || lists.node_.IsNull()) return result;
+    for (const auto& item : lists.node_) {
+      const std::string name = item.first.Scalar();
+      result[name] = lists.Texts(name.c_str());
+    }
+    return result;
+  }
+
+  [[nodiscard]] Section Map(const char* key) const { return {Find(key), file_, Place(key)}; }
+
+  // The maps in a list; a list of maps that have a name is how kubeconfigs write a map.
+  [[nodiscard]] std::vector<Section> Maps(const char* key) const {
+    std::vector<Section> maps;
+    for (const YAML::Node& item : Items(key)) {
+      const YAML::Node name = item.IsMap() ? item["name"] : YAML::Node();
+      maps.emplace_back(item, file_, Place(key) + "[\"" + (name && name.IsScalar() ? name.Scalar() : "") + "\"]");
+    }
+    return maps;
+  }
+
+  // A path in the file, as an absolute one (or relative to where the process stands, if the file's own path is).
+  [[nodiscard]] std::string Resolved(const std::string& path) const {
+    if (path.empty() || path.front() == '/') return path;
+    const auto slash = file_.rfind('/');
+    return slash == std::string::npos ? path : file_.substr(0, slash + 1) + path;
+  }
+
+  // What stands under <key>-data in base64, else the file that stands under <key>.
+  [[nodiscard]] Material DataOrFile(const std::string& key) const {
+    const std::string data_key = key + "-data";
+    const std::string data = Text(data_key.c_str());
+    if (data.empty()) return {.path = Resolved(Text(key.c_str()))};
+    Expected<std::string> bytes = DecodeBase64(data);
+    if (!bytes) Refuse(Where(data_key.c_str()) + ": not base64", "put there what \"base64 -w0 FILE\" prints");
+    return {.text = std::move(*bytes)};
+  }
+
+  [[nodiscard]] std::string Where(const char* key = nullptr) const {
+    const std::string place = key == nullptr ? place_ : Place(key);
+    return "kubeconfig \"" + file_ + "\"" + (place.empty() ? "" : ": " + place);
+  }
+
+ private:
+  [[nodiscard]] std::string Place(const char* key) const { return place_.empty() ? key : place_ + "." + key; }
+
+  [[nodiscard]] YAML::Node Find(const char* key) const {
+    return node_ && node_.IsMap() ? node_[key] : YAML::Node(YAML::NodeType::Undefined);
+  }
+
+  [[nodiscard]] std::vector<YAML::Node> Items(const char* key) const {
+    const YAML::Node list = Find(key);
+    if (!list || list.IsNull()) return {};
+    if (!list.IsSequence()) Refuse(Where(key) + ": not a list", "begin each item with \"- \"");
+    return {list.begin(), list.end()};
+  }
+
+  YAML::Node node_;
+  std::string file_;
+  std::string place_;
+};
+
+struct Files {
+  std::vector<Section> read;
+  std::string first_failure;
+};
+
+Files ReadFiles(const std::vector<std::string>& paths, const ReadFile& read_file) {
+  Files files;
+  for (const std::string& path : paths) {
+    const Expected<std::string> text = read_file(path);
+    if (!text) {
+      if (files.first_failure.empty()) files.first_failure = text.error().message;
+      continue;
+    }
+    try {
+      files.read.emplace_back(YAML::Load(*text), path, "");
+    } catch (const YAML::Exception& e) {
+      Refuse("kubeconfig \"" + path + "\": not YAML: line " + std::to_string(e.mark.line + 1) + ": " + e.msg,
+             "compare with the output of \"kubectl config view --raw\"");
+    }
+    const std::string kind = files.read.back().Text("kind");
+    if (!kind.empty() && kind != "Config") {
+      Refuse("kubeconfig \"" + path + "\": kind is \"" + kind.substr(0, 200) + "\", not Config", "give a kubeconfig");
+    }
+  }
+  if (files.read.empty()) {
+    const std::string reason = files.first_failure.empty() ? "no file is named" : files.first_failure;
+    Refuse("kubeconfig: " + reason, "give the path of a kubeconfig that this user may read");
+  }
+  return files;
+}
+
+// The entry `name` of the list `plural`, in the first file that has it.
+Section FindEntry(const Files& files, const char* plural, const char* singular, const std::string& name,
+                  const std::string& named_by) {
+  for (const Section& file : files.read) {
+    for (const Section& entry : file.Maps(plural)) {
+      if (entry.Text("name") == name) return entry.Map(singular);
+    }
+  }
+  Refuse(named_by + " names the " + singular + " \"" + name + "\", which is not among " + plural,
+         "add it to the file, or choose another with current-context");
+}
+
+std::string CurrentContext(const Files& files) {
+  for (const Section& file : files.read) {
+    std::string name = file.Text("current-context");
+    if (!name.empty()) return name;
+  }
+  Refuse(files.read.front().Where("current-context") + ": not set", "name the context to use there");
+}
+
+void FillCluster(const Section& cluster, ClientConfig& config) {
+  config.server = cluster.Text("server");
+  while (config.server.ends_with('/')) config.server.pop_back();
+  if (!config.server.starts_with("https://") && !config.server.starts_with("http://")) {
+    Refuse(cluster.Where("server") + ": \"" + config.server.substr(0, 200) + "\" is no URL",
+           "write https://HOST:PORT, such as https://10.0.0.1:6443");
+  }
+  config.tls_server_name = cluster.Text("tls-server-name");
+  config.insecure_skip_tls_verify = cluster.Flag("insecure-skip-tls-verify");
+  config.certificate_authority = cluster.DataOrFile("certificate-authority");
+  if (config.insecure_skip_tls_verify && !config.certificate_authority.empty()) {
+    Refuse(cluster.Where("insecure-skip-tls-verify") + ": set together with certificate-authority",
+           "remove insecure-skip-tls-verify, so that the server is verified");
+  }
+  config.proxy_url = cluster.Text("proxy-url");
+  const auto scheme = config.proxy_url.substr(0, config.proxy_url.find("://"));
+  if (!config.proxy_url.empty() && (scheme != "http" && scheme != "https" && scheme != "socks5")) {
+    Refuse(cluster.Where("proxy-url") + ": \"" + config.proxy_url.substr(0, 200) + "\" is no URL of a proxy",
+           "begin it with http://, https:// or socks5://");
+  }
+}
+
+ExecPlugin ReadExec(const Section& exec) {
+  ExecPlugin plugin{.api_version = exec.Text("apiVersion"),
+                    .command = exec.Text("command"),
+                    .args = exec.Texts("args"),
+                    .provide_cluster_info = exec.Flag("provideClusterInfo"),
+                    .install_hint = exec.Text("installHint")};
+  if (plugin.api_version != "client.authentication.k8s.io/v1" &&
+      plugin.api_version != "client.authentication.k8s.io/v1beta1") {
+    Refuse(exec.Where("apiVersion") + ": \"" + plugin.api_version.substr(0, 200) + "\" is not supported",
+           "use a plugin that speaks client.authentication.k8s.io/v1 or v1beta1");
+  }
+  if (plugin.command.empty()) Refuse(exec.Where("command") + ": not set", "name the program to run");
+  // As in client-go: a bare name is looked up in PATH, anything with a slash is a path.
+  if (plugin.command.find('/') != std::string::npos) plugin.command = exec.Resolved(plugin.command);
+  if (exec.Text("interactiveMode") == "Always") {
+    Refuse(exec.Where("interactiveMode") + ": Always", "use a plugin that needs no terminal: berth has none");
+  }
+  for (const Section& variable : exec.Maps("env")) {
+    plugin.environment[variable.Text("name")] = variable.Text("value");
+  }
+  return plugin;
+}
+
+void FillImpersonation(const Section& user, ClientConfig& config) {
+  config.impersonate_user = user.Text("as");
+  config.impersonate_uid = user.Text("as-uid");
+  config.impersonate_groups = user.Texts("as-groups");
+  config.impersonate_extra = user.TextLists("as-user-extra");
+  const bool more =
+      !config.impersonate_uid.empty() || !config.impersonate_groups.empty() || !config.impersonate_extra.empty();
+  if (more && config.impersonate_user.empty())
+    Refuse(user.Where("as") + ": not set", "set as beside the other as- keys");
+}
+
+void FillUser(const Section& user, ClientConfig& config) {
+  if (user.Has("auth-provider")) {
+    Refuse(
+        user.Where("auth-provider") + ": not supported (\"" + user.Map("auth-provider").Text("name") + "\")",
+        "use an exec plugin, a client certificate or a token: Kubernetes itself removed most auth providers in 1.26");
+  }
+  config.client_certificate = user.DataOrFile("client-certificate");
+  config.client_key = user.DataOrFile("client-key");
+  if (config.client_certificate.empty() != config.client_key.empty()) {
+    const bool no_key = config.client_key.empty();
+    Refuse(user.Where(no_key ? "client-key" : "client-certificate") + ": not set",
+           "client-certificate and client-key come together");
+  }
+  config.token.path = user.Resolved(user.Text("tokenFile"));
+  if (config.token.path.empty()) config.token.text = user.Text("token");
+  config.username = user.Text("username");
+  config.password = user.Text("password");
+  if (!config.username.empty() && !config.token.empty()) {
+    Refuse(user.Where("username") + ": set together with a token", "keep one of them");
+  }
+  if (user.Has("exec")) config.exec = ReadExec(user.Map("exec"));
+  FillImpersonation(user, config);
+}
+
+void RefuseSecretsInClearText(const Section& cluster, const ClientConfig& config) {
+  if (!config.server.starts_with("http://")) return;
+  if (config.token.empty() && config.username.empty() && !config.exec && config.client_certificate.empty()) return;
+  Refuse(cluster.Where("server") + ": http:// together with credentials, which would be sent in clear text",
+         "write https://");
+}
+
+ClientConfig Resolve(const std::vector<std::string>& paths, const std::string& context, const ReadFile& read_file) {
+  const Files files = ReadFiles(paths, read_file);
+  const std::string name = context.empty() ? CurrentContext(files) : context;
+  const Section chosen = FindEntry(files, "contexts", "context", name, files.read.front().Where("current-context"));
+  ClientConfig config{.source = chosen.Where(), .server = {}};
+  config.default_namespace = chosen.Text("namespace");
+  if (config.default_namespace.empty()) config.default_namespace = "default";
+  const Section cluster = FindEntry(files, "clusters", "cluster", chosen.Text("cluster"), chosen.Where("cluster"));
+  FillCluster(cluster, config);
+  config.user_entry = chosen.Text("user");
+  if (!config.user_entry.empty()) {
+    FillUser(FindEntry(files, "users", "user", config.user_entry, chosen.Where("user")), config);
+  }
+  RefuseSecretsInClearText(cluster, config);
+  return config;
+}
+
+}  // namespace
+
+std::vector<std::string> SplitKubeconfigList(const std::string& variable) {
+  std::vector<std::string> paths;
+  std::size_t start = 0;
+  while (start <= variable.size()) {
+    const std::size_t end = std::min(variable.find(':', start), variable.size());
+    std::string path = variable.substr(start, end - start);
+    if (!path.empty() && std::ranges::find(paths, path) == paths.end()) paths.push_back(std::move(path));
+    start = end + 1;
+  }
+  return paths;
+}
+
+Expected<ClientConfig> LoadKubeconfig(const std::vector<std::string>& paths, const std::string& context,
+                                      const ReadFile& read_file) {
+  try {
+    return Resolve(paths, context, read_file);
+  } catch (Refused& refused) {
+    return std::unexpected(std::move(refused.error));
+  } catch (const YAML::Exception& e) {
+    return Fail(ErrorCode::kDecode, "kubeconfig: " + std::string(e.what()));
+  }
+}
+
+}  // namespace berth::k8sclient

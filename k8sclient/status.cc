@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Status and the table of errors: see the header.
+#include "k8sclient/status.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+namespace berth::k8sclient {
+namespace {
+
+using ipam::Error;
+using ipam::ErrorCode;
+using nlohmann::json;
+
+// The messages of CEL rules name field and remedy and may come several at a time, hence more than the usual 200.
+constexpr std::size_t kMessageBytesMax = 600;
+
+std::string TextAt(const json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
+// Foreign text on one line: control characters would break a log, a long one would fill it.
+std::string Quoted(std::string_view text) {
+  std::string quoted(text.substr(0, kMessageBytesMax));
+  std::ranges::replace_if(quoted, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  while (!quoted.empty() && quoted.back() == ' ') quoted.pop_back();
+  if (text.size() > kMessageBytesMax) quoted += "...";
+  return quoted;
+}
+
+bool VersionTooLarge(const Status& status) {
+  return std::ranges::any_of(status.causes,
+                             [](const auto& cause) { return cause.reason == "ResourceVersionTooLarge"; });
+}
+
+// 5xx and 408: the server may have been at work when it gave up.
+ErrorCode ServerFailure(const Request& request, const Response& response, const Status& status) {
+  if (response.status == 504 && VersionTooLarge(status)) return ErrorCode::kGone;
+  if (MayRepeat(request, response)) return ErrorCode::kUnavailable;
+  if (IsWrite(request.method)) return ErrorCode::kUnknownOutcome;
+  return response.status == 504 || response.status == 408 ? ErrorCode::kTimeout : ErrorCode::kUnavailable;
+}
+
+ErrorCode Classify(const Request& request, const Response& response, const Status& status) {
+  switch (response.status) {
+    case 400:
+    case 413:
+    case 422:
+      return ErrorCode::kInvalid;
+    case 401:
+      return ErrorCode::kUnauthenticated;
+    case 403:
+      return ErrorCode::kForbidden;
+    case 404:
+      // A missing kind is answered by the mux ("404 page not found") or by a Status that names no object.
+      return status.name.empty() ? ErrorCode::kNotInstalled : ErrorCode::kNotFound;
+    case 409:
+      return status.reason == "AlreadyExists" ? ErrorCode::kAlreadyExists : ErrorCode::kConflict;
+    case 410:
+      return ErrorCode::kGone;
+    case 429:
+      return ErrorCode::kUnavailable;
+    default:
+      break;
+  }
+  if (response.status >= 500 || response.status == 408) return ServerFailure(request, response, status);
+  return ErrorCode::kInternal;
+}
+
+std::string Details(ErrorCode code, const Status& status) {
+  switch (code) {
+    case ErrorCode::kInvalid: {
+      std::string fields;
+      for (const Status::Cause& cause : status.causes) {
+        if (cause.field.empty()) continue;
+        fields += (fields.empty() ? "fields: " : ", ") + Quoted(cause.field);
+      }
+      return fields;
+    }
+    case ErrorCode::kUnauthenticated:
+      return "the API server does not accept this certificate or token: check that it is not expired and belongs to "
+             "this "
+             "cluster";
+    case ErrorCode::kForbidden:
+      return "grant the right with a Role or ClusterRole, or satisfy the admission policy that is named";
+    case ErrorCode::kNotInstalled:
+      return "the API server does not know this kind: install berth's CRDs";
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+Status ParseStatus(std::string_view body) {
+  const json document = json::parse(body, nullptr, /*allow_exceptions=*/false);
+  Status status;
+  if (!document.is_object() || TextAt(document, "kind") != "Status") return status;
+  status.reason = TextAt(document, "reason");
+  status.message = TextAt(document, "message");
+  const auto details = document.find("details");
+  if (details == document.end() || !details->is_object()) return status;
+  status.name = TextAt(*details, "name");
+  status.kind = TextAt(*details, "kind");
+  const auto causes = details->find("causes");
+  if (causes == details->end() || !causes->is_array()) return status;
+  for (const json& cause : *causes) {
+    if (!cause.is_object()) continue;
+    status.causes.push_back(
+        {.reason = TextAt(cause, "reason"), .field = TextAt(cause, "field"), .message = TextAt(cause, "message")});
+  }
+  return status;
+}
+
+Error ToError(const Request& request, const Response& response) {
+  const Status status = ParseStatus(response.body);
+  const ErrorCode code = Classify(request, response, status);
+  const std::string text = Quoted(status.message.empty() ? std::string_view(response.body) : status.message);
+  std::string message = std::string(ToString(request.method)) + " " + request.path + ": " +
+                        std::to_string(response.status) + (text.empty() ? "" : " " + text);
+  Error error{.code = code, .message = std::move(message), .details = Details(code, status)};
+  if (code == ErrorCode::kUnavailable) error.retry_after = response.retry_after.value_or(std::chrono::milliseconds(0));
+  return error;
+}
+
+bool MayRepeat(const Request& request, const Response& response) {
+  if (!response.retry_after) return false;
+  // Flow control refuses with 429, a server that shuts down or is overloaded with 503, both before a handler ran.
+  if (response.status == 429 || response.status == 503) return true;
+  if (IsWrite(request.method) || response.status < 500) return false;
+  return !VersionTooLarge(ParseStatus(response.body));
+}
+
+}  // namespace berth::k8sclient

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs: requests put together, answers taken apart.
+#include "k8sclient/verbs.h"
+
+#include <nlohmann/json.hpp>
+
+#include "ipam/check.h"
+#include "k8sclient/status.h"
+#include "k8sclient/url.h"
+
+namespace berth::k8sclient {
+namespace {
+
+using ipam::Expected;
+using ipam::Fail;
+using nlohmann::json;
+
+constexpr int kPagesMax = 10'000;
+
+Query WriterQuery() { return {{"fieldManager", "berth"}}; }
+
+std::string Start(std::string_view body) { return std::string(body.substr(0, 200)); }
+
+// A write that the server accepted but whose answer cannot be read has happened in some form nobody knows.
+ipam::ErrorCode UnreadableCode(Method method) {
+  return IsWrite(method) ? ipam::ErrorCode::kUnknownOutcome : ipam::ErrorCode::kInternal;
+}
+
+Expected<json> CallForObject(Api& api, const Request& request, const CallOptions& options) {
+  Expected<Response> response = api.Call(request, options);
+  if (!response) return std::unexpected(std::move(response.error()));
+  if (!response->ok()) return std::unexpected(ToError(request, *response));
+  json object = json::parse(response->body, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) {
+    return Fail(UnreadableCode(request.method),
+                std::string(ToString(request.method)) + " " + request.path + ": the answer is not a JSON object: \"" +
+                    Start(response->body) + "\"",
+                "check that server in the kubeconfig is a Kubernetes API server, and no proxy stands in between");
+  }
+  return object;
+}
+
+// dump() throws on text that is not UTF-8, such as a name from the environment; replaced, the server refuses it by
+// rule.
+std::string Body(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+Expected<json> Write(Api& api, Method method, const std::string& path, const json& object, const CallOptions& options) {
+  return CallForObject(api,
+                       {.method = method,
+                        .path = path,
+                        .query = WriterQuery(),
+                        .body = Body(object),
+                        .content_type = method == Method::kPatch ? kMergePatch : kJson},
+                       options);
+}
+
+std::string TextAt(const json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
+Query ListQuery(const ListOptions& list, const std::string& continue_token) {
+  Query query;
+  if (!list.field_selector.empty()) query.emplace_back("fieldSelector", list.field_selector);
+  if (!list.label_selector.empty()) query.emplace_back("labelSelector", list.label_selector);
+  if (list.page_size > 0) query.emplace_back("limit", std::to_string(list.page_size));
+  if (!continue_token.empty()) {
+    query.emplace_back("continue", continue_token);  // it holds the resource version: the server refuses both
+    return query;
+  }
+  if (!list.resource_version.empty()) query.emplace_back("resourceVersion", list.resource_version);
+  if (!list.resource_version_match.empty()) query.emplace_back("resourceVersionMatch", list.resource_version_match);
+  return query;
+}
+
+// One page, appended to `into`. Returns the token of the next page, empty after the last.
+Expected<std::string> ListPage(Api& api, const Request& request, const CallOptions& options, ObjectList& into) {
+  Expected<json> page = CallForObject(api, request, options);
+  if (!page) return std::unexpected(std::move(page.error()));
+  const auto items = page->find("items");
+  const auto metadata = page->find("metadata");
+  if (items == page->end() || !(items->is_array() || items->is_null()) || metadata == page->end() ||
+      !metadata->is_object()) {
+    return Fail(ipam::ErrorCode::kInternal, "GET " + request.path + ": the answer is not a list");
+  }
+  for (json& item : *items) into.items.push_back(std::move(item));
+  into.resource_version = TextAt(*metadata, "resourceVersion");
+  return TextAt(*metadata, "continue");
+}
+
+Expected<ObjectList> ListPages(Api& api, const std::string& path, const ListOptions& list, const CallOptions& options) {
+  ObjectList result;
+  std::string continue_token;
+  for (int page = 0; page < kPagesMax; ++page) {
+    const Request request{.path = path,
+                          .query = ListQuery(list, continue_token),
+                          .accept = list.accept,
+                          .response_bytes_max = kListBytesMax};
+    Expected<std::string> next = ListPage(api, request, options, result);
+    if (!next && next.error().code == ipam::ErrorCode::kGone && page > 0 && list.page_size > 0) {
+      // The list changed so much that the server forgot the state of the first page: all of it in one answer, then.
+      ListOptions whole = list;
+      whole.page_size = 0;
+      return ListPages(api, path, whole, options);
+    }
+    if (!next) return std::unexpected(std::move(next.error()));
+    if (next->empty()) return result;
+    continue_token = std::move(*next);
+  }
+  return Fail(ipam::ErrorCode::kInternal, "GET " + path + ": the list does not end");
+}
+
+}  // namespace
+
+std::string Path(std::initializer_list<std::string_view> segments) {
+  std::string path;
+  for (const std::string_view segment : segments) {
+    // Without a name, the path would be the collection's, and DELETE would empty it.
+    BERTH_CHECK(!segment.empty());
+    path += '/';
+    // A segment of dots only would be taken for a step up.
+    path += segment == "." ? "%2E" : segment == ".." ? "%2E%2E" : PercentEncode(segment);
+  }
+  return path;
+}
+
+Expected<json> Get(Api& api, const std::string& path, const CallOptions& options, std::string_view accept) {
+  return CallForObject(api, {.path = path, .accept = accept}, options);
+}
+
+Expected<ObjectList> List(Api& api, const std::string& path, const ListOptions& list, const CallOptions& options) {
+  return ListPages(api, path, list, options);
+}
+
+Expected<json> Create(Api& api, const std::string& path, const json& object, const CallOptions& options) {
+  return Write(api, Method::kPost, path, object, options);
+}
+
+Expected<json> MergePatch(Api& api, const std::string& path, const json& patch, const CallOptions& options) {
+  return Write(api, Method::kPatch, path, patch, options);
+}
+
+Expected<json> Replace(Api& api, const std::string& path, const json& object, const CallOptions& options) {
+  return Write(api, Method::kPut, path, object, options);
+}
+
+Expected<void> Delete(Api& api, const std::string& path, const DeletePreconditions& preconditions,
+                      const CallOptions& options) {
+  json body = {{"kind", "DeleteOptions"}, {"apiVersion", "v1"}, {"propagationPolicy", "Background"}};
+  if (!preconditions.uid.empty()) body["preconditions"]["uid"] = preconditions.uid;
+  if (!preconditions.resource_version.empty()) {
+    body["preconditions"]["resourceVersion"] = preconditions.resource_version;
+  }
+  const Request request{.method = Method::kDelete, .path = path, .body = Body(body)};
+  Expected<Response> response = api.Call(request, options);
+  if (!response) return std::unexpected(std::move(response.error()));
+  if (!response->ok()) return std::unexpected(ToError(request, *response));
+  return {};
+}
+
+}  // namespace berth::k8sclient
