@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os/exec"
+	"path/filepath"
 	"strings"
 )
 
@@ -181,13 +182,26 @@ func removeNetwork(l Layout) error {
 		if exists(node.namespacePath()) {
 			problems = append(problems, run("ip", "netns", "delete", node.namespace()))
 		}
-		problems = append(problems, removeLink(node.hostLink()), removeLink(node.podBridge()))
+		problems = append(problems, removeLink(node.hostLink()))
+	}
+	for _, bridge := range podBridges(l) {
+		problems = append(problems, removeLink(bridge))
 	}
 	problems = append(problems, removeLink(l.linkBridge()))
 	if nft, err := exec.LookPath("nft"); err == nil && run(nft, "list", "table", "ip", l.nftTable()) == nil {
 		problems = append(problems, run(nft, "delete", "table", "ip", l.nftTable()))
 	}
 	return errors.Join(problems...)
+}
+
+// podBridges are the links of this machine whose names start like a node's bridge: tests make further ones with a suffix.
+func podBridges(l Layout) []string {
+	paths, _ := filepath.Glob("/sys/class/net/bp" + l.Tag + "*")
+	names := make([]string, 0, len(paths))
+	for _, path := range paths {
+		names = append(names, filepath.Base(path))
+	}
+	return names
 }
 
 func removeLink(name string) error {

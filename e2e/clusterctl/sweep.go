@@ -120,8 +120,8 @@ var shimSocket = regexp.MustCompile(`unix://(/[^"\s]+)`)
 func awaitPodLinks(l Layout) {
 	for deadline := time.Now().Add(sweepTimeout); time.Now().Before(deadline); time.Sleep(sweepPause) {
 		ports := 0
-		for index := 1; index <= nodesMax; index++ {
-			entries, _ := os.ReadDir(filepath.Join("/sys/class/net", l.node(index).podBridge(), "brif"))
+		for _, bridge := range podBridges(l) {
+			entries, _ := os.ReadDir(filepath.Join("/sys/class/net", bridge, "brif"))
 			ports += len(entries)
 		}
 		if ports == 0 {
