@@ -281,6 +281,7 @@ Expected<AddResult> Engine::Answer(const Call& call) {
     result.addresses.push_back({.address = given->address, .prefix_length = pool->ResultLength(), .gateway = pool->gateway});
     result.routes.insert(result.routes.end(), pool->routes.begin(), pool->routes.end());
     if (result.dns.empty()) result.dns = pool->dns;
+    result.took = result.took || given->taken_now;
   }
   return result;
 }
@@ -343,11 +344,13 @@ Expected<void> Engine::Del(const Attachment& attachment) {
   return {};
 }
 
-Expected<std::vector<Address>> Engine::Held(const Attachment& attachment) {
+Expected<std::vector<HeldAddress>> Engine::Held(const Attachment& attachment) {
   const auto holding = BlocksHolding(attachment);
   if (!holding) return std::unexpected(holding.error());
-  std::vector<Address> addresses;
-  for (const BlockView& block : *holding) addresses.push_back(block->cidr.At(*Find(*block, attachment)));
+  std::vector<HeldAddress> addresses;
+  for (const BlockView& block : *holding) {
+    addresses.push_back({.address = block->cidr.At(*Find(*block, attachment)), .pool = block->pool});
+  }
   return addresses;
 }
 

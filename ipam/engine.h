@@ -35,6 +35,12 @@ struct AddResult {
   std::vector<AssignedAddress> addresses;  // in the order of the families in AddRequest.pools
   std::vector<Route> routes;               // of the pools that gave an address, in that order
   Dns dns;                                 // of the first of them that has any
+  bool took = false;                       // false: the attachment had all of it before
+};
+
+struct HeldAddress {
+  Address address;
+  std::string pool;  // of the block it is in
 };
 
 // May be used by several threads if the store and the runtime may.
@@ -54,7 +60,7 @@ class Engine {
   [[nodiscard]] Expected<void> Del(const Attachment& attachment);
 
   // The addresses the attachment has; empty if none.
-  [[nodiscard]] Expected<std::vector<Address>> Held(const Attachment& attachment);
+  [[nodiscard]] Expected<std::vector<HeldAddress>> Held(const Attachment& attachment);
 
   // Gives back the addresses of this node whose attachment is of the network (its first 12 digits) and for which `keep`
   // is false. Goes on after errors; returns all of them.

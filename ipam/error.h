@@ -55,6 +55,8 @@ struct [[nodiscard]] Error {
 
   // The same error with "context: " before the message.
   [[nodiscard]] Error Within(std::string_view context) const;
+
+  friend bool operator==(const Error&, const Error&) = default;
 };
 
 // Text from outside as it stands in messages: in double quotes, at most 200 bytes of it (then "..."), everything but

@@ -128,6 +128,10 @@ Expected<json> Get(Api& api, const std::string& path, const CallOptions& options
   return CallForObject(api, {.path = path, .accept = accept}, options);
 }
 
+Expected<json> Get(Api& api, const Request& request, const CallOptions& options) {
+  return CallForObject(api, request, options);
+}
+
 Expected<ObjectList> List(Api& api, const std::string& path, const ListOptions& list, const CallOptions& options) {
   return ListPages(api, path, list, options);
 }

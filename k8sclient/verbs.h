@@ -48,6 +48,9 @@ struct DeletePreconditions {
                                                  const CallOptions& options,
                                                  std::string_view accept = kJson);
 
+// The same with a query of one's own, such as resourceVersion=0: whatever the server has at hand.
+[[nodiscard]] ipam::Expected<nlohmann::json> Get(Api& api, const Request& request, const CallOptions& options);
+
 // The whole list, page by page. kGone if it changed too much between two pages, or if resource_version cannot be served.
 [[nodiscard]] ipam::Expected<ObjectList> List(Api& api,
                                               const std::string& path,

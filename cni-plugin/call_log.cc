@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Formatting and appending of log lines.
+#include "cni-plugin/call_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <ctime>
+
+namespace berth::cni_plugin {
+
+namespace {
+
+constexpr std::array kLevelNames = {"error", "warn", "info", "debug"};
+constexpr std::size_t kQuotedMax = 200;
+
+// Text from outside: no newline and no quote may break the line.
+std::string Quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text.substr(0, kQuotedMax)) {
+    const bool breaks = static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\';
+    quoted += breaks ? '?' : c;
+  }
+  return quoted + "\"";
+}
+
+std::string TimeText() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  tm parts{};
+  gmtime_r(&now.tv_sec, &parts);
+  std::array<char, 32> text{};
+  const std::size_t length = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
+  std::string millis = std::to_string(now.tv_nsec / 1'000'000);
+  return std::string(text.data(), length) + "." + std::string(3 - millis.size(), '0') + millis + "Z";
+}
+
+}  // namespace
+
+CallLog::CallLog(const std::string& file, cni::LogLevel level)
+    : level_(level), descriptor_(STDERR_FILENO), start_(std::chrono::steady_clock::now()) {
+  if (file.empty()) return;
+  const int opened = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+  if (opened >= 0) {
+    descriptor_ = opened;
+    return;
+  }
+  const std::string complaint = "berth: ipam.logFile " + file + " cannot be opened, logging to stderr\n";
+  static_cast<void>(!write(STDERR_FILENO, complaint.data(), complaint.size()));
+}
+
+CallLog::~CallLog() {
+  if (descriptor_ != STDERR_FILENO) close(descriptor_);
+}
+
+void CallLog::Succeeded(const cni::Environment& environment, const cni::NetworkConfig& config, std::string_view node,
+                        std::string_view attachment, std::string_view answer) {
+  std::string more = " node=" + std::string(node) + " attachment=" + std::string(attachment);
+  if (!answer.empty()) more += " answer=" + Quoted(answer);
+  Write(cni::LogLevel::kInfo, "call done", environment, config, more);
+}
+
+void CallLog::Failed(const cni::Environment& environment, const cni::NetworkConfig& config, const ipam::Error& error) {
+  std::string more = " code=" + std::to_string(ipam::CniCode(error.code)) + " err=" + Quoted(error.message);
+  if (!error.details.empty()) more += " details=" + Quoted(error.details);
+  Write(cni::LogLevel::kWarn, "call failed", environment, config, more);
+}
+
+void CallLog::Write(cni::LogLevel level, std::string_view message, const cni::Environment& environment,
+                    const cni::NetworkConfig& config, std::string_view more) {
+  if (level > level_) return;
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start_);
+  std::string line = TimeText() + " " + kLevelNames[static_cast<std::size_t>(level)] + " " + std::string(message) +
+                     " verb=" + std::string(cni::ToString(environment.verb)) + " network=" + config.name;
+  if (!environment.container_id.empty()) {
+    line += " container=" + environment.container_id + " interface=" + Quoted(environment.ifname);
+  }
+  line += std::string(more) + " took_ms=" + std::to_string(took.count()) + "\n";
+  // A full disk must not fail a pod.
+  static_cast<void>(!write(descriptor_, line.data(), line.size()));
+}
+
+}  // namespace berth::cni_plugin

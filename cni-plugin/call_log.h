@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// CallLog: one line per call for the person on call, to ipam.logFile or stderr.
+//
+// Written with one write(2) to a file opened for appending, so that lines of processes that run at once do not mix. Not
+// spdlog: loading it takes longer than this plugin may take for everything (docs/libraries.md).
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "cni/config.h"
+#include "cni/environment.h"
+#include "ipam/error.h"
+
+namespace berth::cni_plugin {
+
+class CallLog {
+ public:
+  // Empty file: stderr. One that cannot be opened: stderr, which says so.
+  CallLog(const std::string& file, cni::LogLevel level);
+  CallLog(const CallLog&) = delete;
+  CallLog& operator=(const CallLog&) = delete;
+  ~CallLog();
+
+  void Succeeded(const cni::Environment& environment, const cni::NetworkConfig& config, std::string_view node,
+                 std::string_view attachment, std::string_view answer);
+  void Failed(const cni::Environment& environment, const cni::NetworkConfig& config, const ipam::Error& error);
+
+ private:
+  void Write(cni::LogLevel level, std::string_view message, const cni::Environment& environment,
+             const cni::NetworkConfig& config, std::string_view more);
+
+  cni::LogLevel level_;
+  int descriptor_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace berth::cni_plugin

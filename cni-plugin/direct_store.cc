@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests to the API server, the conflict loop, and the keeping of intents.
+#include "cni-plugin/direct_store.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "crds/block.h"
+#include "crds/names.h"
+#include "crds/pool.h"
+#include "k8sclient/status.h"
+#include "k8sclient/verbs.h"
+
+namespace berth::cni_plugin {
+
+namespace {
+
+using ipam::BlockView;
+using ipam::ErrorCode;
+using ipam::Expected;
+using ipam::Fail;
+using nlohmann::json;
+
+constexpr std::int64_t kJitterFirst_ms = 20;
+constexpr std::int64_t kJitterMax_ms = 640;
+constexpr std::chrono::milliseconds kUnknownOutcomePause{20};
+
+std::string ObjectPath(std::string_view collection, std::string_view name) {
+  return std::string(collection) + k8sclient::Path({name});
+}
+
+Expected<BlockView> ToView(const Expected<json>& object) {
+  if (!object) return std::unexpected(object.error());
+  auto block = crds::ParseBlock(*object);
+  if (!block) return std::unexpected(block.error());
+  return std::make_shared<const ipam::Block>(*std::move(block));
+}
+
+}  // namespace
+
+// The intent of the writes that one Edit or Create sends: on disk from before the first of them until the outcome of
+// all of them is known.
+class DirectStore::Intent {
+ public:
+  Intent(const NodeDirectory& directory, const ipam::Attachment& attachment)
+      : directory_(directory), attachment_(attachment) {}
+
+  [[nodiscard]] Expected<void> Open(const ipam::Block& block) {
+    if (attachment_.empty()) return {};
+    auto id = directory_.OpenIntent(attachment_, block);
+    if (!id) return std::unexpected(id.error());
+    id_ = *std::move(id);
+    return {};
+  }
+
+  // The outcome of the write decided on `version` is not known.
+  void NoteUnknown(const std::string& version, const ipam::Error& error) { doubt_ = Doubt{version, error}; }
+
+  // A block seen at another version: the write in doubt landed there or earlier, or never will, since it compares.
+  void NoteSeen(const std::string& version) {
+    if (doubt_ && doubt_->version != version) doubt_.reset();
+  }
+  void NoteSettled() { doubt_.reset(); }
+
+  // Closes it unless a write is in doubt, in which case the call's outcome is in doubt too.
+  [[nodiscard]] Expected<BlockView> Finish(Expected<BlockView> outcome) {
+    if (doubt_) {
+      ipam::Error error = doubt_->error;
+      if (!outcome) error.details += (error.details.empty() ? "" : "; ") + ("then: " + outcome.error().message);
+      error.code = ErrorCode::kUnknownOutcome;
+      return std::unexpected(std::move(error));
+    }
+    if (!id_.empty()) {
+      if (auto closed = directory_.CloseIntent(id_); !closed) return std::unexpected(closed.error());
+    }
+    return outcome;
+  }
+
+ private:
+  struct Doubt {
+    std::string version;
+    ipam::Error error;
+  };
+  const NodeDirectory& directory_;
+  const ipam::Attachment& attachment_;
+  std::string id_;
+  std::optional<Doubt> doubt_;
+};
+
+DirectStore::DirectStore(k8sclient::Api& api, const NodeDirectory& directory, ipam::Runtime& runtime,
+                         DirectStoreOptions options)
+    : api_(api), directory_(directory), runtime_(runtime), options_(std::move(options)) {}
+
+Expected<void> DirectStore::Lock() {
+  if (lock_.is_open()) return {};
+  auto locked = directory_.Lock(options_.lock_deadline);
+  if (!locked) return std::unexpected(locked.error());
+  lock_ = *std::move(locked);
+  if (options_.on_locked) return options_.on_locked();
+  return {};
+}
+
+Expected<std::vector<ipam::Pool>> DirectStore::ReadPools(std::span<const std::string> names,
+                                                         ipam::Freshness freshness) {
+  std::vector<ipam::Pool> pools;
+  const auto add = [&pools](const json& object) -> Expected<void> {
+    auto pool = crds::ParsePool(object);
+    if (!pool) return std::unexpected(pool.error());
+    pools.push_back(*std::move(pool));
+    return {};
+  };
+  const bool is_hint = freshness == ipam::Freshness::kHint;
+  if (is_hint && names.size() > 1) {
+    // One request for all, from the API server's cache.
+    const auto list = k8sclient::List(api_, std::string(crds::kPoolsPath), {.resource_version = "0"}, options_.call);
+    if (!list) return std::unexpected(list.error().Within("list ippools"));
+    for (const json& object : list->items) {
+      const std::string name = object.value("/metadata/name"_json_pointer, std::string());
+      if (std::ranges::find(names, name) == names.end()) continue;
+      if (auto added = add(object); !added) return std::unexpected(added.error());
+    }
+    return pools;
+  }
+  for (const std::string& name : names) {
+    k8sclient::Request request{.path = ObjectPath(crds::kPoolsPath, name)};
+    if (is_hint) request.query = {{"resourceVersion", "0"}};
+    const auto object = k8sclient::Get(api_, request, options_.call);
+    if (!object && object.error().code == ErrorCode::kNotFound) continue;
+    if (!object) return std::unexpected(object.error().Within("get ippool " + name));
+    if (auto added = add(*object); !added) return std::unexpected(added.error());
+  }
+  return pools;
+}
+
+Expected<ipam::Labels> DirectStore::ReadLabels(const std::string& path) {
+  const k8sclient::Request request{
+      .path = path, .query = {{"resourceVersion", "0"}}, .accept = k8sclient::kPartialMetadata};
+  const auto object = k8sclient::Get(api_, request, options_.call);
+  if (!object) return std::unexpected(object.error());
+  ipam::Labels labels;
+  const json metadata = object->value("metadata", json::object());
+  for (const auto& [key, value] : metadata.value("labels", json::object()).items()) {
+    if (value.is_string()) labels[key] = value.get<std::string>();
+  }
+  return labels;
+}
+
+Expected<ipam::Labels> DirectStore::ReadNodeLabels() {
+  auto labels = ReadLabels("/api/v1/nodes" + k8sclient::Path({options_.node}));
+  if (labels) return labels;
+  if (labels.error().code == ErrorCode::kNotFound) return ipam::Labels{};
+  return std::unexpected(labels.error().Within("get node " + options_.node));
+}
+
+Expected<ipam::Labels> DirectStore::ReadNamespaceLabels(const std::string& name) {
+  auto labels = ReadLabels("/api/v1/namespaces" + k8sclient::Path({name}));
+  if (labels) return labels;
+  return std::unexpected(labels.error().Within("get namespace " + name));
+}
+
+Expected<std::vector<BlockView>> DirectStore::ReadBlocks(ipam::BlockScope scope, ipam::Freshness freshness) {
+  if (auto locked = Lock(); !locked) return std::unexpected(locked.error());
+  const std::string& node = scope == ipam::BlockScope::kOwn ? options_.node : std::string();
+  k8sclient::ListOptions options{.field_selector = std::string(crds::kBlockNodeField) + "=" + node, .page_size = 0};
+  if (freshness == ipam::Freshness::kHint) {
+    options.resource_version = directory_.ReadVersion();
+    if (!options.resource_version.empty()) options.resource_version_match = "NotOlderThan";
+  }
+  auto list = k8sclient::List(api_, std::string(crds::kBlocksPath), options, options_.call);
+  if (!list && list.error().code == ErrorCode::kGone && !options.resource_version.empty()) {
+    // A version that the server has never reached: its data was restored from a backup.
+    directory_.WriteVersion("");
+    options.resource_version.clear();
+    options.resource_version_match.clear();
+    list = k8sclient::List(api_, std::string(crds::kBlocksPath), options, options_.call);
+  }
+  if (!list) return std::unexpected(list.error().Within("list ipblocks"));
+  std::vector<BlockView> blocks;
+  blocks.reserve(list->items.size());
+  for (const json& object : list->items) {
+    auto block = ToView(object);
+    if (!block) return std::unexpected(block.error());
+    blocks.push_back(*std::move(block));
+  }
+  if (options.resource_version.empty()) directory_.WriteVersion(list->resource_version);
+  return blocks;
+}
+
+Expected<std::vector<ipam::Prefix>> DirectStore::ReadBlockCidrs(const std::string& space) {
+  const auto list = k8sclient::List(api_,
+                                    std::string(crds::kBlocksPath),
+                                    {.resource_version = "0", .page_size = 0, .accept = k8sclient::kPartialMetadataList},
+                                    options_.call);
+  if (!list) return std::unexpected(list.error().Within("list ipblocks"));
+  std::vector<ipam::Prefix> cidrs;
+  for (const json& object : list->items) {
+    const auto identity = crds::ParseBlockName(object.value("/metadata/name"_json_pointer, std::string()));
+    if (identity && identity->space == space) cidrs.push_back(identity->cidr);
+  }
+  return cidrs;
+}
+
+Expected<BlockView> DirectStore::ReadBlock(const std::string& name) {
+  const k8sclient::Request request{.path = ObjectPath(crds::kBlocksPath, name)};
+  auto object = k8sclient::Get(api_, request, options_.call);
+  if (!object) return std::unexpected(object.error().Within("get ipblock " + name));
+  return ToView(object);
+}
+
+Expected<BlockView> DirectStore::Patch(const ipam::Block& before, const ipam::Block& after) {
+  const auto object = k8sclient::MergePatch(
+      api_, ObjectPath(crds::kBlocksPath, before.name), crds::BlockMergePatch(before, after), options_.call);
+  if (!object) return std::unexpected(object.error().Within("patch ipblock " + before.name));
+  return ToView(object);
+}
+
+bool DirectStore::WaitAfterConflict(const ipam::Block& block, int conflicts) {
+  // In an own block the other writer is the controller, which comes rarely. Many nodes write a Shared one: they spread.
+  if (!block.shared()) return runtime_.MayGoOn().has_value();
+  constexpr int kDoublingsMax = 5;
+  const std::int64_t longest_ms = std::min(kJitterMax_ms, kJitterFirst_ms << std::min(conflicts, kDoublingsMax));
+  const auto wait_ms = kJitterFirst_ms / 2 + static_cast<std::int64_t>(runtime_.Random(static_cast<ipam::Uint128>(longest_ms)));
+  return runtime_.Wait(std::chrono::milliseconds(wait_ms));
+}
+
+Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEdit& edit) {
+  if (auto locked = Lock(); !locked) return std::unexpected(locked.error());
+  Intent intent(directory_, edit.attachment);
+  BlockView base = seen;
+  int conflicts = 0;
+  bool is_fenced = !edit.fence;
+  while (true) {
+    if (base->resource_version.empty()) {
+      auto read = ReadBlock(base->name);
+      if (!read && read.error().code == ErrorCode::kNotFound) intent.NoteSettled();
+      if (!read) return intent.Finish(std::move(read));
+      base = *std::move(read);
+      intent.NoteSeen(base->resource_version);
+    }
+    ipam::Block changed = *base;
+    if (auto applied = edit.apply(changed); !applied) return intent.Finish(std::unexpected(applied.error()));
+    if (changed == *base) {
+      if (is_fenced) {
+        intent.NoteSettled();
+        return intent.Finish(base);
+      }
+      ipam::Touch(changed);
+    }
+    if (auto opened = intent.Open(*base); !opened) return std::unexpected(opened.error());
+    auto written = Patch(*base, changed);
+    if (written) {
+      intent.NoteSettled();
+      directory_.WriteVersion((*written)->resource_version);
+      return intent.Finish(std::move(written));
+    }
+    const ErrorCode code = written.error().code;
+    if (code == ErrorCode::kNotFound) intent.NoteSettled();
+    if (code == ErrorCode::kUnknownOutcome) intent.NoteUnknown(base->resource_version, written.error());
+    const bool again = (code == ErrorCode::kConflict && WaitAfterConflict(*base, conflicts++)) ||
+                       (code == ErrorCode::kUnknownOutcome && runtime_.Wait(kUnknownOutcomePause));
+    if (!again) return intent.Finish(std::move(written));
+    ipam::Block named = *base;
+    named.resource_version.clear();
+    base = std::make_shared<const ipam::Block>(std::move(named));
+  }
+}
+
+Expected<BlockView> DirectStore::Create(const ipam::Block& block, const ipam::Attachment& attachment) {
+  if (auto locked = Lock(); !locked) return std::unexpected(locked.error());
+  Intent intent(directory_, attachment);
+  if (auto opened = intent.Open(block); !opened) return std::unexpected(opened.error());
+  const auto object = k8sclient::Create(api_, std::string(crds::kBlocksPath), crds::BlockToJson(block), options_.call);
+  if (!object) {
+    if (object.error().code == ErrorCode::kUnknownOutcome) intent.NoteUnknown("", object.error());
+    return intent.Finish(std::unexpected(object.error().Within("create ipblock " + block.name)));
+  }
+  auto created = ToView(object);
+  if (created) directory_.WriteVersion((*created)->resource_version);
+  return intent.Finish(std::move(created));
+}
+
+Expected<std::vector<ipam::OpenIntent>> DirectStore::ReadOpenIntents(const ipam::Attachment& attachment) {
+  return directory_.ReadIntents(attachment + ".");
+}
+
+Expected<void> DirectStore::CloseIntent(const ipam::OpenIntent& intent) { return directory_.CloseIntent(intent.id); }
+
+}  // namespace berth::cni_plugin

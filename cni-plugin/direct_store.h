@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// DirectStore: the engine's BlockStore without an agent: one process, one request after another.
+//
+// All calls of one node take turns from the first look at blocks to the last write, by the lock of the NodeDirectory:
+// so this node's blocks have one writer at a time, and a LIST that is not older than the last write is never stale for
+// itself. Whatever the outcome of a write may be, an intent on disk says so before it is sent.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cni-plugin/node_directory.h"
+#include "ipam/block_store.h"
+#include "k8sclient/api.h"
+
+namespace berth::cni_plugin {
+
+struct DirectStoreOptions {
+  std::string node;
+  // The hard end of every request and of waiting for the lock.
+  k8sclient::CallOptions call;
+  BootNanos lock_deadline = 0;
+  // Called once, right after the lock was taken; an error ends the call before anything is written.
+  std::function<ipam::Expected<void>()> on_locked = {};
+};
+
+class DirectStore final : public ipam::BlockStore {
+ public:
+  // All must outlive the store. One thread.
+  DirectStore(k8sclient::Api& api, const NodeDirectory& directory, ipam::Runtime& runtime, DirectStoreOptions options);
+
+  // Waits for the node's lock; does nothing if this store has it.
+  [[nodiscard]] ipam::Expected<void> Lock();
+  void Unlock() { lock_.Close(); }
+
+  [[nodiscard]] const std::string& Node() const override { return options_.node; }
+  [[nodiscard]] ipam::Expected<std::vector<ipam::Pool>> ReadPools(std::span<const std::string> names,
+                                                                  ipam::Freshness freshness) override;
+  [[nodiscard]] ipam::Expected<ipam::Labels> ReadNodeLabels() override;
+  [[nodiscard]] ipam::Expected<ipam::Labels> ReadNamespaceLabels(const std::string& name) override;
+  [[nodiscard]] ipam::Expected<std::vector<ipam::BlockView>> ReadBlocks(ipam::BlockScope scope,
+                                                                        ipam::Freshness freshness) override;
+  [[nodiscard]] ipam::Expected<std::vector<ipam::Prefix>> ReadBlockCidrs(const std::string& space) override;
+  [[nodiscard]] ipam::Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::BlockEdit& edit) override;
+  [[nodiscard]] ipam::Expected<ipam::BlockView> Create(const ipam::Block& block,
+                                                       const ipam::Attachment& attachment) override;
+  [[nodiscard]] ipam::Expected<std::vector<ipam::OpenIntent>> ReadOpenIntents(
+      const ipam::Attachment& attachment) override;
+  [[nodiscard]] ipam::Expected<void> CloseIntent(const ipam::OpenIntent& intent) override;
+
+ private:
+  class Intent;
+
+  [[nodiscard]] ipam::Expected<ipam::Labels> ReadLabels(const std::string& path);
+  [[nodiscard]] ipam::Expected<ipam::BlockView> ReadBlock(const std::string& name);
+  [[nodiscard]] ipam::Expected<ipam::BlockView> Patch(const ipam::Block& before, const ipam::Block& after);
+  [[nodiscard]] bool WaitAfterConflict(const ipam::Block& block, int conflicts);
+
+  k8sclient::Api& api_;
+  const NodeDirectory& directory_;
+  ipam::Runtime& runtime_;
+  DirectStoreOptions options_;
+  HeldFile lock_;
+};
+
+}  // namespace berth::cni_plugin

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comparing network namespaces by the file that stands for them.
+#include "cni-plugin/netns.h"
+
+#include <sys/stat.h>
+
+namespace berth::cni_plugin {
+
+ipam::Expected<void> CheckNetns(const cni::Environment& environment) {
+  const bool is_checked = environment.verb == cni::Verb::kAdd || environment.verb == cni::Verb::kDel;
+  if (!is_checked || environment.netns_override || environment.netns.empty()) return {};
+  struct stat own = {};
+  struct stat container = {};
+  if (stat("/proc/self/ns/net", &own) != 0 || stat(environment.netns.c_str(), &container) != 0) return {};
+  if (own.st_dev != container.st_dev || own.st_ino != container.st_ino) return {};
+  return ipam::Fail(ipam::ErrorCode::kInvalidNetns,
+                    "CNI_NETNS " + environment.netns + " and the plugin's network namespace should not be the same",
+                    "set CNI_NETNS_OVERRIDE=1 if this is meant");
+}
+
+}  // namespace berth::cni_plugin

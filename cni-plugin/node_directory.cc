@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files of a node's directory: lock, version, intents/, deleted/, running/.
+#include "cni-plugin/node_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "cni/attachment.h"
+#include "crds/block.h"
+
+namespace berth::cni_plugin {
+
+namespace {
+
+namespace fs = std::filesystem;
+using ipam::ErrorCode;
+using ipam::Expected;
+using ipam::Fail;
+using nlohmann::json;
+
+constexpr BootNanos kNanosPerSecond = 1'000'000'000;
+constexpr BootNanos kMarkLifetime = 5 * 60 * kNanosPerSecond;
+constexpr std::size_t kStateFileBytesMax = std::size_t{1} << 20;
+
+std::string LastError() { return std::strerror(errno); }
+
+std::unexpected<ipam::Error> FailIo(std::string_view what, const std::string& path) {
+  return Fail(ErrorCode::kIo,
+              std::string(what) + " " + path + ": " + LastError(),
+              "is ipam.stateDir on a writable file system with room?");
+}
+
+Expected<void> WriteWhole(const std::string& path, std::string_view text) {
+  const std::string part = path + ".part." + std::to_string(getpid());
+  HeldFile file(open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!file.is_open()) return FailIo("create", part);
+  const ssize_t written = write(file.descriptor(), text.data(), text.size());
+  file.Close();
+  if (written != static_cast<ssize_t>(text.size()) || rename(part.c_str(), path.c_str()) != 0) {
+    auto failure = FailIo("write", path);
+    unlink(part.c_str());
+    return failure;
+  }
+  return {};
+}
+
+std::optional<std::string> ReadWhole(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  std::string text;
+  std::array<char, 4096> buffer{};
+  while (file.read(buffer.data(), buffer.size()) || file.gcount() > 0) {
+    text.append(buffer.data(), static_cast<std::size_t>(file.gcount()));
+    if (text.size() > kStateFileBytesMax) return std::nullopt;
+  }
+  return text;
+}
+
+std::optional<std::int64_t> ParseNumber(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+// Names in a directory, without the parts of writes that never ended.
+std::vector<std::string> FileNames(const std::string& directory) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    std::string name = entry.path().filename().string();
+    if (name.find(".part.") == std::string::npos) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+// While it lives, a signal comes every 50 ms, so that a blocking flock(2) returns and looks at the time. (An open file
+// has no other way to wait for its lock with a time limit, in the order in which the others came.)
+class Alarm {
+ public:
+  Alarm() {
+    struct sigaction action = {};
+    action.sa_handler = [](int) {};
+    sigaction(SIGALRM, &action, &before_);
+    constexpr itimerval kEvery = {.it_interval = {.tv_sec = 0, .tv_usec = 50'000}, .it_value = {.tv_sec = 0, .tv_usec = 50'000}};
+    setitimer(ITIMER_REAL, &kEvery, nullptr);
+  }
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
+  ~Alarm() {
+    constexpr itimerval kNever = {};
+    setitimer(ITIMER_REAL, &kNever, nullptr);
+    sigaction(SIGALRM, &before_, nullptr);
+  }
+
+ private:
+  struct sigaction before_ = {};
+};
+
+}  // namespace
+
+BootNanos BootTimeNow() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<BootNanos>(now.tv_sec) * kNanosPerSecond + now.tv_nsec;
+}
+
+HeldFile::HeldFile(HeldFile&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+HeldFile& HeldFile::operator=(HeldFile&& other) noexcept {
+  if (this != &other) {
+    Close();
+    descriptor_ = std::exchange(other.descriptor_, -1);
+  }
+  return *this;
+}
+
+void HeldFile::Close() {
+  if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
+}
+
+Expected<NodeDirectory> NodeDirectory::Open(const std::string& state_dir, const std::string& node,
+                                            std::string_view server) {
+  // Two clusters' versions must not be mixed, should a node name occur in both.
+  const std::string path = state_dir + "/" + node + "." + cni::NetworkDigits(server);
+  for (const char* folder : {"/intents", "/deleted", "/running"}) {
+    std::error_code error;
+    fs::create_directories(path + folder, error);
+    if (error) {
+      return Fail(ErrorCode::kIo,
+                  "create " + path + folder + ": " + error.message(),
+                  "is ipam.stateDir on a writable file system with room?");
+    }
+  }
+  return NodeDirectory(path);
+}
+
+Expected<HeldFile> NodeDirectory::Lock(BootNanos deadline) const {
+  const std::string path = path_ + "/lock";
+  HeldFile file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.is_open()) return FailIo("open", path);
+  if (flock(file.descriptor(), LOCK_EX | LOCK_NB) == 0) return file;
+  const Alarm alarm;
+  while (flock(file.descriptor(), LOCK_EX) != 0) {
+    if (errno != EINTR) return FailIo("lock", path);
+    if (BootTimeNow() >= deadline) {
+      return Fail(ErrorCode::kTimeout,
+                  "other calls of this node held " + path + " until ipam.timeoutSeconds were over",
+                  "the call is tried again; is the API server slow?");
+    }
+  }
+  return file;
+}
+
+std::string NodeDirectory::ReadVersion() const { return ReadWhole(path_ + "/version").value_or(""); }
+
+void NodeDirectory::WriteVersion(const std::string& version) const {
+  const std::string path = path_ + "/version";
+  const auto newer = ParseNumber(version);
+  if (!newer) {
+    unlink(path.c_str());
+    return;
+  }
+  const auto known = ParseNumber(ReadVersion());
+  if (known && *known >= *newer) return;
+  // Without the file the next call makes a consistent LIST: slower, and as right. An old version left standing would be
+  // wrong, so it goes if the new one cannot be written.
+  if (!WriteWhole(path, version)) unlink(path.c_str());
+}
+
+Expected<std::string> NodeDirectory::OpenIntent(const ipam::Attachment& attachment, const ipam::Block& block) const {
+  const std::string id = attachment + "." + block.name;
+  json document = {{"attachment", attachment}, {"block", crds::BlockToJson(block)}};
+  if (!block.resource_version.empty()) document["block"]["metadata"]["resourceVersion"] = block.resource_version;
+  const auto written = WriteWhole(path_ + "/intents/" + id, document.dump());
+  if (!written) return std::unexpected(written.error());
+  return id;
+}
+
+Expected<void> NodeDirectory::CloseIntent(const std::string& id) const {
+  const std::string path = path_ + "/intents/" + id;
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) return FailIo("remove", path);
+  return {};
+}
+
+Expected<std::vector<ipam::OpenIntent>> NodeDirectory::ReadIntents(std::string_view prefix) const {
+  std::vector<ipam::OpenIntent> intents;
+  for (const std::string& name : FileNames(path_ + "/intents")) {
+    if (!name.starts_with(prefix)) continue;
+    const std::string path = path_ + "/intents/" + name;
+    const auto text = ReadWhole(path);
+    if (!text) continue;  // closed meanwhile
+    const json document = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+    const bool is_whole = document.is_object() && document.contains("block") && document.contains("attachment") &&
+                          document["attachment"].is_string();
+    auto block = is_whole ? crds::ParseBlock(document["block"])
+                          : Expected<ipam::Block>(Fail(ErrorCode::kDecode, "is not an intent"));
+    if (!block) {
+      return Fail(ErrorCode::kInternal,
+                  path + ": " + block.error().message,
+                  "look at the file, make sure that the attachment it names holds no address, then remove it");
+    }
+    intents.push_back({.id = name, .attachment = document["attachment"].get<std::string>(), .block = *std::move(block)});
+  }
+  return intents;
+}
+
+Expected<void> NodeDirectory::MarkDeleted(const ipam::Attachment& attachment, BootNanos started) const {
+  const std::string directory = path_ + "/deleted/";
+  const BootNanos oldest = BootTimeNow() - kMarkLifetime;
+  for (const std::string& name : FileNames(directory)) {
+    const auto marked = ParseNumber(ReadWhole(directory + name).value_or(""));
+    if (!marked || *marked < oldest) unlink((directory + name).c_str());
+  }
+  return WriteWhole(directory + attachment, std::to_string(started));
+}
+
+std::optional<BootNanos> NodeDirectory::DeletedAt(const ipam::Attachment& attachment) const {
+  const auto text = ReadWhole(path_ + "/deleted/" + attachment);
+  if (!text) return std::nullopt;
+  const auto marked = ParseNumber(*text);
+  // From before a reboot that did not clear the directory: the clock began anew.
+  if (!marked || *marked > BootTimeNow()) return std::nullopt;
+  return *marked;
+}
+
+Expected<HeldFile> NodeDirectory::HoldRunning(const ipam::Attachment& attachment) const {
+  const std::string path = path_ + "/running/" + attachment;
+  HeldFile file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.is_open()) return FailIo("create", path);
+  // Shared: a second ADD of the attachment may run at once; either keeps it alive.
+  if (flock(file.descriptor(), LOCK_SH | LOCK_NB) != 0 && errno != EWOULDBLOCK) return FailIo("lock", path);
+  return file;
+}
+
+void NodeDirectory::ForgetRunning(const ipam::Attachment& attachment) const {
+  unlink((path_ + "/running/" + attachment).c_str());
+}
+
+bool NodeDirectory::IsRunning(const ipam::Attachment& attachment) const {
+  const std::string path = path_ + "/running/" + attachment;
+  const HeldFile file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file.is_open()) return false;
+  // The file of an ADD that died stays until DEL: removing it here could hide one that is about to lock it.
+  return flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0;
+}
+
+}  // namespace berth::cni_plugin

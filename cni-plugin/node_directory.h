@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// NodeDirectory: what processes of one node leave for one another while no agent runs, in files under /run.
+//
+// Kept there: a lock, the version of this node's last block write, writes whose outcome is open, DELs seen lately, and
+// ADDs that run. A reboot ends all of that, and so do these files; nothing in them survives the machine, so nothing is
+// synced to disk. Every file is written whole, by rename.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ipam/block_store.h"
+#include "ipam/error.h"
+
+namespace berth::cni_plugin {
+
+// A time on CLOCK_BOOTTIME, in nanoseconds: comparable between processes, and between now and a suspended past.
+using BootNanos = std::int64_t;
+[[nodiscard]] BootNanos BootTimeNow();
+
+// An open file that is locked or held; closed with the object.
+class HeldFile {
+ public:
+  HeldFile() = default;
+  explicit HeldFile(int descriptor) : descriptor_(descriptor) {}
+  HeldFile(HeldFile&& other) noexcept;
+  HeldFile& operator=(HeldFile&& other) noexcept;
+  ~HeldFile() { Close(); }
+  void Close();
+  [[nodiscard]] bool is_open() const { return descriptor_ >= 0; }
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+
+ private:
+  int descriptor_ = -1;
+};
+
+class NodeDirectory {
+ public:
+  // `state_dir`/<node>.<digits of the API server's address>: one node name of one cluster. Makes it if it is missing.
+  // Errors: kIo.
+  [[nodiscard]] static ipam::Expected<NodeDirectory> Open(const std::string& state_dir, const std::string& node,
+                                                          std::string_view server);
+
+  // Waits for the lock of this node until `deadline`; it goes with the HeldFile or its process. Errors: kTimeout, kIo.
+  [[nodiscard]] ipam::Expected<HeldFile> Lock(BootNanos deadline) const;
+
+  // resourceVersion of the last block write of this node; empty: unknown.
+  [[nodiscard]] std::string ReadVersion() const;
+  // Keeps the higher of the two. Empty: forgets it. Requires: the lock.
+  void WriteVersion(const std::string& version) const;
+
+  // Intents (ipam::OpenIntent): a write is about to be sent of which the outcome may not be known.
+  [[nodiscard]] ipam::Expected<std::string> OpenIntent(const ipam::Attachment& attachment, const ipam::Block& block) const;
+  [[nodiscard]] ipam::Expected<void> CloseIntent(const std::string& id) const;
+  // All whose attachment begins with `prefix`. A file that cannot be understood is an error: it may stand for a leak.
+  [[nodiscard]] ipam::Expected<std::vector<ipam::OpenIntent>> ReadIntents(std::string_view prefix) const;
+
+  // Remembers that a DEL of the attachment, started at `started`, has come; forgets those older than five minutes.
+  [[nodiscard]] ipam::Expected<void> MarkDeleted(const ipam::Attachment& attachment, BootNanos started) const;
+  [[nodiscard]] std::optional<BootNanos> DeletedAt(const ipam::Attachment& attachment) const;
+
+  // Says that an ADD of the attachment runs, until the HeldFile closes. Errors: kIo.
+  [[nodiscard]] ipam::Expected<HeldFile> HoldRunning(const ipam::Attachment& attachment) const;
+  void ForgetRunning(const ipam::Attachment& attachment) const;
+  [[nodiscard]] bool IsRunning(const ipam::Attachment& attachment) const;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  explicit NodeDirectory(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;
+};
+
+}  // namespace berth::cni_plugin

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The real clock, the kernel's randomness, and a look at the parent process.
+#include "cni-plugin/process_runtime.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <thread>
+
+namespace berth::cni_plugin {
+
+namespace {
+
+std::uint64_t Seed() {
+  std::uint64_t seed = 0;
+  // Without the kernel's randomness (an early boot) callers still differ by process and time.
+  if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != static_cast<ssize_t>(sizeof(seed))) {
+    seed = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) ^
+           (static_cast<std::uint64_t>(getpid()) << 32U);
+  }
+  return seed;
+}
+
+}  // namespace
+
+ProcessRuntime::ProcessRuntime(std::chrono::milliseconds limit, int parent)
+    : limit_(limit),
+      last_start_(std::chrono::steady_clock::now() + limit * 4 / 5),
+      end_(std::chrono::steady_clock::now() + limit),
+      parent_(parent),
+      random_(Seed()) {}
+
+std::int64_t ProcessRuntime::UnixMillis() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+ipam::Uint128 ProcessRuntime::Random(ipam::Uint128 bound) {
+  // The bias of the remainder is at most bound / 2^128: none for what there is to choose from.
+  return ((ipam::Uint128{random_()} << 64U) | random_()) % bound;
+}
+
+bool ProcessRuntime::Wait(std::chrono::milliseconds duration) {
+  if (std::chrono::steady_clock::now() + duration > last_start_) return false;
+  std::this_thread::sleep_for(duration);
+  return true;
+}
+
+ipam::Expected<void> ProcessRuntime::MayGoOn() {
+  if (std::chrono::steady_clock::now() >= last_start_) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit_).count();
+    return ipam::Fail(ipam::ErrorCode::kTimeout,
+                      "no time is left of ipam.timeoutSeconds (" + std::to_string(seconds) + ")",
+                      "the call is tried again; is the API server slow, or the block contended?");
+  }
+  // An orphan belongs to somebody else by now.
+  if (parent_ != 0 && getppid() != parent_) {
+    return ipam::Fail(ipam::ErrorCode::kTimeout, "the caller has ended: nobody waits for an address any more");
+  }
+  return {};
+}
+
+}  // namespace berth::cni_plugin

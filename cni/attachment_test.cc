@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attachment: the key is stored in every block entry, so it must never change.
+#include "cni/attachment.h"
+
+#include <gtest/gtest.h>
+
+namespace berth::cni {
+namespace {
+
+TEST(Attachment, IsTheDocumentedHash) {
+  // printf n1 | sha256sum; printf 'c1\0eth0' | sha256sum
+  EXPECT_EQ(MakeAttachment("n1", "c1", "eth0"), "676b8bb84ce7-ec43057c07aaa51f");
+}
+
+TEST(Attachment, DiffersByNetwork) { EXPECT_NE(MakeAttachment("n1", "c1", "eth0"), MakeAttachment("n2", "c1", "eth0")); }
+
+TEST(Attachment, DiffersByInterface) {
+  EXPECT_NE(MakeAttachment("n1", "c1", "eth0"), MakeAttachment("n1", "c1", "eth1"));
+}
+
+TEST(Attachment, DoesNotMixContainerAndInterface) {
+  EXPECT_NE(MakeAttachment("n1", "c1e", "th0"), MakeAttachment("n1", "c1", "eth0"));
+}
+
+TEST(Attachment, BeginsWithTheNetworksDigits) {
+  EXPECT_TRUE(MakeAttachment("n1", "c1", "eth0").starts_with(NetworkDigits("n1") + "-"));
+}
+
+}  // namespace
+}  // namespace berth::cni

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine under faults: every write of an ADD and of a DEL fails in every way that a network can make it fail, in every
+// combination of pools. Whatever happens, no address has two holders, and after DEL nothing is left.
+#include <gtest/gtest.h>
+
+#include "ipam/engine.h"
+#include "ipam/engine_test_setup.h"
+
+namespace berth::ipam {
+namespace {
+
+struct PoolsCase {
+  const char* name;
+  std::vector<std::string> pools;
+  bool has_block;  // the node has blocks of the pools already
+};
+
+// The pools, the number of the write that fails, and how.
+using FaultCase = std::tuple<PoolsCase, int, Fault>;
+
+class EngineFaults : public EngineTest, public testing::WithParamInterface<FaultCase> {
+ protected:
+  EngineFaults() {
+    if (std::get<0>(GetParam()).has_block) {
+      EXPECT_TRUE(engine.Add(Request(100, Pools())));
+      EXPECT_TRUE(engine.Add(Request(101, Pools())));
+    }
+    others_ = AllHeld();
+  }
+
+  static std::vector<std::string> Pools() { return std::get<0>(GetParam()).pools; }
+
+  void FailWrite() {
+    store.faults.assign(static_cast<std::size_t>(std::get<1>(GetParam())), Fault::kNone);
+    store.faults.push_back(std::get<2>(GetParam()));
+  }
+
+  void ExpectOnlyOthersHold() const {
+    EXPECT_EQ(AllHeld(), others_);
+    EXPECT_TRUE(store.intents.empty()) << "an intent is still open";
+  }
+
+  std::multiset<std::string> others_;
+};
+
+TEST_P(EngineFaults, AnAddThenDelLeavesNothing) {
+  FailWrite();
+  static_cast<void>(engine.Add(Request(1, Pools())));
+  store.faults.clear();
+  ASSERT_TRUE(engine.Del(TestAttachment(1)));
+  store.ReleaseLateWrites();
+  ExpectOnlyOthersHold();
+}
+
+TEST_P(EngineFaults, AnAddThatSucceedsIsRecordedOncePerFamily) {
+  FailWrite();
+  const auto result = engine.Add(Request(1, Pools()));
+  store.faults.clear();
+  store.ReleaseLateWrites();
+  if (!result) return;  // what a failed ADD leaves is the other tests' question
+  std::multiset<std::string> want = others_;
+  for (const AssignedAddress& assigned : result->addresses) want.insert(assigned.address.ToString());
+  EXPECT_EQ(AllHeld(), want);
+}
+
+TEST_P(EngineFaults, AnAddAgainAfterAFailureHasOneAddressPerFamily) {
+  FailWrite();
+  static_cast<void>(engine.Add(Request(1, Pools())));
+  store.faults.clear();
+  const auto again = engine.Add(Request(1, Pools()));
+  ASSERT_TRUE(again) << again.error().message;
+  store.ReleaseLateWrites();
+  std::multiset<std::string> want = others_;
+  for (const AssignedAddress& assigned : again->addresses) want.insert(assigned.address.ToString());
+  EXPECT_EQ(AllHeld(), want);
+}
+
+TEST_P(EngineFaults, ADelAgainAfterAFailureLeavesNothing) {
+  ASSERT_TRUE(engine.Add(Request(1, Pools())));
+  FailWrite();
+  static_cast<void>(engine.Del(TestAttachment(1)));
+  store.faults.clear();
+  ASSERT_TRUE(engine.Del(TestAttachment(1)));
+  store.ReleaseLateWrites();
+  ExpectOnlyOthersHold();
+}
+
+TEST_P(EngineFaults, AnotherAttachmentNeverGetsAnAddressThatALateWriteBrings) {
+  FailWrite();
+  const auto first = engine.Add(Request(1, Pools()));
+  store.faults.clear();
+  const auto second = engine.Add(Request(2, Pools()));
+  ASSERT_TRUE(second) << second.error().message;
+  store.ReleaseLateWrites();
+  const std::multiset<std::string> held = AllHeld();
+  for (const std::string& address : held) EXPECT_EQ(held.count(address), 1U) << address << " has two holders";
+  for (const AssignedAddress& assigned : second->addresses) {
+    EXPECT_EQ(held.count(assigned.address.ToString()), 1U) << "the second ADD's address is not recorded";
+  }
+}
+
+const PoolsCase kPoolsCases[] = {
+    {"NodeNewBlock", {"v4"}, false},
+    {"NodeOldBlock", {"v4"}, true},
+    {"SharedNewBlock", {"shared"}, false},
+    {"SharedOldBlock", {"shared"}, true},
+    {"DualNewBlocks", {"v4", "v6"}, false},
+    {"DualOldBlocks", {"v4", "v6"}, true},
+    {"NodeAndSharedNewBlocks", {"shared", "v6"}, false},
+    {"NodeAndSharedOldBlocks", {"shared", "v6"}, true},
+};
+const char* const kFaultNames[] = {"None", "Unavailable", "LostAfterCommit", "LateCommit"};
+
+INSTANTIATE_TEST_SUITE_P(EveryWrite, EngineFaults,
+                         testing::Combine(testing::ValuesIn(kPoolsCases), testing::Values(0, 1, 2, 3),
+                                          testing::Values(Fault::kUnavailable, Fault::kLostAfterCommit, Fault::kLateCommit)),
+                         [](const auto& c) {
+                           return std::string(std::get<0>(c.param).name) + "Write" + std::to_string(std::get<1>(c.param)) +
+                                  kFaultNames[static_cast<int>(std::get<2>(c.param))];
+                         });
+
+}  // namespace
+}  // namespace berth::ipam

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Entry: the grammar of block entries, both ways, and what happens to text that is none.
+#include "ipam/entry.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace berth::ipam {
+namespace {
+
+constexpr const char* kAttachment = "0123456789ab-0123456789abcdef";
+
+struct TextCase {
+  const char* name;
+  const char* text;
+};
+
+std::string NameOf(const testing::TestParamInfo<TextCase>& c) { return c.param.name; }
+
+class EntryRoundTrip : public testing::TestWithParam<TextCase> {};
+
+TEST_P(EntryRoundTrip, PrintsWhatItParsed) {
+  const Entry entry = ParseEntry(GetParam().text);
+  ASSERT_FALSE(std::holds_alternative<OpaqueEntry>(entry)) << "not understood";
+  EXPECT_EQ(FormatEntry(entry).value(), GetParam().text);
+}
+
+constexpr TextCase kWellFormed[] = {
+    {"Pod", "team-a/web-0 8d5f9c2e-1111-2222-3333-444455556666 0123456789ab-0123456789abcdef i=eth0 t=1700000000000"},
+    {"NothingKnown", "-/- - 0123456789ab-0123456789abcdef i=eth0 t=1"},
+    {"SharedBlock", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 n=node-1"},
+    {"Reservation", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 n=n1 r=printer"},
+    {"Cooldown", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 c=30"},
+    {"SharedSibling", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 s=1"},
+    {"UnknownKeysAreKept", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 z=9 y=%20"},
+    {"EncodedBlank", "a/b%20c u 0123456789ab-0123456789abcdef i=eth0 t=1"},
+    {"Cooling", "~ t=1700000000000"},
+    {"CoolingWithMark", "~ t=1700000000000 f=0123456789ab-0123456789abcdef"},
+    {"Reserved", "! printer"},
+};
+INSTANTIATE_TEST_SUITE_P(Table, EntryRoundTrip, testing::ValuesIn(kWellFormed), NameOf);
+
+class EntryOpaque : public testing::TestWithParam<TextCase> {};
+
+TEST_P(EntryOpaque, IsKeptAsItStands) {
+  const Entry entry = ParseEntry(GetParam().text);
+  ASSERT_TRUE(std::holds_alternative<OpaqueEntry>(entry)) << "understood: " << FormatEntry(entry).value();
+  EXPECT_EQ(FormatEntry(entry).value(), GetParam().text);
+}
+
+constexpr TextCase kMalformed[] = {
+    {"Empty", ""},
+    {"NoSlash", "web-0 u 0123456789ab-0123456789abcdef i=eth0 t=1"},
+    {"AttachmentTooShort", "a/b u 0123456789ab-0123456789abcde i=eth0 t=1"},
+    {"AttachmentUpperCase", "a/b u 0123456789AB-0123456789abcdef i=eth0 t=1"},
+    {"NoTime", "a/b u 0123456789ab-0123456789abcdef i=eth0"},
+    {"TimeIsNoNumber", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=soon"},
+    {"TruncatedEncoding", "a/b%2 u 0123456789ab-0123456789abcdef i=eth0 t=1"},
+    {"OptionWithoutEquals", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 x"},
+    {"CoolingWithoutTime", "~ f=0123456789ab-0123456789abcdef"},
+    {"CoolingTimeIsNoNumber", "~ t=soon"},
+};
+INSTANTIATE_TEST_SUITE_P(Table, EntryOpaque, testing::ValuesIn(kMalformed), NameOf);
+
+TEST(Entry, AnyBytesOfAPodNameComeBack) {
+  std::string every_byte;
+  for (int byte = 0; byte < 256; ++byte) every_byte += static_cast<char>(byte);
+  const HeldEntry entry{
+      .pod_namespace = "a/b", .pod = every_byte.substr(0, 200), .uid = "-", .attachment = kAttachment, .interface = "e =%",
+      .since_ms = 1, .node = {}, .reservation = {}, .cooldown_s = 0, .has_shared_sibling = false, .unknown = {}};
+  EXPECT_EQ(ParseEntry(FormatEntry(entry).value()), Entry(entry));
+}
+
+TEST(Entry, OneThatIsTooLongIsRefused) {
+  HeldEntry entry;
+  entry.attachment = kAttachment;
+  entry.pod = std::string(kEntryLengthMax, 'x');
+  const auto text = FormatEntry(entry);
+  ASSERT_FALSE(text.has_value());
+  EXPECT_EQ(text.error().code, ErrorCode::kInvalid);
+}
+
+TEST(Entry, TheAttachmentIsReadWithoutParsingTheRest) {
+  EXPECT_EQ(AttachmentOf("a/b u 0123456789ab-0123456789abcdef i=eth0 t=1"), kAttachment);
+}
+
+TEST(Entry, ACoolingEntryIsNobodysAttachment) {
+  EXPECT_EQ(AttachmentOf("~ t=1 f=0123456789ab-0123456789abcdef"), "");
+}
+
+TEST(Entry, OnlyACoolingEntryHasAnEnd) {
+  EXPECT_EQ(CoolingUntil("~ t=17"), 17);
+  EXPECT_EQ(CoolingUntil("! t=17"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace berth::ipam

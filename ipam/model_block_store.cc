@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model's compare-and-swap and its faults.
+#include "ipam/model_block_store.h"
+
+#include <algorithm>
+
+namespace berth::ipam {
+
+Expected<BlockView> ModelCluster::Commit(const Block& block) {
+  const auto existing = blocks.find(block.name);
+  if (block.resource_version.empty()) {
+    if (existing != blocks.end()) return Fail(ErrorCode::kAlreadyExists, "block " + block.name + " exists");
+  } else {
+    if (existing == blocks.end()) return Fail(ErrorCode::kNotFound, "block " + block.name + " does not exist");
+    if (existing->second->resource_version != block.resource_version) {
+      return Fail(ErrorCode::kConflict, "block " + block.name + " has changed");
+    }
+    // As the real server: identical content leaves the version as it was.
+    if (*existing->second == block) return existing->second;
+  }
+  Block stored = block;
+  stored.resource_version = std::to_string(++version);
+  if (stored.uid.empty()) stored.uid = "uid-" + stored.resource_version;
+  return blocks[block.name] = std::make_shared<const Block>(std::move(stored));
+}
+
+void ModelBlockStore::ReleaseLateWrites() {
+  for (const Block& block : late_writes_) static_cast<void>(cluster_.Commit(block));
+  late_writes_.clear();
+}
+
+Expected<std::vector<Pool>> ModelBlockStore::ReadPools(std::span<const std::string> names, Freshness freshness) {
+  ++reads;
+  std::vector<Pool> pools;
+  if (freshness == Freshness::kHint && stale_pools) {
+    pools = *stale_pools;
+  } else {
+    for (const auto& [name, pool] : cluster_.pools) pools.push_back(pool);
+  }
+  std::erase_if(pools, [&names](const Pool& pool) { return std::ranges::find(names, pool.name) == names.end(); });
+  return pools;
+}
+
+Expected<Labels> ModelBlockStore::ReadNodeLabels() {
+  ++reads;
+  return cluster_.nodes[node_];
+}
+
+Expected<Labels> ModelBlockStore::ReadNamespaceLabels(const std::string& name) {
+  ++reads;
+  const auto found = cluster_.namespaces.find(name);
+  if (found == cluster_.namespaces.end()) return Fail(ErrorCode::kNotFound, "namespace " + name + " does not exist");
+  return found->second;
+}
+
+Expected<std::vector<BlockView>> ModelBlockStore::ReadBlocks(BlockScope scope, Freshness freshness) {
+  ++reads;
+  std::vector<BlockView> blocks;
+  if (freshness == Freshness::kHint && stale_blocks) {
+    blocks = *stale_blocks;
+  } else {
+    for (const auto& [name, block] : cluster_.blocks) blocks.push_back(block);
+  }
+  const std::string& wanted = scope == BlockScope::kOwn ? node_ : std::string();
+  std::erase_if(blocks, [&wanted](const BlockView& block) { return block->node != wanted; });
+  return blocks;
+}
+
+Expected<std::vector<Prefix>> ModelBlockStore::ReadBlockCidrs(const std::string& space) {
+  ++reads;
+  std::vector<Prefix> cidrs;
+  for (const auto& [name, block] : cluster_.blocks) {
+    if (block->space == space) cidrs.push_back(block->cidr);
+  }
+  return cidrs;
+}
+
+Expected<BlockView> ModelBlockStore::Write(const Block& block, const Attachment& attachment) {
+  ++writes;
+  const Fault fault = faults.empty() ? Fault::kNone : faults.front();
+  if (!faults.empty()) faults.pop_front();
+  const std::string id = attachment + "." + block.name;
+  switch (fault) {
+    case Fault::kUnavailable:
+      return Fail(ErrorCode::kUnavailable, "API server away");
+    case Fault::kLostAfterCommit:
+      static_cast<void>(cluster_.Commit(block));
+      break;
+    case Fault::kLateCommit:
+      late_writes_.push_back(block);
+      break;
+    case Fault::kNone: {
+      auto committed = cluster_.Commit(block);
+      const bool settles = committed || committed.error().code == ErrorCode::kAlreadyExists ||
+                           committed.error().code == ErrorCode::kNotFound;
+      if (settles) intents.erase(id);
+      return committed;
+    }
+  }
+  if (!attachment.empty()) intents[id] = {.id = id, .attachment = attachment, .block = block};
+  return Fail(ErrorCode::kUnknownOutcome, "the answer was lost");
+}
+
+Expected<BlockView> ModelBlockStore::Edit(const BlockView& seen, const BlockEdit& edit) {
+  BlockView base = seen;
+  while (true) {
+    if (base->resource_version.empty()) {
+      ++reads;
+      const auto found = cluster_.blocks.find(base->name);
+      if (found == cluster_.blocks.end()) return Fail(ErrorCode::kNotFound, "block " + base->name + " does not exist");
+      base = found->second;
+    }
+    Block changed = *base;
+    if (auto applied = edit.apply(changed); !applied) return std::unexpected(applied.error());
+    if (changed == *base) {
+      if (!edit.fence) return base;
+      Touch(changed);
+    }
+    auto written = Write(changed, edit.attachment);
+    if (written || written.error().code != ErrorCode::kConflict) return written;
+    Block named = *base;
+    named.resource_version.clear();
+    base = std::make_shared<const Block>(std::move(named));
+  }
+}
+
+Expected<BlockView> ModelBlockStore::Create(const Block& block, const Attachment& attachment) {
+  return Write(block, attachment);
+}
+
+Expected<std::vector<OpenIntent>> ModelBlockStore::ReadOpenIntents(const Attachment& attachment) {
+  std::vector<OpenIntent> open;
+  for (const auto& [id, intent] : intents) {
+    if (intent.attachment == attachment) open.push_back(intent);
+  }
+  return open;
+}
+
+Expected<void> ModelBlockStore::CloseIntent(const OpenIntent& intent) {
+  intents.erase(intent.id);
+  return {};
+}
+
+}  // namespace berth::ipam

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// ModelBlockStore: a BlockStore in memory for tests, with the faults that a real API server and network have.
+//
+// It keeps what the real one keeps: names are unique, a write needs the newest resourceVersion, an answer can be lost
+// before or after the commit, and a write whose answer was lost can land later, if its resourceVersion still fits.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "ipam/block_store.h"
+
+namespace berth::ipam {
+
+// The cluster's objects, shared by the stores of several nodes.
+struct ModelCluster {
+  std::map<std::string, Pool> pools;
+  std::map<std::string, BlockView> blocks;
+  std::map<std::string, Labels> namespaces;
+  std::map<std::string, Labels> nodes;
+  std::uint64_t version = 0;
+
+  // A write as the server would do it: compare, then commit. Errors: kConflict, kAlreadyExists, kNotFound.
+  Expected<BlockView> Commit(const Block& block);
+};
+
+enum class Fault : std::uint8_t {
+  kNone,
+  kUnavailable,      // nothing happens
+  kLostAfterCommit,  // it happens; nobody is told
+  kLateCommit,       // it happens when ReleaseLateWrites is called, if it still can
+};
+
+class ModelBlockStore : public BlockStore {
+ public:
+  ModelBlockStore(ModelCluster& cluster, std::string node) : cluster_(cluster), node_(std::move(node)) {}
+
+  // Faults of the next requests that write, in order; afterwards none.
+  std::deque<Fault> faults;
+  // Pools and blocks as a stale cache has them; unset: as they are.
+  std::optional<std::vector<Pool>> stale_pools;
+  std::optional<std::vector<BlockView>> stale_blocks;
+  // Number of requests so far.
+  int reads = 0;
+  int writes = 0;
+  std::map<std::string, OpenIntent> intents;
+
+  void ReleaseLateWrites();
+
+  const std::string& Node() const override { return node_; }
+  Expected<std::vector<Pool>> ReadPools(std::span<const std::string> names, Freshness freshness) override;
+  Expected<Labels> ReadNodeLabels() override;
+  Expected<Labels> ReadNamespaceLabels(const std::string& name) override;
+  Expected<std::vector<BlockView>> ReadBlocks(BlockScope scope, Freshness freshness) override;
+  Expected<std::vector<Prefix>> ReadBlockCidrs(const std::string& space) override;
+  Expected<BlockView> Edit(const BlockView& seen, const BlockEdit& edit) override;
+  Expected<BlockView> Create(const Block& block, const Attachment& attachment) override;
+  Expected<std::vector<OpenIntent>> ReadOpenIntents(const Attachment& attachment) override;
+  Expected<void> CloseIntent(const OpenIntent& intent) override;
+
+ private:
+  Expected<BlockView> Write(const Block& block, const Attachment& attachment);
+
+  ModelCluster& cluster_;
+  std::string node_;
+  std::vector<Block> late_writes_;
+};
+
+// Time that stands still and chance from a seed.
+class ModelRuntime : public Runtime {
+ public:
+  explicit ModelRuntime(std::uint64_t seed) : random_(seed) {}
+
+  std::int64_t now_ms = 1'700'000'000'000;
+  // Waits and writes that are still allowed before time is over.
+  int waits_left = 20;
+  std::optional<Error> stop;
+
+  std::int64_t UnixMillis() override { return now_ms; }
+  Uint128 Random(Uint128 bound) override { return ((Uint128{random_()} << 64U) | random_()) % bound; }
+  bool Wait(std::chrono::milliseconds duration) override {
+    now_ms += duration.count();
+    return waits_left-- > 0;
+  }
+  Expected<void> MayGoOn() override {
+    if (stop) return std::unexpected(*stop);
+    return {};
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+}  // namespace berth::ipam
