@@ -3,18 +3,15 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
-#include "cni-plugin/direct_store.h"
-#include "cni-plugin/node_directory.h"
 #include "cni-plugin/process_runtime.h"
-#include "cni/args.h"
 #include "cni/config.h"
 #include "cni/environment.h"
-#include "cni/result.h"
-#include "ipam/engine.h"
 #include "k8sclient/http_api.h"
+#include "node/direct_store.h"
+#include "node/ipam_call.h"
+#include "node/node_directory.h"
 
 namespace berth::cni_plugin {
 
@@ -24,40 +21,36 @@ class DirectCall {
   // Errors: kDecode, kIo: the kubeconfig, each with its path; kInvalid: no node name can be told.
   [[nodiscard]] static ipam::Expected<std::unique_ptr<DirectCall>> Make(const cni::Environment& environment,
                                                                         const cni::NetworkConfig& config,
-                                                                        BootNanos started);
+                                                                        node::BootNanos started);
 
   // What to print. On an error nothing is held that was not before.
   [[nodiscard]] ipam::Expected<std::string> Add();
   // After Add: the answer could not be printed. Gives back what Add took.
   [[nodiscard]] ipam::Expected<void> TakeBackAdd();
   // After Add: the caller has the answer.
-  void AnswerDelivered() { directory_.ForgetRunning(attachment_); }
+  void AnswerDelivered() { directory_.ForgetRunning(attachment()); }
 
   [[nodiscard]] ipam::Expected<void> Del();
-  [[nodiscard]] ipam::Expected<void> Check();
+  [[nodiscard]] ipam::Expected<void> Check() { return call_->Check(); }
   [[nodiscard]] ipam::Expected<void> Gc();
   [[nodiscard]] ipam::Expected<void> Status();
 
   [[nodiscard]] const std::string& node() const { return store_->Node(); }
-  [[nodiscard]] const ipam::Attachment& attachment() const { return attachment_; }
+  [[nodiscard]] const ipam::Attachment& attachment() const { return call_->attachment(); }
 
  private:
-  DirectCall(const cni::Environment& environment, const cni::NetworkConfig& config, BootNanos started,
-             NodeDirectory directory);
-
-  [[nodiscard]] ipam::Expected<ipam::AddRequest> MakeAddRequest() const;
-  [[nodiscard]] ipam::Expected<std::string> PrintResult(const ipam::AddResult& added) const;
+  DirectCall(const cni::Environment& environment, const cni::NetworkConfig& config, node::BootNanos started,
+             node::NodeDirectory directory);
 
   const cni::Environment& environment_;
   const cni::NetworkConfig& config_;
-  BootNanos started_;
-  ipam::Attachment attachment_;
-  NodeDirectory directory_;
+  node::BootNanos started_;
+  node::NodeDirectory directory_;
   ProcessRuntime runtime_;
   std::unique_ptr<k8sclient::HttpApi> api_;
-  std::unique_ptr<DirectStore> store_;
-  std::unique_ptr<ipam::Engine> engine_;
-  HeldFile running_;
+  std::unique_ptr<node::DirectStore> store_;
+  std::unique_ptr<node::IpamCall> call_;
+  node::HeldFile running_;
   bool took_ = false;
 };
 

@@ -80,7 +80,7 @@ Expected<std::string> Serve(DirectCall& call, cni::Verb verb) {
   return ipam::Fail(ErrorCode::kInternal, "this verb needs no call");
 }
 
-int RunCall(const cni::Environment& environment, BootNanos started) {
+int RunCall(const cni::Environment& environment, node::BootNanos started) {
   const auto bytes = ReadAll(STDIN_FILENO, cni::kConfigBytesMax);
   if (!bytes) return PrintError(bytes.error(), cni::kNewestVersion);
   const auto config = cni::ParseConfig(*bytes, environment.verb);
@@ -113,7 +113,7 @@ int RunCall(const cni::Environment& environment, BootNanos started) {
   return EXIT_SUCCESS;
 }
 
-int Run(BootNanos started) {
+int Run(node::BootNanos started) {
   const auto environment = cni::ParseEnvironment([](const char* name) { return std::getenv(name); });
   if (!environment) return PrintError(environment.error(), cni::kNewestVersion);
   if (environment->verb == cni::Verb::kAbout) {
@@ -131,7 +131,7 @@ int Run(BootNanos started) {
 }  // namespace berth::cni_plugin
 
 int main() {
-  const berth::cni_plugin::BootNanos started = berth::cni_plugin::BootTimeNow();
+  const berth::node::BootNanos started = berth::node::BootTimeNow();
   // A reader that is gone is an error of write(2), after which the address is given back.
   std::signal(SIGPIPE, SIG_IGN);
   try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests to the API server, the conflict loop, and the keeping of intents.
-#include "cni-plugin/direct_store.h"
+#include "node/direct_store.h"
 
 #include <algorithm>
 #include <memory>
@@ -15,7 +15,7 @@
 #include "k8sclient/status.h"
 #include "k8sclient/verbs.h"
 
-namespace berth::cni_plugin {
+namespace berth::node {
 
 namespace {
 
@@ -289,4 +289,4 @@ Expected<std::vector<ipam::OpenIntent>> DirectStore::ReadOpenIntents(const ipam:
 
 Expected<void> DirectStore::CloseIntent(const ipam::OpenIntent& intent) { return directory_.CloseIntent(intent.id); }
 
-}  // namespace berth::cni_plugin
+}  // namespace berth::node

@@ -15,7 +15,7 @@
 #include "ipam/block_store.h"
 #include "ipam/error.h"
 
-namespace berth::cni_plugin {
+namespace berth::node {
 
 // A time on CLOCK_BOOTTIME, in nanoseconds: comparable between processes, and between now and a suspended past.
 using BootNanos = std::int64_t;
@@ -75,4 +75,4 @@ class NodeDirectory {
   std::string path_;
 };
 
-}  // namespace berth::cni_plugin
+}  // namespace berth::node

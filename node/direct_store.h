@@ -11,11 +11,11 @@
 #include <string_view>
 #include <vector>
 
-#include "cni-plugin/node_directory.h"
+#include "node/node_directory.h"
 #include "ipam/block_store.h"
 #include "k8sclient/api.h"
 
-namespace berth::cni_plugin {
+namespace berth::node {
 
 struct DirectStoreOptions {
   std::string node;
@@ -65,4 +65,4 @@ class DirectStore final : public ipam::BlockStore {
   HeldFile lock_;
 };
 
-}  // namespace berth::cni_plugin
+}  // namespace berth::node

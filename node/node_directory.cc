@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of a node's directory: lock, version, intents/, deleted/, running/.
-#include "cni-plugin/node_directory.h"
+#include "node/node_directory.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -25,7 +25,7 @@
 #include "cni/attachment.h"
 #include "crds/block.h"
 
-namespace berth::cni_plugin {
+namespace berth::node {
 
 namespace {
 
@@ -262,4 +262,4 @@ bool NodeDirectory::IsRunning(const ipam::Attachment& attachment) const {
   return flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0;
 }
 
-}  // namespace berth::cni_plugin
+}  // namespace berth::node

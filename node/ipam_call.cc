@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the configuration to an ADD request, and from addresses to the printed result.
+#include "node/ipam_call.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "cni/args.h"
+#include "cni/attachment.h"
+#include "cni/resolv_conf.h"
+#include "cni/result.h"
+#include "k8sclient/client_config.h"
+
+namespace berth::node {
+
+namespace {
+
+using ipam::ErrorCode;
+using ipam::Expected;
+using ipam::Fail;
+
+constexpr std::string_view kPoolsAnnotation = "ipam.berth.dev/pools";
+constexpr std::string_view kPodInterface = "eth0";
+
+// "a, b" of a pod's annotation.
+std::vector<std::string> SplitNames(std::string_view text) {
+  std::vector<std::string> names;
+  while (!text.empty()) {
+    const std::size_t comma = text.find(',');
+    std::string_view name = text.substr(0, comma);
+    while (name.starts_with(' ')) name.remove_prefix(1);
+    while (name.ends_with(' ')) name.remove_suffix(1);
+    if (!name.empty()) names.emplace_back(name);
+    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+  }
+  return names;
+}
+
+}  // namespace
+
+IpamCall::IpamCall(const cni::Environment& environment, const cni::NetworkConfig& config, ipam::BlockStore& store,
+                   ipam::Runtime& runtime)
+    : environment_(environment),
+      config_(config),
+      store_(store),
+      attachment_(cni::MakeAttachment(config.name, environment.container_id, environment.ifname)),
+      engine_(store, runtime) {}
+
+Expected<ipam::AddRequest> IpamCall::MakeAddRequest() const {
+  const auto args = cni::ParseArgs(environment_.args, cni::Verb::kAdd);
+  if (!args) return std::unexpected(args.error());
+  auto requested = cni::RequestedAddresses(config_, *args);
+  if (!requested) return std::unexpected(requested.error());
+  ipam::AddRequest request{.attachment = attachment_,
+                           .interface = environment_.ifname,
+                           .pod_namespace = args->pod_namespace,
+                           .pod = args->pod_name,
+                           .uid = args->pod_uid,
+                           .pools = config_.ipam.pools,
+                           .requested = *std::move(requested)};
+  auto chosen = config_.annotations.find(std::string(kPoolsAnnotation) + "." + environment_.ifname);
+  if (chosen == config_.annotations.end() && environment_.ifname == kPodInterface) {
+    chosen = config_.annotations.find(std::string(kPoolsAnnotation));
+  }
+  if (chosen != config_.annotations.end()) request.pools = SplitNames(chosen->second);
+  if (request.pools.empty()) {
+    return Fail(ErrorCode::kInvalid,
+                "no pool is named: ipam.pools is missing or empty",
+                "name at least one IPPool in ipam.pools; see: kubectl get ippools");
+  }
+  return request;
+}
+
+Expected<std::string> IpamCall::Print(const ipam::AddResult& added) const {
+  cni::Result result{.addresses = {}, .routes = added.routes, .dns = added.dns};
+  for (const ipam::AssignedAddress& assigned : added.addresses) {
+    result.addresses.push_back(
+        {.address = assigned.address, .prefix_length = assigned.prefix_length, .gateway = assigned.gateway});
+  }
+  if (config_.ipam.routes) result.routes = *config_.ipam.routes;
+  if (config_.ipam.dns) {
+    result.dns = *config_.ipam.dns;
+  } else if (!config_.ipam.resolv_conf.empty()) {
+    const auto text = k8sclient::ReadWholeFile(config_.ipam.resolv_conf);
+    if (!text) return std::unexpected(text.error().Within("ipam.resolvConf"));
+    result.dns = cni::ParseResolvConf(*text);
+  }
+  return cni::ResultJson(result, config_.version);
+}
+
+Expected<AddAnswer> IpamCall::Add(const ipam::AddRequest& request) {
+  if (!config_.ipam.resolv_conf.empty() && !config_.ipam.dns) {
+    // Before anything is taken.
+    if (const auto text = k8sclient::ReadWholeFile(config_.ipam.resolv_conf); !text) {
+      return std::unexpected(text.error().Within("ipam.resolvConf"));
+    }
+  }
+  const auto added = engine_.Add(request);
+  if (!added) return std::unexpected(added.error());
+  auto text = Print(*added);
+  if (text) return AddAnswer{.text = *std::move(text), .took = added->took};
+  ipam::Error error = text.error();
+  if (added->took) {
+    if (const auto taken_back = engine_.Del(attachment_); !taken_back) {
+      error.details += "; giving the address back: " + taken_back.error().message;
+    }
+  }
+  return std::unexpected(std::move(error));
+}
+
+Expected<void> IpamCall::Check() {
+  const auto held = engine_.Held(attachment_);
+  if (!held) return std::unexpected(held.error());
+  if (held->empty()) {
+    return Fail(ErrorCode::kInvalid,
+                "container " + environment_.container_id + " interface " + environment_.ifname +
+                    " holds no address of network " + config_.name,
+                "its address was given back, or the container was attached by another plugin");
+  }
+  const std::string whose = " of container " + environment_.container_id + " interface " + environment_.ifname;
+  for (const ipam::HeldAddress& own : *held) {
+    const auto previous = std::ranges::find(config_.previous, own.address, &cni::PreviousAddress::address);
+    if (previous == config_.previous.end()) {
+      return Fail(ErrorCode::kInvalid, "address " + own.address.ToString() + whose + " is not in prevResult");
+    }
+    if (!previous->gateway) continue;
+    const auto pools = store_.ReadPools({{own.pool}}, ipam::Freshness::kHint);
+    if (!pools) return std::unexpected(pools.error());
+    if (pools->empty() || !pools->front().gateway || pools->front().gateway == previous->gateway) continue;
+    return Fail(ErrorCode::kInvalid,
+                "gateway " + previous->gateway->ToString() + whose + " in prevResult is not that of pool " + own.pool +
+                    ", " + pools->front().gateway->ToString());
+  }
+  return {};
+}
+
+Expected<void> IpamCall::CollectGarbage(const std::function<bool(const ipam::Attachment&)>& is_running,
+                                        const std::function<std::vector<ipam::Attachment>()>& also) {
+  if (!config_.valid_attachments) return {};
+  std::set<ipam::Attachment> valid;
+  for (const cni::ValidAttachment& attachment : *config_.valid_attachments) {
+    valid.insert(cni::MakeAttachment(config_.name, attachment.container_id, attachment.ifname));
+  }
+  const auto keep = [&](const ipam::Attachment& attachment) {
+    return valid.contains(attachment) || is_running(attachment);
+  };
+  const std::string network = cni::NetworkDigits(config_.name);
+  std::vector<ipam::Error> errors = engine_.CollectGarbage(network, keep);
+  for (const ipam::Attachment& attachment : also()) {
+    if (!attachment.starts_with(network) || keep(attachment)) continue;
+    if (const auto settled = engine_.Del(attachment); !settled) errors.push_back(settled.error());
+  }
+  if (errors.empty()) return {};
+  ipam::Error all = errors.front();
+  all.message = std::to_string(errors.size()) + " releases failed: " + all.message;
+  for (std::size_t i = 1; i < errors.size(); ++i) all.message += "; " + errors[i].message;
+  return std::unexpected(std::move(all));
+}
+
+}  // namespace berth::node

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// IpamCall: one ADD, CHECK or GC over the engine, from checked input to what is to be printed. The same for direct mode
+// and the agent.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cni/config.h"
+#include "cni/environment.h"
+#include "ipam/engine.h"
+
+namespace berth::node {
+
+struct AddAnswer {
+  std::string text;   // the result, in the configuration's version
+  bool took = false;  // false: the attachment had all of it before, so nothing is to be taken back
+};
+
+class IpamCall {
+ public:
+  // All must outlive the call.
+  IpamCall(const cni::Environment& environment, const cni::NetworkConfig& config, ipam::BlockStore& store,
+           ipam::Runtime& runtime);
+
+  [[nodiscard]] const ipam::Attachment& attachment() const { return attachment_; }
+  [[nodiscard]] ipam::Engine& engine() { return engine_; }
+
+  // What the ADD asks for. Errors: those of CNI_ARGS and requested addresses; kInvalid: no pool is named.
+  [[nodiscard]] ipam::Expected<ipam::AddRequest> MakeAddRequest() const;
+
+  // On an error nothing is held that was not before.
+  [[nodiscard]] ipam::Expected<AddAnswer> Add(const ipam::AddRequest& request);
+
+  // Errors: kInvalid: no address is held, one is not in prevResult, or its gateway there is not the pool's.
+  [[nodiscard]] ipam::Expected<void> Check();
+
+  // Does nothing if the configuration has no list: nobody said what is valid. `is_running` keeps attachments whose ADD
+  // is under way; `also` names attachments with unsettled writes. Goes on after errors and returns them as one.
+  [[nodiscard]] ipam::Expected<void> CollectGarbage(const std::function<bool(const ipam::Attachment&)>& is_running,
+                                                    const std::function<std::vector<ipam::Attachment>()>& also);
+
+ private:
+  [[nodiscard]] ipam::Expected<std::string> Print(const ipam::AddResult& added) const;
+
+  const cni::Environment& environment_;
+  const cni::NetworkConfig& config_;
+  ipam::BlockStore& store_;
+  ipam::Attachment attachment_;
+  ipam::Engine engine_;
+};
+
+}  // namespace berth::node
