@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,6 +53,13 @@ struct OpenIntent {
   Block block;              // as it was to be written; resource_version empty: it was to be created
 };
 
+// While it lives, no other call claims a block of the same pool for this node.
+struct ClaimTurn {
+  std::shared_ptr<void> hold = {};
+  // Blocks came since this call read them: one of them may have room.
+  bool look_again = false;
+};
+
 class BlockStore {
  public:
   BlockStore() = default;
@@ -85,6 +93,9 @@ class BlockStore {
 
   // Creates the block on behalf of an attachment. Errors: kAlreadyExists; kUnknownOutcome as above; others.
   [[nodiscard]] virtual Expected<BlockView> Create(const Block& block, const Attachment& attachment) = 0;
+
+  // Waits for the turn to claim a block. Where one call runs at a time there is nothing to wait for. Errors: kTimeout.
+  [[nodiscard]] virtual Expected<ClaimTurn> BeginClaim(const Pool& /*pool*/) { return ClaimTurn{}; }
 
   // Intents that earlier calls of this attachment left open.
   [[nodiscard]] virtual Expected<std::vector<OpenIntent>> ReadOpenIntents(const Attachment& attachment) = 0;

@@ -11,6 +11,9 @@ namespace berth::ipam {
 
 namespace {
 
+// How often an ADD finds blocks that came meanwhile full again before it gives up: each time others were faster.
+constexpr int kLooksMax = 64;
+
 std::string Joined(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
@@ -195,42 +198,61 @@ Expected<Address> Engine::TakeForFamily(Call& call, const FamilyPlan& plan) {
 }
 
 Expected<Address> Engine::TakeFromPool(Call& call, const Pool& pool, std::optional<Address> requested) {
-  const bool is_shared = pool.affinity == Affinity::kShared;
-  const std::int64_t now_ms = runtime_.UnixMillis();
-  for (const Freshness freshness : {Freshness::kHint, Freshness::kLatest}) {
-    if (freshness == Freshness::kLatest) {
-      // Other nodes give addresses of Shared blocks back all the time: the pool is full only if the truth says so.
-      if (!is_shared) break;
-      auto latest = store_.ReadBlocks(BlockScope::kShared, Freshness::kLatest);
-      if (!latest) return std::unexpected(latest.error());
-      call.shared = *std::move(latest);
+  for (int attempt = 0; attempt < kLooksMax; ++attempt) {
+    auto taken = TakeFromKnownBlocks(call, pool, requested);
+    if (taken || taken.error().code != ErrorCode::kExhausted) return taken;
+    const auto turn = store_.BeginClaim(pool);
+    if (!turn) return std::unexpected(turn.error());
+    if (turn->look_again) {
+      if (auto read = ReadBlocksAgain(call, pool.affinity, Freshness::kHint); !read) return std::unexpected(read.error());
+      continue;
     }
-    std::vector<std::pair<std::uint32_t, BlockView>> with_room;
-    for (const BlockView& block : is_shared ? call.shared : call.own) {
-      if (!BelongsTo(*block, pool)) continue;
-      if (requested && !block->cidr.Contains(*requested)) continue;
-      const std::uint32_t free = CountFree(*block, pool, now_ms);
-      if (free > 0 || requested) with_room.emplace_back(free, block);
-    }
-    // An own block that is nearly full first, so that others become empty and go back; of Shared ones any, so that nodes
-    // do not meet in the same.
-    std::ranges::stable_sort(with_room, {}, &std::pair<std::uint32_t, BlockView>::first);
-    while (!with_room.empty()) {
-      const std::size_t pick = is_shared ? static_cast<std::size_t>(runtime_.Random(with_room.size())) : 0;
-      auto taken = TakeFromBlock(call, with_room[pick].second, pool, requested);
-      if (taken) return taken;
-      const ErrorCode code = taken.error().code;
-      const bool try_next = code == ErrorCode::kExhausted || code == ErrorCode::kNotFound || code == ErrorCode::kConflict;
-      if (!try_next) return taken;
-      with_room.erase(with_room.begin() + static_cast<std::ptrdiff_t>(pick));
-    }
-    if (freshness == Freshness::kLatest) break;
     auto claimed = ClaimAndTake(call, pool, requested);
-    if (claimed || !is_shared || claimed.error().code != ErrorCode::kExhausted) return claimed;
+    if (claimed || pool.affinity == Affinity::kNode || claimed.error().code != ErrorCode::kExhausted) return claimed;
+    break;
+  }
+  if (pool.affinity == Affinity::kShared) {
+    // Other nodes give addresses of Shared blocks back all the time: the pool is full only if the truth says so.
+    if (auto read = ReadBlocksAgain(call, pool.affinity, Freshness::kLatest); !read) return std::unexpected(read.error());
+    auto taken = TakeFromKnownBlocks(call, pool, requested);
+    if (taken || taken.error().code != ErrorCode::kExhausted) return taken;
   }
   return Fail(ErrorCode::kExhausted,
-              "pool " + pool.name + " is exhausted: no address is free in its " + (is_shared ? "Shared " : "") + "blocks",
+              "pool " + pool.name + " is exhausted: no address is free in its blocks",
               "see: kubectl get ipblocks --field-selector spec.pool=" + pool.name + "; enlarge the pool or add another");
+}
+
+Expected<void> Engine::ReadBlocksAgain(Call& call, Affinity affinity, Freshness freshness) {
+  const bool is_shared = affinity == Affinity::kShared;
+  auto read = store_.ReadBlocks(is_shared ? BlockScope::kShared : BlockScope::kOwn, freshness);
+  if (!read) return std::unexpected(read.error());
+  (is_shared ? call.shared : call.own) = *std::move(read);
+  return {};
+}
+
+Expected<Address> Engine::TakeFromKnownBlocks(Call& call, const Pool& pool, std::optional<Address> requested) {
+  const bool is_shared = pool.affinity == Affinity::kShared;
+  const std::int64_t now_ms = runtime_.UnixMillis();
+  std::vector<std::pair<std::uint32_t, BlockView>> with_room;
+  for (const BlockView& block : is_shared ? call.shared : call.own) {
+    if (!BelongsTo(*block, pool)) continue;
+    if (requested && !block->cidr.Contains(*requested)) continue;
+    const std::uint32_t free = CountFree(*block, pool, now_ms);
+    if (free > 0 || requested) with_room.emplace_back(free, block);
+  }
+  // An own block that is nearly full first, so that others become empty and go back; of Shared ones any, so that nodes
+  // do not meet in the same.
+  std::ranges::stable_sort(with_room, {}, &std::pair<std::uint32_t, BlockView>::first);
+  while (!with_room.empty()) {
+    const std::size_t pick = is_shared ? static_cast<std::size_t>(runtime_.Random(with_room.size())) : 0;
+    auto taken = TakeFromBlock(call, with_room[pick].second, pool, requested);
+    if (taken) return taken;
+    const ErrorCode code = taken.error().code;
+    const bool try_next = code == ErrorCode::kExhausted || code == ErrorCode::kNotFound || code == ErrorCode::kConflict;
+    if (!try_next) return taken;
+    with_room.erase(with_room.begin() + static_cast<std::ptrdiff_t>(pick));
+  }
+  return Fail(ErrorCode::kExhausted, "pool " + pool.name + ": no known block has room");
 }
 
 Expected<Address> Engine::TakeFromBlock(Call& call, const BlockView& seen, const Pool& pool,
