@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connection: one connection to the API server, over which one request at a time is sent.
+// Connection: one connection to the API server, over which one HTTP/1.1 request at a time is sent.
 //
-// It connects when it has to and keeps the connection for the next request. It sends a request at most once if it is a
-// write: libcurl by itself repeats a request whose kept-alive connection was closed before any answer came, and the
-// server may have executed the first one.
+// It connects when it has to and keeps the connection for the next request. It never sends a request twice, and it
+// knows whether the peer can have had all of one: a request of which the last byte was not handed over cannot be
+// executed.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -14,19 +15,21 @@
 
 #include "ipam/error.h"
 #include "k8sclient/api.h"
+#include "k8sclient/byte_stream.h"
 #include "k8sclient/credentials.h"
+#include "k8sclient/response_parser.h"
+#include "k8sclient/tls.h"
+#include "k8sclient/url.h"
 
 namespace berth::k8sclient {
 
 // Where to connect to, and how.
 struct Endpoint {
-  std::string server;
-  std::string tls_server_name = {};
-  bool insecure_skip_tls_verify = false;
-  std::string proxy = {};     // URL; empty: none
-  std::string no_proxy = {};  // hosts, domains and CIDRs that are reached without it
+  ServerUrl server;
+  std::string tls_server_name = {};  // empty: the server's host
+  std::optional<ServerUrl> proxy = {};
   std::string user_agent = {};
-  std::chrono::milliseconds connect_max = std::chrono::seconds(5);
+  std::chrono::milliseconds connect_max = std::chrono::seconds(5);  // proxy and TLS included
 };
 
 // How long one exchange may take.
@@ -44,28 +47,35 @@ struct StreamTo {
 
 struct ExchangeResult {
   ipam::Expected<Response> response;
-  // The connection broke after the request was sent and before the answer was complete.
+  // The connection stood and then broke. If the error is kUnavailable, the request may be sent again: it was a read, or
+  // a write that the peer cannot have had.
   bool broke = false;
 };
 
 class Connection {
  public:
-  // Opens nothing. A TLS connection is made with the certificates of `credential`.
-  Connection(Endpoint endpoint, std::shared_ptr<const CredentialSnapshot> credential);
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
-  ~Connection();
+  // Opens nothing. endpoint must outlive this; tls is null for an http:// server without an https:// proxy.
+  Connection(const Endpoint& endpoint, std::shared_ptr<const TlsContext> tls)
+      : endpoint_(endpoint), tls_(std::move(tls)) {}
 
-  // One thread at a time. Sends `request` with the headers of `credential`, which has the constructor's tls_serial.
-  // stream: null unless the answer is a watch. Errors: as Api::Call and Api::Watch.
+  // One thread at a time. stream: null unless the answer is a watch. Errors: as Api::Call and Api::Watch.
   [[nodiscard]] ExchangeResult Exchange(const Request& request, const CredentialSnapshot& credential,
                                         const ExchangeLimits& limits, const StreamTo* stream = nullptr);
 
-  [[nodiscard]] std::uint64_t tls_serial() const;
+  [[nodiscard]] const TlsContext* tls() const { return tls_.get(); }
 
  private:
-  class Handle;
-  std::unique_ptr<Handle> handle_;
+  class Answer;
+  [[nodiscard]] ipam::Expected<void> MakeReady(Waiter& waiter);
+  [[nodiscard]] ipam::Expected<std::unique_ptr<ByteStream>> Open(Waiter& waiter) const;
+  [[nodiscard]] std::string Head(const Request& request, const CredentialSnapshot& credential) const;
+  [[nodiscard]] ExchangeResult ReadAnswer(const Request& request, const ExchangeLimits& limits, const StreamTo* stream,
+                                          Waiter& waiter);
+
+  const Endpoint& endpoint_;
+  const std::shared_ptr<const TlsContext> tls_;
+  std::unique_ptr<ByteStream> stream_;  // null: not connected
+  std::chrono::steady_clock::time_point used_at_;
 };
 
 }  // namespace berth::k8sclient

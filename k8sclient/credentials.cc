@@ -2,6 +2,7 @@
 // Credentials: see the header.
 #include "k8sclient/credentials.h"
 
+#include <array>
 #include <utility>
 
 #include "k8sclient/base64.h"
@@ -55,6 +56,13 @@ std::vector<std::pair<std::string, std::string>> Impersonation(const ClientConfi
   }
   return headers;
 }
+
+// Where distributions keep the authorities they trust, as Go looks for them.
+constexpr std::array kSystemAuthorities = {"/etc/ssl/certs/ca-certificates.crt",
+                                           "/etc/pki/tls/certs/ca-bundle.crt",
+                                           "/etc/ssl/ca-bundle.pem",
+                                           "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+                                           "/etc/ssl/cert.pem"};
 
 bool SameTls(const CredentialSnapshot& a, const CredentialSnapshot& b) {
   return a.certificate_authority_pem == b.certificate_authority_pem && a.certificate_pem == b.certificate_pem &&
@@ -110,9 +118,21 @@ Expected<std::string> Credentials::Text(const Material& material, const char* wh
   return text;
 }
 
+Expected<std::string> Credentials::Authorities() const {
+  if (!config_.certificate_authority.empty()) return Text(config_.certificate_authority, "certificate-authority");
+  if (config_.insecure_skip_tls_verify || config_.server.starts_with("http://")) return std::string();
+  for (const char* path : kSystemAuthorities) {
+    Expected<std::string> text = read_file_(path);
+    if (text && !text->empty()) return text;
+  }
+  return Fail(ErrorCode::kDecode,
+              config_.source + ": no certificate-authority is given, and this system has no list of authorities",
+              "set certificate-authority-data in the kubeconfig");
+}
+
 Expected<CredentialSnapshot> Credentials::Read(const CallOptions& options) {
   CredentialSnapshot snapshot;
-  Expected<std::string> authority = Text(config_.certificate_authority, "certificate-authority");
+  Expected<std::string> authority = Authorities();
   if (!authority) return std::unexpected(std::move(authority.error()));
   snapshot.certificate_authority_pem = std::move(*authority);
   Expected<std::string> certificate = Text(config_.client_certificate, "client-certificate");

@@ -22,7 +22,7 @@ namespace berth::k8sclient {
 
 // What a connection and its requests use; a value that does not change.
 struct CredentialSnapshot {
-  std::string certificate_authority_pem;  // empty: the system's
+  std::string certificate_authority_pem;  // the configuration's, or all of the system's; empty if nothing is verified
   std::string certificate_pem;
   std::string key_pem;
   std::vector<std::string> headers;  // "Authorization: Bearer ...", "Impersonate-User: ..."
@@ -49,6 +49,7 @@ class Credentials {
   [[nodiscard]] bool IsFresh() const;
   [[nodiscard]] ipam::Expected<CredentialSnapshot> Read(const CallOptions& options);
   [[nodiscard]] ipam::Expected<void> ReadExec(const CallOptions& options, CredentialSnapshot& into);
+  [[nodiscard]] ipam::Expected<std::string> Authorities() const;
   [[nodiscard]] ipam::Expected<std::string> Text(const Material& material, const char* what) const;
 
   const ClientConfig config_;

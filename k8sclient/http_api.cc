@@ -8,6 +8,7 @@
 
 #include "k8sclient/connection.h"
 #include "k8sclient/credentials.h"
+#include "k8sclient/proxy.h"
 #include "k8sclient/status.h"
 
 namespace berth::k8sclient {
@@ -21,25 +22,20 @@ using ipam::Fail;
 constexpr std::size_t kIdleConnectionsMax = 8;
 constexpr int kRepeatsMax = 10;
 
-Endpoint MakeEndpoint(const ClientConfig& config, const HttpApiOptions& options) {
-  Endpoint endpoint{.server = config.server,
-                    .tls_server_name = config.tls_server_name,
-                    .insecure_skip_tls_verify = config.insecure_skip_tls_verify,
-                    .proxy = config.proxy_url,
-                    .user_agent = options.user_agent,
-                    .connect_max = options.connect_max};
-  if (!endpoint.proxy.empty()) return endpoint;
-  // Without one in the kubeconfig the environment decides, by the rules of Go's net/http, which never uses a proxy for
-  // the machine itself.
-  const auto either = [&options](const char* upper, const char* lower) {
-    const std::string value = options.environment(upper);
-    return value.empty() ? options.environment(lower) : value;
-  };
-  endpoint.proxy =
-      config.server.starts_with("https://") ? either("HTTPS_PROXY", "https_proxy") : either("HTTP_PROXY", "http_proxy");
-  const std::string listed = either("NO_PROXY", "no_proxy");
-  endpoint.no_proxy = "localhost,127.0.0.0/8,::1" + (listed.empty() ? "" : "," + listed);
-  return endpoint;
+Expected<Endpoint> MakeEndpoint(const ClientConfig& config, const HttpApiOptions& options) {
+  Expected<ServerUrl> server = ParseServerUrl(config.server);
+  if (!server) return std::unexpected(server.error().Within(config.source + ": server"));
+  if (server->scheme != "https" && server->scheme != "http") {
+    return Fail(
+        ErrorCode::kDecode, config.source + ": server: a URL must begin with https://", "write https://HOST:PORT");
+  }
+  Expected<std::optional<ServerUrl>> proxy = ChooseProxy(config.proxy_url, *server, options.environment);
+  if (!proxy) return std::unexpected(proxy.error().Within(config.source));
+  return Endpoint{.server = std::move(*server),
+                  .tls_server_name = config.tls_server_name,
+                  .proxy = std::move(*proxy),
+                  .user_agent = options.user_agent,
+                  .connect_max = options.connect_max};
 }
 
 bool IsPlainAscii(const std::string& text) {
@@ -55,18 +51,18 @@ Expected<void> Check(const Request& request) {
 
 class HttpApi::State {
  public:
-  State(ClientConfig config, const HttpApiOptions& options)
-      : endpoint_(MakeEndpoint(config, options)),
+  State(Endpoint endpoint, ClientConfig config, const HttpApiOptions& options)
+      : endpoint_(std::move(endpoint)),
         clock_(*options.clock),
         credentials_(std::move(config), options.read_file, clock_) {}
 
   Expected<Response> Call(const Request& request, const CallOptions& options) {
     const ExchangeLimits limits{.deadline = options.deadline, .stop = options.stop};
-    bool read_again = false;
+    bool sent_again = false;
     for (int repeats = 0;; ++repeats) {
       ExchangeResult result = Authenticated(request, options, limits, nullptr);
-      if (!result.response && result.broke && !read_again && !IsWrite(request.method)) {
-        read_again = true;
+      if (!result.response && result.broke && result.response.error().code == ErrorCode::kUnavailable && !sent_again) {
+        sent_again = true;
         continue;
       }
       if (!result.response || repeats >= kRepeatsMax || !MayRepeat(request, *result.response)) {
@@ -93,60 +89,67 @@ class HttpApi::State {
                                const StreamTo* stream) {
     auto credential = credentials_.Current(options);
     if (!credential) return {.response = std::unexpected(std::move(credential.error()))};
-    ExchangeResult result = OneExchange(request, *credential, limits, stream);
+    ExchangeResult result = OneExchange(request, **credential, limits, stream);
     if (!result.response || result.response->status != 401) return result;
     credentials_.Reject(**credential);
     auto renewed = credentials_.Current(options);
     if (!renewed) return {.response = std::unexpected(std::move(renewed.error()))};
     if ((*renewed)->serial == (*credential)->serial) return result;
-    return OneExchange(request, *renewed, limits, stream);
+    return OneExchange(request, **renewed, limits, stream);
   }
 
-  ExchangeResult OneExchange(const Request& request, const std::shared_ptr<const CredentialSnapshot>& credential,
-                             const ExchangeLimits& limits, const StreamTo* stream) {
-    std::unique_ptr<Connection> connection = Take(credential);
-    ExchangeResult result = connection->Exchange(request, *credential, limits, stream);
-    GiveBack(std::move(connection), credential->tls_serial);
+  ExchangeResult OneExchange(const Request& request, const CredentialSnapshot& credential, const ExchangeLimits& limits,
+                             const StreamTo* stream) {
+    Expected<std::unique_ptr<Connection>> connection = Take(credential);
+    if (!connection) return {.response = std::unexpected(std::move(connection.error()))};
+    ExchangeResult result = (*connection)->Exchange(request, credential, limits, stream);
+    GiveBack(std::move(*connection));
     return result;
   }
 
   // The connection used last is taken first: the others grow old and are closed.
-  std::unique_ptr<Connection> Take(const std::shared_ptr<const CredentialSnapshot>& credential) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!idle_.empty() && idle_.back()->tls_serial() < credential->tls_serial) idle_.clear();
-      if (!idle_.empty() && idle_.back()->tls_serial() == credential->tls_serial) {
-        std::unique_ptr<Connection> connection = std::move(idle_.back());
-        idle_.pop_back();
-        return connection;
-      }
+  Expected<std::unique_ptr<Connection>> Take(const CredentialSnapshot& credential) {
+    const std::lock_guard lock(mutex_);
+    if (NeedsTls() && (!tls_ || tls_serial_ < credential.tls_serial)) {
+      Expected<std::shared_ptr<const TlsContext>> tls =
+          TlsContext::Make(credential, credentials_.config().insecure_skip_tls_verify);
+      if (!tls) return std::unexpected(tls.error().Within(credentials_.config().source));
+      idle_.clear();
+      tls_ = std::move(*tls);
+      tls_serial_ = credential.tls_serial;
     }
-    return std::make_unique<Connection>(endpoint_, credential);
+    if (idle_.empty()) return std::make_unique<Connection>(endpoint_, tls_);
+    std::unique_ptr<Connection> connection = std::move(idle_.back());
+    idle_.pop_back();
+    return connection;
   }
 
-  void GiveBack(std::unique_ptr<Connection> connection, std::uint64_t tls_serial) {
+  [[nodiscard]] bool NeedsTls() const {
+    return endpoint_.server.scheme == "https" || (endpoint_.proxy && endpoint_.proxy->scheme == "https");
+  }
+
+  void GiveBack(std::unique_ptr<Connection> connection) {
     const std::lock_guard lock(mutex_);
-    const bool outdated = !idle_.empty() && idle_.back()->tls_serial() != tls_serial;
-    if (!outdated && idle_.size() < kIdleConnectionsMax) idle_.push_back(std::move(connection));
+    if (connection->tls() == tls_.get() && idle_.size() < kIdleConnectionsMax) idle_.push_back(std::move(connection));
   }
 
   const Endpoint endpoint_;
   Clock& clock_;
   Credentials credentials_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Connection>> idle_;  // guarded by mutex_; all of one tls_serial
+  std::mutex mutex_;  // guards all below
+  std::shared_ptr<const TlsContext> tls_;
+  std::uint64_t tls_serial_ = 0;                   // of the credential that tls_ was made with
+  std::vector<std::unique_ptr<Connection>> idle_;  // all made with tls_
 };
 
 HttpApi::HttpApi(std::unique_ptr<State> state) : state_(std::move(state)) {}
 HttpApi::~HttpApi() = default;
 
 Expected<std::unique_ptr<HttpApi>> HttpApi::Make(ClientConfig config, HttpApiOptions options) {
-  if (!config.server.starts_with("https://") && !config.server.starts_with("http://")) {
-    return Fail(ErrorCode::kDecode,
-                config.source + ": \"" + config.server.substr(0, 200) + "\" is not the URL of an API server",
-                "write https://HOST:PORT");
-  }
-  return std::unique_ptr<HttpApi>(new HttpApi(std::make_unique<State>(std::move(config), options)));
+  Expected<Endpoint> endpoint = MakeEndpoint(config, options);
+  if (!endpoint) return std::unexpected(std::move(endpoint.error()));
+  return std::unique_ptr<HttpApi>(
+      new HttpApi(std::make_unique<State>(std::move(*endpoint), std::move(config), options)));
 }
 
 Expected<Response> HttpApi::Call(const Request& request, const CallOptions& options) {
