@@ -143,7 +143,8 @@ Expected<ipam::Labels> DirectStore::ReadLabels(const std::string& path) {
   if (!object) return std::unexpected(object.error());
   ipam::Labels labels;
   const json metadata = object->value("metadata", json::object());
-  for (const auto& [key, value] : metadata.value("labels", json::object()).items()) {
+  const json listed = metadata.value("labels", json::object());  // a name, as items() only refers to it
+  for (const auto& [key, value] : listed.items()) {
     if (value.is_string()) labels[key] = value.get<std::string>();
   }
   return labels;
