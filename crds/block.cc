@@ -36,17 +36,17 @@ std::optional<ipam::BlockOffset> ParseKey(std::string_view key, ipam::BlockOffse
 std::map<ipam::BlockOffset, std::string> ReadAllocations(const FieldReader& document, ipam::BlockOffset size) {
   std::map<ipam::BlockOffset, std::string> allocations;
   document.Require("allocations");
-  document.ForEachString("allocations", kEntriesMax, ipam::kEntryLengthMax,
-                         [&](const std::string& key, const std::string& entry) {
-                           const auto offset = ParseKey(key, size);
-                           if (!offset) {
-                             document.Fail("allocations", "the key " + Quote(key) + " is no offset inside the block");
-                           } else if (entry.empty()) {
-                             document.Fail("allocations", "the entry at " + key + " is empty");
-                           } else {
-                             allocations.emplace(*offset, entry);
-                           }
-                         });
+  document.ForEachString(
+      "allocations", kEntriesMax, ipam::kEntryLengthMax, [&](const std::string& key, const std::string& entry) {
+        const auto offset = ParseKey(key, size);
+        if (!offset) {
+          document.Fail("allocations", "the key " + ipam::Quoted(key) + " is no offset inside the block");
+        } else if (entry.empty()) {
+          document.Fail("allocations", "the entry at " + key + " is empty");
+        } else {
+          allocations.emplace(*offset, entry);
+        }
+      });
   return allocations;
 }
 
@@ -60,7 +60,7 @@ void ReadSpec(const FieldReader& document, ipam::Block& block) {
   block.node = spec.String("node", kNameLengthMax);
   block.cidr = spec.Parsed("cidr", kPrefixTextMax, ipam::Prefix::Parse).value_or(ipam::Prefix());
   if (ipam::AddressBits(block.cidr.family()) - block.cidr.length() > ipam::kBlockBitsMax) {
-    spec.Fail("cidr", "must be at least /24 or /120, is " + Quote(block.cidr.ToString()));
+    spec.Fail("cidr", "must be at least /24 or /120, is " + ipam::Quoted(block.cidr.ToString()));
   }
 }
 
@@ -119,8 +119,9 @@ ipam::Expected<ipam::Block> ParseBlock(const Json& object) {
   document.Require("used");
   const auto used = document.Integer("used", 0, kEntriesMax);
   if (used && static_cast<std::size_t>(*used) != block.used()) {
-    document.Fail("used", "is " + std::to_string(*used) + ", but there are " + std::to_string(block.used()) +
-                              " entries: the object was changed by hand, or the CRD has no rules");
+    document.Fail("used",
+                  "is " + std::to_string(*used) + ", but there are " + std::to_string(block.used()) +
+                      " entries: the object was changed by hand, or the CRD has no rules");
   }
   if (problem.error) return std::unexpected(*problem.error);
   return block;
@@ -167,7 +168,9 @@ Json BlockMergePatch(const ipam::Block& before, const ipam::Block& after) {
 }
 
 ipam::Expected<BlockIdentity> ParseBlockName(std::string_view name) {
-  const auto refuse = [&] { return ipam::Fail(ipam::ErrorCode::kInvalid, "no name of a block: " + Quote(name)); };
+  const auto refuse = [&] {
+    return ipam::Fail(ipam::ErrorCode::kInvalid, "no name of a block: " + ipam::Quoted(name));
+  };
   if (name.size() > kBlockNameLengthMax) return refuse();
   // IPv4 has three dots, and a fourth behind a space; IPv6 has none, and one behind a space.
   const auto dots = std::ranges::count(name, '.');

@@ -50,8 +50,8 @@ TEST(Block, IsReadWithEveryField) {
   EXPECT_EQ(block.agent, "i1.7");
   EXPECT_EQ(block.free, 60U);
   EXPECT_EQ(block.next, 5U);
-  EXPECT_THAT(block.allocations, testing::ElementsAre(testing::Pair(3U, "team-a/web-0 u 0-0 i=eth0 t=1"),
-                                                      testing::Pair(63U, "~ t=9")));
+  EXPECT_THAT(block.allocations,
+              testing::ElementsAre(testing::Pair(3U, "team-a/web-0 u 0-0 i=eth0 t=1"), testing::Pair(63U, "~ t=9")));
 }
 
 TEST(Block, IsTheSameAfterCreationAndReading) {
@@ -131,9 +131,8 @@ const RefusedCase kRefused[] = {
     {"EntryEmpty", "/allocations/3", "", "allocations"},
     {"EntryTooLong", "/allocations/3", std::string(801, 'x'), "allocations.3"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, BlockRefused, testing::ValuesIn(kRefused), [](const auto& c) {
-  return std::string(c.param.name);
-});
+INSTANTIATE_TEST_SUITE_P(Table, BlockRefused, testing::ValuesIn(kRefused),
+                         [](const auto& c) { return std::string(c.param.name); });
 
 TEST(Block, WithMoreEntriesThanAnyBlockHasIsRefused) {
   Json object = GoodObject();
@@ -218,17 +217,18 @@ const PatchCase kPatches[] = {
      },
      R"({"allocations": {"3": null, "4": "team-a/web-0 0d3f uid0 i=eth0 t=1"}})"},
     {"Cooling", [](ipam::Block& b) { b.allocations[3] = "~ t=7"; }, R"({"allocations": {"3": "~ t=7"}})"},
-    {"Emptied", [](ipam::Block& b) { b.allocations.clear(); },
+    {"Emptied",
+     [](ipam::Block& b) { b.allocations.clear(); },
      R"({"used": 0, "allocations": {"3": null, "63": null}})"},
     {"CounterRaised", [](ipam::Block& b) { b.agent = "i1.8"; }, R"({"agent": "i1.8"})"},
     {"AgentRemoved", [](ipam::Block& b) { b.agent.clear(); }, R"({"agent": null})"},
     {"FinalizerRemoved", [](ipam::Block& b) { b.finalizers.clear(); }, R"({"metadata": {"finalizers": []}})"},
-    {"FinalizerAdded", [](ipam::Block& b) { b.finalizers.push_back("x/y"); },
+    {"FinalizerAdded",
+     [](ipam::Block& b) { b.finalizers.push_back("x/y"); },
      R"({"metadata": {"finalizers": ["ipam.berth.dev/in-use", "x/y"]}})"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, BlockPatch, testing::ValuesIn(kPatches), [](const auto& c) {
-  return std::string(c.param.name);
-});
+INSTANTIATE_TEST_SUITE_P(Table, BlockPatch, testing::ValuesIn(kPatches),
+                         [](const auto& c) { return std::string(c.param.name); });
 
 TEST(BlockPatchDeathTest, IsNotMadeOfTwoObjects) {
   const ipam::Block before = GoodBlock();
@@ -281,7 +281,9 @@ constexpr NameCase kNames[] = {
     {"Ipv6FromZero", "0---122", "default", "::/122"},
     {"Ipv6FromZeroAndMore", "0--1-128", "default", "::1/128"},
     {"Ipv6FirstGroupZero", "0-1-2-3-4-5-6-7-128", "default", "0:1:2:3:4:5:6:7/128"},
-    {"Longest", "a23456789012345678z.1111-2222-3333-4444-5555-6666-7777-8888-128", "a23456789012345678z",
+    {"Longest",
+     "a23456789012345678z.1111-2222-3333-4444-5555-6666-7777-8888-128",
+     "a23456789012345678z",
      "1111:2222:3333:4444:5555:6666:7777:8888/128"},
     {"Empty", "", nullptr, nullptr},
     {"NoLength", "10.55.0.0", nullptr, nullptr},
@@ -293,9 +295,8 @@ constexpr NameCase kNames[] = {
     {"OnlyDash", "-", nullptr, nullptr},
     {"OnlyDots", "....-", nullptr, nullptr},
 };
-INSTANTIATE_TEST_SUITE_P(Table, BlockNames, testing::ValuesIn(kNames), [](const auto& c) {
-  return std::string(c.param.name);
-});
+INSTANTIATE_TEST_SUITE_P(Table, BlockNames, testing::ValuesIn(kNames),
+                         [](const auto& c) { return std::string(c.param.name); });
 
 }  // namespace
 }  // namespace berth::crds

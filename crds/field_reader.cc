@@ -10,7 +10,7 @@ namespace berth::crds {
 
 namespace {
 
-constexpr std::size_t kQuotedBytesMax = 200;
+constexpr std::size_t kNameBytesMax = 200;
 
 using Json = nlohmann::json;
 
@@ -20,23 +20,13 @@ std::string WrongType(std::string_view wanted, const Json& value) {
 
 std::string TooLong(std::size_t length_max, const std::string& text) {
   return "must have at most " + std::to_string(length_max) + " bytes, has " + std::to_string(text.size()) + ": " +
-         Quote(text);
+         ipam::Quoted(text);
 }
 
 // A name from outside inside a path.
-std::string Cut(const std::string& name) { return name.substr(0, kQuotedBytesMax); }
+std::string Cut(const std::string& name) { return name.substr(0, kNameBytesMax); }
 
 }  // namespace
-
-std::string Quote(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text.substr(0, kQuotedBytesMax)) {
-    const auto byte = static_cast<unsigned char>(c);
-    quoted += byte < 0x20 || byte == 0x7F ? '?' : c;
-  }
-  quoted += text.size() > kQuotedBytesMax ? "\"..." : "\"";
-  return quoted;
-}
 
 FieldReader::FieldReader(const Json& document, Problem& problem) : value_(&document), problem_(&problem) {
   if (document.is_object()) return;
@@ -79,8 +69,8 @@ std::optional<std::int64_t> FieldReader::Integer(std::string_view key, std::int6
     Fail(key, WrongType("an integer", *found));
     return std::nullopt;
   }
-  const bool too_large = found->is_number_unsigned() && found->get<std::uint64_t>() >
-                                                            std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+  const bool too_large = found->is_number_unsigned() &&
+                         found->get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
   const auto number = too_large ? 0 : found->get<std::int64_t>();
   if (too_large || number < min || number > max) {
     Fail(key, "must be " + std::to_string(min) + " to " + std::to_string(max) + ", is " + found->dump());
@@ -99,8 +89,7 @@ bool FieldReader::Bool(std::string_view key, bool fallback) const {
   return found->get<bool>();
 }
 
-std::vector<std::string> FieldReader::Strings(std::string_view key,
-                                              std::size_t count_max,
+std::vector<std::string> FieldReader::Strings(std::string_view key, std::size_t count_max,
                                               std::size_t length_max) const {
   const Json* found = FindArray(key, count_max);
   if (found == nullptr) return {};
@@ -117,8 +106,7 @@ std::vector<std::string> FieldReader::Strings(std::string_view key,
   return texts;
 }
 
-std::map<std::string, std::string> FieldReader::StringMap(std::string_view key,
-                                                          std::size_t count_max,
+std::map<std::string, std::string> FieldReader::StringMap(std::string_view key, std::size_t count_max,
                                                           std::size_t length_max) const {
   std::map<std::string, std::string> texts;
   ForEachString(key, count_max, length_max, [&texts](const std::string& name, const std::string& text) {
@@ -128,9 +116,7 @@ std::map<std::string, std::string> FieldReader::StringMap(std::string_view key,
 }
 
 void FieldReader::ForEachString(
-    std::string_view key,
-    std::size_t count_max,
-    std::size_t length_max,
+    std::string_view key, std::size_t count_max, std::size_t length_max,
     const std::function<void(const std::string& key, const std::string& text)>& read) const {
   const FieldReader map = Object(key);
   if (map.value_ == nullptr) return;
@@ -151,8 +137,7 @@ void FieldReader::ForEachString(
   }
 }
 
-void FieldReader::ForEach(std::string_view key,
-                          std::size_t count_max,
+void FieldReader::ForEach(std::string_view key, std::size_t count_max,
                           const std::function<void(const FieldReader&)>& read) const {
   const Json* found = FindArray(key, count_max);
   if (found == nullptr) return;

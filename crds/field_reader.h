@@ -27,9 +27,6 @@ struct Problem {
   std::optional<ipam::Error> error = {};
 };
 
-// Quotes text from outside for a message: cut to 200 bytes, without control characters.
-[[nodiscard]] std::string Quote(std::string_view text);
-
 class FieldReader {
  public:
   // The document itself. Both must outlive this; so must a reader outlive those made from it.
@@ -46,24 +43,19 @@ class FieldReader {
   [[nodiscard]] std::string String(std::string_view key, std::size_t length_max) const;
   [[nodiscard]] std::optional<std::int64_t> Integer(std::string_view key, std::int64_t min, std::int64_t max) const;
   [[nodiscard]] bool Bool(std::string_view key, bool fallback) const;
-  [[nodiscard]] std::vector<std::string> Strings(std::string_view key,
-                                                 std::size_t count_max,
+  [[nodiscard]] std::vector<std::string> Strings(std::string_view key, std::size_t count_max,
                                                  std::size_t length_max) const;
-  [[nodiscard]] std::map<std::string, std::string> StringMap(std::string_view key,
-                                                             std::size_t count_max,
+  [[nodiscard]] std::map<std::string, std::string> StringMap(std::string_view key, std::size_t count_max,
                                                              std::size_t length_max) const;
   // Calls `read` with every entry of the object in that field.
-  void ForEachString(std::string_view key,
-                     std::size_t count_max,
-                     std::size_t length_max,
+  void ForEachString(std::string_view key, std::size_t count_max, std::size_t length_max,
                      const std::function<void(const std::string& key, const std::string& text)>& read) const;
   // Calls `read` with every object of the array in that field.
   void ForEach(std::string_view key, std::size_t count_max, const std::function<void(const FieldReader&)>& read) const;
 
   // Text that `parse` makes something of; nothing if it is absent or empty.
   template <typename T>
-  [[nodiscard]] std::optional<T> Parsed(std::string_view key,
-                                        std::size_t length_max,
+  [[nodiscard]] std::optional<T> Parsed(std::string_view key, std::size_t length_max,
                                         ipam::Expected<T> (*parse)(std::string_view)) const {
     const std::string text = String(key, length_max);
     if (text.empty()) return std::nullopt;
@@ -74,9 +66,7 @@ class FieldReader {
   }
 
   template <typename T>
-  [[nodiscard]] std::vector<T> ParsedList(std::string_view key,
-                                          std::size_t count_max,
-                                          std::size_t length_max,
+  [[nodiscard]] std::vector<T> ParsedList(std::string_view key, std::size_t count_max, std::size_t length_max,
                                           ipam::Expected<T> (*parse)(std::string_view)) const {
     std::vector<T> values;
     for (const std::string& text : Strings(key, count_max, length_max)) {

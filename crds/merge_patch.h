@@ -15,10 +15,10 @@ namespace berth::crds {
 // replaced whole. Requires: both are objects.
 [[nodiscard]] nlohmann::json DiffMergePatch(const nlohmann::json& before, const nlohmann::json& after);
 
-// The elements of `known` as a list to write over `before`: an element that stands there under the same values of `keys`
-// keeps the fields it has there and `known` does not set. So fields of a newer version survive the replacement of a list.
-[[nodiscard]] nlohmann::json MergeElements(const nlohmann::json& before,
-                                           std::vector<nlohmann::json> known,
+// The elements of `known` as a list to write over `before`: an element that stands there under the same values of
+// `keys` keeps the fields it has there and `known` does not set. So fields of a newer version survive the replacement
+// of a list.
+[[nodiscard]] nlohmann::json MergeElements(const nlohmann::json& before, std::vector<nlohmann::json> known,
                                            std::initializer_list<std::string_view> keys);
 
 }  // namespace berth::crds

@@ -32,8 +32,18 @@ inline constexpr std::string_view kBlockNodeField = "spec.node";
 inline constexpr std::string_view kBlockPoolField = "spec.pool";
 inline constexpr std::string_view kBlockSpaceField = "spec.space";
 
-// On every IPPool that was accepted: it goes when no block of the pool is left. The blocks' own is ipam::kBlockFinalizer.
+// On every IPPool that was accepted: it goes when no block of the pool is left. The blocks' own is
+// ipam::kBlockFinalizer.
 inline constexpr std::string_view kPoolFinalizer = "ipam.berth.dev/drain";
+
+// On IPAllocations, so that "kubectl get ipallocations -A -l ipam.berth.dev/ipv4=10.55.0.7" finds a holder.
+inline constexpr std::string_view kNodeLabel = "ipam.berth.dev/node";
+inline constexpr std::string_view kIPv4AddressLabel = "ipam.berth.dev/ipv4";
+inline constexpr std::string_view kIPv6AddressLabel = "ipam.berth.dev/ipv6";
+inline constexpr std::string_view kIPv4PoolLabel = "ipam.berth.dev/ipv4-pool";
+inline constexpr std::string_view kIPv6PoolLabel = "ipam.berth.dev/ipv6-pool";
+inline constexpr std::string_view kIPv4BlockLabel = "ipam.berth.dev/ipv4-block";
+inline constexpr std::string_view kIPv6BlockLabel = "ipam.berth.dev/ipv6-block";
 
 inline constexpr std::string_view kReadyCondition = "Ready";
 inline constexpr std::string_view kExhaustedCondition = "Exhausted";

@@ -15,24 +15,24 @@
 namespace berth::crds {
 
 struct OwnerReference {
-  std::string api_version;
-  std::string kind;
-  std::string name;
-  std::string uid;
+  std::string api_version = {};
+  std::string kind = {};
+  std::string name = {};
+  std::string uid = {};
   friend bool operator==(const OwnerReference&, const OwnerReference&) = default;
 };
 
 struct ObjectMeta {
-  std::string name;
-  std::string name_space;  // empty for cluster-scoped kinds
-  std::string uid;
-  std::string resource_version;
+  std::string name = {};
+  std::string name_space = {};  // empty for cluster-scoped kinds
+  std::string uid = {};
+  std::string resource_version = {};
   std::int64_t generation = 0;
-  std::string deletion_timestamp;  // RFC 3339; empty: not being deleted
-  std::map<std::string, std::string> labels;
-  std::map<std::string, std::string> annotations;
-  std::vector<std::string> finalizers;
-  std::vector<OwnerReference> owners;
+  std::string deletion_timestamp = {};  // RFC 3339; empty: not being deleted
+  std::map<std::string, std::string> labels = {};
+  std::map<std::string, std::string> annotations = {};
+  std::vector<std::string> finalizers = {};
+  std::vector<OwnerReference> owners = {};
 
   [[nodiscard]] bool deleting() const { return !deletion_timestamp.empty(); }
   friend bool operator==(const ObjectMeta&, const ObjectMeta&) = default;

@@ -73,7 +73,7 @@ ipam::LabelRequirement ReadRequirement(const FieldReader& fields) {
   } else if (text == "DoesNotExist") {
     requirement.op = Operator::kDoesNotExist;
   } else if (text != "Exists") {
-    fields.Fail("operator", "must be In, NotIn, Exists or DoesNotExist, is " + Quote(text));
+    fields.Fail("operator", "must be In, NotIn, Exists or DoesNotExist, is " + ipam::Quoted(text));
   }
   const bool wants_values = requirement.op == Operator::kIn || requirement.op == Operator::kNotIn;
   if (wants_values == requirement.values.empty()) {
@@ -99,7 +99,7 @@ std::optional<ipam::LabelSelector> ReadSelector(const FieldReader& spec, std::st
 ipam::Affinity ReadAffinity(const FieldReader& spec) {
   const std::string text = spec.String("affinity", kNameLengthMax);
   if (text == "Shared") return ipam::Affinity::kShared;
-  if (!text.empty() && text != "Node") spec.Fail("affinity", "must be Node or Shared, is " + Quote(text));
+  if (!text.empty() && text != "Node") spec.Fail("affinity", "must be Node or Shared, is " + ipam::Quoted(text));
   return ipam::Affinity::kNode;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // IPPool objects to and from ipam::Pool, and the status that the controller writes.
 //
-// Unknown fields survive: nothing here writes a whole object that exists, only merge patches of what changed, and where a
-// patch has to carry a whole list (conditions), the fields of its elements that this version does not know go along.
+// Unknown fields survive: nothing here writes a whole object that exists, only merge patches of what changed, and where
+// a patch has to carry a whole list (conditions), the fields of its elements that this version does not know go along.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,11 @@ namespace berth::crds {
 
 // A metav1.Condition.
 struct Condition {
-  std::string type;
-  std::string status;  // "True", "False" or "Unknown"
-  std::string reason;
-  std::string message;
-  std::string last_transition_time;  // RFC 3339
+  std::string type = {};
+  std::string status = {};  // "True", "False" or "Unknown"
+  std::string reason = {};
+  std::string message = {};
+  std::string last_transition_time = {};  // RFC 3339
   std::int64_t observed_generation = 0;
   friend bool operator==(const Condition&, const Condition&) = default;
 };
@@ -47,10 +47,10 @@ void SetCondition(std::vector<Condition>& conditions, Condition condition);
 [[nodiscard]] const Condition* FindCondition(const std::vector<Condition>& conditions, std::string_view type);
 
 struct PoolStatus {
-  std::vector<Condition> conditions;
-  std::optional<int> block_length;  // effective
-  std::vector<ipam::Prefix> claimable;
-  std::vector<ipam::AddressRange> withheld;
+  std::vector<Condition> conditions = {};
+  std::optional<int> block_length = {};  // effective
+  std::vector<ipam::Prefix> claimable = {};
+  std::vector<ipam::AddressRange> withheld = {};
   ipam::Uint128 total = 0;
   ipam::Uint128 used = 0;
   ipam::Uint128 free = 0;

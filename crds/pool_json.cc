@@ -95,10 +95,8 @@ Json PoolToJson(const ipam::Pool& pool) {
   if (pool.cooldown.count() != 0) spec["cooldownSeconds"] = pool.cooldown.count();
   spec["resource"] = pool.resource;
   if (pool.disabled) spec["disabled"] = true;
-  return {{"apiVersion", kApiVersion},
-          {"kind", kPoolKind},
-          {"metadata", {{"name", pool.name}}},
-          {"spec", std::move(spec)}};
+  return {
+      {"apiVersion", kApiVersion}, {"kind", kPoolKind}, {"metadata", {{"name", pool.name}}}, {"spec", std::move(spec)}};
 }
 
 }  // namespace berth::crds

@@ -22,7 +22,6 @@ constexpr std::int64_t kNumberMax = std::numeric_limits<std::int64_t>::max();
 constexpr std::size_t kReasonLengthMax = 255;
 // The schema counts 4096 characters, of at most four bytes.
 constexpr std::size_t kMessageBytesMax = std::size_t{4096} * 4;
-constexpr std::size_t kCountLengthMax = 39;
 constexpr int kLengthMax = 128;
 
 Condition ReadCondition(const FieldReader& fields) {
@@ -42,10 +41,6 @@ Json ConditionToJson(const Condition& condition) {
                  {"lastTransitionTime", condition.last_transition_time}};
   if (condition.observed_generation != 0) object["observedGeneration"] = condition.observed_generation;
   return object;
-}
-
-ipam::Uint128 ReadCount(const FieldReader& fields, std::string_view key) {
-  return fields.Parsed<ipam::Uint128>(key, kCountLengthMax, ParseCount).value_or(0);
 }
 
 }  // namespace
@@ -100,8 +95,8 @@ ipam::Expected<Json> PoolStatusPatch(const Json& object, const PoolStatus& statu
   if (status.block_length) after["blockSize"] = *status.block_length;
   if (!status.block_length) after.erase("blockSize");
   const std::size_t claimable_count = std::min(status.claimable.size(), kClaimableMax);
-  after["claimable"] = TextsOf(std::vector(
-      status.claimable.begin(), status.claimable.begin() + static_cast<std::ptrdiff_t>(claimable_count)));
+  after["claimable"] = TextsOf(
+      std::vector(status.claimable.begin(), status.claimable.begin() + static_cast<std::ptrdiff_t>(claimable_count)));
   after["withheld"] = TextsOf(status.withheld);
   after["total"] = ipam::ToString(status.total);
   after["used"] = ipam::ToString(status.used);

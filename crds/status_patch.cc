@@ -10,20 +10,29 @@
 
 namespace berth::crds {
 
+namespace {
+constexpr std::size_t kCountLengthMax = 39;  // 2^128
+constexpr std::size_t kResourceVersionLengthMax = 128;
+}  // namespace
+
 ipam::Expected<ipam::Uint128> ParseCount(std::string_view text) {
   constexpr ipam::Uint128 kMax = std::numeric_limits<ipam::Uint128>::max();
   ipam::Uint128 number = 0;
   for (const char c : text) {
     if (c < '0' || c > '9') {
-      return ipam::Fail(ipam::ErrorCode::kInvalid, "must be a number in decimal, is " + Quote(text));
+      return ipam::Fail(ipam::ErrorCode::kInvalid, "must be a number in decimal, is " + ipam::Quoted(text));
     }
     const auto digit = static_cast<unsigned>(c - '0');
     if (number > (kMax - digit) / 10) {
-      return ipam::Fail(ipam::ErrorCode::kInvalid, "must be below 2^128, is " + Quote(text));
+      return ipam::Fail(ipam::ErrorCode::kInvalid, "must be below 2^128, is " + ipam::Quoted(text));
     }
     number = number * 10 + digit;
   }
   return number;
+}
+
+ipam::Uint128 ReadCount(const FieldReader& fields, std::string_view key) {
+  return fields.Parsed<ipam::Uint128>(key, kCountLengthMax, ParseCount).value_or(0);
 }
 
 nlohmann::json StatusOf(const nlohmann::json& object) {
@@ -36,7 +45,7 @@ ipam::Expected<nlohmann::json> StatusPatch(const nlohmann::json& object, const n
   const FieldReader document(object, problem);
   const FieldReader metadata = document.Object("metadata");
   metadata.Require("resourceVersion");
-  const std::string resource_version = metadata.String("resourceVersion", 128);
+  const std::string resource_version = metadata.String("resourceVersion", kResourceVersionLengthMax);
   if (problem.error) return std::unexpected(*problem.error);
   nlohmann::json difference = DiffMergePatch(StatusOf(object), after);
   if (difference.empty()) return nlohmann::json();

@@ -17,6 +17,9 @@ namespace berth::crds {
 // A number in decimal without sign, below 2^128. Errors: kInvalid, with the text quoted.
 [[nodiscard]] ipam::Expected<ipam::Uint128> ParseCount(std::string_view text);
 
+// A count in a field, as ParseCount; 0 if it is absent.
+[[nodiscard]] ipam::Uint128 ReadCount(const FieldReader& fields, std::string_view key);
+
 // The object's status, {} if it has none yet.
 [[nodiscard]] nlohmann::json StatusOf(const nlohmann::json& object);
 

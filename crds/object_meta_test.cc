@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// metadata: what is read, what is refused.
+#include "crds/object_meta.h"
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace berth::crds {
+namespace {
+
+using Json = nlohmann::json;
+
+Json GoodObject() {
+  return Json::parse(R"({"metadata": {
+    "name": "web-0", "namespace": "team-a", "uid": "u1", "resourceVersion": "9", "generation": 2,
+    "deletionTimestamp": "2027-01-31T12:00:00Z", "labels": {"a": "b"}, "annotations": {"c": "d"},
+    "finalizers": ["x/y"], "future": 1,
+    "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "web-0", "uid": "u2", "controller": true}]}})");
+}
+
+TEST(ObjectMeta, IsReadWithEveryField) {
+  const auto meta = ParseObjectMeta(GoodObject(), "Pod");
+  ASSERT_TRUE(meta.has_value()) << meta.error().message;
+  EXPECT_EQ(*meta,
+            (ObjectMeta{.name = "web-0",
+                        .name_space = "team-a",
+                        .uid = "u1",
+                        .resource_version = "9",
+                        .generation = 2,
+                        .deletion_timestamp = "2027-01-31T12:00:00Z",
+                        .labels = {{"a", "b"}},
+                        .annotations = {{"c", "d"}},
+                        .finalizers = {"x/y"},
+                        .owners = {{.api_version = "v1", .kind = "Pod", .name = "web-0", .uid = "u2"}}}));
+  EXPECT_TRUE(meta->deleting());
+}
+
+TEST(ObjectMeta, NeedsNothingButAName) {
+  const auto meta = ParseObjectMeta({{"metadata", {{"name", "n1"}, {"labels", nullptr}}}}, "Node");
+  ASSERT_TRUE(meta.has_value()) << meta.error().message;
+  EXPECT_FALSE(meta->deleting());
+}
+
+struct RefusedCase {
+  const char* name;
+  const char* path;
+  Json value;
+  const char* message;
+};
+
+class ObjectMetaRefused : public testing::TestWithParam<RefusedCase> {};
+
+TEST_P(ObjectMetaRefused, WithKindObjectAndField) {
+  Json object = GoodObject();
+  object[Json::json_pointer(GetParam().path)] = GetParam().value;
+  const auto meta = ParseObjectMeta(object, "Pod");
+  ASSERT_FALSE(meta.has_value());
+  EXPECT_EQ(meta.error().code, ipam::ErrorCode::kInvalid);
+  EXPECT_THAT(meta.error().message, testing::StartsWith(GetParam().message));
+}
+
+const RefusedCase kRefused[] = {
+    {"NoObject", "", nullptr, "Pod: must be an object"},
+    {"NoMetadata", "/metadata", nullptr, "Pod: metadata.name: is missing"},
+    {"NameEmpty", "/metadata/name", "", "Pod : metadata.name: is missing"},
+    {"NameTooLong", "/metadata/name", std::string(254, 'x'), "Pod x"},
+    {"UidNoText", "/metadata/uid", 5, "Pod web-0: metadata.uid: must be a string, is number"},
+    {"GenerationNegative", "/metadata/generation", -1, "Pod web-0: metadata.generation: must be 0 to"},
+    {"LabelsNoMap", "/metadata/labels", Json::array(), "Pod web-0: metadata.labels: must be an object, is array"},
+    {"LabelNoText", "/metadata/labels/a", 1, "Pod web-0: metadata.labels.a: must be a string, is number"},
+    {"OwnerNoObject", "/metadata/ownerReferences/0", "x", "Pod web-0: metadata.ownerReferences[0]: must be an object"},
+    {"OwnerUidNoText", "/metadata/ownerReferences/0/uid", 1, "Pod web-0: metadata.ownerReferences[0].uid: must be a"},
+};
+INSTANTIATE_TEST_SUITE_P(Table, ObjectMetaRefused, testing::ValuesIn(kRefused),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+TEST(FinalizersPatch, CarriesFinalizersAndResourceVersionOnly) {
+  EXPECT_EQ(FinalizersPatch({.name = "web", .resource_version = "9"}, {"x/y"}),
+            Json::parse(R"({"metadata": {"resourceVersion": "9", "finalizers": ["x/y"]}})"));
+  EXPECT_EQ(FinalizersPatch({.name = "web", .resource_version = "9"}, {}),
+            Json::parse(R"({"metadata": {"resourceVersion": "9", "finalizers": []}})"));
+}
+
+}  // namespace
+}  // namespace berth::crds

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// IPReservation: addresses that are kept for someone. Written by people, only read by berth.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "crds/object_meta.h"
+#include "ipam/error.h"
+#include "ipam/interval_set.h"
+
+namespace berth::crds {
+
+// Nobody gets the addresses.
+struct NoHolder {
+  friend bool operator==(const NoHolder&, const NoHolder&) = default;
+};
+struct PodHolder {
+  std::string name_space;
+  std::string pod;
+  friend bool operator==(const PodHolder&, const PodHolder&) = default;
+};
+// Any pod of the StatefulSet.
+struct StatefulSetHolder {
+  std::string name_space;
+  std::string stateful_set;
+  friend bool operator==(const StatefulSetHolder&, const StatefulSetHolder&) = default;
+};
+struct MacHolder {
+  std::string mac;  // lower case, with colons
+  friend bool operator==(const MacHolder&, const MacHolder&) = default;
+};
+using Holder = std::variant<NoHolder, PodHolder, StatefulSetHolder, MacHolder>;
+
+struct Reservation {
+  ObjectMeta meta;
+  std::string space;
+  std::vector<ipam::AddressRange> addresses;
+  Holder holder;
+  std::optional<std::int64_t> expires_ms;  // UNIX time; the reservation is over from then on
+};
+
+// Errors: kInvalid, naming reservation and field.
+[[nodiscard]] ipam::Expected<Reservation> ParseReservation(const nlohmann::json& object);
+
+}  // namespace berth::crds
