@@ -35,12 +35,18 @@ std::optional<std::uint32_t> ParseNumber(std::string_view text, int base, std::s
   return number;
 }
 
-// What stands before the next separator; the rest stays in `rest`, nullopt when there was none.
-std::string_view TakePart(std::optional<std::string_view>& rest, char separator) {
-  const std::string_view text = *rest;
-  const std::size_t at = text.find(separator);
-  rest = at == std::string_view::npos ? std::nullopt : std::optional(text.substr(at + 1));
-  return text.substr(0, at);
+// Text that is taken apart at a separator, part by part.
+struct Parts {
+  std::string_view rest;
+  bool over = false;  // the last part was taken
+};
+
+std::string_view TakePart(Parts& parts, char separator) {
+  const std::size_t at = parts.rest.find(separator);
+  const std::string_view part = parts.rest.substr(0, at);
+  parts.over = at == std::string_view::npos;
+  parts.rest.remove_prefix(parts.over ? parts.rest.size() : at + 1);
+  return part;
 }
 
 struct Quad {
@@ -50,16 +56,16 @@ struct Quad {
 
 std::optional<Quad> ParseQuad(std::string_view text) {
   Quad quad;
-  std::optional<std::string_view> rest = text;
+  Parts parts{.rest = text};
   for (std::size_t i = 0; i < kQuadNumbers; ++i) {
-    if (!rest) return std::nullopt;
-    const std::string_view part = TakePart(rest, '.');
+    if (parts.over) return std::nullopt;
+    const std::string_view part = TakePart(parts, '.');
     const auto number = ParseNumber(part, 10, kQuadDigitsMax);
     if (!number || *number > std::numeric_limits<std::uint8_t>::max()) return std::nullopt;
     if (part.size() > 1 && part.front() == '0' && quad.leading_zero.empty()) quad.leading_zero = part;
     quad.bits = (quad.bits << kByteBits) | *number;
   }
-  if (rest) return std::nullopt;
+  if (!parts.over) return std::nullopt;
   return quad;
 }
 
@@ -78,10 +84,10 @@ struct GroupList {
 std::optional<GroupList> ParseGroups(std::string_view text, bool quad_at_end) {
   GroupList list;
   if (text.empty()) return list;
-  std::optional<std::string_view> rest = text;
-  while (rest) {
-    const std::string_view part = TakePart(rest, ':');
-    if (quad_at_end && !rest && part.find('.') != std::string_view::npos) {
+  Parts parts{.rest = text};
+  while (!parts.over) {
+    const std::string_view part = TakePart(parts, ':');
+    if (quad_at_end && parts.over && part.find('.') != std::string_view::npos) {
       const auto quad = ParseQuad(part);
       if (!quad || !quad->leading_zero.empty()) return std::nullopt;
       if (!list.Push(quad->bits >> kGroupBits) || !list.Push(quad->bits & 0xffffU)) return std::nullopt;

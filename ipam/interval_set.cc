@@ -151,7 +151,11 @@ IntervalSet IntervalSet::Intersection(const AddressRange& range) const {
   CheckRange(range);
   IntervalSet result;
   auto r = std::ranges::partition_point(ranges_, [&](const auto& candidate) { return EndsBefore(candidate, range); });
-  for (; r != ranges_.end() && !EndsBefore(range, *r); ++r) result.ranges_.push_back(*Common(*r, range));
+  for (; r != ranges_.end(); ++r) {
+    const auto common = Common(*r, range);
+    if (!common) break;
+    result.ranges_.push_back(*common);
+  }
   return result;
 }
 

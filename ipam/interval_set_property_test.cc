@@ -52,7 +52,7 @@ class IntervalSetLaws : public testing::Test {
     return ends;
   }();
 
-  AddressRange RandomRange(Random& random) const {
+  [[nodiscard]] AddressRange RandomRange(Random& random) const {
     const std::size_t per_family = ends_.size() / 2;
     const std::size_t base = random.OneIn(2) ? per_family : 0;
     std::size_t first = random.Below(per_family);
@@ -61,7 +61,7 @@ class IntervalSetLaws : public testing::Test {
     return {ends_[base + first], ends_[base + last]};
   }
 
-  Model PointsOf(const AddressRange& range) const {
+  [[nodiscard]] Model PointsOf(const AddressRange& range) const {
     Model points;
     for (const auto& [address, weight] : universe_) {
       if (range.first <= address && address <= range.last) points.insert(address);
@@ -69,16 +69,16 @@ class IntervalSetLaws : public testing::Test {
     return points;
   }
 
-  static Model Union(Model a, const Model& b) {
+  [[nodiscard]] static Model Union(Model a, const Model& b) {
     a.insert(b.begin(), b.end());
     return a;
   }
-  static Model Without(const Model& a, const Model& b) {
+  [[nodiscard]] static Model Without(const Model& a, const Model& b) {
     Model result;
     std::ranges::set_difference(a, b, std::inserter(result, result.end()));
     return result;
   }
-  static Model Common(const Model& a, const Model& b) {
+  [[nodiscard]] static Model Common(const Model& a, const Model& b) {
     Model result;
     std::ranges::set_intersection(a, b, std::inserter(result, result.end()));
     return result;
@@ -107,7 +107,7 @@ class IntervalSetLaws : public testing::Test {
     IntervalSet set;
     Model model;
   };
-  Pair RandomPair(Random& random) const {
+  [[nodiscard]] Pair RandomPair(Random& random) const {
     std::vector<AddressRange> ranges(random.Below(7));
     Model model;
     for (AddressRange& range : ranges) {
