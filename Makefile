@@ -1,0 +1,24 @@
+# The ways into the tree. Everything does its own set-up on Debian 12 (tools/setup.sh); programs end up in build/bin.
+.DEFAULT_GOAL := all
+.PHONY: all quick test demo format clean
+
+all: ## set up and build: build/bin/
+	@tools/setup.sh build
+	@cmake --preset release
+	@cmake --build --preset release
+
+quick: ## the unit tests, in about a minute once the tree is built
+	@tools/run-tests --quick
+
+test: ## everything that CI runs; the last line is "N passed, N failed"
+	@tools/run-tests
+
+demo: all ## a one-node cluster whose pods get their addresses from berth; KEEP=1 leaves it running
+	@tools/setup.sh cluster
+	@KEEP=$(KEEP) e2e/demo
+
+format: ## lay out all C++ as the format check wants it
+	@tools/check-format --fix
+
+clean: ## remove everything that was built; the cache outside the tree stays
+	rm -rf build

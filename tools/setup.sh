@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# Installs what building and testing berth needs on Debian 12. Run it as often as you like: it installs only what is
+# missing, and nothing missing takes well under a second.
+#
+#   tools/setup.sh build     Debian packages to build and run the unit tests (needs root only if one is missing)
+#   tools/setup.sh cluster   checks Go, and Debian packages that a local Kubernetes cluster needs
+#   tools/setup.sh lint      clang-format and clang-tidy as Python wheels of fixed versions, in a venv in the cache folder
+#   tools/setup.sh linters   prints the folder of those programs (installing nothing)
+#
+# The cache folder is ${BERTH_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/berth}.
+set -euo pipefail
+
+build_packages=(
+  ca-certificates ccache cmake g++ git make ninja-build pkg-config python3 python3-venv
+  libbenchmark-dev libcli11-dev libcpp-httplib-dev libcurl4-openssl-dev libgmock-dev libgtest-dev libspdlog-dev
+  libssl-dev libyaml-cpp-dev nlohmann-json3-dev prometheus-cpp-dev zlib1g-dev
+)
+cluster_packages=(curl iproute2 iptables jq procps runc shellcheck util-linux)
+
+# Debian 12 has clang-tidy 14, which finds no std::expected in GCC 12's library.
+clang_format_version=23.1.5
+clang_tidy_version=23.1.4
+
+# Kubernetes asks for a newer Go than this in its go.mod; from 1.21 on, go fetches that by itself.
+go_minor_min=21
+
+cache_dir=${BERTH_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:?set HOME or BERTH_CACHE_DIR}/.cache}/berth}
+linters_dir=$cache_dir/linters-$clang_format_version-$clang_tidy_version
+
+fail() {
+  printf 'set-up: %s\n' "$@" >&2
+  exit 1
+}
+
+# run_shown <what it does> <command...>: a line every 5 s while it runs, its output only if it fails.
+run_shown() {
+  local what=$1 log started=$SECONDS child
+  shift
+  log=$(mktemp)
+  printf 'set-up: %s ...\n' "$what"
+  "$@" >"$log" 2>&1 </dev/null &
+  child=$!
+  while kill -0 "$child" 2>/dev/null; do
+    # Not one long sleep: the command may be over at once.
+    for _ in {1..50}; do
+      kill -0 "$child" 2>/dev/null || break
+      sleep 0.1
+    done
+    kill -0 "$child" 2>/dev/null && printf 'set-up: %s, %s s: %s\n' "$what" $((SECONDS - started)) "$(tail -n 1 "$log" | cut -c1-80)"
+  done
+  if ! wait "$child"; then
+    cat "$log" >&2
+    rm -f "$log"
+    return 1
+  fi
+  rm -f "$log"
+}
+
+install_packages() {
+  local missing=() package
+  command -v dpkg-query >/dev/null ||
+    fail "this is not a Debian system: install the equivalents of these packages yourself:" "$*"
+  for package in "$@"; do
+    [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
+  done
+  ((${#missing[@]} == 0)) && return
+  ((EUID == 0)) || fail "Debian packages are missing and only root can install them. Run this, then try again:" \
+    "  sudo apt-get update && sudo apt-get install --no-install-recommends ${missing[*]}"
+  run_shown "apt-get update" apt-get update -q ||
+    fail "the package lists could not be fetched, see above: check the network and /etc/apt/sources.list"
+  DEBIAN_FRONTEND=noninteractive run_shown "installing ${#missing[@]} Debian packages (${missing[*]})" \
+    apt-get install -q -y --no-install-recommends "${missing[@]}" ||
+    fail "apt-get could not install them, see above"
+}
+
+check_go() {
+  command -v go >/dev/null ||
+    fail "the program go is missing: install Go 1.$go_minor_min or newer (https://go.dev/dl) and put it on PATH." \
+      "It builds Kubernetes and containerd for the end-to-end tests and the demo; berth itself does not need it."
+  local version
+  version=$(go env GOVERSION 2>/dev/null) || fail "go does not work: try 'go env'"
+  if [[ $version =~ ^go1\.([0-9]+) ]] && ((BASH_REMATCH[1] < go_minor_min)); then
+    fail "$version at $(command -v go) is too old: Go 1.$go_minor_min or newer is needed (https://go.dev/dl)"
+  fi
+}
+
+install_linters() {
+  [[ -e $linters_dir/complete ]] && return
+  mkdir -p "$cache_dir"
+  exec 9>"$linters_dir.lock"
+  flock 9 # two set-ups at once would write into one venv
+  [[ -e $linters_dir/complete ]] && return
+  rm -rf "$linters_dir"
+  run_shown "making a Python venv for clang-format and clang-tidy" /usr/bin/python3 -m venv "$linters_dir" ||
+    fail "python3 -m venv does not work, see above: is python3-venv installed?"
+  run_shown "installing clang-format $clang_format_version and clang-tidy $clang_tidy_version" \
+    "$linters_dir/bin/pip" install --disable-pip-version-check --no-input \
+    "clang-format==$clang_format_version" "clang-tidy==$clang_tidy_version" ||
+    fail "pip could not install them, see above: check the network"
+  touch "$linters_dir/complete"
+}
+
+(($# > 0)) || fail "say what to set up: build, cluster, lint (see the top of $0)"
+for part in "$@"; do
+  case $part in
+    build) install_packages "${build_packages[@]}" ;;
+    cluster)
+      check_go
+      install_packages "${cluster_packages[@]}"
+      ;;
+    lint) install_linters ;;
+    linters) echo "$linters_dir/bin" ;;
+    *) fail "unknown part '$part': build, cluster, lint and linters are known" ;;
+  esac
+done
