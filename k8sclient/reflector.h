@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reflector: keeps a handler up to date about one collection, by a LIST and a WATCH from there on.
 //
-// The first LIST takes what the server has at hand (resourceVersion=0); after "410 Gone" the next is not older than what
-// was seen, and if the server cannot serve that either, a consistent one. A broken watch goes on where it ended. Failures
-// wait 0.8 s, doubled up to 30 s, times 1 to 2 by chance. Rules: client-go,
-// tools/cache/reflector.go.
+// The first LIST takes what the server has at hand (resourceVersion=0); after "410 Gone" the next is not older than
+// what was seen, and if the server cannot serve that either, a consistent one. A broken watch goes on where it ended.
+// Failures wait 0.8 s, doubled up to 30 s, times 1 to 2 by chance. Rules: client-go, tools/cache/reflector.go.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -49,14 +51,26 @@ class Reflector {
   // api, handler and clock must outlive this.
   Reflector(Api& api, ReflectorHandler& handler, Clock& clock, ReflectorOptions options);
 
-  // Returns when stop is requested, and only then.
+  // Returns when stop is requested, and only then. One thread at a time.
   void Run(const std::stop_token& stop);
 
  private:
+  // How fresh the next LIST has to be, or that none is needed.
+  enum class NextList : std::uint8_t { kNone, kAny, kNotOlder, kConsistent };
+
+  [[nodiscard]] ipam::Expected<void> List(const std::stop_token& stop);
+  [[nodiscard]] ipam::Expected<void> Watch(const std::stop_token& stop);
+  // False, with `failure` filled in, if the stream must end.
+  [[nodiscard]] bool TakeEvent(std::string_view line, ipam::Expected<void>& failure);
+  void WaitAfter(const ipam::Error& error, const std::stop_token& stop);
+
   Api& api_;
   ReflectorHandler& handler_;
   Clock& clock_;
-  ReflectorOptions options_;
+  const ReflectorOptions options_;
+  NextList next_list_ = NextList::kAny;
+  std::string resource_version_;  // last seen; empty before the first LIST
+  int failures_ = 0;              // in a row
 };
 
 }  // namespace berth::k8sclient

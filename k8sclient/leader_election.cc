@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Leader election: see the header.
+#include "k8sclient/leader_election.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "ipam/check.h"
+#include "k8sclient/url.h"
+#include "k8sclient/verbs.h"
+
+namespace berth::k8sclient {
+namespace {
+
+using ipam::ErrorCode;
+using ipam::Expected;
+using ipam::Fail;
+using nlohmann::json;
+
+constexpr double kJitter = 1.2;  // an acquiring candidate waits 1 to 2.2 times the retry period
+
+std::string TextAt(const json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
+std::int64_t NumberAt(const json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_number_integer() ? it->get<std::int64_t>() : 0;
+}
+
+Lease LeaseOf(const json& object) {
+  const json spec = object.value("spec", json::object());
+  return {.holder = TextAt(spec, "holderIdentity"),
+          .duration_seconds = NumberAt(spec, "leaseDurationSeconds"),
+          .acquire_time = TextAt(spec, "acquireTime"),
+          .renew_time = TextAt(spec, "renewTime"),
+          .transitions = NumberAt(spec, "leaseTransitions")};
+}
+
+std::string VersionOf(const json& object) {
+  return TextAt(object.value("metadata", json::object()), "resourceVersion");
+}
+
+json SpecOf(const Lease& lease) {
+  return {{"holderIdentity", lease.holder},
+          {"leaseDurationSeconds", lease.duration_seconds},
+          {"acquireTime", lease.acquire_time},
+          {"renewTime", lease.renew_time},
+          {"leaseTransitions", lease.transitions}};
+}
+
+}  // namespace
+
+Candidate::Decision Candidate::Decide(const std::optional<Lease>& found, TimePoint now, const std::string& wall_now) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(times_.lease).count();
+  Lease wanted{.holder = identity_, .duration_seconds = seconds, .acquire_time = wall_now, .renew_time = wall_now};
+  if (!found) return Create{wanted};
+  if (observed_ != found) {
+    observed_ = found;
+    observed_at_ = now;
+  }
+  const bool held = !found->holder.empty() && now < observed_at_ + std::chrono::seconds(found->duration_seconds);
+  if (found->holder != identity_ && held) return HeldBy{found->holder};
+  const bool still_ours = found->holder == identity_;
+  if (still_ours) wanted.acquire_time = found->acquire_time;
+  wanted.transitions = found->transitions + (still_ours ? 0 : 1);
+  return Update{wanted};
+}
+
+Lease Candidate::Released(const Lease& held, const std::string& wall_now) const {
+  return {.holder = "",
+          .duration_seconds = 1,
+          .acquire_time = wall_now,
+          .renew_time = wall_now,
+          .transitions = held.transitions};
+}
+
+LeaderElector::LeaderElector(Api& api, Clock& clock, ElectionOptions options)
+    : api_(api), clock_(clock), options_(std::move(options)), candidate_(options_.identity, options_.times) {
+  const ElectionTimes& times = options_.times;
+  BERTH_CHECK(times.lease > times.renew_deadline);
+  BERTH_CHECK(times.renew_deadline > times.retry * kJitter);
+  BERTH_CHECK(times.retry.count() > 0);
+}
+
+std::string LeaderElector::WallNow() {
+  const auto now = std::chrono::floor<std::chrono::microseconds>(clock_.WallNow());
+  const auto day = std::chrono::floor<std::chrono::days>(now);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss time(now - day);
+  char text[40];  // "2026-03-01T12:00:00.000000Z"
+  const int size = std::snprintf(text,
+                                 sizeof(text),
+                                 "%04d-%02u-%02uT%02d:%02d:%02d.%06dZ",
+                                 static_cast<int>(date.year()),
+                                 static_cast<unsigned>(date.month()),
+                                 static_cast<unsigned>(date.day()),
+                                 static_cast<int>(time.hours().count()),
+                                 static_cast<int>(time.minutes().count()),
+                                 static_cast<int>(time.seconds().count()),
+                                 static_cast<int>(time.subseconds().count()));
+  return {text, static_cast<std::size_t>(size)};
+}
+
+Expected<std::optional<LeaderElector::Held>> LeaderElector::Read(const CallOptions& options) {
+  const Expected<json> object = Get(api_, options_.path + "/" + PercentEncode(options_.name), options);
+  if (!object && object.error().code == ErrorCode::kNotFound) return std::nullopt;
+  if (!object) return std::unexpected(object.error());
+  return Held{.lease = LeaseOf(*object), .resource_version = VersionOf(*object)};
+}
+
+Expected<LeaderElector::Held> LeaderElector::Write(const Candidate::Decision& decision,
+                                                   const std::optional<Held>& found, const CallOptions& options) {
+  Expected<json> written;
+  if (const auto* create = std::get_if<Candidate::Create>(&decision)) {
+    written = k8sclient::Create(api_,
+                                options_.path,
+                                {{"apiVersion", "coordination.k8s.io/v1"},
+                                 {"kind", "Lease"},
+                                 {"metadata", {{"name", options_.name}}},
+                                 {"spec", SpecOf(create->lease)}},
+                                options);
+  } else {
+    const Lease& lease = std::get<Candidate::Update>(decision).lease;
+    written = MergePatch(api_,
+                         options_.path + "/" + PercentEncode(options_.name),
+                         {{"metadata", {{"resourceVersion", found->resource_version}}}, {"spec", SpecOf(lease)}},
+                         options);
+  }
+  if (!written) return std::unexpected(std::move(written.error()));
+  return Held{.lease = LeaseOf(*written), .resource_version = VersionOf(*written)};
+}
+
+Expected<LeaderElector::OtherHolder> LeaderElector::TryOnce(const CallOptions& options) {
+  if (held_) {  // a leader that knows what it wrote last saves the read
+    const Expected<OtherHolder> renewed = WriteRound(std::exchange(held_, std::nullopt), options);
+    // Somebody has touched the lease: what it says now decides whether we still lead.
+    if (renewed || renewed.error().code != ErrorCode::kConflict) return renewed;
+  }
+  const Expected<std::optional<Held>> found = Read(options);
+  if (!found) return std::unexpected(found.error());
+  return WriteRound(*found, options);
+}
+
+Expected<LeaderElector::OtherHolder> LeaderElector::WriteRound(const std::optional<Held>& found,
+                                                               const CallOptions& options) {
+  const Candidate::Decision decision =
+      candidate_.Decide(found ? std::optional(found->lease) : std::nullopt, clock_.Now(), WallNow());
+  if (const auto* other = std::get_if<Candidate::HeldBy>(&decision)) return other->holder;
+  Expected<Held> written = Write(decision, found, options);
+  if (!written) return std::unexpected(std::move(written.error()));
+  held_ = std::move(*written);
+  return std::nullopt;
+}
+
+bool LeaderElector::Acquire(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    const Expected<OtherHolder> other =
+        TryOnce({.deadline = clock_.Now() + options_.times.renew_deadline, .stop = stop});
+    if (other && !*other) return true;
+    if (!other && !stop.stop_requested()) on_failure(other.error());
+    const auto wait =
+        std::chrono::duration_cast<std::chrono::milliseconds>(options_.times.retry * (1 + clock_.Random() * kJitter));
+    clock_.Sleep(wait, stop);
+  }
+  return false;
+}
+
+Expected<void> LeaderElector::Keep(const std::stop_token& stop) {
+  auto renewed_at = clock_.Now();
+  while (clock_.Sleep(options_.times.retry, stop)) {
+    const auto began = clock_.Now();
+    const auto deadline = renewed_at + options_.times.renew_deadline;
+    // Not stopped with the leader: a write without an answer would leave the lease to run out instead of given back.
+    const Expected<OtherHolder> other =
+        TryOnce({.deadline = std::min(deadline, began + options_.times.renew_deadline / 2)});
+    if (other && *other) {
+      return Fail(ErrorCode::kConflict,
+                  "lease " + options_.name + " was taken by \"" + (*other)->substr(0, 200) + "\"");
+    }
+    if (other) {
+      renewed_at = began;  // others see the lease renewed only after that
+      continue;
+    }
+    on_failure(other.error());
+    if (clock_.Now() + options_.times.retry >= deadline) {
+      return Fail(ErrorCode::kUnavailable,
+                  "lease " + options_.name + " could not be renewed: " + other.error().message);
+    }
+  }
+  return {};
+}
+
+void LeaderElector::Release() {
+  const CallOptions options{.deadline = clock_.Now() + options_.times.retry};
+  // Only what is known to be ours may be given away; without that knowledge the lease simply runs out.
+  if (!held_) return;
+  const Candidate::Update update{candidate_.Released(held_->lease, WallNow())};
+  const Expected<Held> written = Write(update, held_, options);
+  if (!written) on_failure(written.error().Within("release lease " + options_.name));
+  held_.reset();
+}
+
+Expected<void> LeaderElector::Run(const std::stop_token& stop, const std::function<void(std::stop_token)>& lead) {
+  if (!Acquire(stop)) return {};
+  std::stop_source leading;
+  const std::stop_callback pass_on(stop, [&leading] { leading.request_stop(); });
+  std::jthread leader([&] {
+    lead(leading.get_token());
+    leading.request_stop();  // when it ends by itself, there is nothing to keep the lease for
+  });
+  Expected<void> kept = Keep(leading.get_token());
+  leading.request_stop();
+  leader.join();
+  if (kept) Release();
+  return kept;
+}
+
+}  // namespace berth::k8sclient

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reflector: see the header.
+#include "k8sclient/reflector.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "k8sclient/status.h"
+#include "k8sclient/verbs.h"
+
+namespace berth::k8sclient {
+namespace {
+
+using ipam::Error;
+using ipam::ErrorCode;
+using ipam::Expected;
+using ipam::Fail;
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstWait{800};
+constexpr milliseconds kLongestWait{30'000};
+constexpr int kDoublingsMax = 6;
+constexpr std::chrono::seconds kWatchAtLeast{300};  // and at most twice that, by chance, so that not all come at once
+constexpr std::chrono::seconds kSuspiciouslyShort{1};
+
+std::string TextAt(const json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
+}  // namespace
+
+Reflector::Reflector(Api& api, ReflectorHandler& handler, Clock& clock, ReflectorOptions options)
+    : api_(api), handler_(handler), clock_(clock), options_(std::move(options)) {}
+
+void Reflector::Run(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    const Expected<void> done = next_list_ == NextList::kNone ? Watch(stop) : List(stop);
+    if (stop.stop_requested()) return;
+    if (done) continue;
+    if (done.error().code == ErrorCode::kGone && next_list_ != NextList::kConsistent) {
+      // From a watch: list anew, not older than what was seen. From that list: the server cannot, so a consistent one.
+      next_list_ = next_list_ == NextList::kNone ? NextList::kNotOlder : NextList::kConsistent;
+      continue;
+    }
+    WaitAfter(done.error(), stop);
+  }
+}
+
+void Reflector::WaitAfter(const Error& error, const std::stop_token& stop) {
+  const milliseconds base = std::min(kLongestWait, kFirstWait * (1 << std::min(failures_, kDoublingsMax)));
+  ++failures_;
+  const auto jittered = std::chrono::duration_cast<milliseconds>(base * (1 + clock_.Random()));
+  const milliseconds wait = std::max(jittered, error.retry_after);
+  handler_.Failed(error, wait);
+  clock_.Sleep(wait, stop);
+}
+
+Expected<void> Reflector::List(const std::stop_token& stop) {
+  ListOptions list{.field_selector = options_.field_selector,
+                   .label_selector = options_.label_selector,
+                   .accept = options_.metadata_only ? kPartialMetadataList : kJson};
+  if (next_list_ == NextList::kAny) {
+    list.resource_version = "0";
+    list.page_size = 0;  // served from memory; the server's cache knows no pages for it
+  } else if (next_list_ == NextList::kNotOlder) {
+    list.resource_version = resource_version_;
+    list.resource_version_match = "NotOlderThan";
+  }
+  Expected<ObjectList> objects =
+      k8sclient::List(api_, options_.path, list, {.deadline = clock_.Now() + options_.list_max, .stop = stop});
+  if (!objects) return std::unexpected(std::move(objects.error()));
+  if (objects->resource_version.empty()) {
+    return Fail(ErrorCode::kInternal, "GET " + options_.path + ": the list has no resourceVersion");
+  }
+  resource_version_ = objects->resource_version;
+  next_list_ = NextList::kNone;
+  handler_.Replace(std::move(objects->items));
+  return {};
+}
+
+Expected<void> Reflector::Watch(const std::stop_token& stop) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(kWatchAtLeast * (1 + clock_.Random()));
+  Request request{.path = options_.path,
+                  .query = {{"watch", "true"},
+                            {"allowWatchBookmarks", "true"},
+                            {"resourceVersion", resource_version_},
+                            {"timeoutSeconds", std::to_string(seconds.count())}},
+                  .accept = options_.metadata_only ? kPartialMetadata : kJson};
+  if (!options_.field_selector.empty()) request.query.emplace_back("fieldSelector", options_.field_selector);
+  if (!options_.label_selector.empty()) request.query.emplace_back("labelSelector", options_.label_selector);
+  const auto began = clock_.Now();
+  bool heard = false;
+  Expected<void> failure;
+  const Expected<Response> ended =
+      api_.Watch(request, {.idle_max = options_.idle_max, .stop = stop}, [&](std::string_view line) {
+        const bool go_on = TakeEvent(line, failure);
+        heard = heard || go_on;
+        return go_on;
+      });
+  if (heard) failures_ = 0;
+  if (!failure) return failure;
+  if (!ended) return std::unexpected(ended.error());
+  if (!ended->ok()) return std::unexpected(ToError(request, *ended));
+  if (!heard && clock_.Now() - began < kSuspiciouslyShort) {
+    // A server or proxy that ends each watch at once would otherwise be asked without a pause.
+    return Fail(ErrorCode::kUnavailable, "GET " + options_.path + ": the watch ended at once");
+  }
+  failures_ = 0;
+  return {};
+}
+
+bool Reflector::TakeEvent(std::string_view line, Expected<void>& failure) {
+  json event = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const std::string type = event.is_object() ? TextAt(event, "type") : std::string();
+  const auto object = event.is_object() ? event.find("object") : event.end();
+  if (type.empty() || object == event.end() || !object->is_object()) {
+    failure = Fail(ErrorCode::kInternal,
+                   "GET " + options_.path + ": not a watch event: \"" + std::string(line.substr(0, 200)) + "\"");
+    return false;
+  }
+  if (type == "ERROR") {
+    const auto code = object->find("code");
+    const int status = code != object->end() && code->is_number_integer() ? code->get<int>() : 500;
+    failure = std::unexpected(ToError({.path = options_.path}, {.status = status, .body = object->dump()}));
+    return false;
+  }
+  const auto metadata = object->find("metadata");
+  std::string version =
+      metadata != object->end() && metadata->is_object() ? TextAt(*metadata, "resourceVersion") : std::string();
+  if (type == "ADDED" || type == "MODIFIED") {
+    handler_.Upsert(std::move(*object));
+  } else if (type == "DELETED") {
+    handler_.Delete(std::move(*object));
+  } else if (type != "BOOKMARK") {
+    failure =
+        Fail(ErrorCode::kInternal, "GET " + options_.path + ": unknown watch event \"" + type.substr(0, 200) + "\"");
+    return false;
+  }
+  if (!version.empty()) resource_version_ = std::move(version);
+  return true;
+}
+
+}  // namespace berth::k8sclient

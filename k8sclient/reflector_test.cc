@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reflector: which LISTs and WATCHes it makes after what happened, and what reaches the handler.
+#include "k8sclient/reflector.h"
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "k8sclient/testing/fake_clock.h"
+#include "k8sclient/testing/scripted_api.h"
+
+namespace berth::k8sclient {
+namespace {
+
+using ipam::ErrorCode;
+using ipam::Expected;
+using nlohmann::json;
+using testing::FakeClock;
+using testing::QueryValue;
+using testing::ScriptedApi;
+
+std::string Event(const std::string& type, const std::string& name, const std::string& version) {
+  return json{{"type", type}, {"object", {{"metadata", {{"name", name}, {"resourceVersion", version}}}}}}.dump();
+}
+
+std::string Gone() {
+  return R"({"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}})";
+}
+
+Response ListOf(const std::vector<std::string>& names, const std::string& version) {
+  json items = json::array();
+  for (const std::string& name : names) items.push_back({{"metadata", {{"name", name}}}});
+  return {.status = 200, .body = json{{"items", items}, {"metadata", {{"resourceVersion", version}}}}.dump()};
+}
+
+// Writes down what it is told, one line each.
+class Recorder final : public ReflectorHandler {
+ public:
+  std::vector<std::string> lines;
+  void Replace(std::vector<json> objects) override {
+    std::string line = "replace";
+    for (const json& object : objects) line += " " + Name(object);
+    lines.push_back(line);
+  }
+  void Upsert(json object) override { lines.push_back("upsert " + Name(object)); }
+  void Delete(json object) override { lines.push_back("delete " + Name(object)); }
+  void Failed(const ipam::Error& error, std::chrono::milliseconds wait) override {
+    lines.push_back("failed " + std::string(ToString(error.code)) + " wait " + std::to_string(wait.count()));
+  }
+
+ private:
+  static std::string Name(const json& object) { return object["metadata"]["name"].get<std::string>(); }
+};
+
+// What one WATCH does: gives lines, then ends like that.
+struct WatchScript {
+  std::vector<std::string> lines;
+  Expected<Response> end = Response{.status = 200};
+};
+
+class ReflectorTest : public ::testing::Test {
+ protected:
+  // Runs the reflector until both scripts are used up, and one request more is made.
+  void Run() {
+    api_.on_call = [this](const Request&) -> Expected<Response> {
+      if (lists_.empty()) return Stop();
+      Expected<Response> answer = std::move(lists_.front());
+      lists_.pop_front();
+      return answer;
+    };
+    api_.on_watch = [this](const Request&, const WatchOptions&, const WatchSink& sink) -> Expected<Response> {
+      if (watches_.empty()) return Stop();
+      const WatchScript script = std::move(watches_.front());
+      watches_.pop_front();
+      clock_.Advance(std::chrono::minutes(5));
+      for (const std::string& line : script.lines) {
+        if (!sink(line)) return Response{.status = 200};
+      }
+      return script.end;
+    };
+    Reflector(api_, recorder_, clock_, options_).Run(stop_.get_token());
+  }
+
+  Expected<Response> Stop() {
+    stop_.request_stop();
+    return ipam::Fail(ErrorCode::kTimeout, "stopped");
+  }
+
+  // The requests as "list rv=.. match=.." and "watch rv=..".
+  std::vector<std::string> Requests() const {
+    std::vector<std::string> lines;
+    for (const Request& request : api_.requests()) {
+      const bool watch = QueryValue(request, "watch") == "true";
+      lines.push_back((watch ? "watch rv=" : "list rv=") + QueryValue(request, "resourceVersion") +
+                      (watch ? "" : " match=" + QueryValue(request, "resourceVersionMatch")));
+    }
+    return lines;
+  }
+
+  ScriptedApi api_;
+  FakeClock clock_;
+  Recorder recorder_;
+  std::stop_source stop_;
+  ReflectorOptions options_{.path = "/apis/ipam.berth.dev/v1alpha1/ipblocks"};
+  std::deque<Expected<Response>> lists_;
+  std::deque<WatchScript> watches_;
+};
+
+using Lines = std::vector<std::string>;
+
+TEST_F(ReflectorTest, ListsFromMemoryThenWatchesFromThere) {
+  lists_ = {ListOf({"a", "b"}, "10")};
+  watches_ = {{.lines = {Event("ADDED", "c", "11"), Event("MODIFIED", "a", "12"), Event("DELETED", "b", "13")}}};
+  Run();
+  EXPECT_EQ(recorder_.lines, (Lines{"replace a b", "upsert c", "upsert a", "delete b"}));
+  EXPECT_EQ(Requests(), (Lines{"list rv=0 match=(none)", "watch rv=10", "watch rv=13"}));
+}
+
+TEST_F(ReflectorTest, SendsSelectorsBookmarksAndATimeLimitWithTheWatch) {
+  options_.field_selector = "metadata.name=a";
+  options_.label_selector = "x=y";
+  options_.metadata_only = true;
+  lists_ = {ListOf({}, "10")};
+  Run();
+  const Request list = api_.requests().at(0);
+  const Request watch = api_.requests().at(1);
+  EXPECT_EQ(list.accept, kPartialMetadataList);
+  EXPECT_EQ(QueryValue(list, "fieldSelector"), "metadata.name=a");
+  EXPECT_EQ(watch.accept, kPartialMetadata);
+  EXPECT_EQ(QueryValue(watch, "fieldSelector"), "metadata.name=a");
+  EXPECT_EQ(QueryValue(watch, "labelSelector"), "x=y");
+  EXPECT_EQ(QueryValue(watch, "allowWatchBookmarks"), "true");
+  EXPECT_EQ(QueryValue(watch, "timeoutSeconds"), "300");
+}
+
+TEST_F(ReflectorTest, ABookmarkMovesTheVersionAndReachesNobody) {
+  lists_ = {ListOf({"a"}, "10")};
+  watches_ = {{.lines = {Event("BOOKMARK", "", "99")}}};
+  Run();
+  EXPECT_EQ(recorder_.lines, (Lines{"replace a"}));
+  EXPECT_EQ(Requests().back(), "watch rv=99");
+}
+
+TEST_F(ReflectorTest, GoneInTheStreamListsNotOlderThanSeen) {
+  lists_ = {ListOf({"a"}, "10"), ListOf({"b"}, "50")};
+  watches_ = {{.lines = {Event("MODIFIED", "a", "20"), Gone()}}};
+  Run();
+  EXPECT_EQ(recorder_.lines, (Lines{"replace a", "upsert a", "replace b"}));
+  EXPECT_EQ(Requests(),
+            (Lines{"list rv=0 match=(none)", "watch rv=10", "list rv=20 match=NotOlderThan", "watch rv=50"}));
+}
+
+TEST_F(ReflectorTest, GoneAsTheAnswerListsNotOlderThanSeen) {
+  lists_ = {ListOf({"a"}, "10"), ListOf({"b"}, "50")};
+  watches_ = {{.lines = {}, .end = Response{.status = 410}}};
+  Run();
+  EXPECT_EQ(Requests().at(2), "list rv=10 match=NotOlderThan");
+}
+
+TEST_F(ReflectorTest, AVersionTheServerHasNotReachedLeadsToAConsistentList) {
+  const std::string too_large =
+      R"({"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}})";
+  lists_ = {ListOf({"a"}, "10"), Response{.status = 504, .body = too_large}, ListOf({"b"}, "5")};
+  watches_ = {{.lines = {Gone()}}};
+  Run();
+  EXPECT_EQ(Requests(),
+            (Lines{"list rv=0 match=(none)",
+                   "watch rv=10",
+                   "list rv=10 match=NotOlderThan",
+                   "list rv=(none) match=(none)",
+                   "watch rv=5"}));
+  EXPECT_EQ(recorder_.lines, (Lines{"replace a", "replace b"}));
+}
+
+TEST_F(ReflectorTest, ABrokenWatchGoesOnWithoutAList) {
+  lists_ = {ListOf({"a"}, "10")};
+  watches_ = {{.lines = {Event("MODIFIED", "a", "11")}, .end = ipam::Fail(ErrorCode::kUnavailable, "reset")}};
+  Run();
+  EXPECT_EQ(recorder_.lines, (Lines{"replace a", "upsert a", "failed Unavailable wait 800"}));
+  EXPECT_EQ(Requests().back(), "watch rv=11");
+}
+
+TEST_F(ReflectorTest, WaitsDoubleUpToHalfAMinuteAndStartAnewAfterAnEvent) {
+  const auto refused = ipam::Fail(ErrorCode::kUnavailable, "refused");
+  for (int i = 0; i < 8; ++i) lists_.emplace_back(refused);
+  lists_.emplace_back(ListOf({"a"}, "10"));
+  watches_ = {{.lines = {Event("MODIFIED", "a", "11")}, .end = refused}};
+  Run();
+  Lines waits;
+  for (const std::string& line : recorder_.lines) {
+    if (line.starts_with("failed")) waits.push_back(line.substr(line.rfind(' ') + 1));
+  }
+  EXPECT_EQ(waits, (Lines{"800", "1600", "3200", "6400", "12800", "25600", "30000", "30000", "800"}));
+}
+
+TEST_F(ReflectorTest, WaitsAsLongAsTheServerAsks) {
+  lists_ = {Response{.status = 429, .retry_after = std::chrono::seconds(7)}};
+  Run();
+  EXPECT_EQ(recorder_.lines, (Lines{"failed Unavailable wait 7000"}));
+}
+
+TEST_F(ReflectorTest, AWatchThatEndsAtOnceIsAFailure) {
+  lists_ = {ListOf({"a"}, "10")};
+  int watches = 0;
+  api_.on_call = [this](const Request&) { return *lists_.front(); };
+  api_.on_watch = [&](const Request&, const WatchOptions&, const WatchSink&) -> Expected<Response> {
+    if (++watches == 2) return Stop();
+    return Response{.status = 200};
+  };
+  Reflector(api_, recorder_, clock_, options_).Run(stop_.get_token());
+  EXPECT_EQ(recorder_.lines, (Lines{"replace a", "failed Unavailable wait 800"}));
+}
+
+struct NonsenseCase {
+  const char* name;
+  const char* line;
+};
+class ReflectorNonsense : public ReflectorTest, public ::testing::WithParamInterface<NonsenseCase> {};
+
+TEST_P(ReflectorNonsense, IsReportedAndTheWatchGoesOnFromTheLastEvent) {
+  lists_ = {ListOf({"a"}, "10")};
+  watches_ = {{.lines = {Event("MODIFIED", "a", "11"), GetParam().line, Event("MODIFIED", "a", "12")}}};
+  Run();
+  EXPECT_EQ(recorder_.lines, (Lines{"replace a", "upsert a", "failed Internal wait 800"}));
+  EXPECT_EQ(Requests().back(), "watch rv=11");
+}
+
+constexpr NonsenseCase kNonsenseCases[] = {
+    {"NotJson", "<html>"},
+    {"HalfAnEvent", R"({"type":"MODIFIED","object":{"metad)"},
+    {"NoObject", R"({"type":"MODIFIED"})"},
+    {"NoType", R"({"object":{}})"},
+    {"UnknownType", R"({"type":"RENAMED","object":{}})"},
+    {"AList", R"([1])"},
+};
+INSTANTIATE_TEST_SUITE_P(Table, ReflectorNonsense, ::testing::ValuesIn(kNonsenseCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+}  // namespace
+}  // namespace berth::k8sclient

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// FakeClock: real time plus what was slept, so that nobody waits; and chance that always says the same.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "k8sclient/clock.h"
+
+namespace berth::k8sclient::testing {
+
+class FakeClock final : public Clock {
+ public:
+  std::chrono::steady_clock::time_point Now() override { return std::chrono::steady_clock::now() + Offset(); }
+  std::chrono::system_clock::time_point WallNow() override { return std::chrono::system_clock::now() + Offset(); }
+  bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) override {
+    if (stop.stop_requested()) return false;
+    {
+      const std::lock_guard lock(mutex_);
+      slept_.push_back(duration);
+    }
+    Advance(duration);
+    on_sleep(duration);
+    return !stop.stop_requested();
+  }
+  double Random() override { return 0; }
+
+  void Advance(std::chrono::milliseconds duration) { offset_ms_ += duration.count(); }
+  [[nodiscard]] std::vector<std::chrono::milliseconds> slept() const {
+    const std::lock_guard lock(mutex_);
+    return slept_;
+  }
+
+  // Called in each Sleep; set before others use the clock.
+  std::function<void(std::chrono::milliseconds)> on_sleep = [](std::chrono::milliseconds) {};
+
+ private:
+  [[nodiscard]] std::chrono::milliseconds Offset() const { return std::chrono::milliseconds(offset_ms_.load()); }
+
+  std::atomic<std::int64_t> offset_ms_ = 0;
+  mutable std::mutex mutex_;
+  std::vector<std::chrono::milliseconds> slept_;
+};
+
+}  // namespace berth::k8sclient::testing
