@@ -80,7 +80,8 @@ nothing_left() {
 }
 
 no_containers_left() {
-  if ls -d /sys/fs/cgroup/k8s.io /sys/fs/cgroup/*/k8s.io /var/lib/cni/results/* /run/containerd/s/* 2>/dev/null; then return 1; fi
+  local left=(/sys/fs/cgroup/k8s.io /sys/fs/cgroup/*/k8s.io /var/lib/cni/results/* /run/containerd/s/*)
+  if ls -d "${left[@]}" 2>/dev/null; then return 1; fi
 }
 
 # interrupted SIGNAL LINE NODES: up is ended once it has printed LINE; soon nothing may be left.
@@ -204,7 +205,21 @@ as_nobody() {
     setpriv --reuid=65534 --clear-groups --inh-caps=+dac_read_search --ambient-caps=+dac_read_search -- "$@"
 }
 
-audit_has() { in_cluster "$1" kubectl get namespace kube-public && grep -q '"requestURI":"/api/v1/namespaces/kube-public"' "$1/audit.log"; }
+audit_has() {
+  in_cluster "$1" kubectl get namespace kube-public &&
+    grep -q '"requestURI":"/api/v1/namespaces/kube-public"' "$1/audit.log"
+}
+
+at_once() {
+  "$cluster" up --dir "$one" --nodes 1 &
+  local other=$! problem=0
+  "$cluster" up --dir "$work/two" --nodes 2 || problem=1
+  wait "$other" && ((problem == 0))
+}
+
+whoami_says() { # USER KUBECONFIG
+  equals "$1" in_cluster "$zero" kubectl auth whoami --kubeconfig "$2" -o 'jsonpath={.status.userInfo.username}'
+}
 
 zero=$work/zero
 one=$work/one
@@ -221,9 +236,9 @@ check "controllers work: a namespace gets its account and goes" in_cluster "$zer
   'kubectl create namespace x && kubectl delete namespace x --timeout=30s'
 check "tokens are issued" in_cluster "$zero" kubectl create token default
 check "the audit log has a request at once" audit_has "$zero"
-check "a signed user is who it says" equals "system:node:n7" in_cluster "$zero" kubectl auth whoami \
-  --kubeconfig <("$cluster" kubeconfig --dir "$zero" --user system:node:n7 --group system:nodes) -o 'jsonpath={.status.userInfo.username}'
-check "an expired certificate is refused" refuses "" in_cluster "$zero" kubectl auth whoami \
+check "a signed user is who it says" whoami_says system:node:n7 \
+  <("$cluster" kubeconfig --dir "$zero" --user system:node:n7 --group system:nodes)
+check "an expired certificate is refused" refuses "logged in" in_cluster "$zero" kubectl auth whoami \
   --kubeconfig <("$cluster" kubeconfig --dir "$zero" --user late --expired)
 check "the API server stops and starts" restart_apiserver
 check "the API server is killed and starts" restart_apiserver --kill
@@ -235,7 +250,8 @@ for signal in INT TERM KILL; do
 done
 if ((EUID == 0)); then
   check "nodes without root are refused" refuses "need root" as_nobody "$cluster" up --dir "$one" --nodes 1
-  check "a control plane without root" as_nobody bash -c "'$cluster' up --dir '$work/nobody/zero' && '$cluster' down --dir '$work/nobody/zero'"
+  check "a control plane without root" as_nobody bash -c "$(printf "'%s' up --dir %s && '%s' down --dir %s" \
+    "$cluster" "$work/nobody/zero" "$cluster" "$work/nobody/zero")"
   check "one node starts beside it" "$cluster" up --dir "$one" --nodes 1
   check "a pod asks the API with its token" in_cluster "$one" asks_api plain false n1 'get, /apis'
   check "a pod on the host's network does" in_cluster "$one" asks_api host true n1 'get, /apis'
@@ -247,9 +263,13 @@ if ((EUID == 0)); then
   for signal in INT KILL; do
     check "up with two nodes ended by SIG$signal leaves nothing" interrupted "$signal" "controller manager" 2
   done
-  check "two nodes start" "$cluster" up --dir "$work/two" --nodes 2
+  check "one node and two nodes start at once" at_once
+  check "a pod of the one asks the API" in_cluster "$one" asks_api plain false n1 'get, /apis'
   check "a pod of the second node asks the API" in_cluster "$work/two" asks_api plain false n2 'get, /apis'
   check "a pod on the second node's own network does" in_cluster "$work/two" asks_api host true n2 'get, /apis'
+  check "the one ends" "$cluster" down --dir "$one"
+  check "nothing of the one is left" nothing_left "$one"
+  check "another pod of the second node asks the API" in_cluster "$work/two" asks_api other false n2 'get, /apis'
   check "two nodes end" "$cluster" down --dir "$work/two"
   check "nothing of two nodes is left" nothing_left "$work/two"
   if ! compgen -G '/sys/class/net/bt??????' >/dev/null; then # else somebody else has a cluster with nodes

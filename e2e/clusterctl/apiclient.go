@@ -74,8 +74,11 @@ func (c *APIClient) get(ctx context.Context, url string, object any) error {
 	return json.Unmarshal(body, object)
 }
 
+// checkFunc is nil once the thing is ready, else what it still lacks.
+type checkFunc func(context.Context) error
+
 // await polls until check succeeds. It ends early with the child's last words if the child ends.
-func await(ctx context.Context, what string, timeout time.Duration, child *Child, check func(context.Context) error) error {
+func await(ctx context.Context, what string, timeout time.Duration, child *Child, check checkFunc) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, os.ErrDeadlineExceeded)
 	defer cancel()
 	ticker := time.NewTicker(pollInterval)

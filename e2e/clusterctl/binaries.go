@@ -43,7 +43,13 @@ func checkMachine(options Options) error {
 	}
 	for _, tool := range nodeTools {
 		if _, err := exec.LookPath(tool.program); err != nil {
-			problems = append(problems, fmt.Errorf("nodes need the program %s: apt-get install %s", tool.program, tool.debianPackage))
+			problems = append(problems,
+				fmt.Errorf("nodes need the program %s: apt-get install %s", tool.program, tool.debianPackage))
+		}
+	}
+	for _, file := range []string{"/etc/hosts", "/etc/resolv.conf"} {
+		if _, err := os.Stat(file); err != nil {
+			problems = append(problems, fmt.Errorf("nodes need %s, which containerd copies into pods; it may be empty", file))
 		}
 	}
 	if entries, _ := os.ReadDir("/sys/fs/cgroup"); len(entries) == 0 {
@@ -108,7 +114,8 @@ func (b *Binaries) useAssets(wanted []string) ([]string, error) {
 		}
 	}
 	if len(missing) > 0 {
-		fmt.Fprintf(os.Stderr, "KUBEBUILDER_ASSETS=%s lacks %s: these are our own build\n", assets, strings.Join(missing, ", "))
+		fmt.Fprintf(os.Stderr, "KUBEBUILDER_ASSETS=%s lacks %s: these are our own build\n",
+			assets, strings.Join(missing, ", "))
 	}
 	return missing, nil
 }

@@ -15,7 +15,7 @@ func useExisting(options Options) error {
 		return err
 	}
 	if options.nodes > 0 {
-		fmt.Fprintln(os.Stderr, "e2e/cluster: BERTH_USE_EXISTING_CLUSTER=1: --nodes has no meaning, the nodes are what they are")
+		fmt.Fprintln(os.Stderr, "e2e/cluster: BERTH_USE_EXISTING_CLUSTER=1: --nodes is ignored, the nodes are what they are")
 	}
 	kubeconfig := os.Getenv("KUBECONFIG")
 	if kubeconfig == "" {
@@ -39,7 +39,8 @@ func useExisting(options Options) error {
 	cmd := exec.Command(kubectl, "version", "--request-timeout=10s")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("BERTH_USE_EXISTING_CLUSTER=1, but the cluster of KUBECONFIG=%s does not answer: %w\n%s", kubeconfig, err, text)
+		return fmt.Errorf("BERTH_USE_EXISTING_CLUSTER=1, but the cluster of KUBECONFIG=%s does not answer: %w\n%s",
+			kubeconfig, err, text)
 	}
 	fmt.Fprintf(os.Stderr, "using the existing cluster of %s\n", kubeconfig)
 	return writeRecord(l, Record{Existing: true, Kubeconfig: kubeconfig, KubectlDir: filepath.Dir(kubectl)})

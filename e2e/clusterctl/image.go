@@ -46,7 +46,8 @@ func writeImage(program, target string) error {
 	if err != nil {
 		return err
 	}
-	image, err := archive([]tarFile{{"layer.tar", 0o644, layer}, {"config.json", 0o644, config}, {"manifest.json", 0o644, manifest}})
+	image, err := archive([]tarFile{
+		{"layer.tar", 0o644, layer}, {"config.json", 0o644, config}, {"manifest.json", 0o644, manifest}})
 	if err != nil {
 		return err
 	}

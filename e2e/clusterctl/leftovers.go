@@ -1,7 +1,8 @@
 // Leftovers: which processes belong to a cluster, told from the processes themselves.
 //
-// The programs carry markerVariable in their environment, and so do shims and plugins, which inherit it. Containers have
-// an environment of their own; their root filesystem lies in the cluster's folder, which their mount table shows.
+// The programs carry markerVariable in their environment, and so do shims and plugins, which inherit it. Containers
+// have an environment of their own: they are told by their root filesystem, which lies in the cluster's folder, and by
+// their cgroup, which is called like a container in containerd's folders.
 package main
 
 import (
@@ -13,9 +14,14 @@ import (
 	"strings"
 )
 
-// leftovers are the living processes of this cluster, without the caller.
-func leftovers(l Layout) []int {
+// containerCgroup is what containerd makes when the kubelet names no parent, as with cgroupsPerQOS off.
+var containerCgroup = regexp.MustCompile(`/k8s\.io/([0-9a-f]{64})`)
+
+// leftovers are the living processes of this cluster, without the caller. Containers they are found in are added to
+// the identifiers.
+func leftovers(l Layout, identifiers map[string]bool) []int {
 	marker := []byte(markerVariable + "=" + l.Dir)
+	folder := locate("/proc/self/mountinfo", l.Dir)
 	var pids []int
 	processes, _ := filepath.Glob("/proc/[0-9]*")
 	for _, proc := range processes {
@@ -26,11 +32,26 @@ func leftovers(l Layout) []int {
 		if _, err := startTicks(pid); err != nil {
 			continue // ended meanwhile, or a zombie, which only its parent can remove
 		}
-		if hasVariable(proc, marker) || isContainer(proc, l.Dir) {
+		container := containerOf(proc)
+		inside := container != "" && (identifiers[container] || rootLiesIn(filepath.Join(proc, "mountinfo"), folder))
+		if inside {
+			identifiers[container] = true
+		}
+		if inside || hasVariable(proc, marker) {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
+}
+
+// containersOnDisk are the identifiers of the containers that containerd knows or knew.
+func containersOnDisk(l Layout) map[string]bool {
+	identifiers := map[string]bool{}
+	bundles, _ := filepath.Glob(l.path("n[1-9]", "state", "io.containerd.runtime.v2.task", "k8s.io", "*"))
+	for _, bundle := range bundles {
+		identifiers[filepath.Base(bundle)] = true
+	}
+	return identifiers
 }
 
 func hasVariable(proc string, marker []byte) bool {
@@ -46,39 +67,64 @@ func hasVariable(proc string, marker []byte) bool {
 	return false
 }
 
-// isContainer looks at what is mounted on / in the process's view: an overlay whose layers lie in dir, or with the
-// native snapshotter a part of dir's own filesystem.
-func isContainer(proc, dir string) bool {
-	text, err := os.ReadFile(filepath.Join(proc, "mountinfo"))
-	if err != nil {
-		return false
+// containerOf is "" for a process outside of containers.
+func containerOf(proc string) string {
+	text, _ := os.ReadFile(filepath.Join(proc, "cgroup"))
+	if match := containerCgroup.FindSubmatch(text); match != nil {
+		return string(match[1])
 	}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) < 5 || fields[4] != "/" {
+	return ""
+}
+
+// folderPlace says where a folder is, independent of mount namespaces: the device, and the path on that device.
+type folderPlace struct{ path, device, pathOnDevice string }
+
+// locate finds the mount that the folder lies on: the longest mount point that is a parent, the last one if several.
+func locate(mountinfo, folder string) folderPlace {
+	place := folderPlace{path: folder}
+	longest := -1
+	for _, mount := range readMounts(mountinfo) {
+		prefix := strings.TrimSuffix(mount.point, "/") + "/"
+		if strings.HasPrefix(folder+"/", prefix) && len(prefix) >= longest {
+			longest = len(prefix)
+			place.device = mount.device
+			place.pathOnDevice = filepath.Join(mount.root, strings.TrimPrefix(folder+"/", prefix))
+		}
+	}
+	return place
+}
+
+// rootLiesIn looks at what is mounted on / in a process's view: an overlay of layers in the folder, or with
+// containerd's native snapshotter a part of the folder's own filesystem.
+func rootLiesIn(mountinfo string, folder folderPlace) bool {
+	for _, mount := range readMounts(mountinfo) {
+		if mount.point != "/" {
 			continue
 		}
-		if strings.Contains(line, "dir="+dir+"/n") || strings.Contains(fields[3]+"/", dir+"/n") {
+		if strings.Contains(mount.options, "lowerdir="+folder.path+"/n") ||
+			(mount.device == folder.device && strings.HasPrefix(mount.root, folder.pathOnDevice+"/n")) {
 			return true
 		}
 	}
 	return false
 }
 
-var containerCgroup = regexp.MustCompile(`/k8s\.io/([0-9a-f]{64})`)
+// mountEntry is a line of mountinfo; see proc_pid_mountinfo(5).
+type mountEntry struct{ device, root, point, options string }
 
-// containers are the identifiers of all containers of the cluster, from containerd's folders and living processes.
-func containers(l Layout) map[string]bool {
-	identifiers := map[string]bool{}
-	bundles, _ := filepath.Glob(l.path("n[1-9]", "state", "io.containerd.runtime.v2.task", "k8s.io", "*"))
-	for _, bundle := range bundles {
-		identifiers[filepath.Base(bundle)] = true
-	}
-	for _, pid := range leftovers(l) {
-		text, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cgroup"))
-		for _, match := range containerCgroup.FindAllSubmatch(text, -1) {
-			identifiers[string(match[1])] = true
+var unescapeMount = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// readMounts returns nothing for a process that has ended.
+func readMounts(mountinfo string) []mountEntry {
+	text, _ := os.ReadFile(mountinfo)
+	var mounts []mountEntry
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) < 6 {
+			continue
 		}
+		mounts = append(mounts, mountEntry{device: fields[2], root: unescapeMount.Replace(fields[3]),
+			point: unescapeMount.Replace(fields[4]), options: fields[len(fields)-1]})
 	}
-	return identifiers
+	return mounts
 }

@@ -1,4 +1,5 @@
-// Machine: what nodes change for the whole machine. The first cluster with nodes notes the values, the last restores them.
+// Machine: what nodes change for the whole machine. The first cluster with nodes notes the values, the last one
+// restores them.
 package main
 
 import (

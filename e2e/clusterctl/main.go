@@ -26,7 +26,8 @@ built binaries (${BERTH_CACHE_DIR:-~/.cache/berth}; only the first run builds, a
   env      print shell lines with KUBECONFIG, PATH, CNI_BIN_DIR and BERTH_*; use: eval "$(e2e/cluster env --dir DIR)"
   down     end the cluster and remove what it left; DIR/logs and DIR/audit.log stay. Works after a crash, too
   stop-apiserver [--kill], start-apiserver
-           for tests of restarts; start waits until the API server is ready again
+           for tests of restarts: stop sends SIGTERM and after 5 s SIGKILL, with --kill SIGKILL at once; start waits
+           until the API server is ready again
   stop NAME [--kill], start NAME
            the same for any process: etcd, kube-scheduler, kubelet-n1, containerd-n1, ...
   kubeconfig --user USER [--group GROUP]... [--expired] [--out FILE]

@@ -65,7 +65,8 @@ func newNetwork(l Layout, nodes int) (Network, error) {
 		network.ServiceCIDR = fmt.Sprintf("198.19.%d.0/24", number)
 	}
 	ports := &network.Ports
-	for _, port := range []*int{&ports.Etcd, &ports.EtcdPeer, &ports.APIServer, &ports.ControllerManager, &ports.Scheduler} {
+	for _, port := range []*int{
+		&ports.Etcd, &ports.EtcdPeer, &ports.APIServer, &ports.ControllerManager, &ports.Scheduler} {
 		free, err := freePort(network.APIAddress)
 		if err != nil {
 			return network, err
@@ -194,7 +195,8 @@ func removeNetwork(l Layout) error {
 	return errors.Join(problems...)
 }
 
-// podBridges are the links of this machine whose names start like a node's bridge: tests make further ones with a suffix.
+// podBridges are the links of this machine whose names start like a node's bridge: tests make further ones with a
+// suffix.
 func podBridges(l Layout) []string {
 	paths, _ := filepath.Glob("/sys/class/net/bp" + l.Tag + "*")
 	names := make([]string, 0, len(paths))

@@ -146,6 +146,7 @@ func (n Node) writeFiles(authority *Authority, cniConf string) error {
 	if err != nil {
 		return err
 	}
+	kubeconfig := kubeletKubeconfig(n.cluster.server(), authority.Cert, user, n.path("kubelet-client.pem"))
 	snapshotter := "overlayfs"
 	if !overlayWorks(n.path("overlay-probe")) {
 		snapshotter = "native"
@@ -156,7 +157,7 @@ func (n Node) writeFiles(authority *Authority, cniConf string) error {
 	}{
 		{n.path("kubelet-server.pem"), string(server.Cert) + string(server.Key), 0o600},
 		{n.path("kubelet-client.pem"), string(client.Cert) + string(client.Key), 0o600},
-		{n.kubeconfig(), string(kubeletKubeconfig(n.cluster.server(), authority.Cert, user, n.path("kubelet-client.pem"))), 0o600},
+		{n.kubeconfig(), string(kubeconfig), 0o600},
 		{n.path("containerd.toml"), n.containerdConfiguration(snapshotter), 0o644},
 		{n.path("kubelet.yaml"), n.kubeletConfiguration(address), 0o644},
 		{n.cniConfDir() + "/10-network.conflist", network, 0o644},
@@ -232,8 +233,9 @@ func (n Node) containerdConfiguration(snapshotter string) string {
 	return `version = 3
 root = ` + q(n.path("root")) + `
 state = ` + q(n.path("state")) + `
-disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri", "io.containerd.snapshotter.v1.blockfile",
-  "io.containerd.snapshotter.v1.erofs", "io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing"]
+disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri",
+  "io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.erofs",
+  "io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing"]
 
 [grpc]
 address = ` + q(n.containerdSocket()) + `
@@ -277,8 +279,8 @@ stream_server_port = "0"
 `
 }
 
-// kubeletConfiguration: cgroup v1 machines are welcome; the kubelet manages no cgroups but those of containers, and evicts
-// nothing for a full disk, as the disk is the developer's.
+// kubeletConfiguration: cgroup v1 machines are welcome; the kubelet manages no cgroups of its own, and evicts nothing
+// for a full disk, as the disk is the developer's.
 func (n Node) kubeletConfiguration(address string) string {
 	port, err := freePort(address)
 	if err != nil || n.nodes > 1 {
@@ -316,7 +318,12 @@ clusterDomain: cluster.local
 clusterDNS: [` + q(strings.TrimSuffix(n.cluster.network.serviceAddress(), ".1")+".10") + `]
 podLogsDir: ` + q(n.path("pod-logs")) + `
 volumePluginDir: ` + q(n.path("volume-plugins")) + `
-evictionHard: {memory.available: 1Mi, nodefs.available: 0%, nodefs.inodesFree: 0%, imagefs.available: 0%, imagefs.inodesFree: 0%}
+evictionHard:
+  memory.available: 1Mi
+  nodefs.available: 0%
+  nodefs.inodesFree: 0%
+  imagefs.available: 0%
+  imagefs.inodesFree: 0%
 imageGCHighThresholdPercent: 100
 `
 }

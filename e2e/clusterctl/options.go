@@ -30,8 +30,8 @@ type Options struct {
 	out     string
 }
 
-var commands = []string{"up", "env", "down", "stop", "start", "stop-apiserver", "start-apiserver", "kubeconfig", "build",
-	"supervise"}
+var commands = []string{"up", "env", "down", "stop", "start", "stop-apiserver", "start-apiserver", "kubeconfig",
+	"build", "supervise"}
 
 func parseOptions(arguments []string) (Options, error) {
 	options := Options{command: arguments[0]}
@@ -66,7 +66,8 @@ func parseOptions(arguments []string) (Options, error) {
 		}
 		set, ok := values[name]
 		if !ok {
-			if !strings.HasPrefix(name, "-") && options.process == "" && (options.command == "stop" || options.command == "start") {
+			takesProcess := options.command == "stop" || options.command == "start"
+			if takesProcess && options.process == "" && !strings.HasPrefix(name, "-") {
 				options.process = name
 				continue
 			}

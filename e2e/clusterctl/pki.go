@@ -160,7 +160,8 @@ func kubeconfig(server string, ca []byte, user string, client Pair) []byte {
 
 // kubeletKubeconfig names one file with certificate and key for both, as kubeadm's kubelet.conf does.
 func kubeletKubeconfig(server string, ca []byte, user, pemFile string) []byte {
-	return kubeconfigText(server, ca, user, fmt.Sprintf("    client-certificate: %s\n    client-key: %s\n", pemFile, pemFile))
+	return kubeconfigText(server, ca, user,
+		fmt.Sprintf("    client-certificate: %q\n    client-key: %q\n", pemFile, pemFile))
 }
 
 func kubeconfigText(server string, ca []byte, user, credentials string) []byte {

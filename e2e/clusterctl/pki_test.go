@@ -9,7 +9,9 @@ import (
 	"time"
 )
 
-func verify(t *testing.T, authority *Authority, subject Subject, options x509.VerifyOptions) (*x509.Certificate, error) {
+func verify(
+	t *testing.T, authority *Authority, subject Subject, options x509.VerifyOptions,
+) (*x509.Certificate, error) {
 	t.Helper()
 	pair, err := authority.sign(subject)
 	if err != nil {
@@ -42,10 +44,13 @@ func TestCertificatesDoWhatTheyAreFor(t *testing.T) {
 		{"ClientAsServer", Subject{User: "u"}, x509.VerifyOptions{KeyUsages: server}, false},
 		{"ExpiredClient", Subject{User: "u", Expired: true}, x509.VerifyOptions{KeyUsages: client}, false},
 		{"ExpiredClientInItsTime", Subject{User: "u", Expired: true},
-			x509.VerifyOptions{KeyUsages: client, CurrentTime: time.Now().Add(-2 * time.Hour)}, false}, // the authority is younger
-		{"ServerByAddress", Subject{User: "s", Hosts: []string{"198.18.0.1"}}, x509.VerifyOptions{DNSName: "198.18.0.1", KeyUsages: server}, true},
-		{"ServerByName", Subject{User: "s", Hosts: []string{"n1"}}, x509.VerifyOptions{DNSName: "n1", KeyUsages: server}, true},
-		{"ServerByAnotherName", Subject{User: "s", Hosts: []string{"n1"}}, x509.VerifyOptions{DNSName: "n2", KeyUsages: server}, false},
+			x509.VerifyOptions{KeyUsages: client, CurrentTime: time.Now().Add(-2 * time.Hour)}, false}, // the CA is younger
+		{"ServerByAddress", Subject{User: "s", Hosts: []string{"198.18.0.1"}},
+			x509.VerifyOptions{DNSName: "198.18.0.1", KeyUsages: server}, true},
+		{"ServerByName", Subject{User: "s", Hosts: []string{"n1"}},
+			x509.VerifyOptions{DNSName: "n1", KeyUsages: server}, true},
+		{"ServerByAnotherName", Subject{User: "s", Hosts: []string{"n1"}},
+			x509.VerifyOptions{DNSName: "n2", KeyUsages: server}, false},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -87,7 +92,8 @@ func TestAStoredAuthoritySignsOn(t *testing.T) {
 	if string(loaded.Cert) != string(authority.Cert) {
 		t.Error("another certificate came back")
 	}
-	if _, err := verify(t, loaded, Subject{User: "u"}, x509.VerifyOptions{KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+	client := x509.VerifyOptions{KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	if _, err := verify(t, loaded, Subject{User: "u"}, client); err != nil {
 		t.Error(err)
 	}
 }

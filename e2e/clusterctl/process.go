@@ -57,7 +57,8 @@ type Program struct {
 	Env       []string
 }
 
-// startChild appends the output to the program's log. The child dies with the supervisor (SIGKILL), even with a killed one.
+// startChild appends the output to the program's log. The child dies with the supervisor (SIGKILL), even with a killed
+// one.
 func (s *spawner) startChild(l Layout, p Program) (*Child, error) {
 	arguments := p.Arguments
 	if p.Namespace != "" {

@@ -69,29 +69,42 @@ func TestLeftoversAreFoundByTheirMarkerAndNotByALongerOne(t *testing.T) {
 		return cmd.Process.Pid
 	}
 	mine, other := start(layout.Dir), start(layout.Dir+"2")
-	found := leftovers(layout)
+	found := leftovers(layout, map[string]bool{})
 	if !slices.Contains(found, mine) || slices.Contains(found, other) {
 		t.Errorf("found %v, want %d and not %d", found, mine, other)
 	}
 }
 
+func writeMounts(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "mountinfo")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 func TestAContainerIsToldByItsRoot(t *testing.T) {
+	machine := writeMounts(t, "27 1 254:0 / / rw - ext4 /dev/vda rw\n30 27 8:1 /data /tmp rw - ext4 /dev/sda1 rw\n"+
+		"31 27 8:2 / /tmp/c2 rw - ext4 /dev/sdb rw\n")
+	folder := locate(machine, "/tmp/c")
+	if want := (folderPlace{"/tmp/c", "8:1", "/data/c"}); folder != want {
+		t.Fatalf("the folder is at %v, want %v", folder, want)
+	}
 	cases := []struct {
 		name, mountinfo string
 		want            bool
 	}{
-		{"Overlay", "226 125 0:81 / / ro - overlay overlay rw,lowerdir=/tmp/c/n1/root/s/1/fs,upperdir=/tmp/c/n1/root/s/4/fs\n", true},
-		{"NativeSnapshotter", "226 125 8:1 /tmp/c/n2/root/s/7 / rw - ext4 /dev/vda rw\n", true},
+		{"Overlay", "226 125 0:81 / / ro - overlay overlay rw,lowerdir=/tmp/c/n1/root/s/1/fs,upperdir=/x\n", true},
+		{"NativeSnapshotter", "226 125 8:1 /data/c/n2/root/s/7 / rw - ext4 /dev/sda1 rw\n", true},
+		{"NativeOfAnotherDevice", "226 125 8:2 /data/c/n2/root/s/7 / rw - ext4 /dev/sdb rw\n", false},
 		{"OverlayOfAnotherFolder", "226 125 0:81 / / ro - overlay overlay rw,lowerdir=/tmp/c2/n1/root/s/1/fs\n", false},
 		{"OverlayFurtherDown", "226 125 0:81 / /x ro - overlay overlay rw,lowerdir=/tmp/c/n1/root/s/1/fs\n", false},
 		{"TheMachine", "27 1 254:0 / / rw - ext4 /dev/vda rw\n", false},
+		{"Ended", "", false},
 	}
 	for _, c := range cases {
-		proc := t.TempDir()
-		if err := os.WriteFile(filepath.Join(proc, "mountinfo"), []byte(c.mountinfo), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got := isContainer(proc, "/tmp/c"); got != c.want {
+		if got := rootLiesIn(writeMounts(t, c.mountinfo), folder); got != c.want {
 			t.Errorf("%s: got %v", c.name, got)
 		}
 	}
@@ -101,12 +114,13 @@ func TestNetworkConfigurationIsFilledIn(t *testing.T) {
 	layout, _ := newLayout("/tmp/x")
 	node := Node{NodeLayout: layout.node(2), cluster: ControlPlane{layout: layout, network: Network{Number: 7}}, nodes: 2}
 	file := filepath.Join(t.TempDir(), "conf")
-	if err := os.WriteFile(file, []byte("@NODE@ @BRIDGE@ @POD_CIDR@ @STATE_DIR@ @KUBECONFIG@ user@example.org"), 0o600); err != nil {
+	template := "@NODE@ @BRIDGE@ @POD_CIDR@ @STATE_DIR@ @KUBECONFIG@ user@example.org"
+	if err := os.WriteFile(file, []byte(template), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got, err := node.networkConfiguration(file)
-	want := strings.Join([]string{"n2", node.podBridge(), "10.242.7.0/24", "/tmp/x/n2/host-local", "/tmp/x/n2/kubelet.kubeconfig",
-		"user@example.org"}, " ")
+	want := strings.Join([]string{"n2", node.podBridge(), "10.242.7.0/24", "/tmp/x/n2/host-local",
+		"/tmp/x/n2/kubelet.kubeconfig", "user@example.org"}, " ")
 	if err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}

@@ -144,6 +144,7 @@ func (s *Supervisor) start(ctx context.Context) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.record.Ready = true
+	s.step("ready; for a shell: eval \"$(e2e/cluster env --dir %s)\"", s.layout.Dir)
 	return writeRecord(s.layout, s.record)
 }
 
@@ -222,7 +223,8 @@ func (s *Supervisor) noteEnd(child *Child) {
 	<-child.ended
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	fmt.Fprintf(os.Stderr, "%s %s pid=%d ended: %v\n", time.Now().Format(time.RFC3339), child.name, child.Pid, child.result)
+	now := time.Now().Format(time.RFC3339)
+	fmt.Fprintf(os.Stderr, "%s %s pid=%d ended: %v\n", now, child.name, child.Pid, child.result)
 	if s.record.Processes[child.name] == child.Process {
 		delete(s.record.Processes, child.name)
 		if exists(s.layout.recordFile()) {

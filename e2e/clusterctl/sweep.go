@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -61,8 +60,8 @@ func down(l Layout) error {
 
 // sweep needs root only where root made something.
 func sweep(l Layout) error {
-	identifiers := containers(l)
-	if err := endLeftovers(l); err != nil {
+	identifiers := containersOnDisk(l)
+	if err := endLeftovers(l, identifiers); err != nil {
 		return err
 	}
 	forgetContainers(l, identifiers)
@@ -78,9 +77,9 @@ func sweep(l Layout) error {
 }
 
 // endLeftovers kills until nothing is left: a shim may just be starting its next process.
-func endLeftovers(l Layout) error {
+func endLeftovers(l Layout, identifiers map[string]bool) error {
 	for deadline := time.Now().Add(sweepTimeout); ; time.Sleep(sweepPause) {
-		pids := leftovers(l)
+		pids := leftovers(l, identifiers)
 		if len(pids) == 0 {
 			return nil
 		}
@@ -115,8 +114,9 @@ func forgetContainers(l Layout, identifiers map[string]bool) {
 
 var shimSocket = regexp.MustCompile(`unix://(/[^"\s]+)`)
 
-// awaitPodLinks waits for the kernel, which ends a namespace some time after its last user: until then the machine would
-// show links of pods that are gone. The kernel ends many at once; deleting each link ourselves takes four times longer.
+// awaitPodLinks waits for the kernel, which ends a namespace some time after its last user: until then the machine
+// would show links of pods that are gone. The kernel ends many at once; deleting each link ourselves takes
+// four times longer.
 func awaitPodLinks(l Layout) {
 	for deadline := time.Now().Add(sweepTimeout); time.Now().Before(deadline); time.Sleep(sweepPause) {
 		ports := 0
@@ -133,9 +133,9 @@ func awaitPodLinks(l Layout) {
 // unmountBelow unmounts the deepest first.
 func unmountBelow(dir string) error {
 	for round := 0; ; round++ {
-		points, err := mountsBelow(dir)
-		if err != nil || len(points) == 0 {
-			return err
+		points := mountsBelow(dir)
+		if len(points) == 0 {
+			return nil
 		}
 		if round == 3 {
 			return fmt.Errorf("still mounted: %s", strings.Join(points, " "))
@@ -147,47 +147,35 @@ func unmountBelow(dir string) error {
 	}
 }
 
-func mountsBelow(dir string) ([]string, error) {
-	file, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+func mountsBelow(dir string) []string {
 	var points []string
-	scanner := bufio.NewScanner(file)
-	for scanner.Scan() {
-		if fields := strings.Fields(scanner.Text()); len(fields) > 4 {
-			if point := unescape.Replace(fields[4]); strings.HasPrefix(point, dir+"/") {
-				points = append(points, point)
-			}
+	for _, mount := range readMounts("/proc/self/mountinfo") {
+		if strings.HasPrefix(mount.point, dir+"/") {
+			points = append(points, mount.point)
 		}
 	}
-	return points, scanner.Err()
+	return points
 }
 
-// removeCgroups works for one hierarchy (v2) and for several (v1). containerd names a container's group after it.
+// removeCgroups works for one hierarchy (v2) and for several (v1). containerd names a container's group after it. A
+// group stays busy until its killed processes are gone for good, hence the repetition.
 func removeCgroups(identifiers map[string]bool) error {
 	parents, _ := filepath.Glob("/sys/fs/cgroup/*/k8s.io")
-	var problems []error
-	for _, parent := range append(parents, "/sys/fs/cgroup/k8s.io") {
-		for identifier := range identifiers {
-			problems = append(problems, removeCgroup(filepath.Join(parent, identifier)))
-		}
-		_ = os.Remove(parent) // succeeds for the last cluster only
-	}
-	return errors.Join(problems...)
-}
-
-// removeCgroup waits a moment: a cgroup stays busy until its killed processes are gone for good.
-func removeCgroup(folder string) error {
+	parents = append(parents, "/sys/fs/cgroup/k8s.io")
 	for deadline := time.Now().Add(sweepTimeout); ; time.Sleep(sweepPause) {
-		err := os.Remove(folder)
-		if err == nil || errors.Is(err, fs.ErrNotExist) {
-			return nil
+		var problem error
+		for _, parent := range parents {
+			for identifier := range identifiers {
+				if err := os.Remove(filepath.Join(parent, identifier)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					problem = err
+				}
+			}
 		}
-		if time.Now().After(deadline) {
-			return err
+		if problem == nil || time.Now().After(deadline) {
+			for _, parent := range parents {
+				_ = os.Remove(parent) // succeeds for the last cluster only
+			}
+			return problem
 		}
 	}
 }

@@ -63,10 +63,11 @@ func checkFolder(l Layout) error {
 	case record.Existing:
 		return fmt.Errorf("%s stands for an existing cluster: end that with e2e/cluster down --dir %s", l.Dir, l.Dir)
 	case record.Supervisor.alive():
-		return fmt.Errorf("a cluster with %d nodes runs in %s already (pid %d): use it, or end it with e2e/cluster down --dir %s",
-			record.Nodes, l.Dir, record.Supervisor.Pid, l.Dir)
+		return fmt.Errorf("a cluster with %d nodes runs in %s already (pid %d): use it, or end it with "+
+			"e2e/cluster down --dir %s", record.Nodes, l.Dir, record.Supervisor.Pid, l.Dir)
 	}
-	return fmt.Errorf("%s holds the rest of a cluster that ended without down: run e2e/cluster down --dir %s first", l.Dir, l.Dir)
+	return fmt.Errorf("%s holds the rest of a cluster that ended without down: run e2e/cluster down --dir %s first",
+		l.Dir, l.Dir)
 }
 
 func superviseFromUp(options Options) error {
