@@ -7,6 +7,7 @@
 #include <charconv>
 #include <utility>
 
+#include "cni/config_keys.h"
 #include "cni/fields.h"
 #include "cni/ipam_config.h"
 #include "cni/json_value.h"
@@ -17,20 +18,6 @@ namespace {
 using ipam::ErrorCode;
 using ipam::Expected;
 using ipam::Fail;
-
-constexpr std::string_view kValidAttachments = "cni.dev/valid-attachments";
-// The name that the tag spec-v1.1.0 used; libraries send one or both.
-constexpr std::string_view kAttachmentsOfOldTag = "cni.dev/attachments";
-constexpr std::string_view kPodAnnotations = "io.kubernetes.cri.pod-annotations";
-
-// The top-level keys that a verb reads; the values of others are not even kept.
-std::vector<std::string_view> WantedKeys(Verb verb) {
-  std::vector<std::string_view> keys = {"cniVersion", "name", "ipam"};
-  if (verb == Verb::kAdd || verb == Verb::kCheck) keys.insert(keys.end(), {"runtimeConfig", "args"});
-  if (verb == Verb::kCheck) keys.emplace_back("prevResult");
-  if (verb == Verb::kGc) keys.insert(keys.end(), {kValidAttachments, kAttachmentsOfOldTag});
-  return keys;
-}
 
 // Whether Go's version comparison, which CHECK, GC and STATUS go through first, can read the text: one to three
 // numbers.
@@ -76,7 +63,7 @@ Expected<void> CheckName(const std::string& name) {
 
 std::map<std::string, std::string> ParseAnnotations(const Fields& runtime_config) {
   std::map<std::string, std::string> annotations;
-  const Fields all = runtime_config.Object(kPodAnnotations);
+  const Fields all = runtime_config.Object(kPodAnnotationsKey);
   if (all.object() == nullptr) return annotations;
   for (const JsonMember& member : *all.object()) {
     if (!member.name.starts_with(kAnnotationPrefix)) continue;
@@ -113,10 +100,10 @@ std::vector<PreviousAddress> ParsePrevious(const Fields& top, const NetworkConfi
 }
 
 std::optional<std::vector<ValidAttachment>> ParseValidAttachments(const Fields& top) {
-  std::string_view key = kValidAttachments;
+  std::string_view key = kValidAttachmentsKey;
   const JsonValue* list = FindMember(*top.object(), key, Nulls::kPresent);
   if (list == nullptr) {
-    key = kAttachmentsOfOldTag;
+    key = kAttachmentsOfOldTagKey;
     list = FindMember(*top.object(), key, Nulls::kPresent);
   }
   if (list == nullptr) return std::nullopt;
@@ -164,6 +151,14 @@ void ParseBody(const Fields& top, Verb verb, NetworkConfig& config) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> WantedKeys(Verb verb) {
+  std::vector<std::string_view> keys = {"cniVersion", "name", "ipam"};
+  if (verb == Verb::kAdd || verb == Verb::kCheck) keys.insert(keys.end(), {"runtimeConfig", "args"});
+  if (verb == Verb::kCheck) keys.emplace_back("prevResult");
+  if (verb == Verb::kGc) keys.insert(keys.end(), {kValidAttachmentsKey, kAttachmentsOfOldTagKey});
+  return keys;
+}
 
 Expected<NetworkConfig> ParseConfig(std::string_view bytes, Verb verb) {
   const Expected<JsonValue> tree = ParseTop(bytes, WantedKeys(verb));

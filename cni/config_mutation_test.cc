@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ParseConfig under random damage: whatever arrives on stdin, the answer is a configuration or one JSON error object.
+// ParseConfig under random damage: whatever arrives on stdin, the answer is a configuration, of which the agent reads
+// the same, or one JSON error object.
 #include <algorithm>
 #include <gtest/gtest.h>
 
@@ -7,6 +8,7 @@
 
 #include "cni/config.h"
 #include "cni/error.h"
+#include "cni/forward.h"
 #include "ipam/seeded.h"
 
 namespace berth::cni {
@@ -51,10 +53,24 @@ std::string Mutate(ipam::Random& random) {
   return text;
 }
 
+void ExpectTheAgentReadsTheSame(const std::string& text, Verb verb, const NetworkConfig& config) {
+  const Environment environment{.verb = verb, .container_id = "c1", .ifname = "eth0", .netns = "/n", .args = ""};
+  const auto body = MakeForwardedBody({.environment = environment, .config = text});
+  ASSERT_TRUE(body.has_value()) << text;
+  const auto call = ParseForwardedCall(*body);
+  ASSERT_TRUE(call.has_value()) << *body;
+  const auto again = ParseConfig(call->config, verb);
+  ASSERT_TRUE(again.has_value()) << again.error().message << "\n" << text;
+  EXPECT_EQ(*again, config) << text;
+}
+
 // What one input came to.
 void ExpectConfigurationOrOneErrorObject(const std::string& text, Verb verb, int& refused) {
   const auto config = ParseConfig(text, verb);
-  if (config) return;
+  if (config) {
+    ExpectTheAgentReadsTheSame(text, verb, *config);
+    return;
+  }
   ++refused;
   const auto object = nlohmann::json::parse(ErrorJson(config.error(), VersionForErrors(text)), nullptr, false);
   ASSERT_TRUE(object.is_object()) << text;

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// ForwardedCall: one CNI call as it goes from `berth`, which the runtime executes, to the node agent
+// (docs/agent-protocol.md).
+//
+// A JSON object. Of stdin it carries what the verb reads and nothing else: a runtime may put 20 MB of other plugins'
+// configuration there, and the agent has a small, fixed memory for all callers together.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cni/environment.h"
+#include "ipam/error.h"
+#include "ipam/pool.h"
+
+namespace berth::cni {
+
+// Larger ones are refused on both sides. One attachment in the list of a GC takes about 110 bytes.
+inline constexpr std::size_t kForwardedBytesMax = std::size_t{4} << 20;
+
+struct ForwardedCall {
+  // netns_override does not travel: only the process that the runtime started can compare namespaces, and has done so.
+  Environment environment;
+  std::string config;              // JSON text: ParseConfig gives for it what it gave for stdin
+  std::int64_t started_nanos = 0;  // CLOCK_BOOTTIME, when the process that the runtime started began
+
+  friend bool operator==(const ForwardedCall&, const ForwardedCall&) = default;
+};
+
+// The body of a request. `call.config`: the bytes of stdin, which ParseConfig has accepted for this verb. `dns`: what
+// ipam.resolvConf holds, a file that the agent cannot see; it is put in place of ipam.dns.
+// Errors: kInvalid: more than kForwardedBytesMax. kDecode: the configuration is not JSON after all.
+[[nodiscard]] ipam::Expected<std::string> MakeForwardedBody(const ForwardedCall& call,
+                                                            const std::optional<ipam::Dns>& dns = std::nullopt);
+
+// The agent's side. Nothing is taken on trust: the variables are checked as they are in the environment.
+// Errors: kDecode, kInvalid: the body; kEnvironment: the variables, or a verb that needs no agent.
+[[nodiscard]] ipam::Expected<ForwardedCall> ParseForwardedCall(std::string_view body);
+
+}  // namespace berth::cni
