@@ -42,8 +42,8 @@ struct IpamConfig {
   std::string resolv_conf;  // a file to take dns from where `dns` is absent (resolv_conf.h); empty: none
   std::string state_dir = "/run/berth";
   std::string agent_socket = "/run/berth/agent.sock";
-  std::string direct;    // path of the plugin that works without an agent; empty: none
-  std::string log_file;  // empty: stderr
+  bool falls_back = false;  // "direct": "fallback": berth-direct serves the call where no agent can be reached
+  std::string log_file;     // empty: stderr
   LogLevel log_level = LogLevel::kInfo;
 
   friend bool operator==(const IpamConfig&, const IpamConfig&) = default;

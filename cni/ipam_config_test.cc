@@ -24,10 +24,10 @@ TEST(IpamConfig, EveryFieldHasItsDefault) {
 }
 
 TEST(IpamConfig, EveryFieldIsRead) {
-  const auto got =
-      Parse(R"("pools":["b","a","b"],"kubeconfig":"/k","nodeName":"n1.example.org","timeoutSeconds":600,)"
-            R"("resolvConf":"/r","stateDir":"/s","agentSocket":"/a","direct":"/d","logFile":"/l","logLevel":"debug",)"
-            R"("dns":{"nameservers":["10.0.0.10"],"domain":"d","search":["s"],"options":["o"]})");
+  const auto got = Parse(
+      R"("pools":["b","a","b"],"kubeconfig":"/k","nodeName":"n1.example.org","timeoutSeconds":600,)"
+      R"("resolvConf":"/r","stateDir":"/s","agentSocket":"/a","direct":"fallback","logFile":"/l","logLevel":"debug",)"
+      R"("dns":{"nameservers":["10.0.0.10"],"domain":"d","search":["s"],"options":["o"]})");
   IpamConfig want;
   want.pools = {"b", "a"};
   want.kubeconfig = "/k";
@@ -36,7 +36,7 @@ TEST(IpamConfig, EveryFieldIsRead) {
   want.resolv_conf = "/r";
   want.state_dir = "/s";
   want.agent_socket = "/a";
-  want.direct = "/d";
+  want.falls_back = true;
   want.log_file = "/l";
   want.log_level = LogLevel::kDebug;
   want.dns = ipam::Dns{.nameservers = {"10.0.0.10"}, .domain = "d", .search = {"s"}, .options = {"o"}};
@@ -119,6 +119,7 @@ constexpr RefusedCase kRefusedCases[] = {
     {"TimeoutHuge", R"("timeoutSeconds":18446744073709551615)", ErrorCode::kInvalid, "ipam.timeoutSeconds must be"},
     {"TimeoutFraction", R"("timeoutSeconds":1.5)", ErrorCode::kInvalid, "ipam.timeoutSeconds must be"},
     {"LogLevelUnknown", R"("logLevel":"loud")", ErrorCode::kInvalid, "ipam.logLevel \"loud\""},
+    {"DirectUnknown", R"("direct":"/opt/cni/bin/berth-direct")", ErrorCode::kInvalid, "is not never or fallback"},
     {"RoutesObject", R"("routes":{})", ErrorCode::kDecode, "ipam.routes is an object"},
     {"RouteString", R"("routes":["0.0.0.0/0"])", ErrorCode::kDecode, "ipam.routes[0] is a string"},
     {"RouteWithoutDestination", R"("routes":[{}])", ErrorCode::kInvalid, "ipam.routes[0].dst"},
