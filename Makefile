@@ -15,7 +15,7 @@ test: ## everything that CI runs; the last line is "N passed, N failed"
 
 demo: all ## a one-node cluster whose pods get their addresses from berth; KEEP=1 leaves it running
 	@tools/setup.sh cluster
-	@KEEP=$(KEEP) e2e/demo
+	@KEEP=$(KEEP) e2e/demo.sh
 
 format: ## lay out all C++ as the format check wants it
 	@tools/check-format --fix
