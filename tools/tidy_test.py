@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+# A test of the source text: rules of style that neither compiler nor clang-tidy knows. It runs in ctest as "tidy".
+#
+# Each rule looks at one file at a time (path from the root of the tree, text) and yields (line, what is wrong and what
+# to do). EXAMPLES shows for each what it finds and what it lets pass, and is tested too.
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LINES_MAX = 500
+CPP = (".cc", ".h")
+CODE = (*CPP, ".go", ".py", ".sh")
+SPDX = "SPDX-License-Identifier: Apache-2.0"
+
+# What a banned call is, where it is banned, what to use instead, and who may use it because it implements that.
+BANNED = (
+    (r"\bsystem_clock::now\b", CPP, "take the time from the clock that you are given", ("clock.cc", "clock.h", "process_runtime.cc")),
+    (r"\b(sleep_for|sleep_until|usleep|sleep)\(", ("_test.cc",), "await a condition, or advance a fake clock", ()),
+    (r"(?<![\w:.>])(std::)?s?rand\(", CPP, "take random numbers from the source that you are given", ()),
+    (r"(?<!\w)assert\(", CPP, "BERTH_CHECK, which is on in release builds too", ("check.h",)),
+    (r"\bstd::cout\b", CPP, "std::fputs or std::fwrite, whose failure can be seen, or the log", ()),
+)
+
+Finding = tuple[int, str]
+
+
+def without_comments(line: str) -> str:
+    return re.sub(r"(^|[^:])//.*", r"\1", line)
+
+
+def opens_with_its_purpose(path: str, text: str) -> Iterator[Finding]:
+    lines = text.split("\n")
+    if path.endswith(CPP):
+        if lines[0] != f"// {SPDX}":
+            yield 1, f"the first line is not: // {SPDX}"
+        if not re.match(r"// \S", lines[1] if len(lines) > 1 else ""):
+            yield 2, "no comment says what this file is for: lines 2 to 6, before anything else"
+        if path.endswith(".h") and "#pragma once" not in lines:
+            yield 1, "no #pragma once"
+    elif lines[0].startswith("#!"):
+        if not re.match(r"# \S", lines[1] if len(lines) > 1 else ""):
+            yield 2, "no comment says what this script is for: right after the first line"
+    elif path.endswith(CODE):
+        if not re.match(r"(//|#|/\*|\"\"\") ?\S", lines[0]):
+            yield 1, "no comment says what this file is for: at its top"
+
+
+def leaves_nothing_for_later(path: str, text: str) -> Iterator[Finding]:
+    words = "|".join(("TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK"))
+    for number, line in enumerate(text.split("\n"), 1):
+        if found := re.search(rf"\b({words})\b", line):
+            yield number, f"{found[0]}: do it, or describe the limit in docs/"
+
+
+def calls_nothing_banned(path: str, text: str) -> Iterator[Finding]:
+    for pattern, endings, instead, allowed in BANNED:
+        if not path.endswith(endings) or path.endswith(allowed):
+            continue
+        for number, line in enumerate(text.split("\n"), 1):
+            if found := re.search(pattern, without_comments(line)):
+                yield number, f"{found[0].rstrip('(')}: {instead}"
+
+
+def is_short_enough(path: str, text: str) -> Iterator[Finding]:
+    count = text.count("\n")
+    if path.endswith(CODE) and count > LINES_MAX:
+        yield LINES_MAX, f"{count} lines, at most {LINES_MAX}: cut it by behaviour into two files"
+
+
+def links_of(text: str) -> Iterator[tuple[int, str]]:
+    """The targets of Markdown links to files, without their anchors."""
+    for number, line in enumerate(text.split("\n"), 1):
+        for target in re.findall(r"\]\(([^)\s]+)\)", line):
+            if not re.match(r"[a-z]+:|#", target):
+                yield number, target.split("#")[0]
+
+
+def links_to_what_exists(path: str, text: str) -> Iterator[Finding]:
+    if not path.endswith(".md"):
+        return
+    for number, target in links_of(text):
+        if not (ROOT / path).parent.joinpath(target).exists():
+            yield number, f"the link to {target} leads nowhere: correct or remove it"
+
+
+RULES = (
+    opens_with_its_purpose,
+    leaves_nothing_for_later,
+    calls_nothing_banned,
+    is_short_enough,
+    links_to_what_exists,
+)
+
+
+def every_page_is_linked(texts: dict[str, str]) -> Iterator[str]:
+    """Pages of docs/ that a reader cannot reach from README.md or docs/README.md."""
+    linked = set()
+    for page in ("README.md", "docs/README.md"):
+        for _, target in links_of(texts.get(page, "")):
+            linked.add((ROOT / page).parent.joinpath(target).resolve())
+    for path in texts:
+        if path.startswith("docs/") and path.endswith(".md") and path != "docs/README.md":
+            if (ROOT / path).resolve() not in linked:
+                yield f"{path}: no link leads here: link it from README.md or docs/README.md"
+
+
+TREE_RULES = (every_page_is_linked,)
+
+GOOD_HEADER = f"// {SPDX}\n// Purpose.\n"
+# rule, path, text, number of findings
+EXAMPLES = (
+    (opens_with_its_purpose, "a/b.h", GOOD_HEADER + "#pragma once\n", 0),
+    (opens_with_its_purpose, "a/b.h", GOOD_HEADER, 1),
+    (opens_with_its_purpose, "a/b.cc", GOOD_HEADER, 0),
+    (opens_with_its_purpose, "a/b.cc", "// Purpose.\n#include <map>\n", 2),
+    (opens_with_its_purpose, "a/b.cc", f"// {SPDX}\n#include <map>\n", 1),
+    (opens_with_its_purpose, "a/b.cc", f"// {SPDX}\n//\n// Purpose.\n", 1),
+    (opens_with_its_purpose, "a/b.cc", "", 2),
+    (opens_with_its_purpose, "a/run", "#!/bin/sh\n# Purpose.\n", 0),
+    (opens_with_its_purpose, "a/run", "#!/bin/sh\nset -eu\n", 1),
+    (opens_with_its_purpose, "a/b.go", "// Purpose.\npackage a\n", 0),
+    (opens_with_its_purpose, "a/b.go", "package a\n", 1),
+    (leaves_nothing_for_later, "a/b.md", "Later: TO" "DO(me) it.\n", 1),
+    (leaves_nothing_for_later, "a/b.cc", "a();\n// FIX" "ME\n", 1),
+    (leaves_nothing_for_later, "a/b.cc", "kTO" "DOs, mkt" "emp(XX" "XXXX)\n", 0),
+    (calls_nothing_banned, "a/b.cc", "now = std::chrono::system_clock::now();\n", 1),
+    (calls_nothing_banned, "a/fake_clock.h", "now = std::chrono::system_clock::now();\n", 0),
+    (calls_nothing_banned, "a/b.cc", "// not system_clock::now(), because\n", 0),
+    (calls_nothing_banned, "a/b_test.cc", "std::this_thread::sleep_for(1s);\n", 1),
+    (calls_nothing_banned, "a/b.cc", "std::this_thread::sleep_for(1s);\n", 0),
+    (calls_nothing_banned, "a/b.cc", "int a = rand() % 6;\nstd::srand(1);\n", 2),
+    (calls_nothing_banned, "a/b.cc", "strand(1); random.rand(2); my::rand(3);\n", 0),
+    (calls_nothing_banned, "a/b.cc", "assert(a == b);\n", 1),
+    (calls_nothing_banned, "a/b.cc", "static_assert(a == b);\n", 0),
+    (calls_nothing_banned, "a/b.cc", 'std::cout << "https://example.org";\n', 1),
+    (calls_nothing_banned, "a/b.cc", 'Say("https://example.org"); std::cout << a;\n', 1),
+    (is_short_enough, "a/b.cc", "\n" * 500, 0),
+    (is_short_enough, "a/b.cc", "\n" * 501, 1),
+    (is_short_enough, "a/b.sum", "\n" * 501, 0),
+    (links_to_what_exists, "README.md", "[x](README.md#top) [y](https://example.org) [z](#here)\n", 0),
+    (links_to_what_exists, "README.md", "a\n[x](no/such/page.md)\n", 1),
+)
+# rule, texts, number of findings
+TREE_EXAMPLES = (
+    (every_page_is_linked, {"README.md": "[d](docs/a.md)", "docs/a.md": "", "docs/README.md": ""}, 0),
+    (every_page_is_linked, {"README.md": "", "docs/a.md": "", "docs/README.md": "[a](a.md)"}, 0),
+    (every_page_is_linked, {"README.md": "docs/a.md", "docs/a.md": ""}, 1),
+)
+
+
+def read_tree() -> dict[str, str]:
+    texts = {}
+    for path in sorted(ROOT.rglob("*")):
+        parts = path.relative_to(ROOT).parts
+        if parts[0] == "build" or any(part.startswith(".") and part != ".ci" for part in parts) or not path.is_file():
+            continue
+        try:
+            texts["/".join(parts)] = path.read_text()
+        except UnicodeDecodeError:
+            continue
+    return texts
+
+
+def main() -> int:
+    results = []  # of each test: the lines that it has to complain about
+
+    for rule, path, text, want in EXAMPLES:
+        found = list(rule(path, text))
+        results.append([] if len(found) == want else [f"{rule.__name__}({path!r}, {text[:80]!r}): {want} wanted, got {found}"])
+    for rule, texts, want in TREE_EXAMPLES:
+        found = list(rule(texts))
+        results.append([] if len(found) == want else [f"{rule.__name__}({texts}): {want} wanted, got {found}"])
+
+    tree = read_tree()
+    for rule in RULES:
+        results.append([f"{path}:{line}: {what}" for path, text in tree.items() for line, what in rule(path, text)])
+    for rule in TREE_RULES:
+        results.append(list(rule(tree)))
+
+    for complaint in (line for lines in results for line in lines):
+        print(complaint)
+    failed = sum(1 for lines in results if lines)
+    print(f"{len(results) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
