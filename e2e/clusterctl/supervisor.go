@@ -144,7 +144,7 @@ func (s *Supervisor) start(ctx context.Context) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.record.Ready = true
-	s.step("ready; for a shell: eval \"$(e2e/cluster env --dir %s)\"", s.layout.Dir)
+	s.step("ready; for a shell: eval \"$(e2e/cluster env --dir %s)\"", quoteShell(s.layout.Dir))
 	return writeRecord(s.layout, s.record)
 }
 
