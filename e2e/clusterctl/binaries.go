@@ -28,8 +28,8 @@ var nodeTools = []struct{ program, debianPackage string }{
 // Binaries maps a program to its file.
 type Binaries struct {
 	programs map[string]string
-	plugins  string // folder of the network plugins, "" without nodes
-	pause    string // file
+	plugins  string // folder of the network plugins, "" for none
+	pause    string // file, "" without nodes
 }
 
 // checkMachine says everything that is missing at once.
@@ -92,6 +92,9 @@ func ensureBinaries(options Options, everything bool) (Binaries, error) {
 	if options.nodes > 0 || everything {
 		return binaries, binaries.ensureNode(source)
 	}
+	if options.cniPlugins {
+		return binaries, binaries.ensurePlugins(source)
+	}
 	return binaries, nil
 }
 
@@ -120,18 +123,24 @@ func (b *Binaries) useAssets(wanted []string) ([]string, error) {
 	return missing, nil
 }
 
-func (b *Binaries) ensureNode(source string) error {
+func (b *Binaries) ensurePlugins(source string) error {
 	build, err := runtimeBuild(source)
 	if err != nil {
 		return err
 	}
-	if b.plugins, err = build.ensure(); err != nil {
+	b.plugins, err = build.ensure()
+	return err
+}
+
+func (b *Binaries) ensureNode(source string) error {
+	if err := b.ensurePlugins(source); err != nil {
 		return err
 	}
 	for _, program := range runtimePrograms {
 		b.programs[program] = filepath.Join(b.plugins, program)
 	}
-	if build, err = pauseBuild(source); err != nil {
+	build, err := pauseBuild(source)
+	if err != nil {
 		return err
 	}
 	folder, err := build.ensure()
@@ -140,7 +149,7 @@ func (b *Binaries) ensureNode(source string) error {
 }
 
 // install puts links into DIR/bin and copies of the plugins into DIR/cni-bin, which others write to.
-func (b Binaries) install(l Layout, nodes int) error {
+func (b Binaries) install(l Layout) error {
 	if err := os.MkdirAll(l.binDir(), 0o755); err != nil {
 		return err
 	}
@@ -153,7 +162,7 @@ func (b Binaries) install(l Layout, nodes int) error {
 			return err
 		}
 	}
-	if nodes == 0 {
+	if b.plugins == "" {
 		return nil
 	}
 	if err := os.MkdirAll(l.cniBinDir(), 0o755); err != nil {
@@ -163,6 +172,9 @@ func (b Binaries) install(l Layout, nodes int) error {
 		if err := copyFile(filepath.Join(b.plugins, plugin), filepath.Join(l.cniBinDir(), plugin)); err != nil {
 			return err
 		}
+	}
+	if b.pause == "" {
+		return nil
 	}
 	return writeImage(b.pause, l.path("image", "pause.tar"))
 }

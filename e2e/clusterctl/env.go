@@ -30,13 +30,16 @@ func printEnvironment(l Layout) error {
 	set("BERTH_APISERVER_URL", record.Server)
 	set("BERTH_APISERVER_PID", pidText(record, "kube-apiserver"))
 	set("BERTH_ETCD_PID", pidText(record, "etcd"))
+	set("BERTH_ETCD_URL", fmt.Sprintf("https://127.0.0.1:%d", record.Network.Ports.Etcd))
 	set("BERTH_CA_FILE", l.pki("ca.crt"))
 	if record.Audit {
 		set("BERTH_AUDIT_LOG", l.auditLog())
 	}
+	if _, err := os.Stat(l.cniBinDir()); err == nil {
+		set("CNI_BIN_DIR", l.cniBinDir())
+	}
 	if record.Nodes > 0 {
 		first := l.node(1)
-		set("CNI_BIN_DIR", l.cniBinDir())
 		set("CONTAINERD_ADDRESS", first.containerdSocket())
 		set("CONTAINERD_NAMESPACE", "k8s.io")
 		set("BERTH_TEST_IMAGE", testImage)

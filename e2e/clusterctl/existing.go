@@ -31,7 +31,7 @@ func useExisting(options Options) error {
 		if err != nil {
 			return err
 		}
-		if err := binaries.install(l, 0); err != nil {
+		if err := binaries.install(l); err != nil {
 			return err
 		}
 		kubectl = filepath.Join(l.binDir(), "kubectl")

@@ -22,6 +22,7 @@ built binaries (${BERTH_CACHE_DIR:-~/.cache/berth}; only the first run builds, a
              --cni-conf FILE       network configuration (conflist) of every node instead of bridge with host-local;
                                    @NODE@ @BRIDGE@ @POD_CIDR@ @STATE_DIR@ @KUBECONFIG@ in it are replaced
              --apiserver-arg ARG   a further flag of kube-apiserver; may be given several times
+             --cni-plugins         CNI plugins in CNI_BIN_DIR without nodes, too: bridge, ptp, host-local, loopback
              --fsync               let etcd sync to disk as in production (the default skips that: data is for tests)
   env      print shell lines with KUBECONFIG, PATH, CNI_BIN_DIR and BERTH_*; use: eval "$(e2e/cluster env --dir DIR)"
   down     end the cluster and remove what it left; DIR/logs and DIR/audit.log stay. Works after a crash, too

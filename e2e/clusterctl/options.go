@@ -19,6 +19,7 @@ type Options struct {
 	audit         bool
 	fsync         bool
 	cniConf       string // a file, "" for the default
+	cniPlugins    bool
 	apiserverArgs []string
 
 	process string // of stop and start
@@ -56,7 +57,7 @@ func parseOptions(arguments []string) (Options, error) {
 		"--out":           func(v string) error { options.out = v; return nil },
 	}
 	switches := map[string]*bool{"--audit": &options.audit, "--fsync": &options.fsync, "--kill": &options.kill,
-		"--expired": &options.expired}
+		"--expired": &options.expired, "--cni-plugins": &options.cniPlugins}
 	for rest := arguments[1:]; len(rest) > 0; {
 		name, value, inline := strings.Cut(rest[0], "=")
 		rest = rest[1:]

@@ -44,7 +44,7 @@ func up(options Options) error {
 	if err := os.MkdirAll(l.path("logs"), 0o755); err != nil {
 		return err
 	}
-	if err := binaries.install(l, options.nodes); err != nil {
+	if err := binaries.install(l); err != nil {
 		return err
 	}
 	return superviseFromUp(options)
