@@ -2,10 +2,10 @@
 // The five verbs over the engine and the direct store.
 #include "cni-plugin/direct_call.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
+#include <set>
+#include <unistd.h>
 #include <utility>
 
 #include "crds/names.h"
@@ -47,7 +47,8 @@ Expected<std::string> FindNodeName(const std::string& configured, const k8sclien
   }
   std::string name = host.data();
   // As the kubelet registers it.
-  std::ranges::transform(name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::ranges::transform(
+      name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   return name;
 }
 
@@ -90,8 +91,9 @@ Expected<std::unique_ptr<DirectCall>> DirectCall::Make(const cni::Environment& e
   std::unique_ptr<DirectCall> call(new DirectCall(environment, config, started, *std::move(directory)));
   call->api_ = *std::move(api);
   const auto timeout_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(config.ipam.timeout).count();
-  node::DirectStoreOptions options{
-      .node = *node, .call = call->runtime_.RequestOptions(), .lock_deadline = node::BootTimeNow() + timeout_ns * 4 / 5};
+  node::DirectStoreOptions options{.node = *node,
+                                   .call = call->runtime_.RequestOptions(),
+                                   .lock_deadline = node::BootTimeNow() + timeout_ns * 4 / 5};
   if (environment.verb == cni::Verb::kAdd) {
     options.on_locked = [raw = call.get()]() -> Expected<void> {
       const auto deleted = raw->directory_.DeletedAt(raw->attachment());
@@ -136,15 +138,22 @@ Expected<void> DirectCall::Del() {
 }
 
 Expected<void> DirectCall::Gc() {
+  // The caller had made its list when this process began. An ADD that ran then may not be on it, and one that came later
+  // cannot be.
+  constexpr node::BootNanos kNanosPerMilli = 1'000'000;
+  const std::int64_t listed_ms = runtime_.UnixMillis() - (node::BootTimeNow() - started_) / kNanosPerMilli;
+  const std::set<ipam::Attachment> running = directory_.ReadRunning(listed_ms);
   if (auto locked = store_->Lock(); !locked) return locked;
   const auto intents = directory_.ReadIntents("");
   if (!intents) return std::unexpected(intents.error());
-  return call_->CollectGarbage([this](const ipam::Attachment& attachment) { return directory_.IsRunning(attachment); },
-                               [&intents] {
-                                 std::vector<ipam::Attachment> unsettled;
-                                 for (const ipam::OpenIntent& intent : *intents) unsettled.push_back(intent.attachment);
-                                 return unsettled;
-                               });
+  return call_->CollectGarbage(
+      listed_ms,
+      [&running](const ipam::Attachment& attachment) { return running.contains(attachment); },
+      [&intents] {
+        std::vector<ipam::Attachment> unsettled;
+        for (const ipam::OpenIntent& intent : *intents) unsettled.push_back(intent.attachment);
+        return unsettled;
+      });
 }
 
 Expected<void> DirectCall::Status() {

@@ -28,7 +28,7 @@ class DirectCall {
   // After Add: the answer could not be printed. Gives back what Add took.
   [[nodiscard]] ipam::Expected<void> TakeBackAdd();
   // After Add: the caller has the answer.
-  void AnswerDelivered() { directory_.ForgetRunning(attachment()); }
+  void AnswerDelivered() { node::NodeDirectory::NoteEnd(running_); }
 
   [[nodiscard]] ipam::Expected<void> Del();
   [[nodiscard]] ipam::Expected<void> Check() { return call_->Check(); }

@@ -377,7 +377,7 @@ Expected<std::vector<HeldAddress>> Engine::Held(const Attachment& attachment) {
 }
 
 std::vector<Error> Engine::CollectGarbage(std::string_view network,
-                                          const std::function<bool(const Attachment&)>& keep) {
+                                          const std::function<bool(const HeldEntry&)>& keep) {
   std::vector<Error> errors;
   const std::string& node = store_.Node();
   const std::int64_t now_ms = runtime_.UnixMillis();
@@ -392,7 +392,7 @@ std::vector<Error> Engine::CollectGarbage(std::string_view network,
       for (const auto& [offset, text] : block->allocations) {
         const Entry entry = ParseEntry(text);
         const auto* held = std::get_if<HeldEntry>(&entry);
-        if (held == nullptr || !held->attachment.starts_with(network) || keep(held->attachment)) continue;
+        if (held == nullptr || !held->attachment.starts_with(network) || keep(*held)) continue;
         if (block->shared() && held->node != node) continue;
         gone.push_back(held->attachment);
       }

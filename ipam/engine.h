@@ -62,10 +62,10 @@ class Engine {
   // The addresses the attachment has; empty if none.
   [[nodiscard]] Expected<std::vector<HeldAddress>> Held(const Attachment& attachment);
 
-  // Gives back the addresses of this node whose attachment is of the network (its first 12 digits) and for which `keep`
-  // is false. Goes on after errors; returns all of them.
+  // Gives back the addresses of this node whose attachment is of the network (its first 12 digits) and for whose entry
+  // `keep` is false. Goes on after errors; returns all of them.
   [[nodiscard]] std::vector<Error> CollectGarbage(std::string_view network,
-                                                  const std::function<bool(const Attachment&)>& keep);
+                                                  const std::function<bool(const HeldEntry&)>& keep);
 
  private:
   struct Call;  // one ADD under way

@@ -284,21 +284,21 @@ TEST_F(Del, TakesTwoRequests) {
 TEST_F(Gc, GivesBackWhatIsNotKept) {
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(engine.Add(Request(i, {"v4", "shared6"})));
   const auto errors = engine.CollectGarbage(
-      "0123456789ab", [](const Attachment& attachment) { return attachment == TestAttachment(2); });
+      "0123456789ab", [](const HeldEntry& entry) { return entry.attachment == TestAttachment(2); });
   EXPECT_TRUE(errors.empty());
   EXPECT_EQ(AllHeld().size(), 2U);
 }
 
 TEST_F(Gc, LeavesOtherNetworksAlone) {
   ASSERT_TRUE(engine.Add(Request(1, {"v4"})));
-  ASSERT_TRUE(engine.CollectGarbage("ffffffffffff", [](const Attachment&) { return false; }).empty());
+  ASSERT_TRUE(engine.CollectGarbage("ffffffffffff", [](const HeldEntry&) { return false; }).empty());
   EXPECT_EQ(AllHeld().size(), 1U);
 }
 
 TEST_F(Gc, LeavesOtherNodesInSharedBlocksAlone) {
   ModelBlockStore other{cluster, "n2"};
   ASSERT_TRUE(Engine(other, runtime).Add(Request(1, {"shared"})));
-  ASSERT_TRUE(engine.CollectGarbage("0123456789ab", [](const Attachment&) { return false; }).empty());
+  ASSERT_TRUE(engine.CollectGarbage("0123456789ab", [](const HeldEntry&) { return false; }).empty());
   EXPECT_EQ(AllHeld().size(), 1U);
 }
 

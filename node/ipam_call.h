@@ -36,9 +36,11 @@ class IpamCall {
   // Errors: kInvalid: no address is held, one is not in prevResult, or its gateway there is not the pool's.
   [[nodiscard]] ipam::Expected<void> Check();
 
-  // Does nothing if the configuration has no list: nobody said what is valid. `is_running` keeps attachments whose ADD
-  // is under way; `also` names attachments with unsettled writes. Goes on after errors and returns them as one.
-  [[nodiscard]] ipam::Expected<void> CollectGarbage(const std::function<bool(const ipam::Attachment&)>& is_running,
+  // Does nothing if the configuration has no list: nobody said what is valid. What was taken from `listed_ms` on (UNIX
+  // time in milliseconds) stays: the list was made before and cannot know of it. `is_running` keeps attachments whose
+  // ADD is under way; `also` names attachments with unsettled writes. Goes on after errors and returns them as one.
+  [[nodiscard]] ipam::Expected<void> CollectGarbage(std::int64_t listed_ms,
+                                                    const std::function<bool(const ipam::Attachment&)>& is_running,
                                                     const std::function<std::vector<ipam::Attachment>()>& also);
 
  private:

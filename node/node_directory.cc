@@ -254,12 +254,29 @@ void NodeDirectory::ForgetRunning(const ipam::Attachment& attachment) const {
   unlink((path_ + "/running/" + attachment).c_str());
 }
 
-bool NodeDirectory::IsRunning(const ipam::Attachment& attachment) const {
-  const std::string path = path_ + "/running/" + attachment;
-  const HeldFile file(open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (!file.is_open()) return false;
-  // The file of an ADD that died stays until DEL: removing it here could hide one that is about to lock it.
-  return flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0;
+void NodeDirectory::NoteEnd(const HeldFile& running) {
+  // Not "now" by the kernel, whose clock for files is a few milliseconds behind.
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const std::array times = {now, now};
+  futimens(running.descriptor(), times.data());
+}
+
+std::set<ipam::Attachment> NodeDirectory::ReadRunning(std::int64_t since_ms) const {
+  constexpr std::int64_t kMillisPerSecond = 1000;
+  constexpr std::int64_t kNanosPerMilli = 1'000'000;
+  std::set<ipam::Attachment> running;
+  const std::string directory = path_ + "/running/";
+  for (const std::string& attachment : FileNames(directory)) {
+    const HeldFile file(open((directory + attachment).c_str(), O_RDWR | O_CLOEXEC));
+    struct stat facts = {};
+    if (!file.is_open() || fstat(file.descriptor(), &facts) != 0) continue;  // forgotten meanwhile
+    // Files of ADDs that are through stay until DEL: removing one here could hide an ADD that is about to lock it.
+    const bool is_locked = flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0;
+    const std::int64_t ended_ms = facts.st_mtim.tv_sec * kMillisPerSecond + facts.st_mtim.tv_nsec / kNanosPerMilli;
+    if (is_locked || ended_ms >= since_ms) running.insert(attachment);
+  }
+  return running;
 }
 
 }  // namespace berth::node

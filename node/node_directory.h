@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,7 +66,10 @@ class NodeDirectory {
   // Says that an ADD of the attachment runs, until the HeldFile closes. Errors: kIo.
   [[nodiscard]] ipam::Expected<HeldFile> HoldRunning(const ipam::Attachment& attachment) const;
   void ForgetRunning(const ipam::Attachment& attachment) const;
-  [[nodiscard]] bool IsRunning(const ipam::Attachment& attachment) const;
+  // Notes the time at which that ADD was through. Its file stays until ForgetRunning.
+  static void NoteEnd(const HeldFile& running);
+  // Attachments whose ADD runs now or was through after `since_ms` (UNIX time in milliseconds).
+  [[nodiscard]] std::set<ipam::Attachment> ReadRunning(std::int64_t since_ms) const;
 
   [[nodiscard]] const std::string& path() const { return path_; }
 
