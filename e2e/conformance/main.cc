@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// Like gtest_main, but a broken pipe is an error code and not the end.
+#include <csignal>
+
+#include <gtest/gtest.h>
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

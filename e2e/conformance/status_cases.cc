@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases 121 to 125: STATUS.
+#include <filesystem>
+
+#include "e2e/conformance/api_away.h"
+#include "e2e/conformance/conformance.h"
+
+namespace berth::conformance {
+namespace {
+
+TEST_F(Conformance, Case121_AHealthyNodeSaysNothing) { OkSilently(Base("STATUS")); }
+
+// Direct mode cannot serve an ADD without the API server and says so. The agent can, from memory, and a short outage
+// must not make every node NotReady.
+TEST_F(Conformance, Case122_AnApiServerThatIsAwayIsCode50) {
+  const RefusingServer refusing;
+  const Call call = WithKubeconfig(Base("STATUS"), WriteKubeconfig(Scratch(), refusing.Url()));
+  if (InAgentMode()) {
+    OkSilently(call);
+    return;
+  }
+  Error(call, {50}, "127.0.0.1");
+  Error(WithKubeconfig(Base("STATUS"), Scratch() + "/missing.kubeconfig"), {50}, "missing.kubeconfig");
+}
+
+// One full pool would otherwise make every node NotReady (contract, section 4).
+TEST_F(Conformance, Case123_AFullPoolIsNoReasonToFail) {
+  for (const char* id : {"c1", "c2", "c3", "c4", "c5"}) Ok(Base("ADD").With("CNI_CONTAINERID", id));
+  OkSilently(Base("STATUS"));
+}
+
+TEST_F(Conformance, Case124_AnInvalidConfigurationIsAnError) {
+  Call call = Base("STATUS");
+  call.config["ipam"] = json::object();
+  Error(call, {7}, "ipam.type");
+  Error(Base("STATUS").Config({{"ipam", {{"pools", {"NOT A NAME"}}}}}), {7}, "NOT A NAME");
+  Error(Base("STATUS").Config({{"cniVersion", "1.0.0"}}), {1}, "STATUS");
+}
+
+TEST_F(Conformance, Case125_RepeatedStatusLeavesNothingBehind) {
+  Call call = Base("STATUS");
+  call.config["ipam"]["stateDir"] = Scratch() + "/state";
+  const auto files = [this] {
+    std::set<std::string> paths;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(Scratch())) paths.insert(entry.path());
+    return paths;
+  };
+  OkSilently(call);
+  const auto before = files();
+  for (int i = 0; i < 5; ++i) OkSilently(call);
+  EXPECT_EQ(files(), before);
+  EXPECT_THAT(Allocated(), testing::IsEmpty());
+  EXPECT_THAT(cluster().Blocks(pools()[0]), testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace berth::conformance

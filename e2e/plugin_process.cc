@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// A child process with three pipes, driven by poll.
+#include "e2e/plugin_process.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace berth::e2e {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+[[noreturn]] void Throw(const std::string& what, int error) {
+  throw std::system_error(error, std::generic_category(), what);
+}
+
+struct PipeEnds {
+  int read_end = -1;
+  int write_end = -1;
+};
+
+PipeEnds MakePipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) Throw("pipe2", errno);
+  return {.read_end = ends[0], .write_end = ends[1]};
+}
+
+void CloseIfOpen(int& fd) {
+  if (fd >= 0) ::close(fd);
+  fd = -1;
+}
+
+// Reads once; the count as read(2) gives it.
+ssize_t ReadSome(int fd, std::string& text) {
+  std::array<char, 65536> buffer{};
+  const ssize_t count = ::read(fd, buffer.data(), buffer.size());
+  if (count > 0) text.append(buffer.data(), static_cast<std::size_t>(count));
+  return count;
+}
+
+// What is in the pipe now, whoever else still holds its other end.
+void ReadRest(int fd, std::string& text) {
+  if (fd < 0) return;
+  ::fcntl(fd, F_SETFL, O_NONBLOCK);
+  while (ReadSome(fd, text) > 0) {
+  }
+}
+
+// posix_spawn's file actions, which have to be destroyed.
+class FileActions {
+ public:
+  FileActions() { ::posix_spawn_file_actions_init(&actions_); }
+  ~FileActions() { ::posix_spawn_file_actions_destroy(&actions_); }
+  FileActions(const FileActions&) = delete;
+  FileActions& operator=(const FileActions&) = delete;
+  [[nodiscard]] posix_spawn_file_actions_t* get() { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_{};
+};
+
+// Signals as a runtime's children have them, though tests ignore SIGPIPE.
+class Attributes {
+ public:
+  Attributes() {
+    ::posix_spawnattr_init(&attributes_);
+    sigset_t all{};
+    ::sigfillset(&all);
+    ::posix_spawnattr_setsigdefault(&attributes_, &all);
+    sigset_t none{};
+    ::sigemptyset(&none);
+    ::posix_spawnattr_setsigmask(&attributes_, &none);
+    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  }
+  ~Attributes() { ::posix_spawnattr_destroy(&attributes_); }
+  Attributes(const Attributes&) = delete;
+  Attributes& operator=(const Attributes&) = delete;
+  [[nodiscard]] posix_spawnattr_t* get() { return &attributes_; }
+
+ private:
+  posix_spawnattr_t attributes_{};
+};
+
+}  // namespace
+
+PluginProcess::PluginProcess(PluginCall call) : call_(std::move(call)), started_(steady_clock::now()) {
+  PipeEnds in = MakePipe();
+  PipeEnds out = MakePipe();
+  PipeEnds err = MakePipe();
+  FileActions actions;
+  switch (call_.in) {
+    case Stdin::kBytes:
+    case Stdin::kNeverEnds:
+      ::posix_spawn_file_actions_adddup2(actions.get(), in.read_end, STDIN_FILENO);
+      break;
+    case Stdin::kClosed:
+      ::posix_spawn_file_actions_addclose(actions.get(), STDIN_FILENO);
+      break;
+    case Stdin::kDirectory:
+      ::posix_spawn_file_actions_addopen(actions.get(), STDIN_FILENO, "/", O_RDONLY, 0);
+      break;
+  }
+  ::posix_spawn_file_actions_adddup2(actions.get(), out.write_end, STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(actions.get(), err.write_end, STDERR_FILENO);
+
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : call_.environment) variables.push_back(name + "=" + value);
+  std::vector<char*> environment;
+  for (std::string& variable : variables) environment.push_back(variable.data());
+  environment.push_back(nullptr);
+  Attributes attributes;
+  std::array<char*, 2> arguments = {call_.binary.data(), nullptr};
+  const int error =
+      ::posix_spawn(&pid_, call_.binary.c_str(), actions.get(), attributes.get(), arguments.data(), environment.data());
+  CloseIfOpen(in.read_end);
+  CloseIfOpen(out.write_end);
+  CloseIfOpen(err.write_end);
+  stdin_fd_ = in.write_end;
+  stdout_fd_ = out.read_end;
+  stderr_fd_ = err.read_end;
+  if (error != 0) {
+    pid_ = -1;
+    Throw("start " + call_.binary, error);
+  }
+  if (call_.out == Stdout::kReaderGone) CloseIfOpen(stdout_fd_);
+  if (call_.in == Stdin::kClosed || call_.in == Stdin::kDirectory) CloseIfOpen(stdin_fd_);
+  // Writing must never block: a plugin may stop reading.
+  if (stdin_fd_ >= 0) ::fcntl(stdin_fd_, F_SETFL, O_NONBLOCK);
+}
+
+PluginProcess::~PluginProcess() {
+  if (pid_ > 0) {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  CloseIfOpen(stdin_fd_);
+  CloseIfOpen(stdout_fd_);
+  CloseIfOpen(stderr_fd_);
+}
+
+void PluginProcess::Signal(int number) const {
+  if (pid_ > 0) ::kill(pid_, number);
+}
+
+bool PluginProcess::AwaitReading(milliseconds limit) const {
+  // "0 0x0 ...": the system call it is in, read(2) on x86-64, and its first argument, descriptor 0.
+  const std::string path = "/proc/" + std::to_string(pid_) + "/syscall";
+  for (const auto deadline = steady_clock::now() + limit; steady_clock::now() < deadline;) {
+    std::string call;
+    std::getline(std::ifstream(path) >> std::ws, call);
+    if (call.starts_with(std::to_string(SYS_read) + " 0x0 ")) return true;
+    ::poll(nullptr, 0, 1);
+  }
+  return false;
+}
+
+// One chunk; at the end of the input, or when nobody reads any more, the pipe is closed.
+void PluginProcess::Feed(std::size_t& written) {
+  const std::size_t rest = call_.input.size() - written;
+  const ssize_t count = ::write(stdin_fd_, call_.input.data() + written, std::min(rest, call_.chunk_bytes));
+  if (count >= 0) written += static_cast<std::size_t>(count);
+  const bool reader_gone = count < 0 && errno == EPIPE;
+  if (reader_gone || (written == call_.input.size() && call_.in == Stdin::kBytes)) CloseIfOpen(stdin_fd_);
+}
+
+PluginOutcome PluginProcess::Wait(milliseconds limit) {
+  PluginOutcome outcome;
+  const auto deadline = steady_clock::now() + limit;
+  std::size_t written = 0;
+  const int end_fd = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
+  if (end_fd < 0) Throw("pidfd_open", errno);
+  bool ended = false;
+  // An orphan of the plugin may hold the pipes open, so its end is what counts; what it wrote before is in the pipes.
+  while (!ended) {
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
+    if (left.count() <= 0) {
+      outcome.timed_out = true;
+      Signal(SIGKILL);
+    }
+    const bool feeding = stdin_fd_ >= 0 && written < call_.input.size();
+    std::array<pollfd, 4> fds = {{{.fd = end_fd, .events = POLLIN, .revents = 0},
+                                  {.fd = stdout_fd_, .events = POLLIN, .revents = 0},
+                                  {.fd = stderr_fd_, .events = POLLIN, .revents = 0},
+                                  {.fd = feeding ? stdin_fd_ : -1, .events = POLLOUT, .revents = 0}}};
+    if (stdin_fd_ >= 0 && !feeding && call_.in == Stdin::kBytes) CloseIfOpen(stdin_fd_);
+    ::poll(fds.data(), fds.size(), outcome.timed_out ? 1000 : static_cast<int>(left.count()));
+    if (fds[3].revents != 0) Feed(written);
+    if (fds[1].revents != 0 && ReadSome(stdout_fd_, outcome.out) == 0) CloseIfOpen(stdout_fd_);
+    if (fds[2].revents != 0 && ReadSome(stderr_fd_, outcome.err) == 0) CloseIfOpen(stderr_fd_);
+    ended = fds[0].revents != 0;
+  }
+  ::close(end_fd);
+  ReadRest(stdout_fd_, outcome.out);
+  ReadRest(stderr_fd_, outcome.err);
+  int status = 0;
+  ::waitpid(pid_, &status, 0);
+  pid_ = -1;
+  if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
+  outcome.took = std::chrono::duration_cast<milliseconds>(steady_clock::now() - started_);
+  return outcome;
+}
+
+PluginOutcome RunPlugin(PluginCall call, milliseconds limit) { return PluginProcess(std::move(call)).Wait(limit); }
+
+}  // namespace berth::e2e

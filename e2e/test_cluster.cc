@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests as the administrator.
+#include "e2e/test_cluster.h"
+
+#include <chrono>
+#include <stdexcept>
+#include <utility>
+
+#include "ipam/prefix.h"
+#include "k8sclient/client_config.h"
+#include "k8sclient/kubeconfig.h"
+#include "k8sclient/verbs.h"
+
+namespace berth::e2e {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kGroup = "ipam.berth.dev";
+constexpr std::string_view kVersion = "v1alpha1";
+constexpr std::chrono::seconds kCallMax{20};
+
+template <typename T>
+T Must(ipam::Expected<T> value, const std::string& what) {
+  if (!value) throw std::runtime_error(what + ": " + value.error().message + " " + value.error().details);
+  if constexpr (!std::is_void_v<T>) return std::move(*value);
+}
+
+k8sclient::CallOptions Soon() { return k8sclient::CallOptions::Within(kCallMax); }
+
+std::string Collection(std::string_view plural) { return k8sclient::Path({"apis", kGroup, kVersion, plural}); }
+
+std::string PathOf(std::string_view plural, std::string_view name) {
+  return k8sclient::Path({"apis", kGroup, kVersion, plural, name});
+}
+
+std::string PoolStatusPath(std::string_view name) {
+  return k8sclient::Path({"apis", kGroup, kVersion, "ippools", name, "status"});
+}
+
+k8sclient::ClientConfig Load(const std::string& path) {
+  return Must(k8sclient::LoadKubeconfig({path}, "", k8sclient::ReadWholeFile), "kubeconfig " + path);
+}
+
+json ReadyCondition(bool ready, const std::string& reason, const std::string& message) {
+  return {{"type", "Ready"},
+          {"status", ready ? "True" : "False"},
+          {"reason", reason},
+          {"message", message},
+          {"lastTransitionTime", "2026-01-01T00:00:00Z"}};
+}
+
+// What spec.blockSize means for this subnet.
+int EffectiveBlockLength(const json& spec) {
+  const auto subnet = Must(ipam::Prefix::Parse(spec.at("subnet").get<std::string>()), "subnet");
+  const int standard = subnet.family() == ipam::Family::kIPv4 ? 26 : 122;
+  return std::max(spec.value("blockSize", standard), subnet.length());
+}
+
+}  // namespace
+
+Upstream UpstreamOf(const std::string& kubeconfig_path) {
+  const k8sclient::ClientConfig config = Load(kubeconfig_path);
+  const auto text = [](const k8sclient::Material& material) {
+    return material.text.empty() ? Must(k8sclient::ReadWholeFile(material.path), "credentials") : material.text;
+  };
+  const std::string address = config.server.substr(config.server.find("://") + 3);
+  const std::size_t colon = address.rfind(':');
+  return {.host = address.substr(0, colon),
+          .port = static_cast<std::uint16_t>(std::stoi(address.substr(colon + 1))),
+          .certificate_authority = text(config.certificate_authority),
+          .client_certificate = text(config.client_certificate),
+          .client_key = text(config.client_key)};
+}
+
+TestCluster::TestCluster(const std::string& admin_kubeconfig_path)
+    : api_(Must(k8sclient::HttpApi::Make(Load(admin_kubeconfig_path)), "client")) {}
+
+ipam::Expected<void> TestCluster::TryCreatePool(const std::string& name, const json& spec) {
+  const json pool = {{"apiVersion", std::string(kGroup) + "/" + std::string(kVersion)},
+                     {"kind", "IPPool"},
+                     {"metadata", {{"name", name}}},
+                     {"spec", spec}};
+  const auto created = k8sclient::Create(*api_, Collection("ippools"), pool, Soon());
+  if (!created) return std::unexpected(created.error());
+  return {};
+}
+
+void TestCluster::CreateReadyPool(const std::string& name, const json& spec) {
+  Must(TryCreatePool(name, spec), "create pool " + name);
+  const json status = {{"conditions", {ReadyCondition(true, "Accepted", "")}},
+                       {"blockSize", EffectiveBlockLength(spec)},
+                       {"claimable", {spec.at("subnet")}},
+                       {"blocks", 0}};
+  Patch(PoolStatusPath(name), {{"status", status}});
+}
+
+void TestCluster::SetReady(const std::string& name, bool ready, const std::string& reason, const std::string& message) {
+  Patch(PoolStatusPath(name), {{"status", {{"conditions", {ReadyCondition(ready, reason, message)}}}}});
+}
+
+void TestCluster::PatchPool(const std::string& name, const json& patch) { Patch(PathOf("ippools", name), patch); }
+
+void TestCluster::DeletePool(const std::string& name) { Remove(PathOf("ippools", name)); }
+
+std::vector<json> TestCluster::Blocks(const std::string& pool) {
+  const k8sclient::ListOptions options{.field_selector = "spec.pool=" + pool};
+  return Must(k8sclient::List(*api_, Collection("ipblocks"), options, Soon()), "list blocks").items;
+}
+
+std::map<std::string, std::string> TestCluster::Entries(const std::string& pool) {
+  std::map<std::string, std::string> entries;
+  for (const json& block : Blocks(pool)) {
+    const auto cidr = Must(ipam::Prefix::Parse(block.at("spec").at("cidr").get<std::string>()), "cidr");
+    for (const auto& [offset, entry] : block.at("allocations").items()) {
+      entries[cidr.At(std::stoull(offset)).ToString()] = entry.get<std::string>();
+    }
+  }
+  return entries;
+}
+
+void TestCluster::CreateBlock(const json& block) {
+  Must(k8sclient::Create(*api_, Collection("ipblocks"), block, Soon()), "create block");
+}
+
+void TestCluster::RemoveBlocks(const std::string& pool) {
+  for (const json& block : Blocks(pool)) {
+    const std::string path = PathOf("ipblocks", block.at("metadata").at("name").get<std::string>());
+    if (block.at("metadata").contains("finalizers")) Patch(path, {{"metadata", {{"finalizers", nullptr}}}});
+    Remove(path);
+  }
+}
+
+void TestCluster::CreateNamespace(const std::string& name, const json& labels) {
+  const json object = {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", name}, {"labels", labels}}}};
+  Must(k8sclient::Create(*api_, k8sclient::Path({"api", "v1", "namespaces"}), object, Soon()), "create namespace");
+}
+
+void TestCluster::DeleteNamespace(const std::string& name) {
+  Remove(k8sclient::Path({"api", "v1", "namespaces", name}));
+}
+
+void TestCluster::CreateNode(const std::string& name, const json& labels) {
+  const json object = {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", name}, {"labels", labels}}}};
+  Must(k8sclient::Create(*api_, k8sclient::Path({"api", "v1", "nodes"}), object, Soon()), "create node");
+}
+
+void TestCluster::DeleteNode(const std::string& name) { Remove(k8sclient::Path({"api", "v1", "nodes", name})); }
+
+void TestCluster::Patch(const std::string& path, const json& patch) {
+  Must(k8sclient::MergePatch(*api_, path, patch, Soon()), "patch " + path);
+}
+
+// What does not exist is gone already.
+void TestCluster::Remove(const std::string& path) {
+  const auto removed = k8sclient::Delete(*api_, path, {}, Soon());
+  if (!removed && removed.error().code != ipam::ErrorCode::kNotFound) Must(removed, "delete " + path);
+}
+
+}  // namespace berth::e2e

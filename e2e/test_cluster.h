@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// TestCluster: what tests against a real API server make there and look at, as its administrator.
+//
+// No controller is needed: a pool is made Ready by writing the status that the controller would write. Whatever cannot
+// be done throws std::runtime_error: a test cannot go on then.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "e2e/tls_client.h"
+#include "ipam/error.h"
+#include "k8sclient/http_api.h"
+
+namespace berth::e2e {
+
+// The credentials of a kubeconfig with a client certificate, for connections of one's own.
+[[nodiscard]] Upstream UpstreamOf(const std::string& kubeconfig_path);
+
+class TestCluster {
+ public:
+  explicit TestCluster(const std::string& admin_kubeconfig_path);
+
+  // Creates IPPool `name` with that spec. The answer of the API server where it refuses.
+  [[nodiscard]] ipam::Expected<void> TryCreatePool(const std::string& name, const nlohmann::json& spec);
+  // The same, and it must work; then writes status as the controller does: Ready, with the whole subnet claimable.
+  void CreateReadyPool(const std::string& name, const nlohmann::json& spec);
+  // Replaces the condition Ready.
+  void SetReady(const std::string& name, bool ready, const std::string& reason, const std::string& message);
+  void PatchPool(const std::string& name, const nlohmann::json& patch);
+  void DeletePool(const std::string& name);
+
+  // The pool's blocks, as the store has them now.
+  [[nodiscard]] std::vector<nlohmann::json> Blocks(const std::string& pool);
+  // Every entry of the pool's blocks, by address.
+  [[nodiscard]] std::map<std::string, std::string> Entries(const std::string& pool);
+  // Creates a block object, for tests that begin with one.
+  void CreateBlock(const nlohmann::json& block);
+  // Removes the pool's blocks with all entries, whatever their finalizers.
+  void RemoveBlocks(const std::string& pool);
+
+  void CreateNamespace(const std::string& name, const nlohmann::json& labels);
+  void CreateNode(const std::string& name, const nlohmann::json& labels);
+  void DeleteNode(const std::string& name);
+  void DeleteNamespace(const std::string& name);
+
+  // Any request; for what has no name here.
+  [[nodiscard]] k8sclient::Api& api() { return *api_; }
+
+ private:
+  void Patch(const std::string& path, const nlohmann::json& patch);
+  void Remove(const std::string& path);
+
+  std::unique_ptr<k8sclient::HttpApi> api_;
+};
+
+}  // namespace berth::e2e

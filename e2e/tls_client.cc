@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocking sockets and OpenSSL.
+#include "e2e/tls_client.h"
+
+#include <arpa/inet.h>
+#include <array>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdexcept>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utility>
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+
+namespace berth::e2e {
+namespace {
+
+using ipam::ErrorCode;
+using ipam::Fail;
+
+struct BioDelete {
+  void operator()(BIO* bio) const { BIO_free(bio); }
+};
+struct X509Delete {
+  void operator()(X509* certificate) const { X509_free(certificate); }
+};
+struct KeyDelete {
+  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+};
+struct SslDelete {
+  void operator()(SSL* ssl) const { SSL_free(ssl); }
+};
+
+std::unique_ptr<BIO, BioDelete> Reader(const std::string& pem) {
+  return std::unique_ptr<BIO, BioDelete>(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+}
+
+std::unique_ptr<X509, X509Delete> ReadCertificate(const std::string& pem) {
+  const auto reader = Reader(pem);
+  std::unique_ptr<X509, X509Delete> certificate(PEM_read_bio_X509(reader.get(), nullptr, nullptr, nullptr));
+  if (!certificate) throw std::runtime_error("no certificate in the PEM text");
+  return certificate;
+}
+
+// A connected socket that closes itself.
+class Socket {
+ public:
+  Socket(const std::string& host, std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    ::inet_pton(AF_INET, host.c_str(), &address.sin_addr);
+    const int on = 1;
+    ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    connected_ = ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  }
+  ~Socket() { ::close(fd_); }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] bool connected() const { return connected_; }
+
+ private:
+  int fd_;
+  bool connected_ = false;
+};
+
+}  // namespace
+
+class TlsClient::Context {
+ public:
+  explicit Context(const Upstream& upstream) : context_(SSL_CTX_new(TLS_client_method())) {
+    const auto authority = ReadCertificate(upstream.certificate_authority);
+    const auto certificate = ReadCertificate(upstream.client_certificate);
+    const auto key_reader = Reader(upstream.client_key);
+    const std::unique_ptr<EVP_PKEY, KeyDelete> key(
+        PEM_read_bio_PrivateKey(key_reader.get(), nullptr, nullptr, nullptr));
+    SSL_CTX_set_verify(context_, SSL_VERIFY_PEER, nullptr);
+    const bool usable = X509_STORE_add_cert(SSL_CTX_get_cert_store(context_), authority.get()) == 1 &&
+                        SSL_CTX_use_certificate(context_, certificate.get()) == 1 && key &&
+                        SSL_CTX_use_PrivateKey(context_, key.get()) == 1;
+    if (!usable) throw std::runtime_error("the client certificate and key cannot be used");
+  }
+  ~Context() { SSL_CTX_free(context_); }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+  [[nodiscard]] std::unique_ptr<SSL, SslDelete> NewSession() const {
+    return std::unique_ptr<SSL, SslDelete>(SSL_new(context_));
+  }
+
+ private:
+  SSL_CTX* context_;
+};
+
+TlsClient::TlsClient(Upstream upstream)
+    : upstream_(std::move(upstream)), context_(std::make_unique<Context>(upstream_)) {}
+
+TlsClient::~TlsClient() = default;
+
+ipam::Expected<std::string> TlsClient::Exchange(std::string_view request) const {
+  const Socket socket(upstream_.host, upstream_.port);
+  if (!socket.connected()) return Fail(ErrorCode::kUnavailable, "connect to " + upstream_.host);
+  const auto ssl = context_->NewSession();
+  SSL_set_fd(ssl.get(), socket.fd());
+  if (SSL_connect(ssl.get()) != 1) return Fail(ErrorCode::kUnavailable, "TLS handshake with " + upstream_.host);
+  if (SSL_write(ssl.get(), request.data(), static_cast<int>(request.size())) <= 0) {
+    return Fail(ErrorCode::kUnknownOutcome, "send to " + upstream_.host);
+  }
+  std::string answer;
+  std::array<char, 65536> buffer{};
+  for (int count = 1; count > 0;) {
+    count = SSL_read(ssl.get(), buffer.data(), static_cast<int>(buffer.size()));
+    if (count > 0) answer.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  if (answer.empty()) return Fail(ErrorCode::kUnknownOutcome, "no answer of " + upstream_.host);
+  return answer;
+}
+
+}  // namespace berth::e2e
