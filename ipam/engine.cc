@@ -37,7 +37,7 @@ bool HasSharedSibling(const Block& block, std::string_view attachment) {
 Expected<AddResult> Engine::Add(const AddRequest& request) {
   BERTH_CHECK(!request.pools.empty());
   Call call(request);
-  if (auto settled = SettleForAdd(request.attachment); !settled) return std::unexpected(settled.error());
+  if (auto settled = SettleIntents(request.attachment); !settled) return std::unexpected(settled.error());
   auto pools = ReadPools(request.pools);
   if (!pools) return std::unexpected(pools.error());
   call.pools = *std::move(pools);
@@ -114,9 +114,7 @@ Expected<Admission> Engine::ReadAdmission(const std::vector<Pool>& pools, const 
   return admission;
 }
 
-Expected<void> Engine::SettleForAdd(const Attachment& attachment) {
-  // An earlier ADD of this attachment ended without knowing what became of its write. Its addresses stay where the
-  // write landed (its answer may have reached the runtime), but after this nothing of it can land any more.
+Expected<void> Engine::SettleIntents(const Attachment& attachment) {
   const auto intents = store_.ReadOpenIntents(attachment);
   if (!intents) return std::unexpected(intents.error());
   for (const OpenIntent& intent : *intents) {

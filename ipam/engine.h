@@ -59,6 +59,10 @@ class Engine {
   // if it has nothing. On an error it goes on with the rest and returns the first.
   [[nodiscard]] Expected<void> Del(const Attachment& attachment);
 
+  // Makes sure that nothing which an earlier call of this attachment sent can still land, and keeps what has landed (its
+  // answer may have been delivered), but for a block that was to be created: such an ADD had not been answered.
+  [[nodiscard]] Expected<void> SettleIntents(const Attachment& attachment);
+
   // The addresses the attachment has; empty if none.
   [[nodiscard]] Expected<std::vector<HeldAddress>> Held(const Attachment& attachment);
 
@@ -72,7 +76,6 @@ class Engine {
 
   [[nodiscard]] Expected<std::vector<Pool>> ReadPools(const std::vector<std::string>& names);
   [[nodiscard]] Expected<Admission> ReadAdmission(const std::vector<Pool>& pools, const AddRequest& request);
-  [[nodiscard]] Expected<void> SettleForAdd(const Attachment& attachment);
   [[nodiscard]] Expected<void> FindHeld(Call& call);
   [[nodiscard]] Expected<void> MarkSharedSibling(Call& call);
   [[nodiscard]] Expected<Address> TakeForFamily(Call& call, const FamilyPlan& plan);

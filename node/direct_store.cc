@@ -96,7 +96,7 @@ DirectStore::DirectStore(k8sclient::Api& api, const NodeDirectory& directory, ip
     : api_(api), directory_(directory), runtime_(runtime), options_(std::move(options)) {}
 
 Expected<void> DirectStore::Lock() {
-  if (lock_.is_open()) return {};
+  if (lock_.is_open() || !options_.takes_turns) return {};
   auto locked = directory_.Lock(options_.lock_deadline);
   if (!locked) return std::unexpected(locked.error());
   lock_ = *std::move(locked);

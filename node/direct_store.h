@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// DirectStore: the engine's BlockStore without an agent: one process, one request after another.
+// DirectStore: the engine's BlockStore by requests to the API server, one after another: all of direct mode, and Shared
+// blocks and claims of the agent.
 //
-// All calls of one node take turns from the first look at blocks to the last write, by the lock of the NodeDirectory:
+// In direct mode all calls of one node take turns from the first look at blocks to the last write, by the lock of the NodeDirectory:
 // so this node's blocks have one writer at a time, and a LIST that is not older than the last write is never stale for
 // itself. Whatever the outcome of a write may be, an intent on disk says so before it is sent.
 #pragma once
@@ -22,6 +23,8 @@ struct DirectStoreOptions {
   // The hard end of every request and of waiting for the lock.
   k8sclient::CallOptions call;
   BootNanos lock_deadline = 0;
+  // False: without the node's lock. For a process that is the only one to write this node's blocks.
+  bool takes_turns = true;
   // Called once, right after the lock was taken; an error ends the call before anything is written.
   std::function<ipam::Expected<void>()> on_locked = {};
 };

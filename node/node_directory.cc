@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <ctime>
@@ -18,6 +20,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <mutex>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -36,7 +39,8 @@ using ipam::Fail;
 using nlohmann::json;
 
 constexpr BootNanos kNanosPerSecond = 1'000'000'000;
-constexpr BootNanos kMarkLifetime = 5 * 60 * kNanosPerSecond;
+constexpr std::chrono::minutes kMarkLifetime{5};
+constexpr std::chrono::minutes kForgetEvery{1};
 constexpr std::size_t kStateFileBytesMax = std::size_t{1} << 20;
 
 std::string LastError() { return std::strerror(errno); }
@@ -48,7 +52,8 @@ std::unexpected<ipam::Error> FailIo(std::string_view what, const std::string& pa
 }
 
 Expected<void> WriteWhole(const std::string& path, std::string_view text) {
-  const std::string part = path + ".part." + std::to_string(getpid());
+  static std::atomic<unsigned> number{0};
+  const std::string part = path + ".part." + std::to_string(getpid()) + "." + std::to_string(++number);
   HeldFile file(open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!file.is_open()) return FailIo("create", part);
   const ssize_t written = write(file.descriptor(), text.data(), text.size());
@@ -172,6 +177,9 @@ Expected<HeldFile> NodeDirectory::Lock(BootNanos deadline) const {
 std::string NodeDirectory::ReadVersion() const { return ReadWhole(path_ + "/version").value_or(""); }
 
 void NodeDirectory::WriteVersion(const std::string& version) const {
+  // Threads of one process have no lock of the node among them.
+  static std::mutex mutex;
+  const std::scoped_lock lock(mutex);
   const std::string path = path_ + "/version";
   const auto newer = ParseNumber(version);
   if (!newer) {
@@ -223,13 +231,24 @@ Expected<std::vector<ipam::OpenIntent>> NodeDirectory::ReadIntents(std::string_v
 }
 
 Expected<void> NodeDirectory::MarkDeleted(const ipam::Attachment& attachment, BootNanos started) const {
-  const std::string directory = path_ + "/deleted/";
-  const BootNanos oldest = BootTimeNow() - kMarkLifetime;
-  for (const std::string& name : FileNames(directory)) {
-    const auto marked = ParseNumber(ReadWhole(directory + name).value_or(""));
-    if (!marked || *marked < oldest) unlink((directory + name).c_str());
+  auto marked = WriteWhole(path_ + "/deleted/" + attachment, std::to_string(started));
+  ForgetOldMarks();
+  return marked;
+}
+
+void NodeDirectory::ForgetOldMarks() const {
+  // Not at every DEL: a thousand marks take milliseconds to look through.
+  const std::string stamp = path_ + "/forgot";
+  std::error_code error;
+  const auto now = fs::file_time_type::clock::now();
+  const auto last = fs::last_write_time(stamp, error);
+  if (!error && now - last < kForgetEvery) return;
+  if (!WriteWhole(stamp, "")) return;
+  for (const std::string& name : FileNames(path_ + "/deleted")) {
+    const std::string path = path_ + "/deleted/" + name;
+    const auto written = fs::last_write_time(path, error);
+    if (!error && now - written > kMarkLifetime) fs::remove(path, error);
   }
-  return WriteWhole(directory + attachment, std::to_string(started));
 }
 
 std::optional<BootNanos> NodeDirectory::DeletedAt(const ipam::Attachment& attachment) const {
@@ -239,6 +258,21 @@ std::optional<BootNanos> NodeDirectory::DeletedAt(const ipam::Attachment& attach
   // From before a reboot that did not clear the directory: the clock began anew.
   if (!marked || *marked > BootTimeNow()) return std::nullopt;
   return *marked;
+}
+
+Expected<void> NodeDirectory::BecomeCreator(const std::string& instance) const {
+  const std::string path = path_ + "/creator.lock";
+  const HeldFile file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.is_open() || flock(file.descriptor(), LOCK_EX) != 0) return FailIo("lock", path);
+  return WriteWhole(path_ + "/creator", instance);
+}
+
+Expected<HeldFile> NodeDirectory::HoldCreator(const std::string& instance) const {
+  const std::string path = path_ + "/creator.lock";
+  HeldFile file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.is_open() || flock(file.descriptor(), LOCK_SH) != 0) return FailIo("lock", path);
+  if (ReadWhole(path_ + "/creator") == instance) return file;
+  return Fail(ErrorCode::kUnavailable, "another agent serves this node by now", "the call is tried again");
 }
 
 Expected<HeldFile> NodeDirectory::HoldRunning(const ipam::Attachment& attachment) const {

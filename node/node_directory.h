@@ -50,7 +50,7 @@ class NodeDirectory {
 
   // resourceVersion of the last block write of this node; empty: unknown.
   [[nodiscard]] std::string ReadVersion() const;
-  // Keeps the higher of the two. Empty: forgets it. Requires: the lock.
+  // Keeps the higher of the two. Empty: forgets it. Requires: the lock, or that no other process writes it.
   void WriteVersion(const std::string& version) const;
 
   // Intents (ipam::OpenIntent): a write is about to be sent of which the outcome may not be known.
@@ -71,9 +71,16 @@ class NodeDirectory {
   // Attachments whose ADD runs now or was through after `since_ms` (UNIX time in milliseconds).
   [[nodiscard]] std::set<ipam::Attachment> ReadRunning(std::int64_t since_ms) const;
 
+  // From now on this instance of the agent creates blocks of the node, and no other: waits for creations under way.
+  [[nodiscard]] ipam::Expected<void> BecomeCreator(const std::string& instance) const;
+  // Keeps others from becoming it until the HeldFile closes. Errors: kUnavailable: another instance is it by now; kIo.
+  [[nodiscard]] ipam::Expected<HeldFile> HoldCreator(const std::string& instance) const;
+
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
+  void ForgetOldMarks() const;
+
   explicit NodeDirectory(std::string path) : path_(std::move(path)) {}
 
   std::string path_;

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's calls: from the socket's body to the reply.
+#include "agent/agent.h"
+
+#include <random>
+#include <set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+
+#include "agent/call_runtime.h"
+#include "cni/error.h"
+#include "cni/forward.h"
+#include "node/ipam_call.h"
+
+namespace berth::agent {
+
+using ipam::Error;
+using ipam::ErrorCode;
+using ipam::Expected;
+using ipam::Fail;
+
+namespace {
+
+std::string RandomInstance() {
+  std::random_device device;
+  std::string digits;
+  for (int i = 0; i < 12; ++i) digits += "0123456789abcdef"[device() % 16];
+  return digits;
+}
+
+// What says that the API server is away, as opposed to its refusing something.
+bool IsAway(ErrorCode code) {
+  return code == ErrorCode::kUnavailable || code == ErrorCode::kUnknownOutcome || code == ErrorCode::kTimeout ||
+         code == ErrorCode::kUnauthenticated;
+}
+
+Reply ErrorReply(const Error& error, cni::Version version) {
+  return {.ok = false, .took = false, .body = cni::ErrorJson(error, version), .hold = {}, .take_back = {}};
+}
+
+}  // namespace
+
+struct Agent::Call {
+  const cni::Environment& environment;
+  const cni::NetworkConfig& config;
+  std::int64_t started_nanos;
+  SteadyTime deadline;
+  AgentStore& store;
+  node::IpamCall& ipam;
+};
+
+Expected<std::unique_ptr<Agent>> Agent::Make(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options,
+                                             std::function<void()> replaced) {
+  auto directory = node::NodeDirectory::Open(options.run_dir, options.node, options.server);
+  if (!directory) return std::unexpected(directory.error());
+  auto state = node::NodeDirectory::Open(options.state_dir, options.node, options.server);
+  if (!state) return std::unexpected(state.error());
+  auto journal = Journal::Open(state->path() + "/journal");
+  if (!journal) return std::unexpected(journal.error());
+  return std::unique_ptr<Agent>(
+      new Agent(api, clock, std::move(options), std::move(replaced), *std::move(directory), *std::move(journal)));
+}
+
+Agent::Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options, std::function<void()> replaced,
+             node::NodeDirectory directory, std::unique_ptr<Journal> journal)
+    : api_(api),
+      clock_(clock),
+      options_(std::move(options)),
+      replaced_(std::move(replaced)),
+      directory_(std::move(directory)),
+      journal_(std::move(journal)),
+      own_(api, options_.node, RandomInstance(), *this),
+      view_(api, clock, options_.node, [this] { Poke(); }) {}
+
+Agent::~Agent() {
+  BeginStop();
+  own_.Stop();
+}
+
+void Agent::Start() {
+  view_.Start();
+  loader_ = std::jthread([this](const std::stop_token& stop) { Load(stop); });
+}
+
+void Agent::BeginStop() {
+  const std::scoped_lock lock(mutex_);
+  stopping_ = true;
+  changed_.notify_all();
+}
+
+void Agent::Drain(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, limit, [this] { return calls_.load() == 0; });
+}
+
+bool Agent::IsReady() const {
+  const std::scoped_lock lock(mutex_);
+  return ready_ && !stopping_;
+}
+
+Expected<void> Agent::WaitUntilReady(SteadyTime deadline) {
+  std::unique_lock lock(mutex_);
+  const bool done = changed_.wait_until(lock, deadline, [this] { return ready_ || stopping_; });
+  if (stopping_) return Fail(ErrorCode::kUnavailable, "the node's berth-agent is ending", "the call is tried again");
+  if (done) return {};
+  return Fail(ErrorCode::kUnavailable,
+              "the node's berth-agent has not loaded its blocks yet",
+              "is the API server reachable from this node? see the agent's log");
+}
+
+Reply Agent::Busy() {
+  return ErrorReply({.code = ErrorCode::kUnavailable,
+                     .message = "the node's berth-agent has as many calls waiting as it takes",
+                     .details = "the call is tried again; is the API server slow?"},
+                    cni::kNewestVersion);
+}
+
+Reply Agent::Handle(std::string_view body) {
+  const auto call = cni::ParseForwardedCall(body);
+  if (!call) return ErrorReply(call.error(), cni::kNewestVersion);
+  const auto config = cni::ParseConfig(call->config, call->environment.verb);
+  if (!config) return ErrorReply(config.error(), cni::VersionForErrors(call->config));
+  metrics_.SetCallsWaiting(++calls_);
+  Reply reply = Serve(call->environment, *config, call->started_nanos);
+  metrics_.SetCallsWaiting(--calls_);
+  const std::scoped_lock lock(mutex_);
+  changed_.notify_all();
+  return reply;
+}
+
+Reply Agent::Serve(const cni::Environment& environment, const cni::NetworkConfig& config, std::int64_t started_nanos) {
+  const auto begin = clock_.Now();
+  CallRuntime runtime(clock_, begin, config.ipam.timeout, own_);
+  AgentStore store(own_, view_, turns_, api_, directory_, runtime, runtime.end());
+  node::IpamCall ipam(environment, config, store, runtime);
+  Call call{.environment = environment,
+            .config = config,
+            .started_nanos = started_nanos,
+            .deadline = runtime.end(),
+            .store = store,
+            .ipam = ipam};
+  auto reply = Dispatch(call);
+  const auto took = clock_.Now() - begin;
+  const std::string verb(cni::ToString(environment.verb));
+  const std::uint32_t code = reply ? 0 : ipam::CniCode(reply.error().code);
+  metrics_.Call(verb, code, took);
+  const auto took_us = std::chrono::duration_cast<std::chrono::microseconds>(took).count();
+  if (reply) {
+    spdlog::debug("call done verb={} network={} container={} interface={} attachment={} answer={} took_us={}",
+                  verb, config.name, environment.container_id, environment.ifname, ipam.attachment(), reply->body, took_us);
+    return *std::move(reply);
+  }
+  spdlog::warn("call failed verb={} network={} container={} interface={} attachment={} code={} err=\"{}\" took_us={}",
+               verb, config.name, environment.container_id, environment.ifname, ipam.attachment(), code,
+               reply.error().message, took_us);
+  return ErrorReply(reply.error(), config.version);
+}
+
+Expected<Reply> Agent::Dispatch(Call& call) {
+  const auto silent = [](const Expected<void>& outcome) -> Expected<Reply> {
+    if (!outcome) return std::unexpected(outcome.error());
+    return Reply{.ok = true, .took = false, .body = {}, .hold = {}, .take_back = {}};
+  };
+  switch (call.environment.verb) {
+    case cni::Verb::kAdd:
+      return Add(call);
+    case cni::Verb::kDel:
+      return silent(Del(call));
+    case cni::Verb::kCheck:
+      if (auto ready = WaitUntilReady(call.deadline); !ready) return std::unexpected(ready.error());
+      return silent(call.ipam.Check());
+    case cni::Verb::kGc: {
+      if (auto ready = WaitUntilReady(call.deadline); !ready) return std::unexpected(ready.error());
+      const auto is_running = [this](const ipam::Attachment& attachment) { return gate_.IsAddRunning(attachment); };
+      return silent(call.ipam.CollectGarbage(is_running, [] { return std::vector<ipam::Attachment>(); }));
+    }
+    case cni::Verb::kStatus:
+      // A restart of the agent or a short outage of the API server must not make the node NotReady: what was loaded once
+      // since this process began counts.
+      if (IsReady()) return silent({});
+      return Fail(ErrorCode::kNotReady,
+                  "the node's berth-agent has not loaded its blocks yet",
+                  "is the API server reachable from this node? see the agent's log");
+    case cni::Verb::kAbout:
+    case cni::Verb::kVersion:
+      break;
+  }
+  return Fail(ErrorCode::kEnvironment, "this verb needs no agent");
+}
+
+Expected<Reply> Agent::Add(Call& call) {
+  const ipam::Attachment& attachment = call.ipam.attachment();
+  const auto request = call.ipam.MakeAddRequest();
+  if (!request) return std::unexpected(request.error());
+  const auto running = gate_.HoldAdd(attachment);
+  if (auto ready = WaitUntilReady(call.deadline); !ready) return std::unexpected(ready.error());
+  const auto turn = gate_.Enter(attachment, call.deadline);
+  if (turn == nullptr) return Fail(ErrorCode::kTimeout, "another call of this container did not end in time");
+  const auto deleted = directory_.DeletedAt(attachment);
+  if (deleted && call.started_nanos < *deleted) {
+    return Fail(ErrorCode::kTimeout, "a DEL of this container came after this ADD was started: nothing is allocated");
+  }
+  if (journal_->Contains(attachment)) {
+    // What an earlier container of this name left must not be taken for this one's.
+    if (auto done = call.ipam.engine().Del(attachment); !done) {
+      return std::unexpected(done.error().Within("an earlier DEL of this container has still to be written"));
+    }
+    journal_->Remove(attachment);
+  }
+  auto answer = call.ipam.Add(*request);
+  if (!answer) {
+    if (answer.error().code == ErrorCode::kUnavailable) is_away_ = true;
+    return std::unexpected(answer.error());
+  }
+  Poke();
+  const auto take_back = [this, attachment, limit = call.config.ipam.timeout] {
+    CallRuntime runtime(clock_, clock_.Now(), limit, own_);
+    const auto turn_back = gate_.Enter(attachment, runtime.end());
+    AgentStore store(own_, view_, turns_, api_, directory_, runtime, runtime.end());
+    const auto done = ipam::Engine(store, runtime).Del(attachment);
+    if (done) return;
+    spdlog::warn("giving back an undelivered address failed, journalling attachment={} err=\"{}\"", attachment, done.error().message);
+    if (auto added = journal_->Add(attachment); !added) spdlog::error("journal err=\"{}\"", added.error().message);
+  };
+  return Reply{.ok = true,
+               .took = answer->took,
+               .body = std::move(answer->text),
+               .hold = running,
+               .take_back = answer->took ? std::function<void()>(take_back) : nullptr};
+}
+
+Expected<void> Agent::Del(Call& call) {
+  const ipam::Attachment& attachment = call.ipam.attachment();
+  const auto journal = [&]() -> Expected<void> {
+    is_away_ = true;
+    auto added = journal_->Add(attachment);
+    metrics_.SetJournal(journal_->Pending().size());
+    Poke();
+    return added;
+  };
+  if (auto marked = directory_.MarkDeleted(attachment, call.started_nanos); !marked) return marked;
+  const auto turn = gate_.Enter(attachment, call.deadline);
+  // The ADD that runs was started before this DEL: whatever becomes of it, the journal takes it out later.
+  if (turn == nullptr) return journal();
+  if (is_away_ || !IsReady()) {
+    // Not loaded: wait a little for a restart that is nearly over, but not for an API server that is away.
+    const auto patience = std::min(call.deadline, clock_.Now() + std::chrono::seconds(is_away_ ? 0 : 5));
+    if (is_away_ || !WaitUntilReady(patience)) return journal();
+  }
+  const auto done = call.ipam.engine().Del(attachment);
+  if (done) {
+    journal_->Remove(attachment);
+    return {};
+  }
+  if (IsAway(done.error().code)) return journal();
+  return done;
+}
+
+void Agent::Poke() {
+  const std::scoped_lock lock(mutex_);
+  poked_ = true;
+  changed_.notify_all();
+}
+
+std::string Agent::DebugBlocks() const {
+  nlohmann::json blocks = nlohmann::json::array();
+  for (const ipam::BlockView& block : own_.Snapshot()) {
+    nlohmann::json allocations = nlohmann::json::object();
+    for (const auto& [offset, entry] : block->allocations) allocations[block->cidr.At(offset).ToString()] = entry;
+    blocks.push_back({{"name", block->name},
+                      {"pool", block->pool},
+                      {"cidr", block->cidr.ToString()},
+                      {"resourceVersion", block->resource_version},
+                      {"agent", block->agent},
+                      {"used", block->used()},
+                      {"free", block->free},
+                      {"deleting", block->deleting},
+                      {"allocations", std::move(allocations)}});
+  }
+  const nlohmann::json document = {{"node", options_.node},
+                                   {"instance", own_.instance()},
+                                   {"ready", IsReady()},
+                                   {"journal", journal_->Pending()},
+                                   {"blocks", std::move(blocks)}};
+  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string Agent::MetricsText() {
+  struct Sum {
+    std::size_t blocks = 0;
+    std::size_t used = 0;
+    std::size_t free = 0;
+  };
+  std::map<std::string, Sum> sums;
+  for (const ipam::BlockView& block : own_.Snapshot()) {
+    Sum& sum = sums[block->pool];
+    ++sum.blocks;
+    sum.used += block->used();
+    sum.free += block->free;
+  }
+  metrics_.BeginPools();
+  for (const auto& [pool, sum] : sums) metrics_.Pool(pool, sum.blocks, sum.used, sum.free);
+  metrics_.SetJournal(journal_->Pending().size());
+  return metrics_.Text();
+}
+
+void Agent::Conflict(const std::string& block) {
+  metrics_.Conflict();
+  spdlog::debug("block has changed, deciding again block={}", block);
+}
+
+void Agent::Batch(const std::string& /*block*/, std::size_t changes) { metrics_.Batch(changes); }
+
+void Agent::InDoubt(const std::string& block, const Error& error) {
+  metrics_.InDoubt();
+  spdlog::warn("answer to a block patch was lost, settling block={} err=\"{}\"", block, error.message);
+}
+
+void Agent::Reasserted(const std::string& block, const std::string& entry) {
+  metrics_.Reasserted();
+  spdlog::error("an entry was removed by somebody else, writing it again block={} entry=\"{}\"", block, entry);
+}
+
+void Agent::Replaced(const std::string& block, const std::string& by) {
+  spdlog::warn("another agent of this node has taken over, ending block={} by={}", block, by);
+  std::call_once(replaced_once_, [this] {
+    BeginStop();
+    replaced_();
+  });
+}
+
+}  // namespace berth::agent

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Agent: serves the CNI calls of one node from its blocks in memory.
+//
+// What survives what (docs/failures.md): a restart loses nothing, since every answered ADD is in a block, every DEL that
+// could not be written is in the journal, and the first thing a new agent does is to write each of its blocks once, after
+// which nothing its predecessor sent can land.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "agent/agent_store.h"
+#include "agent/attachment_gate.h"
+#include "agent/cluster_view.h"
+#include "agent/journal.h"
+#include "agent/metrics.h"
+#include "agent/own_blocks.h"
+#include "agent/watch_thread.h"
+#include "cni/config.h"
+#include "cni/environment.h"
+#include "k8sclient/api.h"
+#include "k8sclient/clock.h"
+#include "node/node_directory.h"
+
+namespace berth::agent {
+
+struct AgentOptions {
+  std::string node;
+  std::string state_dir = "/var/lib/berth";  // the journal: on disk
+  std::string run_dir = "/run/berth";        // what a reboot may lose; shared with direct mode
+  std::string server;                        // the API server's address, which tells one cluster's files from another's
+  bool watches_blocks = true;
+};
+
+// What goes back to the caller: CNI's result or error object.
+struct Reply {
+  bool ok = false;
+  bool took = false;  // an ADD that took something new
+  std::string body;
+  // For an ADD, until the answer was delivered: GC leaves its address alone.
+  std::shared_ptr<void> hold;
+  // Gives back what the ADD took, for an answer that could not be delivered; may be empty.
+  std::function<void()> take_back;
+};
+
+class Agent final : private BlockObserver {
+ public:
+  // Opens directory and journal, sends nothing. api and clock must outlive the agent. `replaced` is called once, from any
+  // thread, when another agent of this node has taken over: the process is to end. Errors: kIo.
+  [[nodiscard]] static ipam::Expected<std::unique_ptr<Agent>> Make(k8sclient::Api& api, k8sclient::Clock& clock,
+                                                                   AgentOptions options,
+                                                                   std::function<void()> replaced);
+  ~Agent() override;
+
+  // Begins to load, in a thread; calls that come meanwhile wait.
+  void Start();
+  // Calls that come from now on are refused; those under way go on.
+  void BeginStop();
+  // Waits for calls under way, at most that long.
+  void Drain(std::chrono::milliseconds limit);
+
+  // One call, as docs/agent-protocol.md has it.
+  [[nodiscard]] Reply Handle(std::string_view body);
+  // The queue is full: what Handle would answer.
+  [[nodiscard]] static Reply Busy();
+
+  [[nodiscard]] bool IsReady() const;
+  [[nodiscard]] std::string DebugBlocks() const;
+  [[nodiscard]] std::string MetricsText();
+
+ private:
+  class CallRuntime;
+  struct Call;
+
+  Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options, std::function<void()> replaced,
+        node::NodeDirectory directory, std::unique_ptr<Journal> journal);
+
+  [[nodiscard]] Reply Serve(const cni::Environment& environment, const cni::NetworkConfig& config,
+                            std::int64_t started_nanos);
+  [[nodiscard]] ipam::Expected<Reply> Dispatch(Call& call);
+  [[nodiscard]] ipam::Expected<Reply> Add(Call& call);
+  [[nodiscard]] ipam::Expected<void> Del(Call& call);
+  [[nodiscard]] ipam::Expected<void> WaitUntilReady(SteadyTime deadline);
+
+  void Load(const std::stop_token& stop);
+  [[nodiscard]] ipam::Expected<void> LoadOnce();
+  [[nodiscard]] ipam::Expected<void> SettleLeftIntents();
+  void Keep(const std::stop_token& stop);
+  void ReplayJournal();
+  void ClaimAhead();
+  void ClaimAheadFor(const ipam::Pool& pool, const std::vector<ipam::BlockView>& blocks);
+  void Resync();
+  void SweepCooled();
+  void WatchBlocks();
+  void Poke();
+
+  void Conflict(const std::string& block) override;
+  void Batch(const std::string& block, std::size_t changes) override;
+  void InDoubt(const std::string& block, const ipam::Error& error) override;
+  void Reasserted(const std::string& block, const std::string& entry) override;
+  void Replaced(const std::string& block, const std::string& by) override;
+
+  k8sclient::Api& api_;
+  k8sclient::Clock& clock_;
+  const AgentOptions options_;
+  std::function<void()> replaced_;
+  std::once_flag replaced_once_;
+  node::NodeDirectory directory_;
+  std::unique_ptr<Journal> journal_;
+  Metrics metrics_;
+  OwnBlocks own_;
+  ClusterView view_;
+  ClaimTurns turns_;
+  AttachmentGate gate_;
+  // The API server did not answer lately: DELs go to the journal without trying.
+  std::atomic<bool> is_away_ = false;
+  std::atomic<std::size_t> calls_ = 0;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ready_ = false;
+  bool stopping_ = false;
+  bool poked_ = false;
+
+  std::mutex watches_mutex_;
+  std::map<std::string, std::unique_ptr<WatchThread>> block_watches_;
+  std::jthread loader_;
+  std::jthread keeper_;
+};
+
+}  // namespace berth::agent

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the agent does besides calls: loading and fencing its blocks, replaying the journal, claiming ahead, sweeping
+// cooled entries, watching its blocks.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+
+#include "agent/agent.h"
+#include "agent/call_runtime.h"
+#include "crds/block.h"
+#include "crds/names.h"
+#include "ipam/claim.h"
+#include "ipam/engine.h"
+#include "ipam/pool_choice.h"
+#include "k8sclient/verbs.h"
+
+namespace berth::agent {
+
+using ipam::BlockView;
+using ipam::ErrorCode;
+using ipam::Expected;
+using nlohmann::json;
+
+namespace {
+
+constexpr std::chrono::seconds kStepMax{20};
+constexpr std::chrono::seconds kRetryPause{1};
+constexpr std::chrono::seconds kKeepEvery{1};
+constexpr std::chrono::seconds kResyncEvery{30};
+constexpr int kAheadTriesMax = 6;
+
+BlockView ToView(const json& object) {
+  auto block = crds::ParseBlock(object);
+  if (block) return std::make_shared<const ipam::Block>(*std::move(block));
+  spdlog::error("block not understood err=\"{}\"", block.error().message);
+  return nullptr;
+}
+
+}  // namespace
+
+void Agent::Load(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    const auto loaded = LoadOnce();
+    if (loaded) break;
+    spdlog::warn("loading blocks failed, trying again err=\"{}\" details=\"{}\"", loaded.error().message, loaded.error().details);
+    if (!clock_.Sleep(kRetryPause, stop)) return;
+  }
+  if (stop.stop_requested() || own_.stopped()) return;
+  keeper_ = std::jthread([this](const std::stop_token& keeper_stop) { Keep(keeper_stop); });
+  const std::scoped_lock lock(mutex_);
+  ready_ = true;
+  changed_.notify_all();
+  spdlog::info("ready node={} instance={} blocks={}", options_.node, own_.instance(), own_.Snapshot().size());
+}
+
+Expected<void> Agent::LoadOnce() {
+  // In this order: first nobody else creates blocks of this node, then those that exist are listed.
+  if (auto creator = directory_.BecomeCreator(own_.instance()); !creator) return creator;
+  const auto options = k8sclient::CallOptions::Within(kStepMax);
+  const auto list = k8sclient::List(api_,
+                                    std::string(crds::kBlocksPath),
+                                    {.field_selector = std::string(crds::kBlockNodeField) + "=" + options_.node},
+                                    options);
+  if (!list) return std::unexpected(list.error().Within("list ipblocks"));
+  for (const json& object : list->items) {
+    auto block = crds::ParseBlock(object);
+    if (!block) return std::unexpected(block.error());
+    auto fenced = own_.Fence(std::make_shared<const ipam::Block>(*std::move(block)), clock_.Now() + kStepMax);
+    if (!fenced && fenced.error().code != ErrorCode::kNotFound) return fenced;
+  }
+  if (auto settled = SettleLeftIntents(); !settled) return settled;
+  ReplayJournal();
+  if (!view_.WaitUntilListed(kStepMax)) {
+    return ipam::Fail(ErrorCode::kUnavailable, "pools and node were not listed in time");
+  }
+  is_away_ = false;
+  return {};
+}
+
+Expected<void> Agent::SettleLeftIntents() {
+  const auto intents = directory_.ReadIntents("");
+  if (!intents) return std::unexpected(intents.error());
+  std::set<ipam::Attachment> attachments;
+  for (const ipam::OpenIntent& intent : *intents) attachments.insert(intent.attachment);
+  CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
+  AgentStore store(own_, view_, turns_, api_, directory_, runtime, runtime.end());
+  ipam::Engine engine(store, runtime);
+  for (const ipam::Attachment& attachment : attachments) {
+    if (auto settled = engine.SettleIntents(attachment); !settled) return settled;
+    spdlog::info("settled a write that an earlier process left open attachment={}", attachment);
+  }
+  return {};
+}
+
+void Agent::Keep(const std::stop_token& stop) {
+  auto next_resync = clock_.Now() + kResyncEvery;
+  while (!stop.stop_requested() && !own_.stopped()) {
+    WatchBlocks();
+    ReplayJournal();
+    ClaimAhead();
+    SweepCooled();
+    if (clock_.Now() >= next_resync) {
+      Resync();
+      next_resync = clock_.Now() + kResyncEvery;
+    }
+    std::unique_lock lock(mutex_);
+    if (stopping_) return;
+    // Poked or not, at most once in a while: a burst of ADDs needs one look at what is left, not one each.
+    changed_.wait_for(lock, kKeepEvery, [&] { return poked_ || stopping_ || stop.stop_requested(); });
+    poked_ = false;
+  }
+}
+
+void Agent::ReplayJournal() {
+  const std::vector<ipam::Attachment> pending = journal_->Pending();
+  for (const ipam::Attachment& attachment : pending) {
+    CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
+    const auto turn = gate_.Enter(attachment, runtime.end());
+    if (turn == nullptr || !journal_->Contains(attachment)) continue;
+    AgentStore store(own_, view_, turns_, api_, directory_, runtime, runtime.end());
+    const auto done = ipam::Engine(store, runtime).Del(attachment);
+    if (!done) {
+      spdlog::warn("journalled DEL failed, trying again attachment={} err=\"{}\"", attachment, done.error().message);
+      return;
+    }
+    journal_->Remove(attachment);
+  }
+  if (!pending.empty()) {
+    spdlog::info("journal written count={}", pending.size());
+    is_away_ = false;
+    return;
+  }
+  if (!is_away_) return;
+  // Nothing to write that would tell: ask.
+  const auto answer = k8sclient::List(api_,
+                                      std::string(crds::kPoolsPath),
+                                      {.resource_version = "0", .page_size = 1, .accept = k8sclient::kPartialMetadataList},
+                                      k8sclient::CallOptions::Within(kRetryPause));
+  if (answer) is_away_ = false;
+}
+
+void Agent::ClaimAhead() {
+  if (is_away_) return;
+  const std::vector<BlockView> blocks = own_.Snapshot();
+  const std::optional<ipam::Labels> labels = view_.NodeLabels();
+  for (const ipam::Pool& pool : view_.AllPools()) {
+    const bool is_for_node = pool.affinity == ipam::Affinity::kNode && pool.warm_addresses > 0 && ipam::CheckUsable(pool) &&
+                             (!pool.node_selector || pool.node_selector->Matches(labels.value_or(ipam::Labels{})));
+    if (is_for_node) ClaimAheadFor(pool, blocks);
+  }
+}
+
+void Agent::ClaimAheadFor(const ipam::Pool& pool, const std::vector<BlockView>& blocks) {
+  CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
+  int count = 0;
+  std::uint32_t free = 0;
+  for (const BlockView& block : blocks) {
+    if (block->pool_uid != pool.uid || block->deleting) continue;
+    ++count;
+    free += ipam::CountFree(*block, pool, runtime.UnixMillis());
+  }
+  if (free >= static_cast<std::uint32_t>(pool.warm_addresses)) return;
+  if (pool.max_blocks_per_node > 0 && count >= pool.max_blocks_per_node) return;
+  AgentStore store(own_, view_, turns_, api_, directory_, runtime, runtime.end());
+  static_cast<void>(store.ReadBlocks(ipam::BlockScope::kOwn, ipam::Freshness::kHint).has_value());
+  const auto turn = store.BeginClaim(pool);
+  if (!turn || (turn->look_again && own_.Snapshot().size() != blocks.size())) return;
+  const ipam::Random random = [&runtime](ipam::Uint128 bound) { return runtime.Random(bound); };
+  for (int attempt = 0; attempt < kAheadTriesMax; ++attempt) {
+    std::optional<ipam::Prefix> cidr;
+    if (attempt < kAheadTriesMax / 2) cidr = ipam::PickClaimByHint(pool, random);
+    if (!cidr) {
+      const auto existing = store.ReadBlockCidrs(pool.space);
+      if (existing) cidr = ipam::PickClaimExactly(pool, *existing, random);
+    }
+    if (!cidr) return;  // every block is claimed: ADDs say so
+    const auto created = store.Create(ipam::NewBlock(pool, *cidr, options_.node), /*attachment=*/"");
+    if (created) {
+      metrics_.Claimed(pool.name, /*ahead=*/true);
+      spdlog::info("block claimed ahead block={} pool={} tries={}", (*created)->name, pool.name, attempt + 1);
+      WatchBlocks();
+      return;
+    }
+    if (created.error().code != ErrorCode::kAlreadyExists) {
+      spdlog::warn("claiming ahead failed pool={} block={} err=\"{}\"", pool.name, cidr->ToString(), created.error().message);
+      return;
+    }
+  }
+}
+
+// Finds blocks that were claimed for this node by others, or by a write whose answer was lost.
+void Agent::Resync() {
+  const auto list = k8sclient::List(
+      api_,
+      std::string(crds::kBlocksPath),
+      {.field_selector = std::string(crds::kBlockNodeField) + "=" + options_.node, .resource_version = "0", .page_size = 0},
+      k8sclient::CallOptions::Within(kStepMax));
+  if (!list) return;
+  std::set<std::string> known;
+  for (const BlockView& block : own_.Snapshot()) known.insert(block->name);
+  for (const json& object : list->items) {
+    const BlockView block = ToView(object);
+    if (block == nullptr) continue;
+    if (known.contains(block->name)) {
+      own_.Observe(block, clock_.Now() + kStepMax);
+      continue;
+    }
+    const auto fenced = own_.Fence(block, clock_.Now() + kStepMax);
+    if (fenced) spdlog::info("block found block={} pool={}", block->name, block->pool);
+  }
+}
+
+void Agent::SweepCooled() {
+  CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
+  const std::int64_t now_ms = runtime.UnixMillis();
+  const auto is_over = [now_ms](const std::string& entry) {
+    const auto until = ipam::CoolingUntil(entry);
+    return until && *until <= now_ms;
+  };
+  for (const BlockView& block : own_.Snapshot()) {
+    const bool has_cooled = std::ranges::any_of(block->allocations, [&](const auto& a) { return is_over(a.second); });
+    if (!has_cooled) continue;
+    const auto sweep = [is_over](ipam::Block& changed) -> Expected<void> {
+      const auto swept = std::erase_if(changed.allocations, [&](const auto& a) { return is_over(a.second); });
+      changed.free = std::min(changed.size(), changed.free + static_cast<std::uint32_t>(swept));
+      return {};
+    };
+    const auto written = own_.Edit(block, {.attachment = {}, .apply = sweep}, runtime.end());
+    if (!written) spdlog::warn("sweeping cooled entries failed block={} err=\"{}\"", block->name, written.error().message);
+  }
+}
+
+void Agent::WatchBlocks() {
+  if (!options_.watches_blocks) return;
+  std::vector<std::unique_ptr<WatchThread>> ended;
+  const std::scoped_lock lock(watches_mutex_);
+  std::set<std::string> wanted;
+  for (const BlockView& block : own_.Snapshot()) wanted.insert(block->name);
+  for (auto it = block_watches_.begin(); it != block_watches_.end();) {
+    if (wanted.contains(it->first)) {
+      ++it;
+    } else {
+      ended.push_back(std::move(it->second));
+      it = block_watches_.erase(it);
+    }
+  }
+  const auto observe = [this](const json& object) {
+    if (const BlockView block = ToView(object)) own_.Observe(block, clock_.Now() + kStepMax);
+  };
+  for (const std::string& name : wanted) {
+    if (block_watches_.contains(name)) continue;
+    block_watches_[name] = std::make_unique<WatchThread>(
+        api_, clock_,
+        k8sclient::ReflectorOptions{.path = std::string(crds::kBlocksPath), .field_selector = "metadata.name=" + name},
+        WatchActions{.replace =
+                         [observe](const std::vector<json>& objects) {
+                           // A list from a cache may not know a block yet that was created just now: only a watch
+                           // says that one is gone.
+                           for (const json& object : objects) observe(object);
+                         },
+                     .upsert = observe,
+                     .remove = [this, name](const json& /*object*/) {
+                       own_.ObserveGone(name);
+                       Poke();
+                     }});
+  }
+}
+
+}  // namespace berth::agent

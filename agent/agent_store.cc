@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which question goes to memory and which to the API server.
+#include "agent/agent_store.h"
+
+#include <algorithm>
+
+namespace berth::agent {
+
+using ipam::BlockView;
+using ipam::ErrorCode;
+using ipam::Expected;
+using ipam::Fail;
+
+namespace {
+// Intents of own blocks are in memory: a restart fences all of them.
+constexpr std::string_view kMemoryIntent = "memory:";
+}  // namespace
+
+ClaimTurns::Turn ClaimTurns::Begin(const std::string& pool, SteadyTime deadline) {
+  std::shared_ptr<std::timed_mutex> turn;
+  {
+    const std::scoped_lock lock(mutex_);
+    auto& known = turns_[pool];
+    if (known == nullptr) known = std::make_shared<std::timed_mutex>();
+    turn = known;
+  }
+  const bool waited = !turn->try_lock();
+  if (waited && !turn->try_lock_until(deadline)) return {.hold = nullptr, .waited = true};
+  return {.hold = {turn.get(), [turn](void*) { turn->unlock(); }}, .waited = waited};
+}
+
+AgentStore::AgentStore(OwnBlocks& own, const ClusterView& view, ClaimTurns& turns, k8sclient::Api& api,
+                       const node::NodeDirectory& directory, ipam::Runtime& runtime, SteadyTime deadline)
+    : own_(own),
+      view_(view),
+      turns_(turns),
+      directory_(directory),
+      remote_(api, directory, runtime,
+              {.node = own.node(), .call = {.deadline = deadline, .stop = {}}, .lock_deadline = 0, .takes_turns = false}),
+      deadline_(deadline) {}
+
+Expected<std::vector<ipam::Pool>> AgentStore::ReadPools(std::span<const std::string> names, ipam::Freshness freshness) {
+  if (freshness == ipam::Freshness::kHint && view_.IsListed()) return view_.Pools(names);
+  return remote_.ReadPools(names, freshness);
+}
+
+Expected<ipam::Labels> AgentStore::ReadNodeLabels() {
+  if (auto labels = view_.NodeLabels()) return *std::move(labels);
+  return remote_.ReadNodeLabels();
+}
+
+Expected<ipam::Labels> AgentStore::ReadNamespaceLabels(const std::string& name) {
+  if (auto labels = view_.NamespaceLabels(name)) return *std::move(labels);
+  return remote_.ReadNamespaceLabels(name);
+}
+
+Expected<std::vector<BlockView>> AgentStore::ReadBlocks(ipam::BlockScope scope, ipam::Freshness freshness) {
+  if (scope == ipam::BlockScope::kShared) return remote_.ReadBlocks(scope, freshness);
+  generation_ = own_.Generation();
+  return own_.Snapshot();
+}
+
+Expected<std::vector<ipam::Prefix>> AgentStore::ReadBlockCidrs(const std::string& space) {
+  return remote_.ReadBlockCidrs(space);
+}
+
+Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::BlockEdit& edit) {
+  return seen->shared() ? remote_.Edit(seen, edit) : own_.Edit(seen, edit, deadline_);
+}
+
+Expected<BlockView> AgentStore::Create(const ipam::Block& block, const ipam::Attachment& attachment) {
+  if (block.shared()) return remote_.Create(block, attachment);
+  // An agent that comes after this one lists the blocks once: none may be created behind its back.
+  const auto creator = directory_.HoldCreator(own_.instance());
+  if (!creator) return std::unexpected(creator.error());
+  ipam::Block ours = block;
+  ours.agent = own_.AgentField();
+  auto created = remote_.Create(ours, attachment);
+  if (created) own_.Insert(*created);
+  return created;
+}
+
+Expected<ipam::ClaimTurn> AgentStore::BeginClaim(const ipam::Pool& pool) {
+  const ClaimTurns::Turn turn = turns_.Begin(pool.name, deadline_);
+  if (turn.hold == nullptr) {
+    return Fail(ErrorCode::kTimeout, "time was over while another call claimed a block of pool " + pool.name, "the call is tried again");
+  }
+  const bool blocks_came = pool.affinity == ipam::Affinity::kNode ? own_.Generation() != generation_ : turn.waited;
+  return ipam::ClaimTurn{.hold = turn.hold, .look_again = blocks_came};
+}
+
+Expected<std::vector<ipam::OpenIntent>> AgentStore::ReadOpenIntents(const ipam::Attachment& attachment) {
+  auto intents = remote_.ReadOpenIntents(attachment);
+  if (!intents) return intents;
+  for (ipam::OpenIntent intent : own_.InDoubt(attachment)) {
+    intent.id.insert(0, kMemoryIntent);
+    intents->push_back(std::move(intent));
+  }
+  return intents;
+}
+
+Expected<void> AgentStore::CloseIntent(const ipam::OpenIntent& intent) {
+  if (!intent.id.starts_with(kMemoryIntent)) return remote_.CloseIntent(intent);
+  ipam::OpenIntent own = intent;
+  own.id.erase(0, kMemoryIntent.size());
+  own_.CloseIntent(own);
+  return {};
+}
+
+}  // namespace berth::agent

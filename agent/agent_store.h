@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// AgentStore: the engine's BlockStore in the agent: own blocks and pools from memory, the rest by request. One object per
+// call.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "agent/cluster_view.h"
+#include "agent/own_blocks.h"
+#include "ipam/block_store.h"
+#include "node/direct_store.h"
+#include "node/node_directory.h"
+
+namespace berth::agent {
+
+// Whose turn it is to claim a block of a pool. Any thread.
+class ClaimTurns {
+ public:
+  struct Turn {
+    std::shared_ptr<void> hold;  // the turn ends with it; nullptr: time was over
+    bool waited = false;
+  };
+  [[nodiscard]] Turn Begin(const std::string& pool, SteadyTime deadline);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<std::timed_mutex>> turns_;
+};
+
+class AgentStore final : public ipam::BlockStore {
+ public:
+  // All must outlive the store.
+  AgentStore(OwnBlocks& own, const ClusterView& view, ClaimTurns& turns, k8sclient::Api& api,
+             const node::NodeDirectory& directory, ipam::Runtime& runtime, SteadyTime deadline);
+
+  [[nodiscard]] const std::string& Node() const override { return own_.node(); }
+  [[nodiscard]] ipam::Expected<std::vector<ipam::Pool>> ReadPools(std::span<const std::string> names,
+                                                                  ipam::Freshness freshness) override;
+  [[nodiscard]] ipam::Expected<ipam::Labels> ReadNodeLabels() override;
+  [[nodiscard]] ipam::Expected<ipam::Labels> ReadNamespaceLabels(const std::string& name) override;
+  [[nodiscard]] ipam::Expected<std::vector<ipam::BlockView>> ReadBlocks(ipam::BlockScope scope,
+                                                                        ipam::Freshness freshness) override;
+  [[nodiscard]] ipam::Expected<std::vector<ipam::Prefix>> ReadBlockCidrs(const std::string& space) override;
+  [[nodiscard]] ipam::Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::BlockEdit& edit) override;
+  [[nodiscard]] ipam::Expected<ipam::BlockView> Create(const ipam::Block& block,
+                                                       const ipam::Attachment& attachment) override;
+  [[nodiscard]] ipam::Expected<ipam::ClaimTurn> BeginClaim(const ipam::Pool& pool) override;
+  [[nodiscard]] ipam::Expected<std::vector<ipam::OpenIntent>> ReadOpenIntents(
+      const ipam::Attachment& attachment) override;
+  [[nodiscard]] ipam::Expected<void> CloseIntent(const ipam::OpenIntent& intent) override;
+
+ private:
+  OwnBlocks& own_;
+  const ClusterView& view_;
+  ClaimTurns& turns_;
+  const node::NodeDirectory& directory_;
+  node::DirectStore remote_;
+  SteadyTime deadline_;
+  std::uint64_t generation_ = 0;  // of own_, when this call last read it
+};
+
+}  // namespace berth::agent

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// CallRuntime: time and chance of one call in the agent.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <random>
+#include <stop_token>
+
+#include "agent/agent.h"
+#include "ipam/block_store.h"
+#include "k8sclient/clock.h"
+
+namespace berth::agent {
+
+class Agent::CallRuntime final : public ipam::Runtime {
+ public:
+  // New writes of an ADD begin in the first four fifths of the time only: the rest is for giving back.
+  CallRuntime(k8sclient::Clock& clock, SteadyTime begin, std::chrono::milliseconds limit, const OwnBlocks& own)
+      : clock_(clock), last_start_(begin + limit * 4 / 5), end_(begin + limit), own_(own) {}
+
+  [[nodiscard]] SteadyTime end() const { return end_; }
+
+  [[nodiscard]] std::int64_t UnixMillis() override {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(clock_.WallNow().time_since_epoch()).count();
+  }
+
+  [[nodiscard]] ipam::Uint128 Random(ipam::Uint128 bound) override {
+    thread_local std::mt19937_64 random{std::random_device{}()};
+    return ((ipam::Uint128{random()} << 64U) | random()) % bound;
+  }
+
+  [[nodiscard]] bool Wait(std::chrono::milliseconds duration) override {
+    if (clock_.Now() + duration > last_start_ || own_.stopped()) return false;
+    return clock_.Sleep(duration, {});
+  }
+
+  [[nodiscard]] ipam::Expected<void> MayGoOn() override {
+    if (own_.stopped()) {
+      return ipam::Fail(ipam::ErrorCode::kUnavailable, "the node's berth-agent is ending", "the call is tried again");
+    }
+    if (clock_.Now() < last_start_) return {};
+    return ipam::Fail(ipam::ErrorCode::kTimeout,
+                      "no time is left of ipam.timeoutSeconds",
+                      "the call is tried again; is the API server slow, or the block contended?");
+  }
+
+ private:
+  k8sclient::Clock& clock_;
+  SteadyTime last_start_;
+  SteadyTime end_;
+  const OwnBlocks& own_;
+};
+
+}  // namespace berth::agent

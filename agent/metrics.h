@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Metrics: what the agent counts, in Prometheus' text form (docs/metrics.md says which question each answers).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace berth::agent {
+
+// Any thread.
+class Metrics {
+ public:
+  Metrics();
+  ~Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+
+  // A call was answered; code 0: success.
+  void Call(const std::string& verb, std::uint32_t code, std::chrono::nanoseconds took);
+  void Conflict();
+  void Batch(std::size_t changes);
+  void InDoubt();
+  void Reasserted();
+  void Claimed(const std::string& pool, bool ahead);
+
+  void SetCallsWaiting(std::size_t count);
+  void SetJournal(std::size_t pending);
+  // Replaces what was said of all pools: Begin, then Pool for each.
+  void BeginPools();
+  void Pool(const std::string& pool, std::size_t blocks, std::size_t used, std::size_t free);
+
+  [[nodiscard]] std::string Text() const;
+
+ private:
+  struct Families;
+  std::unique_ptr<Families> families_;
+};
+
+}  // namespace berth::agent

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// The map of blocks, who waits for what, and taking over blocks.
+#include "agent/own_blocks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/own_blocks_slot.h"
+
+namespace berth::agent {
+
+using ipam::BlockView;
+using ipam::ErrorCode;
+using ipam::Expected;
+using ipam::Fail;
+
+OwnBlocks::OwnBlocks(k8sclient::Api& api, std::string node, std::string instance, BlockObserver& observer)
+    : api_(api), node_(std::move(node)), instance_(std::move(instance)), observer_(observer) {}
+
+std::vector<BlockView> OwnBlocks::Snapshot() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<BlockView> views;
+  views.reserve(slots_.size());
+  for (const auto& [name, slot] : slots_) {
+    if (slot->vanished.empty()) {
+      views.push_back(slot->view);
+      continue;
+    }
+    ipam::Block block = *slot->view;
+    AddVanished(*slot, block);
+    views.push_back(std::make_shared<const ipam::Block>(std::move(block)));
+  }
+  return views;
+}
+
+std::uint64_t OwnBlocks::Generation() const {
+  const std::scoped_lock lock(mutex_);
+  return generation_;
+}
+
+std::string OwnBlocks::NextFence() {
+  const std::scoped_lock lock(mutex_);
+  return instance_ + "." + std::to_string(++fences_);
+}
+
+Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline) {
+  BlockView base = seen;
+  while (true) {
+    if (base->node != node_) {
+      return Fail(ErrorCode::kNotFound, "block " + base->name + " is not of node " + node_);
+    }
+    ipam::Block fenced = *base;
+    fenced.agent = NextFence();
+    const auto written = Patch(*base, fenced, deadline);
+    if (written) {
+      Insert(*written);
+      return {};
+    }
+    const ErrorCode code = written.error().code;
+    if (code != ErrorCode::kConflict && code != ErrorCode::kUnknownOutcome) return std::unexpected(written.error());
+    auto read = Read(base->name, deadline);
+    if (!read) return std::unexpected(read.error());
+    base = *std::move(read);
+  }
+}
+
+void OwnBlocks::Insert(const BlockView& created) {
+  const std::scoped_lock lock(mutex_);
+  auto& slot = slots_[created->name];
+  if (slot == nullptr) slot = std::make_shared<Slot>();
+  if (slot->view == nullptr || VersionOf(*created) > VersionOf(*slot->view)) slot->view = created;
+  ++generation_;
+}
+
+Expected<OwnBlocks::SlotPointer> OwnBlocks::FindSlot(const BlockView& seen, const ipam::BlockEdit& edit,
+                                                     SteadyTime deadline) {
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = slots_.find(seen->name);
+    if (found != slots_.end()) return found->second;
+  }
+  // Not known: claimed for this node by somebody else, or another node's.
+  auto read = Read(seen->name, deadline);
+  if (!read) return std::unexpected(read.error());
+  if ((*read)->node != node_) {
+    ipam::Block foreign = **read;
+    if (auto applied = edit.apply(foreign); !applied) return std::unexpected(applied.error());
+    return Fail(ErrorCode::kConflict, "block " + seen->name + " belongs to node " + foreign.node);
+  }
+  if (auto fenced = Fence(*read, deadline); !fenced) return std::unexpected(fenced.error());
+  const std::scoped_lock lock(mutex_);
+  const auto found = slots_.find(seen->name);
+  if (found == slots_.end()) return Fail(ErrorCode::kNotFound, "block " + seen->name + " is gone");
+  return found->second;
+}
+
+Expected<BlockView> OwnBlocks::Edit(const BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline) {
+  const auto slot = FindSlot(seen, edit, deadline);
+  if (!slot) return std::unexpected(slot.error());
+  return EditSlot(*slot, edit, deadline);
+}
+
+Expected<BlockView> OwnBlocks::EditSlot(const SlotPointer& slot, const ipam::BlockEdit& edit, SteadyTime deadline) {
+  const auto self = std::make_shared<Waiter>(edit, deadline);
+  std::unique_lock lock(mutex_);
+  slot->queue.push_back(self);
+  while (!self->result) {
+    if (stopped_) break;
+    if (!slot->busy) {
+      slot->busy = true;
+      Waiters batch(slot->queue.begin(), slot->queue.end());
+      slot->queue.clear();
+      for (const auto& waiter : batch) waiter->is_sent = true;
+      lock.unlock();
+      Commit(slot, batch);
+      lock.lock();
+      slot->busy = false;
+      const BlockView observed = std::exchange(slot->observed, nullptr);
+      slot->changed.notify_all();
+      if (observed != nullptr) {
+        lock.unlock();
+        Adopt(slot, observed);
+        lock.lock();
+      }
+      continue;
+    }
+    if (slot->changed.wait_until(lock, deadline) != std::cv_status::timeout || self->result) continue;
+    if (self->is_sent) {
+      if (!edit.attachment.empty()) slot->in_doubt.insert(edit.attachment);
+      return Fail(ErrorCode::kUnknownOutcome,
+                  "time was over before the API server answered for block " + slot->view->name,
+                  "the call is tried again; is the API server slow?");
+    }
+    std::erase(slot->queue, self);
+    return Fail(ErrorCode::kTimeout,
+                "time was over before the change of block " + slot->view->name + " could be sent",
+                "the call is tried again; is the API server slow?");
+  }
+  if (self->result) return *self->result;
+  std::erase(slot->queue, self);
+  return Fail(ErrorCode::kUnavailable, "this agent is ending or was replaced by another", "the call is tried again");
+}
+
+std::vector<ipam::OpenIntent> OwnBlocks::InDoubt(const ipam::Attachment& attachment) const {
+  std::vector<ipam::OpenIntent> intents;
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [name, slot] : slots_) {
+    if (slot->in_doubt.contains(attachment)) {
+      intents.push_back({.id = name, .attachment = attachment, .block = *slot->view});
+    }
+  }
+  return intents;
+}
+
+void OwnBlocks::CloseIntent(const ipam::OpenIntent& intent) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = slots_.find(intent.id);
+  if (found != slots_.end()) found->second->in_doubt.erase(intent.attachment);
+}
+
+void OwnBlocks::Observe(const BlockView& seen, SteadyTime deadline) {
+  SlotPointer slot;
+  bool must_write = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = slots_.find(seen->name);
+    if (found == slots_.end()) return;
+    slot = found->second;
+    if (slot->busy) {
+      // The answer of the patch in flight may be this very version.
+      if (slot->observed == nullptr || VersionOf(*seen) > VersionOf(*slot->observed)) slot->observed = seen;
+      return;
+    }
+  }
+  Adopt(slot, seen);
+  {
+    const std::scoped_lock lock(mutex_);
+    must_write = !slot->vanished.empty() && !stopped_;
+  }
+  if (!must_write) return;
+  // Nothing to change of its own: the vanished entries go out with it. What fails is tried again with the next change.
+  const ipam::BlockEdit nothing{.attachment = {}, .apply = [](ipam::Block&) -> Expected<void> { return {}; }};
+  static_cast<void>(EditSlot(slot, nothing, deadline));
+}
+
+void OwnBlocks::ObserveGone(const std::string& name) {
+  SlotPointer slot;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = slots_.find(name);
+    if (found == slots_.end() || found->second->busy) return;
+    slot = found->second;
+  }
+  Forget(slot);
+}
+
+void OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {
+  bool is_replaced = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    const BlockView before = slot->view;
+    if (VersionOf(*seen) <= VersionOf(*before)) return;
+    slot->view = seen;
+    if (slot->doubt_version) {
+      // Newer than the version in doubt: what was to be compared with that has landed or never will.
+      slot->doubt_version.reset();
+    }
+    const std::string_view instance = std::string_view(seen->agent).substr(0, seen->agent.find('.'));
+    is_replaced = !instance.empty() && instance != instance_;
+    if (is_replaced) stopped_ = true;
+    for (const auto& [offset, text] : before->allocations) {
+      const std::string_view attachment = ipam::AttachmentOf(text);
+      if (attachment.empty() || seen->allocations.contains(offset) || ipam::Find(*seen, attachment)) continue;
+      if (slot->in_doubt.contains(std::string(attachment)) || slot->batch.contains(std::string(attachment))) continue;
+      slot->vanished[offset] = text;
+    }
+    slot->changed.notify_all();
+  }
+  if (is_replaced) observer_.Replaced(seen->name, seen->agent);
+}
+
+void OwnBlocks::Forget(const SlotPointer& slot) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = slots_.find(slot->view->name);
+  if (found != slots_.end() && found->second == slot) {
+    slots_.erase(found);
+    ++generation_;
+  }
+}
+
+void OwnBlocks::Stop() {
+  const std::scoped_lock lock(mutex_);
+  stopped_ = true;
+  for (const auto& [name, slot] : slots_) slot->changed.notify_all();
+}
+
+bool OwnBlocks::stopped() const {
+  const std::scoped_lock lock(mutex_);
+  return stopped_;
+}
+
+}  // namespace berth::agent

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// OwnBlocks: this node's blocks in memory, and group commit: one patch in flight per block, carrying every change that
+// waits for it.
+//
+// The first caller that finds a block without a patch in flight sends what has gathered, its own change among it; the
+// others wait for the answer. So a single caller sends one patch at once, and many share one. What a call is told is in
+// the block already.
+//
+// Rules that hold here:
+//   - A write is a merge patch with the resourceVersion it was decided on. After a conflict everything is decided again.
+//   - A write of which the answer was lost is settled by a later write that changes the object, or by a version that is
+//     newer than the one it was decided on. Until then its attachments are in doubt (InDoubt), and DEL fences.
+//   - An entry that somebody else removed without a mark is written again; one that became a cooling entry is forgotten.
+//   - Another instance in `agent` means that this agent was replaced: it stops, and writes nothing any more.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ipam/block_store.h"
+#include "k8sclient/api.h"
+
+namespace berth::agent {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+// What happens to blocks, for metrics and logs; called without a lock held, from any thread.
+class BlockObserver {
+ public:
+  BlockObserver() = default;
+  BlockObserver(const BlockObserver&) = delete;
+  BlockObserver& operator=(const BlockObserver&) = delete;
+  virtual ~BlockObserver() = default;
+
+  virtual void Conflict(const std::string& block) = 0;
+  virtual void Batch(const std::string& block, std::size_t changes) = 0;
+  virtual void InDoubt(const std::string& block, const ipam::Error& error) = 0;
+  virtual void Reasserted(const std::string& block, const std::string& entry) = 0;
+  // Somebody else is the agent of this node now. The process is to end.
+  virtual void Replaced(const std::string& block, const std::string& by) = 0;
+};
+
+class OwnBlocks {
+ public:
+  // `instance` names this run of the agent. api and observer must outlive this.
+  OwnBlocks(k8sclient::Api& api, std::string node, std::string instance, BlockObserver& observer);
+
+  // Every block known, in order of name, with what is to be written again.
+  [[nodiscard]] std::vector<ipam::BlockView> Snapshot() const;
+  // Grows whenever a block comes or goes.
+  [[nodiscard]] std::uint64_t Generation() const;
+
+  // Takes over a block read from the API server: raises `agent`, so that nothing an earlier agent or call sent can still
+  // land. Errors: those of the write; kNotFound: it is gone, or not this node's.
+  [[nodiscard]] ipam::Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline);
+
+  // A block that this agent created just now.
+  void Insert(const ipam::BlockView& created);
+
+  // As BlockStore::Edit, for a block of this node. A change that is not sent yet at the deadline is withdrawn
+  // (kTimeout); one that was sent ends with kUnknownOutcome.
+  [[nodiscard]] ipam::Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::BlockEdit& edit,
+                                                     SteadyTime deadline);
+
+  // Writes of the attachment whose outcome is not known, as intents.
+  [[nodiscard]] std::vector<ipam::OpenIntent> InDoubt(const ipam::Attachment& attachment) const;
+  void CloseIntent(const ipam::OpenIntent& intent);
+
+  // From a watch or a list: the block as somebody has written it, or that it is gone.
+  void Observe(const ipam::BlockView& seen, SteadyTime deadline);
+  void ObserveGone(const std::string& name);
+
+  [[nodiscard]] const std::string& node() const { return node_; }
+  // `agent` of a block that this run creates.
+  [[nodiscard]] std::string AgentField() const { return instance_ + ".0"; }
+  [[nodiscard]] const std::string& instance() const { return instance_; }
+
+  // After this every edit fails with kUnavailable: the process ends.
+  void Stop();
+  [[nodiscard]] bool stopped() const;
+
+  struct Slot;  // own_blocks_slot.h
+
+ private:
+  struct Waiter;
+  using SlotPointer = std::shared_ptr<Slot>;
+  using Waiters = std::vector<std::shared_ptr<Waiter>>;
+  struct Round;
+
+  [[nodiscard]] ipam::Expected<SlotPointer> FindSlot(const ipam::BlockView& seen, const ipam::BlockEdit& edit,
+                                                     SteadyTime deadline);
+  [[nodiscard]] ipam::Expected<ipam::BlockView> EditSlot(const SlotPointer& slot, const ipam::BlockEdit& edit,
+                                                         SteadyTime deadline);
+  // Sends what the waiters want and finishes each of them. Requires: this thread set slot->busy.
+  void Commit(const SlotPointer& slot, const Waiters& waiters);
+  // One decision and one request. False: decide again.
+  [[nodiscard]] bool CommitOnce(const SlotPointer& slot, Round& round);
+  [[nodiscard]] bool Settle(const SlotPointer& slot, Round& round);
+  [[nodiscard]] ipam::Block Decide(const SlotPointer& slot, Round& round);
+  [[nodiscard]] bool AfterFailure(const SlotPointer& slot, Round& round, const ipam::Error& error);
+  void FinishAll(const SlotPointer& slot, Round& round, const ipam::Expected<ipam::BlockView>& result);
+  void Finish(const SlotPointer& slot, Waiter& waiter, const ipam::Expected<ipam::BlockView>& result);
+  // The newest version of a block, from wherever; finds out what somebody else did to it. True: this agent was replaced.
+  void Adopt(const SlotPointer& slot, const ipam::BlockView& seen);
+  void Forget(const SlotPointer& slot);
+  [[nodiscard]] ipam::Expected<ipam::BlockView> Read(const std::string& name, SteadyTime deadline);
+  [[nodiscard]] ipam::Expected<ipam::BlockView> Patch(const ipam::Block& before, const ipam::Block& after,
+                                                      SteadyTime deadline);
+  [[nodiscard]] std::string NextFence();
+
+  k8sclient::Api& api_;
+  const std::string node_;
+  const std::string instance_;
+  BlockObserver& observer_;
+
+  // Guards everything below, and what slots and waiters hold.
+  mutable std::mutex mutex_;
+  std::map<std::string, SlotPointer> slots_;
+  std::uint64_t generation_ = 0;
+  std::uint64_t fences_ = 0;  // counter of the `agent` field
+  bool stopped_ = false;
+};
+
+}  // namespace berth::agent

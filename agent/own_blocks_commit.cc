@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Group commit: from the waiting changes to one patch, and what its answer means to each.
+#include <algorithm>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "agent/own_blocks.h"
+#include "agent/own_blocks_slot.h"
+#include "crds/block.h"
+#include "crds/names.h"
+#include "k8sclient/verbs.h"
+
+namespace berth::agent {
+
+using ipam::BlockView;
+using ipam::ErrorCode;
+using ipam::Expected;
+using ipam::Fail;
+using nlohmann::json;
+
+namespace {
+
+constexpr std::chrono::milliseconds kSettlePause{50};
+constexpr std::chrono::seconds kRequestMax{10};
+constexpr int kConflictsMax = 50;
+
+Expected<BlockView> ToView(const Expected<json>& object) {
+  if (!object) return std::unexpected(object.error());
+  auto block = crds::ParseBlock(*object);
+  if (!block) return std::unexpected(block.error());
+  return std::make_shared<const ipam::Block>(*std::move(block));
+}
+
+std::string BlockPath(std::string_view name) { return std::string(crds::kBlocksPath) + k8sclient::Path({name}); }
+
+k8sclient::CallOptions Until(SteadyTime deadline) {
+  return {.deadline = std::min(deadline, std::chrono::steady_clock::now() + kRequestMax), .stop = {}};
+}
+
+// Whether the server looked at the content: a schema, a rule or a policy. A missing right is no matter of content.
+bool IsRefusalOfContent(const ipam::Error& error) {
+  if (error.code == ErrorCode::kInvalid) return true;
+  return error.code == ErrorCode::kForbidden && error.message.find("denied request") != std::string::npos;
+}
+
+}  // namespace
+
+Expected<BlockView> OwnBlocks::Read(const std::string& name, SteadyTime deadline) {
+  const auto object = k8sclient::Get(api_, BlockPath(name), Until(deadline));
+  if (!object) return std::unexpected(object.error().Within("get ipblock " + name));
+  return ToView(object);
+}
+
+Expected<BlockView> OwnBlocks::Patch(const ipam::Block& before, const ipam::Block& after, SteadyTime deadline) {
+  const auto object =
+      k8sclient::MergePatch(api_, BlockPath(before.name), crds::BlockMergePatch(before, after), Until(deadline));
+  if (!object) return std::unexpected(object.error().Within("patch ipblock " + before.name));
+  return ToView(object);
+}
+
+void OwnBlocks::Commit(const SlotPointer& slot, const Waiters& waiters) {
+  Round round{.waiters = waiters, .deadline = {}, .base = {}, .is_in_doubt = false, .conflicts = 0};
+  for (const auto& waiter : waiters) round.deadline = std::max(round.deadline, waiter->deadline);
+  {
+    const std::scoped_lock lock(mutex_);
+    slot->batch.clear();
+    for (const auto& waiter : waiters) slot->batch.insert(waiter->edit.attachment);
+  }
+  while (!round.waiters.empty() && !CommitOnce(slot, round)) {
+  }
+  const std::scoped_lock lock(mutex_);
+  slot->batch.clear();
+}
+
+// A patch of this block is in doubt: look whether the block has moved on. False: it could not be read, all were told.
+bool OwnBlocks::Settle(const SlotPointer& slot, Round& round) {
+  while (true) {
+    std::string name;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (!slot->doubt_version) return true;
+      name = slot->view->name;
+    }
+    const auto read = Read(name, round.deadline);
+    if (read) {
+      Adopt(slot, *read);
+      return true;
+    }
+    if (read.error().code == ErrorCode::kNotFound) Forget(slot);
+    const bool may_try_again = round.is_in_doubt && read.error().code != ErrorCode::kNotFound && !stopped() &&
+                               std::chrono::steady_clock::now() + kSettlePause < round.deadline;
+    if (!may_try_again) {
+      FinishAll(slot, round, std::unexpected(read.error()));
+      return false;
+    }
+    std::this_thread::sleep_for(kSettlePause);
+  }
+}
+
+// Applies every change to the newest version; those that cannot be are told so and leave the round.
+ipam::Block OwnBlocks::Decide(const SlotPointer& slot, Round& round) {
+  bool must_fence = false;
+  ipam::Block changed;
+  {
+    const std::scoped_lock lock(mutex_);
+    round.base = slot->view;
+    changed = *round.base;
+    must_fence = slot->doubt_version.has_value();
+    if (!changed.deleting) AddVanished(*slot, changed);
+  }
+  Waiters pending;
+  for (const auto& waiter : round.waiters) {
+    ipam::Block trial = changed;
+    if (auto applied = waiter->edit.apply(trial); !applied) {
+      Finish(slot, *waiter, std::unexpected(applied.error()));
+      continue;
+    }
+    changed = std::move(trial);
+    must_fence = must_fence || waiter->edit.fence;
+    pending.push_back(waiter);
+  }
+  round.waiters = std::move(pending);
+  if (must_fence) changed.agent = NextFence();
+  const std::scoped_lock lock(mutex_);
+  // Given back before it could be written again.
+  std::erase_if(slot->vanished, [&changed](const auto& entry) { return !changed.allocations.contains(entry.first); });
+  return changed;
+}
+
+bool OwnBlocks::CommitOnce(const SlotPointer& slot, Round& round) {
+  if (!Settle(slot, round)) return true;
+  if (stopped()) {
+    FinishAll(slot, round, Fail(ErrorCode::kUnavailable, "this agent was replaced by another", "the call is tried again"));
+    return true;
+  }
+  const ipam::Block changed = Decide(slot, round);
+  if (round.waiters.empty()) return true;
+  if (changed == *round.base) {
+    FinishAll(slot, round, round.base);
+    return true;
+  }
+  observer_.Batch(changed.name, round.waiters.size());
+  const auto written = Patch(*round.base, changed, round.deadline);
+  if (!written) return AfterFailure(slot, round, written.error());
+  {
+    const std::scoped_lock lock(mutex_);
+    if (VersionOf(**written) > VersionOf(*slot->view)) slot->view = *written;
+    slot->vanished.clear();
+    slot->doubt_version.reset();
+    slot->in_doubt.clear();
+  }
+  FinishAll(slot, round, *written);
+  return true;
+}
+
+// True: the round is over.
+bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::Error& error) {
+  const std::string& name = round.base->name;
+  switch (error.code) {
+    case ErrorCode::kConflict: {
+      observer_.Conflict(name);
+      auto read = Read(name, round.deadline);
+      if (read && ++round.conflicts < kConflictsMax) {
+        Adopt(slot, *read);
+        return false;
+      }
+      if (!read && read.error().code == ErrorCode::kNotFound) Forget(slot);
+      FinishAll(slot, round, read ? std::unexpected(error) : std::move(read));
+      return true;
+    }
+    case ErrorCode::kNotFound:
+      Forget(slot);
+      FinishAll(slot, round, std::unexpected(error));
+      return true;
+    case ErrorCode::kUnknownOutcome: {
+      {
+        const std::scoped_lock lock(mutex_);
+        slot->doubt_version = round.base->resource_version;
+        slot->in_doubt.insert(slot->batch.begin(), slot->batch.end());
+        slot->in_doubt.erase("");
+      }
+      round.is_in_doubt = true;
+      observer_.InDoubt(name, error);
+      return false;
+    }
+    default:
+      break;
+  }
+  if (IsRefusalOfContent(error) && round.waiters.size() > 1) {
+    // One of them is the culprit: the halves go on their own until it stands alone.
+    const auto middle = round.waiters.begin() + static_cast<std::ptrdiff_t>(round.waiters.size() / 2);
+    const Waiters first(round.waiters.begin(), middle);
+    const Waiters second(middle, round.waiters.end());
+    Commit(slot, first);
+    Commit(slot, second);
+    return true;
+  }
+  FinishAll(slot, round, std::unexpected(error));
+  return true;
+}
+
+void OwnBlocks::FinishAll(const SlotPointer& slot, Round& round, const Expected<BlockView>& result) {
+  Expected<BlockView> told = result;
+  if (!told && round.is_in_doubt) {
+    const std::scoped_lock lock(mutex_);
+    // The last failure says nothing about the patch before it.
+    if (slot->doubt_version && slots_.contains(slot->view->name)) told.error().code = ErrorCode::kUnknownOutcome;
+  }
+  for (const auto& waiter : round.waiters) Finish(slot, *waiter, told);
+  round.waiters.clear();
+}
+
+void OwnBlocks::Finish(const SlotPointer& slot, Waiter& waiter, const Expected<BlockView>& result) {
+  const std::scoped_lock lock(mutex_);
+  waiter.result = result;
+  slot->changed.notify_all();
+}
+
+}  // namespace berth::agent

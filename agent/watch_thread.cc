@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running a reflector in a thread.
+#include "agent/watch_thread.h"
+
+#include <utility>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+
+namespace berth::agent {
+
+using nlohmann::json;
+
+class WatchThread::Handler final : public k8sclient::ReflectorHandler {
+ public:
+  Handler(std::string path, WatchActions actions) : path_(std::move(path)), actions_(std::move(actions)) {}
+
+  void Replace(std::vector<json> objects) override { actions_.replace(std::move(objects)); }
+  void Upsert(json object) override { actions_.upsert(std::move(object)); }
+  void Delete(json object) override { actions_.remove(std::move(object)); }
+  void Failed(const ipam::Error& error, std::chrono::milliseconds wait) override {
+    spdlog::warn("watch failed path={} code={} err=\"{}\" again_in_ms={}",
+                 path_,
+                 ipam::ToString(error.code),
+                 error.message,
+                 wait.count());
+  }
+
+ private:
+  std::string path_;
+  WatchActions actions_;
+};
+
+WatchThread::WatchThread(k8sclient::Api& api, k8sclient::Clock& clock, k8sclient::ReflectorOptions options,
+                         WatchActions actions)
+    : handler_(std::make_unique<Handler>(options.path, std::move(actions))),
+      reflector_(api, *handler_, clock, std::move(options)),
+      thread_([this](const std::stop_token& stop) { reflector_.Run(stop); }) {}
+
+WatchThread::~WatchThread() = default;
+
+std::string NameOf(const json& object) {
+  const auto& metadata = object.find("metadata");
+  if (metadata == object.end() || !metadata->is_object()) return {};
+  const auto name = metadata->find("name");
+  return name != metadata->end() && name->is_string() ? name->get<std::string>() : std::string();
+}
+
+std::map<std::string, std::string> LabelsOf(const json& object) {
+  std::map<std::string, std::string> labels;
+  const auto metadata = object.find("metadata");
+  if (metadata == object.end() || !metadata->is_object()) return labels;
+  const auto found = metadata->find("labels");
+  if (found == metadata->end() || !found->is_object()) return labels;
+  for (const auto& [key, value] : found->items()) {
+    if (value.is_string()) labels[key] = value.get<std::string>();
+  }
+  return labels;
+}
+
+}  // namespace berth::agent

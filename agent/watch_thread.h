@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// WatchThread: a Reflector with a thread of its own, for as long as the object lives.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "k8sclient/api.h"
+#include "k8sclient/clock.h"
+#include "k8sclient/reflector.h"
+
+namespace berth::agent {
+
+// What a watch does with what it sees; called from the watch's thread.
+struct WatchActions {
+  std::function<void(std::vector<nlohmann::json>)> replace;
+  std::function<void(nlohmann::json)> upsert;
+  std::function<void(nlohmann::json)> remove;
+};
+
+class WatchThread {
+ public:
+  // Starts at once. api and clock must outlive this.
+  WatchThread(k8sclient::Api& api, k8sclient::Clock& clock, k8sclient::ReflectorOptions options, WatchActions actions);
+  ~WatchThread();
+  WatchThread(const WatchThread&) = delete;
+  WatchThread& operator=(const WatchThread&) = delete;
+
+ private:
+  class Handler;
+  std::unique_ptr<Handler> handler_;
+  k8sclient::Reflector reflector_;
+  std::jthread thread_;
+};
+
+// metadata.name and metadata.labels of any object; empty where they are missing.
+[[nodiscard]] std::string NameOf(const nlohmann::json& object);
+[[nodiscard]] std::map<std::string, std::string> LabelsOf(const nlohmann::json& object);
+
+}  // namespace berth::agent
