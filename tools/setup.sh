@@ -15,7 +15,7 @@ build_packages=(
   libbenchmark-dev libcli11-dev libcpp-httplib-dev libcurl4-openssl-dev libgmock-dev libgtest-dev libspdlog-dev
   libssl-dev libyaml-cpp-dev nlohmann-json3-dev prometheus-cpp-dev zlib1g-dev
 )
-cluster_packages=(curl iproute2 iptables jq procps runc shellcheck util-linux)
+cluster_packages=(curl iproute2 iptables jq nftables procps runc shellcheck util-linux)
 
 # Debian 12 has clang-tidy 14, which finds no std::expected in GCC 12's library.
 clang_format_version=23.1.5
