@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The YAML files as data: complete, bounded, described, and of one mind with the constants in the C++ code. What only a
-// real API server can say about them is e2e/crds_test.cc's.
+// real API server can say about them is e2e/crds/.
 #include <functional>
 #include <set>
 #include <string>

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Proves crds/ and install/ on a real API server: what it takes and refuses, what the rules cost, how it reads with
+# kubectl. Makes a control plane for itself and takes it down. Ends with "N passed, N failed". Takes about 20 seconds.
+#
+#   e2e/crds.sh [BUILD_DIR]     default: build
+set -uo pipefail
+unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+build_dir=${1:-$root/build}
+test_program=$build_dir/test/e2e_crds_test
+cost_program=$build_dir/test/e2e_crds_cost
+work=$(mktemp -d /tmp/berth-crds.XXXX)
+passed=0
+failed=0
+
+for program in "$test_program" "$cost_program"; do
+  [[ -x $program ]] || { echo "e2e/crds.sh: $program is missing: build it first (make)" >&2; exit 2; }
+done
+
+finish() {
+  "$root/e2e/cluster" down --dir "$work/cluster"
+  rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+# check NAME COMMAND...: passes if the command succeeds; its output is shown only if not.
+check() {
+  local name=$1 text
+  shift
+  if text=$("$@" 2>&1); then
+    passed=$((passed + 1))
+    printf '%4ds  ok    %s\n' "$SECONDS" "$name"
+  else
+    failed=$((failed + 1))
+    printf '%4ds  FAIL  %s\n%s\n' "$SECONDS" "$name" "$text"
+  fi
+}
+
+# says TEXT COMMAND...: the command must succeed and say TEXT, however its lines are broken.
+says() {
+  local want=$1 text
+  shift
+  text=$("$@") || { echo "$text"; return 1; }
+  text=$(tr -s ' \n' ' ' <<<"$text")
+  [[ $text == *"$want"* ]] || { echo "wanted '$want', got: $text"; return 1; }
+}
+
+# Both ways of the README install the same; the second finds nothing to change.
+installs_twice() {
+  local text
+  kubectl apply -k "$root/install" || return 1
+  kubectl wait --for=condition=Established --timeout=30s crd -l app.kubernetes.io/name=berth || return 1
+  text=$(kubectl apply -f "$root/crds" -f "$root/install") || { echo "$text"; return 1; }
+  if grep -v 'unchanged$' <<<"$text"; then return 1; fi
+}
+
+# Every field has a description: kubectl shows <empty> where there is none.
+explains_everything() {
+  local kind text
+  for kind in ippool ipspace ipblock ipallocation ipreservation; do
+    text=$(kubectl explain --recursive=false "$kind") || return 1
+    [[ $text != *"<empty>"* && $text != *"<no description>"* ]] || { echo "$text"; return 1; }
+  done
+}
+
+refuses_typing_error() {
+  local text
+  text=$(
+    kubectl apply -f - 2>&1 <<'END'
+{apiVersion: ipam.berth.dev/v1alpha1, kind: IPPool, metadata: {name: typo}, spec: {subnet: 10.55.0.0/16, blocksize: 26}}
+END
+  )
+  [[ $text == *'unknown field "spec.blocksize"'* ]] || { echo "$text"; return 1; }
+}
+
+# test_program: its own tests count, so that the last line tells what was tried.
+run_table() {
+  local log=$work/test.log
+  if "$test_program" --gtest_brief=1 >"$log" 2>&1; then :; fi
+  grep -v '^Running main' "$log"
+  local tests ok
+  tests=$(sed -nE 's/^\[=+\] ([0-9]+) tests? from .* ran.*/\1/p' "$log")
+  ok=$(sed -nE 's/^\[  PASSED  \] ([0-9]+) tests?\..*/\1/p' "$log")
+  [[ -n $tests && -n $ok ]] || { failed=$((failed + 1)); return; }
+  passed=$((passed + ok))
+  failed=$((failed + tests - ok))
+}
+
+"$root/e2e/cluster" up --dir "$work/cluster" --nodes 0 || { echo "0 passed, 1 failed"; exit 1; }
+eval "$("$root/e2e/cluster" env --dir "$work/cluster")"
+
+check "kubectl installs all by -k, and -f finds nothing to change" installs_twice
+check "kubectl explain tells what a block size is" \
+  says "Prefix length of the blocks the pool is cut into: 24 (256 addresses) to 32 (1 address) for IPv4" \
+  kubectl explain ippool.spec.blockSize
+check "kubectl explain tells what an entry looks like" \
+  says "<namespace>/<pod> <uid> <attachment> i=<interface> t=<unix ms>" kubectl explain ipblock.allocations
+check "kubectl explain describes every kind" explains_everything
+run_table
+check "kubectl get berth lists pools" says "ippool.ipam.berth.dev/base" kubectl get berth -A
+check "kubectl get berth lists allocations" says "ipallocation.ipam.berth.dev/web-0" kubectl get berth -A
+check "kubectl get ipb shows who owns a block" says "10.55.0.0-26 10.55.0.0/26 n1 base 2 62" kubectl get ipb
+check "kubectl get ipa shows addresses" says "web-0 eth0 10.55.0.0 n1" kubectl get ipa -n default
+check "kubectl get ipp, ips, ipr know the short names" kubectl get ipp,ips,ipr
+check "kubectl apply refuses a typing error by name" refuses_typing_error
+check "the rules add at most 0.3 ms to a PATCH of a block with 63 entries" \
+  "$cost_program" --rounds 1000 --max-ms 0.3 --out "$work/cost.txt"
+cat "$work/cost.txt"
+
+echo "$passed passed, $failed failed"
+((failed == 0))

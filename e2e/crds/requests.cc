@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests of tests.
+#include "e2e/crds/requests.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "crds/names.h"
+#include "k8sclient/http_api.h"
+#include "k8sclient/kubeconfig.h"
+
+namespace berth::e2e {
+
+namespace {
+
+constexpr std::chrono::seconds kRequestMax{30};
+
+[[noreturn]] void Die(const std::string& message) {
+  std::fprintf(stderr, "e2e/crds: %s\n", message.c_str());
+  std::exit(2);
+}
+
+std::unique_ptr<k8sclient::HttpApi> Connect() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (variable("BERTH_E2E_DIR").empty() && variable("BERTH_USE_EXISTING_CLUSTER") != "1") {
+    Die("no test cluster: run e2e/crds.sh, or eval \"$(e2e/cluster env --dir DIR)\" first");
+  }
+  auto config =
+      k8sclient::LoadKubeconfig(k8sclient::SplitKubeconfigList(variable("KUBECONFIG")), "", k8sclient::ReadWholeFile);
+  if (!config) Die(config.error().message);
+  auto api = k8sclient::HttpApi::Make(*config);
+  if (!api) Die(api.error().message);
+  return std::move(*api);
+}
+
+Answer Call(const k8sclient::Request& request) {
+  static const std::unique_ptr<k8sclient::HttpApi> kApi = Connect();
+  const auto response = kApi->Call(request, k8sclient::CallOptions::Within(kRequestMax));
+  if (!response) Die(std::string(ToString(request.method)) + " " + request.path + ": " + response.error().message);
+  return {.status = response->status,
+          .body = nlohmann::json::parse(response->body, nullptr, /*allow_exceptions=*/false),
+          .bytes = response->body.size()};
+}
+
+// The path without its query, which goes into the request apart.
+k8sclient::Request RequestFor(k8sclient::Method method, const std::string& path) {
+  const std::size_t question = path.find('?');
+  k8sclient::Request request{.method = method, .path = path.substr(0, question)};
+  if (question == std::string::npos) return request;
+  std::istringstream parts(path.substr(question + 1));
+  for (std::string part; std::getline(parts, part, '&');) {
+    const std::size_t equals = part.find('=');
+    request.query.emplace_back(part.substr(0, equals), part.substr(equals + 1));
+  }
+  return request;
+}
+
+}  // namespace
+
+Answer Send(k8sclient::Method method, const std::string& path, const nlohmann::json& body,
+            std::string_view content_type) {
+  k8sclient::Request request = RequestFor(method, path);
+  request.body = body.dump();
+  request.content_type = content_type;
+  return Call(request);
+}
+
+Answer Get(const std::string& path, std::string_view accept) {
+  k8sclient::Request request = RequestFor(k8sclient::Method::kGet, path);
+  request.accept = accept;
+  return Call(request);
+}
+
+std::string CollectionOf(const nlohmann::json& object) {
+  const auto kind = object.value("kind", "");
+  if (kind == crds::kPoolKind) return std::string(crds::kPoolsPath);
+  if (kind == crds::kSpaceKind) return std::string(crds::kSpacesPath);
+  if (kind == crds::kBlockKind) return std::string(crds::kBlocksPath);
+  if (kind == crds::kReservationKind) return std::string(crds::kReservationsPath);
+  if (kind == crds::kAllocationKind) {
+    return std::string(crds::kNamespacesPath) + "/" + object["metadata"]["namespace"].get<std::string>() + "/" +
+           std::string(crds::kAllocationsResource);
+  }
+  Die("no collection for kind \"" + kind + "\"");
+}
+
+std::string ReadSource(const std::string& path) {
+  std::ifstream file(std::string(BERTH_SOURCE_DIR) + "/" + path);
+  if (!file) Die("cannot read " + path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace berth::e2e

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Short calls to the API server that these tests may write to.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "k8sclient/api.h"
+
+namespace berth::e2e {
+
+struct Answer {
+  int status = 0;
+  nlohmann::json body;
+  std::size_t bytes = 0;
+};
+
+// One request to the cluster that `e2e/cluster env` describes. Ends the program with a message if there is none (an
+// exported KUBECONFIG alone may be production) or no complete answer. `path` with its query, not percent-encoded.
+[[nodiscard]] Answer Send(k8sclient::Method method, const std::string& path, const nlohmann::json& body,
+                          std::string_view content_type = k8sclient::kJson);
+[[nodiscard]] Answer Get(const std::string& path, std::string_view accept = k8sclient::kJson);
+
+// The collection that an object belongs to.
+[[nodiscard]] std::string CollectionOf(const nlohmann::json& object);
+
+// A file of the source tree.
+[[nodiscard]] std::string ReadSource(const std::string& path);
+
+}  // namespace berth::e2e
