@@ -174,7 +174,10 @@ Expected<Reply> Agent::Dispatch(Call& call) {
     case cni::Verb::kGc: {
       if (auto ready = WaitUntilReady(call.deadline); !ready) return std::unexpected(ready.error());
       const auto is_running = [this](const ipam::Attachment& attachment) { return gate_.IsAddRunning(attachment); };
-      return silent(call.ipam.CollectGarbage(is_running, [] { return std::vector<ipam::Attachment>(); }));
+      const std::int64_t age_ms = (node::BootTimeNow() - call.started_nanos) / 1'000'000;
+      const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.WallNow().time_since_epoch());
+      return silent(call.ipam.CollectGarbage(
+          now.count() - age_ms, is_running, [] { return std::vector<ipam::Attachment>(); }));
     }
     case cni::Verb::kStatus:
       // A restart of the agent or a short outage of the API server must not make the node NotReady: what was loaded once

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// Agent: calls, faults, restarts and replacement, on an API server in memory.
+#include "agent/agent.h"
+
+#include "agent/agent_test_setup.h"
+
+namespace berth::agent {
+namespace {
+
+const std::string kBlocks(crds::kBlocksPath);
+
+TEST_F(AgentTest, AddAnswersAnAddressOfThePool) {
+  StartAgent();
+  EXPECT_EQ(AddressIn(Add("c1")).substr(0, 8), "10.55.0.");
+}
+
+TEST_F(AgentTest, AddIsOneRequestOnceThereIsABlock) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  const int before = api.CountOf(k8sclient::Method::kPatch) + api.CountOf(k8sclient::Method::kGet) + api.CountOf(k8sclient::Method::kPost);
+  ASSERT_TRUE(Add("c2").ok);
+  const int after = api.CountOf(k8sclient::Method::kPatch) + api.CountOf(k8sclient::Method::kGet) + api.CountOf(k8sclient::Method::kPost);
+  // The watch of the block that came with the first ADD may list it in between.
+  EXPECT_LE(after - before, 2);
+  EXPECT_GE(after - before, 1);
+}
+
+TEST_F(AgentTest, AddAgainAnswersTheSame) {
+  StartAgent();
+  const std::string first = AddressIn(Add("c1"));
+  EXPECT_EQ(AddressIn(Add("c1")), first);
+}
+
+TEST_F(AgentTest, AddSaysWhetherItTookSomething) {
+  StartAgent();
+  EXPECT_TRUE(Add("c1").took);
+  EXPECT_FALSE(Add("c1").took);
+}
+
+TEST_F(AgentTest, DelLeavesNothing) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  ASSERT_TRUE(Del("c1").ok);
+  EXPECT_TRUE(Held().empty());
+}
+
+TEST_F(AgentTest, DelOfAnUnknownContainerSucceeds) {
+  StartAgent();
+  EXPECT_TRUE(Del("c1").ok);
+}
+
+TEST_F(AgentTest, SharedPoolsWorkToo) {
+  StartAgent();
+  EXPECT_EQ(AddressIn(Add("c1", "shared")).substr(0, 8), "10.66.0.");
+  ASSERT_TRUE(Del("c1").ok);
+  EXPECT_TRUE(Held().empty());
+}
+
+TEST_F(AgentTest, AnAddOlderThanADelIsRefused) {
+  StartAgent();
+  const std::int64_t before = node::BootTimeNow();
+  ASSERT_TRUE(Del("c1").ok);
+  EXPECT_FALSE(agent->Handle(Body("ADD", "c1", "p1", before)).ok);
+  EXPECT_TRUE(Held().empty());
+}
+
+TEST_F(AgentTest, AnAddNewerThanADelIsServed) {
+  StartAgent();
+  ASSERT_TRUE(Del("c1").ok);
+  EXPECT_TRUE(Add("c1").ok);
+}
+
+TEST_F(AgentTest, TheMarkOfADelSurvivesARestart) {
+  StartAgent();
+  const std::int64_t before = node::BootTimeNow();
+  ASSERT_TRUE(Del("c1").ok);
+  agent.reset();
+  StartAgent();
+  EXPECT_FALSE(agent->Handle(Body("ADD", "c1", "p1", before)).ok);
+}
+
+TEST_F(AgentTest, TwoHundredAddsAtOnceGetTwoHundredAddresses) {
+  StartAgent();
+  std::vector<std::string> addresses(200);
+  {
+    std::vector<std::jthread> callers;
+    for (std::size_t i = 0; i < addresses.size(); ++i) {
+      callers.emplace_back([this, i, &addresses] { addresses[i] = AddressIn(Add("c" + std::to_string(i))); });
+    }
+  }
+  EXPECT_EQ(std::set<std::string>(addresses.begin(), addresses.end()).size(), 200U);
+  EXPECT_EQ(Held().size(), 200U);
+}
+
+TEST_F(AgentTest, AddsThatWaitForOnePatchShareTheNext) {
+  StartAgent();
+  ASSERT_TRUE(Add("first").ok);
+  const int before = api.CountOf(k8sclient::Method::kPatch);
+  std::atomic<int> arrived = 0;
+  // The first patch waits until all others wait for it.
+  api.SetFaults([&arrived](const k8sclient::Request& request) {
+    if (request.method == k8sclient::Method::kPatch) {
+      while (arrived.load() < 20) std::this_thread::yield();
+    }
+    return ApiFault::kNone;
+  });
+  {
+    std::vector<std::jthread> callers;
+    for (int i = 0; i < 20; ++i) {
+      callers.emplace_back([this, i, &arrived] {
+        ++arrived;
+        EXPECT_TRUE(Add("c" + std::to_string(i)).ok);
+      });
+    }
+  }
+  EXPECT_LE(api.CountOf(k8sclient::Method::kPatch) - before, 10);
+}
+
+TEST_F(AgentTest, ALostAnswerIsSettledWithinTheCall) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  FailPatches({ApiFault::kLostAfterCommit});
+  EXPECT_TRUE(Add("c2").ok);
+  EXPECT_EQ(Held().size(), 2U);
+}
+
+TEST_F(AgentTest, ALateCommitBringsNothingBack) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  FailPatches({ApiFault::kLateCommit});
+  ASSERT_TRUE(Add("c2").ok);
+  ASSERT_TRUE(Del("c2").ok);
+  api.ReleaseLateWrites();
+  EXPECT_EQ(Held().size(), 1U);
+}
+
+TEST_F(AgentTest, ARefusedChangeDoesNotTakeOthersWithIt) {
+  StartAgent();
+  ASSERT_TRUE(Add("c0").ok);
+  const std::string poison = "poisoned-pod";
+  std::atomic<int> arrived = 0;
+  api.SetFaults([&](const k8sclient::Request& request) {
+    if (request.method != k8sclient::Method::kPatch) return ApiFault::kNone;
+    while (arrived.load() < 9) std::this_thread::yield();
+    return request.body.find(poison) != std::string::npos ? ApiFault::kInvalid : ApiFault::kNone;
+  });
+  std::atomic<int> succeeded = 0;
+  bool poisoned_ok = true;
+  {
+    std::vector<std::jthread> callers;
+    for (int i = 1; i <= 8; ++i) {
+      callers.emplace_back([&, i] {
+        ++arrived;
+        if (Add("c" + std::to_string(i)).ok) ++succeeded;
+      });
+    }
+    callers.emplace_back([&] {
+      auto body = nlohmann::json::parse(Body("ADD", "bad"));
+      body["args"] = "IgnoreUnknown=1;K8S_POD_NAME=" + poison;
+      ++arrived;
+      poisoned_ok = agent->Handle(body.dump()).ok;
+    });
+  }
+  EXPECT_EQ(succeeded.load(), 8);
+  EXPECT_FALSE(poisoned_ok);
+}
+
+TEST_F(AgentTest, DelIsAnsweredWhileTheApiServerIsAwayAndWrittenLater) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  api.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  EXPECT_TRUE(Del("c1").ok);
+  EXPECT_EQ(Held().size(), 1U);
+  api.SetFaults(nullptr);
+  Await([this] { return Held().empty(); }, "the journalled DEL is written");
+}
+
+TEST_F(AgentTest, AJournalledDelSurvivesARestart) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  api.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  ASSERT_TRUE(Del("c1").ok);
+  agent.reset();
+  api.SetFaults(nullptr);
+  StartAgent();
+  Await([this] { return Held().empty(); }, "the journalled DEL is written");
+}
+
+TEST_F(AgentTest, AnAddWhileTheApiServerIsAwayIsTriedAgainLater) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  api.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  const Reply reply = Add("c2");
+  ASSERT_FALSE(reply.ok);
+  EXPECT_EQ(nlohmann::json::parse(reply.body)["code"], 11);
+}
+
+TEST_F(AgentTest, ARestartKeepsEveryAddress) {
+  StartAgent();
+  const std::string address = AddressIn(Add("c1"));
+  agent.reset();
+  StartAgent();
+  EXPECT_EQ(AddressIn(Add("c1")), address);
+}
+
+TEST_F(AgentTest, AWriteOfItsPredecessorCannotLandAfterItIsReady) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  // The predecessor's last write stays on its way; the process dies before it knows.
+  api.SetFaults([](const k8sclient::Request& request) {
+    if (request.method == k8sclient::Method::kPatch) return ApiFault::kLateCommit;
+    return request.method == k8sclient::Method::kGet ? ApiFault::kUnavailable : ApiFault::kNone;
+  });
+  ASSERT_FALSE(agent->Handle(Body("ADD", "c2", "p1", node::BootTimeNow(), 1)).ok);
+  agent.reset();
+  api.SetFaults(nullptr);
+  StartAgent();
+  ASSERT_TRUE(Del("c2").ok);
+  api.ReleaseLateWrites();
+  EXPECT_EQ(Held().size(), 1U);
+}
+
+TEST_F(AgentTest, AnEntryThatSomebodyRemovedIsWrittenAgain) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  const auto before = Held();
+  const std::string name = api.Objects(kBlocks)[0]["metadata"]["name"];
+  Await([this] { return api.CountOf(k8sclient::Method::kGet) > 0; }, "the agent watches");
+  api.Change(kBlocks, name, [](nlohmann::json& block) {
+    block["allocations"] = nlohmann::json::object();
+    block["used"] = 0;
+  });
+  Await([&] { return Held() == before; }, "the entry is there again");
+}
+
+TEST_F(AgentTest, AnEntryThatWasReclaimedIsForgotten) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  const auto block = api.Objects(kBlocks)[0];
+  const std::string offset = block["allocations"].begin().key();
+  const std::string attachment(ipam::AttachmentOf(block["allocations"][offset].get<std::string>()));
+  api.Change(kBlocks, block["metadata"]["name"], [&](nlohmann::json& changed) {
+    changed["allocations"][offset] = "~ t=1 f=" + attachment;
+  });
+  Await([&] { return agent->DebugBlocks().find("web") == std::string::npos && Held().empty(); }, "the cooled entry is swept");
+}
+
+TEST_F(AgentTest, TheOlderOfTwoStopsOnceItMeetsTheNewer) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  const auto newer = MakeAgent();
+  newer->Start();
+  Await([&] { return newer->IsReady(); }, "the newer agent is ready");
+  Await([&] { return replaced.load() == 1; }, "the older agent ends");
+  EXPECT_FALSE(Add("c2").ok);
+}
+
+TEST_F(AgentTest, TheNewerOfTwoKnowsWhatTheOlderGave) {
+  StartAgent();
+  const std::string address = AddressIn(Add("c1"));
+  const auto newer = MakeAgent();
+  newer->Start();
+  EXPECT_EQ(AddressIn(newer->Handle(Body("ADD", "c1"))), address);
+}
+
+TEST_F(AgentTest, StatusFailsUntilTheBlocksAreLoaded) {
+  api.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  StartAgent();
+  EXPECT_EQ(nlohmann::json::parse(agent->Handle(Body("STATUS", "c1")).body)["code"], 50);
+}
+
+TEST_F(AgentTest, StatusStaysGoodWhileTheApiServerIsAway) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  api.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  EXPECT_TRUE(agent->Handle(Body("STATUS", "c1")).ok);
+}
+
+TEST_F(AgentTest, ABlockIsClaimedAheadOfNeed) {
+  api.Change(std::string(crds::kPoolsPath), "p1", [](nlohmann::json& pool) { pool["spec"]["warmAddresses"] = 16; });
+  StartAgent();
+  Await([this] { return api.Objects(kBlocks).size() == 1; }, "a block is claimed");
+  EXPECT_TRUE(Held().empty());
+}
+
+TEST_F(AgentTest, GarbageIsCollectedButNotAnAddUnderWay) {
+  StartAgent();
+  const Reply undelivered = Add("c1");
+  {
+    const Reply delivered = Add("c2");
+    ASSERT_TRUE(delivered.ok);
+  }
+  // A list that is made later than the ADDs, whatever the clock's ticks.
+  auto body = nlohmann::json::parse(Body("GC", "", "p1", node::BootTimeNow() + 1'000'000'000));
+  body["config"]["cni.dev/valid-attachments"] = nlohmann::json::array();
+  ASSERT_TRUE(agent->Handle(body.dump()).ok);
+  EXPECT_EQ(Held().size(), 1U) << "only the ADD whose answer is not delivered yet";
+}
+
+TEST_F(AgentTest, AnUndeliveredAddressIsGivenBack) {
+  StartAgent();
+  const Reply reply = Add("c1");
+  ASSERT_TRUE(reply.take_back);
+  reply.take_back();
+  EXPECT_TRUE(Held().empty());
+}
+
+}  // namespace
+}  // namespace berth::agent

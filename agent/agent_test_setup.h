@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the agent's tests start from: an API server in memory with one pool, a folder for state, and calls.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "agent/agent.h"
+#include "crds/names.h"
+#include "k8sclient/testing/model_api.h"
+
+namespace berth::agent {
+
+using k8sclient::testing::ApiFault;
+
+class AgentTest : public testing::Test {
+ protected:
+  AgentTest() {
+    directory_ = std::filesystem::temp_directory_path() /
+                 ("berth-agent-test." + std::to_string(getpid()) + "." + std::to_string(++number_));
+    std::filesystem::create_directories(directory_);
+    PutPool("p1", "10.55.0.0/24", "Node");
+    PutPool("shared", "10.66.0.0/26", "Shared");
+  }
+  ~AgentTest() override {
+    agent.reset();
+    std::filesystem::remove_all(directory_);
+  }
+
+  void PutPool(const std::string& name, const std::string& subnet, const std::string& affinity) {
+    api.Put(std::string(crds::kPoolsPath),
+            {{"metadata", {{"name", name}, {"uid", "uid-of-" + name}}},
+             {"spec", {{"subnet", subnet}, {"affinity", affinity}, {"warmAddresses", 0}}},
+             {"status", {{"conditions", {{{"type", "Ready"}, {"status", "True"}, {"reason", "Accepted"}}}}}}});
+  }
+
+  std::unique_ptr<Agent> MakeAgent() {
+    auto made = Agent::Make(api,
+                            k8sclient::RealClock(),
+                            {.node = "n1",
+                             .state_dir = directory_ / "state",
+                             .run_dir = directory_ / "run",
+                             .server = "https://model",
+                             .watches_blocks = true},
+                            [this] { ++replaced; });
+    EXPECT_TRUE(made.has_value());
+    return *std::move(made);
+  }
+  void StartAgent() {
+    agent = MakeAgent();
+    agent->Start();
+  }
+
+  static std::string Body(const std::string& verb, const std::string& container, const std::string& pools = "p1",
+                          std::int64_t started_nanos = node::BootTimeNow(), int timeout_s = 20) {
+    return nlohmann::json{{"command", verb},
+                          {"containerID", container},
+                          {"ifname", "eth0"},
+                          {"netns", "/var/run/netns/x"},
+                          {"args", ""},
+                          {"startedBootNanos", started_nanos},
+                          {"config",
+                           {{"cniVersion", "1.1.0"},
+                            {"name", "net"},
+                            {"ipam", {{"type", "berth"}, {"pools", {pools}}, {"timeoutSeconds", timeout_s}}}}}}
+        .dump();
+  }
+  Reply Add(const std::string& container, const std::string& pool = "p1") { return agent->Handle(Body("ADD", container, pool)); }
+  Reply Del(const std::string& container) { return agent->Handle(Body("DEL", container)); }
+
+  static std::string AddressIn(const Reply& reply) {
+    const auto result = nlohmann::json::parse(reply.body, nullptr, false);
+    return reply.ok ? result["ips"][0]["address"].get<std::string>() : "error: " + reply.body;
+  }
+
+  std::multiset<std::string> Held() const {
+    std::multiset<std::string> held;
+    for (const auto& block : api.Objects(std::string(crds::kBlocksPath))) {
+      for (const auto& [offset, entry] : block.value("allocations", nlohmann::json::object()).items()) {
+        held.insert(block["metadata"]["name"].get<std::string>() + "/" + offset);
+      }
+    }
+    return held;
+  }
+
+  // Waits until `condition` holds; fails the test after ten seconds.
+  template <typename Condition>
+  void Await(const Condition& condition, const char* what) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!condition()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end) << "not within ten seconds: " << what;
+      std::this_thread::yield();
+    }
+  }
+
+  // Faults of block patches, one after another; then none.
+  void FailPatches(std::vector<ApiFault> faults) {
+    auto left = std::make_shared<std::vector<ApiFault>>(std::move(faults));
+    auto mutex = std::make_shared<std::mutex>();
+    api.SetFaults([left, mutex](const k8sclient::Request& request) {
+      if (request.method != k8sclient::Method::kPatch) return ApiFault::kNone;
+      const std::scoped_lock lock(*mutex);
+      if (left->empty()) return ApiFault::kNone;
+      const ApiFault fault = left->front();
+      left->erase(left->begin());
+      return fault;
+    });
+  }
+
+  k8sclient::testing::ModelApi api;
+  std::unique_ptr<Agent> agent;
+  std::atomic<int> replaced = 0;
+
+ private:
+  static inline std::atomic<int> number_ = 0;
+  std::filesystem::path directory_;
+};
+
+}  // namespace berth::agent
