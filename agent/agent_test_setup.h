@@ -85,7 +85,9 @@ class AgentTest : public testing::Test {
   std::multiset<std::string> Held() const {
     std::multiset<std::string> held;
     for (const auto& block : api.Objects(std::string(crds::kBlocksPath))) {
-      for (const auto& [offset, entry] : block.value("allocations", nlohmann::json::object()).items()) {
+      // Named: what items() refers to must outlive the loop.
+      const nlohmann::json allocations = block.value("allocations", nlohmann::json::object());
+      for (const auto& [offset, entry] : allocations.items()) {
         held.insert(block["metadata"]["name"].get<std::string>() + "/" + offset);
       }
     }
