@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long to wait.
+#include "reconciler/backoff.h"
+
+#include <algorithm>
+
+namespace berth::reconciler {
+
+namespace {
+
+constexpr std::chrono::milliseconds kFirst{50};
+constexpr std::chrono::milliseconds kConflictMax{1000};
+constexpr std::chrono::milliseconds kMax{30'000};
+constexpr std::chrono::minutes kForgetAfter{5};
+constexpr int kDoublingsMax = 10;
+
+}  // namespace
+
+bool Backoff::MayTry(const std::string& key, Time now) const {
+  const auto found = waits_.find(key);
+  return found == waits_.end() || found->second.not_before <= now;
+}
+
+void Backoff::Pause(const std::string& key, std::chrono::milliseconds pause, Time now) {
+  waits_[key].not_before = now + pause;
+}
+
+std::chrono::milliseconds Backoff::Failed(const std::string& key, const ipam::Error& error, Time now) {
+  Wait& wait = waits_[key];
+  const bool is_conflict = error.code == ipam::ErrorCode::kConflict || error.code == ipam::ErrorCode::kNotFound ||
+                           error.code == ipam::ErrorCode::kAlreadyExists;
+  const std::chrono::milliseconds doubled = kFirst * (1 << std::min(wait.failures, kDoublingsMax));
+  const std::chrono::milliseconds pause =
+      std::max(std::min(doubled, is_conflict ? kConflictMax : kMax), error.retry_after);
+  ++wait.failures;
+  wait.not_before = now + pause;
+  return pause;
+}
+
+void Backoff::Succeeded(const std::string& key) { waits_.erase(key); }
+
+std::optional<Backoff::Time> Backoff::Next(Time now) const {
+  std::optional<Time> next;
+  for (const auto& [key, wait] : waits_) {
+    if (wait.not_before > now) next = std::min(next.value_or(wait.not_before), wait.not_before);
+  }
+  return next;
+}
+
+void Backoff::Forget(Time now) {
+  std::erase_if(waits_, [now](const auto& item) { return item.second.not_before + kForgetAfter < now; });
+}
+
+}  // namespace berth::reconciler

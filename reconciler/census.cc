@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counting, and what need not be counted again.
+#include "reconciler/census.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "crds/names.h"
+#include "ipam/check.h"
+#include "ipam/entry.h"
+
+namespace berth::reconciler {
+
+namespace {
+
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+// When the next cooling entry is over.
+std::int64_t NextThaw(const ipam::Block& block, std::int64_t now_ms) {
+  std::int64_t next = kNever;
+  for (const auto& [offset, text] : block.allocations) {
+    const auto until = ipam::CoolingUntil(text);
+    if (until && *until > now_ms) next = std::min(next, *until);
+  }
+  return next;
+}
+
+// The addresses of the space's blocks, of whatever pool.
+ipam::IntervalSet Claimed(const World& world, const std::string& space) {
+  std::vector<ipam::AddressRange> ranges;
+  for (const auto& [name, block] : world.blocks()) {
+    if (block.space == space) ranges.push_back(ipam::AddressRange::Of(block.cidr));
+  }
+  return ipam::IntervalSet(ranges);
+}
+
+std::vector<ipam::Prefix> BlockCidrs(const World& world, const std::string& space) {
+  std::vector<ipam::Prefix> cidrs;
+  for (const auto& [name, block] : world.blocks()) {
+    if (block.space == space) cidrs.push_back(block.cidr);
+  }
+  return cidrs;
+}
+
+}  // namespace
+
+void Census::Take(const World& world, const std::map<std::string, CountedPool>& pools, std::int64_t now_ms) {
+  std::erase_if(rules_, [&](const auto& item) { return !pools.contains(item.first); });
+  if (block_set_version_ != world.block_set_version()) {
+    block_set_version_ = world.block_set_version();
+    std::erase_if(blocks_, [&](const auto& item) { return !world.blocks().contains(item.first); });
+  }
+  for (const auto& [uid, counted] : pools) UpdateRules(counted);
+  UpdateBlockSets(world, pools);
+  CountBlocks(world, pools, now_ms);
+}
+
+const PoolCounts& Census::OfPool(const std::string& uid) const {
+  const auto found = rules_.find(uid);
+  BERTH_CHECK(found != rules_.end());
+  return found->second.counts;
+}
+
+SpaceCounts Census::OfSpace(const std::string& space) const {
+  const auto found = spaces_.find(space);
+  return found == spaces_.end() ? SpaceCounts() : found->second.counts;
+}
+
+void Census::UpdateRules(const CountedPool& counted) {
+  Rules& rules = rules_[counted.pool.uid];
+  if (rules.id != 0 && rules.generation == counted.generation && rules.withheld == counted.pool.withheld) return;
+  rules = Rules();
+  rules.id = ++last_rules_id_;
+  rules.generation = counted.generation;
+  rules.withheld = counted.pool.withheld;
+  rules.assignable = ipam::Assignable(counted.pool);
+  rules.counts.total = rules.assignable.Count();
+  rules.counts.blocks_max = ipam::PoolBlocks(counted.pool).Count();
+}
+
+void Census::UpdateBlockSets(const World& world, const std::map<std::string, CountedPool>& pools) {
+  std::map<std::string, std::vector<const CountedPool*>> by_space;
+  for (const auto& [uid, counted] : pools) by_space[counted.pool.space].push_back(&counted);
+  std::erase_if(spaces_, [&](const auto& item) { return !by_space.contains(item.first); });
+  const std::uint64_t version = world.block_set_version();
+  for (const auto& [name, members] : by_space) {
+    Space& space = spaces_[name];
+    std::vector<std::uint64_t> ids;
+    for (const CountedPool* counted : members) ids.push_back(rules_.at(counted->pool.uid).id);
+    if (space.block_set_version == version && space.rules_ids == ids) continue;
+    space.block_set_version = version;
+    space.rules_ids = std::move(ids);
+    const ipam::IntervalSet claimed = Claimed(world, name);
+    const std::vector<ipam::Prefix> cidrs = BlockCidrs(world, name);
+    std::vector<ipam::AddressRange> all;
+    for (const CountedPool* counted : members) {
+      Rules& rules = rules_.at(counted->pool.uid);
+      all.insert(all.end(), rules.assignable.ranges().begin(), rules.assignable.ranges().end());
+      if (rules.block_set_version == version) continue;
+      rules.block_set_version = version;
+      ipam::IntervalSet unclaimed = rules.assignable;
+      unclaimed.Subtract(claimed);
+      rules.unclaimed = unclaimed.Count();
+      rules.counts.claimable = ipam::Claimable(counted->pool, cidrs, crds::kClaimableMax);
+    }
+    ipam::IntervalSet unclaimed(all);
+    space.total = unclaimed.Count();
+    unclaimed.Subtract(claimed);
+    space.unclaimed = unclaimed.Count();
+  }
+}
+
+void Census::CountBlocks(const World& world, const std::map<std::string, CountedPool>& pools, std::int64_t now_ms) {
+  next_change_ms_.reset();
+  for (auto& [uid, rules] : rules_) {
+    rules.counts.used = 0;
+    rules.counts.blocks = 0;
+    rules.counts.free = rules.unclaimed;
+  }
+  for (auto& [name, space] : spaces_) {
+    space.counts = {.total = space.total, .used = 0, .free = space.unclaimed};
+  }
+  for (const auto& [name, seen] : world.blocks()) {
+    const auto space = spaces_.find(seen.space);
+    if (space == spaces_.end()) continue;
+    space->second.counts.used += seen.entries.held;
+    const auto owner = rules_.find(seen.pool_uid);
+    if (owner == rules_.end()) continue;
+    PoolCounts& counts = owner->second.counts;
+    ++counts.blocks;
+    counts.used += seen.entries.held;
+    if (seen.block == nullptr) continue;
+    const BlockCount& count = Count(seen, pools.at(seen.pool_uid).pool, owner->second.id, now_ms);
+    counts.free += count.free;
+    space->second.counts.free += count.free;
+    if (count.valid_until_ms != kNever) {
+      next_change_ms_ = std::min(next_change_ms_.value_or(kNever), count.valid_until_ms);
+    }
+  }
+}
+
+const Census::BlockCount& Census::Count(const SeenBlock& seen, const ipam::Pool& pool, std::uint64_t rules_id,
+                                        std::int64_t now_ms) {
+  BlockCount& count = blocks_[seen.name];
+  if (count.block == seen.block && count.rules_id == rules_id && now_ms < count.valid_until_ms) return count;
+  count = {.block = seen.block,
+           .rules_id = rules_id,
+           .free = ipam::CountFree(*seen.block, pool, now_ms),
+           .valid_until_ms = seen.entries.cooling == 0 ? kNever : NextThaw(*seen.block, now_ms)};
+  return count;
+}
+
+}  // namespace berth::reconciler

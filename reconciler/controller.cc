@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loop.
+#include "reconciler/controller.h"
+
+#include <algorithm>
+#include <set>
+
+#include <spdlog/spdlog.h>
+
+#include "reconciler/fence.h"
+
+namespace berth::reconciler {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+// Between two rounds, so that a cluster in which every node writes blocks costs twenty rounds a second at most.
+constexpr std::chrono::milliseconds kRoundPause{50};
+constexpr std::chrono::milliseconds kRoundPeriodMax{60'000};
+constexpr std::chrono::milliseconds kCallMax{10'000};
+constexpr std::chrono::milliseconds kFenceMax{60'000};
+// A deletion answers without the object: its new version comes by the watch.
+constexpr std::chrono::milliseconds kAfterDeletion{200};
+// A fence that led to nothing is not repeated at once.
+constexpr std::chrono::milliseconds kAfterFence{1000};
+
+// Back-off keys that are no object's.
+const ObjectKey kServerKey = "server";
+const ObjectKey kFenceKey = "fence";
+
+// Whether the next request will fare no better, whatever object it is about.
+bool IsServerAway(ipam::ErrorCode code) {
+  return code == ipam::ErrorCode::kUnavailable || code == ipam::ErrorCode::kTimeout ||
+         code == ipam::ErrorCode::kUnauthenticated;
+}
+
+}  // namespace
+
+Moment Controller::Now() {
+  const auto since_epoch = clock_.WallNow().time_since_epoch();
+  return {.unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count(),
+          .steady = clock_.Now()};
+}
+
+void Controller::Run(const std::stop_token& stop) {
+  auto next = clock_.Now();
+  while (mailbox_.WaitUntil(next, stop)) {
+    next = RunRound(stop);
+    if (!clock_.Sleep(kRoundPause, stop)) return;
+  }
+}
+
+steady_clock::time_point Controller::RunRound(const std::stop_token& stop) {
+  mailbox_.FetchInto(world_);
+  if (!mailbox_.IsLoaded()) return clock_.Now() + kRoundPeriodMax;
+  did_something_ = false;
+  const Moment now = Now();
+  backoff_.Forget(now.steady);
+  const Decision decision = decider_.Decide(world_, memory_, now, /*fenced=*/false);
+  if (backoff_.MayTry(kServerKey, now.steady) && PerformAll(decision, stop) && WantsFence(decision)) {
+    RunFenced(decision, stop);
+  }
+  return NextRound(decision, did_something_);
+}
+
+bool Controller::PerformAll(const Decision& decision, const std::stop_token& stop) {
+  for (const Action& action : decision.actions) {
+    if (stop.stop_requested()) return false;
+    const Moment now = Now();
+    const ObjectKey key = KeyOf(action);
+    if (!backoff_.MayTry(key, now.steady)) continue;
+    const auto done = performer_.Perform(action, now, k8sclient::CallOptions::Within(kCallMax, stop));
+    if (!done) {
+      HandleFailure(key, done.error());
+      if (IsServerAway(done.error().code)) return false;
+      continue;
+    }
+    did_something_ = true;
+    backoff_.Succeeded(key);
+    backoff_.Succeeded(kServerKey);
+    const bool is_deletion = std::holds_alternative<DeleteBlock>(action) || std::holds_alternative<DeleteSpace>(action);
+    if (is_deletion) backoff_.Pause(key, kAfterDeletion, now.steady);
+  }
+  return true;
+}
+
+bool Controller::WantsFence(const Decision& decision) {
+  const auto now = clock_.Now();
+  if (!backoff_.MayTry(kFenceKey, now)) return false;
+  return std::ranges::any_of(decision.wants_fence, [&](const ObjectKey& key) { return backoff_.MayTry(key, now); });
+}
+
+void Controller::RunFenced(const Decision& unfenced, const std::stop_token& stop) {
+  const auto fenced = Fence(api_, world_, Now().unix_ms, k8sclient::CallOptions::Within(kFenceMax, stop));
+  if (!fenced) {
+    HandleFailure(kFenceKey, fenced.error());
+    return;
+  }
+  backoff_.Succeeded(kFenceKey);
+  const Decision decision = decider_.Decide(world_, memory_, Now(), /*fenced=*/true);
+  std::set<ObjectKey> acted_on;
+  for (const Action& action : decision.actions) acted_on.insert(KeyOf(action));
+  for (const ObjectKey& key : unfenced.wants_fence) {
+    if (!acted_on.contains(key)) backoff_.Pause(key, kAfterFence, clock_.Now());
+  }
+  // What was decided before the fence was done before it; this is about the same objects as they are by now.
+  static_cast<void>(PerformAll(decision, stop));
+}
+
+void Controller::HandleFailure(const ObjectKey& key, const ipam::Error& error) {
+  const auto now = clock_.Now();
+  const bool is_passing = error.code == ipam::ErrorCode::kConflict || error.code == ipam::ErrorCode::kNotFound ||
+                          error.code == ipam::ErrorCode::kAlreadyExists;
+  const bool is_away = IsServerAway(error.code);
+  const auto wait = backoff_.Failed(is_away ? kServerKey : key, error, now);
+  const auto level = is_passing ? spdlog::level::debug : spdlog::level::warn;
+  spdlog::log(level,
+              "write failed object={} err={} code={} wait_ms={}",
+              key,
+              ipam::Quoted(error.message),
+              ipam::ToString(error.code),
+              wait.count());
+}
+
+steady_clock::time_point Controller::NextRound(const Decision& decision, bool did_something) {
+  const Moment now = Now();
+  if (did_something) return now.steady;
+  auto next = now.steady + kRoundPeriodMax;
+  if (decision.wake_steady) next = std::min(next, *decision.wake_steady);
+  if (decision.wake_unix_ms) {
+    const std::chrono::milliseconds distance(*decision.wake_unix_ms - now.unix_ms);
+    next = std::min(next, now.steady + std::clamp(distance, std::chrono::milliseconds(0), kRoundPeriodMax));
+  }
+  if (const auto retry = backoff_.Next(now.steady)) next = std::min(next, *retry);
+  return next;
+}
+
+}  // namespace berth::reconciler

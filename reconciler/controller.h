@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Controller: round after round, looks at what was seen, decides and does it.
+//
+// A round never trusts an event, only the state; so a lost answer, a conflict or a restart at any line costs one more
+// round. One thread runs it and owns the world.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <stop_token>
+
+#include "k8sclient/api.h"
+#include "k8sclient/clock.h"
+#include "reconciler/backoff.h"
+#include "reconciler/decide.h"
+#include "reconciler/mailbox.h"
+#include "reconciler/perform.h"
+#include "reconciler/world.h"
+
+namespace berth::reconciler {
+
+class Controller {
+ public:
+  // All must outlive this.
+  Controller(k8sclient::Api& api, k8sclient::Clock& clock, Mailbox& mailbox)
+      : api_(api), clock_(clock), mailbox_(mailbox), performer_(api, world_, memory_) {}
+  Controller(const Controller&) = delete;
+  Controller& operator=(const Controller&) = delete;
+
+  // Returns when stop is requested.
+  void Run(const std::stop_token& stop);
+
+  // One round. Returns when the next is due even if nothing happens.
+  [[nodiscard]] std::chrono::steady_clock::time_point RunRound(const std::stop_token& stop);
+
+ private:
+  [[nodiscard]] Moment Now();
+  // Does what may be tried. False: the API server is away, so the rest was not tried.
+  bool PerformAll(const Decision& decision, const std::stop_token& stop);
+  [[nodiscard]] bool WantsFence(const Decision& decision);
+  // Decides and acts on a fenced world.
+  void RunFenced(const Decision& unfenced, const std::stop_token& stop);
+  void HandleFailure(const ObjectKey& key, const ipam::Error& error);
+  [[nodiscard]] std::chrono::steady_clock::time_point NextRound(const Decision& decision, bool did_something);
+
+  k8sclient::Api& api_;
+  k8sclient::Clock& clock_;
+  Mailbox& mailbox_;
+  World world_;
+  Memory memory_;
+  Decider decider_;
+  Performer performer_;
+  Backoff backoff_;
+  bool did_something_ = false;
+};
+
+}  // namespace berth::reconciler

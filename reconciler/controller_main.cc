@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth-controller: waits until it leads, then watches and decides until it is told to end (exit 0) or has lost the
+// lease (exit 1).
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <variant>
+
+#include <spdlog/spdlog.h>
+
+#include "k8sclient/client_config.h"
+#include "k8sclient/clock.h"
+#include "k8sclient/http_api.h"
+#include "k8sclient/kubeconfig.h"
+#include "k8sclient/leader_election.h"
+#include "k8sclient/verbs.h"
+#include "reconciler/controller.h"
+#include "reconciler/health.h"
+#include "reconciler/logging.h"
+#include "reconciler/mailbox.h"
+#include "reconciler/options.h"
+#include "reconciler/watch.h"
+
+namespace berth::reconciler {
+namespace {
+
+// Host name and a random UUID: another one after every start.
+std::string Identity() {
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+  std::random_device random;
+  std::string uuid;
+  for (int i = 0; i < 4; ++i) uuid += fmt::format("{:08x}", random());
+  return fmt::format("{}_{}-{}-{}-{}-{}",
+                     host.data(),
+                     uuid.substr(0, 8),
+                     uuid.substr(8, 4),
+                     uuid.substr(12, 4),
+                     uuid.substr(16, 4),
+                     uuid.substr(20));
+}
+
+ipam::Expected<std::unique_ptr<k8sclient::HttpApi>> Connect(const Options& options) {
+  auto config = options.kubeconfig.empty()
+                    ? k8sclient::InClusterConfig(k8sclient::ProcessEnvironment, k8sclient::ReadWholeFile)
+                    : k8sclient::LoadKubeconfig({options.kubeconfig}, "", k8sclient::ReadWholeFile);
+  if (!config) return std::unexpected(std::move(config.error()));
+  spdlog::info("controller started server={} source={}", config->server, config->source);
+  return k8sclient::HttpApi::Make(*std::move(config), {.user_agent = "berth-controller/" BERTH_VERSION});
+}
+
+// What leading is: from the first list on until stop.
+void Lead(k8sclient::Api& api, Mailbox& mailbox, const std::stop_token& stop) {
+  spdlog::info("leading");
+  Controller controller(api, k8sclient::RealClock(), mailbox);
+  Watches watches(api, k8sclient::RealClock(), mailbox);
+  watches.Start();
+  controller.Run(stop);
+}
+
+ipam::Expected<void> Elect(const Options& options, k8sclient::Api& api, const std::stop_token& stop,
+                           const std::function<void(std::stop_token)>& lead) {
+  const std::string path =
+      k8sclient::Path({"apis", "coordination.k8s.io", "v1", "namespaces", options.lease_namespace, "leases"});
+  const std::string identity = Identity();
+  k8sclient::LeaderElector elector(
+      api, k8sclient::RealClock(), {.path = path, .name = options.lease_name, .identity = identity});
+  elector.on_failure = [](const ipam::Error& error) {
+    spdlog::warn("lease round failed err={}", ipam::Quoted(error.message));
+  };
+  spdlog::info("waiting for the lease lease={}/{} identity={}", options.lease_namespace, options.lease_name, identity);
+  return elector.Run(stop, lead);
+}
+
+// Ends the process in an orderly way on the first SIGTERM or SIGINT. Requires: both are blocked in every thread.
+std::jthread StopOnSignal(std::stop_source& source, const sigset_t& signals) {
+  return std::jthread([&source, signals](const std::stop_token& done) {
+    const timespec period{.tv_sec = 0, .tv_nsec = 200'000'000};
+    while (!done.stop_requested()) {
+      const int number = sigtimedwait(&signals, nullptr, &period);
+      if (number <= 0) continue;
+      spdlog::info("ending signal={}", number);
+      source.request_stop();
+      return;
+    }
+  });
+}
+
+int Fail(const char* what, const ipam::Error& error) {
+  spdlog::error("{} err={} hint={}", what, ipam::Quoted(error.message), ipam::Quoted(error.details));
+  return EXIT_FAILURE;
+}
+
+int Run(const Options& options) {
+  SetUpLogging(options.log_level, options.logs_json);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+
+  auto api = Connect(options);
+  if (!api) return Fail("cannot reach an API server", api.error());
+  Mailbox mailbox;
+  std::atomic<bool> is_leading = false;
+  std::unique_ptr<HealthServer> health;
+  if (!options.health_address.empty()) {
+    // One that waits for the lease is ready: it can take over.
+    auto started = HealthServer::Start(options.health_address, [&] {
+      return is_leading && !mailbox.IsLoaded() ? std::string("leading, but not every kind has been listed yet")
+                                               : std::string();
+    });
+    if (!started) return Fail("cannot serve health", started.error());
+    health = *std::move(started);
+    spdlog::info("serving health port={}", health->port());
+  }
+  std::stop_source source;
+  const std::jthread signal_thread = StopOnSignal(source, signals);
+  const auto lead = [&](const std::stop_token& stop) {
+    is_leading = true;
+    Lead(**api, mailbox, stop);
+  };
+  if (!options.elects_leader) {
+    lead(source.get_token());
+  } else if (auto elected = Elect(options, **api, source.get_token(), lead); !elected) {
+    return Fail("lost the lease", elected.error());
+  }
+  spdlog::info("ended");
+  return EXIT_SUCCESS;
+}
+
+}  // namespace
+}  // namespace berth::reconciler
+
+int main(int argc, char** argv) {
+  const auto parsed = berth::reconciler::ParseOptions(argc, argv);
+  if (const auto* exit = std::get_if<berth::reconciler::Exit>(&parsed)) return exit->code;
+  return berth::reconciler::Run(std::get<berth::reconciler::Options>(parsed));
+}

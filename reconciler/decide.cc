@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// One decision, space by space: acceptance, then what is withheld, then counts and statuses, then what drains.
+#include "reconciler/decide.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "crds/names.h"
+#include "reconciler/decide_acceptance.h"
+#include "reconciler/decide_drain.h"
+#include "reconciler/decide_reserved.h"
+#include "reconciler/decide_status.h"
+#include "reconciler/withheld.h"
+
+namespace berth::reconciler {
+
+namespace {
+
+constexpr std::int64_t kThawPeriodMs = 1000;
+
+struct SpacePlan {
+  const crds::Space* current = nullptr;  // null: does not exist
+  std::vector<std::string> pools;        // readable ones that name the space
+  Acceptance acceptance;
+  std::vector<ReservedRange> reserved;
+  ipam::IntervalSet withheld;
+  bool may_give_up = true;
+};
+
+bool Has(const std::vector<std::string>& finalizers, std::string_view finalizer) {
+  return std::ranges::find(finalizers, finalizer) != finalizers.end();
+}
+
+std::vector<std::string> With(std::vector<std::string> finalizers, std::string_view finalizer) {
+  finalizers.emplace_back(finalizer);
+  return finalizers;
+}
+
+// One call of Decide.
+class Round {
+ public:
+  Round(const World& world, const Memory& memory, const Moment& now, bool fenced, Census& census)
+      : world_(world), memory_(memory), now_(now), fenced_(fenced), census_(census) {}
+
+  Decision Run() && {
+    PlanSpaces();
+    PlanPools();
+    census_.Take(world_, counted_, now_.unix_ms);
+    for (const auto& [name, plan] : plans_) DecideSpace(name, plan);
+    for (const auto& [name, pool] : world_.pools) DecidePoolStatus(pool);
+    for (const auto& [name, plan] : plans_) DecideReservedIn(name, plan);
+    DecideBlockDrain(world_, now_, fenced_, decision_);
+    DecidePoolDrain(world_, fenced_, decision_);
+    if (const auto expiry = NextExpiry(world_, now_.unix_ms)) decision_.WakeAt(*expiry);
+    if (const auto thaw = census_.next_change_ms()) {
+      decision_.WakeAt(std::max(*thaw, now_.unix_ms + kThawPeriodMs));
+    }
+    return std::move(decision_);
+  }
+
+ private:
+  void PlanSpaces() {
+    for (const auto& [name, space] : world_.spaces) plans_[name].current = &space;
+    for (const auto& [name, pool] : world_.pools) {
+      if (pool.pool) plans_[pool.pool->space].pools.push_back(name);
+    }
+    for (auto& [name, plan] : plans_) {
+      plan.acceptance = DecideAcceptance(world_, name, plan.pools, AcceptedIn(plan));
+      plan.reserved = ReservedRanges(world_, name, now_.unix_ms);
+      const std::vector<crds::AcceptedPool>& accepted =
+          MayChangeList(plan) ? plan.acceptance.accepted : AcceptedIn(plan);
+      plan.withheld = WithheldSet(world_, accepted, plan.reserved);
+      plan.may_give_up = MayGiveUp(world_, name, accepted);
+    }
+  }
+
+  // The pools that their spaces have accepted, with what shall be withheld from each.
+  void PlanPools() {
+    for (const auto& [name, plan] : plans_) {
+      for (const std::string& pool_name : plan.pools) {
+        const SeenPool& seen = world_.pools.at(pool_name);
+        if (plan.current == nullptr || FindAccepted(*plan.current, seen.meta.uid) == nullptr) continue;
+        CountedPool counted{.pool = *seen.pool, .generation = seen.meta.generation};
+        counted.pool.withheld = Withhold(plan,
+                                         plan.withheld.Intersection(ipam::AddressRange::Of(seen.pool->subnet)),
+                                         seen.status.withheld,
+                                         crds::kPoolWithheldMax,
+                                         PoolKey(pool_name));
+        counted_.emplace(seen.meta.uid, std::move(counted));
+      }
+    }
+  }
+
+  // What shall be withheld instead of `current`: `exact`, but nothing is given up unless that is safe.
+  std::vector<ipam::AddressRange> Withhold(const SpacePlan& plan, const ipam::IntervalSet& exact,
+                                           const std::vector<ipam::AddressRange>& current, std::size_t limit,
+                                           const ObjectKey& key) {
+    std::vector<ipam::AddressRange> wanted = AtMost(exact, limit);
+    if (fenced_ && plan.may_give_up) return wanted;
+    std::vector<ipam::AddressRange> both = wanted;
+    both.insert(both.end(), current.begin(), current.end());
+    both = AtMost(ipam::IntervalSet(both), limit);
+    if (both != wanted && plan.may_give_up) decision_.wants_fence.insert(key);
+    return both;
+  }
+
+  void DecideSpace(const std::string& name, const SpacePlan& plan) {
+    for (const std::string& pool : plan.acceptance.need_finalizer) AddPoolFinalizer(pool);
+    if (plan.current == nullptr) {
+      const bool is_needed = !plan.acceptance.accepted.empty() || !plan.acceptance.need_finalizer.empty();
+      if (is_needed) decision_.actions.push_back(CreateSpace{.space = name});
+      return;
+    }
+    const crds::Space& current = *plan.current;
+    for (const crds::AcceptedPool& entry : current.accepted) {
+      const SeenPool* pool = world_.FindPoolByUid(entry.uid);
+      if (pool != nullptr && !Has(pool->meta.finalizers, crds::kPoolFinalizer)) AddPoolFinalizer(pool->meta.name);
+    }
+    if (DecideSpaceEnd(name, plan)) return;
+    DecideSpaceStatus(name, plan);
+  }
+
+  void AddPoolFinalizer(const std::string& name) {
+    const SeenPool& pool = world_.pools.at(name);
+    // The API server takes no new finalizer once there is a deletionTimestamp.
+    if (pool.meta.deleting()) return;
+    decision_.actions.push_back(
+        SetPoolFinalizers{.pool = name, .finalizers = With(pool.meta.finalizers, crds::kPoolFinalizer)});
+  }
+
+  void DecideSpaceStatus(const std::string& name, const SpacePlan& plan) {
+    const crds::Space& current = *plan.current;
+    crds::Space wanted = current;
+    if (plan.acceptance.accepted != current.accepted) {
+      if (MayChangeList(plan)) {
+        wanted.accepted = plan.acceptance.accepted;
+      } else if (!HasFinalizer(current)) {
+        AddSpaceFinalizer(current);
+      } else {
+        decision_.wants_fence.insert(SpaceKey(name));
+      }
+    }
+    wanted.withheld = Withhold(plan, plan.withheld, current.withheld, crds::kSpaceWithheldMax, SpaceKey(name));
+    auto status = StatusOfSpace(current,
+                                std::move(wanted),
+                                census_.OfSpace(name),
+                                {.counts_written = Written(memory_.space_counts_written, name), .now = now_});
+    if (status.wake) decision_.WakeAt(*status.wake);
+    const bool differs = status.has_new_counts || status.status.accepted != current.accepted ||
+                         status.status.withheld != current.withheld;
+    if (!differs) return;
+    decision_.actions.push_back(
+        SetSpaceStatus{.after = std::move(status.status), .has_new_counts = status.has_new_counts});
+  }
+
+  // So that nobody deletes the list of what was accepted while it says something. A space that is going without it is
+  // made again when it is gone.
+  void AddSpaceFinalizer(const crds::Space& space) {
+    if (space.meta.deleting()) return;
+    decision_.actions.push_back(
+        SetSpaceFinalizers{.space = space.meta.name, .finalizers = With(space.meta.finalizers, crds::kPoolFinalizer)});
+  }
+
+  // A space that was made here goes when nothing names it any more. True: it is going, nothing else is to be written.
+  bool DecideSpaceEnd(const std::string& name, const SpacePlan& plan) {
+    const crds::Space& current = *plan.current;
+    if (!HasFinalizer(current) || !current.accepted.empty() || !plan.acceptance.accepted.empty()) return false;
+    if (!plan.acceptance.need_finalizer.empty()) return false;
+    if (current.meta.deleting()) {
+      std::vector<std::string> finalizers = current.meta.finalizers;
+      std::erase(finalizers, crds::kPoolFinalizer);
+      decision_.actions.push_back(SetSpaceFinalizers{.space = name, .finalizers = std::move(finalizers)});
+      return true;
+    }
+    const auto is_unreadable = [](const auto& item) { return !item.second.pool; };
+    const auto is_in_space = [&](const auto& item) { return item.second.space == name; };
+    if (!plan.pools.empty() || std::ranges::any_of(world_.pools, is_unreadable) ||
+        std::ranges::any_of(world_.blocks(), is_in_space)) {
+      return false;
+    }
+    if (fenced_) {
+      decision_.actions.push_back(DeleteSpace{.space = name});
+    } else {
+      decision_.wants_fence.insert(SpaceKey(name));
+    }
+    return true;
+  }
+
+  void DecidePoolStatus(const SeenPool& pool) {
+    const SpacePlan* plan = pool.pool ? &plans_.at(pool.pool->space) : nullptr;
+    const Reason* refused = nullptr;
+    if (plan != nullptr) {
+      const auto found = plan->acceptance.refused.find(pool.meta.name);
+      if (found != plan->acceptance.refused.end()) refused = &found->second;
+    }
+    const auto counted = counted_.find(pool.meta.uid);
+    const bool is_accepted = counted != counted_.end();
+    const auto readiness = ReadinessOf(pool, is_accepted, refused);
+    if (!readiness) return;
+    if (!is_accepted) {
+      // It was accepted once, so the space that was seen may be an old one.
+      if (pool.IsReady() && !pool.meta.deleting() && !fenced_) {
+        decision_.wants_fence.insert(PoolKey(pool.meta.name));
+        return;
+      }
+      crds::PoolStatus status = pool.status;
+      SetReadiness(status, pool, *readiness, now_);
+      AddPoolStatus(pool, {.status = std::move(status), .has_new_counts = false, .wake = std::nullopt});
+      return;
+    }
+    AddPoolStatus(
+        pool,
+        StatusOfAccepted(pool,
+                         counted->second,
+                         census_.OfPool(pool.meta.uid),
+                         *readiness,
+                         {.counts_written = Written(memory_.pool_counts_written, pool.meta.uid), .now = now_}));
+  }
+
+  void AddPoolStatus(const SeenPool& pool, Wanted<crds::PoolStatus> wanted) {
+    if (wanted.wake) decision_.WakeAt(*wanted.wake);
+    if (wanted.status == pool.status) return;
+    decision_.actions.push_back(SetPoolStatus{
+        .pool = pool.meta.name, .status = std::move(wanted.status), .has_new_counts = wanted.has_new_counts});
+  }
+
+  void DecideReservedIn(const std::string& name, const SpacePlan& plan) {
+    ReservedSpace space{
+        .space = name, .reserved = plan.reserved, .may_give_up = plan.may_give_up, .pools_withhold = true};
+    std::vector<ipam::AddressRange> ranges;
+    for (const ReservedRange& item : plan.reserved) ranges.push_back(item.range);
+    const ipam::IntervalSet reserved(ranges);
+    std::map<std::string, ipam::Pool> pools;
+    for (const std::string& pool_name : plan.pools) {
+      const SeenPool& seen = world_.pools.at(pool_name);
+      const auto counted = counted_.find(seen.meta.uid);
+      if (counted == counted_.end() || seen.meta.deleting()) continue;
+      pools.emplace(seen.meta.uid, counted->second.pool);
+      ipam::IntervalSet missing = reserved.Intersection(ipam::AddressRange::Of(seen.pool->subnet));
+      missing.Subtract(ipam::IntervalSet(seen.status.withheld));
+      if (!missing.empty()) space.pools_withhold = false;
+    }
+    const ReservedScope scope{.world = world_, .memory = memory_, .pools = pools, .now = now_, .fenced = fenced_};
+    DecideReserved(scope, space, decision_);
+  }
+
+  static const std::vector<crds::AcceptedPool>& AcceptedIn(const SpacePlan& plan) {
+    static const std::vector<crds::AcceptedPool> kNone;
+    return plan.current == nullptr ? kNone : plan.current->accepted;
+  }
+
+  static bool HasFinalizer(const crds::Space& space) { return Has(space.meta.finalizers, crds::kPoolFinalizer); }
+
+  [[nodiscard]] bool MayChangeList(const SpacePlan& plan) const {
+    return fenced_ && plan.current != nullptr && HasFinalizer(*plan.current);
+  }
+
+  static std::optional<SteadyTime> Written(const std::map<std::string, SteadyTime>& written, const std::string& key) {
+    const auto found = written.find(key);
+    return found == written.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  const World& world_;
+  const Memory& memory_;
+  const Moment& now_;
+  bool fenced_;
+  Census& census_;
+  std::map<std::string, SpacePlan> plans_;      // by name of the space
+  std::map<std::string, CountedPool> counted_;  // by UID of the pool
+  Decision decision_;
+};
+
+}  // namespace
+
+Decision Decider::Decide(const World& world, const Memory& memory, const Moment& now, bool fenced) {
+  return Round(world, memory, now, fenced, census_).Run();
+}
+
+}  // namespace berth::reconciler

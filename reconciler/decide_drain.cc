@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// When blocks and pools may go.
+#include "reconciler/decide_drain.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "crds/names.h"
+
+namespace berth::reconciler {
+
+namespace {
+
+bool Has(const std::vector<std::string>& finalizers, std::string_view finalizer) {
+  return std::ranges::find(finalizers, finalizer) != finalizers.end();
+}
+
+std::vector<std::string> Without(std::vector<std::string> finalizers, std::string_view finalizer) {
+  std::erase(finalizers, finalizer);
+  return finalizers;
+}
+
+enum class Fate { kStays, kIsDeleted, kPoolIsDeleted, kPoolIsGone };
+
+class BlockDrain {
+ public:
+  BlockDrain(const World& world, const Moment& now, bool fenced, Decision& decision)
+      : now_ms_(now.unix_ms), fenced_(fenced), decision_(decision) {
+    for (const auto& [name, pool] : world.pools) (pool.meta.deleting() ? deleted_ : live_).insert(pool.meta.uid);
+  }
+
+  // False: no more fit into this decision.
+  bool Decide(const SeenBlock& seen) {
+    if (seen.block == nullptr) return true;
+    const bool has_finalizer = Has(seen.block->finalizers, ipam::kBlockFinalizer);
+    if (seen.block->deleting && !has_finalizer) return true;
+    const Fate fate = FateOf(seen);
+    if (fate == Fate::kStays || seen.entries.held > 0) return true;
+    if (!seen.entries.IsEmpty(now_ms_)) {
+      decision_.WakeAt(seen.entries.cooling_until_ms);
+      return true;
+    }
+    if (fate == Fate::kPoolIsGone && !fenced_) {
+      decision_.wants_fence.insert(BlockKey(seen.name));
+      return true;
+    }
+    if (++changes_ > kBlockChangesMax) {
+      decision_.WakeAt(now_ms_);
+      return false;
+    }
+    if (!seen.block->deleting) {
+      decision_.actions.push_back(DeleteBlock{.block = seen.block});
+    } else {
+      ipam::Block after = *seen.block;
+      after.finalizers = Without(after.finalizers, ipam::kBlockFinalizer);
+      decision_.actions.push_back(ChangeBlock{.before = seen.block, .after = std::move(after)});
+    }
+    return true;
+  }
+
+ private:
+  [[nodiscard]] Fate FateOf(const SeenBlock& seen) const {
+    if (seen.block->deleting) return Fate::kIsDeleted;
+    if (live_.contains(seen.pool_uid)) return Fate::kStays;
+    return deleted_.contains(seen.pool_uid) ? Fate::kPoolIsDeleted : Fate::kPoolIsGone;
+  }
+
+  std::int64_t now_ms_;
+  bool fenced_;
+  Decision& decision_;
+  std::set<std::string> live_;
+  std::set<std::string> deleted_;
+  std::size_t changes_ = 0;
+};
+
+bool HasBlock(const World& world, const SeenPool& pool) {
+  return std::ranges::any_of(world.blocks(), [&](const auto& item) {
+    const SeenBlock& block = item.second;
+    if (!pool.pool) return block.pool_uid.empty() || block.pool_uid == pool.meta.uid;
+    return block.MayBelongTo(pool.meta.uid, pool.pool->space, pool.pool->subnet);
+  });
+}
+
+bool IsAccepted(const World& world, const SeenPool& pool) {
+  return std::ranges::any_of(world.spaces,
+                             [&](const auto& item) { return FindAccepted(item.second, pool.meta.uid) != nullptr; });
+}
+
+}  // namespace
+
+void DecideBlockDrain(const World& world, const Moment& now, bool fenced, Decision& decision) {
+  BlockDrain drain(world, now, fenced, decision);
+  for (const auto& [name, seen] : world.blocks()) {
+    if (!drain.Decide(seen)) return;
+  }
+}
+
+void DecidePoolDrain(const World& world, bool fenced, Decision& decision) {
+  for (const auto& [name, pool] : world.pools) {
+    if (!pool.meta.deleting() || !Has(pool.meta.finalizers, crds::kPoolFinalizer)) continue;
+    if (IsAccepted(world, pool) || HasBlock(world, pool)) continue;
+    if (!fenced) {
+      decision.wants_fence.insert(PoolKey(name));
+      continue;
+    }
+    decision.actions.push_back(
+        SetPoolFinalizers{.pool = name, .finalizers = Without(pool.meta.finalizers, crds::kPoolFinalizer)});
+  }
+}
+
+}  // namespace berth::reconciler

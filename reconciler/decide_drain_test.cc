@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// Draining: what may go, what must not, and what has to be looked at once more first.
+#include "reconciler/decide_drain.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "reconciler/test_world.h"
+
+namespace berth::reconciler {
+namespace {
+
+using Lines = std::vector<std::string>;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+const json kWeb = {{"subnet", "10.55.0.0/24"}};
+const std::string kPast = "~ t=1799999999999";
+const std::string kFuture = "~ t=1800000000001";
+
+struct BlockDrainCase {
+  const char* name;
+  std::function<void(TestWorld&)> given;
+  Lines want_unfenced;
+  Lines want_fenced;
+};
+class BlockDrains : public testing::TestWithParam<BlockDrainCase> {};
+
+TEST_P(BlockDrains, OnlyWhenNobodyHoldsAnything) {
+  const BlockDrainCase& c = GetParam();
+  for (const bool fenced : {false, true}) {
+    TestWorld t;
+    c.given(t);
+    Decision decision;
+    DecideBlockDrain(t.world, t.now, fenced, decision);
+    EXPECT_EQ(TestWorld::Describe(decision), fenced ? c.want_fenced : c.want_unfenced) << "fenced: " << fenced;
+  }
+}
+
+const Lines kNothing;
+const Lines kDeleted = {"delete block 10.55.0.0-26"};
+const Lines kReleased = {"block 10.55.0.0-26 finalizers=[]"};
+const Lines kAsksFirst = {"fence for IPBlock/10.55.0.0-26"};
+
+std::function<void(TestWorld&)> LiveWith(std::map<ipam::BlockOffset, std::string> entries, BlockTraits traits = {}) {
+  return [=](TestWorld& t) { t.Pool("web", kWeb).Block("10.55.0.0/26", "web", entries, traits); };
+}
+std::function<void(TestWorld&)> DyingWith(std::map<ipam::BlockOffset, std::string> entries, BlockTraits traits = {}) {
+  return
+      [=](TestWorld& t) { t.Pool("web", kWeb, {.is_deleting = true}).Block("10.55.0.0/26", "web", entries, traits); };
+}
+std::function<void(TestWorld&)> OrphanWith(std::map<ipam::BlockOffset, std::string> entries) {
+  return [=](TestWorld& t) { t.Block("10.55.0.0/26", "web", entries); };
+}
+
+const BlockDrainCase kBlockDrainCases[] = {
+    {"EmptyOfALivePoolStays", LiveWith({}), kNothing, kNothing},
+    {"DeletedAndEmptyLosesItsFinalizer", LiveWith({}, {.is_deleting = true}), kReleased, kReleased},
+    {"DeletedButHeldStays", LiveWith({{3, kHeldEntry}}, {.is_deleting = true}), kNothing, kNothing},
+    {"DeletedWithAnEntryNobodyUnderstandsStays", LiveWith({{3, "?"}}, {.is_deleting = true}), kNothing, kNothing},
+    {"DeletedWithABrokenReservationStays", LiveWith({{3, "! %zz"}}, {.is_deleting = true}), kNothing, kNothing},
+    {"DeletedWithABrokenCoolingStays", LiveWith({{3, "~ t=soon"}}, {.is_deleting = true}), kNothing, kNothing},
+    {"DeletedAndCoolingWaits", LiveWith({{3, kFuture}}, {.is_deleting = true}), kNothing, kNothing},
+    {"DeletedAndCooledLosesItsFinalizer", LiveWith({{3, kPast}}, {.is_deleting = true}), kReleased, kReleased},
+    {"ReservationsDoNotKeepADeletedBlock", LiveWith({{3, "! r"}}, {.is_deleting = true}), kReleased, kReleased},
+    {"OneHeldAmongCooledOnesKeepsIt",
+     LiveWith({{1, kPast}, {2, "! r"}, {3, kHeldEntry}}, {.is_deleting = true}),
+     kNothing,
+     kNothing},
+    {"DeletedWithoutOurFinalizerIsNotOurs",
+     LiveWith({}, {.is_deleting = true, .has_finalizer = false}),
+     kNothing,
+     kNothing},
+    {"EmptyOfADeletedPoolIsDeleted", DyingWith({}), kDeleted, kDeleted},
+    {"EmptyWithoutFinalizerOfADeletedPoolIsDeleted", DyingWith({}, {.has_finalizer = false}), kDeleted, kDeleted},
+    {"HeldOfADeletedPoolStays", DyingWith({{3, kHeldEntry}}), kNothing, kNothing},
+    {"CoolingOfADeletedPoolWaits", DyingWith({{3, kFuture}}), kNothing, kNothing},
+    {"ReservedOfADeletedPoolIsDeleted", DyingWith({{3, "! r"}}), kDeleted, kDeleted},
+    {"EmptyOfAPoolThatIsGoneIsAskedAboutFirst", OrphanWith({}), kAsksFirst, kDeleted},
+    {"HeldOfAPoolThatIsGoneStays", OrphanWith({{3, kHeldEntry}}), kNothing, kNothing},
+    {"EmptyOfAnEarlierPoolOfTheNameIsAskedAboutFirst",
+     LiveWith({}, {.pool_uid = "uid-of-the-former"}),
+     kAsksFirst,
+     kDeleted},
+    {"UnreadableIsNeverDeleted",
+     [](TestWorld& t) { t.Pool("web", kWeb, {.is_deleting = true}).UnreadableBlock("10.55.0.0-26", "uid-of-web"); },
+     kNothing,
+     kNothing},
+    {"UnreadableIsNeverReleased",
+     [](TestWorld& t) { t.Pool("web", kWeb).UnreadableBlock("10.55.0.0-26", "uid-of-web", /*is_deleting=*/true); },
+     kNothing,
+     kNothing},
+};
+INSTANTIATE_TEST_SUITE_P(Table, BlockDrains, testing::ValuesIn(kBlockDrainCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+TEST(BlockDrain, LooksAgainWhenTheLastEntryHasCooled) {
+  TestWorld t;
+  t.Pool("web", kWeb, {.is_deleting = true});
+  t.Block("10.55.0.0/26", "web", {{3, "~ t=1800000005000"}, {4, "~ t=1800000009000"}});
+  Decision decision;
+  DecideBlockDrain(t.world, t.now, /*fenced=*/false, decision);
+  EXPECT_EQ(decision.wake_unix_ms, 1'800'000'009'000);
+}
+
+TEST(BlockDrain, KeepsTheFinalizersOfOthers) {
+  TestWorld t;
+  t.Pool("web", kWeb).Block("10.55.0.0/26", "web", {}, {.is_deleting = true});
+  ipam::Block block = *t.world.blocks().at("10.55.0.0-26").block;
+  block.finalizers = {"example.org/a", std::string(ipam::kBlockFinalizer), "example.org/b"};
+  t.world.PutBlock(SeenAs(std::move(block)));
+  Decision decision;
+  DecideBlockDrain(t.world, t.now, /*fenced=*/false, decision);
+  EXPECT_EQ(TestWorld::Describe(decision), Lines{"block 10.55.0.0-26 finalizers=[example.org/a,example.org/b]"});
+}
+
+TEST(BlockDrain, ALongListIsDoneInParts) {
+  TestWorld t;
+  t.Pool("web", {{"subnet", "10.55.0.0/16"}}, {.is_deleting = true});
+  for (int i = 0; i < 250; ++i) t.Block("10.55." + std::to_string(i) + ".0/26", "web", {});
+  Decision decision;
+  DecideBlockDrain(t.world, t.now, /*fenced=*/false, decision);
+  EXPECT_EQ(decision.actions.size(), kBlockChangesMax);
+  EXPECT_EQ(decision.wake_unix_ms, kTestNowMs) << "the rest would wait for an event";
+}
+
+struct PoolDrainCase {
+  const char* name;
+  std::function<void(TestWorld&)> given;
+  Lines want_unfenced;
+  Lines want_fenced;
+};
+class PoolDrains : public testing::TestWithParam<PoolDrainCase> {};
+
+TEST_P(PoolDrains, AfterItsLastBlock) {
+  const PoolDrainCase& c = GetParam();
+  for (const bool fenced : {false, true}) {
+    TestWorld t;
+    c.given(t);
+    Decision decision;
+    DecidePoolDrain(t.world, fenced, decision);
+    EXPECT_EQ(TestWorld::Describe(decision), fenced ? c.want_fenced : c.want_unfenced) << "fenced: " << fenced;
+  }
+}
+
+const PoolTraits kDying = {.is_deleting = true};
+const Lines kPoolReleased = {"pool web finalizers=[]"};
+const Lines kPoolAsksFirst = {"fence for IPPool/web"};
+
+const PoolDrainCase kPoolDrainCases[] = {
+    {"ALivePoolStays", [](TestWorld& t) { t.Pool("web", kWeb); }, kNothing, kNothing},
+    {"ADrainedOneIsAskedAboutAndGoes",
+     [](TestWorld& t) { t.Pool("web", kWeb, kDying); },
+     kPoolAsksFirst,
+     kPoolReleased},
+    {"OneThatIsStillAcceptedStays",
+     [](TestWorld& t) { t.Pool("web", kWeb, kDying).Space("default", {"web"}); },
+     kNothing,
+     kNothing},
+    {"OneAcceptedIntoAnUnexpectedSpaceStays",
+     [](TestWorld& t) { t.Pool("web", kWeb, kDying).Space("blue", {"web"}); },
+     kNothing,
+     kNothing},
+    {"AnEmptyBlockKeepsIt",
+     [](TestWorld& t) { t.Pool("web", kWeb, kDying).Block("10.55.0.0/26", "web", {}); },
+     kNothing,
+     kNothing},
+    {"AnUnreadableBlockOfItKeepsIt",
+     [](TestWorld& t) { t.Pool("web", kWeb, kDying).UnreadableBlock("10.66.0.0-26", "uid-of-web"); },
+     kNothing,
+     kNothing},
+    {"AnUnreadableBlockInItsSubnetKeepsIt",
+     [](TestWorld& t) { t.Pool("web", kWeb, kDying).UnreadableBlock("10.55.0.0-26", ""); },
+     kNothing,
+     kNothing},
+    {"AnyUnreadableBlockKeepsAnUnreadablePool",
+     [](TestWorld& t) { t.Pool("web", {{"subnet", "nonsense"}}, kDying).UnreadableBlock("10.66.0.0-26", ""); },
+     kNothing,
+     kNothing},
+    {"ABlockOfAnEarlierPoolOfTheNameDoesNot",
+     [](TestWorld& t) {
+       t.Pool("web", kWeb, kDying).Block("10.55.0.0/26", "web", {{1, kHeldEntry}}, {.pool_uid = "uid-of-former"});
+     },
+     kPoolAsksFirst,
+     kPoolReleased},
+    {"OneWithoutOurFinalizerIsNotOurs",
+     [](TestWorld& t) { t.Pool("web", kWeb, {.has_finalizer = false, .is_deleting = true}); },
+     kNothing,
+     kNothing},
+};
+INSTANTIATE_TEST_SUITE_P(Table, PoolDrains, testing::ValuesIn(kPoolDrainCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+TEST(SpaceEnd, AnUnusedSpaceIsAskedAboutThenDeletedThenReleased) {
+  TestWorld t;
+  t.Space("default", {});
+  EXPECT_EQ(t.Lines(/*fenced=*/false), Lines{"fence for IPSpace/default"});
+  EXPECT_EQ(t.Lines(/*fenced=*/true), Lines{"delete space default"});
+  t.world.spaces.at("default").meta.deletion_timestamp = "2027-01-02T00:00:00Z";
+  EXPECT_EQ(t.Lines(/*fenced=*/false), Lines{"space default finalizers=[]"});
+}
+
+struct SpaceStaysCase {
+  const char* name;
+  std::function<void(TestWorld&)> given;
+};
+class SpaceStays : public testing::TestWithParam<SpaceStaysCase> {};
+
+TEST_P(SpaceStays, WhileSomethingNamesIt) {
+  TestWorld t;
+  GetParam().given(t);
+  EXPECT_THAT(t.Lines(/*fenced=*/true), Not(Contains(HasSubstr("delete space"))));
+  EXPECT_THAT(t.Lines(/*fenced=*/true), Not(Contains(HasSubstr("space default finalizers=[]"))));
+}
+
+const SpaceStaysCase kSpaceStaysCases[] = {
+    {"APool", [](TestWorld& t) { t.Pool("web", kWeb).Space("default", {"web"}); }},
+    {"ANewPool", [](TestWorld& t) { t.Pool("web", kWeb, {.has_finalizer = false}).Space("default", {}); }},
+    {"AWrongPool",
+     [](TestWorld& t) {
+       t.Pool("web", {{"subnet", "10.55.0.0/24"}, {"exclude", {"10.55.0.0/24"}}}).Space("default", {});
+     }},
+    {"APoolThatCannotBeRead", [](TestWorld& t) { t.Pool("web", {{"subnet", "nonsense"}}).Space("default", {}); }},
+    {"ADeletedPool", [](TestWorld& t) { t.Pool("web", kWeb, kDying).Space("default", {}); }},
+    {"ABlock", [](TestWorld& t) { t.Space("default", {}).Block("10.55.0.0/26", "gone", {{1, kHeldEntry}}); }},
+    {"DeletedWithAnAcceptedPool",
+     [](TestWorld& t) {
+       t.Pool("web", kWeb).Space("default", {"web"});
+       t.world.spaces.at("default").meta.deletion_timestamp = "2027-01-02T00:00:00Z";
+     }},
+    {"DeletedWithAPoolThatWaits",
+     [](TestWorld& t) {
+       t.Pool("web", kWeb).Space("default", {});
+       t.world.spaces.at("default").meta.deletion_timestamp = "2027-01-02T00:00:00Z";
+     }},
+    {"MadeBySomebodyElse", [](TestWorld& t) { t.SpaceWith("default", json::array(), {}, {}); }},
+};
+INSTANTIATE_TEST_SUITE_P(Table, SpaceStays, testing::ValuesIn(kSpaceStaysCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+}  // namespace
+}  // namespace berth::reconciler

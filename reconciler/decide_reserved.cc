@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which entries of reservations come and go.
+#include "reconciler/decide_reserved.h"
+
+#include <algorithm>
+
+#include "ipam/entry.h"
+#include "ipam/interval_set.h"
+#include "reconciler/decide_drain.h"
+
+namespace berth::reconciler {
+
+namespace {
+
+// The ranges that meet the block, in the order of their reservations' names.
+std::vector<ReservedRange> Meeting(const ipam::Block& block, const std::vector<ReservedRange>& reserved) {
+  std::vector<ReservedRange> meeting;
+  const ipam::AddressRange whole = ipam::AddressRange::Of(block.cidr);
+  for (const ReservedRange& item : reserved) {
+    if (item.range.first <= whole.last && whole.first <= item.range.last) meeting.push_back(item);
+  }
+  return meeting;
+}
+
+bool Keeps(const std::vector<ReservedRange>& reserved, ipam::Address address, const std::string& reservation) {
+  return std::ranges::any_of(reserved, [&](const ReservedRange& item) {
+    return item.reservation == reservation && item.range.Contains(address);
+  });
+}
+
+// Decides about one block; copies it only if something changes, as most blocks are as they should be.
+class EntryPlan {
+ public:
+  EntryPlan(const ipam::Block& block, const std::vector<ReservedRange>& reserved, std::int64_t now_ms, bool may_remove)
+      : block_(block), reserved_(Meeting(block, reserved)), now_ms_(now_ms), may_remove_(may_remove) {}
+
+  void Decide() {
+    for (const auto& [offset, text] : block_.allocations) {
+      if (text.starts_with("! ")) DecideReservedEntry(offset, text);
+    }
+    const ipam::AddressRange whole = ipam::AddressRange::Of(block_.cidr);
+    for (const ReservedRange& item : reserved_) {
+      const ipam::BlockOffset first = OffsetOf(std::max(item.range.first, whole.first));
+      const ipam::BlockOffset last = OffsetOf(std::min(item.range.last, whole.last));
+      for (ipam::BlockOffset offset = first; offset <= last; ++offset) DecideKeptAddress(offset);
+    }
+  }
+
+  [[nodiscard]] ReservedChange Take() && { return std::move(change_); }
+
+ private:
+  [[nodiscard]] ipam::BlockOffset OffsetOf(ipam::Address address) const {
+    return static_cast<ipam::BlockOffset>(block_.cidr.OffsetOf(address));
+  }
+
+  void DecideReservedEntry(ipam::BlockOffset offset, const std::string& text) {
+    const ipam::Entry entry = ipam::ParseEntry(text);
+    const auto* there = std::get_if<ipam::ReservedEntry>(&entry);
+    if (there == nullptr || Keeps(reserved_, block_.cidr.At(offset), there->reservation)) return;
+    if (!may_remove_) {
+      change_.wants_removal = true;
+      return;
+    }
+    After().allocations.erase(offset);
+    Add(offset);
+  }
+
+  // A cooling entry that is over may be replaced, unless its node's agent has still to see that it shall forget the
+  // attachment.
+  void DecideKeptAddress(ipam::BlockOffset offset) {
+    const auto found = block_.allocations.find(offset);
+    if (found == block_.allocations.end()) {
+      Add(offset);
+      return;
+    }
+    const auto until = ipam::CoolingUntil(found->second);
+    if (!until) return;
+    if (*until > now_ms_) {
+      change_.next_ms = std::min(change_.next_ms.value_or(*until), *until);
+    } else if (std::get<ipam::CoolingEntry>(ipam::ParseEntry(found->second)).forget.empty()) {
+      Add(offset);
+    }
+  }
+
+  void Add(ipam::BlockOffset offset) {
+    const ipam::Address address = block_.cidr.At(offset);
+    const auto keeper =
+        std::ranges::find_if(reserved_, [&](const ReservedRange& item) { return item.range.Contains(address); });
+    if (keeper == reserved_.end()) return;
+    auto text = ipam::FormatEntry(ipam::ReservedEntry{.reservation = keeper->reservation});
+    if (text) After().allocations[offset] = *std::move(text);
+  }
+
+  ipam::Block& After() {
+    if (!change_.after) change_.after = block_;
+    return *change_.after;
+  }
+
+  const ipam::Block& block_;
+  std::vector<ReservedRange> reserved_;
+  std::int64_t now_ms_;
+  bool may_remove_;
+  ReservedChange change_;
+};
+
+}  // namespace
+
+ReservedChange WithReserved(const ipam::Block& block, const ipam::Pool& pool,
+                            const std::vector<ReservedRange>& reserved, std::int64_t now_ms, bool may_remove) {
+  EntryPlan plan(block, reserved, now_ms, may_remove);
+  plan.Decide();
+  ReservedChange change = std::move(plan).Take();
+  if (change.after) change.after->free = ipam::CountFree(*change.after, pool, now_ms);
+  return change;
+}
+
+void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Decision& decision) {
+  const std::int64_t now_ms = scope.now.unix_ms;
+  std::vector<ipam::AddressRange> ranges;
+  for (const ReservedRange& item : space.reserved) ranges.push_back(item.range);
+  const ipam::IntervalSet kept(ranges);
+  std::size_t changes = 0;
+  for (const auto& [name, seen] : scope.world.blocks()) {
+    if (seen.entries.reserved == 0 && kept.empty()) continue;
+    if (seen.space != space.space || seen.block == nullptr || seen.block->deleting) continue;
+    if (seen.entries.reserved == 0 && !kept.Overlaps(ipam::AddressRange::Of(seen.cidr))) continue;
+    const auto pool = scope.pools.find(seen.pool_uid);
+    if (pool == scope.pools.end()) continue;
+    const bool may_remove = scope.fenced && space.may_give_up;
+    ReservedChange change = WithReserved(*seen.block, pool->second, space.reserved, now_ms, may_remove);
+    if (change.next_ms) decision.WakeAt(*change.next_ms);
+    if (change.wants_removal && space.may_give_up) decision.wants_fence.insert(BlockKey(name));
+    if (!change.after) continue;
+    if (++changes > kBlockChangesMax) {
+      decision.WakeAt(now_ms);
+      return;
+    }
+    decision.actions.push_back(ChangeBlock{.before = seen.block, .after = *std::move(change.after)});
+  }
+  const auto confirmed = scope.memory.confirmed.find(space.space);
+  const bool is_confirmed =
+      confirmed == scope.memory.confirmed.end() ? space.reserved.empty() : confirmed->second == space.reserved;
+  if (is_confirmed || !space.pools_withhold) return;
+  if (scope.fenced) {
+    decision.actions.push_back(ConfirmReserved{.space = space.space, .reserved = space.reserved});
+  } else {
+    decision.wants_fence.insert(SpaceKey(space.space));
+  }
+}
+
+}  // namespace berth::reconciler

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conditions and counts.
+#include "reconciler/decide_status.h"
+
+#include <utility>
+
+#include "crds/names.h"
+#include "crds/timestamp.h"
+
+namespace berth::reconciler {
+
+namespace {
+
+crds::Condition MakeCondition(std::string_view type, bool status, Reason why, std::int64_t generation,
+                              const Moment& now) {
+  return {.type = std::string(type),
+          .status = status ? "True" : "False",
+          .reason = std::move(why.reason),
+          .message = std::move(why.message),
+          .last_transition_time = crds::FormatTimestamp(now.unix_ms),
+          .observed_generation = generation};
+}
+
+void SetExhausted(crds::PoolStatus& status, std::int64_t generation, const PoolCounts& counts, const Moment& now) {
+  Reason why{.reason = "AddressesLeft", .message = "blocks can be claimed"};
+  if (counts.free == 0) {
+    why = {.reason = "NoAddressLeft",
+           .message = "every address is held, cooling or reserved: enlarge spec.ranges, or add another pool"};
+  } else if (counts.claimable.empty()) {
+    why = {.reason = "AllBlocksClaimed",
+           .message = "addresses are left inside blocks only: a node whose blocks are full gets none"};
+  }
+  crds::SetCondition(status.conditions,
+                     MakeCondition(crds::kExhaustedCondition, counts.free == 0, std::move(why), generation, now));
+}
+
+// Claimers pick at random among all blocks while fewer than half of them exist, and inside claimable afterwards.
+bool HasHalf(std::int64_t blocks, ipam::Uint128 blocks_max) {
+  return static_cast<ipam::Uint128>(blocks) >= blocks_max - blocks_max / 2;
+}
+
+bool Matter(const crds::PoolStatus& current, const PoolCounts& counts) {
+  return (current.free == 0) != (counts.free == 0) || current.total != counts.total ||
+         current.claimable.empty() != counts.claimable.empty() ||
+         HasHalf(current.blocks, counts.blocks_max) != HasHalf(counts.blocks, counts.blocks_max);
+}
+
+bool Differ(const crds::PoolStatus& current, const PoolCounts& counts) {
+  return current.total != counts.total || current.used != counts.used || current.free != counts.free ||
+         current.blocks != counts.blocks || current.claimable != counts.claimable;
+}
+
+bool Differ(const crds::Space& current, const SpaceCounts& counts) {
+  return current.total != counts.total || current.used != counts.used || current.free != counts.free;
+}
+
+// When counts that differ may be written; nothing: now.
+std::optional<SteadyTime> NotBefore(const Pace& pace, bool matters) {
+  if (!pace.counts_written) return std::nullopt;
+  const SteadyTime due = *pace.counts_written + (matters ? kCountsPeriodMin : kCountsPeriod);
+  return due <= pace.now.steady ? std::nullopt : std::optional(due);
+}
+
+}  // namespace
+
+std::optional<Readiness> ReadinessOf(const SeenPool& pool, bool is_accepted, const Reason* refused) {
+  const auto not_ready = [](std::string reason, std::string message) {
+    return Readiness{.is_ready = false, .why = {.reason = std::move(reason), .message = std::move(message)}};
+  };
+  if (pool.meta.deleting()) {
+    return not_ready("Deleting",
+                     "the pool is being deleted: nothing more is handed out, and it goes when the last of its "
+                     "addresses is given back (kubectl get ipblocks --field-selector spec.pool=" +
+                         pool.meta.name + ")");
+  }
+  if (!pool.pool) return Readiness{.is_ready = false, .why = WhyInvalid(pool).value()};
+  if (!is_accepted) return refused == nullptr ? std::nullopt : std::optional(Readiness{.why = *refused});
+  if (auto invalid = WhyInvalid(pool)) return Readiness{.is_ready = false, .why = *std::move(invalid)};
+  if (pool.pool->disabled) {
+    return not_ready(
+        "Disabled", "spec.disabled is true: nothing is handed out, pods keep what they have; set it to false to go on");
+  }
+  return Readiness{.is_ready = true,
+                   .why = {.reason = "Accepted",
+                           .message = "addresses are handed out in space " + pool.pool->space + ", cut into /" +
+                                      std::to_string(pool.pool->BlockLength()) + " blocks"}};
+}
+
+void SetReadiness(crds::PoolStatus& status, const SeenPool& pool, const Readiness& readiness, const Moment& now) {
+  crds::SetCondition(
+      status.conditions,
+      MakeCondition(crds::kReadyCondition, readiness.is_ready, readiness.why, pool.meta.generation, now));
+}
+
+Wanted<crds::PoolStatus> StatusOfAccepted(const SeenPool& pool, const CountedPool& counted, const PoolCounts& counts,
+                                          const Readiness& readiness, const Pace& pace) {
+  Wanted<crds::PoolStatus> wanted{.status = pool.status, .has_new_counts = false, .wake = std::nullopt};
+  crds::PoolStatus& status = wanted.status;
+  status.block_length = counted.pool.BlockLength();
+  status.withheld = counted.pool.withheld;
+  SetReadiness(status, pool, readiness, pace.now);
+  const bool is_written_anyway = status != pool.status;
+  crds::PoolStatus counted_status = status;
+  SetExhausted(counted_status, pool.meta.generation, counts, pace.now);
+  if (counted_status == status && !Differ(pool.status, counts)) return wanted;
+  if (!is_written_anyway) wanted.wake = NotBefore(pace, Matter(pool.status, counts));
+  if (wanted.wake) return wanted;
+  status = std::move(counted_status);
+  wanted.has_new_counts = true;
+  status.total = counts.total;
+  status.used = counts.used;
+  status.free = counts.free;
+  status.blocks = counts.blocks;
+  status.claimable = counts.claimable;
+  return wanted;
+}
+
+Wanted<crds::Space> StatusOfSpace(const crds::Space& current, crds::Space wanted, const SpaceCounts& counts,
+                                  const Pace& pace) {
+  Wanted<crds::Space> result{.status = std::move(wanted), .has_new_counts = false, .wake = std::nullopt};
+  if (!Differ(current, counts)) return result;
+  const bool is_written_anyway =
+      result.status.accepted != current.accepted || result.status.withheld != current.withheld;
+  const bool matters = (current.free == 0) != (counts.free == 0) || current.total != counts.total;
+  if (!is_written_anyway) result.wake = NotBefore(pace, matters);
+  if (result.wake) return result;
+  result.has_new_counts = true;
+  result.status.total = counts.total;
+  result.status.used = counts.used;
+  result.status.free = counts.free;
+  return result;
+}
+
+}  // namespace berth::reconciler

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the statuses of pools and spaces should say, and which differences are worth a write at once.
+//
+// Every agent of the cluster watches pools, so counts are written when they matter to somebody (nothing is left or
+// something is again, no block can be claimed or one can again, half of the blocks exist), at most once a second, and
+// otherwise at most every ten seconds. Conditions, withheld addresses and acceptance are written at once.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "crds/pool.h"
+#include "crds/space.h"
+#include "reconciler/census.h"
+#include "reconciler/decide_acceptance.h"
+#include "reconciler/decision.h"
+#include "reconciler/world.h"
+
+namespace berth::reconciler {
+
+inline constexpr std::chrono::seconds kCountsPeriod{10};
+// Of counts that matter: a pool that is full but for one address may become full and not full many times in a second.
+inline constexpr std::chrono::seconds kCountsPeriodMin{1};
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+// What the condition Ready shall say.
+struct Readiness {
+  bool is_ready = false;
+  Reason why;
+};
+
+// `is_accepted`: the space's list has it. `refused` may be null. Nothing: not decided yet.
+[[nodiscard]] std::optional<Readiness> ReadinessOf(const SeenPool& pool, bool is_accepted, const Reason* refused);
+
+// Sets the condition Ready and nothing else.
+void SetReadiness(crds::PoolStatus& status, const SeenPool& pool, const Readiness& readiness, const Moment& now);
+
+// A status as it shall be. Where only counts differ and need not be written yet, they are those it has, and `wake` says
+// when they shall be.
+template <typename Status>
+struct Wanted {
+  Status status;
+  bool has_new_counts = false;
+  std::optional<SteadyTime> wake;
+};
+
+struct Pace {
+  std::optional<SteadyTime> counts_written;  // when counts of the object were last written, as far as is known
+  const Moment& now;
+};
+
+// The status of an accepted pool; `counted.pool.withheld` is what shall be withheld from it.
+[[nodiscard]] Wanted<crds::PoolStatus> StatusOfAccepted(const SeenPool& pool, const CountedPool& counted,
+                                                        const PoolCounts& counts, const Readiness& readiness,
+                                                        const Pace& pace);
+
+// `wanted` has the list of accepted pools and what is withheld as they shall be, and else is as it was read.
+[[nodiscard]] Wanted<crds::Space> StatusOfSpace(const crds::Space& current, crds::Space wanted,
+                                                const SpaceCounts& counts, const Pace& pace);
+
+}  // namespace berth::reconciler

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names of what actions are about, and wake-up times.
+#include "reconciler/decision.h"
+
+#include <algorithm>
+
+namespace berth::reconciler {
+
+namespace {
+
+struct KeyVisitor {
+  ObjectKey operator()(const CreateSpace& a) const { return SpaceKey(a.space); }
+  ObjectKey operator()(const DeleteSpace& a) const { return SpaceKey(a.space); }
+  ObjectKey operator()(const SetSpaceFinalizers& a) const { return SpaceKey(a.space); }
+  ObjectKey operator()(const SetSpaceStatus& a) const { return SpaceKey(a.after.meta.name); }
+  ObjectKey operator()(const SetPoolFinalizers& a) const { return PoolKey(a.pool); }
+  ObjectKey operator()(const SetPoolStatus& a) const { return PoolKey(a.pool); }
+  ObjectKey operator()(const ChangeBlock& a) const { return BlockKey(a.before->name); }
+  ObjectKey operator()(const DeleteBlock& a) const { return BlockKey(a.block->name); }
+  ObjectKey operator()(const ConfirmReserved& a) const { return SpaceKey(a.space); }
+};
+
+}  // namespace
+
+ObjectKey KeyOf(const Action& action) { return std::visit(KeyVisitor(), action); }
+ObjectKey PoolKey(const std::string& name) { return "IPPool/" + name; }
+ObjectKey SpaceKey(const std::string& name) { return "IPSpace/" + name; }
+ObjectKey BlockKey(const std::string& name) { return "IPBlock/" + name; }
+
+void Decision::WakeAt(std::int64_t unix_ms) { wake_unix_ms = std::min(wake_unix_ms.value_or(unix_ms), unix_ms); }
+
+void Decision::WakeAt(std::chrono::steady_clock::time_point steady) {
+  wake_steady = std::min(wake_steady.value_or(steady), steady);
+}
+
+}  // namespace berth::reconciler

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decision: what is to be done about a world. Values only; perform.h does it.
+//
+// An action says what an object shall become. The write is a merge patch with the resourceVersion that the object has
+// in the world, or a deletion with preconditions: if it has changed meanwhile the answer is 409, and the next round
+// decides anew on what came instead.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "crds/pool.h"
+#include "crds/space.h"
+#include "ipam/block.h"
+#include "ipam/interval_set.h"
+
+namespace berth::reconciler {
+
+// The time at which a decision is made.
+struct Moment {
+  std::int64_t unix_ms = 0;                      // for what is recorded or compared with recorded times
+  std::chrono::steady_clock::time_point steady;  // for distances
+};
+
+// An address range that an IPReservation keeps.
+struct ReservedRange {
+  ipam::AddressRange range;
+  std::string reservation;
+  friend auto operator<=>(const ReservedRange&, const ReservedRange&) = default;
+};
+
+struct CreateSpace {
+  std::string space;
+};
+struct DeleteSpace {
+  std::string space;
+};
+struct SetSpaceFinalizers {
+  std::string space;
+  std::vector<std::string> finalizers;
+};
+struct SetSpaceStatus {
+  crds::Space after;
+  bool has_new_counts = false;
+};
+struct SetPoolFinalizers {
+  std::string pool;
+  std::vector<std::string> finalizers;
+};
+struct SetPoolStatus {
+  std::string pool;
+  crds::PoolStatus status;
+  bool has_new_counts = false;
+};
+// Entries of reservations, or finalizers.
+struct ChangeBlock {
+  ipam::BlockView before;
+  ipam::Block after;
+};
+struct DeleteBlock {
+  ipam::BlockView block;
+};
+// No request: every block that existed when these reservations had been withheld from all pools of the space is in the
+// world, so those of their addresses that are free have their entries by this very decision.
+struct ConfirmReserved {
+  std::string space;
+  std::vector<ReservedRange> reserved;
+};
+
+using Action = std::variant<CreateSpace, DeleteSpace, SetSpaceFinalizers, SetSpaceStatus, SetPoolFinalizers,
+                            SetPoolStatus, ChangeBlock, DeleteBlock, ConfirmReserved>;
+
+// "IPPool/web": what an action is about, for back-off and logs.
+using ObjectKey = std::string;
+[[nodiscard]] ObjectKey KeyOf(const Action& action);
+[[nodiscard]] ObjectKey PoolKey(const std::string& name);
+[[nodiscard]] ObjectKey SpaceKey(const std::string& name);
+[[nodiscard]] ObjectKey BlockKey(const std::string& name);
+
+struct Decision {
+  std::vector<Action> actions;  // in the order in which they are to be done
+  // Objects about which something can only be decided on a world that was just compared with consistent lists.
+  std::set<ObjectKey> wants_fence;
+  // When to decide again even if nothing happens.
+  std::optional<std::int64_t> wake_unix_ms;
+  std::optional<std::chrono::steady_clock::time_point> wake_steady;
+
+  void WakeAt(std::int64_t unix_ms);
+  void WakeAt(std::chrono::steady_clock::time_point steady);
+};
+
+// What was done and cannot be read back from the world.
+struct Memory {
+  // When counts were last written, by UID of the pool and by name of the space.
+  std::map<std::string, std::chrono::steady_clock::time_point> pool_counts_written;
+  std::map<std::string, std::chrono::steady_clock::time_point> space_counts_written;
+  // By name of the space.
+  std::map<std::string, std::vector<ReservedRange>> confirmed;
+};
+
+}  // namespace berth::reconciler

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The consistent lists, and what they change in the world.
+#include "reconciler/fence.h"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "crds/block.h"
+#include "crds/names.h"
+#include "crds/object_meta.h"
+#include "ipam/interval_set.h"
+#include "k8sclient/verbs.h"
+#include "reconciler/perform.h"
+#include "reconciler/read_objects.h"
+#include "reconciler/withheld.h"
+
+namespace berth::reconciler {
+
+namespace {
+
+using ipam::Expected;
+
+const std::string& NameOf(const SeenPool& pool) { return pool.meta.name; }
+const std::string& NameOf(const crds::Space& space) { return space.meta.name; }
+const std::string& NameOf(const SeenReservation& reservation) { return reservation.name; }
+
+template <typename Seen>
+Expected<std::map<std::string, Seen>> ListAll(k8sclient::Api& api, std::string_view path,
+                                              Expected<Seen> (*read)(nlohmann::json),
+                                              const k8sclient::CallOptions& options) {
+  auto list = k8sclient::List(api, std::string(path), {}, options);
+  if (!list) return std::unexpected(std::move(list.error()));
+  std::map<std::string, Seen> all;
+  for (nlohmann::json& item : list->items) {
+    auto seen = read(std::move(item));
+    if (!seen) return std::unexpected(seen.error());
+    std::string name = NameOf(*seen);
+    all.emplace(std::move(name), *std::move(seen));
+  }
+  return all;
+}
+
+// Whether the entries of the block matter to a fenced decision.
+bool HoldsReserved(const World& world, const SeenBlock& block, std::int64_t now_ms) {
+  if (block.entries.reserved > 0) return true;
+  const ipam::AddressRange whole = ipam::AddressRange::Of(block.cidr);
+  for (const auto& [name, reservation] : world.reservations) {
+    if (reservation.space != block.space || reservation.IsExpired(now_ms)) continue;
+    for (const ipam::AddressRange& range : reservation.addresses) {
+      if (range.first <= whole.last && whole.first <= range.last) return true;
+    }
+  }
+  return false;
+}
+
+// Takes away blocks that do not exist any more, and returns the names of those that have to be read.
+std::vector<std::string> Compare(World& world, const std::map<std::string, crds::ObjectMeta>& listed,
+                                 std::int64_t now_ms) {
+  std::vector<std::string> gone;
+  for (const auto& [name, block] : world.blocks()) {
+    if (!listed.contains(name)) gone.push_back(name);
+  }
+  for (const std::string& name : gone) world.RemoveBlock(name);
+  std::vector<std::string> unread;
+  for (const auto& [name, meta] : listed) {
+    const auto known = world.blocks().find(name);
+    const bool is_known = known != world.blocks().end() && known->second.uid == meta.uid;
+    const bool is_same = is_known && known->second.resource_version == meta.resource_version;
+    if (!is_known || (!is_same && HoldsReserved(world, known->second, now_ms))) unread.push_back(name);
+  }
+  return unread;
+}
+
+Expected<void> FenceBlocks(k8sclient::Api& api, World& world, std::int64_t now_ms,
+                           const k8sclient::CallOptions& options) {
+  auto list =
+      k8sclient::List(api, std::string(crds::kBlocksPath), {.accept = k8sclient::kPartialMetadataList}, options);
+  if (!list) return std::unexpected(std::move(list.error()));
+  std::map<std::string, crds::ObjectMeta> listed;
+  for (const nlohmann::json& item : list->items) {
+    auto meta = crds::ParseObjectMeta(item, crds::kBlockKind);
+    if (!meta) return std::unexpected(std::move(meta.error()));
+    std::string name = meta->name;
+    listed.emplace(std::move(name), *std::move(meta));
+  }
+  for (const std::string& name : Compare(world, listed, now_ms)) {
+    auto object = k8sclient::Get(api, ObjectPath(crds::kBlocksPath, name), options);
+    if (!object && object.error().code == ipam::ErrorCode::kNotFound) {
+      world.RemoveBlock(name);
+      continue;
+    }
+    if (!object) return std::unexpected(std::move(object.error()));
+    auto block = ReadBlock(*std::move(object));
+    if (!block) return std::unexpected(std::move(block.error()));
+    world.PutBlock(*std::move(block));
+  }
+  return {};
+}
+
+}  // namespace
+
+Expected<void> Fence(k8sclient::Api& api, World& world, std::int64_t now_ms, const k8sclient::CallOptions& options) {
+  auto pools = ListAll<SeenPool>(api, crds::kPoolsPath, ReadPool, options);
+  if (!pools) return std::unexpected(std::move(pools.error()));
+  auto spaces = ListAll<crds::Space>(api, crds::kSpacesPath, ReadSpace, options);
+  if (!spaces) return std::unexpected(std::move(spaces.error()));
+  auto reservations = ListAll<SeenReservation>(api, crds::kReservationsPath, ReadReservation, options);
+  if (!reservations) return std::unexpected(std::move(reservations.error()));
+  world.pools = *std::move(pools);
+  world.spaces = *std::move(spaces);
+  world.reservations = *std::move(reservations);
+  return FenceBlocks(api, world, now_ms, options);
+}
+
+}  // namespace berth::reconciler

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flags, as --help shows them.
+#include "reconciler/options.h"
+
+#include <CLI/CLI.hpp>
+
+namespace berth::reconciler {
+
+namespace {
+
+constexpr int kUsageExit = 2;
+
+}  // namespace
+
+std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
+  Options options;
+  std::string log_format = "text";
+  CLI::App app(
+      "Accepts IPPools, keeps their counts and what is withheld from them, enters reservations into blocks, and lets "
+      "deleted pools and blocks go once they are empty. Several may run: one leads.",
+      "berth-controller");
+  app.set_version_flag("--version", "berth-controller " BERTH_VERSION);
+  app.add_option("--kubeconfig", options.kubeconfig, "How to reach the API server. Default: as a pod of the cluster");
+  app.add_option("--lease-namespace", options.lease_namespace, "Namespace of the Lease")->capture_default_str();
+  app.add_option("--lease-name", options.lease_name, "Name of the Lease that the leader holds")->capture_default_str();
+  app.add_flag("!--no-leader-election",
+               options.elects_leader,
+               "Lead at once, without a Lease. For tests: two that lead do no harm, but twice the work");
+  app.add_option("--health-address",
+                 options.health_address,
+                 "host:port for /healthz and /readyz, such as 0.0.0.0:8080. Default: none");
+  app.add_option("--log-level", options.log_level, "What to log")
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
+      ->capture_default_str();
+  app.add_option("--log-format", log_format, "How to log, on stderr")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return Exit{app.exit(error) == 0 ? 0 : kUsageExit};
+  }
+  options.logs_json = log_format == "json";
+  return options;
+}
+
+}  // namespace berth::reconciler

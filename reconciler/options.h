@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options: the command line of berth-controller.
+#pragma once
+
+#include <string>
+#include <variant>
+
+namespace berth::reconciler {
+
+struct Options {
+  std::string kubeconfig;  // empty: the pod's service account
+  std::string lease_namespace = "berth-system";
+  std::string lease_name = "berth-controller";
+  bool elects_leader = true;
+  std::string health_address;  // host:port; empty: no endpoint
+  std::string log_level = "info";
+  bool logs_json = false;
+};
+
+// The program ends at once: after --help or --version with 0, after a mistake with 2.
+struct Exit {
+  int code = 0;
+};
+
+// Prints help and mistakes.
+[[nodiscard]] std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv);
+
+}  // namespace berth::reconciler

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Performer: does what was decided, one request for each action, and takes what the server answers into the world.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ipam/error.h"
+#include "k8sclient/api.h"
+#include "reconciler/decision.h"
+#include "reconciler/world.h"
+
+namespace berth::reconciler {
+
+// The path of one object of a collection (crds/names.h).
+[[nodiscard]] std::string ObjectPath(std::string_view collection, const std::string& name);
+
+class Performer {
+ public:
+  // All must outlive this.
+  Performer(k8sclient::Api& api, World& world, Memory& memory) : api_(api), world_(world), memory_(memory) {}
+
+  // Errors: those of the request; kConflict and kNotFound: the object is not any more what the world shows. What was
+  // done is logged, a failure is not.
+  [[nodiscard]] ipam::Expected<void> Perform(const Action& action, const Moment& now,
+                                             const k8sclient::CallOptions& options);
+
+ private:
+  struct Visitor;
+
+  k8sclient::Api& api_;
+  World& world_;
+  Memory& memory_;
+};
+
+}  // namespace berth::reconciler

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading objects, also those that break the rules.
+#include "reconciler/read_objects.h"
+
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "crds/block.h"
+#include "crds/names.h"
+#include "crds/object_meta.h"
+#include "crds/reservation.h"
+
+namespace berth::reconciler {
+
+namespace {
+
+using nlohmann::json;
+
+// The text in object.parent.key, empty if there is none.
+std::string TextAt(const json& object, const char* parent, const char* key) {
+  const auto outer = object.find(parent);
+  if (outer == object.end() || !outer->is_object()) return {};
+  const auto inner = outer->find(key);
+  return inner != outer->end() && inner->is_string() ? inner->get<std::string>() : std::string();
+}
+
+}  // namespace
+
+ipam::Expected<SeenPool> ReadPool(json object) {
+  auto meta = crds::ParseObjectMeta(object, crds::kPoolKind);
+  if (!meta) return std::unexpected(std::move(meta.error()));
+  SeenPool seen;
+  seen.meta = *std::move(meta);
+  seen.created = TextAt(object, "metadata", "creationTimestamp");
+  auto pool = crds::ParsePool(object);
+  if (pool) {
+    seen.pool = *std::move(pool);
+  } else {
+    seen.problem = pool.error().message;
+  }
+  // A status that cannot be read is written anew.
+  seen.status = crds::ParsePoolStatus(object).value_or(crds::PoolStatus());
+  seen.object = std::make_shared<const json>(std::move(object));
+  return seen;
+}
+
+ipam::Expected<crds::Space> ReadSpace(json object) { return crds::ParseSpace(std::move(object)); }
+
+ipam::Expected<SeenReservation> ReadReservation(json object) {
+  auto meta = crds::ParseObjectMeta(object, crds::kReservationKind);
+  if (!meta) return std::unexpected(std::move(meta.error()));
+  SeenReservation seen{.name = meta->name, .space = TextAt(object, "spec", "space")};
+  if (seen.space.empty()) seen.space = ipam::kDefaultSpace;
+  auto reservation = crds::ParseReservation(object);
+  if (!reservation) {
+    seen.problem = reservation.error().message;
+    return seen;
+  }
+  seen.space = std::move(reservation->space);
+  seen.addresses = std::move(reservation->addresses);
+  seen.expires_ms = reservation->expires_ms;
+  return seen;
+}
+
+ipam::Expected<SeenBlock> ReadBlock(json object) {
+  auto block = crds::ParseBlock(object);
+  if (block) return SeenAs(*std::move(block));
+  auto meta = crds::ParseObjectMeta(object, crds::kBlockKind);
+  if (!meta) return std::unexpected(std::move(meta.error()));
+  const auto identity = crds::ParseBlockName(meta->name);
+  if (!identity) return std::unexpected(identity.error());
+  return SeenBlock{.name = std::move(meta->name),
+                   .uid = std::move(meta->uid),
+                   .resource_version = std::move(meta->resource_version),
+                   .space = identity->space,
+                   .cidr = identity->cidr,
+                   .pool_uid = TextAt(object, "spec", "poolUID"),
+                   .block = nullptr,
+                   .problem = block.error().message,
+                   .entries = {}};
+}
+
+SeenBlock SeenAs(ipam::Block block) {
+  const EntryCounts entries = CountEntries(block);
+  auto view = std::make_shared<const ipam::Block>(std::move(block));
+  return {.name = view->name,
+          .uid = view->uid,
+          .resource_version = view->resource_version,
+          .space = view->space,
+          .cidr = view->cidr,
+          .pool_uid = view->pool_uid,
+          .block = view,
+          .problem = {},
+          .entries = entries};
+}
+
+}  // namespace berth::reconciler

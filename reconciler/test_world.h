@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests only: worlds made from a few words, and decisions as lines of text, so that a test reads as a table.
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "crds/names.h"
+#include "crds/timestamp.h"
+#include "ipam/test_values.h"
+#include "reconciler/decide.h"
+#include "reconciler/read_objects.h"
+
+namespace berth::reconciler {
+
+using nlohmann::json;
+
+inline constexpr std::int64_t kTestNowMs = 1'800'000'000'000;
+inline constexpr char kHeldEntry[] = "default/web-1 6f1d 0123456789ab-0123456789abcdef i=eth0 t=1799999999000";
+
+struct PoolTraits {
+  bool has_finalizer = true;
+  bool is_deleting = false;
+  bool is_ready = false;
+  std::string created = "2027-01-01T00:00:00Z";
+  std::vector<std::string> withheld = {};
+};
+
+struct BlockTraits {
+  std::string pool_uid = {};  // empty: the pool's of that name
+  bool is_deleting = false;
+  bool has_finalizer = true;
+  std::string space = "default";
+};
+
+// A world that changes as a test says, with the decider and what it remembers.
+class TestWorld {
+ public:
+  World world;
+  Memory memory;
+  Moment now{.unix_ms = kTestNowMs, .steady = {}};
+  Decider decider;
+
+  TestWorld& Pool(const std::string& name, json spec, const PoolTraits& traits = {}) {
+    json metadata = Metadata(name, "uid-of-" + name);
+    metadata["creationTimestamp"] = traits.created;
+    if (traits.has_finalizer) metadata["finalizers"] = {crds::kPoolFinalizer};
+    if (traits.is_deleting) metadata["deletionTimestamp"] = "2027-01-02T00:00:00Z";
+    json object = {{"metadata", metadata}, {"spec", std::move(spec)}};
+    if (traits.is_ready) {
+      object["status"]["conditions"] = {{{"type", "Ready"},
+                                         {"status", "True"},
+                                         {"reason", "Accepted"},
+                                         {"message", ""},
+                                         {"lastTransitionTime", traits.created}}};
+    }
+    if (!traits.withheld.empty()) object["status"]["withheld"] = traits.withheld;
+    world.pools.insert_or_assign(name, ReadPool(object).value());
+    return *this;
+  }
+
+  // With these pools of the world accepted.
+  TestWorld& Space(const std::string& name, std::initializer_list<std::string> accepted,
+                   std::vector<std::string> withheld = {}) {
+    json list = json::array();
+    for (const std::string& pool : accepted) list.push_back(AcceptedEntry(pool));
+    return SpaceWith(name, list, std::move(withheld), {std::string(crds::kPoolFinalizer)});
+  }
+
+  TestWorld& SpaceWith(const std::string& name, const json& accepted, std::vector<std::string> withheld,
+                       std::vector<std::string> finalizers, bool is_deleting = false) {
+    json metadata = Metadata(name, "uid-of-space-" + name);
+    metadata["finalizers"] = std::move(finalizers);
+    if (is_deleting) metadata["deletionTimestamp"] = "2027-01-02T00:00:00Z";
+    const json status = {{"accepted", accepted}, {"pools", accepted.size()}, {"withheld", std::move(withheld)}};
+    world.spaces.insert_or_assign(name, ReadSpace({{"metadata", metadata}, {"status", status}}).value());
+    return *this;
+  }
+
+  // entries: offset and text.
+  TestWorld& Block(const std::string& cidr, const std::string& pool, std::map<ipam::BlockOffset, std::string> entries,
+                   const BlockTraits& traits = {}) {
+    ipam::Block block;
+    block.cidr = ipam::PrefixOf(cidr);
+    block.space = traits.space;
+    block.name = ipam::BlockName(block.space, block.cidr);
+    block.uid = "uid-of-" + block.name;
+    block.resource_version = NextVersion();
+    block.pool = pool;
+    block.pool_uid = traits.pool_uid.empty() ? "uid-of-" + pool : traits.pool_uid;
+    block.node = "n1";
+    block.deleting = traits.is_deleting;
+    if (traits.has_finalizer) block.finalizers = {std::string(ipam::kBlockFinalizer)};
+    block.allocations = std::move(entries);
+    world.PutBlock(SeenAs(std::move(block)));
+    return *this;
+  }
+
+  TestWorld& UnreadableBlock(const std::string& name, const std::string& pool_uid, bool is_deleting = false) {
+    json metadata = Metadata(name, "uid-of-" + name);
+    metadata["finalizers"] = {ipam::kBlockFinalizer};
+    if (is_deleting) metadata["deletionTimestamp"] = "2027-01-02T00:00:00Z";
+    json object = {{"metadata", metadata}, {"spec", json::object()}};
+    if (!pool_uid.empty()) object["spec"]["poolUID"] = pool_uid;
+    world.PutBlock(ReadBlock(object).value());
+    return *this;
+  }
+
+  TestWorld& Reservation(const std::string& name, const std::vector<std::string>& addresses,
+                         std::int64_t expires_ms = 0, const std::string& space = "default") {
+    json spec = {{"space", space}, {"addresses", addresses}};
+    if (expires_ms != 0) spec["expires"] = crds::FormatTimestamp(expires_ms);
+    const json object = {{"metadata", Metadata(name, "uid-of-" + name)}, {"spec", spec}};
+    world.reservations.insert_or_assign(name, ReadReservation(object).value());
+    return *this;
+  }
+
+  [[nodiscard]] Decision Decide(bool fenced) { return decider.Decide(world, memory, now, fenced); }
+  [[nodiscard]] std::vector<std::string> Lines(bool fenced) { return Describe(Decide(fenced)); }
+
+  // Every action as a line, and every wish for a fence.
+  [[nodiscard]] static std::vector<std::string> Describe(const Decision& decision);
+
+ private:
+  json Metadata(const std::string& name, const std::string& uid) {
+    return {{"name", name}, {"uid", uid}, {"resourceVersion", NextVersion()}, {"generation", 1}};
+  }
+  std::string NextVersion() { return std::to_string(++version_); }
+
+  json AcceptedEntry(const std::string& name) const {
+    const ipam::Pool& pool = *world.pools.at(name).pool;
+    return {{"pool", name}, {"uid", pool.uid}, {"subnet", pool.subnet.ToString()}, {"blockSize", pool.BlockLength()}};
+  }
+
+  int version_ = 0;
+};
+
+// How an action reads in the expectation of a test.
+struct ActionText {
+  template <typename List>
+  static std::string Join(const List& list) {
+    std::string text;
+    for (const auto& item : list) text += (text.empty() ? "" : ",") + std::string(item);
+    return "[" + text + "]";
+  }
+  static std::string Ranges(const std::vector<ipam::AddressRange>& ranges) {
+    std::vector<std::string> texts;
+    for (const ipam::AddressRange& range : ranges) texts.push_back(range.ToString());
+    return Join(texts);
+  }
+
+  std::string operator()(const CreateSpace& a) const { return "create space " + a.space; }
+  std::string operator()(const DeleteSpace& a) const { return "delete space " + a.space; }
+  std::string operator()(const SetSpaceFinalizers& a) const {
+    return "space " + a.space + " finalizers=" + Join(a.finalizers);
+  }
+  std::string operator()(const SetSpaceStatus& a) const {
+    std::vector<std::string> names;
+    for (const crds::AcceptedPool& entry : a.after.accepted) names.push_back(entry.pool);
+    return "space " + a.after.meta.name + " accepted=" + Join(names) + " withheld=" + Ranges(a.after.withheld);
+  }
+  std::string operator()(const SetPoolFinalizers& a) const {
+    return "pool " + a.pool + " finalizers=" + Join(a.finalizers);
+  }
+  std::string operator()(const SetPoolStatus& a) const {
+    const crds::Condition* ready = crds::FindCondition(a.status.conditions, crds::kReadyCondition);
+    return "pool " + a.pool + " ready=" + ready->status + "/" + ready->reason +
+           " withheld=" + Ranges(a.status.withheld);
+  }
+  std::string operator()(const ChangeBlock& a) const {
+    std::vector<std::string> entries;
+    for (const auto& [offset, text] : a.after.allocations) {
+      entries.push_back(std::to_string(offset) + ":" + (text == kHeldEntry ? "held" : text));
+    }
+    const bool keeps = a.before->finalizers == a.after.finalizers;
+    return "block " + a.before->name +
+           (keeps ? " entries=" + Join(entries) : " finalizers=" + Join(a.after.finalizers));
+  }
+  std::string operator()(const DeleteBlock& a) const { return "delete block " + a.block->name; }
+  std::string operator()(const ConfirmReserved& a) const {
+    return "confirm " + a.space + " " + std::to_string(a.reserved.size());
+  }
+};
+
+inline std::vector<std::string> TestWorld::Describe(const Decision& decision) {
+  std::vector<std::string> lines;
+  for (const Action& action : decision.actions) lines.push_back(std::visit(ActionText(), action));
+  for (const ObjectKey& key : decision.wants_fence) lines.push_back("fence for " + key);
+  return lines;
+}
+
+}  // namespace berth::reconciler

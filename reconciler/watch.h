@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Watches: one reflector for each kind, into the mailbox.
+//
+// Everything is parsed in the watching thread, so that the deciding one gets values.
+#pragma once
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "k8sclient/api.h"
+#include "k8sclient/clock.h"
+#include "k8sclient/reflector.h"
+#include "reconciler/mailbox.h"
+
+namespace berth::reconciler {
+
+class Watches {
+ public:
+  // All must outlive this. Starts nothing.
+  Watches(k8sclient::Api& api, k8sclient::Clock& clock, Mailbox& mailbox);
+  // Ends the watches.
+  ~Watches();
+  Watches(const Watches&) = delete;
+  Watches& operator=(const Watches&) = delete;
+
+  void Start();
+
+ private:
+  struct Watch;
+  std::vector<std::unique_ptr<Watch>> watches_;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace berth::reconciler

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeping the world, and looking things up in it.
+#include "reconciler/world.h"
+
+#include <algorithm>
+
+#include "crds/names.h"
+#include "ipam/entry.h"
+
+namespace berth::reconciler {
+
+bool SeenPool::IsReady() const {
+  const crds::Condition* condition = crds::FindCondition(status.conditions, crds::kReadyCondition);
+  return condition != nullptr && condition->status == "True";
+}
+
+const crds::AcceptedPool* FindAccepted(const crds::Space& space, const std::string& pool_uid) {
+  const auto found = std::ranges::find(space.accepted, pool_uid, &crds::AcceptedPool::uid);
+  return found == space.accepted.end() ? nullptr : &*found;
+}
+
+EntryCounts CountEntries(const ipam::Block& block) {
+  EntryCounts counts;
+  for (const auto& [offset, text] : block.allocations) {
+    if (const auto until = ipam::CoolingUntil(text)) {
+      ++counts.cooling;
+      counts.cooling_until_ms = std::max(counts.cooling_until_ms, *until);
+    } else if (text.starts_with("! ") && std::holds_alternative<ipam::ReservedEntry>(ipam::ParseEntry(text))) {
+      ++counts.reserved;
+    } else {
+      ++counts.held;
+    }
+  }
+  return counts;
+}
+
+bool SeenBlock::MayBelongTo(const std::string& of_pool_uid, const std::string& of_space,
+                            const ipam::Prefix& subnet) const {
+  if (!pool_uid.empty()) return pool_uid == of_pool_uid;
+  return space == of_space && cidr.Overlaps(subnet);
+}
+
+void World::PutBlock(SeenBlock block) {
+  const auto found = blocks_.find(block.name);
+  if (found == blocks_.end() || found->second.uid != block.uid) ++block_set_version_;
+  std::string name = block.name;
+  blocks_.insert_or_assign(std::move(name), std::move(block));
+}
+
+void World::RemoveBlock(const std::string& name) {
+  if (blocks_.erase(name) != 0) ++block_set_version_;
+}
+
+const SeenPool* World::FindPoolByUid(const std::string& uid) const {
+  for (const auto& [name, pool] : pools) {
+    if (pool.meta.uid == uid) return &pool;
+  }
+  return nullptr;
+}
+
+}  // namespace berth::reconciler
