@@ -321,7 +321,7 @@ void Agent::InDoubt(const std::string& block, const Error& error) {
   spdlog::warn("answer to a block patch was lost, settling block={} err=\"{}\"", block, error.message);
 }
 
-void Agent::Reasserted(const std::string& block, const std::string& entry) {
+void Agent::Vanished(const std::string& block, const std::string& entry) {
   metrics_.Reasserted();
   spdlog::error("an entry was removed by somebody else, writing it again block={} entry=\"{}\"", block, entry);
 }

@@ -105,7 +105,7 @@ class Agent final : private BlockObserver {
   void Conflict(const std::string& block) override;
   void Batch(const std::string& block, std::size_t changes) override;
   void InDoubt(const std::string& block, const ipam::Error& error) override;
-  void Reasserted(const std::string& block, const std::string& entry) override;
+  void Vanished(const std::string& block, const std::string& entry) override;
   void Replaced(const std::string& block, const std::string& by) override;
 
   k8sclient::Api& api_;

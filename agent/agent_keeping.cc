@@ -29,6 +29,7 @@ namespace {
 constexpr std::chrono::seconds kStepMax{20};
 constexpr std::chrono::seconds kRetryPause{1};
 constexpr std::chrono::seconds kKeepEvery{1};
+constexpr std::chrono::milliseconds kKeepPause{20};
 constexpr std::chrono::seconds kResyncEvery{30};
 constexpr int kAheadTriesMax = 6;
 
@@ -106,10 +107,11 @@ void Agent::Keep(const std::stop_token& stop) {
       Resync();
       next_resync = clock_.Now() + kResyncEvery;
     }
+    // A burst of ADDs needs one look at what is left, not one each.
+    if (!clock_.Sleep(kKeepPause, stop)) return;
     std::unique_lock lock(mutex_);
-    if (stopping_) return;
-    // Poked or not, at most once in a while: a burst of ADDs needs one look at what is left, not one each.
     changed_.wait_for(lock, kKeepEvery, [&] { return poked_ || stopping_ || stop.stop_requested(); });
+    if (stopping_) return;
     poked_ = false;
   }
 }

@@ -196,6 +196,7 @@ void OwnBlocks::ObserveGone(const std::string& name) {
 
 void OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {
   bool is_replaced = false;
+  std::vector<std::string> vanished;
   {
     const std::scoped_lock lock(mutex_);
     const BlockView before = slot->view;
@@ -213,9 +214,11 @@ void OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {
       if (attachment.empty() || seen->allocations.contains(offset) || ipam::Find(*seen, attachment)) continue;
       if (slot->in_doubt.contains(std::string(attachment)) || slot->batch.contains(std::string(attachment))) continue;
       slot->vanished[offset] = text;
+      vanished.push_back(text);
     }
     slot->changed.notify_all();
   }
+  for (const std::string& text : vanished) observer_.Vanished(seen->name, text);
   if (is_replaced) observer_.Replaced(seen->name, seen->agent);
 }
 

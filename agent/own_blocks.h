@@ -44,7 +44,8 @@ class BlockObserver {
   virtual void Conflict(const std::string& block) = 0;
   virtual void Batch(const std::string& block, std::size_t changes) = 0;
   virtual void InDoubt(const std::string& block, const ipam::Error& error) = 0;
-  virtual void Reasserted(const std::string& block, const std::string& entry) = 0;
+  // Somebody removed an entry without a mark; it will be written again.
+  virtual void Vanished(const std::string& block, const std::string& entry) = 0;
   // Somebody else is the agent of this node now. The process is to end.
   virtual void Replaced(const std::string& block, const std::string& by) = 0;
 };
