@@ -20,6 +20,7 @@ BANNED = (
     (r"\b(sleep_for|sleep_until|usleep|sleep)\(", ("_test.cc",), "await a condition, or advance a fake clock", ()),
     (r"(?<![\w:.>])(std::)?s?rand\(", CPP, "take random numbers from the source that you are given", ()),
     (r"(?<!\w)assert\(", CPP, "BERTH_CHECK, which is on in release builds too", ("check.h",)),
+    (r"(?<!\w)(setenv|putenv|unsetenv)\(", CPP, "pass the value: getenv is safe only where nothing changes", ("_test.cc",)),
     (r"\bstd::cout\b", CPP, "std::fputs or std::fwrite, whose failure can be seen, or the log", ()),
 )
 
@@ -133,6 +134,8 @@ EXAMPLES = (
     (calls_nothing_banned, "a/b.cc", "int a = rand() % 6;\nstd::srand(1);\n", 2),
     (calls_nothing_banned, "a/b.cc", "strand(1); random.rand(2); my::rand(3);\n", 0),
     (calls_nothing_banned, "a/b.cc", "assert(a == b);\n", 1),
+    (calls_nothing_banned, "a/b.cc", 'setenv("A", "b", 1);\n', 1),
+    (calls_nothing_banned, "a/b_test.cc", 'setenv("A", "b", 1);\n', 0),
     (calls_nothing_banned, "a/b.cc", "static_assert(a == b);\n", 0),
     (calls_nothing_banned, "a/b.cc", 'std::cout << "https://example.org";\n', 1),
     (calls_nothing_banned, "a/b.cc", 'Say("https://example.org"); std::cout << a;\n', 1),
