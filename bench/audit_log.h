@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// AuditLog: how many requests a program sent, by the API server's own record (Metadata level, one JSON line each).
+//
+// The server writes the line before it answers (blocking mode, as e2e/cluster sets it), so what has been answered has
+// been counted. Watches are left out: they are opened once and not for an operation.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "ipam/error.h"
+
+namespace berth::bench {
+
+class AuditLog {
+ public:
+  // Empty path: there is none, and every count is 0.
+  explicit AuditLog(std::string path) : path_(std::move(path)) {}
+
+  // Where the log ends now. Errors: kIo.
+  [[nodiscard]] ipam::Expected<std::uint64_t> End() const;
+
+  // Requests logged behind `begin` whose User-Agent begins with `user_agent`. Errors: kIo.
+  [[nodiscard]] ipam::Expected<std::uint64_t> CountSince(std::uint64_t begin, std::string_view user_agent) const;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace berth::bench

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// AuditLog: whose requests count, and from where on.
+#include "bench/audit_log.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace berth::bench {
+namespace {
+
+class AuditLogFile : public testing::Test {
+ protected:
+  void Write(const std::string& verb, const std::string& user_agent) const {
+    std::ofstream file(path_, std::ios::app);
+    file << R"({"kind":"Event","verb":")" << verb << R"(","userAgent":")" << user_agent << "\"}\n";
+  }
+  [[nodiscard]] std::string path() const { return path_; }
+
+ private:
+  const std::string path_ =
+      testing::TempDir() + "audit." + testing::UnitTest::GetInstance()->current_test_info()->name();
+  // Left by an earlier run.
+  const bool removed_ = std::filesystem::remove(path_);
+};
+
+TEST_F(AuditLogFile, CountsOneProgramsRequestsFromAPositionOn) {
+  Write("patch", "berth-direct");
+  const AuditLog log(path());
+  const auto begin = log.End();
+  ASSERT_TRUE(begin.has_value()) << begin.error().message;
+  Write("patch", "berth-direct");
+  Write("patch", "kubectl/v1.36");
+  Write("list", "berth-direct/0.1");
+  Write("watch", "berth-direct");
+  EXPECT_EQ(log.CountSince(*begin, "berth-direct"), 2U);
+}
+
+TEST_F(AuditLogFile, MissingIsAnErrorWithTheRemedy) {
+  const auto end = AuditLog(path()).End();
+  ASSERT_FALSE(end.has_value());
+  EXPECT_NE(end.error().details.find("--audit"), std::string::npos);
+}
+
+TEST(AuditLog, WithoutAPathNothingIsCounted) { EXPECT_EQ(AuditLog("").CountSince(0, "x"), 0U); }
+
+}  // namespace
+}  // namespace berth::bench

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// BenchCluster: the pools of a bench run, made with an administrator's kubeconfig.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ipam/error.h"
+#include "ipam/pool.h"
+#include "k8sclient/api.h"
+
+namespace berth::bench {
+
+class BenchCluster {
+ public:
+  // `kubeconfig`: one path, or several separated by colons. Errors: kDecode.
+  [[nodiscard]] static ipam::Expected<BenchCluster> Open(const std::string& kubeconfig);
+
+  // Creates the pool, or takes the one of that name, and marks it Ready: so the bench needs no controller, whose own
+  // requests would disturb what is measured. Errors: those of the requests.
+  [[nodiscard]] ipam::Expected<ipam::Pool> MakePool(const std::string& name, const std::string& subnet) const;
+
+  // Its requests have the User-Agent "berth-bench". Keeps one connection per caller alive.
+  [[nodiscard]] k8sclient::Api& api() const { return *api_; }
+
+ private:
+  explicit BenchCluster(std::unique_ptr<k8sclient::Api> api) : api_(std::move(api)) {}
+
+  std::unique_ptr<k8sclient::Api> api_;
+};
+
+}  // namespace berth::bench

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contender: something that gives a container an address and takes it back, as the bench measures it.
+#pragma once
+
+#include <string>
+
+#include "ipam/error.h"
+
+namespace berth::bench {
+
+class Contender {
+ public:
+  Contender() = default;
+  Contender(const Contender&) = delete;
+  Contender& operator=(const Contender&) = delete;
+  virtual ~Contender() = default;
+
+  [[nodiscard]] virtual std::string name() const = 0;
+  // How its requests are marked in the audit log; empty: it sends none.
+  [[nodiscard]] virtual std::string user_agent() const = 0;
+  // More at once make no sense for it.
+  [[nodiscard]] virtual int callers_max() const = 0;
+
+  // Several threads at once, up to callers_max, each with containers of its own.
+  [[nodiscard]] virtual ipam::Expected<void> Add(const std::string& container_id) = 0;
+  [[nodiscard]] virtual ipam::Expected<void> Del(const std::string& container_id) = 0;
+};
+
+}  // namespace berth::bench

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// RunPlugin: runs an IPAM plugin as an interface plugin does (CNI SPEC, section 4, "plugin delegation"): a process with
+// the call in its environment, the network configuration on stdin, the answer on stdout.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ipam/error.h"
+
+namespace berth::bench {
+
+struct PluginCall {
+  std::string program;                   // a path
+  std::vector<std::string> environment;  // "NAME=value", the whole of it
+  std::string config;                    // at most 64 KiB, what a pipe holds
+};
+
+struct PluginAnswer {
+  int exit_code = 0;  // 128 + signal if a signal ended it
+  std::string output = {};
+};
+
+// Blocks until the process has ended. Its stderr goes nowhere. Any thread. Errors: kIo: it could not be started.
+[[nodiscard]] ipam::Expected<PluginAnswer> RunPlugin(const PluginCall& call);
+
+}  // namespace berth::bench

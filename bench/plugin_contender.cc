@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The environment and configuration that the bridge plugin hands to its IPAM plugin under containerd.
+#include "bench/plugin_contender.h"
+
+#include <limits>
+#include <utility>
+
+namespace berth::bench {
+
+PluginContender::PluginContender(PluginContenderOptions options)
+    : options_(std::move(options)),
+      config_(R"({"cniVersion":"1.1.0","name":"bench","type":"bridge","bridge":"br0","isGateway":true,"ipam":)" +
+              options_.ipam_config + "}") {}
+
+int PluginContender::callers_max() const { return std::numeric_limits<int>::max(); }
+
+ipam::Expected<void> PluginContender::Add(const std::string& container_id) { return Call("ADD", container_id); }
+
+ipam::Expected<void> PluginContender::Del(const std::string& container_id) { return Call("DEL", container_id); }
+
+ipam::Expected<void> PluginContender::Call(const char* verb, const std::string& container_id) const {
+  const std::string pod = "web-64758b8bf-" + container_id.substr(0, 5);
+  const std::string uid = container_id.substr(0, 8) + "-88e7-49be-a27a-77d8" + container_id.substr(0, 8);
+  const auto answer =
+      RunPlugin({.program = options_.program,
+                 .environment = {std::string("CNI_COMMAND=") + verb,
+                                 "CNI_CONTAINERID=" + container_id,
+                                 "CNI_NETNS=/var/run/netns/cni-" + container_id.substr(0, 8),
+                                 "CNI_IFNAME=eth0",
+                                 "CNI_PATH=/opt/cni/bin",
+                                 "CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=" + pod +
+                                     ";K8S_POD_INFRA_CONTAINER_ID=" + container_id + ";K8S_POD_UID=" + uid},
+                 .config = config_});
+  if (!answer) return std::unexpected(answer.error());
+  if (answer->exit_code == 0) return {};
+  return ipam::Fail(ipam::ErrorCode::kInternal,
+                    options_.name + " " + verb + ": exit code " + std::to_string(answer->exit_code) + ": " +
+                        answer->output.substr(0, 500));
+}
+
+}  // namespace berth::bench

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// PluginContender: an IPAM plugin in a process per call.
+#pragma once
+
+#include <string>
+
+#include "bench/contender.h"
+#include "bench/plugin_call.h"
+
+namespace berth::bench {
+
+struct PluginContenderOptions {
+  std::string name;
+  std::string user_agent;
+  std::string program;
+  std::string ipam_config;  // the section "ipam" of the network configuration, JSON
+};
+
+class PluginContender final : public Contender {
+ public:
+  explicit PluginContender(PluginContenderOptions options);
+
+  [[nodiscard]] std::string name() const override { return options_.name; }
+  [[nodiscard]] std::string user_agent() const override { return options_.user_agent; }
+  [[nodiscard]] int callers_max() const override;
+
+  [[nodiscard]] ipam::Expected<void> Add(const std::string& container_id) override;
+  [[nodiscard]] ipam::Expected<void> Del(const std::string& container_id) override;
+
+ private:
+  [[nodiscard]] ipam::Expected<void> Call(const char* verb, const std::string& container_id) const;
+
+  PluginContenderOptions options_;
+  std::string config_;
+};
+
+}  // namespace berth::bench

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables and goals.
+#include "bench/report.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include <spdlog/fmt/fmt.h>
+
+namespace berth::bench {
+namespace {
+
+const ContenderFigures* Find(const CallersFigures& figures, std::string_view name) {
+  const auto found = std::ranges::find(figures.contenders, name, &ContenderFigures::name);
+  return found == figures.contenders.end() ? nullptr : &*found;
+}
+
+std::string Ratio(double of, double to) { return to > 0 ? fmt::format("{:.2f}", of / to) : "-"; }
+
+void PrintOperation(std::string& text, const char* verb, OpFigures ContenderFigures::* operation,
+                    const CallersFigures& figures) {
+  const ContenderFigures* host_local = Find(figures, kHostLocalName);
+  const ContenderFigures* raw = Find(figures, kRawName);
+  const auto out = std::back_inserter(text);
+  fmt::format_to(out,
+                 "  {:<14}{:>9}{:>9}{:>9}{:>9}{:>13}{:>10}{:>9}{:>10}{:>9}\n",
+                 verb,
+                 "p50 ms",
+                 "p90 ms",
+                 "p99 ms",
+                 "per s",
+                 "/ host-local",
+                 "/ raw",
+                 "cpu ms",
+                 "requests",
+                 "etcd kB");
+  for (const ContenderFigures& contender : figures.contenders) {
+    const OpFigures& own = contender.*operation;
+    fmt::format_to(out,
+                   "  {:<14}{:>9.2f}{:>9.2f}{:>9.2f}{:>9.0f}{:>13}{:>10}{:>9.2f}{:>10.2f}{:>9.1f}",
+                   contender.name,
+                   own.p50_ms,
+                   own.p90_ms,
+                   own.p99_ms,
+                   own.per_second,
+                   Ratio(own.p50_ms, host_local != nullptr ? (host_local->*operation).p50_ms : 0),
+                   Ratio(own.p50_ms, raw != nullptr ? (raw->*operation).p50_ms : 0),
+                   own.cpu_ms,
+                   own.requests,
+                   own.etcd_bytes / 1000);
+    if (own.failed > 0) fmt::format_to(out, "  {} FAILED, the first: {}", own.failed, own.first_error);
+    text += '\n';
+  }
+}
+
+struct Goal {
+  const char* what;
+  int callers;
+  const char* contender;
+  // The figure and its bar, from the contender's figures, host-local's and the floor's (null if not measured).
+  struct Verdict {
+    std::string here;
+    std::string bar;
+    bool reached;
+  };
+  std::optional<Verdict> (*judge)(const ContenderFigures& own, const ContenderFigures* host_local,
+                                  const ContenderFigures* raw);
+};
+
+using Verdict = std::optional<Goal::Verdict>;
+
+const Goal kGoals[] = {
+    {"ADD p50, by host-local's",
+     1,
+     kDirectName,
+     [](const auto& own, const auto* host_local, const auto*) -> Verdict {
+       if (host_local == nullptr) return {};
+       const double ratio = own.add.p50_ms / host_local->add.p50_ms;
+       return Goal::Verdict{fmt::format("{:.2f} x", ratio), "at most 4 x", ratio <= 4};
+     }},
+    {"requests per ADD",
+     1,
+     kDirectName,
+     [](const auto& own, const auto*, const auto*) -> Verdict {
+       return Goal::Verdict{fmt::format("{:.2f}", own.add.requests), "at most 3", own.add.requests <= 3};
+     }},
+    {"requests per DEL",
+     1,
+     kDirectName,
+     [](const auto& own, const auto*, const auto*) -> Verdict {
+       return Goal::Verdict{fmt::format("{:.2f}", own.del.requests), "at most 2", own.del.requests <= 2};
+     }},
+    {"ADD p50",
+     1,
+     kAgentName,
+     [](const auto& own, const auto* host_local, const auto*) -> Verdict {
+       if (host_local == nullptr) return {};
+       return Goal::Verdict{fmt::format("{:.2f} ms", own.add.p50_ms),
+                            fmt::format("below host-local's {:.2f} ms", host_local->add.p50_ms),
+                            own.add.p50_ms < host_local->add.p50_ms};
+     }},
+    {"ADD p50",
+     1,
+     kAgentName,
+     [](const auto& own, const auto*, const auto* raw) -> Verdict {
+       if (raw == nullptr) return {};
+       const double bar = 1.3 * raw->add.p50_ms + 1;
+       return Goal::Verdict{fmt::format("{:.2f} ms", own.add.p50_ms),
+                            fmt::format("at most 1.3 x raw PATCH + 1 ms = {:.2f} ms", bar),
+                            own.add.p50_ms <= bar};
+     }},
+    {"DEL p50",
+     1,
+     kAgentName,
+     [](const auto& own, const auto* host_local, const auto*) -> Verdict {
+       if (host_local == nullptr) return {};
+       return Goal::Verdict{fmt::format("{:.2f} ms", own.del.p50_ms),
+                            fmt::format("below host-local's {:.2f} ms", host_local->del.p50_ms),
+                            own.del.p50_ms < host_local->del.p50_ms};
+     }},
+    {"requests per ADD",
+     1,
+     kAgentName,
+     [](const auto& own, const auto*, const auto*) -> Verdict {
+       return Goal::Verdict{fmt::format("{:.2f}", own.add.requests), "1", own.add.requests <= 1.005};
+     }},
+    {"ADDs per second, by host-local's",
+     8,
+     kAgentName,
+     [](const auto& own, const auto* host_local, const auto*) -> Verdict {
+       if (host_local == nullptr) return {};
+       const double ratio = own.add.per_second / host_local->add.per_second;
+       return Goal::Verdict{fmt::format("{:.1f} x", ratio), "at least 5 x", ratio >= 5};
+     }},
+    {"requests per ADD",
+     32,
+     kAgentName,
+     [](const auto& own, const auto*, const auto*) -> Verdict {
+       return Goal::Verdict{fmt::format("{:.2f}", own.add.requests), "at most 0.2", own.add.requests <= 0.2};
+     }},
+};
+
+}  // namespace
+
+std::string Tables(const std::vector<CallersFigures>& all) {
+  std::string text;
+  for (const CallersFigures& figures : all) {
+    text += figures.callers == 1 ? "1 caller, block half full\n" : fmt::format("{} callers\n", figures.callers);
+    PrintOperation(text, "ADD", &ContenderFigures::add, figures);
+    PrintOperation(text, "DEL", &ContenderFigures::del, figures);
+    text += '\n';
+  }
+  return text;
+}
+
+std::string Goals(const std::vector<CallersFigures>& all) {
+  std::string text = "Goals\n";
+  for (const Goal& goal : kGoals) {
+    const auto figures = std::ranges::find(all, goal.callers, &CallersFigures::callers);
+    if (figures == all.end()) continue;
+    const ContenderFigures* own = Find(*figures, goal.contender);
+    if (own == nullptr) continue;
+    const Verdict verdict = goal.judge(*own, Find(*figures, kHostLocalName), Find(*figures, kRawName));
+    if (!verdict) continue;
+    fmt::format_to(std::back_inserter(text),
+                   "  {:<8} {:<13} {:<34} {:>9}   {}{}\n",
+                   verdict->reached ? "reached" : "MISSED",
+                   goal.contender,
+                   goal.what,
+                   verdict->here,
+                   verdict->bar,
+                   goal.callers == 1 ? ", 1 caller" : fmt::format(", {} callers", goal.callers));
+  }
+  return text;
+}
+
+}  // namespace berth::bench

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Samples: from times of single operations to the few numbers that are printed.
+//
+// A round of one contender gives one OpFigures; what is printed is the median of each field over the rounds, so that a
+// disturbance of a shared machine spoils a round and not the result.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace berth::bench {
+
+using Nanoseconds = std::chrono::nanoseconds;
+
+// The value below or at which a share of the samples lies, by nearest rank. Requires: not empty, 0 < share <= 1.
+[[nodiscard]] double Percentile(std::vector<double> values, double share);
+
+// The middle one, or the mean of the two in the middle. 0 if there are none.
+[[nodiscard]] double Median(std::vector<double> values);
+
+// All operations of one kind of one contender in one round.
+struct OpSamples {
+  std::vector<Nanoseconds> took = {};  // of those that succeeded
+  Nanoseconds wall{0};                 // from the start of the first to the end of the last, pauses left out
+  double requests = 0;                 // to the API server, by its audit log
+  double etcd_bytes = 0;               // that etcd wrote to its log
+  Nanoseconds cpu{0};                  // of the plugins' processes
+  std::size_t failed = 0;
+  std::string first_error = {};
+
+  void Add(OpSamples more);
+};
+
+struct OpFigures {
+  double p50_ms = 0;
+  double p90_ms = 0;
+  double p99_ms = 0;
+  double per_second = 0;
+  double requests = 0;    // per operation
+  double etcd_bytes = 0;  // per operation
+  double cpu_ms = 0;      // per operation
+  std::size_t failed = 0;
+  std::string first_error = {};
+};
+
+// All zero but `failed` if no operation succeeded.
+[[nodiscard]] OpFigures Summarise(const OpSamples& samples);
+
+// Field by field; `failed` is the sum.
+[[nodiscard]] OpFigures MedianOf(std::span<const OpFigures> rounds);
+
+}  // namespace berth::bench

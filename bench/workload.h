@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workload: who calls how often, and what is counted around it.
+//
+// ADDs and DELs come in waves: first all ADDs of a wave, then all DELs, so that both can be counted apart. One caller
+// makes small waves on blocks that stay about half full; several callers make one large wave, as when many pods start.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/audit_log.h"
+#include "bench/contender.h"
+#include "bench/etcd_metrics.h"
+#include "bench/samples.h"
+
+namespace berth::bench {
+
+struct Workload {
+  int callers = 1;
+  int operations = 200;  // ADDs, and as many DELs
+};
+
+// With this many addresses held before and after each wave, and waves of kSmallWave, a block of 64 is half full.
+inline constexpr int kPrefill = 28;
+inline constexpr int kSmallWave = 8;
+
+// Read before and after each wave's ADDs and DELs; both must outlive the workload.
+struct Meters {
+  const AuditLog& audit;
+  const EtcdMetrics& etcd;
+};
+
+struct WorkloadSamples {
+  OpSamples add;
+  OpSamples del;
+};
+
+// Names of containers that no other process uses.
+class ContainerIds {
+ public:
+  explicit ContainerIds(std::uint64_t seed) : state_(seed) {}
+  // 64 hexadecimal digits, as containerd's.
+  [[nodiscard]] std::string Next();
+
+ private:
+  std::uint64_t state_;
+};
+
+// Blocks. Operations that fail are counted; errors are those of the meters.
+[[nodiscard]] ipam::Expected<WorkloadSamples> RunWorkload(Contender& contender, const Workload& workload,
+                                                          const Meters& meters, ContainerIds& ids);
+
+}  // namespace berth::bench
