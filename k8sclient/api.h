@@ -73,7 +73,8 @@ struct CallOptions {
 };
 
 struct WatchOptions {
-  // A watch on which nothing came for that long, not even a bookmark (the server sends one a minute), is dead: kTimeout.
+  // A watch on which nothing came for that long, not even a bookmark (the server sends one a minute), is dead:
+  // kTimeout.
   std::chrono::milliseconds idle_max = std::chrono::minutes(3);
   std::size_t line_bytes_max = kObjectBytesMax;
   std::stop_token stop = {};
@@ -92,10 +93,9 @@ class Api {
 
   // Sends one request and waits for the whole answer. Any thread may call, several at once.
   //
-  // Errors: kUnavailable (not sent, or a read without an answer), kTimeout (deadline or stop, same condition),
-  // kUnknownOutcome (a write of which at least one byte may have been sent and whose answer did not come),
-  // kUnauthenticated or kDecode (no credentials to send), kInternal (an answer that is not HTTP or is too large, and only
-  // for reads).
+  // Errors: kUnavailable (not executed, or a read without an answer), kTimeout (deadline or stop; likewise),
+  // kUnknownOutcome (a write that the server can have had and whose answer did not come), kUnauthenticated or kDecode
+  // (no credentials to send), kInvalid (the path is none), kInternal (a read whose answer is not HTTP or too large).
   [[nodiscard]] virtual ipam::Expected<Response> Call(const Request& request, const CallOptions& options) = 0;
 
   // Sends a GET with watch=true (which the caller puts into the query) and hands over line after line until the server
@@ -104,8 +104,7 @@ class Api {
   //
   // Errors: kTimeout (idle, or stop), kUnavailable (the stream broke), kInternal (a line is too long), and those of
   // Call for credentials.
-  [[nodiscard]] virtual ipam::Expected<Response> Watch(const Request& request,
-                                                       const WatchOptions& options,
+  [[nodiscard]] virtual ipam::Expected<Response> Watch(const Request& request, const WatchOptions& options,
                                                        const WatchSink& sink) = 0;
 };
 

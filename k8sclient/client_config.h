@@ -46,8 +46,8 @@ struct ExecPlugin {
 };
 
 struct ClientConfig {
-  std::string source;  // where it comes from, for messages: "/etc/kubernetes/kubelet.conf context=default"
-  std::string server;  // "https://10.0.0.1:6443", perhaps with a path, without a slash at the end
+  std::string source = {};  // where it comes from, for messages: "/etc/kubernetes/kubelet.conf context=default"
+  std::string server = {};  // "https://10.0.0.1:6443", perhaps with a path, without a slash at the end
   std::string tls_server_name = {};
   bool insecure_skip_tls_verify = false;
   Material certificate_authority = {};  // PEM; empty: the system's

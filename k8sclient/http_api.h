@@ -2,10 +2,10 @@
 // HttpApi: the Api over HTTPS.
 //
 // HTTP/1.1, one request at a time on a connection, idle connections kept for the next call; no HTTP/2, because with one
-// stream per connection a lost connection leaves exactly one request in doubt. A call that was told to wait (429, or
-// 503 with Retry-After: not executed) is repeated up to 10 times while its deadline allows; a 401 once, with
-// credentials read anew; a read once more after its connection broke. A write of which a byte may have been sent is
-// never sent again.
+// request per connection a lost connection leaves exactly one in doubt. A call that was told to wait (429, or 503 with
+// Retry-After: not executed) is repeated up to 10 times while its deadline allows; a 401 once, with credentials read
+// anew; a read once more after its connection broke. A write is never sent again once the server can have had all of
+// it.
 #pragma once
 
 #include <chrono>

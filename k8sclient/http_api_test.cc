@@ -2,31 +2,26 @@
 // HttpApi against a server that answers well: what is sent, and how connections are kept.
 #include "k8sclient/http_api.h"
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
-#include "k8sclient/testing/scripted_server.h"
+#include "k8sclient/testing/fake_clock.h"
+#include "k8sclient/testing/test_api.h"
 
 namespace berth::k8sclient {
 namespace {
 
-using ipam::Expected;
+using std::chrono::seconds;
+using testing::MakeApi;
 using testing::Peer;
-using testing::ReceivedRequest;
 using testing::ScriptedServer;
-
-const auto kNoEnvironment = [](const std::string&) { return std::string(); };
-
-CallOptions Soon() { return CallOptions::Within(std::chrono::seconds(10)); }
-
-std::unique_ptr<HttpApi> MakeApi(ClientConfig config) {
-  Expected<std::unique_ptr<HttpApi>> api = HttpApi::Make(std::move(config), {.environment = kNoEnvironment});
-  EXPECT_TRUE(api.has_value());
-  return std::move(*api);
-}
+using testing::Soon;
 
 // Answers each request with 200 and what it received: method, target, headers that matter, body.
 void Echo(Peer& peer) {
@@ -42,7 +37,7 @@ void Echo(Peer& peer) {
 
 TEST(HttpApi, SendsMethodQueryHeadersAndBody) {
   ScriptedServer server(&Echo);
-  const auto api = MakeApi({.source = "test", .server = server.url()});
+  const auto api = MakeApi({.server = server.url()});
   const auto response = api->Call({.method = Method::kPatch,
                                    .path = "/apis/x/y",
                                    .query = {{"fieldManager", "berth"}, {"fieldSelector", "spec.node=a b"}},
@@ -62,7 +57,7 @@ TEST(HttpApi, SendsMethodQueryHeadersAndBody) {
 
 TEST(HttpApi, KeepsOneConnectionForCallsOneAfterTheOther) {
   ScriptedServer server(&Echo);
-  const auto api = MakeApi({.source = "test", .server = server.url()});
+  const auto api = MakeApi({.server = server.url()});
   for (const Method method : {Method::kGet, Method::kPost, Method::kPut, Method::kPatch, Method::kDelete}) {
     const auto response = api->Call({.method = method, .path = "/a", .body = "{}"}, Soon());
     ASSERT_TRUE(response.has_value()) << response.error().message;
@@ -83,14 +78,156 @@ TEST(HttpApi, SpeaksTlsWithAClientCertificate) {
                             peer.Answer(200, "{}");
                           }
                         });
-  const auto api = MakeApi({.source = "test",
-                            .server = server.url(),
+  const auto api = MakeApi({.server = server.url(),
                             .certificate_authority = {.text = authority.certificate_pem()},
                             .client_certificate = {.text = client.certificate_pem},
                             .client_key = {.text = client.key_pem}});
   const auto response = api->Call({.path = "/a"}, Soon());
   ASSERT_TRUE(response.has_value()) << response.error().message;
   EXPECT_EQ(seen, "system:node:n1");
+}
+
+TEST(HttpApi, ManyThreadsShareIt) {
+  ScriptedServer server(&Echo);
+  const auto api = MakeApi({.server = server.url()});
+  std::atomic<int> good = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < 8; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (int call = 0; call < 25; ++call) {
+          const std::string path = "/" + std::to_string(thread) + "/" + std::to_string(call);
+          const auto response = api->Call({.path = path}, Soon());
+          if (response && response->body.starts_with("GET " + path + "\n")) ++good;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(good, 200);
+  EXPECT_LE(server.connections(), 8);
+}
+
+TEST(HttpApi, ABaseUrlWithAPathIsPutBeforeEachRequest) {
+  ScriptedServer server(&Echo);
+  const auto response = MakeApi({.server = server.url() + "/k8s/c-1"})->Call({.path = "/a"}, Soon());
+  ASSERT_TRUE(response.has_value());
+  EXPECT_TRUE(response->body.starts_with("GET /k8s/c-1/a\n"));
+}
+
+TEST(HttpApi, APathWithForeignCharactersIsRefused) {
+  const auto api = MakeApi({.server = "http://127.0.0.1:1"});
+  for (const char* path : {"a", "", "/a b", "/a?b", "/a#b", "/a\r\nX: y", "/\xc3\xa4"}) {
+    const auto response = api->Call({.path = path}, Soon());
+    ASSERT_FALSE(response.has_value());
+    EXPECT_EQ(response.error().code, ipam::ErrorCode::kInvalid) << path;
+  }
+}
+
+TEST(HttpApi, AServerThatIsNoUrlIsRefusedAtOnce) {
+  for (const char* server : {"", "10.0.0.1:6443", "socks5://a", "https://a:b"}) {
+    const auto api = HttpApi::Make({.source = "config", .server = server});
+    ASSERT_FALSE(api.has_value()) << server;
+    EXPECT_EQ(api.error().code, ipam::ErrorCode::kDecode);
+  }
+}
+
+// What the server tells to wait for is waited for by a clock that does not tick.
+class Repeats : public ::testing::Test {
+ protected:
+  std::unique_ptr<HttpApi> Api(const ScriptedServer& server) {
+    return MakeApi({.server = server.url()}, {.clock = &clock_});
+  }
+  testing::FakeClock clock_;
+};
+
+TEST_F(Repeats, ARefusedWriteComesAgainWhenTheServerSaid) {
+  std::atomic<int> seen = 0;
+  ScriptedServer server([&seen](Peer& peer) {
+    while (peer.ReadRequest()) {
+      const int count = ++seen;
+      peer.Answer(count == 1 ? 429 : count == 2 ? 503 : 200, "{}", count < 3 ? "Retry-After: 2\r\n" : "");
+    }
+  });
+  const auto response = Api(server)->Call({.method = Method::kPatch, .path = "/a", .body = "{}"}, Soon());
+  ASSERT_TRUE(response.has_value());
+  EXPECT_EQ(response->status, 200);
+  EXPECT_EQ(clock_.slept(), (std::vector<std::chrono::milliseconds>{seconds(2), seconds(2)}));
+}
+
+TEST_F(Repeats, EndAfterTenTimes) {
+  std::atomic<int> seen = 0;
+  ScriptedServer server([&seen](Peer& peer) {
+    while (peer.ReadRequest()) {
+      ++seen;
+      peer.Answer(429, "{}", "Retry-After: 1\r\n");
+    }
+  });
+  const auto response = Api(server)->Call({.path = "/a"}, {});
+  ASSERT_TRUE(response.has_value());
+  EXPECT_EQ(response->status, 429);
+  EXPECT_EQ(response->retry_after, seconds(1));
+  EXPECT_EQ(seen, 11);
+}
+
+TEST_F(Repeats, AreNotBegunWhenTheDeadlineWouldPass) {
+  ScriptedServer server([](Peer& peer) {
+    while (peer.ReadRequest()) peer.Answer(429, "{}", "Retry-After: 60\r\n");
+  });
+  const auto response = Api(server)->Call({.path = "/a"}, Soon());
+  ASSERT_TRUE(response.has_value());
+  EXPECT_EQ(response->status, 429);
+  EXPECT_TRUE(clock_.slept().empty());
+}
+
+TEST_F(Repeats, AWriteThatFailedInsideTheServerDoesNotComeAgain) {
+  std::atomic<int> seen = 0;
+  ScriptedServer server([&seen](Peer& peer) {
+    while (peer.ReadRequest()) {
+      ++seen;
+      peer.Answer(500, "{}", "Retry-After: 1\r\n");
+    }
+  });
+  const auto response = Api(server)->Call({.method = Method::kPost, .path = "/a", .body = "{}"}, Soon());
+  ASSERT_TRUE(response.has_value());
+  EXPECT_EQ(response->status, 500);
+  EXPECT_EQ(seen, 1);
+}
+
+TEST_F(Repeats, ARejectedTokenIsReadAgainAndTheRequestSentOnceMore) {
+  std::atomic<int> seen = 0;
+  ScriptedServer server([&seen](Peer& peer) {
+    while (const auto request = peer.ReadRequest()) {
+      ++seen;
+      peer.Answer(request->headers.at("authorization") == "Bearer new" ? 200 : 401, "{}");
+    }
+  });
+  std::string token = "old";
+  const auto read = [&token](const std::string&) -> ipam::Expected<std::string> { return token; };
+  const auto api = MakeApi({.server = server.url(), .token = {.path = "/t"}}, {.clock = &clock_, .read_file = read});
+  const Request write{.method = Method::kPatch, .path = "/a", .body = "{}"};
+  EXPECT_EQ(api->Call(write, Soon())->status, 401);
+  EXPECT_EQ(seen, 1) << "the same token again would be refused again";
+  token = "new";
+  EXPECT_EQ(api->Call(write, Soon())->status, 200);
+  EXPECT_EQ(seen, 3);
+}
+
+TEST_F(Repeats, AWatchWithARejectedTokenToo) {
+  ScriptedServer server([](Peer& peer) {
+    while (const auto request = peer.ReadRequest()) {
+      peer.Answer(request->headers.at("authorization") == "Bearer new" ? 200 : 401, "{\"type\":\"x\"}\n");
+    }
+  });
+  int reads = 0;
+  const auto read = [&reads](const std::string&) -> ipam::Expected<std::string> {
+    return ++reads == 1 ? "old" : "new";
+  };
+  const auto api = MakeApi({.server = server.url(), .token = {.path = "/t"}}, {.clock = &clock_, .read_file = read});
+  int lines = 0;
+  const auto response = api->Watch({.path = "/a"}, {}, [&lines](std::string_view) { return ++lines > 0; });
+  ASSERT_TRUE(response.has_value());
+  EXPECT_EQ(response->status, 200);
+  EXPECT_EQ(lines, 1);
 }
 
 }  // namespace

@@ -104,8 +104,8 @@ Expected<void> SocksConnect(ByteStream& stream, const ServerUrl& proxy, const Se
   } else if ((*method)[1] != 0) {
     return Fail(ErrorCode::kUnavailable, "the proxy wants a user and password");
   }
-  if (const Expected<void> sent = stream.Write("\x05\x01\x00"sv, waiter); !sent) return sent;
-  if (const Expected<void> sent = stream.Write(SocksAddress(target), waiter); !sent) return sent;
+  const std::string connect = std::string("\x05\x01\x00"sv) + SocksAddress(target);
+  if (const Expected<void> sent = stream.Write(connect, waiter); !sent) return sent;
   const Expected<std::string> answer = ReadExactly(stream, 5, waiter);
   if (!answer) return std::unexpected(answer.error());
   if ((*answer)[1] != 0) {

@@ -9,12 +9,14 @@
 #include <csignal>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "ipam/check.h"
 
@@ -34,6 +36,16 @@ int Listen(int& port) {
   return listener;
 }
 
+int ConnectTo(int port) {
+  const int connected = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  BERTH_CHECK(connect(connected, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+  return connected;
+}
+
 std::string Lower(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
@@ -47,6 +59,7 @@ class Stream {
     ssl_ = SSL_new(context);
     SSL_set_fd(ssl_, socket_);
     broken_ = SSL_accept(ssl_) != 1;
+    if (broken_) LetTheAlertArrive();
   }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -81,6 +94,14 @@ class Stream {
     nothing.sa_family = AF_UNSPEC;
     connect(socket_, &nothing, sizeof(nothing));
   }
+  void Cut() {
+    broken_ = true;
+    shutdown(socket_, SHUT_RDWR);
+  }
+  [[nodiscard]] int socket() const { return socket_; }
+  // Bytes that were taken from the socket and not yet read.
+  [[nodiscard]] bool HasPending() const { return ssl_ != nullptr && SSL_pending(ssl_) > 0; }
+  [[nodiscard]] bool broken() const { return broken_; }
   [[nodiscard]] std::string PeerCommonName() const {
     if (ssl_ == nullptr) return {};
     X509* certificate = SSL_get1_peer_certificate(ssl_);
@@ -92,6 +113,14 @@ class Stream {
   }
 
  private:
+  // Closing a socket with unread bytes would reset the connection, and the client would lose what was sent last.
+  void LetTheAlertArrive() const {
+    shutdown(socket_, SHUT_WR);
+    std::array<char, 4096> chunk{};
+    while (recv(socket_, chunk.data(), chunk.size(), 0) > 0) {
+    }
+  }
+
   int socket_;
   SSL* ssl_ = nullptr;
   bool broken_ = false;
@@ -130,14 +159,49 @@ class StreamPeer final : public Peer {
   }
 
   void Send(std::string_view bytes) override { stream_.Write(bytes); }
+  void Pause(std::chrono::milliseconds duration) override {
+    pollfd polled{stream_.socket(), POLLRDHUP, 0};
+    poll(&polled, 1, static_cast<int>(duration.count()));
+  }
   void Reset() override { stream_.Reset(); }
+  void Cut() override { stream_.Cut(); }
   void AwaitClose() override {
     while (More()) {
     }
   }
+  std::string ReadBytes(std::size_t count) override {
+    while (buffer_.size() < count && More()) {
+    }
+    std::string bytes = buffer_.substr(0, count);
+    buffer_.erase(0, count);
+    return bytes;
+  }
+  void Relay(int port) override {
+    const int target = ConnectTo(port);
+    RelayTo(target);
+    close(target);
+  }
   int index() const override { return index_; }
 
  private:
+  void RelayTo(int target) {
+    std::array<char, 16384> chunk{};
+    std::array<pollfd, 2> polled{{{stream_.socket(), POLLIN, 0}, {target, POLLIN, 0}}};
+    while (!stream_.broken()) {
+      if (!buffer_.empty()) {
+        if (send(target, buffer_.data(), buffer_.size(), MSG_NOSIGNAL) <= 0) return;
+        buffer_.clear();
+      }
+      if (!stream_.HasPending()) poll(polled.data(), polled.size(), -1);
+      if (polled[1].revents != 0) {
+        const ssize_t got = recv(target, chunk.data(), chunk.size(), 0);
+        if (got <= 0) return;
+        stream_.Write({chunk.data(), static_cast<std::size_t>(got)});
+      }
+      if ((stream_.HasPending() || polled[0].revents != 0) && !More()) return;
+    }
+  }
+
   bool More() {
     std::array<char, 16384> chunk{};
     const std::size_t got = stream_.Read(chunk.data(), chunk.size());
@@ -243,6 +307,13 @@ void ScriptedServer::Serve(int socket, int index) {
   const std::lock_guard lock(mutex_);
   open_.remove(socket);
   close(socket);
+  ended_.insert(index);
+  ended_changed_.notify_all();
+}
+
+void ScriptedServer::AwaitEnd(int index) {
+  std::unique_lock lock(mutex_);
+  ended_changed_.wait(lock, [this, index] { return ended_.contains(index); });
 }
 
 }  // namespace berth::k8sclient::testing

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -31,11 +33,19 @@ class Peer {
   virtual ~Peer() = default;
   // Waits for a whole request; nothing if the client closed the connection.
   [[nodiscard]] virtual std::optional<ReceivedRequest> ReadRequest() = 0;
+  // Waits for that many bytes; fewer if the client closed the connection.
+  [[nodiscard]] virtual std::string ReadBytes(std::size_t count) = 0;
   virtual void Send(std::string_view bytes) = 0;
+  // Waits for so long, or until the client has closed the connection.
+  virtual void Pause(std::chrono::milliseconds duration) = 0;
   // Closes with a RST, as a crashed or overtaken server does.
   virtual void Reset() = 0;
+  // Closes the TCP connection in order, but not TLS: whoever cuts a line could do that.
+  virtual void Cut() = 0;
   // Waits until the client has closed the connection; what it sends until then is thrown away.
   virtual void AwaitClose() = 0;
+  // Copies bytes to and from a server on 127.0.0.1 until one side closes, as a proxy does.
+  virtual void Relay(int port) = 0;
   // 0 for the first connection that the server accepted.
   [[nodiscard]] virtual int index() const = 0;
 
@@ -62,6 +72,8 @@ class ScriptedServer {
   [[nodiscard]] int port() const { return port_; }
   [[nodiscard]] std::string url() const;  // "https://127.0.0.1:PORT"
   [[nodiscard]] int connections() const { return connections_; }
+  // Waits until the script of that connection has ended and the connection is closed.
+  void AwaitEnd(int index);
 
  private:
   void Accept();
@@ -74,7 +86,9 @@ class ScriptedServer {
   int listener_ = -1;
   std::atomic<int> connections_ = 0;
   std::mutex mutex_;
-  std::list<int> open_;             // guarded by mutex_: sockets that scripts are at
+  std::list<int> open_;  // guarded by mutex_: sockets that scripts are at
+  std::set<int> ended_;  // guarded by mutex_: indexes of connections that are closed
+  std::condition_variable ended_changed_;
   std::list<std::thread> scripts_;  // touched by the accepting thread, and after its end
   std::thread acceptor_;
 };

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// HttpApi against servers that fail in every way: what a caller is told, and that no write is ever sent twice.
+#include <atomic>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "k8sclient/testing/test_api.h"
+
+namespace berth::k8sclient {
+namespace {
+
+using ipam::ErrorCode;
+using testing::MakeApi;
+using testing::Peer;
+using testing::ScriptedServer;
+using testing::Soon;
+
+const Request kRead{.path = "/a"};
+const Request kWrite{.method = Method::kPatch, .path = "/a", .body = R"({"a":1})", .content_type = kMergePatch};
+
+// One fault, shown to a read and to a write. Each connection meets it anew.
+struct FaultCase {
+  const char* name;
+  void (*script)(Peer& peer);
+  ErrorCode want_read;
+  ErrorCode want_write;
+  int want_read_requests;  // how often a server sees the read; a write is seen once, always
+};
+class Fault : public ::testing::TestWithParam<FaultCase> {};
+
+void AfterARequest(Peer& peer, const std::string& bytes) {
+  if (!peer.ReadRequest()) return;
+  peer.Send(bytes);
+}
+
+const FaultCase kFaultCases[] = {
+    {"ResetAfterTheRequest",
+     [](Peer& peer) {
+       if (peer.ReadRequest()) peer.Reset();
+     },
+     ErrorCode::kUnavailable,
+     ErrorCode::kUnknownOutcome,
+     2},
+    {"ClosedAfterTheRequest",
+     [](Peer& peer) { AfterARequest(peer, ""); },
+     ErrorCode::kUnavailable,
+     ErrorCode::kUnknownOutcome,
+     2},
+    {"HalfAStatusLine",
+     [](Peer& peer) { AfterARequest(peer, "HTTP/1.1 20"); },
+     ErrorCode::kUnavailable,
+     ErrorCode::kUnknownOutcome,
+     2},
+    {"HalfTheHeaders",
+     [](Peer& peer) { AfterARequest(peer, "HTTP/1.1 200 OK\r\nContent-Len"); },
+     ErrorCode::kUnavailable,
+     ErrorCode::kUnknownOutcome,
+     2},
+    {"HalfABody",
+     [](Peer& peer) { AfterARequest(peer, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{\"a\":"); },
+     ErrorCode::kUnavailable,
+     ErrorCode::kUnknownOutcome,
+     2},
+    {"HalfAChunk",
+     [](Peer& peer) { AfterARequest(peer, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n{\"a\":"); },
+     ErrorCode::kUnavailable,
+     ErrorCode::kUnknownOutcome,
+     2},
+    {"HalfARefusal",
+     [](Peer& peer) { AfterARequest(peer, "HTTP/1.1 409 Conflict\r\nContent-Length: 10\r\n\r\n{\"a\":"); },
+     ErrorCode::kUnavailable,
+     ErrorCode::kUnknownOutcome,
+     2},
+    {"HalfABodyThenTheLineIsCut",
+     [](Peer& peer) {
+       AfterARequest(peer, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{\"a\":");
+       peer.Cut();
+     },
+     ErrorCode::kUnavailable,
+     ErrorCode::kUnknownOutcome,
+     2},
+    {"NotHttp",
+     [](Peer& peer) { AfterARequest(peer, "SSH-2.0-OpenSSH_9.2\r\n"); },
+     ErrorCode::kInternal,
+     ErrorCode::kUnknownOutcome,
+     1},
+    {"TwoLengths",
+     [](Peer& peer) { AfterARequest(peer, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}"); },
+     ErrorCode::kInternal,
+     ErrorCode::kUnknownOutcome,
+     1},
+    {"ABodyThatIsTooLarge",
+     [](Peer& peer) {
+       AfterARequest(peer, testing::HttpAnswer(200, std::string(kObjectBytesMax + 1, 'x')));
+       peer.AwaitClose();
+     },
+     ErrorCode::kInternal,
+     ErrorCode::kUnknownOutcome,
+     1},
+    {"ABodyWithoutEnd",
+     [](Peer& peer) {
+       AfterARequest(peer, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+       const std::string chunk = "10000\r\n" + std::string(0x10000, 'x') + "\r\n";
+       for (int i = 0; i < 200; ++i) peer.Send(chunk);
+       peer.AwaitClose();
+     },
+     ErrorCode::kInternal,
+     ErrorCode::kUnknownOutcome,
+     1},
+    {"ARefusalWithoutEnd",
+     [](Peer& peer) {
+       AfterARequest(peer, "HTTP/1.1 500 x\r\n\r\n");
+       for (int i = 0; i < 200; ++i) peer.Send(std::string(0x10000, 'x'));
+       peer.AwaitClose();
+     },
+     ErrorCode::kInternal,
+     ErrorCode::kUnknownOutcome,
+     1},
+    {"AHeadWithoutEnd",
+     [](Peer& peer) {
+       AfterARequest(peer, "HTTP/1.1 200 OK\r\n");
+       for (int i = 0; i < 10'000; ++i) peer.Send("X-Header: " + std::string(100, 'x') + "\r\n");
+       peer.AwaitClose();
+     },
+     ErrorCode::kInternal,
+     ErrorCode::kUnknownOutcome,
+     1},
+};
+
+TEST_P(Fault, IsToldAsItIsAndNoWriteIsSentTwice) {
+  const FaultCase& c = GetParam();
+  for (const bool tls : {false, true}) {
+    for (const Request& request : {kRead, kWrite}) {
+      const bool write = IsWrite(request.method);
+      const testing::Authority authority("CA");
+      std::atomic<int> seen = 0;
+      ScriptedServer::Options options;
+      if (tls) options.tls = authority.Issue({});
+      ScriptedServer server(std::move(options), [&](Peer& peer) {
+        ++seen;
+        c.script(peer);
+      });
+      const auto api =
+          MakeApi({.server = server.url(), .certificate_authority = {.text = authority.certificate_pem()}});
+      const auto response = api->Call(request, Soon());
+      ASSERT_FALSE(response.has_value()) << response->status << " " << response->body.size();
+      EXPECT_EQ(ToString(response.error().code), ToString(write ? c.want_write : c.want_read))
+          << response.error().message << (tls ? " tls" : " plain");
+      EXPECT_EQ(seen, write ? 1 : c.want_read_requests) << (tls ? "tls" : "plain");
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, Fault, ::testing::ValuesIn(kFaultCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+TEST(BadServer, UnderTlsABodyWithoutALengthThatIsCutIsNotTakenForWhole) {
+  const testing::Authority authority("CA");
+  ScriptedServer server({.tls = authority.Issue({})}, [](Peer& peer) {
+    AfterARequest(peer, "HTTP/1.1 200 OK\r\n\r\n{\"items\":[]}");
+    peer.Cut();
+  });
+  const auto api = MakeApi({.server = server.url(), .certificate_authority = {.text = authority.certificate_pem()}});
+  EXPECT_FALSE(api->Call(kRead, Soon()).has_value());
+}
+
+TEST(BadServer, AReadSucceedsAfterOneBrokenConnection) {
+  ScriptedServer server([](Peer& peer) {
+    if (!peer.ReadRequest()) return;
+    if (peer.index() == 0) {
+      peer.Reset();
+    } else {
+      peer.Answer(200, "{}");
+    }
+  });
+  const auto response = MakeApi({.server = server.url()})->Call(kRead, Soon());
+  ASSERT_TRUE(response.has_value()) << response.error().message;
+  EXPECT_EQ(response->status, 200);
+}
+
+TEST(BadServer, RefusedMeansThatNothingHappened) {
+  const auto api = MakeApi({.server = "http://127.0.0.1:" + std::to_string(testing::RefusingPort())});
+  for (const Request& request : {kRead, kWrite}) {
+    const auto response = api->Call(request, Soon());
+    ASSERT_FALSE(response.has_value());
+    EXPECT_EQ(response.error().code, ErrorCode::kUnavailable);
+    EXPECT_NE(response.error().message.find("Connection refused"), std::string::npos) << response.error().message;
+    EXPECT_NE(response.error().details, "");
+  }
+}
+
+TEST(BadServer, ANameThatDoesNotExistMeansThatNothingHappened) {
+  const auto response = MakeApi({.server = "http://no-such-host.invalid"})->Call(kWrite, Soon());
+  ASSERT_FALSE(response.has_value());
+  EXPECT_EQ(response.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(response.error().message.find("no-such-host.invalid"), std::string::npos);
+}
+
+// A server that keeps a connection for one answer and closes it at a moment of the test's choice.
+enum class CloseWhen { kAfterTheAnswer, kAtTheNextRequest };
+
+class StaleConnection {
+ public:
+  explicit StaleConnection(CloseWhen when)
+      : server_([this, when](Peer& peer) {
+          if (!peer.ReadRequest()) return;
+          ++seen_;
+          peer.Answer(200, "{}");
+          if (peer.index() > 0) {
+            peer.AwaitClose();
+          } else if (when == CloseWhen::kAtTheNextRequest && peer.ReadRequest()) {
+            ++seen_;
+          }
+        }) {}
+  ScriptedServer& server() { return server_; }
+  int seen() const { return seen_; }
+
+ private:
+  std::atomic<int> seen_ = 0;
+  ScriptedServer server_;
+};
+
+TEST(StaleConnection, ThatIsSeenToBeClosedIsReplacedAlsoForAWrite) {
+  StaleConnection stale(CloseWhen::kAfterTheAnswer);
+  const auto api = MakeApi({.server = stale.server().url()});
+  ASSERT_TRUE(api->Call(kRead, Soon()).has_value());
+  stale.server().AwaitEnd(0);
+  const auto response = api->Call(kWrite, Soon());
+  ASSERT_TRUE(response.has_value()) << response.error().message;
+  EXPECT_EQ(stale.server().connections(), 2);
+}
+
+TEST(StaleConnection, ThatIsClosedWhenAWriteArrivesLeavesItOpenAndIsNotRepeated) {
+  StaleConnection stale(CloseWhen::kAtTheNextRequest);
+  const auto api = MakeApi({.server = stale.server().url()});
+  ASSERT_TRUE(api->Call(kRead, Soon()).has_value());
+  const auto response = api->Call(kWrite, Soon());
+  ASSERT_FALSE(response.has_value());
+  EXPECT_EQ(response.error().code, ErrorCode::kUnknownOutcome);
+  EXPECT_EQ(stale.seen(), 2);
+  EXPECT_EQ(stale.server().connections(), 1);
+}
+
+TEST(StaleConnection, ThatIsClosedWhenAReadArrivesIsReplacedUnnoticed) {
+  StaleConnection stale(CloseWhen::kAtTheNextRequest);
+  const auto api = MakeApi({.server = stale.server().url()});
+  ASSERT_TRUE(api->Call(kRead, Soon()).has_value());
+  EXPECT_TRUE(api->Call(kRead, Soon()).has_value());
+  EXPECT_EQ(stale.server().connections(), 2);
+}
+
+TEST(StaleConnection, BytesThatNobodyAskedForEndIt) {
+  ScriptedServer server([](Peer& peer) {
+    while (peer.ReadRequest()) {
+      // The second answer must not be taken for that of the next request.
+      peer.Send(testing::HttpAnswer(200, "{}") + testing::HttpAnswer(200, "{\"forged\":1}"));
+    }
+  });
+  const auto api = MakeApi({.server = server.url()});
+  for (int i = 0; i < 3; ++i) {
+    const auto response = api->Call(kRead, Soon());
+    ASSERT_TRUE(response.has_value()) << response.error().message;
+    EXPECT_EQ(response->body, "{}");
+  }
+  EXPECT_EQ(server.connections(), 3);
+}
+
+TEST(BadServer, ARefusalBeforeTheBodyIsReadIsHeardAndALargeWriteToAClosedConnectionKillsNobody) {
+  Request large = kWrite;
+  large.body = std::string(std::size_t{8} << 20, 'x');
+  ScriptedServer server([](Peer& peer) {
+    (void)peer.ReadBytes(100);
+    peer.Answer(413, "too large", "Connection: close\r\n");
+    peer.Cut();
+  });
+  const auto response = MakeApi({.server = server.url()})->Call(large, Soon());
+  // The kernel may throw the answer away together with the connection; then it is certain that nothing was executed.
+  if (response) {
+    EXPECT_EQ(response->status, 413);
+  } else {
+    EXPECT_EQ(response.error().code, ErrorCode::kUnavailable) << response.error().message;
+  }
+}
+
+TEST(BadServer, AWriteOfWhichTheEndCannotHaveArrivedIsSentAgain) {
+  Request large = kWrite;
+  large.body = std::string(std::size_t{8} << 20, 'x');
+  ScriptedServer server([](Peer& peer) {
+    if (peer.index() == 0) {
+      (void)peer.ReadBytes(100);
+      peer.Reset();
+    } else if (peer.ReadRequest()) {
+      peer.Answer(200, "{}");
+    }
+  });
+  const auto response = MakeApi({.server = server.url()})->Call(large, Soon());
+  ASSERT_TRUE(response.has_value()) << response.error().message;
+  EXPECT_EQ(server.connections(), 2);
+}
+
+}  // namespace
+}  // namespace berth::k8sclient

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Credentials: when files are read again and plugins run again, and what becomes a header.
+#include "k8sclient/credentials.h"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "k8sclient/testing/fake_clock.h"
+
+namespace berth::k8sclient {
+namespace {
+
+using ipam::ErrorCode;
+using ipam::Expected;
+using ipam::Fail;
+using std::chrono::seconds;
+using testing::FakeClock;
+
+class CredentialsTest : public ::testing::Test {
+ protected:
+  Credentials Make(ClientConfig config) {
+    config.source = "config";
+    config.server = "https://a";
+    config.insecure_skip_tls_verify = config.certificate_authority.empty();
+    return {std::move(config),
+            [this](const std::string& path) -> Expected<std::string> {
+              const std::lock_guard lock(mutex_);
+              ++reads_;
+              const auto it = files_.find(path);
+              if (it == files_.end()) return Fail(ErrorCode::kIo, "read \"" + path + "\": gone");
+              return it->second;
+            },
+            clock_};
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, std::string> files_;
+  int reads_ = 0;
+  FakeClock clock_;
+};
+
+using Headers = std::vector<std::string>;
+
+TEST_F(CredentialsTest, ATokenFileIsReadAgainAfterAMinuteAndNotBefore) {
+  files_["/t"] = "one\n";
+  Credentials credentials = Make({.token = {.path = "/t"}});
+  EXPECT_EQ((*credentials.Current({}))->headers, (Headers{"Authorization: Bearer one"}));
+  files_["/t"] = "two";
+  clock_.Advance(seconds(50));
+  EXPECT_EQ((*credentials.Current({}))->headers, (Headers{"Authorization: Bearer one"}));
+  clock_.Advance(seconds(11));
+  EXPECT_EQ((*credentials.Current({}))->headers, (Headers{"Authorization: Bearer two"}));
+  EXPECT_EQ(reads_, 2);
+}
+
+TEST_F(CredentialsTest, ARejectedTokenIsReadAgainAtOnce) {
+  files_["/t"] = "one";
+  Credentials credentials = Make({.token = {.path = "/t"}});
+  const auto first = *credentials.Current({});
+  files_["/t"] = "two";
+  credentials.Reject(*first);
+  const auto second = *credentials.Current({});
+  EXPECT_EQ(second->headers, (Headers{"Authorization: Bearer two"}));
+  EXPECT_GT(second->serial, first->serial);
+  EXPECT_EQ(second->tls_serial, first->tls_serial) << "connections stay good when only the token changes";
+}
+
+TEST_F(CredentialsTest, RejectingAnOutdatedOneReadsNothing) {
+  files_["/t"] = "one";
+  Credentials credentials = Make({.token = {.path = "/t"}});
+  const auto first = *credentials.Current({});
+  files_["/t"] = "two";
+  credentials.Reject(*first);
+  (void)credentials.Current({});
+  credentials.Reject(*first);  // by a second thread that was refused at the same time
+  (void)credentials.Current({});
+  EXPECT_EQ(reads_, 2);
+}
+
+TEST_F(CredentialsTest, WhatIsUnchangedKeepsItsSerial) {
+  files_["/t"] = "one";
+  Credentials credentials = Make({.token = {.path = "/t"}});
+  const auto first = *credentials.Current({});
+  credentials.Reject(*first);
+  EXPECT_EQ((*credentials.Current({}))->serial, first->serial);
+}
+
+TEST_F(CredentialsTest, AFileThatIsAwayForAMomentChangesNothing) {
+  files_["/t"] = "one";
+  Credentials credentials = Make({.token = {.path = "/t"}});
+  (void)credentials.Current({});
+  files_.clear();
+  clock_.Advance(seconds(61));
+  const auto current = credentials.Current({});
+  ASSERT_TRUE(current.has_value());
+  EXPECT_EQ((*current)->headers, (Headers{"Authorization: Bearer one"}));
+}
+
+TEST_F(CredentialsTest, AFileThatIsMissingAtFirstIsAnErrorThatNamesIt) {
+  const auto current = Make({.token = {.path = "/t"}}).Current({});
+  ASSERT_FALSE(current.has_value());
+  EXPECT_EQ(current.error().code, ErrorCode::kDecode);
+  EXPECT_EQ(current.error().message, "config: token: read \"/t\": gone");
+}
+
+TEST_F(CredentialsTest, AnEmptyFileIsAnError) {
+  files_["/ca"] = "";
+  const auto current = Make({.certificate_authority = {.path = "/ca"}}).Current({});
+  ASSERT_FALSE(current.has_value());
+  EXPECT_EQ(current.error().code, ErrorCode::kDecode);
+}
+
+TEST_F(CredentialsTest, ChangedCertificatesAskForNewConnections) {
+  files_ = {{"/ca", "CA 1"}, {"/c", "C"}, {"/k", "K"}};
+  Credentials credentials = Make(
+      {.certificate_authority = {.path = "/ca"}, .client_certificate = {.path = "/c"}, .client_key = {.path = "/k"}});
+  const auto first = *credentials.Current({});
+  for (const char* path : {"/ca", "/c", "/k"}) {
+    const auto before = *credentials.Current({});
+    files_[path] += " renewed";
+    clock_.Advance(seconds(61));
+    EXPECT_GT((*credentials.Current({}))->tls_serial, before->tls_serial) << path;
+  }
+  EXPECT_EQ(first->certificate_authority_pem, "CA 1");
+}
+
+TEST_F(CredentialsTest, CertificateAndKeyInOneFileAreReadOnce) {
+  files_["/both"] = "PEM";
+  Credentials credentials = Make({.client_certificate = {.path = "/both"}, .client_key = {.path = "/both"}});
+  EXPECT_EQ((*credentials.Current({}))->key_pem, "PEM");
+  EXPECT_EQ(reads_, 1);
+}
+
+TEST_F(CredentialsTest, PasswordsAndImpersonationBecomeHeaders) {
+  Credentials credentials = Make({.username = "Aladdin",
+                                  .password = "open sesame",
+                                  .impersonate_user = "jane",
+                                  .impersonate_uid = "7",
+                                  .impersonate_groups = {"a", "b"},
+                                  .impersonate_extra = {{"example.org/scope", {"x"}}}});
+  EXPECT_EQ((*credentials.Current({}))->headers,
+            (Headers{"Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==",
+                     "Impersonate-User: jane",
+                     "Impersonate-Uid: 7",
+                     "Impersonate-Group: a",
+                     "Impersonate-Group: b",
+                     "Impersonate-Extra-example.org%2Fscope: x"}));
+}
+
+TEST_F(CredentialsTest, ALineBreakInsideATokenIsRefused) {
+  files_["/t"] = "one\r\nX-Remote-User: admin";
+  const auto current = Make({.token = {.path = "/t"}}).Current({});
+  ASSERT_FALSE(current.has_value());
+  EXPECT_EQ(current.error().code, ErrorCode::kDecode);
+  EXPECT_EQ(current.error().message.find("admin"), std::string::npos);
+}
+
+TEST_F(CredentialsTest, WithoutAnAuthorityTheSystemsAreTakenAndNoneIsAnError) {
+  ClientConfig config{.source = "config", .server = "https://a"};
+  files_["/etc/pki/tls/certs/ca-bundle.crt"] = "SYSTEM";
+  const auto read = [this](const std::string& path) -> Expected<std::string> {
+    const auto it = files_.find(path);
+    if (it == files_.end()) return Fail(ErrorCode::kIo, "gone");
+    return it->second;
+  };
+  EXPECT_EQ((*Credentials(config, read, clock_).Current({}))->certificate_authority_pem, "SYSTEM");
+  files_.clear();
+  EXPECT_EQ(Credentials(config, read, clock_).Current({}).error().code, ErrorCode::kDecode);
+}
+
+// A plugin that counts its runs in a file and prints the count as the token.
+class ExecCredentialsTest : public CredentialsTest {
+ protected:
+  ~ExecCredentialsTest() override { std::remove(counter_.c_str()); }
+  Credentials MakeExec(const std::string& status_extra) {
+    const std::string script =
+        "echo >> " + counter_ + "; printf '" +
+        R"({"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%s")" +
+        status_extra + "}}' $(wc -l < " + counter_ + ")";
+    return Make({.exec = ExecPlugin{
+                     .api_version = "client.authentication.k8s.io/v1", .command = "sh", .args = {"-c", script}}});
+  }
+  const std::string counter_ = ::testing::TempDir() + "berth_exec_count." + std::to_string(getpid());
+};
+
+TEST_F(ExecCredentialsTest, ThePluginRunsAgainWhenItsCredentialHasExpired) {
+  Credentials credentials = MakeExec(R"(,"expirationTimestamp":"2099-01-01T00:00:00Z")");
+  EXPECT_EQ((*credentials.Current({}))->headers, (Headers{"Authorization: Bearer 1"}));
+  clock_.Advance(std::chrono::hours(1));
+  EXPECT_EQ((*credentials.Current({}))->headers, (Headers{"Authorization: Bearer 1"}));
+  clock_.Advance(std::chrono::years(90));
+  EXPECT_EQ((*credentials.Current({}))->headers, (Headers{"Authorization: Bearer 2"}));
+}
+
+TEST_F(ExecCredentialsTest, ThePluginRunsAgainWhenItsCredentialIsRejected) {
+  Credentials credentials = MakeExec("");
+  const auto first = *credentials.Current({});
+  credentials.Reject(*first);
+  EXPECT_EQ((*credentials.Current({}))->headers, (Headers{"Authorization: Bearer 2"}));
+}
+
+TEST_F(ExecCredentialsTest, ManyThreadsRunThePluginOnce) {
+  Credentials credentials = MakeExec("");
+  std::atomic<int> good = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([&] {
+        const auto current = credentials.Current(CallOptions::Within(seconds(20)));
+        if (current && (*current)->headers == Headers{"Authorization: Bearer 1"}) ++good;
+      });
+    }
+  }
+  EXPECT_EQ(good, 8);
+}
+
+TEST_F(ExecCredentialsTest, WaitingForAnotherThreadsPluginHasATimeLimit) {
+  Credentials credentials = Make({.exec = ExecPlugin{.api_version = "client.authentication.k8s.io/v1",
+                                                     .command = "sh",
+                                                     .args = {"-c", "touch " + counter_ + "; sleep 600"}}});
+  std::stop_source stop;
+  const std::jthread runner([&] { (void)credentials.Current({.stop = stop.get_token()}); });
+  while (!ReadWholeFile(counter_)) std::this_thread::yield();
+  const auto waited = credentials.Current(CallOptions::Within(std::chrono::milliseconds(10)));
+  ASSERT_FALSE(waited.has_value());
+  EXPECT_EQ(waited.error().code, ErrorCode::kTimeout);
+  stop.request_stop();
+}
+
+}  // namespace
+}  // namespace berth::k8sclient

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// HttpApi's limits: deadlines, stop requests, the time to connect; and watches, whose limit is silence.
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "k8sclient/testing/test_api.h"
+
+namespace berth::k8sclient {
+namespace {
+
+using ipam::ErrorCode;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using testing::MakeApi;
+using testing::Peer;
+using testing::ScriptedServer;
+using testing::Soon;
+
+const Request kRead{.path = "/a"};
+const Request kWrite{.method = Method::kPost, .path = "/a", .body = "{}"};
+constexpr char kStream[] = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+std::string Chunk(const std::string& text) {
+  char size[20];
+  std::snprintf(size, sizeof(size), "%zx\r\n", text.size());
+  return size + text + "\r\n";
+}
+
+// A server that keeps silent after the request.
+void Silence(Peer& peer) {
+  if (peer.ReadRequest()) peer.AwaitClose();
+}
+
+// A byte now and then, for ever: never silent, never done.
+void Drip(Peer& peer) {
+  if (!peer.ReadRequest()) return;
+  peer.Send("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n");
+  for (int i = 0; i < 2000; ++i) {
+    peer.Send("x");
+    peer.Pause(milliseconds(5));
+  }
+}
+
+TEST(Deadline, EndsACallWhoseAnswerDoesNotCome) {
+  ScriptedServer server(&Silence);
+  const auto api = MakeApi({.server = server.url()});
+  for (const Request& request : {kRead, kWrite}) {
+    const auto began = steady_clock::now();
+    const auto response = api->Call(request, CallOptions::Within(milliseconds(50)));
+    ASSERT_FALSE(response.has_value());
+    EXPECT_EQ(response.error().code, IsWrite(request.method) ? ErrorCode::kUnknownOutcome : ErrorCode::kTimeout);
+    EXPECT_GE(steady_clock::now() - began, milliseconds(50));
+    EXPECT_LT(steady_clock::now() - began, seconds(10));
+  }
+}
+
+TEST(Deadline, CountsFromTheStartHoweverManyBytesCome) {
+  ScriptedServer server(&Drip);
+  const auto response = MakeApi({.server = server.url()})->Call(kRead, CallOptions::Within(milliseconds(100)));
+  ASSERT_FALSE(response.has_value());
+  EXPECT_EQ(response.error().code, ErrorCode::kTimeout);
+}
+
+TEST(Deadline, ThatHasPassedSendsNothing) {
+  std::atomic<int> seen = 0;
+  ScriptedServer server([&seen](Peer& peer) {
+    while (peer.ReadRequest()) {
+      ++seen;
+      peer.Answer(200, "{}");
+    }
+  });
+  const auto api = MakeApi({.server = server.url()});
+  ASSERT_TRUE(api->Call(kRead, Soon()).has_value());
+  const auto response = api->Call(kWrite, CallOptions::Within(milliseconds(0)));
+  ASSERT_FALSE(response.has_value());
+  EXPECT_EQ(response.error().code, ErrorCode::kTimeout);
+  EXPECT_EQ(seen, 1);
+}
+
+TEST(Deadline, WhileConnectingMeansThatNothingHappened) {
+  // It accepts the connection, and never says a word of TLS.
+  ScriptedServer server([](Peer& peer) { peer.AwaitClose(); });
+  const std::string url = "https://127.0.0.1:" + std::to_string(server.port());
+  const testing::Authority authority("CA");
+  const auto api = MakeApi({.server = url, .certificate_authority = {.text = authority.certificate_pem()}});
+  const auto response = api->Call(kWrite, CallOptions::Within(milliseconds(50)));
+  ASSERT_FALSE(response.has_value());
+  EXPECT_EQ(response.error().code, ErrorCode::kTimeout);
+}
+
+TEST(ConnectTime, HasItsOwnLimit) {
+  ScriptedServer server([](Peer& peer) { peer.AwaitClose(); });
+  const std::string url = "https://127.0.0.1:" + std::to_string(server.port());
+  const testing::Authority authority("CA");
+  const auto api = MakeApi({.server = url, .certificate_authority = {.text = authority.certificate_pem()}},
+                           {.connect_max = milliseconds(50)});
+  const auto response = api->Call(kWrite, Soon());
+  ASSERT_FALSE(response.has_value());
+  EXPECT_EQ(response.error().code, ErrorCode::kUnavailable);
+}
+
+TEST(Stop, EndsACallThatWaits) {
+  std::promise<void> asked;
+  ScriptedServer server([&asked](Peer& peer) {
+    if (!peer.ReadRequest()) return;
+    asked.set_value();
+    peer.AwaitClose();
+  });
+  const auto api = MakeApi({.server = server.url()});
+  std::stop_source stop;
+  const std::jthread stopper([&] {
+    asked.get_future().wait();
+    stop.request_stop();
+  });
+  const auto response = api->Call(kWrite, {.stop = stop.get_token()});
+  ASSERT_FALSE(response.has_value());
+  EXPECT_EQ(response.error().code, ErrorCode::kUnknownOutcome);
+}
+
+TEST(Stop, ThatWasRequestedBeforeSendsNothing) {
+  std::stop_source stop;
+  stop.request_stop();
+  const auto api = MakeApi({.server = "http://127.0.0.1:" + std::to_string(testing::RefusingPort())});
+  const auto response = api->Call(kWrite, {.stop = stop.get_token()});
+  ASSERT_FALSE(response.has_value());
+  EXPECT_EQ(response.error().code, ErrorCode::kTimeout);
+}
+
+// Collects lines.
+struct Lines {
+  std::vector<std::string> lines = {};
+  std::size_t enough = SIZE_MAX;
+  WatchSink sink = [this](std::string_view line) {
+    lines.emplace_back(line);
+    return lines.size() < enough;
+  };
+};
+
+TEST(Watch, GivesTheLinesHoweverChunksAndPacketsCutThem) {
+  const std::string stream = "{\"type\":\"ADDED\"}\n{\"type\":\"MODIFIED\",\"object\":{\"a\":\"\xc3\xa4\"}}\n{}\n";
+  for (std::size_t piece = 1; piece < stream.size(); ++piece) {
+    ScriptedServer server([&](Peer& peer) {
+      if (!peer.ReadRequest()) return;
+      std::string answer = kStream;
+      for (std::size_t at = 0; at < stream.size(); at += piece) answer += Chunk(stream.substr(at, piece));
+      answer += "0\r\n\r\n";
+      for (std::size_t at = 0; at < answer.size(); at += 7) peer.Send(std::string_view(answer).substr(at, 7));
+      peer.AwaitClose();
+    });
+    Lines got;
+    const auto response = MakeApi({.server = server.url()})->Watch(kRead, {}, got.sink);
+    ASSERT_TRUE(response.has_value()) << response.error().message;
+    ASSERT_EQ(got.lines.size(), 3U);
+    ASSERT_EQ(got.lines[1], "{\"type\":\"MODIFIED\",\"object\":{\"a\":\"\xc3\xa4\"}}");
+  }
+}
+
+TEST(Watch, HandsOverEachLineAsItComes) {
+  std::promise<void> first_taken;
+  ScriptedServer server([&first_taken](Peer& peer) {
+    if (!peer.ReadRequest()) return;
+    peer.Send(kStream + Chunk("1\n"));
+    first_taken.get_future().wait();
+    peer.Send(Chunk("2\n") + "0\r\n\r\n");
+    peer.AwaitClose();
+  });
+  int lines = 0;
+  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {}, [&](std::string_view) {
+    if (++lines == 1) first_taken.set_value();
+    return true;
+  });
+  EXPECT_TRUE(response.has_value());
+  EXPECT_EQ(lines, 2);
+}
+
+TEST(Watch, IsDeadAfterSilenceBothBeforeAndAfterTheFirstByte) {
+  for (const bool begun : {false, true}) {
+    ScriptedServer server([begun](Peer& peer) {
+      if (!peer.ReadRequest()) return;
+      if (begun) peer.Send(kStream + Chunk("1\n"));
+      peer.AwaitClose();
+    });
+    Lines got;
+    const auto response = MakeApi({.server = server.url()})->Watch(kRead, {.idle_max = milliseconds(100)}, got.sink);
+    ASSERT_FALSE(response.has_value());
+    EXPECT_EQ(response.error().code, ErrorCode::kTimeout);
+    EXPECT_EQ(got.lines.size(), begun ? 1U : 0U);
+  }
+}
+
+TEST(Watch, LivesOnWhileBytesCome) {
+  ScriptedServer server([](Peer& peer) {
+    if (!peer.ReadRequest()) return;
+    peer.Send(kStream);
+    for (int i = 0; i < 60; ++i) {
+      peer.Send(Chunk("x\n"));
+      peer.Pause(milliseconds(10));
+    }
+    peer.Send("0\r\n\r\n");
+    peer.AwaitClose();
+  });
+  Lines got;
+  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {.idle_max = milliseconds(300)}, got.sink);
+  EXPECT_TRUE(response.has_value()) << "it lasts twice as long as silence may";
+  EXPECT_EQ(got.lines.size(), 60U);
+}
+
+TEST(Watch, EndsWhenTheSinkHasEnough) {
+  ScriptedServer server([](Peer& peer) {
+    if (!peer.ReadRequest()) return;
+    peer.Send(kStream + Chunk("1\n2\n3\n"));
+    peer.AwaitClose();
+  });
+  Lines got{.enough = 2};
+  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {}, got.sink);
+  ASSERT_TRUE(response.has_value());
+  EXPECT_EQ(got.lines.size(), 2U);
+}
+
+TEST(Watch, ALineWithoutEndIsRefused) {
+  ScriptedServer server([](Peer& peer) {
+    if (!peer.ReadRequest()) return;
+    peer.Send(kStream);
+    for (int i = 0; i < 100; ++i) peer.Send(Chunk(std::string(1000, 'x')));
+    peer.AwaitClose();
+  });
+  Lines got;
+  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {.line_bytes_max = 10'000}, got.sink);
+  ASSERT_FALSE(response.has_value());
+  EXPECT_EQ(response.error().code, ErrorCode::kInternal);
+}
+
+TEST(Watch, ARefusalComesBackWithItsBodyAndNoLine) {
+  ScriptedServer server([](Peer& peer) {
+    if (peer.ReadRequest()) peer.Answer(410, "{\"reason\":\n\"Expired\"}\n");
+  });
+  Lines got;
+  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {}, got.sink);
+  ASSERT_TRUE(response.has_value());
+  EXPECT_EQ(response->status, 410);
+  EXPECT_EQ(response->body, "{\"reason\":\n\"Expired\"}\n");
+  EXPECT_TRUE(got.lines.empty());
+}
+
+TEST(Watch, ThatBreaksSaysSo) {
+  ScriptedServer server([](Peer& peer) {
+    if (!peer.ReadRequest()) return;
+    peer.Send(kStream + Chunk("1\n") + "5\r\n{\"t");
+    peer.Reset();
+  });
+  Lines got;
+  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {}, got.sink);
+  ASSERT_FALSE(response.has_value());
+  EXPECT_EQ(response.error().code, ErrorCode::kUnavailable);
+}
+
+TEST(Watch, StopEndsIt) {
+  ScriptedServer server([](Peer& peer) {
+    if (!peer.ReadRequest()) return;
+    peer.Send(kStream + Chunk("1\n"));
+    peer.AwaitClose();
+  });
+  std::stop_source stop;
+  const auto response =
+      MakeApi({.server = server.url()})->Watch(kRead, {.stop = stop.get_token()}, [&stop](std::string_view) {
+        stop.request_stop();
+        return true;
+      });
+  ASSERT_FALSE(response.has_value());
+  EXPECT_EQ(response.error().code, ErrorCode::kTimeout);
+}
+
+TEST(Watch, DoesNotHoldUpCalls) {
+  ScriptedServer server([](Peer& peer) {
+    while (const auto request = peer.ReadRequest()) {
+      if (request->target == "/watch") {
+        peer.Send(kStream + Chunk("1\n"));
+      } else {
+        peer.Answer(200, "{}");
+      }
+    }
+  });
+  const auto api = MakeApi({.server = server.url()});
+  const auto response = api->Watch({.path = "/watch"}, {}, [&api](std::string_view) {
+    EXPECT_TRUE(api->Call(kRead, Soon()).has_value());
+    return false;
+  });
+  EXPECT_TRUE(response.has_value());
+}
+
+}  // namespace
+}  // namespace berth::k8sclient
