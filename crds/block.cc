@@ -71,7 +71,7 @@ void SetIfChanged(Json& patch, const char* key, const auto& before, const auto& 
 
 void CheckBounds(const ipam::Block& block) {
   BERTH_CHECK(ipam::AddressBits(block.cidr.family()) - block.cidr.length() <= ipam::kBlockBitsMax);
-  BERTH_CHECK(block.next < block.size());
+  BERTH_CHECK(block.next < kEntriesMax);
   BERTH_CHECK(block.used() <= block.size());
 }
 
@@ -114,7 +114,8 @@ ipam::Expected<ipam::Block> ParseBlock(const Json& object) {
   }
   block.agent = document.String("agent", kAgentLengthMax);
   block.free = static_cast<std::uint32_t>(document.Integer("free", 0, kEntriesMax).value_or(0));
-  block.next = static_cast<ipam::BlockOffset>(document.Integer("next", 0, kEntriesMax - 1).value_or(0)) % block.size();
+  // Not brought into the block's size: a Touch that wrote what the object holds already would settle nothing.
+  block.next = static_cast<ipam::BlockOffset>(document.Integer("next", 0, kEntriesMax - 1).value_or(0));
   block.allocations = ReadAllocations(document, block.size());
   document.Require("used");
   const auto used = document.Integer("used", 0, kEntriesMax);

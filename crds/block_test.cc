@@ -159,6 +159,31 @@ TEST(Block, ErrorQuotesForeignTextCutAndWithoutControlCharacters) {
   EXPECT_EQ(block.error().message.find('\n'), std::string::npos);
 }
 
+class BlockTouched : public testing::TestWithParam<const char*> {};
+
+TEST_P(BlockTouched, ChangesTheObjectEachTime) {
+  ipam::Block block;
+  block.cidr = ipam::Prefix::Parse(GetParam()).value();
+  block.name = ipam::BlockName(block.space, block.cidr);
+  block.pool = "web";
+  block.pool_uid = "p-uid";
+  Json object = BlockToJson(block);
+  object["metadata"]["resourceVersion"] = "1";
+  for (int i = 0; i < 600; ++i) {
+    const auto before = ParseBlock(object);
+    ASSERT_TRUE(before.has_value()) << before.error().message;
+    ipam::Block after = *before;
+    ipam::Touch(after);
+    Json patched = object;
+    patched.merge_patch(BlockMergePatch(*before, after));
+    ASSERT_NE(patched, object) << "after " << i << " times: a write that changes nothing settles nothing";
+    object = patched;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, BlockTouched,
+                         testing::Values("10.55.0.7/32", "10.55.0.6/31", "10.55.0.0/26", "10.55.0.0/24"));
+
 struct PatchCase {
   const char* name;
   std::function<void(ipam::Block&)> change;

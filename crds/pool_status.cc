@@ -81,7 +81,7 @@ ipam::Expected<PoolStatus> ParsePoolStatus(const Json& object) {
 }
 
 ipam::Expected<Json> PoolStatusPatch(const Json& object, const PoolStatus& status) {
-  Problem problem = ProblemOf(kPoolKind, object);
+  const Problem problem = ProblemOf(kPoolKind, object);
   if (!object.is_object()) return ipam::Fail(ipam::ErrorCode::kInvalid, problem.object + ": must be an object");
   if (status.conditions.size() > kConditionsMax || status.withheld.size() > kPoolWithheldMax) {
     return ipam::Fail(ipam::ErrorCode::kInvalid,
@@ -90,6 +90,7 @@ ipam::Expected<Json> PoolStatusPatch(const Json& object, const PoolStatus& statu
   }
   Json after = StatusOf(object);
   std::vector<Json> conditions;
+  conditions.reserve(status.conditions.size());
   for (const Condition& condition : status.conditions) conditions.push_back(ConditionToJson(condition));
   after["conditions"] = MergeElements(after["conditions"], std::move(conditions), {"type"});
   if (status.block_length) after["blockSize"] = *status.block_length;

@@ -279,7 +279,7 @@ TEST(PoolStatusPatch, CarriesOnlyWhatDiffers) {
 }
 
 TEST(PoolStatusPatch, FillsAnEmptyStatus) {
-  PoolStatus status = StatusOf(FullObject());
+  const PoolStatus status = StatusOf(FullObject());
   const Json object = SmallObject("10.55.0.0/16");
   Json patched = object;
   patched.merge_patch(PatchOf(object, status));

@@ -39,12 +39,16 @@ YAML::Node Field(const std::string& file, const std::string& path) {
 
 using Visit = std::function<void(const std::string& path, const YAML::Node& schema)>;
 
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the schemas in this tree
 void Walk(const std::string& path, const YAML::Node& schema, const Visit& visit) {
   visit(path, schema);
   for (const auto& property : schema["properties"]) {
     const auto name = property.first.as<std::string>();
     if (path.empty() && name == "metadata") continue;  // the API server's own
-    Walk(path.empty() ? name : path + "." + name, property.second, visit);
+    std::string inner = path;
+    inner += path.empty() ? "" : ".";
+    inner += name;
+    Walk(inner, property.second, visit);
   }
   if (schema["items"]) Walk(path + "[]", schema["items"], visit);
   if (schema["additionalProperties"]) Walk(path + "{}", schema["additionalProperties"], visit);

@@ -73,6 +73,7 @@ ipam::Expected<Json> SpaceStatusPatch(const Space& space) {
   }
   Json after = StatusOf(*space.document);
   std::vector<Json> accepted;
+  accepted.reserve(space.accepted.size());
   for (const AcceptedPool& pool : space.accepted) accepted.push_back(AcceptedToJson(pool));
   after["accepted"] = MergeElements(after["accepted"], std::move(accepted), {"pool", "uid"});
   after["pools"] = space.accepted.size();

@@ -105,7 +105,7 @@ Calendar CalendarOf(std::int64_t unix_ms) {
 
 // With leading zeros.
 std::string Digits(std::int64_t number, std::size_t count) {
-  std::string digits = std::to_string(number);
+  const std::string digits = std::to_string(number);
   return std::string(count - std::min(count, digits.size()), '0') + digits;
 }
 

@@ -42,6 +42,7 @@ class CreatedObject {
   }
   CreatedObject(const CreatedObject&) = delete;
   CreatedObject& operator=(const CreatedObject&) = delete;
+  // NOLINTNEXTLINE(bugprone-exception-escape): in a test, a request that throws may end the program
   ~CreatedObject() {
     const json no_finalizers = {{"metadata", {{"finalizers", nullptr}}}};
     EXPECT_EQ(Send(Method::kPatch, path_, no_finalizers, k8sclient::kMergePatch).status, 200);
@@ -133,6 +134,20 @@ TEST(CrdsApi, APatchWithoutAChangeLeavesTheResourceVersion) {
   const Answer same = created.Patch(crds::BlockMergePatch(before, before));
   EXPECT_EQ(same.status, 200);
   EXPECT_EQ(Read(same.body).resource_version, before.resource_version);
+}
+
+TEST(CrdsApi, TouchingABlockOfOneAddressIsAChangeEachTime) {
+  const CreatedObject created(crds::BlockToJson(TestBlock("10.77.2.64/32")));
+  ipam::Block before = Read(created.object());
+  for (int i = 0; i < 3; ++i) {
+    ipam::Block after = before;
+    ipam::Touch(after);
+    const Answer answer = created.Patch(crds::BlockMergePatch(before, after));
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    const ipam::Block touched = Read(answer.body);
+    EXPECT_NE(touched.resource_version, before.resource_version);
+    before = touched;
+  }
 }
 
 TEST(CrdsApi, AFullBlockOfTheLongestEntriesStaysBelow220Kilobytes) {
