@@ -29,6 +29,9 @@ inline constexpr std::size_t kConfigBytesMax = std::size_t{64} << 20;
 // Annotations with this prefix are kept from what the runtime hands over.
 inline constexpr std::string_view kAnnotationPrefix = "ipam.berth.dev/";
 
+// A file in `stateDir`, made by an agent that has loaded. Gone with /run: then none has since the node has booted.
+inline constexpr std::string_view kLoadedMarkName = "agent-loaded";
+
 enum class LogLevel : std::uint8_t { kError, kWarn, kInfo, kDebug };
 
 // The section `ipam`. Paths are absolute: the working directory of a runtime is no place anybody knows.

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is sent, and what becomes of the answer.
+#include "cni-plugin/agent_call.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <limits>
+#include <optional>
+#include <sys/stat.h>
+#include <utility>
+
+#include "cni-plugin/agent_socket.h"
+#include "cni-plugin/descriptor.h"
+#include "cni-plugin/fallback.h"
+#include "cni-plugin/netns.h"
+#include "cni/fields.h"
+#include "cni/forward.h"
+#include "cni/json_value.h"
+#include "cni/resolv_conf.h"
+
+namespace berth::cni_plugin {
+namespace {
+
+using cni::Verb;
+using ipam::ErrorCode;
+using ipam::Expected;
+using std::chrono::seconds;
+
+constexpr std::string_view kProgram = "berth";
+
+// For one that restarts.
+constexpr seconds kAgentWait{10};
+// Runtimes ask every few seconds, and do nothing else while they wait.
+constexpr seconds kStatusTime{5};
+// The agent keeps ipam.timeoutSeconds too, and knows what it waited for: its answer shall come first.
+constexpr seconds kGrace{1};
+constexpr seconds kTakeBackTime{2};
+
+constexpr std::size_t kResolvConfBytesMax = std::size_t{1} << 20;
+constexpr int kServed = 200;
+
+// What a verb may take.
+seconds TimeFor(const PluginCall& call) {
+  const seconds configured = call.config.ipam.timeout;
+  return call.environment.verb == Verb::kStatus ? std::min(configured, kStatusTime) : configured;
+}
+
+bool HasLoadedSinceBoot(const cni::IpamConfig& ipam) {
+  const std::string mark = ipam.state_dir + "/" + std::string(cni::kLoadedMarkName);
+  return access(mark.c_str(), F_OK) == 0;
+}
+
+bool IsObject(std::string_view text) {
+  const auto value = cni::ParseJson(text, {});
+  return value && value->As<cni::JsonValue::Object>() != nullptr;
+}
+
+// What callers can read: they drop code and message of an object whose code is not a number.
+bool IsCniError(std::string_view text) {
+  constexpr std::array<std::string_view, 2> kMembers = {"code", "msg"};
+  const auto value = cni::ParseJson(text, kMembers);
+  if (!value || value->As<cni::JsonValue::Object>() == nullptr) return false;
+  cni::Fault fault;
+  const cni::Fields error(value->As<cni::JsonValue::Object>(), "", fault);
+  const auto code = error.Integer("code", 1, std::numeric_limits<std::uint32_t>::max());
+  return code && !error.Text("msg").empty() && !fault.first();
+}
+
+// A file of the host, which the agent cannot see from its container.
+Expected<ipam::Dns> ReadResolvConf(const std::string& path) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) {
+    return ipam::Fail(ErrorCode::kIo, "ipam.resolvConf: read " + ipam::Quoted(path) + ": " + std::strerror(errno));
+  }
+  const auto text = ReadAll(file.number(), kResolvConfBytesMax, ipam::Quoted(path));
+  if (!text) return std::unexpected(text.error().Within("ipam.resolvConf"));
+  if (text->size() > kResolvConfBytesMax) {
+    return ipam::Fail(ErrorCode::kIo, "ipam.resolvConf: " + ipam::Quoted(path) + " is larger than 1 MiB");
+  }
+  return cni::ParseResolvConf(*text);
+}
+
+}  // namespace
+
+AgentCall::AgentCall(const PluginCall& call, const Caller& caller, std::int64_t started_nanos)
+    : call_(call),
+      caller_(caller),
+      started_nanos_(started_nanos),
+      last_connect_(Deadline::After(started_nanos, TimeFor(call))),
+      end_(Deadline::After(started_nanos, TimeFor(call) + kGrace)) {}
+
+int AgentCall::Serve() {
+  if (auto netns = CheckNetns(call_.environment); !netns) return Fail(netns.error());
+  const auto request = MakeRequest();
+  if (!request) return Fail(request.error());
+  const auto answer = Ask(*request);
+  const Expected<int> status = answer ? Print(*answer) : std::unexpected(answer.error());
+  if (status) return *status;
+  if (Is(Verb::kAdd) && status.error().code == ErrorCode::kUnknownOutcome) TakeBack();
+  return Fail(status.error());
+}
+
+Expected<std::string> AgentCall::MakeRequest() const {
+  const cni::IpamConfig& ipam = call_.config.ipam;
+  std::optional<ipam::Dns> dns;
+  if (Is(Verb::kAdd) && !ipam.resolv_conf.empty() && !ipam.dns) {
+    auto read = ReadResolvConf(ipam.resolv_conf);
+    if (!read) return std::unexpected(read.error());
+    dns = *std::move(read);
+  }
+  const auto body = cni::MakeForwardedBody(
+      {.environment = call_.environment, .config = call_.stdin_text, .started_nanos = started_nanos_}, dns);
+  if (!body) return std::unexpected(body.error());
+  return MakeAgentRequest(*body);
+}
+
+Expected<AgentAnswer> AgentCall::Ask(const std::string& request) const {
+  auto answer = AskOnce(request, call_.config.ipam.falls_back ? Absent::kFallBack : Absent::kWait);
+  if (answer || end_.Passed()) return answer;
+  const ErrorCode code = answer.error().code;
+  const bool may_repeat = code == ErrorCode::kUnavailable || (code == ErrorCode::kUnknownOutcome && !Is(Verb::kAdd));
+  return may_repeat ? AskOnce(request, Absent::kWait) : answer;
+}
+
+Expected<AgentAnswer> AgentCall::AskOnce(const std::string& request, Absent absent) const {
+  const bool waits = absent == Absent::kWait && !Is(Verb::kStatus);
+  const auto connection = waits ? ConnectWhenThere(Socket(), std::min(last_connect_, Deadline::In(kAgentWait)))
+                                : Connect(Socket(), last_connect_);
+  if (!connection) return NotConnected(connection.error(), absent);
+  if (Is(Verb::kAdd) && caller_.IsGone()) {
+    return ipam::Fail(ErrorCode::kTimeout, "the caller has ended: nobody waits for an address any more");
+  }
+  return Exchange(*connection, request, end_);
+}
+
+Expected<AgentAnswer> AgentCall::NotConnected(int error, Absent absent) const {
+  if (IsAbsence(error)) {
+    if (absent == Absent::kFallBack) return std::unexpected(RunDirectPlugin(call_.stdin_text));
+    // One that restarts is no reason to take the node away from the scheduler.
+    if (Is(Verb::kStatus) && HasLoadedSinceBoot(call_.config.ipam)) {
+      return AgentAnswer{.status = kServed, .took = false, .body = {}};
+    }
+    return ipam::Fail(ErrorCode::kTimeout,
+                      "no berth-agent answers on " + Socket() + "; is its pod running on this node?",
+                      std::string("connect: ") + std::strerror(error));
+  }
+  if (error == EAGAIN) {
+    return ipam::Fail(ErrorCode::kTimeout,
+                      "berth-agent on " + Socket() + " takes no more calls",
+                      "it is overloaded or stopped: look at its log");
+  }
+  if (error == ENAMETOOLONG) {
+    return ipam::Fail(ErrorCode::kInvalid,
+                      "ipam.agentSocket is longer than the 107 bytes that a socket's path may have");
+  }
+  return ipam::Fail(ErrorCode::kIo, "connect to berth-agent on " + Socket() + ": " + std::strerror(error));
+}
+
+Expected<int> AgentCall::Print(const AgentAnswer& answer) const {
+  if (answer.status != kServed) {
+    if (!IsCniError(answer.body)) {
+      return ipam::Fail(
+          ErrorCode::kUnknownOutcome,
+          "berth-agent answers with status " + std::to_string(answer.status) + " and without a CNI error");
+    }
+    static_cast<void>(PrintAnswer(answer.body));
+    return EXIT_FAILURE;
+  }
+  if (answer.body.empty() && !Is(Verb::kAdd)) return EXIT_SUCCESS;
+  if (!IsObject(answer.body)) {
+    return ipam::Fail(ErrorCode::kUnknownOutcome,
+                      "berth-agent answers with what is no result: " + ipam::Quoted(answer.body));
+  }
+  if (const auto printed = PrintAnswer(answer.body); !printed) {
+    Complain(kProgram, printed.error());
+    // What the attachment had before stays: a container uses it.
+    if (answer.took) TakeBack();
+    return EXIT_FAILURE;
+  }
+  return EXIT_SUCCESS;
+}
+
+int AgentCall::Fail(ipam::Error error) const {
+  const bool is_status_of_agent =
+      Is(Verb::kStatus) && ipam::CniCode(error.code) == ipam::CniCode(ErrorCode::kUnavailable);
+  if (is_status_of_agent) error.code = ErrorCode::kNotReady;
+  Complain(kProgram, error);
+  return PrintError(error, call_.config.version);
+}
+
+void AgentCall::TakeBack() const {
+  cni::ForwardedCall call{
+      .environment = call_.environment, .config = call_.stdin_text, .started_nanos = started_nanos_};
+  call.environment.verb = Verb::kDel;
+  // The first moment after this ADD: the agent refuses the ADD if it comes to it later, and leaves alone what an ADD
+  // that began after this one has taken.
+  ++call.started_nanos;
+  const auto complain = [&](const ipam::Error& error) {
+    Complain(kProgram, error.Within("give back what this ADD may have taken"));
+  };
+  const auto body = cni::MakeForwardedBody(call);
+  if (!body) return complain(body.error());
+  const Deadline end = Deadline::In(kTakeBackTime);
+  const auto connection = ConnectWhenThere(Socket(), end);
+  if (!connection) return complain({.code = ErrorCode::kTimeout, .message = std::strerror(connection.error())});
+  const auto answer = Exchange(*connection, MakeAgentRequest(*body), end);
+  if (!answer) return complain(answer.error());
+  if (answer->status != kServed) {
+    complain({.code = ErrorCode::kUnavailable, .message = "berth-agent answers " + ipam::Quoted(answer->body)});
+  }
+}
+
+}  // namespace berth::cni_plugin

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// AgentCall: one CNI call through the node agent: when it is sent, when again, and when an ADD is taken back.
+//
+// The rule behind all of it: an ADD is sent at most once, and whenever this process cannot say that its caller has the
+// answer, a DEL follows. DEL, CHECK, GC and STATUS may be repeated without harm, and are, once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cni-plugin/agent_answer.h"
+#include "cni-plugin/caller.h"
+#include "cni-plugin/deadline.h"
+#include "cni-plugin/plugin.h"
+#include "ipam/error.h"
+
+namespace berth::cni_plugin {
+
+class AgentCall {
+ public:
+  // Both must outlive it. `started_nanos`: CLOCK_BOOTTIME, when this process began.
+  AgentCall(const PluginCall& call, const Caller& caller, std::int64_t started_nanos);
+
+  // Serves the call, prints, and returns the exit status; or becomes berth-direct (ipam.direct: fallback).
+  [[nodiscard]] int Serve();
+
+ private:
+  enum class Absent : std::uint8_t { kWait, kFallBack };
+
+  [[nodiscard]] ipam::Expected<std::string> MakeRequest() const;
+  // Errors: kUnknownOutcome: the call may have been served, or may still be; any other: not one byte of it went out.
+  [[nodiscard]] ipam::Expected<AgentAnswer> Ask(const std::string& request) const;
+  [[nodiscard]] ipam::Expected<AgentAnswer> AskOnce(const std::string& request, Absent absent) const;
+  [[nodiscard]] ipam::Expected<AgentAnswer> NotConnected(int error, Absent absent) const;
+  // Returns the exit status. Errors: kUnknownOutcome: this is no answer to the call.
+  [[nodiscard]] ipam::Expected<int> Print(const AgentAnswer& answer) const;
+  [[nodiscard]] int Fail(ipam::Error error) const;
+  // A DEL for what this ADD may have taken. Failures go to stderr: the caller's own DEL, or the controller, comes next.
+  void TakeBack() const;
+
+  [[nodiscard]] bool Is(cni::Verb verb) const { return call_.environment.verb == verb; }
+  [[nodiscard]] const std::string& Socket() const { return call_.config.ipam.agent_socket; }
+
+  const PluginCall& call_;
+  const Caller& caller_;
+  std::int64_t started_nanos_;
+  Deadline last_connect_;  // for an agent that is not there
+  Deadline end_;           // for everything but TakeBack
+};
+
+}  // namespace berth::cni_plugin

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth when its caller goes away: no ADD begins, and none that took something stays.
+#include <fstream>
+#include <memory>
+#include <sys/syscall.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cni-plugin/plugin_process.h"
+#include "cni-plugin/scripted_agent.h"
+
+namespace berth::cni_plugin {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr const char* kResult = R"({"cniVersion":"1.1.0","ips":[{"address":"10.55.0.2/24"}]})";
+
+class Orphan : public testing::Test {
+ protected:
+  TemporaryFolder folder_;
+  std::string socket_ = folder_ / "agent.sock";
+
+  // A call that waits for an agent while its parent dies.
+  [[nodiscard]] std::unique_ptr<PluginProcess> Orphaned(const std::string& verb) const {
+    auto process = std::make_unique<PluginProcess>(PluginProcess::Options{
+        .variables = CallVariables(verb), .input = Configuration(socket_), .has_mortal_parent = true});
+    EXPECT_TRUE(process->AwaitWaiting());
+    process->KillParent();
+    return process;
+  }
+};
+
+TEST_F(Orphan, SendsNoAdd) {
+  const auto process = Orphaned("ADD");
+  ScriptedAgent agent(socket_, {Answers(200, kResult)});
+  const json error = ErrorOf(process->Wait());
+  EXPECT_EQ(error["code"], 11);
+  EXPECT_THAT(error["msg"], HasSubstr("the caller has ended"));
+  EXPECT_THAT(agent.Stop(), IsEmpty());
+}
+
+TEST_F(Orphan, SendsADelAllTheSame) {
+  const auto process = Orphaned("DEL");
+  ScriptedAgent agent(socket_, {Answers(200, "")});
+  EXPECT_EQ(process->Wait().status, EXIT_SUCCESS);
+  EXPECT_EQ(agent.Stop().size(), 1);
+}
+
+// What the parent's process ID cannot tell: it was gone before there was anything to compare with.
+TEST_F(Orphan, FromTheStartSendsNoAddEither) {
+  ScriptedAgent agent(socket_, {Answers(200, kResult)});
+  PluginProcess process({.variables = CallVariables("ADD"), .input = Configuration(socket_), .without_reader = true});
+  EXPECT_EQ(process.Wait().status, EXIT_FAILURE);
+  EXPECT_THAT(agent.Stop(), IsEmpty());
+}
+
+// Holds a connection until the caller is gone.
+class UndeliveredAdd : public Orphan {
+ protected:
+  // What the agent was asked for, with `fields` in its answer to the ADD.
+  std::vector<json> Requests(const std::string& fields) {
+    Descriptor listener = Listen(socket_);
+    PluginProcess process({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
+    pollfd waited{.fd = listener.number(), .events = POLLIN, .revents = 0};
+    EXPECT_EQ(poll(&waited, 1, 10'000), 1);
+    AwaitSent(process);
+    process.CloseOutput();
+    ScriptedAgent agent(std::move(listener), {Answers(200, kResult, fields), Answers(200, "")});
+    finished_ = process.Wait();
+    return agent.Stop();
+  }
+
+  Finished finished_;
+
+ private:
+  // The plugin looks at its caller after it has connected, with a poll(2) that does not wait: only one that does shows
+  // that the ADD was sent.
+  static void AwaitSent(const PluginProcess& process) {
+    EXPECT_TRUE(Await([&process] {
+      std::ifstream file("/proc/" + std::to_string(process.pid()) + "/syscall");
+      std::string number;
+      std::string descriptors;
+      std::string count;
+      std::string limit;
+      file >> number >> descriptors >> count >> limit;
+      return number == std::to_string(kPoll) && limit != "0x0";
+    }));
+  }
+
+#ifdef SYS_poll
+  static constexpr long kPoll = SYS_poll;
+#else
+  static constexpr long kPoll = SYS_ppoll;
+#endif
+};
+
+TEST_F(UndeliveredAdd, IsTakenBackIfItTookSomething) {
+  const std::vector<json> requests = Requests("Berth-Took: 1\r\n");
+  ASSERT_EQ(requests.size(), 2);
+  EXPECT_EQ(requests[1]["command"], "DEL");
+  EXPECT_EQ(requests[1]["containerID"], "c1");
+  EXPECT_EQ(requests[1]["startedBootNanos"], requests[0]["startedBootNanos"].get<std::int64_t>() + 1);
+  EXPECT_EQ(finished_.status, EXIT_FAILURE);
+  EXPECT_THAT(finished_.err, HasSubstr("write the answer to stdout"));
+}
+
+TEST_F(UndeliveredAdd, LeavesWhatItsAttachmentHadBefore) {
+  EXPECT_EQ(Requests("Berth-Took: 0\r\n").size(), 1);
+  EXPECT_EQ(finished_.status, EXIT_FAILURE);
+}
+
+TEST_F(UndeliveredAdd, LeavesEverythingIfTheAgentDoesNotSay) { EXPECT_EQ(Requests("").size(), 1); }
+
+}  // namespace
+}  // namespace berth::cni_plugin

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth when the agent is away, breaks off, is late or talks nonsense: what is sent again, what is taken back, and that
+// the call ends in time with one error object.
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cni-plugin/agent_socket.h"
+#include "cni-plugin/plugin_process.h"
+#include "cni-plugin/scripted_agent.h"
+
+namespace berth::cni_plugin {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr const char* kResult = R"({"cniVersion":"1.1.0","ips":[{"address":"10.55.0.2/24"}]})";
+constexpr const char* kOneSecond = R"(,"timeoutSeconds":1)";
+
+std::string StateIn(const std::string& folder) { return R"(,"stateDir":")" + folder + "\""; }
+
+std::vector<std::string> Verbs(const std::vector<json>& requests) {
+  std::vector<std::string> verbs;
+  for (const json& request : requests) verbs.push_back(request["command"]);
+  return verbs;
+}
+
+class Berth : public testing::Test {
+ protected:
+  TemporaryFolder folder_;
+  std::string socket_ = folder_ / "agent.sock";
+
+  // A socket file with nobody behind it, as an agent that was killed leaves it.
+  void LeaveSocket() const { const Descriptor gone = Listen(socket_); }
+};
+
+class AbsentAgent : public Berth {};
+
+TEST_F(AbsentAgent, IsSaidWhenTheTimeIsOver) {
+  const Finished finished = RunBerth("ADD", Configuration(socket_, kOneSecond));
+  const json error = ErrorOf(finished);
+  EXPECT_EQ(error["code"], 11);
+  EXPECT_EQ(error["msg"], "no berth-agent answers on " + socket_ + "; is its pod running on this node?");
+  EXPECT_GE(finished.took, milliseconds(1000)) << "it may have come";
+  EXPECT_LT(finished.took, milliseconds(2000));
+}
+
+TEST_F(AbsentAgent, IsWaitedForByEveryVerbThatChangesOrChecks) {
+  std::string configuration = Configuration(socket_);
+  configuration.insert(1, R"("prevResult":{},)");
+  for (const char* verb : {"ADD", "DEL", "CHECK", "GC"}) {
+    std::filesystem::remove(socket_);
+    PluginProcess process({.variables = CallVariables(verb), .input = configuration});
+    ASSERT_TRUE(process.AwaitWaiting()) << verb;
+    ScriptedAgent agent(socket_, {Answers(200, kResult)});
+    EXPECT_EQ(process.Wait().status, EXIT_SUCCESS) << verb;
+    EXPECT_THAT(Verbs(agent.Stop()), ElementsAre(verb));
+  }
+}
+
+TEST_F(AbsentAgent, MayLackItsFolderToo) {
+  const std::string deep = folder_ / "run/berth/agent.sock";
+  PluginProcess process({.variables = CallVariables("ADD"), .input = Configuration(deep)});
+  ASSERT_TRUE(process.AwaitWaiting());
+  std::filesystem::create_directories(folder_ / "run/berth");
+  ScriptedAgent agent(deep, {Answers(200, kResult)});
+  EXPECT_EQ(process.Wait().status, EXIT_SUCCESS);
+}
+
+TEST_F(AbsentAgent, MayComeByRenamingItsSocket) {
+  PluginProcess process({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
+  ASSERT_TRUE(process.AwaitWaiting());
+  ScriptedAgent agent(socket_ + ".new", {Answers(200, kResult)});
+  std::filesystem::rename(socket_ + ".new", socket_);
+  EXPECT_EQ(process.Wait().status, EXIT_SUCCESS);
+}
+
+TEST_F(AbsentAgent, MayHaveLeftItsSocket) {
+  LeaveSocket();
+  PluginProcess process({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
+  ASSERT_TRUE(process.AwaitWaiting());
+  std::filesystem::remove(socket_);
+  ScriptedAgent agent(socket_, {Answers(200, kResult)});
+  EXPECT_EQ(process.Wait().status, EXIT_SUCCESS);
+}
+
+TEST_F(AbsentAgent, FailsTheStatusAtOnceIfNoneHasLoadedSinceBoot) {
+  const Finished finished = RunBerth("STATUS", Configuration(socket_, StateIn(folder_ / "")));
+  const json error = ErrorOf(finished);
+  EXPECT_EQ(error["code"], 50);
+  EXPECT_THAT(error["msg"], HasSubstr("no berth-agent answers on " + socket_));
+  EXPECT_LT(finished.took, milliseconds(5000));
+}
+
+TEST_F(AbsentAgent, ThatIsRestartingDoesNotFailTheStatus) {
+  std::ofstream(folder_ / "agent-loaded") << "";
+  EXPECT_EQ(RunBerth("STATUS", Configuration(socket_, StateIn(folder_ / ""))).status, EXIT_SUCCESS);
+}
+
+TEST_F(AbsentAgent, IsNotWaitedForWhereNoSocketCanCome) {
+  std::ofstream(folder_ / "file") << "";
+  const Finished finished = RunBerth("DEL", Configuration(folder_ / "file/agent.sock"));
+  EXPECT_EQ(ErrorOf(finished)["code"], 5);
+  EXPECT_LT(finished.took, milliseconds(5000));
+}
+
+class OverloadedAgent : public Berth {};
+
+TEST_F(OverloadedAgent, IsWaitedForInItsQueue) {
+  Descriptor listener = Listen(socket_, 0);
+  PluginProcess first({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
+  PluginProcess second({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
+  PluginProcess third({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
+  ScriptedAgent agent(std::move(listener), std::vector(3, Answers(200, kResult)));
+  EXPECT_EQ(first.Wait().status, EXIT_SUCCESS);
+  EXPECT_EQ(second.Wait().status, EXIT_SUCCESS);
+  EXPECT_EQ(third.Wait().status, EXIT_SUCCESS);
+}
+
+TEST_F(OverloadedAgent, ThatTakesNoMoreCallsEndsTheCallInTime) {
+  const Descriptor listener = Listen(socket_, 0);
+  const auto waiting = Connect(socket_, Deadline::In(std::chrono::seconds(1)));
+  ASSERT_TRUE(waiting.has_value());
+  const Finished finished = RunBerth("ADD", Configuration(socket_, kOneSecond));
+  EXPECT_EQ(ErrorOf(finished)["code"], 11);
+  EXPECT_THAT(ErrorOf(finished)["msg"], HasSubstr("takes no more calls"));
+  EXPECT_LT(finished.took, milliseconds(4500));
+}
+
+// What an agent may do instead of answering.
+struct Misbehaviour {
+  const char* name;
+  Reaction reaction;
+};
+class AnswerThatIsNone : public Berth, public testing::WithParamInterface<Misbehaviour> {};
+
+TEST_P(AnswerThatIsNone, EndsAddWithADelThatIsOlderThanAnyLaterAdd) {
+  ScriptedAgent agent(socket_, {GetParam().reaction, Answers(200, "")});
+  const json error = ErrorOf(RunBerth("ADD", Configuration(socket_, kOneSecond)));
+  EXPECT_EQ(error["code"], 11) << error;
+  const auto requests = agent.Stop();
+  ASSERT_THAT(Verbs(requests), ElementsAre("ADD", "DEL"));
+  EXPECT_EQ(requests[1]["containerID"], "c1");
+  EXPECT_EQ(requests[1]["ifname"], "eth0");
+  EXPECT_EQ(requests[1]["config"]["name"], "n1");
+  EXPECT_EQ(requests[1]["startedBootNanos"], requests[0]["startedBootNanos"].get<std::int64_t>() + 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, AnswerThatIsNone,
+    testing::Values(Misbehaviour{"Closes", Closes()},
+                    Misbehaviour{"ClosesMidAnswer", Sends("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"ips\":")},
+                    Misbehaviour{"NeverAnswers", NeverAnswers()}, Misbehaviour{"IsNoHttp", Sends("+PONG\r\n\r\n")},
+                    Misbehaviour{"SendsEndlessHead", Sends("HTTP/1.1 200 OK\r\n" + std::string(1U << 20U, 'x'))},
+                    Misbehaviour{"SendsTooMuch", Answers(200, std::string((1U << 20U) + 1, 'x'))},
+                    Misbehaviour{"AnswersAddWithNothing", Answers(200, "")},
+                    Misbehaviour{"AnswersAddWithText", Answers(200, "fine")},
+                    Misbehaviour{"AnswersAddWithAList", Answers(200, "[]")},
+                    Misbehaviour{"FailsWithoutAnError", Answers(500, "")},
+                    Misbehaviour{"FailsWithAPage", Answers(503, "<html>upstream</html>")},
+                    Misbehaviour{"FailsWithACodeThatIsText", Answers(500, R"({"code":"11","msg":"x"})")}),
+    [](const auto& c) { return std::string(c.param.name); });
+
+class BrokenConnection : public Berth {};
+
+TEST_F(BrokenConnection, RepeatsDelOnce) {
+  ScriptedAgent agent(socket_, {Closes(), Answers(200, "")});
+  EXPECT_EQ(RunBerth("DEL", Configuration(socket_)).status, EXIT_SUCCESS);
+  EXPECT_THAT(Verbs(agent.Stop()), ElementsAre("DEL", "DEL"));
+}
+
+TEST_F(BrokenConnection, RepeatsDelOnceOnly) {
+  ScriptedAgent agent(socket_, {Closes(), Closes(), Answers(200, "")});
+  EXPECT_EQ(ErrorOf(RunBerth("DEL", Configuration(socket_)))["code"], 11);
+  EXPECT_THAT(Verbs(agent.Stop()), ElementsAre("DEL", "DEL"));
+}
+
+TEST_F(BrokenConnection, WaitsForTheAgentThatReplacesTheBrokenOne) {
+  auto broken = std::make_unique<ScriptedAgent>(socket_, std::vector{NeverAnswers()});
+  PluginProcess process({.variables = CallVariables("DEL"), .input = Configuration(socket_)});
+  ASSERT_TRUE(Await([&broken] { return !broken->Requests().empty(); }));
+  std::filesystem::remove(socket_);
+  broken.reset();
+  ASSERT_TRUE(process.AwaitWaiting());
+  ScriptedAgent agent(socket_, {Answers(200, "")});
+  EXPECT_EQ(process.Wait().status, EXIT_SUCCESS);
+}
+
+TEST_F(BrokenConnection, ThatIsNeverReadEndsInAnError) {
+  ScriptedAgent agent(socket_, std::vector(3, ClosesUnread()));
+  EXPECT_EQ(ErrorOf(RunBerth("ADD", Configuration(socket_)))["code"], 11);
+}
+
+TEST_F(BrokenConnection, FailsTheStatusWithItsOwnCode) {
+  ScriptedAgent agent(socket_, {Closes(), Closes()});
+  EXPECT_EQ(ErrorOf(RunBerth("STATUS", Configuration(socket_)))["code"], 50);
+}
+
+class SilentAgent : public Berth {};
+
+TEST_F(SilentAgent, EndsDelInTimeWithoutARepetition) {
+  ScriptedAgent agent(socket_, {NeverAnswers(), NeverAnswers()});
+  const Finished finished = RunBerth("DEL", Configuration(socket_, kOneSecond));
+  EXPECT_EQ(ErrorOf(finished)["code"], 11);
+  EXPECT_GE(finished.took, milliseconds(1000));
+  EXPECT_LT(finished.took, milliseconds(3500));
+  EXPECT_THAT(Verbs(agent.Stop()), ElementsAre("DEL"));
+}
+
+TEST_F(SilentAgent, EndsAddInTimeEvenIfItsDelIsNotAnswered) {
+  ScriptedAgent agent(socket_, {NeverAnswers(), NeverAnswers()});
+  const Finished finished = RunBerth("ADD", Configuration(socket_, kOneSecond));
+  EXPECT_EQ(ErrorOf(finished)["code"], 11);
+  EXPECT_LT(finished.took, milliseconds(6000));
+  EXPECT_THAT(finished.err, HasSubstr("give back what this ADD may have taken"));
+  EXPECT_THAT(Verbs(agent.Stop()), ElementsAre("ADD", "DEL"));
+}
+
+TEST_F(SilentAgent, EndsTheStatusSoonerThanOtherCalls) {
+  ScriptedAgent agent(socket_, {NeverAnswers()});
+  const Finished finished = RunBerth("STATUS", Configuration(socket_, R"(,"timeoutSeconds":60)"));
+  EXPECT_EQ(ErrorOf(finished)["code"], 50);
+  EXPECT_LT(finished.took, milliseconds(10'000));
+}
+
+class Fallback : public Berth {
+ protected:
+  static constexpr const char* kFallback = R"(,"direct":"fallback")";
+  std::string program_ = folder_ / "berth";
+
+  void SetUp() override { std::filesystem::copy_file(BERTH_PROGRAM, program_); }
+
+  void InstallDirect() const {
+    std::ofstream(folder_ / "berth-direct") << "#!/bin/sh\necho \"direct $CNI_COMMAND $CNI_CONTAINERID\"; exec cat\n";
+    std::filesystem::permissions(folder_ / "berth-direct", std::filesystem::perms::owner_all);
+  }
+  [[nodiscard]] Finished RunIn(const std::string& verb, const std::string& input) const {
+    return PluginProcess({.variables = CallVariables(verb), .input = input, .program = program_}).Wait();
+  }
+};
+
+TEST_F(Fallback, RunsDirectAtOnceWithTheSameCall) {
+  InstallDirect();
+  // More than a pipe holds.
+  std::string configuration = Configuration(socket_, kFallback);
+  configuration.insert(1, R"("padding":")" + std::string(1U << 20U, 'x') + R"(",)");
+  const Finished finished = RunIn("ADD", configuration);
+  EXPECT_EQ(finished.status, EXIT_SUCCESS) << finished.err;
+  EXPECT_EQ(finished.out, "direct ADD c1\n" + configuration);
+  EXPECT_LT(finished.took, milliseconds(5000)) << "without waiting for an agent";
+}
+
+TEST_F(Fallback, RunsDirectWhereAnAgentHasLeftItsSocket) {
+  InstallDirect();
+  LeaveSocket();
+  EXPECT_THAT(RunIn("STATUS", Configuration(socket_, kFallback)).out, HasSubstr("direct STATUS"));
+}
+
+TEST_F(Fallback, NeverRunsDirectAfterAByteWasSent) {
+  InstallDirect();
+  ScriptedAgent agent(socket_, {Closes(), Closes()});
+  EXPECT_EQ(ErrorOf(RunIn("DEL", Configuration(socket_, kFallback)))["code"], 11);
+}
+
+TEST_F(Fallback, IsNotChosenUnlessConfigured) {
+  InstallDirect();
+  EXPECT_EQ(ErrorOf(RunIn("ADD", Configuration(socket_, kOneSecond)))["code"], 11);
+}
+
+TEST_F(Fallback, SaysWhatIsMissing) {
+  const json error = ErrorOf(RunIn("ADD", Configuration(socket_, kFallback)));
+  EXPECT_EQ(error["code"], 5);
+  EXPECT_THAT(error["msg"], HasSubstr("cannot execute " + (folder_ / "berth-direct")));
+}
+
+}  // namespace
+}  // namespace berth::cni_plugin

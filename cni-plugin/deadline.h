@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Deadline: a moment on CLOCK_BOOTTIME, the clock by which all processes of a node order their calls, as poll(2) needs
+// it.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <compare>
+#include <cstdint>
+#include <ctime>
+
+#include <climits>
+
+namespace berth::cni_plugin {
+
+// Nanoseconds since boot, suspended time included.
+[[nodiscard]] inline std::int64_t BootNanosNow() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return std::chrono::nanoseconds(std::chrono::seconds(now.tv_sec)).count() + now.tv_nsec;
+}
+
+class Deadline {
+ public:
+  explicit Deadline(std::int64_t boot_nanos) : nanos_(boot_nanos) {}
+  [[nodiscard]] static Deadline After(std::int64_t boot_nanos, std::chrono::nanoseconds duration) {
+    return Deadline(boot_nanos + duration.count());
+  }
+  [[nodiscard]] static Deadline In(std::chrono::nanoseconds duration) { return After(BootNanosNow(), duration); }
+
+  [[nodiscard]] std::chrono::nanoseconds Left() const {
+    return std::chrono::nanoseconds(std::max<std::int64_t>(nanos_ - BootNanosNow(), 0));
+  }
+  [[nodiscard]] bool Passed() const { return Left().count() == 0; }
+  // Rounded up: a poll that ends a little early would be followed by one that does not wait at all.
+  [[nodiscard]] int PollMillis() const {
+    const auto millis = std::chrono::ceil<std::chrono::milliseconds>(Left()).count();
+    return static_cast<int>(std::min<std::int64_t>(millis, INT_MAX));
+  }
+
+  friend auto operator<=>(const Deadline&, const Deadline&) = default;
+
+ private:
+  std::int64_t nanos_;
+};
+
+}  // namespace berth::cni_plugin

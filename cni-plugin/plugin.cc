@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading a call and printing its answer.
+#include "cni-plugin/plugin.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <unistd.h>
+
+#include "cni/error.h"
+
+namespace berth::cni_plugin {
+namespace {
+
+using ipam::ErrorCode;
+using ipam::Expected;
+
+Expected<void> WriteAll(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = write(descriptor, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0)
+      return ipam::Fail(ErrorCode::kIo, std::string("write the answer to stdout: ") + std::strerror(errno));
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+int Run(std::string_view program, const std::function<int(const PluginCall& call)>& serve) {
+  auto environment = cni::ParseEnvironment([](const char* name) { return std::getenv(name); });
+  if (!environment) return PrintError(environment.error(), cni::kNewestVersion);
+  if (environment->verb == cni::Verb::kAbout) {
+    static_cast<void>(WriteAll(STDERR_FILENO, cni::AboutText(program)));
+    return EXIT_SUCCESS;
+  }
+  if (environment->verb == cni::Verb::kVersion) {
+    const auto printed = PrintAnswer(cni::VersionAnswer());
+    return printed ? EXIT_SUCCESS : PrintError(printed.error(), cni::kNewestVersion);
+  }
+  auto text = ReadAll(STDIN_FILENO, cni::kConfigBytesMax, "the network configuration from stdin");
+  if (!text) return PrintError(text.error(), cni::kNewestVersion);
+  auto config = cni::ParseConfig(*text, environment->verb);
+  if (!config) return PrintError(config.error(), cni::VersionForErrors(*text));
+  return serve({.environment = *std::move(environment), .stdin_text = *std::move(text), .config = *std::move(config)});
+}
+
+}  // namespace
+
+int RunPlugin(std::string_view program, const std::function<int(const PluginCall& call)>& serve) {
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    return Run(program, serve);
+  } catch (const std::exception& e) {
+    // Out of memory, in the main: nothing below throws on purpose.
+    return PrintError({.code = ErrorCode::kInternal, .message = e.what()}, cni::kNewestVersion);
+  }
+}
+
+Expected<std::string> ReadAll(int descriptor, std::size_t bytes_max, std::string_view what) {
+  std::string text;
+  constexpr std::size_t kStep = std::size_t{64} << 10;
+  while (text.size() <= bytes_max) {
+    const std::size_t before = text.size();
+    text.resize(before + kStep);
+    const ssize_t count = read(descriptor, text.data() + before, kStep);
+    text.resize(before + static_cast<std::size_t>(count > 0 ? count : 0));
+    if (count == 0) return text;
+    if (count < 0 && errno != EINTR) {
+      return ipam::Fail(ErrorCode::kIo, "read " + std::string(what) + ": " + std::strerror(errno));
+    }
+  }
+  return text;
+}
+
+Expected<void> PrintAnswer(std::string_view text) {
+  std::string line(text);
+  if (!line.ends_with('\n')) line += '\n';
+  return WriteAll(STDOUT_FILENO, line);
+}
+
+int PrintError(const ipam::Error& error, cni::Version version) {
+  static_cast<void>(PrintAnswer(cni::ErrorJson(error, version)));
+  return EXIT_FAILURE;
+}
+
+void Complain(std::string_view program, const ipam::Error& error) {
+  std::string line = std::string(program) + ": " + error.message;
+  if (!error.details.empty()) line += " (" + error.details + ")";
+  static_cast<void>(WriteAll(STDERR_FILENO, line + "\n"));
+}
+
+}  // namespace berth::cni_plugin

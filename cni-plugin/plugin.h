@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// RunPlugin: what `berth` and `berth-direct` do alike: read one call, answer what needs nobody else, print.
+//
+// stdout carries exactly one JSON document or nothing; everything for people goes to stderr.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "cni/config.h"
+#include "cni/environment.h"
+#include "cni/version.h"
+#include "ipam/error.h"
+
+namespace berth::cni_plugin {
+
+// ADD, DEL, CHECK, GC or STATUS; the environment and the configuration are checked.
+struct PluginCall {
+  cni::Environment environment;
+  std::string stdin_text;  // what the configuration was read from
+  cni::NetworkConfig config;
+};
+
+// To be called by main, with its result as exit status. `serve` is called for verbs that need an agent or the API
+// server; malformed calls, VERSION (without a look at stdin) and calls by people are answered here. Ignores SIGPIPE: a
+// reader that is gone is an error of write(2), after which an address is given back. Exceptions end here.
+[[nodiscard]] int RunPlugin(std::string_view program, const std::function<int(const PluginCall& call)>& serve);
+
+// Everything up to the end of file, or one step beyond `bytes_max`. Errors: kIo.
+[[nodiscard]] ipam::Expected<std::string> ReadAll(int descriptor, std::size_t bytes_max, std::string_view what);
+
+// Errors: kIo: nobody reads any more, or there is no space.
+[[nodiscard]] ipam::Expected<void> PrintAnswer(std::string_view text);
+
+// Prints the error object and returns the exit status that goes with it.
+[[nodiscard]] int PrintError(const ipam::Error& error, cni::Version version);
+
+// One line to stderr, which a runtime shows or logs.
+void Complain(std::string_view program, const ipam::Error& error);
+
+}  // namespace berth::cni_plugin
