@@ -17,16 +17,16 @@ constexpr std::string_view kMemoryIntent = "memory:";
 }  // namespace
 
 ClaimTurns::Turn ClaimTurns::Begin(const std::string& pool, SteadyTime deadline) {
-  std::shared_ptr<std::timed_mutex> turn;
-  {
-    const std::scoped_lock lock(mutex_);
-    auto& known = turns_[pool];
-    if (known == nullptr) known = std::make_shared<std::timed_mutex>();
-    turn = known;
-  }
-  const bool waited = !turn->try_lock();
-  if (waited && !turn->try_lock_until(deadline)) return {.hold = nullptr, .waited = true};
-  return {.hold = {turn.get(), [turn](void*) { turn->unlock(); }}, .waited = waited};
+  std::unique_lock lock(mutex_);
+  const bool waited = taken_.contains(pool);
+  if (!ended_.wait_until(lock, deadline, [&] { return !taken_.contains(pool); })) return {.hold = nullptr, .waited = true};
+  taken_.insert(pool);
+  const auto end = [this, pool](void*) {
+    const std::scoped_lock leave(mutex_);
+    taken_.erase(pool);
+    ended_.notify_all();
+  };
+  return {.hold = {this, end}, .waited = waited};
 }
 
 AgentStore::AgentStore(OwnBlocks& own, const ClusterView& view, ClaimTurns& turns, k8sclient::Api& api,

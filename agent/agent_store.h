@@ -3,9 +3,10 @@
 // call.
 #pragma once
 
-#include <map>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "agent/cluster_view.h"
@@ -27,7 +28,8 @@ class ClaimTurns {
 
  private:
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<std::timed_mutex>> turns_;
+  std::condition_variable ended_;
+  std::set<std::string> taken_;  // names of pools
 };
 
 class AgentStore final : public ipam::BlockStore {
