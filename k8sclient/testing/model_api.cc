@@ -136,11 +136,17 @@ Response ModelApi::Patch(const std::string& collection, const std::string& name,
   return {.status = 200, .body = events_.back().object.dump()};
 }
 
-Response ModelApi::Delete(const std::string& collection, const std::string& name) {
+Response ModelApi::Delete(const std::string& collection, const std::string& name, const Request& request) {
   auto& objects = collections_[collection];
   const auto found = objects.find(name);
   if (found == objects.end()) return Refusal(404, "NotFound", name + " not found", name);
   json object = found->second;
+  const json options = json::parse(request.body.empty() ? "{}" : request.body);
+  const json preconditions = options.value("preconditions", json::object());
+  for (const auto& [key, value] : preconditions.items()) {
+    if (object["metadata"][key] != value) return Refusal(409, "Conflict", "precondition failed: " + key, name);
+  }
+  if (object["metadata"].contains("deletionTimestamp")) return {.status = 200, .body = object.dump()};
   const bool has_finalizers = !object["metadata"].value("finalizers", json::array()).empty();
   object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z";
   Store(collection, has_finalizers ? "MODIFIED" : "DELETED", std::move(object));
@@ -167,7 +173,7 @@ Response ModelApi::Execute(const Request& request) {
     case Method::kPatch:
       return Patch(collection, name, request);
     case Method::kDelete:
-      return Delete(collection, name);
+      return Delete(collection, name, request);
     default:
       break;
   }

@@ -59,7 +59,7 @@ class ModelApi final : public Api {
   Response Execute(const Request& request);
   Response Create(const std::string& collection, const Request& request);
   Response Patch(const std::string& collection, const std::string& name, const Request& request);
-  Response Delete(const std::string& collection, const std::string& name);
+  Response Delete(const std::string& collection, const std::string& name, const Request& request);
   Response List(const std::string& collection, const Request& request) const;
   void Store(const std::string& collection, const std::string& type, nlohmann::json object);
 
