@@ -234,8 +234,13 @@ class Round {
     std::map<std::string, ipam::Pool> pools;
     for (const std::string& pool_name : plan.pools) {
       const SeenPool& seen = world_.pools.at(pool_name);
+      if (seen.meta.deleting()) continue;
       const auto counted = counted_.find(seen.meta.uid);
-      if (counted == counted_.end() || seen.meta.deleting()) continue;
+      if (counted == counted_.end()) {
+        // It hands out, but the space's list was lost: what is withheld from it will be seen to when it is back.
+        if (seen.IsReady()) space.pools_withhold = false;
+        continue;
+      }
       pools.emplace(seen.meta.uid, counted->second.pool);
       ipam::IntervalSet missing = reserved.Intersection(ipam::AddressRange::Of(seen.pool->subnet));
       missing.Subtract(ipam::IntervalSet(seen.status.withheld));

@@ -103,6 +103,21 @@ class EntryPlan {
   ReservedChange change_;
 };
 
+void DecideConfirmation(const ReservedScope& scope, const ReservedSpace& space, Decision& decision) {
+  const auto found = scope.memory.confirmed.find(space.space);
+  static const std::vector<ReservedRange> kNone;
+  const std::vector<ReservedRange>& confirmed = found == scope.memory.confirmed.end() ? kNone : found->second;
+  if (confirmed == space.reserved) return;
+  // Less than what was confirmed is confirmed, but has to be remembered as less: what comes again is new.
+  const bool is_less = std::ranges::all_of(
+      space.reserved, [&](const ReservedRange& item) { return std::ranges::find(confirmed, item) != confirmed.end(); });
+  if (is_less || (scope.fenced && space.pools_withhold)) {
+    decision.actions.push_back(ConfirmReserved{.space = space.space, .reserved = space.reserved});
+  } else if (space.pools_withhold) {
+    decision.wants_fence.insert(SpaceKey(space.space));
+  }
+}
+
 }  // namespace
 
 ReservedChange WithReserved(const ipam::Block& block, const ipam::Pool& pool,
@@ -137,15 +152,8 @@ void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Deci
     }
     decision.actions.push_back(ChangeBlock{.before = seen.block, .after = *std::move(change.after)});
   }
-  const auto confirmed = scope.memory.confirmed.find(space.space);
-  const bool is_confirmed =
-      confirmed == scope.memory.confirmed.end() ? space.reserved.empty() : confirmed->second == space.reserved;
-  if (is_confirmed || !space.pools_withhold) return;
-  if (scope.fenced) {
-    decision.actions.push_back(ConfirmReserved{.space = space.space, .reserved = space.reserved});
-  } else {
-    decision.wants_fence.insert(SpaceKey(space.space));
-  }
+  // What was to be changed may have been somebody else's in the meantime: only a look that finds nothing confirms.
+  if (changes == 0) DecideConfirmation(scope, space, decision);
 }
 
 }  // namespace berth::reconciler

@@ -66,8 +66,8 @@ struct ChangeBlock {
 struct DeleteBlock {
   ipam::BlockView block;
 };
-// No request: every block that existed when these reservations had been withheld from all pools of the space is in the
-// world, so those of their addresses that are free have their entries by this very decision.
+// No request: after these reservations had been withheld from all pools of the space, every block that existed was
+// looked at, and each of their addresses was held or had its entry.
 struct ConfirmReserved {
   std::string space;
   std::vector<ReservedRange> reserved;

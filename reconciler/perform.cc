@@ -155,7 +155,7 @@ struct Performer::Visitor {
 
   Expected<void> operator()(const ConfirmReserved& action) const {
     memory.confirmed[action.space] = action.reserved;
-    spdlog::info("reservations are in force space={} ranges={}", action.space, action.reserved.size());
+    spdlog::debug("reservations are in force space={} ranges={}", action.space, action.reserved.size());
     return {};
   }
 

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Backoff: how long a failure keeps its object waiting, and nobody else.
+#include "reconciler/backoff.h"
+
+#include <gtest/gtest.h>
+
+namespace berth::reconciler {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr Backoff::Time kStart{};
+
+ipam::Error Of(ipam::ErrorCode code, milliseconds retry_after = {}) {
+  return {.code = code, .message = "x", .details = {}, .retry_after = retry_after};
+}
+
+milliseconds AfterFailures(int count, ipam::ErrorCode code) {
+  Backoff backoff;
+  milliseconds wait{};
+  for (int i = 0; i < count; ++i) wait = backoff.Failed("a", Of(code), kStart);
+  return wait;
+}
+
+TEST(Backoff, DoublesUpToHalfAMinute) {
+  EXPECT_EQ(AfterFailures(1, ipam::ErrorCode::kInvalid), milliseconds(50));
+  EXPECT_EQ(AfterFailures(2, ipam::ErrorCode::kInvalid), milliseconds(100));
+  EXPECT_EQ(AfterFailures(100, ipam::ErrorCode::kInvalid), milliseconds(30'000));
+}
+
+TEST(Backoff, StaysShortAfterConflictsAsTheNewerStateIsOnItsWay) {
+  EXPECT_EQ(AfterFailures(100, ipam::ErrorCode::kConflict), milliseconds(1000));
+  EXPECT_EQ(AfterFailures(100, ipam::ErrorCode::kNotFound), milliseconds(1000));
+  EXPECT_EQ(AfterFailures(100, ipam::ErrorCode::kAlreadyExists), milliseconds(1000));
+}
+
+TEST(Backoff, WaitsAtLeastAsLongAsTheServerAsks) {
+  Backoff backoff;
+  EXPECT_EQ(backoff.Failed("a", Of(ipam::ErrorCode::kUnavailable, milliseconds(7000)), kStart), milliseconds(7000));
+}
+
+TEST(Backoff, ConcernsOneObjectOnly) {
+  Backoff backoff;
+  backoff.Failed("a", Of(ipam::ErrorCode::kInvalid), kStart);
+  EXPECT_FALSE(backoff.MayTry("a", kStart + milliseconds(49)));
+  EXPECT_TRUE(backoff.MayTry("a", kStart + milliseconds(50)));
+  EXPECT_TRUE(backoff.MayTry("b", kStart));
+}
+
+TEST(Backoff, StartsAnewAfterASuccess) {
+  Backoff backoff;
+  for (int i = 0; i < 5; ++i) backoff.Failed("a", Of(ipam::ErrorCode::kInvalid), kStart);
+  backoff.Succeeded("a");
+  EXPECT_TRUE(backoff.MayTry("a", kStart));
+  EXPECT_EQ(backoff.Failed("a", Of(ipam::ErrorCode::kInvalid), kStart), milliseconds(50));
+}
+
+TEST(Backoff, SaysWhenTheNextMayBeTried) {
+  Backoff backoff;
+  EXPECT_FALSE(backoff.Next(kStart).has_value());
+  backoff.Pause("a", milliseconds(500), kStart);
+  backoff.Pause("b", milliseconds(200), kStart);
+  EXPECT_EQ(backoff.Next(kStart), kStart + milliseconds(200));
+  EXPECT_EQ(backoff.Next(kStart + milliseconds(200)), kStart + milliseconds(500));
+  EXPECT_FALSE(backoff.Next(kStart + milliseconds(500)).has_value());
+}
+
+TEST(Backoff, ForgetsWhatIsLongPast) {
+  Backoff backoff;
+  for (int i = 0; i < 5; ++i) backoff.Failed("a", Of(ipam::ErrorCode::kInvalid), kStart);
+  backoff.Forget(kStart + std::chrono::minutes(4));
+  EXPECT_EQ(backoff.Failed("a", Of(ipam::ErrorCode::kInvalid), kStart), milliseconds(1600));
+  backoff.Forget(kStart + std::chrono::minutes(6));
+  EXPECT_EQ(backoff.Failed("a", Of(ipam::ErrorCode::kInvalid), kStart), milliseconds(50));
+}
+
+}  // namespace
+}  // namespace berth::reconciler

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loop against an API server in memory: whole stories, conflicts, lost answers and stale views.
+#include "reconciler/controller.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "reconciler/controller_test_setup.h"
+
+namespace berth::reconciler {
+namespace {
+
+using k8sclient::Method;
+using k8sclient::testing::ApiFault;
+using testing::HasSubstr;
+
+TEST_F(ControllerTest, AcceptsAPool) {
+  PutPool("web", {{"subnet", "10.55.0.0/24"}, {"gateway", "10.55.0.1"}});
+  Settle();
+  EXPECT_EQ(ReadyOf("web"), "True/Accepted");
+  EXPECT_EQ(Pool("web")["status"]["withheld"], json::array({"10.55.0.1"}));
+  EXPECT_EQ(Pool("web")["metadata"]["finalizers"], json::array({crds::kPoolFinalizer}));
+  const json space = Space("default");
+  EXPECT_EQ(space["status"]["pools"], 1);
+  EXPECT_EQ(space["status"]["accepted"][0]["uid"], Pool("web")["metadata"]["uid"]);
+}
+
+TEST_F(ControllerTest, WritesNothingWhenNothingChanges) {
+  PutPool("web", {{"subnet", "10.55.0.0/24"}});
+  PutPool("bad", {{"subnet", "10.66.0.0/24"}, {"exclude", {"10.66.0.0/24"}}});
+  PutReservation("r", {{"addresses", {"10.55.0.9"}}});
+  PutBlock("web", "10.55.0.0/26", {{"3", kHeldEntry}});
+  Settle();
+  const int before = Writes();
+  for (int i = 0; i < 50; ++i) {
+    clock.Advance(std::chrono::seconds(5));
+    Round();
+  }
+  EXPECT_EQ(Writes(), before);
+}
+
+TEST_F(ControllerTest, OfTwoThatConflictOneIsAcceptedAndTheOtherOnceItIsGone) {
+  PutPool("a", {{"subnet", "10.55.0.0/24"}});
+  PutPool("b", {{"subnet", "10.55.0.0/16"}, {"blockSize", 28}});
+  Settle();
+  EXPECT_EQ(ReadyOf("a"), "True/Accepted");
+  EXPECT_EQ(ReadyOf("b"), "False/BlockSizeConflict");
+  Delete(crds::kPoolsPath, "a");
+  Settle();
+  EXPECT_FALSE(Exists(crds::kPoolsPath, "a"));
+  EXPECT_EQ(ReadyOf("b"), "True/Accepted");
+}
+
+TEST_F(ControllerTest, ADeletedPoolWaitsForItsLastAddress) {
+  PutPool("web", {{"subnet", "10.55.0.0/24"}});
+  Settle();
+  PutBlock("web", "10.55.0.0/26", {{"3", kHeldEntry}});
+  PutBlock("web", "10.55.0.64/26", json::object());
+  Delete(crds::kPoolsPath, "web");
+  Settle();
+  EXPECT_EQ(ReadyOf("web"), "False/Deleting");
+  EXPECT_TRUE(Exists(crds::kBlocksPath, "10.55.0.0-26"));
+  EXPECT_FALSE(Exists(crds::kBlocksPath, "10.55.0.64-26")) << "it is empty";
+  EXPECT_EQ(Space("default")["status"]["pools"], 1);
+  SetEntry("10.55.0.0-26", "3", nullptr);
+  Settle();
+  EXPECT_FALSE(Exists(crds::kBlocksPath, "10.55.0.0-26"));
+  EXPECT_FALSE(Exists(crds::kPoolsPath, "web"));
+  EXPECT_FALSE(Exists(crds::kSpacesPath, "default")) << "nothing names it any more";
+}
+
+TEST_F(ControllerTest, ABlockThatShowsUpOnlyInTheConsistentListKeepsItsPool) {
+  PutPool("web", {{"subnet", "10.55.0.0/24"}});
+  Settle();
+  Delete(crds::kPoolsPath, "web");
+  Deliver();
+  // The claimer was faster, and the watch is late.
+  PutBlock("web", "10.55.0.0/26", {{"3", kHeldEntry}});
+  for (int i = 0; i < 20; ++i) {
+    RoundWithoutNews();
+    clock.Advance(std::chrono::seconds(2));
+  }
+  EXPECT_TRUE(Exists(crds::kPoolsPath, "web"));
+  EXPECT_EQ(Space("default")["status"]["pools"], 1);
+}
+
+TEST_F(ControllerTest, ABlockDeletedByHandWaitsForItsLastAddress) {
+  PutPool("web", {{"subnet", "10.55.0.0/24"}});
+  PutBlock("web", "10.55.0.0/26", {{"3", kHeldEntry}});
+  Settle();
+  Delete(crds::kBlocksPath, "10.55.0.0-26");
+  Settle();
+  EXPECT_TRUE(Exists(crds::kBlocksPath, "10.55.0.0-26"));
+  SetEntry("10.55.0.0-26", "3", nullptr);
+  Settle();
+  EXPECT_FALSE(Exists(crds::kBlocksPath, "10.55.0.0-26"));
+  EXPECT_EQ(ReadyOf("web"), "True/Accepted");
+}
+
+TEST_F(ControllerTest, AnEntryThatComesAtTheLastMomentKeepsTheBlock) {
+  PutPool("web", {{"subnet", "10.55.0.0/24"}});
+  PutBlock("web", "10.55.0.0/26", json::object());
+  Settle();
+  Delete(crds::kBlocksPath, "10.55.0.0-26");
+  Deliver();
+  SetEntry("10.55.0.0-26", "3", kHeldEntry);
+  RoundWithoutNews();
+  EXPECT_TRUE(Exists(crds::kBlocksPath, "10.55.0.0-26"));
+}
+
+TEST_F(ControllerTest, AReservationIsWithheldAndEnteredAndGivenUp) {
+  PutPool("web", {{"subnet", "10.55.0.0/24"}});
+  PutBlock("web", "10.55.0.0/26", {{"3", kHeldEntry}});
+  PutReservation("r", {{"addresses", {"10.55.0.3-10.55.0.5"}}});
+  Settle();
+  EXPECT_EQ(EntryAt("10.55.0.0-26", "3"), kHeldEntry);
+  EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "! r");
+  EXPECT_EQ(Pool("web")["status"]["withheld"], json::array({"10.55.0.3-10.55.0.5"}));
+  SetEntry("10.55.0.0-26", "3", nullptr);
+  Settle();
+  EXPECT_EQ(EntryAt("10.55.0.0-26", "3"), "! r") << "it follows when the address is given back";
+  Delete(crds::kReservationsPath, "r");
+  Settle();
+  EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "");
+  EXPECT_EQ(Pool("web")["status"]["withheld"], json::array());
+  EXPECT_EQ(Space("default")["status"]["withheld"], json::array());
+}
+
+TEST_F(ControllerTest, ABlockThatOnlyTheConsistentListShowsGetsItsEntryBeforeAnythingIsConfirmed) {
+  PutPool("web", {{"subnet", "10.55.0.0/24"}});
+  Settle();
+  PutReservation("r", {{"addresses", {"10.55.0.4"}}});
+  Deliver();
+  PutBlock("web", "10.55.0.0/26", json::object());
+  for (int i = 0; i < 5; ++i) RoundWithoutNews();
+  EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "! r");
+}
+
+TEST_F(ControllerTest, AReservationEndsAtItsTime) {
+  PutPool("web", {{"subnet", "10.55.0.0/24"}});
+  PutBlock("web", "10.55.0.0/26", json::object());
+  const auto wall = clock.WallNow().time_since_epoch() + std::chrono::hours(1);
+  const auto end = std::chrono::duration_cast<std::chrono::milliseconds>(wall).count();
+  PutReservation("r", {{"addresses", {"10.55.0.4"}}, {"expires", crds::FormatTimestamp(end)}});
+  Settle();
+  EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "! r");
+  const auto now = clock.WallNow().time_since_epoch();
+  clock.Advance(std::chrono::duration_cast<std::chrono::milliseconds>(wall - now) - std::chrono::seconds(20));
+  EXPECT_LE(Round(), clock.Now() + std::chrono::seconds(20)) << "nothing else would wake it";
+  EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "! r");
+  clock.Advance(std::chrono::seconds(20));
+  Round();
+  EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "");
+}
+
+TEST_F(ControllerTest, AReservationThatAStaleViewDoesNotShowIsNotGivenUp) {
+  PutPool("web", {{"subnet", "10.55.0.0/24"}});
+  PutBlock("web", "10.55.0.0/26", json::object());
+  Settle();
+  PutReservation("r", {{"addresses", {"10.55.0.4"}}});
+  Settle();
+  // Another leader, which has seen everything but the reservation.
+  Mailbox other_mailbox;
+  Controller other(*server, clock, other_mailbox);
+  DeliverTo(other_mailbox);
+  other_mailbox.Replace(std::map<std::string, SeenReservation>());
+  for (int i = 0; i < 5; ++i) static_cast<void>(other.RunRound({}));
+  EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "! r");
+  EXPECT_EQ(Pool("web")["status"]["withheld"], json::array({"10.55.0.4"}));
+}
+
+TEST_F(ControllerTest, TwoLeadersDoNotAcceptTwoPoolsThatConflict) {
+  Mailbox other_mailbox;
+  Controller other(*server, clock, other_mailbox);
+  PutPool("a", {{"subnet", "10.55.0.0/24"}});
+  Settle();
+  Delete(crds::kPoolsPath, "a");
+  Settle();
+  PutPool("b", {{"subnet", "10.55.0.0/24"}});
+  for (int i = 0; i < 3; ++i) Round();
+  DeliverTo(other_mailbox);
+  PutPool("c", {{"subnet", "10.55.0.0/24"}, {"blockSize", 28}});
+  for (int i = 0; i < 5; ++i) {
+    static_cast<void>(other.RunRound({}));
+    Round();
+    DeliverTo(other_mailbox);
+    clock.Advance(std::chrono::seconds(2));
+  }
+  EXPECT_EQ(Space("default")["status"]["pools"], 1);
+}
+
+TEST_F(ControllerTest, ASpaceThatSomebodyDeletesStaysWhileItSaysSomething) {
+  PutPool("web", {{"subnet", "10.55.0.0/24"}});
+  Settle();
+  Delete(crds::kSpacesPath, "default");
+  Settle();
+  EXPECT_EQ(Space("default")["status"]["pools"], 1);
+  PutPool("more", {{"subnet", "10.66.0.0/24"}});
+  Settle();
+  EXPECT_EQ(ReadyOf("more"), "True/Accepted");
+}
+
+TEST_F(ControllerTest, ASpaceThatIsLostIsMadeAgainWithThePoolsThatHandOut) {
+  PutPool("web", {{"subnet", "10.55.0.0/24"}});
+  Settle();
+  server->Change(std::string(crds::kSpacesPath), "default", [](json& space) { space["metadata"].erase("finalizers"); });
+  Delete(crds::kSpacesPath, "default");
+  ASSERT_FALSE(Exists(crds::kSpacesPath, "default"));
+  PutPool("a-rival", {{"subnet", "10.55.0.0/16"}, {"blockSize", 28}});
+  Settle();
+  EXPECT_EQ(ReadyOf("web"), "True/Accepted");
+  EXPECT_EQ(ReadyOf("a-rival"), "False/BlockSizeConflict");
+  EXPECT_EQ(Space("default")["status"]["accepted"][0]["pool"], "web");
+}
+
+struct NamedFault {
+  const char* name;
+  ApiFault fault;
+};
+const NamedFault kFaults[] = {
+    {"Unavailable", ApiFault::kUnavailable},
+    {"LostAfterCommit", ApiFault::kLostAfterCommit},
+    {"LateCommit", ApiFault::kLateCommit},
+    {"Invalid", ApiFault::kInvalid},
+    {"Forbidden", ApiFault::kForbidden},
+};
+// One fault at each request of a story, one after another: the end is the same.
+class ControllerFaults : public ControllerTest, public testing::WithParamInterface<NamedFault> {};
+
+TEST_P(ControllerFaults, AtAnyRequestOnlyDelay) {
+  int requests = 1;
+  for (int at = 0; at < requests; ++at) {
+    SCOPED_TRACE("fault at request " + std::to_string(at));
+    Reset();
+    int number = 0;
+    Tell([&] {
+      const int mine = number++;
+      requests = std::max(requests, number);
+      return mine == at ? GetParam().fault : ApiFault::kNone;
+    });
+    EXPECT_FALSE(Exists(crds::kPoolsPath, "gone"));
+    EXPECT_FALSE(Exists(crds::kBlocksPath, "10.66.0.0-26"));
+    EXPECT_EQ(ReadyOf("web"), "True/Accepted");
+    EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "! r");
+    EXPECT_EQ(EntryAt("10.55.0.0-26", "3"), kHeldEntry);
+    EXPECT_EQ(Space("default")["status"]["accepted"].size(), 1U);
+  }
+  EXPECT_GT(requests, 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, ControllerFaults, testing::ValuesIn(kFaults),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+TEST_F(ControllerTest, AServerThatIsAwayIsNotAskedForEveryObject) {
+  for (int i = 0; i < 20; ++i) PutPool("p" + std::to_string(i), {{"subnet", "10." + std::to_string(i) + ".0.0/24"}});
+  Deliver();
+  int requests = 0;
+  server->SetFaults([&](const k8sclient::Request&) {
+    ++requests;
+    return ApiFault::kUnavailable;
+  });
+  RoundWithoutNews();
+  EXPECT_EQ(requests, 1);
+  RoundWithoutNews();
+  EXPECT_EQ(requests, 1) << "it is given time";
+  clock.Advance(std::chrono::seconds(31));
+  RoundWithoutNews();
+  EXPECT_EQ(requests, 2);
+}
+
+TEST_F(ControllerTest, DecidesNothingBeforeEveryKindWasListed) {
+  PutPool("web", {{"subnet", "10.55.0.0/24"}});
+  Mailbox half;
+  Controller other(*server, clock, half);
+  half.Replace(std::map<std::string, SeenPool>{{"web", ReadPool(Pool("web")).value()}});
+  static_cast<void>(other.RunRound({}));
+  EXPECT_EQ(Writes(), 0);
+}
+
+TEST_F(ControllerTest, StopsInTheMiddleOfARoundWhenAskedTo) {
+  for (int i = 0; i < 20; ++i) PutPool("p" + std::to_string(i), {{"subnet", "10." + std::to_string(i) + ".0.0/24"}});
+  Deliver();
+  std::stop_source stop;
+  server->SetFaults([&](const k8sclient::Request&) {
+    stop.request_stop();
+    return ApiFault::kNone;
+  });
+  static_cast<void>(controller->RunRound(stop.get_token()));
+  EXPECT_EQ(Writes(), 1);
+}
+
+}  // namespace
+}  // namespace berth::reconciler

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests only: a controller on an API server in memory, with a watch that delivers when the test says so.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+
+#include "crds/block.h"
+#include "crds/names.h"
+#include "crds/timestamp.h"
+#include "k8sclient/testing/fake_clock.h"
+#include "k8sclient/testing/model_api.h"
+#include "k8sclient/verbs.h"
+#include "reconciler/controller.h"
+#include "reconciler/read_objects.h"
+#include "reconciler/test_world.h"
+
+namespace berth::reconciler {
+
+// The view of one kind, as a list would give it now.
+template <typename Seen>
+std::map<std::string, Seen> ViewOf(const k8sclient::testing::ModelApi& api, std::string_view path,
+                                   ipam::Expected<Seen> (*read)(json)) {
+  std::map<std::string, Seen> view;
+  for (const json& object : api.Objects(std::string(path))) {
+    view.emplace(object["metadata"]["name"].get<std::string>(), read(object).value());
+  }
+  return view;
+}
+
+inline void DeliverAll(const k8sclient::testing::ModelApi& api, Mailbox& mailbox) {
+  mailbox.Replace(ViewOf<SeenPool>(api, crds::kPoolsPath, ReadPool));
+  mailbox.Replace(ViewOf<crds::Space>(api, crds::kSpacesPath, ReadSpace));
+  mailbox.Replace(ViewOf<SeenReservation>(api, crds::kReservationsPath, ReadReservation));
+  mailbox.Replace(ViewOf<SeenBlock>(api, crds::kBlocksPath, ReadBlock));
+}
+
+class ControllerTest : public testing::Test {
+ protected:
+  using Api = k8sclient::testing::ModelApi;
+  using ApiFault = k8sclient::testing::ApiFault;
+
+  ControllerTest() {
+    spdlog::set_level(spdlog::level::off);
+    Reset();
+  }
+
+  void Reset() {
+    controller.reset();
+    server = std::make_unique<Api>();
+    mailbox = std::make_unique<Mailbox>();
+    controller = std::make_unique<Controller>(*server, clock, *mailbox);
+  }
+
+  void PutPool(const std::string& name, json spec) {
+    server->Put(std::string(crds::kPoolsPath),
+                {{"metadata", {{"name", name}, {"generation", 1}}}, {"spec", std::move(spec)}});
+  }
+  void PutReservation(const std::string& name, json spec) {
+    server->Put(std::string(crds::kReservationsPath), {{"metadata", {{"name", name}}}, {"spec", std::move(spec)}});
+  }
+  // As a claimer would make it.
+  void PutBlock(const std::string& pool, const std::string& cidr, const json& allocations) {
+    ipam::Block block = ipam::NewBlock(*ReadPool(Pool(pool)).value().pool, ipam::PrefixOf(cidr), "n1");
+    for (const auto& [offset, entry] : allocations.items()) {
+      block.allocations[static_cast<ipam::BlockOffset>(std::stoul(offset))] = entry.get<std::string>();
+    }
+    server->Put(std::string(crds::kBlocksPath), crds::BlockToJson(block));
+  }
+  void SetEntry(const std::string& block, const std::string& offset, const json& entry) {
+    server->Change(std::string(crds::kBlocksPath), block, [&](json& object) {
+      if (entry.is_null()) {
+        object["allocations"].erase(offset);
+      } else {
+        object["allocations"][offset] = entry;
+      }
+      object["used"] = object["allocations"].size();
+    });
+  }
+  // As kubectl would.
+  void Delete(std::string_view collection, const std::string& name) {
+    is_user_ = true;
+    ASSERT_TRUE(k8sclient::Delete(*server, ObjectPath(collection, name), {}, {}).has_value());
+    is_user_ = false;
+  }
+
+  [[nodiscard]] json Object(std::string_view collection, const std::string& name) const {
+    for (json& object : server->Objects(std::string(collection))) {
+      if (object["metadata"]["name"] == name) return std::move(object);
+    }
+    return json::object();
+  }
+  [[nodiscard]] bool Exists(std::string_view collection, const std::string& name) const {
+    return !Object(collection, name).empty();
+  }
+  [[nodiscard]] json Pool(const std::string& name) const { return Object(crds::kPoolsPath, name); }
+  [[nodiscard]] json Space(const std::string& name) const { return Object(crds::kSpacesPath, name); }
+  [[nodiscard]] std::string EntryAt(const std::string& block, const std::string& offset) const {
+    return Object(crds::kBlocksPath, block).value(json::json_pointer("/allocations/" + offset), std::string());
+  }
+  [[nodiscard]] std::string ReadyOf(const std::string& pool) const {
+    const auto seen = ReadPool(Pool(pool));
+    if (!seen) return "no such pool";
+    const crds::Condition* ready = crds::FindCondition(seen->status.conditions, crds::kReadyCondition);
+    return ready == nullptr ? "none" : ready->status + "/" + ready->reason;
+  }
+  [[nodiscard]] int Writes() const {
+    return server->CountOf(k8sclient::Method::kPost) + server->CountOf(k8sclient::Method::kPatch) +
+           server->CountOf(k8sclient::Method::kDelete);
+  }
+
+  void DeliverTo(Mailbox& to) { DeliverAll(*server, to); }
+  void Deliver() { DeliverTo(*mailbox); }
+  std::chrono::steady_clock::time_point RoundWithoutNews() { return controller->RunRound({}); }
+  std::chrono::steady_clock::time_point Round() {
+    Deliver();
+    return RoundWithoutNews();
+  }
+  // Until nothing is written any more, back-off and ten-second rhythm included.
+  void Settle() {
+    for (int quiet = 0, round = 0; quiet < 3; ++round) {
+      ASSERT_LT(round, 200) << "it does not come to rest";
+      const int before = Writes();
+      Round();
+      quiet = Writes() == before ? quiet + 1 : 0;
+      if (quiet > 0) clock.Advance(std::chrono::seconds(35));
+    }
+  }
+
+  // A pool that goes, one that comes, and a reservation; `fault` is asked for each of the controller's requests.
+  void Tell(const std::function<ApiFault()>& fault) {
+    PutPool("gone", {{"subnet", "10.66.0.0/24"}});
+    Settle();
+    PutBlock("gone", "10.66.0.0/26", json::object());
+    server->SetFaults([&](const k8sclient::Request&) { return is_user_ ? ApiFault::kNone : fault(); });
+    Delete(crds::kPoolsPath, "gone");
+    PutPool("web", {{"subnet", "10.55.0.0/24"}});
+    PutReservation("r", {{"addresses", {"10.55.0.4"}}});
+    for (int i = 0; i < 3; ++i) Round();
+    PutBlock("web", "10.55.0.0/26", {{"3", kHeldEntry}});
+    Settle();
+    server->SetFaults(nullptr);
+    server->ReleaseLateWrites();
+    Settle();
+  }
+
+  k8sclient::testing::FakeClock clock;
+  std::unique_ptr<Api> server;
+
+ private:
+  bool is_user_ = false;
+
+ protected:
+  std::unique_ptr<Mailbox> mailbox;
+  std::unique_ptr<Controller> controller;
+};
+
+}  // namespace berth::reconciler

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reservations in blocks: which entries come, which go, which are left alone, and when all is said to be done.
+#include "reconciler/decide_reserved.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "reconciler/test_world.h"
+#include "reconciler/withheld.h"
+
+namespace berth::reconciler {
+namespace {
+
+using Lines = std::vector<std::string>;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using Entries = std::map<ipam::BlockOffset, std::string>;
+
+const std::string kHeld = kHeldEntry;
+const std::string kMarked = "~ t=1799999999999 f=0123456789ab-0123456789abcdef";
+
+struct EntryCase {
+  const char* name;
+  Entries before;
+  std::vector<std::pair<const char*, const char*>> reserved;  // range, reservation; in the order of their names
+  Entries want_unfenced;
+  Entries want_fenced;
+};
+class ReservedEntries : public testing::TestWithParam<EntryCase> {};
+
+TEST_P(ReservedEntries, ComeAndGo) {
+  const EntryCase& c = GetParam();
+  ipam::Pool pool;
+  pool.subnet = ipam::PrefixOf("10.55.0.0/24");
+  ipam::Block block = ipam::NewBlock(pool, ipam::PrefixOf("10.55.0.64/29"), "n1");
+  block.allocations = c.before;
+  std::vector<ReservedRange> reserved;
+  for (const auto& [range, name] : c.reserved) reserved.push_back({ipam::RangeOf(range), name});
+  for (const bool fenced : {false, true}) {
+    const ReservedChange change = WithReserved(block, pool, reserved, kTestNowMs, fenced);
+    const Entries& want = fenced ? c.want_fenced : c.want_unfenced;
+    EXPECT_EQ(change.after.has_value(), want != c.before) << "fenced: " << fenced;
+    EXPECT_EQ(change.after.value_or(block).allocations, want) << "fenced: " << fenced;
+    EXPECT_EQ(change.wants_removal, !fenced && c.want_unfenced != c.want_fenced);
+  }
+}
+
+const EntryCase kEntryCases[] = {
+    {"NoReservationNoEntry", {{1, kHeld}}, {}, {{1, kHeld}}, {{1, kHeld}}},
+    {"AFreeAddressGetsItsEntry", {}, {{"10.55.0.66", "r"}}, {{2, "! r"}}, {{2, "! r"}}},
+    {"EdgesOfTheBlock",
+     {},
+     {{"10.55.0.60-10.55.0.64", "r"}, {"10.55.0.71-10.55.0.90", "r"}},
+     {{0, "! r"}, {7, "! r"}},
+     {{0, "! r"}, {7, "! r"}}},
+    {"ARangeBesideTheBlock", {}, {{"10.55.0.60-10.55.0.63", "r"}, {"10.55.0.72", "r"}}, {}, {}},
+    {"TheOtherFamily", {}, {{"2001:db8::/64", "r"}}, {}, {}},
+    {"AHeldAddressStaysHeld", {{2, kHeld}}, {{"10.55.0.66", "r"}}, {{2, kHeld}}, {{2, kHeld}}},
+    {"AnEntryNobodyUnderstandsStays", {{2, "?"}}, {{"10.55.0.66", "r"}}, {{2, "?"}}, {{2, "?"}}},
+    {"ACoolingAddressIsWaitedFor",
+     {{2, "~ t=1800000000001"}},
+     {{"10.55.0.66", "r"}},
+     {{2, "~ t=1800000000001"}},
+     {{2, "~ t=1800000000001"}}},
+    {"ACooledAddressGetsItsEntry", {{2, "~ t=1800000000000"}}, {{"10.55.0.66", "r"}}, {{2, "! r"}}, {{2, "! r"}}},
+    {"ACooledAddressThatAnAgentShallForgetIsTheAgents",
+     {{2, kMarked}},
+     {{"10.55.0.66", "r"}},
+     {{2, kMarked}},
+     {{2, kMarked}}},
+    {"ACooledAddressThatNobodyReservesStays",
+     {{2, "~ t=1"}},
+     {{"10.55.0.67", "r"}},
+     {{2, "~ t=1"}, {3, "! r"}},
+     {{2, "~ t=1"}, {3, "! r"}}},
+    {"AnEntryThatIsThereStays", {{2, "! r"}}, {{"10.55.0.66", "r"}}, {{2, "! r"}}, {{2, "! r"}}},
+    {"AnEntryOfNobodyIsTakenAwayWhenThatIsCertain",
+     {{2, "! gone"}, {3, kHeld}},
+     {},
+     {{2, "! gone"}, {3, kHeld}},
+     {{3, kHeld}}},
+    {"AnEntryThatMovedOn", {{2, "! r"}}, {{"10.55.0.67", "r"}}, {{2, "! r"}, {3, "! r"}}, {{3, "! r"}}},
+    {"AnEntryThatSomebodyElseKeepsNow", {{2, "! a"}}, {{"10.55.0.66", "b"}}, {{2, "! a"}}, {{2, "! b"}}},
+    {"OfTwoTheFirstNameGetsIt", {}, {{"10.55.0.66", "a"}, {"10.55.0.66", "b"}}, {{2, "! a"}}, {{2, "! a"}}},
+    {"OfTwoTheOneThatHasItKeepsIt",
+     {{2, "! b"}},
+     {{"10.55.0.66", "a"}, {"10.55.0.66", "b"}},
+     {{2, "! b"}},
+     {{2, "! b"}}},
+};
+INSTANTIATE_TEST_SUITE_P(Table, ReservedEntries, testing::ValuesIn(kEntryCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+TEST(ReservedEntry, LowersTheCountOfFreeAddresses) {
+  ipam::Pool pool;
+  pool.subnet = ipam::PrefixOf("10.55.0.0/24");
+  const ipam::Block block = ipam::NewBlock(pool, ipam::PrefixOf("10.55.0.64/29"), "n1");
+  const auto change =
+      WithReserved(block, pool, {{ipam::RangeOf("10.55.0.66-10.55.0.68"), "r"}}, kTestNowMs, /*may_remove=*/false);
+  ASSERT_TRUE(change.after.has_value());
+  EXPECT_EQ(change.after->free, 5U);
+}
+
+TEST(ReservedEntry, OfACoolingAddressIsWrittenWhenItHasCooled) {
+  ipam::Pool pool;
+  pool.subnet = ipam::PrefixOf("10.55.0.0/24");
+  ipam::Block block = ipam::NewBlock(pool, ipam::PrefixOf("10.55.0.64/29"), "n1");
+  block.allocations = {{2, "~ t=1800000005000"}};
+  EXPECT_EQ(WithReserved(block, pool, {{ipam::RangeOf("10.55.0.66"), "r"}}, kTestNowMs, false).next_ms,
+            1'800'000'005'000);
+}
+
+// A pool that is in order, so that a test sees only what concerns reservations.
+class ReservedInSpace : public testing::Test {
+ protected:
+  void SetUp() override { Settle({}); }
+  // As the statuses are once the controller has written them.
+  void Settle(const std::vector<std::string>& withheld) {
+    t.Pool("web", {{"subnet", "10.55.0.0/24"}}, {.is_ready = true, .withheld = withheld});
+    t.Space("default", {"web"}, withheld);
+  }
+  // Lines about blocks and confirmations, and wishes for a fence.
+  Lines Reserved(bool fenced) {
+    Lines lines = t.Lines(fenced);
+    std::erase_if(lines,
+                  [](const std::string& line) { return line.starts_with("pool ") || line.starts_with("space "); });
+    return lines;
+  }
+  TestWorld t;
+};
+
+TEST_F(ReservedInSpace, WithoutReservationsThereIsNothingToDoNorToConfirm) {
+  t.Block("10.55.0.0/26", "web", {{5, kHeld}});
+  EXPECT_THAT(Reserved(/*fenced=*/false), IsEmpty());
+  EXPECT_THAT(Reserved(/*fenced=*/true), IsEmpty());
+}
+
+TEST_F(ReservedInSpace, EntriesAreWrittenAtOnceButNothingIsConfirmedBeforeThePoolsWithhold) {
+  t.Reservation("r", {"10.55.0.7"}).Block("10.55.0.0/26", "web", {});
+  const Lines want = {"block 10.55.0.0-26 entries=[7:! r]"};
+  EXPECT_EQ(Reserved(/*fenced=*/false), want);
+  EXPECT_EQ(Reserved(/*fenced=*/true), want);
+  EXPECT_THAT(t.Lines(/*fenced=*/false), Contains(HasSubstr("pool web ready=True/Accepted withheld=[10.55.0.7]")));
+}
+
+TEST_F(ReservedInSpace, OnceThePoolsWithholdAllBlocksAreLookedAt) {
+  t.Reservation("r", {"10.55.0.7"});
+  Settle({"10.55.0.7"});
+  EXPECT_EQ(Reserved(/*fenced=*/false), Lines{"fence for IPSpace/default"});
+  EXPECT_EQ(Reserved(/*fenced=*/true), Lines{"confirm default 1"});
+}
+
+TEST_F(ReservedInSpace, NothingIsConfirmedInTheDecisionThatStillWritesAnEntry) {
+  t.Reservation("r", {"10.55.0.7"}).Block("10.55.0.0/26", "web", {});
+  Settle({"10.55.0.7"});
+  EXPECT_EQ(Reserved(/*fenced=*/true), Lines{"block 10.55.0.0-26 entries=[7:! r]"});
+}
+
+TEST_F(ReservedInSpace, WhatIsConfirmedIsNotAskedAboutAgain) {
+  t.Reservation("r", {"10.55.0.7"});
+  Settle({"10.55.0.7"});
+  t.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
+  EXPECT_THAT(Reserved(/*fenced=*/false), IsEmpty());
+  t.Reservation("r2", {"10.66.0.7"});
+  EXPECT_THAT(t.Lines(/*fenced=*/false), Contains("fence for IPSpace/default"));
+}
+
+TEST_F(ReservedInSpace, LessThanWasConfirmedNeedsNoFenceButIsRemembered) {
+  t.Reservation("r", {"10.55.0.7"});
+  Settle({"10.55.0.7"});
+  t.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}, {ipam::RangeOf("10.55.0.9"), "gone"}};
+  EXPECT_EQ(Reserved(/*fenced=*/false), Lines{"confirm default 1"});
+}
+
+TEST_F(ReservedInSpace, TheSameAddressForAnotherReservationIsNew) {
+  t.Reservation("other", {"10.55.0.7"});
+  Settle({"10.55.0.7"});
+  t.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
+  EXPECT_EQ(Reserved(/*fenced=*/false), Lines{"fence for IPSpace/default"});
+}
+
+TEST_F(ReservedInSpace, APoolThatHandsOutButIsNotInTheListMustBeWaitedFor) {
+  t.Reservation("r", {"10.55.0.7"});
+  Settle({"10.55.0.7"});
+  t.Space("default", {}, {"10.55.0.7"});
+  EXPECT_THAT(t.Lines(/*fenced=*/true), Not(Contains(HasSubstr("confirm"))));
+}
+
+TEST_F(ReservedInSpace, AReservationThatIsGoneIsBelievedOnlyBehindAFence) {
+  Settle({"10.55.0.7"});
+  t.Block("10.55.0.0/26", "web", {{7, "! r"}});
+  t.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
+  const Lines stale = t.Lines(/*fenced=*/false);
+  EXPECT_THAT(stale, Not(Contains(HasSubstr("entries"))));
+  EXPECT_THAT(stale, Not(Contains(HasSubstr("withheld=[]"))));
+  EXPECT_THAT(stale, Contains("fence for IPPool/web"));
+  const Lines sure = t.Lines(/*fenced=*/true);
+  EXPECT_THAT(sure, Contains("pool web ready=True/Accepted withheld=[]"));
+  EXPECT_THAT(sure, Contains("space default accepted=[web] withheld=[]"));
+  EXPECT_THAT(sure, Contains("block 10.55.0.0-26 entries=[]"));
+}
+
+TEST_F(ReservedInSpace, WhatIsWithheldGrowsWithoutAFence) {
+  Settle({"10.55.0.7"});
+  t.Reservation("r", {"10.55.0.9"});
+  EXPECT_THAT(t.Lines(/*fenced=*/false), Contains("pool web ready=True/Accepted withheld=[10.55.0.7,10.55.0.9]"));
+  EXPECT_THAT(t.Lines(/*fenced=*/true), Contains("pool web ready=True/Accepted withheld=[10.55.0.9]"));
+}
+
+TEST_F(ReservedInSpace, AnExpiredReservationCountsAsGone) {
+  Settle({"10.55.0.7"});
+  t.Reservation("r", {"10.55.0.7"}, kTestNowMs + 5000).Block("10.55.0.0/26", "web", {{7, "! r"}});
+  t.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
+  const Decision before = t.Decide(/*fenced=*/true);
+  EXPECT_EQ(before.wake_unix_ms, kTestNowMs + 5000);
+  EXPECT_THAT(TestWorld::Describe(before), Not(Contains(HasSubstr("entries"))));
+  t.now.unix_ms += 5000;
+  EXPECT_THAT(t.Lines(/*fenced=*/true), Contains("block 10.55.0.0-26 entries=[]"));
+}
+
+TEST_F(ReservedInSpace, AReservationThatCannotBeReadKeepsWhatItKept) {
+  Settle({"10.55.0.7"});
+  t.Reservation("r", {"10.55.0.9-10.55.0.3"}).Block("10.55.0.0/26", "web", {{7, "! r"}});
+  const Lines sure = t.Lines(/*fenced=*/true);
+  EXPECT_THAT(sure, Not(Contains(HasSubstr("entries"))));
+  EXPECT_THAT(sure, Not(Contains(HasSubstr("withheld=[]"))));
+  EXPECT_THAT(t.Lines(/*fenced=*/false), Not(Contains(HasSubstr("fence")))) << "no fence can help";
+}
+
+TEST_F(ReservedInSpace, BlocksOnTheirWayOutGetNoEntries) {
+  t.Reservation("r", {"10.55.0.0/24"});
+  t.Block("10.55.0.0/26", "web", {{1, kHeld}}, {.is_deleting = true});
+  t.Block("10.55.0.64/26", "web", {{1, kHeld}}, {.pool_uid = "uid-of-former"});
+  t.UnreadableBlock("10.55.0.128-26", "uid-of-web");
+  EXPECT_THAT(t.Lines(/*fenced=*/true), Not(Contains(HasSubstr("entries"))));
+}
+
+TEST_F(ReservedInSpace, BlocksOfAPoolOnItsWayOutGetNoEntries) {
+  t.Reservation("r", {"10.55.0.7"}).Block("10.55.0.0/26", "web", {{1, kHeld}});
+  t.Pool("web", {{"subnet", "10.55.0.0/24"}}, {.is_deleting = true, .is_ready = true});
+  EXPECT_THAT(t.Lines(/*fenced=*/true), Not(Contains(HasSubstr("entries"))));
+}
+
+TEST_F(ReservedInSpace, AReservationOfAnotherSpaceTouchesNothing) {
+  t.Reservation("r", {"10.55.0.7"}, 0, "blue").Block("10.55.0.0/26", "web", {});
+  EXPECT_THAT(t.Lines(/*fenced=*/true), Not(Contains(HasSubstr("10.55.0.7"))));
+  EXPECT_THAT(t.Lines(/*fenced=*/true), Not(Contains(HasSubstr("entries"))));
+}
+
+TEST_F(ReservedInSpace, TheGatewayOfOnePoolIsWithheldFromTheOther) {
+  t.Pool("more", {{"subnet", "10.55.0.0/16"}, {"gateway", "10.55.0.1"}}, {.is_ready = true});
+  t.Space("default", {"web", "more"});
+  const Lines lines = t.Lines(/*fenced=*/false);
+  EXPECT_THAT(lines, Contains("pool web ready=True/Accepted withheld=[10.55.0.1]"));
+  EXPECT_THAT(lines, Contains("pool more ready=True/Accepted withheld=[10.55.0.1]"));
+}
+
+TEST_F(ReservedInSpace, MoreThanTheSchemaTakesIsJoinedNotDropped) {
+  std::vector<std::string> addresses;
+  t.Pool("web", {{"subnet", "10.55.0.0/16"}}, {.is_ready = true}).Space("default", {"web"});
+  for (int i = 0; i < 600; ++i) {
+    addresses.push_back("10.55." + std::to_string(i / 100) + "." + std::to_string(1 + (i % 100) * 2));
+    if (addresses.size() < 200) continue;
+    t.Reservation("r" + std::to_string(i), addresses);
+    addresses.clear();
+  }
+  ipam::IntervalSet withheld;
+  for (const Action& action : t.Decide(/*fenced=*/true).actions) {
+    const auto* status = std::get_if<SetPoolStatus>(&action);
+    if (status == nullptr) continue;
+    EXPECT_EQ(status->status.withheld.size(), crds::kPoolWithheldMax);
+    withheld = ipam::IntervalSet(status->status.withheld);
+  }
+  for (const ReservedRange& item : ReservedRanges(t.world, "default", kTestNowMs)) {
+    EXPECT_TRUE(withheld.Contains(item.range.first)) << item.range.ToString();
+  }
+}
+
+}  // namespace
+}  // namespace berth::reconciler

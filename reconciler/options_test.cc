@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options: defaults, and what is refused.
+#include "reconciler/options.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace berth::reconciler {
+namespace {
+
+std::variant<Options, Exit> Parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "berth-controller");
+  return ParseOptions(static_cast<int>(arguments.size()), arguments.data());
+}
+
+TEST(Options, Defaults) {
+  const auto parsed = Parse({});
+  ASSERT_TRUE(std::holds_alternative<Options>(parsed));
+  const Options& options = std::get<Options>(parsed);
+  EXPECT_EQ(options.kubeconfig, "");
+  EXPECT_EQ(options.lease_namespace, "berth-system");
+  EXPECT_EQ(options.lease_name, "berth-controller");
+  EXPECT_TRUE(options.elects_leader);
+  EXPECT_FALSE(options.logs_json);
+}
+
+TEST(Options, AllOfThem) {
+  const auto parsed = Parse({"--kubeconfig",
+                             "/k",
+                             "--lease-namespace=ns",
+                             "--lease-name=l",
+                             "--no-leader-election",
+                             "--health-address=[::1]:0",
+                             "--log-level=debug",
+                             "--log-format=json"});
+  ASSERT_TRUE(std::holds_alternative<Options>(parsed));
+  const Options& options = std::get<Options>(parsed);
+  EXPECT_EQ(options.kubeconfig, "/k");
+  EXPECT_EQ(options.lease_namespace, "ns");
+  EXPECT_FALSE(options.elects_leader);
+  EXPECT_EQ(options.health_address, "[::1]:0");
+  EXPECT_TRUE(options.logs_json);
+}
+
+struct RefusedCase {
+  const char* name;
+  std::vector<const char*> arguments;
+};
+class OptionsRefused : public testing::TestWithParam<RefusedCase> {};
+
+TEST_P(OptionsRefused, WithCode2) {
+  testing::internal::CaptureStderr();
+  const auto parsed = Parse(GetParam().arguments);
+  const std::string said = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(std::holds_alternative<Exit>(parsed));
+  EXPECT_EQ(std::get<Exit>(parsed).code, 2);
+  EXPECT_NE(said.find("--help"), std::string::npos) << said;
+}
+
+const RefusedCase kRefusedCases[] = {
+    {"UnknownFlag", {"--verbose"}},
+    {"UnknownLevel", {"--log-level", "loud"}},
+    {"UnknownFormat", {"--log-format", "xml"}},
+    {"MissingValue", {"--kubeconfig"}},
+    {"StrayWord", {"start"}},
+};
+INSTANTIATE_TEST_SUITE_P(Table, OptionsRefused, testing::ValuesIn(kRefusedCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+TEST(Options, HelpIsNoMistake) {
+  testing::internal::CaptureStdout();
+  const auto parsed = Parse({"--help"});
+  const std::string said = testing::internal::GetCapturedStdout();
+  ASSERT_TRUE(std::holds_alternative<Exit>(parsed));
+  EXPECT_EQ(std::get<Exit>(parsed).code, 0);
+  EXPECT_NE(said.find("--lease-namespace"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace berth::reconciler
