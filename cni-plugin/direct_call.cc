@@ -12,6 +12,7 @@
 #include "k8sclient/client_config.h"
 #include "k8sclient/kubeconfig.h"
 #include "k8sclient/status.h"
+#include "k8sclient/tls.h"
 #include "k8sclient/verbs.h"
 
 namespace berth::cni_plugin {
@@ -77,6 +78,7 @@ DirectCall::DirectCall(const cni::Environment& environment, const cni::NetworkCo
 
 Expected<std::unique_ptr<DirectCall>> DirectCall::Make(const cni::Environment& environment,
                                                        const cni::NetworkConfig& config, node::BootNanos started) {
+  k8sclient::StartOpenSsl();
   const auto path = FindKubeconfig(config.ipam.kubeconfig);
   if (!path) return std::unexpected(path.error());
   auto client = k8sclient::LoadKubeconfig({*path}, /*context=*/"", k8sclient::ReadWholeFile);

@@ -3,27 +3,92 @@
 #include "k8sclient/certificate.h"
 
 #include <memory>
+#include <optional>
+
+#include <openssl/asn1.h>
 #include <openssl/bio.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include "k8sclient/tls.h"
+
 namespace berth::k8sclient {
+namespace {
 
 using ipam::ErrorCode;
 using ipam::Expected;
 using ipam::Fail;
 
+template <auto kFree>
+struct Freed {
+  void operator()(auto* object) const { kFree(object); }
+};
+
+// One element of DER after the other.
+class DerReader {
+ public:
+  DerReader(const unsigned char* bytes, long size) : at_(bytes), end_(bytes + size) {}
+
+  // The content of the element here, of whatever type, and goes behind it. Nothing if there is none.
+  std::optional<DerReader> Next() {
+    long size = 0;
+    int tag = 0;
+    int tag_class = 0;
+    const unsigned char* content = at_;
+    constexpr int kBroken = 0x80;
+    if (at_ >= end_ || (ASN1_get_object(&content, &size, &tag, &tag_class, end_ - at_) & kBroken) != 0) return {};
+    at_ = content + size;
+    return DerReader(content, size);
+  }
+
+  [[nodiscard]] bool AtTag(int tag) const { return at_ < end_ && *at_ == tag; }
+  [[nodiscard]] const unsigned char* at() const { return at_; }
+  [[nodiscard]] long size() const { return end_ - at_; }
+
+ private:
+  const unsigned char* at_;
+  const unsigned char* end_;
+};
+
+// The subject of a certificate (RFC 5280, section 4.1): Certificate { tbsCertificate { [0] version, serialNumber,
+// signature, issuer, validity, subject, ... Not by d2i_X509, which in OpenSSL 3.0 decodes the public key at once: half
+// a millisecond of a process that is started for each CNI call.
+std::optional<DerReader> FindSubject(DerReader certificate) {
+  constexpr int kVersionTag = 0xa0;
+  auto outer = certificate.Next();
+  auto fields = outer ? outer->Next() : std::nullopt;
+  if (!fields || (fields->AtTag(kVersionTag) && !fields->Next())) return {};
+  constexpr int kFieldsBefore = 4;
+  for (int field = 0; field < kFieldsBefore; ++field) {
+    if (!fields->Next()) return {};
+  }
+  return *fields;
+}
+
+using NamePtr = std::unique_ptr<X509_NAME, Freed<X509_NAME_free>>;
+
+NamePtr ReadSubject(std::string_view pem) {
+  const std::unique_ptr<BIO, Freed<BIO_free>> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  unsigned char* bytes = nullptr;
+  long size = 0;
+  if (!bio || PEM_bytes_read_bio(&bytes, &size, nullptr, PEM_STRING_X509, bio.get(), nullptr, nullptr) != 1) return {};
+  auto subject = FindSubject(DerReader(bytes, size));
+  const unsigned char* at = subject ? subject->at() : nullptr;
+  NamePtr name(subject ? d2i_X509_NAME(nullptr, &at, subject->size()) : nullptr);
+  OPENSSL_free(bytes);
+  return name;
+}
+
+}  // namespace
+
 Expected<std::string> CommonName(std::string_view pem) {
-  const std::unique_ptr<BIO, decltype(&BIO_free)> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())),
-                                                      &BIO_free);
-  const std::unique_ptr<X509, decltype(&X509_free)> certificate(
-      bio ? PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr) : nullptr, &X509_free);
-  if (!certificate) return Fail(ErrorCode::kDecode, "not a certificate in PEM form");
-  const X509_NAME* subject = X509_get_subject_name(certificate.get());
-  const int index = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+  StartOpenSsl();
+  const NamePtr subject = ReadSubject(pem);
+  if (!subject) return Fail(ErrorCode::kDecode, "not a certificate in PEM form");
+  const int index = X509_NAME_get_index_by_NID(subject.get(), NID_commonName, -1);
   if (index < 0) return std::string();
   unsigned char* text = nullptr;
-  const int size = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, index)));
+  const int size = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject.get(), index)));
   if (size < 0) return Fail(ErrorCode::kDecode, "the certificate's common name is not text");
   std::string name(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
   OPENSSL_free(text);

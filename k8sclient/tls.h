@@ -15,6 +15,10 @@ struct ssl_st;
 
 namespace berth::k8sclient {
 
+// Sets OpenSSL up for this process without its configuration file. Whoever uses OpenSSL first decides that, even for a
+// digest: so programs that are started often call this before anything else. Any number of times, any thread.
+void StartOpenSsl();
+
 class TlsContext {
  public:
   // Errors: kDecode (an authority, a certificate or a key is not PEM, or key and certificate do not belong together).
