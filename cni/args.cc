@@ -16,7 +16,7 @@ using ipam::Fail;
 constexpr std::size_t kListedBytesMax = 200;
 
 // What a pair turned out to be.
-enum class Outcome { kTaken, kUnknownKey, kMalformed, kBadValue };
+enum class Outcome : std::uint8_t { kTaken, kUnknownKey, kMalformed, kBadValue };
 
 class Parser {
  public:

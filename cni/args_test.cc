@@ -24,7 +24,7 @@ TEST_P(AcceptedArgs, AreReadAlikeByAddCheckAndDel) {
 }
 
 const std::vector<AcceptedCase>& AcceptedCases() {
-  static const std::vector<AcceptedCase> cases = {
+  static const std::vector<AcceptedCase> kCases = {
       {"Nothing", "", {}},
       {"Containerd",
        "K8S_POD_INFRA_CONTAINER_ID=abc;K8S_POD_UID=u-1;IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=pod",
@@ -42,7 +42,7 @@ const std::vector<AcceptedCase>& AcceptedCases() {
       {"IgnoreUnknownMayComeLast", "FOO=BAR;IgnoreUnknown=1", {}},
       {"KeysAreCaseSensitive", "ip=10.1.2.3;IgnoreUnknown=1", {}},
   };
-  return cases;
+  return kCases;
 }
 INSTANTIATE_TEST_SUITE_P(Table, AcceptedArgs, testing::ValuesIn(AcceptedCases()),
                          [](const auto& c) { return std::string(c.param.name); });

@@ -12,7 +12,9 @@ TEST(Attachment, IsTheDocumentedHash) {
   EXPECT_EQ(MakeAttachment("n1", "c1", "eth0"), "676b8bb84ce7-ec43057c07aaa51f");
 }
 
-TEST(Attachment, DiffersByNetwork) { EXPECT_NE(MakeAttachment("n1", "c1", "eth0"), MakeAttachment("n2", "c1", "eth0")); }
+TEST(Attachment, DiffersByNetwork) {
+  EXPECT_NE(MakeAttachment("n1", "c1", "eth0"), MakeAttachment("n2", "c1", "eth0"));
+}
 
 TEST(Attachment, DiffersByInterface) {
   EXPECT_NE(MakeAttachment("n1", "c1", "eth0"), MakeAttachment("n1", "c1", "eth1"));

@@ -2,8 +2,8 @@
 // ParseConfig under random damage: whatever arrives on stdin, the answer is a configuration, of which the agent reads
 // the same, or one JSON error object.
 #include <algorithm>
-#include <gtest/gtest.h>
 
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "cni/config.h"

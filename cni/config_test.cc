@@ -37,7 +37,6 @@ TEST_P(RefusedConfig, SaysWhatIsWrong) {
 }
 
 std::vector<RefusedCase> SyntaxCases() {
-  const std::string prefix = "network configuration on stdin";
   return {
       {"Empty", Verb::kAdd, "", ErrorCode::kDecode, "not valid JSON at byte"},
       {"Blanks", Verb::kAdd, " \n\t ", ErrorCode::kDecode, "not valid JSON"},
@@ -94,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(Name, RefusedConfig, testing::ValuesIn(NameCases()),
 
 std::vector<RefusedCase> VersionCases() {
   const auto version = [](const char* text) { return Good(std::string(R"("cniVersion":)") + text); };
-  const auto kOld = ErrorCode::kIncompatibleVersion;
+  constexpr auto kOld = ErrorCode::kIncompatibleVersion;
   return {
       {"Number", Verb::kAdd, version("1.1"), ErrorCode::kDecode, "cniVersion is a number"},
       {"AddUnknown", Verb::kAdd, version(R"("2.0.0")"), kOld, "config is \"2.0.0\", plugin supports 0.1.0, 0.2.0"},
@@ -320,7 +319,7 @@ TEST_P(ConfigAttachments, AreReadFromEitherKey) {
 
 const std::vector<AttachmentsCase>& AttachmentsCases() {
   using List = std::vector<ValidAttachment>;
-  static const std::vector<AttachmentsCase> cases = {
+  static const std::vector<AttachmentsCase> kCases = {
       {"KeyAbsent", R"("x":1)", std::nullopt},
       {"Empty", R"("cni.dev/valid-attachments":[])", List{}},
       {"Null", R"("cni.dev/valid-attachments":null)", List{}},
@@ -332,7 +331,7 @@ const std::vector<AttachmentsCase>& AttachmentsCases() {
        R"("cni.dev/valid-attachments":[{"containerid":"c1","IfName":"eth0","x":[]},{"containerID":"c1","ifname":"eth0"}])",
        List{{"c1", "eth0"}, {"c1", "eth0"}}},
   };
-  return cases;
+  return kCases;
 }
 INSTANTIATE_TEST_SUITE_P(Table, ConfigAttachments, testing::ValuesIn(AttachmentsCases()),
                          [](const auto& c) { return std::string(c.param.name); });

@@ -2,9 +2,10 @@
 // ParseEnvironment: every verb's variables, the order of complaints, the grammar of IDs and interface names.
 #include "cni/environment.h"
 
+#include <map>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <map>
 
 namespace berth::cni {
 namespace {
@@ -53,7 +54,7 @@ TEST_P(RefusedEnvironment, SaysWhatIsWrong) {
 }
 
 const std::vector<RefusedCase>& RefusedCases() {
-  static const std::vector<RefusedCase> cases = {
+  static const std::vector<RefusedCase> kCases = {
       {"UnknownVerb", Complete("NOPE"), "unknown CNI_COMMAND: \"NOPE\""},
       {"LowerCaseVerb", Complete("add"), "unknown CNI_COMMAND: \"add\""},
       {"NoContainerId",
@@ -83,7 +84,7 @@ const std::vector<RefusedCase>& RefusedCases() {
        With(Complete("DEL"), "CNI_IFNAME", "1234567890123456"),
        "CNI_IFNAME: interface name is too long, at most 15 bytes"},
   };
-  return cases;
+  return kCases;
 }
 INSTANTIATE_TEST_SUITE_P(Table, RefusedEnvironment, testing::ValuesIn(RefusedCases()),
                          [](const auto& c) { return std::string(c.param.name); });

@@ -147,8 +147,9 @@ std::optional<std::string> ParseHex(std::string_view digits) {
   if (digits.size() % 2 != 0) return std::nullopt;
   for (; !digits.empty(); digits.remove_prefix(2)) {
     unsigned byte = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + 2, byte, 16);
-    if (error != std::errc{} || end != digits.data() + 2) return std::nullopt;
+    const std::string_view pair = digits.substr(0, 2);
+    const auto [end, error] = std::from_chars(pair.data(), pair.data() + pair.size(), byte, 16);
+    if (error != std::errc{} || end != pair.data() + pair.size()) return std::nullopt;
     bytes += static_cast<char>(byte);
   }
   return bytes;
@@ -229,7 +230,7 @@ Expected<ForwardedCall> ParseForwardedCall(std::string_view body) {
   if (fault.first()) return std::unexpected(*fault.first());
   if (!environment) return std::unexpected(environment.error());
 
-  ForwardedCall call{.environment = *environment, .config = {}, .started_nanos = *started};
+  ForwardedCall call{.environment = *environment, .config = {}, .started_nanos = started.value_or(0)};
   Append(*config, {}, call.config);
   return call;
 }

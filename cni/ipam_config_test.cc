@@ -58,7 +58,7 @@ TEST(IpamConfig, RoutesAreReadInOrderWithTheirAttributes) {
             R"({"dst":"2001:db8::/32","gw":"","mtu":1400,"advmss":1,"priority":0,"table":4294967295,"scope":255},)"
             R"({"dst":"10.0.0.0/8","gw":null,"unknown":1}])");
   ASSERT_TRUE(got.has_value()) << got.error().message;
-  ipam::Route first;
+  const ipam::Route first;
   ipam::Route second;
   second.gateway = ipam::Address::Parse("10.1.2.9").value();
   ipam::Route third;

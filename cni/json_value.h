@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -22,7 +23,18 @@ struct JsonValue {
   using Array = std::vector<JsonValue>;
   using Object = std::vector<JsonMember>;  // in the order of the text, duplicates included
   // Numbers: integers as the 64-bit type that holds them, else double.
-  std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, Array, Object> value = nullptr;
+  using Value = std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, Array, Object>;
+
+  JsonValue();
+  // NOLINTNEXTLINE(misc-explicit-constructor): texts, numbers and lists are JSON as they stand
+  JsonValue(Value of);
+  JsonValue(const JsonValue&);
+  JsonValue(JsonValue&&) noexcept;
+  JsonValue& operator=(const JsonValue&);
+  JsonValue& operator=(JsonValue&&) noexcept;
+  ~JsonValue();
+
+  Value value;
 
   [[nodiscard]] bool IsNull() const { return std::holds_alternative<std::nullptr_t>(value); }
   template <typename T>
@@ -35,6 +47,16 @@ struct JsonMember {
   std::string name;
   JsonValue value;
 };
+
+// Here and not in the class, because a list of members can be made, copied and destroyed only where JsonMember is
+// known.
+inline JsonValue::JsonValue() : value(nullptr) {}
+inline JsonValue::JsonValue(Value of) : value(std::move(of)) {}
+inline JsonValue::JsonValue(const JsonValue&) = default;
+inline JsonValue::JsonValue(JsonValue&&) noexcept = default;
+inline JsonValue& JsonValue::operator=(const JsonValue&) = default;
+inline JsonValue& JsonValue::operator=(JsonValue&&) noexcept = default;
+inline JsonValue::~JsonValue() = default;
 
 // The last member of that name in any letter case. kAbsent: members that are null are passed over.
 // Null pointer: there is none.

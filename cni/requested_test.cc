@@ -32,14 +32,14 @@ class RequestedAccepted : public testing::TestWithParam<AcceptedCase> {};
 TEST_P(RequestedAccepted, OneOfEachFamily) { EXPECT_EQ(Texts(FromArgs(GetParam().text).value()), GetParam().want); }
 
 const std::vector<AcceptedCase>& AcceptedCases() {
-  static const std::vector<AcceptedCase> cases = {
+  static const std::vector<AcceptedCase> kCases = {
       {"None", "", {}},
       {"Plain", "10.1.2.3", {"10.1.2.3"}},
       {"LengthIsIgnored", "10.1.2.3/16", {"10.1.2.3"}},
       {"BothFamilies", "10.1.2.3,2001:db8::3", {"10.1.2.3", "2001:db8::3"}},
       {"BothFamiliesWithLengths", "2001:DB8::3/64,10.1.2.3/24", {"2001:db8::3", "10.1.2.3"}},
   };
-  return cases;
+  return kCases;
 }
 INSTANTIATE_TEST_SUITE_P(Table, RequestedAccepted, testing::ValuesIn(AcceptedCases()),
                          [](const auto& c) { return std::string(c.param.name); });

@@ -42,11 +42,11 @@ constexpr const char* kOld =
     R"("ip6":{"ip":"2001:db8::3/64","routes":[{"dst":"2001:db8:1::/48","gw":"2001:db8::1"}]}})";
 
 const std::vector<ShapeCase>& ShapeCases() {
-  static const std::string v010 = std::string(R"({"cniVersion":"0.1.0",)") + kOld;
-  static const std::string v020 = std::string(R"({"cniVersion":"0.2.0",)") + kOld;
-  static const std::vector<ShapeCase> cases = {
-      {"V010", Version::k0_1_0, v010.c_str()},
-      {"V020", Version::k0_2_0, v020.c_str()},
+  static const std::string kV010 = std::string(R"({"cniVersion":"0.1.0",)") + kOld;
+  static const std::string kV020 = std::string(R"({"cniVersion":"0.2.0",)") + kOld;
+  static const std::vector<ShapeCase> kCases = {
+      {"V010", Version::k0_1_0, kV010.c_str()},
+      {"V020", Version::k0_2_0, kV020.c_str()},
       {"V031",
        Version::k0_3_1,
        R"({"cniVersion":"0.3.1","ips":[{"version":"4","address":"10.1.2.3/24","gateway":"10.1.2.1"},)"
@@ -61,7 +61,7 @@ const std::vector<ShapeCase>& ShapeCases() {
        R"({"cniVersion":"1.1.0","ips":[{"address":"10.1.2.3/24","gateway":"10.1.2.1"},{"address":"2001:db8::3/64"}],)"
        R"("routes":[{"dst":"0.0.0.0/0"},{"dst":"2001:db8:1::/48","gw":"2001:db8::1","mtu":1400,"scope":0}]})"},
   };
-  return cases;
+  return kCases;
 }
 INSTANTIATE_TEST_SUITE_P(Table, ResultShape, testing::ValuesIn(ShapeCases()),
                          [](const auto& c) { return std::string(c.param.name); });
