@@ -55,7 +55,7 @@ TEST(Block, IsReadWithEveryField) {
 }
 
 TEST(Block, IsTheSameAfterCreationAndReading) {
-  ipam::Block block = GoodBlock();
+  const ipam::Block block = GoodBlock();
   Json object = BlockToJson(block);
   object["metadata"]["uid"] = block.uid;
   object["metadata"]["resourceVersion"] = block.resource_version;

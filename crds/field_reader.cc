@@ -180,6 +180,7 @@ const Json* FieldReader::FindArray(std::string_view key, std::size_t count_max) 
   return found;
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): as deep as readers are made from one another in the code
 std::string FieldReader::Path(std::string_view key) const {
   std::string path = parent_ == nullptr ? std::string() : parent_->Path(key_);
   if (!path.empty() && !key.empty()) path += '.';

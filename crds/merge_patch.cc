@@ -25,6 +25,7 @@ Json KeyOf(const Json& element, std::initializer_list<std::string_view> keys) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the schema, which the API server cuts objects to
 Json DiffMergePatch(const Json& before, const Json& after) {
   BERTH_CHECK(before.is_object() && after.is_object());
   Json patch = Json::object();
@@ -33,12 +34,10 @@ Json DiffMergePatch(const Json& before, const Json& after) {
   }
   for (const auto& [name, value] : after.items()) {
     const auto old = before.find(name);
-    if (old == before.end()) {
-      patch[name] = value;
-    } else if (old->is_object() && value.is_object()) {
+    if (old != before.end() && old->is_object() && value.is_object()) {
       Json inner = DiffMergePatch(*old, value);
       if (!inner.empty()) patch[name] = std::move(inner);
-    } else if (*old != value) {
+    } else if (old == before.end() || *old != value) {
       patch[name] = value;
     }
   }

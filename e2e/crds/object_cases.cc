@@ -3,10 +3,9 @@
 #include "e2e/crds/object_cases.h"
 
 #include <cctype>
-#include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <sstream>
+#include <stdexcept>
 #include <string_view>
 
 #include "e2e/crds/requests.h"
@@ -65,8 +64,7 @@ ObjectCase ReadCase(const std::string& path, const std::string& text) {
   for (std::string line; std::getline(lines, line) && line.starts_with("# ");) ReadComment(line.substr(2), result);
   result.document = JsonOfYaml(text);
   if (result.accepted == result.refused.empty() && !result.name.empty()) return result;
-  std::fprintf(stderr, "%s: case %s says neither or both of accepted and refused\n", path.c_str(), result.name.c_str());
-  std::exit(2);
+  throw std::runtime_error(path + ": case " + result.name + " says neither or both of accepted and refused");
 }
 
 }  // namespace

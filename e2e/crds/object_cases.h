@@ -17,7 +17,7 @@ struct ObjectCase {
   nlohmann::json document;
 };
 
-// Of one file of the source tree. Ends the program on a case that says neither "accepted" nor "refused".
+// Of one file of the source tree. Throws std::runtime_error on a case that says neither "accepted" nor "refused".
 [[nodiscard]] std::vector<ObjectCase> LoadCases(const std::string& path);
 
 // The documents of a file without looking at comments.

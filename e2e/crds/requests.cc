@@ -2,11 +2,11 @@
 // Requests of tests.
 #include "e2e/crds/requests.h"
 
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <sstream>
+#include <stdexcept>
 
 #include "crds/names.h"
 #include "k8sclient/http_api.h"
@@ -18,10 +18,8 @@ namespace {
 
 constexpr std::chrono::seconds kRequestMax{30};
 
-[[noreturn]] void Die(const std::string& message) {
-  std::fprintf(stderr, "e2e/crds: %s\n", message.c_str());
-  std::exit(2);
-}
+// A test cannot go on then.
+[[noreturn]] void Fail(const std::string& message) { throw std::runtime_error("e2e/crds: " + message); }
 
 std::unique_ptr<k8sclient::HttpApi> Connect() {
   const auto variable = [](const char* name) {
@@ -29,20 +27,20 @@ std::unique_ptr<k8sclient::HttpApi> Connect() {
     return std::string(value == nullptr ? "" : value);
   };
   if (variable("BERTH_E2E_DIR").empty() && variable("BERTH_USE_EXISTING_CLUSTER") != "1") {
-    Die("no test cluster: run e2e/crds.sh, or eval \"$(e2e/cluster env --dir DIR)\" first");
+    Fail("no test cluster: run e2e/crds.sh, or eval \"$(e2e/cluster env --dir DIR)\" first");
   }
   auto config =
       k8sclient::LoadKubeconfig(k8sclient::SplitKubeconfigList(variable("KUBECONFIG")), "", k8sclient::ReadWholeFile);
-  if (!config) Die(config.error().message);
+  if (!config) Fail(config.error().message);
   auto api = k8sclient::HttpApi::Make(*config);
-  if (!api) Die(api.error().message);
+  if (!api) Fail(api.error().message);
   return std::move(*api);
 }
 
 Answer Call(const k8sclient::Request& request) {
   static const std::unique_ptr<k8sclient::HttpApi> kApi = Connect();
   const auto response = kApi->Call(request, k8sclient::CallOptions::Within(kRequestMax));
-  if (!response) Die(std::string(ToString(request.method)) + " " + request.path + ": " + response.error().message);
+  if (!response) Fail(std::string(ToString(request.method)) + " " + request.path + ": " + response.error().message);
   return {.status = response->status,
           .body = nlohmann::json::parse(response->body, nullptr, /*allow_exceptions=*/false),
           .bytes = response->body.size()};
@@ -87,12 +85,12 @@ std::string CollectionOf(const nlohmann::json& object) {
     return std::string(crds::kNamespacesPath) + "/" + object["metadata"]["namespace"].get<std::string>() + "/" +
            std::string(crds::kAllocationsResource);
   }
-  Die("no collection for kind \"" + kind + "\"");
+  Fail("no collection for kind \"" + kind + "\"");
 }
 
 std::string ReadSource(const std::string& path) {
-  std::ifstream file(std::string(BERTH_SOURCE_DIR) + "/" + path);
-  if (!file) Die("cannot read " + path);
+  const std::ifstream file(std::string(BERTH_SOURCE_DIR) + "/" + path);
+  if (!file) Fail("cannot read " + path);
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();

@@ -16,8 +16,8 @@ struct Answer {
   std::size_t bytes = 0;
 };
 
-// One request to the cluster that `e2e/cluster env` describes. Ends the program with a message if there is none (an
-// exported KUBECONFIG alone may be production) or no complete answer. `path` with its query, not percent-encoded.
+// One request to the cluster that `e2e/cluster env` describes. Throws std::runtime_error if there is none
+// (an exported KUBECONFIG alone may be production) or no complete answer. `path` with its query, not percent-encoded.
 [[nodiscard]] Answer Send(k8sclient::Method method, const std::string& path, const nlohmann::json& body,
                           std::string_view content_type = k8sclient::kJson);
 [[nodiscard]] Answer Get(const std::string& path, std::string_view accept = k8sclient::kJson);
