@@ -69,14 +69,14 @@ TEST_F(AbsentAgent, MayLackItsFolderToo) {
   PluginProcess process({.variables = CallVariables("ADD"), .input = Configuration(deep)});
   ASSERT_TRUE(process.AwaitWaiting());
   std::filesystem::create_directories(folder_ / "run/berth");
-  ScriptedAgent agent(deep, {Answers(200, kResult)});
+  const ScriptedAgent agent(deep, {Answers(200, kResult)});
   EXPECT_EQ(process.Wait().status, EXIT_SUCCESS);
 }
 
 TEST_F(AbsentAgent, MayComeByRenamingItsSocket) {
   PluginProcess process({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
   ASSERT_TRUE(process.AwaitWaiting());
-  ScriptedAgent agent(socket_ + ".new", {Answers(200, kResult)});
+  const ScriptedAgent agent(socket_ + ".new", {Answers(200, kResult)});
   std::filesystem::rename(socket_ + ".new", socket_);
   EXPECT_EQ(process.Wait().status, EXIT_SUCCESS);
 }
@@ -86,7 +86,7 @@ TEST_F(AbsentAgent, MayHaveLeftItsSocket) {
   PluginProcess process({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
   ASSERT_TRUE(process.AwaitWaiting());
   std::filesystem::remove(socket_);
-  ScriptedAgent agent(socket_, {Answers(200, kResult)});
+  const ScriptedAgent agent(socket_, {Answers(200, kResult)});
   EXPECT_EQ(process.Wait().status, EXIT_SUCCESS);
 }
 
@@ -117,7 +117,7 @@ TEST_F(OverloadedAgent, IsWaitedForInItsQueue) {
   PluginProcess first({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
   PluginProcess second({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
   PluginProcess third({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
-  ScriptedAgent agent(std::move(listener), std::vector(3, Answers(200, kResult)));
+  const ScriptedAgent agent(std::move(listener), std::vector(3, Answers(200, kResult)));
   EXPECT_EQ(first.Wait().status, EXIT_SUCCESS);
   EXPECT_EQ(second.Wait().status, EXIT_SUCCESS);
   EXPECT_EQ(third.Wait().status, EXIT_SUCCESS);
@@ -138,7 +138,11 @@ struct Misbehaviour {
   const char* name;
   Reaction reaction;
 };
-class AnswerThatIsNone : public Berth, public testing::WithParamInterface<Misbehaviour> {};
+class AnswerThatIsNone : public testing::TestWithParam<Misbehaviour> {
+ protected:
+  TemporaryFolder folder_;
+  std::string socket_ = folder_ / "agent.sock";
+};
 
 TEST_P(AnswerThatIsNone, EndsAddWithADelThatIsOlderThanAnyLaterAdd) {
   ScriptedAgent agent(socket_, {GetParam().reaction, Answers(200, "")});
@@ -188,17 +192,17 @@ TEST_F(BrokenConnection, WaitsForTheAgentThatReplacesTheBrokenOne) {
   std::filesystem::remove(socket_);
   broken.reset();
   ASSERT_TRUE(process.AwaitWaiting());
-  ScriptedAgent agent(socket_, {Answers(200, "")});
+  const ScriptedAgent agent(socket_, {Answers(200, "")});
   EXPECT_EQ(process.Wait().status, EXIT_SUCCESS);
 }
 
 TEST_F(BrokenConnection, ThatIsNeverReadEndsInAnError) {
-  ScriptedAgent agent(socket_, std::vector(3, ClosesUnread()));
+  const ScriptedAgent agent(socket_, std::vector(3, ClosesUnread()));
   EXPECT_EQ(ErrorOf(RunBerth("ADD", Configuration(socket_)))["code"], 11);
 }
 
 TEST_F(BrokenConnection, FailsTheStatusWithItsOwnCode) {
-  ScriptedAgent agent(socket_, {Closes(), Closes()});
+  const ScriptedAgent agent(socket_, {Closes(), Closes()});
   EXPECT_EQ(ErrorOf(RunBerth("STATUS", Configuration(socket_)))["code"], 50);
 }
 
@@ -223,7 +227,7 @@ TEST_F(SilentAgent, EndsAddInTimeEvenIfItsDelIsNotAnswered) {
 }
 
 TEST_F(SilentAgent, EndsTheStatusSoonerThanOtherCalls) {
-  ScriptedAgent agent(socket_, {NeverAnswers()});
+  const ScriptedAgent agent(socket_, {NeverAnswers()});
   const Finished finished = RunBerth("STATUS", Configuration(socket_, R"(,"timeoutSeconds":60)"));
   EXPECT_EQ(ErrorOf(finished)["code"], 50);
   EXPECT_LT(finished.took, milliseconds(10'000));
@@ -264,7 +268,7 @@ TEST_F(Fallback, RunsDirectWhereAnAgentHasLeftItsSocket) {
 
 TEST_F(Fallback, NeverRunsDirectAfterAByteWasSent) {
   InstallDirect();
-  ScriptedAgent agent(socket_, {Closes(), Closes()});
+  const ScriptedAgent agent(socket_, {Closes(), Closes()});
   EXPECT_EQ(ErrorOf(RunIn("DEL", Configuration(socket_, kFallback)))["code"], 11);
 }
 

@@ -178,7 +178,7 @@ TEST_F(BerthWithAgent, PrintsTheAgentsErrorAsItIs) {
 TEST_F(BerthWithAgent, TakesTheLargestAnswer) {
   const std::string result = R"({"ips":[],"padding":")" + std::string((1U << 20U) - 23, 'x') + "\"}";
   ASSERT_EQ(result.size(), 1U << 20U);
-  ScriptedAgent agent(socket_, {Answers(200, result)});
+  const ScriptedAgent agent(socket_, {Answers(200, result)});
   EXPECT_EQ(RunBerth("ADD", Configuration(socket_)).out, result + "\n");
 }
 

@@ -77,7 +77,7 @@ class PluginProcess {
     output_ = Descriptor(output_reader);
     const Descriptor writer(output_writer);
     if (options.without_reader) output_.Close();
-    Descriptor input(memfd_create("stdin", MFD_CLOEXEC));
+    const Descriptor input(memfd_create("stdin", MFD_CLOEXEC));
     EXPECT_EQ(write(input.number(), options.input.data(), options.input.size()),
               static_cast<ssize_t>(options.input.size()));
     lseek(input.number(), 0, SEEK_SET);
