@@ -59,7 +59,7 @@ class Parser {
 
 }  // namespace
 
-ipam::Expected<Args> ParseArgs(std::string_view text, Verb verb) {
+ipam::Expected<Args> ParseArgs(std::string_view text) {
   if (text.empty()) return Args{};
   Parser parser;
   std::string unknown;
@@ -70,7 +70,7 @@ ipam::Expected<Args> ParseArgs(std::string_view text, Verb verb) {
     if (more) text.remove_prefix(semicolon + 1);
 
     const Outcome outcome = parser.Take(pair);
-    if (outcome == Outcome::kTaken || verb == Verb::kDel) continue;
+    if (outcome == Outcome::kTaken) continue;
     if (outcome == Outcome::kMalformed) {
       return Fail(ErrorCode::kEnvironment,
                   "CNI_ARGS: invalid pair " + ipam::Quoted(pair),

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Args: CNI_ARGS, "KEY=value;KEY=value" (CNI CONVENTIONS, "CNI_ARGS"): who the pod is, and the address it asks for.
 //
-// ADD and CHECK refuse what the reference parser refuses. DEL takes what it can read and drops the rest: the holder of
-// an address is found by attachment, so nothing in here can be worth a pod that never terminates.
+// Refuses what the reference parser refuses. For ADD: other verbs find the holder of an address by attachment, and
+// nothing in here can be worth a pod that never terminates.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include "cni/environment.h"
 #include "ipam/error.h"
 
 namespace berth::cni {
@@ -25,8 +24,8 @@ struct Args {
 };
 
 // Later duplicates win. MAC is known and left to the interface plugin; other keys are unknown.
-// Errors, never for kDel: kEnvironment: not exactly one "=" in a pair (a trailing ";" is an empty pair), IgnoreUnknown
+// Errors: kEnvironment: not exactly one "=" in a pair (a trailing ";" is an empty pair), IgnoreUnknown
 // neither 1, 0, true nor false (in any case), unknown keys without IgnoreUnknown.
-[[nodiscard]] ipam::Expected<Args> ParseArgs(std::string_view text, Verb verb);
+[[nodiscard]] ipam::Expected<Args> ParseArgs(std::string_view text);
 
 }  // namespace berth::cni

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ParseArgs: what real callers send, what is refused, and that DEL refuses nothing.
+// ParseArgs: what real callers send, and what is refused.
 #include "cni/args.h"
 
 #include <gmock/gmock.h>
@@ -15,12 +15,10 @@ struct AcceptedCase {
 };
 class AcceptedArgs : public testing::TestWithParam<AcceptedCase> {};
 
-TEST_P(AcceptedArgs, AreReadAlikeByAddCheckAndDel) {
-  for (const Verb verb : {Verb::kAdd, Verb::kCheck, Verb::kDel}) {
-    const auto got = ParseArgs(GetParam().text, verb);
-    ASSERT_TRUE(got.has_value()) << got.error().message;
-    EXPECT_EQ(*got, GetParam().want) << ToString(verb);
-  }
+TEST_P(AcceptedArgs, AreRead) {
+  const auto got = ParseArgs(GetParam().text);
+  ASSERT_TRUE(got.has_value()) << got.error().message;
+  EXPECT_EQ(*got, GetParam().want);
 }
 
 const std::vector<AcceptedCase>& AcceptedCases() {
@@ -55,17 +53,10 @@ struct RefusedCase {
 class RefusedArgs : public testing::TestWithParam<RefusedCase> {};
 
 TEST_P(RefusedArgs, SaysWhichPair) {
-  for (const Verb verb : {Verb::kAdd, Verb::kCheck}) {
-    const auto got = ParseArgs(GetParam().text, verb);
-    ASSERT_FALSE(got.has_value());
-    EXPECT_EQ(got.error().code, ipam::ErrorCode::kEnvironment);
-    EXPECT_EQ(got.error().message, std::string("CNI_ARGS: ") + GetParam().message);
-  }
-}
-
-TEST_P(RefusedArgs, AreReadForDelAllTheSame) {
-  const std::string text = std::string("K8S_POD_NAME=p;") + GetParam().text;
-  EXPECT_EQ(ParseArgs(text, Verb::kDel).value().pod_name, "p");
+  const auto got = ParseArgs(GetParam().text);
+  ASSERT_FALSE(got.has_value());
+  EXPECT_EQ(got.error().code, ipam::ErrorCode::kEnvironment);
+  EXPECT_EQ(got.error().message, std::string("CNI_ARGS: ") + GetParam().message);
 }
 
 constexpr RefusedCase kRefusedCases[] = {
@@ -86,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Table, RefusedArgs, testing::ValuesIn(kRefusedCases),
 TEST(RefusedArgs, AHugeListOfUnknownPairsIsCut) {
   std::string text = "A=";
   for (int i = 0; i < 1000; ++i) text += ";A=" + std::string(100, 'x');
-  EXPECT_LT(ParseArgs(text, Verb::kAdd).error().message.size(), 500U);
+  EXPECT_LT(ParseArgs(text).error().message.size(), 500U);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ IpamCall::IpamCall(const cni::Environment& environment, const cni::NetworkConfig
       engine_(store, runtime) {}
 
 Expected<ipam::AddRequest> IpamCall::MakeAddRequest() const {
-  const auto args = cni::ParseArgs(environment_.args, cni::Verb::kAdd);
+  const auto args = cni::ParseArgs(environment_.args);
   if (!args) return std::unexpected(args.error());
   auto requested = cni::RequestedAddresses(config_, *args);
   if (!requested) return std::unexpected(requested.error());
