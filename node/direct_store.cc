@@ -192,10 +192,11 @@ Expected<std::vector<BlockView>> DirectStore::ReadBlocks(ipam::BlockScope scope,
 }
 
 Expected<std::vector<ipam::Prefix>> DirectStore::ReadBlockCidrs(const std::string& space) {
-  const auto list = k8sclient::List(api_,
-                                    std::string(crds::kBlocksPath),
-                                    {.resource_version = "0", .page_size = 0, .accept = k8sclient::kPartialMetadataList},
-                                    options_.call);
+  const auto list =
+      k8sclient::List(api_,
+                      std::string(crds::kBlocksPath),
+                      {.resource_version = "0", .page_size = 0, .accept = k8sclient::kPartialMetadataList},
+                      options_.call);
   if (!list) return std::unexpected(list.error().Within("list ipblocks"));
   std::vector<ipam::Prefix> cidrs;
   for (const json& object : list->items) {
@@ -219,12 +220,18 @@ Expected<BlockView> DirectStore::Patch(const ipam::Block& before, const ipam::Bl
   return ToView(object);
 }
 
-bool DirectStore::WaitAfterConflict(const ipam::Block& block, int conflicts) {
-  // In an own block the other writer is the controller, which comes rarely. Many nodes write a Shared one: they spread.
+bool DirectStore::WaitAfterConflict(const ipam::Block& block, int conflicts, std::chrono::milliseconds tried) {
+  // In an own block the other writer is the controller, which comes rarely. Many nodes write a Shared one: they spread,
+  // over a time that grows with the conflicts and is several attempts long: where the API server is slow, writers that
+  // wait for less than an attempt meet again and again.
   if (!block.shared()) return runtime_.MayGoOn().has_value();
   constexpr int kDoublingsMax = 5;
-  const std::int64_t longest_ms = std::min(kJitterMax_ms, kJitterFirst_ms << std::min(conflicts, kDoublingsMax));
-  const auto wait_ms = kJitterFirst_ms / 2 + static_cast<std::int64_t>(runtime_.Random(static_cast<ipam::Uint128>(longest_ms)));
+  constexpr int kAttemptsSpread = 4;
+  const std::int64_t grown_ms = std::min(kJitterMax_ms, kJitterFirst_ms << std::min(conflicts, kDoublingsMax));
+  const std::int64_t longest_ms =
+      std::max(grown_ms, std::min(kJitterMax_ms, kAttemptsSpread * std::int64_t{tried.count()}));
+  const auto wait_ms =
+      kJitterFirst_ms / 2 + static_cast<std::int64_t>(runtime_.Random(static_cast<ipam::Uint128>(longest_ms)));
   return runtime_.Wait(std::chrono::milliseconds(wait_ms));
 }
 
@@ -235,6 +242,7 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
   int conflicts = 0;
   bool is_fenced = !edit.fence;
   while (true) {
+    const auto began = std::chrono::steady_clock::now();
     if (base->resource_version.empty()) {
       auto read = ReadBlock(base->name);
       if (!read && read.error().code == ErrorCode::kNotFound) intent.NoteSettled();
@@ -261,7 +269,8 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
     const ErrorCode code = written.error().code;
     if (code == ErrorCode::kNotFound) intent.NoteSettled();
     if (code == ErrorCode::kUnknownOutcome) intent.NoteUnknown(base->resource_version, written.error());
-    const bool again = (code == ErrorCode::kConflict && WaitAfterConflict(*base, conflicts++)) ||
+    const auto tried = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began);
+    const bool again = (code == ErrorCode::kConflict && WaitAfterConflict(*base, conflicts++, tried)) ||
                        (code == ErrorCode::kUnknownOutcome && runtime_.Wait(kUnknownOutcomePause));
     if (!again) return intent.Finish(std::move(written));
     ipam::Block named = *base;

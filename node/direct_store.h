@@ -2,9 +2,9 @@
 // DirectStore: the engine's BlockStore by requests to the API server, one after another: all of direct mode, and Shared
 // blocks and claims of the agent.
 //
-// In direct mode all calls of one node take turns from the first look at blocks to the last write, by the lock of the NodeDirectory:
-// so this node's blocks have one writer at a time, and a LIST that is not older than the last write is never stale for
-// itself. Whatever the outcome of a write may be, an intent on disk says so before it is sent.
+// In direct mode all calls of one node take turns from the first look at blocks to the last write, by the lock of the
+// NodeDirectory: so this node's blocks have one writer at a time, and a LIST that is not older than the last write is
+// never stale for itself. Whatever the outcome of a write may be, an intent on disk says so before it is sent.
 #pragma once
 
 #include <functional>
@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "node/node_directory.h"
 #include "ipam/block_store.h"
 #include "k8sclient/api.h"
+#include "node/node_directory.h"
 
 namespace berth::node {
 
@@ -59,7 +59,7 @@ class DirectStore final : public ipam::BlockStore {
   [[nodiscard]] ipam::Expected<ipam::Labels> ReadLabels(const std::string& path);
   [[nodiscard]] ipam::Expected<ipam::BlockView> ReadBlock(const std::string& name);
   [[nodiscard]] ipam::Expected<ipam::BlockView> Patch(const ipam::Block& before, const ipam::Block& after);
-  [[nodiscard]] bool WaitAfterConflict(const ipam::Block& block, int conflicts);
+  [[nodiscard]] bool WaitAfterConflict(const ipam::Block& block, int conflicts, std::chrono::milliseconds tried);
 
   k8sclient::Api& api_;
   const NodeDirectory& directory_;
