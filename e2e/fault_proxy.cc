@@ -37,6 +37,12 @@ bool Receive(int fd, std::string& text) {
   return true;
 }
 
+// Until the client gives up, or the proxy ends.
+void AwaitEnd(int fd) {
+  std::string ignored;
+  while (Receive(fd, ignored)) ignored.clear();
+}
+
 }  // namespace
 
 FaultProxy::FaultProxy(Upstream upstream)
@@ -77,6 +83,7 @@ void FaultProxy::Reset(Policy policy) {
   const std::lock_guard lock(mutex_);
   policy_ = std::move(policy);
   seen_.clear();
+  stalled_ = 0;
   ++round_;
 }
 
@@ -87,7 +94,7 @@ std::vector<SeenRequest> FaultProxy::Seen() const {
 
 bool FaultProxy::AwaitHeld(std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, limit, [this] { return !held_.empty() || paused_ > 0; });
+  return changed_.wait_for(lock, limit, [this] { return !held_.empty() || paused_ > 0 || stalled_ > 0; });
 }
 
 std::vector<int> FaultProxy::Release() {
@@ -194,9 +201,7 @@ bool FaultProxy::Relay(int fd, std::string_view head, std::string body) {
   changed_.notify_all();
   if (request.fault == Fault::kCutBefore || request.fault == Fault::kLate) return false;
   if (request.fault == Fault::kHold) {
-    std::string ignored;
-    while (Receive(fd, ignored)) {  // until the client gives up, or the proxy ends
-    }
+    AwaitEnd(fd);
     return false;
   }
   if (request.fault == Fault::kPause) Pause();
@@ -204,6 +209,15 @@ bool FaultProxy::Relay(int fd, std::string_view head, std::string body) {
   const auto answer = answer_bytes ? ParseAnswer(*answer_bytes) : std::nullopt;
   if (!answer) return false;
   NoteStatus(request.index, round, answer->status);
+  if (request.fault == Fault::kStall) {
+    {
+      const std::lock_guard lock(mutex_);
+      ++stalled_;
+    }
+    changed_.notify_all();
+    AwaitEnd(fd);
+    return false;
+  }
   return request.fault != Fault::kCutAfter && SendAll(fd, answer->message);
 }
 

@@ -28,6 +28,7 @@ enum class Fault : std::uint8_t {
   kHold,       // nothing happens, and the connection stays; the request arrives at Release
   kLate,       // the connection ends at once; the request arrives at Release
   kPause,      // it waits for Resume and then goes its way
+  kStall,      // the server has answered; the connection stays, and the answer never comes
 };
 
 struct SeenRequest {
@@ -58,7 +59,7 @@ class FaultProxy {
 
   [[nodiscard]] std::vector<SeenRequest> Seen() const;
 
-  // Waits until a request is held or paused. False: none came in time.
+  // Waits until a request is held or paused, or an answer stalled. False: none came in time.
   [[nodiscard]] bool AwaitHeld(std::chrono::milliseconds limit);
 
   // Sends every held request to the server, in the order in which they came, and throws the answers away. Returns their
@@ -92,6 +93,7 @@ class FaultProxy {
   std::vector<SeenRequest> seen_;
   std::vector<std::string> held_;
   int paused_ = 0;             // requests that wait for Resume
+  int stalled_ = 0;            // answers that were kept, since the last Reset
   std::uint64_t resumes_ = 0;  // counts Resume
   std::vector<int> client_fds_;
   std::vector<std::thread> serving_;

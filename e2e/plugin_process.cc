@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <fstream>
 #include <fcntl.h>
+#include <fstream>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -135,6 +135,8 @@ PluginProcess::PluginProcess(PluginCall call) : call_(std::move(call)), started_
     pid_ = -1;
     Throw("start " + call_.binary, error);
   }
+  end_fd_ = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
+  if (end_fd_ < 0) Throw("pidfd_open", errno);
   if (call_.out == Stdout::kReaderGone) CloseIfOpen(stdout_fd_);
   if (call_.in == Stdin::kClosed || call_.in == Stdin::kDirectory) CloseIfOpen(stdin_fd_);
   // Writing must never block: a plugin may stop reading.
@@ -143,17 +145,16 @@ PluginProcess::PluginProcess(PluginCall call) : call_(std::move(call)), started_
 
 PluginProcess::~PluginProcess() {
   if (pid_ > 0) {
-    ::kill(pid_, SIGKILL);
+    Signal(SIGKILL);
     ::waitpid(pid_, nullptr, 0);
   }
+  CloseIfOpen(end_fd_);
   CloseIfOpen(stdin_fd_);
   CloseIfOpen(stdout_fd_);
   CloseIfOpen(stderr_fd_);
 }
 
-void PluginProcess::Signal(int number) const {
-  if (pid_ > 0) ::kill(pid_, number);
-}
+void PluginProcess::Signal(int number) const { ::syscall(SYS_pidfd_send_signal, end_fd_, number, nullptr, 0); }
 
 bool PluginProcess::AwaitReading(milliseconds limit) const {
   // "0 0x0 ...": the system call it is in, read(2) on x86-64, and its first argument, descriptor 0.
@@ -180,8 +181,6 @@ PluginOutcome PluginProcess::Wait(milliseconds limit) {
   PluginOutcome outcome;
   const auto deadline = steady_clock::now() + limit;
   std::size_t written = 0;
-  const int end_fd = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
-  if (end_fd < 0) Throw("pidfd_open", errno);
   bool ended = false;
   // An orphan of the plugin may hold the pipes open, so its end is what counts; what it wrote before is in the pipes.
   while (!ended) {
@@ -191,7 +190,7 @@ PluginOutcome PluginProcess::Wait(milliseconds limit) {
       Signal(SIGKILL);
     }
     const bool feeding = stdin_fd_ >= 0 && written < call_.input.size();
-    std::array<pollfd, 4> fds = {{{.fd = end_fd, .events = POLLIN, .revents = 0},
+    std::array<pollfd, 4> fds = {{{.fd = end_fd_, .events = POLLIN, .revents = 0},
                                   {.fd = stdout_fd_, .events = POLLIN, .revents = 0},
                                   {.fd = stderr_fd_, .events = POLLIN, .revents = 0},
                                   {.fd = feeding ? stdin_fd_ : -1, .events = POLLOUT, .revents = 0}}};
@@ -202,10 +201,10 @@ PluginOutcome PluginProcess::Wait(milliseconds limit) {
     if (fds[2].revents != 0 && ReadSome(stderr_fd_, outcome.err) == 0) CloseIfOpen(stderr_fd_);
     ended = fds[0].revents != 0;
   }
-  ::close(end_fd);
   ReadRest(stdout_fd_, outcome.out);
   ReadRest(stderr_fd_, outcome.err);
   int status = 0;
+  ended_ = true;
   ::waitpid(pid_, &status, 0);
   pid_ = -1;
   if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);

@@ -5,6 +5,7 @@
 // signal in the middle. The caller's process must ignore SIGPIPE.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -56,7 +57,10 @@ class PluginProcess {
 
   [[nodiscard]] pid_t pid() const { return pid_; }
 
-  // To the process alone, as runtimes do.
+  // Whether it has not ended. May be called while another thread waits.
+  [[nodiscard]] bool IsRunning() const { return !ended_; }
+
+  // To the process alone, as runtimes do. Harmless when it has ended.
   void Signal(int number) const;
 
   // Waits until it reads stdin, so until its main has begun. False: it does not come to that in time.
@@ -71,6 +75,8 @@ class PluginProcess {
   PluginCall call_;
   std::chrono::steady_clock::time_point started_;
   pid_t pid_ = -1;
+  int end_fd_ = -1;  // a pidfd: signals through it cannot reach another process that got the same number
+  std::atomic<bool> ended_ = false;
   int stdin_fd_ = -1;
   int stdout_fd_ = -1;
   int stderr_fd_ = -1;
