@@ -99,6 +99,21 @@ void TestCluster::SetReady(const std::string& name, bool ready, const std::strin
   Patch(PoolStatusPath(name), {{"status", {{"conditions", {ReadyCondition(ready, reason, message)}}}}});
 }
 
+void TestCluster::Withhold(const std::string& name, const std::vector<std::string>& addresses) {
+  Patch(PoolStatusPath(name), {{"status", {{"withheld", addresses}}}});
+}
+
+void TestCluster::Reserve(const std::string& pool, const std::string& address, const std::string& reservation) {
+  const auto wanted = Must(ipam::Address::Parse(address), "address");
+  for (const json& block : Blocks(pool)) {
+    const auto cidr = Must(ipam::Prefix::Parse(block.at("spec").at("cidr").get<std::string>()), "cidr");
+    if (!cidr.Contains(wanted)) continue;
+    const json entry = {{ipam::ToString(cidr.OffsetOf(wanted)), "! " + reservation}};
+    Patch(PathOf("ipblocks", block.at("metadata").at("name").get<std::string>()),
+          {{"allocations", entry}, {"used", block.at("used").get<int>() + 1}});
+  }
+}
+
 void TestCluster::PatchPool(const std::string& name, const json& patch) { Patch(PathOf("ippools", name), patch); }
 
 void TestCluster::DeletePool(const std::string& name) { Remove(PathOf("ippools", name)); }
@@ -117,10 +132,6 @@ std::map<std::string, std::string> TestCluster::Entries(const std::string& pool)
     }
   }
   return entries;
-}
-
-void TestCluster::CreateBlock(const json& block) {
-  Must(k8sclient::Create(*api_, Collection("ipblocks"), block, Soon()), "create block");
 }
 
 void TestCluster::RemoveBlocks(const std::string& pool) {

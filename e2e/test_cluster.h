@@ -32,6 +32,9 @@ class TestCluster {
   void CreateReadyPool(const std::string& name, const nlohmann::json& spec);
   // Replaces the condition Ready.
   void SetReady(const std::string& name, bool ready, const std::string& reason, const std::string& message);
+  // As the controller does for an IPReservation: before a block exists, and in a block that does.
+  void Withhold(const std::string& name, const std::vector<std::string>& addresses);
+  void Reserve(const std::string& pool, const std::string& address, const std::string& reservation);
   void PatchPool(const std::string& name, const nlohmann::json& patch);
   void DeletePool(const std::string& name);
 
@@ -39,8 +42,6 @@ class TestCluster {
   [[nodiscard]] std::vector<nlohmann::json> Blocks(const std::string& pool);
   // Every entry of the pool's blocks, by address.
   [[nodiscard]] std::map<std::string, std::string> Entries(const std::string& pool);
-  // Creates a block object, for tests that begin with one.
-  void CreateBlock(const nlohmann::json& block);
   // Removes the pool's blocks with all entries, whatever their finalizers.
   void RemoveBlocks(const std::string& pool);
 

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// Crash safety: a fault at every request of ADD and DEL, on every kind of pool.
+//
+// Whatever is lost (the request, the answer, the process, or the moment at which the request arrives), DEL leaves
+// nothing, a retried ADD gives exactly one address of each family, and an address that somebody else got meanwhile is
+// never taken away by a write that arrives late.
+#include <csignal>
+#include <functional>
+#include <thread>
+
+#include "e2e/conformance/conformance.h"
+#include "e2e/conformance/node_proxy.h"
+
+namespace berth::conformance {
+namespace {
+
+using e2e::Fault;
+using e2e::SeenRequest;
+using testing::SizeIs;
+
+// An ADD or DEL makes fewer requests than this, also with a few repetitions; more means that a loop does not end.
+constexpr int kRequestsMax = 20;
+
+struct Scenario {
+  const char* name;
+  bool has_block;  // the node has a block already: ADD patches; else it creates
+  bool has_v4;
+  bool v4_is_shared;
+  bool has_v6;
+  bool v6_is_shared;
+};
+
+constexpr Scenario kScenarios[] = {
+    {.name = "NodePoolWithBlock",
+     .has_block = true,
+     .has_v4 = true,
+     .v4_is_shared = false,
+     .has_v6 = false,
+     .v6_is_shared = false},
+    {.name = "NodePoolWithoutBlock",
+     .has_block = false,
+     .has_v4 = true,
+     .v4_is_shared = false,
+     .has_v6 = false,
+     .v6_is_shared = false},
+    {.name = "SharedPoolWithBlock",
+     .has_block = true,
+     .has_v4 = true,
+     .v4_is_shared = true,
+     .has_v6 = false,
+     .v6_is_shared = false},
+    {.name = "SharedPoolWithoutBlock",
+     .has_block = false,
+     .has_v4 = true,
+     .v4_is_shared = true,
+     .has_v6 = false,
+     .v6_is_shared = false},
+    {.name = "DualStackWithBlocks",
+     .has_block = true,
+     .has_v4 = true,
+     .v4_is_shared = false,
+     .has_v6 = true,
+     .v6_is_shared = false},
+    {.name = "DualStackWithoutBlocks",
+     .has_block = false,
+     .has_v4 = true,
+     .v4_is_shared = false,
+     .has_v6 = true,
+     .v6_is_shared = false},
+    {.name = "DualStackNodeAndShared",
+     .has_block = true,
+     .has_v4 = true,
+     .v4_is_shared = false,
+     .has_v6 = true,
+     .v6_is_shared = true},
+    {.name = "DualStackBothShared",
+     .has_block = true,
+     .has_v4 = true,
+     .v4_is_shared = true,
+     .has_v6 = true,
+     .v6_is_shared = true},
+};
+
+class CrashSafety : public Conformance, public testing::WithParamInterface<Scenario> {
+ protected:
+  void SetUp() override {
+    if (InAgentMode()) GTEST_SKIP() << "the agent's requests do not pass through the test's proxy";
+    const Scenario& scenario = GetParam();
+    if (scenario.has_v4) MakePool({{"affinity", scenario.v4_is_shared ? "Shared" : "Node"}});
+    if (scenario.has_v6) MakePool6({{"affinity", scenario.v6_is_shared ? "Shared" : "Node"}});
+    node_.emplace(Scratch());
+    if (scenario.has_block) Ok(Of("ADD", "resident"));
+    MakeReady();
+  }
+
+  [[nodiscard]] NodeProxy& node() { return *node_; }
+  [[nodiscard]] std::size_t families() const { return pools().size(); }
+
+  [[nodiscard]] Call Of(const std::string& verb, const std::string& container) {
+    Call call = node_->Through(Base(verb, pools()).With("CNI_CONTAINERID", container));
+    call.config["ipam"]["timeoutSeconds"] = 10;
+    return call;
+  }
+
+  // Nothing held but by the resident, and no block where the scenario begins without.
+  void MakeReady() {
+    node_->NoFaults();
+    if (!GetParam().has_block) {
+      for (const std::string& pool : pools()) cluster().RemoveBlocks(pool);
+    }
+    baseline_ = Allocated();
+    ASSERT_THAT(baseline_, SizeIs(GetParam().has_block ? families() : 0));
+  }
+
+  void ExpectNothingLeft(const std::string& when) { EXPECT_EQ(Allocated(), baseline_) << when; }
+
+  // Runs `round` with the index of every request that a call makes, until a round in which the fault did not strike.
+  void AtEveryRequest(const std::function<void(int index)>& round) {
+    for (int index = 0; index < kRequestsMax; ++index) {
+      MakeReady();
+      SCOPED_TRACE("fault at request " + std::to_string(index));
+      struck_ = false;
+      round(index);
+      if (HasFailure()) {
+        for (const SeenRequest& request : seen_) ADD_FAILURE() << Describe(request);
+        return;
+      }
+      if (!struck_) {
+        EXPECT_GT(index, 1) << "no request was ever faulted";
+        return;
+      }
+    }
+    FAIL() << "more than " << kRequestsMax << " requests";
+  }
+
+  // One call with a fault at that request, to its end.
+  PluginOutcome RunWithFault(const Call& call, int index, Fault fault) {
+    node_->FaultAt(index, fault);
+    PluginOutcome outcome = Run(call);
+    NoteSeen();
+    return outcome;
+  }
+
+  // One call that is killed while it waits for the answer to that request.
+  void KillAt(const Call& call, int index, Fault fault) {
+    node_->FaultAt(index, fault);
+    PluginProcess process(Prepare(call));
+    std::jthread waiting([&] { static_cast<void>(process.Wait()); });
+    while (!node_->proxy().AwaitHeld(std::chrono::milliseconds(20)) && process.IsRunning()) {
+    }
+    process.Signal(SIGKILL);
+    waiting.join();
+    NoteSeen();
+  }
+
+ private:
+  void NoteSeen() {
+    seen_ = node_->proxy().Seen();
+    for (const SeenRequest& request : seen_) struck_ = struck_ || request.fault != Fault::kNone;
+    node_->NoFaults();
+  }
+
+  static std::string Describe(const SeenRequest& request) {
+    return "request " + std::to_string(request.index) + ": " + request.method + " " + request.target + " status " +
+           std::to_string(request.status) + (request.fault == Fault::kNone ? "" : " (faulted)");
+  }
+
+  std::optional<NodeProxy> node_;
+  std::set<std::string> baseline_;
+  std::vector<SeenRequest> seen_;
+  bool struck_ = false;
+};
+
+constexpr Fault kLosses[] = {Fault::kCutBefore, Fault::kCutAfter, Fault::kLate};
+
+TEST_P(CrashSafety, AfterALossInAddARetryGivesOneAddressAndDelLeavesNothing) {
+  for (const Fault fault : kLosses) {
+    SCOPED_TRACE("fault " + std::to_string(static_cast<int>(fault)));
+    AtEveryRequest([&](int index) {
+      const PluginOutcome first = RunWithFault(Of("ADD", "c1"), index, fault);
+      const json result = Ok(Of("ADD", "c1"));
+      EXPECT_THAT(Addresses(result), SizeIs(families()));
+      EXPECT_TRUE(first.exit_code != 0 || json::parse(first.out) == result) << "the answer changed: " << first.out;
+      node().proxy().Release();
+      EXPECT_EQ(Ok(Of("ADD", "c1")), result) << "the answer changed when the request arrived late";
+      OkSilently(Of("DEL", "c1"));
+      ExpectNothingLeft("after DEL");
+    });
+  }
+}
+
+TEST_P(CrashSafety, AfterALossInAddDelLeavesNothing) {
+  for (const Fault fault : kLosses) {
+    SCOPED_TRACE("fault " + std::to_string(static_cast<int>(fault)));
+    AtEveryRequest([&](int index) {
+      static_cast<void>(RunWithFault(Of("ADD", "c1"), index, fault));
+      OkSilently(Of("DEL", "c1"));
+      ExpectNothingLeft("after DEL");
+      node().proxy().Release();
+      ExpectNothingLeft("after the request arrived late");
+    });
+  }
+}
+
+TEST_P(CrashSafety, AfterAKillInAddDelLeavesNothing) {
+  for (const Fault fault : {Fault::kHold, Fault::kStall}) {
+    SCOPED_TRACE("fault " + std::to_string(static_cast<int>(fault)));
+    AtEveryRequest([&](int index) {
+      KillAt(Of("ADD", "c1"), index, fault);
+      OkSilently(Of("DEL", "c1"));
+      node().proxy().Release();
+      ExpectNothingLeft("after DEL, and after the request arrived late");
+      EXPECT_THAT(Addresses(Ok(Of("ADD", "c1"))), SizeIs(families()));
+      OkSilently(Of("DEL", "c1"));
+      ExpectNothingLeft("after ADD and DEL again");
+    });
+  }
+}
+
+TEST_P(CrashSafety, AfterAKillInAddGcLeavesNothing) {
+  AtEveryRequest([&](int index) {
+    KillAt(Of("ADD", "c1"), index, Fault::kHold);
+    Call gc = Of("GC", "");
+    gc.config["cni.dev/valid-attachments"] = json::array({{{"containerID", "resident"}, {"ifname", "eth0"}}});
+    OkSilently(gc);
+    node().proxy().Release();
+    ExpectNothingLeft("after GC, and after the request arrived late");
+  });
+}
+
+TEST_P(CrashSafety, AfterALossInDelARepeatedDelLeavesNothingAndTakesNothingFromOthers) {
+  for (const Fault fault : kLosses) {
+    SCOPED_TRACE("fault " + std::to_string(static_cast<int>(fault)));
+    AtEveryRequest([&](int index) {
+      Ok(Of("ADD", "c1"));
+      static_cast<void>(RunWithFault(Of("DEL", "c1"), index, fault));
+      OkSilently(Of("DEL", "c1"));
+      ExpectNothingLeft("after DEL");
+      Ok(Of("ADD", "c2"));
+      const auto others = Allocated();
+      node().proxy().Release();
+      EXPECT_EQ(Allocated(), others) << "a late DEL took what another container got";
+      OkSilently(Of("DEL", "c2"));
+      ExpectNothingLeft("after the other's DEL");
+    });
+  }
+}
+
+TEST_P(CrashSafety, AfterAKillInDelARepeatedDelLeavesNothingAndTakesNothingFromOthers) {
+  for (const Fault fault : {Fault::kHold, Fault::kStall}) {
+    SCOPED_TRACE("fault " + std::to_string(static_cast<int>(fault)));
+    AtEveryRequest([&](int index) {
+      Ok(Of("ADD", "c1"));
+      KillAt(Of("DEL", "c1"), index, fault);
+      OkSilently(Of("DEL", "c1"));
+      ExpectNothingLeft("after DEL");
+      Ok(Of("ADD", "c2"));
+      const auto others = Allocated();
+      node().proxy().Release();
+      EXPECT_EQ(Allocated(), others) << "a late DEL took what another container got";
+      OkSilently(Of("DEL", "c2"));
+      ExpectNothingLeft("after the other's DEL");
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Scenarios, CrashSafety, testing::ValuesIn(kScenarios),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+}  // namespace
+}  // namespace berth::conformance

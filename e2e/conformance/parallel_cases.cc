@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Case 62: 200 ADDs at the same time, through one node name and through 20, on a Node pool and on a Shared pool.
+#include "e2e/conformance/conformance.h"
+
+namespace berth::conformance {
+namespace {
+
+using testing::SizeIs;
+
+constexpr int kCalls = 200;
+constexpr int kNodes = 20;
+constexpr std::chrono::seconds kWaitMax{15};
+
+class Case062 : public Conformance {
+ protected:
+  // The i-th of kCalls containers, spread over `nodes` nodes.
+  [[nodiscard]] Call AddOf(int i, int nodes) {
+    Call call = Base("ADD").With("CNI_CONTAINERID", "c" + std::to_string(i));
+    const std::string node = "n" + std::to_string(1 + i % nodes);
+    call.config["ipam"]["nodeName"] = node;
+    call.config["ipam"]["kubeconfig"] = Settings::Get().NodeKubeconfig(node);
+    call.config["ipam"]["stateDir"] = Scratch() + "/state";
+    return call;
+  }
+
+  void ExpectAllDifferent(int nodes) {
+    std::vector<Call> calls;
+    for (int i = 0; i < kCalls; ++i) calls.push_back(AddOf(i, nodes));
+    std::set<std::string> given;
+    std::chrono::milliseconds longest{0};
+    for (const PluginOutcome& outcome : RunAll(calls)) {
+      ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+      given.insert(Addresses(json::parse(outcome.out)).at(0));
+      longest = std::max(longest, outcome.took);
+    }
+    EXPECT_THAT(given, SizeIs(kCalls));
+    EXPECT_THAT(Allocated(), SizeIs(kCalls));
+    EXPECT_LT(longest, kWaitMax);
+    RecordProperty("longest_ms", std::to_string(longest.count()));
+    std::printf(
+        "%d ADDs through %d node(s): the longest took %d ms\n", kCalls, nodes, static_cast<int>(longest.count()));
+  }
+};
+
+TEST_F(Case062, ThroughOneNodeOnANodePool) {
+  MakePool({{"subnet", "10.1.2.0/24"}});
+  ExpectAllDifferent(1);
+}
+
+TEST_F(Case062, ThroughTwentyNodesOnANodePool) {
+  if (InAgentMode()) GTEST_SKIP() << "needs the agents of 20 nodes";
+  MakePool({{"subnet", "10.1.0.0/20"}, {"gateway", "10.1.0.1"}});
+  ExpectAllDifferent(kNodes);
+}
+
+TEST_F(Case062, ThroughOneNodeOnASharedPoolOfFourBlocks) {
+  MakePool({{"subnet", "10.1.2.0/24"}, {"affinity", "Shared"}});
+  ExpectAllDifferent(1);
+}
+
+TEST_F(Case062, ThroughTwentyNodesOnASharedPoolOfFourBlocks) {
+  if (InAgentMode()) GTEST_SKIP() << "needs the agents of 20 nodes";
+  MakePool({{"subnet", "10.1.2.0/24"}, {"affinity", "Shared"}});
+  ExpectAllDifferent(kNodes);
+}
+
+}  // namespace
+}  // namespace berth::conformance

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many requests an ADD and a DEL make, counted from the API server's audit log, and that none is a consistent LIST.
+#include <cstdlib>
+#include <fstream>
+#include <poll.h>
+
+#include "e2e/conformance/conformance.h"
+#include "e2e/conformance/node_proxy.h"
+
+namespace berth::conformance {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+struct Audited {
+  std::string verb;
+  std::string uri;
+};
+
+class RequestCount : public Conformance {
+ protected:
+  void SetUp() override {
+    if (InAgentMode()) GTEST_SKIP() << "the agent's requests belong to no call";
+    const char* const log = std::getenv("BERTH_AUDIT_LOG");
+    ASSERT_NE(log, nullptr) << "run e2e/conformance.sh";
+    log_ = log;
+    node_.emplace(Scratch());
+  }
+
+  // Through the proxy, which knows how many lines the log will have.
+  std::vector<Audited> RequestsOf(const Call& call) {
+    const auto begin = static_cast<std::streamoff>(std::ifstream(log_, std::ios::ate).tellg());
+    node_->NoFaults();
+    Ok(node_->Through(call));
+    const std::size_t sent = node_->proxy().Seen().size();
+    std::vector<Audited> requests;
+    for (int tries = 0; tries < 1000 && requests.size() < sent; ++tries) {
+      ::poll(nullptr, 0, 5);
+      requests = ReadLog(begin);
+    }
+    EXPECT_THAT(requests, SizeIs(sent)) << "the audit log and the proxy disagree";
+    for (const Audited& request : requests) {
+      EXPECT_FALSE(request.verb == "list" && request.uri.find("resourceVersion=") == std::string::npos)
+          << "a consistent LIST: " << request.uri;
+    }
+    return requests;
+  }
+
+  // The state folder knows this node's last version, as after any call before.
+  void WarmUp() { Ok(node_->Through(Base("ADD", pools()).With("CNI_CONTAINERID", "warm-up"))); }
+
+  static std::string Text(const std::vector<Audited>& requests) {
+    std::string text;
+    for (const Audited& request : requests) text += request.verb + " " + request.uri + "\n";
+    return text;
+  }
+
+  void ExpectAtMost(std::size_t count, const Call& call) {
+    const std::vector<Audited> requests = RequestsOf(call);
+    EXPECT_LE(requests.size(), count) << Text(requests);
+    EXPECT_GE(requests.size(), 2U) << Text(requests);
+  }
+
+  [[nodiscard]] Call Add(const std::string& id) { return Base("ADD", pools()).With("CNI_CONTAINERID", id); }
+  [[nodiscard]] Call Del(const std::string& id) { return Base("DEL", pools()).With("CNI_CONTAINERID", id); }
+
+ private:
+  std::vector<Audited> ReadLog(std::streamoff begin) const {
+    const std::string user = "system:node:" + Settings::Get().NodeName();
+    std::ifstream file(log_);
+    file.seekg(begin);
+    std::vector<Audited> requests;
+    for (std::string line; std::getline(file, line);) {
+      const json event = json::parse(line, nullptr, false);
+      if (event.is_discarded() || event.value("stage", "") != "ResponseComplete") continue;
+      if (event["user"].value("username", "") != user) continue;
+      requests.push_back({.verb = event.value("verb", ""), .uri = event.value("requestURI", "")});
+    }
+    return requests;
+  }
+
+  std::string log_;
+  std::optional<NodeProxy> node_;
+};
+
+TEST_F(RequestCount, OneFamilyTakesThreeForAddAndTwoForDel) {
+  MakePool();
+  WarmUp();
+  ExpectAtMost(3, Add("c1"));
+  ExpectAtMost(2, Del("c1"));
+}
+
+TEST_F(RequestCount, ANewBlockTakesTwoMore) {
+  MakePool();
+  WarmUp();
+  cluster().RemoveBlocks(pools()[0]);
+  ExpectAtMost(5, Add("c1"));
+}
+
+TEST_F(RequestCount, AFurtherFamilyTakesOneWriteMore) {
+  MakePool();
+  MakePool6();
+  WarmUp();
+  ExpectAtMost(4, Add("c1"));
+  ExpectAtMost(3, Del("c1"));
+}
+
+TEST_F(RequestCount, EachKindOfSelectorTakesOneMore) {
+  MakePool({{"nodeSelector", {{"matchExpressions", {{{"key", "absent"}, {"operator", "DoesNotExist"}}}}}}});
+  WarmUp();
+  ExpectAtMost(4, Add("c1"));
+  cluster().PatchPool(
+      pools()[0],
+      {{"spec", {{"namespaceSelector", {{"matchExpressions", {{{"key", "absent"}, {"operator", "DoesNotExist"}}}}}}}}});
+  ExpectAtMost(5, Add("c2").With("CNI_ARGS", "K8S_POD_NAMESPACE=default;K8S_POD_NAME=web"));
+}
+
+TEST_F(RequestCount, ASharedPoolTakesOneMore) {
+  MakePool({{"affinity", "Shared"}});
+  WarmUp();
+  ExpectAtMost(4, Add("c1"));
+  ExpectAtMost(3, Del("c1"));
+}
+
+TEST_F(RequestCount, ARepeatedAddTakesNoWrite) {
+  MakePool();
+  WarmUp();
+  for (const Audited& request : RequestsOf(Add("warm-up"))) EXPECT_NE(request.verb, "patch") << request.uri;
+}
+
+}  // namespace
+}  // namespace berth::conformance
