@@ -16,13 +16,15 @@ function(berth_compile_options target)
   set_target_properties(${target} PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
 endfunction()
 
-# berth_library(<folder> [PUBLIC libs...] [PRIVATE libs...] [TEST_LIBS libs...] [EXCLUDE main.cc ...])
+# berth_library(<folder> [SEQUENTIAL] [PUBLIC libs...] [PRIVATE libs...] [TEST_LIBS libs...] [EXCLUDE main.cc ...])
 #
 # Makes the target berth_<folder> ("-" becomes "_") from every *.cc of the folder but *_test.cc and those of EXCLUDE, and
 # the test binary <folder>_test from every *_test.cc: forgetting to register a test is impossible. PUBLIC is for what the
-# folder's own headers include. Tests carry the label "unit".
+# folder's own headers include. Tests carry the label "unit", and the target unit_tests builds what they need. SEQUENTIAL:
+# no thread is started in this folder or beneath it, so its tests are left out under ThreadSanitizer.
+add_custom_target(unit_tests)
 function(berth_library folder)
-  cmake_parse_arguments(ARG "" "" "PUBLIC;PRIVATE;TEST_LIBS;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(ARG "SEQUENTIAL" "" "PUBLIC;PRIVATE;TEST_LIBS;EXCLUDE" ${ARGN})
   string(REPLACE "-" "_" name ${folder})
   set(target berth_${name})
   set(root ${CMAKE_BINARY_DIR}/inc/${folder})
@@ -48,8 +50,13 @@ function(berth_library folder)
     set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
     target_link_libraries(${name}_test PRIVATE ${target} ${ARG_PRIVATE} ${ARG_TEST_LIBS} GTest::gmock GTest::gtest_main)
     berth_compile_options(${name}_test)
+    if(ARG_SEQUENTIAL AND BERTH_SANITIZE STREQUAL "thread")
+      set_target_properties(${name}_test PROPERTIES EXCLUDE_FROM_ALL TRUE)
+      return()
+    endif()
     add_test(NAME ${folder} COMMAND ${name}_test)
     set_tests_properties(${folder} PROPERTIES LABELS unit TIMEOUT 300)
+    add_dependencies(unit_tests ${name}_test)
   endif()
 endfunction()
 
