@@ -149,12 +149,24 @@ Reply Agent::Serve(const cni::Environment& environment, const cni::NetworkConfig
   const auto took_us = std::chrono::duration_cast<std::chrono::microseconds>(took).count();
   if (reply) {
     spdlog::debug("call done verb={} network={} container={} interface={} attachment={} answer={} took_us={}",
-                  verb, config.name, environment.container_id, environment.ifname, ipam.attachment(), reply->body, took_us);
+                  verb,
+                  config.name,
+                  environment.container_id,
+                  environment.ifname,
+                  ipam.attachment(),
+                  reply->body,
+                  took_us);
     return *std::move(reply);
   }
   spdlog::warn("call failed verb={} network={} container={} interface={} attachment={} code={} err=\"{}\" took_us={}",
-               verb, config.name, environment.container_id, environment.ifname, ipam.attachment(), code,
-               reply.error().message, took_us);
+               verb,
+               config.name,
+               environment.container_id,
+               environment.ifname,
+               ipam.attachment(),
+               code,
+               reply.error().message,
+               took_us);
   return ErrorReply(reply.error(), config.version);
 }
 
@@ -176,12 +188,12 @@ Expected<Reply> Agent::Dispatch(Call& call) {
       const auto is_running = [this](const ipam::Attachment& attachment) { return gate_.IsAddRunning(attachment); };
       const std::int64_t age_ms = (node::BootTimeNow() - call.started_nanos) / 1'000'000;
       const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.WallNow().time_since_epoch());
-      return silent(call.ipam.CollectGarbage(
-          now.count() - age_ms, is_running, [] { return std::vector<ipam::Attachment>(); }));
+      return silent(
+          call.ipam.CollectGarbage(now.count() - age_ms, is_running, [] { return std::vector<ipam::Attachment>(); }));
     }
     case cni::Verb::kStatus:
-      // A restart of the agent or a short outage of the API server must not make the node NotReady: what was loaded once
-      // since this process began counts.
+      // A restart of the agent or a short outage of the API server must not make the node NotReady: what was loaded
+      // once since this process began counts.
       if (IsReady()) return silent({});
       return Fail(ErrorCode::kNotReady,
                   "the node's berth-agent has not loaded its blocks yet",
@@ -224,7 +236,9 @@ Expected<Reply> Agent::Add(Call& call) {
     AgentStore store(own_, view_, turns_, api_, directory_, runtime, runtime.end());
     const auto done = ipam::Engine(store, runtime).Del(attachment);
     if (done) return;
-    spdlog::warn("giving back an undelivered address failed, journalling attachment={} err=\"{}\"", attachment, done.error().message);
+    spdlog::warn("giving back an undelivered address failed, journalling attachment={} err=\"{}\"",
+                 attachment,
+                 done.error().message);
     if (auto added = journal_->Add(attachment); !added) spdlog::error("journal err=\"{}\"", added.error().message);
   };
   return Reply{.ok = true,

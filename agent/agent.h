@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Agent: serves the CNI calls of one node from its blocks in memory.
 //
-// What survives what (docs/failures.md): a restart loses nothing, since every answered ADD is in a block, every DEL that
-// could not be written is in the journal, and the first thing a new agent does is to write each of its blocks once, after
-// which nothing its predecessor sent can land.
+// What survives what (docs/failures.md): a restart loses nothing, since every answered ADD is in a block, every DEL
+// that could not be written is in the journal, and the first thing a new agent does is to write each of its blocks
+// once, after which nothing its predecessor sent can land.
 #pragma once
 
 #include <atomic>
@@ -53,8 +53,8 @@ struct Reply {
 
 class Agent final : private BlockObserver {
  public:
-  // Opens directory and journal, sends nothing. api and clock must outlive the agent. `replaced` is called once, from any
-  // thread, when another agent of this node has taken over: the process is to end. Errors: kIo.
+  // Opens directory and journal, sends nothing. api and clock must outlive the agent. `replaced` is called once, from
+  // any thread, when another agent of this node has taken over: the process is to end. Errors: kIo.
   [[nodiscard]] static ipam::Expected<std::unique_ptr<Agent>> Make(k8sclient::Api& api, k8sclient::Clock& clock,
                                                                    AgentOptions options,
                                                                    std::function<void()> replaced);

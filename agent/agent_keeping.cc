@@ -46,7 +46,9 @@ void Agent::Load(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const auto loaded = LoadOnce();
     if (loaded) break;
-    spdlog::warn("loading blocks failed, trying again err=\"{}\" details=\"{}\"", loaded.error().message, loaded.error().details);
+    spdlog::warn("loading blocks failed, trying again err=\"{}\" details=\"{}\"",
+                 loaded.error().message,
+                 loaded.error().details);
     if (!clock_.Sleep(kRetryPause, stop)) return;
   }
   if (stop.stop_requested() || own_.stopped()) return;
@@ -137,10 +139,11 @@ void Agent::ReplayJournal() {
   }
   if (!is_away_) return;
   // Nothing to write that would tell: ask.
-  const auto answer = k8sclient::List(api_,
-                                      std::string(crds::kPoolsPath),
-                                      {.resource_version = "0", .page_size = 1, .accept = k8sclient::kPartialMetadataList},
-                                      k8sclient::CallOptions::Within(kRetryPause));
+  const auto answer =
+      k8sclient::List(api_,
+                      std::string(crds::kPoolsPath),
+                      {.resource_version = "0", .page_size = 1, .accept = k8sclient::kPartialMetadataList},
+                      k8sclient::CallOptions::Within(kRetryPause));
   if (answer) is_away_ = false;
 }
 
@@ -149,7 +152,8 @@ void Agent::ClaimAhead() {
   const std::vector<BlockView> blocks = own_.Snapshot();
   const std::optional<ipam::Labels> labels = view_.NodeLabels();
   for (const ipam::Pool& pool : view_.AllPools()) {
-    const bool is_for_node = pool.affinity == ipam::Affinity::kNode && pool.warm_addresses > 0 && ipam::CheckUsable(pool) &&
+    const bool is_for_node = pool.affinity == ipam::Affinity::kNode && pool.warm_addresses > 0 &&
+                             ipam::CheckUsable(pool) &&
                              (!pool.node_selector || pool.node_selector->Matches(labels.value_or(ipam::Labels{})));
     if (is_for_node) ClaimAheadFor(pool, blocks);
   }
@@ -187,7 +191,8 @@ void Agent::ClaimAheadFor(const ipam::Pool& pool, const std::vector<BlockView>& 
       return;
     }
     if (created.error().code != ErrorCode::kAlreadyExists) {
-      spdlog::warn("claiming ahead failed pool={} block={} err=\"{}\"", pool.name, cidr->ToString(), created.error().message);
+      spdlog::warn(
+          "claiming ahead failed pool={} block={} err=\"{}\"", pool.name, cidr->ToString(), created.error().message);
       return;
     }
   }
@@ -195,11 +200,12 @@ void Agent::ClaimAheadFor(const ipam::Pool& pool, const std::vector<BlockView>& 
 
 // Finds blocks that were claimed for this node by others, or by a write whose answer was lost.
 void Agent::Resync() {
-  const auto list = k8sclient::List(
-      api_,
-      std::string(crds::kBlocksPath),
-      {.field_selector = std::string(crds::kBlockNodeField) + "=" + options_.node, .resource_version = "0", .page_size = 0},
-      k8sclient::CallOptions::Within(kStepMax));
+  const auto list = k8sclient::List(api_,
+                                    std::string(crds::kBlocksPath),
+                                    {.field_selector = std::string(crds::kBlockNodeField) + "=" + options_.node,
+                                     .resource_version = "0",
+                                     .page_size = 0},
+                                    k8sclient::CallOptions::Within(kStepMax));
   if (!list) return;
   std::set<std::string> known;
   for (const BlockView& block : own_.Snapshot()) known.insert(block->name);
@@ -231,7 +237,8 @@ void Agent::SweepCooled() {
       return {};
     };
     const auto written = own_.Edit(block, {.attachment = {}, .apply = sweep}, runtime.end());
-    if (!written) spdlog::warn("sweeping cooled entries failed block={} err=\"{}\"", block->name, written.error().message);
+    if (!written)
+      spdlog::warn("sweeping cooled entries failed block={} err=\"{}\"", block->name, written.error().message);
   }
 }
 
@@ -255,7 +262,8 @@ void Agent::WatchBlocks() {
   for (const std::string& name : wanted) {
     if (block_watches_.contains(name)) continue;
     block_watches_[name] = std::make_unique<WatchThread>(
-        api_, clock_,
+        api_,
+        clock_,
         k8sclient::ReflectorOptions{.path = std::string(crds::kBlocksPath), .field_selector = "metadata.name=" + name},
         WatchActions{.replace =
                          [observe](const std::vector<json>& objects) {
@@ -264,10 +272,11 @@ void Agent::WatchBlocks() {
                            for (const json& object : objects) observe(object);
                          },
                      .upsert = observe,
-                     .remove = [this, name](const json& /*object*/) {
-                       own_.ObserveGone(name);
-                       Poke();
-                     }});
+                     .remove =
+                         [this, name](const json& /*object*/) {
+                           own_.ObserveGone(name);
+                           Poke();
+                         }});
   }
 }
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth-agent: the program around Agent: options, credentials, sockets, signals.
-#include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <signal.h>
 #include <string>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -96,12 +95,13 @@ int Run(Options options) {
   if (!agent) return Complain(agent.error());
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(options.socket).parent_path(), error);
-  auto server = HttpServer::Make({.socket_path = options.socket, .tcp_address = options.http_address},
-                                 [&agent](const HttpRequest& request) { return Answer(**agent, request); },
-                                 [] {
-                                   Reply busy = Agent::Busy();
-                                   return HttpAnswer{.status = 503, .body = std::move(busy.body)};
-                                 });
+  auto server = HttpServer::Make(
+      {.socket_path = options.socket, .tcp_address = options.http_address},
+      [&agent](const HttpRequest& request) { return Answer(**agent, request); },
+      [] {
+        Reply busy = Agent::Busy();
+        return HttpAnswer{.status = 503, .body = std::move(busy.body)};
+      });
   if (!server) return Complain(server.error());
   (*agent)->Start();
   spdlog::info("serving socket={} node={} http={}", options.socket, options.agent.node, options.http_address);
@@ -124,14 +124,16 @@ int main(int argc, char** argv) {
   CLI::App app{"berth-agent: hands out the addresses of one node's pods, recorded in the API server."};
   app.add_option("--kubeconfig", options.kubeconfig, "Credentials for the API server; without it those of the pod")
       ->check(CLI::ExistingFile);
-  app.add_option("--node", options.agent.node, "Name of the Node object; default: from a kubeconfig of system:node:NAME")
+  app.add_option(
+         "--node", options.agent.node, "Name of the Node object; default: from a kubeconfig of system:node:NAME")
       ->envname("NODE_NAME");
   app.add_option("--socket", options.socket, "UNIX socket for the CNI plugin")->capture_default_str();
   app.add_option("--state", options.agent.state_dir, "Folder for what must survive a reboot: the journal of DELs")
       ->capture_default_str();
   app.add_option("--run-dir", options.agent.run_dir, "Folder for what a reboot may lose; shared with berth-direct")
       ->capture_default_str();
-  app.add_option("--http-address", options.http_address,
+  app.add_option("--http-address",
+                 options.http_address,
                  "Address and port for /healthz, /readyz and /metrics, such as 127.0.0.1:9745; default: socket only");
   app.add_option("--log-level", options.log_level, "error, warn, info or debug")
       ->check(CLI::IsMember({"error", "warn", "info", "debug"}))

@@ -19,7 +19,8 @@ constexpr std::string_view kMemoryIntent = "memory:";
 ClaimTurns::Turn ClaimTurns::Begin(const std::string& pool, SteadyTime deadline) {
   std::unique_lock lock(mutex_);
   const bool waited = taken_.contains(pool);
-  if (!ended_.wait_until(lock, deadline, [&] { return !taken_.contains(pool); })) return {.hold = nullptr, .waited = true};
+  if (!ended_.wait_until(lock, deadline, [&] { return !taken_.contains(pool); }))
+    return {.hold = nullptr, .waited = true};
   taken_.insert(pool);
   const auto end = [this, pool](void*) {
     const std::scoped_lock leave(mutex_);
@@ -35,8 +36,9 @@ AgentStore::AgentStore(OwnBlocks& own, const ClusterView& view, ClaimTurns& turn
       view_(view),
       turns_(turns),
       directory_(directory),
-      remote_(api, directory, runtime,
-              {.node = own.node(), .call = {.deadline = deadline, .stop = {}}, .lock_deadline = 0, .takes_turns = false}),
+      remote_(
+          api, directory, runtime,
+          {.node = own.node(), .call = {.deadline = deadline, .stop = {}}, .lock_deadline = 0, .takes_turns = false}),
       deadline_(deadline) {}
 
 Expected<std::vector<ipam::Pool>> AgentStore::ReadPools(std::span<const std::string> names, ipam::Freshness freshness) {
@@ -83,7 +85,9 @@ Expected<BlockView> AgentStore::Create(const ipam::Block& block, const ipam::Att
 Expected<ipam::ClaimTurn> AgentStore::BeginClaim(const ipam::Pool& pool) {
   const ClaimTurns::Turn turn = turns_.Begin(pool.name, deadline_);
   if (turn.hold == nullptr) {
-    return Fail(ErrorCode::kTimeout, "time was over while another call claimed a block of pool " + pool.name, "the call is tried again");
+    return Fail(ErrorCode::kTimeout,
+                "time was over while another call claimed a block of pool " + pool.name,
+                "the call is tried again");
   }
   const bool blocks_came = pool.affinity == ipam::Affinity::kNode ? own_.Generation() != generation_ : turn.waited;
   return ipam::ClaimTurn{.hold = turn.hold, .look_again = blocks_came};

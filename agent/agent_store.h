@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AgentStore: the engine's BlockStore in the agent: own blocks and pools from memory, the rest by request. One object per
-// call.
+// AgentStore: the engine's BlockStore in the agent: own blocks and pools from memory, the rest by request. One object
+// per call.
 #pragma once
 
 #include <condition_variable>

@@ -17,9 +17,11 @@ TEST_F(AgentTest, AddAnswersAnAddressOfThePool) {
 TEST_F(AgentTest, AddIsOneRequestOnceThereIsABlock) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
-  const int before = api.CountOf(k8sclient::Method::kPatch) + api.CountOf(k8sclient::Method::kGet) + api.CountOf(k8sclient::Method::kPost);
+  const int before = api.CountOf(k8sclient::Method::kPatch) + api.CountOf(k8sclient::Method::kGet) +
+                     api.CountOf(k8sclient::Method::kPost);
   ASSERT_TRUE(Add("c2").ok);
-  const int after = api.CountOf(k8sclient::Method::kPatch) + api.CountOf(k8sclient::Method::kGet) + api.CountOf(k8sclient::Method::kPost);
+  const int after = api.CountOf(k8sclient::Method::kPatch) + api.CountOf(k8sclient::Method::kGet) +
+                    api.CountOf(k8sclient::Method::kPost);
   // The watch of the block that came with the first ADD may list it in between.
   EXPECT_LE(after - before, 2);
   EXPECT_GE(after - before, 1);
@@ -242,7 +244,8 @@ TEST_F(AgentTest, AnEntryThatWasReclaimedIsForgotten) {
   api.Change(kBlocks, block["metadata"]["name"], [&](nlohmann::json& changed) {
     changed["allocations"][offset] = "~ t=1 f=" + attachment;
   });
-  Await([&] { return agent->DebugBlocks().find("web") == std::string::npos && Held().empty(); }, "the cooled entry is swept");
+  Await([&] { return agent->DebugBlocks().find("web") == std::string::npos && Held().empty(); },
+        "the cooled entry is swept");
 }
 
 TEST_F(AgentTest, TheOlderOfTwoStopsOnceItMeetsTheNewer) {

@@ -2,16 +2,15 @@
 // What the agent's tests start from: an API server in memory with one pool, a folder for state, and calls.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
 #include <thread>
+#include <unistd.h>
 
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "agent/agent.h"
@@ -74,7 +73,9 @@ class AgentTest : public testing::Test {
                             {"ipam", {{"type", "berth"}, {"pools", {pools}}, {"timeoutSeconds", timeout_s}}}}}}
         .dump();
   }
-  Reply Add(const std::string& container, const std::string& pool = "p1") { return agent->Handle(Body("ADD", container, pool)); }
+  Reply Add(const std::string& container, const std::string& pool = "p1") {
+    return agent->Handle(Body("ADD", container, pool));
+  }
   Reply Del(const std::string& container) { return agent->Handle(Body("DEL", container)); }
 
   static std::string AddressIn(const Reply& reply) {

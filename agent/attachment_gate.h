@@ -17,7 +17,8 @@ namespace berth::agent {
 // Any thread.
 class AttachmentGate {
  public:
-  // Waits until no other call of the attachment is inside; one is until the returned pointer goes. nullptr: not by then.
+  // Waits until no other call of the attachment is inside; one is until the returned pointer goes. nullptr: not by
+  // then.
   [[nodiscard]] std::shared_ptr<void> Enter(const ipam::Attachment& attachment,
                                             std::chrono::steady_clock::time_point deadline);
 

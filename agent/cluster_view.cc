@@ -52,51 +52,56 @@ ClusterView::ClusterView(k8sclient::Api& api, k8sclient::Clock& clock, std::stri
       pools_[pool->name] = std::move(pool);
     }
   };
-  watches_.push_back(std::make_unique<Watch>(
-      api, clock, k8sclient::ReflectorOptions{.path = std::string(crds::kPoolsPath)},
-      WatchActions{.replace =
-                       [this](const std::vector<json>& objects) {
-                         std::map<std::string, std::shared_ptr<const ipam::Pool>> pools;
-                         for (const json& object : objects) {
-                           if (auto pool = ToPool(object)) pools[pool->name] = std::move(pool);
-                         }
-                         {
-                           const std::scoped_lock lock(mutex_);
-                           pools_ = std::move(pools);
-                           pools_listed_ = true;
-                           listed_.notify_all();
-                         }
-                         changed_();
-                       },
-                   .upsert =
-                       [this, put_pool](const json& object) {
-                         put_pool(object);
-                         changed_();
-                       },
-                   .remove =
-                       [this](const json& object) {
-                         const std::scoped_lock lock(mutex_);
-                         pools_.erase(NameOf(object));
-                       }}));
-  watches_.push_back(std::make_unique<Watch>(
-      api, clock, k8sclient::ReflectorOptions{.path = "/api/v1/namespaces", .metadata_only = true},
-      WatchActions{.replace =
-                       [this](const std::vector<json>& objects) {
-                         std::map<std::string, ipam::Labels> namespaces;
-                         for (const json& object : objects) namespaces[NameOf(object)] = LabelsOf(object);
-                         const std::scoped_lock lock(mutex_);
-                         namespaces_ = std::move(namespaces);
-                       },
-                   .upsert =
-                       [this](const json& object) {
-                         const std::scoped_lock lock(mutex_);
-                         namespaces_[NameOf(object)] = LabelsOf(object);
-                       },
-                   .remove =
-                       [this](const json& object) {
-                         const std::scoped_lock lock(mutex_);
-                         namespaces_.erase(NameOf(object));
-                       }}));
+  watches_.push_back(
+      std::make_unique<Watch>(api,
+                              clock,
+                              k8sclient::ReflectorOptions{.path = std::string(crds::kPoolsPath)},
+                              WatchActions{.replace =
+                                               [this](const std::vector<json>& objects) {
+                                                 std::map<std::string, std::shared_ptr<const ipam::Pool>> pools;
+                                                 for (const json& object : objects) {
+                                                   if (auto pool = ToPool(object)) pools[pool->name] = std::move(pool);
+                                                 }
+                                                 {
+                                                   const std::scoped_lock lock(mutex_);
+                                                   pools_ = std::move(pools);
+                                                   pools_listed_ = true;
+                                                   listed_.notify_all();
+                                                 }
+                                                 changed_();
+                                               },
+                                           .upsert =
+                                               [this, put_pool](const json& object) {
+                                                 put_pool(object);
+                                                 changed_();
+                                               },
+                                           .remove =
+                                               [this](const json& object) {
+                                                 const std::scoped_lock lock(mutex_);
+                                                 pools_.erase(NameOf(object));
+                                               }}));
+  watches_.push_back(
+      std::make_unique<Watch>(api,
+                              clock,
+                              k8sclient::ReflectorOptions{.path = "/api/v1/namespaces", .metadata_only = true},
+                              WatchActions{.replace =
+                                               [this](const std::vector<json>& objects) {
+                                                 std::map<std::string, ipam::Labels> namespaces;
+                                                 for (const json& object : objects)
+                                                   namespaces[NameOf(object)] = LabelsOf(object);
+                                                 const std::scoped_lock lock(mutex_);
+                                                 namespaces_ = std::move(namespaces);
+                                               },
+                                           .upsert =
+                                               [this](const json& object) {
+                                                 const std::scoped_lock lock(mutex_);
+                                                 namespaces_[NameOf(object)] = LabelsOf(object);
+                                               },
+                                           .remove =
+                                               [this](const json& object) {
+                                                 const std::scoped_lock lock(mutex_);
+                                                 namespaces_.erase(NameOf(object));
+                                               }}));
   const auto put_node = [this](const ipam::Labels& labels) {
     {
       const std::scoped_lock lock(mutex_);
@@ -107,7 +112,8 @@ ClusterView::ClusterView(k8sclient::Api& api, k8sclient::Clock& clock, std::stri
     changed_();
   };
   watches_.push_back(std::make_unique<Watch>(
-      api, clock,
+      api,
+      clock,
       k8sclient::ReflectorOptions{
           .path = "/api/v1/nodes", .field_selector = "metadata.name=" + node_, .metadata_only = true},
       WatchActions{.replace =

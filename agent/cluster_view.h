@@ -4,8 +4,8 @@
 // Hints: what an ADD decides on them is checked by compare-and-swap, or read anew before it is refused.
 #pragma once
 
-#include <condition_variable>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>

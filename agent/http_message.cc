@@ -2,15 +2,14 @@
 // The grammar of a request, as little of it as the agent's callers use (RFC 9112).
 #include "agent/http_message.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <optional>
+#include <poll.h>
 #include <string_view>
+#include <sys/socket.h>
 
 namespace berth::agent {
 
@@ -62,7 +61,8 @@ Expected<std::size_t> ContentLength(std::string_view head) {
     line.remove_prefix(line.find(':') + 1);
     while (line.starts_with(' ')) line.remove_prefix(1);
     const auto [rest, error] = std::from_chars(line.data(), line.data() + line.size(), length);
-    if (error != std::errc() || rest != line.data() + line.size()) return Fail(ErrorCode::kDecode, "malformed Content-Length");
+    if (error != std::errc() || rest != line.data() + line.size())
+      return Fail(ErrorCode::kDecode, "malformed Content-Length");
   }
   return length;
 }

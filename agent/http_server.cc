@@ -2,6 +2,9 @@
 // Listening, accepting, and the life of a connection.
 #include "agent/http_server.h"
 
+#include <array>
+#include <cerrno>
+#include <cstring>
 #include <netdb.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -9,10 +12,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <cstring>
 
 #include "agent/http_message.h"
 
@@ -76,7 +75,8 @@ HttpServer::~HttpServer() {
   for (const Connection& listener : listeners_) close(listener.descriptor);
   // Another agent may have put its own socket there meanwhile.
   struct stat now = {};
-  if (stat(options_.socket_path.c_str(), &now) == 0 && now.st_ino == socket_inode_) unlink(options_.socket_path.c_str());
+  if (stat(options_.socket_path.c_str(), &now) == 0 && now.st_ino == socket_inode_)
+    unlink(options_.socket_path.c_str());
   if (wake_ >= 0) close(wake_);
 }
 
@@ -92,7 +92,8 @@ Expected<void> HttpServer::ListenLocal() {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof(address.sun_path)) {
-    return Fail(ErrorCode::kInvalid, "--socket " + path + " has " + std::to_string(path.size()) + " characters, at most 107 are possible");
+    return Fail(ErrorCode::kInvalid,
+                "--socket " + path + " has " + std::to_string(path.size()) + " characters, at most 107 are possible");
   }
   path.copy(address.sun_path, path.size());
   // Bound under another name and moved into place: the path never leads to a socket on which nobody listens.
@@ -118,7 +119,8 @@ Expected<void> HttpServer::ListenLocal() {
 Expected<void> HttpServer::ListenTcp() {
   const std::string& text = options_.tcp_address;
   const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos) return Fail(ErrorCode::kInvalid, "--http-address " + text + " has no port; write it as 127.0.0.1:9745");
+  if (colon == std::string::npos)
+    return Fail(ErrorCode::kInvalid, "--http-address " + text + " has no port; write it as 127.0.0.1:9745");
   std::string host = text.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   addrinfo hints{};
@@ -189,8 +191,10 @@ void HttpServer::ServeConnection(const Connection& connection) {
   auto request = ReadRequest(connection.descriptor, options_.body_bytes_max, options_.io_max);
   if (!request) {
     const int status = request.error().code == ErrorCode::kInvalid ? 413 : 400;
-    static_cast<void>(WriteAnswer(
-        connection.descriptor, {.status = status, .content_type = "text/plain", .body = request.error().message + "\n"}, options_.io_max));
+    static_cast<void>(
+        WriteAnswer(connection.descriptor,
+                    {.status = status, .content_type = "text/plain", .body = request.error().message + "\n"},
+                    options_.io_max));
     return;
   }
   request->is_local = connection.is_local;

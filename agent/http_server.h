@@ -37,10 +37,10 @@ struct HttpAnswer {
 };
 
 struct HttpServerOptions {
-  std::string socket_path;          // made with mode 0600; one that is there is replaced
-  std::string tcp_address = {};     // "127.0.0.1:9745", "[::1]:9745", ":9745"; empty: none
+  std::string socket_path;       // made with mode 0600; one that is there is replaced
+  std::string tcp_address = {};  // "127.0.0.1:9745", "[::1]:9745", ":9745"; empty: none
   std::size_t workers = 64;
-  std::size_t waiting_max = 1024;   // connections, beyond those that are served
+  std::size_t waiting_max = 1024;  // connections, beyond those that are served
   std::size_t body_bytes_max = std::size_t{5} << 20;
   std::chrono::milliseconds io_max = std::chrono::seconds(10);  // for the whole request, and for the whole answer
 };

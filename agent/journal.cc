@@ -2,12 +2,11 @@
 // The journal's file: lines "+<attachment>" and "-<attachment>", emptied when nothing is pending.
 #include "agent/journal.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <fstream>
+#include <unistd.h>
 
 namespace berth::agent {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Journal: DELs that were answered while the API server was away, on disk until they are done.
 //
-// A DEL that fails keeps its pod Terminating, and some runtimes never repeat one; so it is answered, and what is left to
-// do must survive a crash of the machine: each line is synced before the answer.
+// A DEL that fails keeps its pod Terminating, and some runtimes never repeat one; so it is answered, and what is left
+// to do must survive a crash of the machine: each line is synced before the answer.
 #pragma once
 
 #include <memory>

@@ -20,8 +20,8 @@ using prometheus::BuildCounter;
 using prometheus::BuildGauge;
 using prometheus::BuildHistogram;
 
-const std::vector<double> kSecondsBuckets = {0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064,
-                                             0.128, 0.256, 0.512, 1.0,   2.0,   5.0,   10.0, 25.0};
+const std::vector<double> kSecondsBuckets = {
+    0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 5.0, 10.0, 25.0};
 const std::vector<double> kBatchBuckets = {1, 2, 4, 8, 16, 32, 64, 128, 256};
 
 }  // namespace
@@ -32,8 +32,10 @@ struct Metrics::Families {
                                                            .Name("berth_agent_call_seconds")
                                                            .Help("Time from a CNI call's arrival to its answer")
                                                            .Register(registry);
-  prometheus::Family<prometheus::Counter>& calls =
-      BuildCounter().Name("berth_agent_calls_total").Help("CNI calls answered, by CNI error code (0: success)").Register(registry);
+  prometheus::Family<prometheus::Counter>& calls = BuildCounter()
+                                                       .Name("berth_agent_calls_total")
+                                                       .Help("CNI calls answered, by CNI error code (0: success)")
+                                                       .Register(registry);
   prometheus::Counter& conflicts = BuildCounter()
                                        .Name("berth_agent_conflicts_total")
                                        .Help("Block patches refused because the block had changed")
@@ -54,8 +56,10 @@ struct Metrics::Families {
                                         .Help("Entries written again because somebody else had removed them")
                                         .Register(registry)
                                         .Add({});
-  prometheus::Family<prometheus::Counter>& claims =
-      BuildCounter().Name("berth_agent_claims_total").Help("Blocks claimed, ahead of need or by an ADD").Register(registry);
+  prometheus::Family<prometheus::Counter>& claims = BuildCounter()
+                                                        .Name("berth_agent_claims_total")
+                                                        .Help("Blocks claimed, ahead of need or by an ADD")
+                                                        .Register(registry);
   prometheus::Gauge& waiting = BuildGauge()
                                    .Name("berth_agent_calls_waiting")
                                    .Help("Calls accepted and not answered yet")

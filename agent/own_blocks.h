@@ -7,10 +7,12 @@
 // the block already.
 //
 // Rules that hold here:
-//   - A write is a merge patch with the resourceVersion it was decided on. After a conflict everything is decided again.
+//   - A write is a merge patch with the resourceVersion it was decided on. After a conflict everything is decided
+//   again.
 //   - A write of which the answer was lost is settled by a later write that changes the object, or by a version that is
 //     newer than the one it was decided on. Until then its attachments are in doubt (InDoubt), and DEL fences.
-//   - An entry that somebody else removed without a mark is written again; one that became a cooling entry is forgotten.
+//   - An entry that somebody else removed without a mark is written again; one that became a cooling entry is
+//   forgotten.
 //   - Another instance in `agent` means that this agent was replaced: it stops, and writes nothing any more.
 #pragma once
 
@@ -60,8 +62,8 @@ class OwnBlocks {
   // Grows whenever a block comes or goes.
   [[nodiscard]] std::uint64_t Generation() const;
 
-  // Takes over a block read from the API server: raises `agent`, so that nothing an earlier agent or call sent can still
-  // land. Errors: those of the write; kNotFound: it is gone, or not this node's.
+  // Takes over a block read from the API server: raises `agent`, so that nothing an earlier agent or call sent can
+  // still land. Errors: those of the write; kNotFound: it is gone, or not this node's.
   [[nodiscard]] ipam::Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline);
 
   // A block that this agent created just now.
@@ -110,7 +112,8 @@ class OwnBlocks {
   [[nodiscard]] bool AfterFailure(const SlotPointer& slot, Round& round, const ipam::Error& error);
   void FinishAll(const SlotPointer& slot, Round& round, const ipam::Expected<ipam::BlockView>& result);
   void Finish(const SlotPointer& slot, Waiter& waiter, const ipam::Expected<ipam::BlockView>& result);
-  // The newest version of a block, from wherever; finds out what somebody else did to it. True: this agent was replaced.
+  // The newest version of a block, from wherever; finds out what somebody else did to it. True: this agent was
+  // replaced.
   void Adopt(const SlotPointer& slot, const ipam::BlockView& seen);
   void Forget(const SlotPointer& slot);
   [[nodiscard]] ipam::Expected<ipam::BlockView> Read(const std::string& name, SteadyTime deadline);

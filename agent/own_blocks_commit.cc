@@ -131,7 +131,8 @@ ipam::Block OwnBlocks::Decide(const SlotPointer& slot, Round& round) {
 bool OwnBlocks::CommitOnce(const SlotPointer& slot, Round& round) {
   if (!Settle(slot, round)) return true;
   if (stopped()) {
-    FinishAll(slot, round, Fail(ErrorCode::kUnavailable, "this agent was replaced by another", "the call is tried again"));
+    FinishAll(
+        slot, round, Fail(ErrorCode::kUnavailable, "this agent was replaced by another", "the call is tried again"));
     return true;
   }
   const ipam::Block changed = Decide(slot, round);

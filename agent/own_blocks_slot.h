@@ -41,7 +41,7 @@ struct OwnBlocks::Slot {
   std::deque<std::shared_ptr<Waiter>> queue;
   std::condition_variable changed;
 
-  ipam::BlockView observed;  // came from a watch while busy
+  ipam::BlockView observed;                           // came from a watch while busy
   std::map<ipam::BlockOffset, std::string> vanished;  // held entries that somebody removed: to be written again
   std::set<ipam::Attachment> batch;                   // whose changes are being sent: what they remove has not vanished
 
@@ -61,10 +61,10 @@ inline void AddVanished(const OwnBlocks::Slot& slot, ipam::Block& block) {
 
 // One batch on its way, through as many requests as it takes.
 struct OwnBlocks::Round {
-  Waiters waiters;               // without a result yet
-  SteadyTime deadline;           // of the last of them
-  ipam::BlockView base;          // what the next patch is decided on
-  bool is_in_doubt = false;      // a patch with these changes may have landed
+  Waiters waiters;           // without a result yet
+  SteadyTime deadline;       // of the last of them
+  ipam::BlockView base;      // what the next patch is decided on
+  bool is_in_doubt = false;  // a patch with these changes may have landed
   int conflicts = 0;
 };
 

@@ -2,11 +2,10 @@
 // Formatting and appending of log lines.
 #include "cni-plugin/call_log.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <array>
 #include <ctime>
+#include <fcntl.h>
+#include <unistd.h>
 
 namespace berth::cni_plugin {
 

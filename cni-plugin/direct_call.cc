@@ -140,8 +140,8 @@ Expected<void> DirectCall::Del() {
 }
 
 Expected<void> DirectCall::Gc() {
-  // The caller had made its list when this process began. An ADD that ran then may not be on it, and one that came later
-  // cannot be.
+  // The caller had made its list when this process began. An ADD that ran then may not be on it, and one that came
+  // later cannot be.
   constexpr node::BootNanos kNanosPerMilli = 1'000'000;
   const std::int64_t listed_ms = runtime_.UnixMillis() - (node::BootTimeNow() - started_) / kNanosPerMilli;
   const std::set<ipam::Attachment> running = directory_.ReadRunning(listed_ms);

@@ -3,9 +3,8 @@
 #include "cni-plugin/process_runtime.h"
 
 #include <sys/random.h>
-#include <unistd.h>
-
 #include <thread>
+#include <unistd.h>
 
 namespace berth::cni_plugin {
 

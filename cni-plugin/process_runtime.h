@@ -13,8 +13,8 @@ namespace berth::cni_plugin {
 
 class ProcessRuntime final : public ipam::Runtime {
  public:
-  // `limit` from now on. What is left of it is kept for giving back: new writes of an ADD start in its first four fifths
-  // only. `parent`: the process that waits for the answer; 0: whoever it is, the call goes on without it.
+  // `limit` from now on. What is left of it is kept for giving back: new writes of an ADD start in its first four
+  // fifths only. `parent`: the process that waits for the answer; 0: whoever it is, the call goes on without it.
   ProcessRuntime(std::chrono::milliseconds limit, int parent);
 
   [[nodiscard]] k8sclient::CallOptions RequestOptions() const { return {.deadline = end_, .stop = {}}; }

@@ -76,7 +76,8 @@ Expected<BlockOffset> RequestedOffset(const Block& block, const Pool& pool, cons
     if (const auto* reserved = std::get_if<ReservedEntry>(&entry)) {
       return Fail(ErrorCode::kAddressTaken, quoted + " is reserved by IPReservation " + reserved->reservation);
     }
-    return Fail(ErrorCode::kAddressTaken, quoted + " is taken (" + Describe(block) + ")",
+    return Fail(ErrorCode::kAddressTaken,
+                quoted + " is taken (" + Describe(block) + ")",
                 "see who has it: kubectl get ipblock " + block.name + " -o yaml");
   }
   const auto covers = [offset](const OffsetRange& r) { return r.first <= offset && offset <= r.last; };

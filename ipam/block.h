@@ -44,9 +44,9 @@ struct Block {
   std::string node;  // empty: Shared
 
   // beside spec
-  std::string agent;               // "<instance>.<counter>" of the agent that writes it; empty: none yet
-  std::uint32_t free = 0;          // advice: assignable and without entry when last written
-  BlockOffset next = 0;            // where the search for a free address goes on
+  std::string agent;       // "<instance>.<counter>" of the agent that writes it; empty: none yet
+  std::uint32_t free = 0;  // advice: assignable and without entry when last written
+  BlockOffset next = 0;    // where the search for a free address goes on
   std::map<BlockOffset, std::string> allocations;  // entries as stored (entry.h)
 
   [[nodiscard]] bool shared() const { return node.empty(); }

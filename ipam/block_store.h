@@ -48,9 +48,9 @@ struct BlockEdit {
 
 // A write of which the outcome was not known when its process ended.
 struct OpenIntent {
-  std::string id;           // for CloseIntent
+  std::string id;  // for CloseIntent
   Attachment attachment;
-  Block block;              // as it was to be written; resource_version empty: it was to be created
+  Block block;  // as it was to be written; resource_version empty: it was to be created
 };
 
 // While it lives, no other call claims a block of the same pool for this node.
@@ -71,7 +71,8 @@ class BlockStore {
   [[nodiscard]] virtual const std::string& Node() const = 0;
 
   // The pools of these names; those that do not exist are left out. Order is not kept.
-  [[nodiscard]] virtual Expected<std::vector<Pool>> ReadPools(std::span<const std::string> names, Freshness freshness) = 0;
+  [[nodiscard]] virtual Expected<std::vector<Pool>> ReadPools(std::span<const std::string> names,
+                                                              Freshness freshness) = 0;
 
   // Labels of this node (a missing Node object has none) and of a namespace (error kNotFound where it does not exist).
   [[nodiscard]] virtual Expected<Labels> ReadNodeLabels() = 0;

@@ -2,10 +2,10 @@
 // Block: names, taking and giving back, and what never may be taken.
 #include "ipam/block.h"
 
-#include <gtest/gtest.h>
-
 #include <set>
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace berth::ipam {
 namespace {
@@ -60,9 +60,8 @@ constexpr NameCase kNameCases[] = {
     {"NeverStartsWithADash", "default", "::/120", "0---120"},
     {"SpaceKeepsTheLeadingZero", "blue", "::/120", "blue.0---120"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, BlockNames, testing::ValuesIn(kNameCases), [](const auto& c) {
-  return std::string(c.param.name);
-});
+INSTANTIATE_TEST_SUITE_P(Table, BlockNames, testing::ValuesIn(kNameCases),
+                         [](const auto& c) { return std::string(c.param.name); });
 
 TEST(Block, ANewOneKnowsHowManyAddressesAreFree) { EXPECT_EQ(SmallBlock().free, 5U); }
 
@@ -157,9 +156,8 @@ constexpr RequestCase kRequestCases[] = {
     {"Broadcast", "10.1.2.7", ErrorCode::kInvalid},
     {"OutsideTheBlock", "10.1.2.8", ErrorCode::kInvalid},
 };
-INSTANTIATE_TEST_SUITE_P(Table, TakeRequested, testing::ValuesIn(kRequestCases), [](const auto& c) {
-  return std::string(c.param.name);
-});
+INSTANTIATE_TEST_SUITE_P(Table, TakeRequested, testing::ValuesIn(kRequestCases),
+                         [](const auto& c) { return std::string(c.param.name); });
 
 TEST(Take, GivesARequestedFreeAddress) {
   Block block = SmallBlock();

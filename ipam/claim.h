@@ -15,7 +15,8 @@ namespace berth::ipam {
 using Random = std::function<Uint128(Uint128 bound)>;
 
 // From what the pool's status says: at random among all blocks while fewer than half of them exist, since then a random
-// one is probably free and claimers rarely meet; later at random among `claimable`. Nothing: the hint knows no free block.
+// one is probably free and claimers rarely meet; later at random among `claimable`. Nothing: the hint knows no free
+// block.
 [[nodiscard]] std::optional<Prefix> PickClaimByHint(const Pool& pool, const Random& random);
 
 // At random among the blocks in which none of `existing` lies. Nothing: all exist.

@@ -54,8 +54,8 @@ Expected<AddResult> Engine::Add(const AddRequest& request) {
   }
   // Node blocks first: their entries say that a Shared block may hold more, and must stand when that is written.
   std::ranges::stable_partition(missing, [](const FamilyPlan* plan) { return !plan->may_be_shared(); });
-  call.mark_shared_sibling =
-      call.plans.size() > 1 && std::ranges::any_of(missing, [](const FamilyPlan* plan) { return plan->may_be_shared(); });
+  call.mark_shared_sibling = call.plans.size() > 1 &&
+                             std::ranges::any_of(missing, [](const FamilyPlan* plan) { return plan->may_be_shared(); });
   if (auto marked = MarkSharedSibling(call); !marked) return std::unexpected(marked.error());
   for (const FamilyPlan* plan : missing) {
     if (const auto taken = TakeForFamily(call, *plan); !taken) {
@@ -98,7 +98,8 @@ Expected<std::vector<Pool>> Engine::ReadPools(const std::vector<std::string>& na
 }
 
 Expected<Admission> Engine::ReadAdmission(const std::vector<Pool>& pools, const AddRequest& request) {
-  Admission admission{.node = store_.Node(), .node_labels = {}, .pod_namespace = request.pod_namespace, .namespace_labels = {}};
+  Admission admission{
+      .node = store_.Node(), .node_labels = {}, .pod_namespace = request.pod_namespace, .namespace_labels = {}};
   if (std::ranges::any_of(pools, [](const Pool& pool) { return pool.node_selector.has_value(); })) {
     auto labels = store_.ReadNodeLabels();
     if (!labels) return std::unexpected(labels.error());
@@ -122,7 +123,8 @@ Expected<void> Engine::SettleIntents(const Attachment& attachment) {
       if (auto settled = Settle(intent); !settled) return settled;
       continue;
     }
-    const BlockEdit fence{.attachment = attachment, .apply = [](Block&) -> Expected<void> { return {}; }, .fence = true};
+    const BlockEdit fence{
+        .attachment = attachment, .apply = [](Block&) -> Expected<void> { return {}; }, .fence = true};
     Block named = intent.block;
     named.resource_version.clear();
     const auto fenced = store_.Edit(std::make_shared<const Block>(std::move(named)), fence);
@@ -149,7 +151,8 @@ Expected<void> Engine::FindHeld(Call& call) {
     for (const BlockView& block : *blocks) {
       const auto offset = Find(*block, attachment);
       if (!offset || call.Has(block->cidr.family())) continue;
-      call.given.push_back({.family = block->cidr.family(), .address = block->cidr.At(*offset), .block = block, .taken_now = false});
+      call.given.push_back(
+          {.family = block->cidr.family(), .address = block->cidr.At(*offset), .block = block, .taken_now = false});
     }
   }
   return {};
@@ -202,7 +205,8 @@ Expected<Address> Engine::TakeFromPool(Call& call, const Pool& pool, std::option
     const auto turn = store_.BeginClaim(pool);
     if (!turn) return std::unexpected(turn.error());
     if (turn->look_again) {
-      if (auto read = ReadBlocksAgain(call, pool.affinity, Freshness::kHint); !read) return std::unexpected(read.error());
+      if (auto read = ReadBlocksAgain(call, pool.affinity, Freshness::kHint); !read)
+        return std::unexpected(read.error());
       continue;
     }
     auto claimed = ClaimAndTake(call, pool, requested);
@@ -211,13 +215,15 @@ Expected<Address> Engine::TakeFromPool(Call& call, const Pool& pool, std::option
   }
   if (pool.affinity == Affinity::kShared) {
     // Other nodes give addresses of Shared blocks back all the time: the pool is full only if the truth says so.
-    if (auto read = ReadBlocksAgain(call, pool.affinity, Freshness::kLatest); !read) return std::unexpected(read.error());
+    if (auto read = ReadBlocksAgain(call, pool.affinity, Freshness::kLatest); !read)
+      return std::unexpected(read.error());
     auto taken = TakeFromKnownBlocks(call, pool, requested);
     if (taken || taken.error().code != ErrorCode::kExhausted) return taken;
   }
-  return Fail(ErrorCode::kExhausted,
-              "pool " + pool.name + " is exhausted: no address is free in its blocks",
-              "see: kubectl get ipblocks --field-selector spec.pool=" + pool.name + "; enlarge the pool or add another");
+  return Fail(
+      ErrorCode::kExhausted,
+      "pool " + pool.name + " is exhausted: no address is free in its blocks",
+      "see: kubectl get ipblocks --field-selector spec.pool=" + pool.name + "; enlarge the pool or add another");
 }
 
 Expected<void> Engine::ReadBlocksAgain(Call& call, Affinity affinity, Freshness freshness) {
@@ -293,12 +299,14 @@ Expected<AddResult> Engine::Answer(const Call& call) {
       if (!read) return std::unexpected(read.error());
       of_block = *std::move(read);
       if (of_block.empty()) {
-        return Fail(ErrorCode::kNotFound,
-                    "pool " + given->block->pool + " of the held address " + given->address.ToString() + " does not exist");
+        return Fail(
+            ErrorCode::kNotFound,
+            "pool " + given->block->pool + " of the held address " + given->address.ToString() + " does not exist");
       }
       pool = of_block.begin();
     }
-    result.addresses.push_back({.address = given->address, .prefix_length = pool->ResultLength(), .gateway = pool->gateway});
+    result.addresses.push_back(
+        {.address = given->address, .prefix_length = pool->ResultLength(), .gateway = pool->gateway});
     result.routes.insert(result.routes.end(), pool->routes.begin(), pool->routes.end());
     if (result.dns.empty()) result.dns = pool->dns;
     result.took = result.took || given->taken_now;
@@ -374,8 +382,7 @@ Expected<std::vector<HeldAddress>> Engine::Held(const Attachment& attachment) {
   return addresses;
 }
 
-std::vector<Error> Engine::CollectGarbage(std::string_view network,
-                                          const std::function<bool(const HeldEntry&)>& keep) {
+std::vector<Error> Engine::CollectGarbage(std::string_view network, const std::function<bool(const HeldEntry&)>& keep) {
   std::vector<Error> errors;
   const std::string& node = store_.Node();
   const std::int64_t now_ms = runtime_.UnixMillis();

@@ -21,8 +21,8 @@ struct AddRequest {
   std::string pod_namespace;  // empty: unknown, and the two below
   std::string pod;
   std::string uid;
-  std::vector<std::string> pools;   // names, in order of preference; not empty
-  std::vector<Address> requested;   // at most one per family is meant; empty: any
+  std::vector<std::string> pools;  // names, in order of preference; not empty
+  std::vector<Address> requested;  // at most one per family is meant; empty: any
 };
 
 struct AssignedAddress {
@@ -59,8 +59,8 @@ class Engine {
   // if it has nothing. On an error it goes on with the rest and returns the first.
   [[nodiscard]] Expected<void> Del(const Attachment& attachment);
 
-  // Makes sure that nothing which an earlier call of this attachment sent can still land, and keeps what has landed (its
-  // answer may have been delivered), but for a block that was to be created: such an ADD had not been answered.
+  // Makes sure that nothing which an earlier call of this attachment sent can still land, and keeps what has landed
+  // (its answer may have been delivered), but for a block that was to be created: such an ADD had not been answered.
   [[nodiscard]] Expected<void> SettleIntents(const Attachment& attachment);
 
   // The addresses the attachment has; empty if none.

@@ -29,7 +29,9 @@ struct Engine::Call {
   std::vector<Given> given;
   bool mark_shared_sibling = false;  // entries in Node blocks get s=1 (see MarkSharedSibling)
 
-  [[nodiscard]] bool Has(Family family) const { return std::ranges::find(given, family, &Given::family) != given.end(); }
+  [[nodiscard]] bool Has(Family family) const {
+    return std::ranges::find(given, family, &Given::family) != given.end();
+  }
 
   [[nodiscard]] HeldEntry EntryFor(const std::string& node, const Pool& pool, std::int64_t now_ms) const {
     const bool is_shared = pool.affinity == Affinity::kShared;

@@ -21,9 +21,10 @@ bool IsPassing(ErrorCode code) {
 }
 
 std::unexpected<Error> Exhausted(const Pool& pool, std::string why) {
-  return Fail(ErrorCode::kExhausted,
-              "pool " + pool.name + " is exhausted: " + std::move(why),
-              "see: kubectl get ipblocks --field-selector spec.pool=" + pool.name + "; enlarge the pool or add another");
+  return Fail(
+      ErrorCode::kExhausted,
+      "pool " + pool.name + " is exhausted: " + std::move(why),
+      "see: kubectl get ipblocks --field-selector spec.pool=" + pool.name + "; enlarge the pool or add another");
 }
 
 std::unexpected<Error> InAnothersBlock(const Prefix& cidr, Address requested) {
@@ -65,7 +66,8 @@ Expected<Address> Engine::ClaimAndTake(Call& call, const Pool& pool, std::option
   return Exhausted(pool, "no free block in " + std::to_string(kClaimTriesMax) + " tries, others were faster");
 }
 
-Expected<Address> Engine::ClaimBlock(Call& call, const Pool& pool, const Prefix& cidr, std::optional<Address> requested) {
+Expected<Address> Engine::ClaimBlock(Call& call, const Pool& pool, const Prefix& cidr,
+                                     std::optional<Address> requested) {
   if (auto go_on = runtime_.MayGoOn(); !go_on) return std::unexpected(go_on.error());
   const bool is_shared = pool.affinity == Affinity::kShared;
   Block block = NewBlock(pool, cidr, is_shared ? std::string() : store_.Node());

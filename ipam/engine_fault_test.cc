@@ -113,9 +113,11 @@ const char* const kFaultNames[] = {"None", "Unavailable", "LostAfterCommit", "La
 
 INSTANTIATE_TEST_SUITE_P(EveryWrite, EngineFaults,
                          testing::Combine(testing::ValuesIn(kPoolsCases), testing::Values(0, 1, 2, 3),
-                                          testing::Values(Fault::kUnavailable, Fault::kLostAfterCommit, Fault::kLateCommit)),
+                                          testing::Values(Fault::kUnavailable, Fault::kLostAfterCommit,
+                                                          Fault::kLateCommit)),
                          [](const auto& c) {
-                           return std::string(std::get<0>(c.param).name) + "Write" + std::to_string(std::get<1>(c.param)) +
+                           return std::string(std::get<0>(c.param).name) + "Write" +
+                                  std::to_string(std::get<1>(c.param)) +
                                   kFaultNames[static_cast<int>(std::get<2>(c.param))];
                          });
 

@@ -198,7 +198,12 @@ TEST_P(AddRefuses, APoolAndSaysWhy) {
 }
 
 constexpr RefusalCase kRefusals[] = {
-    {"NotReady", [](Pool& pool) { pool.ready = false; pool.not_ready_reason = "InvalidRange"; }, "InvalidRange"},
+    {"NotReady",
+     [](Pool& pool) {
+       pool.ready = false;
+       pool.not_ready_reason = "InvalidRange";
+     },
+     "InvalidRange"},
     {"NeverAccepted", [](Pool& pool) { pool.ready = false; }, "not accepted it yet"},
     {"Disabled", [](Pool& pool) { pool.disabled = true; }, "disabled"},
     {"BeingDeleted", [](Pool& pool) { pool.deleting = true; }, "being deleted"},
@@ -208,9 +213,8 @@ constexpr RefusalCase kRefusals[] = {
      },
      "not for node n1"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, AddRefuses, testing::ValuesIn(kRefusals), [](const auto& c) {
-  return std::string(c.param.name);
-});
+INSTANTIATE_TEST_SUITE_P(Table, AddRefuses, testing::ValuesIn(kRefusals),
+                         [](const auto& c) { return std::string(c.param.name); });
 
 TEST_F(Add, NamesAPoolThatDoesNotExist) {
   const auto result = engine.Add(Request(1, {"v4", "nope"}));

@@ -2,11 +2,11 @@
 // What the engine's tests start from: a cluster with one pool of each kind, nodes, and one ADD.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <set>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "ipam/engine.h"
 #include "ipam/model_block_store.h"
@@ -41,8 +41,13 @@ class EngineTest : public testing::Test {
   void Put(const Pool& pool) { cluster.pools[pool.name] = pool; }
 
   static AddRequest Request(int number, std::vector<std::string> pools) {
-    return {.attachment = TestAttachment(number), .interface = "eth0", .pod_namespace = "team-a",
-            .pod = "web-" + std::to_string(number), .uid = "u", .pools = std::move(pools), .requested = {}};
+    return {.attachment = TestAttachment(number),
+            .interface = "eth0",
+            .pod_namespace = "team-a",
+            .pod = "web-" + std::to_string(number),
+            .uid = "u",
+            .pools = std::move(pools),
+            .requested = {}};
   }
 
   // Addresses that are held in the whole cluster, each named once; a duplicate fails the test.

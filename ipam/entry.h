@@ -5,8 +5,8 @@
 //   held      <namespace>/<pod> <uid> <attachment> i=<interface> t=<unix ms>[ n=<node>][ r=<reservation>][ k=v]...
 //   cooling   ~ t=<until, unix ms>[ f=<attachment>]
 //   reserved  ! <reservation>
-// "-" stands for an unknown part. Bytes outside [A-Za-z0-9._:,+@-] inside a part are percent-encoded, so that a part never
-// holds a blank. What cannot be parsed counts as held by somebody: an address in doubt is not handed out.
+// "-" stands for an unknown part. Bytes outside [A-Za-z0-9._:,+@-] inside a part are percent-encoded, so that a part
+// never holds a blank. What cannot be parsed counts as held by somebody: an address in doubt is not handed out.
 #pragma once
 
 #include <cstdint>
@@ -34,11 +34,11 @@ struct HeldEntry {
   std::string uid;
   Attachment attachment;
   std::string interface;
-  std::int64_t since_ms = 0;       // t: UNIX time in milliseconds
-  std::string node;                // n: in Shared blocks only
-  std::string reservation;         // r
-  std::int64_t cooldown_s = 0;     // c: the pool's cooldown when the address was taken, so that DEL needs no pool
-  bool has_shared_sibling = false; // s=1: the attachment may hold an address in a Shared block too (see engine.h)
+  std::int64_t since_ms = 0;        // t: UNIX time in milliseconds
+  std::string node;                 // n: in Shared blocks only
+  std::string reservation;          // r
+  std::int64_t cooldown_s = 0;      // c: the pool's cooldown when the address was taken, so that DEL needs no pool
+  bool has_shared_sibling = false;  // s=1: the attachment may hold an address in a Shared block too (see engine.h)
   std::vector<std::pair<std::string, std::string>> unknown;  // k=v that this version does not know, kept as they are
 
   friend bool operator==(const HeldEntry&, const HeldEntry&) = default;

@@ -2,9 +2,9 @@
 // Entry: the grammar of block entries, both ways, and what happens to text that is none.
 #include "ipam/entry.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace berth::ipam {
 namespace {
@@ -66,9 +66,17 @@ INSTANTIATE_TEST_SUITE_P(Table, EntryOpaque, testing::ValuesIn(kMalformed), Name
 TEST(Entry, AnyBytesOfAPodNameComeBack) {
   std::string every_byte;
   for (int byte = 0; byte < 256; ++byte) every_byte += static_cast<char>(byte);
-  const HeldEntry entry{
-      .pod_namespace = "a/b", .pod = every_byte.substr(0, 200), .uid = "-", .attachment = kAttachment, .interface = "e =%",
-      .since_ms = 1, .node = {}, .reservation = {}, .cooldown_s = 0, .has_shared_sibling = false, .unknown = {}};
+  const HeldEntry entry{.pod_namespace = "a/b",
+                        .pod = every_byte.substr(0, 200),
+                        .uid = "-",
+                        .attachment = kAttachment,
+                        .interface = "e =%",
+                        .since_ms = 1,
+                        .node = {},
+                        .reservation = {},
+                        .cooldown_s = 0,
+                        .has_shared_sibling = false,
+                        .unknown = {}};
   EXPECT_EQ(ParseEntry(FormatEntry(entry).value()), Entry(entry));
 }
 
@@ -85,9 +93,7 @@ TEST(Entry, TheAttachmentIsReadWithoutParsingTheRest) {
   EXPECT_EQ(AttachmentOf("a/b u 0123456789ab-0123456789abcdef i=eth0 t=1"), kAttachment);
 }
 
-TEST(Entry, ACoolingEntryIsNobodysAttachment) {
-  EXPECT_EQ(AttachmentOf("~ t=1 f=0123456789ab-0123456789abcdef"), "");
-}
+TEST(Entry, ACoolingEntryIsNobodysAttachment) { EXPECT_EQ(AttachmentOf("~ t=1 f=0123456789ab-0123456789abcdef"), ""); }
 
 TEST(Entry, OnlyACoolingEntryHasAnEnd) {
   EXPECT_EQ(CoolingUntil("~ t=17"), 17);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+
 #include <yaml-cpp/yaml.h>
 
 #include "k8sclient/base64.h"

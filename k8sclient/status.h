@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an answer of the API server means: the one table from HTTP status and Kubernetes' Status object to an error.
 //
-// The status alone is not enough: a 404 is a missing object or a missing kind, a 409 a conflict or a name that is taken,
-// a 504 a lost write or a resource version the server does not have. Source: apimachinery pkg/api/errors, and the
-// filters of k8s.io/apiserver, which say what is refused before anything was executed.
+// The status alone is not enough: a 404 is a missing object or a missing kind, a 409 a conflict or a name that is
+// taken, a 504 a lost write or a resource version the server does not have. Source: apimachinery pkg/api/errors, and
+// the filters of k8s.io/apiserver, which say what is refused before anything was executed.
 #pragma once
 
 #include <string>
@@ -34,8 +34,8 @@ struct Status {
 
 // The error that an answer outside 200 to 299 means to the sender of `request`. The server's message is kept, cut.
 //
-// kNotFound: no such object. kNotInstalled: no such kind. kAlreadyExists, kConflict. kGone: the resource version (or the
-// continue token) is too old, or the server has not reached it, as after a restored backup: list again without one.
+// kNotFound: no such object. kNotInstalled: no such kind. kAlreadyExists, kConflict. kGone: the resource version (or
+// the continue token) is too old, or the server has not reached it, as after a restored backup: list again without one.
 // kInvalid: 400, 413, 422. kUnauthenticated, kForbidden. kUnavailable: not executed, try later (429; 503 with
 // Retry-After; any 5xx of a read). kTimeout: 504 of a read. kUnknownOutcome: any other 5xx or 408 of a write.
 [[nodiscard]] ipam::Error ToError(const Request& request, const Response& response);

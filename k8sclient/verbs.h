@@ -43,42 +43,31 @@ struct DeletePreconditions {
 };
 
 // The object. Errors: those of Api::Call and of ToError; kInternal if the answer is no JSON object.
-[[nodiscard]] ipam::Expected<nlohmann::json> Get(Api& api,
-                                                 const std::string& path,
-                                                 const CallOptions& options,
+[[nodiscard]] ipam::Expected<nlohmann::json> Get(Api& api, const std::string& path, const CallOptions& options,
                                                  std::string_view accept = kJson);
 
 // The same with a query of one's own, such as resourceVersion=0: whatever the server has at hand.
 [[nodiscard]] ipam::Expected<nlohmann::json> Get(Api& api, const Request& request, const CallOptions& options);
 
-// The whole list, page by page. kGone if it changed too much between two pages, or if resource_version cannot be served.
-[[nodiscard]] ipam::Expected<ObjectList> List(Api& api,
-                                              const std::string& path,
-                                              const ListOptions& list,
+// The whole list, page by page. kGone if it changed too much between two pages, or if resource_version cannot be
+// served.
+[[nodiscard]] ipam::Expected<ObjectList> List(Api& api, const std::string& path, const ListOptions& list,
                                               const CallOptions& options);
 
 // The object as the server stored it. path is the collection's.
-[[nodiscard]] ipam::Expected<nlohmann::json> Create(Api& api,
-                                                    const std::string& path,
-                                                    const nlohmann::json& object,
+[[nodiscard]] ipam::Expected<nlohmann::json> Create(Api& api, const std::string& path, const nlohmann::json& object,
                                                     const CallOptions& options);
 
 // The object after the patch. patch must hold metadata.resourceVersion unless last-writer-wins is meant.
-[[nodiscard]] ipam::Expected<nlohmann::json> MergePatch(Api& api,
-                                                        const std::string& path,
-                                                        const nlohmann::json& patch,
+[[nodiscard]] ipam::Expected<nlohmann::json> MergePatch(Api& api, const std::string& path, const nlohmann::json& patch,
                                                         const CallOptions& options);
 
 // The object after the replacement (PUT). object must hold metadata.resourceVersion.
-[[nodiscard]] ipam::Expected<nlohmann::json> Replace(Api& api,
-                                                     const std::string& path,
-                                                     const nlohmann::json& object,
+[[nodiscard]] ipam::Expected<nlohmann::json> Replace(Api& api, const std::string& path, const nlohmann::json& object,
                                                      const CallOptions& options);
 
 // Deletes in the background. An object with finalizers stays, with a deletionTimestamp: that too is success.
-[[nodiscard]] ipam::Expected<void> Delete(Api& api,
-                                          const std::string& path,
-                                          const DeletePreconditions& preconditions,
+[[nodiscard]] ipam::Expected<void> Delete(Api& api, const std::string& path, const DeletePreconditions& preconditions,
                                           const CallOptions& options);
 
 }  // namespace berth::k8sclient

@@ -2,12 +2,6 @@
 // The files of a node's directory: lock, version, intents/, deleted/, running/.
 #include "node/node_directory.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <sys/time.h>
-#include <unistd.h>
-
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -16,11 +10,16 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
 #include <mutex>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -104,7 +103,8 @@ class Alarm {
     struct sigaction action = {};
     action.sa_handler = [](int) {};
     sigaction(SIGALRM, &action, &before_);
-    constexpr itimerval kEvery = {.it_interval = {.tv_sec = 0, .tv_usec = 50'000}, .it_value = {.tv_sec = 0, .tv_usec = 50'000}};
+    constexpr itimerval kEvery = {.it_interval = {.tv_sec = 0, .tv_usec = 50'000},
+                                  .it_value = {.tv_sec = 0, .tv_usec = 50'000}};
     setitimer(ITIMER_REAL, &kEvery, nullptr);
   }
   Alarm(const Alarm&) = delete;
@@ -225,7 +225,8 @@ Expected<std::vector<ipam::OpenIntent>> NodeDirectory::ReadIntents(std::string_v
                   path + ": " + block.error().message,
                   "look at the file, make sure that the attachment it names holds no address, then remove it");
     }
-    intents.push_back({.id = name, .attachment = document["attachment"].get<std::string>(), .block = *std::move(block)});
+    intents.push_back(
+        {.id = name, .attachment = document["attachment"].get<std::string>(), .block = *std::move(block)});
   }
   return intents;
 }

@@ -54,7 +54,8 @@ class NodeDirectory {
   void WriteVersion(const std::string& version) const;
 
   // Intents (ipam::OpenIntent): a write is about to be sent of which the outcome may not be known.
-  [[nodiscard]] ipam::Expected<std::string> OpenIntent(const ipam::Attachment& attachment, const ipam::Block& block) const;
+  [[nodiscard]] ipam::Expected<std::string> OpenIntent(const ipam::Attachment& attachment,
+                                                       const ipam::Block& block) const;
   [[nodiscard]] ipam::Expected<void> CloseIntent(const std::string& id) const;
   // All whose attachment begins with `prefix`. A file that cannot be understood is an error: it may stand for a leak.
   [[nodiscard]] ipam::Expected<std::vector<ipam::OpenIntent>> ReadIntents(std::string_view prefix) const;

@@ -15,8 +15,12 @@ using nlohmann::json;
 namespace {
 
 Response Refusal(int code, const std::string& reason, const std::string& message, const std::string& name) {
-  const json status = {{"kind", "Status"}, {"apiVersion", "v1"},    {"status", "Failure"},
-                       {"code", code},     {"reason", reason}, {"message", message},
+  const json status = {{"kind", "Status"},
+                       {"apiVersion", "v1"},
+                       {"status", "Failure"},
+                       {"code", code},
+                       {"reason", reason},
+                       {"message", message},
                        {"details", {{"name", name}, {"kind", "ipblocks"}}}};
   return {.status = code, .body = status.dump()};
 }
@@ -39,7 +43,8 @@ bool Selected(const json& object, const std::string& selector) {
 
 // ".../ipblocks/name" is an object, ".../ipblocks" a collection. Good for cluster-scoped kinds of berth, and nodes.
 std::pair<std::string, std::string> SplitPath(const std::string& path) {
-  static const std::vector<std::string> kCollections = {"/ippools", "/ipblocks", "/ipspaces", "/ipreservations", "/nodes", "/namespaces"};
+  static const std::vector<std::string> kCollections = {
+      "/ippools", "/ipblocks", "/ipspaces", "/ipreservations", "/nodes", "/namespaces"};
   for (const std::string& collection : kCollections) {
     const std::size_t at = path.find(collection + "/");
     if (at == std::string::npos) continue;
@@ -90,7 +95,8 @@ std::vector<json> ModelApi::Objects(const std::string& collection) const {
   return objects;
 }
 
-bool ModelApi::Change(const std::string& collection, const std::string& name, const std::function<void(json&)>& change) {
+bool ModelApi::Change(const std::string& collection, const std::string& name,
+                      const std::function<void(json&)>& change) {
   const std::scoped_lock lock(mutex_);
   auto& objects = collections_[collection];
   const auto found = objects.find(name);
@@ -130,8 +136,7 @@ Response ModelApi::Patch(const std::string& collection, const std::string& name,
   changed["metadata"]["resourceVersion"] = found->second["metadata"]["resourceVersion"];
   if (changed == found->second) return {.status = 200, .body = changed.dump()};
   const json& metadata = changed["metadata"];
-  const bool is_gone =
-      metadata.contains("deletionTimestamp") && metadata.value("finalizers", json::array()).empty();
+  const bool is_gone = metadata.contains("deletionTimestamp") && metadata.value("finalizers", json::array()).empty();
   Store(collection, is_gone ? "DELETED" : "MODIFIED", changed);
   return {.status = 200, .body = events_.back().object.dump()};
 }
@@ -224,7 +229,8 @@ Expected<Response> ModelApi::Watch(const Request& request, const WatchOptions& o
     std::vector<Event> news;
     {
       std::unique_lock lock(mutex_);
-      happened_.wait(lock, [&] { return options.stop.stop_requested() || (!events_.empty() && events_.back().version > seen); });
+      happened_.wait(
+          lock, [&] { return options.stop.stop_requested() || (!events_.empty() && events_.back().version > seen); });
       if (options.stop.stop_requested()) return Fail(ErrorCode::kTimeout, "stopped");
       for (const Event& event : events_) {
         const bool is_wanted = event.collection == request.path && Selected(event.object, selector);

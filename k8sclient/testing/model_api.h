@@ -2,8 +2,8 @@
 // ModelApi: an API server in memory for tests, with the faults that a real one and a network have.
 //
 // It keeps what berth relies on: resourceVersions from one counter, merge patches that compare, 404 and 409, identical
-// patches that change nothing, finalizers, field selectors on metadata.name and spec fields, watches. What it accepts is
-// not checked against any schema: that is the real server's, in the end-to-end tests.
+// patches that change nothing, finalizers, field selectors on metadata.name and spec fields, watches. What it accepts
+// is not checked against any schema: that is the real server's, in the end-to-end tests.
 #pragma once
 
 #include <condition_variable>
@@ -41,7 +41,8 @@ class ModelApi final : public Api {
   void Put(const std::string& collection, nlohmann::json object);
   [[nodiscard]] std::vector<nlohmann::json> Objects(const std::string& collection) const;
   // Changes an object as somebody else would; false: it does not exist.
-  bool Change(const std::string& collection, const std::string& name, const std::function<void(nlohmann::json&)>& change);
+  bool Change(const std::string& collection, const std::string& name,
+              const std::function<void(nlohmann::json&)>& change);
   [[nodiscard]] int CountOf(Method method) const;
 
   ipam::Expected<Response> Call(const Request& request, const CallOptions& options) override;

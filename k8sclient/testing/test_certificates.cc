@@ -3,6 +3,7 @@
 #include "k8sclient/testing/test_certificates.h"
 
 #include <atomic>
+
 #include <openssl/bio.h>
 #include <openssl/ec.h>
 #include <openssl/evp.h>

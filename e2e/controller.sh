@@ -1,0 +1,334 @@
+#!/usr/bin/env bash
+# Tests berth-controller on a real API server: acceptance, refusals, reservations, drains, two of it at once, a killed and
+# a hanging leader, a restarted API server, and that it writes only what has changed. Makes a control plane for itself and
+# takes it down. Ends with "N passed, N failed". Takes about two and a half minutes.
+#
+#   e2e/controller.sh [BUILD_DIR]     default: build
+set -uo pipefail
+unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cluster=$root/e2e/cluster
+controller=${1:-$root/build}/bin/berth-controller
+work=$(mktemp -d /tmp/berth-controller.XXXX)
+dir=$work/cluster
+passed=0
+failed=0
+pids=()
+
+fail_early() {
+  echo "e2e/controller.sh: $*" >&2
+  exit 1
+}
+[[ -x $controller ]] || fail_early "$controller is missing: build it first (make)"
+command -v jq >/dev/null || fail_early "jq is missing: apt-get install jq"
+
+finish() {
+  local pid
+  for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null; done
+  "$cluster" down --dir "$dir" >/dev/null 2>&1
+  if ((failed == 0)); then rm -rf "$work"; else echo "logs are kept in $work"; fi
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+# check NAME COMMAND...: passes if the command succeeds; its output is shown only if not.
+check() {
+  local name=$1 text
+  shift
+  if text=$("$@" 2>&1); then
+    passed=$((passed + 1))
+    printf '%4ds  ok    %s\n' "$SECONDS" "$name"
+  else
+    failed=$((failed + 1))
+    printf '%4ds  FAIL  %s\n%s\n' "$SECONDS" "$name" "$text"
+  fi
+}
+
+# within SECONDS COMMAND...: the command must succeed within that time; its last output is shown if it does not.
+within() {
+  local end=$((SECONDS + $1)) text
+  shift
+  while ! text=$("$@" 2>&1); do
+    ((SECONDS < end)) || { echo "not in time: $* said: $text"; return 1; }
+    sleep 0.1
+  done
+}
+
+# equals WANT COMMAND...: the command must succeed and print exactly WANT.
+equals() {
+  local want=$1 got
+  shift
+  got=$("$@") || return 1
+  [[ $got == "$want" ]] || { echo "wanted '$want', got '$got'"; return 1; }
+}
+
+refused() {
+  if "$@"; then echo "it succeeded"; return 1; fi
+}
+
+# start NAME: a controller that logs to $work/NAME.log; sets $pid.
+start() {
+  "$controller" --kubeconfig "$KUBECONFIG" --log-level debug "${@:2}" 2>>"$work/$1.log" &
+  pid=$!
+  pids+=("$pid")
+}
+
+# status NAME FILTER: of a pool, as jq prints it.
+status() { kubectl get ippool "$1" -o json | jq -r "$2"; }
+ready() { status "$1" '.status.conditions[]? | select(.type == "Ready") | "\(.status)/\(.reason)"'; }
+message() { status "$1" '.status.conditions[] | select(.type == "Ready") | .message'; }
+says() { [[ $(message "$1") == *"$2"* ]] || { message "$1"; return 1; }; }
+accepted() { kubectl get ipspace "${1:-default}" -o json | jq -r '[.status.accepted[].pool] | sort | join(",")'; }
+entry() { kubectl get ipblock "$1" -o json | jq -r ".allocations[\"$2\"] // \"\""; }
+gone() { refused kubectl get "$1" "$2" >/dev/null 2>&1; }
+lease_holder() { kubectl -n berth-system get lease berth-controller -o jsonpath='{.spec.holderIdentity}'; }
+
+# pool NAME SPEC
+pool() {
+  kubectl apply -f - <<END
+{"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPPool", "metadata": {"name": "$1"}, "spec": $2}
+END
+}
+# reservation NAME SPEC
+reservation() {
+  kubectl apply -f - <<END
+{"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPReservation", "metadata": {"name": "$1"}, "spec": $2}
+END
+}
+# block POOL CIDR ALLOCATIONS: as a node would claim it.
+block() {
+  local uid
+  uid=$(status "$1" .metadata.uid)
+  kubectl create -f - <<END
+{"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPBlock",
+ "metadata": {"name": "${2//\//-}", "finalizers": ["ipam.berth.dev/in-use"]},
+ "spec": {"space": "default", "pool": "$1", "poolUID": "$uid", "cidr": "$2", "node": "n1"},
+ "used": $(jq -n "$3 | length"), "free": 0, "allocations": $3}
+END
+}
+# set_entry BLOCK OFFSET ENTRY: as a node would, by compare-and-swap; ENTRY is JSON, null removes.
+set_entry() {
+  local object
+  while :; do
+    object=$(kubectl get ipblock "$1" -o json) || return 1
+    if jq ".allocations[\"$2\"] = $3 | .allocations |= with_entries(select(.value != null))
+        | .used = (.allocations | length)" <<<"$object" | kubectl replace -f -; then
+      return 0
+    fi
+  done
+}
+held='"default/web-1 6f1d 0123456789ab-0123456789abcdef i=eth0 t=1799999999000"'
+
+acceptance() {
+  pool good '{"subnet": "10.55.0.0/24", "gateway": "10.55.0.1"}'
+  check "a pool is Ready within two seconds" within 2 equals True/Accepted ready good
+  check "it has its finalizer" equals ipam.berth.dev/drain status good '.metadata.finalizers[0]'
+  check "it says what is withheld" equals '["10.55.0.1"]' status good '.status.withheld | tojson'
+  check "it says how it is cut and what it has" equals "26 253 253 0" \
+    status good '.status | "\(.blockSize) \(.total) \(.free) \(.blocks)"'
+  check "it says where blocks can be claimed" equals '["10.55.0.0/24"]' status good '.status.claimable | tojson'
+  check "it is not exhausted" equals False status good '.status.conditions[] | select(.type == "Exhausted").status'
+  check "the space knows it" equals "$(status good .metadata.uid)" \
+    kubectl get ipspace default -o jsonpath='{.status.accepted[0].uid}'
+
+  pool equal '{"subnet": "10.55.0.0/16"}'
+  check "one that overlaps and is cut alike is Ready" within 2 equals True/Accepted ready equal
+  check "the gateway of one is withheld from the other" equals '["10.55.0.1"]' status equal '.status.withheld | tojson'
+  pool other '{"subnet": "10.55.4.0/24", "blockSize": 28}'
+  check "one that overlaps and is cut otherwise is not" within 2 equals False/BlockSizeConflict ready other
+  check "its message names the other pool" says other "overlaps that of pool equal (10.55.0.0/16)"
+  check "its message names the remedy" says other "create it with blockSize 26"
+  check "those that were Ready stay so" equals True/Accepted ready equal
+  check "it is not in the space's list" equals equal,good accepted
+  check "it has no finalizer, so it can be deleted at once" equals 0 status other '.metadata.finalizers | length'
+  pool blue '{"subnet": "10.55.4.0/24", "blockSize": 28, "space": "blue"}'
+  check "in another space it is Ready" within 2 equals True/Accepted ready blue
+  pool six '{"subnet": "2001:db8::/64"}'
+  check "an IPv6 pool is Ready" within 2 equals True/Accepted ready six
+  check "its counts are larger than 64 bits hold" equals 18446744073709551614 status six .status.free
+  pool single '{"subnet": "10.77.0.7/32"}'
+  check "a pool of one address is Ready" within 2 equals "True/Accepted" ready single
+  check "and is cut into one block of one" equals 32 status single .status.blockSize
+}
+
+refusals() {
+  pool backwards '{"subnet": "10.66.0.0/24", "ranges": ["10.66.0.9-10.66.0.3"]}'
+  check "a range that runs backwards" within 2 equals False/InvalidRange ready backwards
+  check "is told what to do" says backwards "swap the two addresses"
+  pool overlap '{"subnet": "10.66.1.0/24", "ranges": ["10.66.1.2-10.66.1.9", "10.66.1.5"]}'
+  check "ranges that overlap" within 2 equals False/InvalidRange ready overlap
+  pool nothing '{"subnet": "10.66.2.0/24", "exclude": ["10.66.2.0/24"]}'
+  check "a pool of which nothing is left" within 2 equals False/NothingAssignable ready nothing
+  check "none of them is in the space's list" equals equal,good,single,six accepted
+  pool backwards '{"subnet": "10.66.0.0/24", "ranges": ["10.66.0.3-10.66.0.9"]}'
+  check "a corrected one becomes Ready" within 2 equals True/Accepted ready backwards
+  pool off '{"subnet": "10.66.8.0/24", "disabled": true}'
+  check "a disabled pool is not Ready" within 2 equals False/Disabled ready off
+  check "but holds its range" equals backwards,equal,good,off,single,six accepted
+  pool off '{"subnet": "10.66.8.0/24", "disabled": false}'
+  check "enabled it is Ready" within 2 equals True/Accepted ready off
+  kubectl delete ippool overlap nothing backwards off single --wait=false
+  check "unused pools can be deleted" within 3 equals blue,equal,good,other,six \
+    eval "kubectl get ippools -o json | jq -r '[.items[].metadata.name] | sort | join(\",\")'"
+  check "and leave the list" equals equal,good,six accepted
+}
+
+reservations() {
+  block good 10.55.0.0/26 "{\"3\": $held}"
+  reservation r '{"addresses": ["10.55.0.3-10.55.0.5", "10.99.0.1"]}'
+  check "a reservation is withheld from the pool" within 2 equals '["10.55.0.1","10.55.0.3-10.55.0.5"]' \
+    status good '.status.withheld | tojson'
+  check "and from the space, wherever it is" within 2 equals '["10.55.0.1","10.55.0.3-10.55.0.5","10.99.0.1"]' \
+    eval "kubectl get ipspace default -o json | jq -c .status.withheld"
+  check "a free address gets its entry" within 2 equals "! r" entry 10.55.0.0-26 4
+  check "a held one stays its holder's" equals "${held//\"/}" entry 10.55.0.0-26 3
+  check "the block counts both" equals 3 kubectl get ipblock 10.55.0.0-26 -o jsonpath='{.used}'
+  block good 10.55.0.64/26 '{}'
+  reservation r2 '{"addresses": ["10.55.0.70"]}'
+  check "a block made meanwhile gets its entry" within 2 equals "! r2" entry 10.55.0.64-26 6
+  set_entry 10.55.0.0-26 3 null
+  check "an address that is given back gets its entry" within 2 equals "! r" entry 10.55.0.0-26 3
+  kubectl delete ipreservation r
+  check "with the reservation its entries go" within 2 equals "" entry 10.55.0.0-26 4
+  check "and nothing of it is withheld" within 2 equals '["10.55.0.1","10.55.0.70"]' \
+    status good '.status.withheld | tojson'
+  check "the other reservation stays" equals "! r2" entry 10.55.0.64-26 6
+  reservation brief "{\"addresses\": [\"10.55.0.9\"], \"expires\": \"$(date -u -d '+4 seconds' +%FT%TZ)\"}"
+  check "a brief reservation is entered" within 2 equals "! brief" entry 10.55.0.0-26 9
+  check "and goes at its time, while its object stays" within 6 equals "" entry 10.55.0.0-26 9
+  check "the object stays" kubectl get ipreservation brief
+  reservation typo '{"addresses": ["10.55.0.9-10.55.0.8"]}'
+  kubectl delete ipreservation r2 brief
+  sleep 2
+  check "while one cannot be read nothing is given up" equals "! r2" entry 10.55.0.64-26 6
+  kubectl delete ipreservation typo
+  check "and then it is" within 3 equals "" entry 10.55.0.64-26 6
+}
+
+drains() {
+  set_entry 10.55.0.0-26 3 "$held"
+  kubectl delete ippool good --wait=false
+  check "a deleted pool is not Ready at once" within 2 equals False/Deleting ready good
+  check "its empty block goes" within 3 gone ipblock 10.55.0.64-26
+  check "its used block stays" kubectl get ipblock 10.55.0.0-26
+  sleep 2
+  check "and so does the pool" kubectl get ippool good
+  check "and its range" equals equal,good,six accepted
+  set_entry 10.55.0.0-26 3 null
+  check "when the last address is given back, the block goes" within 3 gone ipblock 10.55.0.0-26
+  check "and the pool" within 3 gone ippool good
+  check "and its range" within 2 equals equal,six accepted
+
+  block equal 10.55.1.0/26 "{\"3\": $held, \"4\": \"what is this\"}"
+  kubectl delete ipblock 10.55.1.0-26 --wait=false
+  sleep 2
+  check "a block deleted by hand stays while it is used" kubectl get ipblock 10.55.1.0-26
+  set_entry 10.55.1.0-26 3 null
+  sleep 2
+  check "also by an entry that nobody understands" kubectl get ipblock 10.55.1.0-26
+  set_entry 10.55.1.0-26 4 "\"~ t=$((($(date +%s) + 3) * 1000))\""
+  check "and while an address cools" kubectl get ipblock 10.55.1.0-26
+  check "then it goes" within 6 gone ipblock 10.55.1.0-26
+  block equal 10.55.2.0/26 "{}"
+  sleep 1
+  check "an empty block of a pool that lives is left alone" kubectl get ipblock 10.55.2.0-26
+
+  kubectl delete ippool equal --wait=false
+  check "a pool that waited takes the range" within 4 equals True/Accepted ready other
+  kubectl delete ippool blue --wait=false
+  check "a space that nothing names is removed" within 4 gone ipspace blue
+  kubectl delete ipspace default --wait=false
+  sleep 1
+  check "one in use cannot be" equals other,six accepted
+}
+
+# The resourceVersions of everything the controller writes.
+versions() { kubectl get ippools,ipspaces,ipblocks -o json | jq -c '[.items[].metadata | "\(.name)=\(.resourceVersion)"]'; }
+writes_nothing_for() {
+  local before
+  before=$(versions)
+  sleep "$1"
+  equals "$before" versions
+}
+
+two_of_them() {
+  local first=$pid second holder
+  start second
+  second=$pid
+  check "the second waits" within 5 grep -q "waiting for the lease" "$work/second.log"
+  holder=$(lease_holder)
+  sleep 3
+  check "and does not lead" refused grep -q " leading" "$work/second.log"
+  kill -9 "$first"
+  pool later '{"subnet": "10.88.0.0/24"}'
+  check "when the leader is killed, it leads" within 30 grep -q " leading" "$work/second.log"
+  check "and accepts what waited" within 5 equals True/Accepted ready later
+  check "the lease is its own" refused equals "$holder" lease_holder
+
+  kill -STOP "$second"
+  start third
+  check "when the leader hangs, another leads" within 30 grep -q " leading" "$work/third.log"
+  pool later2 '{"subnet": "10.89.0.0/24"}'
+  check "and works" within 5 equals True/Accepted ready later2
+  kill -CONT "$second"
+  check "the one that hung ends by itself" within 15 refused kill -0 "$second"
+  wait "$second"
+  check "with a code that says so" equals 1 echo $?
+}
+
+# A restart is shorter than the ten seconds in which a leader has to renew its lease.
+api_restart() {
+  "$cluster" stop-apiserver --kill --dir "$dir"
+  "$cluster" start-apiserver --dir "$dir"
+  pool after '{"subnet": "10.90.0.0/24"}'
+  check "it goes on after a restart of the API server" within 15 equals True/Accepted ready after
+  check "without having lost the lease" kill -0 "$pid"
+}
+
+# Without a lease to lose, it may last as long as it wants.
+api_outage() {
+  local lone
+  start lone --no-leader-election
+  lone=$pid
+  within 5 grep -q "kind=IPBlock" "$work/lone.log"
+  "$cluster" stop-apiserver --kill --dir "$dir"
+  sleep 15
+  check "without election it outlives an outage of 15 seconds" kill -0 "$lone"
+  check "in which it asks seldom" eval "((\$(grep -c 'failed' '$work/lone.log') < 60))"
+  "$cluster" start-apiserver --dir "$dir"
+  pool after2 '{"subnet": "10.91.0.0/24"}'
+  check "and goes on when it is over" within 40 equals True/Accepted ready after2
+  kill "$lone"
+  wait "$lone"
+  check "and ends in order" equals 0 echo $?
+}
+
+orderly_end() {
+  kill "$pid"
+  wait "$pid"
+  check "SIGTERM ends it with 0" equals 0 echo $?
+  check "and gives the lease back" equals "" lease_holder
+  start last
+  check "so that the next leads at once" within 3 grep -q " leading" "$work/last.log"
+  kill "$pid"
+  wait "$pid"
+}
+
+"$cluster" up --dir "$dir" --nodes 0 || fail_early "no cluster, see above"
+eval "$("$cluster" env --dir "$dir")"
+kubectl apply -k "$root/install" >/dev/null || fail_early "cannot install berth"
+kubectl wait --for condition=Established crd --all --timeout 30s >/dev/null
+start first
+acceptance
+refusals
+reservations
+drains
+sleep 11 # the ten-second rhythm of counts
+check "nothing is written in 15 idle seconds" writes_nothing_for 15
+two_of_them
+api_restart
+orderly_end
+api_outage
+echo "$passed passed, $failed failed"
+((failed == 0))
