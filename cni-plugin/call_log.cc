@@ -31,7 +31,7 @@ std::string TimeText() {
   gmtime_r(&now.tv_sec, &parts);
   std::array<char, 32> text{};
   const std::size_t length = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
-  std::string millis = std::to_string(now.tv_nsec / 1'000'000);
+  const std::string millis = std::to_string(now.tv_nsec / 1'000'000);
   return std::string(text.data(), length) + "." + std::string(3 - millis.size(), '0') + millis + "Z";
 }
 
