@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases 126 to 132: behind the real bridge and ptp plugins, in network namespaces made for each test.
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <poll.h>
 #include <sstream>
+#include <thread>
 
 #include "e2e/conformance/conformance.h"
+#include "e2e/conformance/node_proxy.h"
 
 namespace berth::conformance {
 namespace {
@@ -16,6 +21,15 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 int Shell(const std::string& command) { return std::system(("{ " + command + "; } >/dev/null 2>&1").c_str()); }
+
+// Within ten seconds.
+bool Eventually(const std::function<bool()>& condition) {
+  for (int tries = 0; tries < 1000; ++tries) {
+    if (condition()) return true;
+    ::poll(nullptr, 0, 10);
+  }
+  return false;
+}
 
 class BehindPlugin : public Conformance {
  protected:
@@ -141,6 +155,28 @@ TEST_F(BehindPlugin, Case131_TwoNetworksOfOneContainerAreTwoRecords) {
   EXPECT_THAT(Allocated(), SizeIs(1));
   OkSilently(Through("bridge", "DEL", pool).With("CNI_IFNAME", "net1").Config(second));
   EXPECT_THAT(Allocated(), IsEmpty());
+}
+
+// Runtimes that run out of patience kill the interface plugin only. Its child lives on, and nobody reads its answer.
+TEST_F(BehindPlugin, AnAddWhoseCallerWasKilledLeavesNothing) {
+  if (InAgentMode()) GTEST_SKIP() << "the agent's requests do not pass through the test's proxy";
+  const std::string pool = MakePool();
+  NodeProxy node(Scratch());
+  // The first creates the block, the second patches it.
+  for (const char* interface : {"eth0", "eth1"}) {
+    SCOPED_TRACE(interface);
+    const int calls = Calls("ADD");
+    node.FaultAtWrite(0, e2e::Fault::kPause);
+    PluginProcess caller(Prepare(node.Through(Through("bridge", "ADD", pool)).With("CNI_IFNAME", interface)));
+    std::jthread waiting([&] { static_cast<void>(caller.Wait()); });
+    ASSERT_TRUE(node.proxy().AwaitHeld(std::chrono::seconds(10)));
+    caller.Signal(SIGKILL);
+    waiting.join();
+    node.proxy().Resume();
+    // What it logs comes before what it gives back.
+    EXPECT_TRUE(Eventually([&] { return Calls("ADD") > calls; })) << "the orphan came to no end";
+    EXPECT_TRUE(Eventually([&] { return Allocated().empty(); })) << "it gave nothing back";
+  }
 }
 
 // The contract's row is about Debian's bridge, which ends at 1.0.0. This one speaks 1.1.0, so a version that it does

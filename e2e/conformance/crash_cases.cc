@@ -217,6 +217,26 @@ TEST_P(CrashSafety, AfterAKillInAddDelLeavesNothing) {
   }
 }
 
+// Not only where it waits for the API server: a millisecond later each time, from the start to the end.
+TEST_P(CrashSafety, AfterAKillAtAnyMomentOfAddDelLeavesNothing) {
+  constexpr int kLastMoment_ms = 400;
+  bool ended_by_itself = false;
+  for (int moment_ms = 0; moment_ms < kLastMoment_ms && !ended_by_itself; ++moment_ms) {
+    SCOPED_TRACE("killed after " + std::to_string(moment_ms) + " ms");
+    MakeReady();
+    PluginProcess process(Prepare(Of("ADD", "c1")));
+    std::jthread waiting([&] { static_cast<void>(process.Wait()); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(moment_ms));  // the moment is what is tested
+    ended_by_itself = !process.IsRunning();
+    process.Signal(SIGKILL);
+    waiting.join();
+    OkSilently(Of("DEL", "c1"));
+    ExpectNothingLeft("after DEL");
+    if (HasFailure()) return;
+  }
+  EXPECT_TRUE(ended_by_itself) << "an ADD takes longer than the last moment";
+}
+
 TEST_P(CrashSafety, AfterAKillInAddGcLeavesNothing) {
   AtEveryRequest([&](int index) {
     KillAt(Of("ADD", "c1"), index, Fault::kHold);
