@@ -17,6 +17,8 @@ using ipam::ErrorCode;
 using ipam::Expected;
 using ipam::Fail;
 
+constexpr std::chrono::milliseconds kLookForStop{100};
+
 void Waiter::WakeUp::operator()() const {
   const std::uint64_t one = 1;
   // It can only fail if the counter is full, and then it is readable already.
@@ -26,8 +28,7 @@ void Waiter::WakeUp::operator()() const {
 Waiter::Waiter(TimePoint deadline, std::stop_token stop) : deadline_(deadline), stop_(std::move(stop)) {
   if (!stop_.stop_possible()) return;
   event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  BERTH_CHECK(event_ >= 0);
-  callback_.emplace(stop_, WakeUp{event_});
+  if (event_ >= 0) callback_.emplace(stop_, WakeUp{event_});
 }
 
 Waiter::~Waiter() {
@@ -51,8 +52,10 @@ Expected<int> Waiter::Wait(std::span<pollfd> sockets, TimePoint until) {
     if (const Expected<void> in_time = Check(); !in_time) return std::unexpected(in_time.error());
     const auto now = std::chrono::steady_clock::now();
     if (now >= until) return 0;
-    constexpr std::chrono::steady_clock::duration kLongest = std::chrono::minutes(1);
-    const auto left = std::min({kLongest, deadline_ - now, until - now});
+    // Without an eventfd (there are no descriptors left) nothing wakes us: then we look for ourselves.
+    const bool woken = event_ >= 0 || !stop_.stop_possible();
+    const std::chrono::steady_clock::duration longest = woken ? std::chrono::minutes(1) : kLookForStop;
+    const auto left = std::min({longest, deadline_ - now, until - now});
     const int wait_ms = static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
     const int ready = poll(polled.data(), sockets.size() + 1, wait_ms);
     BERTH_CHECK(ready >= 0 || errno == EINTR);

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Proves k8sclient/ on a real API server: verbs, errors, credentials, watches, leader election, and all of it through
+# restarts of the server. Makes a control plane for itself and takes it down. Ends with "N passed, N failed". Takes about a
+# minute.
+#
+#   e2e/k8sclient.sh [BUILD_DIR]     default: build
+set -uo pipefail
+unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+build_dir=${1:-$root/build}
+test_program=$build_dir/test/e2e_k8sclient_test
+work=$(mktemp -d /tmp/berth-k8s.XXXX)
+
+[[ -x $test_program ]] || { echo "e2e/k8sclient.sh: $test_program is missing: build it first (make)" >&2; exit 2; }
+
+finish() {
+  "$root/e2e/cluster" down --dir "$work/cluster"
+  rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+"$root/e2e/cluster" up --dir "$work/cluster" --nodes 0 || { echo "0 passed, 1 failed"; exit 1; }
+
+BERTH_TEST_CLUSTER_DIR=$work/cluster timeout 540 "$test_program" | tee "$work/test.log"
+tests=$(sed -nE 's/^\[=+\] ([0-9]+) tests? from .* ran.*/\1/p' "$work/test.log")
+passed=$(sed -nE 's/^\[  PASSED  \] ([0-9]+) tests?\..*/\1/p' "$work/test.log")
+# A program that ended before its summary has failed, whatever passed until then.
+[[ -n $tests && -n $passed ]] || { echo "0 passed, 1 failed"; exit 1; }
+echo "$passed passed, $((tests - passed)) failed"
+((tests == passed && tests > 0))

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// CollectionMemory: what a reflector has told, for tests to look at from another thread.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "k8sclient/reflector.h"
+
+namespace berth::k8sclient {
+
+class CollectionMemory final : public ReflectorHandler {
+ public:
+  void Replace(std::vector<nlohmann::json> objects) override {
+    const std::lock_guard lock(mutex_);
+    ++replacements_;
+    objects_.clear();
+    for (nlohmann::json& object : objects) Put(std::move(object));
+  }
+  void Upsert(nlohmann::json object) override {
+    const std::lock_guard lock(mutex_);
+    ++upserts_;
+    Put(std::move(object));
+  }
+  void Delete(nlohmann::json object) override {
+    const std::lock_guard lock(mutex_);
+    objects_.erase(object["metadata"]["name"].get<std::string>());
+  }
+  void Failed(const ipam::Error& error, std::chrono::milliseconds) override {
+    const std::lock_guard lock(mutex_);
+    ++failures_;
+    last_failure_ = error.code;
+  }
+
+  // data.value of the ConfigMap of that name; nothing if there is none.
+  [[nodiscard]] std::optional<std::string> Value(const std::string& name) const {
+    const std::lock_guard lock(mutex_);
+    const auto it = objects_.find(name);
+    if (it == objects_.end()) return {};
+    return it->second["data"]["value"].get<std::string>();
+  }
+  [[nodiscard]] std::vector<std::string> Names() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> names;
+    for (const auto& [name, object] : objects_) names.push_back(name);
+    return names;
+  }
+  [[nodiscard]] int replacements() const { return Locked(replacements_); }
+  [[nodiscard]] int upserts() const { return Locked(upserts_); }
+  [[nodiscard]] int failures() const { return Locked(failures_); }
+  [[nodiscard]] ipam::ErrorCode last_failure() const { return Locked(last_failure_); }
+
+ private:
+  void Put(nlohmann::json object) {
+    std::string name = object["metadata"]["name"];
+    objects_.insert_or_assign(std::move(name), std::move(object));
+  }
+  template <typename T>
+  T Locked(const T& value) const {
+    const std::lock_guard lock(mutex_);
+    return value;
+  }
+
+  mutable std::mutex mutex_;  // guards all below
+  std::map<std::string, nlohmann::json> objects_;
+  int replacements_ = 0;
+  int upserts_ = 0;
+  int failures_ = 0;
+  ipam::ErrorCode last_failure_ = ipam::ErrorCode::kInternal;
+};
+
+}  // namespace berth::k8sclient

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The real API server that e2e/k8sclient.sh has started, for tests that use it and restart it.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "k8sclient/client_config.h"
+#include "k8sclient/http_api.h"
+
+namespace berth::k8sclient {
+
+// Each test gets a namespace of its own. Without BERTH_TEST_CLUSTER_DIR a test fails: whoever starts this binary wants
+// it to be run.
+class RealServer : public ::testing::Test {
+ protected:
+  void SetUp() override;
+
+  // The administrator, by client certificate.
+  [[nodiscard]] const ClientConfig& config() const { return config_; }
+  [[nodiscard]] Api& api() { return *api_; }
+  [[nodiscard]] std::unique_ptr<HttpApi> Make(ClientConfig config) const;
+
+  // Of ConfigMaps in the test's namespace, and of one of them.
+  [[nodiscard]] std::string Collection() const;
+  [[nodiscard]] std::string PathOf(const std::string& name) const;
+  [[nodiscard]] const std::string& name_space() const { return namespace_; }
+
+  // Creates a ConfigMap and returns it.
+  nlohmann::json CreateMap(const std::string& name, const std::string& value = "");
+
+  // e2e/cluster COMMAND for this cluster; must succeed. What it prints.
+  std::string Cluster(const std::string& command) const;
+
+  static constexpr std::chrono::seconds kSoon{60};
+  [[nodiscard]] static CallOptions Soon() { return CallOptions::Within(kSoon); }
+
+ private:
+  std::string directory_;
+  ClientConfig config_;
+  std::unique_ptr<HttpApi> api_;
+  std::string namespace_;
+};
+
+// Waits until the condition holds, at most a minute; false if it never did.
+[[nodiscard]] bool Await(const std::function<bool()>& condition);
+
+}  // namespace berth::k8sclient
