@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -24,7 +23,7 @@ using ipam::Fail;
 
 // OpenSSL's socket BIO writes without MSG_NOSIGNAL: a broken connection would end the process, and a library cannot ask
 // every program to ignore SIGPIPE.
-int SocketOf(BIO* bio) { return static_cast<int>(reinterpret_cast<std::intptr_t>(BIO_get_data(bio))); }
+int SocketOf(BIO* bio) { return *static_cast<const int*>(BIO_get_data(bio)); }
 
 bool MayRetry(int failure) { return failure == EAGAIN || failure == EWOULDBLOCK || failure == EINTR; }
 
@@ -83,7 +82,7 @@ std::string Reason(int system_error) {
 
 ByteStream::ByteStream(int socket) : socket_(socket), top_(BIO_new(SocketMethod())) {
   BERTH_CHECK(top_ != nullptr);
-  BIO_set_data(top_, reinterpret_cast<void*>(static_cast<std::intptr_t>(socket)));
+  BIO_set_data(top_, &socket_);
   BIO_set_init(top_, 1);
 }
 

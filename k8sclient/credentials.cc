@@ -155,7 +155,7 @@ Expected<CredentialSnapshot> Credentials::Read(const CallOptions& options) {
     added = AddHeader(
         snapshot.headers, "Authorization", "Basic " + EncodeBase64(config_.username + ":" + config_.password));
   } else if (config_.exec) {
-    added = ReadExec(options, snapshot);
+    added = ReadExec(*config_.exec, options, snapshot);
   }
   for (const auto& [name, value] : Impersonation(config_)) {
     if (added) added = AddHeader(snapshot.headers, name, value);
@@ -164,9 +164,9 @@ Expected<CredentialSnapshot> Credentials::Read(const CallOptions& options) {
   return snapshot;
 }
 
-Expected<void> Credentials::ReadExec(const CallOptions& options, CredentialSnapshot& into) {
+Expected<void> Credentials::ReadExec(const ExecPlugin& plugin, const CallOptions& options, CredentialSnapshot& into) {
   if (!exec_ || (exec_->expires && clock_.WallNow() >= *exec_->expires)) {
-    Expected<ExecCredential> run = RunExecPlugin(*config_.exec, config_, into.certificate_authority_pem, options);
+    Expected<ExecCredential> run = RunExecPlugin(plugin, config_, into.certificate_authority_pem, options);
     if (!run) return std::unexpected(std::move(run.error()));
     exec_ = std::move(*run);
   }

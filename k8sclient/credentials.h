@@ -48,7 +48,8 @@ class Credentials {
  private:
   [[nodiscard]] bool IsFresh() const;
   [[nodiscard]] ipam::Expected<CredentialSnapshot> Read(const CallOptions& options);
-  [[nodiscard]] ipam::Expected<void> ReadExec(const CallOptions& options, CredentialSnapshot& into);
+  [[nodiscard]] ipam::Expected<void> ReadExec(const ExecPlugin& plugin, const CallOptions& options,
+                                              CredentialSnapshot& into);
   [[nodiscard]] ipam::Expected<std::string> Authorities() const;
   [[nodiscard]] ipam::Expected<std::string> Text(const Material& material, const char* what) const;
 

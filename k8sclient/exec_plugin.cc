@@ -43,7 +43,7 @@ std::vector<std::string> Environment(const ExecPlugin& plugin, const std::string
   std::map<std::string, std::string> variables = plugin.environment;
   variables["KUBERNETES_EXEC_INFO"] = exec_info;
   std::vector<std::string> environment;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+  for (const char* const* entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string text = *entry;
     if (!variables.contains(text.substr(0, text.find('=')))) environment.push_back(text);
   }

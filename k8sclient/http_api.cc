@@ -14,7 +14,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::Error;
 using ipam::ErrorCode;
 using ipam::Expected;
 using ipam::Fail;
@@ -69,8 +68,8 @@ class HttpApi::State {
         return std::move(result.response);
       }
       // A little later than asked, so that those who were refused together do not come back together.
-      const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(*result.response->retry_after *
-                                                                              (1 + clock_.Random() / 4));
+      const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(
+          result.response->retry_after.value_or(std::chrono::seconds(1)) * (1 + clock_.Random() / 4));
       if (clock_.Now() + wait >= options.deadline || !clock_.Sleep(wait, options.stop))
         return std::move(result.response);
     }
@@ -145,7 +144,7 @@ class HttpApi::State {
 HttpApi::HttpApi(std::unique_ptr<State> state) : state_(std::move(state)) {}
 HttpApi::~HttpApi() = default;
 
-Expected<std::unique_ptr<HttpApi>> HttpApi::Make(ClientConfig config, HttpApiOptions options) {
+Expected<std::unique_ptr<HttpApi>> HttpApi::Make(ClientConfig config, const HttpApiOptions& options) {
   Expected<Endpoint> endpoint = MakeEndpoint(config, options);
   if (!endpoint) return std::unexpected(std::move(endpoint.error()));
   return std::unique_ptr<HttpApi>(

@@ -31,7 +31,8 @@ class HttpApi final : public Api {
  public:
   // Reads no file and opens no connection: both happen in the first call, and so do their errors.
   // Errors: kDecode if the configuration cannot be used at all (a server that is no URL).
-  [[nodiscard]] static ipam::Expected<std::unique_ptr<HttpApi>> Make(ClientConfig config, HttpApiOptions options = {});
+  [[nodiscard]] static ipam::Expected<std::unique_ptr<HttpApi>> Make(ClientConfig config,
+                                                                     const HttpApiOptions& options = {});
   ~HttpApi() override;
 
   [[nodiscard]] ipam::Expected<Response> Call(const Request& request, const CallOptions& options) override;

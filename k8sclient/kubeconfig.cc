@@ -3,6 +3,7 @@
 #include "k8sclient/kubeconfig.h"
 
 #include <algorithm>
+#include <exception>
 #include <optional>
 
 #include <yaml-cpp/yaml.h>
@@ -18,19 +19,20 @@ using ipam::Expected;
 using ipam::Fail;
 
 // Thrown inside this file only: reading forty optional fields with a check after each would hide what is read.
-struct Refused {
+struct Refused : std::exception {
+  explicit Refused(Error why) : error(std::move(why)) {}
   Error error;
 };
 
 [[noreturn]] void Refuse(std::string message, std::string remedy) {
-  throw Refused{{.code = ErrorCode::kDecode, .message = std::move(message), .details = std::move(remedy)}};
+  throw Refused({.code = ErrorCode::kDecode, .message = std::move(message), .details = std::move(remedy)});
 }
 
 // A map in a file, which knows its place for messages: kubeconfig "/root/.kube/config": users["admin"].user.
 class Section {
  public:
-  Section(YAML::Node node, std::string file, std::string place)
-      : node_(std::move(node)), file_(std::move(file)), place_(std::move(place)) {
+  Section(const YAML::Node& node, std::string file, std::string place)
+      : node_(node), file_(std::move(file)), place_(std::move(place)) {
     if (node_ && !node_.IsNull() && !node_.IsMap()) Refuse(Where() + ": not a map", "write key: value lines there");
   }
 

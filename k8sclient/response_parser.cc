@@ -8,7 +8,7 @@
 namespace berth::k8sclient {
 namespace {
 
-constexpr std::size_t kHeadBytesMax = 64 * 1024;
+constexpr std::size_t kHeadBytesMax = std::size_t{64} * 1024;
 constexpr std::chrono::seconds kRetryAfterMax = std::chrono::hours(1);
 
 bool EqualsIgnoringCase(std::string_view a, std::string_view b) {

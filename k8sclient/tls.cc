@@ -27,7 +27,7 @@ BioPtr Reader(const std::string& pem) {
 // A key with a passphrase would make OpenSSL ask on the terminal.
 int NoPassphrase(char*, int, int, void*) { return 0; }
 
-Expected<void> TrustAuthorities(SSL_CTX* context, const std::string& pem) {
+Expected<void> TrustAuthorities(const SSL_CTX* context, const std::string& pem) {
   const BioPtr bio = Reader(pem);
   X509_STORE* const store = SSL_CTX_get_cert_store(context);
   int count = 0;
@@ -104,7 +104,7 @@ TlsContext::~TlsContext() { SSL_CTX_free(context_); }
 
 Expected<std::shared_ptr<const TlsContext>> TlsContext::Make(const CredentialSnapshot& credential,
                                                              bool insecure_skip_verify) {
-  const std::shared_ptr<TlsContext> tls(new TlsContext());
+  std::shared_ptr<TlsContext> tls(new TlsContext());
   SSL_CTX_set_min_proto_version(tls->context_, TLS1_2_VERSION);
   SSL_CTX_set_mode(tls->context_, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   tls->verify_ = !insecure_skip_verify;

@@ -17,7 +17,7 @@ using ipam::ErrorCode;
 using ipam::Expected;
 using ipam::Fail;
 
-constexpr std::size_t kHeadBytesMax = 16 * 1024;
+constexpr std::size_t kHeadBytesMax = std::size_t{16} * 1024;
 
 // Exactly so many bytes: what follows them belongs to the target.
 Expected<std::string> ReadExactly(ByteStream& stream, std::size_t count, Waiter& waiter) {

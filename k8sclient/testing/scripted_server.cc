@@ -25,6 +25,7 @@ namespace {
 
 int Listen(int& port) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  BERTH_CHECK(listener >= 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -38,6 +39,7 @@ int Listen(int& port) {
 
 int ConnectTo(int port) {
   const int connected = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  BERTH_CHECK(connected >= 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -92,7 +94,7 @@ class Stream {
     // The descriptor stays with the server, which closes it; connecting it to nothing sends the RST at once.
     sockaddr nothing{};
     nothing.sa_family = AF_UNSPEC;
-    connect(socket_, &nothing, sizeof(nothing));
+    static_cast<void>(connect(socket_, &nothing, sizeof(nothing)));
   }
   void Cut() {
     broken_ = true;
@@ -181,7 +183,7 @@ class StreamPeer final : public Peer {
     RelayTo(target);
     close(target);
   }
-  int index() const override { return index_; }
+  [[nodiscard]] int index() const override { return index_; }
 
  private:
   void RelayTo(int target) {
