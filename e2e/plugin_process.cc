@@ -104,6 +104,7 @@ PluginProcess::PluginProcess(PluginCall call) : call_(std::move(call)), started_
   switch (call_.in) {
     case Stdin::kBytes:
     case Stdin::kNeverEnds:
+    case Stdin::kFlood:
       ::posix_spawn_file_actions_adddup2(actions.get(), in.read_end, STDIN_FILENO);
       break;
     case Stdin::kClosed:
@@ -170,9 +171,12 @@ bool PluginProcess::AwaitReading(milliseconds limit) const {
 
 // One chunk; at the end of the input, or when nobody reads any more, the pipe is closed.
 void PluginProcess::Feed(std::size_t& written) {
-  const std::size_t rest = call_.input.size() - written;
-  const ssize_t count = ::write(stdin_fd_, call_.input.data() + written, std::min(rest, call_.chunk_bytes));
-  if (count >= 0) written += static_cast<std::size_t>(count);
+  static const std::string flood(65536, 'x');
+  const bool is_flood = written == call_.input.size();
+  const std::string_view chunk =
+      is_flood ? std::string_view(flood) : std::string_view(call_.input).substr(written, call_.chunk_bytes);
+  const ssize_t count = ::write(stdin_fd_, chunk.data(), chunk.size());
+  if (count > 0 && !is_flood) written += static_cast<std::size_t>(count);
   const bool reader_gone = count < 0 && errno == EPIPE;
   if (reader_gone || (written == call_.input.size() && call_.in == Stdin::kBytes)) CloseIfOpen(stdin_fd_);
 }
@@ -189,7 +193,7 @@ PluginOutcome PluginProcess::Wait(milliseconds limit) {
       outcome.timed_out = true;
       Signal(SIGKILL);
     }
-    const bool feeding = stdin_fd_ >= 0 && written < call_.input.size();
+    const bool feeding = stdin_fd_ >= 0 && (written < call_.input.size() || call_.in == Stdin::kFlood);
     std::array<pollfd, 4> fds = {{{.fd = end_fd_, .events = POLLIN, .revents = 0},
                                   {.fd = stdout_fd_, .events = POLLIN, .revents = 0},
                                   {.fd = stderr_fd_, .events = POLLIN, .revents = 0},

@@ -19,6 +19,7 @@ namespace berth::e2e {
 enum class Stdin : std::uint8_t {
   kBytes,      // `input`, then end of file
   kNeverEnds,  // `input`, and no end of file
+  kFlood,      // `input`, and the letter x until nobody reads any more
   kClosed,     // no descriptor 0
   kDirectory,  // a descriptor on which read fails
 };

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <stdexcept>
+#include <unistd.h>
 #include <utility>
 
 #include "ipam/prefix.h"
@@ -76,6 +77,34 @@ Upstream UpstreamOf(const std::string& kubeconfig_path) {
 TestCluster::TestCluster(const std::string& admin_kubeconfig_path)
     : api_(Must(k8sclient::HttpApi::Make(Load(admin_kubeconfig_path)), "client")) {}
 
+TestCluster::~TestCluster() {
+  // A cluster that is gone by now needs no tidying.
+  if (!fence_.empty()) static_cast<void>(k8sclient::Delete(*api_, PathOf("ipblocks", fence_), {}, Soon()));
+}
+
+std::string TestCluster::Fence() {
+  constexpr int kOffsets = 256;
+  const auto version = [](const json& block) { return block.at("metadata").at("resourceVersion").get<std::string>(); };
+  if (!fence_.empty()) {
+    const auto patched =
+        k8sclient::MergePatch(*api_, PathOf("ipblocks", fence_), {{"next", ++fences_ % kOffsets}}, Soon());
+    if (patched) return version(*patched);
+    // A controller may have collected it: it is empty.
+    if (patched.error().code != ipam::ErrorCode::kNotFound) Must(patched, "patch " + fence_);
+  }
+  const std::string space = "fence-" + std::to_string(::getpid());
+  fence_ = space + ".192.0.2.0-32";
+  const json block = {
+      {"apiVersion", std::string(kGroup) + "/" + std::string(kVersion)},
+      {"kind", "IPBlock"},
+      {"metadata", {{"name", fence_}}},
+      {"spec", {{"space", space}, {"pool", "none"}, {"poolUID", "none"}, {"cidr", "192.0.2.0/32"}, {"node", "none"}}},
+      {"used", 0},
+      {"free", 0},
+      {"allocations", json::object()}};
+  return version(Must(k8sclient::Create(*api_, Collection("ipblocks"), block, Soon()), "create " + fence_));
+}
+
 ipam::Expected<void> TestCluster::TryCreatePool(const std::string& name, const json& spec) {
   const json pool = {{"apiVersion", std::string(kGroup) + "/" + std::string(kVersion)},
                      {"kind", "IPPool"},
@@ -119,7 +148,10 @@ void TestCluster::PatchPool(const std::string& name, const json& patch) { Patch(
 void TestCluster::DeletePool(const std::string& name) { Remove(PathOf("ippools", name)); }
 
 std::vector<json> TestCluster::Blocks(const std::string& pool) {
-  const k8sclient::ListOptions options{.field_selector = "spec.pool=" + pool};
+  const k8sclient::ListOptions options{.field_selector = "spec.pool=" + pool,
+                                       .resource_version = Fence(),
+                                       .resource_version_match = "NotOlderThan",
+                                       .page_size = 0};
   return Must(k8sclient::List(*api_, Collection("ipblocks"), options, Soon()), "list blocks").items;
 }
 

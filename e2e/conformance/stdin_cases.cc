@@ -79,7 +79,9 @@ TEST_F(Conformance, Case034_DeepAndEndlessInputIsRefusedWithoutACrash) {
   const std::string begin = good.substr(0, good.size() - 1) + ",\"x\":";
   constexpr int kLevels = 100'000;
   Error(Base("ADD").Input(begin + std::string(kLevels, '[') + std::string(kLevels, ']') + "}"), {6}, "nested");
-  Error(Base("ADD").Input(begin + "\"" + std::string(1'000'000'000, 'x') + "\"}"), {6}, "larger than");
+  Call endless = Base("ADD").Input(begin + "\"");
+  endless.in = e2e::Stdin::kFlood;
+  Error(endless, {6}, "larger than");
 }
 
 TEST_F(Conformance, Case035_AMissingIpamSectionIsNamed) {
