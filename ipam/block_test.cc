@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kNow = 1'700'000'000'000;
 
 std::string AttachmentNumber(int number) {
-  std::string digits = std::to_string(number);
+  const std::string digits = std::to_string(number);
   return "0123456789ab-" + std::string(16 - digits.size(), '0') + digits;
 }
 

@@ -377,7 +377,9 @@ Expected<std::vector<HeldAddress>> Engine::Held(const Attachment& attachment) {
   if (!holding) return std::unexpected(holding.error());
   std::vector<HeldAddress> addresses;
   for (const BlockView& block : *holding) {
-    addresses.push_back({.address = block->cidr.At(*Find(*block, attachment)), .pool = block->pool});
+    if (const auto offset = Find(*block, attachment)) {
+      addresses.push_back({.address = block->cidr.At(*offset), .pool = block->pool});
+    }
   }
   return addresses;
 }

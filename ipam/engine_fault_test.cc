@@ -22,8 +22,8 @@ class EngineFaults : public EngineTest, public testing::WithParamInterface<Fault
  protected:
   EngineFaults() {
     if (std::get<0>(GetParam()).has_block) {
-      EXPECT_TRUE(engine.Add(Request(100, Pools())));
-      EXPECT_TRUE(engine.Add(Request(101, Pools())));
+      EXPECT_TRUE(engine_.Add(Request(100, Pools())));
+      EXPECT_TRUE(engine_.Add(Request(101, Pools())));
     }
     others_ = AllHeld();
   }
@@ -31,13 +31,13 @@ class EngineFaults : public EngineTest, public testing::WithParamInterface<Fault
   static std::vector<std::string> Pools() { return std::get<0>(GetParam()).pools; }
 
   void FailWrite() {
-    store.faults.assign(static_cast<std::size_t>(std::get<1>(GetParam())), Fault::kNone);
-    store.faults.push_back(std::get<2>(GetParam()));
+    store_.faults.assign(static_cast<std::size_t>(std::get<1>(GetParam())), Fault::kNone);
+    store_.faults.push_back(std::get<2>(GetParam()));
   }
 
   void ExpectOnlyOthersHold() const {
     EXPECT_EQ(AllHeld(), others_);
-    EXPECT_TRUE(store.intents.empty()) << "an intent is still open";
+    EXPECT_TRUE(store_.intents.empty()) << "an intent is still open";
   }
 
   std::multiset<std::string> others_;
@@ -45,18 +45,18 @@ class EngineFaults : public EngineTest, public testing::WithParamInterface<Fault
 
 TEST_P(EngineFaults, AnAddThenDelLeavesNothing) {
   FailWrite();
-  static_cast<void>(engine.Add(Request(1, Pools())));
-  store.faults.clear();
-  ASSERT_TRUE(engine.Del(TestAttachment(1)));
-  store.ReleaseLateWrites();
+  static_cast<void>(engine_.Add(Request(1, Pools())));
+  store_.faults.clear();
+  ASSERT_TRUE(engine_.Del(TestAttachment(1)));
+  store_.ReleaseLateWrites();
   ExpectOnlyOthersHold();
 }
 
 TEST_P(EngineFaults, AnAddThatSucceedsIsRecordedOncePerFamily) {
   FailWrite();
-  const auto result = engine.Add(Request(1, Pools()));
-  store.faults.clear();
-  store.ReleaseLateWrites();
+  const auto result = engine_.Add(Request(1, Pools()));
+  store_.faults.clear();
+  store_.ReleaseLateWrites();
   if (!result) return;  // what a failed ADD leaves is the other tests' question
   std::multiset<std::string> want = others_;
   for (const AssignedAddress& assigned : result->addresses) want.insert(assigned.address.ToString());
@@ -65,33 +65,33 @@ TEST_P(EngineFaults, AnAddThatSucceedsIsRecordedOncePerFamily) {
 
 TEST_P(EngineFaults, AnAddAgainAfterAFailureHasOneAddressPerFamily) {
   FailWrite();
-  static_cast<void>(engine.Add(Request(1, Pools())));
-  store.faults.clear();
-  const auto again = engine.Add(Request(1, Pools()));
+  static_cast<void>(engine_.Add(Request(1, Pools())));
+  store_.faults.clear();
+  const auto again = engine_.Add(Request(1, Pools()));
   ASSERT_TRUE(again) << again.error().message;
-  store.ReleaseLateWrites();
+  store_.ReleaseLateWrites();
   std::multiset<std::string> want = others_;
   for (const AssignedAddress& assigned : again->addresses) want.insert(assigned.address.ToString());
   EXPECT_EQ(AllHeld(), want);
 }
 
 TEST_P(EngineFaults, ADelAgainAfterAFailureLeavesNothing) {
-  ASSERT_TRUE(engine.Add(Request(1, Pools())));
+  ASSERT_TRUE(engine_.Add(Request(1, Pools())));
   FailWrite();
-  static_cast<void>(engine.Del(TestAttachment(1)));
-  store.faults.clear();
-  ASSERT_TRUE(engine.Del(TestAttachment(1)));
-  store.ReleaseLateWrites();
+  static_cast<void>(engine_.Del(TestAttachment(1)));
+  store_.faults.clear();
+  ASSERT_TRUE(engine_.Del(TestAttachment(1)));
+  store_.ReleaseLateWrites();
   ExpectOnlyOthersHold();
 }
 
 TEST_P(EngineFaults, AnotherAttachmentNeverGetsAnAddressThatALateWriteBrings) {
   FailWrite();
-  const auto first = engine.Add(Request(1, Pools()));
-  store.faults.clear();
-  const auto second = engine.Add(Request(2, Pools()));
+  const auto first = engine_.Add(Request(1, Pools()));
+  store_.faults.clear();
+  const auto second = engine_.Add(Request(2, Pools()));
   ASSERT_TRUE(second) << second.error().message;
-  store.ReleaseLateWrites();
+  store_.ReleaseLateWrites();
   const std::multiset<std::string> held = AllHeld();
   for (const std::string& address : held) EXPECT_EQ(held.count(address), 1U) << address << " has two holders";
   for (const AssignedAddress& assigned : second->addresses) {

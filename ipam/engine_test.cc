@@ -12,49 +12,49 @@ using Del = EngineTest;
 using Gc = EngineTest;
 
 TEST_F(Add, AnswersOneAddressOfTheFamilyOfThePool) {
-  const auto result = engine.Add(Request(1, {"v4"}));
+  const auto result = engine_.Add(Request(1, {"v4"}));
   ASSERT_EQ(result->addresses.size(), 1U);
-  EXPECT_TRUE(cluster.pools["v4"].subnet.Contains(result->addresses[0].address));
+  EXPECT_TRUE(cluster_.pools["v4"].subnet.Contains(result->addresses[0].address));
 }
 
 TEST_F(Add, RecordsWhatItAnswers) {
-  const auto result = engine.Add(Request(1, {"v4"}));
+  const auto result = engine_.Add(Request(1, {"v4"}));
   EXPECT_EQ(AllHeld(), (std::multiset<std::string>{result->addresses[0].address.ToString()}));
 }
 
-TEST_F(Add, TakesTheMaskOfTheSubnet) { EXPECT_EQ(engine.Add(Request(1, {"v4"}))->addresses[0].prefix_length, 24); }
+TEST_F(Add, TakesTheMaskOfTheSubnet) { EXPECT_EQ(engine_.Add(Request(1, {"v4"}))->addresses[0].prefix_length, 24); }
 
 TEST_F(Add, AgainAnswersTheSame) {
-  const auto first = Texts(engine.Add(Request(1, {"v4", "v6"})));
-  EXPECT_EQ(Texts(engine.Add(Request(1, {"v4", "v6"}))), first);
+  const auto first = Texts(engine_.Add(Request(1, {"v4", "v6"})));
+  EXPECT_EQ(Texts(engine_.Add(Request(1, {"v4", "v6"}))), first);
 }
 
 TEST_F(Add, AgainWithAnotherFamilyAddsThatFamilyOnly) {
-  const auto first = Texts(engine.Add(Request(1, {"v4"})));
-  EXPECT_EQ(Texts(engine.Add(Request(1, {"v4", "v6"}))).front(), first.front());
+  const auto first = Texts(engine_.Add(Request(1, {"v4"})));
+  EXPECT_EQ(Texts(engine_.Add(Request(1, {"v4", "v6"}))).front(), first.front());
   EXPECT_EQ(AllHeld().size(), 2U);
 }
 
 TEST_F(Add, AnswersFamiliesInTheOrderOfTheConfiguration) {
-  EXPECT_EQ(engine.Add(Request(1, {"v6", "v4"}))->addresses[0].address.family(), Family::kIPv6);
+  EXPECT_EQ(engine_.Add(Request(1, {"v6", "v4"}))->addresses[0].address.family(), Family::kIPv6);
 }
 
 TEST_F(Add, AnswersFamiliesInThatOrderEvenIfTheFirstIsShared) {
-  EXPECT_EQ(engine.Add(Request(1, {"shared", "v6"}))->addresses[0].address.family(), Family::kIPv4);
+  EXPECT_EQ(engine_.Add(Request(1, {"shared", "v6"}))->addresses[0].address.family(), Family::kIPv4);
 }
 
 TEST_F(Add, FallsThroughToTheNextPoolOfTheFamilyWhenOneIsFull) {
   Put(TestPool("tiny", "10.77.0.0/32"));
-  ASSERT_EQ(Texts(engine.Add(Request(1, {"tiny"}))).front(), "10.77.0.0");
-  const auto second = engine.Add(Request(2, {"tiny", "v4"}));
+  ASSERT_EQ(Texts(engine_.Add(Request(1, {"tiny"}))).front(), "10.77.0.0");
+  const auto second = engine_.Add(Request(2, {"tiny", "v4"}));
   ASSERT_TRUE(second);
-  EXPECT_TRUE(cluster.pools["v4"].subnet.Contains(second->addresses[0].address));
+  EXPECT_TRUE(cluster_.pools["v4"].subnet.Contains(second->addresses[0].address));
 }
 
 TEST_F(Add, OfAFullPoolIsExhaustedAndNamesThePool) {
   Put(TestPool("tiny", "10.77.0.0/32"));
-  ASSERT_TRUE(engine.Add(Request(1, {"tiny"})));
-  const auto second = engine.Add(Request(2, {"tiny"}));
+  ASSERT_TRUE(engine_.Add(Request(1, {"tiny"})));
+  const auto second = engine_.Add(Request(2, {"tiny"}));
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::kExhausted);
   EXPECT_NE(second.error().message.find("tiny"), std::string::npos) << second.error().message;
@@ -62,70 +62,69 @@ TEST_F(Add, OfAFullPoolIsExhaustedAndNamesThePool) {
 
 TEST_F(Add, TakesBackTheFirstFamilyWhenTheSecondIsFull) {
   Put(TestPool("tiny6", "2001:db8:7::/128"));
-  ASSERT_TRUE(engine.Add(Request(1, {"tiny6"})));
-  ASSERT_FALSE(engine.Add(Request(2, {"v4", "tiny6"})));
+  ASSERT_TRUE(engine_.Add(Request(1, {"tiny6"})));
+  ASSERT_FALSE(engine_.Add(Request(2, {"v4", "tiny6"})));
   EXPECT_EQ(AllHeld().size(), 1U);
 }
 
 TEST_F(Add, ThatFailsLeavesWhatTheAttachmentHadBefore) {
   Put(TestPool("tiny6", "2001:db8:7::/128"));
-  ASSERT_TRUE(engine.Add(Request(1, {"tiny6"})));
-  ASSERT_TRUE(engine.Add(Request(2, {"v4"})));
-  ASSERT_FALSE(engine.Add(Request(2, {"v4", "tiny6"})));
+  ASSERT_TRUE(engine_.Add(Request(1, {"tiny6"})));
+  ASSERT_TRUE(engine_.Add(Request(2, {"v4"})));
+  ASSERT_FALSE(engine_.Add(Request(2, {"v4", "tiny6"})));
   EXPECT_EQ(AllHeld().size(), 2U);
 }
 
 TEST_F(Add, LooksAgainBeforeItRefusesAPoolThatTheHintDoesNotKnow) {
-  store.stale_pools = std::vector<Pool>{};
-  EXPECT_TRUE(engine.Add(Request(1, {"v4"})));
+  store_.stale_pools = std::vector<Pool>{};
+  EXPECT_TRUE(engine_.Add(Request(1, {"v4"})));
 }
 
 TEST_F(Add, GivesTheAddressBackIfThePoolWasDeletedSinceTheHint) {
-  store.stale_pools = std::vector<Pool>{cluster.pools["v4"]};
-  cluster.pools.erase("v4");
-  const auto result = engine.Add(Request(1, {"v4"}));
+  store_.stale_pools = std::vector<Pool>{cluster_.pools["v4"]};
+  cluster_.pools.erase("v4");
+  const auto result = engine_.Add(Request(1, {"v4"}));
   ASSERT_FALSE(result);
   EXPECT_TRUE(AllHeld().empty());
 }
 
 TEST_F(Add, DoesNotKeepAnAddressThatWasReservedSinceTheHint) {
   Put(TestPool("two", "10.77.0.0/31"));
-  store.stale_pools = std::vector<Pool>{cluster.pools["two"]};
-  cluster.pools["two"].withheld = {AddressRange::Parse("10.77.0.0").value()};
-  EXPECT_EQ(Texts(engine.Add(Request(1, {"two"}))).front(), "10.77.0.1");
+  store_.stale_pools = std::vector<Pool>{cluster_.pools["two"]};
+  cluster_.pools["two"].withheld = {AddressRange::Parse("10.77.0.0").value()};
+  EXPECT_EQ(Texts(engine_.Add(Request(1, {"two"}))).front(), "10.77.0.1");
 }
 
 TEST_F(Add, JoinsABlockThatTheHintDoesNotKnowYet) {
   Put(TestPool("one-block", "10.77.0.0/28"));
-  ASSERT_TRUE(engine.Add(Request(1, {"one-block"})));
-  store.stale_blocks = std::vector<BlockView>{};
-  EXPECT_TRUE(engine.Add(Request(2, {"one-block"})));
-  EXPECT_EQ(cluster.blocks.size(), 1U);
+  ASSERT_TRUE(engine_.Add(Request(1, {"one-block"})));
+  store_.stale_blocks = std::vector<BlockView>{};
+  EXPECT_TRUE(engine_.Add(Request(2, {"one-block"})));
+  EXPECT_EQ(cluster_.blocks.size(), 1U);
 }
 
 TEST_F(Add, NeverTakesFromANodeBlockOfAnotherNode) {
   Put(TestPool("one-block", "10.77.0.0/28"));
-  ModelBlockStore other{cluster, "n2"};
-  ASSERT_TRUE(Engine(other, runtime).Add(Request(1, {"one-block"})));
-  const auto result = engine.Add(Request(2, {"one-block"}));
+  ModelBlockStore other{cluster_, "n2"};
+  ASSERT_TRUE(Engine(other, runtime_).Add(Request(1, {"one-block"})));
+  const auto result = engine_.Add(Request(2, {"one-block"}));
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, ErrorCode::kExhausted);
 }
 
 TEST_F(Add, OfSharedPoolsTakesFromBlocksOfOtherNodesToo) {
-  ModelBlockStore other{cluster, "n2"};
-  ASSERT_TRUE(Engine(other, runtime).Add(Request(1, {"shared"})));
-  ASSERT_TRUE(engine.Add(Request(2, {"shared"})));
-  EXPECT_EQ(cluster.blocks.size(), 1U);
+  ModelBlockStore other{cluster_, "n2"};
+  ASSERT_TRUE(Engine(other, runtime_).Add(Request(1, {"shared"})));
+  ASSERT_TRUE(engine_.Add(Request(2, {"shared"})));
+  EXPECT_EQ(cluster_.blocks.size(), 1U);
 }
 
 TEST_F(Add, OfAFullSharedPoolLooksAtTheTruthBeforeItRefuses) {
-  std::vector<int> all;
-  for (int i = 0; i < 14; ++i) ASSERT_TRUE(engine.Add(Request(i, {"shared"})));
-  store.stale_blocks = std::vector<BlockView>{cluster.blocks.begin()->second};
-  ModelBlockStore other{cluster, "n2"};
-  ASSERT_TRUE(Engine(other, runtime).Del(TestAttachment(7)));
-  EXPECT_TRUE(engine.Add(Request(99, {"shared"})));
+  for (int i = 0; i < 14; ++i) ASSERT_TRUE(engine_.Add(Request(i, {"shared"})));
+  store_.stale_blocks = std::vector<BlockView>{cluster_.blocks.begin()->second};
+  ModelBlockStore other{cluster_, "n2"};
+  ASSERT_TRUE(Engine(other, runtime_).Del(TestAttachment(7)));
+  EXPECT_TRUE(engine_.Add(Request(99, {"shared"})));
 }
 
 TEST_F(Add, ClaimsNoMoreBlocksThanThePoolAllowsANode) {
@@ -134,8 +133,8 @@ TEST_F(Add, ClaimsNoMoreBlocksThanThePoolAllowsANode) {
   pool.max_blocks_per_node = 1;
   Put(pool);
   int given = 0;
-  while (engine.Add(Request(given, {"limited"}))) ++given;
-  EXPECT_EQ(cluster.blocks.size(), 1U);
+  while (engine_.Add(Request(given, {"limited"}))) ++given;
+  EXPECT_EQ(cluster_.blocks.size(), 1U);
 }
 
 TEST_F(Add, ReachesEveryAddressOfAPoolOfManyBlocks) {
@@ -143,43 +142,43 @@ TEST_F(Add, ReachesEveryAddressOfAPoolOfManyBlocks) {
   pool.block_length = 29;
   Put(pool);
   int given = 0;
-  while (engine.Add(Request(given, {"many"}))) ++given;
+  while (engine_.Add(Request(given, {"many"}))) ++given;
   EXPECT_EQ(given, 254);
 }
 
 TEST_F(Add, WithARequestedAddressGivesIt) {
   AddRequest request = Request(1, {"v4"});
   request.requested = {Address::Parse("10.55.0.77").value()};
-  EXPECT_EQ(Texts(engine.Add(request)).front(), "10.55.0.77");
+  EXPECT_EQ(Texts(engine_.Add(request)).front(), "10.55.0.77");
 }
 
 TEST_F(Add, WithARequestedAddressOfAnotherNodesBlockIsTaken) {
   Put(TestPool("one-block", "10.77.0.0/28"));
-  ModelBlockStore other{cluster, "n2"};
-  ASSERT_TRUE(Engine(other, runtime).Add(Request(1, {"one-block"})));
+  ModelBlockStore other{cluster_, "n2"};
+  ASSERT_TRUE(Engine(other, runtime_).Add(Request(1, {"one-block"})));
   AddRequest request = Request(2, {"one-block"});
   request.requested = {Address::Parse("10.77.0.9").value()};
-  EXPECT_EQ(engine.Add(request).error().code, ErrorCode::kAddressTaken);
+  EXPECT_EQ(engine_.Add(request).error().code, ErrorCode::kAddressTaken);
 }
 
 TEST_F(Add, ReadsLabelsOnlyForPoolsThatSelect) {
-  ASSERT_TRUE(engine.Add(Request(1, {"v4"})));
-  store.reads = 0;
-  ASSERT_TRUE(engine.Add(Request(2, {"v4"})));
-  EXPECT_EQ(store.reads, 2) << "pools and own blocks";
+  ASSERT_TRUE(engine_.Add(Request(1, {"v4"})));
+  store_.reads = 0;
+  ASSERT_TRUE(engine_.Add(Request(2, {"v4"})));
+  EXPECT_EQ(store_.reads, 2) << "pools and own blocks";
 }
 
 TEST_F(Add, WritesOncePerFamily) {
-  ASSERT_TRUE(engine.Add(Request(1, {"v4", "v6"})));
-  store.writes = 0;
-  ASSERT_TRUE(engine.Add(Request(2, {"v4", "v6"})));
-  EXPECT_EQ(store.writes, 2);
+  ASSERT_TRUE(engine_.Add(Request(1, {"v4", "v6"})));
+  store_.writes = 0;
+  ASSERT_TRUE(engine_.Add(Request(2, {"v4", "v6"})));
+  EXPECT_EQ(store_.writes, 2);
 }
 
 TEST_F(Add, WritesNothingOnceItsCallerIsGone) {
-  runtime.stop = Error{.code = ErrorCode::kTimeout, .message = "the caller is gone"};
-  ASSERT_FALSE(engine.Add(Request(1, {"v4"})));
-  EXPECT_EQ(store.writes, 0);
+  runtime_.stop = Error{.code = ErrorCode::kTimeout, .message = "the caller is gone"};
+  ASSERT_FALSE(engine_.Add(Request(1, {"v4"})));
+  EXPECT_EQ(store_.writes, 0);
 }
 
 struct RefusalCase {
@@ -190,8 +189,8 @@ struct RefusalCase {
 class AddRefuses : public EngineTest, public testing::WithParamInterface<RefusalCase> {};
 
 TEST_P(AddRefuses, APoolAndSaysWhy) {
-  GetParam().spoil(cluster.pools["v4"]);
-  const auto result = engine.Add(Request(1, {"v4"}));
+  GetParam().spoil(cluster_.pools["v4"]);
+  const auto result = engine_.Add(Request(1, {"v4"}));
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, ErrorCode::kInvalid);
   EXPECT_NE(result.error().message.find(GetParam().want), std::string::npos) << result.error().message;
@@ -217,92 +216,92 @@ INSTANTIATE_TEST_SUITE_P(Table, AddRefuses, testing::ValuesIn(kRefusals),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST_F(Add, NamesAPoolThatDoesNotExist) {
-  const auto result = engine.Add(Request(1, {"v4", "nope"}));
+  const auto result = engine_.Add(Request(1, {"v4", "nope"}));
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, ErrorCode::kNotFound);
   EXPECT_NE(result.error().message.find("nope"), std::string::npos);
 }
 
 TEST_F(Add, RefusesANamespaceThatThePoolDoesNotSelect) {
-  cluster.namespaces["team-a"] = {{"team", "a"}};
-  cluster.pools["v4"].namespace_selector =
+  cluster_.namespaces["team-a"] = {{"team", "a"}};
+  cluster_.pools["v4"].namespace_selector =
       LabelSelector{{{.key = "team", .op = LabelRequirement::Operator::kIn, .values = {"b"}}}};
-  EXPECT_EQ(engine.Add(Request(1, {"v4"})).error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(engine_.Add(Request(1, {"v4"})).error().code, ErrorCode::kInvalid);
 }
 
 TEST_F(Add, AdmitsANamespaceThatThePoolSelects) {
-  cluster.namespaces["team-a"] = {{"team", "a"}};
-  cluster.pools["v4"].namespace_selector =
+  cluster_.namespaces["team-a"] = {{"team", "a"}};
+  cluster_.pools["v4"].namespace_selector =
       LabelSelector{{{.key = "team", .op = LabelRequirement::Operator::kIn, .values = {"a"}}}};
-  EXPECT_TRUE(engine.Add(Request(1, {"v4"})));
+  EXPECT_TRUE(engine_.Add(Request(1, {"v4"})));
 }
 
 TEST_F(Add, RefusesTwoRequestedAddressesOfOneFamily) {
   AddRequest request = Request(1, {"v4"});
   request.requested = {Address::Parse("10.55.0.7").value(), Address::Parse("10.55.0.8").value()};
-  EXPECT_EQ(engine.Add(request).error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(engine_.Add(request).error().code, ErrorCode::kInvalid);
 }
 
 TEST_F(Add, RefusesARequestThatThePoolDoesNotAllow) {
-  cluster.pools["v4"].allow_requests = false;
+  cluster_.pools["v4"].allow_requests = false;
   AddRequest request = Request(1, {"v4"});
   request.requested = {Address::Parse("10.55.0.7").value()};
-  EXPECT_EQ(engine.Add(request).error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(engine_.Add(request).error().code, ErrorCode::kInvalid);
 }
 
 TEST_F(Del, GivesEveryFamilyBack) {
-  ASSERT_TRUE(engine.Add(Request(1, {"v4", "v6"})));
-  ASSERT_TRUE(engine.Del(TestAttachment(1)));
+  ASSERT_TRUE(engine_.Add(Request(1, {"v4", "v6"})));
+  ASSERT_TRUE(engine_.Del(TestAttachment(1)));
   EXPECT_TRUE(AllHeld().empty());
 }
 
 TEST_F(Del, GivesNodeAndSharedAddressesBack) {
-  ASSERT_TRUE(engine.Add(Request(1, {"shared", "v6"})));
-  ASSERT_TRUE(engine.Del(TestAttachment(1)));
+  ASSERT_TRUE(engine_.Add(Request(1, {"shared", "v6"})));
+  ASSERT_TRUE(engine_.Del(TestAttachment(1)));
   EXPECT_TRUE(AllHeld().empty());
 }
 
 TEST_F(Del, FindsASharedAddressThatWasAddedLater) {
-  ASSERT_TRUE(engine.Add(Request(1, {"v4"})));
-  ASSERT_TRUE(engine.Add(Request(1, {"v4", "shared6"})));
-  ASSERT_TRUE(engine.Del(TestAttachment(1)));
+  ASSERT_TRUE(engine_.Add(Request(1, {"v4"})));
+  ASSERT_TRUE(engine_.Add(Request(1, {"v4", "shared6"})));
+  ASSERT_TRUE(engine_.Del(TestAttachment(1)));
   EXPECT_TRUE(AllHeld().empty());
 }
 
 TEST_F(Del, LeavesOtherAttachmentsAlone) {
-  ASSERT_TRUE(engine.Add(Request(1, {"v4"})));
-  ASSERT_TRUE(engine.Add(Request(2, {"v4"})));
-  ASSERT_TRUE(engine.Del(TestAttachment(1)));
+  ASSERT_TRUE(engine_.Add(Request(1, {"v4"})));
+  ASSERT_TRUE(engine_.Add(Request(2, {"v4"})));
+  ASSERT_TRUE(engine_.Del(TestAttachment(1)));
   EXPECT_EQ(AllHeld().size(), 1U);
 }
 
-TEST_F(Del, OfAnUnknownAttachmentSucceeds) { EXPECT_TRUE(engine.Del(TestAttachment(1))); }
+TEST_F(Del, OfAnUnknownAttachmentSucceeds) { EXPECT_TRUE(engine_.Del(TestAttachment(1))); }
 
 TEST_F(Del, TakesTwoRequests) {
-  ASSERT_TRUE(engine.Add(Request(1, {"v4"})));
-  store.reads = store.writes = 0;
-  ASSERT_TRUE(engine.Del(TestAttachment(1)));
-  EXPECT_EQ(store.reads + store.writes, 2);
+  ASSERT_TRUE(engine_.Add(Request(1, {"v4"})));
+  store_.reads = store_.writes = 0;
+  ASSERT_TRUE(engine_.Del(TestAttachment(1)));
+  EXPECT_EQ(store_.reads + store_.writes, 2);
 }
 
 TEST_F(Gc, GivesBackWhatIsNotKept) {
-  for (int i = 0; i < 4; ++i) ASSERT_TRUE(engine.Add(Request(i, {"v4", "shared6"})));
-  const auto errors = engine.CollectGarbage(
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(engine_.Add(Request(i, {"v4", "shared6"})));
+  const auto errors = engine_.CollectGarbage(
       "0123456789ab", [](const HeldEntry& entry) { return entry.attachment == TestAttachment(2); });
   EXPECT_TRUE(errors.empty());
   EXPECT_EQ(AllHeld().size(), 2U);
 }
 
 TEST_F(Gc, LeavesOtherNetworksAlone) {
-  ASSERT_TRUE(engine.Add(Request(1, {"v4"})));
-  ASSERT_TRUE(engine.CollectGarbage("ffffffffffff", [](const HeldEntry&) { return false; }).empty());
+  ASSERT_TRUE(engine_.Add(Request(1, {"v4"})));
+  ASSERT_TRUE(engine_.CollectGarbage("ffffffffffff", [](const HeldEntry&) { return false; }).empty());
   EXPECT_EQ(AllHeld().size(), 1U);
 }
 
 TEST_F(Gc, LeavesOtherNodesInSharedBlocksAlone) {
-  ModelBlockStore other{cluster, "n2"};
-  ASSERT_TRUE(Engine(other, runtime).Add(Request(1, {"shared"})));
-  ASSERT_TRUE(engine.CollectGarbage("0123456789ab", [](const HeldEntry&) { return false; }).empty());
+  ModelBlockStore other{cluster_, "n2"};
+  ASSERT_TRUE(Engine(other, runtime_).Add(Request(1, {"shared"})));
+  ASSERT_TRUE(engine_.CollectGarbage("0123456789ab", [](const HeldEntry&) { return false; }).empty());
   EXPECT_EQ(AllHeld().size(), 1U);
 }
 

@@ -14,7 +14,7 @@
 namespace berth::ipam {
 
 inline std::string TestAttachment(int number) {
-  std::string digits = std::to_string(number);
+  const std::string digits = std::to_string(number);
   return "0123456789ab-" + std::string(16 - digits.size(), '0') + digits;
 }
 
@@ -38,7 +38,7 @@ class EngineTest : public testing::Test {
     Put(TestPool("shared6", "2001:db8:6::/124", Affinity::kShared));
   }
 
-  void Put(const Pool& pool) { cluster.pools[pool.name] = pool; }
+  void Put(const Pool& pool) { cluster_.pools[pool.name] = pool; }
 
   static AddRequest Request(int number, std::vector<std::string> pools) {
     return {.attachment = TestAttachment(number),
@@ -51,9 +51,9 @@ class EngineTest : public testing::Test {
   }
 
   // Addresses that are held in the whole cluster, each named once; a duplicate fails the test.
-  std::multiset<std::string> AllHeld() const {
+  [[nodiscard]] std::multiset<std::string> AllHeld() const {
     std::multiset<std::string> held;
-    for (const auto& [name, block] : cluster.blocks) {
+    for (const auto& [name, block] : cluster_.blocks) {
       for (const auto& [offset, entry] : block->allocations) held.insert(block->cidr.At(offset).ToString());
     }
     return held;
@@ -66,10 +66,10 @@ class EngineTest : public testing::Test {
     return texts;
   }
 
-  ModelCluster cluster;
-  ModelRuntime runtime{1};
-  ModelBlockStore store{cluster, "n1"};
-  Engine engine{store, runtime};
+  ModelCluster cluster_;
+  ModelRuntime runtime_{1};
+  ModelBlockStore store_{cluster_, "n1"};
+  Engine engine_{store_, runtime_};
 };
 
 }  // namespace berth::ipam

@@ -26,7 +26,7 @@ struct ModelCluster {
   std::uint64_t version = 0;
 
   // A write as the server would do it: compare, then commit. Errors: kConflict, kAlreadyExists, kNotFound.
-  Expected<BlockView> Commit(const Block& block);
+  [[nodiscard]] Expected<BlockView> Commit(const Block& block);
 };
 
 enum class Fault : std::uint8_t {
@@ -52,19 +52,19 @@ class ModelBlockStore : public BlockStore {
 
   void ReleaseLateWrites();
 
-  const std::string& Node() const override { return node_; }
-  Expected<std::vector<Pool>> ReadPools(std::span<const std::string> names, Freshness freshness) override;
-  Expected<Labels> ReadNodeLabels() override;
-  Expected<Labels> ReadNamespaceLabels(const std::string& name) override;
-  Expected<std::vector<BlockView>> ReadBlocks(BlockScope scope, Freshness freshness) override;
-  Expected<std::vector<Prefix>> ReadBlockCidrs(const std::string& space) override;
-  Expected<BlockView> Edit(const BlockView& seen, const BlockEdit& edit) override;
-  Expected<BlockView> Create(const Block& block, const Attachment& attachment) override;
-  Expected<std::vector<OpenIntent>> ReadOpenIntents(const Attachment& attachment) override;
-  Expected<void> CloseIntent(const OpenIntent& intent) override;
+  [[nodiscard]] const std::string& Node() const override { return node_; }
+  [[nodiscard]] Expected<std::vector<Pool>> ReadPools(std::span<const std::string> names, Freshness freshness) override;
+  [[nodiscard]] Expected<Labels> ReadNodeLabels() override;
+  [[nodiscard]] Expected<Labels> ReadNamespaceLabels(const std::string& name) override;
+  [[nodiscard]] Expected<std::vector<BlockView>> ReadBlocks(BlockScope scope, Freshness freshness) override;
+  [[nodiscard]] Expected<std::vector<Prefix>> ReadBlockCidrs(const std::string& space) override;
+  [[nodiscard]] Expected<BlockView> Edit(const BlockView& seen, const BlockEdit& edit) override;
+  [[nodiscard]] Expected<BlockView> Create(const Block& block, const Attachment& attachment) override;
+  [[nodiscard]] Expected<std::vector<OpenIntent>> ReadOpenIntents(const Attachment& attachment) override;
+  [[nodiscard]] Expected<void> CloseIntent(const OpenIntent& intent) override;
 
  private:
-  Expected<BlockView> Write(const Block& block, const Attachment& attachment);
+  [[nodiscard]] Expected<BlockView> Write(const Block& block, const Attachment& attachment);
 
   ModelCluster& cluster_;
   std::string node_;
@@ -81,13 +81,13 @@ class ModelRuntime : public Runtime {
   int waits_left = 20;
   std::optional<Error> stop;
 
-  std::int64_t UnixMillis() override { return now_ms; }
-  Uint128 Random(Uint128 bound) override { return ((Uint128{random_()} << 64U) | random_()) % bound; }
-  bool Wait(std::chrono::milliseconds duration) override {
+  [[nodiscard]] std::int64_t UnixMillis() override { return now_ms; }
+  [[nodiscard]] Uint128 Random(Uint128 bound) override { return ((Uint128{random_()} << 64U) | random_()) % bound; }
+  [[nodiscard]] bool Wait(std::chrono::milliseconds duration) override {
     now_ms += duration.count();
     return waits_left-- > 0;
   }
-  Expected<void> MayGoOn() override {
+  [[nodiscard]] Expected<void> MayGoOn() override {
     if (stop) return std::unexpected(*stop);
     return {};
   }

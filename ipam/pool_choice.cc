@@ -83,7 +83,7 @@ bool FamilyPlan::may_be_shared() const {
 Expected<std::vector<FamilyPlan>> PlanFamilies(const std::vector<Pool>& pools, const Admission& admission,
                                                const std::vector<Address>& requested) {
   std::vector<FamilyPlan> plans;
-  std::vector<std::optional<Error>> refusals;  // of plans: why the first refused pool of the family was
+  std::vector<Expected<void>> refusals;  // of plans: why the first refused pool of the family was
   for (const Pool& pool : pools) {
     auto plan = std::ranges::find(plans, pool.family(), &FamilyPlan::family);
     if (plan == plans.end()) {
@@ -98,10 +98,10 @@ Expected<std::vector<FamilyPlan>> PlanFamilies(const std::vector<Pool>& pools, c
       continue;
     }
     auto& refusal = refusals[static_cast<std::size_t>(plan - plans.begin())];
-    if (!refusal) refusal = fine.error();
+    if (refusal) refusal = fine;
   }
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].candidates.empty()) return std::unexpected(*refusals[i]);
+    if (plans[i].candidates.empty()) return std::unexpected(refusals[i].error());
   }
   for (const Address address : requested) {
     const auto plan = std::ranges::find(plans, address.family(), &FamilyPlan::family);
