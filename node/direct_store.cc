@@ -22,11 +22,10 @@ namespace {
 using ipam::BlockView;
 using ipam::ErrorCode;
 using ipam::Expected;
-using ipam::Fail;
 using nlohmann::json;
 
-constexpr std::int64_t kJitterFirst_ms = 20;
-constexpr std::int64_t kJitterMax_ms = 640;
+constexpr std::int64_t kJitterFirstMs = 20;
+constexpr std::int64_t kJitterMaxMs = 640;
 constexpr std::chrono::milliseconds kUnknownOutcomePause{20};
 
 std::string ObjectPath(std::string_view collection, std::string_view name) {
@@ -227,11 +226,11 @@ bool DirectStore::WaitAfterConflict(const ipam::Block& block, int conflicts, std
   if (!block.shared()) return runtime_.MayGoOn().has_value();
   constexpr int kDoublingsMax = 5;
   constexpr int kAttemptsSpread = 4;
-  const std::int64_t grown_ms = std::min(kJitterMax_ms, kJitterFirst_ms << std::min(conflicts, kDoublingsMax));
+  const std::int64_t grown_ms = std::min(kJitterMaxMs, kJitterFirstMs << std::min(conflicts, kDoublingsMax));
   const std::int64_t longest_ms =
-      std::max(grown_ms, std::min(kJitterMax_ms, kAttemptsSpread * std::int64_t{tried.count()}));
+      std::max(grown_ms, std::min(kJitterMaxMs, kAttemptsSpread * std::int64_t{tried.count()}));
   const auto wait_ms =
-      kJitterFirst_ms / 2 + static_cast<std::int64_t>(runtime_.Random(static_cast<ipam::Uint128>(longest_ms)));
+      kJitterFirstMs / 2 + static_cast<std::int64_t>(runtime_.Random(static_cast<ipam::Uint128>(longest_ms)));
   return runtime_.Wait(std::chrono::milliseconds(wait_ms));
 }
 
@@ -240,7 +239,6 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
   Intent intent(directory_, edit.attachment);
   BlockView base = seen;
   int conflicts = 0;
-  bool is_fenced = !edit.fence;
   while (true) {
     const auto began = std::chrono::steady_clock::now();
     if (base->resource_version.empty()) {
@@ -253,7 +251,7 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
     ipam::Block changed = *base;
     if (auto applied = edit.apply(changed); !applied) return intent.Finish(std::unexpected(applied.error()));
     if (changed == *base) {
-      if (is_fenced) {
+      if (!edit.fence) {
         intent.NoteSettled();
         return intent.Finish(base);
       }

@@ -194,7 +194,7 @@ void NodeDirectory::WriteVersion(const std::string& version) const {
 }
 
 Expected<std::string> NodeDirectory::OpenIntent(const ipam::Attachment& attachment, const ipam::Block& block) const {
-  const std::string id = attachment + "." + block.name;
+  std::string id = attachment + "." + block.name;
   json document = {{"attachment", attachment}, {"block", crds::BlockToJson(block)}};
   if (!block.resource_version.empty()) document["block"]["metadata"]["resourceVersion"] = block.resource_version;
   const auto written = WriteWhole(path_ + "/intents/" + id, document.dump());
@@ -258,7 +258,7 @@ std::optional<BootNanos> NodeDirectory::DeletedAt(const ipam::Attachment& attach
   const auto marked = ParseNumber(*text);
   // From before a reboot that did not clear the directory: the clock began anew.
   if (!marked || *marked > BootTimeNow()) return std::nullopt;
-  return *marked;
+  return marked;
 }
 
 Expected<void> NodeDirectory::BecomeCreator(const std::string& instance) const {
