@@ -67,9 +67,9 @@ refused() {
   if "$@"; then echo "it succeeded"; return 1; fi
 }
 
-# start NAME: a controller that logs to $work/NAME.log; sets $pid.
+# start NAME: a controller with the rights of its service account that logs to $work/NAME.log; sets $pid.
 start() {
-  "$controller" --kubeconfig "$KUBECONFIG" --log-level debug "${@:2}" 2>>"$work/$1.log" &
+  "$controller" --kubeconfig "$work/kubeconfig" --log-level debug "${@:2}" 2>>"$work/$1.log" &
   pid=$!
   pids+=("$pid")
 }
@@ -317,6 +317,9 @@ orderly_end() {
 
 "$cluster" up --dir "$dir" --nodes 0 || fail_early "no cluster, see above"
 eval "$("$cluster" env --dir "$dir")"
+"$cluster" kubeconfig --dir "$dir" --user system:serviceaccount:berth-system:berth-controller \
+  --group system:serviceaccounts --group system:serviceaccounts:berth-system --out "$work/kubeconfig" ||
+  fail_early "no kubeconfig for the controller, see above"
 kubectl apply -k "$root/install" >/dev/null || fail_early "cannot install berth"
 kubectl wait --for condition=Established crd --all --timeout 30s >/dev/null
 start first
@@ -327,6 +330,8 @@ drains
 sleep 11 # the ten-second rhythm of counts
 check "nothing is written in 15 idle seconds" writes_nothing_for 15
 two_of_them
+# Before the restarts: an API server that has just started refuses everybody until it has loaded its roles.
+check "RBAC refused it nothing" refused grep -i forbidden "$work"/*.log
 api_restart
 orderly_end
 api_outage

@@ -26,8 +26,8 @@ constexpr std::chrono::milliseconds kAfterDeletion{200};
 constexpr std::chrono::milliseconds kAfterFence{1000};
 
 // Back-off keys that are no object's.
-const ObjectKey kServerKey = "server";
-const ObjectKey kFenceKey = "fence";
+constexpr const char* kServerKey = "server";
+constexpr const char* kFenceKey = "fence";
 
 // Whether the next request will fare no better, whatever object it is about.
 bool IsServerAway(ipam::ErrorCode code) {

@@ -141,7 +141,7 @@ int Run(const Options& options) {
 }  // namespace
 }  // namespace berth::reconciler
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
   const auto parsed = berth::reconciler::ParseOptions(argc, argv);
   if (const auto* exit = std::get_if<berth::reconciler::Exit>(&parsed)) return exit->code;
   return berth::reconciler::Run(std::get<berth::reconciler::Options>(parsed));

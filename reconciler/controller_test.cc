@@ -14,9 +14,7 @@
 namespace berth::reconciler {
 namespace {
 
-using k8sclient::Method;
 using k8sclient::testing::ApiFault;
-using testing::HasSubstr;
 
 TEST_F(ControllerTest, AcceptsAPool) {
   PutPool("web", {{"subnet", "10.55.0.0/24"}, {"gateway", "10.55.0.1"}});
@@ -37,7 +35,7 @@ TEST_F(ControllerTest, WritesNothingWhenNothingChanges) {
   Settle();
   const int before = Writes();
   for (int i = 0; i < 50; ++i) {
-    clock.Advance(std::chrono::seconds(5));
+    clock_.Advance(std::chrono::seconds(5));
     Round();
   }
   EXPECT_EQ(Writes(), before);
@@ -82,7 +80,7 @@ TEST_F(ControllerTest, ABlockThatShowsUpOnlyInTheConsistentListKeepsItsPool) {
   PutBlock("web", "10.55.0.0/26", {{"3", kHeldEntry}});
   for (int i = 0; i < 20; ++i) {
     RoundWithoutNews();
-    clock.Advance(std::chrono::seconds(2));
+    clock_.Advance(std::chrono::seconds(2));
   }
   EXPECT_TRUE(Exists(crds::kPoolsPath, "web"));
   EXPECT_EQ(Space("default")["status"]["pools"], 1);
@@ -140,19 +138,30 @@ TEST_F(ControllerTest, ABlockThatOnlyTheConsistentListShowsGetsItsEntryBeforeAny
   EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "! r");
 }
 
+TEST_F(ControllerTest, AnAddressGivenBackBehindALateWatchGetsItsEntryBeforeAnythingIsConfirmed) {
+  PutPool("web", {{"subnet", "10.55.0.0/24"}});
+  PutBlock("web", "10.55.0.0/26", {{"4", kHeldEntry}});
+  Settle();
+  PutReservation("r", {{"addresses", {"10.55.0.4"}}});
+  Deliver();
+  SetEntry("10.55.0.0-26", "4", nullptr);
+  for (int i = 0; i < 5; ++i) RoundWithoutNews();
+  EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "! r");
+}
+
 TEST_F(ControllerTest, AReservationEndsAtItsTime) {
   PutPool("web", {{"subnet", "10.55.0.0/24"}});
   PutBlock("web", "10.55.0.0/26", json::object());
-  const auto wall = clock.WallNow().time_since_epoch() + std::chrono::hours(1);
+  const auto wall = clock_.WallNow().time_since_epoch() + std::chrono::hours(1);
   const auto end = std::chrono::duration_cast<std::chrono::milliseconds>(wall).count();
   PutReservation("r", {{"addresses", {"10.55.0.4"}}, {"expires", crds::FormatTimestamp(end)}});
   Settle();
   EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "! r");
-  const auto now = clock.WallNow().time_since_epoch();
-  clock.Advance(std::chrono::duration_cast<std::chrono::milliseconds>(wall - now) - std::chrono::seconds(20));
-  EXPECT_LE(Round(), clock.Now() + std::chrono::seconds(20)) << "nothing else would wake it";
+  const auto now = clock_.WallNow().time_since_epoch();
+  clock_.Advance(std::chrono::duration_cast<std::chrono::milliseconds>(wall - now) - std::chrono::seconds(20));
+  EXPECT_LE(Round(), clock_.Now() + std::chrono::seconds(20)) << "nothing else would wake it";
   EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "! r");
-  clock.Advance(std::chrono::seconds(20));
+  clock_.Advance(std::chrono::seconds(20));
   Round();
   EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "");
 }
@@ -165,7 +174,7 @@ TEST_F(ControllerTest, AReservationThatAStaleViewDoesNotShowIsNotGivenUp) {
   Settle();
   // Another leader, which has seen everything but the reservation.
   Mailbox other_mailbox;
-  Controller other(*server, clock, other_mailbox);
+  Controller other(*server_, clock_, other_mailbox);
   DeliverTo(other_mailbox);
   other_mailbox.Replace(std::map<std::string, SeenReservation>());
   for (int i = 0; i < 5; ++i) static_cast<void>(other.RunRound({}));
@@ -175,7 +184,7 @@ TEST_F(ControllerTest, AReservationThatAStaleViewDoesNotShowIsNotGivenUp) {
 
 TEST_F(ControllerTest, TwoLeadersDoNotAcceptTwoPoolsThatConflict) {
   Mailbox other_mailbox;
-  Controller other(*server, clock, other_mailbox);
+  Controller other(*server_, clock_, other_mailbox);
   PutPool("a", {{"subnet", "10.55.0.0/24"}});
   Settle();
   Delete(crds::kPoolsPath, "a");
@@ -188,7 +197,7 @@ TEST_F(ControllerTest, TwoLeadersDoNotAcceptTwoPoolsThatConflict) {
     static_cast<void>(other.RunRound({}));
     Round();
     DeliverTo(other_mailbox);
-    clock.Advance(std::chrono::seconds(2));
+    clock_.Advance(std::chrono::seconds(2));
   }
   EXPECT_EQ(Space("default")["status"]["pools"], 1);
 }
@@ -207,7 +216,8 @@ TEST_F(ControllerTest, ASpaceThatSomebodyDeletesStaysWhileItSaysSomething) {
 TEST_F(ControllerTest, ASpaceThatIsLostIsMadeAgainWithThePoolsThatHandOut) {
   PutPool("web", {{"subnet", "10.55.0.0/24"}});
   Settle();
-  server->Change(std::string(crds::kSpacesPath), "default", [](json& space) { space["metadata"].erase("finalizers"); });
+  server_->Change(
+      std::string(crds::kSpacesPath), "default", [](json& space) { space["metadata"].erase("finalizers"); });
   Delete(crds::kSpacesPath, "default");
   ASSERT_FALSE(Exists(crds::kSpacesPath, "default"));
   PutPool("a-rival", {{"subnet", "10.55.0.0/16"}, {"blockSize", 28}});
@@ -259,7 +269,7 @@ TEST_F(ControllerTest, AServerThatIsAwayIsNotAskedForEveryObject) {
   for (int i = 0; i < 20; ++i) PutPool("p" + std::to_string(i), {{"subnet", "10." + std::to_string(i) + ".0.0/24"}});
   Deliver();
   int requests = 0;
-  server->SetFaults([&](const k8sclient::Request&) {
+  server_->SetFaults([&](const k8sclient::Request&) {
     ++requests;
     return ApiFault::kUnavailable;
   });
@@ -267,7 +277,7 @@ TEST_F(ControllerTest, AServerThatIsAwayIsNotAskedForEveryObject) {
   EXPECT_EQ(requests, 1);
   RoundWithoutNews();
   EXPECT_EQ(requests, 1) << "it is given time";
-  clock.Advance(std::chrono::seconds(31));
+  clock_.Advance(std::chrono::seconds(31));
   RoundWithoutNews();
   EXPECT_EQ(requests, 2);
 }
@@ -275,7 +285,7 @@ TEST_F(ControllerTest, AServerThatIsAwayIsNotAskedForEveryObject) {
 TEST_F(ControllerTest, DecidesNothingBeforeEveryKindWasListed) {
   PutPool("web", {{"subnet", "10.55.0.0/24"}});
   Mailbox half;
-  Controller other(*server, clock, half);
+  Controller other(*server_, clock_, half);
   half.Replace(std::map<std::string, SeenPool>{{"web", ReadPool(Pool("web")).value()}});
   static_cast<void>(other.RunRound({}));
   EXPECT_EQ(Writes(), 0);
@@ -285,11 +295,11 @@ TEST_F(ControllerTest, StopsInTheMiddleOfARoundWhenAskedTo) {
   for (int i = 0; i < 20; ++i) PutPool("p" + std::to_string(i), {{"subnet", "10." + std::to_string(i) + ".0.0/24"}});
   Deliver();
   std::stop_source stop;
-  server->SetFaults([&](const k8sclient::Request&) {
+  server_->SetFaults([&](const k8sclient::Request&) {
     stop.request_stop();
     return ApiFault::kNone;
   });
-  static_cast<void>(controller->RunRound(stop.get_token()));
+  static_cast<void>(controller_->RunRound(stop.get_token()));
   EXPECT_EQ(Writes(), 1);
 }
 

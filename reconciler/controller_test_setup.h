@@ -54,18 +54,18 @@ class ControllerTest : public testing::Test {
   }
 
   void Reset() {
-    controller.reset();
-    server = std::make_unique<Api>();
-    mailbox = std::make_unique<Mailbox>();
-    controller = std::make_unique<Controller>(*server, clock, *mailbox);
+    controller_.reset();
+    server_ = std::make_unique<Api>();
+    mailbox_ = std::make_unique<Mailbox>();
+    controller_ = std::make_unique<Controller>(*server_, clock_, *mailbox_);
   }
 
   void PutPool(const std::string& name, json spec) {
-    server->Put(std::string(crds::kPoolsPath),
-                {{"metadata", {{"name", name}, {"generation", 1}}}, {"spec", std::move(spec)}});
+    server_->Put(std::string(crds::kPoolsPath),
+                 {{"metadata", {{"name", name}, {"generation", 1}}}, {"spec", std::move(spec)}});
   }
   void PutReservation(const std::string& name, json spec) {
-    server->Put(std::string(crds::kReservationsPath), {{"metadata", {{"name", name}}}, {"spec", std::move(spec)}});
+    server_->Put(std::string(crds::kReservationsPath), {{"metadata", {{"name", name}}}, {"spec", std::move(spec)}});
   }
   // As a claimer would make it.
   void PutBlock(const std::string& pool, const std::string& cidr, const json& allocations) {
@@ -73,10 +73,10 @@ class ControllerTest : public testing::Test {
     for (const auto& [offset, entry] : allocations.items()) {
       block.allocations[static_cast<ipam::BlockOffset>(std::stoul(offset))] = entry.get<std::string>();
     }
-    server->Put(std::string(crds::kBlocksPath), crds::BlockToJson(block));
+    server_->Put(std::string(crds::kBlocksPath), crds::BlockToJson(block));
   }
   void SetEntry(const std::string& block, const std::string& offset, const json& entry) {
-    server->Change(std::string(crds::kBlocksPath), block, [&](json& object) {
+    server_->Change(std::string(crds::kBlocksPath), block, [&](json& object) {
       if (entry.is_null()) {
         object["allocations"].erase(offset);
       } else {
@@ -88,12 +88,12 @@ class ControllerTest : public testing::Test {
   // As kubectl would.
   void Delete(std::string_view collection, const std::string& name) {
     is_user_ = true;
-    ASSERT_TRUE(k8sclient::Delete(*server, ObjectPath(collection, name), {}, {}).has_value());
+    ASSERT_TRUE(k8sclient::Delete(*server_, ObjectPath(collection, name), {}, {}).has_value());
     is_user_ = false;
   }
 
   [[nodiscard]] json Object(std::string_view collection, const std::string& name) const {
-    for (json& object : server->Objects(std::string(collection))) {
+    for (json& object : server_->Objects(std::string(collection))) {
       if (object["metadata"]["name"] == name) return std::move(object);
     }
     return json::object();
@@ -113,13 +113,13 @@ class ControllerTest : public testing::Test {
     return ready == nullptr ? "none" : ready->status + "/" + ready->reason;
   }
   [[nodiscard]] int Writes() const {
-    return server->CountOf(k8sclient::Method::kPost) + server->CountOf(k8sclient::Method::kPatch) +
-           server->CountOf(k8sclient::Method::kDelete);
+    return server_->CountOf(k8sclient::Method::kPost) + server_->CountOf(k8sclient::Method::kPatch) +
+           server_->CountOf(k8sclient::Method::kDelete);
   }
 
-  void DeliverTo(Mailbox& to) { DeliverAll(*server, to); }
-  void Deliver() { DeliverTo(*mailbox); }
-  std::chrono::steady_clock::time_point RoundWithoutNews() { return controller->RunRound({}); }
+  void DeliverTo(Mailbox& to) { DeliverAll(*server_, to); }
+  void Deliver() { DeliverTo(*mailbox_); }
+  std::chrono::steady_clock::time_point RoundWithoutNews() { return controller_->RunRound({}); }
   std::chrono::steady_clock::time_point Round() {
     Deliver();
     return RoundWithoutNews();
@@ -131,7 +131,7 @@ class ControllerTest : public testing::Test {
       const int before = Writes();
       Round();
       quiet = Writes() == before ? quiet + 1 : 0;
-      if (quiet > 0) clock.Advance(std::chrono::seconds(35));
+      if (quiet > 0) clock_.Advance(std::chrono::seconds(35));
     }
   }
 
@@ -140,27 +140,27 @@ class ControllerTest : public testing::Test {
     PutPool("gone", {{"subnet", "10.66.0.0/24"}});
     Settle();
     PutBlock("gone", "10.66.0.0/26", json::object());
-    server->SetFaults([&](const k8sclient::Request&) { return is_user_ ? ApiFault::kNone : fault(); });
+    server_->SetFaults([&](const k8sclient::Request&) { return is_user_ ? ApiFault::kNone : fault(); });
     Delete(crds::kPoolsPath, "gone");
     PutPool("web", {{"subnet", "10.55.0.0/24"}});
     PutReservation("r", {{"addresses", {"10.55.0.4"}}});
     for (int i = 0; i < 3; ++i) Round();
     PutBlock("web", "10.55.0.0/26", {{"3", kHeldEntry}});
     Settle();
-    server->SetFaults(nullptr);
-    server->ReleaseLateWrites();
+    server_->SetFaults(nullptr);
+    server_->ReleaseLateWrites();
     Settle();
   }
 
-  k8sclient::testing::FakeClock clock;
-  std::unique_ptr<Api> server;
+  k8sclient::testing::FakeClock clock_;
+  std::unique_ptr<Api> server_;
 
  private:
   bool is_user_ = false;
 
  protected:
-  std::unique_ptr<Mailbox> mailbox;
-  std::unique_ptr<Controller> controller;
+  std::unique_ptr<Mailbox> mailbox_;
+  std::unique_ptr<Controller> controller_;
 };
 
 }  // namespace berth::reconciler

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "crds/names.h"
+#include "ipam/check.h"
 #include "reconciler/decide_acceptance.h"
 #include "reconciler/decide_drain.h"
 #include "reconciler/decide_reserved.h"
@@ -81,6 +82,7 @@ class Round {
       for (const std::string& pool_name : plan.pools) {
         const SeenPool& seen = world_.pools.at(pool_name);
         if (plan.current == nullptr || FindAccepted(*plan.current, seen.meta.uid) == nullptr) continue;
+        BERTH_CHECK(seen.pool.has_value());  // a plan has no others
         CountedPool counted{.pool = *seen.pool, .generation = seen.meta.generation};
         counted.pool.withheld = Withhold(plan,
                                          plan.withheld.Intersection(ipam::AddressRange::Of(seen.pool->subnet)),
@@ -241,8 +243,9 @@ class Round {
         if (seen.IsReady()) space.pools_withhold = false;
         continue;
       }
-      pools.emplace(seen.meta.uid, counted->second.pool);
-      ipam::IntervalSet missing = reserved.Intersection(ipam::AddressRange::Of(seen.pool->subnet));
+      const ipam::Pool& pool = counted->second.pool;
+      pools.emplace(seen.meta.uid, pool);
+      ipam::IntervalSet missing = reserved.Intersection(ipam::AddressRange::Of(pool.subnet));
       missing.Subtract(ipam::IntervalSet(seen.status.withheld));
       if (!missing.empty()) space.pools_withhold = false;
     }

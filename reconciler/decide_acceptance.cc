@@ -9,6 +9,7 @@
 
 #include "crds/names.h"
 #include "ipam/block.h"
+#include "ipam/check.h"
 
 namespace berth::reconciler {
 
@@ -127,6 +128,7 @@ Acceptance DecideAcceptance(const World& world, const std::string& space, const 
   // With those that only wait for their finalizer, so that a younger pool does not overtake them.
   std::vector<AcceptedPool> tentative = result.accepted;
   for (const SeenPool* seen : Candidates(world, names)) {
+    BERTH_CHECK(seen->pool.has_value());
     const ipam::Pool& pool = *seen->pool;
     if (Contains(result.accepted, pool.uid)) continue;
     std::optional<Reason> against = WhyInvalid(*seen);

@@ -17,7 +17,6 @@ namespace {
 using Lines = std::vector<std::string>;
 using testing::Contains;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::Not;
 
 const json kWeb = {{"subnet", "10.55.0.0/24"}};
@@ -48,14 +47,16 @@ const Lines kDeleted = {"delete block 10.55.0.0-26"};
 const Lines kReleased = {"block 10.55.0.0-26 finalizers=[]"};
 const Lines kAsksFirst = {"fence for IPBlock/10.55.0.0-26"};
 
-std::function<void(TestWorld&)> LiveWith(std::map<ipam::BlockOffset, std::string> entries, BlockTraits traits = {}) {
+std::function<void(TestWorld&)> LiveWith(const std::map<ipam::BlockOffset, std::string>& entries,
+                                         const BlockTraits& traits = {}) {
   return [=](TestWorld& t) { t.Pool("web", kWeb).Block("10.55.0.0/26", "web", entries, traits); };
 }
-std::function<void(TestWorld&)> DyingWith(std::map<ipam::BlockOffset, std::string> entries, BlockTraits traits = {}) {
+std::function<void(TestWorld&)> DyingWith(const std::map<ipam::BlockOffset, std::string>& entries,
+                                          const BlockTraits& traits = {}) {
   return
       [=](TestWorld& t) { t.Pool("web", kWeb, {.is_deleting = true}).Block("10.55.0.0/26", "web", entries, traits); };
 }
-std::function<void(TestWorld&)> OrphanWith(std::map<ipam::BlockOffset, std::string> entries) {
+std::function<void(TestWorld&)> OrphanWith(const std::map<ipam::BlockOffset, std::string>& entries) {
   return [=](TestWorld& t) { t.Block("10.55.0.0/26", "web", entries); };
 }
 

@@ -122,85 +122,85 @@ class ReservedInSpace : public testing::Test {
   void SetUp() override { Settle({}); }
   // As the statuses are once the controller has written them.
   void Settle(const std::vector<std::string>& withheld) {
-    t.Pool("web", {{"subnet", "10.55.0.0/24"}}, {.is_ready = true, .withheld = withheld});
-    t.Space("default", {"web"}, withheld);
+    t_.Pool("web", {{"subnet", "10.55.0.0/24"}}, {.is_ready = true, .withheld = withheld});
+    t_.Space("default", {"web"}, withheld);
   }
   // Lines about blocks and confirmations, and wishes for a fence.
   Lines Reserved(bool fenced) {
-    Lines lines = t.Lines(fenced);
+    Lines lines = t_.Lines(fenced);
     std::erase_if(lines,
                   [](const std::string& line) { return line.starts_with("pool ") || line.starts_with("space "); });
     return lines;
   }
-  TestWorld t;
+  TestWorld t_;
 };
 
 TEST_F(ReservedInSpace, WithoutReservationsThereIsNothingToDoNorToConfirm) {
-  t.Block("10.55.0.0/26", "web", {{5, kHeld}});
+  t_.Block("10.55.0.0/26", "web", {{5, kHeld}});
   EXPECT_THAT(Reserved(/*fenced=*/false), IsEmpty());
   EXPECT_THAT(Reserved(/*fenced=*/true), IsEmpty());
 }
 
 TEST_F(ReservedInSpace, EntriesAreWrittenAtOnceButNothingIsConfirmedBeforeThePoolsWithhold) {
-  t.Reservation("r", {"10.55.0.7"}).Block("10.55.0.0/26", "web", {});
+  t_.Reservation("r", {"10.55.0.7"}).Block("10.55.0.0/26", "web", {});
   const Lines want = {"block 10.55.0.0-26 entries=[7:! r]"};
   EXPECT_EQ(Reserved(/*fenced=*/false), want);
   EXPECT_EQ(Reserved(/*fenced=*/true), want);
-  EXPECT_THAT(t.Lines(/*fenced=*/false), Contains(HasSubstr("pool web ready=True/Accepted withheld=[10.55.0.7]")));
+  EXPECT_THAT(t_.Lines(/*fenced=*/false), Contains(HasSubstr("pool web ready=True/Accepted withheld=[10.55.0.7]")));
 }
 
 TEST_F(ReservedInSpace, OnceThePoolsWithholdAllBlocksAreLookedAt) {
-  t.Reservation("r", {"10.55.0.7"});
+  t_.Reservation("r", {"10.55.0.7"});
   Settle({"10.55.0.7"});
   EXPECT_EQ(Reserved(/*fenced=*/false), Lines{"fence for IPSpace/default"});
   EXPECT_EQ(Reserved(/*fenced=*/true), Lines{"confirm default 1"});
 }
 
 TEST_F(ReservedInSpace, NothingIsConfirmedInTheDecisionThatStillWritesAnEntry) {
-  t.Reservation("r", {"10.55.0.7"}).Block("10.55.0.0/26", "web", {});
+  t_.Reservation("r", {"10.55.0.7"}).Block("10.55.0.0/26", "web", {});
   Settle({"10.55.0.7"});
   EXPECT_EQ(Reserved(/*fenced=*/true), Lines{"block 10.55.0.0-26 entries=[7:! r]"});
 }
 
 TEST_F(ReservedInSpace, WhatIsConfirmedIsNotAskedAboutAgain) {
-  t.Reservation("r", {"10.55.0.7"});
+  t_.Reservation("r", {"10.55.0.7"});
   Settle({"10.55.0.7"});
-  t.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
+  t_.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
   EXPECT_THAT(Reserved(/*fenced=*/false), IsEmpty());
-  t.Reservation("r2", {"10.66.0.7"});
-  EXPECT_THAT(t.Lines(/*fenced=*/false), Contains("fence for IPSpace/default"));
+  t_.Reservation("r2", {"10.66.0.7"});
+  EXPECT_THAT(t_.Lines(/*fenced=*/false), Contains("fence for IPSpace/default"));
 }
 
 TEST_F(ReservedInSpace, LessThanWasConfirmedNeedsNoFenceButIsRemembered) {
-  t.Reservation("r", {"10.55.0.7"});
+  t_.Reservation("r", {"10.55.0.7"});
   Settle({"10.55.0.7"});
-  t.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}, {ipam::RangeOf("10.55.0.9"), "gone"}};
+  t_.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}, {ipam::RangeOf("10.55.0.9"), "gone"}};
   EXPECT_EQ(Reserved(/*fenced=*/false), Lines{"confirm default 1"});
 }
 
 TEST_F(ReservedInSpace, TheSameAddressForAnotherReservationIsNew) {
-  t.Reservation("other", {"10.55.0.7"});
+  t_.Reservation("other", {"10.55.0.7"});
   Settle({"10.55.0.7"});
-  t.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
+  t_.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
   EXPECT_EQ(Reserved(/*fenced=*/false), Lines{"fence for IPSpace/default"});
 }
 
 TEST_F(ReservedInSpace, APoolThatHandsOutButIsNotInTheListMustBeWaitedFor) {
-  t.Reservation("r", {"10.55.0.7"});
+  t_.Reservation("r", {"10.55.0.7"});
   Settle({"10.55.0.7"});
-  t.Space("default", {}, {"10.55.0.7"});
-  EXPECT_THAT(t.Lines(/*fenced=*/true), Not(Contains(HasSubstr("confirm"))));
+  t_.Space("default", {}, {"10.55.0.7"});
+  EXPECT_THAT(t_.Lines(/*fenced=*/true), Not(Contains(HasSubstr("confirm"))));
 }
 
 TEST_F(ReservedInSpace, AReservationThatIsGoneIsBelievedOnlyBehindAFence) {
   Settle({"10.55.0.7"});
-  t.Block("10.55.0.0/26", "web", {{7, "! r"}});
-  t.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
-  const Lines stale = t.Lines(/*fenced=*/false);
+  t_.Block("10.55.0.0/26", "web", {{7, "! r"}});
+  t_.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
+  const Lines stale = t_.Lines(/*fenced=*/false);
   EXPECT_THAT(stale, Not(Contains(HasSubstr("entries"))));
   EXPECT_THAT(stale, Not(Contains(HasSubstr("withheld=[]"))));
   EXPECT_THAT(stale, Contains("fence for IPPool/web"));
-  const Lines sure = t.Lines(/*fenced=*/true);
+  const Lines sure = t_.Lines(/*fenced=*/true);
   EXPECT_THAT(sure, Contains("pool web ready=True/Accepted withheld=[]"));
   EXPECT_THAT(sure, Contains("space default accepted=[web] withheld=[]"));
   EXPECT_THAT(sure, Contains("block 10.55.0.0-26 entries=[]"));
@@ -208,76 +208,76 @@ TEST_F(ReservedInSpace, AReservationThatIsGoneIsBelievedOnlyBehindAFence) {
 
 TEST_F(ReservedInSpace, WhatIsWithheldGrowsWithoutAFence) {
   Settle({"10.55.0.7"});
-  t.Reservation("r", {"10.55.0.9"});
-  EXPECT_THAT(t.Lines(/*fenced=*/false), Contains("pool web ready=True/Accepted withheld=[10.55.0.7,10.55.0.9]"));
-  EXPECT_THAT(t.Lines(/*fenced=*/true), Contains("pool web ready=True/Accepted withheld=[10.55.0.9]"));
+  t_.Reservation("r", {"10.55.0.9"});
+  EXPECT_THAT(t_.Lines(/*fenced=*/false), Contains("pool web ready=True/Accepted withheld=[10.55.0.7,10.55.0.9]"));
+  EXPECT_THAT(t_.Lines(/*fenced=*/true), Contains("pool web ready=True/Accepted withheld=[10.55.0.9]"));
 }
 
 TEST_F(ReservedInSpace, AnExpiredReservationCountsAsGone) {
   Settle({"10.55.0.7"});
-  t.Reservation("r", {"10.55.0.7"}, kTestNowMs + 5000).Block("10.55.0.0/26", "web", {{7, "! r"}});
-  t.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
-  const Decision before = t.Decide(/*fenced=*/true);
+  t_.Reservation("r", {"10.55.0.7"}, kTestNowMs + 5000).Block("10.55.0.0/26", "web", {{7, "! r"}});
+  t_.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
+  const Decision before = t_.Decide(/*fenced=*/true);
   EXPECT_EQ(before.wake_unix_ms, kTestNowMs + 5000);
   EXPECT_THAT(TestWorld::Describe(before), Not(Contains(HasSubstr("entries"))));
-  t.now.unix_ms += 5000;
-  EXPECT_THAT(t.Lines(/*fenced=*/true), Contains("block 10.55.0.0-26 entries=[]"));
+  t_.now.unix_ms += 5000;
+  EXPECT_THAT(t_.Lines(/*fenced=*/true), Contains("block 10.55.0.0-26 entries=[]"));
 }
 
 TEST_F(ReservedInSpace, AReservationThatCannotBeReadKeepsWhatItKept) {
   Settle({"10.55.0.7"});
-  t.Reservation("r", {"10.55.0.9-10.55.0.3"}).Block("10.55.0.0/26", "web", {{7, "! r"}});
-  const Lines sure = t.Lines(/*fenced=*/true);
+  t_.Reservation("r", {"10.55.0.9-10.55.0.3"}).Block("10.55.0.0/26", "web", {{7, "! r"}});
+  const Lines sure = t_.Lines(/*fenced=*/true);
   EXPECT_THAT(sure, Not(Contains(HasSubstr("entries"))));
   EXPECT_THAT(sure, Not(Contains(HasSubstr("withheld=[]"))));
-  EXPECT_THAT(t.Lines(/*fenced=*/false), Not(Contains(HasSubstr("fence")))) << "no fence can help";
+  EXPECT_THAT(t_.Lines(/*fenced=*/false), Not(Contains(HasSubstr("fence")))) << "no fence can help";
 }
 
 TEST_F(ReservedInSpace, BlocksOnTheirWayOutGetNoEntries) {
-  t.Reservation("r", {"10.55.0.0/24"});
-  t.Block("10.55.0.0/26", "web", {{1, kHeld}}, {.is_deleting = true});
-  t.Block("10.55.0.64/26", "web", {{1, kHeld}}, {.pool_uid = "uid-of-former"});
-  t.UnreadableBlock("10.55.0.128-26", "uid-of-web");
-  EXPECT_THAT(t.Lines(/*fenced=*/true), Not(Contains(HasSubstr("entries"))));
+  t_.Reservation("r", {"10.55.0.0/24"});
+  t_.Block("10.55.0.0/26", "web", {{1, kHeld}}, {.is_deleting = true});
+  t_.Block("10.55.0.64/26", "web", {{1, kHeld}}, {.pool_uid = "uid-of-former"});
+  t_.UnreadableBlock("10.55.0.128-26", "uid-of-web");
+  EXPECT_THAT(t_.Lines(/*fenced=*/true), Not(Contains(HasSubstr("entries"))));
 }
 
 TEST_F(ReservedInSpace, BlocksOfAPoolOnItsWayOutGetNoEntries) {
-  t.Reservation("r", {"10.55.0.7"}).Block("10.55.0.0/26", "web", {{1, kHeld}});
-  t.Pool("web", {{"subnet", "10.55.0.0/24"}}, {.is_deleting = true, .is_ready = true});
-  EXPECT_THAT(t.Lines(/*fenced=*/true), Not(Contains(HasSubstr("entries"))));
+  t_.Reservation("r", {"10.55.0.7"}).Block("10.55.0.0/26", "web", {{1, kHeld}});
+  t_.Pool("web", {{"subnet", "10.55.0.0/24"}}, {.is_deleting = true, .is_ready = true});
+  EXPECT_THAT(t_.Lines(/*fenced=*/true), Not(Contains(HasSubstr("entries"))));
 }
 
 TEST_F(ReservedInSpace, AReservationOfAnotherSpaceTouchesNothing) {
-  t.Reservation("r", {"10.55.0.7"}, 0, "blue").Block("10.55.0.0/26", "web", {});
-  EXPECT_THAT(t.Lines(/*fenced=*/true), Not(Contains(HasSubstr("10.55.0.7"))));
-  EXPECT_THAT(t.Lines(/*fenced=*/true), Not(Contains(HasSubstr("entries"))));
+  t_.Reservation("r", {"10.55.0.7"}, 0, "blue").Block("10.55.0.0/26", "web", {});
+  EXPECT_THAT(t_.Lines(/*fenced=*/true), Not(Contains(HasSubstr("10.55.0.7"))));
+  EXPECT_THAT(t_.Lines(/*fenced=*/true), Not(Contains(HasSubstr("entries"))));
 }
 
 TEST_F(ReservedInSpace, TheGatewayOfOnePoolIsWithheldFromTheOther) {
-  t.Pool("more", {{"subnet", "10.55.0.0/16"}, {"gateway", "10.55.0.1"}}, {.is_ready = true});
-  t.Space("default", {"web", "more"});
-  const Lines lines = t.Lines(/*fenced=*/false);
+  t_.Pool("more", {{"subnet", "10.55.0.0/16"}, {"gateway", "10.55.0.1"}}, {.is_ready = true});
+  t_.Space("default", {"web", "more"});
+  const Lines lines = t_.Lines(/*fenced=*/false);
   EXPECT_THAT(lines, Contains("pool web ready=True/Accepted withheld=[10.55.0.1]"));
   EXPECT_THAT(lines, Contains("pool more ready=True/Accepted withheld=[10.55.0.1]"));
 }
 
 TEST_F(ReservedInSpace, MoreThanTheSchemaTakesIsJoinedNotDropped) {
   std::vector<std::string> addresses;
-  t.Pool("web", {{"subnet", "10.55.0.0/16"}}, {.is_ready = true}).Space("default", {"web"});
+  t_.Pool("web", {{"subnet", "10.55.0.0/16"}}, {.is_ready = true}).Space("default", {"web"});
   for (int i = 0; i < 600; ++i) {
     addresses.push_back("10.55." + std::to_string(i / 100) + "." + std::to_string(1 + (i % 100) * 2));
     if (addresses.size() < 200) continue;
-    t.Reservation("r" + std::to_string(i), addresses);
+    t_.Reservation("r" + std::to_string(i), addresses);
     addresses.clear();
   }
   ipam::IntervalSet withheld;
-  for (const Action& action : t.Decide(/*fenced=*/true).actions) {
+  for (const Action& action : t_.Decide(/*fenced=*/true).actions) {
     const auto* status = std::get_if<SetPoolStatus>(&action);
     if (status == nullptr) continue;
     EXPECT_EQ(status->status.withheld.size(), crds::kPoolWithheldMax);
     withheld = ipam::IntervalSet(status->status.withheld);
   }
-  for (const ReservedRange& item : ReservedRanges(t.world, "default", kTestNowMs)) {
+  for (const ReservedRange& item : ReservedRanges(t_.world, "default", kTestNowMs)) {
     EXPECT_TRUE(withheld.Contains(item.range.first)) << item.range.ToString();
   }
 }

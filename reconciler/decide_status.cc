@@ -6,6 +6,7 @@
 
 #include "crds/names.h"
 #include "crds/timestamp.h"
+#include "ipam/check.h"
 
 namespace berth::reconciler {
 
@@ -73,9 +74,11 @@ std::optional<Readiness> ReadinessOf(const SeenPool& pool, bool is_accepted, con
                      "addresses is given back (kubectl get ipblocks --field-selector spec.pool=" +
                          pool.meta.name + ")");
   }
-  if (!pool.pool) return Readiness{.is_ready = false, .why = WhyInvalid(pool).value()};
+  if (is_accepted || !pool.pool) {
+    if (auto invalid = WhyInvalid(pool)) return Readiness{.is_ready = false, .why = *std::move(invalid)};
+  }
   if (!is_accepted) return refused == nullptr ? std::nullopt : std::optional(Readiness{.why = *refused});
-  if (auto invalid = WhyInvalid(pool)) return Readiness{.is_ready = false, .why = *std::move(invalid)};
+  BERTH_CHECK(pool.pool.has_value());  // otherwise it is invalid
   if (pool.pool->disabled) {
     return not_ready(
         "Disabled", "spec.disabled is true: nothing is handed out, pods keep what they have; set it to false to go on");

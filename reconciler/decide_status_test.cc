@@ -21,33 +21,33 @@ using testing::HasSubstr;
 class PoolStatusTest : public testing::Test {
  protected:
   void SetUp() override {
-    t.Pool("web", {{"subnet", "10.55.0.0/24"}}).Space("default", {"web"});
-    t.now.steady += std::chrono::hours(1);
+    t_.Pool("web", {{"subnet", "10.55.0.0/24"}}).Space("default", {"web"});
+    t_.now.steady += std::chrono::hours(1);
     WriteAll();
   }
 
   // Takes what is decided into the world, as if it had been written.
   void WriteAll() {
-    for (const Action& action : t.Decide(/*fenced=*/false).actions) {
+    for (const Action& action : t_.Decide(/*fenced=*/false).actions) {
       if (const auto* pool = std::get_if<SetPoolStatus>(&action)) {
-        t.world.pools.at(pool->pool).status = pool->status;
-        if (pool->has_new_counts) t.memory.pool_counts_written["uid-of-" + pool->pool] = t.now.steady;
+        t_.world.pools.at(pool->pool).status = pool->status;
+        if (pool->has_new_counts) t_.memory.pool_counts_written["uid-of-" + pool->pool] = t_.now.steady;
       } else if (const auto* space = std::get_if<SetSpaceStatus>(&action)) {
-        t.world.spaces.at(space->after.meta.name) = space->after;
-        if (space->has_new_counts) t.memory.space_counts_written[space->after.meta.name] = t.now.steady;
+        t_.world.spaces.at(space->after.meta.name) = space->after;
+        if (space->has_new_counts) t_.memory.space_counts_written[space->after.meta.name] = t_.now.steady;
       }
     }
   }
   // The status to be written; nothing: it stays.
   std::optional<crds::PoolStatus> Written() {
     std::optional<crds::PoolStatus> status;
-    for (const Action& action : t.Decide(/*fenced=*/false).actions) {
+    for (const Action& action : t_.Decide(/*fenced=*/false).actions) {
       if (const auto* pool = std::get_if<SetPoolStatus>(&action)) status = pool->status;
     }
     return status;
   }
   crds::Condition Exhausted() {
-    return *crds::FindCondition(t.world.pools.at("web").status.conditions, crds::kExhaustedCondition);
+    return *crds::FindCondition(t_.world.pools.at("web").status.conditions, crds::kExhaustedCondition);
   }
   static std::map<ipam::BlockOffset, std::string> Held(ipam::BlockOffset from, ipam::BlockOffset to) {
     std::map<ipam::BlockOffset, std::string> entries;
@@ -55,11 +55,11 @@ class PoolStatusTest : public testing::Test {
     return entries;
   }
 
-  TestWorld t;
+  TestWorld t_;
 };
 
 TEST_F(PoolStatusTest, TheFirstStatusIsComplete) {
-  const crds::PoolStatus& status = t.world.pools.at("web").status;
+  const crds::PoolStatus& status = t_.world.pools.at("web").status;
   EXPECT_EQ(status.block_length, 26);
   EXPECT_EQ(status.total, 254U);
   EXPECT_EQ(status.free, 254U);
@@ -70,20 +70,20 @@ TEST_F(PoolStatusTest, TheFirstStatusIsComplete) {
 
 TEST_F(PoolStatusTest, NothingIsWrittenWhenNothingChanged) {
   for (int i = 0; i < 100; ++i) {
-    t.now.steady += seconds(7);
-    t.now.unix_ms += 7000;
-    EXPECT_TRUE(t.Decide(/*fenced=*/false).actions.empty());
-    EXPECT_TRUE(t.Decide(/*fenced=*/true).actions.empty());
+    t_.now.steady += seconds(7);
+    t_.now.unix_ms += 7000;
+    EXPECT_TRUE(t_.Decide(/*fenced=*/false).actions.empty());
+    EXPECT_TRUE(t_.Decide(/*fenced=*/true).actions.empty());
   }
 }
 
 TEST_F(PoolStatusTest, AnAddressMoreOrLessWaitsForItsTime) {
-  t.Block("10.55.0.0/26", "web", Held(1, 3));
+  t_.Block("10.55.0.0/26", "web", Held(1, 3));
   EXPECT_FALSE(Written());
-  EXPECT_EQ(t.Decide(/*fenced=*/false).wake_steady, t.now.steady + kCountsPeriod);
-  t.now.steady += kCountsPeriod - milliseconds(1);
+  EXPECT_EQ(t_.Decide(/*fenced=*/false).wake_steady, t_.now.steady + kCountsPeriod);
+  t_.now.steady += kCountsPeriod - milliseconds(1);
   EXPECT_FALSE(Written());
-  t.now.steady += milliseconds(1);
+  t_.now.steady += milliseconds(1);
   const auto status = Written();
   ASSERT_TRUE(status);
   EXPECT_EQ(status->used, 3U);
@@ -92,16 +92,16 @@ TEST_F(PoolStatusTest, AnAddressMoreOrLessWaitsForItsTime) {
 }
 
 TEST_F(PoolStatusTest, AControllerThatHasJustStartedWritesWhatDiffersAtOnce) {
-  t.memory = Memory();
-  t.Block("10.55.0.0/26", "web", Held(1, 3));
+  t_.memory = Memory();
+  t_.Block("10.55.0.0/26", "web", Held(1, 3));
   EXPECT_TRUE(Written());
 }
 
 TEST_F(PoolStatusTest, HalfOfTheBlocksMattersBecauseClaimersChangeTheirWay) {
-  t.now.steady += seconds(2);
-  t.Block("10.55.0.0/26", "web", Held(1, 1));
+  t_.now.steady += seconds(2);
+  t_.Block("10.55.0.0/26", "web", Held(1, 1));
   EXPECT_FALSE(Written());
-  t.Block("10.55.0.64/26", "web", Held(1, 1));
+  t_.Block("10.55.0.64/26", "web", Held(1, 1));
   const auto status = Written();
   ASSERT_TRUE(status);
   EXPECT_EQ(status->blocks, 2);
@@ -109,11 +109,11 @@ TEST_F(PoolStatusTest, HalfOfTheBlocksMattersBecauseClaimersChangeTheirWay) {
 }
 
 TEST_F(PoolStatusTest, TheLastBlockMatters) {
-  t.Block("10.55.0.0/26", "web", {}).Block("10.55.0.64/26", "web", {}).Block("10.55.0.128/26", "web", {});
-  t.now.steady += kCountsPeriod;
+  t_.Block("10.55.0.0/26", "web", {}).Block("10.55.0.64/26", "web", {}).Block("10.55.0.128/26", "web", {});
+  t_.now.steady += kCountsPeriod;
   WriteAll();
-  t.now.steady += seconds(2);
-  t.Block("10.55.0.192/26", "web", {});
+  t_.now.steady += seconds(2);
+  t_.Block("10.55.0.192/26", "web", {});
   ASSERT_TRUE(Written());
   WriteAll();
   EXPECT_EQ(Exhausted().status, "False");
@@ -121,48 +121,48 @@ TEST_F(PoolStatusTest, TheLastBlockMatters) {
 }
 
 TEST_F(PoolStatusTest, TheLastAddressMattersButNotMoreThanOnceASecond) {
-  for (const char* cidr : {"10.55.0.64/26", "10.55.0.128/26"}) t.Block(cidr, "web", Held(0, 63));
-  t.Block("10.55.0.192/26", "web", Held(0, 62)).Block("10.55.0.0/26", "web", Held(1, 62));
-  t.now.steady += kCountsPeriod;
+  for (const char* cidr : {"10.55.0.64/26", "10.55.0.128/26"}) t_.Block(cidr, "web", Held(0, 63));
+  t_.Block("10.55.0.192/26", "web", Held(0, 62)).Block("10.55.0.0/26", "web", Held(1, 62));
+  t_.now.steady += kCountsPeriod;
   WriteAll();
-  EXPECT_EQ(t.world.pools.at("web").status.free, 1U);
-  t.Block("10.55.0.0/26", "web", Held(1, 63));
+  EXPECT_EQ(t_.world.pools.at("web").status.free, 1U);
+  t_.Block("10.55.0.0/26", "web", Held(1, 63));
   EXPECT_FALSE(Written());
-  EXPECT_EQ(t.Decide(/*fenced=*/false).wake_steady, t.now.steady + kCountsPeriodMin);
-  t.now.steady += kCountsPeriodMin;
+  EXPECT_EQ(t_.Decide(/*fenced=*/false).wake_steady, t_.now.steady + kCountsPeriodMin);
+  t_.now.steady += kCountsPeriodMin;
   ASSERT_TRUE(Written());
   WriteAll();
   EXPECT_EQ(Exhausted().status, "True");
-  t.Block("10.55.0.0/26", "web", Held(1, 62));
+  t_.Block("10.55.0.0/26", "web", Held(1, 62));
   EXPECT_FALSE(Written());
-  t.now.steady += kCountsPeriodMin;
+  t_.now.steady += kCountsPeriodMin;
   ASSERT_TRUE(Written());
   WriteAll();
   EXPECT_EQ(Exhausted().status, "False");
 }
 
 TEST_F(PoolStatusTest, ACoolingAddressIsFreeWhenItsTimeIsOver) {
-  t.Block("10.55.0.0/26", "web", {{1, "~ t=1800000030000"}});
-  t.now.steady += kCountsPeriod;
+  t_.Block("10.55.0.0/26", "web", {{1, "~ t=1800000030000"}});
+  t_.now.steady += kCountsPeriod;
   WriteAll();
-  EXPECT_EQ(t.world.pools.at("web").status.used, 0U) << "nobody holds it";
-  EXPECT_EQ(t.world.pools.at("web").status.free, 253U);
-  EXPECT_EQ(t.Decide(/*fenced=*/false).wake_unix_ms, 1'800'000'030'000);
-  t.now.steady += seconds(30);
-  t.now.unix_ms += 30'000;
+  EXPECT_EQ(t_.world.pools.at("web").status.used, 0U) << "nobody holds it";
+  EXPECT_EQ(t_.world.pools.at("web").status.free, 253U);
+  EXPECT_EQ(t_.Decide(/*fenced=*/false).wake_unix_ms, 1'800'000'030'000);
+  t_.now.steady += seconds(30);
+  t_.now.unix_ms += 30'000;
   const auto status = Written();
   ASSERT_TRUE(status);
   EXPECT_EQ(status->free, 254U);
 }
 
 TEST_F(PoolStatusTest, ManyCoolingAddressesDoNotWakeItAllTheTime) {
-  t.Block("10.55.0.0/26", "web", {{1, "~ t=1800000000001"}, {2, "~ t=1800000000002"}});
-  EXPECT_GE(t.Decide(/*fenced=*/false).wake_unix_ms, kTestNowMs + 1000);
+  t_.Block("10.55.0.0/26", "web", {{1, "~ t=1800000000001"}, {2, "~ t=1800000000002"}});
+  EXPECT_GE(t_.Decide(/*fenced=*/false).wake_unix_ms, kTestNowMs + 1000);
 }
 
 TEST_F(PoolStatusTest, AConditionIsWrittenAtOnceWithTheCountsThereAre) {
-  t.Block("10.55.0.0/26", "web", Held(1, 3));
-  SeenPool& pool = t.world.pools.at("web");
+  t_.Block("10.55.0.0/26", "web", Held(1, 3));
+  SeenPool& pool = t_.world.pools.at("web");
   pool.pool->disabled = true;
   pool.meta.generation = 2;
   const auto status = Written();
@@ -175,39 +175,39 @@ TEST_F(PoolStatusTest, AConditionIsWrittenAtOnceWithTheCountsThereAre) {
 
 TEST_F(PoolStatusTest, ATransitionTimeIsThatOfTheTransition) {
   const std::string before =
-      crds::FindCondition(t.world.pools.at("web").status.conditions, "Ready")->last_transition_time;
-  t.now.unix_ms += 60'000;
-  t.world.pools.at("web").meta.generation = 2;
+      crds::FindCondition(t_.world.pools.at("web").status.conditions, "Ready")->last_transition_time;
+  t_.now.unix_ms += 60'000;
+  t_.world.pools.at("web").meta.generation = 2;
   const auto same = Written();
   ASSERT_TRUE(same);
   EXPECT_EQ(crds::FindCondition(same->conditions, "Ready")->last_transition_time, before);
-  t.world.pools.at("web").pool->disabled = true;
+  t_.world.pools.at("web").pool->disabled = true;
   const auto other = Written();
   ASSERT_TRUE(other);
   EXPECT_NE(crds::FindCondition(other->conditions, "Ready")->last_transition_time, before);
 }
 
 TEST_F(PoolStatusTest, ConditionsOfOthersStay) {
-  t.world.pools.at("web").status.conditions.push_back({.type = "Example",
-                                                       .status = "True",
-                                                       .reason = "X",
-                                                       .message = "",
-                                                       .last_transition_time = "2027-01-01T00:00:00Z",
-                                                       .observed_generation = 0});
-  t.world.pools.at("web").pool->disabled = true;
-  t.world.pools.at("web").meta.generation = 2;
+  t_.world.pools.at("web").status.conditions.push_back({.type = "Example",
+                                                        .status = "True",
+                                                        .reason = "X",
+                                                        .message = "",
+                                                        .last_transition_time = "2027-01-01T00:00:00Z",
+                                                        .observed_generation = 0});
+  t_.world.pools.at("web").pool->disabled = true;
+  t_.world.pools.at("web").meta.generation = 2;
   const auto status = Written();
   ASSERT_TRUE(status);
   EXPECT_NE(crds::FindCondition(status->conditions, "Example"), nullptr);
 }
 
 TEST_F(PoolStatusTest, CountsOfTheSpaceAreWrittenInTheSameRhythm) {
-  t.Block("10.55.0.0/26", "web", Held(1, 3));
-  EXPECT_TRUE(t.Decide(/*fenced=*/false).actions.empty());
-  t.now.steady += kCountsPeriod;
+  t_.Block("10.55.0.0/26", "web", Held(1, 3));
+  EXPECT_TRUE(t_.Decide(/*fenced=*/false).actions.empty());
+  t_.now.steady += kCountsPeriod;
   WriteAll();
-  EXPECT_EQ(t.world.spaces.at("default").used, 3U);
-  EXPECT_EQ(t.world.spaces.at("default").free, 251U);
+  EXPECT_EQ(t_.world.spaces.at("default").used, 3U);
+  EXPECT_EQ(t_.world.spaces.at("default").free, 251U);
 }
 
 TEST(PoolReadiness, EveryReasonTellsWhatToDo) {

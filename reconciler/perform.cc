@@ -160,7 +160,7 @@ struct Performer::Visitor {
   }
 
  private:
-  Expected<void> PutSpace(json object) const {
+  [[nodiscard]] Expected<void> PutSpace(json object) const {
     auto space = ReadSpace(std::move(object));
     if (!space) return std::unexpected(std::move(space.error()));
     std::string name = space->meta.name;
@@ -168,7 +168,7 @@ struct Performer::Visitor {
     return {};
   }
 
-  Expected<void> PutPool(json object) const {
+  [[nodiscard]] Expected<void> PutPool(json object) const {
     auto pool = ReadPool(std::move(object));
     if (!pool) return std::unexpected(std::move(pool.error()));
     std::string name = pool->meta.name;

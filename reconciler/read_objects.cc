@@ -47,6 +47,7 @@ ipam::Expected<SeenPool> ReadPool(json object) {
 
 ipam::Expected<crds::Space> ReadSpace(json object) { return crds::ParseSpace(std::move(object)); }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): all four have one type
 ipam::Expected<SeenReservation> ReadReservation(json object) {
   auto meta = crds::ParseObjectMeta(object, crds::kReservationKind);
   if (!meta) return std::unexpected(std::move(meta.error()));
@@ -63,6 +64,7 @@ ipam::Expected<SeenReservation> ReadReservation(json object) {
   return seen;
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): all four have one type
 ipam::Expected<SeenBlock> ReadBlock(json object) {
   auto block = crds::ParseBlock(object);
   if (block) return SeenAs(*std::move(block));
@@ -83,7 +85,7 @@ ipam::Expected<SeenBlock> ReadBlock(json object) {
 
 SeenBlock SeenAs(ipam::Block block) {
   const EntryCounts entries = CountEntries(block);
-  auto view = std::make_shared<const ipam::Block>(std::move(block));
+  const auto view = std::make_shared<const ipam::Block>(std::move(block));
   return {.name = view->name,
           .uid = view->uid,
           .resource_version = view->resource_version,

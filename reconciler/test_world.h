@@ -74,9 +74,9 @@ class TestWorld {
   }
 
   TestWorld& SpaceWith(const std::string& name, const json& accepted, std::vector<std::string> withheld,
-                       std::vector<std::string> finalizers, bool is_deleting = false) {
+                       const std::vector<std::string>& finalizers, bool is_deleting = false) {
     json metadata = Metadata(name, "uid-of-space-" + name);
-    metadata["finalizers"] = std::move(finalizers);
+    metadata["finalizers"] = finalizers;
     if (is_deleting) metadata["deletionTimestamp"] = "2027-01-02T00:00:00Z";
     const json status = {{"accepted", accepted}, {"pools", accepted.size()}, {"withheld", std::move(withheld)}};
     world.spaces.insert_or_assign(name, ReadSpace({{"metadata", metadata}, {"status", status}}).value());
@@ -133,7 +133,7 @@ class TestWorld {
   }
   std::string NextVersion() { return std::to_string(++version_); }
 
-  json AcceptedEntry(const std::string& name) const {
+  [[nodiscard]] json AcceptedEntry(const std::string& name) const {
     const ipam::Pool& pool = *world.pools.at(name).pool;
     return {{"pool", name}, {"uid", pool.uid}, {"subnet", pool.subnet.ToString()}, {"blockSize", pool.BlockLength()}};
   }

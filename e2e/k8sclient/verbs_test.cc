@@ -138,10 +138,9 @@ TEST_F(Verbs, AListNotOlderThanAWriteHoldsIt) {
              {.resource_version = created["metadata"]["resourceVersion"], .resource_version_match = "NotOlderThan"},
              Soon());
     ASSERT_TRUE(list.has_value()) << list.error().message;
-    EXPECT_TRUE(std::ranges::any_of(list->items, [&created](const json& item) {
-      return item["metadata"]["uid"] == created["metadata"]["uid"];
-    })) << "the list lacks object "
-        << i;
+    EXPECT_TRUE(std::ranges::any_of(
+        list->items, [&created](const json& item) { return item["metadata"]["uid"] == created["metadata"]["uid"]; }))
+        << "the list lacks object " << i;
   }
 }
 

@@ -55,7 +55,7 @@ class ModelApi final : public Api {
     std::string type;
     nlohmann::json object;
   };
-  using Objects_ = std::map<std::string, nlohmann::json>;
+  using ByName = std::map<std::string, nlohmann::json>;
 
   Response Execute(const Request& request);
   Response Create(const std::string& collection, const Request& request);
@@ -66,7 +66,7 @@ class ModelApi final : public Api {
 
   mutable std::mutex mutex_;
   std::condition_variable happened_;
-  std::map<std::string, Objects_> collections_;
+  std::map<std::string, ByName> collections_;
   std::vector<Event> events_;
   std::vector<Request> late_writes_;
   std::map<Method, int> counts_;
