@@ -59,18 +59,18 @@ Expected<std::unique_ptr<Agent>> Agent::Make(k8sclient::Api& api, k8sclient::Clo
   if (!state) return std::unexpected(state.error());
   auto journal = Journal::Open(state->path() + "/journal");
   if (!journal) return std::unexpected(journal.error());
-  return std::unique_ptr<Agent>(
-      new Agent(api, clock, std::move(options), std::move(replaced), *std::move(directory), *std::move(journal)));
+  Files files{.directory = *std::move(directory), .journal = *std::move(journal)};
+  return std::unique_ptr<Agent>(new Agent(api, clock, std::move(options), std::move(replaced), std::move(files)));
 }
 
 Agent::Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options, std::function<void()> replaced,
-             node::NodeDirectory directory, std::unique_ptr<Journal> journal)
+             Files files)
     : api_(api),
       clock_(clock),
       options_(std::move(options)),
       replaced_(std::move(replaced)),
-      directory_(std::move(directory)),
-      journal_(std::move(journal)),
+      directory_(std::move(files.directory)),
+      journal_(std::move(files.journal)),
       own_(api, options_.node, RandomInstance(), *this),
       view_(api, clock, options_.node, [this] { Poke(); }) {}
 
@@ -133,7 +133,7 @@ Reply Agent::Handle(std::string_view body) {
 Reply Agent::Serve(const cni::Environment& environment, const cni::NetworkConfig& config, std::int64_t started_nanos) {
   const auto begin = clock_.Now();
   CallRuntime runtime(clock_, begin, config.ipam.timeout, own_);
-  AgentStore store(own_, view_, turns_, api_, directory_, runtime, runtime.end());
+  AgentStore store({own_, view_, turns_, api_, directory_}, runtime, runtime.end());
   node::IpamCall ipam(environment, config, store, runtime);
   Call call{.environment = environment,
             .config = config,
@@ -233,7 +233,7 @@ Expected<Reply> Agent::Add(Call& call) {
   const auto take_back = [this, attachment, limit = call.config.ipam.timeout] {
     CallRuntime runtime(clock_, clock_.Now(), limit, own_);
     const auto turn_back = gate_.Enter(attachment, runtime.end());
-    AgentStore store(own_, view_, turns_, api_, directory_, runtime, runtime.end());
+    AgentStore store({own_, view_, turns_, api_, directory_}, runtime, runtime.end());
     const auto done = ipam::Engine(store, runtime).Del(attachment);
     if (done) return;
     spdlog::warn("giving back an undelivered address failed, journalling attachment={} err=\"{}\"",

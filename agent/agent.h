@@ -80,8 +80,12 @@ class Agent final : private BlockObserver {
   class CallRuntime;
   struct Call;
 
+  struct Files {
+    node::NodeDirectory directory;
+    std::unique_ptr<Journal> journal;
+  };
   Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options, std::function<void()> replaced,
-        node::NodeDirectory directory, std::unique_ptr<Journal> journal);
+        Files files);
 
   [[nodiscard]] Reply Serve(const cni::Environment& environment, const cni::NetworkConfig& config,
                             std::int64_t started_nanos);

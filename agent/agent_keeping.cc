@@ -89,7 +89,7 @@ Expected<void> Agent::SettleLeftIntents() {
   std::set<ipam::Attachment> attachments;
   for (const ipam::OpenIntent& intent : *intents) attachments.insert(intent.attachment);
   CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
-  AgentStore store(own_, view_, turns_, api_, directory_, runtime, runtime.end());
+  AgentStore store({own_, view_, turns_, api_, directory_}, runtime, runtime.end());
   ipam::Engine engine(store, runtime);
   for (const ipam::Attachment& attachment : attachments) {
     if (auto settled = engine.SettleIntents(attachment); !settled) return settled;
@@ -124,7 +124,7 @@ void Agent::ReplayJournal() {
     CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
     const auto turn = gate_.Enter(attachment, runtime.end());
     if (turn == nullptr || !journal_->Contains(attachment)) continue;
-    AgentStore store(own_, view_, turns_, api_, directory_, runtime, runtime.end());
+    AgentStore store({own_, view_, turns_, api_, directory_}, runtime, runtime.end());
     const auto done = ipam::Engine(store, runtime).Del(attachment);
     if (!done) {
       spdlog::warn("journalled DEL failed, trying again attachment={} err=\"{}\"", attachment, done.error().message);
@@ -170,7 +170,7 @@ void Agent::ClaimAheadFor(const ipam::Pool& pool, const std::vector<BlockView>& 
   }
   if (free >= static_cast<std::uint32_t>(pool.warm_addresses)) return;
   if (pool.max_blocks_per_node > 0 && count >= pool.max_blocks_per_node) return;
-  AgentStore store(own_, view_, turns_, api_, directory_, runtime, runtime.end());
+  AgentStore store({own_, view_, turns_, api_, directory_}, runtime, runtime.end());
   static_cast<void>(store.ReadBlocks(ipam::BlockScope::kOwn, ipam::Freshness::kHint).has_value());
   const auto turn = store.BeginClaim(pool);
   if (!turn || (turn->look_again && own_.Snapshot().size() != blocks.size())) return;

@@ -2,11 +2,13 @@
 // berth-agent: the program around Agent: options, credentials, sockets, signals.
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <signal.h>
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -119,9 +121,9 @@ int Run(Options options) {
 }  // namespace
 }  // namespace berth::agent
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
   berth::agent::Options options;
-  CLI::App app{"berth-agent: hands out the addresses of one node's pods, recorded in the API server."};
+  CLI::App app{"berth-agent: hands out the addresses of one node's pods, recorded in the API server.", "berth-agent"};
   app.add_option("--kubeconfig", options.kubeconfig, "Credentials for the API server; without it those of the pod")
       ->check(CLI::ExistingFile);
   app.add_option(
@@ -138,7 +140,13 @@ int main(int argc, char** argv) {
   app.add_option("--log-level", options.log_level, "error, warn, info or debug")
       ->check(CLI::IsMember({"error", "warn", "info", "debug"}))
       ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  // As CLI11 takes a list: the last one first.
+  std::vector<std::string> arguments(std::reverse_iterator(argv + argc), std::reverse_iterator(argv + 1));
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ParseError& refused) {
+    return app.exit(refused);
+  }
   spdlog::set_default_logger(spdlog::stderr_logger_mt("berth-agent"));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v", spdlog::pattern_time_type::utc);
   spdlog::set_level(spdlog::level::from_str(options.log_level));

@@ -30,15 +30,16 @@ ClaimTurns::Turn ClaimTurns::Begin(const std::string& pool, SteadyTime deadline)
   return {.hold = {this, end}, .waited = waited};
 }
 
-AgentStore::AgentStore(OwnBlocks& own, const ClusterView& view, ClaimTurns& turns, k8sclient::Api& api,
-                       const node::NodeDirectory& directory, ipam::Runtime& runtime, SteadyTime deadline)
-    : own_(own),
-      view_(view),
-      turns_(turns),
-      directory_(directory),
-      remote_(
-          api, directory, runtime,
-          {.node = own.node(), .call = {.deadline = deadline, .stop = {}}, .lock_deadline = 0, .takes_turns = false}),
+AgentStore::AgentStore(const AgentStoreParts& parts, ipam::Runtime& runtime, SteadyTime deadline)
+    : own_(parts.own),
+      view_(parts.view),
+      turns_(parts.turns),
+      directory_(parts.directory),
+      remote_(parts.api, parts.directory, runtime,
+              {.node = parts.own.node(),
+               .call = {.deadline = deadline, .stop = {}},
+               .lock_deadline = 0,
+               .takes_turns = false}),
       deadline_(deadline) {}
 
 Expected<std::vector<ipam::Pool>> AgentStore::ReadPools(std::span<const std::string> names, ipam::Freshness freshness) {

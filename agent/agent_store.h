@@ -32,11 +32,19 @@ class ClaimTurns {
   std::set<std::string> taken_;  // names of pools
 };
 
+// What the stores of all calls share; it must outlive them.
+struct AgentStoreParts {
+  OwnBlocks& own;
+  const ClusterView& view;
+  ClaimTurns& turns;
+  k8sclient::Api& api;
+  const node::NodeDirectory& directory;
+};
+
 class AgentStore final : public ipam::BlockStore {
  public:
-  // All must outlive the store.
-  AgentStore(OwnBlocks& own, const ClusterView& view, ClaimTurns& turns, k8sclient::Api& api,
-             const node::NodeDirectory& directory, ipam::Runtime& runtime, SteadyTime deadline);
+  // The runtime must outlive the store.
+  AgentStore(const AgentStoreParts& parts, ipam::Runtime& runtime, SteadyTime deadline);
 
   [[nodiscard]] const std::string& Node() const override { return own_.node(); }
   [[nodiscard]] ipam::Expected<std::vector<ipam::Pool>> ReadPools(std::span<const std::string> names,

@@ -17,11 +17,11 @@ TEST_F(AgentTest, AddAnswersAnAddressOfThePool) {
 TEST_F(AgentTest, AddIsOneRequestOnceThereIsABlock) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
-  const int before = api.CountOf(k8sclient::Method::kPatch) + api.CountOf(k8sclient::Method::kGet) +
-                     api.CountOf(k8sclient::Method::kPost);
+  const int before = api_.CountOf(k8sclient::Method::kPatch) + api_.CountOf(k8sclient::Method::kGet) +
+                     api_.CountOf(k8sclient::Method::kPost);
   ASSERT_TRUE(Add("c2").ok);
-  const int after = api.CountOf(k8sclient::Method::kPatch) + api.CountOf(k8sclient::Method::kGet) +
-                    api.CountOf(k8sclient::Method::kPost);
+  const int after = api_.CountOf(k8sclient::Method::kPatch) + api_.CountOf(k8sclient::Method::kGet) +
+                    api_.CountOf(k8sclient::Method::kPost);
   // The watch of the block that came with the first ADD may list it in between.
   EXPECT_LE(after - before, 2);
   EXPECT_GE(after - before, 1);
@@ -62,7 +62,7 @@ TEST_F(AgentTest, AnAddOlderThanADelIsRefused) {
   StartAgent();
   const std::int64_t before = node::BootTimeNow();
   ASSERT_TRUE(Del("c1").ok);
-  EXPECT_FALSE(agent->Handle(Body("ADD", "c1", "p1", before)).ok);
+  EXPECT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", before)).ok);
   EXPECT_TRUE(Held().empty());
 }
 
@@ -76,9 +76,9 @@ TEST_F(AgentTest, TheMarkOfADelSurvivesARestart) {
   StartAgent();
   const std::int64_t before = node::BootTimeNow();
   ASSERT_TRUE(Del("c1").ok);
-  agent.reset();
+  agent_.reset();
   StartAgent();
-  EXPECT_FALSE(agent->Handle(Body("ADD", "c1", "p1", before)).ok);
+  EXPECT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", before)).ok);
 }
 
 TEST_F(AgentTest, TwoHundredAddsAtOnceGetTwoHundredAddresses) {
@@ -97,10 +97,10 @@ TEST_F(AgentTest, TwoHundredAddsAtOnceGetTwoHundredAddresses) {
 TEST_F(AgentTest, AddsThatWaitForOnePatchShareTheNext) {
   StartAgent();
   ASSERT_TRUE(Add("first").ok);
-  const int before = api.CountOf(k8sclient::Method::kPatch);
+  const int before = api_.CountOf(k8sclient::Method::kPatch);
   std::atomic<int> arrived = 0;
   // The first patch waits until all others wait for it.
-  api.SetFaults([&arrived](const k8sclient::Request& request) {
+  api_.SetFaults([&arrived](const k8sclient::Request& request) {
     if (request.method == k8sclient::Method::kPatch) {
       while (arrived.load() < 20) std::this_thread::yield();
     }
@@ -115,7 +115,7 @@ TEST_F(AgentTest, AddsThatWaitForOnePatchShareTheNext) {
       });
     }
   }
-  EXPECT_LE(api.CountOf(k8sclient::Method::kPatch) - before, 10);
+  EXPECT_LE(api_.CountOf(k8sclient::Method::kPatch) - before, 10);
 }
 
 TEST_F(AgentTest, ALostAnswerIsSettledWithinTheCall) {
@@ -132,7 +132,7 @@ TEST_F(AgentTest, ALateCommitBringsNothingBack) {
   FailPatches({ApiFault::kLateCommit});
   ASSERT_TRUE(Add("c2").ok);
   ASSERT_TRUE(Del("c2").ok);
-  api.ReleaseLateWrites();
+  api_.ReleaseLateWrites();
   EXPECT_EQ(Held().size(), 1U);
 }
 
@@ -141,7 +141,7 @@ TEST_F(AgentTest, ARefusedChangeDoesNotTakeOthersWithIt) {
   ASSERT_TRUE(Add("c0").ok);
   const std::string poison = "poisoned-pod";
   std::atomic<int> arrived = 0;
-  api.SetFaults([&](const k8sclient::Request& request) {
+  api_.SetFaults([&](const k8sclient::Request& request) {
     if (request.method != k8sclient::Method::kPatch) return ApiFault::kNone;
     while (arrived.load() < 9) std::this_thread::yield();
     return request.body.find(poison) != std::string::npos ? ApiFault::kInvalid : ApiFault::kNone;
@@ -160,7 +160,7 @@ TEST_F(AgentTest, ARefusedChangeDoesNotTakeOthersWithIt) {
       auto body = nlohmann::json::parse(Body("ADD", "bad"));
       body["args"] = "IgnoreUnknown=1;K8S_POD_NAME=" + poison;
       ++arrived;
-      poisoned_ok = agent->Handle(body.dump()).ok;
+      poisoned_ok = agent_->Handle(body.dump()).ok;
     });
   }
   EXPECT_EQ(succeeded.load(), 8);
@@ -170,20 +170,20 @@ TEST_F(AgentTest, ARefusedChangeDoesNotTakeOthersWithIt) {
 TEST_F(AgentTest, DelIsAnsweredWhileTheApiServerIsAwayAndWrittenLater) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
-  api.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
   EXPECT_TRUE(Del("c1").ok);
   EXPECT_EQ(Held().size(), 1U);
-  api.SetFaults(nullptr);
+  api_.SetFaults(nullptr);
   Await([this] { return Held().empty(); }, "the journalled DEL is written");
 }
 
 TEST_F(AgentTest, AJournalledDelSurvivesARestart) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
-  api.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
   ASSERT_TRUE(Del("c1").ok);
-  agent.reset();
-  api.SetFaults(nullptr);
+  agent_.reset();
+  api_.SetFaults(nullptr);
   StartAgent();
   Await([this] { return Held().empty(); }, "the journalled DEL is written");
 }
@@ -191,7 +191,7 @@ TEST_F(AgentTest, AJournalledDelSurvivesARestart) {
 TEST_F(AgentTest, AnAddWhileTheApiServerIsAwayIsTriedAgainLater) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
-  api.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
   const Reply reply = Add("c2");
   ASSERT_FALSE(reply.ok);
   EXPECT_EQ(nlohmann::json::parse(reply.body)["code"], 11);
@@ -200,7 +200,7 @@ TEST_F(AgentTest, AnAddWhileTheApiServerIsAwayIsTriedAgainLater) {
 TEST_F(AgentTest, ARestartKeepsEveryAddress) {
   StartAgent();
   const std::string address = AddressIn(Add("c1"));
-  agent.reset();
+  agent_.reset();
   StartAgent();
   EXPECT_EQ(AddressIn(Add("c1")), address);
 }
@@ -209,16 +209,16 @@ TEST_F(AgentTest, AWriteOfItsPredecessorCannotLandAfterItIsReady) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
   // The predecessor's last write stays on its way; the process dies before it knows.
-  api.SetFaults([](const k8sclient::Request& request) {
+  api_.SetFaults([](const k8sclient::Request& request) {
     if (request.method == k8sclient::Method::kPatch) return ApiFault::kLateCommit;
     return request.method == k8sclient::Method::kGet ? ApiFault::kUnavailable : ApiFault::kNone;
   });
-  ASSERT_FALSE(agent->Handle(Body("ADD", "c2", "p1", node::BootTimeNow(), 1)).ok);
-  agent.reset();
-  api.SetFaults(nullptr);
+  ASSERT_FALSE(agent_->Handle(Body("ADD", "c2", "p1", node::BootTimeNow(), 1)).ok);
+  agent_.reset();
+  api_.SetFaults(nullptr);
   StartAgent();
   ASSERT_TRUE(Del("c2").ok);
-  api.ReleaseLateWrites();
+  api_.ReleaseLateWrites();
   EXPECT_EQ(Held().size(), 1U);
 }
 
@@ -226,9 +226,9 @@ TEST_F(AgentTest, AnEntryThatSomebodyRemovedIsWrittenAgain) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
   const auto before = Held();
-  const std::string name = api.Objects(kBlocks)[0]["metadata"]["name"];
-  Await([this] { return api.CountOf(k8sclient::Method::kGet) > 0; }, "the agent watches");
-  api.Change(kBlocks, name, [](nlohmann::json& block) {
+  const std::string name = api_.Objects(kBlocks)[0]["metadata"]["name"];
+  Await([this] { return api_.CountOf(k8sclient::Method::kGet) > 0; }, "the agent watches");
+  api_.Change(kBlocks, name, [](nlohmann::json& block) {
     block["allocations"] = nlohmann::json::object();
     block["used"] = 0;
   });
@@ -238,13 +238,13 @@ TEST_F(AgentTest, AnEntryThatSomebodyRemovedIsWrittenAgain) {
 TEST_F(AgentTest, AnEntryThatWasReclaimedIsForgotten) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
-  const auto block = api.Objects(kBlocks)[0];
+  const auto block = api_.Objects(kBlocks)[0];
   const std::string offset = block["allocations"].begin().key();
   const std::string attachment(ipam::AttachmentOf(block["allocations"][offset].get<std::string>()));
-  api.Change(kBlocks, block["metadata"]["name"], [&](nlohmann::json& changed) {
+  api_.Change(kBlocks, block["metadata"]["name"], [&](nlohmann::json& changed) {
     changed["allocations"][offset] = "~ t=1 f=" + attachment;
   });
-  Await([&] { return agent->DebugBlocks().find("web") == std::string::npos && Held().empty(); },
+  Await([&] { return agent_->DebugBlocks().find("web") == std::string::npos && Held().empty(); },
         "the cooled entry is swept");
 }
 
@@ -254,7 +254,7 @@ TEST_F(AgentTest, TheOlderOfTwoStopsOnceItMeetsTheNewer) {
   const auto newer = MakeAgent();
   newer->Start();
   Await([&] { return newer->IsReady(); }, "the newer agent is ready");
-  Await([&] { return replaced.load() == 1; }, "the older agent ends");
+  Await([&] { return replaced_.load() == 1; }, "the older agent ends");
   EXPECT_FALSE(Add("c2").ok);
 }
 
@@ -267,22 +267,22 @@ TEST_F(AgentTest, TheNewerOfTwoKnowsWhatTheOlderGave) {
 }
 
 TEST_F(AgentTest, StatusFailsUntilTheBlocksAreLoaded) {
-  api.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
   StartAgent();
-  EXPECT_EQ(nlohmann::json::parse(agent->Handle(Body("STATUS", "c1")).body)["code"], 50);
+  EXPECT_EQ(nlohmann::json::parse(agent_->Handle(Body("STATUS", "c1")).body)["code"], 50);
 }
 
 TEST_F(AgentTest, StatusStaysGoodWhileTheApiServerIsAway) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
-  api.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
-  EXPECT_TRUE(agent->Handle(Body("STATUS", "c1")).ok);
+  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  EXPECT_TRUE(agent_->Handle(Body("STATUS", "c1")).ok);
 }
 
 TEST_F(AgentTest, ABlockIsClaimedAheadOfNeed) {
-  api.Change(std::string(crds::kPoolsPath), "p1", [](nlohmann::json& pool) { pool["spec"]["warmAddresses"] = 16; });
+  api_.Change(std::string(crds::kPoolsPath), "p1", [](nlohmann::json& pool) { pool["spec"]["warmAddresses"] = 16; });
   StartAgent();
-  Await([this] { return api.Objects(kBlocks).size() == 1; }, "a block is claimed");
+  Await([this] { return api_.Objects(kBlocks).size() == 1; }, "a block is claimed");
   EXPECT_TRUE(Held().empty());
 }
 
@@ -296,7 +296,7 @@ TEST_F(AgentTest, GarbageIsCollectedButNotAnAddUnderWay) {
   // A list that is made later than the ADDs, whatever the clock's ticks.
   auto body = nlohmann::json::parse(Body("GC", "", "p1", node::BootTimeNow() + 1'000'000'000));
   body["config"]["cni.dev/valid-attachments"] = nlohmann::json::array();
-  ASSERT_TRUE(agent->Handle(body.dump()).ok);
+  ASSERT_TRUE(agent_->Handle(body.dump()).ok);
   EXPECT_EQ(Held().size(), 1U) << "only the ADD whose answer is not delivered yet";
 }
 

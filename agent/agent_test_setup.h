@@ -24,39 +24,40 @@ using k8sclient::testing::ApiFault;
 class AgentTest : public testing::Test {
  protected:
   AgentTest() {
+    static std::atomic<int> number = 0;
     directory_ = std::filesystem::temp_directory_path() /
-                 ("berth-agent-test." + std::to_string(getpid()) + "." + std::to_string(++number_));
+                 ("berth-agent-test." + std::to_string(getpid()) + "." + std::to_string(++number));
     std::filesystem::create_directories(directory_);
     PutPool("p1", "10.55.0.0/24", "Node");
     PutPool("shared", "10.66.0.0/26", "Shared");
   }
   ~AgentTest() override {
-    agent.reset();
+    agent_.reset();
     std::filesystem::remove_all(directory_);
   }
 
   void PutPool(const std::string& name, const std::string& subnet, const std::string& affinity) {
-    api.Put(std::string(crds::kPoolsPath),
-            {{"metadata", {{"name", name}, {"uid", "uid-of-" + name}}},
-             {"spec", {{"subnet", subnet}, {"affinity", affinity}, {"warmAddresses", 0}}},
-             {"status", {{"conditions", {{{"type", "Ready"}, {"status", "True"}, {"reason", "Accepted"}}}}}}});
+    api_.Put(std::string(crds::kPoolsPath),
+             {{"metadata", {{"name", name}, {"uid", "uid-of-" + name}}},
+              {"spec", {{"subnet", subnet}, {"affinity", affinity}, {"warmAddresses", 0}}},
+              {"status", {{"conditions", {{{"type", "Ready"}, {"status", "True"}, {"reason", "Accepted"}}}}}}});
   }
 
   std::unique_ptr<Agent> MakeAgent() {
-    auto made = Agent::Make(api,
+    auto made = Agent::Make(api_,
                             k8sclient::RealClock(),
                             {.node = "n1",
                              .state_dir = directory_ / "state",
                              .run_dir = directory_ / "run",
                              .server = "https://model",
                              .watches_blocks = true},
-                            [this] { ++replaced; });
+                            [this] { ++replaced_; });
     EXPECT_TRUE(made.has_value());
     return *std::move(made);
   }
   void StartAgent() {
-    agent = MakeAgent();
-    agent->Start();
+    agent_ = MakeAgent();
+    agent_->Start();
   }
 
   static std::string Body(const std::string& verb, const std::string& container, const std::string& pools = "p1",
@@ -74,18 +75,18 @@ class AgentTest : public testing::Test {
         .dump();
   }
   Reply Add(const std::string& container, const std::string& pool = "p1") {
-    return agent->Handle(Body("ADD", container, pool));
+    return agent_->Handle(Body("ADD", container, pool));
   }
-  Reply Del(const std::string& container) { return agent->Handle(Body("DEL", container)); }
+  Reply Del(const std::string& container) { return agent_->Handle(Body("DEL", container)); }
 
   static std::string AddressIn(const Reply& reply) {
     const auto result = nlohmann::json::parse(reply.body, nullptr, false);
     return reply.ok ? result["ips"][0]["address"].get<std::string>() : "error: " + reply.body;
   }
 
-  std::multiset<std::string> Held() const {
+  [[nodiscard]] std::multiset<std::string> Held() const {
     std::multiset<std::string> held;
-    for (const auto& block : api.Objects(std::string(crds::kBlocksPath))) {
+    for (const auto& block : api_.Objects(std::string(crds::kBlocksPath))) {
       // Named: what items() refers to must outlive the loop.
       const nlohmann::json allocations = block.value("allocations", nlohmann::json::object());
       for (const auto& [offset, entry] : allocations.items()) {
@@ -107,9 +108,9 @@ class AgentTest : public testing::Test {
 
   // Faults of block patches, one after another; then none.
   void FailPatches(std::vector<ApiFault> faults) {
-    auto left = std::make_shared<std::vector<ApiFault>>(std::move(faults));
-    auto mutex = std::make_shared<std::mutex>();
-    api.SetFaults([left, mutex](const k8sclient::Request& request) {
+    const auto left = std::make_shared<std::vector<ApiFault>>(std::move(faults));
+    const auto mutex = std::make_shared<std::mutex>();
+    api_.SetFaults([left, mutex](const k8sclient::Request& request) {
       if (request.method != k8sclient::Method::kPatch) return ApiFault::kNone;
       const std::scoped_lock lock(*mutex);
       if (left->empty()) return ApiFault::kNone;
@@ -119,12 +120,11 @@ class AgentTest : public testing::Test {
     });
   }
 
-  k8sclient::testing::ModelApi api;
-  std::unique_ptr<Agent> agent;
-  std::atomic<int> replaced = 0;
+  k8sclient::testing::ModelApi api_;
+  std::unique_ptr<Agent> agent_;
+  std::atomic<int> replaced_ = 0;
 
  private:
-  static inline std::atomic<int> number_ = 0;
   std::filesystem::path directory_;
 };
 

@@ -43,66 +43,71 @@ std::shared_ptr<const ipam::Pool> ToPool(const json& object) {
 
 ClusterView::ClusterView(k8sclient::Api& api, k8sclient::Clock& clock, std::string node, std::function<void()> changed)
     : node_(std::move(node)), changed_(std::move(changed)) {
-  const auto put_pool = [this](const json& object) {
-    auto pool = ToPool(object);
-    const std::scoped_lock lock(mutex_);
-    if (pool == nullptr) {
-      pools_.erase(NameOf(object));
-    } else {
-      pools_[pool->name] = std::move(pool);
+  WatchPools(api, clock);
+  WatchNamespaces(api, clock);
+  WatchNode(api, clock);
+}
+
+void ClusterView::WatchPools(k8sclient::Api& api, k8sclient::Clock& clock) {
+  WatchActions actions;
+  actions.replace = [this](const std::vector<json>& objects) {
+    std::map<std::string, std::shared_ptr<const ipam::Pool>> pools;
+    for (const json& object : objects) {
+      if (auto pool = ToPool(object)) pools[pool->name] = std::move(pool);
     }
+    {
+      const std::scoped_lock lock(mutex_);
+      pools_ = std::move(pools);
+      pools_listed_ = true;
+      listed_.notify_all();
+    }
+    changed_();
+  };
+  actions.upsert = [this](const json& object) {
+    auto pool = ToPool(object);
+    {
+      const std::scoped_lock lock(mutex_);
+      if (pool == nullptr) {
+        pools_.erase(NameOf(object));
+      } else {
+        pools_[pool->name] = std::move(pool);
+      }
+    }
+    changed_();
+  };
+  actions.remove = [this](const json& object) {
+    const std::scoped_lock lock(mutex_);
+    pools_.erase(NameOf(object));
+  };
+  watches_.push_back(std::make_unique<Watch>(
+      api, clock, k8sclient::ReflectorOptions{.path = std::string(crds::kPoolsPath)}, std::move(actions)));
+}
+
+void ClusterView::WatchNamespaces(k8sclient::Api& api, k8sclient::Clock& clock) {
+  WatchActions actions;
+  actions.replace = [this](const std::vector<json>& objects) {
+    std::map<std::string, ipam::Labels> namespaces;
+    for (const json& object : objects) namespaces[NameOf(object)] = LabelsOf(object);
+    const std::scoped_lock lock(mutex_);
+    namespaces_ = std::move(namespaces);
+  };
+  actions.upsert = [this](const json& object) {
+    const std::scoped_lock lock(mutex_);
+    namespaces_[NameOf(object)] = LabelsOf(object);
+  };
+  actions.remove = [this](const json& object) {
+    const std::scoped_lock lock(mutex_);
+    namespaces_.erase(NameOf(object));
   };
   watches_.push_back(
       std::make_unique<Watch>(api,
                               clock,
-                              k8sclient::ReflectorOptions{.path = std::string(crds::kPoolsPath)},
-                              WatchActions{.replace =
-                                               [this](const std::vector<json>& objects) {
-                                                 std::map<std::string, std::shared_ptr<const ipam::Pool>> pools;
-                                                 for (const json& object : objects) {
-                                                   if (auto pool = ToPool(object)) pools[pool->name] = std::move(pool);
-                                                 }
-                                                 {
-                                                   const std::scoped_lock lock(mutex_);
-                                                   pools_ = std::move(pools);
-                                                   pools_listed_ = true;
-                                                   listed_.notify_all();
-                                                 }
-                                                 changed_();
-                                               },
-                                           .upsert =
-                                               [this, put_pool](const json& object) {
-                                                 put_pool(object);
-                                                 changed_();
-                                               },
-                                           .remove =
-                                               [this](const json& object) {
-                                                 const std::scoped_lock lock(mutex_);
-                                                 pools_.erase(NameOf(object));
-                                               }}));
-  watches_.push_back(
-      std::make_unique<Watch>(api,
-                              clock,
                               k8sclient::ReflectorOptions{.path = "/api/v1/namespaces", .metadata_only = true},
-                              WatchActions{.replace =
-                                               [this](const std::vector<json>& objects) {
-                                                 std::map<std::string, ipam::Labels> namespaces;
-                                                 for (const json& object : objects)
-                                                   namespaces[NameOf(object)] = LabelsOf(object);
-                                                 const std::scoped_lock lock(mutex_);
-                                                 namespaces_ = std::move(namespaces);
-                                               },
-                                           .upsert =
-                                               [this](const json& object) {
-                                                 const std::scoped_lock lock(mutex_);
-                                                 namespaces_[NameOf(object)] = LabelsOf(object);
-                                               },
-                                           .remove =
-                                               [this](const json& object) {
-                                                 const std::scoped_lock lock(mutex_);
-                                                 namespaces_.erase(NameOf(object));
-                                               }}));
-  const auto put_node = [this](const ipam::Labels& labels) {
+                              std::move(actions)));
+}
+
+void ClusterView::WatchNode(k8sclient::Api& api, k8sclient::Clock& clock) {
+  const auto put = [this](const ipam::Labels& labels) {
     {
       const std::scoped_lock lock(mutex_);
       node_labels_ = labels;
@@ -111,17 +116,18 @@ ClusterView::ClusterView(k8sclient::Api& api, k8sclient::Clock& clock, std::stri
     }
     changed_();
   };
+  WatchActions actions;
+  actions.replace = [put](const std::vector<json>& objects) {
+    put(objects.empty() ? ipam::Labels{} : LabelsOf(objects.front()));
+  };
+  actions.upsert = [put](const json& object) { put(LabelsOf(object)); };
+  actions.remove = [put](const json& /*object*/) { put({}); };
   watches_.push_back(std::make_unique<Watch>(
       api,
       clock,
       k8sclient::ReflectorOptions{
           .path = "/api/v1/nodes", .field_selector = "metadata.name=" + node_, .metadata_only = true},
-      WatchActions{.replace =
-                       [put_node](const std::vector<json>& objects) {
-                         put_node(objects.empty() ? ipam::Labels{} : LabelsOf(objects.front()));
-                       },
-                   .upsert = [put_node](const json& object) { put_node(LabelsOf(object)); },
-                   .remove = [put_node](const json& /*object*/) { put_node({}); }}));
+      std::move(actions)));
 }
 
 ClusterView::~ClusterView() = default;

@@ -48,6 +48,10 @@ class ClusterView {
  private:
   class Watch;
 
+  void WatchPools(k8sclient::Api& api, k8sclient::Clock& clock);
+  void WatchNamespaces(k8sclient::Api& api, k8sclient::Clock& clock);
+  void WatchNode(k8sclient::Api& api, k8sclient::Clock& clock);
+
   mutable std::mutex mutex_;
   std::condition_variable listed_;
   std::map<std::string, std::shared_ptr<const ipam::Pool>> pools_;

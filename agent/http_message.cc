@@ -126,7 +126,7 @@ bool WriteAnswer(int descriptor, const HttpAnswer& answer, std::chrono::millisec
       left.remove_prefix(static_cast<std::size_t>(count));
       continue;
     }
-    if (errno != EAGAIN && errno != EINTR) return false;
+    if (count == 0 || (errno != EAGAIN && errno != EINTR)) return false;
     if (!Await(descriptor, POLLOUT, end)) return false;
   }
   return true;

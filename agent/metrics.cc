@@ -20,9 +20,16 @@ using prometheus::BuildCounter;
 using prometheus::BuildGauge;
 using prometheus::BuildHistogram;
 
-const std::vector<double> kSecondsBuckets = {
-    0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 5.0, 10.0, 25.0};
-const std::vector<double> kBatchBuckets = {1, 2, 4, 8, 16, 32, 64, 128, 256};
+const std::vector<double>& SecondsBuckets() {
+  static const std::vector<double> kEdges = {
+      0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 5.0, 10.0, 25.0};
+  return kEdges;
+}
+
+const std::vector<double>& BatchBuckets() {
+  static const std::vector<double> kEdges = {1, 2, 4, 8, 16, 32, 64, 128, 256};
+  return kEdges;
+}
 
 }  // namespace
 
@@ -45,7 +52,7 @@ struct Metrics::Families {
                                      .Name("berth_agent_batch_changes")
                                      .Help("Changes that one block patch carried")
                                      .Register(registry)
-                                     .Add({}, kBatchBuckets);
+                                     .Add({}, BatchBuckets());
   prometheus::Counter& in_doubt = BuildCounter()
                                       .Name("berth_agent_writes_in_doubt_total")
                                       .Help("Block patches of which the answer was lost")
@@ -85,7 +92,7 @@ Metrics::~Metrics() = default;
 
 void Metrics::Call(const std::string& verb, std::uint32_t code, std::chrono::nanoseconds took) {
   families_->calls.Add({{"verb", verb}, {"code", std::to_string(code)}}).Increment();
-  families_->seconds.Add({{"verb", verb}}, kSecondsBuckets).Observe(std::chrono::duration<double>(took).count());
+  families_->seconds.Add({{"verb", verb}}, SecondsBuckets()).Observe(std::chrono::duration<double>(took).count());
 }
 
 void Metrics::Conflict() { families_->conflicts.Increment(); }
