@@ -69,6 +69,15 @@ void SetIfChanged(Json& patch, const char* key, const auto& before, const auto& 
   if (before != after) patch[key] = after;
 }
 
+// An empty item alone is what a patch sends to be rid of them.
+bool HasManagedFields(const Json& object) {
+  const auto metadata = object.find("metadata");
+  if (metadata == object.end() || !metadata->is_object()) return false;
+  const auto fields = metadata->find("managedFields");
+  if (fields == metadata->end() || !fields->is_array()) return false;
+  return std::ranges::any_of(*fields, [](const Json& item) { return !item.empty(); });
+}
+
 void CheckBounds(const ipam::Block& block) {
   BERTH_CHECK(ipam::AddressBits(block.cidr.family()) - block.cidr.length() <= ipam::kBlockBitsMax);
   BERTH_CHECK(block.next < kEntriesMax);
@@ -107,6 +116,7 @@ ipam::Expected<ipam::Block> ParseBlock(const Json& object) {
   block.resource_version = meta.resource_version;
   block.deleting = meta.deleting();
   block.finalizers = meta.finalizers;
+  block.has_managed_fields = HasManagedFields(object);
   ReadSpec(document, block);
   if (problem.error) return std::unexpected(*problem.error);
   if (block.name != ipam::BlockName(block.space, block.cidr)) {
@@ -158,6 +168,7 @@ Json BlockMergePatch(const ipam::Block& before, const ipam::Block& after) {
   CheckBounds(after);
   Json patch = {{"metadata", {{"resourceVersion", before.resource_version}}}};
   SetIfChanged(patch["metadata"], "finalizers", before.finalizers, after.finalizers);
+  if (before.has_managed_fields) patch["metadata"]["managedFields"] = Json::array({Json::object()});
   SetIfChanged(patch, "agent", before.agent, after.agent);
   if (after.agent.empty() && patch.contains("agent")) patch["agent"] = nullptr;
   SetIfChanged(patch, "used", before.used(), after.used());
@@ -166,6 +177,21 @@ Json BlockMergePatch(const ipam::Block& before, const ipam::Block& after) {
   Json allocations = AllocationsPatch(before, after);
   if (!allocations.empty()) patch["allocations"] = std::move(allocations);
   return patch;
+}
+
+ipam::Expected<ipam::Block> BlockAfterPatch(ipam::Block after, const Json& answer) {
+  const auto meta = ParseObjectMeta(answer, kBlockKind);
+  if (!meta) return std::unexpected(meta.error());
+  if (meta->name != after.name || meta->uid != after.uid) {
+    return ipam::Fail(ipam::ErrorCode::kInvalid,
+                      "the answer to a patch of IPBlock " + after.name + " is about " + ipam::Quoted(meta->name) +
+                          " with uid " + ipam::Quoted(meta->uid));
+  }
+  after.resource_version = meta->resource_version;
+  after.deleting = meta->deleting();
+  after.finalizers = meta->finalizers;
+  after.has_managed_fields = HasManagedFields(answer);
+  return after;
 }
 
 ipam::Expected<BlockIdentity> ParseBlockName(std::string_view name) {

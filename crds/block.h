@@ -23,10 +23,14 @@ namespace berth::crds {
 
 // What has to be sent to make `before`, as it was read, `after`: metadata.resourceVersion of `before`, and every field
 // and entry that differs, null for those that went. If nothing differs, the patch holds the resourceVersion only, and
-// sending it settles nothing.
+// sending it settles nothing. A tracking of fields (metadata.managedFields) ends with the patch: docs/adr/0004.
 // Requires: both are the same object (name, uid, spec), before.resource_version is not empty, and `after` keeps the
 // schema's bounds; entries come from ipam::FormatEntry.
 [[nodiscard]] nlohmann::json BlockMergePatch(const ipam::Block& before, const ipam::Block& after);
+
+// The block as it is after that patch, from the answer: all of the object, or its PartialObjectMetadata alone, which is
+// enough since the patch was a compare-and-swap. Errors: kInvalid: the answer is not about this object.
+[[nodiscard]] ipam::Expected<ipam::Block> BlockAfterPatch(ipam::Block after, const nlohmann::json& answer);
 
 // Space and CIDR of a block, from its name alone: what a PartialObjectMetadataList has.
 struct BlockIdentity {

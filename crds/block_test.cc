@@ -190,9 +190,9 @@ struct PatchCase {
   const char* want;  // beside metadata.resourceVersion
 };
 
-class BlockPatch : public testing::TestWithParam<PatchCase> {};
+class BlockPatches : public testing::TestWithParam<PatchCase> {};
 
-TEST_P(BlockPatch, CarriesOnlyWhatChanged) {
+TEST_P(BlockPatches, CarriesOnlyWhatChanged) {
   const ipam::Block before = GoodBlock();
   ipam::Block after = before;
   GetParam().change(after);
@@ -201,7 +201,7 @@ TEST_P(BlockPatch, CarriesOnlyWhatChanged) {
   EXPECT_EQ(BlockMergePatch(before, after), want);
 }
 
-TEST_P(BlockPatch, MakesTheObjectWhatItShallBeAndKeepsUnknownFields) {
+TEST_P(BlockPatches, MakesTheObjectWhatItShallBeAndKeepsUnknownFields) {
   Json object = GoodObject();
   object["future"] = {{"a", 1}};
   object["spec"]["future"] = "b";
@@ -252,8 +252,51 @@ const PatchCase kPatches[] = {
      [](ipam::Block& b) { b.finalizers.push_back("x/y"); },
      R"({"metadata": {"finalizers": ["ipam.berth.dev/in-use", "x/y"]}})"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, BlockPatch, testing::ValuesIn(kPatches),
+INSTANTIATE_TEST_SUITE_P(Table, BlockPatches, testing::ValuesIn(kPatches),
                          [](const auto& c) { return std::string(c.param.name); });
+
+Json Tracked() {
+  Json object = GoodObject();
+  object["metadata"]["managedFields"] = Json::array({{{"manager", "berth"}, {"operation", "Update"}}});
+  return object;
+}
+
+TEST(BlockPatch, EndsTheTrackingOfFields) {
+  const auto before = ParseBlock(Tracked());
+  ASSERT_TRUE(before.has_value()) << before.error().message;
+  EXPECT_EQ(BlockMergePatch(*before, *before)["metadata"]["managedFields"], Json::parse("[{}]"));
+}
+
+TEST(BlockPatch, SaysNothingOfFieldsThatNobodyTracks) {
+  EXPECT_FALSE(BlockMergePatch(GoodBlock(), GoodBlock())["metadata"].contains("managedFields"));
+}
+
+TEST(BlockAfterPatch, IsWhatWasSentAtTheVersionOfTheAnswer) {
+  const auto tracked = ParseBlock(Tracked());
+  ASSERT_TRUE(tracked.has_value()) << tracked.error().message;
+  ipam::Block sent = *tracked;
+  sent.allocations[5] = kHeld;
+  Json answer = {{"kind", "PartialObjectMetadata"}, {"metadata", GoodObject()["metadata"]}};
+  answer["metadata"]["resourceVersion"] = "42";
+  ipam::Block want = sent;
+  want.resource_version = "42";
+  want.has_managed_fields = false;
+  EXPECT_EQ(BlockAfterPatch(sent, answer), want);
+}
+
+TEST(BlockAfterPatch, IsBeingDeletedIfTheAnswerSaysSo) {
+  Json answer = {{"metadata", GoodObject()["metadata"]}};
+  answer["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z";
+  const auto after = BlockAfterPatch(GoodBlock(), answer);
+  ASSERT_TRUE(after.has_value()) << after.error().message;
+  EXPECT_TRUE(after->deleting);
+}
+
+TEST(BlockAfterPatch, OfAnotherObjectIsRefused) {
+  Json answer = {{"metadata", GoodObject()["metadata"]}};
+  answer["metadata"]["uid"] = "another";
+  EXPECT_FALSE(BlockAfterPatch(GoodBlock(), answer).has_value());
+}
 
 TEST(BlockPatchDeathTest, IsNotMadeOfTwoObjects) {
   const ipam::Block before = GoodBlock();

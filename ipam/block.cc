@@ -112,7 +112,8 @@ Block NewBlock(const Pool& pool, const Prefix& cidr, std::string_view node) {
 
 std::optional<BlockOffset> Find(const Block& block, std::string_view attachment) {
   for (const auto& [offset, entry] : block.allocations) {
-    if (AttachmentOf(entry) == attachment) return offset;
+    // A look for the text first: this runs over every entry for every call.
+    if (entry.contains(attachment) && AttachmentOf(entry) == attachment) return offset;
   }
   return std::nullopt;
 }

@@ -35,6 +35,8 @@ struct Block {
   std::string resource_version;  // empty: not created yet
   bool deleting = false;         // has a deletionTimestamp: nothing new goes in
   std::vector<std::string> finalizers;
+  // The API server keeps track of who set which field, which makes every write dearer. The next write ends that.
+  bool has_managed_fields = false;
 
   // spec, immutable
   std::string space = std::string(kDefaultSpace);

@@ -44,13 +44,15 @@ Expected<json> CallForObject(Api& api, const Request& request, const CallOptions
 // rule.
 std::string Body(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
 
-Expected<json> Write(Api& api, Method method, const std::string& path, const json& object, const CallOptions& options) {
+Expected<json> Write(Api& api, Method method, const std::string& path, const json& object, const CallOptions& options,
+                     std::string_view accept = kJson) {
   return CallForObject(api,
                        {.method = method,
                         .path = path,
                         .query = WriterQuery(),
                         .body = Body(object),
-                        .content_type = method == Method::kPatch ? kMergePatch : kJson},
+                        .content_type = method == Method::kPatch ? kMergePatch : kJson,
+                        .accept = accept},
                        options);
 }
 
@@ -140,8 +142,9 @@ Expected<json> Create(Api& api, const std::string& path, const json& object, con
   return Write(api, Method::kPost, path, object, options);
 }
 
-Expected<json> MergePatch(Api& api, const std::string& path, const json& patch, const CallOptions& options) {
-  return Write(api, Method::kPatch, path, patch, options);
+Expected<json> MergePatch(Api& api, const std::string& path, const json& patch, const CallOptions& options,
+                          std::string_view accept) {
+  return Write(api, Method::kPatch, path, patch, options, accept);
 }
 
 Expected<json> Replace(Api& api, const std::string& path, const json& object, const CallOptions& options) {

@@ -58,9 +58,10 @@ struct DeletePreconditions {
 [[nodiscard]] ipam::Expected<nlohmann::json> Create(Api& api, const std::string& path, const nlohmann::json& object,
                                                     const CallOptions& options);
 
-// The object after the patch. patch must hold metadata.resourceVersion unless last-writer-wins is meant.
+// The object after the patch, or what `accept` makes of it. patch must hold metadata.resourceVersion unless
+// last-writer-wins is meant.
 [[nodiscard]] ipam::Expected<nlohmann::json> MergePatch(Api& api, const std::string& path, const nlohmann::json& patch,
-                                                        const CallOptions& options);
+                                                        const CallOptions& options, std::string_view accept = kJson);
 
 // The object after the replacement (PUT). object must hold metadata.resourceVersion.
 [[nodiscard]] ipam::Expected<nlohmann::json> Replace(Api& api, const std::string& path, const nlohmann::json& object,

@@ -32,11 +32,14 @@ std::string ObjectPath(std::string_view collection, std::string_view name) {
   return std::string(collection) + k8sclient::Path({name});
 }
 
-Expected<BlockView> ToView(const Expected<json>& object) {
-  if (!object) return std::unexpected(object.error());
-  auto block = crds::ParseBlock(*object);
+Expected<BlockView> ToView(Expected<ipam::Block> block) {
   if (!block) return std::unexpected(block.error());
   return std::make_shared<const ipam::Block>(*std::move(block));
+}
+
+Expected<BlockView> ToView(const Expected<json>& object) {
+  if (!object) return std::unexpected(object.error());
+  return ToView(crds::ParseBlock(*object));
 }
 
 }  // namespace
@@ -213,10 +216,13 @@ Expected<BlockView> DirectStore::ReadBlock(const std::string& name) {
 }
 
 Expected<BlockView> DirectStore::Patch(const ipam::Block& before, const ipam::Block& after) {
-  const auto object = k8sclient::MergePatch(
-      api_, ObjectPath(crds::kBlocksPath, before.name), crds::BlockMergePatch(before, after), options_.call);
-  if (!object) return std::unexpected(object.error().Within("patch ipblock " + before.name));
-  return ToView(object);
+  const auto answer = k8sclient::MergePatch(api_,
+                                            ObjectPath(crds::kBlocksPath, before.name),
+                                            crds::BlockMergePatch(before, after),
+                                            options_.call,
+                                            k8sclient::kPartialMetadata);
+  if (!answer) return std::unexpected(answer.error().Within("patch ipblock " + before.name));
+  return ToView(crds::BlockAfterPatch(after, *answer));
 }
 
 bool DirectStore::WaitAfterConflict(const ipam::Block& block, int conflicts, std::chrono::milliseconds tried) {

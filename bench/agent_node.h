@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// AgentNode: a node's agent inside this process, with connections of its own to the API server.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "agent/agent.h"
+#include "bench/contender.h"
+#include "k8sclient/api.h"
+#include "k8sclient/client_config.h"
+
+namespace berth::bench {
+
+struct AgentNodeOptions {
+  std::string node;
+  std::string pool;
+  std::string state_dir;
+  std::string run_dir;
+  std::string server;  // the API server's address
+  bool watches_blocks = true;
+};
+
+class AgentNode final : public Contender {
+ public:
+  // The agent is not started yet. Errors: kDecode, kIo.
+  [[nodiscard]] static ipam::Expected<std::unique_ptr<AgentNode>> Make(std::unique_ptr<k8sclient::Api> api,
+                                                                       const AgentNodeOptions& options);
+
+  [[nodiscard]] agent::Agent& agent() { return *agent_; }
+
+  [[nodiscard]] std::string name() const override { return "berth"; }
+  [[nodiscard]] std::string user_agent() const override { return "berth-agent"; }
+  [[nodiscard]] int callers_max() const override;
+  // Hands the call over as the agent's socket does.
+  [[nodiscard]] ipam::Expected<void> Add(const std::string& container_id) override;
+  [[nodiscard]] ipam::Expected<void> Del(const std::string& container_id) override;
+
+  // What ADDs answered since the last look.
+  [[nodiscard]] std::vector<std::string> TakeAddresses();
+
+  // Sum of a counter's values in the agent's metrics.
+  [[nodiscard]] double Counter(const std::string& name);
+
+ private:
+  explicit AgentNode(std::unique_ptr<k8sclient::Api> api) : api_(std::move(api)) {}
+  [[nodiscard]] ipam::Expected<std::string> Call(cni::Verb verb, const std::string& container_id);
+
+  std::unique_ptr<k8sclient::Api> api_;
+  std::string config_;
+  std::mutex mutex_;
+  std::vector<std::string> addresses_;  // guarded by mutex_
+  std::unique_ptr<agent::Agent> agent_;
+};
+
+}  // namespace berth::bench

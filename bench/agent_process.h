@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// AgentProcess: a berth-agent that runs as long as this object lives.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "ipam/error.h"
+
+namespace berth::bench {
+
+class AgentProcess {
+ public:
+  // Starts it, with its stderr in `log_file`. Does not wait until it serves: callers of the plugin do. Errors: kIo.
+  [[nodiscard]] static ipam::Expected<AgentProcess> Start(const std::string& program,
+                                                          const std::vector<std::string>& arguments,
+                                                          const std::string& log_file);
+  AgentProcess(AgentProcess&& other) noexcept;
+  AgentProcess& operator=(AgentProcess&&) = delete;
+  // SIGTERM, and waits for its end.
+  ~AgentProcess();
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+ private:
+  explicit AgentProcess(pid_t pid) : pid_(pid) {}
+
+  pid_t pid_;  // 0: moved from
+};
+
+}  // namespace berth::bench

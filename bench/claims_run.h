@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// RunClaims: many agents that start at the same moment and each want a block, as after a power cut.
+#pragma once
+
+#include <string>
+
+#include "bench/rounds.h"
+
+namespace berth::bench {
+
+struct ClaimsOptions {
+  int agents = 5000;
+  std::string kubeconfig;        // of an administrator
+  std::string agent_kubeconfig;  // with the rights of berth-agent
+  std::string state_dir;
+  std::string run_dir;
+};
+
+// The report, as text. Errors: what keeps it from being measured.
+[[nodiscard]] ipam::Expected<std::string> RunClaims(const ClaimsOptions& options, const Progress& progress);
+
+}  // namespace berth::bench

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernel says about a process: CPU time and memory (proc(5)).
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+
+namespace berth::bench {
+
+// User and system time of all its threads, in steps of the kernel's clock tick (10 ms). Zero if there is no such process.
+[[nodiscard]] std::chrono::nanoseconds CpuOf(pid_t pid);
+
+// Zero if there is no such process.
+[[nodiscard]] std::size_t ResidentBytesOf(pid_t pid);
+
+// Of this process, and of all that it has started and that have ended; exact.
+[[nodiscard]] std::chrono::nanoseconds OwnCpu();
+[[nodiscard]] std::chrono::nanoseconds ChildrenCpu();
+
+}  // namespace berth::bench
