@@ -12,6 +12,7 @@
 #include "agent/call_runtime.h"
 #include "crds/block.h"
 #include "crds/names.h"
+#include "crds/object_meta.h"
 #include "ipam/claim.h"
 #include "ipam/engine.h"
 #include "ipam/pool_choice.h"
@@ -256,15 +257,18 @@ void Agent::WatchBlocks() {
       it = block_watches_.erase(it);
     }
   }
+  // Versions alone, without entries: most are of this agent's own writes.
   const auto observe = [this](const json& object) {
-    if (const BlockView block = ToView(object)) own_.Observe(block, clock_.Now() + kStepMax);
+    const auto meta = crds::ParseObjectMeta(object, crds::kBlockKind);
+    if (meta) own_.ObserveVersion(meta->name, VersionOf(meta->resource_version), clock_.Now() + kStepMax);
   };
   for (const std::string& name : wanted) {
     if (block_watches_.contains(name)) continue;
     block_watches_[name] = std::make_unique<WatchThread>(
         api_,
         clock_,
-        k8sclient::ReflectorOptions{.path = std::string(crds::kBlocksPath), .field_selector = "metadata.name=" + name},
+        k8sclient::ReflectorOptions{
+            .path = std::string(crds::kBlocksPath), .field_selector = "metadata.name=" + name, .metadata_only = true},
         WatchActions{.replace =
                          [observe](const std::vector<json>& objects) {
                            // A list from a cache may not know a block yet that was created just now: only a watch

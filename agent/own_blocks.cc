@@ -3,6 +3,7 @@
 #include "agent/own_blocks.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "agent/own_blocks_slot.h"
@@ -13,6 +14,20 @@ using ipam::BlockView;
 using ipam::ErrorCode;
 using ipam::Expected;
 using ipam::Fail;
+
+namespace {
+
+constexpr int kGatherPart = 4;
+constexpr std::chrono::milliseconds kGatherMax{50};
+
+}  // namespace
+
+std::uint64_t VersionOf(std::string_view resource_version) {
+  std::uint64_t version = 0;
+  const char* const stop = resource_version.data() + resource_version.size();
+  const auto [end, error] = std::from_chars(resource_version.data(), stop, version);
+  return error == std::errc() && end == stop ? version : 0;
+}
 
 OwnBlocks::OwnBlocks(k8sclient::Api& api, std::string node, std::string instance, BlockObserver& observer)
     : api_(api), node_(std::move(node)), instance_(std::move(instance)), observer_(observer) {}
@@ -104,27 +119,13 @@ Expected<BlockView> OwnBlocks::EditSlot(const SlotPointer& slot, const ipam::Blo
   const auto self = std::make_shared<Waiter>(edit, deadline);
   std::unique_lock lock(mutex_);
   slot->queue.push_back(self);
-  while (!self->result) {
-    if (stopped_) break;
+  if (slot->busy && slot->queue.size() >= slot->expected) slot->arrived.notify_one();
+  while (!self->result && !stopped_) {
     if (!slot->busy) {
-      slot->busy = true;
-      Waiters batch(slot->queue.begin(), slot->queue.end());
-      slot->queue.clear();
-      for (const auto& waiter : batch) waiter->is_sent = true;
-      lock.unlock();
-      Commit(slot, batch);
-      lock.lock();
-      slot->busy = false;
-      const BlockView observed = std::exchange(slot->observed, nullptr);
-      slot->changed.notify_all();
-      if (observed != nullptr) {
-        lock.unlock();
-        Adopt(slot, observed);
-        lock.lock();
-      }
+      SendBatch(slot, deadline, lock);
       continue;
     }
-    if (slot->changed.wait_until(lock, deadline) != std::cv_status::timeout || self->result) continue;
+    if (self->changed.wait_until(lock, deadline) != std::cv_status::timeout || self->result) continue;
     if (self->is_sent) {
       if (!edit.attachment.empty()) slot->in_doubt.insert(edit.attachment);
       return Fail(ErrorCode::kUnknownOutcome,
@@ -132,6 +133,8 @@ Expected<BlockView> OwnBlocks::EditSlot(const SlotPointer& slot, const ipam::Blo
                   "the call is tried again; is the API server slow?");
     }
     std::erase(slot->queue, self);
+    // This may have been the one that was to send the next batch.
+    if (!slot->busy && !slot->queue.empty()) slot->queue.front()->changed.notify_one();
     return Fail(ErrorCode::kTimeout,
                 "time was over before the change of block " + slot->view->name + " could be sent",
                 "the call is tried again; is the API server slow?");
@@ -139,6 +142,39 @@ Expected<BlockView> OwnBlocks::EditSlot(const SlotPointer& slot, const ipam::Blo
   if (self->result) return *self->result;
   std::erase(slot->queue, self);
   return Fail(ErrorCode::kUnavailable, "this agent is ending or was replaced by another", "the call is tried again");
+}
+
+void OwnBlocks::SendBatch(const SlotPointer& slot, SteadyTime deadline, std::unique_lock<std::mutex>& lock) {
+  slot->busy = true;
+  // Callers that were just answered are often back soon. A part of the time of a patch is little to wait for them, and
+  // saves a patch. A caller that is alone expects nobody.
+  const auto patience = std::min<std::chrono::steady_clock::duration>(slot->took / kGatherPart, kGatherMax);
+  const auto end = std::min(deadline, std::chrono::steady_clock::now() + patience);
+  slot->arrived.wait_until(lock, end, [&] { return slot->queue.size() >= slot->expected || stopped_; });
+  slot->sent.assign(slot->queue.begin(), slot->queue.end());
+  slot->queue.clear();
+  for (const auto& waiter : slot->sent) waiter->is_sent = true;
+  const Waiters batch = slot->sent;
+  lock.unlock();
+  Commit(slot, batch);
+  lock.lock();
+  slot->sent.clear();
+  slot->expected = batch.size() + slot->queue.size();
+  slot->busy = false;
+  slot->idle.notify_all();
+  if (!slot->queue.empty()) slot->queue.front()->changed.notify_one();
+  const BlockView observed = std::exchange(slot->observed, nullptr);
+  if (observed == nullptr) return;
+  lock.unlock();
+  Adopt(slot, observed);
+  lock.lock();
+}
+
+void OwnBlocks::WakeAll(Slot& slot) {
+  for (const auto& waiter : slot.queue) waiter->changed.notify_one();
+  for (const auto& waiter : slot.sent) waiter->changed.notify_one();
+  slot.arrived.notify_all();
+  slot.idle.notify_all();
 }
 
 std::vector<ipam::OpenIntent> OwnBlocks::InDoubt(const ipam::Attachment& attachment) const {
@@ -160,7 +196,6 @@ void OwnBlocks::CloseIntent(const ipam::OpenIntent& intent) {
 
 void OwnBlocks::Observe(const BlockView& seen, SteadyTime deadline) {
   SlotPointer slot;
-  bool must_write = false;
   {
     const std::scoped_lock lock(mutex_);
     const auto found = slots_.find(seen->name);
@@ -173,11 +208,31 @@ void OwnBlocks::Observe(const BlockView& seen, SteadyTime deadline) {
     }
   }
   Adopt(slot, seen);
+  WriteVanished(slot, deadline);
+}
+
+void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, SteadyTime deadline) {
+  SlotPointer slot;
+  {
+    std::unique_lock lock(mutex_);
+    const auto found = slots_.find(name);
+    if (found == slots_.end()) return;
+    slot = found->second;
+    // The answer of the patch in flight may be this very version.
+    slot->idle.wait_until(
+        lock, deadline, [&] { return !slot->busy || stopped_ || version <= VersionOf(*slot->view); });
+    if (stopped_ || version <= VersionOf(*slot->view)) return;
+  }
+  // What can't be read now is seen by the next write, which conflicts, or by the next resync.
+  if (const auto read = Read(name, deadline)) Adopt(slot, *read);
+  WriteVanished(slot, deadline);
+}
+
+void OwnBlocks::WriteVanished(const SlotPointer& slot, SteadyTime deadline) {
   {
     const std::scoped_lock lock(mutex_);
-    must_write = !slot->vanished.empty() && !stopped_;
+    if (slot->vanished.empty() || stopped_) return;
   }
-  if (!must_write) return;
   // Nothing to change of its own: the vanished entries go out with it. What fails is tried again with the next change.
   const ipam::BlockEdit nothing{.attachment = {}, .apply = [](ipam::Block&) -> Expected<void> { return {}; }};
   static_cast<void>(EditSlot(slot, nothing, deadline));
@@ -216,7 +271,7 @@ void OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {
       slot->vanished[offset] = text;
       vanished.push_back(text);
     }
-    slot->changed.notify_all();
+    if (is_replaced) WakeAll(*slot);
   }
   for (const std::string& text : vanished) observer_.Vanished(seen->name, text);
   if (is_replaced) observer_.Replaced(seen->name, seen->agent);
@@ -234,7 +289,7 @@ void OwnBlocks::Forget(const SlotPointer& slot) {
 void OwnBlocks::Stop() {
   const std::scoped_lock lock(mutex_);
   stopped_ = true;
-  for (const auto& [name, slot] : slots_) slot->changed.notify_all();
+  for (const auto& [name, slot] : slots_) WakeAll(*slot);
 }
 
 bool OwnBlocks::stopped() const {

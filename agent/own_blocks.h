@@ -26,6 +26,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ipam/block_store.h"
@@ -34,6 +35,10 @@
 namespace berth::agent {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
+
+// resourceVersions of one kind are ordered numbers (KEP-5504); 0 for anything else.
+[[nodiscard]] std::uint64_t VersionOf(std::string_view resource_version);
+[[nodiscard]] inline std::uint64_t VersionOf(const ipam::Block& block) { return VersionOf(block.resource_version); }
 
 // What happens to blocks, for metrics and logs; called without a lock held, from any thread.
 class BlockObserver {
@@ -78,8 +83,11 @@ class OwnBlocks {
   [[nodiscard]] std::vector<ipam::OpenIntent> InDoubt(const ipam::Attachment& attachment) const;
   void CloseIntent(const ipam::OpenIntent& intent);
 
-  // From a watch or a list: the block as somebody has written it, or that it is gone.
+  // From a list: the block as somebody has written it.
   void Observe(const ipam::BlockView& seen, SteadyTime deadline);
+  // From a watch, which tells of this agent's own writes too: that the block has this version. It is read if the
+  // version is news. Gone: the block was deleted.
+  void ObserveVersion(const std::string& name, std::uint64_t version, SteadyTime deadline);
   void ObserveGone(const std::string& name);
 
   [[nodiscard]] const std::string& node() const { return node_; }
@@ -103,6 +111,10 @@ class OwnBlocks {
                                                      SteadyTime deadline);
   [[nodiscard]] ipam::Expected<ipam::BlockView> EditSlot(const SlotPointer& slot, const ipam::BlockEdit& edit,
                                                          SteadyTime deadline);
+  // Gathers what waits, sends it and lets the next batch begin. Requires: the lock is held and slot->busy is false.
+  void SendBatch(const SlotPointer& slot, SteadyTime deadline, std::unique_lock<std::mutex>& lock);
+  // This agent ends: nobody waits any longer. Requires: the mutex.
+  static void WakeAll(Slot& slot);
   // Sends what the waiters want and finishes each of them. Requires: this thread set slot->busy.
   void Commit(const SlotPointer& slot, const Waiters& waiters);
   // One decision and one request. False: decide again.
@@ -111,11 +123,13 @@ class OwnBlocks {
   [[nodiscard]] ipam::Block Decide(const SlotPointer& slot, Round& round);
   [[nodiscard]] bool AfterFailure(const SlotPointer& slot, Round& round, const ipam::Error& error);
   void FinishAll(const SlotPointer& slot, Round& round, const ipam::Expected<ipam::BlockView>& result);
-  void Finish(const SlotPointer& slot, Waiter& waiter, const ipam::Expected<ipam::BlockView>& result);
+  void Finish(Waiter& waiter, const ipam::Expected<ipam::BlockView>& result);
   // The newest version of a block, from wherever; finds out what somebody else did to it. True: this agent was
   // replaced.
   void Adopt(const SlotPointer& slot, const ipam::BlockView& seen);
   void Forget(const SlotPointer& slot);
+  // Sends the vanished entries of a block that nothing else is being written to.
+  void WriteVanished(const SlotPointer& slot, SteadyTime deadline);
   [[nodiscard]] ipam::Expected<ipam::BlockView> Read(const std::string& name, SteadyTime deadline);
   [[nodiscard]] ipam::Expected<ipam::BlockView> Patch(const ipam::Block& before, const ipam::Block& after,
                                                       SteadyTime deadline);

@@ -25,11 +25,14 @@ constexpr std::chrono::milliseconds kSettlePause{50};
 constexpr std::chrono::seconds kRequestMax{10};
 constexpr int kConflictsMax = 50;
 
-Expected<BlockView> ToView(const Expected<json>& object) {
-  if (!object) return std::unexpected(object.error());
-  auto block = crds::ParseBlock(*object);
+Expected<BlockView> ToView(Expected<ipam::Block> block) {
   if (!block) return std::unexpected(block.error());
   return std::make_shared<const ipam::Block>(*std::move(block));
+}
+
+Expected<BlockView> ToView(const Expected<json>& object) {
+  if (!object) return std::unexpected(object.error());
+  return ToView(crds::ParseBlock(*object));
 }
 
 std::string BlockPath(std::string_view name) { return std::string(crds::kBlocksPath) + k8sclient::Path({name}); }
@@ -53,10 +56,13 @@ Expected<BlockView> OwnBlocks::Read(const std::string& name, SteadyTime deadline
 }
 
 Expected<BlockView> OwnBlocks::Patch(const ipam::Block& before, const ipam::Block& after, SteadyTime deadline) {
-  const auto object =
-      k8sclient::MergePatch(api_, BlockPath(before.name), crds::BlockMergePatch(before, after), Until(deadline));
-  if (!object) return std::unexpected(object.error().Within("patch ipblock " + before.name));
-  return ToView(object);
+  const auto answer = k8sclient::MergePatch(api_,
+                                            BlockPath(before.name),
+                                            crds::BlockMergePatch(before, after),
+                                            Until(deadline),
+                                            k8sclient::kPartialMetadata);
+  if (!answer) return std::unexpected(answer.error().Within("patch ipblock " + before.name));
+  return ToView(crds::BlockAfterPatch(after, *answer));
 }
 
 void OwnBlocks::Commit(const SlotPointer& slot, const Waiters& waiters) {
@@ -113,7 +119,7 @@ ipam::Block OwnBlocks::Decide(const SlotPointer& slot, Round& round) {
   for (const auto& waiter : round.waiters) {
     ipam::Block trial = changed;
     if (auto applied = waiter->edit.apply(trial); !applied) {
-      Finish(slot, *waiter, std::unexpected(applied.error()));
+      Finish(*waiter, std::unexpected(applied.error()));
       continue;
     }
     changed = std::move(trial);
@@ -142,7 +148,9 @@ bool OwnBlocks::CommitOnce(const SlotPointer& slot, Round& round) {
     return true;
   }
   observer_.Batch(changed.name, round.waiters.size());
+  const auto begin = std::chrono::steady_clock::now();
   const auto written = Patch(*round.base, changed, round.deadline);
+  const auto took = std::chrono::steady_clock::now() - begin;
   if (!written) return AfterFailure(slot, round, written.error());
   {
     const std::scoped_lock lock(mutex_);
@@ -150,6 +158,7 @@ bool OwnBlocks::CommitOnce(const SlotPointer& slot, Round& round) {
     slot->vanished.clear();
     slot->doubt_version.reset();
     slot->in_doubt.clear();
+    slot->took = slot->took.count() == 0 ? took : (3 * slot->took + took) / 4;
   }
   FinishAll(slot, round, *written);
   return true;
@@ -208,14 +217,14 @@ void OwnBlocks::FinishAll(const SlotPointer& slot, Round& round, const Expected<
     // The last failure says nothing about the patch before it.
     if (slot->doubt_version && slots_.contains(slot->view->name)) told.error().code = ErrorCode::kUnknownOutcome;
   }
-  for (const auto& waiter : round.waiters) Finish(slot, *waiter, told);
+  for (const auto& waiter : round.waiters) Finish(*waiter, told);
   round.waiters.clear();
 }
 
-void OwnBlocks::Finish(const SlotPointer& slot, Waiter& waiter, const Expected<BlockView>& result) {
+void OwnBlocks::Finish(Waiter& waiter, const Expected<BlockView>& result) {
   const std::scoped_lock lock(mutex_);
   waiter.result = result;
-  slot->changed.notify_all();
+  waiter.changed.notify_one();
 }
 
 }  // namespace berth::agent

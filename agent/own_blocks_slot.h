@@ -2,7 +2,7 @@
 // What OwnBlocks keeps for each block and each waiting change. Private to its two source files.
 #pragma once
 
-#include <charconv>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -17,14 +17,6 @@
 
 namespace berth::agent {
 
-// resourceVersions of one kind are ordered numbers (KEP-5504); 0 for anything else.
-[[nodiscard]] inline std::uint64_t VersionOf(const ipam::Block& block) {
-  std::uint64_t version = 0;
-  const std::string& text = block.resource_version;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
-  return error == std::errc() && end == text.data() + text.size() ? version : 0;
-}
-
 struct OwnBlocks::Waiter {
   Waiter(ipam::BlockEdit wanted, SteadyTime until) : edit(std::move(wanted)), deadline(until) {}
 
@@ -32,16 +24,22 @@ struct OwnBlocks::Waiter {
   const ipam::BlockEdit edit;
   const SteadyTime deadline;
   bool is_sent = false;  // part of a batch: can't be withdrawn any more
+  // Of its own, so that an answer wakes those it is for.
+  std::condition_variable changed;
   std::optional<ipam::Expected<ipam::BlockView>> result;
 };
 
 struct OwnBlocks::Slot {
   ipam::BlockView view;  // the newest version known, as the API server has it
-  bool busy = false;     // a thread is in Commit
+  bool busy = false;     // a thread gathers or sends a batch
   std::deque<std::shared_ptr<Waiter>> queue;
-  std::condition_variable changed;
+  Waiters sent;                     // the batch
+  std::condition_variable idle;     // busy has become false
+  std::condition_variable arrived;  // the queue is as long as the thread that gathers expects
+  std::size_t expected = 0;         // how many callers there were at the end of the last batch, sent and waiting
+  std::chrono::steady_clock::duration took{0};  // a patch of this block, smoothed
 
-  ipam::BlockView observed;                           // came from a watch while busy
+  ipam::BlockView observed;                           // came from a list while busy
   std::map<ipam::BlockOffset, std::string> vanished;  // held entries that somebody removed: to be written again
   std::set<ipam::Attachment> batch;                   // whose changes are being sent: what they remove has not vanished
 
