@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "crds/block.h"
 #include "crds/names.h"
 #include "crds/pool.h"
 #include "k8sclient/http_api.h"
@@ -30,12 +31,14 @@ Expected<BenchCluster> BenchCluster::Open(const std::string& kubeconfig) {
   return BenchCluster(*std::move(api));
 }
 
-Expected<ipam::Pool> BenchCluster::MakePool(const std::string& name, const std::string& subnet) const {
-  const auto prefix = ipam::Prefix::Parse(subnet);
+Expected<ipam::Pool> BenchCluster::MakePool(const PoolOptions& options) const {
+  const auto prefix = ipam::Prefix::Parse(options.subnet);
   if (!prefix) return std::unexpected(prefix.error());
+  const std::string& name = options.name;
   ipam::Pool wanted;
   wanted.name = name;
   wanted.subnet = *prefix;
+  if (!options.is_claimed_ahead) wanted.warm_addresses = 0;
   const std::string path = std::string(crds::kPoolsPath) + "/" + name;
   auto object = k8sclient::Create(*api_, std::string(crds::kPoolsPath), crds::PoolToJson(wanted), Soon());
   if (!object && object.error().code == ErrorCode::kAlreadyExists) object = k8sclient::Get(*api_, path, Soon());
@@ -55,6 +58,21 @@ Expected<ipam::Pool> BenchCluster::MakePool(const std::string& name, const std::
     object = std::move(patched);
   }
   return crds::ParsePool(*object);
+}
+
+Expected<BlockTotals> BenchCluster::CountBlocks(const std::string& pool) const {
+  const auto list = k8sclient::List(*api_,
+                                    std::string(crds::kBlocksPath),
+                                    {.field_selector = std::string(crds::kBlockPoolField) + "=" + pool},
+                                    k8sclient::CallOptions::Within(std::chrono::seconds(60)));
+  if (!list) return std::unexpected(list.error().Within("list ipblocks of " + pool));
+  BlockTotals totals{.blocks = list->items.size()};
+  for (const nlohmann::json& item : list->items) {
+    const auto block = crds::ParseBlock(item);
+    if (!block) return std::unexpected(block.error());
+    totals.used += block->used();
+  }
+  return totals;
 }
 
 }  // namespace berth::bench

@@ -11,6 +11,18 @@
 
 namespace berth::bench {
 
+struct PoolOptions {
+  std::string name;
+  std::string subnet;
+  // Otherwise every agent claims a block of it as soon as it starts, as agents do for all pools.
+  bool is_claimed_ahead = true;
+};
+
+struct BlockTotals {
+  std::size_t blocks = 0;
+  std::size_t used = 0;  // entries
+};
+
 class BenchCluster {
  public:
   // `kubeconfig`: one path, or several separated by colons. Errors: kDecode.
@@ -18,7 +30,10 @@ class BenchCluster {
 
   // Creates the pool, or takes the one of that name, and marks it Ready: so the bench needs no controller, whose own
   // requests would disturb what is measured. Errors: those of the requests.
-  [[nodiscard]] ipam::Expected<ipam::Pool> MakePool(const std::string& name, const std::string& subnet) const;
+  [[nodiscard]] ipam::Expected<ipam::Pool> MakePool(const PoolOptions& options) const;
+
+  // Of all blocks of a pool. Errors: those of the request.
+  [[nodiscard]] ipam::Expected<BlockTotals> CountBlocks(const std::string& pool) const;
 
   // Its requests have the User-Agent "berth-bench". Keeps one connection per caller alive.
   [[nodiscard]] k8sclient::Api& api() const { return *api_; }

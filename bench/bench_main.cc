@@ -3,16 +3,20 @@
 // it.
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
+#include <optional>
 #include <random>
 
 #include <CLI/CLI.hpp>
 #include <spdlog/fmt/fmt.h>
+#include <spdlog/spdlog.h>
 
+#include "bench/agent_process.h"
 #include "bench/audit_log.h"
 #include "bench/bench_cluster.h"
+#include "bench/claims_run.h"
 #include "bench/etcd_metrics.h"
+#include "bench/nodes_run.h"
 #include "bench/plugin_contender.h"
 #include "bench/raw_block.h"
 #include "bench/report.h"
@@ -29,15 +33,23 @@ constexpr const char* kAbout =
 
 struct Options {
   RoundsOptions rounds;
+  int nodes = 0;
+  int addresses = 20'000;
+  int claims = 0;
   std::string kubeconfig;
   std::string audit_log;
   std::string etcd_url;
+  pid_t api_server_pid = 0;
   std::string cluster_dir;
   std::string direct;
   std::string direct_kubeconfig;
+  std::string berth;
+  std::string agent;
+  std::string agent_kubeconfig;
   std::string host_local;
   std::string svg;
   std::string state_dir;
+  std::string run_dir;
 };
 
 void AddOptions(CLI::App& app, Options& options) {
@@ -51,24 +63,60 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--rounds", options.rounds.rounds, "rounds; figures are medians over them")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  app.add_option("--nodes", options.nodes, "instead: so many agents in this process, all adding at the same time")
+      ->check(CLI::Range(1, 3000));
+  app.add_option("--addresses", options.addresses, "with --nodes: how many, in each round")->capture_default_str();
+  app.add_option("--claims", options.claims, "instead: so many agents that start at once and each claim a block")
+      ->check(CLI::Range(1, 6000));
   app.add_option("--kubeconfig", options.kubeconfig, "of an administrator, for the pools and the raw PATCH")
       ->envname("KUBECONFIG")
       ->required();
   app.add_option("--audit-log", options.audit_log, "of the API server, to count requests")->envname("BERTH_AUDIT_LOG");
   app.add_option("--etcd", options.etcd_url, "where etcd listens, to count bytes")->envname("BERTH_ETCD_URL");
+  app.add_option("--api-server-pid", options.api_server_pid, "to tell its CPU time")->envname("BERTH_APISERVER_PID");
   app.add_option("--cluster-dir", options.cluster_dir, "folder of the cluster, with etcd's certificates in pki/")
       ->envname("BERTH_E2E_DIR");
   app.add_option("--direct", options.direct, "path of berth-direct; left out: not measured");
   app.add_option("--direct-kubeconfig", options.direct_kubeconfig, "of a node, for berth-direct");
+  app.add_option("--berth", options.berth, "path of berth; left out: not measured");
+  app.add_option("--agent", options.agent, "path of berth-agent, which is started for berth");
+  app.add_option("--agent-kubeconfig", options.agent_kubeconfig, "for berth-agent");
   app.add_option("--host-local", options.host_local, "path of host-local; left out: not measured");
-  app.add_option("--state-dir", options.state_dir, "an empty folder for what the plugins keep on the node")->required();
+  app.add_option("--state-dir", options.state_dir, "an empty folder for what is kept on disk, such as under /var/lib")
+      ->required();
+  app.add_option("--run-dir", options.run_dir, "an empty folder in memory, as /run is on a node")->required();
   app.add_option("--svg", options.svg, "write a chart to this file");
 }
 
-Expected<std::vector<std::unique_ptr<Contender>>> MakeContenders(const Options& options, const BenchCluster& cluster) {
+// A berth-agent for the contender "berth"; none without --agent.
+Expected<std::optional<AgentProcess>> StartAgent(const Options& options) {
+  if (options.agent.empty()) return std::nullopt;
+  return AgentProcess::Start(options.agent,
+                             {"--kubeconfig=" + options.agent_kubeconfig,
+                              "--node=bench-agent",
+                              "--socket=" + options.run_dir + "/agent.sock",
+                              "--state=" + options.state_dir + "/agent",
+                              "--run-dir=" + options.run_dir + "/agent"},
+                             options.state_dir + "/agent.log");
+}
+
+Expected<std::vector<std::unique_ptr<Contender>>> MakeContenders(const Options& options, const BenchCluster& cluster,
+                                                                 const std::optional<AgentProcess>& agent) {
   std::vector<std::unique_ptr<Contender>> contenders;
+  if (!options.berth.empty()) {
+    const auto pool = cluster.MakePool({.name = "bench", .subnet = "10.55.64.0/18"});
+    if (!pool) return std::unexpected(pool.error());
+    contenders.push_back(std::make_unique<PluginContender>(PluginContenderOptions{
+        .name = kAgentName,
+        .user_agent = "berth-agent",
+        .program = options.berth,
+        .ipam_config = fmt::format(R"({{"type":"berth","pools":["bench"],"agentSocket":"{}/agent.sock"}})",
+                                   options.run_dir),
+        .agent = agent ? &*agent : nullptr}));
+  }
   if (!options.direct.empty()) {
-    const auto pool = cluster.MakePool("bench-direct", "10.55.0.0/18");
+    const auto pool = cluster.MakePool(
+        {.name = "bench-direct", .subnet = "10.55.0.0/18", .is_claimed_ahead = false});
     if (!pool) return std::unexpected(pool.error());
     contenders.push_back(std::make_unique<PluginContender>(PluginContenderOptions{
         .name = kDirectName,
@@ -76,7 +124,7 @@ Expected<std::vector<std::unique_ptr<Contender>>> MakeContenders(const Options& 
         .program = options.direct,
         .ipam_config = fmt::format(R"({{"type":"berth","pools":["bench-direct"],"kubeconfig":"{}","stateDir":"{}"}})",
                                    options.direct_kubeconfig,
-                                   options.state_dir + "/direct")}));
+                                   options.run_dir + "/direct")}));
   }
   if (!options.host_local.empty()) {
     contenders.push_back(std::make_unique<PluginContender>(PluginContenderOptions{
@@ -86,7 +134,7 @@ Expected<std::vector<std::unique_ptr<Contender>>> MakeContenders(const Options& 
         .ipam_config = fmt::format(R"({{"type":"host-local","dataDir":"{}","ranges":[[{{"subnet":"10.56.0.0/18"}}]]}})",
                                    options.state_dir + "/host-local")}));
   }
-  const auto pool = cluster.MakePool("bench-raw", "10.57.0.0/18");
+  const auto pool = cluster.MakePool({.name = "bench-raw", .subnet = "10.57.0.0/18", .is_claimed_ahead = false});
   if (!pool) return std::unexpected(pool.error());
   auto raw = RawBlock::Create(cluster.api(), *pool, *ipam::Prefix::Parse("10.57.1.0/26"), "bench-raw");
   if (!raw) return std::unexpected(raw.error());
@@ -94,42 +142,70 @@ Expected<std::vector<std::unique_ptr<Contender>>> MakeContenders(const Options& 
   return contenders;
 }
 
-Expected<std::vector<CallersFigures>> Measure(const Options& options) {
+void Say(const std::string& what) { static_cast<void>(std::fputs(("  … " + what + "\n").c_str(), stderr)); }
+
+Expected<std::string> Plugins(const Options& options, const Meters& meters) {
   const auto cluster = BenchCluster::Open(options.kubeconfig);
   if (!cluster) return std::unexpected(cluster.error());
-  const auto contenders = MakeContenders(options, *cluster);
+  const auto agent = StartAgent(options);
+  if (!agent) return std::unexpected(agent.error());
+  const auto contenders = MakeContenders(options, *cluster, *agent);
   if (!contenders) return std::unexpected(contenders.error());
+  const auto all = RunRounds(*contenders, options.rounds, meters, &Say);
+  if (!all) return std::unexpected(all.error());
+  if (!options.svg.empty()) {
+    std::ofstream file(options.svg);
+    file << SvgChart(*all);
+    file.close();
+    if (!file) return ipam::Fail(ipam::ErrorCode::kIo, "cannot write " + options.svg);
+  }
+  return fmt::format("Medians of {} rounds of {} ADDs and {} DELs each.\n\n{}{}{}",
+                     options.rounds.rounds,
+                     options.rounds.operations,
+                     options.rounds.operations,
+                     Tables(*all),
+                     TerminalChart(*all),
+                     Goals(*all));
+}
+
+Expected<std::string> Measure(const Options& options) {
+  if (options.claims > 0) {
+    return RunClaims({.agents = options.claims,
+                      .kubeconfig = options.kubeconfig,
+                      .agent_kubeconfig = options.agent_kubeconfig,
+                      .state_dir = options.state_dir,
+                      .run_dir = options.run_dir},
+                     &Say);
+  }
   const AuditLog audit(options.audit_log);
   const auto etcd = EtcdMetrics::Make(options.etcd_url, options.cluster_dir + "/pki");
   if (!etcd) return std::unexpected(etcd.error());
-  return RunRounds(*contenders, options.rounds, {.audit = audit, .etcd = *etcd}, [](const std::string& what) {
-    static_cast<void>(std::fputs(("  … " + what + "\n").c_str(), stderr));
-  });
+  const Meters meters{.audit = audit, .etcd = *etcd, .api_server = options.api_server_pid};
+  if (options.nodes == 0) return Plugins(options, meters);
+  return RunNodes({.nodes = options.nodes,
+                   .addresses = options.addresses,
+                   .rounds = options.rounds.rounds,
+                   .seed = options.rounds.seed,
+                   .kubeconfig = options.kubeconfig,
+                   .agent_kubeconfig = options.agent_kubeconfig,
+                   .state_dir = options.state_dir,
+                   .run_dir = options.run_dir},
+                  meters,
+                  &Say);
 }
 
 int Run(Options options) {
   options.rounds.seed = std::random_device()();
-  const auto all = Measure(options);
-  if (!all) {
-    const std::string text = "berth-bench: " + all.error().message +
-                             (all.error().details.empty() ? "" : "\n  " + all.error().details) + "\n";
+  spdlog::set_level(spdlog::level::err);  // agents in this process
+  const auto report = Measure(options);
+  if (!report) {
+    const std::string text = "berth-bench: " + report.error().message +
+                             (report.error().details.empty() ? "" : "\n  " + report.error().details) + "\n";
     static_cast<void>(std::fputs(text.c_str(), stderr));
     return EXIT_FAILURE;
   }
-  const std::string report = fmt::format("\nMedians of {} rounds of {} ADDs and {} DELs each.\n\n{}{}\n{}",
-                                         options.rounds.rounds,
-                                         options.rounds.operations,
-                                         options.rounds.operations,
-                                         Tables(*all),
-                                         TerminalChart(*all),
-                                         Goals(*all));
-  const bool printed = std::fputs(report.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-  if (options.svg.empty()) return printed ? EXIT_SUCCESS : EXIT_FAILURE;
-  std::ofstream file(options.svg);
-  file << SvgChart(*all);
-  file.close();
-  if (!file) static_cast<void>(std::fputs(("berth-bench: cannot write " + options.svg + "\n").c_str(), stderr));
-  return printed && file ? EXIT_SUCCESS : EXIT_FAILURE;
+  const bool printed = std::fputs(("\n" + *report).c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  return printed ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 }  // namespace

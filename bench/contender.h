@@ -2,6 +2,7 @@
 // Contender: something that gives a container an address and takes it back, as the bench measures it.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "ipam/error.h"
@@ -20,6 +21,9 @@ class Contender {
   [[nodiscard]] virtual std::string user_agent() const = 0;
   // More at once make no sense for it.
   [[nodiscard]] virtual int callers_max() const = 0;
+
+  // CPU time of what serves it on this node beside the process of the call, since some time.
+  [[nodiscard]] virtual std::chrono::nanoseconds NodeCpu() const { return {}; }
 
   // Several threads at once, up to callers_max, each with containers of its own.
   [[nodiscard]] virtual ipam::Expected<void> Add(const std::string& container_id) = 0;

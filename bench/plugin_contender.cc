@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "bench/process_figures.h"
+
 namespace berth::bench {
 
 PluginContender::PluginContender(PluginContenderOptions options)
@@ -13,6 +15,10 @@ PluginContender::PluginContender(PluginContenderOptions options)
               options_.ipam_config + "}") {}
 
 int PluginContender::callers_max() const { return std::numeric_limits<int>::max(); }
+
+std::chrono::nanoseconds PluginContender::NodeCpu() const {
+  return options_.agent == nullptr ? std::chrono::nanoseconds{} : CpuOf(options_.agent->pid());
+}
 
 ipam::Expected<void> PluginContender::Add(const std::string& container_id) { return Call("ADD", container_id); }
 

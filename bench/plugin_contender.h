@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "bench/agent_process.h"
 #include "bench/contender.h"
 #include "bench/plugin_call.h"
 
@@ -14,6 +15,7 @@ struct PluginContenderOptions {
   std::string user_agent;
   std::string program;
   std::string ipam_config;  // the section "ipam" of the network configuration, JSON
+  const AgentProcess* agent = nullptr;  // the one that serves it; must outlive the contender
 };
 
 class PluginContender final : public Contender {
@@ -23,6 +25,7 @@ class PluginContender final : public Contender {
   [[nodiscard]] std::string name() const override { return options_.name; }
   [[nodiscard]] std::string user_agent() const override { return options_.user_agent; }
   [[nodiscard]] int callers_max() const override;
+  [[nodiscard]] std::chrono::nanoseconds NodeCpu() const override;
 
   [[nodiscard]] ipam::Expected<void> Add(const std::string& container_id) override;
   [[nodiscard]] ipam::Expected<void> Del(const std::string& container_id) override;

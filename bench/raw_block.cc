@@ -78,11 +78,13 @@ Expected<void> RawBlock::Patch(ipam::Block after) {
                                    .path = std::string(crds::kBlocksPath) + "/" + block_.name,
                                    .query = {{"fieldManager", "berth"}},
                                    .body = crds::BlockMergePatch(block_, after).dump(),
-                                   .content_type = k8sclient::kMergePatch};
+                                   .content_type = k8sclient::kMergePatch,
+                                   .accept = k8sclient::kPartialMetadata};
   const auto response = api_.Call(request, Soon());
   if (!response) return std::unexpected(response.error());
   if (!response->ok()) return std::unexpected(k8sclient::ToError(request, *response));
   block_ = std::move(after);
+  block_.has_managed_fields = false;  // the patch ended that
   block_.resource_version = ResourceVersionIn(response->body);
   return {};
 }

@@ -23,22 +23,12 @@ void PrintOperation(std::string& text, const char* verb, OpFigures ContenderFigu
   const ContenderFigures* host_local = Find(figures, kHostLocalName);
   const ContenderFigures* raw = Find(figures, kRawName);
   const auto out = std::back_inserter(text);
-  fmt::format_to(out,
-                 "  {:<14}{:>9}{:>9}{:>9}{:>9}{:>13}{:>10}{:>9}{:>10}{:>9}\n",
-                 verb,
-                 "p50 ms",
-                 "p90 ms",
-                 "p99 ms",
-                 "per s",
-                 "/ host-local",
-                 "/ raw",
-                 "cpu ms",
-                 "requests",
-                 "etcd kB");
+  fmt::format_to(out, "  {:<14}{:>9}{:>9}{:>9}{:>9}{:>13}{:>8}{:>9}{:>10}{:>9}{:>9}\n", verb, "p50 ms", "p90 ms", "p99 ms",
+                 "per s", "/ host-local", "/ raw", "node ms", "requests", "API ms", "etcd kB");
   for (const ContenderFigures& contender : figures.contenders) {
     const OpFigures& own = contender.*operation;
     fmt::format_to(out,
-                   "  {:<14}{:>9.2f}{:>9.2f}{:>9.2f}{:>9.0f}{:>13}{:>10}{:>9.2f}{:>10.2f}{:>9.1f}",
+                   "  {:<14}{:>9.2f}{:>9.2f}{:>9.2f}{:>9.0f}{:>13}{:>8}{:>9.2f}{:>10.2f}{:>9.2f}{:>9.1f}",
                    contender.name,
                    own.p50_ms,
                    own.p90_ms,
@@ -46,8 +36,9 @@ void PrintOperation(std::string& text, const char* verb, OpFigures ContenderFigu
                    own.per_second,
                    Ratio(own.p50_ms, host_local != nullptr ? (host_local->*operation).p50_ms : 0),
                    Ratio(own.p50_ms, raw != nullptr ? (raw->*operation).p50_ms : 0),
-                   own.cpu_ms,
+                   own.node_cpu_ms,
                    own.requests,
+                   own.server_cpu_ms,
                    own.etcd_bytes / 1000);
     if (own.failed > 0) fmt::format_to(out, "  {} FAILED, the first: {}", own.failed, own.first_error);
     text += '\n';

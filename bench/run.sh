@@ -1,45 +1,54 @@
 #!/usr/bin/env bash
 # Starts a control plane, measures with berth-bench, and takes the control plane down. Arguments go to berth-bench:
 #
-#   bench/run.sh --callers 1,8,32 --operations 200 --rounds 5
+#   bench/run.sh --callers 1,8,32 --operations 200 --rounds 5     plugins, one node
+#   bench/run.sh --nodes 1000 --addresses 20000 --rounds 3        agents of many nodes
+#   bench/run.sh --claims 5000                                    agents that all start at once
 #
-# Takes the programs in build/bin ("make" builds them: a release build is what should be measured) and leaves a chart,
-# build/bench.svg. Needs Go for the cluster, as the demo does; no root.
+# Takes the programs in build/bin ("make" builds them: a release build is what should be measured) and leaves a chart of
+# the first, build/bench.svg. Needs Go for the cluster, as the demo does; no root.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 bin=${BERTH_BIN_DIR:-$root/build/bin}
 dir=$(mktemp -d "${TMPDIR:-/tmp}/berth-bench.XXXXXX")
+# In memory, as /run is on a node; what host-local keeps is on disk there and here.
+run_dir=$(mktemp -d /dev/shm/berth-bench.XXXXXX)
+mkdir -p "$dir/logs"
 
 clean_up() {
   local status=$?
   trap '' INT TERM HUP
   trap - EXIT
-  "$root/e2e/cluster" down --dir "$dir" && rm -rf "$dir"
+  "$root/e2e/cluster" down --dir "$dir" && rm -rf "$dir" "$run_dir"
   exit "$status"
 }
 trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-for program in berth-bench berth-direct; do
+for program in berth-bench berth-direct berth berth-agent; do
   [[ -x $bin/$program ]] || { echo "bench/run.sh: $program is not in $bin: run \"make\" first" >&2; exit 1; }
 done
 
-# The same certificates as on a node with that name.
-node_kubeconfig() {
-  "$root/e2e/cluster" kubeconfig --dir "$dir" --user "system:node:$1" --group system:nodes --out "$dir/$1.kubeconfig"
-}
+# The audit log counts requests; with many nodes writing it would cost more than is to be measured.
+cluster_options=(--cni-plugins --audit)
+[[ " $*" =~ \ --(nodes|claims) ]] && cluster_options=()
 
-"$root/e2e/cluster" up --dir "$dir" --audit --cni-plugins
+"$root/e2e/cluster" up --dir "$dir" "${cluster_options[@]}"
 eval "$("$root/e2e/cluster" env --dir "$dir")"
 kubectl apply -k "$root/install/" >"$dir/logs/install.log"
 kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s >>"$dir/logs/install.log"
-node_kubeconfig bench-direct
+
+# The rights that they have on a node: the kubelet's, and those of the agent's service account.
+"$root/e2e/cluster" kubeconfig --dir "$dir" --user system:node:bench-direct --group system:nodes \
+  --out "$dir/direct.kubeconfig"
+"$root/e2e/cluster" kubeconfig --dir "$dir" --user system:serviceaccount:berth-system:berth-agent \
+  --group system:serviceaccounts --group system:serviceaccounts:berth-system --out "$dir/agent.kubeconfig"
 mkdir "$dir/state"
 
 printf '\nOn %s x %s, Linux %s, at a load of %s.\n' \
   "$(nproc)" "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)" "$(uname -r)" "$(cut -d' ' -f1 /proc/loadavg)"
-"$bin/berth-bench" --direct "$bin/berth-direct" --direct-kubeconfig "$dir/bench-direct.kubeconfig" \
-  --host-local "$CNI_BIN_DIR/host-local" --state-dir "$dir/state" --svg "$root/build/bench.svg" "$@"
-printf '\nThe chart: %s\n' "$root/build/bench.svg"
+"$bin/berth-bench" --berth "$bin/berth" --agent "$bin/berth-agent" --agent-kubeconfig "$dir/agent.kubeconfig" \
+  --direct "$bin/berth-direct" --direct-kubeconfig "$dir/direct.kubeconfig" \
+  --host-local "${CNI_BIN_DIR:-}/host-local" --state-dir "$dir/state" --run-dir "$run_dir" --svg "$root/build/bench.svg" "$@"

@@ -31,7 +31,8 @@ void OpSamples::Add(OpSamples more) {
   wall += more.wall;
   requests += more.requests;
   etcd_bytes += more.etcd_bytes;
-  cpu += more.cpu;
+  node_cpu += more.node_cpu;
+  server_cpu += more.server_cpu;
   failed += more.failed;
   if (first_error.empty()) first_error = std::move(more.first_error);
 }
@@ -50,7 +51,8 @@ OpFigures Summarise(const OpSamples& samples) {
   figures.per_second = count / std::chrono::duration<double>(samples.wall).count();
   figures.requests = samples.requests / count;
   figures.etcd_bytes = samples.etcd_bytes / count;
-  figures.cpu_ms = std::chrono::duration<double, std::milli>(samples.cpu).count() / count;
+  figures.node_cpu_ms = std::chrono::duration<double, std::milli>(samples.node_cpu).count() / count;
+  figures.server_cpu_ms = std::chrono::duration<double, std::milli>(samples.server_cpu).count() / count;
   return figures;
 }
 
@@ -62,7 +64,8 @@ OpFigures MedianOf(std::span<const OpFigures> rounds) {
                            &OpFigures::per_second,
                            &OpFigures::requests,
                            &OpFigures::etcd_bytes,
-                           &OpFigures::cpu_ms}) {
+                           &OpFigures::node_cpu_ms,
+                           &OpFigures::server_cpu_ms}) {
     std::vector<double> values;
     for (const OpFigures& round : rounds) values.push_back(round.*field);
     result.*field = Median(std::move(values));

@@ -9,9 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/audit_log.h"
 #include "bench/contender.h"
-#include "bench/etcd_metrics.h"
+#include "bench/meters.h"
 #include "bench/samples.h"
 
 namespace berth::bench {
@@ -24,12 +23,6 @@ struct Workload {
 // With this many addresses held before and after each wave, and waves of kSmallWave, a block of 64 is half full.
 inline constexpr int kPrefill = 28;
 inline constexpr int kSmallWave = 8;
-
-// Read before and after each wave's ADDs and DELs; both must outlive the workload.
-struct Meters {
-  const AuditLog& audit;
-  const EtcdMetrics& etcd;
-};
 
 struct WorkloadSamples {
   OpSamples add;
