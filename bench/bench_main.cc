@@ -6,6 +6,7 @@
 #include <fstream>
 #include <optional>
 #include <random>
+#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <spdlog/fmt/fmt.h>
@@ -194,8 +195,19 @@ Expected<std::string> Measure(const Options& options) {
                   &Say);
 }
 
+// Each of thousands of agents has files and connections of its own.
+void RaiseFileLimit() {
+  rlimit limit{};
+  constexpr rlim_t kFiles = 100'000;
+  const rlimit wanted{.rlim_cur = kFiles, .rlim_max = kFiles};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || setrlimit(RLIMIT_NOFILE, &wanted) == 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));
+}
+
 int Run(Options options) {
   options.rounds.seed = std::random_device()();
+  RaiseFileLimit();
   spdlog::set_level(spdlog::level::err);  // agents in this process
   const auto report = Measure(options);
   if (!report) {

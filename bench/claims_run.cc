@@ -97,9 +97,13 @@ Expected<std::string> RunClaims(const ClaimsOptions& options, const Progress& pr
   const auto begin = std::chrono::steady_clock::now();
   for (const auto& agent : *agents) agent->agent().Start();
   const auto passed = [begin] { return std::chrono::steady_clock::now() - begin; };
+  std::chrono::seconds said{0};
   while (posts.created < agents->size() && passed() < kLimit) {
     std::this_thread::sleep_for(kLookEvery);
-    progress(fmt::format("{} agents, {} blocks", options.agents, posts.created.load()));
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(passed());
+    if (std::exchange(said, seconds) != seconds) {
+      progress(fmt::format("{} agents, {} blocks after {} s", options.agents, posts.created.load(), seconds.count()));
+    }
   }
   const double seconds = std::chrono::duration<double>(passed()).count();
   Stop(*agents);
