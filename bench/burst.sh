@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# How long 30 pods take from nothing to all Running on a real kubelet, with berth and with host-local, in turns:
+#
+#   bench/burst.sh [RUNS]        5 runs of each by default; the last line is the comparison
+#
+# One node with containerd, kubelet and the bridge plugin; the network configuration is exchanged between runs and nothing
+# else. Takes the programs in build/bin. Needs root, as kubelet and containerd do.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+bin=${BERTH_BIN_DIR:-$root/build/bin}
+runs=${1:-5}
+pods=30
+dir=$(mktemp -d "${TMPDIR:-/tmp}/berth-burst.XXXXXX")
+mkdir "$dir/logs"
+daemons=()
+
+clean_up() {
+  local status=$?
+  trap '' INT TERM HUP
+  trap - EXIT
+  [[ ${#daemons[@]} -eq 0 ]] || kill "${daemons[@]}" 2>/dev/null || true
+  "$root/e2e/cluster" down --dir "$dir" && rm -rf "$dir"
+  exit "$status"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+for program in berth berth-agent berth-controller; do
+  [[ -x $bin/$program ]] || { echo "bench/burst.sh: $program is not in $bin: run \"make\" first" >&2; exit 1; }
+done
+
+# The rights of berth-agent and berth-controller, which run as processes here.
+start_daemon() {
+  local name=$1
+  shift
+  "$root/e2e/cluster" kubeconfig --dir "$dir" --user "system:serviceaccount:berth-system:$name" \
+    --group system:serviceaccounts --group system:serviceaccounts:berth-system --out "$dir/$name.kubeconfig"
+  "$bin/$name" --kubeconfig "$dir/$name.kubeconfig" "$@" >"$dir/logs/$name.log" 2>&1 </dev/null &
+  daemons+=($!)
+}
+
+# Written in place: containerd looks again when a file is written.
+use_ipam() {
+  cat >"$BERTH_NODE1_CNI_CONF_DIR/10-network.conflist" <<EOF
+{"cniVersion": "1.0.0", "name": "burst-$1", "plugins": [{"type": "bridge", "bridge": "$BERTH_NODE1_BRIDGE",
+ "isDefaultGateway": true, "forceAddress": true, "ipMasq": false, "ipam": $2}]}
+EOF
+}
+# A pod gets its address from there once containerd has seen the file.
+await_ipam() {
+  local address=
+  while [[ $address != "$1"* ]]; do
+    kubectl run probe --image="$image" --restart=Never
+    kubectl wait --for=condition=Ready pod/probe --timeout=60s
+    address=$(kubectl get pod probe -o jsonpath='{.status.podIP}')
+    kubectl delete pod probe --now --wait=true
+  done >"$dir/logs/probe.log" 2>&1
+}
+
+milliseconds() { local now=${EPOCHREALTIME/[.,]/}; echo $((now / 1000)); }
+
+# Prints the milliseconds from the order to the last pod Running.
+burst() {
+  local begun
+  begun=$(milliseconds)
+  kubectl scale deployment/burst --replicas="$pods" >>"$dir/logs/burst.log"
+  kubectl rollout status deployment/burst --timeout=180s >>"$dir/logs/burst.log"
+  echo $(($(milliseconds) - begun))
+  local others
+  others=$(kubectl get pods -l app=burst -o jsonpath='{range .items[*]}{.status.podIP}{"\n"}{end}' | grep -vc "^$1" || true)
+  ((others == 0)) || { echo "bench/burst.sh: $others pods have an address that is not of $1" >&2; return 1; }
+  kubectl scale deployment/burst --replicas=0 >>"$dir/logs/burst.log"
+  kubectl wait --for=delete pod -l app=burst --timeout=180s >>"$dir/logs/burst.log"
+}
+
+median() { sort -n | awk '{ value[NR] = $1 } END { print (value[int((NR + 1) / 2)] + value[int(NR / 2) + 1]) / 2 }'; }
+
+"$root/e2e/cluster" up --dir "$dir" --nodes 1
+eval "$("$root/e2e/cluster" env --dir "$dir")"
+install -m 755 "$bin/berth" "$CNI_BIN_DIR/berth"
+kubectl apply -k "$root/install/" >"$dir/logs/install.log"
+kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s >>"$dir/logs/install.log"
+start_daemon berth-controller
+start_daemon berth-agent --node n1 --socket "$dir/agent.sock" --state "$dir/agent"
+image=$(sed -n 's/^ *image: *//p' "$root/e2e/demo/deployment.yaml" | head -n 1)
+kubectl apply -f - >>"$dir/logs/install.log" <<EOF
+apiVersion: ipam.berth.dev/v1alpha1
+kind: IPPool
+metadata: {name: burst}
+spec: {subnet: 10.55.0.0/20, gateway: 10.55.0.1}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: burst}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: burst}}
+  template:
+    metadata: {labels: {app: burst}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers: [{name: pause, image: "$image", imagePullPolicy: Never}]
+EOF
+kubectl wait --for=condition=Ready ippool/burst --timeout=60s >>"$dir/logs/install.log"
+
+declare -A ipam=(
+  [berth]="{\"type\": \"berth\", \"pools\": [\"burst\"], \"agentSocket\": \"$dir/agent.sock\"}"
+  [host-local]="{\"type\": \"host-local\", \"dataDir\": \"$dir/host-local\", \"ranges\": [[{\"subnet\": \"10.56.0.0/20\"}]]}")
+declare -A prefix=([berth]=10.55. [host-local]=10.56.)
+for ((run = 0; run <= runs; run++)); do
+  order=(berth host-local)
+  ((run % 2)) && order=(host-local berth)
+  for name in "${order[@]}"; do
+    use_ipam "$name" "${ipam[$name]}"
+    await_ipam "${prefix[$name]}"
+    took=$(burst "${prefix[$name]}")
+    # The first of each warms caches up and is not counted.
+    ((run == 0)) || echo "$took" >>"$dir/$name.times"
+    echo "run $run of $runs: $name: $pods pods Running after $took ms"
+  done
+done
+berth=$(median <"$dir/berth.times")
+host_local=$(median <"$dir/host-local.times")
+awk -v a="$berth" -v b="$host_local" -v n="$pods" -v runs="$runs" 'BEGIN {
+  printf "%d pods Running, medians of %d runs: berth %d ms, host-local %d ms: %.2f x; at most 1.05 x + 300 ms = %d ms: %s\n",
+    n, runs, a, b, a / b, 1.05 * b + 300, a <= 1.05 * b + 300 ? "reached" : "MISSED" }'
