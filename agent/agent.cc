@@ -36,6 +36,9 @@ bool IsAway(ErrorCode code) {
          code == ErrorCode::kUnauthenticated;
 }
 
+// A block of which the patches get no answer may use up this part of a GC's time.
+constexpr int kGarbageShares = 4;
+
 Reply ErrorReply(const Error& error, cni::Version version) {
   return {.ok = false, .took = false, .body = cni::ErrorJson(error, version), .hold = {}, .take_back = {}};
 }
@@ -105,9 +108,14 @@ Expected<void> Agent::WaitUntilReady(SteadyTime deadline) {
   const bool done = changed_.wait_until(lock, deadline, [this] { return ready_ || stopping_; });
   if (stopping_) return Fail(ErrorCode::kUnavailable, "the node's berth-agent is ending", "the call is tried again");
   if (done) return {};
-  return Fail(ErrorCode::kUnavailable,
+  return NotLoaded(ErrorCode::kUnavailable);
+}
+
+// With mutex_ held.
+std::unexpected<Error> Agent::NotLoaded(ErrorCode code) const {
+  return Fail(code,
               "the node's berth-agent has not loaded its blocks yet",
-              "is the API server reachable from this node? see the agent's log");
+              load_error_.empty() ? "the call is tried again" : load_error_);
 }
 
 Reply Agent::Busy() {
@@ -185,6 +193,7 @@ Expected<Reply> Agent::Dispatch(Call& call) {
       return silent(call.ipam.Check());
     case cni::Verb::kGc: {
       if (auto ready = WaitUntilReady(call.deadline); !ready) return std::unexpected(ready.error());
+      call.store.LimitEdits(std::chrono::milliseconds(call.config.ipam.timeout) / kGarbageShares);
       const auto is_running = [this](const ipam::Attachment& attachment) { return gate_.IsAddRunning(attachment); };
       const std::int64_t age_ms = (node::BootTimeNow() - call.started_nanos) / 1'000'000;
       const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.WallNow().time_since_epoch());
@@ -195,9 +204,10 @@ Expected<Reply> Agent::Dispatch(Call& call) {
       // A restart of the agent or a short outage of the API server must not make the node NotReady: what was loaded
       // once since this process began counts.
       if (IsReady()) return silent({});
-      return Fail(ErrorCode::kNotReady,
-                  "the node's berth-agent has not loaded its blocks yet",
-                  "is the API server reachable from this node? see the agent's log");
+      {
+        const std::scoped_lock lock(mutex_);
+        return NotLoaded(ErrorCode::kNotReady);
+      }
     case cni::Verb::kAbout:
     case cni::Verb::kVersion:
       break;

@@ -93,6 +93,7 @@ class Agent final : private BlockObserver {
   [[nodiscard]] ipam::Expected<Reply> Add(Call& call);
   [[nodiscard]] ipam::Expected<void> Del(Call& call);
   [[nodiscard]] ipam::Expected<void> WaitUntilReady(SteadyTime deadline);
+  [[nodiscard]] std::unexpected<ipam::Error> NotLoaded(ipam::ErrorCode code) const;
 
   void Load(const std::stop_token& stop);
   [[nodiscard]] ipam::Expected<void> LoadOnce();
@@ -133,6 +134,7 @@ class Agent final : private BlockObserver {
   bool ready_ = false;
   bool stopping_ = false;
   bool poked_ = false;
+  std::string load_error_;  // why loading has not worked yet
 
   std::mutex watches_mutex_;
   std::map<std::string, std::unique_ptr<WatchThread>> block_watches_;

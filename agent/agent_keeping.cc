@@ -50,6 +50,11 @@ void Agent::Load(const std::stop_token& stop) {
     spdlog::warn("loading blocks failed, trying again err=\"{}\" details=\"{}\"",
                  loaded.error().message,
                  loaded.error().details);
+    {
+      const ipam::Error& error = loaded.error();
+      const std::scoped_lock lock(mutex_);
+      load_error_ = error.message + (error.details.empty() ? "" : ": " + error.details);
+    }
     if (!clock_.Sleep(kRetryPause, stop)) return;
   }
   if (stop.stop_requested() || own_.stopped()) return;

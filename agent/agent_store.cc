@@ -68,7 +68,8 @@ Expected<std::vector<ipam::Prefix>> AgentStore::ReadBlockCidrs(const std::string
 }
 
 Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::BlockEdit& edit) {
-  return seen->shared() ? remote_.Edit(seen, edit) : own_.Edit(seen, edit, deadline_);
+  if (seen->shared()) return remote_.Edit(seen, edit);
+  return own_.Edit(seen, edit, std::min(deadline_, std::chrono::steady_clock::now() + edit_max_));
 }
 
 Expected<BlockView> AgentStore::Create(const ipam::Block& block, const ipam::Attachment& attachment) {

@@ -3,6 +3,7 @@
 // per call.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -46,6 +47,10 @@ class AgentStore final : public ipam::BlockStore {
   // The runtime must outlive the store.
   AgentStore(const AgentStoreParts& parts, ipam::Runtime& runtime, SteadyTime deadline);
 
+  // From now on no edit of an own block takes longer than that: one block that cannot be written leaves time for
+  // others.
+  void LimitEdits(std::chrono::milliseconds limit) { edit_max_ = limit; }
+
   [[nodiscard]] const std::string& Node() const override { return own_.node(); }
   [[nodiscard]] ipam::Expected<std::vector<ipam::Pool>> ReadPools(std::span<const std::string> names,
                                                                   ipam::Freshness freshness) override;
@@ -69,6 +74,7 @@ class AgentStore final : public ipam::BlockStore {
   const node::NodeDirectory& directory_;
   node::DirectStore remote_;
   SteadyTime deadline_;
+  std::chrono::milliseconds edit_max_ = std::chrono::hours(1);
   std::uint64_t generation_ = 0;  // of own_, when this call last read it
 };
 

@@ -272,6 +272,14 @@ TEST_F(AgentTest, StatusFailsUntilTheBlocksAreLoaded) {
   EXPECT_EQ(nlohmann::json::parse(agent_->Handle(Body("STATUS", "c1")).body)["code"], 50);
 }
 
+TEST_F(AgentTest, CallsSayWhyTheBlocksAreNotLoaded) {
+  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  StartAgent();
+  const Reply reply = agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), /*timeout_s=*/1));
+  EXPECT_FALSE(reply.ok);
+  EXPECT_NE(reply.body.find("list ipblocks"), std::string::npos) << reply.body;
+}
+
 TEST_F(AgentTest, StatusStaysGoodWhileTheApiServerIsAway) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
@@ -298,6 +306,24 @@ TEST_F(AgentTest, GarbageIsCollectedButNotAnAddUnderWay) {
   body["config"]["cni.dev/valid-attachments"] = nlohmann::json::array();
   ASSERT_TRUE(agent_->Handle(body.dump()).ok);
   EXPECT_EQ(Held().size(), 1U) << "only the ADD whose answer is not delivered yet";
+}
+
+TEST_F(AgentTest, ABlockThatCannotBeWrittenLeavesGarbageCollectionTimeForTheOthers) {
+  PutPool("p2", "10.77.0.0/24", "Node");
+  StartAgent();
+  ASSERT_TRUE(Add("c1", "p1").ok);
+  ASSERT_TRUE(Add("c2", "p2").ok);
+  api_.SetFaults([](const k8sclient::Request& request) {
+    const bool is_lost =
+        request.method == k8sclient::Method::kPatch && request.path.find("/10.55.") != std::string::npos;
+    return is_lost ? ApiFault::kLateCommit : ApiFault::kNone;
+  });
+  auto body = nlohmann::json::parse(Body("GC", "", "p1", node::BootTimeNow() + 1'000'000'000, /*timeout_s=*/2));
+  body["config"]["cni.dev/valid-attachments"] = nlohmann::json::array();
+  EXPECT_FALSE(agent_->Handle(body.dump()).ok);
+  const auto held = Held();
+  ASSERT_EQ(held.size(), 1U);
+  EXPECT_TRUE(held.begin()->starts_with("10.55.")) << *held.begin();
 }
 
 TEST_F(AgentTest, AnUndeliveredAddressIsGivenBack) {

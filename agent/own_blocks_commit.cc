@@ -2,6 +2,7 @@
 // Group commit: from the waiting changes to one patch, and what its answer means to each.
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -56,11 +57,8 @@ Expected<BlockView> OwnBlocks::Read(const std::string& name, SteadyTime deadline
 }
 
 Expected<BlockView> OwnBlocks::Patch(const ipam::Block& before, const ipam::Block& after, SteadyTime deadline) {
-  const auto answer = k8sclient::MergePatch(api_,
-                                            BlockPath(before.name),
-                                            crds::BlockMergePatch(before, after),
-                                            Until(deadline),
-                                            k8sclient::kPartialMetadata);
+  const auto answer = k8sclient::MergePatch(
+      api_, BlockPath(before.name), crds::BlockMergePatch(before, after), Until(deadline), k8sclient::kPartialMetadata);
   if (!answer) return std::unexpected(answer.error().Within("patch ipblock " + before.name));
   return ToView(crds::BlockAfterPatch(after, *answer));
 }
@@ -190,8 +188,15 @@ bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::
         slot->in_doubt.insert(slot->batch.begin(), slot->batch.end());
         slot->in_doubt.erase("");
       }
-      round.is_in_doubt = true;
       observer_.InDoubt(name, error);
+      // The first time at once: most often one connection was cut. Then not so fast, and not for ever.
+      if (std::exchange(round.is_in_doubt, true)) {
+        if (stopped() || std::chrono::steady_clock::now() + kSettlePause >= round.deadline) {
+          FinishAll(slot, round, std::unexpected(error));
+          return true;
+        }
+        std::this_thread::sleep_for(kSettlePause);
+      }
       return false;
     }
     default:
