@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
 # The CNI contract against a plugin and a real control plane that it starts for itself: conformance.sh [BUILD_DIR]
 #
-# BERTH_PLUGIN names the plugin (default: berth-direct of BUILD_DIR), BERTH_MODE what is expected of it (direct or agent),
-# BERTH_FILTER a GoogleTest filter, BERTH_SHARDS how many processes share the tests. Each shard is a node of its own. No
-# controller runs: the tests write what it would write. The last line is "N passed, N failed".
+# BERTH_MODE is direct (berth-direct alone; the default) or agent (berth, with a berth-agent for each node), BERTH_PLUGIN
+# names a plugin of that mode (default: that of BUILD_DIR), BERTH_FILTER is a GoogleTest filter, BERTH_SHARDS says how many
+# processes share the tests. Each shard is a node of its own. No controller runs: the tests write what it would write. The
+# last line is "N passed, N failed".
 set -euo pipefail
 
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 build_dir=$(cd "${1:-$source_dir/../build}" && pwd -P)
-export BERTH_PLUGIN=${BERTH_PLUGIN:-$build_dir/bin/berth-direct}
 export BERTH_MODE=${BERTH_MODE:-direct}
 shards=${BERTH_SHARDS:-6}
 nodes=20
+# What the API server sees of a pod with the service account of install/rbac-agent.yaml.
+agent_rights=(--user system:serviceaccount:berth-system:berth-agent
+  --group system:serviceaccounts --group system:serviceaccounts:berth-system)
 tests=$build_dir/test/conformance_test
 
 fail() {
@@ -19,13 +22,23 @@ fail() {
   exit 1
 }
 
+programs=("$tests")
+case $BERTH_MODE in
+  direct) programs+=("${BERTH_PLUGIN:=$build_dir/bin/berth-direct}") ;;
+  agent) programs+=("${BERTH_PLUGIN:=$build_dir/bin/berth}" "${BERTH_AGENT:=$build_dir/bin/berth-agent}") ;;
+  *) fail "BERTH_MODE is $BERTH_MODE, not direct or agent" ;;
+esac
+export BERTH_PLUGIN BERTH_AGENT=${BERTH_AGENT-}
+
 [[ $(id -u) -eq 0 ]] || fail "needs root, for network and mount namespaces"
-for program in "$BERTH_PLUGIN" "$tests"; do
+for program in "${programs[@]}"; do
   [[ -x $program ]] || fail "$program is missing: build it first (make)"
 done
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/berth-conformance.XXXXXX")
+agents=()
 cleanup() {
+  [[ ${#agents[@]} -eq 0 ]] || kill "${agents[@]}" 2>/dev/null || true
   "$source_dir/cluster" down --dir "$dir/cluster" >"$dir/down.log" 2>&1 || cat "$dir/down.log" >&2
   rm -rf "$dir"
 }
@@ -42,7 +55,10 @@ make_kubeconfig() {
   "$source_dir/cluster" kubeconfig --dir "$dir/cluster" --out "$BERTH_TEST_NODES/$1.kubeconfig" "${@:2}"
 }
 for ((i = 1; i <= nodes; i++)); do
-  make_kubeconfig "n$i" --user "system:node:n$i" --group system:nodes
+  case $BERTH_MODE in
+    direct) make_kubeconfig "n$i" --user "system:node:n$i" --group system:nodes ;;
+    agent) make_kubeconfig "n$i" "${agent_rights[@]}" ;;
+  esac
 done
 make_kubeconfig nobody --user nobody
 make_kubeconfig expired --user system:node:n1 --group system:nodes --expired
@@ -66,13 +82,36 @@ run_tests() {
   done
 }
 
-kubectl apply -f "$source_dir/../install/rbac-nodes.yaml" >/dev/null
+# One for the node of each shard.
+start_agents() {
+  local i
+  for ((i = 1; i <= shards; i++)); do
+    "$BERTH_AGENT" --node "n$i" --kubeconfig "$BERTH_TEST_NODES/n$i.kubeconfig" --socket "$BERTH_TEST_NODES/n$i.sock" \
+      --state "$BERTH_TEST_SCRATCH/agent-n$i" --run-dir "$BERTH_TEST_SCRATCH/state-n$i" >"$dir/agent-n$i.log" 2>&1 &
+    agents+=($!)
+  done
+}
+# An agent ends by itself only if another one of its node has taken over, which no test wants of these.
+check_agents() {
+  local i
+  for ((i = 1; i <= ${#agents[@]}; i++)); do
+    kill -0 "${agents[$((i - 1))]}" 2>/dev/null && continue
+    echo "conformance.sh: the agent of n$i has ended, saying:"
+    tail -n 20 "$dir/agent-n$i.log"
+    crashed=$((crashed + 1))
+  done
+}
+
+kubectl apply -f "$source_dir/../install/namespace.yaml" -f "$source_dir/../install/rbac-nodes.yaml" \
+  -f "$source_dir/../install/rbac-agent.yaml" >/dev/null
 [[ -n ${BERTH_FILTER-} ]] || run_tests before-crds 1 'BeforeCrds.*'
 kubectl apply -k "$source_dir/../crds" >/dev/null
 kubectl wait --for=condition=Established crd/ippools.ipam.berth.dev crd/ipblocks.ipam.berth.dev >/dev/null
 kubectl apply -k "$source_dir/../install" >/dev/null
+[[ $BERTH_MODE == direct ]] || start_agents
 run_tests cases "$shards" "${BERTH_FILTER:--BeforeCrds.*:Case062.*}"
 [[ -n ${BERTH_FILTER-} ]] || run_tests parallel 1 'Case062.*'
+check_agents
 
 # Sums a number that GoogleTest wrote at the top of its results.
 count() {

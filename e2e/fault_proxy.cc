@@ -37,6 +37,11 @@ bool Receive(int fd, std::string& text) {
   return true;
 }
 
+bool IsWatch(std::string_view head) {
+  const std::string_view start_line = head.substr(0, head.find('\r'));
+  return start_line.find("?watch=") != std::string_view::npos || start_line.find("&watch=") != std::string_view::npos;
+}
+
 // Until the client gives up, or the proxy ends.
 void AwaitEnd(int fd) {
   std::string ignored;
@@ -190,6 +195,10 @@ void FaultProxy::NoteStatus(int index, std::uint64_t round, int status) {
 
 bool FaultProxy::Relay(int fd, std::string_view head, std::string body) {
   const std::string bytes = AskToClose(head) + body;
+  if (IsWatch(head)) {
+    server_.Stream(bytes, fd);
+    return false;
+  }
   std::uint64_t round = 0;
   SeenRequest request;
   {

@@ -3,7 +3,8 @@
 //
 // Plain HTTP/1.1 on 127.0.0.1 towards the plugin; towards the API server TLS with a client certificate, one connection
 // for each request. A test decides request by request, counted from 0 since the last Reset, and can let a held request
-// arrive later: the commit that comes after everybody gave up.
+// arrive later: the commit that comes after everybody gave up. Watches are let through, and neither seen nor counted:
+// when they begin and end is no part of a call.
 #pragma once
 
 #include <chrono>

@@ -6,6 +6,8 @@
 #include <array>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <optional>
+#include <poll.h>
 #include <stdexcept>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -100,23 +102,69 @@ TlsClient::TlsClient(Upstream upstream)
 
 TlsClient::~TlsClient() = default;
 
+// A connection on which a request was sent.
+class TlsClient::Session {
+ public:
+  Session(const TlsClient& client, std::string_view request)
+      : socket_(client.upstream_.host, client.upstream_.port), ssl_(client.context_->NewSession()) {
+    const std::string& host = client.upstream_.host;
+    if (!socket_.connected()) {
+      error_ = {.code = ErrorCode::kUnavailable, .message = "connect to " + host};
+      return;
+    }
+    SSL_set_fd(ssl_.get(), socket_.fd());
+    if (SSL_connect(ssl_.get()) != 1) {
+      error_ = {.code = ErrorCode::kUnavailable, .message = "TLS handshake with " + host};
+    } else if (SSL_write(ssl_.get(), request.data(), static_cast<int>(request.size())) <= 0) {
+      error_ = {.code = ErrorCode::kUnknownOutcome, .message = "send to " + host};
+    }
+  }
+
+  [[nodiscard]] const std::optional<ipam::Error>& error() const { return error_; }
+  [[nodiscard]] int fd() const { return socket_.fd(); }
+  // Whether Read returns without waiting for the network.
+  [[nodiscard]] bool HasPending() const { return SSL_has_pending(ssl_.get()) == 1; }
+
+  // What came; empty at the end.
+  [[nodiscard]] std::string Read() {
+    std::array<char, 65536> buffer{};
+    const int count = SSL_read(ssl_.get(), buffer.data(), static_cast<int>(buffer.size()));
+    return count > 0 ? std::string(buffer.data(), static_cast<std::size_t>(count)) : std::string();
+  }
+
+ private:
+  Socket socket_;
+  std::unique_ptr<SSL, SslDelete> ssl_;
+  std::optional<ipam::Error> error_;
+};
+
 ipam::Expected<std::string> TlsClient::Exchange(std::string_view request) const {
-  const Socket socket(upstream_.host, upstream_.port);
-  if (!socket.connected()) return Fail(ErrorCode::kUnavailable, "connect to " + upstream_.host);
-  const auto ssl = context_->NewSession();
-  SSL_set_fd(ssl.get(), socket.fd());
-  if (SSL_connect(ssl.get()) != 1) return Fail(ErrorCode::kUnavailable, "TLS handshake with " + upstream_.host);
-  if (SSL_write(ssl.get(), request.data(), static_cast<int>(request.size())) <= 0) {
-    return Fail(ErrorCode::kUnknownOutcome, "send to " + upstream_.host);
-  }
+  Session session(*this, request);
+  if (session.error()) return std::unexpected(*session.error());
   std::string answer;
-  std::array<char, 65536> buffer{};
-  for (int count = 1; count > 0;) {
-    count = SSL_read(ssl.get(), buffer.data(), static_cast<int>(buffer.size()));
-    if (count > 0) answer.append(buffer.data(), static_cast<std::size_t>(count));
-  }
+  for (std::string piece = session.Read(); !piece.empty(); piece = session.Read()) answer += piece;
   if (answer.empty()) return Fail(ErrorCode::kUnknownOutcome, "no answer of " + upstream_.host);
   return answer;
+}
+
+void TlsClient::Stream(std::string_view request, int fd) const {
+  Session session(*this, request);
+  if (session.error()) return;
+  while (true) {
+    std::array<pollfd, 2> ends = {
+        {{.fd = session.fd(), .events = POLLIN, .revents = 0}, {.fd = fd, .events = POLLIN, .revents = 0}}};
+    if (!session.HasPending() && ::poll(ends.data(), ends.size(), -1) < 0) return;
+    // The peer has said all that it had to say: whatever it does now, it has closed.
+    if (ends[1].revents != 0) return;
+    const std::string piece = session.Read();
+    if (piece.empty()) return;
+    std::string_view rest = piece;
+    while (!rest.empty()) {
+      const ssize_t count = ::send(fd, rest.data(), rest.size(), MSG_NOSIGNAL);
+      if (count <= 0) return;
+      rest.remove_prefix(static_cast<std::size_t>(count));
+    }
+  }
 }
 
 }  // namespace berth::e2e

@@ -20,7 +20,7 @@ struct Upstream {
   std::string client_key;
 };
 
-// Several threads may call. Every exchange has its own connection.
+// Several threads may call. Every call has its own connection.
 class TlsClient {
  public:
   // Throws std::runtime_error if the credentials cannot be used: a test cannot go on then.
@@ -32,8 +32,12 @@ class TlsClient {
   // Errors: kUnavailable (nothing was sent), kUnknownOutcome (sent, no answer).
   [[nodiscard]] ipam::Expected<std::string> Exchange(std::string_view request) const;
 
+  // Sends the request, and what the server says to `fd`, piece by piece, until one of the two has closed.
+  void Stream(std::string_view request, int fd) const;
+
  private:
   class Context;
+  class Session;
   Upstream upstream_;
   std::unique_ptr<Context> context_;
 };

@@ -4,6 +4,7 @@
 
 #include "e2e/conformance/api_away.h"
 #include "e2e/conformance/conformance.h"
+#include "e2e/conformance/node_agent.h"
 
 namespace berth::conformance {
 namespace {
@@ -15,6 +16,22 @@ class BadInput : public Conformance {
   [[nodiscard]] Call WithIp(const std::string& address) { return Base("ADD").With("CNI_ARGS", "IP=" + address); }
   [[nodiscard]] Call OfPod(const std::string& name_space) {
     return Base("ADD").With("CNI_ARGS", "IgnoreUnknown=1;K8S_POD_NAME=web;K8S_POD_NAMESPACE=" + name_space);
+  }
+  // In agent mode nobody looks at a kubeconfig that the network configuration names.
+  void ExpectUnusable(const std::string& kubeconfig) {
+    const Call call = WithKubeconfig(Base("ADD"), kubeconfig);
+    if (InAgentMode()) {
+      Ok(call);
+    } else {
+      Error(call, {6}, kubeconfig);
+    }
+  }
+  // What an ADD answers with such credentials: its own, or those of its node's agent, which never gets ready then.
+  json ErrorWithCredentials(const std::string& kubeconfig, const std::set<unsigned>& codes) {
+    const Call call = WithKubeconfig(Base("ADD"), kubeconfig);
+    if (!InAgentMode()) return Error(call, codes);
+    const auto agent = StartAgent("unready-" + tag(), kubeconfig, Scratch());
+    return Error(WithSocket(call, agent->settings().socket).Config({{"ipam", {{"timeoutSeconds", 2}}}}), codes);
   }
 };
 
@@ -65,18 +82,16 @@ TEST_F(BadInput, AFullPoolLetsTheNextOneHaveItsTurn) {
 }
 
 TEST_F(BadInput, APoolForOtherNodesIsRefused) {
-  if (InAgentMode()) GTEST_SKIP() << "the agent's node has the labels that its cluster gave it";
   MakePool({{"nodeSelector", {{"matchLabels", {{"zone", "b"}}}}}});
   const std::string node = Settings::Get().NodeName();
   Error(Base("ADD"), {7}, node);
   cluster().CreateNode(node, {{"zone", "a"}});
+  // The cache of nodes, be it the API server's or the agent's, may be a moment behind.
+  EXPECT_TRUE(Eventually([&] { return Run(Base("ADD")).out.find("zone") != std::string::npos; }));
   Error(Base("ADD"), {7}, "zone");
   cluster().DeleteNode(node);
   cluster().CreateNode(node, {{"zone", "b"}});
-  // The API server's cache of nodes may be a moment behind.
-  bool served = false;
-  for (int tries = 0; tries < 100 && !served; ++tries) served = Run(Base("ADD")).exit_code == 0;
-  EXPECT_TRUE(served);
+  EXPECT_TRUE(Eventually([&] { return Run(Base("ADD")).exit_code == 0; }));
   cluster().DeleteNode(node);
 }
 
@@ -90,43 +105,33 @@ TEST_F(BadInput, APoolForOtherNamespacesIsRefused) {
   cluster().DeleteNamespace(name_space);
 }
 
-TEST_F(BadInput, AMissingKubeconfigIsNamed) {
-  if (InAgentMode()) GTEST_SKIP() << "the agent has its own credentials";
-  Error(WithKubeconfig(Base("ADD"), Scratch() + "/absent"), {6}, Scratch() + "/absent");
-}
+TEST_F(BadInput, AMissingKubeconfigIsNamed) { ExpectUnusable(Scratch() + "/absent"); }
 
-TEST_F(BadInput, AnUnreadableKubeconfigIsNamed) {
-  if (InAgentMode()) GTEST_SKIP() << "the agent has its own credentials";
-  Error(WithKubeconfig(Base("ADD"), Scratch()), {6}, Scratch());
-}
+TEST_F(BadInput, AnUnreadableKubeconfigIsNamed) { ExpectUnusable(Scratch()); }
 
 TEST_F(BadInput, AKubeconfigThatIsNoneIsNamed) {
-  if (InAgentMode()) GTEST_SKIP() << "the agent has its own credentials";
   const std::string path = Scratch() + "/kubeconfig";
   for (const char* text : {"", "just text", "{\"a\": [", "apiVersion: v1\nkind: Config\n", "kind: Pod"}) {
     std::ofstream(path) << text;
-    Error(WithKubeconfig(Base("ADD"), path), {6}, path);
+    ExpectUnusable(path);
   }
 }
 
 TEST_F(BadInput, AKubeconfigWithAnotherClustersAuthorityIsRefused) {
-  if (InAgentMode()) GTEST_SKIP() << "the agent has its own credentials";
   const std::string url = "https://127.0.0.1:" + std::to_string(e2e::UpstreamOf(Settings::Get().admin_kubeconfig).port);
   const std::string path = WriteKubeconfig(Scratch(), url + "\n    tls-server-name: other.example.org");
-  const json error = Error(WithKubeconfig(Base("ADD"), path), {6, 11});
+  const json error = ErrorWithCredentials(path, {6, 11});
   EXPECT_THAT(error.dump(), testing::AnyOf(HasSubstr("certificate"), HasSubstr("other.example.org")));
 }
 
 TEST_F(BadInput, ExpiredCredentialsAreRefused) {
-  if (InAgentMode()) GTEST_SKIP() << "the agent has its own credentials";
-  Error(WithKubeconfig(Base("ADD"), Settings::Get().NodeKubeconfig("expired")), {6, 11});
+  ErrorWithCredentials(Settings::Get().NodeKubeconfig("expired"), {6, 11});
 }
 
 TEST_F(BadInput, AUserWithoutRightsIsTold) {
-  if (InAgentMode()) GTEST_SKIP() << "the agent has its own credentials";
-  const Call call = WithKubeconfig(Base("ADD"), Settings::Get().NodeKubeconfig("nobody"));
-  const json error = Error(call, {102}, "nobody");
-  EXPECT_THAT(error.dump(), HasSubstr("ippools"));
+  const json error = ErrorWithCredentials(Settings::Get().NodeKubeconfig("nobody"), {InAgentMode() ? 11U : 102U});
+  EXPECT_THAT(error.dump(), HasSubstr("nobody"));
+  EXPECT_THAT(error.dump(), HasSubstr(InAgentMode() ? "ipblocks" : "ippools"));
 }
 
 TEST_F(BadInput, ARequestIsRefusedWhereThePoolAllowsNone) {
@@ -166,10 +171,18 @@ TEST_F(BadInput, ARequestForAReservedAddressIsRefused) {
 using BeforeCrds = Conformance;
 
 TEST_F(BeforeCrds, MissingCrdsAreNamed) {
-  const Call call = Base("ADD", {"any"});
-  const json error = ExpectError(Run(call), {102}, "ippools");
+  Call add = Base("ADD", {"any"});
+  Call status = Base("STATUS", {"any"});
+  std::unique_ptr<e2e::AgentProcess> agent;
+  if (InAgentMode()) {
+    const std::string node = Settings::Get().NodeName();
+    agent = StartAgent(node, Settings::Get().NodeKubeconfig(node), Scratch());
+    add = WithSocket(add, agent->settings().socket).Config({{"ipam", {{"timeoutSeconds", 2}}}});
+    status = WithSocket(status, agent->settings().socket);
+  }
+  const json error = ExpectError(Run(add), {InAgentMode() ? 11U : 102U}, InAgentMode() ? "ipblocks" : "ippools");
   EXPECT_THAT(error.value("details", "") + error.value("msg", ""), HasSubstr("CRD"));
-  ExpectError(Run(Base("STATUS", {"any"})), {50}, "");
+  ExpectError(Run(status), {50}, "");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <poll.h>
 #include <random>
 #include <thread>
 #include <unistd.h>
@@ -100,7 +101,7 @@ Call Conformance::Base(const std::string& verb, const std::vector<std::string>& 
                    {"kubeconfig", settings.NodeKubeconfig(node)},
                    {"nodeName", node},
                    {"stateDir", settings.scratch_dir + "/state-" + node}}}};
-  if (InAgentMode()) call.config["ipam"]["agentSocket"] = settings.agent_socket;
+  if (InAgentMode()) call.config["ipam"]["agentSocket"] = settings.AgentSocket();
   return call;
 }
 
@@ -110,7 +111,8 @@ Call Conformance::Base(const std::string& verb) {
 }
 
 std::string Conformance::MakePool(const json& patch) {
-  json spec = {{"space", "s-" + tag_}, {"subnet", "10.1.2.0/29"}, {"gateway", "10.1.2.1"}};
+  // No warm addresses: the agents of all shards would take the few blocks ahead of need.
+  json spec = {{"space", "s-" + tag_}, {"subnet", "10.1.2.0/29"}, {"gateway", "10.1.2.1"}, {"warmAddresses", 0}};
   spec.merge_patch(patch);
   pools_.push_back("p" + std::to_string(pools_.size() + 1) + "-" + tag_);
   cluster().CreateReadyPool(pools_.back(), spec);
@@ -190,6 +192,21 @@ std::set<std::string> Conformance::Allocated() {
     for (const auto& [address, entry] : cluster().Entries(pool)) addresses.insert(address);
   }
   return addresses;
+}
+
+void Conformance::ExpectAllocatedAtLast(const std::set<std::string>& addresses) {
+  if (InAgentMode() && Eventually([&] { return Allocated() == addresses; })) return;
+  EXPECT_EQ(Allocated(), addresses);
+}
+
+bool Eventually(const std::function<bool()>& condition) {
+  constexpr int kTriesMax = 1000;
+  constexpr int kPauseMillis = 10;
+  for (int tries = 0; tries < kTriesMax; ++tries) {
+    if (condition()) return true;
+    ::poll(nullptr, 0, kPauseMillis);
+  }
+  return false;
 }
 
 std::vector<std::string> Addresses(const json& result) {

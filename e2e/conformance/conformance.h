@@ -6,6 +6,7 @@
 // controller is needed (test_cluster.h).
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -79,6 +80,9 @@ class Conformance : public testing::Test {
 
   // The addresses with entries in this test's pools.
   [[nodiscard]] std::set<std::string> Allocated();
+  // That these are allocated, and no others: now in direct mode; within ten seconds in agent mode, where what could not
+  // be written at once is written later.
+  void ExpectAllocatedAtLast(const std::set<std::string>& addresses);
   [[nodiscard]] static bool InAgentMode() { return Settings::Get().mode == Mode::kAgent; }
 
   [[nodiscard]] static e2e::TestCluster& cluster();
@@ -92,6 +96,9 @@ class Conformance : public testing::Test {
   std::vector<std::string> pools_;
   std::string scratch_;
 };
+
+// Whether it becomes true within ten seconds.
+[[nodiscard]] bool Eventually(const std::function<bool()>& condition);
 
 // Expects an error outcome and returns its object.
 json ExpectError(const PluginOutcome& outcome, const std::set<unsigned>& codes, std::string_view about);

@@ -95,12 +95,15 @@ TEST_F(Conformance, Case095_DelWorksWhateverBecameOfThePool) {
   EXPECT_THAT(Allocated(), IsEmpty());
 }
 
-// Without the section the defaults count: the kubelet's kubeconfig and /run/berth, here in a mount namespace.
+// Without the section the defaults count: the kubelet's kubeconfig and /run/berth, or the agent's socket there, here in
+// a mount namespace.
 TEST_F(Conformance, Case096_DelWithoutIpamUsesTheDefaults) {
-  if (InAgentMode()) GTEST_SKIP() << "the agent's socket has the only default";
   Ok(Base("ADD"));
   const std::string wrapper = Scratch() + "/in-a-mount-namespace";
   const std::string kubeconfig = Settings::Get().NodeKubeconfig(Settings::Get().NodeName());
+  const std::string link =
+      InAgentMode() ? "/bin/mkdir /run/berth\n/bin/ln -s " + Settings::Get().AgentSocket() + " /run/berth/agent.sock\n"
+                    : "";
   std::ofstream(wrapper) << "#!/bin/sh\n"
                             "exec /usr/bin/unshare --mount /bin/sh -ec '\n"
                             "/bin/mkdir "
@@ -110,8 +113,8 @@ TEST_F(Conformance, Case096_DelWithoutIpamUsesTheDefaults) {
                             "/bin/mount -t tmpfs tmpfs /var/lib\n"
                             "/bin/mkdir /var/lib/kubelet\n"
                             "/bin/cp "
-                         << Scratch() << "/k/kubeconfig /var/lib/kubelet/kubeconfig\nexec " << Settings::Get().plugin
-                         << "'\n";
+                         << Scratch() << "/k/kubeconfig /var/lib/kubelet/kubeconfig\n"
+                         << link << "exec " << Settings::Get().plugin << "'\n";
   std::filesystem::permissions(wrapper, std::filesystem::perms::owner_all);
   Call call = Base("DEL");
   call.config.erase("ipam");

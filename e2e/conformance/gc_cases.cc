@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "e2e/conformance/conformance.h"
+#include "e2e/conformance/node_agent.h"
 #include "e2e/conformance/node_proxy.h"
 
 namespace berth::conformance {
@@ -91,7 +92,6 @@ TEST_F(Garbage, Case116_AMalformedEntryFreesNothing) {
 }
 
 TEST_F(Garbage, Case117_OtherNetworksAndNodesAreLeftAlone) {
-  if (InAgentMode()) GTEST_SKIP() << "needs the agent of another node";
   const std::string shared = MakePool({{"affinity", "Shared"}});
   const std::string own = Host(Addresses(Ok(Base("ADD", {shared})))[0]);
   const std::string network = Host(Addresses(Ok(Base("ADD", {shared}).Config({{"name", "other-" + tag()}})))[0]);
@@ -99,6 +99,11 @@ TEST_F(Garbage, Case117_OtherNetworksAndNodesAreLeftAlone) {
   const std::string node = Settings::Get().NodeName(1);
   elsewhere.config["ipam"]["nodeName"] = node;
   elsewhere.config["ipam"]["kubeconfig"] = Settings::Get().NodeKubeconfig(node);
+  std::unique_ptr<e2e::AgentProcess> agent;
+  if (InAgentMode()) {
+    agent = StartAgent(node, Settings::Get().NodeKubeconfig(node), Scratch());
+    elsewhere = WithSocket(elsewhere, agent->settings().socket);
+  }
   const std::string of_node = Host(Addresses(Ok(elsewhere))[0]);
   OkSilently(Gc(json::array()));
   EXPECT_THAT(Allocated(), testing::UnorderedElementsAre(network, of_node)) << "but not " << own;
@@ -113,12 +118,11 @@ TEST_F(Garbage, Case118_GcExistsFrom110OnAndMayBeRepeated) {
 }
 
 TEST_F(Garbage, Case119_OneFailedReleaseDoesNotKeepTheOthersAndIsListed) {
-  if (InAgentMode()) GTEST_SKIP() << "the agent's requests do not pass through the test's proxy";
   const std::string first = MakePool();
   const std::string second = MakePool({{"subnet", "10.1.3.0/29"}, {"gateway", "10.1.3.1"}});
-  Ok(Base("ADD", {first}));
-  Ok(Base("ADD", {second}).With("CNI_CONTAINERID", "c2"));
   NodeProxy node(Scratch());
+  Ok(node.Through(Base("ADD", {first})));
+  Ok(node.Through(Base("ADD", {second}).With("CNI_CONTAINERID", "c2")));
   node.proxy().Reset([](const e2e::SeenRequest& request) {
     return IsWrite(request) && request.target.find("10.1.2.0-29") != std::string::npos ? e2e::Fault::kCutBefore
                                                                                        : e2e::Fault::kNone;
@@ -142,7 +146,6 @@ TEST_F(Garbage, Case120_AnAddThatCameAfterTheGcIsNotFreed) {
 }
 
 TEST_F(Garbage, Case120_AnAddThatRunsBesideIsNotFreed) {
-  if (InAgentMode()) GTEST_SKIP() << "the agent's requests do not pass through the test's proxy";
   NodeProxy node(Scratch());
   node.FaultAtWrite(0, e2e::Fault::kPause);
   PluginProcess add(Prepare(node.Through(Base("ADD"))));

@@ -28,7 +28,7 @@ Settings Load() {
   settings.admin_kubeconfig = Require("BERTH_TEST_KUBECONFIG");
   settings.nodes_dir = Require("BERTH_TEST_NODES");
   settings.scratch_dir = Require("BERTH_TEST_SCRATCH");
-  settings.agent_socket = Read("BERTH_AGENT_SOCKET", "");
+  if (settings.mode == Mode::kAgent) settings.agent = Require("BERTH_AGENT");
   settings.shard = std::stoi(Read("GTEST_SHARD_INDEX", "0"));
   return settings;
 }

@@ -16,9 +16,9 @@ struct Settings {
   std::string plugin;            // BERTH_PLUGIN
   Mode mode = Mode::kDirect;     // BERTH_MODE: direct, agent
   std::string admin_kubeconfig;  // BERTH_TEST_KUBECONFIG
-  std::string nodes_dir;         // BERTH_TEST_NODES: holds n1.kubeconfig to n20.kubeconfig
+  std::string nodes_dir;         // BERTH_TEST_NODES: holds n1.kubeconfig to n20.kubeconfig, and the agents' sockets
   std::string scratch_dir;       // BERTH_TEST_SCRATCH: for state, logs and files of tests
-  std::string agent_socket;      // BERTH_AGENT_SOCKET, agent mode
+  std::string agent;             // BERTH_AGENT: the program, for tests that start one
   int shard = 0;                 // GTEST_SHARD_INDEX: each shard is a node of its own
 
   // Throws std::runtime_error, naming the variable.
@@ -29,6 +29,8 @@ struct Settings {
   [[nodiscard]] std::string NodeKubeconfig(const std::string& node) const {
     return nodes_dir + "/" + node + ".kubeconfig";
   }
+  // Agent mode: of the agent that runs for NodeName().
+  [[nodiscard]] std::string AgentSocket() const { return nodes_dir + "/" + NodeName() + ".sock"; }
 };
 
 }  // namespace berth::conformance

@@ -4,21 +4,29 @@
 
 #include "e2e/conformance/api_away.h"
 #include "e2e/conformance/conformance.h"
+#include "e2e/conformance/node_agent.h"
+#include "e2e/conformance/node_proxy.h"
 
 namespace berth::conformance {
 namespace {
 
 TEST_F(Conformance, Case121_AHealthyNodeSaysNothing) { OkSilently(Base("STATUS")); }
 
-// Direct mode cannot serve an ADD without the API server and says so. The agent can, from memory, and a short outage
-// must not make every node NotReady.
+// A short outage must not make every node NotReady: of an agent, only one that has never loaded says so.
 TEST_F(Conformance, Case122_AnApiServerThatIsAwayIsCode50) {
   const RefusingServer refusing;
-  const Call call = WithKubeconfig(Base("STATUS"), WriteKubeconfig(Scratch(), refusing.Url()));
+  const std::string kubeconfig = WriteKubeconfig(Scratch(), refusing.Url());
   if (InAgentMode()) {
-    OkSilently(call);
+    const auto unready = StartAgent("refused-" + tag(), kubeconfig, Scratch());
+    const std::string& socket = unready->settings().socket;
+    ASSERT_TRUE(Eventually([&] { return e2e::GetOverSocket(socket, "/healthz").has_value(); }));
+    Error(WithSocket(Base("STATUS"), socket), {50});
+    NodeProxy node(Scratch());
+    node.FaultAlways(e2e::Fault::kCutBefore);
+    OkSilently(node.Through(Base("STATUS")));
     return;
   }
+  const Call call = WithKubeconfig(Base("STATUS"), kubeconfig);
   Error(call, {50}, "127.0.0.1");
   Error(WithKubeconfig(Base("STATUS"), Scratch() + "/missing.kubeconfig"), {50}, "missing.kubeconfig");
 }

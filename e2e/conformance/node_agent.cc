@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where such an agent keeps its files.
+#include "e2e/conformance/node_agent.h"
+
+#include <fstream>
+#include <sstream>
+
+namespace berth::conformance {
+
+std::unique_ptr<e2e::AgentProcess> StartAgent(const std::string& node, const std::string& kubeconfig,
+                                              const std::string& directory) {
+  const std::string prefix = directory + "/agent-" + node;
+  return std::make_unique<e2e::AgentProcess>(e2e::AgentSettings{.binary = Settings::Get().agent,
+                                                                .node = node,
+                                                                .kubeconfig = kubeconfig,
+                                                                .socket = prefix + ".sock",
+                                                                .state_dir = prefix + ".state",
+                                                                .run_dir = prefix + ".run",
+                                                                .log_file = prefix + ".log"});
+}
+
+Call WithSocket(const Call& call, const std::string& path) {
+  Call changed = call;
+  changed.config["ipam"]["agentSocket"] = path;
+  return changed;
+}
+
+std::string LogOf(const e2e::AgentProcess& agent) {
+  std::stringstream text;
+  text << std::ifstream(agent.settings().log_file).rdbuf();
+  constexpr std::size_t kBytesMax = 8000;
+  std::string log = text.str();
+  if (log.size() > kBytesMax) log.erase(0, log.size() - kBytesMax);
+  return log;
+}
+
+}  // namespace berth::conformance
