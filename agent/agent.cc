@@ -239,7 +239,7 @@ Expected<Reply> Agent::Add(Call& call) {
     if (answer.error().code == ErrorCode::kUnavailable) is_away_ = true;
     return std::unexpected(answer.error());
   }
-  Poke();
+  if (spare_.fetch_sub(1) <= 0 || own_.Generation() != kept_generation_) Poke();
   const auto take_back = [this, attachment, limit = call.config.ipam.timeout] {
     CallRuntime runtime(clock_, clock_.Now(), limit, own_);
     const auto turn_back = gate_.Enter(attachment, runtime.end());

@@ -101,7 +101,8 @@ class Agent final : private BlockObserver {
   void Keep(const std::stop_token& stop);
   void ReplayJournal();
   void ClaimAhead();
-  void ClaimAheadFor(const ipam::Pool& pool, const std::vector<ipam::BlockView>& blocks);
+  // How many addresses there are beyond those to be kept ready; 0 or less: a block was claimed, or cannot be.
+  std::int64_t ClaimAheadFor(const ipam::Pool& pool, const std::vector<ipam::BlockView>& blocks);
   void Resync();
   void SweepCooled();
   void WatchBlocks();
@@ -128,6 +129,9 @@ class Agent final : private BlockObserver {
   // The API server did not answer lately: DELs go to the journal without trying.
   std::atomic<bool> is_away_ = false;
   std::atomic<std::size_t> calls_ = 0;
+  // So many ADDs make no claim ahead necessary, as long as no block comes or goes.
+  std::atomic<std::int64_t> spare_ = 0;
+  std::atomic<std::uint64_t> kept_generation_ = 0;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -2,6 +2,7 @@
 // What the agent does besides calls: loading and fencing its blocks, replaying the journal, claiming ahead, sweeping
 // cooled entries, watching its blocks.
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -155,17 +156,20 @@ void Agent::ReplayJournal() {
 
 void Agent::ClaimAhead() {
   if (is_away_) return;
+  kept_generation_ = own_.Generation();
   const std::vector<BlockView> blocks = own_.Snapshot();
+  std::int64_t spare = std::numeric_limits<std::int64_t>::max();
   const std::optional<ipam::Labels> labels = view_.NodeLabels();
   for (const ipam::Pool& pool : view_.AllPools()) {
     const bool is_for_node = pool.affinity == ipam::Affinity::kNode && pool.warm_addresses > 0 &&
                              ipam::CheckUsable(pool) &&
                              (!pool.node_selector || pool.node_selector->Matches(labels.value_or(ipam::Labels{})));
-    if (is_for_node) ClaimAheadFor(pool, blocks);
+    if (is_for_node) spare = std::min(spare, ClaimAheadFor(pool, blocks));
   }
+  spare_ = spare;
 }
 
-void Agent::ClaimAheadFor(const ipam::Pool& pool, const std::vector<BlockView>& blocks) {
+std::int64_t Agent::ClaimAheadFor(const ipam::Pool& pool, const std::vector<BlockView>& blocks) {
   CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
   int count = 0;
   std::uint32_t free = 0;
@@ -174,12 +178,13 @@ void Agent::ClaimAheadFor(const ipam::Pool& pool, const std::vector<BlockView>& 
     ++count;
     free += ipam::CountFree(*block, pool, runtime.UnixMillis());
   }
-  if (free >= static_cast<std::uint32_t>(pool.warm_addresses)) return;
-  if (pool.max_blocks_per_node > 0 && count >= pool.max_blocks_per_node) return;
+  const std::int64_t spare = std::int64_t{free} - pool.warm_addresses;
+  if (spare >= 0) return spare;
+  if (pool.max_blocks_per_node > 0 && count >= pool.max_blocks_per_node) return spare;
   AgentStore store({own_, view_, turns_, api_, directory_}, runtime, runtime.end());
   static_cast<void>(store.ReadBlocks(ipam::BlockScope::kOwn, ipam::Freshness::kHint).has_value());
   const auto turn = store.BeginClaim(pool);
-  if (!turn || (turn->look_again && own_.Snapshot().size() != blocks.size())) return;
+  if (!turn || (turn->look_again && own_.Snapshot().size() != blocks.size())) return spare;
   const ipam::Random random = [&runtime](ipam::Uint128 bound) { return runtime.Random(bound); };
   for (int attempt = 0; attempt < kAheadTriesMax; ++attempt) {
     std::optional<ipam::Prefix> cidr;
@@ -188,20 +193,21 @@ void Agent::ClaimAheadFor(const ipam::Pool& pool, const std::vector<BlockView>& 
       const auto existing = store.ReadBlockCidrs(pool.space);
       if (existing) cidr = ipam::PickClaimExactly(pool, *existing, random);
     }
-    if (!cidr) return;  // every block is claimed: ADDs say so
+    if (!cidr) return spare;  // every block is claimed: ADDs say so
     const auto created = store.Create(ipam::NewBlock(pool, *cidr, options_.node), /*attachment=*/"");
     if (created) {
       metrics_.Claimed(pool.name, /*ahead=*/true);
       spdlog::info("block claimed ahead block={} pool={} tries={}", (*created)->name, pool.name, attempt + 1);
       WatchBlocks();
-      return;
+      return spare;
     }
     if (created.error().code != ErrorCode::kAlreadyExists) {
       spdlog::warn(
           "claiming ahead failed pool={} block={} err=\"{}\"", pool.name, cidr->ToString(), created.error().message);
-      return;
+      return spare;
     }
   }
+  return spare;
 }
 
 // Finds blocks that were claimed for this node by others, or by a write whose answer was lost.
