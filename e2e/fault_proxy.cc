@@ -56,7 +56,7 @@ FaultProxy::FaultProxy(Upstream upstream)
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
-  const bool listening = ::bind(listen_fd_, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+  const bool listening = listen_fd_ >= 0 && ::bind(listen_fd_, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
                          ::listen(listen_fd_, kBacklog) == 0 &&
                          ::getsockname(listen_fd_, reinterpret_cast<sockaddr*>(&address), &size) == 0;
   if (!listening) throw std::runtime_error("no port for the fault proxy");
@@ -160,7 +160,10 @@ void FaultProxy::Serve(int fd) {
   bool open = true;
   while (open) {
     std::size_t head_size = bytes.find(kHeadEnd);
-    while (head_size == std::string::npos && (open = Receive(fd, bytes))) head_size = bytes.find(kHeadEnd);
+    while (open && head_size == std::string::npos) {
+      open = Receive(fd, bytes);
+      head_size = bytes.find(kHeadEnd);
+    }
     if (!open) break;
     const std::string head = bytes.substr(0, head_size + 2);
     const std::size_t size = head_size + kHeadEnd.size() + ContentLength(head);

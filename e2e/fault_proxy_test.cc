@@ -44,7 +44,7 @@ class FaultProxyTest : public testing::Test {
                 .client_key = client_.key_pem}),
         api_(k8sclient::HttpApi::Make({.source = "test", .server = proxy_.Url()}).value()) {}
 
-  ipam::Expected<k8sclient::Response> Patch(CallOptions options = CallOptions::Within(seconds(10))) {
+  ipam::Expected<k8sclient::Response> Patch(const CallOptions& options = CallOptions::Within(seconds(10))) {
     return api_->Call({.method = Method::kPatch, .path = "/x", .body = "{}"}, options);
   }
   void Always(Fault fault) {
@@ -112,7 +112,7 @@ TEST_F(FaultProxyTest, AHeldRequestKeepsItsClientWaiting) {
 
 TEST_F(FaultProxyTest, APausedRequestGoesItsWayAtResume) {
   Always(Fault::kPause);
-  std::jthread client([&] { EXPECT_TRUE(Patch().has_value()); });
+  const std::jthread client([&] { EXPECT_TRUE(Patch().has_value()); });
   EXPECT_TRUE(proxy_.AwaitHeld(seconds(10)));
   EXPECT_EQ(arrived_, 0);
   proxy_.Resume();
@@ -120,7 +120,7 @@ TEST_F(FaultProxyTest, APausedRequestGoesItsWayAtResume) {
 
 TEST_F(FaultProxyTest, AStalledAnswerNeverComes) {
   Always(Fault::kStall);
-  std::jthread client([&] { EXPECT_FALSE(Patch(CallOptions::Within(seconds(1))).has_value()); });
+  const std::jthread client([&] { EXPECT_FALSE(Patch(CallOptions::Within(seconds(1))).has_value()); });
   EXPECT_TRUE(proxy_.AwaitHeld(seconds(10)));
   EXPECT_EQ(arrived_, 1);
 }

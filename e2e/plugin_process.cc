@@ -171,10 +171,10 @@ bool PluginProcess::AwaitReading(milliseconds limit) const {
 
 // One chunk; at the end of the input, or when nobody reads any more, the pipe is closed.
 void PluginProcess::Feed(std::size_t& written) {
-  static const std::string flood(65536, 'x');
+  static const std::string kFlood(65536, 'x');
   const bool is_flood = written == call_.input.size();
   const std::string_view chunk =
-      is_flood ? std::string_view(flood) : std::string_view(call_.input).substr(written, call_.chunk_bytes);
+      is_flood ? std::string_view(kFlood) : std::string_view(call_.input).substr(written, call_.chunk_bytes);
   const ssize_t count = ::write(stdin_fd_, chunk.data(), chunk.size());
   if (count > 0 && !is_flood) written += static_cast<std::size_t>(count);
   const bool reader_gone = count < 0 && errno == EPIPE;

@@ -56,10 +56,13 @@ class Socket {
     address.sin_port = htons(port);
     ::inet_pton(AF_INET, host.c_str(), &address.sin_addr);
     const int on = 1;
+    if (fd_ < 0) return;
     ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     connected_ = ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   }
-  ~Socket() { ::close(fd_); }
+  ~Socket() {
+    if (fd_ >= 0) ::close(fd_);
+  }
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
   [[nodiscard]] int fd() const { return fd_; }

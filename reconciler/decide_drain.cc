@@ -21,7 +21,7 @@ std::vector<std::string> Without(std::vector<std::string> finalizers, std::strin
   return finalizers;
 }
 
-enum class Fate { kStays, kIsDeleted, kPoolIsDeleted, kPoolIsGone };
+enum class Fate : std::uint8_t { kStays, kIsDeleted, kPoolIsDeleted, kPoolIsGone };
 
 class BlockDrain {
  public:

@@ -17,7 +17,7 @@ RefusingServer::RefusingServer() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOE
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
-  if (::bind(fd_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+  if (fd_ < 0 || ::bind(fd_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
       ::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     throw std::runtime_error("no free port");
   }

@@ -16,10 +16,10 @@ namespace berth::conformance {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
+// NOLINTNEXTLINE(bugprone-command-processor): the commands are this file's
 int Shell(const std::string& command) { return std::system(("{ " + command + "; } >/dev/null 2>&1").c_str()); }
 
 class BehindPlugin : public Conformance {

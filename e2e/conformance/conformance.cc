@@ -146,7 +146,7 @@ std::vector<PluginOutcome> Conformance::RunAll(const std::vector<Call>& calls) c
   return outcomes;
 }
 
-json Conformance::Ok(const Call& call) const {
+json Conformance::Ok(const Call& call) {
   const PluginOutcome outcome = Run(call);
   EXPECT_EQ(outcome.exit_code, 0) << Describe(outcome);
   if (outcome.out.empty()) return nullptr;
@@ -163,7 +163,7 @@ void Conformance::OkSilently(const Call& call) const {
 
 json ExpectError(const PluginOutcome& outcome, const std::set<unsigned>& codes, std::string_view about) {
   EXPECT_GT(outcome.exit_code, 0) << Describe(outcome);
-  const json object = json::parse(outcome.out, nullptr, false);
+  json object = json::parse(outcome.out, nullptr, false);
   EXPECT_TRUE(object.is_object()) << "stdout is not one JSON object\n" << Describe(outcome);
   if (!object.is_object()) return json::object();
   const json code = object.value("code", json());

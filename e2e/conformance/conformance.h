@@ -71,7 +71,7 @@ class Conformance : public testing::Test {
   [[nodiscard]] std::vector<PluginOutcome> RunAll(const std::vector<Call>& calls) const;
 
   // Runs and expects exit 0; returns stdout as JSON, null where it is empty.
-  json Ok(const Call& call) const;
+  json Ok(const Call& call);
   // Runs and expects exit 0 and nothing on stdout.
   void OkSilently(const Call& call) const;
   // Runs and expects the contract's E(c), with one of the codes, and `about` in message or details. Nothing may have

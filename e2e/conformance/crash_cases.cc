@@ -222,9 +222,9 @@ TEST_P(CrashSafety, AfterAKillInAddDelLeavesNothing) {
 
 // Not only where it waits for the API server: a millisecond later each time, from the start to the end.
 TEST_P(CrashSafety, AfterAKillAtAnyMomentOfAddDelLeavesNothing) {
-  constexpr int kLastMoment_ms = 400;
+  constexpr int kLastMomentMs = 400;
   bool ended_by_itself = false;
-  for (int moment_ms = 0; moment_ms < kLastMoment_ms && !ended_by_itself; ++moment_ms) {
+  for (int moment_ms = 0; moment_ms < kLastMomentMs && !ended_by_itself; ++moment_ms) {
     SCOPED_TRACE("killed after " + std::to_string(moment_ms) + " ms");
     MakeReady();
     PluginProcess process(Prepare(Of("ADD", "c1")));

@@ -11,7 +11,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-using testing::SizeIs;
 
 TEST_F(Conformance, Case087_DelFreesTheAddressSilently) {
   Ok(Base("ADD"));

@@ -8,7 +8,6 @@ namespace berth::conformance {
 namespace {
 
 using testing::HasSubstr;
-using testing::MatchesRegex;
 
 TEST_F(Conformance, Case001_WithoutCommandItNamesItselfAndTheVersionsOnStderr) {
   const PluginOutcome outcome = Run(Call{}.Input(""));

@@ -10,7 +10,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::SizeIs;
 using testing::StartsWith;
 
 class Requests : public Conformance {
@@ -65,7 +64,7 @@ TEST_F(Requests, Case069_ArgsAndRuntimeConfigAreHonouredWithAndWithoutALength) {
 TEST_F(Requests, Case070_RuntimeConfigWinsOverArgsAndArgsOverCniArgs) {
   const Call all = WithIp("10.1.2.3").Config(ArgsIps({"10.1.2.4"})).Config(RuntimeIps({"10.1.2.5"}));
   EXPECT_THAT(Addresses(Ok(all)), ElementsAre("10.1.2.5/29"));
-  Call two = WithIp("10.1.2.3").Config(ArgsIps({"10.1.2.4"})).With("CNI_CONTAINERID", "c2");
+  const Call two = WithIp("10.1.2.3").Config(ArgsIps({"10.1.2.4"})).With("CNI_CONTAINERID", "c2");
   EXPECT_THAT(Addresses(Ok(two)), ElementsAre("10.1.2.4/29"));
 }
 

@@ -11,7 +11,6 @@
 namespace berth::conformance {
 namespace {
 
-using testing::IsEmpty;
 using testing::SizeIs;
 
 struct Audited {

@@ -36,8 +36,8 @@ Settings Load() {
 }  // namespace
 
 const Settings& Settings::Get() {
-  static const Settings settings = Load();
-  return settings;
+  static const Settings kSettings = Load();
+  return kSettings;
 }
 
 std::string Settings::NodeName(int step) const {

@@ -51,7 +51,7 @@ json RealServer::CreateMap(const std::string& name, const std::string& value) {
 std::string RealServer::Cluster(const std::string& command) const {
   const std::string script = std::string(BERTH_SOURCE_DIR) + "/e2e/cluster " + command + " --dir " + directory_;
   std::vector<std::string> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  for (const char* const* entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
   const auto result = RunChild({.program = "sh", .args = {"-c", script}, .environment = std::move(environment)},
                                CallOptions::Within(std::chrono::minutes(3)));
   EXPECT_TRUE(result.has_value()) << result.error().message;

@@ -69,7 +69,7 @@ TEST_P(Restart, WritesAreEitherDoneOrRefusedOrInDoubtAndNeverDoneTwice) {
   CreateMap("counter", "0");
   Counter counter;
   {
-    std::jthread thread([&](const std::stop_token& stop) { counter.Run(api(), PathOf("counter"), stop); });
+    const std::jthread thread([&](const std::stop_token& stop) { counter.Run(api(), PathOf("counter"), stop); });
     for (int round = 0; round < 3; ++round) {
       const int before = counter.acknowledged;
       ASSERT_TRUE(Await([&] { return counter.acknowledged > before + 20; })) << "round " << round;
@@ -97,7 +97,7 @@ TEST_P(Restart, TheReflectorMissesNothingThatHappenedMeanwhile) {
       api(), memory, RealClock(), {.path = Collection(), .field_selector = "metadata.name!=kube-root-ca.crt"});
   CreateMap("kept", "1");
   CreateMap("deleted", "1");
-  std::jthread thread([&reflector](const std::stop_token& stop) { reflector.Run(stop); });
+  const std::jthread thread([&reflector](const std::stop_token& stop) { reflector.Run(stop); });
   ASSERT_TRUE(Await([&] { return memory.Names().size() == 2; }));
   StopServer();
   ASSERT_TRUE(Await([&] { return memory.failures() > 0; }));
@@ -137,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(Kind, Restart, ::testing::Values("", " --kill"),
 
 class Election : public RealServer {
  protected:
-  ElectionOptions Options(const std::string& identity) const {
+  [[nodiscard]] ElectionOptions Options(const std::string& identity) const {
     return {.path = Path({"apis", "coordination.k8s.io", "v1", "namespaces", name_space(), "leases"}),
             .name = "berth",
             .identity = identity};

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 #include <unistd.h>
@@ -239,7 +239,7 @@ TEST_F(Verbs, ATokenFileThatIsReplacedIsReadAgainWhenTheServerRefusesTheOldOne) 
   ASSERT_TRUE(requested.has_value()) << requested.error().message;
   const std::string token = (*requested)["status"]["token"];
   const std::string directory = ::testing::TempDir() + "berth-sa-" + std::to_string(getpid());
-  ASSERT_EQ(system(("mkdir -p " + directory).c_str()), 0);
+  std::filesystem::create_directories(directory);
   const auto write = [&directory](const char* name, const std::string& text) {
     std::ofstream(directory + "/" + name) << text;
   };
@@ -261,7 +261,7 @@ TEST_F(Verbs, ATokenFileThatIsReplacedIsReadAgainWhenTheServerRefusesTheOldOne) 
   ExpectError(denied, ErrorCode::kForbidden);
   EXPECT_NE(denied.error().message.find("system:serviceaccount:" + name_space() + ":pod"), std::string::npos)
       << denied.error().message;
-  EXPECT_EQ(system(("rm -r " + directory).c_str()), 0);
+  std::filesystem::remove_all(directory);
 }
 
 TEST_F(Verbs, AnotherAuthorityIsNotTrusted) {

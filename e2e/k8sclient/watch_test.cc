@@ -37,7 +37,7 @@ TEST_F(Watching, TheReflectorFollowsAndHandsOverEachChange) {
   Reflector reflector(
       api(), memory, RealClock(), {.path = Collection(), .field_selector = "metadata.name!=kube-root-ca.crt"});
   const json before = CreateMap("before", "1");
-  std::jthread thread([&reflector](const std::stop_token& stop) { reflector.Run(stop); });
+  const std::jthread thread([&reflector](const std::stop_token& stop) { reflector.Run(stop); });
   ASSERT_TRUE(Await([&] { return memory.Value("before") == "1"; }));
   CreateMap("after", "1");
   ASSERT_TRUE(Await([&] { return memory.Value("after") == "1"; }));
@@ -54,7 +54,7 @@ TEST_F(Watching, ANameSelectorShowsThatObjectAlone) {
                       memory,
                       RealClock(),
                       {.path = Collection(), .field_selector = "metadata.name=mine", .metadata_only = true});
-  std::jthread thread([&reflector](const std::stop_token& stop) { reflector.Run(stop); });
+  const std::jthread thread([&reflector](const std::stop_token& stop) { reflector.Run(stop); });
   ASSERT_TRUE(Await([&] { return memory.replacements() == 1; }));
   CreateMap("other");
   CreateMap("mine");
@@ -65,7 +65,7 @@ TEST_F(Watching, ANameSelectorShowsThatObjectAlone) {
 TEST_F(Watching, AKindThatIsNotInstalledIsTriedAgainUntilItIs) {
   CollectionMemory memory;
   Reflector reflector(api(), memory, RealClock(), {.path = "/apis/k8sclient.berth.dev/v1/widgets"});
-  std::jthread thread([&reflector](const std::stop_token& stop) { reflector.Run(stop); });
+  const std::jthread thread([&reflector](const std::stop_token& stop) { reflector.Run(stop); });
   ASSERT_TRUE(Await([&] { return memory.failures() > 0; }));
   EXPECT_EQ(ToString(memory.last_failure()), ToString(ErrorCode::kNotInstalled));
   const auto created =
