@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "crds/names.h"
+#include "cni/attachment.h"
 #include "k8sclient/client_config.h"
 #include "k8sclient/kubeconfig.h"
 #include "k8sclient/status.h"
@@ -96,7 +97,10 @@ Expected<std::unique_ptr<DirectCall>> DirectCall::Make(const cni::Environment& e
   node::DirectStoreOptions options{.node = *node,
                                    .call = call->runtime_.RequestOptions(),
                                    .lock_deadline = node::BootTimeNow() + timeout_ns * 4 / 5};
+  options.attachment = cni::MakeAttachment(config.name, environment.container_id, environment.ifname);
+  if (environment.verb == cni::Verb::kDel) options.recent = node::RecentUse::kIfItHolds;
   if (environment.verb == cni::Verb::kAdd) {
+    options.recent = node::RecentUse::kUnlessItHolds;
     options.on_locked = [raw = call.get()]() -> Expected<void> {
       const auto deleted = raw->directory_.DeletedAt(raw->attachment());
       if (!deleted || raw->started_ >= *deleted) return {};

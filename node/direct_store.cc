@@ -95,7 +95,16 @@ class DirectStore::Intent {
 
 DirectStore::DirectStore(k8sclient::Api& api, const NodeDirectory& directory, ipam::Runtime& runtime,
                          DirectStoreOptions options)
-    : api_(api), directory_(directory), runtime_(runtime), options_(std::move(options)) {}
+    : api_(api),
+      directory_(directory),
+      runtime_(runtime),
+      options_(std::move(options)),
+      recent_(directory_, options_.takes_turns) {}
+
+void DirectStore::Unlock() {
+  recent_.Drop();
+  lock_.Close();
+}
 
 Expected<void> DirectStore::Lock() {
   if (lock_.is_open() || !options_.takes_turns) return {};
@@ -167,7 +176,15 @@ Expected<ipam::Labels> DirectStore::ReadNamespaceLabels(const std::string& name)
 
 Expected<std::vector<BlockView>> DirectStore::ReadBlocks(ipam::BlockScope scope, ipam::Freshness freshness) {
   if (auto locked = Lock(); !locked) return std::unexpected(locked.error());
-  const std::string& node = scope == ipam::BlockScope::kOwn ? options_.node : std::string();
+  const bool is_own = scope == ipam::BlockScope::kOwn;
+  if (is_own && freshness == ipam::Freshness::kHint && options_.recent != RecentUse::kNever) {
+    auto recent = recent_.Take();
+    const auto holds = [this](const BlockView& block) { return ipam::Find(*block, options_.attachment).has_value(); };
+    const bool wants_held = options_.recent == RecentUse::kIfItHolds;
+    if (recent && std::ranges::any_of(*recent, holds) == wants_held) return *std::move(recent);
+  }
+  const BootNanos begin = BootTimeNow();
+  const std::string& node = is_own ? options_.node : std::string();
   k8sclient::ListOptions options{.field_selector = std::string(crds::kBlockNodeField) + "=" + node, .page_size = 0};
   if (freshness == ipam::Freshness::kHint) {
     options.resource_version = directory_.ReadVersion();
@@ -190,6 +207,7 @@ Expected<std::vector<BlockView>> DirectStore::ReadBlocks(ipam::BlockScope scope,
     blocks.push_back(*std::move(block));
   }
   if (options.resource_version.empty()) directory_.WriteVersion(list->resource_version);
+  if (is_own) recent_.NoteAll(blocks, begin);
   return blocks;
 }
 
@@ -258,14 +276,17 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
     if (auto applied = edit.apply(changed); !applied) return intent.Finish(std::unexpected(applied.error()));
     if (changed == *base) {
       if (!edit.fence) {
+        if (!base->shared()) recent_.NoteWritten(base);
         intent.NoteSettled();
         return intent.Finish(base);
       }
       ipam::Touch(changed);
     }
     if (auto opened = intent.Open(*base); !opened) return std::unexpected(opened.error());
+    if (!base->shared()) recent_.BeginWrite();
     auto written = Patch(*base, changed);
     if (written) {
+      if (!base->shared()) recent_.NoteWritten(*written);
       intent.NoteSettled();
       directory_.WriteVersion((*written)->resource_version);
       return intent.Finish(std::move(written));
@@ -287,13 +308,17 @@ Expected<BlockView> DirectStore::Create(const ipam::Block& block, const ipam::At
   if (auto locked = Lock(); !locked) return std::unexpected(locked.error());
   Intent intent(directory_, attachment);
   if (auto opened = intent.Open(block); !opened) return std::unexpected(opened.error());
+  if (!block.shared()) recent_.BeginWrite();
   const auto object = k8sclient::Create(api_, std::string(crds::kBlocksPath), crds::BlockToJson(block), options_.call);
   if (!object) {
     if (object.error().code == ErrorCode::kUnknownOutcome) intent.NoteUnknown("", object.error());
     return intent.Finish(std::unexpected(object.error().Within("create ipblock " + block.name)));
   }
   auto created = ToView(object);
-  if (created) directory_.WriteVersion((*created)->resource_version);
+  if (created) {
+    directory_.WriteVersion((*created)->resource_version);
+    if (!block.shared()) recent_.NoteWritten(*created);
+  }
   return intent.Finish(std::move(created));
 }
 

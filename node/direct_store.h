@@ -7,6 +7,7 @@
 // never stale for itself. Whatever the outcome of a write may be, an intent on disk says so before it is sent.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -15,8 +16,17 @@
 #include "ipam/block_store.h"
 #include "k8sclient/api.h"
 #include "node/node_directory.h"
+#include "node/recent_view.h"
 
 namespace berth::node {
+
+// Whether a call may go by what the process before it saw of this node's blocks: where it leads to a write, which
+// compares, and not to an answer without one.
+enum class RecentUse : std::uint8_t {
+  kNever,
+  kIfItHolds,      // the attachment: it will be taken out
+  kUnlessItHolds,  // it will be put in
+};
 
 struct DirectStoreOptions {
   std::string node;
@@ -25,6 +35,8 @@ struct DirectStoreOptions {
   BootNanos lock_deadline = 0;
   // False: without the node's lock. For a process that is the only one to write this node's blocks.
   bool takes_turns = true;
+  RecentUse recent = RecentUse::kNever;
+  ipam::Attachment attachment = {};  // of the call
   // Called once, right after the lock was taken; an error ends the call before anything is written.
   std::function<ipam::Expected<void>()> on_locked = {};
 };
@@ -36,7 +48,7 @@ class DirectStore final : public ipam::BlockStore {
 
   // Waits for the node's lock; does nothing if this store has it.
   [[nodiscard]] ipam::Expected<void> Lock();
-  void Unlock() { lock_.Close(); }
+  void Unlock();
 
   [[nodiscard]] const std::string& Node() const override { return options_.node; }
   [[nodiscard]] ipam::Expected<std::vector<ipam::Pool>> ReadPools(std::span<const std::string> names,
@@ -65,6 +77,7 @@ class DirectStore final : public ipam::BlockStore {
   const NodeDirectory& directory_;
   ipam::Runtime& runtime_;
   DirectStoreOptions options_;
+  RecentView recent_;
   HeldFile lock_;
 };
 

@@ -261,6 +261,15 @@ std::optional<BootNanos> NodeDirectory::DeletedAt(const ipam::Attachment& attach
   return marked;
 }
 
+void NodeDirectory::WriteNote(const char* name, std::string_view text) const {
+  const std::string path = path_ + "/" + name;
+  if (text.empty() || !WriteWhole(path, text)) unlink(path.c_str());
+}
+
+std::optional<std::string> NodeDirectory::ReadNote(const char* name) const { return ReadWhole(path_ + "/" + name); }
+
+bool NodeDirectory::HasCreator() const { return access((path_ + "/creator").c_str(), F_OK) == 0; }
+
 Expected<void> NodeDirectory::BecomeCreator(const std::string& instance) const {
   const std::string path = path_ + "/creator.lock";
   const HeldFile file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));

@@ -72,10 +72,18 @@ class NodeDirectory {
   // Attachments whose ADD runs now or was through after `since_ms` (UNIX time in milliseconds).
   [[nodiscard]] std::set<ipam::Attachment> ReadRunning(std::int64_t since_ms) const;
 
+  // What a process leaves to those that come after it, whole or not at all; empty: takes it away. What can't be written
+  // is not there.
+  void WriteNote(const char* name, std::string_view text) const;
+  [[nodiscard]] std::optional<std::string> ReadNote(const char* name) const;
+
   // From now on this instance of the agent creates blocks of the node, and no other: waits for creations under way.
   [[nodiscard]] ipam::Expected<void> BecomeCreator(const std::string& instance) const;
   // Keeps others from becoming it until the HeldFile closes. Errors: kUnavailable: another instance is it by now; kIo.
   [[nodiscard]] ipam::Expected<HeldFile> HoldCreator(const std::string& instance) const;
+
+  // Whether an agent has become it since boot.
+  [[nodiscard]] bool HasCreator() const;
 
   [[nodiscard]] const std::string& path() const { return path_; }
 

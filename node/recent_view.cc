@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file of objects with the time at which they were listed.
+#include "node/recent_view.h"
+
+#include <memory>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "crds/block.h"
+
+namespace berth::node {
+
+using ipam::BlockView;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kNote = "recent-blocks";
+
+json ToObject(const ipam::Block& block) {
+  json object = crds::BlockToJson(block);
+  json& metadata = object["metadata"];
+  metadata["uid"] = block.uid;
+  metadata["resourceVersion"] = block.resource_version;
+  if (block.has_managed_fields) metadata["managedFields"] = {{{"operation", "Update"}}};
+  return object;
+}
+
+struct Record {
+  BootNanos at = 0;
+  json objects;
+};
+
+// What the file says, unless it is too old, of another boot, or no such file.
+std::optional<Record> Load(const NodeDirectory& directory) {
+  const auto text = directory.ReadNote(kNote);
+  if (!text) return std::nullopt;
+  json record = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!record.is_object() || !record.contains("at") || !record["at"].is_number_integer()) return std::nullopt;
+  if (!record.contains("objects") || !record["objects"].is_array()) return std::nullopt;
+  const BootNanos at = record["at"].get<BootNanos>();
+  const BootNanos age = BootTimeNow() - at;
+  if (age < 0 || age > std::chrono::nanoseconds(kRecentMax).count()) return std::nullopt;
+  return Record{.at = at, .objects = std::move(record["objects"])};
+}
+
+}  // namespace
+
+bool RecentView::IsKept() const { return is_kept_ && !directory_.HasCreator(); }
+
+std::optional<std::vector<BlockView>> RecentView::Take() {
+  if (std::exchange(was_taken_, true) || !IsKept()) return std::nullopt;
+  const auto record = Load(directory_);
+  if (!record) return std::nullopt;
+  std::vector<BlockView> blocks;
+  for (const json& object : record->objects) {
+    auto block = crds::ParseBlock(object);
+    if (!block) return std::nullopt;
+    blocks.push_back(std::make_shared<const ipam::Block>(*std::move(block)));
+  }
+  listed_at_ = record->at;
+  blocks_.clear();
+  for (const BlockView& block : blocks) blocks_[block->name] = block;
+  return blocks;
+}
+
+void RecentView::NoteAll(const std::vector<BlockView>& blocks, BootNanos at) {
+  if (!IsKept()) return;
+  listed_at_ = at;
+  blocks_.clear();
+  for (const BlockView& block : blocks) blocks_[block->name] = block;
+  Save();
+}
+
+void RecentView::BeginWrite() {
+  if (!is_kept_) return;
+  directory_.WriteNote(kNote, "");
+  // The write before this one has not said how it ended.
+  if (std::exchange(is_writing_, true)) Drop();
+}
+
+void RecentView::NoteWritten(const BlockView& block) {
+  if (!is_writing_ || !IsKept()) return;
+  is_writing_ = false;
+  if (!listed_at_) return;
+  blocks_[block->name] = block;
+  Save();
+}
+
+void RecentView::Save() const {
+  json objects = json::array();
+  for (const auto& [name, block] : blocks_) {
+    // Whether it is gone by now would be a guess.
+    if (block->deleting) return directory_.WriteNote(kNote, "");
+    objects.push_back(ToObject(*block));
+  }
+  directory_.WriteNote(kNote, json{{"at", *listed_at_}, {"objects", std::move(objects)}}.dump());
+}
+
+}  // namespace berth::node

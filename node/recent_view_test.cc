@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// One process after another: what the next one knows, and when it must not know anything.
+#include "node/recent_view.h"
+
+#include <filesystem>
+#include <memory>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+namespace berth::node {
+namespace {
+
+using ipam::BlockView;
+
+constexpr BootNanos kSecond = 1'000'000'000;
+
+class RecentViewTest : public testing::Test {
+ protected:
+  RecentViewTest()
+      : path_(std::filesystem::temp_directory_path() / ("berth-recent-test." + std::to_string(getpid()))),
+        directory_(NodeDirectory::Open(path_, "n1", "https://api")) {}
+  ~RecentViewTest() override { std::filesystem::remove_all(path_); }
+
+  static BlockView Block(const char* cidr, const std::string& version) {
+    ipam::Pool pool;
+    pool.name = "p1";
+    pool.uid = "uid-of-p1";
+    ipam::Block block = ipam::NewBlock(pool, *ipam::Prefix::Parse(cidr), "n1");
+    block.uid = "uid";
+    block.resource_version = version;
+    block.has_managed_fields = version == "1";
+    return std::make_shared<const ipam::Block>(std::move(block));
+  }
+  // A process: what it sees first, versions by name.
+  [[nodiscard]] std::string Seen() const {
+    RecentView view(*directory_, /*is_kept=*/true);
+    const auto blocks = view.Take();
+    if (!blocks) return "nothing";
+    std::string text;
+    for (const BlockView& block : *blocks) text += block->name + "@" + block->resource_version + " ";
+    return text;
+  }
+  [[nodiscard]] const NodeDirectory& directory() const { return *directory_; }
+
+ private:
+  std::filesystem::path path_;
+  ipam::Expected<NodeDirectory> directory_;
+};
+
+TEST_F(RecentViewTest, TheFirstProcessKnowsNothing) { EXPECT_EQ(Seen(), "nothing"); }
+
+TEST_F(RecentViewTest, TheNextKnowsWhatWasListed) {
+  RecentView(directory(), true).NoteAll({Block("10.0.0.0/26", "1"), Block("10.0.1.0/26", "2")}, BootTimeNow());
+  EXPECT_EQ(Seen(), "10.0.0.0-26@1 10.0.1.0-26@2 ");
+}
+
+TEST_F(RecentViewTest, TheNextSeesABlockAsItWasListed) {
+  const BlockView block = Block("10.0.0.0/26", "1");
+  RecentView(directory(), true).NoteAll({block}, BootTimeNow());
+  const auto seen = RecentView(directory(), true).Take();
+  ASSERT_TRUE(seen.has_value());
+  EXPECT_EQ(*seen->front(), *block);
+}
+
+TEST_F(RecentViewTest, TheNextKnowsWhatWasWritten) {
+  RecentView view(directory(), true);
+  view.NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
+  view.BeginWrite();
+  view.NoteWritten(Block("10.0.0.0/26", "2"));
+  EXPECT_EQ(Seen(), "10.0.0.0-26@2 ");
+}
+
+TEST_F(RecentViewTest, AWriteThatDidNotEndLeavesNothing) {
+  RecentView view(directory(), true);
+  view.NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
+  view.BeginWrite();
+  EXPECT_EQ(Seen(), "nothing");
+}
+
+TEST_F(RecentViewTest, AWriteThatDidNotEndIsNotCoveredUpByTheNext) {
+  RecentView view(directory(), true);
+  view.NoteAll({Block("10.0.0.0/26", "1"), Block("10.0.1.0/26", "2")}, BootTimeNow());
+  view.BeginWrite();
+  view.BeginWrite();
+  view.NoteWritten(Block("10.0.1.0/26", "3"));
+  EXPECT_EQ(Seen(), "nothing");
+}
+
+TEST_F(RecentViewTest, AWriteAloneIsNotAllThereIs) {
+  RecentView view(directory(), true);
+  view.BeginWrite();
+  view.NoteWritten(Block("10.0.0.0/26", "2"));
+  EXPECT_EQ(Seen(), "nothing");
+}
+
+TEST_F(RecentViewTest, AWriteAfterTheLockWentIsNotNoted) {
+  RecentView view(directory(), true);
+  view.NoteAll({Block("10.0.0.0/26", "1"), Block("10.0.1.0/26", "2")}, BootTimeNow());
+  view.Drop();
+  view.BeginWrite();
+  view.NoteWritten(Block("10.0.1.0/26", "3"));
+  EXPECT_EQ(Seen(), "nothing");
+}
+
+TEST_F(RecentViewTest, WhatIsOldIsNotKnown) {
+  RecentView(directory(), true).NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow() - 3 * kSecond);
+  EXPECT_EQ(Seen(), "nothing");
+}
+
+TEST_F(RecentViewTest, AWriteDoesNotMakeTheRestYounger) {
+  RecentView view(directory(), true);
+  view.NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow() - 3 * kSecond);
+  view.BeginWrite();
+  view.NoteWritten(Block("10.0.0.0/26", "2"));
+  EXPECT_EQ(Seen(), "nothing");
+}
+
+TEST_F(RecentViewTest, TheSecondLookOfAProcessIsForNews) {
+  RecentView(directory(), true).NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
+  RecentView view(directory(), true);
+  static_cast<void>(view.Take());
+  EXPECT_FALSE(view.Take().has_value());
+}
+
+TEST_F(RecentViewTest, ABlockThatIsBeingDeletedLeavesNothing) {
+  ipam::Block block = *Block("10.0.0.0/26", "1");
+  block.deleting = true;
+  RecentView(directory(), true).NoteAll({std::make_shared<const ipam::Block>(block)}, BootTimeNow());
+  EXPECT_EQ(Seen(), "nothing");
+}
+
+TEST_F(RecentViewTest, OnceAnAgentHasServedTheNodeNothingIsKnown) {
+  RecentView(directory(), true).NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
+  ASSERT_TRUE(directory().BecomeCreator("agent-1").has_value());
+  EXPECT_EQ(Seen(), "nothing");
+}
+
+TEST_F(RecentViewTest, ABrokenFileIsNothing) {
+  directory().WriteNote("recent-blocks", R"({"at": 1, "objects": [)");
+  EXPECT_EQ(Seen(), "nothing");
+}
+
+}  // namespace
+}  // namespace berth::node
