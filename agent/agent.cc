@@ -36,6 +36,11 @@ bool IsAway(ErrorCode code) {
          code == ErrorCode::kUnauthenticated;
 }
 
+// Refused by RBAC, not by an admission policy, which looks at the content.
+bool IsMissingRight(const Error& error) {
+  return error.code == ErrorCode::kForbidden && error.message.find("denied request") == std::string::npos;
+}
+
 // A block of which the patches get no answer may use up this part of a GC's time.
 constexpr int kGarbageShares = 4;
 
@@ -60,9 +65,12 @@ Expected<std::unique_ptr<Agent>> Agent::Make(k8sclient::Api& api, k8sclient::Clo
   if (!directory) return std::unexpected(directory.error());
   auto state = node::NodeDirectory::Open(options.state_dir, options.node, options.server);
   if (!state) return std::unexpected(state.error());
+  const std::string instance = RandomInstance();
+  // Before the journal is read: from here on an earlier agent writes nothing into it.
+  if (auto creator = directory->BecomeCreator(instance); !creator) return std::unexpected(creator.error());
   auto journal = Journal::Open(state->path() + "/journal");
   if (!journal) return std::unexpected(journal.error());
-  Files files{.directory = *std::move(directory), .journal = *std::move(journal)};
+  Files files{.instance = instance, .directory = *std::move(directory), .journal = *std::move(journal)};
   return std::unique_ptr<Agent>(new Agent(api, clock, std::move(options), std::move(replaced), std::move(files)));
 }
 
@@ -74,7 +82,7 @@ Agent::Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options,
       replaced_(std::move(replaced)),
       directory_(std::move(files.directory)),
       journal_(std::move(files.journal)),
-      own_(api, options_.node, RandomInstance(), *this),
+      own_(api, options_.node, std::move(files.instance), *this),
       view_(api, clock, options_.node, [this] { Poke(); }) {}
 
 Agent::~Agent() {
@@ -150,6 +158,10 @@ Reply Agent::Serve(const cni::Environment& environment, const cni::NetworkConfig
             .store = store,
             .ipam = ipam};
   auto reply = Dispatch(call);
+  if (!reply && IsMissingRight(reply.error()) && IsReady()) {
+    // It had the right when it loaded: an API server that has just started refuses everybody for some seconds.
+    reply.error().code = ErrorCode::kUnavailable;
+  }
   const auto took = clock_.Now() - begin;
   const std::string verb(cni::ToString(environment.verb));
   const std::uint32_t code = reply ? 0 : ipam::CniCode(reply.error().code);
@@ -249,7 +261,7 @@ Expected<Reply> Agent::Add(Call& call) {
     spdlog::warn("giving back an undelivered address failed, journalling attachment={} err=\"{}\"",
                  attachment,
                  done.error().message);
-    if (auto added = journal_->Add(attachment); !added) spdlog::error("journal err=\"{}\"", added.error().message);
+    if (auto added = WriteDown(attachment); !added) spdlog::error("journal err=\"{}\"", added.error().message);
   };
   return Reply{.ok = true,
                .took = answer->took,
@@ -262,7 +274,7 @@ Expected<void> Agent::Del(Call& call) {
   const ipam::Attachment& attachment = call.ipam.attachment();
   const auto journal = [&]() -> Expected<void> {
     is_away_ = true;
-    auto added = journal_->Add(attachment);
+    auto added = WriteDown(attachment);
     metrics_.SetJournal(journal_->Pending().size());
     Poke();
     return added;
@@ -283,6 +295,13 @@ Expected<void> Agent::Del(Call& call) {
   }
   if (IsAway(done.error().code)) return journal();
   return done;
+}
+
+Expected<void> Agent::WriteDown(const ipam::Attachment& attachment) {
+  // An agent that has taken over has read the journal, and would never see this line.
+  const auto creator = directory_.HoldCreator(own_.instance());
+  if (!creator) return std::unexpected(creator.error());
+  return journal_->Add(attachment);
 }
 
 void Agent::Poke() {

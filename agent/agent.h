@@ -81,6 +81,7 @@ class Agent final : private BlockObserver {
   struct Call;
 
   struct Files {
+    std::string instance;
     node::NodeDirectory directory;
     std::unique_ptr<Journal> journal;
   };
@@ -92,6 +93,8 @@ class Agent final : private BlockObserver {
   [[nodiscard]] ipam::Expected<Reply> Dispatch(Call& call);
   [[nodiscard]] ipam::Expected<Reply> Add(Call& call);
   [[nodiscard]] ipam::Expected<void> Del(Call& call);
+  // A DEL that is to be done later goes to the journal. Errors: kIo; kUnavailable: this agent was replaced.
+  [[nodiscard]] ipam::Expected<void> WriteDown(const ipam::Attachment& attachment);
   [[nodiscard]] ipam::Expected<void> WaitUntilReady(SteadyTime deadline);
   [[nodiscard]] std::unexpected<ipam::Error> NotLoaded(ipam::ErrorCode code) const;
 

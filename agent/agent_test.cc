@@ -258,6 +258,23 @@ TEST_F(AgentTest, TheOlderOfTwoStopsOnceItMeetsTheNewer) {
   EXPECT_FALSE(Add("c2").ok);
 }
 
+// Its line would be lost: the newer one has read the journal.
+TEST_F(AgentTest, TheOlderOfTwoJournalsNothing) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  const auto newer = MakeAgent();
+  EXPECT_FALSE(Del("c1").ok);
+}
+
+TEST_F(AgentTest, ARightThatIsMissingForAMomentIsTriedAgain) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  FailPatches({ApiFault::kForbidden});
+  EXPECT_EQ(nlohmann::json::parse(Add("c2").body)["code"], 11);
+  EXPECT_TRUE(Add("c2").ok);
+}
+
 TEST_F(AgentTest, TheNewerOfTwoKnowsWhatTheOlderGave) {
   StartAgent();
   const std::string address = AddressIn(Add("c1"));

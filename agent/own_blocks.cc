@@ -219,8 +219,7 @@ void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, S
     if (found == slots_.end()) return;
     slot = found->second;
     // The answer of the patch in flight may be this very version.
-    slot->idle.wait_until(
-        lock, deadline, [&] { return !slot->busy || stopped_ || version <= VersionOf(*slot->view); });
+    slot->idle.wait_until(lock, deadline, [&] { return !slot->busy || stopped_ || version <= VersionOf(*slot->view); });
     if (stopped_ || version <= VersionOf(*slot->view)) return;
   }
   // What can't be read now is seen by the next write, which conflicts, or by the next resync.

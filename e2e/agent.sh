@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# berth and berth-agent on a real control plane that it starts for itself: agents that are killed, replaced and cut off
+# from the API server in the middle of parallel ADDs and DELs, and what the two programs promise besides. Prints what it
+# measured. The last line is "N passed, N failed". Takes about three minutes.
+#
+#   e2e/agent.sh [BUILD_DIR]      default: build; BERTH_FILTER is a GoogleTest filter
+set -euo pipefail
+unset KUBECONFIG NODE_NAME KUBERNETES_SERVICE_HOST
+
+source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+build_dir=$(cd "${1:-$source_dir/../build}" && pwd -P)
+export BERTH_PLUGIN=$build_dir/bin/berth BERTH_AGENT=$build_dir/bin/berth-agent
+tests=$build_dir/test/agent_e2e_test
+
+fail() {
+  echo "agent.sh: $*" >&2
+  exit 1
+}
+[[ $(id -u) -eq 0 ]] || fail "needs root, as a runtime has"
+for program in "$BERTH_PLUGIN" "$BERTH_AGENT" "$build_dir/bin/berth-direct" "$tests"; do
+  [[ -x $program ]] || fail "$program is missing: build it first (make)"
+done
+
+dir=$(mktemp -d "${TMPDIR:-/tmp}/berth-agent.XXXXXX")
+export BERTH_CLUSTER=$source_dir/cluster BERTH_CLUSTER_DIR=$dir/cluster BERTH_TEST_SCRATCH=$dir/scratch
+cleanup() {
+  "$BERTH_CLUSTER" down --dir "$BERTH_CLUSTER_DIR" >"$dir/down.log" 2>&1 || cat "$dir/down.log" >&2
+  rm -rf "$dir"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+"$BERTH_CLUSTER" up --dir "$BERTH_CLUSTER_DIR" --nodes 0
+environment=$("$BERTH_CLUSTER" env --dir "$BERTH_CLUSTER_DIR")
+eval "$environment"
+mkdir "$BERTH_TEST_SCRATCH"
+# make_kubeconfig NAME OPTIONS...: prints its path
+make_kubeconfig() {
+  "$BERTH_CLUSTER" kubeconfig --dir "$BERTH_CLUSTER_DIR" --out "$dir/$1.kubeconfig" "${@:2}" >&2
+  echo "$dir/$1.kubeconfig"
+}
+BERTH_TEST_AGENT_KUBECONFIG=$(make_kubeconfig agent --user system:serviceaccount:berth-system:berth-agent \
+  --group system:serviceaccounts --group system:serviceaccounts:berth-system)
+BERTH_TEST_NODE_KUBECONFIG=$(make_kubeconfig node --user system:node:n1 --group system:nodes)
+export BERTH_TEST_KUBECONFIG=$KUBECONFIG BERTH_TEST_AGENT_KUBECONFIG BERTH_TEST_NODE_KUBECONFIG
+kubectl apply -k "$source_dir/../install" >/dev/null
+kubectl wait --for=condition=Established crd/ippools.ipam.berth.dev crd/ipblocks.ipam.berth.dev >/dev/null
+
+"$tests" --gtest_filter="${BERTH_FILTER:-*}" --gtest_brief=1 --gtest_output="json:$dir/results.json" || true
+[[ -s $dir/results.json ]] || fail "the tests ended early"
+# Sums a number that GoogleTest wrote at the top of its results.
+count() { sed -nE "s/^  \"$1\": ([0-9]+),?/\1/p" "$dir/results.json" | head -n 1; }
+failed=$(($(count failures) + $(count errors)))
+echo "$(($(count tests) - failed)) passed, $failed failed"
+[[ $failed -eq 0 ]]

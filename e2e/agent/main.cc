@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the tests. Plugins may stop reading at any time, which must not end this process.
+#include <csignal>
+
+#include <gtest/gtest.h>
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

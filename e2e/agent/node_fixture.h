@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// NodeTest: a node name of a test's own, agents for it, and calls through the real berth.
+//
+// What is tested and where comes from the environment, which e2e/agent.sh sets. No controller runs.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "e2e/agent_process.h"
+#include "e2e/plugin_process.h"
+#include "e2e/test_cluster.h"
+
+namespace berth::e2e {
+
+// Throws std::runtime_error if it is not set.
+[[nodiscard]] std::string Setting(const char* name);
+
+// Whether it becomes true in that time.
+[[nodiscard]] bool Eventually(const std::function<bool()>& condition,
+                              std::chrono::milliseconds limit = std::chrono::seconds(15));
+
+class NodeTest : public testing::Test {
+ protected:
+  NodeTest();
+  ~NodeTest() override;
+
+  [[nodiscard]] static TestCluster& cluster();
+  [[nodiscard]] const std::string& tag() const { return tag_; }
+  [[nodiscard]] const std::string& scratch() const { return scratch_; }
+  [[nodiscard]] std::string pool() const { return "p-" + tag_; }
+  [[nodiscard]] std::string SocketPath(const std::string& name = "agent") const {
+    return scratch_ + "/" + name + ".sock";
+  }
+
+  // Agents of the test's node; all share its folders. Not ready yet.
+  [[nodiscard]] std::unique_ptr<AgentProcess> StartAgent(const std::string& socket_name = "agent",
+                                                         const std::string& kubeconfig = "") const;
+  // The same, ready.
+  [[nodiscard]] std::unique_ptr<AgentProcess> ReadyAgent(const std::string& socket_name = "agent") const;
+
+  [[nodiscard]] PluginCall CallOf(const std::string& verb, const std::string& id, const std::string& socket,
+                                  const nlohmann::json& ipam_patch = nlohmann::json::object()) const;
+
+  // The addresses with entries in the test's pool.
+  [[nodiscard]] std::vector<std::string> Allocated() const;
+
+ private:
+  std::string tag_;
+  std::string scratch_;
+};
+
+// The first address of an ADD's result, without its length; empty: it is none.
+[[nodiscard]] std::string AddressOf(const PluginOutcome& outcome);
+// The code of a CNI error; 0: it is none.
+[[nodiscard]] unsigned CodeOf(const PluginOutcome& outcome);
+
+}  // namespace berth::e2e

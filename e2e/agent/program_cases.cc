@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// The programs: what berth does without an agent, how an agent ends, what its socket shows, what it costs, and what it
+// says to options that make no sense.
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include "e2e/agent/node_fixture.h"
+#include "e2e/fault_proxy.h"
+
+namespace berth::e2e {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr unsigned kTryAgain = 11;
+
+class ProgramTest : public NodeTest {
+ protected:
+  [[nodiscard]] json FallBack() const {
+    return {{"direct", "fallback"},
+            {"kubeconfig", Setting("BERTH_TEST_NODE_KUBECONFIG")},
+            {"nodeName", "node-" + tag()},
+            {"stateDir", scratch() + "/run"}};
+  }
+};
+
+TEST_F(ProgramTest, WithoutAnAgentFallbackRunsTheDirectPlugin) {
+  EXPECT_NE(AddressOf(RunPlugin(CallOf("ADD", "c1", SocketPath(), FallBack()))), "");
+  EXPECT_THAT(Allocated(), SizeIs(1));
+  // The agent that comes then knows the address, and its DEL gives it back.
+  const auto agent = ReadyAgent();
+  EXPECT_EQ(RunPlugin(CallOf("DEL", "c1", SocketPath(), FallBack())).exit_code, 0);
+  EXPECT_THAT(Allocated(), IsEmpty());
+}
+
+TEST_F(ProgramTest, FallbackLeavesAnAgentAloneThatTakesTheCallAndSaysNothing) {
+  const auto agent = ReadyAgent();
+  agent->Signal(SIGSTOP);
+  json ipam = FallBack();
+  ipam["timeoutSeconds"] = 1;
+  EXPECT_EQ(CodeOf(RunPlugin(CallOf("ADD", "c1", SocketPath(), ipam))), kTryAgain);
+  agent->Signal(SIGCONT);
+  EXPECT_EQ(RunPlugin(CallOf("DEL", "c1", SocketPath())).exit_code, 0);
+  EXPECT_THAT(Allocated(), IsEmpty());
+}
+
+TEST_F(ProgramTest, ACallWaitsForAnAgentThatRestarts) {
+  PluginProcess add(CallOf("ADD", "c1", SocketPath()));
+  PluginOutcome outcome;
+  std::jthread waiting([&] { outcome = add.Wait(); });
+  // Until it waits: it has read its input, and nothing else makes it end but the agent.
+  ASSERT_TRUE(Eventually([&] {
+    std::ifstream call("/proc/" + std::to_string(add.pid()) + "/wchan");
+    std::string where;
+    return static_cast<bool>(call >> where) && where.find("poll") != std::string::npos;
+  }));
+  const auto agent = StartAgent();
+  waiting.join();
+  EXPECT_NE(AddressOf(outcome), "") << outcome.out << outcome.err;
+}
+
+TEST_F(ProgramTest, ACallWaitsTenSecondsForAnAgentThatDoesNotCome) {
+  const PluginOutcome outcome = RunPlugin(CallOf("ADD", "c1", SocketPath()));
+  EXPECT_EQ(CodeOf(outcome), kTryAgain);
+  EXPECT_GE(outcome.took, milliseconds(9'900));
+  EXPECT_LT(outcome.took, seconds(14));
+  EXPECT_THAT(outcome.out, HasSubstr(SocketPath()));
+}
+
+TEST_F(ProgramTest, SigtermFinishesTheCallsThatRun) {
+  FaultProxy proxy(UpstreamOf(Setting("BERTH_TEST_AGENT_KUBECONFIG")));
+  const std::string kubeconfig = scratch() + "/proxy.kubeconfig";
+  std::ofstream(kubeconfig) << ProxyKubeconfig(proxy.Url(), "agent");
+  const auto agent = StartAgent("agent", kubeconfig);
+  ASSERT_TRUE(agent->AwaitReady());
+  proxy.Reset([](const SeenRequest& request) { return request.method == "GET" ? Fault::kNone : Fault::kPause; });
+  PluginProcess add(CallOf("ADD", "c1", SocketPath()));
+  PluginOutcome outcome;
+  std::jthread waiting([&] { outcome = add.Wait(); });
+  ASSERT_TRUE(proxy.AwaitHeld(seconds(10)));
+  agent->Signal(SIGTERM);
+  EXPECT_TRUE(Eventually([&] { return !std::filesystem::exists(SocketPath()); })) << "later calls wait for the next";
+  proxy.Reset([](const SeenRequest&) { return Fault::kNone; });
+  proxy.Resume();
+  waiting.join();
+  EXPECT_NE(AddressOf(outcome), "") << outcome.out;
+  EXPECT_EQ(agent->AwaitEnd(seconds(10)).value_or(-1), 0);
+}
+
+TEST_F(ProgramTest, TheSocketAnswersPeopleAndIsForRootAlone) {
+  const auto agent = ReadyAgent();
+  ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", "c1", SocketPath()))), "");
+  struct stat made = {};
+  ASSERT_EQ(stat(SocketPath().c_str(), &made), 0);
+  EXPECT_EQ(made.st_mode & 07777U, 0600U);
+  EXPECT_EQ(GetOverSocket(SocketPath(), "/healthz")->status, 200);
+  EXPECT_EQ(GetOverSocket(SocketPath(), "/readyz")->status, 200);
+  EXPECT_EQ(GetOverSocket(SocketPath(), "/nonsense")->status, 404);
+  EXPECT_EQ(MetricOf(SocketPath(), "berth_agent_calls_total", "verb=\"ADD\""), 1);
+  EXPECT_THAT(GetOverSocket(SocketPath(), "/metrics")->body, HasSubstr("berth_agent_call_seconds_bucket"));
+  const json debug = json::parse(GetOverSocket(SocketPath(), "/debug/blocks")->body);
+  EXPECT_EQ(debug.value("node", ""), "node-" + tag());
+  ASSERT_THAT(debug["blocks"], testing::Not(IsEmpty()));
+  EXPECT_THAT(debug["journal"], IsEmpty());
+}
+
+struct WrongOptions {
+  const char* name;
+  const char* options;
+  const char* says;
+};
+
+class WrongOptionsTest : public testing::TestWithParam<WrongOptions> {};
+
+TEST_P(WrongOptionsTest, AreAnErrorThatNamesThem) {
+  const std::string command = "NODE_NAME= " + Setting("BERTH_AGENT") + " --run-dir " + Setting("BERTH_TEST_SCRATCH") +
+                              "/wrong --state " + Setting("BERTH_TEST_SCRATCH") + "/wrong " + GetParam().options +
+                              " 2>&1";
+  std::FILE* const pipe = ::popen(command.c_str(), "r");
+  ASSERT_NE(pipe, nullptr);
+  std::string said;
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) said += static_cast<char>(c);
+  const int status = ::pclose(pipe);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) != 0) << said;
+  EXPECT_THAT(said, HasSubstr(GetParam().says));
+}
+
+#define KUBECONFIG " --kubeconfig $BERTH_TEST_AGENT_KUBECONFIG "
+constexpr WrongOptions kWrongOptions[] = {
+    {"UnknownOption", "--colour", "--colour"},
+    {"UnknownLogLevel", "--log-level loud", "loud"},
+    {"MissingKubeconfig", "--node n1 --kubeconfig /absent/kubeconfig", "/absent/kubeconfig"},
+    {"NoNode", KUBECONFIG, "--node"},
+    {"NoPort", KUBECONFIG "--node n1 --http-address localhost --socket $BERTH_TEST_SCRATCH/w.sock", "has no port"},
+    {"SocketTooLong", KUBECONFIG "--node n1 --socket /tmp/$(printf %0120d 0)", "107"},
+    {"NeitherKubeconfigNorPod", "--node n1", "KUBERNETES_SERVICE_HOST"},
+};
+INSTANTIATE_TEST_SUITE_P(Table, WrongOptionsTest, testing::ValuesIn(kWrongOptions),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+// Nanoseconds on a processor so far, of all threads.
+std::int64_t ProcessorNanos(pid_t pid) {
+  std::int64_t sum = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
+    std::int64_t nanos = 0;
+    std::ifstream(task.path() / "schedstat") >> nanos;
+    sum += nanos;
+  }
+  return sum;
+}
+
+int ResidentKib(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string word; status >> word;) {
+    int kib = 0;
+    if (word == "VmRSS:" && status >> kib) return kib;
+  }
+  return 0;
+}
+
+TEST_F(ProgramTest, AnAgentWith256AddressesIsSmallAndQuiet) {
+  constexpr int kAddresses = 256;
+  constexpr int kCallers = 8;
+  constexpr int kResidentKibMax = 30 * 1024;
+  constexpr seconds kIdle{20};
+  constexpr double kShareMax = 0.002;
+  const auto agent = ReadyAgent();
+  std::vector<std::jthread> callers;
+  for (int caller = 0; caller < kCallers; ++caller) {
+    callers.emplace_back([this, caller] {
+      for (int i = caller; i < kAddresses; i += kCallers) {
+        EXPECT_NE(AddressOf(RunPlugin(CallOf("ADD", "c" + std::to_string(i), SocketPath()))), "");
+      }
+    });
+  }
+  callers.clear();
+  ASSERT_THAT(Allocated(), SizeIs(kAddresses));
+  const std::int64_t before = ProcessorNanos(agent->pid());
+  std::this_thread::sleep_for(kIdle);  // what an idle agent does in that time is what is measured
+  const double share = static_cast<double>(ProcessorNanos(agent->pid()) - before) /
+                       static_cast<double>(std::chrono::nanoseconds(kIdle).count());
+  const int resident_kib = ResidentKib(agent->pid());
+  std::printf("agent with %d addresses: %.1f MiB resident, %.3f %% of a core over %d s without calls\n",
+              kAddresses,
+              resident_kib / 1024.0,
+              share * 100,
+              static_cast<int>(kIdle.count()));
+  EXPECT_LT(resident_kib, kResidentKibMax);
+  EXPECT_LT(share, kShareMax);
+}
+
+}  // namespace
+}  // namespace berth::e2e
