@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -72,11 +73,7 @@ HttpServer::~HttpServer() {
     waiting_changed_.notify_all();
   }
   for (std::thread& worker : workers_) worker.join();
-  for (const Connection& listener : listeners_) close(listener.descriptor);
-  // Another agent may have put its own socket there meanwhile.
-  struct stat now = {};
-  if (stat(options_.socket_path.c_str(), &now) == 0 && now.st_ino == socket_inode_)
-    unlink(options_.socket_path.c_str());
+  StopListening();
   if (wake_ >= 0) close(wake_);
 }
 
@@ -85,6 +82,24 @@ void HttpServer::StopAccepting() {
   const std::uint64_t one = 1;
   static_cast<void>(!write(wake_, &one, sizeof(one)));
   acceptor_.join();
+  StopListening();
+}
+
+// Callers that come now find no socket and wait for the next agent. Those whom the kernel has let in are served.
+void HttpServer::StopListening() {
+  // Another agent may have put its own socket there meanwhile.
+  struct stat now = {};
+  if (socket_inode_ != 0 && stat(options_.socket_path.c_str(), &now) == 0 && now.st_ino == socket_inode_) {
+    unlink(options_.socket_path.c_str());
+  }
+  socket_inode_ = 0;
+  for (const Connection& listener : listeners_) {
+    fcntl(listener.descriptor, F_SETFL, O_NONBLOCK);
+    while (AcceptOne(listener)) {
+    }
+    close(listener.descriptor);
+  }
+  listeners_.clear();
 }
 
 Expected<void> HttpServer::ListenLocal() {
@@ -151,21 +166,26 @@ void HttpServer::Accept() {
     if (poll(polled.data(), listeners_.size() + 1, -1) < 0 && errno != EINTR) return;
     if (polled[0].revents != 0) return;
     for (std::size_t i = 0; i < listeners_.size(); ++i) {
-      if (polled[i + 1].revents == 0) continue;
-      const int descriptor = accept4(listeners_[i].descriptor, nullptr, nullptr, SOCK_CLOEXEC);
-      if (descriptor < 0) continue;
-      {
-        const std::scoped_lock lock(mutex_);
-        if (waiting_.size() < options_.waiting_max) {
-          waiting_.push_back({.descriptor = descriptor, .is_local = listeners_[i].is_local});
-          waiting_changed_.notify_one();
-          continue;
-        }
-      }
-      Deliver(descriptor, overload_(), kOverloadIoMax);
-      close(descriptor);
+      if (polled[i + 1].revents != 0) static_cast<void>(AcceptOne(listeners_[i]));
     }
   }
+}
+
+// False: nobody waits.
+bool HttpServer::AcceptOne(const Connection& listener) {
+  const int descriptor = accept4(listener.descriptor, nullptr, nullptr, SOCK_CLOEXEC);
+  if (descriptor < 0) return false;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (waiting_.size() < options_.waiting_max) {
+      waiting_.push_back({.descriptor = descriptor, .is_local = listener.is_local});
+      waiting_changed_.notify_one();
+      return true;
+    }
+  }
+  Deliver(descriptor, overload_(), kOverloadIoMax);
+  close(descriptor);
+  return true;
 }
 
 void HttpServer::Work() {

@@ -70,6 +70,8 @@ class HttpServer {
   [[nodiscard]] ipam::Expected<void> ListenLocal();
   [[nodiscard]] ipam::Expected<void> ListenTcp();
   void Accept();
+  [[nodiscard]] bool AcceptOne(const Connection& listener);
+  void StopListening();
   void Work();
   void ServeConnection(const Connection& connection);
 
