@@ -64,6 +64,9 @@ std::optional<HttpReply> GetOverSocket(const std::string& socket_path, std::stri
   address.sun_family = AF_UNIX;
   socket_path.copy(address.sun_path, sizeof(address.sun_path) - 1);
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  // An agent that is ending may leave a connection alone.
+  const timeval patience{.tv_sec = 2, .tv_usec = 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   std::string text;
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
     const std::string request = "GET " + std::string(path) + " HTTP/1.1\r\nHost: berth\r\n\r\n";
