@@ -24,8 +24,9 @@ constexpr std::chrono::milliseconds kGatherMax{50};
 
 std::uint64_t VersionOf(std::string_view resource_version) {
   std::uint64_t version = 0;
-  const char* const stop = resource_version.data() + resource_version.size();
-  const auto [end, error] = std::from_chars(resource_version.data(), stop, version);
+  const char* const start = resource_version.data();
+  const char* const stop = start + resource_version.size();
+  const auto [end, error] = std::from_chars(start, stop, version);
   return error == std::errc() && end == stop ? version : 0;
 }
 

@@ -168,13 +168,13 @@ bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::
   switch (error.code) {
     case ErrorCode::kConflict: {
       observer_.Conflict(name);
-      auto read = Read(name, round.deadline);
+      const auto read = Read(name, round.deadline);
       if (read && ++round.conflicts < kConflictsMax) {
         Adopt(slot, *read);
         return false;
       }
       if (!read && read.error().code == ErrorCode::kNotFound) Forget(slot);
-      FinishAll(slot, round, read ? std::unexpected(error) : std::move(read));
+      FinishAll(slot, round, read ? std::unexpected(error) : read);
       return true;
     }
     case ErrorCode::kNotFound:

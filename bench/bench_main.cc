@@ -223,7 +223,7 @@ int Run(Options options) {
 }  // namespace
 }  // namespace berth::bench
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
   CLI::App app{berth::bench::kAbout};
   berth::bench::Options options;
   berth::bench::AddOptions(app, options);
