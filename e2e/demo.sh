@@ -81,28 +81,36 @@ report_progress() {
 
 cluster_environment() { eval "$("$here/cluster" env --dir "$dir")"; }
 
-# As an administrator would: the CRDs and roles, the plugin beside the others, the controller, the node's network.
+# As an administrator would: the CRDs and roles, the plugin beside the others, the node's network.
 install_plugin() {
-  install -m 755 "$bin/berth-direct" "$CNI_BIN_DIR/berth"
+  install -m 755 "$bin/berth" "$CNI_BIN_DIR/berth"
   kubectl apply -k "$here/../install/"
   kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s
   local network
   network=$(<"$here/demo/network.conflist")
   network=${network//@BRIDGE@/$BERTH_NODE1_BRIDGE}
-  network=${network//@KUBECONFIG@/$BERTH_NODE1_KUBECONFIG}
   network=${network//@DIR@/$dir}
   # Written in place: containerd does not look again when a file is renamed into the folder, only when one is written.
   printf '%s\n' "$network" >"$BERTH_NODE1_CNI_CONF_DIR/10-network.conflist"
 }
 
-# In a cluster of one's own this is a Deployment; here there is no image registry, so it runs as a process with the same
-# rights.
-start_controller() {
-  "$here/cluster" kubeconfig --dir "$dir" --user system:serviceaccount:berth-system:berth-controller \
-    --group system:serviceaccounts --group system:serviceaccounts:berth-system --out "$dir/controller.kubeconfig"
-  setsid "$bin/berth-controller" --kubeconfig "$dir/controller.kubeconfig" \
-    >"$dir/logs/berth-controller.log" 2>&1 </dev/null &
-  echo $! >"$dir/controller.pid"
+# In a cluster of one's own the agent is a DaemonSet and the controller a Deployment; here there is no image registry, so
+# they run as processes with the rights of their service accounts.
+# start_program PROGRAM OPTIONS...
+start_program() {
+  local program=$1
+  "$here/cluster" kubeconfig --dir "$dir" --user "system:serviceaccount:berth-system:$program" \
+    --group system:serviceaccounts --group system:serviceaccounts:berth-system --out "$dir/$program.kubeconfig"
+  setsid "$bin/$program" --kubeconfig "$dir/$program.kubeconfig" "${@:2}" >"$dir/logs/$program.log" 2>&1 </dev/null &
+  echo $! >"$dir/$program.pid"
+}
+start_agent() {
+  start_program berth-agent --node n1 --socket "$dir/agent.sock" --state "$dir/berth" --run-dir "$dir/berth-run" \
+    --log-level debug
+}
+start_programs() {
+  start_agent
+  start_program berth-controller
 }
 
 make_pools() {
@@ -148,14 +156,17 @@ in_columns() {
 
 # --- The end --------------------------------------------------------------------------------------------------------
 
-# take_down DIR: the controller, then the cluster, then the folder.
+# take_down DIR: the cluster, then agent and controller.
 take_down() {
-  local pid
-  # A pid may be another process by now.
-  if pid=$(cat "$1/controller.pid" 2>/dev/null) && grep -qs "$1/controller.kubeconfig" "/proc/$pid/cmdline"; then
-    kill "$pid"
-  fi
+  local pid program
+  # In this order: the node's last pods go through the agent.
   "$here/cluster" down --dir "$1"
+  for program in berth-agent berth-controller; do
+    # A pid may be another process by now.
+    if pid=$(cat "$1/$program.pid" 2>/dev/null) && grep -qs "$1/$program.kubeconfig" "/proc/$pid/cmdline"; then
+      kill "$pid"
+    fi
+  done
 }
 
 clean_up() {
@@ -192,7 +203,8 @@ print_how_to_use() {
     "  kubectl get pods -o wide" \
     "  kubectl get ipblocks -o yaml                 # the record: who has each address" \
     "  kubectl explain ippool.spec                  # what a pool can do" \
-    "  tail $dir/logs/berth.log    # what the plugin did, call by call" "" \
+    "  tail $dir/logs/berth-agent.log    # what the agent did, call by call" \
+    "  curl --unix-socket $dir/agent.sock http://berth/debug/blocks    # what it knows" "" \
     "Take it down:" "" \
     "  e2e/demo.sh down $dir"
 }
@@ -200,7 +212,7 @@ print_how_to_use() {
 main() {
   local program begun
   begun=$(milliseconds)
-  for program in berth-direct berth-controller; do
+  for program in berth berth-agent berth-controller; do
     [[ -x $bin/$program ]] || { echo "e2e/demo.sh: $program is not in $bin: run \"make demo\", which builds it" >&2; exit 1; }
   done
   dir=$(mktemp -d "${TMPDIR:-/tmp}/berth-demo.XXXXXX")
@@ -218,7 +230,7 @@ main() {
 
   heading "berth in it"
   step "CRDs, roles, the plugin in the node's CNI folder" install_plugin
-  step "berth-controller" start_controller
+  step "berth-agent for the node, berth-controller" start_programs
   step "an IPv4 and an IPv6 pool, accepted" make_pools
   shown kubectl get ippools
 
