@@ -18,7 +18,8 @@ using ipam::Fail;
 Expected<std::unique_ptr<AgentNode>> AgentNode::Make(std::unique_ptr<k8sclient::Api> api,
                                                      const AgentNodeOptions& options) {
   std::unique_ptr<AgentNode> node(new AgentNode(std::move(api)));
-  node->config_ = R"({"cniVersion":"1.1.0","name":"bench","ipam":{"type":"berth","pools":[")" + options.pool + R"("]}})";
+  node->config_ =
+      R"({"cniVersion":"1.1.0","name":"bench","ipam":{"type":"berth","pools":[")" + options.pool + R"("]}})";
   auto made = agent::Agent::Make(*node->api_,
                                  k8sclient::RealClock(),
                                  {.node = options.node,
@@ -57,22 +58,19 @@ std::vector<std::string> AgentNode::TakeAddresses() {
   return std::exchange(addresses_, {});
 }
 
-double AgentNode::Counter(const std::string& name) {
-  return MetricValue(agent_->MetricsText(), name).value_or(0);
-}
+double AgentNode::Counter(const std::string& name) { return MetricValue(agent_->MetricsText(), name).value_or(0); }
 
 Expected<std::string> AgentNode::Call(cni::Verb verb, const std::string& container_id) {
   const std::string pod = "web-64758b8bf-" + container_id.substr(0, 5);
   const std::string uid = container_id.substr(0, 8) + "-88e7-49be-a27a-77d8" + container_id.substr(0, 8);
-  const auto request =
-      cni::MakeForwardedBody({.environment = {.verb = verb,
-                                              .container_id = container_id,
-                                              .ifname = "eth0",
-                                              .netns = "/var/run/netns/cni-" + container_id.substr(0, 8),
-                                              .args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=" + pod +
-                                                      ";K8S_POD_UID=" + uid},
-                              .config = config_,
-                              .started_nanos = node::BootTimeNow()});
+  const auto request = cni::MakeForwardedBody(
+      {.environment = {.verb = verb,
+                       .container_id = container_id,
+                       .ifname = "eth0",
+                       .netns = "/var/run/netns/cni-" + container_id.substr(0, 8),
+                       .args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=" + pod + ";K8S_POD_UID=" + uid},
+       .config = config_,
+       .started_nanos = node::BootTimeNow()});
   if (!request) return std::unexpected(request.error());
   agent::Reply reply = agent_->Handle(*request);
   if (!reply.ok) return Fail(ErrorCode::kInternal, reply.body);

@@ -2,14 +2,13 @@
 // A child process.
 #include "bench/agent_process.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "ipam/check.h"

@@ -2,9 +2,8 @@
 // AgentProcess: a berth-agent that runs as long as this object lives.
 #pragma once
 
-#include <sys/types.h>
-
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 #include "ipam/error.h"

@@ -111,13 +111,12 @@ Expected<std::vector<std::unique_ptr<Contender>>> MakeContenders(const Options& 
         .name = kAgentName,
         .user_agent = "berth-agent",
         .program = options.berth,
-        .ipam_config = fmt::format(R"({{"type":"berth","pools":["bench"],"agentSocket":"{}/agent.sock"}})",
-                                   options.run_dir),
+        .ipam_config =
+            fmt::format(R"({{"type":"berth","pools":["bench"],"agentSocket":"{}/agent.sock"}})", options.run_dir),
         .agent = agent ? &*agent : nullptr}));
   }
   if (!options.direct.empty()) {
-    const auto pool = cluster.MakePool(
-        {.name = "bench-direct", .subnet = "10.55.0.0/18", .is_claimed_ahead = false});
+    const auto pool = cluster.MakePool({.name = "bench-direct", .subnet = "10.55.0.0/18", .is_claimed_ahead = false});
     if (!pool) return std::unexpected(pool.error());
     contenders.push_back(std::make_unique<PluginContender>(PluginContenderOptions{
         .name = kDirectName,

@@ -116,8 +116,14 @@ Expected<std::string> RunClaims(const ClaimsOptions& options, const Progress& pr
   return fmt::format(
       "{} agents started at once: {} blocks after {:.1f} s, {} POSTs, {} of them refused as the name was taken\n\n"
       "Goals\n  {:<8} all have a block within 60 s\n  {:<8} at most 1.5 POSTs per block: {:.2f}\n",
-      options.agents, blocks, seconds, posts.sent.load(), posts.refused.load(), all && seconds <= 60 ? "reached" : "MISSED",
-      per_block <= 1.5 ? "reached" : "MISSED", per_block);
+      options.agents,
+      blocks,
+      seconds,
+      posts.sent.load(),
+      posts.refused.load(),
+      all && seconds <= 60 ? "reached" : "MISSED",
+      per_block <= 1.5 ? "reached" : "MISSED",
+      per_block);
 }
 
 }  // namespace berth::bench

@@ -2,10 +2,9 @@
 // Meters: what is read before and after operations, to know what they cost others.
 #pragma once
 
-#include <sys/types.h>
-
 #include <functional>
 #include <string_view>
+#include <sys/types.h>
 
 #include "bench/audit_log.h"
 #include "bench/etcd_metrics.h"

@@ -208,10 +208,23 @@ std::string Goal(bool reached, const std::string& text) {
 
 std::string NodesRun::Report() const {
   std::string text = fmt::format("{} nodes, {} addresses, medians of {} rounds; all agents ready after {:.1f} s\n\n",
-                                 options_.nodes, options_.addresses, options_.rounds, ready_seconds_);
+                                 options_.nodes,
+                                 options_.addresses,
+                                 options_.rounds,
+                                 ready_seconds_);
   const auto out = std::back_inserter(text);
-  fmt::format_to(out, "  {:<25}{:>8}{:>9}{:>9}{:>10}{:>9}{:>9}{:>9}{:>10}{:>8}\n", "", "ADD/s", "p50 ms", "p99 ms",
-                 "requests", "API ms", "node ms", "etcd kB", "conflicts", "DEL/s");
+  fmt::format_to(out,
+                 "  {:<25}{:>8}{:>9}{:>9}{:>10}{:>9}{:>9}{:>9}{:>10}{:>8}\n",
+                 "",
+                 "ADD/s",
+                 "p50 ms",
+                 "p99 ms",
+                 "requests",
+                 "API ms",
+                 "node ms",
+                 "etcd kB",
+                 "conflicts",
+                 "DEL/s");
   std::size_t failed = 0;
   std::string first_error;
   std::vector<OpFigures> adds;
@@ -219,15 +232,23 @@ std::string NodesRun::Report() const {
     const Rounds& rounds = rounds_[way];
     const OpFigures add = MedianOf(rounds.add);
     const OpFigures del = MedianOf(rounds.del);
-    fmt::format_to(out, "  {:<25}{:>8.0f}{:>9.1f}{:>9.1f}{:>10.2f}{:>9.2f}{:>9.2f}{:>9.1f}{:>9.2f}%{:>8.0f}\n",
-                   kWays[way].name, add.per_second, add.p50_ms, add.p99_ms, add.requests, add.server_cpu_ms,
-                   add.node_cpu_ms, add.etcd_bytes / 1000, 100 * rounds.conflicts / std::max(1.0, rounds.adds),
+    fmt::format_to(out,
+                   "  {:<25}{:>8.0f}{:>9.1f}{:>9.1f}{:>10.2f}{:>9.2f}{:>9.2f}{:>9.1f}{:>9.2f}%{:>8.0f}\n",
+                   kWays[way].name,
+                   add.per_second,
+                   add.p50_ms,
+                   add.p99_ms,
+                   add.requests,
+                   add.server_cpu_ms,
+                   add.node_cpu_ms,
+                   add.etcd_bytes / 1000,
+                   100 * rounds.conflicts / std::max(1.0, rounds.adds),
                    del.per_second);
     failed += add.failed + del.failed;
     if (first_error.empty()) first_error = add.failed > 0 ? add.first_error : del.first_error;
     adds.push_back(add);
   }
-  const auto sum = [this](auto Rounds::*field) {
+  const auto sum = [this](auto Rounds::* field) {
     auto total = rounds_[0].*field;
     for (std::size_t way = 1; way < std::size(kWays); ++way) total += rounds_[way].*field;
     return total;
@@ -235,7 +256,8 @@ std::string NodesRun::Report() const {
   text += "\nGoals\n";
   text += Goal(failed == 0, fmt::format("every ADD and DEL succeeds: {} failed {}", failed, first_error));
   text += Goal(sum(&Rounds::duplicates) == 0 && sum(&Rounds::unrecorded) == 0,
-               fmt::format("no address twice, all recorded: {} twice, {} not recorded", sum(&Rounds::duplicates),
+               fmt::format("no address twice, all recorded: {} twice, {} not recorded",
+                           sum(&Rounds::duplicates),
                            sum(&Rounds::unrecorded)));
   const double conflicts = 100 * sum(&Rounds::conflicts) / std::max(1.0, rounds_[1].adds + rounds_[2].adds);
   text += Goal(conflicts < 1, fmt::format("conflicts under 1 %: {:.2f} %", conflicts));

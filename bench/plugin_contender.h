@@ -14,7 +14,7 @@ struct PluginContenderOptions {
   std::string name;
   std::string user_agent;
   std::string program;
-  std::string ipam_config;  // the section "ipam" of the network configuration, JSON
+  std::string ipam_config;              // the section "ipam" of the network configuration, JSON
   const AgentProcess* agent = nullptr;  // the one that serves it; must outlive the contender
 };
 

@@ -2,12 +2,11 @@
 // /proc/<pid>/stat and statm, and getrusage.
 #include "bench/process_figures.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <sys/resource.h>
+#include <unistd.h>
 
 namespace berth::bench {
 namespace {

@@ -2,14 +2,14 @@
 // What the kernel says about a process: CPU time and memory (proc(5)).
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <cstddef>
+#include <sys/types.h>
 
 namespace berth::bench {
 
-// User and system time of all its threads, in steps of the kernel's clock tick (10 ms). Zero if there is no such process.
+// User and system time of all its threads, in steps of the kernel's clock tick (10 ms). Zero if there is no such
+// process.
 [[nodiscard]] std::chrono::nanoseconds CpuOf(pid_t pid);
 
 // Zero if there is no such process.

@@ -23,8 +23,19 @@ void PrintOperation(std::string& text, const char* verb, OpFigures ContenderFigu
   const ContenderFigures* host_local = Find(figures, kHostLocalName);
   const ContenderFigures* raw = Find(figures, kRawName);
   const auto out = std::back_inserter(text);
-  fmt::format_to(out, "  {:<14}{:>9}{:>9}{:>9}{:>9}{:>13}{:>8}{:>9}{:>10}{:>9}{:>9}\n", verb, "p50 ms", "p90 ms", "p99 ms",
-                 "per s", "/ host-local", "/ raw", "node ms", "requests", "API ms", "etcd kB");
+  fmt::format_to(out,
+                 "  {:<14}{:>9}{:>9}{:>9}{:>9}{:>13}{:>8}{:>9}{:>10}{:>9}{:>9}\n",
+                 verb,
+                 "p50 ms",
+                 "p90 ms",
+                 "p99 ms",
+                 "per s",
+                 "/ host-local",
+                 "/ raw",
+                 "node ms",
+                 "requests",
+                 "API ms",
+                 "etcd kB");
   for (const ContenderFigures& contender : figures.contenders) {
     const OpFigures& own = contender.*operation;
     fmt::format_to(out,

@@ -27,8 +27,8 @@ struct OpSamples {
   Nanoseconds wall{0};                 // from the start of the first to the end of the last, pauses left out
   double requests = 0;                 // to the API server, by its audit log
   double etcd_bytes = 0;               // that etcd wrote to its log
-  Nanoseconds node_cpu{0};        // of everything that runs on the node for it
-  Nanoseconds server_cpu{0};      // of the API server
+  Nanoseconds node_cpu{0};             // of everything that runs on the node for it
+  Nanoseconds server_cpu{0};           // of the API server
   std::size_t failed = 0;
   std::string first_error = {};
 
@@ -40,8 +40,8 @@ struct OpFigures {
   double p90_ms = 0;
   double p99_ms = 0;
   double per_second = 0;
-  double requests = 0;    // per operation
-  double etcd_bytes = 0;  // per operation
+  double requests = 0;       // per operation
+  double etcd_bytes = 0;     // per operation
   double node_cpu_ms = 0;    // per operation
   double server_cpu_ms = 0;  // per operation
   std::size_t failed = 0;

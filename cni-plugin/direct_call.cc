@@ -8,8 +8,8 @@
 #include <unistd.h>
 #include <utility>
 
-#include "crds/names.h"
 #include "cni/attachment.h"
+#include "crds/names.h"
 #include "k8sclient/client_config.h"
 #include "k8sclient/kubeconfig.h"
 #include "k8sclient/status.h"

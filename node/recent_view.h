@@ -2,9 +2,9 @@
 // RecentView: the blocks of this node as the process before this one read or wrote them, at most two seconds ago. In a
 // burst of pods it saves berth-direct a request per call.
 //
-// It is a hint: writes compare, so that what was decided on an old one conflicts and is decided again. Of this node's own
-// writes it is never behind: it is forgotten before each write and noted again after it, all under the node's lock. Once
-// an agent has served the node since boot there is none.
+// It is a hint: writes compare, so that what was decided on an old one conflicts and is decided again. Of this node's
+// own writes it is never behind: it is forgotten before each write and noted again after it, all under the node's lock.
+// Once an agent has served the node since boot there is none.
 #pragma once
 
 #include <chrono>
