@@ -72,7 +72,7 @@ struct Goal {
 
 using Verdict = std::optional<Goal::Verdict>;
 
-const Goal kGoals[] = {
+constexpr Goal kGoals[] = {
     {"ADD p50, by host-local's",
      1,
      kDirectName,
