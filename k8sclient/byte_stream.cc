@@ -42,6 +42,7 @@ int SocketRead(BIO* bio, char* into, int size) {
   return static_cast<int>(got);
 }
 
+// NOLINTNEXTLINE(misc-const-correctness): the type that BIO_meth_set_ctrl asks for
 long SocketControl(BIO* bio, int command, long, void*) {
   switch (command) {
     case BIO_CTRL_EOF:
@@ -55,7 +56,7 @@ long SocketControl(BIO* bio, int command, long, void*) {
 }
 
 const BIO_METHOD* SocketMethod() {
-  static BIO_METHOD* const method = [] {
+  static const BIO_METHOD* const kMethod = [] {
     BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket without SIGPIPE");
     BERTH_CHECK(made != nullptr);
     BIO_meth_set_write(made, &SocketWrite);
@@ -63,7 +64,7 @@ const BIO_METHOD* SocketMethod() {
     BIO_meth_set_ctrl(made, &SocketControl);
     return made;
   }();
-  return method;
+  return kMethod;
 }
 
 // What OpenSSL or the kernel say about the operation that has just failed.

@@ -62,7 +62,7 @@ std::optional<DerReader> FindSubject(DerReader certificate) {
   for (int field = 0; field < kFieldsBefore; ++field) {
     if (!fields->Next()) return {};
   }
-  return *fields;
+  return fields;
 }
 
 using NamePtr = std::unique_ptr<X509_NAME, Freed<X509_NAME_free>>;

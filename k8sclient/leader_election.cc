@@ -126,6 +126,7 @@ Expected<LeaderElector::Held> LeaderElector::Write(const Candidate::Decision& de
                                  {"spec", SpecOf(create->lease)}},
                                 options);
   } else {
+    BERTH_CHECK(found.has_value());  // an update is one of what was found
     const Lease& lease = std::get<Candidate::Update>(decision).lease;
     written = MergePatch(api_,
                          options_.path + "/" + PercentEncode(options_.name),
