@@ -10,8 +10,10 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/call_runtime.h"
+#include "cni/args.h"
 #include "cni/error.h"
 #include "cni/forward.h"
+#include "k8sclient/verbs.h"
 #include "node/ipam_call.h"
 
 namespace berth::agent {
@@ -136,8 +138,13 @@ Reply Agent::Busy() {
 Reply Agent::Handle(std::string_view body) {
   const auto call = cni::ParseForwardedCall(body);
   if (!call) return ErrorReply(call.error(), cni::kNewestVersion);
-  const auto config = cni::ParseConfig(call->config, call->environment.verb);
+  auto config = cni::ParseConfig(call->config, call->environment.verb);
   if (!config) return ErrorReply(config.error(), cni::VersionForErrors(call->config));
+  if (options_.reads_pods && call->environment.verb == cni::Verb::kAdd && config->annotations.empty()) {
+    if (auto read = ReadPodAnnotations(call->environment, *config); !read) {
+      return ErrorReply(read.error(), config->version);
+    }
+  }
   metrics_.SetCallsWaiting(++calls_);
   Reply reply = Serve(call->environment, *config, call->started_nanos);
   metrics_.SetCallsWaiting(--calls_);
@@ -295,6 +302,26 @@ Expected<void> Agent::Del(Call& call) {
   }
   if (IsAway(done.error().code)) return journal();
   return done;
+}
+
+Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cni::NetworkConfig& config) const {
+  const auto args = cni::ParseArgs(environment.args);
+  if (!args || args->pod_namespace.empty() || args->pod_name.empty()) return {};  // no pod; malformed: the ADD says so
+  const auto pod =
+      k8sclient::Get(api_,
+                     k8sclient::Path({"api", "v1", "namespaces", args->pod_namespace, "pods", args->pod_name}),
+                     k8sclient::CallOptions::Within(config.ipam.timeout / 2));
+  if (!pod) return std::unexpected(pod.error().Within("read the pod's annotations"));
+  const nlohmann::json metadata = pod->value("metadata", nlohmann::json::object());
+  if (!args->pod_uid.empty() && metadata.value("uid", "") != args->pod_uid) {
+    return Fail(ErrorCode::kUnavailable,
+                "pod " + args->pod_namespace + "/" + args->pod_name + " is another one by now");
+  }
+  const nlohmann::json annotations = metadata.value("annotations", nlohmann::json::object());
+  for (const auto& [name, value] : annotations.items()) {
+    if (name.starts_with(cni::kAnnotationPrefix)) config.annotations[name] = value.get<std::string>();
+  }
+  return {};
 }
 
 Expected<void> Agent::WriteDown(const ipam::Attachment& attachment) {

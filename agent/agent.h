@@ -38,6 +38,7 @@ struct AgentOptions {
   std::string run_dir = "/run/berth";        // what a reboot may lose; shared with direct mode
   std::string server;                        // the API server's address, which tells one cluster's files from another's
   bool watches_blocks = true;
+  bool reads_pods = false;  // annotations by a GET of the pod where the runtime hands over none
 };
 
 // What goes back to the caller: CNI's result or error object.
@@ -93,6 +94,9 @@ class Agent final : private BlockObserver {
   [[nodiscard]] ipam::Expected<Reply> Dispatch(Call& call);
   [[nodiscard]] ipam::Expected<Reply> Add(Call& call);
   [[nodiscard]] ipam::Expected<void> Del(Call& call);
+  // Errors: those of the GET; kUnavailable: another pod has that name by now.
+  [[nodiscard]] ipam::Expected<void> ReadPodAnnotations(const cni::Environment& environment,
+                                                        cni::NetworkConfig& config) const;
   // A DEL that is to be done later goes to the journal. Errors: kIo; kUnavailable: this agent was replaced.
   [[nodiscard]] ipam::Expected<void> WriteDown(const ipam::Attachment& attachment);
   [[nodiscard]] ipam::Expected<void> WaitUntilReady(SteadyTime deadline);

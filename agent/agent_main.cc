@@ -134,6 +134,9 @@ int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the sta
       ->capture_default_str();
   app.add_option("--run-dir", options.agent.run_dir, "Folder for what a reboot may lose; shared with berth-direct")
       ->capture_default_str();
+  app.add_flag("--read-pods",
+               options.agent.reads_pods,
+               "Read a pod's annotations with a GET where the runtime hands over none; needs the right to get pods");
   app.add_option("--http-address",
                  options.http_address,
                  "Address and port for /healthz, /readyz and /metrics, such as 127.0.0.1:9745; default: socket only");

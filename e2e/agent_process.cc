@@ -64,6 +64,7 @@ std::optional<HttpReply> GetOverSocket(const std::string& socket_path, std::stri
   address.sun_family = AF_UNIX;
   socket_path.copy(address.sun_path, sizeof(address.sun_path) - 1);
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return std::nullopt;
   // An agent that is ending may leave a connection alone.
   const timeval patience{.tv_sec = 2, .tv_usec = 0};
   ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
@@ -79,7 +80,7 @@ std::optional<HttpReply> GetOverSocket(const std::string& socket_path, std::stri
   ::close(fd);
   const std::size_t head_end = text.find(kHeadEnd);
   if (!text.starts_with(kStatusLine) || head_end == std::string::npos) return std::nullopt;
-  return HttpReply{.status = std::atoi(text.c_str() + kStatusLine.size()),
+  return HttpReply{.status = static_cast<int>(std::strtol(text.c_str() + kStatusLine.size(), nullptr, 10)),
                    .body = text.substr(head_end + kHeadEnd.size())};
 }
 

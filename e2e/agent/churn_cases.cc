@@ -129,8 +129,10 @@ TEST_F(ChurnTest, ThirtySecondsWithoutApiServerCostNoDelAndNoAddress) {
   const int failed_before = churn.failed_adds();
   const std::string control = Setting("BERTH_CLUSTER") + " ";
   const std::string options = " --dir " + Setting("BERTH_CLUSTER_DIR") + " >/dev/null 2>&1";
+  // NOLINTNEXTLINE(bugprone-command-processor): a command of the test's own
   ASSERT_EQ(std::system((control + "stop-apiserver" + options).c_str()), 0);
   std::this_thread::sleep_for(seconds(30));  // the outage is what is tested
+  // NOLINTNEXTLINE(bugprone-command-processor): a command of the test's own
   ASSERT_EQ(std::system((control + "start-apiserver" + options).c_str()), 0);
   churn.AwaitCalls(churn.answered() + kCallsOfRound);
   churn.MayEnd();

@@ -37,7 +37,7 @@ NodeTest::NodeTest() {
   cluster().CreateReadyPool(pool(), {{"space", "s-" + tag_}, {"subnet", "10.55.0.0/22"}});
 }
 
-NodeTest::~NodeTest() {
+void NodeTest::TearDown() {
   if (HasFailure()) {
     std::ifstream log(scratch_ + "/agent.log");
     std::vector<std::string> lines;
@@ -55,8 +55,8 @@ TestCluster& NodeTest::cluster() {
   return cluster;
 }
 
-std::unique_ptr<AgentProcess> NodeTest::StartAgent(const std::string& socket_name,
-                                                   const std::string& kubeconfig) const {
+std::unique_ptr<AgentProcess> NodeTest::StartAgent(const std::string& socket_name, const std::string& kubeconfig,
+                                                   const std::vector<std::string>& more) const {
   return std::make_unique<AgentProcess>(
       AgentSettings{.binary = Setting("BERTH_AGENT"),
                     .node = "node-" + tag_,
@@ -64,7 +64,8 @@ std::unique_ptr<AgentProcess> NodeTest::StartAgent(const std::string& socket_nam
                     .socket = SocketPath(socket_name),
                     .state_dir = scratch_ + "/state",
                     .run_dir = scratch_ + "/run",
-                    .log_file = scratch_ + "/agent.log"});
+                    .log_file = scratch_ + "/agent.log",
+                    .more = more});
 }
 
 std::unique_ptr<AgentProcess> NodeTest::ReadyAgent(const std::string& socket_name) const {

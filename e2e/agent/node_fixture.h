@@ -29,7 +29,7 @@ namespace berth::e2e {
 class NodeTest : public testing::Test {
  protected:
   NodeTest();
-  ~NodeTest() override;
+  void TearDown() override;
 
   [[nodiscard]] static TestCluster& cluster();
   [[nodiscard]] const std::string& tag() const { return tag_; }
@@ -41,7 +41,8 @@ class NodeTest : public testing::Test {
 
   // Agents of the test's node; all share its folders. Not ready yet.
   [[nodiscard]] std::unique_ptr<AgentProcess> StartAgent(const std::string& socket_name = "agent",
-                                                         const std::string& kubeconfig = "") const;
+                                                         const std::string& kubeconfig = "",
+                                                         const std::vector<std::string>& more = {}) const;
   // The same, ready.
   [[nodiscard]] std::unique_ptr<AgentProcess> ReadyAgent(const std::string& socket_name = "agent") const;
 

@@ -14,6 +14,7 @@
 
 #include "e2e/agent/node_fixture.h"
 #include "e2e/fault_proxy.h"
+#include "k8sclient/verbs.h"
 
 namespace berth::e2e {
 namespace {
@@ -21,7 +22,6 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using std::chrono::steady_clock;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
@@ -118,6 +118,33 @@ TEST_F(ProgramTest, TheSocketAnswersPeopleAndIsForRootAlone) {
   EXPECT_THAT(debug["journal"], IsEmpty());
 }
 
+// The agent's role has no rights in pods' namespaces, so this one runs as the administrator.
+TEST_F(ProgramTest, AnnotationsComeFromThePodWhereThatIsConfigured) {
+  const std::string chosen = "q-" + tag();
+  cluster().CreateReadyPool(chosen, {{"space", "s-" + tag()}, {"subnet", "10.66.0.0/24"}});
+  const std::string pods = "/api/v1/namespaces/default/pods";
+  const std::string name = "web-" + tag();
+  const json pod = {{"apiVersion", "v1"},
+                    {"kind", "Pod"},
+                    {"metadata", {{"name", name}, {"annotations", {{"ipam.berth.dev/pools", chosen}}}}},
+                    {"spec", {{"containers", {{{"name", "x"}, {"image", "example.org/x"}}}}}}};
+  const auto options = [] { return k8sclient::CallOptions::Within(seconds(10)); };
+  // The namespace's service account comes a moment after the cluster.
+  ASSERT_TRUE(Eventually([&] { return k8sclient::Create(cluster().api(), pods, pod, options()).has_value(); }));
+  const auto agent = StartAgent("agent", Setting("BERTH_TEST_KUBECONFIG"), {"--read-pods"});
+  ASSERT_TRUE(agent->AwaitReady());
+  PluginCall add = CallOf("ADD", "c1", SocketPath());
+  add.environment["CNI_ARGS"] = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=" + name;
+  EXPECT_THAT(AddressOf(RunPlugin(add)), testing::StartsWith("10.66.0."));
+  EXPECT_THAT(AddressOf(RunPlugin(CallOf("ADD", "c2", SocketPath()))), testing::StartsWith("10.55."));
+  add.environment["CNI_ARGS"] += ";K8S_POD_UID=11111111-2222-3333-4444-555555555555";
+  add.environment["CNI_CONTAINERID"] = "c3";
+  EXPECT_EQ(CodeOf(RunPlugin(add)), kTryAgain) << "another pod of that name";
+  EXPECT_TRUE(k8sclient::Delete(cluster().api(), pods + "/" + name, {}, options()).has_value());
+  cluster().RemoveBlocks(chosen);
+  cluster().DeletePool(chosen);
+}
+
 struct WrongOptions {
   const char* name;
   const char* options;
@@ -130,6 +157,7 @@ TEST_P(WrongOptionsTest, AreAnErrorThatNamesThem) {
   const std::string command = "NODE_NAME= " + Setting("BERTH_AGENT") + " --run-dir " + Setting("BERTH_TEST_SCRATCH") +
                               "/wrong --state " + Setting("BERTH_TEST_SCRATCH") + "/wrong " + GetParam().options +
                               " 2>&1";
+  // NOLINTNEXTLINE(bugprone-command-processor): a command of the test's own
   std::FILE* const pipe = ::popen(command.c_str(), "r");
   ASSERT_NE(pipe, nullptr);
   std::string said;

@@ -171,5 +171,16 @@ TEST_F(Conformance, Case080_DnsOfThePoolIsGivenWhereTheConfigurationHasNone) {
   EXPECT_EQ(Ok(Base("ADD", {MakePool({{"dns", dns}})}))["dns"], dns);
 }
 
+// As containerd and CRI-O hand them over where the configuration declares the capability. They choose, they do not add.
+TEST_F(Conformance, AnnotationsFromTheRuntimeChooseThePool) {
+  const std::string first = MakePool();
+  const std::string second = MakePool({{"subnet", "10.1.3.0/29"}, {"gateway", "10.1.3.1"}});
+  const json chosen = {{"runtimeConfig", {{"io.kubernetes.cri.pod-annotations", {{"ipam.berth.dev/pools", second}}}}}};
+  EXPECT_THAT(Addresses(Ok(Base("ADD", {first}).Config(chosen))), testing::ElementsAre("10.1.3.2/29"));
+  EXPECT_THAT(Addresses(Ok(Base("ADD", {first}).With("CNI_IFNAME", "net1").Config(chosen))),
+              testing::ElementsAre("10.1.2.2/29"))
+      << "it speaks of the pod's own interface";
+}
+
 }  // namespace
 }  // namespace berth::conformance
