@@ -117,34 +117,44 @@ Expected<void> DirectStore::Lock() {
 
 Expected<std::vector<ipam::Pool>> DirectStore::ReadPools(std::span<const std::string> names,
                                                          ipam::Freshness freshness) {
+  const bool is_hint = freshness == ipam::Freshness::kHint;
+  if (is_hint) {
+    if (auto recent = recent_.Pools(names)) return *std::move(recent);
+  }
+  const BootNanos begin = BootTimeNow();
+  const auto objects = ReadPoolObjects(names, is_hint);
+  if (!objects) return std::unexpected(objects.error());
   std::vector<ipam::Pool> pools;
-  const auto add = [&pools](const json& object) -> Expected<void> {
+  for (const json& object : *objects) {
     auto pool = crds::ParsePool(object);
     if (!pool) return std::unexpected(pool.error());
     pools.push_back(*std::move(pool));
-    return {};
-  };
-  const bool is_hint = freshness == ipam::Freshness::kHint;
+  }
+  recent_.NotePools(*objects, begin);
+  return pools;
+}
+
+Expected<std::vector<json>> DirectStore::ReadPoolObjects(std::span<const std::string> names, bool is_hint) {
+  std::vector<json> objects;
   if (is_hint && names.size() > 1) {
     // One request for all, from the API server's cache.
     const auto list = k8sclient::List(api_, std::string(crds::kPoolsPath), {.resource_version = "0"}, options_.call);
     if (!list) return std::unexpected(list.error().Within("list ippools"));
     for (const json& object : list->items) {
       const std::string name = object.value("/metadata/name"_json_pointer, std::string());
-      if (std::ranges::find(names, name) == names.end()) continue;
-      if (auto added = add(object); !added) return std::unexpected(added.error());
+      if (std::ranges::find(names, name) != names.end()) objects.push_back(object);
     }
-    return pools;
+    return objects;
   }
   for (const std::string& name : names) {
     k8sclient::Request request{.path = ObjectPath(crds::kPoolsPath, name)};
     if (is_hint) request.query = {{"resourceVersion", "0"}};
-    const auto object = k8sclient::Get(api_, request, options_.call);
+    auto object = k8sclient::Get(api_, request, options_.call);
     if (!object && object.error().code == ErrorCode::kNotFound) continue;
     if (!object) return std::unexpected(object.error().Within("get ippool " + name));
-    if (auto added = add(*object); !added) return std::unexpected(added.error());
+    objects.push_back(*std::move(object));
   }
-  return pools;
+  return objects;
 }
 
 Expected<ipam::Labels> DirectStore::ReadLabels(const std::string& path) {

@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "ipam/block_store.h"
 #include "k8sclient/api.h"
 #include "node/node_directory.h"
@@ -68,6 +70,8 @@ class DirectStore final : public ipam::BlockStore {
  private:
   class Intent;
 
+  [[nodiscard]] ipam::Expected<std::vector<nlohmann::json>> ReadPoolObjects(std::span<const std::string> names,
+                                                                            bool is_hint);
   [[nodiscard]] ipam::Expected<ipam::Labels> ReadLabels(const std::string& path);
   [[nodiscard]] ipam::Expected<ipam::BlockView> ReadBlock(const std::string& name);
   [[nodiscard]] ipam::Expected<ipam::BlockView> Patch(const ipam::Block& before, const ipam::Block& after);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file of objects with the time at which they were listed.
+// Two files of objects, each with the time at which they were read.
 #include "node/recent_view.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "crds/block.h"
+#include "crds/pool.h"
 
 namespace berth::node {
 
@@ -17,6 +19,7 @@ using nlohmann::json;
 namespace {
 
 constexpr const char* kNote = "recent-blocks";
+constexpr const char* kPoolsNote = "recent-pools";
 
 json ToObject(const ipam::Block& block) {
   json object = crds::BlockToJson(block);
@@ -33,15 +36,15 @@ struct Record {
 };
 
 // What the file says, unless it is too old, of another boot, or no such file.
-std::optional<Record> Load(const NodeDirectory& directory) {
-  const auto text = directory.ReadNote(kNote);
+std::optional<Record> Load(const NodeDirectory& directory, const char* name, std::chrono::nanoseconds max) {
+  const auto text = directory.ReadNote(name);
   if (!text) return std::nullopt;
   json record = json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!record.is_object() || !record.contains("at") || !record["at"].is_number_integer()) return std::nullopt;
   if (!record.contains("objects") || !record["objects"].is_array()) return std::nullopt;
   const BootNanos at = record["at"].get<BootNanos>();
   const BootNanos age = BootTimeNow() - at;
-  if (age < 0 || age > std::chrono::nanoseconds(kRecentMax).count()) return std::nullopt;
+  if (age < 0 || age > max.count()) return std::nullopt;
   return Record{.at = at, .objects = std::move(record["objects"])};
 }
 
@@ -49,9 +52,30 @@ std::optional<Record> Load(const NodeDirectory& directory) {
 
 bool RecentView::IsKept() const { return is_kept_ && !directory_.HasCreator(); }
 
+std::optional<std::vector<ipam::Pool>> RecentView::Pools(std::span<const std::string> names) const {
+  if (!IsKept()) return std::nullopt;
+  const auto record = Load(directory_, kPoolsNote, kRecentPoolsMax);
+  if (!record) return std::nullopt;
+  std::vector<ipam::Pool> pools;
+  for (const std::string& name : names) {
+    const auto found = std::ranges::find_if(record->objects, [&name](const json& object) {
+      return object.value("/metadata/name"_json_pointer, std::string()) == name;
+    });
+    if (found == record->objects.end()) return std::nullopt;
+    auto pool = crds::ParsePool(*found);
+    if (!pool) return std::nullopt;
+    pools.push_back(*std::move(pool));
+  }
+  return pools;
+}
+
+void RecentView::NotePools(const std::vector<json>& objects, BootNanos at) const {
+  if (IsKept()) directory_.WriteNote(kPoolsNote, json{{"at", at}, {"objects", objects}}.dump());
+}
+
 std::optional<std::vector<BlockView>> RecentView::Take() {
   if (std::exchange(was_taken_, true) || !IsKept()) return std::nullopt;
-  const auto record = Load(directory_);
+  const auto record = Load(directory_, kNote, kRecentBlocksMax);
   if (!record) return std::nullopt;
   std::vector<BlockView> blocks;
   for (const json& object : record->objects) {

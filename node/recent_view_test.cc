@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 namespace berth::node {
 namespace {
@@ -134,6 +135,30 @@ TEST_F(RecentViewTest, OnceAnAgentHasServedTheNodeNothingIsKnown) {
   RecentView(directory(), true).NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
   ASSERT_TRUE(directory().BecomeCreator("agent-1").has_value());
   EXPECT_EQ(Seen(), "nothing");
+}
+
+nlohmann::json PoolObject(const char* name) {
+  return {{"metadata", {{"name", name}, {"uid", "uid"}, {"resourceVersion", "1"}}}, {"spec", {{"subnet", "10.0.0.0/16"}}}};
+}
+
+TEST_F(RecentViewTest, TheNextKnowsPoolsThatWereRead) {
+  RecentView(directory(), true).NotePools({PoolObject("p1"), PoolObject("p2")}, BootTimeNow());
+  const std::vector<std::string> names = {"p2", "p1"};
+  const auto pools = RecentView(directory(), true).Pools(names);
+  ASSERT_TRUE(pools.has_value());
+  EXPECT_EQ(pools->front().name, "p2");
+}
+
+TEST_F(RecentViewTest, PoolsOfWhichOneIsUnknownAreReadAnew) {
+  RecentView(directory(), true).NotePools({PoolObject("p1")}, BootTimeNow());
+  const std::vector<std::string> names = {"p1", "p2"};
+  EXPECT_FALSE(RecentView(directory(), true).Pools(names).has_value());
+}
+
+TEST_F(RecentViewTest, PoolsOfASecondAgoAreReadAnew) {
+  RecentView(directory(), true).NotePools({PoolObject("p1")}, BootTimeNow() - kSecond);
+  const std::vector<std::string> names = {"p1"};
+  EXPECT_FALSE(RecentView(directory(), true).Pools(names).has_value());
 }
 
 TEST_F(RecentViewTest, ABrokenFileIsNothing) {
