@@ -90,6 +90,9 @@ Agent::Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options,
 Agent::~Agent() {
   BeginStop();
   own_.Stop();
+  // Before keeper_ goes, which the loader starts.
+  loader_.request_stop();
+  if (loader_.joinable()) loader_.join();
 }
 
 void Agent::Start() {
