@@ -32,7 +32,9 @@ constexpr std::chrono::seconds kStepMax{20};
 constexpr std::chrono::seconds kRetryPause{1};
 constexpr std::chrono::seconds kKeepEvery{1};
 constexpr std::chrono::milliseconds kKeepPause{20};
-constexpr std::chrono::seconds kResyncEvery{30};
+// And up to as long again. A LIST by node makes the API server look at every block there is: of five thousand nodes twice a
+// minute that is more than it can do.
+constexpr std::chrono::minutes kResyncEvery{5};
 constexpr int kAheadTriesMax = 6;
 
 BlockView ToView(const json& object) {
@@ -106,7 +108,10 @@ Expected<void> Agent::SettleLeftIntents() {
 }
 
 void Agent::Keep(const std::stop_token& stop) {
-  auto next_resync = clock_.Now() + kResyncEvery;
+  const auto after_resync = [this] {
+    return clock_.Now() + std::chrono::duration_cast<std::chrono::milliseconds>(kResyncEvery * (1 + clock_.Random()));
+  };
+  auto next_resync = after_resync();
   while (!stop.stop_requested() && !own_.stopped()) {
     WatchBlocks();
     ReplayJournal();
@@ -114,7 +119,7 @@ void Agent::Keep(const std::stop_token& stop) {
     SweepCooled();
     if (clock_.Now() >= next_resync) {
       Resync();
-      next_resync = clock_.Now() + kResyncEvery;
+      next_resync = after_resync();
     }
     // A burst of ADDs needs one look at what is left, not one each.
     if (!clock_.Sleep(kKeepPause, stop)) return;
