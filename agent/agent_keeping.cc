@@ -32,8 +32,8 @@ constexpr std::chrono::seconds kStepMax{20};
 constexpr std::chrono::seconds kRetryPause{1};
 constexpr std::chrono::seconds kKeepEvery{1};
 constexpr std::chrono::milliseconds kKeepPause{20};
-// And up to as long again. A LIST by node makes the API server look at every block there is: of five thousand nodes twice a
-// minute that is more than it can do.
+// And up to as long again. A LIST by node makes the API server look at every block there is: of five thousand nodes
+// twice a minute that is more than it can do.
 constexpr std::chrono::minutes kResyncEvery{5};
 constexpr int kAheadTriesMax = 6;
 

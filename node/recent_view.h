@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RecentView: the blocks of this node as the process before this one read or wrote them, at most two seconds ago, and
-// pools as one read them, at most a quarter of a second ago. In a burst of pods it saves berth-direct two requests per ADD
-// and one per DEL.
+// pools as one read them, at most a quarter of a second ago. In a burst of pods it saves berth-direct two requests per
+// ADD and one per DEL.
 //
 // It is a hint: writes compare, so that what was decided on an old one conflicts and is decided again. Of this node's
 // own writes it is never behind: it is forgotten before each write and noted again after it, all under the node's lock.

@@ -138,7 +138,8 @@ TEST_F(RecentViewTest, OnceAnAgentHasServedTheNodeNothingIsKnown) {
 }
 
 nlohmann::json PoolObject(const char* name) {
-  return {{"metadata", {{"name", name}, {"uid", "uid"}, {"resourceVersion", "1"}}}, {"spec", {{"subnet", "10.0.0.0/16"}}}};
+  return {{"metadata", {{"name", name}, {"uid", "uid"}, {"resourceVersion", "1"}}},
+          {"spec", {{"subnet", "10.0.0.0/16"}}}};
 }
 
 TEST_F(RecentViewTest, TheNextKnowsPoolsThatWereRead) {

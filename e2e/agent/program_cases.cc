@@ -87,7 +87,9 @@ TEST_F(ProgramTest, SigtermFinishesTheCallsThatRun) {
   std::ofstream(kubeconfig) << ProxyKubeconfig(proxy.Url(), "agent");
   const auto agent = StartAgent("agent", kubeconfig);
   ASSERT_TRUE(agent->AwaitReady());
-  proxy.Reset([](const SeenRequest& request) { return request.method == "GET" ? Fault::kNone : Fault::kPause; });
+  // With a block at hand nothing but an ADD sends a PATCH: what is held then is the call's.
+  ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", "c0", SocketPath()))), "");
+  proxy.Reset([](const SeenRequest& request) { return request.method == "PATCH" ? Fault::kPause : Fault::kNone; });
   PluginProcess add(CallOf("ADD", "c1", SocketPath()));
   PluginOutcome outcome;
   std::jthread waiting([&] { outcome = add.Wait(); });
