@@ -107,12 +107,12 @@ void RecentView::BeginWrite() {
 void RecentView::NoteWritten(const BlockView& block) {
   if (!is_writing_ || !IsKept()) return;
   is_writing_ = false;
-  if (!listed_at_) return;
   blocks_[block->name] = block;
   Save();
 }
 
 void RecentView::Save() const {
+  if (!listed_at_) return;
   json objects = json::array();
   for (const auto& [name, block] : blocks_) {
     // Whether it is gone by now would be a guess.
