@@ -322,7 +322,8 @@ Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cn
   }
   const nlohmann::json annotations = metadata.value("annotations", nlohmann::json::object());
   for (const auto& [name, value] : annotations.items()) {
-    if (name.starts_with(cni::kAnnotationPrefix)) config.annotations[name] = value.get<std::string>();
+    if (name.starts_with(cni::kAnnotationPrefix) && value.is_string())
+      config.annotations[name] = value.get<std::string>();
   }
   return {};
 }

@@ -7,12 +7,10 @@
 // the block already.
 //
 // Rules that hold here:
-//   - A write is a merge patch with the resourceVersion it was decided on. After a conflict everything is decided
-//   again.
+//   - A write is a merge patch with the resourceVersion it was decided on. After a conflict all is decided again.
 //   - A write of which the answer was lost is settled by a later write that changes the object, or by a version that is
 //     newer than the one it was decided on. Until then its attachments are in doubt (InDoubt), and DEL fences.
-//   - An entry that somebody else removed without a mark is written again; one that became a cooling entry is
-//   forgotten.
+//   - An entry that somebody else removed without a mark is written again; a cooling entry is not.
 //   - Another instance in `agent` means that this agent was replaced: it stops, and writes nothing any more.
 #pragma once
 
@@ -86,7 +84,7 @@ class OwnBlocks {
   // From a list: the block as somebody has written it.
   void Observe(const ipam::BlockView& seen, SteadyTime deadline);
   // From a watch, which tells of this agent's own writes too: that the block has this version. It is read if the
-  // version is news. Gone: the block was deleted.
+  // version is news.
   void ObserveVersion(const std::string& name, std::uint64_t version, SteadyTime deadline);
   void ObserveGone(const std::string& name);
 
@@ -124,11 +122,10 @@ class OwnBlocks {
   [[nodiscard]] bool AfterFailure(const SlotPointer& slot, Round& round, const ipam::Error& error);
   void FinishAll(const SlotPointer& slot, Round& round, const ipam::Expected<ipam::BlockView>& result);
   void Finish(Waiter& waiter, const ipam::Expected<ipam::BlockView>& result);
-  // The newest version of a block, from wherever; finds out what somebody else did to it. True: this agent was
-  // replaced.
+  // The newest version of a block, from wherever; finds out what somebody else did to it.
   void Adopt(const SlotPointer& slot, const ipam::BlockView& seen);
   void Forget(const SlotPointer& slot);
-  // Sends the vanished entries of a block that nothing else is being written to.
+  // Sends the block's vanished entries, if there are any.
   void WriteVanished(const SlotPointer& slot, SteadyTime deadline);
   [[nodiscard]] ipam::Expected<ipam::BlockView> Read(const std::string& name, SteadyTime deadline);
   [[nodiscard]] ipam::Expected<ipam::BlockView> Patch(const ipam::Block& before, const ipam::Block& after,
