@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HttpApi against servers that fail in every way: what a caller is told, and that no write is ever sent twice.
 #include <atomic>
+#include <cstdint>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -198,7 +199,7 @@ TEST(BadServer, ANameThatDoesNotExistMeansThatNothingHappened) {
 }
 
 // A server that keeps a connection for one answer and closes it at a moment of the test's choice.
-enum class CloseWhen { kAfterTheAnswer, kAtTheNextRequest };
+enum class CloseWhen : std::uint8_t { kAfterTheAnswer, kAtTheNextRequest };
 
 class StaleConnection {
  public:
@@ -214,7 +215,7 @@ class StaleConnection {
           }
         }) {}
   ScriptedServer& server() { return server_; }
-  int seen() const { return seen_; }
+  [[nodiscard]] int seen() const { return seen_; }
 
  private:
   std::atomic<int> seen_ = 0;

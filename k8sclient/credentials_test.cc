@@ -163,7 +163,7 @@ TEST_F(CredentialsTest, ALineBreakInsideATokenIsRefused) {
 }
 
 TEST_F(CredentialsTest, WithoutAnAuthorityTheSystemsAreTakenAndNoneIsAnError) {
-  ClientConfig config{.source = "config", .server = "https://a"};
+  const ClientConfig config{.source = "config", .server = "https://a"};
   files_["/etc/pki/tls/certs/ca-bundle.crt"] = "SYSTEM";
   const auto read = [this](const std::string& path) -> Expected<std::string> {
     const auto it = files_.find(path);

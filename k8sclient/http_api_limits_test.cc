@@ -125,7 +125,7 @@ TEST(Stop, EndsACallThatWaits) {
 }
 
 TEST(Stop, ThatWasRequestedBeforeSendsNothing) {
-  std::stop_source stop;
+  const std::stop_source stop;
   stop.request_stop();
   const auto api = MakeApi({.server = "http://127.0.0.1:" + std::to_string(testing::RefusingPort())});
   const auto response = api->Call(kWrite, {.stop = stop.get_token()});
@@ -137,10 +137,13 @@ TEST(Stop, ThatWasRequestedBeforeSendsNothing) {
 struct Lines {
   std::vector<std::string> lines = {};
   std::size_t enough = SIZE_MAX;
-  WatchSink sink = [this](std::string_view line) {
-    lines.emplace_back(line);
-    return lines.size() < enough;
-  };
+
+  [[nodiscard]] WatchSink Sink() {
+    return [this](std::string_view line) {
+      lines.emplace_back(line);
+      return lines.size() < enough;
+    };
+  }
 };
 
 TEST(Watch, GivesTheLinesHoweverChunksAndPacketsCutThem) {
@@ -155,7 +158,7 @@ TEST(Watch, GivesTheLinesHoweverChunksAndPacketsCutThem) {
       peer.AwaitClose();
     });
     Lines got;
-    const auto response = MakeApi({.server = server.url()})->Watch(kRead, {}, got.sink);
+    const auto response = MakeApi({.server = server.url()})->Watch(kRead, {}, got.Sink());
     ASSERT_TRUE(response.has_value()) << response.error().message;
     ASSERT_EQ(got.lines.size(), 3U);
     ASSERT_EQ(got.lines[1], "{\"type\":\"MODIFIED\",\"object\":{\"a\":\"\xc3\xa4\"}}");
@@ -188,7 +191,7 @@ TEST(Watch, IsDeadAfterSilenceBothBeforeAndAfterTheFirstByte) {
       peer.AwaitClose();
     });
     Lines got;
-    const auto response = MakeApi({.server = server.url()})->Watch(kRead, {.idle_max = milliseconds(100)}, got.sink);
+    const auto response = MakeApi({.server = server.url()})->Watch(kRead, {.idle_max = milliseconds(100)}, got.Sink());
     ASSERT_FALSE(response.has_value());
     EXPECT_EQ(response.error().code, ErrorCode::kTimeout);
     EXPECT_EQ(got.lines.size(), begun ? 1U : 0U);
@@ -207,7 +210,7 @@ TEST(Watch, LivesOnWhileBytesCome) {
     peer.AwaitClose();
   });
   Lines got;
-  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {.idle_max = milliseconds(2000)}, got.sink);
+  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {.idle_max = milliseconds(2000)}, got.Sink());
   EXPECT_TRUE(response.has_value()) << "it lasts longer than silence may";
   EXPECT_EQ(got.lines.size(), 30U);
 }
@@ -219,7 +222,7 @@ TEST(Watch, EndsWhenTheSinkHasEnough) {
     peer.AwaitClose();
   });
   Lines got{.enough = 2};
-  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {}, got.sink);
+  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {}, got.Sink());
   ASSERT_TRUE(response.has_value());
   EXPECT_EQ(got.lines.size(), 2U);
 }
@@ -232,7 +235,7 @@ TEST(Watch, ALineWithoutEndIsRefused) {
     peer.AwaitClose();
   });
   Lines got;
-  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {.line_bytes_max = 10'000}, got.sink);
+  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {.line_bytes_max = 10'000}, got.Sink());
   ASSERT_FALSE(response.has_value());
   EXPECT_EQ(response.error().code, ErrorCode::kInternal);
 }
@@ -242,7 +245,7 @@ TEST(Watch, ARefusalComesBackWithItsBodyAndNoLine) {
     if (peer.ReadRequest()) peer.Answer(410, "{\"reason\":\n\"Expired\"}\n");
   });
   Lines got;
-  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {}, got.sink);
+  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {}, got.Sink());
   ASSERT_TRUE(response.has_value());
   EXPECT_EQ(response->status, 410);
   EXPECT_EQ(response->body, "{\"reason\":\n\"Expired\"}\n");
@@ -256,7 +259,7 @@ TEST(Watch, ThatBreaksSaysSo) {
     peer.Reset();
   });
   Lines got;
-  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {}, got.sink);
+  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {}, got.Sink());
   ASSERT_FALSE(response.has_value());
   EXPECT_EQ(response.error().code, ErrorCode::kUnavailable);
 }

@@ -198,7 +198,7 @@ testing::Script ConnectProxy(int port, std::string& seen) {
 
 class ThroughProxy : public ::testing::Test {
  protected:
-  ipam::Expected<Response> CallThrough(const std::string& proxy_url) const {
+  [[nodiscard]] ipam::Expected<Response> CallThrough(const std::string& proxy_url) const {
     return MakeApi({.server = server_.url(),
                     .certificate_authority = {.text = authority_.certificate_pem()},
                     .proxy_url = proxy_url})

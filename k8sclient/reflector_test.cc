@@ -64,7 +64,7 @@ struct WatchScript {
 class ReflectorTest : public ::testing::Test {
  protected:
   // Runs the reflector until both scripts are used up, and one request more is made.
-  void Run() {
+  void RunScripts() {
     api_.on_call = [this](const Request&) -> Expected<Response> {
       if (lists_.empty()) return Stop();
       Expected<Response> answer = std::move(lists_.front());
@@ -114,7 +114,7 @@ using Lines = std::vector<std::string>;
 TEST_F(ReflectorTest, ListsFromMemoryThenWatchesFromThere) {
   lists_ = {ListOf({"a", "b"}, "10")};
   watches_ = {{.lines = {Event("ADDED", "c", "11"), Event("MODIFIED", "a", "12"), Event("DELETED", "b", "13")}}};
-  Run();
+  RunScripts();
   EXPECT_EQ(recorder_.lines, (Lines{"replace a b", "upsert c", "upsert a", "delete b"}));
   EXPECT_EQ(Requests(), (Lines{"list rv=0 match=(none)", "watch rv=10", "watch rv=13"}));
 }
@@ -124,7 +124,7 @@ TEST_F(ReflectorTest, SendsSelectorsBookmarksAndATimeLimitWithTheWatch) {
   options_.label_selector = "x=y";
   options_.metadata_only = true;
   lists_ = {ListOf({}, "10")};
-  Run();
+  RunScripts();
   const Request list = api_.requests().at(0);
   const Request watch = api_.requests().at(1);
   EXPECT_EQ(list.accept, kPartialMetadataList);
@@ -139,7 +139,7 @@ TEST_F(ReflectorTest, SendsSelectorsBookmarksAndATimeLimitWithTheWatch) {
 TEST_F(ReflectorTest, ABookmarkMovesTheVersionAndReachesNobody) {
   lists_ = {ListOf({"a"}, "10")};
   watches_ = {{.lines = {Event("BOOKMARK", "", "99")}}};
-  Run();
+  RunScripts();
   EXPECT_EQ(recorder_.lines, (Lines{"replace a"}));
   EXPECT_EQ(Requests().back(), "watch rv=99");
 }
@@ -147,7 +147,7 @@ TEST_F(ReflectorTest, ABookmarkMovesTheVersionAndReachesNobody) {
 TEST_F(ReflectorTest, GoneInTheStreamListsNotOlderThanSeen) {
   lists_ = {ListOf({"a"}, "10"), ListOf({"b"}, "50")};
   watches_ = {{.lines = {Event("MODIFIED", "a", "20"), Gone()}}};
-  Run();
+  RunScripts();
   EXPECT_EQ(recorder_.lines, (Lines{"replace a", "upsert a", "replace b"}));
   EXPECT_EQ(Requests(),
             (Lines{"list rv=0 match=(none)", "watch rv=10", "list rv=20 match=NotOlderThan", "watch rv=50"}));
@@ -156,7 +156,7 @@ TEST_F(ReflectorTest, GoneInTheStreamListsNotOlderThanSeen) {
 TEST_F(ReflectorTest, GoneAsTheAnswerListsNotOlderThanSeen) {
   lists_ = {ListOf({"a"}, "10"), ListOf({"b"}, "50")};
   watches_ = {{.lines = {}, .end = Response{.status = 410}}};
-  Run();
+  RunScripts();
   EXPECT_EQ(Requests().at(2), "list rv=10 match=NotOlderThan");
 }
 
@@ -165,7 +165,7 @@ TEST_F(ReflectorTest, AVersionTheServerHasNotReachedLeadsToAConsistentList) {
       R"({"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}})";
   lists_ = {ListOf({"a"}, "10"), Response{.status = 504, .body = too_large}, ListOf({"b"}, "5")};
   watches_ = {{.lines = {Gone()}}};
-  Run();
+  RunScripts();
   EXPECT_EQ(Requests(),
             (Lines{"list rv=0 match=(none)",
                    "watch rv=10",
@@ -178,7 +178,7 @@ TEST_F(ReflectorTest, AVersionTheServerHasNotReachedLeadsToAConsistentList) {
 TEST_F(ReflectorTest, ABrokenWatchGoesOnWithoutAList) {
   lists_ = {ListOf({"a"}, "10")};
   watches_ = {{.lines = {Event("MODIFIED", "a", "11")}, .end = ipam::Fail(ErrorCode::kUnavailable, "reset")}};
-  Run();
+  RunScripts();
   EXPECT_EQ(recorder_.lines, (Lines{"replace a", "upsert a", "failed Unavailable wait 800"}));
   EXPECT_EQ(Requests().back(), "watch rv=11");
 }
@@ -188,7 +188,7 @@ TEST_F(ReflectorTest, WaitsDoubleUpToHalfAMinuteAndStartAnewAfterAnEvent) {
   for (int i = 0; i < 8; ++i) lists_.emplace_back(refused);
   lists_.emplace_back(ListOf({"a"}, "10"));
   watches_ = {{.lines = {Event("MODIFIED", "a", "11")}, .end = refused}};
-  Run();
+  RunScripts();
   Lines waits;
   for (const std::string& line : recorder_.lines) {
     if (line.starts_with("failed")) waits.push_back(line.substr(line.rfind(' ') + 1));
@@ -198,7 +198,7 @@ TEST_F(ReflectorTest, WaitsDoubleUpToHalfAMinuteAndStartAnewAfterAnEvent) {
 
 TEST_F(ReflectorTest, WaitsAsLongAsTheServerAsks) {
   lists_ = {Response{.status = 429, .retry_after = std::chrono::seconds(7)}};
-  Run();
+  RunScripts();
   EXPECT_EQ(recorder_.lines, (Lines{"failed Unavailable wait 7000"}));
 }
 
@@ -223,7 +223,7 @@ class ReflectorNonsense : public ReflectorTest, public ::testing::WithParamInter
 TEST_P(ReflectorNonsense, IsReportedAndTheWatchGoesOnFromTheLastEvent) {
   lists_ = {ListOf({"a"}, "10")};
   watches_ = {{.lines = {Event("MODIFIED", "a", "11"), GetParam().line, Event("MODIFIED", "a", "12")}}};
-  Run();
+  RunScripts();
   EXPECT_EQ(recorder_.lines, (Lines{"replace a", "upsert a", "failed Internal wait 800"}));
   EXPECT_EQ(Requests().back(), "watch rv=11");
 }

@@ -44,16 +44,12 @@ Expected<json> CallForObject(Api& api, const Request& request, const CallOptions
 // rule.
 std::string Body(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
 
-Expected<json> Write(Api& api, Method method, const std::string& path, const json& object, const CallOptions& options,
-                     std::string_view accept = kJson) {
-  return CallForObject(api,
-                       {.method = method,
-                        .path = path,
-                        .query = WriterQuery(),
-                        .body = Body(object),
-                        .content_type = method == Method::kPatch ? kMergePatch : kJson,
-                        .accept = accept},
-                       options);
+Request WriteRequest(Method method, const std::string& path, const json& object) {
+  return {.method = method,
+          .path = path,
+          .query = WriterQuery(),
+          .body = Body(object),
+          .content_type = method == Method::kPatch ? kMergePatch : kJson};
 }
 
 std::string TextAt(const json& object, const char* key) {
@@ -139,16 +135,18 @@ Expected<ObjectList> List(Api& api, const std::string& path, const ListOptions& 
 }
 
 Expected<json> Create(Api& api, const std::string& path, const json& object, const CallOptions& options) {
-  return Write(api, Method::kPost, path, object, options);
+  return CallForObject(api, WriteRequest(Method::kPost, path, object), options);
 }
 
 Expected<json> MergePatch(Api& api, const std::string& path, const json& patch, const CallOptions& options,
                           std::string_view accept) {
-  return Write(api, Method::kPatch, path, patch, options, accept);
+  Request request = WriteRequest(Method::kPatch, path, patch);
+  request.accept = accept;
+  return CallForObject(api, request, options);
 }
 
 Expected<json> Replace(Api& api, const std::string& path, const json& object, const CallOptions& options) {
-  return Write(api, Method::kPut, path, object, options);
+  return CallForObject(api, WriteRequest(Method::kPut, path, object), options);
 }
 
 Expected<void> Delete(Api& api, const std::string& path, const DeletePreconditions& preconditions,

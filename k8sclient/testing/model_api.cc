@@ -128,7 +128,7 @@ Response ModelApi::Patch(const std::string& collection, const std::string& name,
   if (found == objects.end()) return Refusal(404, "NotFound", name + " not found", name);
   const json patch = json::parse(request.body);
   const std::string expected = patch.value("/metadata/resourceVersion"_json_pointer, std::string());
-  if (!expected.empty() && expected != found->second["metadata"]["resourceVersion"]) {
+  if (!expected.empty() && found->second["metadata"]["resourceVersion"] != expected) {
     return Refusal(409, "Conflict", name + " has been modified", name);
   }
   json changed = found->second;
