@@ -45,11 +45,20 @@ Expected<BlockView> ToView(const Expected<json>& object) {
 }  // namespace
 
 // The intent of the writes that one Edit or Create sends: on disk from before the first of them until the outcome of
-// all of them is known.
+// all of them is known, and that of an earlier call's write to the same block, if that was open.
 class DirectStore::Intent {
  public:
-  Intent(const NodeDirectory& directory, const ipam::Attachment& attachment)
-      : directory_(directory), attachment_(attachment) {}
+  Intent(const NodeDirectory& directory, const ipam::Attachment& attachment, const ipam::Block& block)
+      : directory_(directory), attachment_(attachment) {
+    if (attachment_.empty()) return;
+    const auto earlier = directory_.ReadIntent(attachment_, block);
+    if (!earlier) return;
+    id_ = earlier->id;
+    doubt_ = Doubt{.version = earlier->block.resource_version,
+                   .error = {.code = ErrorCode::kUnknownOutcome,
+                             .message = "the outcome of an earlier write of block " + block.name + " is not known",
+                             .details = "the call is tried again"}};
+  }
 
   [[nodiscard]] Expected<void> Open(const ipam::Block& block) {
     if (attachment_.empty()) return {};
@@ -59,13 +68,18 @@ class DirectStore::Intent {
     return {};
   }
 
-  // The outcome of the write decided on `version` is not known.
+  // A write that creates the block may have happened, or may still.
+  [[nodiscard]] bool HasCreationInDoubt() const { return doubt_ && doubt_->version.empty(); }
+
+  // The outcome of the write decided on `version` (empty: the creation) is not known.
   void NoteUnknown(const std::string& version, const ipam::Error& error) { doubt_ = Doubt{version, error}; }
 
   // A block seen at another version: the write in doubt landed there or earlier, or never will, since it compares.
   void NoteSeen(const std::string& version) {
     if (doubt_ && doubt_->version != version) doubt_.reset();
   }
+  // The block is gone: nothing can be written to it any more. It can still be created.
+  void NoteGone() { NoteSeen(""); }
   void NoteSettled() { doubt_.reset(); }
 
   // Closes it unless a write is in doubt, in which case the call's outcome is in doubt too.
@@ -270,14 +284,14 @@ bool DirectStore::WaitAfterConflict(const ipam::Block& block, int conflicts, std
 
 Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEdit& edit) {
   if (auto locked = Lock(); !locked) return std::unexpected(locked.error());
-  Intent intent(directory_, edit.attachment);
+  Intent intent(directory_, edit.attachment, *seen);
   BlockView base = seen;
   int conflicts = 0;
   while (true) {
     const auto began = std::chrono::steady_clock::now();
     if (base->resource_version.empty()) {
       auto read = ReadBlock(base->name);
-      if (!read && read.error().code == ErrorCode::kNotFound) intent.NoteSettled();
+      if (!read && read.error().code == ErrorCode::kNotFound) intent.NoteGone();
       if (!read) return intent.Finish(std::move(read));
       base = *std::move(read);
       intent.NoteSeen(base->resource_version);
@@ -287,7 +301,8 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
     if (changed == *base) {
       if (!edit.fence) {
         if (!base->shared()) recent_.NoteWritten(base);
-        intent.NoteSettled();
+        // A write whose answer was lost may have brought it.
+        directory_.WriteVersion(base->resource_version);
         return intent.Finish(base);
       }
       ipam::Touch(changed);
@@ -302,7 +317,7 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
       return intent.Finish(std::move(written));
     }
     const ErrorCode code = written.error().code;
-    if (code == ErrorCode::kNotFound) intent.NoteSettled();
+    if (code == ErrorCode::kNotFound) intent.NoteGone();
     if (code == ErrorCode::kUnknownOutcome) intent.NoteUnknown(base->resource_version, written.error());
     const auto tried = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began);
     const bool again = (code == ErrorCode::kConflict && WaitAfterConflict(*base, conflicts++, tried)) ||
@@ -316,14 +331,24 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
 
 Expected<BlockView> DirectStore::Create(const ipam::Block& block, const ipam::Attachment& attachment) {
   if (auto locked = Lock(); !locked) return std::unexpected(locked.error());
-  Intent intent(directory_, attachment);
+  Intent intent(directory_, attachment, block);
+  // Patches of a block of that name, which is gone, can't land in the one that is created.
+  if (!intent.HasCreationInDoubt()) intent.NoteSettled();
   if (auto opened = intent.Open(block); !opened) return std::unexpected(opened.error());
   if (!block.shared()) recent_.BeginWrite();
   const auto object = k8sclient::Create(api_, std::string(crds::kBlocksPath), crds::BlockToJson(block), options_.call);
   if (!object) {
     if (object.error().code == ErrorCode::kUnknownOutcome) intent.NoteUnknown("", object.error());
-    return intent.Finish(std::unexpected(object.error().Within("create ipblock " + block.name)));
+    auto failed = std::unexpected(object.error().Within("create ipblock " + block.name));
+    if (object.error().code == ErrorCode::kAlreadyExists && intent.HasCreationInDoubt()) {
+      // The earlier one may have created it, with its entry, at a version that is not known: hints must not be older.
+      // The edit that looks what is in it closes the intent.
+      directory_.WriteVersion("");
+      return failed;
+    }
+    return intent.Finish(std::move(failed));
   }
+  intent.NoteSettled();
   auto created = ToView(object);
   if (created) {
     directory_.WriteVersion((*created)->resource_version);

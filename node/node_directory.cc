@@ -95,6 +95,21 @@ std::vector<std::string> FileNames(const std::string& directory) {
   return names;
 }
 
+std::string IntentId(const ipam::Attachment& attachment, const ipam::Block& block) {
+  return attachment + "." + block.name;
+}
+
+Expected<ipam::OpenIntent> ParseIntent(const std::string& id, const std::string& text) {
+  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool is_whole = document.is_object() && document.contains("block") && document.contains("attachment") &&
+                        document["attachment"].is_string();
+  if (!is_whole) return Fail(ErrorCode::kDecode, "is not an intent");
+  auto block = crds::ParseBlock(document["block"]);
+  if (!block) return std::unexpected(block.error());
+  return ipam::OpenIntent{
+      .id = id, .attachment = document["attachment"].get<std::string>(), .block = *std::move(block)};
+}
+
 // While it lives, a signal comes every 50 ms, so that a blocking flock(2) returns and looks at the time. (An open file
 // has no other way to wait for its lock with a time limit, in the order in which the others came.)
 class Alarm {
@@ -181,6 +196,11 @@ void NodeDirectory::WriteVersion(const std::string& version) const {
   static std::mutex mutex;
   const std::scoped_lock lock(mutex);
   const std::string path = path_ + "/version";
+  const HeldFile turn(open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!turn.is_open() || flock(turn.descriptor(), LOCK_EX) != 0) {
+    unlink(path.c_str());
+    return;
+  }
   const auto newer = ParseNumber(version);
   if (!newer) {
     unlink(path.c_str());
@@ -194,7 +214,7 @@ void NodeDirectory::WriteVersion(const std::string& version) const {
 }
 
 Expected<std::string> NodeDirectory::OpenIntent(const ipam::Attachment& attachment, const ipam::Block& block) const {
-  std::string id = attachment + "." + block.name;
+  std::string id = IntentId(attachment, block);
   json document = {{"attachment", attachment}, {"block", crds::BlockToJson(block)}};
   if (!block.resource_version.empty()) document["block"]["metadata"]["resourceVersion"] = block.resource_version;
   const auto written = WriteWhole(path_ + "/intents/" + id, document.dump());
@@ -202,10 +222,24 @@ Expected<std::string> NodeDirectory::OpenIntent(const ipam::Attachment& attachme
   return id;
 }
 
+std::optional<ipam::OpenIntent> NodeDirectory::ReadIntent(const ipam::Attachment& attachment,
+                                                          const ipam::Block& block) const {
+  const std::string id = IntentId(attachment, block);
+  const auto text = ReadWhole(path_ + "/intents/" + id);
+  if (!text) return std::nullopt;
+  auto intent = ParseIntent(id, *text);
+  if (intent) return *std::move(intent);
+  return ipam::OpenIntent{.id = id, .attachment = attachment, .block = {}};
+}
+
 Expected<void> NodeDirectory::CloseIntent(const std::string& id) const {
   const std::string path = path_ + "/intents/" + id;
   if (unlink(path.c_str()) != 0 && errno != ENOENT) return FailIo("remove", path);
   return {};
+}
+
+Expected<void> NodeDirectory::CloseIntent(const ipam::Attachment& attachment, const ipam::Block& block) const {
+  return CloseIntent(IntentId(attachment, block));
 }
 
 Expected<std::vector<ipam::OpenIntent>> NodeDirectory::ReadIntents(std::string_view prefix) const {
@@ -215,18 +249,13 @@ Expected<std::vector<ipam::OpenIntent>> NodeDirectory::ReadIntents(std::string_v
     const std::string path = path_ + "/intents/" + name;
     const auto text = ReadWhole(path);
     if (!text) continue;  // closed meanwhile
-    const json document = json::parse(*text, nullptr, /*allow_exceptions=*/false);
-    const bool is_whole = document.is_object() && document.contains("block") && document.contains("attachment") &&
-                          document["attachment"].is_string();
-    auto block = is_whole ? crds::ParseBlock(document["block"])
-                          : Expected<ipam::Block>(Fail(ErrorCode::kDecode, "is not an intent"));
-    if (!block) {
+    auto intent = ParseIntent(name, *text);
+    if (!intent) {
       return Fail(ErrorCode::kInternal,
-                  path + ": " + block.error().message,
+                  path + ": " + intent.error().message,
                   "look at the file, make sure that the attachment it names holds no address, then remove it");
     }
-    intents.push_back(
-        {.id = name, .attachment = document["attachment"].get<std::string>(), .block = *std::move(block)});
+    intents.push_back(*std::move(intent));
   }
   return intents;
 }

@@ -50,13 +50,18 @@ class NodeDirectory {
 
   // resourceVersion of the last block write of this node; empty: unknown.
   [[nodiscard]] std::string ReadVersion() const;
-  // Keeps the higher of the two. Empty: forgets it. Requires: the lock, or that no other process writes it.
+  // Keeps the higher of the two, whoever else writes it at the same time. Empty: forgets it.
   void WriteVersion(const std::string& version) const;
 
   // Intents (ipam::OpenIntent): a write is about to be sent of which the outcome may not be known.
   [[nodiscard]] ipam::Expected<std::string> OpenIntent(const ipam::Attachment& attachment,
                                                        const ipam::Block& block) const;
+  // The attachment's intent for that block, if it is open. One that cannot be understood counts as a creation: that is
+  // settled last.
+  [[nodiscard]] std::optional<ipam::OpenIntent> ReadIntent(const ipam::Attachment& attachment,
+                                                           const ipam::Block& block) const;
   [[nodiscard]] ipam::Expected<void> CloseIntent(const std::string& id) const;
+  [[nodiscard]] ipam::Expected<void> CloseIntent(const ipam::Attachment& attachment, const ipam::Block& block) const;
   // All whose attachment begins with `prefix`. A file that cannot be understood is an error: it may stand for a leak.
   [[nodiscard]] ipam::Expected<std::vector<ipam::OpenIntent>> ReadIntents(std::string_view prefix) const;
 
