@@ -43,6 +43,8 @@ bool IsMissingRight(const Error& error) {
   return error.code == ErrorCode::kForbidden && error.message.find("denied request") == std::string::npos;
 }
 
+// For a write that was answered already.
+constexpr std::chrono::seconds kLateMax{10};
 // A block of which the patches get no answer may use up this part of a GC's time.
 constexpr int kGarbageShares = 4;
 
@@ -93,10 +95,13 @@ Agent::~Agent() {
   // Before keeper_ goes, which the loader starts.
   loader_.request_stop();
   if (loader_.joinable()) loader_.join();
+  // What it is told at the end needs everything else.
+  if (late_writer_.joinable()) late_writer_.join();
 }
 
 void Agent::Start() {
   view_.Start();
+  late_writer_ = std::jthread([this] { own_.SendLate(); });
   loader_ = std::jthread([this](const std::stop_token& stop) { Load(stop); });
 }
 
@@ -107,8 +112,12 @@ void Agent::BeginStop() {
 }
 
 void Agent::Drain(std::chrono::milliseconds limit) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, limit, [this] { return calls_.load() == 0; });
+  const SteadyTime end = clock_.Now() + limit;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, end, [this] { return calls_.load() == 0; });
+  }
+  own_.AwaitLate(end);
 }
 
 bool Agent::IsReady() const {
@@ -159,7 +168,7 @@ Reply Agent::Handle(std::string_view body) {
 Reply Agent::Serve(const cni::Environment& environment, const cni::NetworkConfig& config, std::int64_t started_nanos) {
   const auto begin = clock_.Now();
   CallRuntime runtime(clock_, begin, config.ipam.timeout, own_);
-  AgentStore store({own_, view_, turns_, api_, directory_}, runtime, runtime.end());
+  AgentStore store(Parts(), runtime, runtime.end());
   node::IpamCall ipam(environment, config, store, runtime);
   Call call{.environment = environment,
             .config = config,
@@ -211,8 +220,7 @@ Expected<Reply> Agent::Dispatch(Call& call) {
     case cni::Verb::kDel:
       return silent(Del(call));
     case cni::Verb::kCheck:
-      if (auto ready = WaitUntilReady(call.deadline); !ready) return std::unexpected(ready.error());
-      return silent(call.ipam.Check());
+      return Check(call);
     case cni::Verb::kGc: {
       if (auto ready = WaitUntilReady(call.deadline); !ready) return std::unexpected(ready.error());
       call.store.LimitEdits(std::chrono::milliseconds(call.config.ipam.timeout) / kGarbageShares);
@@ -265,13 +273,15 @@ Expected<Reply> Agent::Add(Call& call) {
   const auto take_back = [this, attachment, limit = call.config.ipam.timeout] {
     CallRuntime runtime(clock_, clock_.Now(), limit, own_);
     const auto turn_back = gate_.Enter(attachment, runtime.end());
-    AgentStore store({own_, view_, turns_, api_, directory_}, runtime, runtime.end());
+    AgentStore store(Parts(), runtime, runtime.end());
     const auto done = ipam::Engine(store, runtime).Del(attachment);
     if (done) return;
     spdlog::warn("giving back an undelivered address failed, journalling attachment={} err=\"{}\"",
                  attachment,
                  done.error().message);
-    if (auto added = WriteDown(attachment); !added) spdlog::error("journal err=\"{}\"", added.error().message);
+    if (auto added = WriteDown(attachment, JournalSync::kYes); !added) {
+      spdlog::error("journal err=\"{}\"", added.error().message);
+    }
   };
   return Reply{.ok = true,
                .took = answer->took,
@@ -280,31 +290,85 @@ Expected<Reply> Agent::Add(Call& call) {
                .take_back = answer->took ? std::function<void()>(take_back) : nullptr};
 }
 
+Expected<Reply> Agent::Check(Call& call) {
+  if (auto ready = WaitUntilReady(call.deadline); !ready) return std::unexpected(ready.error());
+  // What a DEL has taken out is not in the block any more.
+  const auto turn = gate_.Enter(call.ipam.attachment(), call.deadline);
+  if (turn == nullptr) return Fail(ErrorCode::kTimeout, "another call of this container did not end in time");
+  if (auto checked = call.ipam.Check(); !checked) return std::unexpected(checked.error());
+  return Reply{.ok = true, .took = false, .body = {}, .hold = {}, .take_back = {}};
+}
+
 Expected<void> Agent::Del(Call& call) {
   const ipam::Attachment& attachment = call.ipam.attachment();
   const auto journal = [&]() -> Expected<void> {
-    is_away_ = true;
-    auto added = WriteDown(attachment);
-    metrics_.SetJournal(journal_->Pending().size());
-    Poke();
+    auto added = WriteDown(attachment, JournalSync::kYes);
+    GoAway();
     return added;
   };
   if (auto marked = directory_.MarkDeleted(attachment, call.started_nanos); !marked) return marked;
-  const auto turn = gate_.Enter(attachment, call.deadline);
+  auto turn = gate_.Enter(attachment, call.deadline);
   // The ADD that runs was started before this DEL: whatever becomes of it, the journal takes it out later.
   if (turn == nullptr) return journal();
-  if (is_away_ || !IsReady()) {
+  if (!IsReady()) {
     // Not loaded: wait a little for a restart that is nearly over, but not for an API server that is away.
     const auto patience = std::min(call.deadline, clock_.Now() + std::chrono::seconds(is_away_ ? 0 : 5));
     if (is_away_ || !WaitUntilReady(patience)) return journal();
   }
-  const auto done = call.ipam.engine().Del(attachment);
-  if (done) {
+  if (HoldsNothing(call.store, attachment)) {
     journal_->Remove(attachment);
     return {};
   }
-  if (IsAway(done.error().code)) return journal();
+  if (is_away_) return journal();
+  const auto done = Release(call.store, call.ipam.engine(), attachment, std::move(turn), nullptr);
+  if (!done && IsAway(done.error().code)) return journal();
   return done;
+}
+
+bool Agent::HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const {
+  if (own_.Holds(attachment)) return false;
+  const auto intents = store.ReadOpenIntents(attachment);
+  return intents && intents->empty() && shared_.HasNone(attachment, directory_.ReadVersion());
+}
+
+Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipam::Attachment& attachment,
+                              std::shared_ptr<void> turn, LateEdits::Then then) {
+  const auto intents = store.ReadOpenIntents(attachment);
+  if (!intents) {
+    if (then) then(intents.error());
+    return std::unexpected(intents.error());
+  }
+  if (!intents->empty() || !own_.Holds(attachment)) {
+    auto written = engine.Del(attachment);
+    if (written) journal_->Remove(attachment);
+    if (then) then(written ? std::nullopt : std::optional(written.error()));
+    return written;
+  }
+  if (!journal_->Contains(attachment)) {
+    if (auto added = WriteDown(attachment, JournalSync::kNo); !added) {
+      if (then) then(added.error());
+      return added;
+    }
+  }
+  const auto late = std::make_shared<LateEdits>([this, attachment, turn = std::move(turn), then = std::move(then)](
+                                                    const std::optional<Error>& failure) {
+    if (!failure) journal_->Remove(attachment);
+    if (failure && !is_away_) {
+      spdlog::warn("a DEL that was answered is not written yet attachment={} err=\"{}\"", attachment, failure->message);
+    }
+    if (failure && IsAway(failure->code)) GoAway();
+    if (then) then(failure);
+  });
+  store.EditLater(late, clock_.Now() + kLateMax);
+  auto released = engine.Del(attachment);
+  late->End(released ? std::nullopt : std::optional(released.error()));
+  return released;
+}
+
+void Agent::GoAway() {
+  is_away_ = true;
+  if (auto synced = journal_->Sync(); !synced) spdlog::error("journal err=\"{}\"", synced.error().message);
+  Poke();
 }
 
 Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cni::NetworkConfig& config) const {
@@ -328,11 +392,11 @@ Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cn
   return {};
 }
 
-Expected<void> Agent::WriteDown(const ipam::Attachment& attachment) {
+Expected<void> Agent::WriteDown(const ipam::Attachment& attachment, JournalSync sync) {
   // An agent that has taken over has read the journal, and would never see this line.
   const auto creator = directory_.HoldCreator(own_.instance());
   if (!creator) return std::unexpected(creator.error());
-  return journal_->Add(attachment);
+  return journal_->Add(attachment, sync);
 }
 
 void Agent::Poke() {
@@ -379,7 +443,7 @@ std::string Agent::MetricsText() {
   }
   metrics_.BeginPools();
   for (const auto& [pool, sum] : sums) metrics_.Pool(pool, sum.blocks, sum.used, sum.free);
-  metrics_.SetJournal(journal_->Pending().size());
+  metrics_.SetJournal(journal_->Size());
   return metrics_.Text();
 }
 

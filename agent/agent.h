@@ -23,9 +23,11 @@
 #include "agent/journal.h"
 #include "agent/metrics.h"
 #include "agent/own_blocks.h"
+#include "agent/shared_holdings.h"
 #include "agent/watch_thread.h"
 #include "cni/config.h"
 #include "cni/environment.h"
+#include "ipam/engine.h"
 #include "k8sclient/api.h"
 #include "k8sclient/clock.h"
 #include "node/node_directory.h"
@@ -65,7 +67,7 @@ class Agent final : private BlockObserver {
   void Start();
   // Calls that come from now on are refused; those under way go on.
   void BeginStop();
-  // Waits for calls under way, at most that long.
+  // Waits for calls under way and what they left to be written, at most that long.
   void Drain(std::chrono::milliseconds limit);
 
   // One call, as docs/agent-protocol.md has it.
@@ -94,19 +96,36 @@ class Agent final : private BlockObserver {
   [[nodiscard]] ipam::Expected<Reply> Dispatch(Call& call);
   [[nodiscard]] ipam::Expected<Reply> Add(Call& call);
   [[nodiscard]] ipam::Expected<void> Del(Call& call);
+  [[nodiscard]] ipam::Expected<Reply> Check(Call& call);
   // Errors: those of the GET; kUnavailable: another pod has that name by now.
   [[nodiscard]] ipam::Expected<void> ReadPodAnnotations(const cni::Environment& environment,
                                                         cni::NetworkConfig& config) const;
+  // Takes out what the attachment holds. What is in own blocks is in the journal when this returns, and is written
+  // later: it keeps the attachment's turn until then. `then`, which may be empty, is called once when all is done or
+  // has failed. Errors: what is not in own blocks may be left.
+  [[nodiscard]] ipam::Expected<void> Release(AgentStore& store, ipam::Engine& engine,
+                                             const ipam::Attachment& attachment, std::shared_ptr<void> turn,
+                                             LateEdits::Then then);
+  // The API server is away: what is left of DELs is the journal's.
+  void GoAway();
+  // Whether it is known that nothing of the attachment is recorded, or may be. Requires: its turn; ready.
+  [[nodiscard]] bool HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const;
   // A DEL that is to be done later goes to the journal. Errors: kIo; kUnavailable: this agent was replaced.
-  [[nodiscard]] ipam::Expected<void> WriteDown(const ipam::Attachment& attachment);
+  [[nodiscard]] ipam::Expected<void> WriteDown(const ipam::Attachment& attachment, JournalSync sync);
   [[nodiscard]] ipam::Expected<void> WaitUntilReady(SteadyTime deadline);
   [[nodiscard]] std::unexpected<ipam::Error> NotLoaded(ipam::ErrorCode code) const;
+
+  [[nodiscard]] AgentStoreParts Parts() {
+    return {.own = own_, .view = view_, .turns = turns_, .shared = shared_, .api = api_, .directory = directory_};
+  }
 
   void Load(const std::stop_token& stop);
   [[nodiscard]] ipam::Expected<void> LoadOnce();
   [[nodiscard]] ipam::Expected<void> SettleLeftIntents();
   void Keep(const std::stop_token& stop);
+  // Writes what is pending; what a call is about to write is left to that.
   void ReplayJournal();
+  void CompactJournal();
   void ClaimAhead();
   // How many addresses there are beyond those to be kept ready; 0 or less: a block was claimed, or cannot be.
   std::int64_t ClaimAheadFor(const ipam::Pool& pool, const std::vector<ipam::BlockView>& blocks);
@@ -132,6 +151,7 @@ class Agent final : private BlockObserver {
   OwnBlocks own_;
   ClusterView view_;
   ClaimTurns turns_;
+  SharedHoldings shared_;
   AttachmentGate gate_;
   // The API server did not answer lately: DELs go to the journal without trying.
   std::atomic<bool> is_away_ = false;
@@ -149,6 +169,7 @@ class Agent final : private BlockObserver {
 
   std::mutex watches_mutex_;
   std::map<std::string, std::unique_ptr<WatchThread>> block_watches_;
+  std::jthread late_writer_;
   std::jthread loader_;
   std::jthread keeper_;
 };

@@ -2,7 +2,11 @@
 // What the agent does besides calls: loading and fencing its blocks, replaying the journal, claiming ahead, sweeping
 // cooled entries, watching its blocks.
 #include <algorithm>
+#include <condition_variable>
 #include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -98,7 +102,7 @@ Expected<void> Agent::SettleLeftIntents() {
   std::set<ipam::Attachment> attachments;
   for (const ipam::OpenIntent& intent : *intents) attachments.insert(intent.attachment);
   CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
-  AgentStore store({own_, view_, turns_, api_, directory_}, runtime, runtime.end());
+  AgentStore store(Parts(), runtime, runtime.end());
   ipam::Engine engine(store, runtime);
   for (const ipam::Attachment& attachment : attachments) {
     if (auto settled = engine.SettleIntents(attachment); !settled) return settled;
@@ -115,6 +119,7 @@ void Agent::Keep(const std::stop_token& stop) {
   while (!stop.stop_requested() && !own_.stopped()) {
     WatchBlocks();
     ReplayJournal();
+    CompactJournal();
     ClaimAhead();
     SweepCooled();
     if (clock_.Now() >= next_resync) {
@@ -131,23 +136,50 @@ void Agent::Keep(const std::stop_token& stop) {
 }
 
 void Agent::ReplayJournal() {
-  const std::vector<ipam::Attachment> pending = journal_->Pending();
-  for (const ipam::Attachment& attachment : pending) {
-    CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
-    const auto turn = gate_.Enter(attachment, runtime.end());
+  struct Pass {
+    std::mutex mutex;
+    std::condition_variable ended;
+    int open = 0;
+    int written = 0;
+    std::optional<ipam::Error> failure;
+  };
+  const auto pass = std::make_shared<Pass>();
+  for (const ipam::Attachment& attachment : journal_->Pending()) {
+    // Where a call has the turn, it is about to be written.
+    auto turn = gate_.Enter(attachment, clock_.Now());
     if (turn == nullptr || !journal_->Contains(attachment)) continue;
-    AgentStore store({own_, view_, turns_, api_, directory_}, runtime, runtime.end());
-    const auto done = ipam::Engine(store, runtime).Del(attachment);
-    if (!done) {
-      spdlog::warn("journalled DEL failed, trying again attachment={} err=\"{}\"", attachment, done.error().message);
-      return;
+    CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
+    AgentStore store(Parts(), runtime, runtime.end());
+    if (HoldsNothing(store, attachment)) {
+      journal_->Remove(attachment);
+      continue;
     }
-    journal_->Remove(attachment);
+    {
+      const std::scoped_lock lock(pass->mutex);
+      ++pass->open;
+    }
+    ipam::Engine engine(store, runtime);
+    const auto released =
+        Release(store, engine, attachment, std::move(turn), [pass](const std::optional<ipam::Error>& failure) {
+          const std::scoped_lock lock(pass->mutex);
+          if (failure) pass->failure = failure;
+          if (!failure) ++pass->written;
+          --pass->open;
+          pass->ended.notify_all();
+        });
+    if (!released) break;  // the others would fail for the same reason
   }
-  if (!pending.empty()) {
-    spdlog::info("journal written count={}", pending.size());
-    is_away_ = false;
+  // Each ends: in a patch, at its deadline, or with the agent.
+  std::unique_lock lock(pass->mutex);
+  pass->ended.wait(lock, [&pass] { return pass->open == 0; });
+  if (pass->failure) {
+    spdlog::warn(
+        "journalled DELs failed, trying again pending={} err=\"{}\"", journal_->Size(), pass->failure->message);
     return;
+  }
+  if (pass->written > 0) {
+    spdlog::info("journal written count={}", pass->written);
+    is_away_ = false;
   }
   if (!is_away_) return;
   // Nothing to write that would tell: ask.
@@ -157,6 +189,15 @@ void Agent::ReplayJournal() {
                       {.resource_version = "0", .page_size = 1, .accept = k8sclient::kPartialMetadataList},
                       k8sclient::CallOptions::Within(kRetryPause));
   if (answer) is_away_ = false;
+}
+
+void Agent::CompactJournal() {
+  if (!journal_->IsLong()) return;
+  const auto creator = directory_.HoldCreator(own_.instance());
+  if (!creator) return;  // the journal is another agent's by now
+  if (auto compacted = journal_->Compact(); !compacted) {
+    spdlog::warn("journal err=\"{}\"", compacted.error().message);
+  }
 }
 
 void Agent::ClaimAhead() {
@@ -186,7 +227,7 @@ std::int64_t Agent::ClaimAheadFor(const ipam::Pool& pool, const std::vector<Bloc
   const std::int64_t spare = std::int64_t{free} - pool.warm_addresses;
   if (spare >= 0) return spare;
   if (pool.max_blocks_per_node > 0 && count >= pool.max_blocks_per_node) return spare;
-  AgentStore store({own_, view_, turns_, api_, directory_}, runtime, runtime.end());
+  AgentStore store(Parts(), runtime, runtime.end());
   static_cast<void>(store.ReadBlocks(ipam::BlockScope::kOwn, ipam::Freshness::kHint).has_value());
   const auto turn = store.BeginClaim(pool);
   if (!turn || (turn->look_again && own_.Snapshot().size() != blocks.size())) return spare;

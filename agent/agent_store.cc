@@ -3,6 +3,7 @@
 #include "agent/agent_store.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace berth::agent {
 
@@ -30,10 +31,27 @@ ClaimTurns::Turn ClaimTurns::Begin(const std::string& pool, SteadyTime deadline)
   return {.hold = {this, end}, .waited = waited};
 }
 
+void LateEdits::Begin() {
+  const std::scoped_lock lock(mutex_);
+  ++open_;
+}
+
+void LateEdits::End(const std::optional<ipam::Error>& failure) {
+  Then then;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (failure && failure->code != ErrorCode::kNotFound && !failure_) failure_ = failure;
+    if (--open_ > 0) return;
+    then = std::exchange(then_, nullptr);
+  }
+  then(failure_);
+}
+
 AgentStore::AgentStore(const AgentStoreParts& parts, ipam::Runtime& runtime, SteadyTime deadline)
     : own_(parts.own),
       view_(parts.view),
       turns_(parts.turns),
+      shared_(parts.shared),
       directory_(parts.directory),
       remote_(parts.api, parts.directory, runtime,
               {.node = parts.own.node(),
@@ -58,7 +76,13 @@ Expected<ipam::Labels> AgentStore::ReadNamespaceLabels(const std::string& name) 
 }
 
 Expected<std::vector<BlockView>> AgentStore::ReadBlocks(ipam::BlockScope scope, ipam::Freshness freshness) {
-  if (scope == ipam::BlockScope::kShared) return remote_.ReadBlocks(scope, freshness);
+  if (scope == ipam::BlockScope::kShared) {
+    const std::string version = directory_.ReadVersion();
+    auto blocks = remote_.ReadBlocks(scope, freshness);
+    // Another version by now: the list may lack what was written meanwhile.
+    if (blocks) shared_.Note(directory_.ReadVersion() == version ? version : "", own_.node(), *blocks);
+    return blocks;
+  }
   generation_ = own_.Generation();
   return own_.Snapshot();
 }
@@ -69,7 +93,20 @@ Expected<std::vector<ipam::Prefix>> AgentStore::ReadBlockCidrs(const std::string
 
 Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::BlockEdit& edit) {
   if (seen->shared()) return remote_.Edit(seen, edit);
-  return own_.Edit(seen, edit, std::min(deadline_, std::chrono::steady_clock::now() + edit_max_));
+  if (late_ != nullptr && !edit.fence) {
+    late_->Begin();
+    own_.EditLater(seen, edit, late_deadline_, [late = late_](const Expected<BlockView>& written) {
+      late->End(written ? std::nullopt : std::optional(written.error()));
+    });
+    return seen;
+  }
+  auto written = own_.Edit(seen, edit, std::min(deadline_, std::chrono::steady_clock::now() + edit_max_));
+  // Named without a version: a creation of this attachment was in doubt, and this has seen what became of it.
+  const bool was_seen = written || written.error().code == ErrorCode::kAlreadyExists;
+  if (was_seen && seen->resource_version.empty() && !edit.attachment.empty()) {
+    if (auto closed = directory_.CloseIntent(edit.attachment, *seen); !closed) return std::unexpected(closed.error());
+  }
+  return written;
 }
 
 Expected<BlockView> AgentStore::Create(const ipam::Block& block, const ipam::Attachment& attachment) {

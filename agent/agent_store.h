@@ -5,13 +5,17 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "agent/cluster_view.h"
 #include "agent/own_blocks.h"
+#include "agent/shared_holdings.h"
 #include "ipam/block_store.h"
 #include "node/direct_store.h"
 #include "node/node_directory.h"
@@ -38,8 +42,28 @@ struct AgentStoreParts {
   OwnBlocks& own;
   const ClusterView& view;
   ClaimTurns& turns;
+  SharedHoldings& shared;
   k8sclient::Api& api;
   const node::NodeDirectory& directory;
+};
+
+// The edits that one call leaves behind (AgentStore::EditLater). Any thread.
+class LateEdits {
+ public:
+  // `then` is called once, when all that began have ended, with the first failure; the call that makes this object
+  // ends too.
+  using Then = std::function<void(const std::optional<ipam::Error>& failure)>;
+  explicit LateEdits(Then then) : then_(std::move(then)) {}
+
+  void Begin();
+  // A block that is gone is no failure: it holds nothing.
+  void End(const std::optional<ipam::Error>& failure);
+
+ private:
+  std::mutex mutex_;
+  int open_ = 1;  // the call's own part
+  std::optional<ipam::Error> failure_;
+  Then then_;
 };
 
 class AgentStore final : public ipam::BlockStore {
@@ -50,6 +74,13 @@ class AgentStore final : public ipam::BlockStore {
   // From now on no edit of an own block takes longer than that: one block that cannot be written leaves time for
   // others.
   void LimitEdits(std::chrono::milliseconds limit) { edit_max_ = limit; }
+
+  // From now on edits of own blocks succeed at once, and are in, or have failed, by that time. Not those that fence:
+  // they settle what is in doubt.
+  void EditLater(std::shared_ptr<LateEdits> late, SteadyTime deadline) {
+    late_ = std::move(late);
+    late_deadline_ = deadline;
+  }
 
   [[nodiscard]] const std::string& Node() const override { return own_.node(); }
   [[nodiscard]] ipam::Expected<std::vector<ipam::Pool>> ReadPools(std::span<const std::string> names,
@@ -71,10 +102,13 @@ class AgentStore final : public ipam::BlockStore {
   OwnBlocks& own_;
   const ClusterView& view_;
   ClaimTurns& turns_;
+  SharedHoldings& shared_;
   const node::NodeDirectory& directory_;
   node::DirectStore remote_;
   SteadyTime deadline_;
   std::chrono::milliseconds edit_max_ = std::chrono::hours(1);
+  std::shared_ptr<LateEdits> late_;
+  SteadyTime late_deadline_{};
   std::uint64_t generation_ = 0;  // of own_, when this call last read it
 };
 

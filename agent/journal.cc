@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The journal's file: lines "+<attachment>" and "-<attachment>", emptied when nothing is pending.
+// The journal's file: lines "+<attachment>" and "-<attachment>", written anew when it has grown long.
 #include "agent/journal.h"
 
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@ using ipam::Fail;
 namespace {
 
 constexpr std::size_t kAttachmentLength = 29;
+constexpr std::size_t kLinesMax = 4096;
 
 std::unexpected<ipam::Error> FailIo(const std::string& what, const std::string& path) {
   return Fail(ErrorCode::kIo,
@@ -35,32 +37,47 @@ Expected<std::unique_ptr<Journal>> Journal::Open(const std::string& path) {
     if (line[0] == '-') pending.erase(line.substr(1));
   }
   before.close();
-  // Written anew, so that it does not grow for ever and a cut-off line does not join the next one.
-  const std::string next = path + ".next";
-  node::HeldFile file(open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
-  if (!file.is_open()) return FailIo("create", next);
-  std::unique_ptr<Journal> journal(new Journal(path, std::move(file), {}));
-  for (const ipam::Attachment& attachment : pending) {
-    if (auto added = journal->Append('+', attachment, /*sync=*/false); !added) return std::unexpected(added.error());
-  }
-  if (fdatasync(journal->file_.descriptor()) != 0) return FailIo("sync", next);
-  if (rename(next.c_str(), path.c_str()) != 0) return FailIo("replace", path);
-  journal->pending_ = std::move(pending);
+  std::unique_ptr<Journal> journal(new Journal(path, std::move(pending)));
+  // So that it does not grow for ever and a cut-off line does not join the next one.
+  if (auto written = journal->WriteAnew(); !written) return std::unexpected(written.error());
   return journal;
 }
 
-Expected<void> Journal::Append(char mark, const ipam::Attachment& attachment, bool sync) {
-  const std::string line = mark + attachment + "\n";
-  if (write(file_.descriptor(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-    return FailIo("write", path_);
+Expected<void> Journal::WriteAnew() {
+  const std::string next = path_ + ".next";
+  node::HeldFile file(open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
+  if (!file.is_open()) return FailIo("create", next);
+  std::string text;
+  for (const ipam::Attachment& attachment : pending_) text += "+" + attachment + "\n";
+  if (write(file.descriptor(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    return FailIo("write", next);
   }
-  if (sync && fdatasync(file_.descriptor()) != 0) return FailIo("sync", path_);
+  if (fdatasync(file.descriptor()) != 0) return FailIo("sync", next);
+  if (rename(next.c_str(), path_.c_str()) != 0) return FailIo("replace", path_);
+  const std::string folder = std::filesystem::path(path_).parent_path();
+  const node::HeldFile directory(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.is_open() || fsync(directory.descriptor()) != 0) return FailIo("sync", folder);
+  file_ = std::move(file);
+  lines_ = pending_.size();
   return {};
 }
 
-Expected<void> Journal::Add(const ipam::Attachment& attachment) {
+Expected<void> Journal::Append(char mark, const ipam::Attachment& attachment, JournalSync sync) {
+  const std::string line = mark + attachment + "\n";
+  if (write(file_.descriptor(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+    auto failure = FailIo("write", path_);
+    // A part of a line would spoil the next one.
+    static_cast<void>(ftruncate(file_.descriptor(), static_cast<off_t>(lines_ * line.size())));
+    return failure;
+  }
+  ++lines_;
+  if (sync == JournalSync::kYes && fdatasync(file_.descriptor()) != 0) return FailIo("sync", path_);
+  return {};
+}
+
+Expected<void> Journal::Add(const ipam::Attachment& attachment, JournalSync sync) {
   const std::scoped_lock lock(mutex_);
-  if (auto added = Append('+', attachment, /*sync=*/true); !added) return added;
+  if (auto added = Append('+', attachment, sync); !added) return added;
   pending_.insert(attachment);
   return {};
 }
@@ -68,9 +85,29 @@ Expected<void> Journal::Add(const ipam::Attachment& attachment) {
 void Journal::Remove(const ipam::Attachment& attachment) {
   const std::scoped_lock lock(mutex_);
   if (pending_.erase(attachment) == 0) return;
-  if (pending_.empty() && ftruncate(file_.descriptor(), 0) == 0) return;
   // A line that is missing only makes the DEL come twice.
-  static_cast<void>(Append('-', attachment, /*sync=*/false).has_value());
+  static_cast<void>(Append('-', attachment, JournalSync::kNo).has_value());
+}
+
+Expected<void> Journal::Sync() {
+  const std::scoped_lock lock(mutex_);
+  if (fdatasync(file_.descriptor()) != 0) return FailIo("sync", path_);
+  return {};
+}
+
+std::size_t Journal::Size() const {
+  const std::scoped_lock lock(mutex_);
+  return pending_.size();
+}
+
+bool Journal::IsLong() const {
+  const std::scoped_lock lock(mutex_);
+  return lines_ > kLinesMax + 2 * pending_.size();
+}
+
+Expected<void> Journal::Compact() {
+  const std::scoped_lock lock(mutex_);
+  return WriteAnew();
 }
 
 bool Journal::Contains(const ipam::Attachment& attachment) const {

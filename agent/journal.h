@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Journal: DELs that were answered while the API server was away, on disk until they are done.
+// Journal: DELs that were answered and are not written yet, on disk until they are.
 //
-// A DEL that fails keeps its pod Terminating, and some runtimes never repeat one; so it is answered, and what is left
-// to do must survive a crash of the machine: each line is synced before the answer.
+// A DEL is answered before its write, which goes with the next one of its block (docs/adr/0006); what is left to do
+// must survive the agent. While the API server is away it may take long, and must survive the machine: then each line
+// is synced before the answer.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -17,29 +19,46 @@
 
 namespace berth::agent {
 
+enum class JournalSync : std::uint8_t {
+  kNo,   // a crash of the process loses nothing
+  kYes,  // nor does one of the machine
+};
+
 // Any thread.
 class Journal {
  public:
   // Reads the file or makes it. A last line that was cut off is dropped: nobody was answered for it. Errors: kIo.
   [[nodiscard]] static ipam::Expected<std::unique_ptr<Journal>> Open(const std::string& path);
 
-  // On disk when it returns. Errors: kIo: the caller must not answer success.
-  [[nodiscard]] ipam::Expected<void> Add(const ipam::Attachment& attachment);
+  // Errors: kIo: the caller must not answer success.
+  [[nodiscard]] ipam::Expected<void> Add(const ipam::Attachment& attachment, JournalSync sync);
+  // What was added survives the machine when it returns. Errors: kIo.
+  [[nodiscard]] ipam::Expected<void> Sync();
   // Done: not synced, since doing it twice is harmless.
   void Remove(const ipam::Attachment& attachment);
 
   [[nodiscard]] bool Contains(const ipam::Attachment& attachment) const;
   [[nodiscard]] std::vector<ipam::Attachment> Pending() const;
+  [[nodiscard]] std::size_t Size() const;
+
+  // Whether the file has many more lines than are pending.
+  [[nodiscard]] bool IsLong() const;
+  // Writes the file anew, with what is pending. Requires: no later process has opened it. Errors: kIo: it is as it was.
+  [[nodiscard]] ipam::Expected<void> Compact();
 
  private:
-  Journal(std::string path, node::HeldFile file, std::set<ipam::Attachment> pending)
-      : path_(std::move(path)), file_(std::move(file)), pending_(std::move(pending)) {}
+  Journal(std::string path, std::set<ipam::Attachment> pending)
+      : path_(std::move(path)), pending_(std::move(pending)) {}
 
-  [[nodiscard]] ipam::Expected<void> Append(char mark, const ipam::Attachment& attachment, bool sync);
+  [[nodiscard]] ipam::Expected<void> Append(char mark, const ipam::Attachment& attachment, JournalSync sync);
+  // Puts a file with what is pending in the place of the one there is. Requires: the mutex, or that nobody else knows
+  // this object.
+  [[nodiscard]] ipam::Expected<void> WriteAnew();
 
   const std::string path_;
   mutable std::mutex mutex_;
   node::HeldFile file_;
+  std::size_t lines_ = 0;  // in the file
   std::set<ipam::Attachment> pending_;
 };
 

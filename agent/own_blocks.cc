@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <utility>
 
 #include "agent/own_blocks_slot.h"
@@ -19,6 +20,12 @@ namespace {
 
 constexpr int kGatherPart = 4;
 constexpr std::chrono::milliseconds kGatherMax{50};
+// Long enough for what comes in the same burst, too short for a person to see.
+constexpr std::chrono::milliseconds kLinger{5};
+
+std::unexpected<ipam::Error> Ending() {
+  return Fail(ErrorCode::kUnavailable, "this agent is ending or was replaced by another", "the call is tried again");
+}
 
 }  // namespace
 
@@ -37,16 +44,34 @@ std::vector<BlockView> OwnBlocks::Snapshot() const {
   const std::scoped_lock lock(mutex_);
   std::vector<BlockView> views;
   views.reserve(slots_.size());
-  for (const auto& [name, slot] : slots_) {
-    if (slot->vanished.empty()) {
-      views.push_back(slot->view);
-      continue;
-    }
-    ipam::Block block = *slot->view;
-    AddVanished(*slot, block);
-    views.push_back(std::make_shared<const ipam::Block>(std::move(block)));
-  }
+  for (const auto& [name, slot] : slots_) views.push_back(Shown(*slot));
   return views;
+}
+
+BlockView OwnBlocks::Shown(const Slot& slot) {
+  const auto is_late = [](const auto& waiter) { return waiter->done && !waiter->result; };
+  if (slot.vanished.empty() && std::ranges::none_of(slot.sent, is_late) && std::ranges::none_of(slot.queue, is_late)) {
+    return slot.view;
+  }
+  ipam::Block block = *slot.view;
+  AddVanished(slot, block);
+  const auto apply = [&](const auto& waiter) {
+    if (!is_late(waiter)) return;
+    ipam::Block trial = block;
+    if (waiter->edit.apply(trial)) block = std::move(trial);
+  };
+  std::ranges::for_each(slot.sent, apply);
+  std::ranges::for_each(slot.queue, apply);
+  return std::make_shared<const ipam::Block>(std::move(block));
+}
+
+bool OwnBlocks::Holds(const ipam::Attachment& attachment) const {
+  const std::scoped_lock lock(mutex_);
+  return std::ranges::any_of(slots_, [&attachment](const auto& named) {
+    const Slot& slot = *named.second;
+    const auto is_its = [&](const auto& entry) { return ipam::AttachmentOf(entry.second) == attachment; };
+    return ipam::Find(*slot.view, attachment) || std::ranges::any_of(slot.vanished, is_its);
+  });
 }
 
 std::uint64_t OwnBlocks::Generation() const {
@@ -88,39 +113,36 @@ void OwnBlocks::Insert(const BlockView& created) {
   ++generation_;
 }
 
-Expected<OwnBlocks::SlotPointer> OwnBlocks::FindSlot(const BlockView& seen, const ipam::BlockEdit& edit,
-                                                     SteadyTime deadline) {
-  {
-    const std::scoped_lock lock(mutex_);
-    const auto found = slots_.find(seen->name);
-    if (found != slots_.end()) return found->second;
-  }
-  // Not known: claimed for this node by somebody else, or another node's.
-  auto read = Read(seen->name, deadline);
-  if (!read) return std::unexpected(read.error());
-  if ((*read)->node != node_) {
-    ipam::Block foreign = **read;
-    if (auto applied = edit.apply(foreign); !applied) return std::unexpected(applied.error());
-    return Fail(ErrorCode::kConflict, "block " + seen->name + " belongs to node " + foreign.node);
-  }
-  if (auto fenced = Fence(*read, deadline); !fenced) return std::unexpected(fenced.error());
+OwnBlocks::SlotPointer OwnBlocks::FindSlot(const std::string& name) const {
   const std::scoped_lock lock(mutex_);
-  const auto found = slots_.find(seen->name);
-  if (found == slots_.end()) return Fail(ErrorCode::kNotFound, "block " + seen->name + " is gone");
-  return found->second;
+  const auto found = slots_.find(name);
+  return found == slots_.end() ? nullptr : found->second;
 }
 
 Expected<BlockView> OwnBlocks::Edit(const BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline) {
-  const auto slot = FindSlot(seen, edit, deadline);
-  if (!slot) return std::unexpected(slot.error());
-  return EditSlot(*slot, edit, deadline);
+  if (const SlotPointer slot = FindSlot(seen->name)) return EditSlot(slot, edit, deadline);
+  // Not known: claimed for this node by somebody else, or another node's.
+  auto read = Read(seen->name, deadline);
+  if (!read) return read;
+  if ((*read)->node != node_) return EditForeign(*read, edit);
+  if (auto fenced = Fence(*read, deadline); !fenced) return std::unexpected(fenced.error());
+  const SlotPointer slot = FindSlot(seen->name);
+  if (slot == nullptr) return Fail(ErrorCode::kNotFound, "block " + seen->name + " is gone");
+  return EditSlot(slot, edit, deadline);
+}
+
+Expected<BlockView> OwnBlocks::EditForeign(const BlockView& seen, const ipam::BlockEdit& edit) {
+  ipam::Block changed = *seen;
+  if (auto applied = edit.apply(changed); !applied) return std::unexpected(applied.error());
+  if (changed == *seen) return seen;
+  return Fail(ErrorCode::kConflict, "block " + seen->name + " belongs to node " + seen->node);
 }
 
 Expected<BlockView> OwnBlocks::EditSlot(const SlotPointer& slot, const ipam::BlockEdit& edit, SteadyTime deadline) {
   const auto self = std::make_shared<Waiter>(edit, deadline);
   std::unique_lock lock(mutex_);
   slot->queue.push_back(self);
-  if (slot->busy && slot->queue.size() >= slot->expected) slot->arrived.notify_one();
+  if (slot->busy && CountThreads(slot->queue) >= slot->expected) slot->arrived.notify_one();
   while (!self->result && !stopped_) {
     if (!slot->busy) {
       SendBatch(slot, deadline, lock);
@@ -135,14 +157,14 @@ Expected<BlockView> OwnBlocks::EditSlot(const SlotPointer& slot, const ipam::Blo
     }
     std::erase(slot->queue, self);
     // This may have been the one that was to send the next batch.
-    if (!slot->busy && !slot->queue.empty()) slot->queue.front()->changed.notify_one();
+    if (!slot->busy) WakeNext(*slot);
     return Fail(ErrorCode::kTimeout,
                 "time was over before the change of block " + slot->view->name + " could be sent",
                 "the call is tried again; is the API server slow?");
   }
   if (self->result) return *self->result;
   std::erase(slot->queue, self);
-  return Fail(ErrorCode::kUnavailable, "this agent is ending or was replaced by another", "the call is tried again");
+  return Ending();
 }
 
 void OwnBlocks::SendBatch(const SlotPointer& slot, SteadyTime deadline, std::unique_lock<std::mutex>& lock) {
@@ -151,7 +173,7 @@ void OwnBlocks::SendBatch(const SlotPointer& slot, SteadyTime deadline, std::uni
   // saves a patch. A caller that is alone expects nobody.
   const auto patience = std::min<std::chrono::steady_clock::duration>(slot->took / kGatherPart, kGatherMax);
   const auto end = std::min(deadline, std::chrono::steady_clock::now() + patience);
-  slot->arrived.wait_until(lock, end, [&] { return slot->queue.size() >= slot->expected || stopped_; });
+  slot->arrived.wait_until(lock, end, [&] { return CountThreads(slot->queue) >= slot->expected || stopped_; });
   slot->sent.assign(slot->queue.begin(), slot->queue.end());
   slot->queue.clear();
   for (const auto& waiter : slot->sent) waiter->is_sent = true;
@@ -160,15 +182,80 @@ void OwnBlocks::SendBatch(const SlotPointer& slot, SteadyTime deadline, std::uni
   Commit(slot, batch);
   lock.lock();
   slot->sent.clear();
-  slot->expected = batch.size() + slot->queue.size();
+  slot->expected = CountThreads(batch) + CountThreads(slot->queue);
   slot->busy = false;
   slot->idle.notify_all();
-  if (!slot->queue.empty()) slot->queue.front()->changed.notify_one();
+  WakeNext(*slot);
   const BlockView observed = std::exchange(slot->observed, nullptr);
   if (observed == nullptr) return;
   lock.unlock();
   Adopt(slot, observed);
   lock.lock();
+}
+
+void OwnBlocks::WakeNext(const Slot& slot) {
+  const auto thread = std::ranges::find_if(slot.queue, [](const auto& waiter) { return !waiter->done; });
+  if (thread != slot.queue.end()) {
+    (*thread)->changed.notify_one();
+  } else if (!slot.queue.empty()) {
+    late_.notify_one();
+  }
+}
+
+void OwnBlocks::EditLater(const BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline,
+                          const EditDone& done) {
+  std::unique_lock lock(mutex_);
+  const auto found = slots_.find(seen->name);
+  if (stopped_ || found == slots_.end()) {
+    const bool is_ending = stopped_;
+    lock.unlock();
+    done(is_ending ? Ending() : Fail(ErrorCode::kNotFound, "block " + seen->name + " is gone"));
+    return;
+  }
+  const auto waiter = std::make_shared<Waiter>(edit, deadline, done);
+  waiter->due = std::chrono::steady_clock::now() + kLinger;
+  found->second->queue.push_back(waiter);
+  ++late_count_;
+  late_.notify_one();
+}
+
+void OwnBlocks::SendLate() {
+  std::unique_lock lock(mutex_);
+  while (!stopped_) {
+    SlotPointer first;
+    SteadyTime due = SteadyTime::max();
+    for (const auto& [name, slot] : slots_) {
+      if (slot->busy) continue;  // whoever sends wakes this thread if something is left
+      for (const auto& waiter : slot->queue) {
+        if (!waiter->done || waiter->due >= due) continue;
+        due = waiter->due;
+        first = slot;
+      }
+    }
+    if (first == nullptr) {
+      late_.wait(lock);
+    } else if (due > std::chrono::steady_clock::now()) {
+      late_.wait_until(lock, due);
+    } else {
+      SendBatch(first, std::chrono::steady_clock::now() + kLinger, lock);
+    }
+  }
+  Waiters left;
+  for (const auto& [name, slot] : slots_) std::ranges::move(TakeLate(*slot), std::back_inserter(left));
+  lock.unlock();
+  for (const auto& waiter : left) Finish(*waiter, Ending());
+}
+
+OwnBlocks::Waiters OwnBlocks::TakeLate(Slot& slot) {
+  Waiters late;
+  std::ranges::copy_if(slot.queue, std::back_inserter(late), [](const auto& waiter) { return bool{waiter->done}; });
+  std::erase_if(slot.queue, [](const auto& waiter) { return bool{waiter->done}; });
+  return late;
+}
+
+void OwnBlocks::AwaitLate(SteadyTime deadline) {
+  std::unique_lock lock(mutex_);
+  late_is_over_.wait_until(lock, deadline, [this] { return late_count_ == 0 || stopped_; });
 }
 
 void OwnBlocks::WakeAll(Slot& slot) {
@@ -271,25 +358,37 @@ void OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {
       slot->vanished[offset] = text;
       vanished.push_back(text);
     }
-    if (is_replaced) WakeAll(*slot);
+    if (is_replaced) {
+      WakeAll(*slot);
+      late_.notify_all();
+      late_is_over_.notify_all();
+    }
   }
   for (const std::string& text : vanished) observer_.Vanished(seen->name, text);
   if (is_replaced) observer_.Replaced(seen->name, seen->agent);
 }
 
 void OwnBlocks::Forget(const SlotPointer& slot) {
-  const std::scoped_lock lock(mutex_);
-  const auto found = slots_.find(slot->view->name);
-  if (found != slots_.end() && found->second == slot) {
+  Waiters late;
+  std::string name;
+  {
+    const std::scoped_lock lock(mutex_);
+    name = slot->view->name;
+    const auto found = slots_.find(name);
+    if (found == slots_.end() || found->second != slot) return;
     slots_.erase(found);
     ++generation_;
+    late = TakeLate(*slot);
   }
+  for (const auto& waiter : late) Finish(*waiter, Fail(ErrorCode::kNotFound, "block " + name + " is gone"));
 }
 
 void OwnBlocks::Stop() {
   const std::scoped_lock lock(mutex_);
   stopped_ = true;
   for (const auto& [name, slot] : slots_) WakeAll(*slot);
+  late_.notify_all();
+  late_is_over_.notify_all();
 }
 
 bool OwnBlocks::stopped() const {

@@ -4,7 +4,7 @@
 //
 // The first caller that finds a block without a patch in flight sends what has gathered, its own change among it; the
 // others wait for the answer. So a single caller sends one patch at once, and many share one. What a call is told is in
-// the block already.
+// the block already. What nobody waits for (EditLater) goes with the next patch, or on its own a little later.
 //
 // Rules that hold here:
 //   - A write is a merge patch with the resourceVersion it was decided on. After a conflict all is decided again.
@@ -77,6 +77,19 @@ class OwnBlocks {
   [[nodiscard]] ipam::Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::BlockEdit& edit,
                                                      SteadyTime deadline);
 
+  // The same without waiting: it goes out with the block's next patch, at most kLinger later. `done` is called once
+  // with what Edit would return, from any thread, maybe before this returns, without a lock held. Until then Snapshot
+  // shows the block as it will be.
+  using EditDone = std::function<void(const ipam::Expected<ipam::BlockView>&)>;
+  void EditLater(const ipam::BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline, const EditDone& done);
+  // Sends such changes when their time has come, until Stop: for a thread of its own.
+  void SendLate();
+  // Waits until none is left, at most that long.
+  void AwaitLate(SteadyTime deadline);
+
+  // Whether any block holds an entry of the attachment.
+  [[nodiscard]] bool Holds(const ipam::Attachment& attachment) const;
+
   // Writes of the attachment whose outcome is not known, as intents.
   [[nodiscard]] std::vector<ipam::OpenIntent> InDoubt(const ipam::Attachment& attachment) const;
   void CloseIntent(const ipam::OpenIntent& intent);
@@ -105,14 +118,23 @@ class OwnBlocks {
   using Waiters = std::vector<std::shared_ptr<Waiter>>;
   struct Round;
 
-  [[nodiscard]] ipam::Expected<SlotPointer> FindSlot(const ipam::BlockView& seen, const ipam::BlockEdit& edit,
-                                                     SteadyTime deadline);
+  // nullptr: not known.
+  [[nodiscard]] SlotPointer FindSlot(const std::string& name) const;
+  // Another node's block: what needs no change there succeeds.
+  [[nodiscard]] static ipam::Expected<ipam::BlockView> EditForeign(const ipam::BlockView& seen,
+                                                                   const ipam::BlockEdit& edit);
   [[nodiscard]] ipam::Expected<ipam::BlockView> EditSlot(const SlotPointer& slot, const ipam::BlockEdit& edit,
                                                          SteadyTime deadline);
   // Gathers what waits, sends it and lets the next batch begin. Requires: the lock is held and slot->busy is false.
   void SendBatch(const SlotPointer& slot, SteadyTime deadline, std::unique_lock<std::mutex>& lock);
+  // Whoever is to send what is left in the queue. Requires: the mutex.
+  void WakeNext(const Slot& slot);
   // This agent ends: nobody waits any longer. Requires: the mutex.
   static void WakeAll(Slot& slot);
+  // The block as Snapshot shows it. Requires: the mutex.
+  [[nodiscard]] static ipam::BlockView Shown(const Slot& slot);
+  // What waits of EditLater leaves the queue. Requires: the mutex.
+  [[nodiscard]] static Waiters TakeLate(Slot& slot);
   // Sends what the waiters want and finishes each of them. Requires: this thread set slot->busy.
   void Commit(const SlotPointer& slot, const Waiters& waiters);
   // One decision and one request. False: decide again.
@@ -143,6 +165,9 @@ class OwnBlocks {
   std::uint64_t generation_ = 0;
   std::uint64_t fences_ = 0;  // counter of the `agent` field
   bool stopped_ = false;
+  std::size_t late_count_ = 0;            // changes of EditLater that are not done
+  std::condition_variable late_;          // for SendLate: there is one that no caller will send
+  std::condition_variable late_is_over_;  // late_count_ has become 0
 };
 
 }  // namespace berth::agent

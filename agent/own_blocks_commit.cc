@@ -222,14 +222,22 @@ void OwnBlocks::FinishAll(const SlotPointer& slot, Round& round, const Expected<
     // The last failure says nothing about the patch before it.
     if (slot->doubt_version && slots_.contains(slot->view->name)) told.error().code = ErrorCode::kUnknownOutcome;
   }
+  // Those for whom a thread waits first.
+  std::ranges::stable_partition(round.waiters, [](const auto& waiter) { return !waiter->done; });
   for (const auto& waiter : round.waiters) Finish(*waiter, told);
   round.waiters.clear();
 }
 
 void OwnBlocks::Finish(Waiter& waiter, const Expected<BlockView>& result) {
+  {
+    const std::scoped_lock lock(mutex_);
+    waiter.result = result;
+    waiter.changed.notify_one();
+  }
+  if (!waiter.done) return;
+  waiter.done(result);
   const std::scoped_lock lock(mutex_);
-  waiter.result = result;
-  waiter.changed.notify_one();
+  if (--late_count_ == 0) late_is_over_.notify_all();
 }
 
 }  // namespace berth::agent

@@ -2,6 +2,7 @@
 // What OwnBlocks keeps for each block and each waiting change. Private to its two source files.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -18,11 +19,14 @@
 namespace berth::agent {
 
 struct OwnBlocks::Waiter {
-  Waiter(ipam::BlockEdit wanted, SteadyTime until) : edit(std::move(wanted)), deadline(until) {}
+  Waiter(ipam::BlockEdit wanted, SteadyTime until, EditDone then = nullptr)
+      : edit(std::move(wanted)), deadline(until), done(std::move(then)) {}
 
   // A copy: the waiting thread may give up while another sends the change.
   const ipam::BlockEdit edit;
   const SteadyTime deadline;
+  const EditDone done;   // empty: a thread waits
+  SteadyTime due{};      // when it goes out at the latest, if no thread waits
   bool is_sent = false;  // part of a batch: can't be withdrawn any more
   // Of its own, so that an answer wakes those it is for.
   std::condition_variable changed;
@@ -36,7 +40,7 @@ struct OwnBlocks::Slot {
   Waiters sent;                     // the batch
   std::condition_variable idle;     // busy has become false
   std::condition_variable arrived;  // the queue is as long as the thread that gathers expects
-  std::size_t expected = 0;         // how many callers there were at the end of the last batch, sent and waiting
+  std::size_t expected = 0;         // how many threads there were at the end of the last batch, sent and waiting
   std::chrono::steady_clock::duration took{0};  // a patch of this block, smoothed
 
   ipam::BlockView observed;                           // came from a list while busy
@@ -55,6 +59,11 @@ inline void AddVanished(const OwnBlocks::Slot& slot, ipam::Block& block) {
       block.allocations[offset] = text;
     }
   }
+}
+
+// How many threads wait for one of them.
+[[nodiscard]] inline std::size_t CountThreads(const auto& waiters) {
+  return static_cast<std::size_t>(std::ranges::count_if(waiters, [](const auto& waiter) { return !waiter->done; }));
 }
 
 // One batch on its way, through as many requests as it takes.

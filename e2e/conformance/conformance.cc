@@ -2,12 +2,15 @@
 // The fixture: making calls, and judging what came of them.
 #include "e2e/conformance/conformance.h"
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <poll.h>
 #include <random>
 #include <thread>
 #include <unistd.h>
+
+#include "e2e/agent_process.h"
 
 namespace berth::conformance {
 namespace {
@@ -126,6 +129,11 @@ std::string Conformance::MakePool6(const json& patch) {
 }
 
 e2e::PluginCall Conformance::Prepare(const Call& call) const {
+  const json::json_pointer socket("/ipam/agentSocket");
+  if (InAgentMode() && call.config.contains(socket) && call.config.at(socket).is_string()) {
+    const std::lock_guard lock(sockets_mutex_);
+    sockets_.insert(call.config.at(socket).get<std::string>());
+  }
   return {.binary = call.binary.empty() ? Settings::Get().plugin : call.binary,
           .environment = call.environment,
           .input = call.input.value_or(call.config.dump()),
@@ -186,7 +194,27 @@ json Conformance::Error(const Call& call, const std::set<unsigned>& codes, std::
   return object;
 }
 
+void Conformance::AwaitWritten() const {
+  constexpr std::chrono::seconds kLimit{2};
+  const auto journal_of = [](const std::string& socket) {
+    const auto reply = e2e::GetOverSocket(socket, "/debug/blocks");
+    const json state = reply ? json::parse(reply->body, nullptr, false) : json();
+    return state.is_object() ? state.value("journal", std::set<std::string>()) : std::set<std::string>();
+  };
+  for (const std::string& socket : sockets_) {
+    const std::set<std::string> answered = journal_of(socket);
+    // Other tests call the same agent.
+    const auto is_written = [&] {
+      const std::set<std::string> left = journal_of(socket);
+      return std::ranges::none_of(answered,
+                                  [&left](const std::string& attachment) { return left.contains(attachment); });
+    };
+    if (!answered.empty()) static_cast<void>(Eventually(is_written, kLimit));
+  }
+}
+
 std::set<std::string> Conformance::Allocated() {
+  AwaitWritten();
   std::set<std::string> addresses;
   for (const std::string& pool : pools_) {
     for (const auto& [address, entry] : cluster().Entries(pool)) addresses.insert(address);
@@ -199,14 +227,13 @@ void Conformance::ExpectAllocatedAtLast(const std::set<std::string>& addresses) 
   EXPECT_EQ(Allocated(), addresses);
 }
 
-bool Eventually(const std::function<bool()>& condition) {
-  constexpr int kTriesMax = 1000;
-  constexpr int kPauseMillis = 10;
-  for (int tries = 0; tries < kTriesMax; ++tries) {
+bool Eventually(const std::function<bool()>& condition, std::chrono::milliseconds limit) {
+  constexpr int kPauseMillis = 5;
+  for (const auto end = std::chrono::steady_clock::now() + limit; std::chrono::steady_clock::now() < end;) {
     if (condition()) return true;
     ::poll(nullptr, 0, kPauseMillis);
   }
-  return false;
+  return condition();
 }
 
 std::vector<std::string> Addresses(const json& result) {

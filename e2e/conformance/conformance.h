@@ -6,9 +6,11 @@
 // controller is needed (test_cluster.h).
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -78,7 +80,10 @@ class Conformance : public testing::Test {
   // been allocated that was not before. Returns the error object.
   json Error(const Call& call, const std::set<unsigned>& codes, std::string_view about = "");
 
-  // The addresses with entries in this test's pools.
+  // Agent mode: waits until the agents that this test called have written the DELs that they have answered by now
+  // (docs/adr/0006). While the API server is away they don't: it waits for two seconds then.
+  void AwaitWritten() const;
+  // The addresses with entries in this test's pools, after AwaitWritten.
   [[nodiscard]] std::set<std::string> Allocated();
   // That these are allocated, and no others: now in direct mode; within ten seconds in agent mode, where what could not
   // be written at once is written later.
@@ -95,10 +100,13 @@ class Conformance : public testing::Test {
   std::string tag_;  // unique in the cluster
   std::vector<std::string> pools_;
   std::string scratch_;
+  mutable std::mutex sockets_mutex_;
+  mutable std::set<std::string> sockets_;  // agents that were called
 };
 
-// Whether it becomes true within ten seconds.
-[[nodiscard]] bool Eventually(const std::function<bool()>& condition);
+// Whether it becomes true in that time.
+[[nodiscard]] bool Eventually(const std::function<bool()>& condition,
+                              std::chrono::milliseconds limit = std::chrono::seconds(10));
 
 // Expects an error outcome and returns its object.
 json ExpectError(const PluginOutcome& outcome, const std::set<unsigned>& codes, std::string_view about);

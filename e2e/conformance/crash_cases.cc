@@ -139,6 +139,7 @@ class CrashSafety : public Conformance, public testing::WithParamInterface<Scena
   PluginOutcome RunWithFault(const Call& call, int index, Fault fault) {
     node_->FaultAt(index, fault);
     PluginOutcome outcome = Run(call);
+    AwaitWritten();
     NoteSeen();
     return outcome;
   }

@@ -32,6 +32,7 @@ class RequestCount : public Conformance {
     const auto begin = static_cast<std::streamoff>(std::ifstream(log_, std::ios::ate).tellg());
     node_->NoFaults();
     Ok(node_->Through(call));
+    AwaitWritten();
     const std::size_t sent = node_->proxy().Seen().size();
     std::vector<Audited> requests = InAgentMode() ? Passed() : std::vector<Audited>();
     for (int tries = 0; tries < 1000 && !InAgentMode() && requests.size() < sent; ++tries) {

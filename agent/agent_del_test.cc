@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Agent: giving back, by DEL and by GC, at once, later, and after a restart, on an API server in memory.
+#include <algorithm>
+
+#include "agent/agent.h"
+#include "agent/agent_test_setup.h"
+
+namespace berth::agent {
+namespace {
+
+const std::string kBlocks(crds::kBlocksPath);
+
+bool IsListOfSharedBlocks(const k8sclient::Request& request) {
+  return request.method == k8sclient::Method::kGet && request.path == kBlocks &&
+         std::ranges::any_of(request.query, [](const auto& pair) { return pair.second == "spec.node="; });
+}
+
+TEST_F(AgentTest, DelLeavesNothing) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  ASSERT_TRUE(Del("c1").ok);
+  Await([this] { return Held().empty(); }, "the DEL is written");
+}
+
+TEST_F(AgentTest, DelIsAnsweredBeforeItIsWritten) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  std::atomic<bool> may_write = false;
+  api_.SetFaults([&may_write](const k8sclient::Request& request) {
+    while (request.method == k8sclient::Method::kPatch && !may_write) std::this_thread::yield();
+    return ApiFault::kNone;
+  });
+  EXPECT_TRUE(Del("c1").ok);
+  EXPECT_EQ(Held().size(), 1U);
+  may_write = true;
+  Await([this] { return Held().empty(); }, "the DEL is written");
+}
+
+TEST_F(AgentTest, ADelThatWasAnsweredAndNotWrittenSurvivesTheAgent) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  ASSERT_TRUE(Del("c1").ok);
+  agent_.reset();
+  StartAgent();
+  Await([this] { return Held().empty(); }, "the DEL is written");
+}
+
+TEST_F(AgentTest, AnAddTakesTheDelBeforeItAlong) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  const int before = api_.CountOf(k8sclient::Method::kPatch);
+  ASSERT_TRUE(Del("c1").ok);
+  ASSERT_TRUE(Add("c2").ok);
+  EXPECT_EQ(Held().size(), 1U);
+  EXPECT_EQ(api_.CountOf(k8sclient::Method::kPatch) - before, 1);
+}
+
+TEST_F(AgentTest, AnAddFindsTheRoomThatADelBeforeItMade) {
+  PutPool("tiny", "10.77.0.0/30", "Node");
+  StartAgent();
+  ASSERT_TRUE(Add("c1", "tiny").ok);
+  ASSERT_TRUE(Add("c2", "tiny").ok);
+  ASSERT_FALSE(Add("c3", "tiny").ok);
+  ASSERT_TRUE(Del("c1").ok);
+  EXPECT_TRUE(Add("c3", "tiny").ok);
+}
+
+TEST_F(AgentTest, CheckAfterADelFails) {
+  StartAgent();
+  const Reply added = Add("c1");
+  auto body = nlohmann::json::parse(Body("CHECK", "c1"));
+  body["config"]["prevResult"] = nlohmann::json::parse(added.body);
+  ASSERT_TRUE(agent_->Handle(body.dump()).ok);
+  ASSERT_TRUE(Del("c1").ok);
+  EXPECT_FALSE(agent_->Handle(body.dump()).ok);
+}
+
+TEST_F(AgentTest, DelOfAnUnknownContainerSucceeds) {
+  StartAgent();
+  EXPECT_TRUE(Del("c1").ok);
+}
+
+TEST_F(AgentTest, DelsOfUnknownContainersDoNotListEachTime) {
+  StartAgent();
+  std::atomic<int> lists = 0;
+  api_.SetFaults([&lists](const k8sclient::Request& request) {
+    if (IsListOfSharedBlocks(request)) ++lists;
+    return ApiFault::kNone;
+  });
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(Del("c" + std::to_string(i)).ok);
+  EXPECT_LE(lists.load(), 2);
+}
+
+TEST_F(AgentTest, AnAddressOfASharedBlockIsFoundAfterDelsOfUnknownContainers) {
+  StartAgent();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Del("unknown" + std::to_string(i)).ok);
+  ASSERT_TRUE(Add("c1", "shared").ok);
+  ASSERT_TRUE(Del("c1").ok);
+  EXPECT_TRUE(Held().empty());
+}
+
+TEST_F(AgentTest, AnAddOlderThanADelIsRefused) {
+  StartAgent();
+  const std::int64_t before = node::BootTimeNow();
+  ASSERT_TRUE(Del("c1").ok);
+  EXPECT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", before)).ok);
+  EXPECT_TRUE(Held().empty());
+}
+
+TEST_F(AgentTest, AnAddNewerThanADelIsServed) {
+  StartAgent();
+  ASSERT_TRUE(Del("c1").ok);
+  EXPECT_TRUE(Add("c1").ok);
+}
+
+TEST_F(AgentTest, TheMarkOfADelSurvivesARestart) {
+  StartAgent();
+  const std::int64_t before = node::BootTimeNow();
+  ASSERT_TRUE(Del("c1").ok);
+  agent_.reset();
+  StartAgent();
+  EXPECT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", before)).ok);
+}
+
+// What the agent knows of Shared blocks must not be older than a write of which it never saw the answer.
+TEST_F(AgentTest, DelFindsWhatALostCreationOfASharedBlockBrought) {
+  StartAgent();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Del("unknown" + std::to_string(i)).ok);
+  std::atomic<bool> is_lost = false;
+  api_.SetFaults([&is_lost](const k8sclient::Request& request) {
+    const bool is_first = request.method == k8sclient::Method::kPost && !is_lost.exchange(true);
+    return is_first ? ApiFault::kLostAfterCommit : ApiFault::kNone;
+  });
+  ASSERT_TRUE(Add("c1", "shared").ok);
+  ASSERT_TRUE(is_lost);
+  ASSERT_TRUE(Del("c1").ok);
+  EXPECT_TRUE(Held().empty());
+}
+
+TEST_F(AgentTest, DelFindsWhatALostPatchOfASharedBlockBrought) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1", "shared").ok);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Del("unknown" + std::to_string(i)).ok);
+  FailPatches({ApiFault::kLostAfterCommit});
+  ASSERT_TRUE(Add("c2", "shared").ok);
+  ASSERT_TRUE(Del("c2").ok);
+  EXPECT_EQ(Held().size(), 1U);
+}
+
+TEST_F(AgentTest, DelIsAnsweredWhileTheApiServerIsAwayAndWrittenLater) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  EXPECT_TRUE(Del("c1").ok);
+  EXPECT_EQ(Held().size(), 1U);
+  api_.SetFaults(nullptr);
+  Await([this] { return Held().empty(); }, "the journalled DEL is written");
+}
+
+TEST_F(AgentTest, WhatIsKnownToHoldNothingIsNotJournalled) {
+  StartAgent();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Del("unknown" + std::to_string(i)).ok);
+  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  ASSERT_FALSE(Add("c1").ok);
+  ASSERT_TRUE(Del("c1").ok);
+  EXPECT_TRUE(nlohmann::json::parse(agent_->DebugBlocks())["journal"].empty());
+}
+
+TEST_F(AgentTest, ALongJournalIsWrittenWithFewRequests) {
+  StartAgent();
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(Add("c" + std::to_string(i)).ok);
+  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  // Half of them known, half not.
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(Del("c" + std::to_string(i)).ok);
+  const int patches = api_.CountOf(k8sclient::Method::kPatch);
+  std::atomic<int> lists = 0;
+  api_.SetFaults([&lists](const k8sclient::Request& request) {
+    if (IsListOfSharedBlocks(request)) ++lists;
+    return ApiFault::kNone;
+  });
+  Await([this] { return Held().empty(); }, "the journal is written");
+  EXPECT_LE(api_.CountOf(k8sclient::Method::kPatch) - patches, 5);
+  EXPECT_LE(lists.load(), 2);
+}
+
+TEST_F(AgentTest, AJournalledDelSurvivesARestart) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  ASSERT_TRUE(Del("c1").ok);
+  agent_.reset();
+  api_.SetFaults(nullptr);
+  StartAgent();
+  Await([this] { return Held().empty(); }, "the journalled DEL is written");
+}
+
+TEST_F(AgentTest, GarbageIsCollectedButNotAnAddUnderWay) {
+  StartAgent();
+  const Reply undelivered = Add("c1");
+  {
+    const Reply delivered = Add("c2");
+    ASSERT_TRUE(delivered.ok);
+  }
+  // A list that is made later than the ADDs, whatever the clock's ticks.
+  auto body = nlohmann::json::parse(Body("GC", "", "p1", node::BootTimeNow() + 1'000'000'000));
+  body["config"]["cni.dev/valid-attachments"] = nlohmann::json::array();
+  ASSERT_TRUE(agent_->Handle(body.dump()).ok);
+  EXPECT_EQ(Held().size(), 1U) << "only the ADD whose answer is not delivered yet";
+}
+
+TEST_F(AgentTest, ABlockThatCannotBeWrittenLeavesGarbageCollectionTimeForTheOthers) {
+  PutPool("p2", "10.77.0.0/24", "Node");
+  StartAgent();
+  ASSERT_TRUE(Add("c1", "p1").ok);
+  ASSERT_TRUE(Add("c2", "p2").ok);
+  api_.SetFaults([](const k8sclient::Request& request) {
+    const bool is_lost =
+        request.method == k8sclient::Method::kPatch && request.path.find("/10.55.") != std::string::npos;
+    return is_lost ? ApiFault::kLateCommit : ApiFault::kNone;
+  });
+  auto body = nlohmann::json::parse(Body("GC", "", "p1", node::BootTimeNow() + 1'000'000'000, /*timeout_s=*/2));
+  body["config"]["cni.dev/valid-attachments"] = nlohmann::json::array();
+  EXPECT_FALSE(agent_->Handle(body.dump()).ok);
+  const auto held = Held();
+  ASSERT_EQ(held.size(), 1U);
+  EXPECT_TRUE(held.begin()->starts_with("10.55.")) << *held.begin();
+}
+
+TEST_F(AgentTest, AnUndeliveredAddressIsGivenBack) {
+  StartAgent();
+  const Reply reply = Add("c1");
+  ASSERT_TRUE(reply.take_back);
+  reply.take_back();
+  EXPECT_TRUE(Held().empty());
+}
+
+}  // namespace
+}  // namespace berth::agent

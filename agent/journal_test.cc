@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Journal: what a later process finds in the file.
+#include "agent/journal.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace berth::agent {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class JournalTest : public testing::Test {
+ protected:
+  JournalTest() : path_(std::filesystem::temp_directory_path() / ("berth-journal-test." + std::to_string(getpid()))) {
+    std::filesystem::remove(path_);
+  }
+  ~JournalTest() override { std::filesystem::remove(path_); }
+
+  [[nodiscard]] std::unique_ptr<Journal> Open() const {
+    auto journal = Journal::Open(path_);
+    EXPECT_TRUE(journal.has_value());
+    return *std::move(journal);
+  }
+  static ipam::Attachment Number(int number) {
+    std::string digits = std::to_string(number);
+    return "0123456789ab-" + std::string(16 - digits.size(), '0') + digits;
+  }
+  void Write(const std::string& text) const { std::ofstream(path_) << text; }
+
+  const std::filesystem::path path_;
+};
+
+TEST_F(JournalTest, ALaterProcessFindsWhatIsPending) {
+  ASSERT_TRUE(Open()->Add(Number(1), JournalSync::kNo).has_value());
+  EXPECT_THAT(Open()->Pending(), ElementsAre(Number(1)));
+}
+
+TEST_F(JournalTest, ALaterProcessFindsNothingOfWhatIsDone) {
+  {
+    const auto journal = Open();
+    ASSERT_TRUE(journal->Add(Number(1), JournalSync::kYes).has_value());
+    journal->Remove(Number(1));
+  }
+  EXPECT_THAT(Open()->Pending(), IsEmpty());
+}
+
+TEST_F(JournalTest, ALineThatWasCutOffIsDropped) {
+  Write("+" + Number(1) + "\n+" + Number(2).substr(0, 10));
+  EXPECT_THAT(Open()->Pending(), ElementsAre(Number(1)));
+}
+
+TEST_F(JournalTest, AFileWithManyLinesThatAreDoneIsLong) {
+  const auto journal = Open();
+  for (int i = 0; i < 3000; ++i) {
+    ASSERT_TRUE(journal->Add(Number(i), JournalSync::kNo).has_value());
+    journal->Remove(Number(i));
+  }
+  EXPECT_TRUE(journal->IsLong());
+}
+
+TEST_F(JournalTest, AFileThatIsWrittenAnewKeepsWhatIsPendingAndWhatComesAfter) {
+  {
+    const auto journal = Open();
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(journal->Add(Number(i), JournalSync::kNo).has_value());
+    journal->Remove(Number(1));
+    ASSERT_TRUE(journal->Compact().has_value());
+    ASSERT_TRUE(journal->Add(Number(3), JournalSync::kNo).has_value());
+    journal->Remove(Number(0));
+  }
+  EXPECT_THAT(Open()->Pending(), ElementsAre(Number(2), Number(3)));
+}
+
+TEST_F(JournalTest, AFileThatIsWrittenAnewIsShort) {
+  const auto journal = Open();
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(journal->Add(Number(i), JournalSync::kNo).has_value());
+  for (int i = 1; i < 100; ++i) journal->Remove(Number(i));
+  ASSERT_TRUE(journal->Compact().has_value());
+  EXPECT_EQ(std::filesystem::file_size(path_), Number(0).size() + 2);
+}
+
+TEST_F(JournalTest, AFolderThatIsMissingIsAnError) {
+  EXPECT_EQ(Journal::Open(path_ / "missing" / "journal").error().code, ipam::ErrorCode::kIo);
+}
+
+}  // namespace
+}  // namespace berth::agent

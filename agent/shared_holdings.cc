@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is kept of a list of Shared blocks.
+#include "agent/shared_holdings.h"
+
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace berth::agent {
+
+void SharedHoldings::Note(const std::string& version, const std::string& node,
+                          std::span<const ipam::BlockView> blocks) {
+  std::set<ipam::Attachment> attachments;
+  for (const ipam::BlockView& block : blocks) {
+    for (const auto& [offset, text] : block->allocations) {
+      const std::string_view attachment = ipam::AttachmentOf(text);
+      if (attachment.empty()) continue;
+      const ipam::Entry entry = ipam::ParseEntry(text);
+      const auto* held = std::get_if<ipam::HeldEntry>(&entry);
+      const bool is_others = held != nullptr && !held->node.empty() && held->node != node;
+      if (!is_others) attachments.emplace(attachment);
+    }
+  }
+  const std::scoped_lock lock(mutex_);
+  version_ = version;
+  attachments_ = std::move(attachments);
+}
+
+bool SharedHoldings::HasNone(const ipam::Attachment& attachment, const std::string& version) const {
+  const std::scoped_lock lock(mutex_);
+  return !version.empty() && version == version_ && !attachments_.contains(attachment);
+}
+
+}  // namespace berth::agent
