@@ -137,8 +137,6 @@ Expected<void> Connection::MakeReady(Waiter& waiter) {
   if (stream_ && (steady_clock::now() - used_at_ > kIdleMax || !stream_->IsQuiet())) stream_.reset();
   if (stream_) return {};
   const auto deadline = waiter.deadline();
-  const auto connect_deadline = std::min(deadline, steady_clock::now() + endpoint_.connect_max);
-  waiter.set_deadline(connect_deadline);
   Expected<std::unique_ptr<ByteStream>> opened = Open(waiter);
   waiter.set_deadline(deadline);
   if (!opened) {
@@ -151,6 +149,10 @@ Expected<void> Connection::MakeReady(Waiter& waiter) {
 }
 
 Expected<std::unique_ptr<ByteStream>> Connection::Open(Waiter& waiter) const {
+  const auto limit = [&waiter, deadline = waiter.deadline()](std::chrono::milliseconds longest) {
+    waiter.set_deadline(std::min(deadline, steady_clock::now() + longest));
+  };
+  limit(endpoint_.connect_max);
   const ServerUrl& first = endpoint_.proxy ? *endpoint_.proxy : endpoint_.server;
   const Expected<int> socket = Dial(first.host, first.port, waiter);
   if (!socket) return std::unexpected(socket.error());
@@ -160,6 +162,7 @@ Expected<std::unique_ptr<ByteStream>> Connection::Open(Waiter& waiter) const {
     done = stream->StartTls(*tls_, endpoint_.proxy->host, waiter);
   if (done && endpoint_.proxy) done = OpenTunnel(*stream, *endpoint_.proxy, endpoint_.server, waiter);
   if (done && endpoint_.server.scheme == "https") {
+    limit(endpoint_.handshake_max);
     const std::string& name = endpoint_.tls_server_name.empty() ? endpoint_.server.host : endpoint_.tls_server_name;
     done = stream->StartTls(*tls_, name, waiter);
   }

@@ -29,7 +29,8 @@ struct Endpoint {
   std::string tls_server_name = {};  // empty: the server's host
   std::optional<ServerUrl> proxy = {};
   std::string user_agent = {};
-  std::chrono::milliseconds connect_max = std::chrono::seconds(5);  // proxy and TLS included
+  std::chrono::milliseconds connect_max = std::chrono::seconds(5);     // proxy included
+  std::chrono::milliseconds handshake_max = std::chrono::seconds(15);  // TLS with the server
 };
 
 // How long one exchange may take.

@@ -34,7 +34,8 @@ Expected<Endpoint> MakeEndpoint(const ClientConfig& config, const HttpApiOptions
                   .tls_server_name = config.tls_server_name,
                   .proxy = std::move(*proxy),
                   .user_agent = options.user_agent,
-                  .connect_max = options.connect_max};
+                  .connect_max = options.connect_max,
+                  .handshake_max = options.handshake_max};
 }
 
 bool IsPlainAscii(const std::string& text) {

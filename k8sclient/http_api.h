@@ -21,8 +21,11 @@ namespace berth::k8sclient {
 
 struct HttpApiOptions {
   std::string user_agent = "berth";
-  std::chrono::milliseconds connect_max = std::chrono::seconds(5);  // TCP and TLS together, per attempt
-  Clock* clock = &RealClock();                                      // must outlive the HttpApi
+  std::chrono::milliseconds connect_max = std::chrono::seconds(5);  // TCP and proxy, per attempt
+  // TLS, after that. A server that has just come back shakes hands with all its clients at once; whoever gives up and
+  // begins anew only makes its work longer.
+  std::chrono::milliseconds handshake_max = std::chrono::seconds(15);
+  Clock* clock = &RealClock();  // must outlive the HttpApi
   ReadFile read_file = ReadWholeFile;
   GetEnvironment environment = ProcessEnvironment;
 };

@@ -95,12 +95,12 @@ TEST(Deadline, WhileConnectingMeansThatNothingHappened) {
   EXPECT_EQ(response.error().code, ErrorCode::kTimeout);
 }
 
-TEST(ConnectTime, HasItsOwnLimit) {
+TEST(HandshakeTime, HasItsOwnLimit) {
   ScriptedServer server([](Peer& peer) { peer.AwaitClose(); });
   const std::string url = "https://127.0.0.1:" + std::to_string(server.port());
   const testing::Authority authority("CA");
   const auto api = MakeApi({.server = url, .certificate_authority = {.text = authority.certificate_pem()}},
-                           {.connect_max = milliseconds(50)});
+                           {.handshake_max = milliseconds(50)});
   const auto response = api->Call(kWrite, Soon());
   ASSERT_FALSE(response.has_value());
   EXPECT_EQ(response.error().code, ErrorCode::kUnavailable);
