@@ -51,6 +51,26 @@ BlockView ToView(const json& object) {
 }  // namespace
 
 void Agent::Load(const std::stop_token& stop) {
+  if (!LoadUntilDone(stop)) return;
+  keeper_ = std::jthread([this](const std::stop_token& keeper_stop) { Keep(keeper_stop); });
+  const std::scoped_lock lock(mutex_);
+  ready_ = true;
+  changed_.notify_all();
+  spdlog::info("ready node={} instance={} blocks={}", options_.node, own_.instance(), own_.Snapshot().size());
+}
+
+void Agent::LoadAndClaim(const std::stop_token& stop) {
+  view_.ListAll(stop);
+  if (!LoadUntilDone(stop)) return;
+  bool goes_on = true;
+  while (goes_on) {
+    ClaimAhead();
+    const bool has_claimed = own_.Generation() != kept_generation_;
+    goes_on = spare_ < 0 && (has_claimed || clock_.Sleep(kKeepEvery, stop));
+  }
+}
+
+bool Agent::LoadUntilDone(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const auto loaded = LoadOnce();
     if (loaded) break;
@@ -62,14 +82,9 @@ void Agent::Load(const std::stop_token& stop) {
       const std::scoped_lock lock(mutex_);
       load_error_ = error.message + (error.details.empty() ? "" : ": " + error.details);
     }
-    if (!clock_.Sleep(kRetryPause, stop)) return;
+    if (!clock_.Sleep(kRetryPause, stop)) return false;
   }
-  if (stop.stop_requested() || own_.stopped()) return;
-  keeper_ = std::jthread([this](const std::stop_token& keeper_stop) { Keep(keeper_stop); });
-  const std::scoped_lock lock(mutex_);
-  ready_ = true;
-  changed_.notify_all();
-  spdlog::info("ready node={} instance={} blocks={}", options_.node, own_.instance(), own_.Snapshot().size());
+  return !stop.stop_requested() && !own_.stopped();
 }
 
 Expected<void> Agent::LoadOnce() {
@@ -202,6 +217,8 @@ void Agent::CompactJournal() {
 
 void Agent::ClaimAhead() {
   if (is_away_) return;
+  // The last one may have come about after all, and one is enough.
+  if (std::exchange(claim_in_doubt_, false)) Resync();
   kept_generation_ = own_.Generation();
   const std::vector<BlockView> blocks = own_.Snapshot();
   std::int64_t spare = std::numeric_limits<std::int64_t>::max();
@@ -248,6 +265,7 @@ std::int64_t Agent::ClaimAheadFor(const ipam::Pool& pool, const std::vector<Bloc
       return spare;
     }
     if (created.error().code != ErrorCode::kAlreadyExists) {
+      claim_in_doubt_ = claim_in_doubt_ || created.error().code == ErrorCode::kUnknownOutcome;
       spdlog::warn(
           "claiming ahead failed pool={} block={} err=\"{}\"", pool.name, cidr->ToString(), created.error().message);
       return spare;

@@ -287,5 +287,22 @@ TEST_F(AgentTest, ABlockIsClaimedAheadOfNeed) {
   EXPECT_TRUE(Held().empty());
 }
 
+TEST_F(AgentTest, LoadsAndClaimsAheadWithoutAThread) {
+  api_.Change(std::string(crds::kPoolsPath), "p1", [](nlohmann::json& pool) { pool["spec"]["warmAddresses"] = 16; });
+  MakeAgent()->LoadAndClaim({});
+  EXPECT_EQ(api_.Objects(kBlocks).size(), 1U);
+}
+
+TEST_F(AgentTest, AClaimWhoseAnswerWasLostIsNotFollowedByASecond) {
+  api_.Change(std::string(crds::kPoolsPath), "p1", [](nlohmann::json& pool) { pool["spec"]["warmAddresses"] = 16; });
+  api_.SetFaults([lost = std::make_shared<std::atomic<bool>>(false)](const k8sclient::Request& request) {
+    const bool is_first = request.method == k8sclient::Method::kPost && !lost->exchange(true);
+    return is_first ? ApiFault::kLostAfterCommit : ApiFault::kNone;
+  });
+  MakeAgent()->LoadAndClaim({});
+  EXPECT_EQ(api_.Objects(kBlocks).size(), 1U);
+  EXPECT_EQ(api_.CountOf(k8sclient::Method::kPost), 1);
+}
+
 }  // namespace
 }  // namespace berth::agent

@@ -18,6 +18,7 @@ class ClusterView::Watch {
   Watch(k8sclient::Api& api, k8sclient::Clock& clock, k8sclient::ReflectorOptions options, WatchActions actions)
       : api_(api), clock_(clock), options_(std::move(options)), actions_(std::move(actions)) {}
   void Start() { thread_ = std::make_unique<WatchThread>(api_, clock_, options_, actions_); }
+  void List(const std::stop_token& stop) { ListOnce(api_, clock_, options_, actions_, stop); }
 
  private:
   k8sclient::Api& api_;
@@ -134,6 +135,10 @@ ClusterView::~ClusterView() = default;
 
 void ClusterView::Start() {
   for (const auto& watch : watches_) watch->Start();
+}
+
+void ClusterView::ListAll(const std::stop_token& stop) {
+  for (const auto& watch : watches_) watch->List(stop);
 }
 
 bool ClusterView::IsListed() const {

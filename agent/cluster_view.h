@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,6 +35,8 @@ class ClusterView {
 
   // Begins to watch.
   void Start();
+  // In place of Start: reads all of it once, in this thread, until that worked or stop is requested.
+  void ListAll(const std::stop_token& stop);
   // Waits until pools and the node were listed once. False: not by then.
   [[nodiscard]] bool WaitUntilListed(std::chrono::milliseconds limit);
   [[nodiscard]] bool IsListed() const;

@@ -11,9 +11,9 @@ namespace berth::agent {
 
 using nlohmann::json;
 
-class WatchThread::Handler final : public k8sclient::ReflectorHandler {
+class WatchHandler final : public k8sclient::ReflectorHandler {
  public:
-  Handler(std::string path, WatchActions actions) : path_(std::move(path)), actions_(std::move(actions)) {}
+  WatchHandler(std::string path, WatchActions actions) : path_(std::move(path)), actions_(std::move(actions)) {}
 
   void Replace(std::vector<json> objects) override { actions_.replace(std::move(objects)); }
   void Upsert(json object) override { actions_.upsert(std::move(object)); }
@@ -33,11 +33,23 @@ class WatchThread::Handler final : public k8sclient::ReflectorHandler {
 
 WatchThread::WatchThread(k8sclient::Api& api, k8sclient::Clock& clock, k8sclient::ReflectorOptions options,
                          WatchActions actions)
-    : handler_(std::make_unique<Handler>(options.path, std::move(actions))),
+    : handler_(std::make_unique<WatchHandler>(options.path, std::move(actions))),
       reflector_(api, *handler_, clock, std::move(options)),
       thread_([this](const std::stop_token& stop) { reflector_.Run(stop); }) {}
 
 WatchThread::~WatchThread() = default;
+
+void ListOnce(k8sclient::Api& api, k8sclient::Clock& clock, k8sclient::ReflectorOptions options, WatchActions actions,
+              const std::stop_token& stop) {
+  std::stop_source listed;
+  const std::stop_callback stopped(stop, [&listed] { listed.request_stop(); });
+  actions.replace = [&listed, replace = std::move(actions.replace)](std::vector<json> objects) {
+    replace(std::move(objects));
+    listed.request_stop();
+  };
+  WatchHandler handler(options.path, std::move(actions));
+  k8sclient::Reflector(api, handler, clock, std::move(options)).Run(listed.get_token());
+}
 
 std::string NameOf(const json& object) {
   const auto& metadata = object.find("metadata");

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +25,8 @@ struct WatchActions {
   std::function<void(nlohmann::json)> remove;
 };
 
+class WatchHandler;
+
 class WatchThread {
  public:
   // Starts at once. api and clock must outlive this.
@@ -33,11 +36,14 @@ class WatchThread {
   WatchThread& operator=(const WatchThread&) = delete;
 
  private:
-  class Handler;
-  std::unique_ptr<Handler> handler_;
+  std::unique_ptr<WatchHandler> handler_;
   k8sclient::Reflector reflector_;
   std::jthread thread_;
 };
+
+// Hands over what the collection holds, once, in this thread; tries again until it worked or stop is requested.
+void ListOnce(k8sclient::Api& api, k8sclient::Clock& clock, k8sclient::ReflectorOptions options, WatchActions actions,
+              const std::stop_token& stop);
 
 // metadata.name and metadata.labels of any object; empty where they are missing.
 [[nodiscard]] std::string NameOf(const nlohmann::json& object);
