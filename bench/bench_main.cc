@@ -174,7 +174,8 @@ Expected<std::string> Measure(const Options& options) {
                       .kubeconfig = options.kubeconfig,
                       .agent_kubeconfig = options.agent_kubeconfig,
                       .state_dir = options.state_dir,
-                      .run_dir = options.run_dir},
+                      .run_dir = options.run_dir,
+                      .api_server = options.api_server_pid},
                      &Say);
   }
   const AuditLog audit(options.audit_log);

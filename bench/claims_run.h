@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <sys/types.h>
 
 #include "bench/rounds.h"
 
@@ -14,6 +15,7 @@ struct ClaimsOptions {
   std::string agent_kubeconfig;  // with the rights of berth-agent
   std::string state_dir;
   std::string run_dir;
+  pid_t api_server = 0;  // to tell its CPU time; 0: not told
 };
 
 // The report, as text. Errors: what keeps it from being measured.

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// ClaimCounts: what became of claimers' POSTs, counted where their requests leave them.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "k8sclient/api.h"
+
+namespace berth::bench {
+
+struct ClaimTotals {
+  std::size_t created = 0;
+  std::size_t taken = 0;   // 409: there is a block of that name already
+  std::size_t failed = 0;  // any other answer, or none
+  [[nodiscard]] std::size_t posts() const { return created + taken + failed; }
+};
+
+// Any thread.
+class ClaimCounts {
+ public:
+  void Note(const ipam::Expected<k8sclient::Response>& answer);
+
+  [[nodiscard]] ClaimTotals Totals() const;
+
+ private:
+  mutable std::mutex mutex_;
+  ClaimTotals totals_;
+};
+
+// Sends requests on, and notes what becomes of the POSTs to one collection.
+class CountedApi final : public k8sclient::Api {
+ public:
+  // counts must outlive this.
+  CountedApi(std::unique_ptr<k8sclient::Api> api, std::string collection, ClaimCounts& counts)
+      : api_(std::move(api)), collection_(std::move(collection)), counts_(counts) {}
+
+  [[nodiscard]] ipam::Expected<k8sclient::Response> Call(const k8sclient::Request& request,
+                                                         const k8sclient::CallOptions& options) override;
+  [[nodiscard]] ipam::Expected<k8sclient::Response> Watch(const k8sclient::Request& request,
+                                                          const k8sclient::WatchOptions& options,
+                                                          const k8sclient::WatchSink& sink) override;
+
+ private:
+  std::unique_ptr<k8sclient::Api> api_;
+  const std::string collection_;
+  ClaimCounts& counts_;
+};
+
+}  // namespace berth::bench

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// ServerMetrics: what the API server counted, in the text that it hands out at /metrics.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "ipam/error.h"
+#include "k8sclient/api.h"
+
+namespace berth::bench {
+
+class ServerMetrics {
+ public:
+  // Errors: those of the request.
+  [[nodiscard]] static ipam::Expected<ServerMetrics> Read(k8sclient::Api& api);
+  explicit ServerMetrics(std::string text) : text_(std::move(text)) {}
+
+  // Of all lines of the metric that have these labels, each as `verb="POST"`; 0 if there are none.
+  [[nodiscard]] double Sum(std::string_view name, std::initializer_list<std::string_view> labels) const;
+
+ private:
+  std::string text_;
+};
+
+}  // namespace berth::bench
