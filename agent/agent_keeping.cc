@@ -39,6 +39,9 @@ constexpr std::chrono::milliseconds kKeepPause{20};
 // And up to as long again. A LIST by node makes the API server look at every block there is: of five thousand nodes
 // twice a minute that is more than it can do.
 constexpr std::chrono::minutes kResyncEvery{5};
+// The API server's flow control takes a LIST for as much work as a page of it can hold: with 500, a tenth of all that
+// agents may do at the same time, and thousands that start together wait for each other. Few nodes have more blocks.
+constexpr int kOwnBlocksPage = 10;
 constexpr int kAheadTriesMax = 6;
 
 BlockView ToView(const json& object) {
@@ -93,7 +96,8 @@ Expected<void> Agent::LoadOnce() {
   const auto options = k8sclient::CallOptions::Within(kStepMax);
   const auto list = k8sclient::List(api_,
                                     std::string(crds::kBlocksPath),
-                                    {.field_selector = std::string(crds::kBlockNodeField) + "=" + options_.node},
+                                    {.field_selector = std::string(crds::kBlockNodeField) + "=" + options_.node,
+                                     .page_size = kOwnBlocksPage},
                                     options);
   if (!list) return std::unexpected(list.error().Within("list ipblocks"));
   for (const json& object : list->items) {
