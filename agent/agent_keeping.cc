@@ -94,11 +94,11 @@ Expected<void> Agent::LoadOnce() {
   // In this order: first nobody else creates blocks of this node, then those that exist are listed.
   if (auto creator = directory_.BecomeCreator(own_.instance()); !creator) return creator;
   const auto options = k8sclient::CallOptions::Within(kStepMax);
-  const auto list = k8sclient::List(api_,
-                                    std::string(crds::kBlocksPath),
-                                    {.field_selector = std::string(crds::kBlockNodeField) + "=" + options_.node,
-                                     .page_size = kOwnBlocksPage},
-                                    options);
+  const auto list = k8sclient::List(
+      api_,
+      std::string(crds::kBlocksPath),
+      {.field_selector = std::string(crds::kBlockNodeField) + "=" + options_.node, .page_size = kOwnBlocksPage},
+      options);
   if (!list) return std::unexpected(list.error().Within("list ipblocks"));
   for (const json& object : list->items) {
     auto block = crds::ParseBlock(object);
