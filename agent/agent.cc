@@ -32,12 +32,6 @@ std::string RandomInstance() {
   return digits;
 }
 
-// What says that the API server is away, as opposed to its refusing something.
-bool IsAway(ErrorCode code) {
-  return code == ErrorCode::kUnavailable || code == ErrorCode::kUnknownOutcome || code == ErrorCode::kTimeout ||
-         code == ErrorCode::kUnauthenticated;
-}
-
 // Refused by RBAC, not by an admission policy, which looks at the content.
 bool IsMissingRight(const Error& error) {
   return error.code == ErrorCode::kForbidden && error.message.find("denied request") == std::string::npos;
@@ -54,6 +48,11 @@ Reply ErrorReply(const Error& error, cni::Version version) {
 
 }  // namespace
 
+bool IsAway(ErrorCode code) {
+  return code == ErrorCode::kUnavailable || code == ErrorCode::kUnknownOutcome || code == ErrorCode::kTimeout ||
+         code == ErrorCode::kUnauthenticated;
+}
+
 struct Agent::Call {
   const cni::Environment& environment;
   const cni::NetworkConfig& config;
@@ -69,12 +68,7 @@ Expected<std::unique_ptr<Agent>> Agent::Make(k8sclient::Api& api, k8sclient::Clo
   if (!directory) return std::unexpected(directory.error());
   auto state = node::NodeDirectory::Open(options.state_dir, options.node, options.server);
   if (!state) return std::unexpected(state.error());
-  const std::string instance = RandomInstance();
-  // Before the journal is read: from here on an earlier agent writes nothing into it.
-  if (auto creator = directory->BecomeCreator(instance); !creator) return std::unexpected(creator.error());
-  auto journal = Journal::Open(state->path() + "/journal");
-  if (!journal) return std::unexpected(journal.error());
-  Files files{.instance = instance, .directory = *std::move(directory), .journal = *std::move(journal)};
+  Files files{.instance = RandomInstance(), .directory = *std::move(directory), .journal = state->path() + "/journal"};
   return std::unique_ptr<Agent>(new Agent(api, clock, std::move(options), std::move(replaced), std::move(files)));
 }
 
@@ -85,7 +79,7 @@ Agent::Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options,
       options_(std::move(options)),
       replaced_(std::move(replaced)),
       directory_(std::move(files.directory)),
-      journal_(std::move(files.journal)),
+      journal_path_(std::move(files.journal)),
       own_(api, options_.node, std::move(files.instance), *this),
       view_(api, clock, options_.node, [this] { Poke(); }) {}
 
@@ -167,7 +161,10 @@ Reply Agent::Handle(std::string_view body) {
 
 Reply Agent::Serve(const cni::Environment& environment, const cni::NetworkConfig& config, std::int64_t started_nanos) {
   const auto begin = clock_.Now();
-  CallRuntime runtime(clock_, begin, config.ipam.timeout, own_);
+  // A call has its time from the start of its process.
+  const std::chrono::nanoseconds waited(std::max<std::int64_t>(0, node::BootTimeNow() - started_nanos));
+  CallRuntime runtime(
+      clock_, begin - std::chrono::duration_cast<SteadyTime::duration>(waited), config.ipam.timeout, own_);
   AgentStore store(Parts(), runtime, runtime.end());
   node::IpamCall ipam(environment, config, store, runtime);
   Call call{.environment = environment,
@@ -249,8 +246,9 @@ Expected<Reply> Agent::Add(Call& call) {
   const ipam::Attachment& attachment = call.ipam.attachment();
   const auto request = call.ipam.MakeAddRequest();
   if (!request) return std::unexpected(request.error());
-  const auto running = gate_.HoldAdd(attachment);
+  const auto running = gate_.HoldAdd(attachment, call.started_nanos);
   if (auto ready = WaitUntilReady(call.deadline); !ready) return std::unexpected(ready.error());
+  // Until the answer is delivered or given back: another ADD must not be told an address that goes back then.
   const auto turn = gate_.Enter(attachment, call.deadline);
   if (turn == nullptr) return Fail(ErrorCode::kTimeout, "another call of this container did not end in time");
   const auto deleted = directory_.DeletedAt(attachment);
@@ -270,9 +268,9 @@ Expected<Reply> Agent::Add(Call& call) {
     return std::unexpected(answer.error());
   }
   if (spare_.fetch_sub(1) <= 0 || own_.Generation() != kept_generation_) Poke();
-  const auto take_back = [this, attachment, limit = call.config.ipam.timeout] {
+  gate_.NoteAnswered(attachment, call.started_nanos);
+  const auto take_back = [this, attachment, turn, limit = call.config.ipam.timeout] {
     CallRuntime runtime(clock_, clock_.Now(), limit, own_);
-    const auto turn_back = gate_.Enter(attachment, runtime.end());
     AgentStore store(Parts(), runtime, runtime.end());
     const auto done = ipam::Engine(store, runtime).Del(attachment);
     if (done) return;
@@ -286,7 +284,7 @@ Expected<Reply> Agent::Add(Call& call) {
   return Reply{.ok = true,
                .took = answer->took,
                .body = std::move(answer->text),
-               .hold = running,
+               .hold = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(running, turn),
                .take_back = answer->took ? std::function<void()>(take_back) : nullptr};
 }
 
@@ -308,6 +306,10 @@ Expected<void> Agent::Del(Call& call) {
   };
   if (auto marked = directory_.MarkDeleted(attachment, call.started_nanos); !marked) return marked;
   auto turn = gate_.Enter(attachment, call.deadline);
+  // What a later ADD was told, or will be, is not this DEL's.
+  const bool is_late = turn == nullptr ? gate_.IsNewerAddRunning(attachment, call.started_nanos)
+                                       : gate_.WasNewerAddAnswered(attachment, call.started_nanos);
+  if (is_late) return {};
   // The ADD that runs was started before this DEL: whatever becomes of it, the journal takes it out later.
   if (turn == nullptr) return journal();
   if (!IsReady()) {
@@ -367,6 +369,7 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
 
 void Agent::GoAway() {
   is_away_ = true;
+  if (!is_creator_) return;
   if (auto synced = journal_->Sync(); !synced) spdlog::error("journal err=\"{}\"", synced.error().message);
   Poke();
 }
@@ -393,6 +396,10 @@ Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cn
 }
 
 Expected<void> Agent::WriteDown(const ipam::Attachment& attachment, JournalSync sync) {
+  if (!is_creator_) {
+    const std::scoped_lock lock(mutex_);
+    return NotLoaded(ErrorCode::kUnavailable);
+  }
   // An agent that has taken over has read the journal, and would never see this line.
   const auto creator = directory_.HoldCreator(own_.instance());
   if (!creator) return std::unexpected(creator.error());
@@ -423,7 +430,7 @@ std::string Agent::DebugBlocks() const {
   const nlohmann::json document = {{"node", options_.node},
                                    {"instance", own_.instance()},
                                    {"ready", IsReady()},
-                                   {"journal", journal_->Pending()},
+                                   {"journal", is_creator_ ? journal_->Pending() : std::vector<ipam::Attachment>()},
                                    {"blocks", std::move(blocks)}};
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
@@ -443,7 +450,7 @@ std::string Agent::MetricsText() {
   }
   metrics_.BeginPools();
   for (const auto& [pool, sum] : sums) metrics_.Pool(pool, sum.blocks, sum.used, sum.free);
-  metrics_.SetJournal(journal_->Size());
+  metrics_.SetJournal(is_creator_ ? journal_->Size() : 0);
   return metrics_.Text();
 }
 
@@ -465,8 +472,8 @@ void Agent::Vanished(const std::string& block, const std::string& entry) {
 }
 
 void Agent::Replaced(const std::string& block, const std::string& by) {
-  spdlog::warn("another agent of this node has taken over, ending block={} by={}", block, by);
-  std::call_once(replaced_once_, [this] {
+  std::call_once(replaced_once_, [&] {
+    spdlog::warn("another agent of this node has taken over, ending block={} by={}", block, by);
     BeginStop();
     replaced_();
   });

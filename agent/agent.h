@@ -43,6 +43,9 @@ struct AgentOptions {
   bool reads_pods = false;  // annotations by a GET of the pod where the runtime hands over none
 };
 
+// What says that the API server is away, as opposed to its refusing something.
+[[nodiscard]] bool IsAway(ipam::ErrorCode code);
+
 // What goes back to the caller: CNI's result or error object.
 struct Reply {
   bool ok = false;
@@ -56,8 +59,9 @@ struct Reply {
 
 class Agent final : private BlockObserver {
  public:
-  // Opens directory and journal, sends nothing. api and clock must outlive the agent. `replaced` is called once, from
-  // any thread, when another agent of this node has taken over: the process is to end. Errors: kIo.
+  // Makes its folders, sends nothing, and takes nothing from an agent that serves: that is Start's. api and clock must
+  // outlive the agent. `replaced` is called once, from any thread, when another agent of this node has taken over: the
+  // process is to end. Errors: kIo.
   [[nodiscard]] static ipam::Expected<std::unique_ptr<Agent>> Make(k8sclient::Api& api, k8sclient::Clock& clock,
                                                                    AgentOptions options,
                                                                    std::function<void()> replaced);
@@ -89,7 +93,7 @@ class Agent final : private BlockObserver {
   struct Files {
     std::string instance;
     node::NodeDirectory directory;
-    std::unique_ptr<Journal> journal;
+    std::string journal;
   };
   Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options, std::function<void()> replaced,
         Files files);
@@ -125,6 +129,10 @@ class Agent final : private BlockObserver {
   void Load(const std::stop_token& stop);
   // False: stopped before.
   [[nodiscard]] bool LoadUntilDone(const std::stop_token& stop);
+  // From here on this agent is the node's: an earlier one creates no block and journals nothing any more.
+  [[nodiscard]] ipam::Expected<void> TakeOver();
+  // Whether it still is; if not, it ends.
+  [[nodiscard]] bool IsStillOurs();
   [[nodiscard]] ipam::Expected<void> LoadOnce();
   [[nodiscard]] ipam::Expected<void> SettleLeftIntents();
   void Keep(const std::stop_token& stop);
@@ -151,7 +159,9 @@ class Agent final : private BlockObserver {
   std::function<void()> replaced_;
   std::once_flag replaced_once_;
   node::NodeDirectory directory_;
-  std::unique_ptr<Journal> journal_;
+  const std::string journal_path_;
+  std::unique_ptr<Journal> journal_;      // set once, before is_creator_
+  std::atomic<bool> is_creator_ = false;  // has taken over
   Metrics metrics_;
   OwnBlocks own_;
   ClusterView view_;

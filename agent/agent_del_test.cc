@@ -67,9 +67,9 @@ TEST_F(AgentTest, AnAddFindsTheRoomThatADelBeforeItMade) {
 
 TEST_F(AgentTest, CheckAfterADelFails) {
   StartAgent();
-  const Reply added = Add("c1");
+  const std::string added = Add("c1").body;
   auto body = nlohmann::json::parse(Body("CHECK", "c1"));
-  body["config"]["prevResult"] = nlohmann::json::parse(added.body);
+  body["config"]["prevResult"] = nlohmann::json::parse(added);
   ASSERT_TRUE(agent_->Handle(body.dump()).ok);
   ASSERT_TRUE(Del("c1").ok);
   EXPECT_FALSE(agent_->Handle(body.dump()).ok);
@@ -232,6 +232,68 @@ TEST_F(AgentTest, AnUndeliveredAddressIsGivenBack) {
   ASSERT_TRUE(reply.take_back);
   reply.take_back();
   EXPECT_TRUE(Held().empty());
+}
+
+TEST_F(AgentTest, AJournalledDelThatIsRefusedDoesNotKeepTheOthers) {
+  PutPool("p2", "10.77.0.0/24", "Node");
+  StartAgent();
+  ASSERT_TRUE(Add("refused", "p2").ok);
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(Add("c" + std::to_string(i)).ok);
+  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  ASSERT_TRUE(Del("refused").ok);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Del("c" + std::to_string(i)).ok);
+  api_.SetFaults([](const k8sclient::Request& request) {
+    const bool is_refused =
+        request.method == k8sclient::Method::kPatch && request.path.find("/10.77.") != std::string::npos;
+    return is_refused ? ApiFault::kInvalid : ApiFault::kNone;
+  });
+  Await([this] { return Held().size() == 2; }, "the others are written");
+  ASSERT_TRUE(Del("c3").ok);
+  Await([this] { return Held().size() == 1; }, "a DEL after that is written");
+}
+
+// A repeated DEL, say, that waited in the shim while the runtime started the container of that name anew.
+TEST_F(AgentTest, ADelThatWasStartedBeforeAnAddLeavesItAlone) {
+  StartAgent();
+  const std::int64_t before = node::BootTimeNow();
+  ASSERT_TRUE(Add("c1").ok);
+  ASSERT_TRUE(agent_->Handle(Body("DEL", "c1", "p1", before)).ok);
+  EXPECT_EQ(Held().size(), 1U);
+  ASSERT_TRUE(Del("c1").ok);
+  Await([this] { return Held().empty(); }, "a DEL that was started later is written");
+}
+
+TEST_F(AgentTest, AnOlderDelDoesNotMakeTheMarkOlder) {
+  StartAgent();
+  const std::int64_t first = node::BootTimeNow();
+  const std::int64_t between = node::BootTimeNow();
+  ASSERT_TRUE(Del("c1").ok);
+  ASSERT_TRUE(agent_->Handle(Body("DEL", "c1", "p1", first)).ok);
+  EXPECT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", between)).ok);
+}
+
+TEST_F(AgentTest, AnAddressIsToldToNobodyElseUntilItWasDelivered) {
+  StartAgent();
+  auto undelivered = std::make_unique<Reply>(Add("c1"));
+  ASSERT_TRUE(undelivered->ok);
+  std::atomic<bool> is_answered = false;
+  std::jthread second([&] {
+    EXPECT_TRUE(Add("c1").ok);
+    is_answered = true;
+  });
+  undelivered->take_back();
+  EXPECT_FALSE(is_answered);
+  undelivered.reset();
+  second.join();
+  EXPECT_EQ(Held().size(), 1U);
+}
+
+TEST_F(AgentTest, AnAddHasItsTimeFromTheStartOfItsProcess) {
+  StartAgent();
+  ASSERT_TRUE(Add("c0").ok);
+  const std::int64_t long_ago = node::BootTimeNow() - 60'000'000'000;
+  EXPECT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", long_ago, /*timeout_s=*/5)).ok);
+  EXPECT_EQ(Held().size(), 1U);
 }
 
 }  // namespace

@@ -75,8 +75,10 @@ void Agent::LoadAndClaim(const std::stop_token& stop) {
 
 bool Agent::LoadUntilDone(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    const auto loaded = LoadOnce();
+    auto loaded = is_creator_ ? Expected<void>() : TakeOver();
+    if (loaded) loaded = LoadOnce();
     if (loaded) break;
+    if (own_.stopped()) return false;
     spdlog::warn("loading blocks failed, trying again err=\"{}\" details=\"{}\"",
                  loaded.error().message,
                  loaded.error().details);
@@ -90,9 +92,29 @@ bool Agent::LoadUntilDone(const std::stop_token& stop) {
   return !stop.stop_requested() && !own_.stopped();
 }
 
-Expected<void> Agent::LoadOnce() {
-  // In this order: first nobody else creates blocks of this node, then those that exist are listed.
+Expected<void> Agent::TakeOver() {
   if (auto creator = directory_.BecomeCreator(own_.instance()); !creator) return creator;
+  auto journal = Journal::Open(journal_path_);
+  if (!journal) return std::unexpected(journal.error());
+  journal_ = *std::move(journal);
+  is_creator_ = true;
+  return {};
+}
+
+bool Agent::IsStillOurs() {
+  const auto creator = directory_.HoldCreator(own_.instance());
+  if (creator || creator.error().code != ErrorCode::kUnavailable) return true;
+  own_.Stop();
+  Replaced("", "");
+  return false;
+}
+
+Expected<void> Agent::LoadOnce() {
+  // In this order: first nobody else creates blocks of this node, then those that exist are listed. A later agent waits
+  // until that is done, and fences them after this one.
+  if (!IsStillOurs()) return ipam::Fail(ErrorCode::kUnavailable, "another agent serves this node by now");
+  const auto creator = directory_.HoldCreator(own_.instance());
+  if (!creator) return std::unexpected(creator.error());
   const auto options = k8sclient::CallOptions::Within(kStepMax);
   const auto list = k8sclient::List(
       api_,
@@ -136,6 +158,7 @@ void Agent::Keep(const std::stop_token& stop) {
   };
   auto next_resync = after_resync();
   while (!stop.stop_requested() && !own_.stopped()) {
+    if (!IsStillOurs()) return;
     WatchBlocks();
     ReplayJournal();
     CompactJournal();
@@ -186,7 +209,7 @@ void Agent::ReplayJournal() {
           --pass->open;
           pass->ended.notify_all();
         });
-    if (!released) break;  // the others would fail for the same reason
+    if (!released && IsAway(released.error().code)) break;  // the others would fail for the same reason
   }
   // Each ends: in a patch, at its deadline, or with the agent.
   std::unique_lock lock(pass->mutex);
@@ -194,12 +217,11 @@ void Agent::ReplayJournal() {
   if (pass->failure) {
     spdlog::warn(
         "journalled DELs failed, trying again pending={} err=\"{}\"", journal_->Size(), pass->failure->message);
-    return;
+    if (IsAway(pass->failure->code)) return;
   }
-  if (pass->written > 0) {
-    spdlog::info("journal written count={}", pass->written);
-    is_away_ = false;
-  }
+  if (pass->written > 0) spdlog::info("journal written count={}", pass->written);
+  // What was refused was answered, too.
+  if (pass->written > 0 || pass->failure) is_away_ = false;
   if (!is_away_) return;
   // Nothing to write that would tell: ask.
   const auto answer =
@@ -280,6 +302,8 @@ std::int64_t Agent::ClaimAheadFor(const ipam::Pool& pool, const std::vector<Bloc
 
 // Finds blocks that were claimed for this node by others, or by a write whose answer was lost.
 void Agent::Resync() {
+  const auto creator = directory_.HoldCreator(own_.instance());
+  if (!creator) return;
   const auto list = k8sclient::List(api_,
                                     std::string(crds::kBlocksPath),
                                     {.field_selector = std::string(crds::kBlockNodeField) + "=" + options_.node,
@@ -292,13 +316,15 @@ void Agent::Resync() {
   for (const json& object : list->items) {
     const BlockView block = ToView(object);
     if (block == nullptr) continue;
-    if (known.contains(block->name)) {
+    if (known.erase(block->name) > 0) {
       own_.Observe(block, clock_.Now() + kStepMax);
       continue;
     }
     const auto fenced = own_.Fence(block, clock_.Now() + kStepMax);
     if (fenced) spdlog::info("block found block={} pool={}", block->name, block->pool);
   }
+  // The list may be older than the block.
+  for (const std::string& name : known) own_.ObserveMissing(name, clock_.Now() + kStepMax);
 }
 
 void Agent::SweepCooled() {
@@ -349,15 +375,16 @@ void Agent::WatchBlocks() {
         k8sclient::ReflectorOptions{
             .path = std::string(crds::kBlocksPath), .field_selector = "metadata.name=" + name, .metadata_only = true},
         WatchActions{.replace =
-                         [observe](const std::vector<json>& objects) {
-                           // A list from a cache may not know a block yet that was created just now: only a watch
-                           // says that one is gone.
+                         [this, observe, name](const std::vector<json>& objects) {
                            for (const json& object : objects) observe(object);
+                           // A list from a cache may not know a block yet that was created just now.
+                           if (objects.empty()) own_.ObserveMissing(name, clock_.Now() + kStepMax);
                          },
                      .upsert = observe,
                      .remove =
-                         [this, name](const json& /*object*/) {
-                           own_.ObserveGone(name);
+                         [this](const json& object) {
+                           const auto meta = crds::ParseObjectMeta(object, crds::kBlockKind);
+                           if (meta) own_.ObserveGone(meta->name, meta->uid, clock_.Now() + kStepMax);
                            Poke();
                          }});
   }

@@ -173,90 +173,12 @@ TEST_F(AgentTest, AnAddWhileTheApiServerIsAwayIsTriedAgainLater) {
   EXPECT_EQ(nlohmann::json::parse(reply.body)["code"], 11);
 }
 
-TEST_F(AgentTest, ARestartKeepsEveryAddress) {
-  StartAgent();
-  const std::string address = AddressIn(Add("c1"));
-  agent_.reset();
-  StartAgent();
-  EXPECT_EQ(AddressIn(Add("c1")), address);
-}
-
-TEST_F(AgentTest, AWriteOfItsPredecessorCannotLandAfterItIsReady) {
-  StartAgent();
-  ASSERT_TRUE(Add("c1").ok);
-  // The predecessor's last write stays on its way; the process dies before it knows.
-  api_.SetFaults([](const k8sclient::Request& request) {
-    if (request.method == k8sclient::Method::kPatch) return ApiFault::kLateCommit;
-    return request.method == k8sclient::Method::kGet ? ApiFault::kUnavailable : ApiFault::kNone;
-  });
-  ASSERT_FALSE(agent_->Handle(Body("ADD", "c2", "p1", node::BootTimeNow(), 1)).ok);
-  agent_.reset();
-  api_.SetFaults(nullptr);
-  StartAgent();
-  ASSERT_TRUE(Del("c2").ok);
-  api_.ReleaseLateWrites();
-  EXPECT_EQ(Held().size(), 1U);
-}
-
-TEST_F(AgentTest, AnEntryThatSomebodyRemovedIsWrittenAgain) {
-  StartAgent();
-  ASSERT_TRUE(Add("c1").ok);
-  const auto before = Held();
-  const std::string name = api_.Objects(kBlocks)[0]["metadata"]["name"];
-  Await([this] { return api_.CountOf(k8sclient::Method::kGet) > 0; }, "the agent watches");
-  api_.Change(kBlocks, name, [](nlohmann::json& block) {
-    block["allocations"] = nlohmann::json::object();
-    block["used"] = 0;
-  });
-  Await([&] { return Held() == before; }, "the entry is there again");
-}
-
-TEST_F(AgentTest, AnEntryThatWasReclaimedIsForgotten) {
-  StartAgent();
-  ASSERT_TRUE(Add("c1").ok);
-  const auto block = api_.Objects(kBlocks)[0];
-  const std::string offset = block["allocations"].begin().key();
-  const std::string attachment(ipam::AttachmentOf(block["allocations"][offset].get<std::string>()));
-  api_.Change(kBlocks, block["metadata"]["name"], [&](nlohmann::json& changed) {
-    changed["allocations"][offset] = "~ t=1 f=" + attachment;
-  });
-  Await([&] { return agent_->DebugBlocks().find("web") == std::string::npos && Held().empty(); },
-        "the cooled entry is swept");
-}
-
-TEST_F(AgentTest, TheOlderOfTwoStopsOnceItMeetsTheNewer) {
-  StartAgent();
-  ASSERT_TRUE(Add("c1").ok);
-  const auto newer = MakeAgent();
-  newer->Start();
-  Await([&] { return newer->IsReady(); }, "the newer agent is ready");
-  Await([&] { return replaced_.load() == 1; }, "the older agent ends");
-  EXPECT_FALSE(Add("c2").ok);
-}
-
-// Its line would be lost: the newer one has read the journal.
-TEST_F(AgentTest, TheOlderOfTwoJournalsNothing) {
-  StartAgent();
-  ASSERT_TRUE(Add("c1").ok);
-  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
-  const auto newer = MakeAgent();
-  EXPECT_FALSE(Del("c1").ok);
-}
-
 TEST_F(AgentTest, ARightThatIsMissingForAMomentIsTriedAgain) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
   FailPatches({ApiFault::kForbidden});
   EXPECT_EQ(nlohmann::json::parse(Add("c2").body)["code"], 11);
   EXPECT_TRUE(Add("c2").ok);
-}
-
-TEST_F(AgentTest, TheNewerOfTwoKnowsWhatTheOlderGave) {
-  StartAgent();
-  const std::string address = AddressIn(Add("c1"));
-  const auto newer = MakeAgent();
-  newer->Start();
-  EXPECT_EQ(AddressIn(newer->Handle(Body("ADD", "c1"))), address);
 }
 
 TEST_F(AgentTest, StatusFailsUntilTheBlocksAreLoaded) {

@@ -5,8 +5,10 @@
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <unistd.h>
 
@@ -20,6 +22,39 @@
 namespace berth::agent {
 
 using k8sclient::testing::ApiFault;
+
+// The same API server, of which the watches tell some things late.
+class LateWatchApi final : public k8sclient::Api {
+ public:
+  explicit LateWatchApi(k8sclient::Api& inner) : inner_(inner) {}
+  // From now on a line of a watch that holds this text waits, and what comes after it. Empty: nothing waits.
+  void Hold(const std::string& text) {
+    const std::scoped_lock lock(mutex_);
+    held_ = text;
+  }
+
+  ipam::Expected<k8sclient::Response> Call(const k8sclient::Request& request,
+                                           const k8sclient::CallOptions& options) override {
+    return inner_.Call(request, options);
+  }
+  ipam::Expected<k8sclient::Response> Watch(const k8sclient::Request& request, const k8sclient::WatchOptions& options,
+                                            const k8sclient::WatchSink& sink) override {
+    return inner_.Watch(request, options, [&](std::string_view line) {
+      while (MustWait(line) && !options.stop.stop_requested()) std::this_thread::yield();
+      return sink(line);
+    });
+  }
+
+ private:
+  bool MustWait(std::string_view line) {
+    const std::scoped_lock lock(mutex_);
+    return !held_.empty() && line.find(held_) != std::string_view::npos;
+  }
+
+  k8sclient::Api& inner_;
+  std::mutex mutex_;
+  std::string held_;
+};
 
 class AgentTest : public testing::Test {
  protected:
@@ -43,14 +78,14 @@ class AgentTest : public testing::Test {
               {"status", {{"conditions", {{{"type", "Ready"}, {"status", "True"}, {"reason", "Accepted"}}}}}}});
   }
 
-  std::unique_ptr<Agent> MakeAgent() {
-    auto made = Agent::Make(api_,
+  std::unique_ptr<Agent> MakeAgent(bool watches_blocks = true) {
+    auto made = Agent::Make(watched_,
                             k8sclient::RealClock(),
                             {.node = "n1",
                              .state_dir = directory_ / "state",
                              .run_dir = directory_ / "run",
                              .server = "https://model",
-                             .watches_blocks = true},
+                             .watches_blocks = watches_blocks},
                             [this] { ++replaced_; });
     EXPECT_TRUE(made.has_value());
     return *std::move(made);
@@ -120,7 +155,18 @@ class AgentTest : public testing::Test {
     });
   }
 
+  // As the controller gives back an empty block.
+  void RemoveBlock(const std::string& name) {
+    const std::string path = std::string(crds::kBlocksPath) + "/" + name;
+    ASSERT_TRUE(api_.Call({.method = k8sclient::Method::kDelete, .path = path}, {})->ok());
+    ASSERT_TRUE(
+        api_.Call({.method = k8sclient::Method::kPatch, .path = path, .body = R"({"metadata":{"finalizers":null}})"},
+                  {})
+            ->ok());
+  }
+
   k8sclient::testing::ModelApi api_;
+  LateWatchApi watched_{api_};
   std::unique_ptr<Agent> agent_;
   std::atomic<int> replaced_ = 0;
 

@@ -2,6 +2,8 @@
 // Entering and leaving the gate.
 #include "agent/attachment_gate.h"
 
+#include <algorithm>
+
 namespace berth::agent {
 
 std::shared_ptr<void> AttachmentGate::Enter(const ipam::Attachment& attachment,
@@ -16,18 +18,40 @@ std::shared_ptr<void> AttachmentGate::Enter(const ipam::Attachment& attachment,
           }};
 }
 
-std::shared_ptr<void> AttachmentGate::HoldAdd(const ipam::Attachment& attachment) {
+std::shared_ptr<void> AttachmentGate::HoldAdd(const ipam::Attachment& attachment, node::BootNanos started) {
   const std::scoped_lock lock(mutex_);
-  adds_.insert(attachment);
-  return {this, [this, attachment](void*) {
+  const auto running = adds_.emplace(attachment, started);
+  return {this, [this, running](void*) {
             const std::scoped_lock leave(mutex_);
-            adds_.erase(adds_.find(attachment));
+            adds_.erase(running);
           }};
 }
 
 bool AttachmentGate::IsAddRunning(const ipam::Attachment& attachment) const {
   const std::scoped_lock lock(mutex_);
   return adds_.contains(attachment);
+}
+
+bool AttachmentGate::IsNewerAddRunning(const ipam::Attachment& attachment, node::BootNanos started) const {
+  const std::scoped_lock lock(mutex_);
+  const auto [first, last] = adds_.equal_range(attachment);
+  return std::any_of(first, last, [started](const auto& add) { return add.second > started; });
+}
+
+void AttachmentGate::NoteAnswered(const ipam::Attachment& attachment, node::BootNanos started) {
+  constexpr node::BootNanos kKept = 300'000'000'000;
+  const std::scoped_lock lock(mutex_);
+  node::BootNanos& newest = answered_[attachment];
+  newest = std::max(newest, started);
+  if (answered_.size() <= answered_max_) return;
+  std::erase_if(answered_, [started](const auto& add) { return add.second < started - kKept; });
+  answered_max_ = std::max<std::size_t>(1024, 2 * answered_.size());
+}
+
+bool AttachmentGate::WasNewerAddAnswered(const ipam::Attachment& attachment, node::BootNanos started) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = answered_.find(attachment);
+  return found != answered_.end() && found->second > started;
 }
 
 }  // namespace berth::agent

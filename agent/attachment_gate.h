@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// AttachmentGate: one call at a time for each attachment, and which attachments have an ADD under way.
+// AttachmentGate: one call at a time for each attachment, and which ADDs of it are under way or were answered.
 //
 // A DEL that comes while an ADD of the same attachment runs (the runtime gave up on it) must see what that ADD leaves.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 
 #include "ipam/entry.h"
+#include "node/node_directory.h"
 
 namespace berth::agent {
 
@@ -23,14 +26,23 @@ class AttachmentGate {
                                             std::chrono::steady_clock::time_point deadline);
 
   // Says that an ADD runs, from before it waits at the gate until its answer was delivered.
-  [[nodiscard]] std::shared_ptr<void> HoldAdd(const ipam::Attachment& attachment);
+  [[nodiscard]] std::shared_ptr<void> HoldAdd(const ipam::Attachment& attachment, node::BootNanos started);
   [[nodiscard]] bool IsAddRunning(const ipam::Attachment& attachment) const;
+  // Whether one runs that was started later than that.
+  [[nodiscard]] bool IsNewerAddRunning(const ipam::Attachment& attachment, node::BootNanos started) const;
+
+  // An ADD was told an address: a DEL that was started before it leaves that alone. Kept for five minutes at least,
+  // longer than any call waits.
+  void NoteAnswered(const ipam::Attachment& attachment, node::BootNanos started);
+  [[nodiscard]] bool WasNewerAddAnswered(const ipam::Attachment& attachment, node::BootNanos started) const;
 
  private:
   mutable std::mutex mutex_;
   std::condition_variable left_;
   std::set<ipam::Attachment> inside_;
-  std::multiset<ipam::Attachment> adds_;
+  std::multimap<ipam::Attachment, node::BootNanos> adds_;  // running, with their starts
+  std::map<ipam::Attachment, node::BootNanos> answered_;   // the newest
+  std::size_t answered_max_ = 1024;                        // then the old ones are forgotten
 };
 
 }  // namespace berth::agent

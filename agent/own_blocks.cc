@@ -106,11 +106,19 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline) {
 }
 
 void OwnBlocks::Insert(const BlockView& created) {
+  // An earlier block of that name is gone, and what it held.
+  const SlotPointer known = FindSlot(created->name);
+  if (known != nullptr && !IsSame(*known, *created)) Forget(known);
   const std::scoped_lock lock(mutex_);
   auto& slot = slots_[created->name];
   if (slot == nullptr) slot = std::make_shared<Slot>();
   if (slot->view == nullptr || VersionOf(*created) > VersionOf(*slot->view)) slot->view = created;
   ++generation_;
+}
+
+bool OwnBlocks::IsSame(const Slot& slot, const ipam::Block& block) const {
+  const std::scoped_lock lock(mutex_);
+  return slot.view->uid == block.uid && block.node == node_;
 }
 
 OwnBlocks::SlotPointer OwnBlocks::FindSlot(const std::string& name) const {
@@ -150,7 +158,7 @@ Expected<BlockView> OwnBlocks::EditSlot(const SlotPointer& slot, const ipam::Blo
     }
     if (self->changed.wait_until(lock, deadline) != std::cv_status::timeout || self->result) continue;
     if (self->is_sent) {
-      if (!edit.attachment.empty()) slot->in_doubt.insert(edit.attachment);
+      // In doubt (InDoubt) until its batch is through.
       return Fail(ErrorCode::kUnknownOutcome,
                   "time was over before the API server answered for block " + slot->view->name,
                   "the call is tried again; is the API server slow?");
@@ -269,7 +277,10 @@ std::vector<ipam::OpenIntent> OwnBlocks::InDoubt(const ipam::Attachment& attachm
   std::vector<ipam::OpenIntent> intents;
   const std::scoped_lock lock(mutex_);
   for (const auto& [name, slot] : slots_) {
-    if (slot->in_doubt.contains(attachment)) {
+    const auto is_under_way = [&attachment](const auto& waiter) {
+      return waiter->edit.attachment == attachment && !waiter->result;
+    };
+    if (slot->in_doubt.contains(attachment) || std::ranges::any_of(slot->sent, is_under_way)) {
       intents.push_back({.id = name, .attachment = attachment, .block = *slot->view});
     }
   }
@@ -295,8 +306,7 @@ void OwnBlocks::Observe(const BlockView& seen, SteadyTime deadline) {
       return;
     }
   }
-  Adopt(slot, seen);
-  WriteVanished(slot, deadline);
+  if (Adopt(slot, seen)) WriteVanished(slot, deadline);
 }
 
 void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, SteadyTime deadline) {
@@ -311,7 +321,7 @@ void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, S
     if (stopped_ || version <= VersionOf(*slot->view)) return;
   }
   // What can't be read now is seen by the next write, which conflicts, or by the next resync.
-  if (const auto read = Read(name, deadline)) Adopt(slot, *read);
+  if (const auto read = Read(name, deadline); read && !Adopt(slot, *read)) return;
   WriteVanished(slot, deadline);
 }
 
@@ -325,24 +335,46 @@ void OwnBlocks::WriteVanished(const SlotPointer& slot, SteadyTime deadline) {
   static_cast<void>(EditSlot(slot, nothing, deadline));
 }
 
-void OwnBlocks::ObserveGone(const std::string& name) {
+void OwnBlocks::ObserveGone(const std::string& name, const std::string& uid, SteadyTime deadline) {
   SlotPointer slot;
   {
-    const std::scoped_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
     const auto found = slots_.find(name);
-    if (found == slots_.end() || found->second->busy) return;
+    if (found == slots_.end()) return;
     slot = found->second;
+    slot->idle.wait_until(lock, deadline, [&] { return !slot->busy || stopped_; });
+    if (slot->busy || stopped_ || slot->view->uid != uid) return;
   }
   Forget(slot);
 }
 
-void OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {
+void OwnBlocks::ObserveMissing(const std::string& name, SteadyTime deadline) {
+  const SlotPointer slot = FindSlot(name);
+  if (slot == nullptr) return;
+  const auto read = Read(name, deadline);
+  if (read) {
+    Observe(*read, deadline);
+  } else if (read.error().code == ErrorCode::kNotFound) {
+    std::string uid;
+    {
+      const std::scoped_lock lock(mutex_);
+      uid = slot->view->uid;
+    }
+    ObserveGone(name, uid, deadline);
+  }
+}
+
+bool OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {
+  if (!IsSame(*slot, *seen)) {
+    Forget(slot);
+    return false;
+  }
   bool is_replaced = false;
   std::vector<std::string> vanished;
   {
     const std::scoped_lock lock(mutex_);
     const BlockView before = slot->view;
-    if (VersionOf(*seen) <= VersionOf(*before)) return;
+    if (VersionOf(*seen) <= VersionOf(*before)) return true;
     slot->view = seen;
     if (slot->doubt_version) {
       // Newer than the version in doubt: what was to be compared with that has landed or never will.
@@ -366,6 +398,7 @@ void OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {
   }
   for (const std::string& text : vanished) observer_.Vanished(seen->name, text);
   if (is_replaced) observer_.Replaced(seen->name, seen->agent);
+  return true;
 }
 
 void OwnBlocks::Forget(const SlotPointer& slot) {

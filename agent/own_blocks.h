@@ -99,7 +99,10 @@ class OwnBlocks {
   // From a watch, which tells of this agent's own writes too: that the block has this version. It is read if the
   // version is news.
   void ObserveVersion(const std::string& name, std::uint64_t version, SteadyTime deadline);
-  void ObserveGone(const std::string& name);
+  // The block with that uid is gone. (Another of the same name may be there.)
+  void ObserveGone(const std::string& name, const std::string& uid, SteadyTime deadline);
+  // A list did not show it: looks whether it is gone.
+  void ObserveMissing(const std::string& name, SteadyTime deadline);
 
   [[nodiscard]] const std::string& node() const { return node_; }
   // `agent` of a block that this run creates.
@@ -118,6 +121,8 @@ class OwnBlocks {
   using Waiters = std::vector<std::shared_ptr<Waiter>>;
   struct Round;
 
+  // Whether it is the slot's block, and not another that has its name by now.
+  [[nodiscard]] bool IsSame(const Slot& slot, const ipam::Block& block) const;
   // nullptr: not known.
   [[nodiscard]] SlotPointer FindSlot(const std::string& name) const;
   // Another node's block: what needs no change there succeeds.
@@ -144,8 +149,10 @@ class OwnBlocks {
   [[nodiscard]] bool AfterFailure(const SlotPointer& slot, Round& round, const ipam::Error& error);
   void FinishAll(const SlotPointer& slot, Round& round, const ipam::Expected<ipam::BlockView>& result);
   void Finish(Waiter& waiter, const ipam::Expected<ipam::BlockView>& result);
-  // The newest version of a block, from wherever; finds out what somebody else did to it.
-  void Adopt(const SlotPointer& slot, const ipam::BlockView& seen);
+  // The newest version of a block, from wherever; finds out what somebody else did to it. False: what was seen is
+  // another block of that name, so this one is gone and forgotten.
+  bool Adopt(const SlotPointer& slot, const ipam::BlockView& seen);
+  // kNotFound, for whoever waits for it.
   void Forget(const SlotPointer& slot);
   // Sends the block's vanished entries, if there are any.
   void WriteVanished(const SlotPointer& slot, SteadyTime deadline);

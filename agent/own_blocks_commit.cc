@@ -87,9 +87,10 @@ bool OwnBlocks::Settle(const SlotPointer& slot, Round& round) {
       name = slot->view->name;
     }
     const auto read = Read(name, round.deadline);
+    if (read && Adopt(slot, *read)) return true;
     if (read) {
-      Adopt(slot, *read);
-      return true;
+      FinishAll(slot, round, Fail(ErrorCode::kNotFound, "block " + name + " is gone"));
+      return false;
     }
     if (read.error().code == ErrorCode::kNotFound) Forget(slot);
     const bool may_try_again = round.is_in_doubt && read.error().code != ErrorCode::kNotFound && !stopped() &&
@@ -127,6 +128,11 @@ ipam::Block OwnBlocks::Decide(const SlotPointer& slot, Round& round) {
   round.waiters = std::move(pending);
   if (must_fence) changed.agent = NextFence();
   const std::scoped_lock lock(mutex_);
+  // What is taken out has not vanished, on whoever's behalf.
+  for (const auto& [offset, text] : round.base->allocations) {
+    const std::string_view attachment = ipam::AttachmentOf(text);
+    if (!attachment.empty() && !changed.allocations.contains(offset)) slot->batch.emplace(attachment);
+  }
   // Given back before it could be written again.
   std::erase_if(slot->vanished, [&changed](const auto& entry) { return !changed.allocations.contains(entry.first); });
   return changed;
@@ -169,10 +175,11 @@ bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::
     case ErrorCode::kConflict: {
       observer_.Conflict(name);
       const auto read = Read(name, round.deadline);
-      if (read && ++round.conflicts < kConflictsMax) {
-        Adopt(slot, *read);
-        return false;
+      if (read && !Adopt(slot, *read)) {
+        FinishAll(slot, round, Fail(ErrorCode::kNotFound, "block " + name + " is gone"));
+        return true;
       }
+      if (read && ++round.conflicts < kConflictsMax) return false;
       if (!read && read.error().code == ErrorCode::kNotFound) Forget(slot);
       FinishAll(slot, round, read ? std::unexpected(error) : read);
       return true;

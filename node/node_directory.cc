@@ -261,7 +261,10 @@ Expected<std::vector<ipam::OpenIntent>> NodeDirectory::ReadIntents(std::string_v
 }
 
 Expected<void> NodeDirectory::MarkDeleted(const ipam::Attachment& attachment, BootNanos started) const {
-  auto marked = WriteWhole(path_ + "/deleted/" + attachment, std::to_string(started));
+  // The newest counts, whatever order they arrive in.
+  const auto known = DeletedAt(attachment);
+  auto marked = known && *known >= started ? Expected<void>()
+                                           : WriteWhole(path_ + "/deleted/" + attachment, std::to_string(started));
   ForgetOldMarks();
   return marked;
 }

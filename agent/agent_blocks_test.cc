@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Agent: what others do to its blocks, on an API server in memory.
+#include "agent/agent.h"
+#include "agent/agent_test_setup.h"
+
+namespace berth::agent {
+namespace {
+
+const std::string kBlocks(crds::kBlocksPath);
+
+TEST_F(AgentTest, AnEntryThatSomebodyRemovedIsWrittenAgain) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  const auto before = Held();
+  const std::string name = api_.Objects(kBlocks)[0]["metadata"]["name"];
+  Await([this] { return api_.CountOf(k8sclient::Method::kGet) > 0; }, "the agent watches");
+  api_.Change(kBlocks, name, [](nlohmann::json& block) {
+    block["allocations"] = nlohmann::json::object();
+    block["used"] = 0;
+  });
+  Await([&] { return Held() == before; }, "the entry is there again");
+}
+
+TEST_F(AgentTest, AnEntryThatWasReclaimedIsForgotten) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  const auto block = api_.Objects(kBlocks)[0];
+  const std::string offset = block["allocations"].begin().key();
+  const std::string attachment(ipam::AttachmentOf(block["allocations"][offset].get<std::string>()));
+  api_.Change(kBlocks, block["metadata"]["name"], [&](nlohmann::json& changed) {
+    changed["allocations"][offset] = "~ t=1 f=" + attachment;
+  });
+  Await([&] { return agent_->DebugBlocks().find("web") == std::string::npos && Held().empty(); },
+        "the cooled entry is swept");
+}
+
+TEST_F(AgentTest, ALateEventOfAnEarlierBlockOfThatNameChangesNothing) {
+  PutPool("p1", "10.55.0.0/26", "Node");
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  ASSERT_TRUE(Del("c1").ok);
+  Await([&] { return Held().empty(); }, "the DEL is written");
+  watched_.Hold("DELETED");
+  RemoveBlock(api_.Objects(kBlocks)[0]["metadata"]["name"]);
+  ASSERT_TRUE(Add("c2").ok);
+  watched_.Hold("");
+  Await([&] { return api_.CountOf(k8sclient::Method::kPost) == 2; }, "the block was claimed again");
+  ASSERT_TRUE(Del("c2").ok);
+  Await([&] { return Held().empty(); }, "the DEL is written");
+}
+
+TEST_F(AgentTest, ABlockThatIsGoneWhileItIsWrittenIsForgotten) {
+  PutPool("p1", "10.55.0.0/26", "Node");
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  ASSERT_TRUE(Del("c1").ok);
+  Await([&] { return Held().empty(); }, "the DEL is written");
+  RemoveBlock(api_.Objects(kBlocks)[0]["metadata"]["name"]);
+  Await([&] { return nlohmann::json::parse(agent_->DebugBlocks())["blocks"].empty(); }, "the block is forgotten");
+  EXPECT_TRUE(Add("c2").ok);
+}
+
+// Given back when it was empty and claimed by another node, and no watch has told.
+class MovedBlockTest : public AgentTest {
+ protected:
+  void MoveBlock(const std::string& agent_field) {
+    PutPool("p1", "10.55.0.0/25", "Node");
+    agent_ = MakeAgent(/*watches_blocks=*/false);
+    agent_->Start();
+    ASSERT_TRUE(Add("c1").ok);
+    ASSERT_TRUE(Del("c1").ok);
+    Await([&] { return Held().empty(); }, "the DEL is written");
+    nlohmann::json block = api_.Objects(kBlocks)[0];
+    const std::string name = block["metadata"]["name"];
+    RemoveBlock(name);
+    block["metadata"] = {{"name", name}, {"uid", "of-n2"}, {"finalizers", {ipam::kBlockFinalizer}}};
+    block["spec"]["node"] = "n2";
+    block["agent"] = agent_field;
+    api_.Put(kBlocks, block);
+  }
+};
+
+TEST_F(MovedBlockTest, AnotherNodesAgentHasReplacedNobody) {
+  MoveBlock("aaaaaaaaaaaa.1");
+  EXPECT_TRUE(Add("c2").ok);
+  EXPECT_EQ(replaced_.load(), 0);
+}
+
+TEST_F(MovedBlockTest, AnotherNodesBlockIsNotWritten) {
+  MoveBlock("");
+  ASSERT_TRUE(Add("c2").ok);
+  for (const nlohmann::json& block : api_.Objects(kBlocks)) {
+    if (block["spec"]["node"] == "n2") {
+      EXPECT_TRUE(block["allocations"].empty()) << block.dump();
+    }
+  }
+}
+
+TEST_F(AgentTest, GarbageOfWhichTheRemovalWasNotAnsweredIsNotWrittenAgain) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  ASSERT_TRUE(Add("c2").ok);
+  std::atomic<int> patches = 0;
+  api_.SetFaults([&patches](const k8sclient::Request& request) {
+    if (request.method == k8sclient::Method::kPatch && ++patches == 1) return ApiFault::kLostAfterCommit;
+    return patches.load() > 0 ? ApiFault::kUnavailable : ApiFault::kNone;
+  });
+  auto body = nlohmann::json::parse(Body("GC", "", "p1", node::BootTimeNow() + 1'000'000'000, /*timeout_s=*/2));
+  body["config"]["cni.dev/valid-attachments"] = nlohmann::json::array();
+  ASSERT_FALSE(agent_->Handle(body.dump()).ok);
+  ASSERT_TRUE(Held().empty());
+  api_.SetFaults(nullptr);
+  ASSERT_TRUE(Add("c3").ok);
+  EXPECT_EQ(Held().size(), 1U);
+}
+
+// Four changes gather behind a patch; the four together are refused, and go on in halves. Of the second half one caller
+// has given up meanwhile.
+TEST_F(AgentTest, ACallThatGaveUpIsInDoubtUntilItsHalfOfTheBatchIsThrough) {
+  StartAgent();
+  ASSERT_TRUE(Add("c0").ok);
+  std::atomic<int> arrived = 0;
+  std::atomic<int> patches = 0;
+  std::atomic<bool> first_half_may_end = false;
+  std::atomic<bool> second_half_may_end = false;
+  api_.SetFaults([&](const k8sclient::Request& request) {
+    if (request.method != k8sclient::Method::kPatch) return ApiFault::kNone;
+    const int number = ++patches;
+    while (number == 1 && arrived.load() < 4) std::this_thread::yield();
+    while (number == 3 && !first_half_may_end) std::this_thread::yield();
+    while (number == 4 && !second_half_may_end) std::this_thread::yield();
+    return number == 2 ? ApiFault::kInvalid : ApiFault::kNone;
+  });
+  // In the order in which they come; queued when the agent's thread has nothing left to do but to wait.
+  std::vector<std::jthread> callers;
+  callers.emplace_back([&] { EXPECT_TRUE(Add("filler").ok); });
+  Await([&] { return patches.load() == 1; }, "the first patch is under way");
+  std::atomic<bool> gave_up = false;
+  const auto queue = [&](const std::string& container, int timeout_s) {
+    callers.emplace_back([&, container, timeout_s] {
+      const bool ok = agent_->Handle(Body("ADD", container, "p1", node::BootTimeNow(), timeout_s)).ok;
+      if (timeout_s == 1) gave_up = !ok;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // nothing tells that it waits in the queue
+    ++arrived;
+  };
+  queue("h1", 20);
+  queue("h2", 20);
+  queue("short", 1);
+  queue("h4", 20);
+  Await([&] { return gave_up.load(); }, "the short call gives up");
+  first_half_may_end = true;
+  Await([&] { return patches.load() == 4; }, "the second half is under way");
+  const Reply reply = agent_->Handle(Body("DEL", "short", "p1", node::BootTimeNow(), 1));
+  second_half_may_end = true;
+  callers.clear();
+  ASSERT_TRUE(reply.ok);
+  Await([&] { return Held().size() == 5; }, "c0, the filler and three of four");
+}
+
+}  // namespace
+}  // namespace berth::agent

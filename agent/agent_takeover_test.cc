@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Agent: one after another, and two at once, for one node, on an API server in memory.
+#include "agent/agent.h"
+#include "agent/agent_test_setup.h"
+
+namespace berth::agent {
+namespace {
+
+const std::string kBlocks(crds::kBlocksPath);
+
+TEST_F(AgentTest, ARestartKeepsEveryAddress) {
+  StartAgent();
+  const std::string address = AddressIn(Add("c1"));
+  agent_.reset();
+  StartAgent();
+  EXPECT_EQ(AddressIn(Add("c1")), address);
+}
+
+TEST_F(AgentTest, AWriteOfItsPredecessorCannotLandAfterItIsReady) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  // The predecessor's last write stays on its way; the process dies before it knows.
+  api_.SetFaults([](const k8sclient::Request& request) {
+    if (request.method == k8sclient::Method::kPatch) return ApiFault::kLateCommit;
+    return request.method == k8sclient::Method::kGet ? ApiFault::kUnavailable : ApiFault::kNone;
+  });
+  ASSERT_FALSE(agent_->Handle(Body("ADD", "c2", "p1", node::BootTimeNow(), 1)).ok);
+  agent_.reset();
+  api_.SetFaults(nullptr);
+  StartAgent();
+  ASSERT_TRUE(Del("c2").ok);
+  api_.ReleaseLateWrites();
+  EXPECT_EQ(Held().size(), 1U);
+}
+
+TEST_F(AgentTest, TheOlderOfTwoStopsOnceItMeetsTheNewer) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  const auto newer = MakeAgent();
+  newer->Start();
+  Await([&] { return newer->IsReady(); }, "the newer agent is ready");
+  Await([&] { return replaced_.load() == 1; }, "the older agent ends");
+  EXPECT_FALSE(Add("c2").ok);
+}
+
+// Its line would be lost: the newer one has read the journal.
+TEST_F(AgentTest, TheOlderOfTwoJournalsNothing) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  const auto newer = MakeAgent();
+  newer->Start();
+  Await([&] { return !Del("c1").ok; }, "the newer agent has taken over");
+}
+
+TEST_F(AgentTest, TheNewerOfTwoKnowsWhatTheOlderGave) {
+  StartAgent();
+  const std::string address = AddressIn(Add("c1"));
+  const auto newer = MakeAgent();
+  newer->Start();
+  EXPECT_EQ(AddressIn(newer->Handle(Body("ADD", "c1"))), address);
+}
+
+// It was started and could not load: nothing is known of when the newer one came.
+TEST_F(AgentTest, AnOlderAgentThatHasNotLoadedEndsAndJournalsNothing) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  agent_.reset();
+  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  StartAgent();
+  Await([&] { return Del("c1").ok; }, "the older agent has taken over");
+  const auto newer = MakeAgent();
+  newer->Start();
+  Await([&] { return replaced_.load() == 1; }, "the older agent ends");
+  EXPECT_FALSE(Del("c1").ok);
+}
+
+TEST_F(AgentTest, OfTwoAgentsThatBothLoadLateTheNewerStays) {
+  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  StartAgent();
+  Await([&] { return agent_->Handle(Body("DEL", "c1", "p1", node::BootTimeNow(), 1)).ok; }, "the older one is there");
+  const auto newer = MakeAgent();
+  newer->Start();
+  Await([&] { return newer->Handle(Body("DEL", "c1", "p1", node::BootTimeNow(), 1)).ok; }, "the newer one is there");
+  api_.SetFaults(nullptr);
+  Await([&] { return newer->IsReady() && replaced_.load() == 1; }, "the newer is ready and the older ends");
+  EXPECT_TRUE(newer->Handle(Body("ADD", "c2")).ok);
+  EXPECT_FALSE(Add("c3").ok);
+}
+
+TEST_F(AgentTest, AnAgentWithoutBlocksEndsAsWell) {
+  StartAgent();
+  Await([&] { return agent_->IsReady(); }, "the older agent is ready");
+  const auto newer = MakeAgent();
+  newer->Start();
+  Await([&] { return replaced_.load() == 1; }, "the older agent ends");
+  Await([&] { return newer->IsReady(); }, "the newer agent is ready");
+}
+
+TEST_F(AgentTest, AnAgentThatNeverServesTakesNothingFromTheOneThatDoes) {
+  StartAgent();
+  Await([&] { return agent_->IsReady(); }, "the agent is ready");
+  MakeAgent().reset();
+  EXPECT_TRUE(Add("c1").ok);
+}
+
+}  // namespace
+}  // namespace berth::agent
