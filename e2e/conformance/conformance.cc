@@ -194,18 +194,19 @@ json Conformance::Error(const Call& call, const std::set<unsigned>& codes, std::
   return object;
 }
 
+std::set<std::string> JournalOf(const std::string& agent_socket) {
+  const auto reply = e2e::GetOverSocket(agent_socket, "/debug/blocks");
+  const json state = reply ? json::parse(reply->body, nullptr, false) : json();
+  return state.is_object() ? state.value("journal", std::set<std::string>()) : std::set<std::string>();
+}
+
 void Conformance::AwaitWritten() const {
   constexpr std::chrono::seconds kLimit{2};
-  const auto journal_of = [](const std::string& socket) {
-    const auto reply = e2e::GetOverSocket(socket, "/debug/blocks");
-    const json state = reply ? json::parse(reply->body, nullptr, false) : json();
-    return state.is_object() ? state.value("journal", std::set<std::string>()) : std::set<std::string>();
-  };
   for (const std::string& socket : sockets_) {
-    const std::set<std::string> answered = journal_of(socket);
+    const std::set<std::string> answered = JournalOf(socket);
     // Other tests call the same agent.
     const auto is_written = [&] {
-      const std::set<std::string> left = journal_of(socket);
+      const std::set<std::string> left = JournalOf(socket);
       return std::ranges::none_of(answered,
                                   [&left](const std::string& attachment) { return left.contains(attachment); });
     };

@@ -104,6 +104,9 @@ class Conformance : public testing::Test {
   mutable std::set<std::string> sockets_;  // agents that were called
 };
 
+// DELs that the agent has answered and not written yet, by attachment; none where no agent answers.
+[[nodiscard]] std::set<std::string> JournalOf(const std::string& agent_socket);
+
 // Whether it becomes true in that time.
 [[nodiscard]] bool Eventually(const std::function<bool()>& condition,
                               std::chrono::milliseconds limit = std::chrono::seconds(10));

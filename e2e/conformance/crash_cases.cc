@@ -153,6 +153,11 @@ class CrashSafety : public Conformance, public testing::WithParamInterface<Scena
     }
     process.Signal(SIGKILL);
     waiting.join();
+    // A DEL ends before its request is sent.
+    const auto is_sent = [&] {
+      return node_->proxy().AwaitHeld(std::chrono::milliseconds(0)) || JournalOf(node_->socket()).empty();
+    };
+    if (InAgentMode()) static_cast<void>(Eventually(is_sent));
     NoteSeen();
     if (InAgentMode() && struck_) node_->ReplaceAgent();
   }
