@@ -119,14 +119,15 @@ TEST_F(AgentTest, GarbageOfWhichTheRemovalWasNotAnsweredIsNotWrittenAgain) {
 TEST_F(AgentTest, ACallThatGaveUpIsInDoubtUntilItsHalfOfTheBatchIsThrough) {
   StartAgent();
   ASSERT_TRUE(Add("c0").ok);
-  std::atomic<int> arrived = 0;
+  int arrived = 0;
+  std::atomic<bool> has_gathered = false;
   std::atomic<int> patches = 0;
   std::atomic<bool> first_half_may_end = false;
   std::atomic<bool> second_half_may_end = false;
   api_.SetFaults([&](const k8sclient::Request& request) {
     if (request.method != k8sclient::Method::kPatch) return ApiFault::kNone;
     const int number = ++patches;
-    while (number == 1 && arrived.load() < 4) std::this_thread::yield();
+    while (number == 1 && !has_gathered) std::this_thread::yield();
     while (number == 3 && !first_half_may_end) std::this_thread::yield();
     while (number == 4 && !second_half_may_end) std::this_thread::yield();
     return number == 2 ? ApiFault::kInvalid : ApiFault::kNone;
@@ -141,13 +142,14 @@ TEST_F(AgentTest, ACallThatGaveUpIsInDoubtUntilItsHalfOfTheBatchIsThrough) {
       const bool ok = agent_->Handle(Body("ADD", container, "p1", node::BootTimeNow(), timeout_s)).ok;
       if (timeout_s == 1) gave_up = !ok;
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // nothing tells that it waits in the queue
-    ++arrived;
+    const std::string waiting = "berth_agent_calls_waiting " + std::to_string(++arrived + 1);
+    Await([&] { return agent_->MetricsText().find(waiting) != std::string::npos; }, "the call waits");
   };
   queue("h1", 20);
   queue("h2", 20);
   queue("short", 1);
   queue("h4", 20);
+  has_gathered = true;
   Await([&] { return gave_up.load(); }, "the short call gives up");
   first_half_may_end = true;
   Await([&] { return patches.load() == 4; }, "the second half is under way");
