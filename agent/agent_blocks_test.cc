@@ -49,6 +49,27 @@ TEST_F(AgentTest, ALateEventOfAnEarlierBlockOfThatNameChangesNothing) {
   Await([&] { return Held().empty(); }, "the DEL is written");
 }
 
+// docs/adr/0001: the pool was read after the block was created, whatever the watch of pools tells.
+TEST_F(AgentTest, ABlockClaimedAheadHandsOutNothingThatWasWithheldBefore) {
+  PutPool("p1", "10.55.0.0/26", "Node");
+  StartAgent();
+  Await([&] { return agent_->IsReady(); }, "the agent is ready");
+  api_.Change(std::string(crds::kPoolsPath), "p1", [](nlohmann::json& pool) { pool["spec"]["warmAddresses"] = 16; });
+  watched_.Hold("withheld");
+  api_.SetFaults([this](const k8sclient::Request& request) {
+    if (request.method == k8sclient::Method::kPost) {
+      api_.Change(std::string(crds::kPoolsPath), "p1", [](nlohmann::json& pool) {
+        pool["status"]["withheld"] = {"10.55.0.0-10.55.0.31"};
+      });
+    }
+    return ApiFault::kNone;
+  });
+  Await([&] { return api_.Objects(kBlocks).size() == 1; }, "a block is claimed ahead");
+  const std::string address = AddressIn(Add("c1"));
+  watched_.Hold("");
+  EXPECT_GE(std::stoi(address.substr(address.rfind('.') + 1)), 32) << address;
+}
+
 TEST_F(AgentTest, ABlockThatIsGoneWhileItIsWrittenIsForgotten) {
   PutPool("p1", "10.55.0.0/26", "Node");
   StartAgent();

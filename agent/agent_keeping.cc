@@ -320,6 +320,8 @@ void Agent::Resync() {
       own_.Observe(block, clock_.Now() + kStepMax);
       continue;
     }
+    // Claimed for this node by the controller, or by a call whose answer was lost.
+    if (!view_.ReadLatest(block->pool, k8sclient::CallOptions::Within(kStepMax))) continue;
     const auto fenced = own_.Fence(block, clock_.Now() + kStepMax);
     if (fenced) spdlog::info("block found block={} pool={}", block->name, block->pool);
   }

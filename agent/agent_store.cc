@@ -61,8 +61,21 @@ AgentStore::AgentStore(const AgentStoreParts& parts, ipam::Runtime& runtime, Ste
       deadline_(deadline) {}
 
 Expected<std::vector<ipam::Pool>> AgentStore::ReadPools(std::span<const std::string> names, ipam::Freshness freshness) {
-  if (freshness == ipam::Freshness::kHint && view_.IsListed()) return view_.Pools(names);
-  return remote_.ReadPools(names, freshness);
+  if (freshness == ipam::Freshness::kHint) {
+    pools_generation_ = own_.Generation();
+    return view_.IsListed() ? view_.Pools(names) : remote_.ReadPools(names, freshness);
+  }
+  std::vector<ipam::Pool> pools;
+  for (const std::string& name : names) {
+    auto known = std::exchange(latest_pool_, std::nullopt);
+    if (!known || known->name != name) {
+      auto read = view_.ReadLatest(name, {.deadline = deadline_, .stop = {}});
+      if (!read) return std::unexpected(read.error());
+      known = *std::move(read);
+    }
+    if (known) pools.push_back(*std::move(known));
+  }
+  return pools;
 }
 
 Expected<ipam::Labels> AgentStore::ReadNodeLabels() {
@@ -83,8 +96,8 @@ Expected<std::vector<BlockView>> AgentStore::ReadBlocks(ipam::BlockScope scope, 
     if (blocks) shared_.Note(directory_.ReadVersion() == version ? version : "", own_.node(), *blocks);
     return blocks;
   }
-  generation_ = own_.Generation();
-  return own_.Snapshot();
+  generation_ = pools_generation_.value_or(own_.Generation());
+  return own_.Snapshot(pools_generation_.value_or(UINT64_MAX));
 }
 
 Expected<std::vector<ipam::Prefix>> AgentStore::ReadBlockCidrs(const std::string& space) {
@@ -117,7 +130,13 @@ Expected<BlockView> AgentStore::Create(const ipam::Block& block, const ipam::Att
   ipam::Block ours = block;
   ours.agent = own_.AgentField();
   auto created = remote_.Create(ours, attachment);
-  if (created) own_.Insert(*created);
+  if (!created) return created;
+  // Nobody takes from it by what was known of the pool before it existed (docs/adr/0001). Where the pool can't be read
+  // the block is found later, and this call finds out for itself.
+  const auto latest = view_.ReadLatest(block.pool, {.deadline = deadline_, .stop = {}});
+  if (!latest) return created;
+  latest_pool_ = *latest;
+  own_.Insert(*created);
   return created;
 }
 

@@ -40,7 +40,7 @@ class ClaimTurns {
 // What the stores of all calls share; it must outlive them.
 struct AgentStoreParts {
   OwnBlocks& own;
-  const ClusterView& view;
+  ClusterView& view;
   ClaimTurns& turns;
   SharedHoldings& shared;
   k8sclient::Api& api;
@@ -100,7 +100,7 @@ class AgentStore final : public ipam::BlockStore {
 
  private:
   OwnBlocks& own_;
-  const ClusterView& view_;
+  ClusterView& view_;
   ClaimTurns& turns_;
   SharedHoldings& shared_;
   const node::NodeDirectory& directory_;
@@ -109,7 +109,11 @@ class AgentStore final : public ipam::BlockStore {
   std::chrono::milliseconds edit_max_ = std::chrono::hours(1);
   std::shared_ptr<LateEdits> late_;
   SteadyTime late_deadline_{};
-  std::uint64_t generation_ = 0;  // of own_, when this call last read it
+  std::optional<ipam::Pool> latest_pool_;  // read after this call created a block of it
+  // Of own_, when this call last read pools, before that. It sees no blocks that came later: what it knows of their
+  // pool may be older than they are.
+  std::optional<std::uint64_t> pools_generation_;
+  std::uint64_t generation_ = 0;  // of own_, when this call last read it, or as if it had then
 };
 
 }  // namespace berth::agent

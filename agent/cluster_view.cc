@@ -5,12 +5,16 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
+#include "agent/own_blocks.h"
 #include "agent/watch_thread.h"
 #include "crds/names.h"
+#include "crds/object_meta.h"
 #include "crds/pool.h"
+#include "k8sclient/verbs.h"
 
 namespace berth::agent {
 
+using ipam::Expected;
 using nlohmann::json;
 
 class ClusterView::Watch {
@@ -40,10 +44,15 @@ std::shared_ptr<const ipam::Pool> ToPool(const json& object) {
   return std::make_shared<const ipam::Pool>(*std::move(pool));
 }
 
+std::uint64_t VersionOf(const json& object) {
+  const auto meta = crds::ParseObjectMeta(object, crds::kPoolKind);
+  return meta ? VersionOf(meta->resource_version) : 0;
+}
+
 }  // namespace
 
 ClusterView::ClusterView(k8sclient::Api& api, k8sclient::Clock& clock, std::string node, std::function<void()> changed)
-    : node_(std::move(node)), changed_(std::move(changed)) {
+    : api_(api), node_(std::move(node)), changed_(std::move(changed)) {
   WatchPools(api, clock);
   WatchNamespaces(api, clock);
   WatchNode(api, clock);
@@ -52,12 +61,14 @@ ClusterView::ClusterView(k8sclient::Api& api, k8sclient::Clock& clock, std::stri
 void ClusterView::WatchPools(k8sclient::Api& api, k8sclient::Clock& clock) {
   WatchActions actions;
   actions.replace = [this](const std::vector<json>& objects) {
-    std::map<std::string, std::shared_ptr<const ipam::Pool>> pools;
-    for (const json& object : objects) {
-      if (auto pool = ToPool(object)) pools[pool->name] = std::move(pool);
-    }
     {
       const std::scoped_lock lock(mutex_);
+      std::map<std::string, KnownPool> pools;
+      for (const json& object : objects) {
+        const auto known = pools_.find(NameOf(object));
+        if (known != pools_.end()) pools.insert(*known);
+        Learn(object, pools);
+      }
       pools_ = std::move(pools);
       pools_listed_ = true;
       listed_.notify_all();
@@ -65,20 +76,17 @@ void ClusterView::WatchPools(k8sclient::Api& api, k8sclient::Clock& clock) {
     changed_();
   };
   actions.upsert = [this](const json& object) {
-    auto pool = ToPool(object);
     {
       const std::scoped_lock lock(mutex_);
-      if (pool == nullptr) {
-        pools_.erase(NameOf(object));
-      } else {
-        pools_[pool->name] = std::move(pool);
-      }
+      Learn(object, pools_);
     }
     changed_();
   };
   actions.remove = [this](const json& object) {
     const std::scoped_lock lock(mutex_);
-    pools_.erase(NameOf(object));
+    const auto known = pools_.find(NameOf(object));
+    // Another of that name may be known by now.
+    if (known != pools_.end() && known->second.version <= VersionOf(object)) pools_.erase(known);
   };
   watches_.push_back(std::make_unique<Watch>(
       api, clock, k8sclient::ReflectorOptions{.path = std::string(crds::kPoolsPath)}, std::move(actions)));
@@ -151,12 +159,36 @@ bool ClusterView::WaitUntilListed(std::chrono::milliseconds limit) {
   return listed_.wait_for(lock, limit, [this] { return pools_listed_ && node_listed_; });
 }
 
+void ClusterView::Learn(const json& object, std::map<std::string, KnownPool>& pools) const {
+  const std::string name = NameOf(object);
+  const std::uint64_t version = VersionOf(object);
+  const auto known = pools.find(name);
+  if (known != pools.end() && known->second.version > version) return;
+  if (auto pool = ToPool(object)) {
+    pools[name] = {.pool = std::move(pool), .version = version};
+  } else {
+    pools.erase(name);
+  }
+}
+
+Expected<std::optional<ipam::Pool>> ClusterView::ReadLatest(const std::string& name,
+                                                            const k8sclient::CallOptions& options) {
+  const auto object = k8sclient::Get(api_, std::string(crds::kPoolsPath) + k8sclient::Path({name}), options);
+  if (!object && object.error().code == ipam::ErrorCode::kNotFound) return std::nullopt;
+  if (!object) return std::unexpected(object.error().Within("get ippool " + name));
+  auto pool = crds::ParsePool(*object);
+  if (!pool) return std::unexpected(pool.error());
+  const std::scoped_lock lock(mutex_);
+  Learn(*object, pools_);
+  return *std::move(pool);
+}
+
 std::vector<ipam::Pool> ClusterView::Pools(std::span<const std::string> names) const {
   std::vector<ipam::Pool> pools;
   const std::scoped_lock lock(mutex_);
   for (const std::string& name : names) {
     const auto found = pools_.find(name);
-    if (found != pools_.end()) pools.push_back(*found->second);
+    if (found != pools_.end()) pools.push_back(*found->second.pool);
   }
   return pools;
 }
@@ -164,7 +196,7 @@ std::vector<ipam::Pool> ClusterView::Pools(std::span<const std::string> names) c
 std::vector<ipam::Pool> ClusterView::AllPools() const {
   std::vector<ipam::Pool> pools;
   const std::scoped_lock lock(mutex_);
-  for (const auto& [name, pool] : pools_) pools.push_back(*pool);
+  for (const auto& [name, known] : pools_) pools.push_back(*known.pool);
   return pools;
 }
 

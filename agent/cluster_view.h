@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,6 +17,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "ipam/label_selector.h"
 #include "ipam/pool.h"
@@ -41,6 +44,10 @@ class ClusterView {
   [[nodiscard]] bool WaitUntilListed(std::chrono::milliseconds limit);
   [[nodiscard]] bool IsListed() const;
 
+  // The pool as the API server has it now; from here on Pools says nothing older. Nothing: it does not exist. Errors:
+  // those of the GET; kInvalid: not understood.
+  [[nodiscard]] ipam::Expected<std::optional<ipam::Pool>> ReadLatest(const std::string& name,
+                                                                     const k8sclient::CallOptions& options);
   // Those of the names that are known.
   [[nodiscard]] std::vector<ipam::Pool> Pools(std::span<const std::string> names) const;
   [[nodiscard]] std::vector<ipam::Pool> AllPools() const;
@@ -50,14 +57,21 @@ class ClusterView {
 
  private:
   class Watch;
+  struct KnownPool {
+    std::shared_ptr<const ipam::Pool> pool;
+    std::uint64_t version = 0;
+  };
 
+  // What was seen takes the place of what is older. Requires: the mutex.
+  void Learn(const nlohmann::json& object, std::map<std::string, KnownPool>& pools) const;
   void WatchPools(k8sclient::Api& api, k8sclient::Clock& clock);
   void WatchNamespaces(k8sclient::Api& api, k8sclient::Clock& clock);
   void WatchNode(k8sclient::Api& api, k8sclient::Clock& clock);
 
+  k8sclient::Api& api_;
   mutable std::mutex mutex_;
   std::condition_variable listed_;
-  std::map<std::string, std::shared_ptr<const ipam::Pool>> pools_;
+  std::map<std::string, KnownPool> pools_;
   std::map<std::string, ipam::Labels> namespaces_;
   ipam::Labels node_labels_;
   bool pools_listed_ = false;

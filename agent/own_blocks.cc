@@ -40,11 +40,13 @@ std::uint64_t VersionOf(std::string_view resource_version) {
 OwnBlocks::OwnBlocks(k8sclient::Api& api, std::string node, std::string instance, BlockObserver& observer)
     : api_(api), node_(std::move(node)), instance_(std::move(instance)), observer_(observer) {}
 
-std::vector<BlockView> OwnBlocks::Snapshot() const {
+std::vector<BlockView> OwnBlocks::Snapshot(std::uint64_t until) const {
   const std::scoped_lock lock(mutex_);
   std::vector<BlockView> views;
   views.reserve(slots_.size());
-  for (const auto& [name, slot] : slots_) views.push_back(Shown(*slot));
+  for (const auto& [name, slot] : slots_) {
+    if (slot->born <= until) views.push_back(Shown(*slot));
+  }
   return views;
 }
 
@@ -111,9 +113,12 @@ void OwnBlocks::Insert(const BlockView& created) {
   if (known != nullptr && !IsSame(*known, *created)) Forget(known);
   const std::scoped_lock lock(mutex_);
   auto& slot = slots_[created->name];
-  if (slot == nullptr) slot = std::make_shared<Slot>();
-  if (slot->view == nullptr || VersionOf(*created) > VersionOf(*slot->view)) slot->view = created;
   ++generation_;
+  if (slot == nullptr) {
+    slot = std::make_shared<Slot>();
+    slot->born = generation_;
+  }
+  if (slot->view == nullptr || VersionOf(*created) > VersionOf(*slot->view)) slot->view = created;
 }
 
 bool OwnBlocks::IsSame(const Slot& slot, const ipam::Block& block) const {

@@ -60,8 +60,9 @@ class OwnBlocks {
   // `instance` names this run of the agent. api and observer must outlive this.
   OwnBlocks(k8sclient::Api& api, std::string node, std::string instance, BlockObserver& observer);
 
-  // Every block known, in order of name, with what is to be written again.
-  [[nodiscard]] std::vector<ipam::BlockView> Snapshot() const;
+  // Every block known, in order of name, with what is to be written again; of those that came at that generation or
+  // earlier.
+  [[nodiscard]] std::vector<ipam::BlockView> Snapshot(std::uint64_t until = UINT64_MAX) const;
   // Grows whenever a block comes or goes.
   [[nodiscard]] std::uint64_t Generation() const;
 

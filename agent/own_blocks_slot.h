@@ -34,8 +34,9 @@ struct OwnBlocks::Waiter {
 };
 
 struct OwnBlocks::Slot {
-  ipam::BlockView view;  // the newest version known, as the API server has it
-  bool busy = false;     // a thread gathers or sends a batch
+  std::uint64_t born = 0;  // the generation that it came with
+  ipam::BlockView view;    // the newest version known, as the API server has it
+  bool busy = false;       // a thread gathers or sends a batch
   std::deque<std::shared_ptr<Waiter>> queue;
   Waiters sent;                     // the batch
   std::condition_variable idle;     // busy has become false

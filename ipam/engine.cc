@@ -198,13 +198,18 @@ Expected<Address> Engine::TakeForFamily(Call& call, const FamilyPlan& plan) {
   return std::unexpected(*std::move(last));
 }
 
-Expected<Address> Engine::TakeFromPool(Call& call, const Pool& pool, std::optional<Address> requested) {
+Expected<Address> Engine::TakeFromPool(Call& call, const Pool& chosen, std::optional<Address> requested) {
+  Pool pool = chosen;
   for (int attempt = 0; attempt < kLooksMax; ++attempt) {
     auto taken = TakeFromKnownBlocks(call, pool, requested);
     if (taken || taken.error().code != ErrorCode::kExhausted) return taken;
     const auto turn = store_.BeginClaim(pool);
     if (!turn) return std::unexpected(turn.error());
     if (turn->look_again) {
+      // The blocks that came may be younger than what is known of the pool: reservations may have come before them.
+      const auto again = store_.ReadPools({{pool.name}}, Freshness::kHint);
+      if (!again) return std::unexpected(again.error());
+      if (!again->empty() && again->front().uid == pool.uid) pool = again->front();
       if (auto read = ReadBlocksAgain(call, pool.affinity, Freshness::kHint); !read)
         return std::unexpected(read.error());
       continue;

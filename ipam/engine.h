@@ -79,7 +79,7 @@ class Engine {
   [[nodiscard]] Expected<void> FindHeld(Call& call);
   [[nodiscard]] Expected<void> MarkSharedSibling(Call& call);
   [[nodiscard]] Expected<Address> TakeForFamily(Call& call, const FamilyPlan& plan);
-  [[nodiscard]] Expected<Address> TakeFromPool(Call& call, const Pool& pool, std::optional<Address> requested);
+  [[nodiscard]] Expected<Address> TakeFromPool(Call& call, const Pool& chosen, std::optional<Address> requested);
   [[nodiscard]] Expected<Address> TakeFromKnownBlocks(Call& call, const Pool& pool, std::optional<Address> requested);
   [[nodiscard]] Expected<void> ReadBlocksAgain(Call& call, Affinity affinity, Freshness freshness);
   [[nodiscard]] Expected<Address> TakeFromBlock(Call& call, const BlockView& seen, const Pool& pool,
