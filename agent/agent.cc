@@ -328,9 +328,10 @@ Expected<void> Agent::Del(Call& call) {
 }
 
 bool Agent::HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const {
-  if (own_.Holds(attachment)) return false;
+  // First what is in doubt: what is not any more is in the blocks by then.
   const auto intents = store.ReadOpenIntents(attachment);
-  return intents && intents->empty() && shared_.HasNone(attachment, directory_.ReadVersion());
+  return intents && intents->empty() && !own_.Holds(attachment) &&
+         shared_.HasNone(attachment, directory_.ReadVersion());
 }
 
 Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipam::Attachment& attachment,
