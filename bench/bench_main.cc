@@ -69,7 +69,7 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--addresses", options.addresses, "with --nodes: how many, in each round")->capture_default_str();
   app.add_option("--claims", options.claims, "instead: so many agents that start at once and each claim a block")
       ->check(CLI::Range(1, 6000));
-  app.add_option("--kubeconfig", options.kubeconfig, "of an administrator, for the pools and the raw PATCH")
+  app.add_option("--kubeconfig", options.kubeconfig, "of an administrator, for the pools")
       ->envname("KUBECONFIG")
       ->required();
   app.add_option("--audit-log", options.audit_log, "of the API server, to count requests")->envname("BERTH_AUDIT_LOG");
@@ -81,7 +81,7 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--direct-kubeconfig", options.direct_kubeconfig, "of a node, for berth-direct");
   app.add_option("--berth", options.berth, "path of berth; left out: not measured");
   app.add_option("--agent", options.agent, "path of berth-agent, which is started for berth");
-  app.add_option("--agent-kubeconfig", options.agent_kubeconfig, "for berth-agent");
+  app.add_option("--agent-kubeconfig", options.agent_kubeconfig, "for berth-agent and the raw PATCH");
   app.add_option("--host-local", options.host_local, "path of host-local; left out: not measured");
   app.add_option("--state-dir", options.state_dir, "an empty folder for what is kept on disk, such as under /var/lib")
       ->required();
@@ -101,7 +101,9 @@ Expected<std::optional<AgentProcess>> StartAgent(const Options& options) {
                              options.state_dir + "/agent.log");
 }
 
+// `client`: with the agent's credentials, for the raw PATCH.
 Expected<std::vector<std::unique_ptr<Contender>>> MakeContenders(const Options& options, const BenchCluster& cluster,
+                                                                 const BenchCluster& client,
                                                                  const std::optional<AgentProcess>& agent) {
   std::vector<std::unique_ptr<Contender>> contenders;
   if (!options.berth.empty()) {
@@ -113,7 +115,8 @@ Expected<std::vector<std::unique_ptr<Contender>>> MakeContenders(const Options& 
         .program = options.berth,
         .ipam_config =
             fmt::format(R"({{"type":"berth","pools":["bench"],"agentSocket":"{}/agent.sock"}})", options.run_dir),
-        .agent = agent ? &*agent : nullptr}));
+        .agent = agent ? &*agent : nullptr,
+        .agent_socket = agent ? options.run_dir + "/agent.sock" : ""}));
   }
   if (!options.direct.empty()) {
     const auto pool = cluster.MakePool({.name = "bench-direct", .subnet = "10.55.0.0/18", .is_claimed_ahead = false});
@@ -136,7 +139,7 @@ Expected<std::vector<std::unique_ptr<Contender>>> MakeContenders(const Options& 
   }
   const auto pool = cluster.MakePool({.name = "bench-raw", .subnet = "10.57.0.0/18", .is_claimed_ahead = false});
   if (!pool) return std::unexpected(pool.error());
-  auto raw = RawBlock::Create(cluster.api(), *pool, *ipam::Prefix::Parse("10.57.1.0/26"), "bench-raw");
+  auto raw = RawBlock::Create(client.api(), *pool, *ipam::Prefix::Parse("10.57.1.0/26"), "bench-raw");
   if (!raw) return std::unexpected(raw.error());
   contenders.push_back(*std::move(raw));
   return contenders;
@@ -149,7 +152,10 @@ Expected<std::string> Plugins(const Options& options, const Meters& meters) {
   if (!cluster) return std::unexpected(cluster.error());
   const auto agent = StartAgent(options);
   if (!agent) return std::unexpected(agent.error());
-  const auto contenders = MakeContenders(options, *cluster, *agent);
+  const std::string& agent_or_admin = options.agent_kubeconfig.empty() ? options.kubeconfig : options.agent_kubeconfig;
+  const auto client = BenchCluster::Open(agent_or_admin);
+  if (!client) return std::unexpected(client.error());
+  const auto contenders = MakeContenders(options, *cluster, *client, *agent);
   if (!contenders) return std::unexpected(contenders.error());
   const auto all = RunRounds(*contenders, options.rounds, meters, &Say);
   if (!all) return std::unexpected(all.error());

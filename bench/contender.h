@@ -25,6 +25,9 @@ class Contender {
   // CPU time of what serves it on this node beside the process of the call, since some time.
   [[nodiscard]] virtual std::chrono::nanoseconds NodeCpu() const { return {}; }
 
+  // Waits until what it has answered and left for later is done.
+  virtual void AwaitWritten() const {}
+
   // Several threads at once, up to callers_max, each with containers of its own.
   [[nodiscard]] virtual ipam::Expected<void> Add(const std::string& container_id) = 0;
   [[nodiscard]] virtual ipam::Expected<void> Del(const std::string& container_id) = 0;

@@ -3,9 +3,11 @@
 #include "bench/plugin_contender.h"
 
 #include <limits>
+#include <poll.h>
 #include <utility>
 
 #include "bench/process_figures.h"
+#include "e2e/agent_process.h"
 
 namespace berth::bench {
 
@@ -18,6 +20,13 @@ int PluginContender::callers_max() const { return std::numeric_limits<int>::max(
 
 std::chrono::nanoseconds PluginContender::NodeCpu() const {
   return options_.agent == nullptr ? std::chrono::nanoseconds{} : CpuOf(options_.agent->pid());
+}
+
+void PluginContender::AwaitWritten() const {
+  // The agent offers no event for it.
+  while (!options_.agent_socket.empty() && e2e::MetricOf(options_.agent_socket, "berth_agent_journal_pending") > 0) {
+    ::poll(nullptr, 0, 1);
+  }
 }
 
 ipam::Expected<void> PluginContender::Add(const std::string& container_id) { return Call("ADD", container_id); }

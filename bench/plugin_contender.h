@@ -16,6 +16,7 @@ struct PluginContenderOptions {
   std::string program;
   std::string ipam_config;              // the section "ipam" of the network configuration, JSON
   const AgentProcess* agent = nullptr;  // the one that serves it; must outlive the contender
+  std::string agent_socket = {};        // and its socket
 };
 
 class PluginContender final : public Contender {
@@ -26,6 +27,7 @@ class PluginContender final : public Contender {
   [[nodiscard]] std::string user_agent() const override { return options_.user_agent; }
   [[nodiscard]] int callers_max() const override;
   [[nodiscard]] std::chrono::nanoseconds NodeCpu() const override;
+  void AwaitWritten() const override;
 
   [[nodiscard]] ipam::Expected<void> Add(const std::string& container_id) override;
   [[nodiscard]] ipam::Expected<void> Del(const std::string& container_id) override;

@@ -45,12 +45,10 @@ kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --t
   --out "$dir/direct.kubeconfig"
 "$root/e2e/cluster" kubeconfig --dir "$dir" --user system:serviceaccount:berth-system:berth-agent \
   --group system:serviceaccounts --group system:serviceaccounts:berth-system --out "$dir/agent.kubeconfig"
-if [[ " $*" =~ \ --claims ]]; then
-  # A token, as agents have in a cluster: a certificate would be verified anew with each of so many requests.
-  token=$(kubectl create token berth-agent --namespace berth-system --duration 1h)
-  kubectl config --kubeconfig "$dir/agent.kubeconfig" set-credentials token --token "$token" >>"$dir/logs/install.log"
-  kubectl config --kubeconfig "$dir/agent.kubeconfig" set-context --current --user token >>"$dir/logs/install.log"
-fi
+# A token, as agents have in a cluster: a certificate would be verified anew with each request.
+token=$(kubectl create token berth-agent --namespace berth-system --duration 1h)
+kubectl config --kubeconfig "$dir/agent.kubeconfig" set-credentials token --token "$token" >>"$dir/logs/install.log"
+kubectl config --kubeconfig "$dir/agent.kubeconfig" set-context --current --user token >>"$dir/logs/install.log"
 mkdir "$dir/state"
 
 printf '\nOn %s x %s, Linux %s, at a load of %s.\n' \

@@ -37,8 +37,12 @@ Expected<WorkloadSamples> RunWorkload(Contender& contender, const Workload& work
     const std::vector<Share> shares = {{.contender = &contender, .container_ids = std::move(wave)}};
     const auto node_cpu = [&contender] { return ChildrenCpu() + contender.NodeCpu(); };
     const auto run = [&](Operation operation) {
-      return Metered(
-          meters, contender.user_agent(), node_cpu, [&] { return RunTogether(operation, shares, workload.callers); });
+      return Metered(meters, contender.user_agent(), node_cpu, [&] {
+        auto samples_of_wave = RunTogether(operation, shares, workload.callers);
+        // What is written later is part of what it costs, though nobody waits for it.
+        contender.AwaitWritten();
+        return samples_of_wave;
+      });
     };
     auto added = run(Operation::kAdd);
     if (!added) return std::unexpected(added.error());
