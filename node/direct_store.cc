@@ -122,10 +122,47 @@ void DirectStore::Unlock() {
 
 Expected<void> DirectStore::Lock() {
   if (lock_.is_open() || !options_.takes_turns) return {};
+  // Looked at before too: an agent that starts waits for this lock, and so need not those that will give way to it.
+  if (auto alone = GiveWayToAgent(); !alone) return alone;
   auto locked = directory_.Lock(options_.lock_deadline);
   if (!locked) return std::unexpected(locked.error());
   lock_ = *std::move(locked);
-  if (options_.on_locked) return options_.on_locked();
+  auto entered = EnterTurn();
+  if (!entered) Unlock();
+  return entered;
+}
+
+Expected<void> DirectStore::EnterTurn() {
+  // An agent that comes later waits for the lock before it looks at any block.
+  if (auto alone = GiveWayToAgent(); !alone) return alone;
+  if (options_.on_locked) {
+    if (auto entered = options_.on_locked(); !entered) return entered;
+  }
+  return FenceAgent();
+}
+
+Expected<void> DirectStore::GiveWayToAgent() {
+  met_agent_ = directory_.HasAgent();
+  if (!met_agent_) return {};
+  return ipam::Fail(
+      ErrorCode::kUnavailable, "an agent serves node " + options_.node + " by now", "the call is tried again");
+}
+
+Expected<void> DirectStore::FenceAgent() {
+  const std::string creator = directory_.UnfencedCreator();
+  if (creator.empty()) return {};
+  const ipam::BlockEdit fence{
+      .attachment = {}, .apply = [](ipam::Block&) -> Expected<void> { return {}; }, .fence = true};
+  const auto blocks = ReadBlocks(ipam::BlockScope::kOwn, ipam::Freshness::kLatest);
+  if (!blocks) return std::unexpected(blocks.error());
+  for (const BlockView& block : *blocks) {
+    const auto fenced = Edit(block, fence);
+    if (!fenced && fenced.error().code != ErrorCode::kNotFound) {
+      return std::unexpected(fenced.error().Within("take over from the agent"));
+    }
+  }
+  recent_.Forget();
+  directory_.NoteFenced(creator);
   return {};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of a node's directory: lock, version, intents/, deleted/, running/.
+// The files of a node's directory: lock, agent.lock, version, creator, fenced, intents/, deleted/, running/.
 #include "node/node_directory.h"
 
 #include <array>
@@ -40,6 +40,7 @@ using nlohmann::json;
 constexpr BootNanos kNanosPerSecond = 1'000'000'000;
 constexpr std::chrono::minutes kMarkLifetime{5};
 constexpr std::chrono::minutes kForgetEvery{1};
+constexpr const char* kFencedNote = "fenced";
 constexpr std::size_t kStateFileBytesMax = std::size_t{1} << 20;
 
 std::string LastError() { return std::strerror(errno); }
@@ -110,6 +111,24 @@ Expected<ipam::OpenIntent> ParseIntent(const std::string& id, const std::string&
       .id = id, .attachment = document["attachment"].get<std::string>(), .block = *std::move(block)};
 }
 
+// What the file `version` says.
+struct LastVersion {
+  std::string server;
+  std::int64_t version = 0;  // 0: forgotten
+  // How often it was forgotten, or of another server than before: so a text that was there does not come back.
+  std::int64_t changes = 0;
+};
+
+std::optional<LastVersion> ParseVersion(std::string_view text) {
+  const std::size_t first = text.find(' ');
+  const std::size_t second = text.rfind(' ');
+  if (first == std::string_view::npos || first == second) return std::nullopt;
+  const auto version = ParseNumber(text.substr(first + 1, second - first - 1));
+  const auto changes = ParseNumber(text.substr(second + 1));
+  if (!version || !changes) return std::nullopt;
+  return LastVersion{.server = std::string(text.substr(0, first)), .version = *version, .changes = *changes};
+}
+
 // While it lives, a signal comes every 50 ms, so that a blocking flock(2) returns and looks at the time. (An open file
 // has no other way to wait for its lock with a time limit, in the order in which the others came.)
 class Alarm {
@@ -158,8 +177,7 @@ void HeldFile::Close() {
 
 Expected<NodeDirectory> NodeDirectory::Open(const std::string& state_dir, const std::string& node,
                                             std::string_view server) {
-  // Two clusters' versions must not be mixed, should a node name occur in both.
-  const std::string path = state_dir + "/" + node + "." + cni::NetworkDigits(server);
+  const std::string path = state_dir + "/nodes/" + node;
   for (const char* folder : {"/intents", "/deleted", "/running"}) {
     std::error_code error;
     fs::create_directories(path + folder, error);
@@ -169,7 +187,16 @@ Expected<NodeDirectory> NodeDirectory::Open(const std::string& state_dir, const 
                   "is ipam.stateDir on a writable file system with room?");
     }
   }
-  return NodeDirectory(path);
+  return NodeDirectory(path, cni::NetworkDigits(server));
+}
+
+Expected<HeldFile> NodeDirectory::TryLock() const {
+  const std::string path = path_ + "/lock";
+  HeldFile file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.is_open()) return FailIo("open", path);
+  if (flock(file.descriptor(), LOCK_EX | LOCK_NB) == 0) return file;
+  if (errno != EWOULDBLOCK) return FailIo("lock", path);
+  return HeldFile();
 }
 
 Expected<HeldFile> NodeDirectory::Lock(BootNanos deadline) const {
@@ -189,7 +216,30 @@ Expected<HeldFile> NodeDirectory::Lock(BootNanos deadline) const {
   return file;
 }
 
-std::string NodeDirectory::ReadVersion() const { return ReadWhole(path_ + "/version").value_or(""); }
+// A record lock, because one can ask for those without taking them: nobody ever waits for this one.
+Expected<HeldFile> NodeDirectory::HoldAgent() const {
+  const std::string path = path_ + "/agent.lock";
+  HeldFile file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  struct flock all = {};
+  all.l_type = F_RDLCK;
+  if (!file.is_open() || fcntl(file.descriptor(), F_OFD_SETLK, &all) != 0) return FailIo("lock", path);
+  return file;
+}
+
+bool NodeDirectory::HasAgent() const {
+  const HeldFile file(open((path_ + "/agent.lock").c_str(), O_RDWR | O_CLOEXEC));
+  if (!file.is_open()) return errno != ENOENT;
+  struct flock all = {};
+  all.l_type = F_WRLCK;
+  return fcntl(file.descriptor(), F_OFD_GETLK, &all) != 0 || all.l_type != F_UNLCK;
+}
+
+std::string NodeDirectory::LastWrite() const { return ReadWhole(path_ + "/version").value_or(""); }
+
+std::string NodeDirectory::ReadVersion() const {
+  const auto last = ParseVersion(LastWrite());
+  return last && last->server == server_ && last->version > 0 ? std::to_string(last->version) : "";
+}
 
 void NodeDirectory::WriteVersion(const std::string& version) const {
   // Threads of one process have no lock of the node among them.
@@ -201,16 +251,15 @@ void NodeDirectory::WriteVersion(const std::string& version) const {
     unlink(path.c_str());
     return;
   }
-  const auto newer = ParseNumber(version);
-  if (!newer) {
-    unlink(path.c_str());
-    return;
-  }
-  const auto known = ParseNumber(ReadVersion());
-  if (known && *known >= *newer) return;
+  const std::int64_t newer = ParseNumber(version).value_or(0);
+  auto last = ParseVersion(LastWrite()).value_or(LastVersion{.server = server_});
+  const bool is_ours = last.server == server_;
+  if (is_ours && newer > 0 && last.version >= newer) return;
+  if (!is_ours || newer == 0) ++last.changes;
+  const std::string text = server_ + " " + std::to_string(newer) + " " + std::to_string(last.changes);
   // Without the file the next call makes a consistent LIST: slower, and as right. An old version left standing would be
   // wrong, so it goes if the new one cannot be written.
-  if (!WriteWhole(path, version)) unlink(path.c_str());
+  if (!WriteWhole(path, text)) unlink(path.c_str());
 }
 
 Expected<std::string> NodeDirectory::OpenIntent(const ipam::Attachment& attachment, const ipam::Block& block) const {
@@ -300,7 +349,13 @@ void NodeDirectory::WriteNote(const char* name, std::string_view text) const {
 
 std::optional<std::string> NodeDirectory::ReadNote(const char* name) const { return ReadWhole(path_ + "/" + name); }
 
-bool NodeDirectory::HasCreator() const { return access((path_ + "/creator").c_str(), F_OK) == 0; }
+std::string NodeDirectory::UnfencedCreator() const {
+  std::string creator = ReadWhole(path_ + "/creator").value_or("");
+  if (!creator.empty() && ReadNote(kFencedNote) == creator) creator.clear();
+  return creator;
+}
+
+void NodeDirectory::NoteFenced(const std::string& creator) const { WriteNote(kFencedNote, creator); }
 
 Expected<void> NodeDirectory::BecomeCreator(const std::string& instance) const {
   const std::string path = path_ + "/creator.lock";
@@ -328,6 +383,10 @@ Expected<HeldFile> NodeDirectory::HoldRunning(const ipam::Attachment& attachment
 
 void NodeDirectory::ForgetRunning(const ipam::Attachment& attachment) const {
   unlink((path_ + "/running/" + attachment).c_str());
+}
+
+bool NodeDirectory::HasRun(const ipam::Attachment& attachment) const {
+  return access((path_ + "/running/" + attachment).c_str(), F_OK) == 0;
 }
 
 void NodeDirectory::NoteEnd(const HeldFile& running) {

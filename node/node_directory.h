@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeDirectory: what processes of one node leave for one another while no agent runs, in files under /run.
+// NodeDirectory: what the processes of one node leave for one another, in files under /run.
 //
-// Kept there: a lock, the version of this node's last block write, writes whose outcome is open, DELs seen lately, and
-// ADDs that run. A reboot ends all of that, and so do these files; nothing in them survives the machine, so nothing is
-// synced to disk. Every file is written whole, by rename.
+// Kept there: a lock, whether an agent lives, the version of this node's last block write, writes whose outcome is
+// open, DELs seen lately, and ADDs that run. A reboot ends all of that, and so do these files; nothing in them survives
+// the machine, so nothing is synced to disk. Every file is written whole, by rename.
+//
+// Who may write this node's blocks (docs/adr/0007): agents, as long as one lives; else whoever has the lock.
 #pragma once
 
 #include <cstdint>
@@ -40,18 +42,27 @@ class HeldFile {
 
 class NodeDirectory {
  public:
-  // `state_dir`/<node>.<digits of the API server's address>: one node name of one cluster. Makes it if it is missing.
-  // Errors: kIo.
+  // `state_dir`/nodes/<node>, which is made if it is missing. Programs reach one API server by several addresses, so
+  // `server` is no part of the path; it tells whose versions are whose. Errors: kIo.
   [[nodiscard]] static ipam::Expected<NodeDirectory> Open(const std::string& state_dir, const std::string& node,
                                                           std::string_view server);
 
-  // Waits for the lock of this node until `deadline`; it goes with the HeldFile or its process. Errors: kTimeout, kIo.
+  // Waits for the lock of this node until `deadline`; it goes with the HeldFile or its process. For processes of one
+  // thread. Errors: kTimeout, kIo.
   [[nodiscard]] ipam::Expected<HeldFile> Lock(BootNanos deadline) const;
+  // Does not wait. Not open: somebody has it. Errors: kIo.
+  [[nodiscard]] ipam::Expected<HeldFile> TryLock() const;
 
-  // resourceVersion of the last block write of this node; empty: unknown.
+  // Says that an agent lives, until the HeldFile closes; there may be several. Errors: kIo.
+  [[nodiscard]] ipam::Expected<HeldFile> HoldAgent() const;
+  [[nodiscard]] bool HasAgent() const;
+
+  // resourceVersion of the last block write of this node; empty: unknown, or written through another `server`.
   [[nodiscard]] std::string ReadVersion() const;
   // Keeps the higher of the two, whoever else writes it at the same time. Empty: forgets it.
   void WriteVersion(const std::string& version) const;
+  // Another one after each write that WriteVersion was told of, through whatever server; empty: unknown.
+  [[nodiscard]] std::string LastWrite() const;
 
   // Intents (ipam::OpenIntent): a write is about to be sent of which the outcome may not be known.
   [[nodiscard]] ipam::Expected<std::string> OpenIntent(const ipam::Attachment& attachment,
@@ -72,6 +83,8 @@ class NodeDirectory {
   // Says that an ADD of the attachment runs, until the HeldFile closes. Errors: kIo.
   [[nodiscard]] ipam::Expected<HeldFile> HoldRunning(const ipam::Attachment& attachment) const;
   void ForgetRunning(const ipam::Attachment& attachment) const;
+  // Whether one ran that was not forgotten since.
+  [[nodiscard]] bool HasRun(const ipam::Attachment& attachment) const;
   // Notes the time at which that ADD was through. Its file stays until ForgetRunning.
   static void NoteEnd(const HeldFile& running);
   // Attachments whose ADD runs now or was through after `since_ms` (UNIX time in milliseconds).
@@ -87,17 +100,21 @@ class NodeDirectory {
   // Keeps others from becoming it until the HeldFile closes. Errors: kUnavailable: another instance is it by now; kIo.
   [[nodiscard]] ipam::Expected<HeldFile> HoldCreator(const std::string& instance) const;
 
-  // Whether an agent has become it since boot.
-  [[nodiscard]] bool HasCreator() const;
+  // The last agent that has become it since boot, if nobody has noted that all it sent is settled; else empty.
+  [[nodiscard]] std::string UnfencedCreator() const;
+  void NoteFenced(const std::string& creator) const;
 
   [[nodiscard]] const std::string& path() const { return path_; }
+  // Twelve digits of `server`.
+  [[nodiscard]] const std::string& server() const { return server_; }
 
  private:
   void ForgetOldMarks() const;
 
-  explicit NodeDirectory(std::string path) : path_(std::move(path)) {}
+  NodeDirectory(std::string path, std::string server) : path_(std::move(path)), server_(std::move(server)) {}
 
   std::string path_;
+  std::string server_;
 };
 
 }  // namespace berth::node

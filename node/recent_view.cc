@@ -35,12 +35,13 @@ struct Record {
   json objects;
 };
 
-// What the file says, unless it is too old, of another boot, or no such file.
+// What the file says, unless it is too old, of another boot or of another server, or no such file.
 std::optional<Record> Load(const NodeDirectory& directory, const char* name, std::chrono::nanoseconds max) {
   const auto text = directory.ReadNote(name);
   if (!text) return std::nullopt;
   json record = json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!record.is_object() || !record.contains("at") || !record["at"].is_number_integer()) return std::nullopt;
+  if (!record.contains("server") || record["server"] != directory.server()) return std::nullopt;
   if (!record.contains("objects") || !record["objects"].is_array()) return std::nullopt;
   const BootNanos at = record["at"].get<BootNanos>();
   const BootNanos age = BootTimeNow() - at;
@@ -48,9 +49,13 @@ std::optional<Record> Load(const NodeDirectory& directory, const char* name, std
   return Record{.at = at, .objects = std::move(record["objects"])};
 }
 
+void Write(const NodeDirectory& directory, const char* name, BootNanos at, json objects) {
+  directory.WriteNote(name, json{{"server", directory.server()}, {"at", at}, {"objects", std::move(objects)}}.dump());
+}
+
 }  // namespace
 
-bool RecentView::IsKept() const { return is_kept_ && !directory_.HasCreator(); }
+bool RecentView::IsKept() const { return is_kept_ && directory_.UnfencedCreator().empty(); }
 
 std::optional<std::vector<ipam::Pool>> RecentView::Pools(std::span<const std::string> names) const {
   if (!IsKept()) return std::nullopt;
@@ -70,7 +75,7 @@ std::optional<std::vector<ipam::Pool>> RecentView::Pools(std::span<const std::st
 }
 
 void RecentView::NotePools(const std::vector<json>& objects, BootNanos at) const {
-  if (IsKept()) directory_.WriteNote(kPoolsNote, json{{"at", at}, {"objects", objects}}.dump());
+  if (IsKept()) Write(directory_, kPoolsNote, at, objects);
 }
 
 std::optional<std::vector<BlockView>> RecentView::Take() {
@@ -97,6 +102,11 @@ void RecentView::NoteAll(const std::vector<BlockView>& blocks, BootNanos at) {
   Save();
 }
 
+void RecentView::Forget() {
+  Drop();
+  directory_.WriteNote(kNote, "");
+}
+
 void RecentView::BeginWrite() {
   if (!is_kept_) return;
   directory_.WriteNote(kNote, "");
@@ -119,7 +129,7 @@ void RecentView::Save() const {
     if (block->deleting) return directory_.WriteNote(kNote, "");
     objects.push_back(ToObject(*block));
   }
-  directory_.WriteNote(kNote, json{{"at", *listed_at_}, {"objects", std::move(objects)}}.dump());
+  Write(directory_, kNote, *listed_at_, std::move(objects));
 }
 
 }  // namespace berth::node

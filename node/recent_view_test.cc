@@ -43,10 +43,16 @@ class RecentViewTest : public testing::Test {
     return text;
   }
   [[nodiscard]] const NodeDirectory& directory() const { return *directory_; }
+  // The same node's, for a process that reaches the API server by another name.
+  [[nodiscard]] const NodeDirectory& At(std::string_view server) {
+    other_ = NodeDirectory::Open(path_, "n1", server);
+    return **other_;
+  }
 
  private:
   std::filesystem::path path_;
   ipam::Expected<NodeDirectory> directory_;
+  std::optional<ipam::Expected<NodeDirectory>> other_;
 };
 
 TEST_F(RecentViewTest, TheFirstProcessKnowsNothing) { EXPECT_EQ(Seen(), "nothing"); }
@@ -134,6 +140,25 @@ TEST_F(RecentViewTest, ABlockThatIsBeingDeletedLeavesNothing) {
 TEST_F(RecentViewTest, OnceAnAgentHasServedTheNodeNothingIsKnown) {
   RecentView(directory(), true).NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
   ASSERT_TRUE(directory().BecomeCreator("agent-1").has_value());
+  EXPECT_EQ(Seen(), "nothing");
+}
+
+TEST_F(RecentViewTest, AfterTheAgentIsFencedWhatWasNotedSinceIsKnown) {
+  ASSERT_TRUE(directory().BecomeCreator("agent-1").has_value());
+  directory().NoteFenced("agent-1");
+  RecentView(directory(), true).NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
+  EXPECT_EQ(Seen(), "10.0.0.0-26@1 ");
+}
+
+TEST_F(RecentViewTest, WhatIsForgottenIsNotKnown) {
+  RecentView view(directory(), true);
+  view.NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
+  view.Forget();
+  EXPECT_EQ(Seen(), "nothing");
+}
+
+TEST_F(RecentViewTest, WhatAnotherApiServerSaidIsNotKnown) {
+  RecentView(At("https://other"), true).NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
   EXPECT_EQ(Seen(), "nothing");
 }
 
