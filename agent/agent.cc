@@ -66,9 +66,14 @@ Expected<std::unique_ptr<Agent>> Agent::Make(k8sclient::Api& api, k8sclient::Clo
                                              std::function<void()> replaced) {
   auto directory = node::NodeDirectory::Open(options.run_dir, options.node, options.server);
   if (!directory) return std::unexpected(directory.error());
+  auto lifetime = directory->HoldAgent();
+  if (!lifetime) return std::unexpected(lifetime.error());
   auto state = node::NodeDirectory::Open(options.state_dir, options.node, options.server);
   if (!state) return std::unexpected(state.error());
-  Files files{.instance = RandomInstance(), .directory = *std::move(directory), .journal = state->path() + "/journal"};
+  Files files{.instance = RandomInstance(),
+              .directory = *std::move(directory),
+              .lifetime = *std::move(lifetime),
+              .journal = state->path() + "/journal"};
   return std::unique_ptr<Agent>(new Agent(api, clock, std::move(options), std::move(replaced), std::move(files)));
 }
 
@@ -79,6 +84,7 @@ Agent::Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options,
       options_(std::move(options)),
       replaced_(std::move(replaced)),
       directory_(std::move(files.directory)),
+      lifetime_(std::move(files.lifetime)),
       journal_path_(std::move(files.journal)),
       own_(api, options_.node, std::move(files.instance), *this),
       view_(api, clock, options_.node, [this] { Poke(); }) {}
@@ -305,6 +311,7 @@ Expected<void> Agent::Del(Call& call) {
     return added;
   };
   if (auto marked = directory_.MarkDeleted(attachment, call.started_nanos); !marked) return marked;
+  directory_.ForgetRunning(attachment);
   auto turn = gate_.Enter(attachment, call.deadline);
   // What a later ADD was told, or will be, is not this DEL's.
   const bool is_late = turn == nullptr ? gate_.IsNewerAddRunning(attachment, call.started_nanos)
@@ -330,8 +337,7 @@ Expected<void> Agent::Del(Call& call) {
 bool Agent::HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const {
   // First what is in doubt: what is not any more is in the blocks by then.
   const auto intents = store.ReadOpenIntents(attachment);
-  return intents && intents->empty() && !own_.Holds(attachment) &&
-         shared_.HasNone(attachment, directory_.ReadVersion());
+  return intents && intents->empty() && !own_.Holds(attachment) && shared_.HasNone(attachment, directory_.LastWrite());
 }
 
 Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipam::Attachment& attachment,

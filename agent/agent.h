@@ -93,6 +93,7 @@ class Agent final : private BlockObserver {
   struct Files {
     std::string instance;
     node::NodeDirectory directory;
+    node::HeldFile lifetime;
     std::string journal;
   };
   Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options, std::function<void()> replaced,
@@ -134,7 +135,10 @@ class Agent final : private BlockObserver {
   // Whether it still is; if not, it ends.
   [[nodiscard]] bool IsStillOurs();
   [[nodiscard]] ipam::Expected<void> LoadOnce();
+  // Until direct calls that began before this agent have ended; those that come later give way to it.
+  [[nodiscard]] ipam::Expected<node::HeldFile> AwaitDirectCalls();
   [[nodiscard]] ipam::Expected<void> SettleLeftIntents();
+  void ForgetOvertakenDels();
   void Keep(const std::stop_token& stop);
   // Writes what is pending; what a call is about to write is left to that.
   void ReplayJournal();
@@ -159,6 +163,8 @@ class Agent final : private BlockObserver {
   std::function<void()> replaced_;
   std::once_flag replaced_once_;
   node::NodeDirectory directory_;
+  // Open for as long as anything of this agent runs: direct calls keep away.
+  node::HeldFile lifetime_;
   const std::string journal_path_;
   std::unique_ptr<Journal> journal_;      // set once, before is_creator_
   std::atomic<bool> is_creator_ = false;  // has taken over

@@ -36,6 +36,7 @@ constexpr std::chrono::seconds kStepMax{20};
 constexpr std::chrono::seconds kRetryPause{1};
 constexpr std::chrono::seconds kKeepEvery{1};
 constexpr std::chrono::milliseconds kKeepPause{20};
+constexpr std::chrono::milliseconds kDirectPause{10};
 // And up to as long again. A LIST by node makes the API server look at every block there is: of five thousand nodes
 // twice a minute that is more than it can do.
 constexpr std::chrono::minutes kResyncEvery{5};
@@ -92,6 +93,17 @@ bool Agent::LoadUntilDone(const std::stop_token& stop) {
   return !stop.stop_requested() && !own_.stopped();
 }
 
+Expected<node::HeldFile> Agent::AwaitDirectCalls() {
+  const SteadyTime end = clock_.Now() + kStepMax;
+  while (clock_.Now() < end && !own_.stopped()) {
+    auto turn = directory_.TryLock();
+    if (!turn || turn->is_open()) return turn;
+    static_cast<void>(clock_.Sleep(kDirectPause, {}));
+  }
+  return ipam::Fail(
+      ErrorCode::kTimeout, "a call of berth-direct has not ended", "look for its process; it is tried again");
+}
+
 Expected<void> Agent::TakeOver() {
   if (auto creator = directory_.BecomeCreator(own_.instance()); !creator) return creator;
   auto journal = Journal::Open(journal_path_);
@@ -110,6 +122,8 @@ bool Agent::IsStillOurs() {
 }
 
 Expected<void> Agent::LoadOnce() {
+  auto turn = AwaitDirectCalls();
+  if (!turn) return std::unexpected(turn.error());
   // In this order: first nobody else creates blocks of this node, then those that exist are listed. A later agent waits
   // until that is done, and fences them after this one.
   if (!IsStillOurs()) return ipam::Fail(ErrorCode::kUnavailable, "another agent serves this node by now");
@@ -129,6 +143,8 @@ Expected<void> Agent::LoadOnce() {
     if (!fenced && fenced.error().code != ErrorCode::kNotFound) return fenced;
   }
   if (auto settled = SettleLeftIntents(); !settled) return settled;
+  turn->Close();
+  ForgetOvertakenDels();
   ReplayJournal();
   if (!view_.WaitUntilListed(kStepMax)) {
     return ipam::Fail(ErrorCode::kUnavailable, "pools and node were not listed in time");
@@ -150,6 +166,13 @@ Expected<void> Agent::SettleLeftIntents() {
     spdlog::info("settled a write that an earlier process left open attachment={}", attachment);
   }
   return {};
+}
+
+void Agent::ForgetOvertakenDels() {
+  // berth-direct served an ADD after the DEL: the container is there again. A DEL of the ADD would have said so.
+  for (const ipam::Attachment& attachment : journal_->Pending()) {
+    if (directory_.HasRun(attachment)) journal_->Remove(attachment);
+  }
 }
 
 void Agent::Keep(const std::stop_token& stop) {

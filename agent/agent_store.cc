@@ -90,10 +90,10 @@ Expected<ipam::Labels> AgentStore::ReadNamespaceLabels(const std::string& name) 
 
 Expected<std::vector<BlockView>> AgentStore::ReadBlocks(ipam::BlockScope scope, ipam::Freshness freshness) {
   if (scope == ipam::BlockScope::kShared) {
-    const std::string version = directory_.ReadVersion();
+    const std::string version = directory_.LastWrite();
     auto blocks = remote_.ReadBlocks(scope, freshness);
     // Another version by now: the list may lack what was written meanwhile.
-    if (blocks) shared_.Note(directory_.ReadVersion() == version ? version : "", own_.node(), *blocks);
+    if (blocks) shared_.Note(directory_.LastWrite() == version ? version : "", own_.node(), *blocks);
     return blocks;
   }
   generation_ = pools_generation_.value_or(own_.Generation());

@@ -78,13 +78,15 @@ class AgentTest : public testing::Test {
               {"status", {{"conditions", {{{"type", "Ready"}, {"status", "True"}, {"reason", "Accepted"}}}}}}});
   }
 
-  std::unique_ptr<Agent> MakeAgent(bool watches_blocks = true) {
+  [[nodiscard]] std::string run_dir() const { return directory_ / "run"; }
+
+  std::unique_ptr<Agent> MakeAgent(bool watches_blocks = true, const std::string& server = "https://model") {
     auto made = Agent::Make(watched_,
                             k8sclient::RealClock(),
                             {.node = "n1",
                              .state_dir = directory_ / "state",
-                             .run_dir = directory_ / "run",
-                             .server = "https://model",
+                             .run_dir = run_dir(),
+                             .server = server,
                              .watches_blocks = watches_blocks},
                             [this] { ++replaced_; });
     EXPECT_TRUE(made.has_value());

@@ -19,7 +19,7 @@ namespace berth::agent {
 // Any thread.
 class SharedHoldings {
  public:
-  // From a list of all Shared blocks, made when `version` (NodeDirectory::ReadVersion) was this node's last write, and
+  // From a list of all Shared blocks, made when `version` (NodeDirectory::LastWrite) was this node's last write, and
   // not older than that. Empty: not known, all is forgotten.
   void Note(const std::string& version, const std::string& node, std::span<const ipam::BlockView> blocks);
 
