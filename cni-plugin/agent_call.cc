@@ -92,11 +92,16 @@ AgentCall::AgentCall(const PluginCall& call, const Caller& caller, std::int64_t 
       last_connect_(Deadline::After(started_nanos, TimeFor(call))),
       end_(Deadline::After(started_nanos, TimeFor(call) + kGrace)) {}
 
-int AgentCall::Serve() {
+int AgentCall::Serve() { return *ServeUnless(call_.config.ipam.falls_back ? Absent::kFallBack : Absent::kWait); }
+
+std::optional<int> AgentCall::ServeIfThere() { return ServeUnless(Absent::kSay); }
+
+std::optional<int> AgentCall::ServeUnless(Absent absent) {
   if (auto netns = CheckNetns(call_.environment); !netns) return Fail(netns.error());
   const auto request = MakeRequest();
   if (!request) return Fail(request.error());
-  const auto answer = Ask(*request);
+  const auto answer = Ask(*request, absent);
+  if (!answer && answer.error().code == ErrorCode::kNotFound) return std::nullopt;
   const Expected<int> status = answer ? Print(*answer) : std::unexpected(answer.error());
   if (status) return *status;
   if (Is(Verb::kAdd) && status.error().code == ErrorCode::kUnknownOutcome) TakeBack();
@@ -117,12 +122,14 @@ Expected<std::string> AgentCall::MakeRequest() const {
   return MakeAgentRequest(*body);
 }
 
-Expected<AgentAnswer> AgentCall::Ask(const std::string& request) const {
-  auto answer = AskOnce(request, call_.config.ipam.falls_back ? Absent::kFallBack : Absent::kWait);
+Expected<AgentAnswer> AgentCall::Ask(const std::string& request, Absent absent) const {
+  auto answer = AskOnce(request, absent);
   if (answer || end_.Passed()) return answer;
   const ErrorCode code = answer.error().code;
   const bool may_repeat = code == ErrorCode::kUnavailable || (code == ErrorCode::kUnknownOutcome && !Is(Verb::kAdd));
-  return may_repeat ? AskOnce(request, Absent::kWait) : answer;
+  if (!may_repeat) return answer;
+  const bool was_sent = code == ErrorCode::kUnknownOutcome;
+  return AskOnce(request, absent == Absent::kSay && !was_sent ? absent : Absent::kWait);
 }
 
 Expected<AgentAnswer> AgentCall::AskOnce(const std::string& request, Absent absent) const {
@@ -138,7 +145,8 @@ Expected<AgentAnswer> AgentCall::AskOnce(const std::string& request, Absent abse
 
 Expected<AgentAnswer> AgentCall::NotConnected(int error, Absent absent) const {
   if (IsAbsence(error)) {
-    if (absent == Absent::kFallBack) return std::unexpected(RunDirectPlugin(call_.stdin_text));
+    if (absent == Absent::kFallBack) return std::unexpected(RunDirectPlugin(call_.stdin_text, started_nanos_));
+    if (absent == Absent::kSay) return ipam::Fail(ErrorCode::kNotFound, "nobody listens on " + Socket());
     // One that restarts is no reason to take the node away from the scheduler.
     if (Is(Verb::kStatus) && HasLoadedSinceBoot(call_.config.ipam)) {
       return AgentAnswer{.status = kServed, .took = false, .body = {}};

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "cni-plugin/agent_answer.h"
@@ -23,21 +24,27 @@ class AgentCall {
 
   // Serves the call, prints, and returns the exit status; or becomes berth-direct (ipam.direct: fallback).
   [[nodiscard]] int Serve();
+  // The same for berth-direct. None: nobody listens on the socket; nothing was sent or printed.
+  [[nodiscard]] std::optional<int> ServeIfThere();
+
+  // A DEL for what this ADD may have taken. Failures go to stderr: the caller's own DEL, or the controller, comes next.
+  void TakeBack() const;
 
  private:
-  enum class Absent : std::uint8_t { kWait, kFallBack };
+  enum class Absent : std::uint8_t { kWait, kFallBack, kSay };
+
+  // None: Absent::kSay, and nobody listens.
+  [[nodiscard]] std::optional<int> ServeUnless(Absent absent);
 
   [[nodiscard]] ipam::Expected<std::string> MakeRequest() const;
-  // Errors: kUnknownOutcome: the call may have been served, or may still be; any other: not one byte of it went out.
-  [[nodiscard]] ipam::Expected<AgentAnswer> Ask(const std::string& request) const;
+  // Errors: kUnknownOutcome: the call may have been served, or may still be; any other: not one byte of it went out;
+  // kNotFound: Absent::kSay, and nobody listens.
+  [[nodiscard]] ipam::Expected<AgentAnswer> Ask(const std::string& request, Absent absent) const;
   [[nodiscard]] ipam::Expected<AgentAnswer> AskOnce(const std::string& request, Absent absent) const;
   [[nodiscard]] ipam::Expected<AgentAnswer> NotConnected(int error, Absent absent) const;
   // Returns the exit status. Errors: kUnknownOutcome: this is no answer to the call.
   [[nodiscard]] ipam::Expected<int> Print(const AgentAnswer& answer) const;
   [[nodiscard]] int Fail(ipam::Error error) const;
-  // A DEL for what this ADD may have taken. Failures go to stderr: the caller's own DEL, or the controller, comes next.
-  void TakeBack() const;
-
   [[nodiscard]] bool Is(cni::Verb verb) const { return call_.environment.verb == verb; }
   [[nodiscard]] const std::string& Socket() const { return call_.config.ipam.agent_socket; }
 

@@ -260,6 +260,15 @@ TEST_F(Fallback, RunsDirectAtOnceWithTheSameCall) {
   EXPECT_LT(finished.took, milliseconds(5000)) << "without waiting for an agent";
 }
 
+TEST_F(Fallback, TellsDirectWhenTheCallBegan) {
+  std::ofstream(folder_ / "berth-direct") << "#!/bin/sh\necho $BERTH_STARTED_BOOT_NANOS\n";
+  std::filesystem::permissions(folder_ / "berth-direct", std::filesystem::perms::owner_all);
+  const std::int64_t before = BootNanosNow();
+  const std::string started = RunIn("ADD", Configuration(socket_, kFallback)).out;
+  EXPECT_GE(std::stoll(started), before);
+  EXPECT_LE(std::stoll(started), BootNanosNow());
+}
+
 TEST_F(Fallback, RunsDirectWhereAnAgentHasLeftItsSocket) {
   InstallDirect();
   LeaveSocket();

@@ -115,6 +115,8 @@ Expected<std::unique_ptr<DirectCall>> DirectCall::Make(const cni::Environment& e
 Expected<std::string> DirectCall::Add() {
   const auto request = call_->MakeAddRequest();
   if (!request) return std::unexpected(request.error());
+  // Before anything is asked of the API server.
+  if (auto alone = store_->GiveWayToAgent(); !alone) return std::unexpected(alone.error());
   auto running = directory_.HoldRunning(attachment());
   if (!running) return std::unexpected(running.error());
   running_ = *std::move(running);

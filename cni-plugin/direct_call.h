@@ -23,6 +23,11 @@ class DirectCall {
                                                                         const cni::NetworkConfig& config,
                                                                         node::BootNanos started);
 
+  // An error of any of these after which met_agent says true: an agent lives, nothing was written, and the call is the
+  // agent's; or it may be made once more when none lives any more.
+  [[nodiscard]] bool met_agent() const { return store_->met_agent(); }
+  [[nodiscard]] bool HasAgent() const { return directory_.HasAgent(); }
+
   // What to print. On an error nothing is held that was not before.
   [[nodiscard]] ipam::Expected<std::string> Add();
   // After Add: the answer could not be printed. Gives back what Add took.

@@ -4,10 +4,13 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <sys/mman.h>
+#include <system_error>
 #include <unistd.h>
 
 #include <climits>
@@ -18,6 +21,7 @@ namespace berth::cni_plugin {
 namespace {
 
 constexpr std::string_view kName = "berth-direct";
+constexpr const char* kStarted = "BERTH_STARTED_BOOT_NANOS";
 
 ipam::Error Failure(const std::string& what) {
   return {.code = ipam::ErrorCode::kIo,
@@ -47,12 +51,22 @@ bool PutOnStdin(std::string_view text) {
 
 }  // namespace
 
-ipam::Error RunDirectPlugin(std::string_view stdin_text) {
+std::int64_t CallStart(std::int64_t now) {
+  const char* const text = std::getenv(kStarted);
+  if (text == nullptr) return now;
+  const char* const stop = text + std::strlen(text);
+  std::int64_t started = 0;
+  const auto [end, error] = std::from_chars(text, stop, started);
+  return error == std::errc() && end == stop && started > 0 && started <= now ? started : now;
+}
+
+ipam::Error RunDirectPlugin(std::string_view stdin_text, std::int64_t started_nanos) {
   std::string name(kName);
   std::string path = OwnFolder();
   if (path.empty()) return Failure("the folder of this program cannot be told");
   path += name;
   if (!PutOnStdin(stdin_text)) return Failure("stdin cannot be handed to " + path);
+  if (setenv(kStarted, std::to_string(started_nanos).c_str(), /*overwrite=*/1) != 0) return Failure("has no memory");
   // An ignored signal stays ignored in what is executed.
   std::signal(SIGPIPE, SIG_DFL);
   std::array<char*, 2> arguments = {name.data(), nullptr};
