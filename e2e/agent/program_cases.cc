@@ -36,6 +36,20 @@ class ProgramTest : public NodeTest {
             {"nodeName", "node-" + tag()},
             {"stateDir", scratch() + "/run"}};
   }
+  // The program alone, as if the one before it had met no agent.
+  [[nodiscard]] PluginCall DirectCallOf(const std::string& verb, const std::string& id,
+                                        const std::string& kubeconfig) const {
+    PluginCall call = CallOf(verb, id, SocketPath(), FallBack());
+    call.binary = std::filesystem::path(call.binary).parent_path() / "berth-direct";
+    json config = json::parse(call.input);
+    config["ipam"]["kubeconfig"] = kubeconfig;
+    call.input = config.dump();
+    return call;
+  }
+  [[nodiscard]] bool IsReady() const {
+    const auto answer = GetOverSocket(SocketPath(), "/readyz");
+    return answer && answer->status == 200;
+  }
 };
 
 TEST_F(ProgramTest, WithoutAnAgentFallbackRunsTheDirectPlugin) {
@@ -45,6 +59,54 @@ TEST_F(ProgramTest, WithoutAnAgentFallbackRunsTheDirectPlugin) {
   const auto agent = ReadyAgent();
   EXPECT_EQ(RunPlugin(CallOf("DEL", "c1", SocketPath(), FallBack())).exit_code, 0);
   EXPECT_TRUE(Eventually([this] { return Allocated().empty(); }));
+}
+
+TEST_F(ProgramTest, AnAgentThatStartsWaitsForADirectAddAndServesThoseThatComeLater) {
+  const std::string node_kubeconfig = Setting("BERTH_TEST_NODE_KUBECONFIG");
+  FaultProxy proxy(UpstreamOf(node_kubeconfig));
+  const std::string kubeconfig = scratch() + "/proxy.kubeconfig";
+  std::ofstream(kubeconfig) << ProxyKubeconfig(proxy.Url(), "node");
+  proxy.Reset([](const SeenRequest& request) { return request.method == "POST" ? Fault::kPause : Fault::kNone; });
+  PluginProcess first(DirectCallOf("ADD", "c1", kubeconfig));
+  PluginOutcome first_outcome;
+  std::jthread waiting_first([&] { first_outcome = first.Wait(); });
+  ASSERT_TRUE(proxy.AwaitHeld(seconds(10)));
+  const auto agent = StartAgent();
+  PluginProcess second(DirectCallOf("ADD", "c2", node_kubeconfig));
+  PluginOutcome second_outcome;
+  std::jthread waiting_second([&] { second_outcome = second.Wait(); });
+  EXPECT_FALSE(Eventually([this] { return IsReady(); }, seconds(1))) << "it did not wait";
+  proxy.Reset([](const SeenRequest&) { return Fault::kNone; });
+  proxy.Resume();
+  waiting_first.join();
+  waiting_second.join();
+  EXPECT_NE(AddressOf(first_outcome), "") << first_outcome.out;
+  EXPECT_NE(AddressOf(second_outcome), "") << second_outcome.out;
+  EXPECT_EQ(MetricOf(SocketPath(), "berth_agent_calls_total", "verb=\"ADD\""), 1) << "the second";
+  EXPECT_THAT(Allocated(), SizeIs(2));
+  EXPECT_EQ(RunPlugin(DirectCallOf("DEL", "c1", node_kubeconfig)).exit_code, 0);
+  EXPECT_EQ(RunPlugin(DirectCallOf("DEL", "c2", node_kubeconfig)).exit_code, 0);
+  EXPECT_TRUE(Eventually([this] { return Allocated().empty(); }));
+}
+
+TEST_F(ProgramTest, ADirectDelFencesWhatAKilledAgentHasSent) {
+  FaultProxy proxy(UpstreamOf(Setting("BERTH_TEST_AGENT_KUBECONFIG")));
+  const std::string kubeconfig = scratch() + "/proxy.kubeconfig";
+  std::ofstream(kubeconfig) << ProxyKubeconfig(proxy.Url(), "agent");
+  const auto agent = StartAgent("agent", kubeconfig);
+  ASSERT_TRUE(agent->AwaitReady());
+  ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", "c0", SocketPath()))), "");
+  proxy.Reset([](const SeenRequest& request) { return request.method == "PATCH" ? Fault::kHold : Fault::kNone; });
+  PluginProcess add(CallOf("ADD", "c1", SocketPath()));
+  PluginOutcome outcome;
+  std::jthread waiting([&] { outcome = add.Wait(); });
+  ASSERT_TRUE(proxy.AwaitHeld(seconds(10)));
+  agent->Kill();
+  waiting.join();
+  EXPECT_EQ(CodeOf(outcome), kTryAgain);
+  EXPECT_EQ(RunPlugin(CallOf("DEL", "c1", SocketPath(), FallBack())).exit_code, 0);
+  EXPECT_THAT(proxy.Release(), testing::Each(409));
+  EXPECT_THAT(Allocated(), SizeIs(1));
 }
 
 TEST_F(ProgramTest, FallbackLeavesAnAgentAloneThatTakesTheCallAndSaysNothing) {
