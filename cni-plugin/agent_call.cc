@@ -92,7 +92,10 @@ AgentCall::AgentCall(const PluginCall& call, const Caller& caller, std::int64_t 
       last_connect_(Deadline::After(started_nanos, TimeFor(call))),
       end_(Deadline::After(started_nanos, TimeFor(call) + kGrace)) {}
 
-int AgentCall::Serve() { return *ServeUnless(call_.config.ipam.falls_back ? Absent::kFallBack : Absent::kWait); }
+int AgentCall::Serve() {
+  // Only Absent::kSay has no status.
+  return ServeUnless(call_.config.ipam.falls_back ? Absent::kFallBack : Absent::kWait).value_or(EXIT_FAILURE);
+}
 
 std::optional<int> AgentCall::ServeIfThere() { return ServeUnless(Absent::kSay); }
 

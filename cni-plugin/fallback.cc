@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <system_error>
 #include <unistd.h>
+#include <vector>
 
 #include <climits>
 
@@ -66,11 +67,15 @@ ipam::Error RunDirectPlugin(std::string_view stdin_text, std::int64_t started_na
   if (path.empty()) return Failure("the folder of this program cannot be told");
   path += name;
   if (!PutOnStdin(stdin_text)) return Failure("stdin cannot be handed to " + path);
-  if (setenv(kStarted, std::to_string(started_nanos).c_str(), /*overwrite=*/1) != 0) return Failure("has no memory");
+  // Before the others: of two with one name the first counts.
+  std::string started = std::string(kStarted) + "=" + std::to_string(started_nanos);
+  std::vector<char*> variables = {started.data()};
+  for (char* const* variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
+  variables.push_back(nullptr);
   // An ignored signal stays ignored in what is executed.
   std::signal(SIGPIPE, SIG_DFL);
   std::array<char*, 2> arguments = {name.data(), nullptr};
-  execv(path.c_str(), arguments.data());
+  execve(path.c_str(), arguments.data(), variables.data());
   const ipam::Error error = Failure("cannot execute " + path);
   std::signal(SIGPIPE, SIG_IGN);
   return error;
