@@ -234,9 +234,8 @@ Expected<Reply> Agent::Dispatch(Call& call) {
           call.ipam.CollectGarbage(now.count() - age_ms, is_running, [] { return std::vector<ipam::Attachment>(); }));
     }
     case cni::Verb::kStatus:
-      // A restart of the agent or a short outage of the API server must not make the node NotReady: what was loaded
-      // once since this process began counts.
-      if (IsReady()) return silent({});
+      // A restart of the agent or a short outage of the API server must not make the node NotReady.
+      if (IsReady() || HasLoadedSinceBoot()) return silent({});
       {
         const std::scoped_lock lock(mutex_);
         return NotLoaded(ErrorCode::kNotReady);

@@ -39,6 +39,8 @@ struct AgentOptions {
   std::string state_dir = "/var/lib/berth";  // the journal: on disk
   std::string run_dir = "/run/berth";        // what a reboot may lose; shared with direct mode
   std::string server;                        // the API server's address, which tells one cluster's files from another's
+  // Made when blocks are loaded; from then on a restart is no reason to make the node NotReady. Empty: none is made.
+  std::string loaded_mark = {};
   bool watches_blocks = true;
   bool reads_pods = false;  // annotations by a GET of the pod where the runtime hands over none
 };
@@ -126,6 +128,10 @@ class Agent final : private BlockObserver {
   [[nodiscard]] AgentStoreParts Parts() {
     return {.own = own_, .view = view_, .turns = turns_, .shared = shared_, .api = api_, .directory = directory_};
   }
+
+  // An agent of this node, this one or an earlier, has loaded since boot.
+  [[nodiscard]] bool HasLoadedSinceBoot() const;
+  void LeaveLoadedMark() const;
 
   void Load(const std::stop_token& stop);
   // False: stopped before.

@@ -2,12 +2,16 @@
 // What the agent does besides calls: loading and fencing its blocks, replaying the journal, claiming ahead, sweeping
 // cooled entries, watching its blocks.
 #include <algorithm>
+#include <cerrno>
 #include <condition_variable>
+#include <cstring>
+#include <fcntl.h>
 #include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <unistd.h>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -56,11 +60,24 @@ BlockView ToView(const json& object) {
 
 void Agent::Load(const std::stop_token& stop) {
   if (!LoadUntilDone(stop)) return;
+  LeaveLoadedMark();
   keeper_ = std::jthread([this](const std::stop_token& keeper_stop) { Keep(keeper_stop); });
   const std::scoped_lock lock(mutex_);
   ready_ = true;
   changed_.notify_all();
   spdlog::info("ready node={} instance={} blocks={}", options_.node, own_.instance(), own_.Snapshot().size());
+}
+
+bool Agent::HasLoadedSinceBoot() const {
+  return !options_.loaded_mark.empty() && access(options_.loaded_mark.c_str(), F_OK) == 0;
+}
+
+void Agent::LeaveLoadedMark() const {
+  if (options_.loaded_mark.empty()) return;
+  const node::HeldFile mark(open(options_.loaded_mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  if (mark.is_open()) return;
+  spdlog::error(
+      "a restart will make the node NotReady for a moment: create {}: {}", options_.loaded_mark, std::strerror(errno));
 }
 
 void Agent::LoadAndClaim(const std::stop_token& stop) {

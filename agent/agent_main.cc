@@ -16,6 +16,7 @@
 
 #include "agent/agent.h"
 #include "agent/http_server.h"
+#include "cni/config.h"
 #include "k8sclient/client_config.h"
 #include "k8sclient/http_api.h"
 #include "k8sclient/kubeconfig.h"
@@ -72,6 +73,7 @@ int Run(Options options) {
   auto config = LoadConfig(options.kubeconfig);
   if (!config) return Complain(config.error());
   options.agent.server = config->server;
+  options.agent.loaded_mark = options.socket + std::string(cni::kLoadedMarkSuffix);
   if (options.agent.node.empty()) {
     // The node's own credentials name it.
     const auto user = k8sclient::UserName(*config, k8sclient::ReadWholeFile);

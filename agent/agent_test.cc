@@ -181,12 +181,6 @@ TEST_F(AgentTest, ARightThatIsMissingForAMomentIsTriedAgain) {
   EXPECT_TRUE(Add("c2").ok);
 }
 
-TEST_F(AgentTest, StatusFailsUntilTheBlocksAreLoaded) {
-  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
-  StartAgent();
-  EXPECT_EQ(nlohmann::json::parse(agent_->Handle(Body("STATUS", "c1")).body)["code"], 50);
-}
-
 TEST_F(AgentTest, CallsSayWhyTheBlocksAreNotLoaded) {
   api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
   StartAgent();

@@ -87,11 +87,13 @@ class AgentTest : public testing::Test {
                              .state_dir = directory_ / "state",
                              .run_dir = run_dir(),
                              .server = server,
+                             .loaded_mark = LoadedMark(),
                              .watches_blocks = watches_blocks},
                             [this] { ++replaced_; });
     EXPECT_TRUE(made.has_value());
     return *std::move(made);
   }
+  [[nodiscard]] std::string LoadedMark() const { return directory_ / "agent.sock.loaded"; }
   void StartAgent() {
     agent_ = MakeAgent();
     agent_->Start();

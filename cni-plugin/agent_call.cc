@@ -49,7 +49,7 @@ seconds TimeFor(const PluginCall& call) {
 }
 
 bool HasLoadedSinceBoot(const cni::IpamConfig& ipam) {
-  const std::string mark = ipam.state_dir + "/" + std::string(cni::kLoadedMarkName);
+  const std::string mark = ipam.agent_socket + std::string(cni::kLoadedMarkSuffix);
   return access(mark.c_str(), F_OK) == 0;
 }
 

@@ -23,8 +23,6 @@ using testing::HasSubstr;
 constexpr const char* kResult = R"({"cniVersion":"1.1.0","ips":[{"address":"10.55.0.2/24"}]})";
 constexpr const char* kOneSecond = R"(,"timeoutSeconds":1)";
 
-std::string StateIn(const std::string& folder) { return R"(,"stateDir":")" + folder + "\""; }
-
 std::vector<std::string> Verbs(const std::vector<json>& requests) {
   std::vector<std::string> verbs;
   for (const json& request : requests) verbs.push_back(request["command"]);
@@ -91,7 +89,7 @@ TEST_F(AbsentAgent, MayHaveLeftItsSocket) {
 }
 
 TEST_F(AbsentAgent, FailsTheStatusAtOnceIfNoneHasLoadedSinceBoot) {
-  const Finished finished = RunBerth("STATUS", Configuration(socket_, StateIn(folder_ / "")));
+  const Finished finished = RunBerth("STATUS", Configuration(socket_));
   const json error = ErrorOf(finished);
   EXPECT_EQ(error["code"], 50);
   EXPECT_THAT(error["msg"], HasSubstr("no berth-agent answers on " + socket_));
@@ -99,8 +97,8 @@ TEST_F(AbsentAgent, FailsTheStatusAtOnceIfNoneHasLoadedSinceBoot) {
 }
 
 TEST_F(AbsentAgent, ThatIsRestartingDoesNotFailTheStatus) {
-  std::ofstream(folder_ / "agent-loaded") << "";
-  EXPECT_EQ(RunBerth("STATUS", Configuration(socket_, StateIn(folder_ / ""))).status, EXIT_SUCCESS);
+  std::ofstream(socket_ + ".loaded") << "";
+  EXPECT_EQ(RunBerth("STATUS", Configuration(socket_)).status, EXIT_SUCCESS);
 }
 
 TEST_F(AbsentAgent, IsNotWaitedForWhereNoSocketCanCome) {

@@ -29,8 +29,9 @@ inline constexpr std::size_t kConfigBytesMax = std::size_t{64} << 20;
 // Annotations with this prefix are kept from what the runtime hands over.
 inline constexpr std::string_view kAnnotationPrefix = "ipam.berth.dev/";
 
-// A file in `stateDir`, made by an agent that has loaded. Gone with /run: then none has since the node has booted.
-inline constexpr std::string_view kLoadedMarkName = "agent-loaded";
+// The agent's socket's path and this: a file made by an agent that has loaded. It goes with /run: where there is none,
+// no agent of that socket has loaded since the node has booted.
+inline constexpr std::string_view kLoadedMarkSuffix = ".loaded";
 
 enum class LogLevel : std::uint8_t { kError, kWarn, kInfo, kDebug };
 

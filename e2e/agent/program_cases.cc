@@ -27,6 +27,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 constexpr unsigned kTryAgain = 11;
+constexpr unsigned kNotReady = 50;
 
 class ProgramTest : public NodeTest {
  protected:
@@ -141,6 +142,14 @@ TEST_F(ProgramTest, ACallWaitsTenSecondsForAnAgentThatDoesNotCome) {
   EXPECT_GE(outcome.took, milliseconds(9'900));
   EXPECT_LT(outcome.took, seconds(14));
   EXPECT_THAT(outcome.out, HasSubstr(SocketPath()));
+}
+
+TEST_F(ProgramTest, StatusFailsOnlyWhereNoAgentHasLoadedYet) {
+  EXPECT_EQ(CodeOf(RunPlugin(CallOf("STATUS", "", SocketPath()))), kNotReady);
+  const auto agent = ReadyAgent();
+  EXPECT_EQ(RunPlugin(CallOf("STATUS", "", SocketPath())).exit_code, 0);
+  agent->Kill();
+  EXPECT_EQ(RunPlugin(CallOf("STATUS", "", SocketPath())).exit_code, 0);
 }
 
 TEST_F(ProgramTest, SigtermFinishesTheCallsThatRun) {
