@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "cni/pool_names.h"
 #include "ipam/prefix.h"
 
 namespace berth::cni {
@@ -14,35 +15,17 @@ namespace {
 
 using ipam::ErrorCode;
 
-constexpr std::size_t kPoolNameBytesMax = 63;
 constexpr std::size_t kNodeNameBytesMax = 253;
 constexpr std::size_t kPathBytesMax = 4095;
-constexpr std::size_t kPoolsMax = 64;
 constexpr std::int64_t kTimeoutSecondsMax = 600;
 constexpr std::int64_t kUint32Max = 0xFFFFFFFF;
 constexpr std::int64_t kRouteScopeMax = 255;
 
-// RFC 1123 subdomain: what the API server takes as the name of a pool or node. It goes into a URL.
-bool IsObjectName(std::string_view name, std::size_t bytes_max) {
-  const auto inner = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
-  return !name.empty() && name.size() <= bytes_max && inner(name.front()) && inner(name.back()) &&
-         std::ranges::all_of(name, [&](char c) { return inner(c) || c == '-' || c == '.'; });
-}
-
 std::vector<std::string> ParsePools(const Fields& ipam) {
-  std::vector<std::string> pools;
-  for (std::string& name : ipam.Texts("pools")) {
-    if (!IsObjectName(name, kPoolNameBytesMax)) {
-      ipam.fault().Report(ErrorCode::kInvalid,
-                          "ipam.pools: " + ipam::Quoted(name) + " cannot be the name of an IPPool",
-                          "names are lower case letters, digits, - and ., at most 63");
-    }
-    if (std::ranges::find(pools, name) == pools.end()) pools.push_back(std::move(name));
-  }
-  if (pools.size() > kPoolsMax) {
-    ipam.fault().Report(ErrorCode::kInvalid, "ipam.pools names more than " + std::to_string(kPoolsMax) + " pools");
-  }
-  return pools;
+  auto pools = PoolNames(ipam.Texts("pools"), "ipam.pools");
+  if (pools) return *std::move(pools);
+  ipam.fault().Report(pools.error().code, pools.error().message, pools.error().details);
+  return {};
 }
 
 std::string ParsePath(const Fields& ipam, std::string_view name, std::string_view otherwise = "") {

@@ -8,6 +8,7 @@
 
 #include "cni/args.h"
 #include "cni/attachment.h"
+#include "cni/pool_names.h"
 #include "cni/resolv_conf.h"
 #include "cni/result.h"
 #include "k8sclient/client_config.h"
@@ -19,23 +20,6 @@ namespace {
 using ipam::ErrorCode;
 using ipam::Expected;
 using ipam::Fail;
-
-constexpr std::string_view kPoolsAnnotation = "ipam.berth.dev/pools";
-constexpr std::string_view kPodInterface = "eth0";
-
-// "a, b" of a pod's annotation.
-std::vector<std::string> SplitNames(std::string_view text) {
-  std::vector<std::string> names;
-  while (!text.empty()) {
-    const std::size_t comma = text.find(',');
-    std::string_view name = text.substr(0, comma);
-    while (name.starts_with(' ')) name.remove_prefix(1);
-    while (name.ends_with(' ')) name.remove_suffix(1);
-    if (!name.empty()) names.emplace_back(name);
-    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
-  }
-  return names;
-}
 
 }  // namespace
 
@@ -57,18 +41,11 @@ Expected<ipam::AddRequest> IpamCall::MakeAddRequest() const {
                            .pod_namespace = args->pod_namespace,
                            .pod = args->pod_name,
                            .uid = args->pod_uid,
-                           .pools = config_.ipam.pools,
+                           .pools = {},
                            .requested = *std::move(requested)};
-  auto chosen = config_.annotations.find(std::string(kPoolsAnnotation) + "." + environment_.ifname);
-  if (chosen == config_.annotations.end() && environment_.ifname == kPodInterface) {
-    chosen = config_.annotations.find(std::string(kPoolsAnnotation));
-  }
-  if (chosen != config_.annotations.end()) request.pools = SplitNames(chosen->second);
-  if (request.pools.empty()) {
-    return Fail(ErrorCode::kInvalid,
-                "no pool is named: ipam.pools is missing or empty",
-                "name at least one IPPool in ipam.pools; see: kubectl get ippools");
-  }
+  auto pools = cni::ChosenPools(config_, environment_.ifname);
+  if (!pools) return std::unexpected(pools.error());
+  request.pools = *std::move(pools);
   return request;
 }
 
