@@ -42,12 +42,6 @@ k8sclient::CallOptions Until(SteadyTime deadline) {
   return {.deadline = std::min(deadline, std::chrono::steady_clock::now() + kRequestMax), .stop = {}};
 }
 
-// Whether the server looked at the content: a schema, a rule or a policy. A missing right is no matter of content.
-bool IsRefusalOfContent(const ipam::Error& error) {
-  if (error.code == ErrorCode::kInvalid) return true;
-  return error.code == ErrorCode::kForbidden && error.message.find("denied request") != std::string::npos;
-}
-
 }  // namespace
 
 Expected<BlockView> OwnBlocks::Read(const std::string& name, SteadyTime deadline) {
@@ -209,7 +203,8 @@ bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::
     default:
       break;
   }
-  if (IsRefusalOfContent(error) && round.waiters.size() > 1) {
+  // The server looked at the content: a schema, a rule or a policy refuses it.
+  if (error.code == ErrorCode::kInvalid && round.waiters.size() > 1) {
     // One of them is the culprit: the halves go on their own until it stands alone.
     const auto middle = round.waiters.begin() + static_cast<std::ptrdiff_t>(round.waiters.size() / 2);
     const Waiters first(round.waiters.begin(), middle);

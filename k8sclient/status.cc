@@ -43,7 +43,30 @@ ErrorCode ServerFailure(const Request& request, const Response& response, const 
   return response.status == 504 || response.status == 408 ? ErrorCode::kTimeout : ErrorCode::kUnavailable;
 }
 
+// How admission says no, whatever HTTP status a webhook or a policy has chosen for it. Where these come from in
+// k8s.io/apiserver 0.36: pkg/admission/plugin/webhook/errors, .../policy/validating/dispatcher.go and
+// .../policy/generic/policy_dispatcher.go. What stands after it, and any name in it, is somebody's own text.
+bool IsDeniedByAdmission(const Status& status) {
+  std::string_view text = status.message;
+  if (text.starts_with("admission webhook \"")) return text.find("\" denied the request") != std::string_view::npos;
+  if (text.starts_with("policy ")) return text.find(" denied request: ") != std::string_view::npos;
+  constexpr std::string_view kForbids = " is forbidden: ";
+  const std::size_t forbids = text.find(kForbids);
+  if (forbids == std::string_view::npos) return false;
+  text.remove_prefix(forbids + kForbids.size());
+  return text.starts_with("ValidatingAdmissionPolicy '") && text.find(" denied request: ") != std::string_view::npos;
+}
+
+// For the first moments of a server, whose admission does not know all webhooks and policies yet.
+bool IsAdmissionUnready(const Status& status) {
+  return status.message.ends_with(" is forbidden: not yet ready to handle request");
+}
+
 ErrorCode Classify(const Request& request, const Response& response, const Status& status) {
+  // 429 is a webhook's "later". Everything else is about the content: the same request is refused again, and nothing
+  // was written, not even with a 5xx.
+  if (response.status != 429 && IsDeniedByAdmission(status)) return ErrorCode::kInvalid;
+  if (response.status == 403 && IsAdmissionUnready(status)) return ErrorCode::kUnavailable;
   switch (response.status) {
     case 400:
     case 413:
@@ -77,6 +100,8 @@ std::string Details(ErrorCode code, const Status& status) {
         if (cause.field.empty()) continue;
         fields += (fields.empty() ? "fields: " : ", ") + Quoted(cause.field);
       }
+      if (fields.empty() && IsDeniedByAdmission(status))
+        return "satisfy the admission policy that is named, or change it";
       return fields;
     }
     case ErrorCode::kUnauthenticated:
@@ -84,7 +109,7 @@ std::string Details(ErrorCode code, const Status& status) {
              "this "
              "cluster";
     case ErrorCode::kForbidden:
-      return "grant the right with a Role or ClusterRole, or satisfy the admission policy that is named";
+      return "grant the right with a Role or ClusterRole";
     case ErrorCode::kNotInstalled:
       return "the API server does not know this kind: install berth's CRDs";
     default:

@@ -36,7 +36,8 @@ struct Status {
 //
 // kNotFound: no such object. kNotInstalled: no such kind. kAlreadyExists, kConflict. kGone: the resource version (or
 // the continue token) is too old, or the server has not reached it, as after a restored backup: list again without one.
-// kInvalid: 400, 413, 422. kUnauthenticated, kForbidden. kUnavailable: not executed, try later (429; 503 with
+// kInvalid: 400, 413, 422, and whatever status an admission webhook or policy refuses the content with.
+// kUnauthenticated. kForbidden: a right is missing. kUnavailable: not executed, try later (429; 503 with
 // Retry-After; any 5xx of a read). kTimeout: 504 of a read. kUnknownOutcome: any other 5xx or 408 of a write.
 [[nodiscard]] ipam::Error ToError(const Request& request, const Response& response);
 
