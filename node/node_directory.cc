@@ -26,6 +26,7 @@
 
 #include "cni/attachment.h"
 #include "crds/block.h"
+#include "node/random_name.h"
 
 namespace berth::node {
 
@@ -38,9 +39,11 @@ using ipam::Fail;
 using nlohmann::json;
 
 constexpr BootNanos kNanosPerSecond = 1'000'000'000;
-constexpr std::chrono::minutes kMarkLifetime{5};
-constexpr std::chrono::minutes kForgetEvery{1};
 constexpr const char* kFencedNote = "fenced";
+// An ADD may take ten minutes (ipam.timeoutSeconds). One that began before the DEL is over by then.
+constexpr BootNanos kMarkLifetime = 11 * 60 * kNanosPerSecond;
+constexpr BootNanos kForgetEvery = 60 * kNanosPerSecond;
+constexpr std::size_t kProcessDigits = 12;
 constexpr std::size_t kStateFileBytesMax = std::size_t{1} << 20;
 
 std::string LastError() { return std::strerror(errno); }
@@ -52,8 +55,9 @@ std::unexpected<ipam::Error> FailIo(std::string_view what, const std::string& pa
 }
 
 Expected<void> WriteWhole(const std::string& path, std::string_view text) {
+  static const std::string process = RandomDigits(kProcessDigits);
   static std::atomic<unsigned> number{0};
-  const std::string part = path + ".part." + std::to_string(getpid()) + "." + std::to_string(++number);
+  const std::string part = path + ".part." + process + "." + std::to_string(++number);
   HeldFile file(open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!file.is_open()) return FailIo("create", part);
   const ssize_t written = write(file.descriptor(), text.data(), text.size());
@@ -83,6 +87,11 @@ std::optional<std::int64_t> ParseNumber(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;
+}
+
+std::optional<std::int64_t> ReadNumber(const std::string& path) {
+  const auto text = ReadWhole(path);
+  return text ? ParseNumber(*text) : std::nullopt;
 }
 
 // Names in a directory, without the parts of writes that never ended.
@@ -266,7 +275,8 @@ Expected<std::string> NodeDirectory::OpenIntent(const ipam::Attachment& attachme
   std::string id = IntentId(attachment, block);
   json document = {{"attachment", attachment}, {"block", crds::BlockToJson(block)}};
   if (!block.resource_version.empty()) document["block"]["metadata"]["resourceVersion"] = block.resource_version;
-  const auto written = WriteWhole(path_ + "/intents/" + id, document.dump());
+  const auto written =
+      WriteWhole(path_ + "/intents/" + id, document.dump(-1, ' ', false, json::error_handler_t::replace));
   if (!written) return std::unexpected(written.error());
   return id;
 }
@@ -319,24 +329,24 @@ Expected<void> NodeDirectory::MarkDeleted(const ipam::Attachment& attachment, Bo
 }
 
 void NodeDirectory::ForgetOldMarks() const {
-  // Not at every DEL: a thousand marks take milliseconds to look through.
+  // Not at every DEL: a thousand marks take milliseconds to look through. By the time in the files and not of them: the
+  // host's clock may be set, back or forth.
   const std::string stamp = path_ + "/forgot";
-  std::error_code error;
-  const auto now = fs::file_time_type::clock::now();
-  const auto last = fs::last_write_time(stamp, error);
-  if (!error && now - last < kForgetEvery) return;
-  if (!WriteWhole(stamp, "")) return;
+  const BootNanos now = BootTimeNow();
+  const auto is_younger = [now](const std::optional<BootNanos>& time, BootNanos age) {
+    // One that lies ahead is from before a reboot that did not clear the directory.
+    return time && *time <= now && now - *time < age;
+  };
+  if (is_younger(ReadNumber(stamp), kForgetEvery)) return;
+  if (!WriteWhole(stamp, std::to_string(now))) return;
   for (const std::string& name : FileNames(path_ + "/deleted")) {
     const std::string path = path_ + "/deleted/" + name;
-    const auto written = fs::last_write_time(path, error);
-    if (!error && now - written > kMarkLifetime) fs::remove(path, error);
+    if (!is_younger(ReadNumber(path), kMarkLifetime)) unlink(path.c_str());
   }
 }
 
 std::optional<BootNanos> NodeDirectory::DeletedAt(const ipam::Attachment& attachment) const {
-  const auto text = ReadWhole(path_ + "/deleted/" + attachment);
-  if (!text) return std::nullopt;
-  const auto marked = ParseNumber(*text);
+  const auto marked = ReadNumber(path_ + "/deleted/" + attachment);
   // From before a reboot that did not clear the directory: the clock began anew.
   if (!marked || *marked > BootTimeNow()) return std::nullopt;
   return marked;

@@ -76,7 +76,7 @@ class NodeDirectory {
   // All whose attachment begins with `prefix`. A file that cannot be understood is an error: it may stand for a leak.
   [[nodiscard]] ipam::Expected<std::vector<ipam::OpenIntent>> ReadIntents(std::string_view prefix) const;
 
-  // Remembers that a DEL of the attachment, started at `started`, has come; forgets those older than five minutes.
+  // Remembers that a DEL of the attachment, started at `started`, has come; forgets those older than eleven minutes.
   [[nodiscard]] ipam::Expected<void> MarkDeleted(const ipam::Attachment& attachment, BootNanos started) const;
   [[nodiscard]] std::optional<BootNanos> DeletedAt(const ipam::Attachment& attachment) const;
 
