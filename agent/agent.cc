@@ -2,7 +2,6 @@
 // The agent's calls: from the socket's body to the reply.
 #include "agent/agent.h"
 
-#include <random>
 #include <set>
 #include <utility>
 
@@ -13,8 +12,10 @@
 #include "cni/args.h"
 #include "cni/error.h"
 #include "cni/forward.h"
+#include "crds/object_meta.h"
 #include "k8sclient/verbs.h"
 #include "node/ipam_call.h"
+#include "node/random_name.h"
 
 namespace berth::agent {
 
@@ -25,18 +26,7 @@ using ipam::Fail;
 
 namespace {
 
-std::string RandomInstance() {
-  std::random_device device;
-  std::string digits;
-  for (int i = 0; i < 12; ++i) digits += "0123456789abcdef"[device() % 16];
-  return digits;
-}
-
-// Refused by RBAC, not by an admission policy, which looks at the content.
-bool IsMissingRight(const Error& error) {
-  return error.code == ErrorCode::kForbidden && error.message.find("denied request") == std::string::npos;
-}
-
+constexpr std::size_t kInstanceDigits = 12;
 // For a write that was answered already.
 constexpr std::chrono::seconds kLateMax{10};
 // A block of which the patches get no answer may use up this part of a GC's time.
@@ -62,6 +52,22 @@ struct Agent::Call {
   node::IpamCall& ipam;
 };
 
+// Until it goes, Drain waits.
+class Agent::CountedCall {
+ public:
+  explicit CountedCall(Agent& agent) : agent_(agent) { agent_.metrics_.SetCallsWaiting(++agent_.calls_); }
+  CountedCall(const CountedCall&) = delete;
+  CountedCall& operator=(const CountedCall&) = delete;
+  ~CountedCall() {
+    agent_.metrics_.SetCallsWaiting(--agent_.calls_);
+    const std::scoped_lock lock(agent_.mutex_);
+    agent_.changed_.notify_all();
+  }
+
+ private:
+  Agent& agent_;
+};
+
 Expected<std::unique_ptr<Agent>> Agent::Make(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options,
                                              std::function<void()> replaced) {
   auto directory = node::NodeDirectory::Open(options.run_dir, options.node, options.server);
@@ -70,7 +76,7 @@ Expected<std::unique_ptr<Agent>> Agent::Make(k8sclient::Api& api, k8sclient::Clo
   if (!lifetime) return std::unexpected(lifetime.error());
   auto state = node::NodeDirectory::Open(options.state_dir, options.node, options.server);
   if (!state) return std::unexpected(state.error());
-  Files files{.instance = RandomInstance(),
+  Files files{.instance = node::RandomDigits(kInstanceDigits),
               .directory = *std::move(directory),
               .lifetime = *std::move(lifetime),
               .journal = state->path() + "/journal"};
@@ -148,6 +154,19 @@ Reply Agent::Busy() {
 }
 
 Reply Agent::Handle(std::string_view body) {
+  try {
+    return HandleChecked(body);
+  } catch (const std::exception& thrown) {
+    // Nothing throws on purpose. A call that meets a bug, or for which there is no memory, must not end all others.
+    spdlog::error("a call met a bug, please report it err=\"{}\"", thrown.what());
+    return ErrorReply({.code = ErrorCode::kInternal,
+                       .message = "the node's berth-agent met a bug: " + ipam::Quoted(thrown.what()),
+                       .details = "please report it with the agent's log; the call may be tried again"},
+                      cni::kNewestVersion);
+  }
+}
+
+Reply Agent::HandleChecked(std::string_view body) {
   const auto call = cni::ParseForwardedCall(body);
   if (!call) return ErrorReply(call.error(), cni::kNewestVersion);
   auto config = cni::ParseConfig(call->config, call->environment.verb);
@@ -157,12 +176,8 @@ Reply Agent::Handle(std::string_view body) {
       return ErrorReply(read.error(), config->version);
     }
   }
-  metrics_.SetCallsWaiting(++calls_);
-  Reply reply = Serve(call->environment, *config, call->started_nanos);
-  metrics_.SetCallsWaiting(--calls_);
-  const std::scoped_lock lock(mutex_);
-  changed_.notify_all();
-  return reply;
+  const CountedCall counted(*this);
+  return Serve(call->environment, *config, call->started_nanos);
 }
 
 Reply Agent::Serve(const cni::Environment& environment, const cni::NetworkConfig& config, std::int64_t started_nanos) {
@@ -180,7 +195,7 @@ Reply Agent::Serve(const cni::Environment& environment, const cni::NetworkConfig
             .store = store,
             .ipam = ipam};
   auto reply = Dispatch(call);
-  if (!reply && IsMissingRight(reply.error()) && IsReady()) {
+  if (!reply && reply.error().code == ErrorCode::kForbidden && IsReady()) {
     // It had the right when it loaded: an API server that has just started refuses everybody for some seconds.
     reply.error().code = ErrorCode::kUnavailable;
   }
@@ -388,15 +403,14 @@ Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cn
                      k8sclient::Path({"api", "v1", "namespaces", args->pod_namespace, "pods", args->pod_name}),
                      k8sclient::CallOptions::Within(config.ipam.timeout / 2));
   if (!pod) return std::unexpected(pod.error().Within("read the pod's annotations"));
-  const nlohmann::json metadata = pod->value("metadata", nlohmann::json::object());
-  if (!args->pod_uid.empty() && metadata.value("uid", "") != args->pod_uid) {
+  auto meta = crds::ParseObjectMeta(*pod, "Pod");
+  if (!meta) return std::unexpected(meta.error().Within("read the pod's annotations"));
+  if (!args->pod_uid.empty() && meta->uid != args->pod_uid) {
     return Fail(ErrorCode::kUnavailable,
                 "pod " + args->pod_namespace + "/" + args->pod_name + " is another one by now");
   }
-  const nlohmann::json annotations = metadata.value("annotations", nlohmann::json::object());
-  for (const auto& [name, value] : annotations.items()) {
-    if (name.starts_with(cni::kAnnotationPrefix) && value.is_string())
-      config.annotations[name] = value.get<std::string>();
+  for (auto& [name, value] : meta->annotations) {
+    if (name.starts_with(cni::kAnnotationPrefix)) config.annotations[name] = std::move(value);
   }
   return {};
 }

@@ -79,7 +79,7 @@ class Agent final : private BlockObserver {
   // Waits for calls under way and what they left to be written, at most that long.
   void Drain(std::chrono::milliseconds limit);
 
-  // One call, as docs/agent-protocol.md has it.
+  // One call, as docs/agent-protocol.md has it. Throws nothing: a bug is an error reply with code 999.
   [[nodiscard]] Reply Handle(std::string_view body);
   // The queue is full: what Handle would answer.
   [[nodiscard]] static Reply Busy();
@@ -90,6 +90,7 @@ class Agent final : private BlockObserver {
 
  private:
   class CallRuntime;
+  class CountedCall;
   struct Call;
 
   struct Files {
@@ -101,6 +102,7 @@ class Agent final : private BlockObserver {
   Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options, std::function<void()> replaced,
         Files files);
 
+  [[nodiscard]] Reply HandleChecked(std::string_view body);
   [[nodiscard]] Reply Serve(const cni::Environment& environment, const cni::NetworkConfig& config,
                             std::int64_t started_nanos);
   [[nodiscard]] ipam::Expected<Reply> Dispatch(Call& call);
@@ -175,6 +177,15 @@ class Agent final : private BlockObserver {
   std::unique_ptr<Journal> journal_;      // set once, before is_creator_
   std::atomic<bool> is_creator_ = false;  // has taken over
   Metrics metrics_;
+
+  // Before what has threads that call Poke until they have ended.
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ready_ = false;
+  bool stopping_ = false;
+  bool poked_ = false;
+  std::string load_error_;  // why loading has not worked yet
+
   OwnBlocks own_;
   ClusterView view_;
   ClaimTurns turns_;
@@ -188,13 +199,6 @@ class Agent final : private BlockObserver {
   std::atomic<std::uint64_t> kept_generation_ = 0;
   // The answer to the last claim ahead did not come. Of the thread that claims ahead.
   bool claim_in_doubt_ = false;
-
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ready_ = false;
-  bool stopping_ = false;
-  bool poked_ = false;
-  std::string load_error_;  // why loading has not worked yet
 
   std::mutex watches_mutex_;
   std::map<std::string, std::unique_ptr<WatchThread>> block_watches_;

@@ -80,15 +80,24 @@ class AgentTest : public testing::Test {
 
   [[nodiscard]] std::string run_dir() const { return directory_ / "run"; }
 
+  struct Wanted {
+    bool watches_blocks = true;
+    bool reads_pods = false;
+    std::string server = "https://model";
+  };
   std::unique_ptr<Agent> MakeAgent(bool watches_blocks = true, const std::string& server = "https://model") {
-    auto made = Agent::Make(watched_,
+    return MakeAgentOf(watched_, {.watches_blocks = watches_blocks, .server = server});
+  }
+  std::unique_ptr<Agent> MakeAgentOf(k8sclient::Api& api, const Wanted& wanted) {
+    auto made = Agent::Make(api,
                             k8sclient::RealClock(),
                             {.node = "n1",
                              .state_dir = directory_ / "state",
                              .run_dir = run_dir(),
-                             .server = server,
+                             .server = wanted.server,
                              .loaded_mark = LoadedMark(),
-                             .watches_blocks = watches_blocks},
+                             .watches_blocks = wanted.watches_blocks,
+                             .reads_pods = wanted.reads_pods},
                             [this] { ++replaced_; });
     EXPECT_TRUE(made.has_value());
     return *std::move(made);

@@ -38,7 +38,7 @@ namespace {
 std::shared_ptr<const ipam::Pool> ToPool(const json& object) {
   auto pool = crds::ParsePool(object);
   if (!pool) {
-    spdlog::warn("pool not understood pool={} err=\"{}\"", NameOf(object), pool.error().message);
+    spdlog::warn("pool not understood pool={} err=\"{}\"", crds::NameOf(object), pool.error().message);
     return nullptr;
   }
   return std::make_shared<const ipam::Pool>(*std::move(pool));
@@ -65,7 +65,7 @@ void ClusterView::WatchPools(k8sclient::Api& api, k8sclient::Clock& clock) {
       const std::scoped_lock lock(mutex_);
       std::map<std::string, KnownPool> pools;
       for (const json& object : objects) {
-        const auto known = pools_.find(NameOf(object));
+        const auto known = pools_.find(crds::NameOf(object));
         if (known != pools_.end()) pools.insert(*known);
         Learn(object, pools);
       }
@@ -84,7 +84,7 @@ void ClusterView::WatchPools(k8sclient::Api& api, k8sclient::Clock& clock) {
   };
   actions.remove = [this](const json& object) {
     const std::scoped_lock lock(mutex_);
-    const auto known = pools_.find(NameOf(object));
+    const auto known = pools_.find(crds::NameOf(object));
     // Another of that name may be known by now.
     if (known != pools_.end() && known->second.version <= VersionOf(object)) pools_.erase(known);
   };
@@ -96,17 +96,17 @@ void ClusterView::WatchNamespaces(k8sclient::Api& api, k8sclient::Clock& clock) 
   WatchActions actions;
   actions.replace = [this](const std::vector<json>& objects) {
     std::map<std::string, ipam::Labels> namespaces;
-    for (const json& object : objects) namespaces[NameOf(object)] = LabelsOf(object);
+    for (const json& object : objects) namespaces[crds::NameOf(object)] = crds::LabelsOf(object);
     const std::scoped_lock lock(mutex_);
     namespaces_ = std::move(namespaces);
   };
   actions.upsert = [this](const json& object) {
     const std::scoped_lock lock(mutex_);
-    namespaces_[NameOf(object)] = LabelsOf(object);
+    namespaces_[crds::NameOf(object)] = crds::LabelsOf(object);
   };
   actions.remove = [this](const json& object) {
     const std::scoped_lock lock(mutex_);
-    namespaces_.erase(NameOf(object));
+    namespaces_.erase(crds::NameOf(object));
   };
   watches_.push_back(
       std::make_unique<Watch>(api,
@@ -127,9 +127,9 @@ void ClusterView::WatchNode(k8sclient::Api& api, k8sclient::Clock& clock) {
   };
   WatchActions actions;
   actions.replace = [put](const std::vector<json>& objects) {
-    put(objects.empty() ? ipam::Labels{} : LabelsOf(objects.front()));
+    put(objects.empty() ? ipam::Labels{} : crds::LabelsOf(objects.front()));
   };
-  actions.upsert = [put](const json& object) { put(LabelsOf(object)); };
+  actions.upsert = [put](const json& object) { put(crds::LabelsOf(object)); };
   actions.remove = [put](const json& /*object*/) { put({}); };
   watches_.push_back(std::make_unique<Watch>(
       api,
@@ -160,7 +160,7 @@ bool ClusterView::WaitUntilListed(std::chrono::milliseconds limit) {
 }
 
 void ClusterView::Learn(const json& object, std::map<std::string, KnownPool>& pools) const {
-  const std::string name = NameOf(object);
+  const std::string name = crds::NameOf(object);
   const std::uint64_t version = VersionOf(object);
   const auto known = pools.find(name);
   if (known != pools.end() && known->second.version > version) return;

@@ -51,23 +51,4 @@ void ListOnce(k8sclient::Api& api, k8sclient::Clock& clock, k8sclient::Reflector
   k8sclient::Reflector(api, handler, clock, std::move(options)).Run(listed.get_token());
 }
 
-std::string NameOf(const json& object) {
-  const auto& metadata = object.find("metadata");
-  if (metadata == object.end() || !metadata->is_object()) return {};
-  const auto name = metadata->find("name");
-  return name != metadata->end() && name->is_string() ? name->get<std::string>() : std::string();
-}
-
-std::map<std::string, std::string> LabelsOf(const json& object) {
-  std::map<std::string, std::string> labels;
-  const auto metadata = object.find("metadata");
-  if (metadata == object.end() || !metadata->is_object()) return labels;
-  const auto found = metadata->find("labels");
-  if (found == metadata->end() || !found->is_object()) return labels;
-  for (const auto& [key, value] : found->items()) {
-    if (value.is_string()) labels[key] = value.get<std::string>();
-  }
-  return labels;
-}
-
 }  // namespace berth::agent

@@ -3,10 +3,8 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <stop_token>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -44,9 +42,5 @@ class WatchThread {
 // Hands over what the collection holds, once, in this thread; tries again until it worked or stop is requested.
 void ListOnce(k8sclient::Api& api, k8sclient::Clock& clock, k8sclient::ReflectorOptions options, WatchActions actions,
               const std::stop_token& stop);
-
-// metadata.name and metadata.labels of any object; empty where they are missing.
-[[nodiscard]] std::string NameOf(const nlohmann::json& object);
-[[nodiscard]] std::map<std::string, std::string> LabelsOf(const nlohmann::json& object);
 
 }  // namespace berth::agent

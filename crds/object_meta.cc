@@ -23,6 +23,14 @@ constexpr std::size_t kFinalizerLengthMax = 317;
 constexpr std::size_t kOwnersMax = 4096;
 constexpr std::size_t kTokenLengthMax = 128;  // uid, resourceVersion, timestamps
 
+const nlohmann::json* FindInMetadata(const nlohmann::json& object, const char* key) {
+  // On what is no object, find() finds nothing.
+  const auto metadata = object.find("metadata");
+  if (metadata == object.end()) return nullptr;
+  const auto found = metadata->find(key);
+  return found == metadata->end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 ObjectMeta ReadMeta(const FieldReader& document) {
@@ -49,11 +57,8 @@ ObjectMeta ReadMeta(const FieldReader& document) {
 
 Problem ProblemOf(std::string_view kind, const nlohmann::json& object) {
   Problem problem{.object = std::string(kind)};
-  if (!object.is_object()) return problem;
-  const auto metadata = object.find("metadata");
-  if (metadata == object.end() || !metadata->is_object()) return problem;
-  const auto name = metadata->find("name");
-  if (name != metadata->end() && name->is_string()) {
+  const nlohmann::json* const name = FindInMetadata(object, "name");
+  if (name != nullptr && name->is_string()) {
     problem.object += ' ' + name->get_ref<const std::string&>().substr(0, kNameLengthMax);
   }
   return problem;
@@ -64,6 +69,21 @@ ipam::Expected<ObjectMeta> ParseObjectMeta(const nlohmann::json& object, std::st
   ObjectMeta meta = ReadMeta(FieldReader(object, problem));
   if (problem.error) return std::unexpected(*problem.error);
   return meta;
+}
+
+std::string NameOf(const nlohmann::json& object) {
+  const nlohmann::json* const name = FindInMetadata(object, "name");
+  return name != nullptr && name->is_string() ? name->get<std::string>() : std::string();
+}
+
+std::map<std::string, std::string> LabelsOf(const nlohmann::json& object) {
+  std::map<std::string, std::string> labels;
+  const nlohmann::json* const found = FindInMetadata(object, "labels");
+  if (found == nullptr || !found->is_object()) return labels;
+  for (const auto& [key, value] : found->items()) {
+    if (value.is_string()) labels[key] = value.get<std::string>();
+  }
+  return labels;
 }
 
 nlohmann::json FinalizersPatch(const ObjectMeta& before, const std::vector<std::string>& finalizers) {

@@ -42,6 +42,11 @@ struct ObjectMeta {
 // Errors: kInvalid, naming kind, object and field.
 [[nodiscard]] ipam::Expected<ObjectMeta> ParseObjectMeta(const nlohmann::json& object, std::string_view kind);
 
+// metadata.name and metadata.labels of any object, for who looks at nothing else; empty where they are missing or of
+// another type.
+[[nodiscard]] std::string NameOf(const nlohmann::json& object);
+[[nodiscard]] std::map<std::string, std::string> LabelsOf(const nlohmann::json& object);
+
 // A merge patch that sets the finalizers and nothing else, if the object is still as it was read.
 // Requires: before.resource_version is not empty.
 [[nodiscard]] nlohmann::json FinalizersPatch(const ObjectMeta& before, const std::vector<std::string>& finalizers);

@@ -44,6 +44,28 @@ TEST(ObjectMeta, NeedsNothingButAName) {
   EXPECT_FALSE(meta->deleting());
 }
 
+struct OddCase {
+  const char* name;
+  const char* object;
+};
+
+class OddObject : public testing::TestWithParam<OddCase> {};
+
+TEST_P(OddObject, HasNeitherNameNorLabels) {
+  const Json object = Json::parse(GetParam().object);
+  EXPECT_EQ(NameOf(object), "");
+  EXPECT_TRUE(LabelsOf(object).empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, OddObject,
+                         testing::Values(OddCase{"Number", "5"}, OddCase{"Null", "null"}, OddCase{"List", "[1]"},
+                                         OddCase{"Empty", "{}"}, OddCase{"MetadataIsANumber", R"({"metadata": 5})"},
+                                         OddCase{"MetadataIsAList", R"({"metadata": [1]})"},
+                                         OddCase{"NumbersInMetadata", R"({"metadata": {"name": 5, "labels": 6}})"},
+                                         OddCase{"LabelsAreAList", R"({"metadata": {"name": null, "labels": ["a"]}})"},
+                                         OddCase{"LabelsAreNumbers", R"({"metadata": {"labels": {"a": 1}}})"}),
+                         [](const auto& row) { return std::string(row.param.name); });
+
 struct RefusedCase {
   const char* name;
   const char* path;

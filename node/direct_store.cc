@@ -11,6 +11,7 @@
 
 #include "crds/block.h"
 #include "crds/names.h"
+#include "crds/object_meta.h"
 #include "crds/pool.h"
 #include "k8sclient/status.h"
 #include "k8sclient/verbs.h"
@@ -192,8 +193,7 @@ Expected<std::vector<json>> DirectStore::ReadPoolObjects(std::span<const std::st
     const auto list = k8sclient::List(api_, std::string(crds::kPoolsPath), {.resource_version = "0"}, options_.call);
     if (!list) return std::unexpected(list.error().Within("list ippools"));
     for (const json& object : list->items) {
-      const std::string name = object.value("/metadata/name"_json_pointer, std::string());
-      if (std::ranges::find(names, name) != names.end()) objects.push_back(object);
+      if (std::ranges::find(names, crds::NameOf(object)) != names.end()) objects.push_back(object);
     }
     return objects;
   }
@@ -213,13 +213,7 @@ Expected<ipam::Labels> DirectStore::ReadLabels(const std::string& path) {
       .path = path, .query = {{"resourceVersion", "0"}}, .accept = k8sclient::kPartialMetadata};
   const auto object = k8sclient::Get(api_, request, options_.call);
   if (!object) return std::unexpected(object.error());
-  ipam::Labels labels;
-  const json metadata = object->value("metadata", json::object());
-  const json listed = metadata.value("labels", json::object());  // a name, as items() only refers to it
-  for (const auto& [key, value] : listed.items()) {
-    if (value.is_string()) labels[key] = value.get<std::string>();
-  }
-  return labels;
+  return crds::LabelsOf(*object);
 }
 
 Expected<ipam::Labels> DirectStore::ReadNodeLabels() {
@@ -281,7 +275,7 @@ Expected<std::vector<ipam::Prefix>> DirectStore::ReadBlockCidrs(const std::strin
   if (!list) return std::unexpected(list.error().Within("list ipblocks"));
   std::vector<ipam::Prefix> cidrs;
   for (const json& object : list->items) {
-    const auto identity = crds::ParseBlockName(object.value("/metadata/name"_json_pointer, std::string()));
+    const auto identity = crds::ParseBlockName(crds::NameOf(object));
     if (identity && identity->space == space) cidrs.push_back(identity->cidr);
   }
   return cidrs;

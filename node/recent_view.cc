@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "crds/block.h"
+#include "crds/object_meta.h"
 #include "crds/pool.h"
 
 namespace berth::node {
@@ -63,9 +64,8 @@ std::optional<std::vector<ipam::Pool>> RecentView::Pools(std::span<const std::st
   if (!record) return std::nullopt;
   std::vector<ipam::Pool> pools;
   for (const std::string& name : names) {
-    const auto found = std::ranges::find_if(record->objects, [&name](const json& object) {
-      return object.value("/metadata/name"_json_pointer, std::string()) == name;
-    });
+    const auto found =
+        std::ranges::find_if(record->objects, [&name](const json& object) { return crds::NameOf(object) == name; });
     if (found == record->objects.end()) return std::nullopt;
     auto pool = crds::ParsePool(*found);
     if (!pool) return std::nullopt;

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers of the API server whose parts are of other types than expected: an error or nothing, never an exception.
+#include <filesystem>
+#include <string>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "node/direct_store.h"
+
+namespace berth::node {
+namespace {
+
+using k8sclient::Request;
+using k8sclient::Response;
+
+// Answers everything with one text.
+class OneAnswerApi final : public k8sclient::Api {
+ public:
+  std::string text;
+
+  ipam::Expected<Response> Call(const Request& /*request*/, const k8sclient::CallOptions& /*options*/) override {
+    return Response{.status = 200, .body = text};
+  }
+  ipam::Expected<Response> Watch(const Request& /*request*/, const k8sclient::WatchOptions& /*options*/,
+                                 const k8sclient::WatchSink& /*sink*/) override {
+    return Response{.status = 200};
+  }
+};
+
+class NoRuntime final : public ipam::Runtime {
+ public:
+  std::int64_t UnixMillis() override { return 0; }
+  ipam::Uint128 Random(ipam::Uint128 /*bound*/) override { return 0; }
+  bool Wait(std::chrono::milliseconds /*time*/) override { return false; }
+  ipam::Expected<void> MayGoOn() override { return {}; }
+};
+
+class OddAnswers : public testing::TestWithParam<const char*> {
+ protected:
+  ~OddAnswers() override { std::filesystem::remove_all(path_); }
+  DirectStore Store(const std::string& text) {
+    api_.text = text;
+    return {api_, *directory_, runtime_, {.node = "n1", .call = {}, .lock_deadline = BootTimeNow()}};
+  }
+  static std::string ListOf(const std::string& item) {
+    return R"({"metadata":{"resourceVersion":"1"},"items":[)" + item + "]}";
+  }
+
+ private:
+  std::filesystem::path path_ =
+      std::filesystem::temp_directory_path() / ("berth-odd-answers-test." + std::to_string(getpid()));
+  ipam::Expected<NodeDirectory> directory_ = NodeDirectory::Open(path_, "n1", "https://api");
+  OneAnswerApi api_;
+  NoRuntime runtime_;
+};
+
+TEST_P(OddAnswers, HaveNoLabels) {
+  const auto labels = Store(GetParam()).ReadNamespaceLabels("ns");
+  EXPECT_TRUE(!labels || labels->empty());
+}
+
+TEST_P(OddAnswers, AreNotTheNamedPools) {
+  const auto pools = Store(ListOf(GetParam())).ReadPools({{"p1", "p2"}}, ipam::Freshness::kHint);
+  ASSERT_TRUE(pools.has_value());
+  EXPECT_TRUE(pools->empty());
+}
+
+TEST_P(OddAnswers, AreNoBlocksOfASpace) {
+  const auto cidrs = Store(ListOf(GetParam())).ReadBlockCidrs("default");
+  ASSERT_TRUE(cidrs.has_value());
+  EXPECT_TRUE(cidrs->empty());
+}
+
+TEST_P(OddAnswers, AreNoBlockThatCanBeUsed) {
+  EXPECT_FALSE(Store(ListOf(GetParam())).ReadBlocks(ipam::BlockScope::kOwn, ipam::Freshness::kLatest).has_value());
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, OddAnswers,
+                         testing::Values("5", "[]", "{}", R"({"metadata":5})", R"({"metadata":{"name":5,"labels":5}})",
+                                         R"({"metadata":{"name":null,"labels":["a"]}})"));
+
+}  // namespace
+}  // namespace berth::node
