@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth-agent: the program around Agent: options, credentials, sockets, signals.
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <memory>
 #include <signal.h>
 #include <string>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
@@ -17,6 +20,7 @@
 #include "agent/agent.h"
 #include "agent/http_server.h"
 #include "cni/config.h"
+#include "cni/forward.h"
 #include "k8sclient/client_config.h"
 #include "k8sclient/http_api.h"
 #include "k8sclient/kubeconfig.h"
@@ -64,12 +68,30 @@ HttpAnswer Answer(Agent& agent, const HttpRequest& request) {
   return text(404, "unknown; try GET /healthz, /readyz, /metrics, and over the UNIX socket /debug/blocks\n");
 }
 
+// What must not wait behind ADDs that wait for the API server: DELs, which free what those need and are answered from
+// the journal, and what asks whether this process and its node are well.
+bool IsUrgent(const HttpRequest& request) {
+  return request.path != "/cni" || cni::BeginsWithVerb(request.body, cni::Verb::kDel) ||
+         cni::BeginsWithVerb(request.body, cni::Verb::kStatus);
+}
+
+// Callers, requests under way and watches need one each; 1,024, which is what a process often starts with, are fewer
+// than may wait.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+    spdlog::warn("raise the limit of open files err=\"{}\"", std::strerror(errno));
+}
+
 int Complain(const ipam::Error& error) {
   spdlog::error("{}{}{}", error.message, error.details.empty() ? "" : ": ", error.details);
   return EXIT_FAILURE;
 }
 
 int Run(Options options) {
+  RaiseDescriptorLimit();
   auto config = LoadConfig(options.kubeconfig);
   if (!config) return Complain(config.error());
   options.agent.server = config->server;
@@ -99,13 +121,14 @@ int Run(Options options) {
   if (!agent) return Complain(agent.error());
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(options.socket).parent_path(), error);
-  auto server = HttpServer::Make(
-      {.socket_path = options.socket, .tcp_address = options.http_address},
-      [&agent](const HttpRequest& request) { return Answer(**agent, request); },
-      [] {
-        Reply busy = Agent::Busy();
-        return HttpAnswer{.status = 503, .body = std::move(busy.body)};
-      });
+  auto server = HttpServer::Make({.socket_path = options.socket, .tcp_address = options.http_address},
+                                 {.answer = [&agent](const HttpRequest& request) { return Answer(**agent, request); },
+                                  .overload =
+                                      [] {
+                                        Reply busy = Agent::Busy();
+                                        return HttpAnswer{.status = 503, .body = std::move(busy.body)};
+                                      },
+                                  .is_urgent = IsUrgent});
   if (!server) return Complain(server.error());
   (*agent)->Start();
   spdlog::info("serving socket={} node={} http={}", options.socket, options.agent.node, options.http_address);

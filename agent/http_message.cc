@@ -6,10 +6,10 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <optional>
 #include <poll.h>
 #include <string_view>
 #include <sys/socket.h>
+#include <utility>
 
 namespace berth::agent {
 
@@ -21,6 +21,7 @@ using Time = std::chrono::steady_clock::time_point;
 namespace {
 
 constexpr std::size_t kHeadBytesMax = std::size_t{16} << 10;
+constexpr std::string_view kHeadEnd = "\r\n\r\n";
 
 // Waits until the socket can be read or written. False: not by then.
 bool Await(int descriptor, short events, Time end) {
@@ -32,15 +33,6 @@ bool Await(int descriptor, short events, Time end) {
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return false;
   }
-}
-
-Expected<void> ReadMore(int descriptor, std::string& text, Time end) {
-  if (!Await(descriptor, POLLIN, end)) return Fail(ErrorCode::kTimeout, "the request did not come in time");
-  std::array<char, 16384> buffer{};
-  const ssize_t count = recv(descriptor, buffer.data(), buffer.size(), 0);
-  if (count <= 0) return Fail(ErrorCode::kIo, "the caller ended before its request did");
-  text.append(buffer.data(), static_cast<std::size_t>(count));
-  return {};
 }
 
 bool SameHeader(std::string_view line, std::string_view name) {
@@ -84,33 +76,48 @@ std::string_view Reason(int status) {
 
 }  // namespace
 
-Expected<HttpRequest> ReadRequest(int descriptor, std::size_t body_bytes_max, std::chrono::milliseconds limit) {
-  const Time end = std::chrono::steady_clock::now() + limit;
-  std::string text;
-  std::size_t head_end = std::string::npos;
-  while ((head_end = text.find("\r\n\r\n")) == std::string::npos) {
-    if (text.size() > kHeadBytesMax) return Fail(ErrorCode::kInvalid, "the request's head is too large");
-    if (auto more = ReadMore(descriptor, text, end); !more) return std::unexpected(more.error());
+Expected<bool> RequestReader::Read(int descriptor) {
+  while (true) {
+    std::array<char, 16384> buffer{};
+    const ssize_t count = recv(descriptor, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return false;
+    if (count <= 0) return Fail(ErrorCode::kIo, "the caller ended before its request did");
+    const std::size_t seen = text_.size();
+    text_.append(buffer.data(), static_cast<std::size_t>(count));
+    if (total_bytes_ == 0) {
+      const std::size_t end = text_.find(kHeadEnd, seen < kHeadEnd.size() ? 0 : seen - kHeadEnd.size());
+      if (std::min(end, text_.size()) > kHeadBytesMax) {
+        return Fail(ErrorCode::kInvalid, "the request's head is too large");
+      }
+      if (end == std::string::npos) continue;
+      if (auto read = ReadHead(end); !read) return std::unexpected(read.error());
+    }
+    if (text_.size() >= total_bytes_) return true;
   }
-  const std::string_view head(text.data(), head_end);
+}
+
+Expected<void> RequestReader::ReadHead(std::size_t head_bytes) {
+  const std::string_view head(text_.data(), head_bytes);
   const std::string_view line = head.substr(0, head.find("\r\n"));
   const std::size_t first = line.find(' ');
   const std::size_t second = line.rfind(' ');
   if (first == std::string_view::npos || second <= first || !line.substr(second + 1).starts_with("HTTP/1.")) {
     return Fail(ErrorCode::kDecode, "this is no HTTP/1.1 request");
   }
-  HttpRequest request{.method = std::string(line.substr(0, first)),
-                      .path = std::string(line.substr(first + 1, second - first - 1)),
-                      .body = {}};
+  request_.method = line.substr(0, first);
+  request_.path = line.substr(first + 1, second - first - 1);
   const auto length = ContentLength(head);
   if (!length) return std::unexpected(length.error());
-  if (*length > body_bytes_max) return Fail(ErrorCode::kInvalid, "the request's body is too large");
-  const std::size_t total = head_end + 4 + *length;
-  while (text.size() < total) {
-    if (auto more = ReadMore(descriptor, text, end); !more) return std::unexpected(more.error());
-  }
-  request.body = text.substr(head_end + 4, *length);
-  return request;
+  if (*length > body_bytes_max_) return Fail(ErrorCode::kInvalid, "the request's body is too large");
+  head_bytes_ = head_bytes + kHeadEnd.size();
+  total_bytes_ = head_bytes_ + *length;
+  return {};
+}
+
+HttpRequest RequestReader::Take() {
+  request_.body = text_.substr(head_bytes_, total_bytes_ - head_bytes_);
+  return std::move(request_);
 }
 
 bool WriteAnswer(int descriptor, const HttpAnswer& answer, std::chrono::milliseconds limit) {

@@ -6,14 +6,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <cstdint>
-#include <deque>
+#include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "ipam/error.h"
@@ -37,57 +33,46 @@ struct HttpAnswer {
 };
 
 struct HttpServerOptions {
-  std::string socket_path;       // made with mode 0600; one that is there is replaced
+  std::string socket_path = {};  // made with mode 0600; one that is there is replaced
   std::string tcp_address = {};  // "127.0.0.1:9745", "[::1]:9745", ":9745"; empty: none
+  // Of the socket. One in eight is kept for urgent requests. TCP has a few of its own.
   std::size_t workers = 64;
-  std::size_t waiting_max = 1024;  // connections, beyond those that are served
-  std::size_t body_bytes_max = std::size_t{5} << 20;
+  std::size_t waiting_max = 1024;  // whole requests that wait for a worker; as many connections may have sent none yet
+  std::size_t body_bytes_max = std::size_t{5} << 20;            // over the socket; over TCP nobody has much to say
   std::chrono::milliseconds io_max = std::chrono::seconds(10);  // for the whole request, and for the whole answer
 };
 
+struct HttpHandlers {
+  std::function<HttpAnswer(const HttpRequest&)> answer;
+  std::function<HttpAnswer()> overload;               // too many wait
+  std::function<bool(const HttpRequest&)> is_urgent;  // need not wait for a worker behind those that are not
+};
+
+class HttpListener;
+
 class HttpServer {
  public:
-  using Handler = std::function<HttpAnswer(const HttpRequest&)>;
-  using Overload = std::function<HttpAnswer()>;
-
-  // Listens. `overload` makes the answer when too many wait. Errors: kIo, with path or address.
-  [[nodiscard]] static ipam::Expected<std::unique_ptr<HttpServer>> Make(HttpServerOptions options, Handler handler,
-                                                                        Overload overload);
-  // Stops accepting, serves what waits, ends.
+  // Listens. An exception that a handler lets out is a 500. Errors: kIo, kInvalid, with path or address.
+  [[nodiscard]] static ipam::Expected<std::unique_ptr<HttpServer>> Make(HttpServerOptions options,
+                                                                        HttpHandlers handlers);
+  // Stops accepting, serves what has come, ends.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
+  // Callers that come from now on are refused, and wait for the next agent. Whom the kernel has let in is served. The
+  // socket's path stays: only another agent can replace it, at any moment, and nobody could remove it without a chance
+  // to remove that one's.
   void StopAccepting();
 
  private:
-  struct Connection {
-    int descriptor;
-    bool is_local;
-  };
-
-  HttpServer(HttpServerOptions options, Handler handler, Overload overload);
+  HttpServer(HttpServerOptions options, HttpHandlers handlers);
   [[nodiscard]] ipam::Expected<void> ListenLocal();
   [[nodiscard]] ipam::Expected<void> ListenTcp();
-  void Accept();
-  [[nodiscard]] bool AcceptOne(const Connection& listener);
-  void StopListening();
-  void Work();
-  void ServeConnection(const Connection& connection);
 
   const HttpServerOptions options_;
-  const Handler handler_;
-  const Overload overload_;
-  std::vector<Connection> listeners_;
-  int wake_ = -1;  // eventfd that ends Accept
-  std::uint64_t socket_inode_ = 0;
-
-  std::mutex mutex_;
-  std::condition_variable waiting_changed_;
-  std::deque<Connection> waiting_;
-  bool stopping_ = false;
-  std::vector<std::thread> workers_;
-  std::thread acceptor_;
+  const HttpHandlers handlers_;
+  std::vector<std::unique_ptr<HttpListener>> listeners_;
 };
 
 }  // namespace berth::agent

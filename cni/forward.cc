@@ -188,6 +188,7 @@ Expected<std::string> MakeForwardedBody(const ForwardedCall& call, const std::op
   if (!tree) return std::unexpected(tree.error());
   if (auto* const top = std::get_if<JsonValue::Object>(&tree->value); top != nullptr && dns) ReplaceDns(*dns, *top);
   std::string body = "{";
+  // First: see BeginsWithVerb.
   AppendVariable("command", ToString(call.environment.verb), body);
   AppendVariable("containerID", call.environment.container_id, body);
   AppendVariable("ifname", call.environment.ifname, body);
@@ -203,6 +204,12 @@ Expected<std::string> MakeForwardedBody(const ForwardedCall& call, const std::op
                 "shorten ipam, runtimeConfig.ips and args.cni.ips in the network configuration");
   }
   return body;
+}
+
+bool BeginsWithVerb(std::string_view body, Verb verb) {
+  std::string begin = "{";
+  AppendVariable("command", ToString(verb), begin);
+  return body.starts_with(begin);
 }
 
 Expected<ForwardedCall> ParseForwardedCall(std::string_view body) {

@@ -35,6 +35,10 @@ struct ForwardedCall {
 [[nodiscard]] ipam::Expected<std::string> MakeForwardedBody(const ForwardedCall& call,
                                                             const std::optional<ipam::Dns>& dns = std::nullopt);
 
+// Whether MakeForwardedBody has made the body for that verb, without parsing it: to tell what is urgent before there is
+// time for more. What a person has written may be called for a verb without this saying so.
+[[nodiscard]] bool BeginsWithVerb(std::string_view body, Verb verb);
+
 // The agent's side. Nothing is taken on trust: the variables are checked as they are in the environment.
 // Errors: kDecode, kInvalid: the body; kEnvironment: the variables, or a verb that needs no agent.
 [[nodiscard]] ipam::Expected<ForwardedCall> ParseForwardedCall(std::string_view body);

@@ -65,6 +65,12 @@ TEST_P(EveryVerb, LeavesOutWhatTheAgentDoesNotNeed) {
   }
 }
 
+TEST_P(EveryVerb, IsSeenWithoutParsing) {
+  const std::string body = MakeForwardedBody(Call(GetParam())).value();
+  EXPECT_TRUE(BeginsWithVerb(body, GetParam()));
+  EXPECT_FALSE(BeginsWithVerb(body, GetParam() == Verb::kDel ? Verb::kAdd : Verb::kDel));
+}
+
 TEST(ForwardedCall, OnlyCheckSendsThePreviousResult) {
   EXPECT_THAT(MakeForwardedBody(Call(Verb::kCheck)).value(), HasSubstr("prevResult"));
   EXPECT_THAT(MakeForwardedBody(Call(Verb::kAdd)).value(), Not(HasSubstr("prevResult")));

@@ -166,7 +166,7 @@ TEST_F(ProgramTest, SigtermFinishesTheCallsThatRun) {
   std::jthread waiting([&] { outcome = add.Wait(); });
   ASSERT_TRUE(proxy.AwaitHeld(seconds(10)));
   agent->Signal(SIGTERM);
-  EXPECT_TRUE(Eventually([&] { return !std::filesystem::exists(SocketPath()); })) << "later calls wait for the next";
+  EXPECT_TRUE(Eventually([&] { return !GetOverSocket(SocketPath(), "/healthz"); })) << "later calls wait for the next";
   proxy.Reset([](const SeenRequest&) { return Fault::kNone; });
   proxy.Resume();
   waiting.join();

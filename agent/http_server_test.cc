@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server of the agent's socket: whom it keeps waiting and whom it does not.
+#include "agent/http_server.h"
+
+#include <arpa/inet.h>
+#include <atomic>
+#include <condition_variable>
+#include <ctime>
+#include <filesystem>
+#include <mutex>
+#include <netinet/in.h>
+#include <stdexcept>
+#include <sys/resource.h>
+#include <thread>
+#include <vector>
+
+#include "agent/http_test_caller.h"
+
+namespace berth::agent {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// "/slow" is answered when the test says so, "/throw" never, everything else at once; "/urgent" is.
+class HttpServerTest : public testing::Test {
+ protected:
+  HttpServerTest() { std::filesystem::create_directories(folder_); }
+  ~HttpServerTest() override {
+    Release();
+    server_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::unique_ptr<HttpServer> MakeServer(HttpServerOptions options = {}) {
+    options.socket_path = path_;
+    auto made = HttpServer::Make(std::move(options),
+                                 {.answer = [this](const HttpRequest& request) { return Answer(request); },
+                                  .overload = [] { return HttpAnswer{.status = 503, .body = "{}"}; },
+                                  .is_urgent = [](const HttpRequest& request) { return request.path == "/urgent"; }});
+    EXPECT_TRUE(made.has_value()) << made.error().message;
+    return *std::move(made);
+  }
+  void StartServer(HttpServerOptions options = {}) { server_ = MakeServer(std::move(options)); }
+
+  [[nodiscard]] HttpTestCaller Connect() const { return HttpTestCaller(path_); }
+  [[nodiscard]] HttpTestCaller Ask(const std::string& path) const {
+    HttpTestCaller caller(path_);
+    caller.SendGet(path);
+    return caller;
+  }
+  [[nodiscard]] std::string StatusOf(const std::string& path) const { return Ask(path).ReceiveStatus(); }
+  // So many "/slow" that are all served now.
+  std::vector<HttpTestCaller> AskSlowly(int count) {
+    std::vector<HttpTestCaller> callers;
+    for (int i = 0; i < count; ++i) callers.push_back(Ask("/slow"));
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, seconds(10), [&] { return slow_ == count; }));
+    return callers;
+  }
+  void Release() {
+    const std::scoped_lock lock(mutex_);
+    is_released_ = true;
+    changed_.notify_all();
+  }
+
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("berth-http-test." + std::to_string(getpid()));
+  std::string path_ = folder_ / "s";
+  std::unique_ptr<HttpServer> server_;
+
+ private:
+  HttpAnswer Answer(const HttpRequest& request) {
+    if (request.path == "/throw") throw std::logic_error("nobody expects this");
+    if (request.path == "/throw-after") {
+      return {.body = "{}", .done = [](bool) { throw std::logic_error("nor this"); }};
+    }
+    if (request.path == "/slow") {
+      std::unique_lock lock(mutex_);
+      ++slow_;
+      changed_.notify_all();
+      changed_.wait(lock, [this] { return is_released_; });
+    }
+    return {.body = request.body};
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int slow_ = 0;
+  bool is_released_ = false;
+};
+
+TEST_F(HttpServerTest, AnswersARequest) {
+  StartServer();
+  HttpTestCaller caller = Connect();
+  caller.Send("POST /x HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello");
+  const std::string answer = caller.Receive();
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\n")) << answer;
+  EXPECT_TRUE(answer.ends_with("\r\n\r\nhello")) << answer;
+}
+
+TEST_F(HttpServerTest, AnswersARequestThatComesByteByByte) {
+  StartServer();
+  HttpTestCaller caller = Connect();
+  for (const char byte : std::string("POST /x HTTP/1.1\r\ncontent-length:5\r\n\r\nhello")) {
+    caller.Send({&byte, 1});
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(caller.Receive().ends_with("hello"));
+}
+
+TEST_F(HttpServerTest, AnswersARequestOfMegabytes) {
+  StartServer();
+  HttpTestCaller caller = Connect();
+  const std::string body(std::size_t{4} << 20, 'x');
+  std::jthread sender(
+      [&] { caller.Send("POST /x HTTP/1.1\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body); });
+  EXPECT_GT(caller.Receive().size(), body.size());
+}
+
+TEST_F(HttpServerTest, AnswersManyCallersAtOnce) {
+  StartServer();
+  std::vector<std::jthread> callers;
+  std::atomic<int> served = 0;
+  for (int i = 0; i < 16; ++i) {
+    callers.emplace_back([&] {
+      for (int k = 0; k < 50; ++k) served += StatusOf("/x") == "200" ? 1 : 0;
+    });
+  }
+  callers.clear();
+  EXPECT_EQ(served.load(), 16 * 50);
+}
+
+TEST_F(HttpServerTest, IdleConnectionsDoNotKeepCallsWaiting) {
+  StartServer();
+  std::vector<HttpTestCaller> idle;
+  for (int i = 0; i < 100; ++i) idle.push_back(Connect());
+  EXPECT_EQ(Ask("/x").ReceiveStatus(seconds(5)), "200");
+}
+
+TEST_F(HttpServerTest, HalfARequestDoesNotKeepCallsWaiting) {
+  StartServer({.workers = 1});
+  HttpTestCaller half = Connect();
+  half.Send("POST /x HTTP/1.1\r\nContent-Length: 5\r\n\r\nhe");
+  EXPECT_EQ(Ask("/x").ReceiveStatus(seconds(5)), "200");
+  half.Send("llo");
+  EXPECT_EQ(half.ReceiveStatus(), "200");
+}
+
+TEST_F(HttpServerTest, ARequestThatDoesNotComeInTimeIsRefused) {
+  StartServer({.io_max = milliseconds(50)});
+  EXPECT_EQ(Connect().ReceiveStatus(), "408");
+}
+
+TEST_F(HttpServerTest, WithTooManyIdleConnectionsTheOldestGoes) {
+  StartServer({.waiting_max = 2});
+  const HttpTestCaller oldest = Connect();
+  const HttpTestCaller second = Connect();
+  const HttpTestCaller third = Connect();
+  EXPECT_EQ(StatusOf("/x"), "200");
+  EXPECT_EQ(oldest.Receive(), "");
+  third.SendGet("/x");
+  EXPECT_EQ(third.ReceiveStatus(), "200");
+}
+
+TEST_F(HttpServerTest, WhatIsUrgentDoesNotWaitForWhatIsNot) {
+  StartServer({.workers = 8});
+  const auto slow = AskSlowly(7);
+  const HttpTestCaller waiting = Ask("/slow");
+  EXPECT_EQ(StatusOf("/urgent"), "200");
+  Release();
+  for (const HttpTestCaller& caller : slow) EXPECT_EQ(caller.ReceiveStatus(), "200");
+  EXPECT_EQ(waiting.ReceiveStatus(), "200");
+}
+
+TEST_F(HttpServerTest, OneTooManyIsToldSo) {
+  StartServer({.workers = 8, .waiting_max = 1});
+  const auto slow = AskSlowly(7);
+  const HttpTestCaller first = Ask("/x");
+  const HttpTestCaller second = Ask("/x");
+  // Either may be read first.
+  const std::string told = second.ReceiveStatus(seconds(1)) + first.ReceiveStatus(seconds(1));
+  EXPECT_EQ(told, "503");
+  EXPECT_EQ(StatusOf("/urgent"), "200");
+}
+
+TEST_F(HttpServerTest, TcpTakesNoWorkerOfTheSocket) {
+  sockaddr_in address{
+      .sin_family = AF_INET, .sin_port = 0, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  socklen_t size = sizeof(address);
+  // A port that was free a moment ago.
+  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(bind(probe, reinterpret_cast<const sockaddr*>(&address), size), 0);
+  ASSERT_EQ(getsockname(probe, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  close(probe);
+  StartServer({.tcp_address = "127.0.0.1:" + std::to_string(ntohs(address.sin_port)), .workers = 1});
+  const auto connect_tcp = [&] { return HttpTestCaller(reinterpret_cast<const sockaddr*>(&address), size); };
+  std::vector<HttpTestCaller> idle;
+  for (int i = 0; i < 100; ++i) idle.push_back(connect_tcp());
+  const HttpTestCaller healthz = connect_tcp();
+  healthz.SendGet("/healthz");
+  EXPECT_EQ(healthz.ReceiveStatus(seconds(5)), "200") << "not behind idle peers";
+  std::vector<HttpTestCaller> slow;
+  for (int i = 0; i < 10; ++i) {
+    slow.push_back(connect_tcp());
+    slow.back().SendGet("/slow");
+  }
+  EXPECT_EQ(Ask("/x").ReceiveStatus(seconds(5)), "200");
+}
+
+struct RefusedRequest {
+  const char* name;
+  std::string text;
+  const char* status;
+};
+
+class RefusedRequestTest : public HttpServerTest, public testing::WithParamInterface<RefusedRequest> {};
+
+TEST_P(RefusedRequestTest, IsToldWhy) {
+  StartServer();
+  const HttpTestCaller caller = Connect();
+  caller.Send(GetParam().text);
+  EXPECT_EQ(caller.ReceiveStatus(), GetParam().status);
+  EXPECT_EQ(StatusOf("/x"), "200");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, RefusedRequestTest,
+    testing::Values(RefusedRequest{"NoHttp", "hello\r\n\r\n", "400"},
+                    RefusedRequest{"Chunks", "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", "400"},
+                    RefusedRequest{"NoLength", "POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n", "400"},
+                    RefusedRequest{"LongHead", "GET /" + std::string(20'000, 'x'), "413"},
+                    RefusedRequest{"LongBody", "POST / HTTP/1.1\r\nContent-Length: 9999999\r\n\r\n", "413"},
+                    RefusedRequest{"Exception", "GET /throw HTTP/1.1\r\n\r\n", "500"},
+                    RefusedRequest{"ExceptionAfterTheAnswer", "GET /throw-after HTTP/1.1\r\n\r\n", "200"}),
+    [](const auto& row) { return std::string(row.param.name); });
+
+TEST_F(HttpServerTest, ServesWhomItHasLetInAndRefusesTheRest) {
+  StartServer({.workers = 1});
+  const auto slow = AskSlowly(1);  // nobody accepts now
+  const HttpTestCaller before = Ask("/x");
+  server_->StopAccepting();
+  EXPECT_EQ(Connect().connect_error(), ECONNREFUSED);
+  Release();
+  EXPECT_EQ(before.ReceiveStatus(), "200");
+}
+
+TEST_F(HttpServerTest, LeavesTheSocketOfItsSuccessorAlone) {
+  StartServer();
+  const auto successor = MakeServer();
+  server_.reset();
+  EXPECT_EQ(StatusOf("/x"), "200");
+}
+
+TEST_F(HttpServerTest, EndsThoughSomebodySendsNothing) {
+  StartServer();
+  const HttpTestCaller idle = Connect();
+  const HttpTestCaller busy = Ask("/x");
+  EXPECT_EQ(busy.ReceiveStatus(), "200");
+  const auto begin = std::chrono::steady_clock::now();
+  server_.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(5));
+}
+
+TEST_F(HttpServerTest, LeavesNoFileBehindButTheSocket) {
+  StartServer();
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+// While it lives, no descriptor can be opened.
+class NoDescriptors {
+ public:
+  explicit NoDescriptors(int highest) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none{.rlim_cur = static_cast<rlim_t>(highest) + 1, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(HttpServerTest, WaitsForDescriptorsWithoutSpinning) {
+  StartServer({.workers = 1});
+  const int highest = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path_.copy(address.sun_path, path_.size());
+  {
+    const NoDescriptors none(highest);
+    ASSERT_EQ(connect(highest, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    const std::clock_t cpu = std::clock();
+    // The time over which is measured, not one that something is awaited for.
+    std::this_thread::sleep_for(milliseconds(500));
+    EXPECT_LT(static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC, 0.1);
+  }
+  const std::string request = "GET /x HTTP/1.1\r\n\r\n";
+  EXPECT_EQ(write(highest, request.data(), request.size()), static_cast<ssize_t>(request.size()));
+  char byte = 0;
+  EXPECT_EQ(read(highest, &byte, 1), 1) << "it was let in as soon as there were descriptors";
+  close(highest);
+}
+
+}  // namespace
+}  // namespace berth::agent

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// HttpTestCaller: one connection to a server under test, of which each step can be taken alone.
+#pragma once
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <poll.h>
+#include <string>
+#include <string_view>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+namespace berth::agent {
+
+class HttpTestCaller {
+ public:
+  explicit HttpTestCaller(const std::string& path) : descriptor_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, path.size());
+    Connect(reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  }
+  HttpTestCaller(const sockaddr* address, socklen_t size)
+      : descriptor_(socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    Connect(address, size);
+  }
+  HttpTestCaller(HttpTestCaller&& other) noexcept
+      : descriptor_(std::exchange(other.descriptor_, -1)), connect_error_(other.connect_error_) {}
+  HttpTestCaller& operator=(HttpTestCaller&&) = delete;
+  ~HttpTestCaller() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+
+  // 0: it is connected.
+  [[nodiscard]] int connect_error() const { return connect_error_; }
+
+  void Send(std::string_view text) const {
+    EXPECT_EQ(send(descriptor_, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+  }
+  void SendGet(const std::string& path) const { Send("GET " + path + " HTTP/1.1\r\n\r\n"); }
+
+  // All until the server ends the connection; what came so far if it does not within `limit`.
+  [[nodiscard]] std::string Receive(std::chrono::milliseconds limit = std::chrono::seconds(10)) const {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    std::string text;
+    while (true) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+      pollfd polled{.fd = descriptor_, .events = POLLIN, .revents = 0};
+      if (left <= 0 || poll(&polled, 1, static_cast<int>(left)) <= 0) return text;
+      std::array<char, 4096> buffer{};
+      const ssize_t count = recv(descriptor_, buffer.data(), buffer.size(), 0);
+      if (count <= 0) return text;
+      text.append(buffer.data(), static_cast<std::size_t>(count));
+    }
+  }
+  // "200"; empty: no answer came.
+  [[nodiscard]] std::string ReceiveStatus(std::chrono::milliseconds limit = std::chrono::seconds(10)) const {
+    const std::string answer = Receive(limit);
+    return answer.starts_with("HTTP/1.1 ") ? answer.substr(9, 3) : "";
+  }
+
+ private:
+  void Connect(const sockaddr* address, socklen_t size) {
+    if (connect(descriptor_, address, size) != 0) connect_error_ = errno;
+  }
+
+  int descriptor_;
+  int connect_error_ = 0;
+};
+
+}  // namespace berth::agent
