@@ -29,7 +29,7 @@ class JournalTest : public testing::Test {
     return *std::move(journal);
   }
   static ipam::Attachment Number(int number) {
-    std::string digits = std::to_string(number);
+    const std::string digits = std::to_string(number);
     return "0123456789ab-" + std::string(16 - digits.size(), '0') + digits;
   }
   void Write(const std::string& text) const { std::ofstream(path_) << text; }
