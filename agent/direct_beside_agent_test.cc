@@ -24,7 +24,7 @@ const std::string kBlocks(crds::kBlocksPath);
 class TestRuntime final : public ipam::Runtime {
  public:
   std::int64_t UnixMillis() override {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const auto now = k8sclient::RealClock().WallNow().time_since_epoch();
     return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
   }
   ipam::Uint128 Random(ipam::Uint128 bound) override { return 7 % bound; }

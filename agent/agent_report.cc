@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the agent tells people: its blocks, metrics, and what happens to blocks.
+#include <map>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+
+#include "agent/agent.h"
+
+namespace berth::agent {
+
+using ipam::Error;
+
+std::string Agent::DebugBlocks() const {
+  nlohmann::json blocks = nlohmann::json::array();
+  for (const ipam::BlockView& block : own_.Snapshot()) {
+    nlohmann::json allocations = nlohmann::json::object();
+    for (const auto& [offset, entry] : block->allocations) allocations[block->cidr.At(offset).ToString()] = entry;
+    blocks.push_back({{"name", block->name},
+                      {"pool", block->pool},
+                      {"cidr", block->cidr.ToString()},
+                      {"resourceVersion", block->resource_version},
+                      {"agent", block->agent},
+                      {"used", block->used()},
+                      {"free", block->free},
+                      {"deleting", block->deleting},
+                      {"allocations", std::move(allocations)}});
+  }
+  const nlohmann::json document = {{"node", options_.node},
+                                   {"instance", own_.instance()},
+                                   {"ready", IsReady()},
+                                   {"journal", is_creator_ ? journal_->Pending() : std::vector<ipam::Attachment>()},
+                                   {"blocks", std::move(blocks)}};
+  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string Agent::MetricsText() {
+  struct Sum {
+    std::size_t blocks = 0;
+    std::size_t used = 0;
+    std::size_t free = 0;
+  };
+  std::map<std::string, Sum> sums;
+  for (const ipam::BlockView& block : own_.Snapshot()) {
+    Sum& sum = sums[block->pool];
+    ++sum.blocks;
+    sum.used += block->used();
+    sum.free += block->free;
+  }
+  metrics_.BeginPools();
+  for (const auto& [pool, sum] : sums) metrics_.Pool(pool, sum.blocks, sum.used, sum.free);
+  metrics_.SetJournal(is_creator_ ? journal_->Size() : 0);
+  return metrics_.Text();
+}
+
+void Agent::Conflict(const std::string& block) {
+  metrics_.Conflict();
+  spdlog::debug("block has changed, deciding again block={}", block);
+}
+
+void Agent::Batch(const std::string& /*block*/, std::size_t changes) { metrics_.Batch(changes); }
+
+void Agent::InDoubt(const std::string& block, const Error& error) {
+  metrics_.InDoubt();
+  spdlog::warn("answer to a block patch was lost, settling block={} err=\"{}\"", block, error.message);
+}
+
+void Agent::Vanished(const std::string& block, const std::string& entry) {
+  metrics_.Reasserted();
+  spdlog::error("an entry was removed by somebody else, writing it again block={} entry=\"{}\"", block, entry);
+}
+
+void Agent::Replaced(const std::string& block, const std::string& by) {
+  std::call_once(replaced_once_, [&] {
+    spdlog::warn("another agent of this node has taken over, ending block={} by={}", block, by);
+    BeginStop();
+    replaced_();
+  });
+}
+
+}  // namespace berth::agent
