@@ -93,7 +93,7 @@ class HttpServerTest : public testing::Test {
 
 TEST_F(HttpServerTest, AnswersARequest) {
   StartServer();
-  HttpTestCaller caller = Connect();
+  const HttpTestCaller caller = Connect();
   caller.Send("POST /x HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello");
   const std::string answer = caller.Receive();
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\n")) << answer;
@@ -102,7 +102,7 @@ TEST_F(HttpServerTest, AnswersARequest) {
 
 TEST_F(HttpServerTest, AnswersARequestThatComesByteByByte) {
   StartServer();
-  HttpTestCaller caller = Connect();
+  const HttpTestCaller caller = Connect();
   for (const char byte : std::string("POST /x HTTP/1.1\r\ncontent-length:5\r\n\r\nhello")) {
     caller.Send({&byte, 1});
     std::this_thread::yield();
@@ -114,7 +114,7 @@ TEST_F(HttpServerTest, AnswersARequestOfMegabytes) {
   StartServer();
   HttpTestCaller caller = Connect();
   const std::string body(std::size_t{4} << 20, 'x');
-  std::jthread sender(
+  const std::jthread sender(
       [&] { caller.Send("POST /x HTTP/1.1\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body); });
   EXPECT_GT(caller.Receive().size(), body.size());
 }
@@ -141,7 +141,7 @@ TEST_F(HttpServerTest, IdleConnectionsDoNotKeepCallsWaiting) {
 
 TEST_F(HttpServerTest, HalfARequestDoesNotKeepCallsWaiting) {
   StartServer({.workers = 1});
-  HttpTestCaller half = Connect();
+  const HttpTestCaller half = Connect();
   half.Send("POST /x HTTP/1.1\r\nContent-Length: 5\r\n\r\nhe");
   EXPECT_EQ(Ask("/x").ReceiveStatus(seconds(5)), "200");
   half.Send("llo");
