@@ -41,7 +41,7 @@ using nlohmann::json;
 constexpr BootNanos kNanosPerSecond = 1'000'000'000;
 constexpr const char* kFencedNote = "fenced";
 // An ADD may take ten minutes (ipam.timeoutSeconds). One that began before the DEL is over by then.
-constexpr BootNanos kMarkLifetime = 11 * 60 * kNanosPerSecond;
+constexpr BootNanos kMarkLifetime = 660 * kNanosPerSecond;
 constexpr BootNanos kForgetEvery = 60 * kNanosPerSecond;
 constexpr std::size_t kProcessDigits = 12;
 constexpr std::size_t kStateFileBytesMax = std::size_t{1} << 20;
@@ -55,9 +55,9 @@ std::unexpected<ipam::Error> FailIo(std::string_view what, const std::string& pa
 }
 
 Expected<void> WriteWhole(const std::string& path, std::string_view text) {
-  static const std::string process = RandomDigits(kProcessDigits);
+  static const std::string kProcess = RandomDigits(kProcessDigits);
   static std::atomic<unsigned> number{0};
-  const std::string part = path + ".part." + process + "." + std::to_string(++number);
+  const std::string part = path + ".part." + kProcess + "." + std::to_string(++number);
   HeldFile file(open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!file.is_open()) return FailIo("create", part);
   const ssize_t written = write(file.descriptor(), text.data(), text.size());
