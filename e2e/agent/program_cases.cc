@@ -31,6 +31,14 @@ constexpr unsigned kNotReady = 50;
 
 class ProgramTest : public NodeTest {
  protected:
+  // The agent reaches the API server through the proxy.
+  [[nodiscard]] std::unique_ptr<AgentProcess> ReadyAgentBehind(const FaultProxy& proxy) const {
+    const std::string kubeconfig = scratch() + "/proxy.kubeconfig";
+    std::ofstream(kubeconfig) << ProxyKubeconfig(proxy.Url(), "agent");
+    auto agent = StartAgent("agent", kubeconfig);
+    EXPECT_TRUE(agent->AwaitReady());
+    return agent;
+  }
   [[nodiscard]] json FallBack() const {
     return {{"direct", "fallback"},
             {"kubeconfig", Setting("BERTH_TEST_NODE_KUBECONFIG")},
@@ -92,10 +100,7 @@ TEST_F(ProgramTest, AnAgentThatStartsWaitsForADirectAddAndServesThoseThatComeLat
 
 TEST_F(ProgramTest, ADirectDelFencesWhatAKilledAgentHasSent) {
   FaultProxy proxy(UpstreamOf(Setting("BERTH_TEST_AGENT_KUBECONFIG")));
-  const std::string kubeconfig = scratch() + "/proxy.kubeconfig";
-  std::ofstream(kubeconfig) << ProxyKubeconfig(proxy.Url(), "agent");
-  const auto agent = StartAgent("agent", kubeconfig);
-  ASSERT_TRUE(agent->AwaitReady());
+  const auto agent = ReadyAgentBehind(proxy);
   ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", "c0", SocketPath()))), "");
   proxy.Reset([](const SeenRequest& request) { return request.method == "PATCH" ? Fault::kHold : Fault::kNone; });
   PluginProcess add(CallOf("ADD", "c1", SocketPath()));
@@ -154,10 +159,7 @@ TEST_F(ProgramTest, StatusFailsOnlyWhereNoAgentHasLoadedYet) {
 
 TEST_F(ProgramTest, SigtermFinishesTheCallsThatRun) {
   FaultProxy proxy(UpstreamOf(Setting("BERTH_TEST_AGENT_KUBECONFIG")));
-  const std::string kubeconfig = scratch() + "/proxy.kubeconfig";
-  std::ofstream(kubeconfig) << ProxyKubeconfig(proxy.Url(), "agent");
-  const auto agent = StartAgent("agent", kubeconfig);
-  ASSERT_TRUE(agent->AwaitReady());
+  const auto agent = ReadyAgentBehind(proxy);
   // With a block at hand nothing but an ADD sends a PATCH: what is held then is the call's.
   ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", "c0", SocketPath()))), "");
   proxy.Reset([](const SeenRequest& request) { return request.method == "PATCH" ? Fault::kPause : Fault::kNone; });
