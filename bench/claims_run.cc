@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <barrier>
 #include <chrono>
+#include <condition_variable>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -69,6 +70,7 @@ std::vector<double> StartTogether(const Agents& agents, const Progress& progress
                      [&begin]() noexcept { begin = steady_clock::now(); });
   std::mutex mutex;
   std::vector<double> seconds;  // guarded by mutex
+  std::condition_variable all_have;
   std::vector<std::jthread> threads;
   for (const auto& node : agents) {
     threads.emplace_back([&](const std::stop_token& stop) {
@@ -77,14 +79,15 @@ std::vector<double> StartTogether(const Agents& agents, const Progress& progress
       if (stop.stop_requested()) return;
       const std::scoped_lock lock(mutex);
       seconds.push_back(SecondsOf(steady_clock::now() - begin));
+      if (seconds.size() == agents.size()) all_have.notify_one();
     });
   }
   start.arrive_and_wait();
   for (int second = 1; steady_clock::now() - begin < kLimit; ++second) {
-    std::this_thread::sleep_until(begin + std::chrono::seconds(second));
-    const std::scoped_lock lock(mutex);
+    std::unique_lock lock(mutex);
+    const auto has_all = [&] { return seconds.size() == agents.size(); };
+    if (all_have.wait_until(lock, begin + std::chrono::seconds(second), has_all)) break;
     progress(fmt::format("{} of {} agents have a block after {} s", seconds.size(), agents.size(), second));
-    if (seconds.size() == agents.size()) break;
   }
   for (auto& thread : threads) thread.request_stop();
   threads.clear();
