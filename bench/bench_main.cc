@@ -37,6 +37,7 @@ struct Options {
   int nodes = 0;
   int addresses = 20'000;
   int claims = 0;
+  bool count_requests = false;
   std::string kubeconfig;
   std::string audit_log;
   std::string etcd_url;
@@ -64,15 +65,24 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--rounds", options.rounds.rounds, "rounds; figures are medians over them")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--nodes", options.nodes, "instead: so many agents in this process, all adding at the same time")
-      ->check(CLI::Range(1, 3000));
+  auto* const nodes =
+      app.add_option("--nodes", options.nodes, "instead: so many agents in this process, all adding at the same time")
+          ->check(CLI::Range(1, 3000));
   app.add_option("--addresses", options.addresses, "with --nodes: how many, in each round")->capture_default_str();
-  app.add_option("--claims", options.claims, "instead: so many agents that start at once and each claim a block")
-      ->check(CLI::Range(1, 6000));
+  auto* const claims =
+      app.add_option("--claims", options.claims, "instead: so many agents that start at once and each claim a block")
+          ->check(CLI::Range(1, 6000));
   app.add_option("--kubeconfig", options.kubeconfig, "of an administrator, for the pools")
       ->envname("KUBECONFIG")
       ->required();
-  app.add_option("--audit-log", options.audit_log, "of the API server, to count requests")->envname("BERTH_AUDIT_LOG");
+  auto* const audit_log = app.add_option("--audit-log", options.audit_log, "of the API server, for --count-requests")
+                              ->envname("BERTH_AUDIT_LOG");
+  app.add_flag("--count-requests",
+               options.count_requests,
+               "instead: one round, to count requests in the audit log; tells no times")
+      ->needs(audit_log)
+      ->excludes(nodes)
+      ->excludes(claims);
   app.add_option("--etcd", options.etcd_url, "where etcd listens, to count bytes")->envname("BERTH_ETCD_URL");
   app.add_option("--api-server-pid", options.api_server_pid, "to tell its CPU time")->envname("BERTH_APISERVER_PID");
   app.add_option("--cluster-dir", options.cluster_dir, "folder of the cluster, with etcd's certificates in pki/")
@@ -145,6 +155,31 @@ Expected<std::vector<std::unique_ptr<Contender>>> MakeContenders(const Options& 
   return contenders;
 }
 
+std::string CountReport(const Options& options, const std::vector<CallersFigures>& all) {
+  return fmt::format(
+      "Requests to the API server per operation, by its audit log, in one round of {} ADDs and {} DELs each.\n\n{}{}",
+      options.rounds.operations,
+      options.rounds.operations,
+      RequestTables(all),
+      RequestGoals(all));
+}
+
+Expected<std::string> TimeReport(const Options& options, const std::vector<CallersFigures>& all) {
+  if (!options.svg.empty()) {
+    std::ofstream file(options.svg);
+    file << SvgChart(all);
+    file.close();
+    if (!file) return ipam::Fail(ipam::ErrorCode::kIo, "cannot write " + options.svg);
+  }
+  return fmt::format("Medians of {} rounds of {} ADDs and {} DELs each.\n\n{}{}{}",
+                     options.rounds.rounds,
+                     options.rounds.operations,
+                     options.rounds.operations,
+                     Tables(all),
+                     TerminalChart(all),
+                     Goals(all));
+}
+
 void Say(const std::string& what) { static_cast<void>(std::fputs(("  … " + what + "\n").c_str(), stderr)); }
 
 Expected<std::string> Plugins(const Options& options, const Meters& meters) {
@@ -157,21 +192,12 @@ Expected<std::string> Plugins(const Options& options, const Meters& meters) {
   if (!client) return std::unexpected(client.error());
   const auto contenders = MakeContenders(options, *cluster, *client, *agent);
   if (!contenders) return std::unexpected(contenders.error());
-  const auto all = RunRounds(*contenders, options.rounds, meters, &Say);
+  RoundsOptions rounds = options.rounds;
+  // What else the machine does changes times, and hardly how many requests are sent.
+  if (options.count_requests) rounds.rounds = 1;
+  const auto all = RunRounds(*contenders, rounds, meters, &Say);
   if (!all) return std::unexpected(all.error());
-  if (!options.svg.empty()) {
-    std::ofstream file(options.svg);
-    file << SvgChart(*all);
-    file.close();
-    if (!file) return ipam::Fail(ipam::ErrorCode::kIo, "cannot write " + options.svg);
-  }
-  return fmt::format("Medians of {} rounds of {} ADDs and {} DELs each.\n\n{}{}{}",
-                     options.rounds.rounds,
-                     options.rounds.operations,
-                     options.rounds.operations,
-                     Tables(*all),
-                     TerminalChart(*all),
-                     Goals(*all));
+  return options.count_requests ? CountReport(options, *all) : TimeReport(options, *all);
 }
 
 Expected<std::string> Measure(const Options& options) {
@@ -184,7 +210,8 @@ Expected<std::string> Measure(const Options& options) {
                       .api_server = options.api_server_pid},
                      &Say);
   }
-  const AuditLog audit(options.audit_log);
+  // What is timed must not wait for the log to be read, even where there is one.
+  const AuditLog audit(options.count_requests ? options.audit_log : "");
   const auto etcd = EtcdMetrics::Make(options.etcd_url, options.cluster_dir + "/pki");
   if (!etcd) return std::unexpected(etcd.error());
   const Meters meters{.audit = audit, .etcd = *etcd, .api_server = options.api_server_pid};

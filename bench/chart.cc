@@ -28,13 +28,11 @@ struct Picture {
   }
 };
 
-std::string Callers(int callers) { return callers == 1 ? "1 caller" : fmt::format("{} callers", callers); }
-
 std::vector<Picture> Pictures(const std::vector<CallersFigures>& all) {
   std::vector<Picture> pictures;
   for (const CallersFigures& figures : all) {
-    Picture time{.title = "ADD, median ms, " + Callers(figures.callers) + " (shorter is better)", .bars = {}};
-    Picture rate{.title = "ADDs per second, " + Callers(figures.callers) + " (longer is better)", .bars = {}};
+    Picture time{.title = "ADD, median ms, " + CallersText(figures.callers) + " (shorter is better)", .bars = {}};
+    Picture rate{.title = "ADDs per second, " + CallersText(figures.callers) + " (longer is better)", .bars = {}};
     for (const ContenderFigures& contender : figures.contenders) {
       time.bars.push_back({contender.name, contender.add.p50_ms, fmt::format("{:.2f}", contender.add.p50_ms)});
       rate.bars.push_back({contender.name, contender.add.per_second, fmt::format("{:.0f}", contender.add.per_second)});

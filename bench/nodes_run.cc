@@ -143,9 +143,7 @@ class NodesRun {
   }
 
   Expected<OpSamples> Together(const Way& way, Operation operation, const std::vector<Share>& shares) {
-    return Metered(meters_, way.is_bare ? "berth-bench" : "berth-agent", &OwnCpu, [&] {
-      return RunTogether(operation, shares, way.callers);
-    });
+    return Metered(meters_, /*user_agent=*/"", &OwnCpu, [&] { return RunTogether(operation, shares, way.callers); });
   }
 
   double Conflicts() {
@@ -214,12 +212,11 @@ std::string NodesRun::Report() const {
                                  ready_seconds_);
   const auto out = std::back_inserter(text);
   fmt::format_to(out,
-                 "  {:<25}{:>8}{:>9}{:>9}{:>10}{:>9}{:>9}{:>9}{:>10}{:>8}\n",
+                 "  {:<25}{:>8}{:>9}{:>9}{:>9}{:>9}{:>9}{:>10}{:>8}\n",
                  "",
                  "ADD/s",
                  "p50 ms",
                  "p99 ms",
-                 "requests",
                  "API ms",
                  "node ms",
                  "etcd kB",
@@ -233,12 +230,11 @@ std::string NodesRun::Report() const {
     const OpFigures add = MedianOf(rounds.add);
     const OpFigures del = MedianOf(rounds.del);
     fmt::format_to(out,
-                   "  {:<25}{:>8.0f}{:>9.1f}{:>9.1f}{:>10.2f}{:>9.2f}{:>9.2f}{:>9.1f}{:>9.2f}%{:>8.0f}\n",
+                   "  {:<25}{:>8.0f}{:>9.1f}{:>9.1f}{:>9.2f}{:>9.2f}{:>9.1f}{:>9.2f}%{:>8.0f}\n",
                    kWays[way].name,
                    add.per_second,
                    add.p50_ms,
                    add.p99_ms,
-                   add.requests,
                    add.server_cpu_ms,
                    add.node_cpu_ms,
                    add.etcd_bytes / 1000,

@@ -4,55 +4,88 @@
 #   bench/run.sh --callers 1,8,32 --operations 200 --rounds 5     plugins, one node
 #   bench/run.sh --nodes 1000 --addresses 20000 --rounds 3        agents of many nodes
 #   bench/run.sh --claims 5000                                    agents that all start at once
+#   bench/run.sh --help                                           all arguments
+#
+# With plugins a second control plane follows, which writes an audit log: the same again, one round, to count requests.
+# The one on which is timed has none: the API server writes it before it answers, so every call would pay for the counting.
 #
 # Takes the programs in build/bin ("make" builds them: a release build is what should be measured) and leaves a chart of
-# the first, build/bench.svg. Needs Go for the cluster, as the demo does; no root.
+# the first, build/bench.svg. Needs Go for the cluster, as the demo does; no root. Ends with 0 if all was measured,
+# whether or not goals were reached.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 bin=${BERTH_BIN_DIR:-$root/build/bin}
-dir=$(mktemp -d "${TMPDIR:-/tmp}/berth-bench.XXXXXX")
+
+for program in berth-bench berth-direct berth berth-agent; do
+  [[ -x $bin/$program ]] || { echo "bench/run.sh: $program is not in $bin: run \"make\" first" >&2; exit 1; }
+done
+[[ " $* " =~ \ (-h|--help)\  ]] && exec "$bin/berth-bench" --help
+
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/berth-bench.XXXXXX")
 # In memory, as /run is on a node; what host-local keeps is on disk there and here.
-run_dir=$(mktemp -d /dev/shm/berth-bench.XXXXXX)
-mkdir -p "$dir/logs"
+memory=$(mktemp -d /dev/shm/berth-bench.XXXXXX)
+dir= # of the control plane that is up
+
+take_down() {
+  [[ -n $dir ]] || return 0
+  "$root/e2e/cluster" down --dir "$dir" && dir=
+}
 
 clean_up() {
   local status=$?
   trap '' INT TERM HUP
   trap - EXIT
-  "$root/e2e/cluster" down --dir "$dir" && rm -rf "$dir" "$run_dir"
+  take_down && rm -rf "$scratch" "$memory"
   exit "$status"
 }
 trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-for program in berth-bench berth-direct berth berth-agent; do
-  [[ -x $bin/$program ]] || { echo "bench/run.sh: $program is not in $bin: run \"make\" first" >&2; exit 1; }
-done
+# Arguments: a name of its own, options of e2e/cluster.
+start() {
+  dir=$scratch/$1
+  run_dir=$memory/$1
+  mkdir -p "$dir/logs" "$run_dir"
+  "$root/e2e/cluster" up --dir "$dir" "${@:2}"
+  eval "$("$root/e2e/cluster" env --dir "$dir")"
+  kubectl apply -k "$root/install/" >"$dir/logs/install.log"
+  kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s >>"$dir/logs/install.log"
 
-# The audit log counts requests; with many nodes writing it would cost more than is to be measured.
-cluster_options=(--cni-plugins --audit)
-[[ " $*" =~ \ --(nodes|claims) ]] && cluster_options=()
+  # The rights that they have on a node: the kubelet's, and those of the agent's service account.
+  "$root/e2e/cluster" kubeconfig --dir "$dir" --user system:node:bench-direct --group system:nodes \
+    --out "$dir/direct.kubeconfig"
+  "$root/e2e/cluster" kubeconfig --dir "$dir" --user system:serviceaccount:berth-system:berth-agent \
+    --group system:serviceaccounts --group system:serviceaccounts:berth-system --out "$dir/agent.kubeconfig"
+  # A token, as agents have in a cluster: a certificate would be verified anew with each request.
+  local token
+  token=$(kubectl create token berth-agent --namespace berth-system --duration 1h)
+  {
+    kubectl config --kubeconfig "$dir/agent.kubeconfig" set-credentials token --token "$token"
+    kubectl config --kubeconfig "$dir/agent.kubeconfig" set-context --current --user token
+  } >>"$dir/logs/install.log"
+  mkdir "$dir/state"
+}
 
-"$root/e2e/cluster" up --dir "$dir" "${cluster_options[@]}"
-eval "$("$root/e2e/cluster" env --dir "$dir")"
-kubectl apply -k "$root/install/" >"$dir/logs/install.log"
-kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s >>"$dir/logs/install.log"
+# Arguments: those of berth-bench that do not come from here.
+measure() {
+  "$bin/berth-bench" --berth "$bin/berth" --agent "$bin/berth-agent" --agent-kubeconfig "$dir/agent.kubeconfig" \
+    --direct "$bin/berth-direct" --direct-kubeconfig "$dir/direct.kubeconfig" \
+    --host-local "${CNI_BIN_DIR:-}/host-local" --state-dir "$dir/state" --run-dir "$run_dir" \
+    --svg "$root/build/bench.svg" "$@"
+}
 
-# The rights that they have on a node: the kubelet's, and those of the agent's service account.
-"$root/e2e/cluster" kubeconfig --dir "$dir" --user system:node:bench-direct --group system:nodes \
-  --out "$dir/direct.kubeconfig"
-"$root/e2e/cluster" kubeconfig --dir "$dir" --user system:serviceaccount:berth-system:berth-agent \
-  --group system:serviceaccounts --group system:serviceaccounts:berth-system --out "$dir/agent.kubeconfig"
-# A token, as agents have in a cluster: a certificate would be verified anew with each request.
-token=$(kubectl create token berth-agent --namespace berth-system --duration 1h)
-kubectl config --kubeconfig "$dir/agent.kubeconfig" set-credentials token --token "$token" >>"$dir/logs/install.log"
-kubectl config --kubeconfig "$dir/agent.kubeconfig" set-context --current --user token >>"$dir/logs/install.log"
-mkdir "$dir/state"
+with_plugins=yes
+[[ " $*" =~ \ --(nodes|claims) ]] && with_plugins=
 
+start timed ${with_plugins:+--cni-plugins}
 printf '\nOn %s x %s, Linux %s, at a load of %s.\n' \
   "$(nproc)" "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)" "$(uname -r)" "$(cut -d' ' -f1 /proc/loadavg)"
-"$bin/berth-bench" --berth "$bin/berth" --agent "$bin/berth-agent" --agent-kubeconfig "$dir/agent.kubeconfig" \
-  --direct "$bin/berth-direct" --direct-kubeconfig "$dir/direct.kubeconfig" \
-  --host-local "${CNI_BIN_DIR:-}/host-local" --state-dir "$dir/state" --run-dir "$run_dir" --svg "$root/build/bench.svg" "$@"
+measure "$@"
+[[ -n $with_plugins ]] || exit 0
+
+take_down
+printf '\nThe same again, one round, on a control plane with an audit log, to count requests.\n'
+start counted --cni-plugins --audit
+measure "$@" --count-requests

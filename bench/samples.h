@@ -25,7 +25,7 @@ using Nanoseconds = std::chrono::nanoseconds;
 struct OpSamples {
   std::vector<Nanoseconds> took = {};  // of those that succeeded
   Nanoseconds wall{0};                 // from the start of the first to the end of the last, pauses left out
-  double requests = 0;                 // to the API server, by its audit log
+  double requests = 0;                 // to the API server, by its audit log; 0 without one
   double etcd_bytes = 0;               // that etcd wrote to its log
   Nanoseconds node_cpu{0};             // of everything that runs on the node for it
   Nanoseconds server_cpu{0};           // of the API server
