@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -48,6 +49,16 @@ std::map<ipam::BlockOffset, std::string> ReadAllocations(const FieldReader& docu
         }
       });
   return allocations;
+}
+
+// As it stands there, so that a patch can take away what should not.
+std::set<ipam::BlockOffset> ReadStandby(const FieldReader& document, const ipam::Block& block) {
+  std::set<ipam::BlockOffset> standby;
+  for (const std::int64_t number : document.Integers("standby", kEntriesMax, 0, kEntriesMax - 1)) {
+    const auto offset = static_cast<ipam::BlockOffset>(number);
+    if (offset < block.size()) standby.insert(offset);
+  }
+  return standby;
 }
 
 void ReadSpec(const FieldReader& document, ipam::Block& block) {
@@ -127,6 +138,7 @@ ipam::Expected<ipam::Block> ParseBlock(const Json& object) {
   // Not brought into the block's size: a Touch that wrote what the object holds already would settle nothing.
   block.next = static_cast<ipam::BlockOffset>(document.Integer("next", 0, kEntriesMax - 1).value_or(0));
   block.allocations = ReadAllocations(document, block.size());
+  block.standby = ReadStandby(document, block);
   document.Require("used");
   const auto used = document.Integer("used", 0, kEntriesMax);
   if (used && static_cast<std::size_t>(*used) != block.used()) {
@@ -157,6 +169,7 @@ Json BlockToJson(const ipam::Block& block) {
                  {"next", block.next},
                  {"allocations", std::move(allocations)}};
   if (!block.agent.empty()) object["agent"] = block.agent;
+  if (!block.standby.empty()) object["standby"] = block.standby;
   return object;
 }
 
@@ -174,6 +187,8 @@ Json BlockMergePatch(const ipam::Block& before, const ipam::Block& after) {
   SetIfChanged(patch, "used", before.used(), after.used());
   SetIfChanged(patch, "free", before.free, after.free);
   SetIfChanged(patch, "next", before.next, after.next);
+  SetIfChanged(patch, "standby", before.standby, after.standby);
+  if (after.standby.empty() && patch.contains("standby")) patch["standby"] = nullptr;
   Json allocations = AllocationsPatch(before, after);
   if (!allocations.empty()) patch["allocations"] = std::move(allocations);
   return patch;

@@ -54,6 +54,38 @@ TEST(Block, IsReadWithEveryField) {
               testing::ElementsAre(testing::Pair(3U, "team-a/web-0 u 0-0 i=eth0 t=1"), testing::Pair(63U, "~ t=9")));
 }
 
+TEST(Block, IsReadWithWhatIsOnStandbyInsideIt) {
+  Json object = GoodObject();
+  object["standby"] = {3, 4, 63, 64};
+  EXPECT_THAT(ParseBlock(object)->standby, testing::ElementsAre(3U, 4U, 63U));
+}
+
+TEST(Block, IsTheSameWithStandbyAfterCreationAndReading) {
+  ipam::Block block = GoodBlock();
+  block.standby = {7, 8};
+  Json object = BlockToJson(block);
+  object["metadata"]["uid"] = block.uid;
+  object["metadata"]["resourceVersion"] = block.resource_version;
+  EXPECT_EQ(ParseBlock(object), block);
+}
+
+TEST(BlockPatch, CarriesStandbyWhole) {
+  const ipam::Block before = GoodBlock();
+  ipam::Block after = before;
+  after.standby = {7, 8};
+  EXPECT_EQ(BlockMergePatch(before, after)["standby"], Json({7, 8}));
+}
+
+TEST(BlockPatch, TakesStandbyAwayWithItsLastAddress) {
+  ipam::Block before = GoodBlock();
+  before.standby = {7};
+  ipam::Block after = before;
+  after.standby.clear();
+  const Json patch = BlockMergePatch(before, after);
+  ASSERT_TRUE(patch.contains("standby"));
+  EXPECT_TRUE(patch["standby"].is_null());
+}
+
 TEST(Block, IsTheSameAfterCreationAndReading) {
   const ipam::Block block = GoodBlock();
   Json object = BlockToJson(block);

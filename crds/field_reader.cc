@@ -64,16 +64,34 @@ std::string FieldReader::String(std::string_view key, std::size_t length_max) co
 
 std::optional<std::int64_t> FieldReader::Integer(std::string_view key, std::int64_t min, std::int64_t max) const {
   const Json* found = Find(key);
-  if (found == nullptr) return std::nullopt;
-  if (!found->is_number_integer()) {
-    Fail(key, WrongType("an integer", *found));
+  return found == nullptr ? std::nullopt : ToInteger(key, *found, min, max);
+}
+
+std::vector<std::int64_t> FieldReader::Integers(std::string_view key, std::size_t count_max, std::int64_t min,
+                                                std::int64_t max) const {
+  const Json* found = FindArray(key, count_max);
+  if (found == nullptr) return {};
+  std::vector<std::int64_t> numbers;
+  numbers.reserve(found->size());
+  for (const Json& element : *found) {
+    const auto number = ToInteger(key, element, min, max);
+    if (!number) return {};
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+std::optional<std::int64_t> FieldReader::ToInteger(std::string_view key, const Json& value, std::int64_t min,
+                                                   std::int64_t max) const {
+  if (!value.is_number_integer()) {
+    Fail(key, WrongType("an integer", value));
     return std::nullopt;
   }
-  const bool too_large = found->is_number_unsigned() &&
-                         found->get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
-  const auto number = too_large ? 0 : found->get<std::int64_t>();
+  const bool too_large = value.is_number_unsigned() &&
+                         value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+  const auto number = too_large ? 0 : value.get<std::int64_t>();
   if (too_large || number < min || number > max) {
-    Fail(key, "must be " + std::to_string(min) + " to " + std::to_string(max) + ", is " + found->dump());
+    Fail(key, "must be " + std::to_string(min) + " to " + std::to_string(max) + ", is " + value.dump());
     return std::nullopt;
   }
   return number;

@@ -42,6 +42,8 @@ class FieldReader {
   // Empty if absent. The length counts bytes.
   [[nodiscard]] std::string String(std::string_view key, std::size_t length_max) const;
   [[nodiscard]] std::optional<std::int64_t> Integer(std::string_view key, std::int64_t min, std::int64_t max) const;
+  [[nodiscard]] std::vector<std::int64_t> Integers(std::string_view key, std::size_t count_max, std::int64_t min,
+                                                   std::int64_t max) const;
   [[nodiscard]] bool Bool(std::string_view key, bool fallback) const;
   [[nodiscard]] std::vector<std::string> Strings(std::string_view key, std::size_t count_max,
                                                  std::size_t length_max) const;
@@ -92,6 +94,9 @@ class FieldReader {
   [[nodiscard]] const nlohmann::json* Find(std::string_view key) const;
   // The same, and fails if the value is of another type or has more than `count_max` elements.
   [[nodiscard]] const nlohmann::json* FindArray(std::string_view key, std::size_t count_max) const;
+  // `value` stands in that field.
+  [[nodiscard]] std::optional<std::int64_t> ToInteger(std::string_view key, const nlohmann::json& value,
+                                                      std::int64_t min, std::int64_t max) const;
   [[nodiscard]] std::string Path(std::string_view key) const;
 
   const FieldReader* parent_ = nullptr;

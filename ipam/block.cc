@@ -38,23 +38,27 @@ std::vector<OffsetRange> AssignableOffsets(const Block& block, const Pool& pool)
   return offsets;
 }
 
+bool Covers(const std::vector<OffsetRange>& assignable, BlockOffset offset) {
+  return std::ranges::any_of(assignable,
+                             [offset](const OffsetRange& r) { return r.first <= offset && offset <= r.last; });
+}
+
 std::uint32_t CountFree(const Block& block, const std::vector<OffsetRange>& assignable, std::int64_t now_ms) {
   std::uint32_t free = 0;
   for (const OffsetRange& range : assignable) free += range.last - range.first + 1;
   for (const auto& [offset, entry] : block.allocations) {
-    const auto holds_offset = [offset = offset](const OffsetRange& r) { return r.first <= offset && offset <= r.last; };
-    if (Occupies(entry, now_ms) && std::ranges::any_of(assignable, holds_offset)) --free;
+    if (Occupies(entry, now_ms) && Covers(assignable, offset)) --free;
   }
   return free;
 }
 
-// The first free offset at or after `from`, wrapping once.
+// The first free offset at or after `from` that is not on standby, wrapping once.
 std::optional<BlockOffset> NextFree(const Block& block, const std::vector<OffsetRange>& assignable, BlockOffset from,
                                     std::int64_t now_ms) {
   std::optional<BlockOffset> wrapped;
   for (const OffsetRange& range : assignable) {
     for (BlockOffset offset = range.first; offset <= range.last; ++offset) {
-      if (!IsFree(block, offset, now_ms)) continue;
+      if (!IsFree(block, offset, now_ms) || block.standby.contains(offset)) continue;
       if (offset >= from) return offset;
       if (!wrapped) wrapped = offset;
     }
@@ -80,9 +84,41 @@ Expected<BlockOffset> RequestedOffset(const Block& block, const Pool& pool, cons
                 quoted + " is taken (" + Describe(block) + ")",
                 "see who has it: kubectl get ipblock " + block.name + " -o yaml");
   }
-  const auto covers = [offset](const OffsetRange& r) { return r.first <= offset && offset <= r.last; };
-  if (!std::ranges::any_of(assignable, covers)) return std::unexpected(WhyNotAssignable(pool, requested));
+  if (!Covers(assignable, offset)) return std::unexpected(WhyNotAssignable(pool, requested));
   return offset;
+}
+
+// One that could be taken, after `from` in round robin.
+std::optional<BlockOffset> NextAmong(const Block& block, const std::vector<OffsetRange>& assignable,
+                                     const std::set<BlockOffset>& among, BlockOffset from, std::int64_t now_ms) {
+  std::optional<BlockOffset> wrapped;
+  for (const BlockOffset offset : among) {
+    if (!IsFree(block, offset, now_ms) || !Covers(assignable, offset)) continue;
+    if (offset >= from) return offset;
+    if (!wrapped) wrapped = offset;
+  }
+  return wrapped;
+}
+
+// Errors: kConflict.
+Expected<void> CheckTakeable(const Block& block, const Pool& pool) {
+  if (block.deleting) return Fail(ErrorCode::kConflict, Describe(block) + " is being deleted");
+  if (block.pool_uid == pool.uid) return {};
+  return Fail(ErrorCode::kConflict, Describe(block) + " belongs to another pool than " + pool.name + " by now");
+}
+
+std::unexpected<Error> Full(const Block& block) { return Fail(ErrorCode::kExhausted, Describe(block) + " is full"); }
+
+Expected<Address> Put(Block& block, const Pool& pool, HeldEntry entry, BlockOffset offset,
+                      const std::vector<OffsetRange>& assignable, std::int64_t now_ms) {
+  if (!block.shared()) entry.node.clear();
+  entry.cooldown_s = pool.cooldown.count();
+  auto text = FormatEntry(entry);
+  if (!text) return std::unexpected(text.error());
+  block.allocations[offset] = std::move(*text);
+  block.standby.erase(offset);
+  block.free = CountFree(block, assignable, now_ms);
+  return block.cidr.At(offset);
 }
 
 }  // namespace
@@ -125,29 +161,54 @@ std::uint32_t CountFree(const Block& block, const Pool& pool, std::int64_t now_m
 Expected<Address> Take(Block& block, const Pool& pool, HeldEntry entry, std::optional<Address> requested,
                        std::int64_t now_ms) {
   if (const auto held = Find(block, entry.attachment)) return block.cidr.At(*held);
-  if (block.deleting) return Fail(ErrorCode::kConflict, Describe(block) + " is being deleted");
-  if (block.pool_uid != pool.uid) {
-    return Fail(ErrorCode::kConflict, Describe(block) + " belongs to another pool than " + pool.name + " by now");
-  }
+  if (auto takeable = CheckTakeable(block, pool); !takeable) return std::unexpected(takeable.error());
   const std::vector<OffsetRange> assignable = AssignableOffsets(block, pool);
-  BlockOffset offset = 0;
   if (requested) {
     const auto wanted = RequestedOffset(block, pool, assignable, *requested, now_ms);
     if (!wanted) return std::unexpected(wanted.error());
-    offset = *wanted;
-  } else {
-    const auto found = NextFree(block, assignable, block.next, now_ms);
-    if (!found) return Fail(ErrorCode::kExhausted, Describe(block) + " is full");
-    offset = *found;
+    return Put(block, pool, std::move(entry), *wanted, assignable, now_ms);
   }
-  if (!block.shared()) entry.node.clear();
-  entry.cooldown_s = pool.cooldown.count();
-  auto text = FormatEntry(entry);
-  if (!text) return std::unexpected(text.error());
-  block.allocations[offset] = std::move(*text);
-  if (!requested) block.next = (offset + 1) % block.size();
+  const auto found = NextFree(block, assignable, block.next, now_ms);
+  const auto offset = found ? found : NextAmong(block, assignable, block.standby, block.next, now_ms);
+  if (!offset) return Full(block);
+  auto taken = Put(block, pool, std::move(entry), *offset, assignable, now_ms);
+  if (taken) block.next = (*offset + 1) % block.size();
+  return taken;
+}
+
+Expected<Address> TakeStandby(Block& block, const Pool& pool, HeldEntry entry, const std::set<BlockOffset>& among,
+                              std::int64_t now_ms) {
+  if (const auto held = Find(block, entry.attachment)) return block.cidr.At(*held);
+  if (auto takeable = CheckTakeable(block, pool); !takeable) return std::unexpected(takeable.error());
+  const std::vector<OffsetRange> assignable = AssignableOffsets(block, pool);
+  const auto offset = NextAmong(block, assignable, among, block.next, now_ms);
+  if (!offset) return Full(block);
+  return Put(block, pool, std::move(entry), *offset, assignable, now_ms);
+}
+
+void StandBy(Block& block, const Pool& pool, std::size_t wanted, std::int64_t now_ms) {
+  constexpr BlockOffset kShareOfBlock = 2;
+  const std::vector<OffsetRange> assignable = AssignableOffsets(block, pool);
+  std::erase_if(block.standby, [&](BlockOffset offset) { return !Covers(assignable, offset); });
+  wanted = std::min<std::size_t>(wanted, block.size() / kShareOfBlock);
+  while (block.standby.size() < wanted) {
+    const auto offset = NextFree(block, assignable, block.next, now_ms);
+    if (!offset || block.allocations.contains(*offset)) break;
+    block.standby.insert(*offset);
+    block.next = (*offset + 1) % block.size();
+  }
   block.free = CountFree(block, assignable, now_ms);
-  return block.cidr.At(offset);
+}
+
+void TrimStandby(Block& block) {
+  const auto holds = [](const auto& item) {
+    return !CoolingUntil(item.second) && !std::holds_alternative<ReservedEntry>(ParseEntry(item.second));
+  };
+  if (block.deleting || std::ranges::none_of(block.allocations, holds)) {
+    block.standby.clear();
+    return;
+  }
+  std::erase_if(block.standby, [&block](BlockOffset offset) { return block.allocations.contains(offset); });
 }
 
 bool Release(Block& block, std::string_view attachment, std::int64_t now_ms) {

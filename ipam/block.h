@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,9 @@ struct Block {
   std::uint32_t free = 0;  // advice: assignable and without entry when last written
   BlockOffset next = 0;    // where the search for a free address goes on
   std::map<BlockOffset, std::string> allocations;  // entries as stored (entry.h)
+  // Without entry, and the node's agent's alone to give: it may answer an ADD with one of these before it has written
+  // who got it (docs/adr/0008). Empty in a block that holds nothing.
+  std::set<BlockOffset> standby;
 
   [[nodiscard]] bool shared() const { return node.empty(); }
   [[nodiscard]] std::size_t used() const { return allocations.size(); }
@@ -75,12 +79,26 @@ using BlockView = std::shared_ptr<const Block>;
 [[nodiscard]] std::uint32_t CountFree(const Block& block, const Pool& pool, std::int64_t now_ms);
 
 // Takes an address for `entry.attachment`: the one it has in this block already, else `requested`, else the next free
-// one after `block.next`, round robin, so that an address rests long before it is used again. Sets `free` and `next`.
+// one after `block.next`, round robin, so that an address rests long before it is used again; one on standby only if
+// there is no other. Sets `free` and `next`.
 // Errors (the block is then unchanged): kExhausted: no free address; kAddressTaken: `requested` is held, cooling,
 // reserved, withheld or a gateway; kInvalid: `requested` is not the pool's to give, or the entry is too long;
 // kConflict: the block is being deleted or belongs to another pool by now.
 [[nodiscard]] Expected<Address> Take(Block& block, const Pool& pool, HeldEntry entry, std::optional<Address> requested,
                                      std::int64_t now_ms);
+
+// The same with an address of `among`, for an ADD that is answered before the block is written. Errors as above.
+// Requires: `among` is on standby in the block as the API server has it.
+[[nodiscard]] Expected<Address> TakeStandby(Block& block, const Pool& pool, HeldEntry entry,
+                                            const std::set<BlockOffset>& among, std::int64_t now_ms);
+
+// Puts free addresses on standby until there are `wanted`, at most a quarter of the block; those that are not the
+// pool's to give any more leave. Sets `free` and `next`.
+void StandBy(Block& block, const Pool& pool, std::size_t wanted, std::int64_t now_ms);
+
+// What has got an entry is not on standby any more, and nothing is in a block that is being deleted or holds nothing:
+// that one can be given back.
+void TrimStandby(Block& block);
 
 // Gives the attachment's address back: the entry goes, or cools where it was taken with a cooldown. False: it has none
 // here and nothing was changed.

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,12 @@ struct BlockEdit {
   // Called again with a newer version after a conflict, and with a version that may or may not hold the change already
   // after a lost answer: it must come to the same end from either. Pure; may be called from another thread.
   std::function<Expected<void>(Block&)> apply;
+
+  // For an ADD that may be answered before it is written, and a store that can (docs/adr/0008); empty: it must not.
+  // As `apply`, but takes one of these offsets, which are on standby.
+  std::function<Expected<void>(Block&, const std::set<BlockOffset>& among)> take_standby = {};
+  // Prepares the block for the ADDs to come: sent along with changes of it. Cannot fail.
+  std::function<void(Block&, std::size_t wanted)> stand_by = {};
 
   // Write even if `apply` changed nothing: an older write of this attachment may still be under way, and only a
   // successful write makes sure that it never lands.

@@ -274,7 +274,20 @@ Expected<Address> Engine::TakeFromBlock(Call& call, const BlockView& seen, const
     if (!taken) return std::unexpected(taken.error());
     return {};
   };
-  auto written = store_.Edit(seen, {.attachment = call.request.attachment, .apply = take});
+  BlockEdit edit{.attachment = call.request.attachment, .apply = take};
+  if (!seen->shared()) {
+    edit.stand_by = [pool, now_ms](Block& block, std::size_t wanted) {
+      if (BelongsTo(block, pool)) StandBy(block, pool, wanted, now_ms);
+    };
+  }
+  if (!seen->shared() && !requested) {
+    edit.take_standby = [pool, entry, now_ms](Block& block, const std::set<BlockOffset>& among) -> Expected<void> {
+      const auto taken = TakeStandby(block, pool, entry, among, now_ms);
+      if (!taken) return std::unexpected(taken.error());
+      return {};
+    };
+  }
+  auto written = store_.Edit(seen, edit);
   if (!written) return std::unexpected(written.error());
   const auto offset = Find(**written, call.request.attachment);
   if (!offset) return Fail(ErrorCode::kInternal, "block " + seen->name + " was written without the new entry");

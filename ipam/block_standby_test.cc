@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Block: what is on standby, who takes it, and when it is let go.
+#include <gtest/gtest.h>
+
+#include "ipam/block.h"
+
+namespace berth::ipam {
+namespace {
+
+constexpr std::int64_t kNow = 1'700'000'000'000;
+constexpr std::size_t kWanted = 16;
+
+HeldEntry EntryNumber(int number) {
+  const std::string digits = std::to_string(number);
+  HeldEntry entry;
+  entry.pod_namespace = "team-a";
+  entry.pod = "web-" + digits;
+  entry.uid = "u";
+  entry.attachment = "0123456789ab-" + std::string(16 - digits.size(), '0') + digits;
+  entry.interface = "eth0";
+  entry.since_ms = kNow;
+  return entry;
+}
+
+Pool PoolOf(const char* subnet) {
+  Pool pool;
+  pool.name = "p";
+  pool.uid = "pool-uid";
+  pool.subnet = Prefix::Parse(subnet).value();
+  pool.ready = true;
+  return pool;
+}
+
+// In use, and with all on standby that it may have.
+Block BlockOf(const Pool& pool) {
+  Block block = NewBlock(pool, pool.subnet, "n1");
+  EXPECT_TRUE(Take(block, pool, EntryNumber(1), {}, kNow).has_value());
+  StandBy(block, pool, kWanted, kNow);
+  return block;
+}
+
+TEST(StandBy, TakesNoMoreThanWanted) {
+  const Pool pool = PoolOf("10.1.0.0/24");
+  EXPECT_EQ(BlockOf(pool).standby.size(), kWanted);
+}
+
+TEST(StandBy, TakesNoMoreThanHalfOfTheBlock) { EXPECT_EQ(BlockOf(PoolOf("10.1.0.0/28")).standby.size(), 8U); }
+
+TEST(StandBy, TakesNothingOfABlockOfOne) { EXPECT_TRUE(BlockOf(PoolOf("10.1.0.0/32")).standby.empty()); }
+
+TEST(StandBy, LeavesFreeAsItIs) {
+  const Pool pool = PoolOf("10.1.0.0/26");
+  EXPECT_EQ(BlockOf(pool).free, 61U);
+}
+
+TEST(StandBy, TakesNothingThatHasAnEntry) {
+  const Pool pool = PoolOf("10.1.0.0/28");
+  Block block = NewBlock(pool, pool.subnet, "n1");
+  for (BlockOffset offset = 1; offset < 14; ++offset) block.allocations[offset] = "held by somebody";
+  StandBy(block, pool, kWanted, kNow);
+  EXPECT_EQ(block.standby, std::set<BlockOffset>{14});
+}
+
+TEST(StandBy, LetsGoOfWhatThePoolDoesNotAssignAnyMore) {
+  Pool pool = PoolOf("10.1.0.0/26");
+  Block block = BlockOf(pool);
+  ASSERT_TRUE(block.standby.contains(5));
+  pool.withheld = {AddressRange::Parse("10.1.0.5").value()};
+  StandBy(block, pool, kWanted, kNow);
+  EXPECT_FALSE(block.standby.contains(5));
+  EXPECT_EQ(block.standby.size(), kWanted);
+}
+
+TEST(Take, LeavesAloneWhatIsOnStandby) {
+  const Pool pool = PoolOf("10.1.0.0/26");
+  Block block = BlockOf(pool);
+  const auto standby = block.standby;
+  ASSERT_TRUE(Take(block, pool, EntryNumber(2), {}, kNow));
+  EXPECT_EQ(block.standby, standby);
+}
+
+TEST(Take, TakesWhatIsOnStandbyBeforeTheBlockIsFull) {
+  const Pool pool = PoolOf("10.1.0.0/28");
+  Block block = BlockOf(pool);
+  for (int i = 2; i <= 14; ++i) ASSERT_TRUE(Take(block, pool, EntryNumber(i), {}, kNow)) << i;
+  EXPECT_TRUE(block.standby.empty());
+  EXPECT_EQ(Take(block, pool, EntryNumber(15), {}, kNow).error().code, ErrorCode::kExhausted);
+}
+
+TEST(Take, TakesARequestedAddressThatIsOnStandby) {
+  const Pool pool = PoolOf("10.1.0.0/26");
+  Block block = BlockOf(pool);
+  const Address wanted = block.cidr.At(*block.standby.begin());
+  ASSERT_EQ(Take(block, pool, EntryNumber(2), wanted, kNow), wanted);
+  EXPECT_EQ(block.standby.size(), kWanted - 1);
+}
+
+TEST(TakeStandby, TakesOneOfThoseItMay) {
+  const Pool pool = PoolOf("10.1.0.0/26");
+  Block block = BlockOf(pool);
+  const BlockOffset only = *block.standby.rbegin();
+  EXPECT_EQ(TakeStandby(block, pool, EntryNumber(2), {only}, kNow), block.cidr.At(only));
+  EXPECT_FALSE(block.standby.contains(only));
+}
+
+TEST(TakeStandby, IsRefusedWhereItMayTakeNone) {
+  const Pool pool = PoolOf("10.1.0.0/26");
+  Block block = BlockOf(pool);
+  EXPECT_EQ(TakeStandby(block, pool, EntryNumber(2), {}, kNow).error().code, ErrorCode::kExhausted);
+}
+
+TEST(TakeStandby, TakesNothingThatThePoolDoesNotAssignAnyMore) {
+  Pool pool = PoolOf("10.1.0.0/26");
+  Block block = BlockOf(pool);
+  pool.withheld = {AddressRange::Parse("10.1.0.0-10.1.0.63").value()};
+  EXPECT_EQ(TakeStandby(block, pool, EntryNumber(2), block.standby, kNow).error().code, ErrorCode::kExhausted);
+}
+
+TEST(TakeStandby, FromABlockThatIsBeingDeletedIsRefused) {
+  const Pool pool = PoolOf("10.1.0.0/26");
+  Block block = BlockOf(pool);
+  block.deleting = true;
+  EXPECT_EQ(TakeStandby(block, pool, EntryNumber(2), block.standby, kNow).error().code, ErrorCode::kConflict);
+}
+
+struct TrimCase {
+  const char* name;
+  std::map<BlockOffset, std::string> allocations;
+  bool deleting;
+  std::set<BlockOffset> want;
+};
+class TrimStandbyTest : public testing::TestWithParam<TrimCase> {};
+
+TEST_P(TrimStandbyTest, KeepsWhatServesABlockInUse) {
+  Block block = NewBlock(PoolOf("10.1.0.0/26"), Prefix::Parse("10.1.0.0/26").value(), "n1");
+  block.standby = {4, 5};
+  block.allocations = GetParam().allocations;
+  block.deleting = GetParam().deleting;
+  TrimStandby(block);
+  EXPECT_EQ(block.standby, GetParam().want);
+}
+
+const TrimCase kTrimCases[] = {
+    {"ABlockThatHoldsSomething", {{1, "ns/pod u 0-0 i=eth0 t=1"}}, false, {4, 5}},
+    {"ABlockWithAnEntryNobodyUnderstands", {{1, "?"}}, false, {4, 5}},
+    {"WhatGotAnEntry", {{1, "ns/pod u 0-0 i=eth0 t=1"}, {4, "?"}}, false, {5}},
+    {"AnEmptyBlock", {}, false, {}},
+    {"ABlockWhereOneCools", {{1, "~ t=1"}}, false, {}},
+    {"ABlockWhereOneIsReserved", {{1, "! printer"}}, false, {}},
+    {"ABlockThatIsBeingDeleted", {{1, "ns/pod u 0-0 i=eth0 t=1"}}, true, {}},
+};
+INSTANTIATE_TEST_SUITE_P(Table, TrimStandbyTest, testing::ValuesIn(kTrimCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+}  // namespace
+}  // namespace berth::ipam
