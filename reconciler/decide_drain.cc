@@ -36,7 +36,7 @@ class BlockDrain {
     const bool has_finalizer = Has(seen.block->finalizers, ipam::kBlockFinalizer);
     if (seen.block->deleting && !has_finalizer) return true;
     const Fate fate = FateOf(seen);
-    if (fate == Fate::kStays || seen.entries.held > 0) return true;
+    if (fate == Fate::kStays || seen.entries.IsInUse()) return true;
     if (!seen.entries.IsEmpty(now_ms_)) {
       decision_.WakeAt(seen.entries.cooling_until_ms);
       return true;

@@ -66,8 +66,9 @@ class EntryPlan {
   }
 
   // A cooling entry that is over may be replaced, unless its node's agent has still to see that it shall forget the
-  // attachment.
+  // attachment. What is on standby may be given already; its agent lets go of it once it knows of the reservation.
   void DecideKeptAddress(ipam::BlockOffset offset) {
+    if (block_.standby.contains(offset)) return;
     const auto found = block_.allocations.find(offset);
     if (found == block_.allocations.end()) {
       Add(offset);

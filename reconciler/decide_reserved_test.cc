@@ -116,6 +116,15 @@ TEST(ReservedEntry, OfACoolingAddressIsWrittenWhenItHasCooled) {
             1'800'000'005'000);
 }
 
+// Its node's agent may have given it to a pod already.
+TEST(ReservedEntry, IsNotWrittenWhereAnAddressIsOnStandby) {
+  ipam::Pool pool;
+  pool.subnet = ipam::PrefixOf("10.55.0.0/24");
+  ipam::Block block = ipam::NewBlock(pool, ipam::PrefixOf("10.55.0.64/29"), "n1");
+  block.standby = {2};
+  EXPECT_FALSE(WithReserved(block, pool, {{ipam::RangeOf("10.55.0.66"), "r"}}, kTestNowMs, false).after.has_value());
+}
+
 // A pool that is in order, so that a test sees only what concerns reservations.
 class ReservedInSpace : public testing::Test {
  protected:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct BlockTraits {
   bool is_deleting = false;
   bool has_finalizer = true;
   std::string space = "default";
+  std::set<ipam::BlockOffset> standby = {};
 };
 
 // A world that changes as a test says, with the decider and what it remembers.
@@ -98,6 +100,7 @@ class TestWorld {
     block.deleting = traits.is_deleting;
     if (traits.has_finalizer) block.finalizers = {std::string(ipam::kBlockFinalizer)};
     block.allocations = std::move(entries);
+    block.standby = traits.standby;
     world.PutBlock(SeenAs(std::move(block)));
     return *this;
   }

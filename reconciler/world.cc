@@ -31,6 +31,8 @@ EntryCounts CountEntries(const ipam::Block& block) {
       ++counts.held;
     }
   }
+  counts.standby = static_cast<std::uint32_t>(std::ranges::count_if(
+      block.standby, [&block](ipam::BlockOffset offset) { return !block.allocations.contains(offset); }));
   return counts;
 }
 

@@ -58,10 +58,14 @@ struct EntryCounts {
   std::uint32_t reserved = 0;
   std::uint32_t cooling = 0;
   std::int64_t cooling_until_ms = 0;  // the latest; 0: none cools
+  // Without entry; the node's agent may have given them to somebody already (docs/adr/0008).
+  std::uint32_t standby = 0;
 
+  // Whether somebody has an address here, or may have.
+  [[nodiscard]] bool IsInUse() const { return held > 0 || standby > 0; }
   // Whether nobody has an address here and nobody may still want one: entries of reservations and cooling ones that are
   // over do not count.
-  [[nodiscard]] bool IsEmpty(std::int64_t now_ms) const { return held == 0 && cooling_until_ms <= now_ms; }
+  [[nodiscard]] bool IsEmpty(std::int64_t now_ms) const { return !IsInUse() && cooling_until_ms <= now_ms; }
 };
 [[nodiscard]] EntryCounts CountEntries(const ipam::Block& block);
 
