@@ -142,7 +142,10 @@ Expected<void> DirectCall::Del() {
   if (auto locked = store_->Lock(); !locked) return locked;
   if (auto marked = directory_.MarkDeleted(attachment(), started_); !marked) return marked;
   directory_.ForgetRunning(attachment());
-  return call_->engine().Del(attachment());
+  auto released = call_->engine().Del(attachment());
+  // That the API server refused to record.
+  if (released) directory_.ForgetHandedOut(attachment());
+  return released;
 }
 
 Expected<void> DirectCall::Gc() {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -152,15 +153,33 @@ Expected<void> DirectStore::GiveWayToAgent() {
 Expected<void> DirectStore::FenceAgent() {
   const std::string creator = directory_.UnfencedCreator();
   if (creator.empty()) return {};
-  const ipam::BlockEdit fence{
-      .attachment = {}, .apply = [](ipam::Block&) -> Expected<void> { return {}; }, .fence = true};
+  const auto handed_out = directory_.ReadHandedOut();
+  if (!handed_out) return std::unexpected(handed_out.error());
+  const auto settle = [&handed_out](ipam::Block& block) -> Expected<void> {
+    WriteHandedOut(block, *handed_out);
+    return {};
+  };
+  const auto keep = [&handed_out](ipam::Block& block) -> Expected<void> {
+    block.standby = HandedOutOf(block, *handed_out);
+    return {};
+  };
+  const ipam::BlockEdit fence{.attachment = {}, .apply = settle, .fence = true};
+  std::set<std::string> refused;
   const auto blocks = ReadBlocks(ipam::BlockScope::kOwn, ipam::Freshness::kLatest);
   if (!blocks) return std::unexpected(blocks.error());
   for (const BlockView& block : *blocks) {
-    const auto fenced = Edit(block, fence);
+    auto fenced = Edit(block, fence);
+    if (!fenced && fenced.error().code == ErrorCode::kInvalid) {
+      // An entry is refused. Its address stays on standby, where nobody takes it while there is another.
+      fenced = Edit(block, {.attachment = {}, .apply = keep, .fence = true});
+      refused.insert(block->uid);
+    }
     if (!fenced && fenced.error().code != ErrorCode::kNotFound) {
       return std::unexpected(fenced.error().Within("take over from the agent"));
     }
+  }
+  for (const HandedOut& one : *handed_out) {
+    if (!refused.contains(one.block_uid)) directory_.ForgetHandedOut(one.attachment, one.block);
   }
   recent_.Forget();
   directory_.NoteFenced(creator);
@@ -329,6 +348,8 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
     }
     ipam::Block changed = *base;
     if (auto applied = edit.apply(changed); !applied) return intent.Finish(std::unexpected(applied.error()));
+    // No agent lives that would take it away.
+    if (options_.takes_turns && !changed.shared() && !edit.fence) ipam::TrimStandby(changed);
     if (changed == *base) {
       if (!edit.fence) {
         if (!base->shared()) recent_.NoteWritten(base);

@@ -79,7 +79,7 @@ class DirectStore final : public ipam::BlockStore {
 
   // What is to be done first with the lock. Errors: it is not to be kept.
   [[nodiscard]] ipam::Expected<void> EnterTurn();
-  // Makes sure that nothing an agent sent can still land.
+  // Makes sure that nothing an agent sent can still land, and writes what it handed out.
   [[nodiscard]] ipam::Expected<void> FenceAgent();
   [[nodiscard]] ipam::Expected<std::vector<nlohmann::json>> ReadPoolObjects(std::span<const std::string> names,
                                                                             bool is_hint);

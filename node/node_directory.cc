@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of a node's directory: lock, agent.lock, version, creator, fenced, intents/, deleted/, running/.
+// The files of a node's directory: lock, agent.lock, version, creator, fenced, intents/, handed-out/, deleted/,
+// running/.
 #include "node/node_directory.h"
 
 #include <array>
@@ -187,7 +188,7 @@ void HeldFile::Close() {
 Expected<NodeDirectory> NodeDirectory::Open(const std::string& state_dir, const std::string& node,
                                             std::string_view server) {
   const std::string path = state_dir + "/nodes/" + node;
-  for (const char* folder : {"/intents", "/deleted", "/running"}) {
+  for (const char* folder : {"/intents", "/handed-out", "/deleted", "/running"}) {
     std::error_code error;
     fs::create_directories(path + folder, error);
     if (error) {
@@ -317,6 +318,45 @@ Expected<std::vector<ipam::OpenIntent>> NodeDirectory::ReadIntents(std::string_v
     intents.push_back(*std::move(intent));
   }
   return intents;
+}
+
+Expected<void> NodeDirectory::NoteHandedOut(const HandedOut& handed_out) const {
+  return WriteWhole(path_ + "/handed-out/" + handed_out.attachment + "." + handed_out.block,
+                    FormatHandedOut(handed_out));
+}
+
+void NodeDirectory::ForgetHandedOut(const ipam::Attachment& attachment, const std::string& block) const {
+  unlink((path_ + "/handed-out/" + attachment + "." + block).c_str());
+}
+
+void NodeDirectory::ForgetHandedOut(const ipam::Attachment& attachment) const {
+  for (const std::string& name : FileNames(path_ + "/handed-out")) {
+    if (name.starts_with(attachment + ".")) unlink((path_ + "/handed-out/" + name).c_str());
+  }
+}
+
+Expected<std::vector<HandedOut>> NodeDirectory::ReadHandedOut() const {
+  std::vector<HandedOut> all;
+  const std::string folder = path_ + "/handed-out";
+  std::error_code error;
+  fs::directory_iterator notes(folder, error);
+  for (; !error && notes != fs::directory_iterator(); notes.increment(error)) {
+    const std::string path = notes->path().string();
+    if (path.find(".part.") != std::string::npos) continue;
+    errno = 0;
+    const auto text = ReadWhole(path);
+    if (!text && errno == ENOENT) continue;  // forgotten meanwhile
+    if (!text) return FailIo("read", path);
+    auto one = ParseHandedOut(*text);
+    if (!one) {
+      return Fail(ErrorCode::kInternal,
+                  path + ": " + one.error().message,
+                  "look at the file, make sure that no pod uses the address it names, then remove it");
+    }
+    all.push_back(*std::move(one));
+  }
+  if (error) return Fail(ErrorCode::kIo, "read " + folder + ": " + error.message());
+  return all;
 }
 
 Expected<void> NodeDirectory::MarkDeleted(const ipam::Attachment& attachment, BootNanos started) const {

@@ -2,8 +2,9 @@
 // NodeDirectory: what the processes of one node leave for one another, in files under /run.
 //
 // Kept there: a lock, whether an agent lives, the version of this node's last block write, writes whose outcome is
-// open, DELs seen lately, and ADDs that run. A reboot ends all of that, and so do these files; nothing in them survives
-// the machine, so nothing is synced to disk. Every file is written whole, by rename.
+// open, addresses handed out before they were written, DELs seen lately, and ADDs that run. A reboot ends all of that,
+// and so do these files; nothing in them survives the machine, so nothing is synced to disk. Every file is written
+// whole, by rename.
 //
 // Who may write this node's blocks (docs/adr/0007): agents, as long as one lives; else whoever has the lock.
 #pragma once
@@ -17,6 +18,7 @@
 
 #include "ipam/block_store.h"
 #include "ipam/error.h"
+#include "node/handed_out.h"
 
 namespace berth::node {
 
@@ -75,6 +77,14 @@ class NodeDirectory {
   [[nodiscard]] ipam::Expected<void> CloseIntent(const ipam::Attachment& attachment, const ipam::Block& block) const;
   // All whose attachment begins with `prefix`. A file that cannot be understood is an error: it may stand for a leak.
   [[nodiscard]] ipam::Expected<std::vector<ipam::OpenIntent>> ReadIntents(std::string_view prefix) const;
+
+  // Handed out by an agent that may die before the entry is written: whoever writes the node's blocks next writes it.
+  // Errors: kIo: nobody must be told the address.
+  [[nodiscard]] ipam::Expected<void> NoteHandedOut(const HandedOut& handed_out) const;
+  void ForgetHandedOut(const ipam::Attachment& attachment, const std::string& block) const;
+  void ForgetHandedOut(const ipam::Attachment& attachment) const;
+  // A file that cannot be read or understood is an error: the address it stands for may be in use.
+  [[nodiscard]] ipam::Expected<std::vector<HandedOut>> ReadHandedOut() const;
 
   // Remembers that a DEL of the attachment, started at `started`, has come; forgets those older than eleven minutes.
   [[nodiscard]] ipam::Expected<void> MarkDeleted(const ipam::Attachment& attachment, BootNanos started) const;

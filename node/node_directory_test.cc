@@ -3,7 +3,10 @@
 #include "node/node_directory.h"
 
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <unistd.h>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -111,6 +114,79 @@ TEST_F(NodeDirectoryTest, AnAddHasRunUntilItIsForgotten) {
   b_.ForgetRunning("x-y");
   EXPECT_FALSE(a_.HasRun("x-y"));
 }
+
+HandedOut Sample() {
+  return {.attachment = "26992702a01b-0123456789abcdef",
+          .block = "10.55.0.0-26",
+          .block_uid = "b",
+          .offset = 7,
+          .entry = "ns/pod u 26992702a01b-0123456789abcdef i=eth0 t=1"};
+}
+
+TEST_F(NodeDirectoryTest, WhatWasHandedOutIsKeptUntilItIsForgotten) {
+  const HandedOut one = Sample();
+  ASSERT_TRUE(a_.NoteHandedOut(one).has_value());
+  EXPECT_EQ(b_.ReadHandedOut(), std::vector{one});
+  a_.ForgetHandedOut(one.attachment, one.block);
+  EXPECT_TRUE(b_.ReadHandedOut()->empty());
+}
+
+TEST_F(NodeDirectoryTest, OfAnAttachmentAllIsForgottenAtOnce) {
+  HandedOut one = Sample();
+  ASSERT_TRUE(a_.NoteHandedOut(one).has_value());
+  one.block = "2001-db8---122";
+  ASSERT_TRUE(a_.NoteHandedOut(one).has_value());
+  a_.ForgetHandedOut(one.attachment);
+  EXPECT_TRUE(a_.ReadHandedOut()->empty());
+}
+
+// A DEL of it may have failed: the address is the container's still.
+TEST_F(NodeDirectoryTest, WhatWasHandedOutBeforeADelIsKept) {
+  const HandedOut one = Sample();
+  ASSERT_TRUE(a_.NoteHandedOut(one).has_value());
+  ASSERT_TRUE(a_.MarkDeleted(one.attachment, BootTimeNow()).has_value());
+  EXPECT_EQ(a_.ReadHandedOut(), std::vector{one});
+}
+
+TEST_F(NodeDirectoryTest, NotesThatCannotBeReadAreNotNoNotes) {
+  std::filesystem::remove_all(a_.path() + "/handed-out");
+  EXPECT_FALSE(a_.ReadHandedOut().has_value());
+}
+
+TEST_F(NodeDirectoryTest, ANoteOfAnAddressThatCannotBeReadIsAnError) {
+  std::ofstream(a_.path() + "/handed-out/x.y") << R"({"attachment": "x", "offset": -1})";
+  const auto read = a_.ReadHandedOut();
+  ASSERT_FALSE(read.has_value());
+  EXPECT_NE(read.error().message.find("handed-out/x.y"), std::string::npos) << read.error().message;
+}
+
+struct WriteCase {
+  const char* name;
+  std::map<ipam::BlockOffset, std::string> before;
+  const char* uid;
+  std::map<ipam::BlockOffset, std::string> want;
+};
+class WriteHandedOutTest : public testing::TestWithParam<WriteCase> {};
+
+TEST_P(WriteHandedOutTest, PutsTheEntryWhereItBelongs) {
+  ipam::Block block;
+  block.cidr = ipam::Prefix::Parse("10.55.0.0/26").value();
+  block.uid = GetParam().uid;
+  block.allocations = GetParam().before;
+  block.standby = {7, 8};
+  WriteHandedOut(block, {Sample()});
+  EXPECT_EQ(block.allocations, GetParam().want);
+  EXPECT_TRUE(block.standby.empty());
+}
+
+const WriteCase kWriteCases[] = {
+    {"IntoItsBlock", {}, "b", {{7, Sample().entry}}},
+    {"NotIntoAnotherBlockOfThatName", {}, "c", {}},
+    {"NotWhereTheAttachmentIsAlready", {{9, Sample().entry}}, "b", {{9, Sample().entry}}},
+    {"NotOverAnotherEntry", {{7, "?"}}, "b", {{7, "?"}}},
+};
+INSTANTIATE_TEST_SUITE_P(Table, WriteHandedOutTest, testing::ValuesIn(kWriteCases),
+                         [](const auto& c) { return std::string(c.param.name); });
 
 }  // namespace
 }  // namespace berth::node

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// HandedOut: an address that an agent told an ADD before it wrote the entry (docs/adr/0008), and what its successor
+// makes of it.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ipam/block.h"
+#include "ipam/error.h"
+
+namespace berth::node {
+
+struct HandedOut {
+  ipam::Attachment attachment;
+  std::string block;
+  std::string block_uid;
+  ipam::BlockOffset offset = 0;
+  std::string entry;
+
+  friend bool operator==(const HandedOut&, const HandedOut&) = default;
+};
+
+// Those of them that are this block's get their entries; nothing is on standby any more. What is there already stays.
+void WriteHandedOut(ipam::Block& block, const std::vector<HandedOut>& handed_out);
+// Offsets of those that are this block's and have no entry there.
+[[nodiscard]] std::set<ipam::BlockOffset> HandedOutOf(const ipam::Block& block,
+                                                      const std::vector<HandedOut>& handed_out);
+
+// For a file of its own. Errors of Parse: kDecode.
+[[nodiscard]] std::string FormatHandedOut(const HandedOut& handed_out);
+[[nodiscard]] ipam::Expected<HandedOut> ParseHandedOut(const std::string& text);
+
+}  // namespace berth::node
