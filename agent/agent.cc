@@ -92,7 +92,7 @@ Agent::Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options,
       directory_(std::move(files.directory)),
       lifetime_(std::move(files.lifetime)),
       journal_path_(std::move(files.journal)),
-      own_(api, options_.node, std::move(files.instance), *this),
+      own_(api, options_.node, std::move(files.instance), options_.standby, *this),
       view_(api, clock, options_.node, [this] { Poke(); }) {}
 
 Agent::~Agent() {
@@ -282,6 +282,7 @@ Expected<Reply> Agent::Add(Call& call) {
     }
     journal_->Remove(attachment);
   }
+  if (!is_away_) call.store.HandOutStandby(clock_.Now() + kLateMax);
   auto answer = call.ipam.Add(*request);
   if (!answer) {
     if (answer.error().code == ErrorCode::kUnavailable) is_away_ = true;

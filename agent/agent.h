@@ -41,6 +41,8 @@ struct AgentOptions {
   std::string server;                        // the API server's address, which tells one cluster's files from another's
   // Made when blocks are loaded; from then on a restart is no reason to make the node NotReady. Empty: none is made.
   std::string loaded_mark = {};
+  // Addresses of a block in use that are kept on standby, to be handed out before they are written (docs/adr/0008).
+  std::size_t standby = 32;
   bool watches_blocks = true;
   bool reads_pods = false;  // annotations by a GET of the pod where the runtime hands over none
 };
@@ -146,6 +148,8 @@ class Agent final : private BlockObserver {
   // Until direct calls that began before this agent have ended; those that come later give way to it.
   [[nodiscard]] ipam::Expected<node::HeldFile> AwaitDirectCalls();
   [[nodiscard]] ipam::Expected<void> SettleLeftIntents();
+  // Takes them over, and writes what an earlier agent had handed out.
+  [[nodiscard]] ipam::Expected<void> FenceOwnBlocks(const std::vector<nlohmann::json>& objects);
   void ForgetOvertakenDels();
   void Keep(const std::stop_token& stop);
   // Writes what is pending; what a call is about to write is left to that.
@@ -156,12 +160,17 @@ class Agent final : private BlockObserver {
   std::int64_t ClaimAheadFor(const ipam::Pool& pool, const std::vector<ipam::BlockView>& blocks);
   void Resync();
   void SweepCooled();
+  // What pools do not assign any more is not on standby, and nothing is in blocks that are being deleted.
+  void RenewStandby();
   void WatchBlocks();
   void Poke();
 
   void Conflict(const std::string& block) override;
   void Batch(const std::string& block, std::size_t changes) override;
   void InDoubt(const std::string& block, const ipam::Error& error) override;
+  void HandedOutRefused(const std::string& block, const std::string& entry, const ipam::Error& error) override;
+  void HandedOutLost(const std::string& block, const std::string& entry) override;
+  void StandbyNotKept() override;
   void Vanished(const std::string& block, const std::string& entry) override;
   void Replaced(const std::string& block, const std::string& by) override;
 

@@ -37,6 +37,7 @@ using nlohmann::json;
 namespace {
 
 constexpr std::chrono::seconds kStepMax{20};
+constexpr std::chrono::seconds kLateMax{10};  // for what was answered already
 constexpr std::chrono::seconds kRetryPause{1};
 constexpr std::chrono::seconds kKeepEvery{1};
 constexpr std::chrono::milliseconds kKeepPause{20};
@@ -153,12 +154,7 @@ Expected<void> Agent::LoadOnce() {
       {.field_selector = std::string(crds::kBlockNodeField) + "=" + options_.node, .page_size = kOwnBlocksPage},
       options);
   if (!list) return std::unexpected(list.error().Within("list ipblocks"));
-  for (const json& object : list->items) {
-    auto block = crds::ParseBlock(object);
-    if (!block) return std::unexpected(block.error());
-    auto fenced = own_.Fence(std::make_shared<const ipam::Block>(*std::move(block)), clock_.Now() + kStepMax);
-    if (!fenced && fenced.error().code != ErrorCode::kNotFound) return fenced;
-  }
+  if (auto fenced = FenceOwnBlocks(list->items); !fenced) return fenced;
   if (auto settled = SettleLeftIntents(); !settled) return settled;
   turn->Close();
   ForgetOvertakenDels();
@@ -167,6 +163,31 @@ Expected<void> Agent::LoadOnce() {
     return ipam::Fail(ErrorCode::kUnavailable, "pools and node were not listed in time");
   }
   is_away_ = false;
+  return {};
+}
+
+Expected<void> Agent::FenceOwnBlocks(const std::vector<json>& objects) {
+  const auto handed_out = directory_.ReadHandedOut();
+  if (!handed_out) return std::unexpected(handed_out.error());
+  const auto standby = [&handed_out](const ipam::Block& block) { return node::HandedOutOf(block, *handed_out); };
+  std::set<std::string> fenced_uids;
+  for (const json& object : objects) {
+    auto block = crds::ParseBlock(object);
+    if (!block) return std::unexpected(block.error());
+    auto fenced = own_.Fence(std::make_shared<const ipam::Block>(*block), clock_.Now() + kStepMax, standby);
+    if (fenced) fenced_uids.insert(block->uid);
+    if (!fenced && fenced.error().code != ErrorCode::kNotFound) return fenced;
+  }
+  for (const node::HandedOut& one : *handed_out) {
+    const auto forget = [this, one] { directory_.ForgetHandedOut(one.attachment, one.block); };
+    if (fenced_uids.contains(one.block_uid)) {
+      spdlog::info("handed out by an earlier agent block={} entry=\"{}\"", one.block, one.entry);
+      own_.Resume(one.block, one.offset, one.attachment, one.entry, forget);
+    } else {
+      HandedOutLost(one.block, one.entry);
+      forget();
+    }
+  }
   return {};
 }
 
@@ -201,9 +222,13 @@ void Agent::Keep(const std::stop_token& stop) {
     if (!IsStillOurs()) return;
     WatchBlocks();
     ReplayJournal();
+    own_.WriteHandedOut(clock_.Now() + kLateMax, [this](const ipam::Error& error) {
+      if (IsAway(error.code)) GoAway();
+    });
     CompactJournal();
     ClaimAhead();
     SweepCooled();
+    RenewStandby();
     if (clock_.Now() >= next_resync) {
       Resync();
       next_resync = after_resync();
@@ -387,6 +412,26 @@ void Agent::SweepCooled() {
     const auto written = own_.Edit(block, {.attachment = {}, .apply = sweep}, runtime.end());
     if (!written)
       spdlog::warn("sweeping cooled entries failed block={} err=\"{}\"", block->name, written.error().message);
+  }
+}
+
+void Agent::RenewStandby() {
+  const std::vector<ipam::Pool> pools = view_.AllPools();
+  for (const BlockView& block : own_.Snapshot()) {
+    if (block->standby.empty()) continue;
+    const auto pool = std::ranges::find(pools, block->pool_uid, &ipam::Pool::uid);
+    own_.RenewStandby(
+        block,
+        [pool = pool == pools.end() ? std::nullopt : std::optional(*pool),
+         now_ms = CallRuntime(clock_, clock_.Now(), kStepMax, own_).UnixMillis()](ipam::Block& changed,
+                                                                                  std::size_t wanted) {
+          if (pool) {
+            ipam::StandBy(changed, *pool, wanted, now_ms);
+          } else {
+            changed.standby.clear();
+          }
+        },
+        clock_.Now() + kStepMax);
   }
 }
 

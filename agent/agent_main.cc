@@ -159,6 +159,12 @@ int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the sta
       ->capture_default_str();
   app.add_option("--run-dir", options.agent.run_dir, "Folder for what a reboot may lose; shared with berth-direct")
       ->capture_default_str();
+  app.add_option("--standby",
+                 options.agent.standby,
+                 "Addresses of a block in use, at most half of it, that a pod may get a moment before that is written; "
+                 "0: every ADD waits for its write")
+      ->check(CLI::Range(0, 32))
+      ->capture_default_str();
   app.add_flag("--read-pods",
                options.agent.reads_pods,
                "Read a pod's annotations with a GET where the runtime hands over none; needs the right to get pods");

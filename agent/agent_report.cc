@@ -26,12 +26,14 @@ std::string Agent::DebugBlocks() const {
                       {"used", block->used()},
                       {"free", block->free},
                       {"deleting", block->deleting},
+                      {"standby", block->standby},
                       {"allocations", std::move(allocations)}});
   }
   const nlohmann::json document = {{"node", options_.node},
                                    {"instance", own_.instance()},
                                    {"ready", IsReady()},
                                    {"journal", is_creator_ ? journal_->Pending() : std::vector<ipam::Attachment>()},
+                                   {"handedOut", own_.HandedOut()},
                                    {"blocks", std::move(blocks)}};
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
@@ -52,6 +54,7 @@ std::string Agent::MetricsText() {
   metrics_.BeginPools();
   for (const auto& [pool, sum] : sums) metrics_.Pool(pool, sum.blocks, sum.used, sum.free);
   metrics_.SetJournal(is_creator_ ? journal_->Size() : 0);
+  metrics_.SetHandedOut(own_.HandedOut().size());
   return metrics_.Text();
 }
 
@@ -65,6 +68,30 @@ void Agent::Batch(const std::string& /*block*/, std::size_t changes) { metrics_.
 void Agent::InDoubt(const std::string& block, const Error& error) {
   metrics_.InDoubt();
   spdlog::warn("answer to a block patch was lost, settling block={} err=\"{}\"", block, error.message);
+}
+
+void Agent::HandedOutRefused(const std::string& block, const std::string& entry, const Error& error) {
+  spdlog::error(
+      "the API server refuses the entry of an address that was handed out, trying again block={} entry=\"{}\" "
+      "err=\"{}\"",
+      block,
+      entry,
+      error.message);
+}
+
+void Agent::HandedOutLost(const std::string& block, const std::string& entry) {
+  spdlog::error(
+      "an address that was handed out can't be recorded, its block is gone or somebody else has written there: end the "
+      "pod "
+      "block={} entry=\"{}\"",
+      block,
+      entry);
+}
+
+void Agent::StandbyNotKept() {
+  spdlog::warn(
+      "the API server drops standby: every ADD waits for its write until install/'s CRDs are applied and this "
+      "agent is restarted");
 }
 
 void Agent::Vanished(const std::string& block, const std::string& entry) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ipam/check.h"
+
 namespace berth::agent {
 
 using ipam::BlockView;
@@ -113,12 +115,53 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::BlockEdi
     });
     return seen;
   }
+  if (hands_out_ && edit.take_standby) {
+    if (auto given = HandOut(seen, edit)) return *std::move(given);
+  }
   auto written = own_.Edit(seen, edit, std::min(deadline_, std::chrono::steady_clock::now() + edit_max_));
   // Named without a version: a creation of this attachment was in doubt, and this has seen what became of it.
   const bool was_seen = written || written.error().code == ErrorCode::kAlreadyExists;
   if (was_seen && seen->resource_version.empty() && !edit.attachment.empty()) {
     if (auto closed = directory_.CloseIntent(edit.attachment, *seen); !closed) return std::unexpected(closed.error());
   }
+  return written;
+}
+
+std::optional<Expected<BlockView>> AgentStore::HandOut(const BlockView& seen, const ipam::BlockEdit& edit) {
+  // An agent that has taken over has read the notes, and would never see this one.
+  auto creator = directory_.HoldCreator(own_.instance());
+  if (!creator) return std::unexpected(creator.error());
+  const auto settled = [&directory = directory_, attachment = edit.attachment, block = seen->name] {
+    directory.ForgetHandedOut(attachment, block);
+  };
+  BlockView given = own_.HandOut(seen, edit, late_deadline_, settled);
+  if (given == nullptr) return std::nullopt;
+  const auto offset = ipam::Find(*given, edit.attachment);
+  BERTH_CHECK(offset.has_value());
+  const auto noted = directory_.NoteHandedOut({.attachment = edit.attachment,
+                                               .block = given->name,
+                                               .block_uid = given->uid,
+                                               .offset = *offset,
+                                               .entry = given->allocations.at(*offset)});
+  if (!noted) {
+    creator->Close();
+    return WriteUnnoted(seen, edit.attachment);
+  }
+  // It may have been written before the note was there to be forgotten.
+  if (!own_.IsHandedOut(given->name, edit.attachment)) settled();
+  return given;
+}
+
+Expected<BlockView> AgentStore::WriteUnnoted(const BlockView& seen, const ipam::Attachment& attachment) {
+  const auto nothing = [](ipam::Block&) -> Expected<void> { return {}; };
+  auto written = own_.Edit(seen, {.attachment = attachment, .apply = nothing}, deadline_);
+  if (written) return written;
+  // Nobody was told, and nobody must be.
+  const auto release = [attachment](ipam::Block& block) -> Expected<void> {
+    static_cast<void>(ipam::Release(block, attachment, /*now_ms=*/0));
+    return {};
+  };
+  own_.EditLater(seen, {.attachment = attachment, .apply = release}, late_deadline_, [](const auto&) {});
   return written;
 }
 

@@ -82,6 +82,12 @@ class AgentStore final : public ipam::BlockStore {
     late_deadline_ = deadline;
   }
 
+  // From now on an ADD may take an address on standby: what it is told is written by that time, or later.
+  void HandOutStandby(SteadyTime deadline) {
+    hands_out_ = true;
+    late_deadline_ = deadline;
+  }
+
   [[nodiscard]] const std::string& Node() const override { return own_.node(); }
   [[nodiscard]] ipam::Expected<std::vector<ipam::Pool>> ReadPools(std::span<const std::string> names,
                                                                   ipam::Freshness freshness) override;
@@ -99,6 +105,13 @@ class AgentStore final : public ipam::BlockStore {
   [[nodiscard]] ipam::Expected<void> CloseIntent(const ipam::OpenIntent& intent) override;
 
  private:
+  // nullopt: there is none to be had.
+  [[nodiscard]] std::optional<ipam::Expected<ipam::BlockView>> HandOut(const ipam::BlockView& seen,
+                                                                       const ipam::BlockEdit& edit);
+  // It was handed out and could not be noted: nobody may be told before it is written.
+  [[nodiscard]] ipam::Expected<ipam::BlockView> WriteUnnoted(const ipam::BlockView& seen,
+                                                             const ipam::Attachment& attachment);
+
   OwnBlocks& own_;
   ClusterView& view_;
   ClaimTurns& turns_;
@@ -108,6 +121,7 @@ class AgentStore final : public ipam::BlockStore {
   SteadyTime deadline_;
   std::chrono::milliseconds edit_max_ = std::chrono::hours(1);
   std::shared_ptr<LateEdits> late_;
+  bool hands_out_ = false;
   SteadyTime late_deadline_{};
   std::optional<ipam::Pool> latest_pool_;  // read after this call created a block of it
   // Of own_, when this call last read pools, before that. It sees no blocks that came later: what it knows of their

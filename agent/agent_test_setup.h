@@ -84,6 +84,7 @@ class AgentTest : public testing::Test {
     bool watches_blocks = true;
     bool reads_pods = false;
     std::string server = "https://model";
+    std::size_t standby = 0;
   };
   std::unique_ptr<Agent> MakeAgent(bool watches_blocks = true, const std::string& server = "https://model") {
     return MakeAgentOf(watched_, {.watches_blocks = watches_blocks, .server = server});
@@ -96,6 +97,7 @@ class AgentTest : public testing::Test {
                              .run_dir = run_dir(),
                              .server = wanted.server,
                              .loaded_mark = LoadedMark(),
+                             .standby = wanted.standby,
                              .watches_blocks = wanted.watches_blocks,
                              .reads_pods = wanted.reads_pods},
                             [this] { ++replaced_; });

@@ -248,5 +248,23 @@ TEST_F(DirectBesideAgentTest, AJournalledDelOfADirectAddIsWritten) {
   Await([this] { return !IsHeld("c1"); }, "the DEL is written");
 }
 
+TEST_F(DirectBesideAgentTest, AfterAnAgentWhatItHandedOutIsWritten) {
+  agent_ = MakeAgentOf(api_, {.standby = 4});
+  agent_->Start();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Add("c" + std::to_string(i)).ok);
+  Await([this] { return Held().size() == 3; }, "all is written");
+  api_.SetFaults([](const Request& request) {
+    return request.method == Method::kPatch ? ApiFault::kUnavailable : ApiFault::kNone;
+  });
+  ASSERT_TRUE(Add("handed-out").ok);
+  KillAgent();
+  ASSERT_FALSE(IsHeld("handed-out"));
+  ASSERT_TRUE(Call("direct").Add());
+  EXPECT_TRUE(IsHeld("handed-out"));
+  EXPECT_EQ(Held().size(), 5U);
+  ASSERT_TRUE(Call("handed-out").Del());
+  EXPECT_FALSE(IsHeld("handed-out"));
+}
+
 }  // namespace
 }  // namespace berth::agent

@@ -72,6 +72,11 @@ struct Metrics::Families {
                                    .Help("Calls accepted and not answered yet")
                                    .Register(registry)
                                    .Add({});
+  prometheus::Gauge& handed_out = BuildGauge()
+                                      .Name("berth_agent_handed_out_pending")
+                                      .Help("Addresses handed out of which the entry is still to be written")
+                                      .Register(registry)
+                                      .Add({});
   prometheus::Gauge& journal = BuildGauge()
                                    .Name("berth_agent_journal_pending")
                                    .Help("DELs answered while the API server was away and not written yet")
@@ -105,6 +110,7 @@ void Metrics::Claimed(const std::string& pool, bool ahead) {
 }
 
 void Metrics::SetCallsWaiting(std::size_t count) { families_->waiting.Set(static_cast<double>(count)); }
+void Metrics::SetHandedOut(std::size_t pending) { families_->handed_out.Set(static_cast<double>(pending)); }
 void Metrics::SetJournal(std::size_t pending) { families_->journal.Set(static_cast<double>(pending)); }
 
 void Metrics::BeginPools() {

@@ -20,8 +20,6 @@ namespace {
 
 constexpr int kGatherPart = 4;
 constexpr std::chrono::milliseconds kGatherMax{50};
-// Long enough for what comes in the same burst, too short for a person to see.
-constexpr std::chrono::milliseconds kLinger{5};
 
 std::unexpected<ipam::Error> Ending() {
   return Fail(ErrorCode::kUnavailable, "this agent is ending or was replaced by another", "the call is tried again");
@@ -37,34 +35,36 @@ std::uint64_t VersionOf(std::string_view resource_version) {
   return error == std::errc() && end == stop ? version : 0;
 }
 
-OwnBlocks::OwnBlocks(k8sclient::Api& api, std::string node, std::string instance, BlockObserver& observer)
-    : api_(api), node_(std::move(node)), instance_(std::move(instance)), observer_(observer) {}
+OwnBlocks::OwnBlocks(k8sclient::Api& api, std::string node, std::string instance, std::size_t standby,
+                     BlockObserver& observer)
+    : api_(api), node_(std::move(node)), instance_(std::move(instance)), standby_(standby), observer_(observer) {}
 
 std::vector<BlockView> OwnBlocks::Snapshot(std::uint64_t until) const {
   const std::scoped_lock lock(mutex_);
   std::vector<BlockView> views;
   views.reserve(slots_.size());
   for (const auto& [name, slot] : slots_) {
-    if (slot->born <= until) views.push_back(Shown(*slot));
+    if (slot->born > until) continue;
+    views.push_back(IsShownAsWritten(*slot) ? slot->view : std::make_shared<const ipam::Block>(Shown(*slot)));
   }
   return views;
 }
 
-BlockView OwnBlocks::Shown(const Slot& slot) {
-  const auto is_late = [](const auto& waiter) { return waiter->done && !waiter->result; };
-  if (slot.vanished.empty() && std::ranges::none_of(slot.sent, is_late) && std::ranges::none_of(slot.queue, is_late)) {
-    return slot.view;
-  }
+bool OwnBlocks::IsShownAsWritten(const Slot& slot) {
+  return slot.handed_out.empty() && slot.vanished.empty() && std::ranges::none_of(slot.sent, kIsLate) &&
+         std::ranges::none_of(slot.queue, kIsLate);
+}
+
+ipam::Block OwnBlocks::Shown(const Slot& slot) {
   ipam::Block block = *slot.view;
+  AddHandedOut(slot, block);
   AddVanished(slot, block);
   const auto apply = [&](const auto& waiter) {
-    if (!is_late(waiter)) return;
-    ipam::Block trial = block;
-    if (waiter->edit.apply(trial)) block = std::move(trial);
+    if (kIsLate(waiter)) static_cast<void>(waiter->edit.apply(block));
   };
   std::ranges::for_each(slot.sent, apply);
   std::ranges::for_each(slot.queue, apply);
-  return std::make_shared<const ipam::Block>(std::move(block));
+  return block;
 }
 
 bool OwnBlocks::Holds(const ipam::Attachment& attachment) const {
@@ -72,7 +72,9 @@ bool OwnBlocks::Holds(const ipam::Attachment& attachment) const {
   return std::ranges::any_of(slots_, [&attachment](const auto& named) {
     const Slot& slot = *named.second;
     const auto is_its = [&](const auto& entry) { return ipam::AttachmentOf(entry.second) == attachment; };
-    return ipam::Find(*slot.view, attachment) || std::ranges::any_of(slot.vanished, is_its);
+    const auto was_its = [&](const auto& one) { return one.second.attachment == attachment; };
+    return ipam::Find(*slot.view, attachment) || std::ranges::any_of(slot.vanished, is_its) ||
+           std::ranges::any_of(slot.handed_out, was_its);
   });
 }
 
@@ -86,7 +88,7 @@ std::string OwnBlocks::NextFence() {
   return instance_ + "." + std::to_string(++fences_);
 }
 
-Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline) {
+Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, const StandbyOf& standby) {
   BlockView base = seen;
   while (true) {
     if (base->node != node_) {
@@ -94,6 +96,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline) {
     }
     ipam::Block fenced = *base;
     fenced.agent = NextFence();
+    fenced.standby = standby ? standby(fenced) : std::set<ipam::BlockOffset>();
     const auto written = Patch(*base, fenced, deadline);
     if (written) {
       Insert(*written);
@@ -225,11 +228,17 @@ void OwnBlocks::EditLater(const BlockView& seen, const ipam::BlockEdit& edit, St
     done(is_ending ? Ending() : Fail(ErrorCode::kNotFound, "block " + seen->name + " is gone"));
     return;
   }
+  QueueLate(*found->second, edit, kLinger, deadline, done);
+}
+
+void OwnBlocks::QueueLate(Slot& slot, const ipam::BlockEdit& edit, std::chrono::milliseconds linger,
+                          SteadyTime deadline, const EditDone& done) {
   const auto waiter = std::make_shared<Waiter>(edit, deadline, done);
-  waiter->due = std::chrono::steady_clock::now() + kLinger;
-  found->second->queue.push_back(waiter);
+  waiter->due = std::chrono::steady_clock::now() + linger;
+  slot.queue.push_back(waiter);
   ++late_count_;
-  late_.notify_one();
+  // Most are due after others that it waits for already.
+  if (waiter->due < late_wakes_) late_.notify_one();
 }
 
 void OwnBlocks::SendLate() {
@@ -245,12 +254,14 @@ void OwnBlocks::SendLate() {
         first = slot;
       }
     }
+    late_wakes_ = due;
     if (first == nullptr) {
       late_.wait(lock);
     } else if (due > std::chrono::steady_clock::now()) {
       late_.wait_until(lock, due);
     } else {
-      SendBatch(first, std::chrono::steady_clock::now() + kLinger, lock);
+      late_wakes_ = SteadyTime::min();
+      SendBatch(first, std::chrono::steady_clock::now() + kGatherMax, lock);
     }
   }
   Waiters left;
@@ -409,6 +420,7 @@ bool OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {
 void OwnBlocks::Forget(const SlotPointer& slot) {
   Waiters late;
   std::string name;
+  std::map<ipam::BlockOffset, Slot::HandedOut> lost;
   {
     const std::scoped_lock lock(mutex_);
     name = slot->view->name;
@@ -417,6 +429,11 @@ void OwnBlocks::Forget(const SlotPointer& slot) {
     slots_.erase(found);
     ++generation_;
     late = TakeLate(*slot);
+    lost = std::exchange(slot->handed_out, {});
+  }
+  for (const auto& [offset, one] : lost) {
+    observer_.HandedOutLost(name, one.entry);
+    one.settled();
   }
   for (const auto& waiter : late) Finish(*waiter, Fail(ErrorCode::kNotFound, "block " + name + " is gone"));
 }

@@ -4,7 +4,8 @@
 //
 // The first caller that finds a block without a patch in flight sends what has gathered, its own change among it; the
 // others wait for the answer. So a single caller sends one patch at once, and many share one. What a call is told is in
-// the block already. What nobody waits for (EditLater) goes with the next patch, or on its own a little later.
+// the block already. What nobody waits for (EditLater) goes with the next patch, or on its own a little later. So does
+// who got an address that was on standby (HandOut).
 //
 // Rules that hold here:
 //   - A write is a merge patch with the resourceVersion it was decided on. After a conflict all is decided again.
@@ -14,6 +15,7 @@
 //   - Another instance in `agent` means that this agent was replaced: it stops, and writes nothing any more.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -22,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -49,6 +52,12 @@ class BlockObserver {
   virtual void Conflict(const std::string& block) = 0;
   virtual void Batch(const std::string& block, std::size_t changes) = 0;
   virtual void InDoubt(const std::string& block, const ipam::Error& error) = 0;
+  // An address was handed out and can't be written: the API server refuses that (it is tried again), or the block is
+  // gone or somebody else wrote another entry there (it is not).
+  virtual void HandedOutRefused(const std::string& block, const std::string& entry, const ipam::Error& error) = 0;
+  virtual void HandedOutLost(const std::string& block, const std::string& entry) = 0;
+  // The API server drops `standby`: its CRD is older than this agent.
+  virtual void StandbyNotKept() = 0;
   // Somebody removed an entry without a mark; it will be written again.
   virtual void Vanished(const std::string& block, const std::string& entry) = 0;
   // Somebody else is the agent of this node now. The process is to end.
@@ -57,8 +66,9 @@ class BlockObserver {
 
 class OwnBlocks {
  public:
-  // `instance` names this run of the agent. api and observer must outlive this.
-  OwnBlocks(k8sclient::Api& api, std::string node, std::string instance, BlockObserver& observer);
+  // `instance` names this run of the agent. `standby`: so many addresses of a block that is in use are kept on standby,
+  // at most half of it; 0: every edit is written first. api and observer must outlive this.
+  OwnBlocks(k8sclient::Api& api, std::string node, std::string instance, std::size_t standby, BlockObserver& observer);
 
   // Every block known, in order of name, with what is to be written again; of those that came at that generation or
   // earlier.
@@ -67,8 +77,11 @@ class OwnBlocks {
   [[nodiscard]] std::uint64_t Generation() const;
 
   // Takes over a block read from the API server: raises `agent`, so that nothing an earlier agent or call sent can
-  // still land. Errors: those of the write; kNotFound: it is gone, or not this node's.
-  [[nodiscard]] ipam::Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline);
+  // still land, and takes all off standby but what `standby` says of the newest version. Errors: those of the write;
+  // kNotFound: it is gone, or not this node's.
+  using StandbyOf = std::function<std::set<ipam::BlockOffset>(const ipam::Block&)>;
+  [[nodiscard]] ipam::Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline,
+                                           const StandbyOf& standby = nullptr);
 
   // A block that this agent created just now.
   void Insert(const ipam::BlockView& created);
@@ -80,9 +93,27 @@ class OwnBlocks {
 
   // The same without waiting: it goes out with the block's next patch, at most kLinger later. `done` is called once
   // with what Edit would return, from any thread, maybe before this returns, without a lock held. Until then Snapshot
-  // shows the block as it will be.
+  // shows the block as it will be. Requires: an edit that fails leaves the block as it was.
   using EditDone = std::function<void(const ipam::Expected<ipam::BlockView>&)>;
   void EditLater(const ipam::BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline, const EditDone& done);
+  // Takes an address that is on standby, by edit.take_standby, and returns the block as Snapshot shows it from now on;
+  // it is written as by EditLater, and again until it is in. `settled` is called once, from any thread, maybe before
+  // this returns, when the entry is in or was given back; not if this agent ends before. nullptr: none is on standby,
+  // or the block's writes do not go well: Edit tells.
+  [[nodiscard]] ipam::BlockView HandOut(const ipam::BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline,
+                                        std::function<void()> settled);
+  // What an earlier agent handed out of a block that was fenced just now: as if this one had.
+  void Resume(const std::string& block, ipam::BlockOffset offset, const ipam::Attachment& attachment,
+              const std::string& entry, std::function<void()> settled);
+  // Whether that is still to be written.
+  [[nodiscard]] bool IsHandedOut(const std::string& block, const ipam::Attachment& attachment) const;
+  // Attachments of all that is.
+  [[nodiscard]] std::set<ipam::Attachment> HandedOut() const;
+  // Sends what could not be written, and takes off standby what pools do not assign any more, by `stand_by` of a block.
+  // `failed` is called as EditLater calls `done`, for each failure.
+  void WriteHandedOut(SteadyTime deadline, const std::function<void(const ipam::Error&)>& failed);
+  void RenewStandby(const ipam::BlockView& seen, const std::function<void(ipam::Block&, std::size_t)>& stand_by,
+                    SteadyTime deadline);
   // Sends such changes when their time has come, until Stop: for a thread of its own.
   void SendLate();
   // Waits until none is left, at most that long.
@@ -137,8 +168,23 @@ class OwnBlocks {
   void WakeNext(const Slot& slot);
   // This agent ends: nobody waits any longer. Requires: the mutex.
   static void WakeAll(Slot& slot);
+  // Requires: the mutex.
+  void QueueLate(Slot& slot, const ipam::BlockEdit& edit, std::chrono::milliseconds linger, SteadyTime deadline,
+                 const EditDone& done);
+  // The round's changes applied to the newest version. nullopt: an address was handed out meanwhile that they take.
+  [[nodiscard]] std::optional<ipam::Block> TryDecide(const SlotPointer& slot, Round& round);
+  // What the round carried is in, or was given back. Calls what waits for it.
+  void SettleHandedOut(const SlotPointer& slot, const Round& round);
+  // One patch each: something of it is refused.
+  void SendHandedOutApart(const SlotPointer& slot, SteadyTime deadline);
+  void Refuse(const SlotPointer& slot, ipam::BlockOffset offset, const ipam::Error& error);
+  // Until all of the round's waiters have a result.
+  void Run(const SlotPointer& slot, Round& round);
+  // Whether the API server keeps `standby` at all: an older CRD drops it.
+  [[nodiscard]] bool MayStandBy() const { return standby_ > 0 && standby_kept_ != Kept::kNo; }
   // The block as Snapshot shows it. Requires: the mutex.
-  [[nodiscard]] static ipam::BlockView Shown(const Slot& slot);
+  [[nodiscard]] static ipam::Block Shown(const Slot& slot);
+  [[nodiscard]] static bool IsShownAsWritten(const Slot& slot);
   // What waits of EditLater leaves the queue. Requires: the mutex.
   [[nodiscard]] static Waiters TakeLate(Slot& slot);
   // Sends what the waiters want and finishes each of them. Requires: this thread set slot->busy.
@@ -162,10 +208,14 @@ class OwnBlocks {
                                                       SteadyTime deadline);
   [[nodiscard]] std::string NextFence();
 
+  enum class Kept : std::uint8_t { kUnknown, kYes, kNo };
+
   k8sclient::Api& api_;
   const std::string node_;
   const std::string instance_;
+  const std::size_t standby_;
   BlockObserver& observer_;
+  std::atomic<Kept> standby_kept_ = Kept::kUnknown;
 
   // Guards everything below, and what slots and waiters hold.
   mutable std::mutex mutex_;
@@ -173,9 +223,10 @@ class OwnBlocks {
   std::uint64_t generation_ = 0;
   std::uint64_t fences_ = 0;  // counter of the `agent` field
   bool stopped_ = false;
-  std::size_t late_count_ = 0;            // changes of EditLater that are not done
-  std::condition_variable late_;          // for SendLate: there is one that no caller will send
-  std::condition_variable late_is_over_;  // late_count_ has become 0
+  std::size_t late_count_ = 0;                 // changes of EditLater that are not done
+  std::condition_variable late_;               // for SendLate: there is one that no caller will send
+  SteadyTime late_wakes_ = SteadyTime::min();  // when SendLate looks again by itself
+  std::condition_variable late_is_over_;       // late_count_ has become 0
 };
 
 }  // namespace berth::agent

@@ -51,24 +51,40 @@ Expected<BlockView> OwnBlocks::Read(const std::string& name, SteadyTime deadline
 }
 
 Expected<BlockView> OwnBlocks::Patch(const ipam::Block& before, const ipam::Block& after, SteadyTime deadline) {
-  const auto answer = k8sclient::MergePatch(
-      api_, BlockPath(before.name), crds::BlockMergePatch(before, after), Until(deadline), k8sclient::kPartialMetadata);
+  // The first time the whole block is asked for, to see what became of `standby`.
+  const bool asks_for_all = !after.standby.empty() && standby_kept_ == Kept::kUnknown;
+  const auto answer = k8sclient::MergePatch(api_,
+                                            BlockPath(before.name),
+                                            crds::BlockMergePatch(before, after),
+                                            Until(deadline),
+                                            asks_for_all ? k8sclient::kJson : k8sclient::kPartialMetadata);
   if (!answer) return std::unexpected(answer.error().Within("patch ipblock " + before.name));
-  return ToView(crds::BlockAfterPatch(after, *answer));
+  if (!asks_for_all) return ToView(crds::BlockAfterPatch(after, *answer));
+  auto written = ToView(answer);
+  if (!written) return written;
+  const bool is_kept = (*written)->standby == after.standby;
+  if (standby_kept_.exchange(is_kept ? Kept::kYes : Kept::kNo) != Kept::kNo && !is_kept) observer_.StandbyNotKept();
+  return written;
 }
 
 void OwnBlocks::Commit(const SlotPointer& slot, const Waiters& waiters) {
-  Round round{.waiters = waiters, .deadline = {}, .base = {}, .is_in_doubt = false, .conflicts = 0};
+  Round round{.waiters = waiters};
   for (const auto& waiter : waiters) round.deadline = std::max(round.deadline, waiter->deadline);
+  Run(slot, round);
+  if (round.is_alone && !round.only) SendHandedOutApart(slot, round.deadline);
+}
+
+void OwnBlocks::Run(const SlotPointer& slot, Round& round) {
   {
     const std::scoped_lock lock(mutex_);
     slot->batch.clear();
-    for (const auto& waiter : waiters) slot->batch.insert(waiter->edit.attachment);
+    for (const auto& waiter : round.waiters) slot->batch.insert(waiter->edit.attachment);
   }
   while (!round.waiters.empty() && !CommitOnce(slot, round)) {
   }
   const std::scoped_lock lock(mutex_);
   slot->batch.clear();
+  slot->leaving.clear();
 }
 
 // A patch of this block is in doubt: look whether the block has moved on. False: it could not be read, all were told.
@@ -99,13 +115,22 @@ bool OwnBlocks::Settle(const SlotPointer& slot, Round& round) {
 
 // Applies every change to the newest version; those that cannot be are told so and leave the round.
 ipam::Block OwnBlocks::Decide(const SlotPointer& slot, Round& round) {
+  while (true) {
+    if (auto changed = TryDecide(slot, round)) return *std::move(changed);
+  }
+}
+
+std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& round) {
   bool must_fence = false;
   ipam::Block changed;
+  std::map<ipam::BlockOffset, Slot::HandedOut> handed_out;
   {
     const std::scoped_lock lock(mutex_);
     round.base = slot->view;
     changed = *round.base;
     must_fence = slot->doubt_version.has_value();
+    AddHandedOut(*slot, changed);
+    handed_out = slot->handed_out;
     if (!changed.deleting) AddVanished(*slot, changed);
   }
   Waiters pending;
@@ -121,7 +146,22 @@ ipam::Block OwnBlocks::Decide(const SlotPointer& slot, Round& round) {
   }
   round.waiters = std::move(pending);
   if (must_fence) changed.agent = NextFence();
+  const auto last = std::ranges::find_if(
+      round.waiters.rbegin(), round.waiters.rend(), [](const auto& waiter) { return bool{waiter->edit.stand_by}; });
+  if (last != round.waiters.rend() && MayStandBy()) (*last)->edit.stand_by(changed, standby_);
+  ipam::TrimStandby(changed);
+  round.handed_out = LeaveHandedOut(handed_out, round.is_alone, round.only, changed);
   const std::scoped_lock lock(mutex_);
+  std::set<ipam::BlockOffset> leaving;
+  for (const ipam::BlockOffset offset : round.base->standby) {
+    if (!changed.standby.contains(offset)) leaving.insert(offset);
+  }
+  const auto is_handed_out_since = [&](const auto& one) {
+    return leaving.contains(one.first) && !handed_out.contains(one.first);
+  };
+  if (std::ranges::any_of(slot->handed_out, is_handed_out_since)) return std::nullopt;
+  slot->leaving = std::move(leaving);
+  for (const auto& [offset, attachment] : round.handed_out) slot->batch.insert(attachment);
   // What is taken out has not vanished, on whoever's behalf.
   for (const auto& [offset, text] : round.base->allocations) {
     const std::string_view attachment = ipam::AttachmentOf(text);
@@ -142,6 +182,7 @@ bool OwnBlocks::CommitOnce(const SlotPointer& slot, Round& round) {
   const ipam::Block changed = Decide(slot, round);
   if (round.waiters.empty()) return true;
   if (changed == *round.base) {
+    SettleHandedOut(slot, round);
     FinishAll(slot, round, round.base);
     return true;
   }
@@ -156,8 +197,10 @@ bool OwnBlocks::CommitOnce(const SlotPointer& slot, Round& round) {
     slot->vanished.clear();
     slot->doubt_version.reset();
     slot->in_doubt.clear();
+    slot->is_failing = false;
     slot->took = slot->took.count() == 0 ? took : (3 * slot->took + took) / 4;
   }
+  SettleHandedOut(slot, round);
   FinishAll(slot, round, *written);
   return true;
 }
@@ -165,6 +208,10 @@ bool OwnBlocks::CommitOnce(const SlotPointer& slot, Round& round) {
 // True: the round is over.
 bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::Error& error) {
   const std::string& name = round.base->name;
+  if (error.code != ErrorCode::kConflict) {
+    const std::scoped_lock lock(mutex_);
+    slot->is_failing = true;
+  }
   switch (error.code) {
     case ErrorCode::kConflict: {
       observer_.Conflict(name);
@@ -204,6 +251,12 @@ bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::
       break;
   }
   // The server looked at the content: a schema, a rule or a policy refuses it.
+  if (error.code == ErrorCode::kInvalid && round.only) Refuse(slot, *round.only, error);
+  if (error.code == ErrorCode::kInvalid && round.waiters.size() == 1 && !round.handed_out.empty() && !round.is_alone) {
+    // The change, or what was handed out and went along: the change is tried on its own.
+    round.is_alone = true;
+    return false;
+  }
   if (error.code == ErrorCode::kInvalid && round.waiters.size() > 1) {
     // One of them is the culprit: the halves go on their own until it stands alone.
     const auto middle = round.waiters.begin() + static_cast<std::ptrdiff_t>(round.waiters.size() / 2);

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,6 +18,11 @@
 #include "agent/own_blocks.h"
 
 namespace berth::agent {
+
+// How long what nobody waits for may wait for others: as long as a burst's calls come after one another, and too short
+// for a person to see.
+inline constexpr std::chrono::milliseconds kLinger{20};
+inline constexpr std::chrono::milliseconds kSendNow{0};
 
 struct OwnBlocks::Waiter {
   Waiter(ipam::BlockEdit wanted, SteadyTime until, EditDone then = nullptr)
@@ -48,6 +54,17 @@ struct OwnBlocks::Slot {
   std::map<ipam::BlockOffset, std::string> vanished;  // held entries that somebody removed: to be written again
   std::set<ipam::Attachment> batch;                   // whose changes are being sent: what they remove has not vanished
 
+  // Goes with every patch until it is in.
+  struct HandedOut {
+    ipam::Attachment attachment;
+    std::string entry;
+    std::function<void()> settled;
+    bool is_refused = false;  // the API server refuses it: it is not sent with others
+  };
+  std::map<ipam::BlockOffset, HandedOut> handed_out;
+  std::set<ipam::BlockOffset> leaving;  // what the patch in flight gives away or takes off standby
+  bool is_failing = false;              // the last patch did not succeed
+
   // The version that a write was decided on whose answer was lost, until a newer one is seen or written.
   std::optional<std::string> doubt_version;
   std::set<ipam::Attachment> in_doubt;
@@ -62,6 +79,39 @@ inline void AddVanished(const OwnBlocks::Slot& slot, ipam::Block& block) {
   }
 }
 
+// What was handed out is where it was handed out. Requires: the mutex.
+inline void AddHandedOut(const OwnBlocks::Slot& slot, ipam::Block& block) {
+  for (const auto& [offset, one] : slot.handed_out) {
+    if (ipam::Find(block, one.attachment)) continue;
+    block.allocations.try_emplace(offset, one.entry);
+    block.standby.erase(offset);
+  }
+}
+
+// Decided with all that was handed out, a patch need not carry all of it: what it may not carry stays on standby.
+// Returns what is carried, or was given back by what was decided. `is_alone`: nothing may be but `only`; else what is
+// not refused.
+inline std::map<ipam::BlockOffset, ipam::Attachment> LeaveHandedOut(
+    const std::map<ipam::BlockOffset, OwnBlocks::Slot::HandedOut>& handed_out, bool is_alone,
+    std::optional<ipam::BlockOffset> only, ipam::Block& block) {
+  std::map<ipam::BlockOffset, ipam::Attachment> carried;
+  for (const auto& [offset, one] : handed_out) {
+    const bool may_go = is_alone ? offset == only : !one.is_refused;
+    const auto there = ipam::Find(block, one.attachment);
+    // Changed by what was decided: the change must not get lost.
+    if (may_go || !there || block.allocations.at(*there) != one.entry) {
+      carried.emplace(offset, one.attachment);
+    } else {
+      block.allocations.erase(*there);
+      block.standby.insert(*there);
+    }
+  }
+  return carried;
+}
+
+// Of a waiter: nobody waits for it, and it is not done.
+inline constexpr auto kIsLate = [](const auto& waiter) { return waiter->done && !waiter->result; };
+
 // How many threads wait for one of them.
 [[nodiscard]] inline std::size_t CountThreads(const auto& waiters) {
   return static_cast<std::size_t>(std::ranges::count_if(waiters, [](const auto& waiter) { return !waiter->done; }));
@@ -69,11 +119,14 @@ inline void AddVanished(const OwnBlocks::Slot& slot, ipam::Block& block) {
 
 // One batch on its way, through as many requests as it takes.
 struct OwnBlocks::Round {
-  Waiters waiters;           // without a result yet
-  SteadyTime deadline;       // of the last of them
-  ipam::BlockView base;      // what the next patch is decided on
-  bool is_in_doubt = false;  // a patch with these changes may have landed
+  Waiters waiters;            // without a result yet
+  SteadyTime deadline{};      // of the last of them
+  ipam::BlockView base = {};  // what the next patch is decided on
+  bool is_in_doubt = false;   // a patch with these changes may have landed
   int conflicts = 0;
+  std::map<ipam::BlockOffset, ipam::Attachment> handed_out = {};  // that the patch carries
+  bool is_alone = false;                                          // it carries nothing that was handed out, but `only`
+  std::optional<ipam::BlockOffset> only = {};
 };
 
 }  // namespace berth::agent

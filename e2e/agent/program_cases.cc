@@ -109,10 +109,28 @@ TEST_F(ProgramTest, ADirectDelFencesWhatAKilledAgentHasSent) {
   ASSERT_TRUE(proxy.AwaitHeld(seconds(10)));
   agent->Kill();
   waiting.join();
-  EXPECT_EQ(CodeOf(outcome), kTryAgain);
+  EXPECT_NE(AddressOf(outcome), "") << "it was on standby: " << outcome.out;
   EXPECT_EQ(RunPlugin(CallOf("DEL", "c1", SocketPath(), FallBack())).exit_code, 0);
   EXPECT_THAT(proxy.Release(), testing::Each(409));
   EXPECT_THAT(Allocated(), SizeIs(1));
+}
+
+TEST_F(ProgramTest, WhatAKilledAgentHandedOutIsWrittenByTheFirstDirectCall) {
+  FaultProxy proxy(UpstreamOf(Setting("BERTH_TEST_AGENT_KUBECONFIG")));
+  const auto agent = ReadyAgentBehind(proxy);
+  ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", "c0", SocketPath()))), "");
+  proxy.Reset([](const SeenRequest& request) { return request.method == "PATCH" ? Fault::kHold : Fault::kNone; });
+  const PluginOutcome handed_out = RunPlugin(CallOf("ADD", "c1", SocketPath()));
+  ASSERT_NE(AddressOf(handed_out), "") << handed_out.out;
+  ASSERT_TRUE(proxy.AwaitHeld(seconds(10)));
+  agent->Kill();
+  EXPECT_THAT(Allocated(), SizeIs(1));
+  const PluginOutcome direct = RunPlugin(CallOf("ADD", "c2", SocketPath(), FallBack()));
+  EXPECT_NE(AddressOf(direct), "") << direct.out;
+  EXPECT_NE(AddressOf(direct), AddressOf(handed_out));
+  EXPECT_THAT(proxy.Release(), testing::Each(409));
+  EXPECT_THAT(Allocated(), SizeIs(3));
+  EXPECT_EQ(AddressOf(RunPlugin(CallOf("ADD", "c1", SocketPath(), FallBack()))), AddressOf(handed_out));
 }
 
 TEST_F(ProgramTest, FallbackLeavesAnAgentAloneThatTakesTheCallAndSaysNothing) {

@@ -194,19 +194,22 @@ json Conformance::Error(const Call& call, const std::set<unsigned>& codes, std::
   return object;
 }
 
-std::set<std::string> JournalOf(const std::string& agent_socket) {
+std::set<std::string> UnwrittenOf(const std::string& agent_socket) {
   const auto reply = e2e::GetOverSocket(agent_socket, "/debug/blocks");
   const json state = reply ? json::parse(reply->body, nullptr, false) : json();
-  return state.is_object() ? state.value("journal", std::set<std::string>()) : std::set<std::string>();
+  if (!state.is_object()) return {};
+  auto unwritten = state.value("journal", std::set<std::string>());
+  unwritten.merge(state.value("handedOut", std::set<std::string>()));
+  return unwritten;
 }
 
 void Conformance::AwaitWritten() const {
   constexpr std::chrono::seconds kLimit{2};
   for (const std::string& socket : sockets_) {
-    const std::set<std::string> answered = JournalOf(socket);
+    const std::set<std::string> answered = UnwrittenOf(socket);
     // Other tests call the same agent.
     const auto is_written = [&] {
-      const std::set<std::string> left = JournalOf(socket);
+      const std::set<std::string> left = UnwrittenOf(socket);
       return std::ranges::none_of(answered,
                                   [&left](const std::string& attachment) { return left.contains(attachment); });
     };

@@ -80,8 +80,8 @@ class Conformance : public testing::Test {
   // been allocated that was not before. Returns the error object.
   json Error(const Call& call, const std::set<unsigned>& codes, std::string_view about = "");
 
-  // Agent mode: waits until the agents that this test called have written the DELs that they have answered by now
-  // (docs/adr/0006). While the API server is away they don't: it waits for two seconds then.
+  // Agent mode: waits until the agents that this test called have written what they have answered by now
+  // (docs/adr/0006 and 0008). While the API server is away they don't: it waits for two seconds then.
   void AwaitWritten() const;
   // The addresses with entries in this test's pools, after AwaitWritten.
   [[nodiscard]] std::set<std::string> Allocated();
@@ -104,8 +104,9 @@ class Conformance : public testing::Test {
   mutable std::set<std::string> sockets_;  // agents that were called
 };
 
-// DELs that the agent has answered and not written yet, by attachment; none where no agent answers.
-[[nodiscard]] std::set<std::string> JournalOf(const std::string& agent_socket);
+// What the agent has answered and not written yet, by attachment: DELs, and ADDs that got an address on standby; none
+// where no agent answers.
+[[nodiscard]] std::set<std::string> UnwrittenOf(const std::string& agent_socket);
 
 // Whether it becomes true in that time.
 [[nodiscard]] bool Eventually(const std::function<bool()>& condition,

@@ -153,9 +153,9 @@ class CrashSafety : public Conformance, public testing::WithParamInterface<Scena
     }
     process.Signal(SIGKILL);
     waiting.join();
-    // A DEL ends before its request is sent.
+    // A DEL ends before its request is sent, and so may an ADD.
     const auto is_sent = [&] {
-      return node_->proxy().AwaitHeld(std::chrono::milliseconds(0)) || JournalOf(node_->socket()).empty();
+      return node_->proxy().AwaitHeld(std::chrono::milliseconds(0)) || UnwrittenOf(node_->socket()).empty();
     };
     if (InAgentMode()) static_cast<void>(Eventually(is_sent));
     NoteSeen();

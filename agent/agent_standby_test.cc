@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+// Agent: ADDs that are answered with an address on standby before that is written (docs/adr/0008), and what becomes of
+// them when writes fail, get lost, or the agent dies or is replaced.
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/agent.h"
+#include "agent/agent_test_setup.h"
+#include "cni/attachment.h"
+
+namespace berth::agent {
+namespace {
+
+using k8sclient::Method;
+using k8sclient::Request;
+using nlohmann::json;
+
+const std::string kBlocks(crds::kBlocksPath);
+constexpr std::size_t kStandby = 4;
+
+std::string AttachmentOf(const std::string& container) { return cni::MakeAttachment("net", container, "eth0"); }
+
+class StandbyTest : public AgentTest {
+ protected:
+  void StartStandbyAgent(k8sclient::Api* api = nullptr) {
+    agent_ = MakeAgentOf(api == nullptr ? watched_ : *api, {.standby = kStandby});
+    agent_->Start();
+  }
+  // An agent with a block in use, which has all on standby that it may.
+  void StartWithStandby() {
+    StartStandbyAgent();
+    ASSERT_TRUE(Add("c0").ok);
+    if (Standby().empty()) {
+      // The creation brought none; the next write does.
+      ASSERT_TRUE(Add("c00").ok);
+    }
+    ASSERT_EQ(Standby().size(), kStandby);
+  }
+  [[nodiscard]] std::vector<int> Standby() const {
+    std::vector<int> all;
+    for (const json& block : api_.Objects(kBlocks)) {
+      const auto some = block.value("standby", std::vector<int>());
+      all.insert(all.end(), some.begin(), some.end());
+    }
+    return all;
+  }
+  [[nodiscard]] bool IsWritten(const std::string& container) const {
+    const std::string attachment = AttachmentOf(container);
+    for (const json& block : api_.Objects(kBlocks)) {
+      if (block["allocations"].dump().find(attachment) != std::string::npos) return true;
+    }
+    return false;
+  }
+  void AwaitWritten(const std::string& container) const {
+    Await([&] { return IsWritten(container); }, "the entry is written");
+  }
+  [[nodiscard]] json Debug() const { return json::parse(agent_->DebugBlocks()); }
+  void AwaitAllWritten() const {
+    Await([this] { return Debug()["handedOut"].empty(); }, "what was handed out is written");
+  }
+  [[nodiscard]] std::size_t Notes() const {
+    const std::filesystem::directory_iterator notes(run_dir() + "/nodes/n1/handed-out");
+    return static_cast<std::size_t>(std::distance(begin(notes), end(notes)));
+  }
+  // Patches wait until Go.
+  void HoldPatches() {
+    api_.SetFaults([this](const Request& request) {
+      while (request.method == Method::kPatch && !may_go_) {
+        is_held_ = true;
+        std::this_thread::yield();
+      }
+      return ApiFault::kNone;
+    });
+  }
+  void Go() {
+    may_go_ = true;
+    api_.SetFaults(nullptr);
+  }
+  void FaultPatches(ApiFault fault) {
+    api_.SetFaults(
+        [fault](const Request& request) { return request.method == Method::kPatch ? fault : ApiFault::kNone; });
+  }
+  Reply AddWithin(const std::string& container, int seconds) {
+    return agent_->Handle(Body("ADD", container, "p1", node::BootTimeNow(), seconds));
+  }
+  // As if killed: what it has not written is not written.
+  void KillAgent() {
+    agent_.reset();
+    api_.SetFaults(nullptr);
+  }
+
+  std::atomic<bool> may_go_ = false;
+  std::atomic<bool> is_held_ = false;
+};
+
+TEST_F(StandbyTest, AnAddIsAnsweredBeforeItIsWritten) {
+  StartWithStandby();
+  HoldPatches();
+  EXPECT_TRUE(Add("c1").ok);
+  EXPECT_FALSE(IsWritten("c1"));
+  Go();
+  AwaitWritten("c1");
+}
+
+TEST_F(StandbyTest, TheAddressWasOnStandbyInTheApiServer) {
+  StartWithStandby();
+  const std::vector<int> standby = Standby();
+  HoldPatches();
+  std::set<std::string> expected;
+  for (const int offset : standby) expected.insert("10.55.0." + std::to_string(offset));
+  const std::string cidr = AddressIn(Add("c1"));
+  const std::string block = api_.Objects(kBlocks)[0]["spec"]["cidr"];
+  const auto base = ipam::Prefix::Parse(block).value();
+  const auto address = ipam::Address::Parse(cidr.substr(0, cidr.find('/'))).value();
+  EXPECT_NE(std::ranges::find(standby, static_cast<int>(base.OffsetOf(address))), standby.end());
+  Go();
+}
+
+TEST_F(StandbyTest, OneAfterTheOtherGetsAnotherAddress) {
+  StartWithStandby();
+  HoldPatches();
+  std::set<std::string> addresses;
+  for (std::size_t i = 1; i <= kStandby; ++i) addresses.insert(AddressIn(Add("c" + std::to_string(i))));
+  EXPECT_EQ(addresses.size(), kStandby);
+  Go();
+}
+
+TEST_F(StandbyTest, WhenAllIsHandedOutAnAddWaitsForItsWrite) {
+  StartWithStandby();
+  HoldPatches();
+  for (std::size_t i = 1; i <= kStandby; ++i) ASSERT_TRUE(Add("c" + std::to_string(i)).ok);
+  // Sent by the agent's own thread: this one's only waits.
+  Await([this] { return is_held_.load(); }, "the patch is sent");
+  EXPECT_FALSE(AddWithin("one-more", 1).ok);
+  Go();
+}
+
+TEST_F(StandbyTest, TheSameAddAgainGetsTheSameAnswer) {
+  StartWithStandby();
+  HoldPatches();
+  const std::string first = Add("c1").body;
+  EXPECT_EQ(Add("c1").body, first);
+  Go();
+}
+
+TEST_F(StandbyTest, ABlockThatHoldsNothingHasNothingOnStandby) {
+  StartWithStandby();
+  ASSERT_TRUE(Del("c0").ok);
+  ASSERT_TRUE(Del("c00").ok);
+  Await([this] { return Held().empty(); }, "the DELs are written");
+  EXPECT_TRUE(Standby().empty());
+}
+
+TEST_F(StandbyTest, ADelOfWhatIsNotWrittenYetLeavesNothing) {
+  StartWithStandby();
+  HoldPatches();
+  ASSERT_TRUE(Add("c1").ok);
+  ASSERT_TRUE(Del("c1").ok);
+  Go();
+  Await([this] { return Debug()["journal"].empty(); }, "the DEL is written");
+  EXPECT_FALSE(IsWritten("c1"));
+  EXPECT_EQ(Notes(), 0U);
+}
+
+TEST_F(StandbyTest, WhatIsWrittenHasNoNoteAnyMore) {
+  StartWithStandby();
+  ASSERT_TRUE(Add("c1").ok);
+  AwaitAllWritten();
+  Await([this] { return Notes() == 0; }, "the note is gone");
+}
+
+TEST_F(StandbyTest, WhatAKilledAgentHandedOutIsWrittenByTheNext) {
+  StartWithStandby();
+  FaultPatches(ApiFault::kUnavailable);
+  const std::string address = AddressIn(Add("c1"));
+  KillAgent();
+  ASSERT_FALSE(IsWritten("c1"));
+  StartStandbyAgent();
+  EXPECT_EQ(AddressIn(Add("c1")), address);
+  AwaitWritten("c1");
+  Await([this] { return Notes() == 0; }, "the note is gone");
+}
+
+// An agent that can't write it must serve all others, and keep the address from them.
+TEST_F(StandbyTest, WhatAKilledAgentHandedOutAndNobodyCanWriteKeepsTheNextFromNothing) {
+  StartWithStandby();
+  const auto refuse = [](const Request& request) {
+    const bool is_refused =
+        request.method == Method::kPatch && request.body.find(AttachmentOf("c1")) != std::string::npos;
+    return is_refused ? ApiFault::kInvalid : ApiFault::kNone;
+  };
+  api_.SetFaults(refuse);
+  const std::string address = AddressIn(Add("c1"));
+  agent_.reset();
+  StartStandbyAgent();
+  std::set<std::string> others;
+  for (int i = 2; i < 20; ++i) others.insert(AddressIn(Add("c" + std::to_string(i))));
+  EXPECT_EQ(others.size(), 18U);
+  EXPECT_FALSE(others.contains(address));
+  api_.SetFaults(nullptr);
+  AwaitWritten("c1");
+}
+
+TEST_F(StandbyTest, AnAddressWithoutANoteIsWrittenBeforeTheAnswer) {
+  StartWithStandby();
+  std::filesystem::remove_all(run_dir() + "/nodes/n1/handed-out");
+  ASSERT_TRUE(Add("c1").ok);
+  EXPECT_TRUE(IsWritten("c1"));
+}
+
+TEST_F(StandbyTest, AnAddressThatIsNeitherNotedNorWrittenIsToldNobody) {
+  StartWithStandby();
+  std::filesystem::remove_all(run_dir() + "/nodes/n1/handed-out");
+  FaultPatches(ApiFault::kUnavailable);
+  EXPECT_FALSE(AddWithin("c1", 1).ok);
+  EXPECT_FALSE(AddWithin("c1", 1).ok);
+  api_.SetFaults(nullptr);
+  ASSERT_TRUE(Del("c1").ok);
+  AwaitAllWritten();
+  Await([this] { return Debug()["journal"].empty(); }, "the DEL is written");
+  EXPECT_FALSE(IsWritten("c1"));
+}
+
+TEST_F(StandbyTest, WhatAKilledAgentHandedOutAndGotBackIsNotWritten) {
+  StartWithStandby();
+  FaultPatches(ApiFault::kUnavailable);
+  ASSERT_TRUE(Add("c1").ok);
+  ASSERT_TRUE(Del("c1").ok);
+  KillAgent();
+  StartStandbyAgent();
+  Await([this] { return agent_->IsReady() && Debug()["journal"].empty(); }, "the next agent is through");
+  EXPECT_FALSE(IsWritten("c1"));
+  EXPECT_EQ(Notes(), 0U);
+}
+
+TEST_F(StandbyTest, WhatAKilledAgentLeftOnStandbyIsFree) {
+  StartWithStandby();
+  KillAgent();
+  StartStandbyAgent();
+  Await([this] { return agent_->IsReady(); }, "the next agent is ready");
+  EXPECT_TRUE(Standby().empty());
+}
+
+TEST_F(StandbyTest, AfterAWriteThatFailedNobodyIsAnsweredEarly) {
+  StartWithStandby();
+  FaultPatches(ApiFault::kUnavailable);
+  ASSERT_TRUE(Add("c1").ok);
+  int number = 1;
+  Await([&] { return !AddWithin("c" + std::to_string(++number), 1).ok; }, "an ADD fails");
+  EXPECT_LE(number, static_cast<int>(kStandby) + 1);
+  Go();
+  AwaitWritten("c1");
+}
+
+TEST_F(StandbyTest, WhatWasHandedOutInAnOutageIsWrittenAfterIt) {
+  StartWithStandby();
+  api_.SetFaults([](const Request&) { return ApiFault::kUnavailable; });
+  ASSERT_TRUE(Add("c1").ok);
+  ASSERT_TRUE(Add("c2").ok);
+  ASSERT_TRUE(Del("c2").ok);
+  api_.SetFaults(nullptr);
+  AwaitWritten("c1");
+  Await([this] { return Debug()["journal"].empty(); }, "the DEL is written");
+  EXPECT_FALSE(IsWritten("c2"));
+}
+
+struct LossCase {
+  const char* name;
+  ApiFault fault;
+};
+class StandbyLoss : public StandbyTest, public testing::WithParamInterface<LossCase> {};
+
+TEST_P(StandbyLoss, OfTheAnswerNeitherLeaksNorDoubles) {
+  StartWithStandby();
+  FailPatches({GetParam().fault});
+  const std::string address = AddressIn(Add("c1"));
+  AwaitAllWritten();
+  api_.ReleaseLateWrites();
+  EXPECT_EQ(AddressIn(Add("c1")), address);
+  EXPECT_TRUE(IsWritten("c1"));
+  ASSERT_TRUE(Del("c1").ok);
+  Await([this] { return !IsWritten("c1"); }, "the DEL is written");
+}
+
+TEST_P(StandbyLoss, OfTheAnswerBeforeADelLeavesNothing) {
+  StartWithStandby();
+  FailPatches({GetParam().fault});
+  ASSERT_TRUE(Add("c1").ok);
+  ASSERT_TRUE(Del("c1").ok);
+  Await([this] { return Debug()["journal"].empty() && Debug()["handedOut"].empty(); }, "all is written");
+  api_.ReleaseLateWrites();
+  EXPECT_FALSE(IsWritten("c1"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, StandbyLoss,
+                         testing::Values(LossCase{"AfterTheCommit", ApiFault::kLostAfterCommit},
+                                         LossCase{"BeforeALateCommit", ApiFault::kLateCommit},
+                                         LossCase{"NothingHappened", ApiFault::kUnavailable}),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+TEST_F(StandbyTest, AnAgentThatWasReplacedHandsOutNothing) {
+  StartWithStandby();
+  const auto newer = MakeAgentOf(watched_, {.standby = kStandby});
+  newer->Start();
+  Await([&] { return newer->IsReady(); }, "the newer agent is ready");
+  EXPECT_FALSE(Add("c1").ok);
+}
+
+TEST_F(StandbyTest, TheNewerOfTwoWritesWhatTheOlderHandedOut) {
+  StartWithStandby();
+  HoldPatches();
+  const std::string address = AddressIn(Add("c1"));
+  const auto newer = MakeAgentOf(watched_, {.standby = kStandby});
+  newer->Start();
+  Go();
+  EXPECT_EQ(AddressIn(newer->Handle(Body("ADD", "c1"))), address);
+  EXPECT_NE(AddressIn(newer->Handle(Body("ADD", "c2"))), address);
+}
+
+TEST_F(StandbyTest, WhatWasHandedOutOfABlockThatIsBeingDeletedIsWrittenAndNothingElseIsOnStandby) {
+  StartWithStandby();
+  HoldPatches();
+  ASSERT_TRUE(Add("c1").ok);
+  const std::string name = api_.Objects(kBlocks)[0]["metadata"]["name"];
+  ASSERT_TRUE(api_.Call({.method = Method::kDelete, .path = kBlocks + "/" + name}, {})->ok());
+  Go();
+  AwaitWritten("c1");
+  Await([this] { return Standby().empty(); }, "nothing is on standby");
+}
+
+TEST_F(StandbyTest, WhatAPoolDoesNotAssignAnyMoreLeaves) {
+  StartWithStandby();
+  const json block = api_.Objects(kBlocks)[0];
+  const auto base = ipam::Prefix::Parse(block["spec"]["cidr"].get<std::string>()).value();
+  const int offset = Standby().front();
+  const std::string withheld = base.At(static_cast<std::uint32_t>(offset)).ToString();
+  ASSERT_TRUE(
+      api_.Change(std::string(crds::kPoolsPath), "p1", [&](json& pool) { pool["status"]["withheld"] = {withheld}; }));
+  Await(
+      [&] {
+        const std::vector<int> standby = Standby();
+        return std::ranges::find(standby, offset) == standby.end();
+      },
+      "the address is not on standby");
+}
+
+// The rest is written all the same, and the refused one's address is nobody else's.
+TEST_F(StandbyTest, AnEntryThatIsRefusedKeepsNobodyElseFromBeingWritten) {
+  StartWithStandby();
+  api_.SetFaults([](const Request& request) {
+    const bool is_refused =
+        request.method == Method::kPatch && request.body.find(AttachmentOf("c1")) != std::string::npos;
+    return is_refused ? ApiFault::kInvalid : ApiFault::kNone;
+  });
+  const std::string address = AddressIn(Add("c1"));
+  ASSERT_TRUE(Add("c2").ok);
+  AwaitWritten("c2");
+  std::set<std::string> others;
+  for (int i = 3; i < 20; ++i) others.insert(AddressIn(Add("c" + std::to_string(i))));
+  EXPECT_EQ(others.size(), 17U);
+  EXPECT_FALSE(others.contains(address));
+  EXPECT_FALSE(IsWritten("c1"));
+  api_.SetFaults(nullptr);
+  AwaitWritten("c1");
+}
+
+TEST_F(StandbyTest, AnAddThatIsRefusedHarmsNothingThatWasHandedOut) {
+  StartWithStandby();
+  api_.SetFaults([this](const Request& request) {
+    while (request.method == Method::kPatch && !may_go_) std::this_thread::yield();
+    const bool is_refused =
+        request.method == Method::kPatch && request.body.find(AttachmentOf("bad")) != std::string::npos;
+    return is_refused ? ApiFault::kInvalid : ApiFault::kNone;
+  });
+  for (std::size_t i = 1; i <= kStandby; ++i) ASSERT_TRUE(Add("c" + std::to_string(i)).ok);
+  std::jthread refused([this] { EXPECT_FALSE(Add("bad").ok); });
+  may_go_ = true;
+  refused.join();
+  for (std::size_t i = 1; i <= kStandby; ++i) AwaitWritten("c" + std::to_string(i));
+}
+
+// As an API server with a CRD that does not know the field.
+class PruningApi final : public k8sclient::Api {
+ public:
+  explicit PruningApi(k8sclient::Api& inner) : inner_(inner) {}
+  ipam::Expected<k8sclient::Response> Call(const Request& request, const k8sclient::CallOptions& options) override {
+    Request pruned = request;
+    json body = json::parse(request.body, nullptr, false);
+    if (body.is_object() && body.erase("standby") > 0) pruned.body = body.dump();
+    return inner_.Call(pruned, options);
+  }
+  ipam::Expected<k8sclient::Response> Watch(const Request& request, const k8sclient::WatchOptions& options,
+                                            const k8sclient::WatchSink& sink) override {
+    return inner_.Watch(request, options, sink);
+  }
+
+ private:
+  k8sclient::Api& inner_;
+};
+
+TEST_F(StandbyTest, WithACrdThatDropsTheFieldEveryAddWaitsForItsWrite) {
+  PruningApi pruning(watched_);
+  StartStandbyAgent(&pruning);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Add("c" + std::to_string(i)).ok);
+  FaultPatches(ApiFault::kUnavailable);
+  EXPECT_FALSE(AddWithin("one-more", 1).ok);
+  agent_.reset();
+}
+
+TEST_F(StandbyTest, AGarbageCollectionTakesWhatIsNotWrittenYet) {
+  StartWithStandby();
+  HoldPatches();
+  Reply added = Add("c1");
+  ASSERT_TRUE(added.ok);
+  added = {};  // delivered: no ADD runs any more
+  // What began in the millisecond of the GC is not its.
+  const auto then = k8sclient::RealClock().WallNow();
+  Await([&] { return k8sclient::RealClock().WallNow() > then + std::chrono::milliseconds(1); }, "time goes on");
+  auto body = json::parse(Body("GC", ""));
+  body["containerID"] = "";
+  body["ifname"] = "";
+  body["config"]["cni.dev/valid-attachments"] = json::array();
+  std::jthread collecting([&] { EXPECT_TRUE(agent_->Handle(body.dump()).ok); });
+  Go();
+  collecting.join();
+  AwaitAllWritten();
+  EXPECT_TRUE(Held().empty());
+  EXPECT_EQ(Notes(), 0U);
+}
+
+}  // namespace
+}  // namespace berth::agent

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Agents under a storm: parallel ADDs and DELs on an API server that fails, loses answers and commits late, and agents
+// that end in the middle and are followed by the next. No address has two holders at any time, every answered ADD is
+// recorded in the end, and nothing else is (invariants 1, 2 and 6 of docs/design.md).
+#include <map>
+#include <string>
+#include <vector>
+
+#include "agent/agent.h"
+#include "agent/agent_test_setup.h"
+#include "cni/attachment.h"
+#include "ipam/seeded.h"
+
+namespace berth::agent {
+namespace {
+
+using k8sclient::Method;
+using nlohmann::json;
+
+constexpr int kThreads = 4;
+constexpr int kAgents = 5;
+constexpr int kRounds = 30;
+
+class StormTest : public AgentTest {
+ protected:
+  // Who has which address, as callers know it.
+  void NoteAdded(const std::string& container, const std::string& address) {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [other, its] : holders_) {
+      EXPECT_TRUE(other == container || its != address) << other << " has what " << container << " was told";
+    }
+    holders_[container] = address;
+  }
+  // Before the DEL is sent: from then on somebody else may be given its address.
+  void NoteDeleted(const std::string& container) {
+    const std::scoped_lock lock(mutex_);
+    holders_.erase(container);
+  }
+
+  void MakeWeather(std::uint64_t seed) {
+    const auto random = std::make_shared<ipam::Random>(seed);
+    const auto mutex = std::make_shared<std::mutex>();
+    api_.SetFaults([random, mutex, this](const k8sclient::Request& request) {
+      std::uint64_t dice = 0;
+      {
+        const std::scoped_lock lock(*mutex);
+        dice = random->Below(100);
+      }
+      if (dice < 5) api_.ReleaseLateWrites();
+      const bool is_write = request.method == Method::kPatch || request.method == Method::kPost;
+      if (!is_write || dice < 70) return ApiFault::kNone;
+      if (dice < 80) return ApiFault::kUnavailable;
+      return dice < 90 ? ApiFault::kLostAfterCommit : ApiFault::kLateCommit;
+    });
+  }
+
+  // The address, and the answer is delivered; empty: none.
+  std::string Added(const std::string& container) {
+    const Reply reply = Add(container, "big");
+    return reply.ok ? AddressIn(reply) : "";
+  }
+
+  // One caller: pods that come, some of which go.
+  void Churn(const std::string& name, std::uint64_t seed) {
+    ipam::Random random(seed);
+    for (int round = 0; round < kRounds; ++round) {
+      const std::string container = name + "-" + std::to_string(round);
+      const std::string address = Added(container);
+      if (!address.empty()) NoteAdded(container, address);
+      const std::string again = !address.empty() && random.OneIn(5) ? Added(container) : "";
+      EXPECT_TRUE(again.empty() || again == address) << "the same ADD was told " << again << " after " << address;
+      if (!address.empty() && random.OneIn(3)) continue;
+      NoteDeleted(container);
+      while (!Del(container).ok) {
+      }
+    }
+  }
+
+  [[nodiscard]] std::map<std::string, std::string> Recorded() const {
+    std::map<std::string, std::string> recorded;
+    for (const json& block : api_.Objects(std::string(crds::kBlocksPath))) {
+      const auto cidr = ipam::Prefix::Parse(block["spec"]["cidr"].get<std::string>()).value();
+      const json allocations = block["allocations"];
+      for (const auto& [offset, entry] : allocations.items()) {
+        const std::string address = cidr.At(static_cast<std::uint32_t>(std::stoul(offset))).ToString() + "/20";
+        recorded.emplace(std::string(ipam::AttachmentOf(entry.get<std::string>())), address);
+      }
+    }
+    return recorded;
+  }
+  [[nodiscard]] std::map<std::string, std::string> Answered() const {
+    std::map<std::string, std::string> answered;
+    for (const auto& [container, address] : holders_) {
+      answered.emplace(cni::MakeAttachment("net", container, "eth0"), address);
+    }
+    return answered;
+  }
+
+  // One agent after another, and callers that begin anew with each.
+  void Round(ipam::Random& random) {
+    for (int number = 0; number < kAgents; ++number) {
+      agent_ = MakeAgentOf(watched_, {.standby = random.OneIn(2) ? 16U : 3U});
+      agent_->Start();
+      Await([this] { return agent_->IsReady(); }, "the agent is ready");
+      MakeWeather(random.Below(1'000'000'000));
+      {
+        std::vector<std::jthread> callers;
+        for (int i = 0; i < kThreads; ++i) {
+          callers.emplace_back([this,
+                                name = "c" + std::to_string(random.Below(1'000'000'000)),
+                                seed = random.Below(1'000'000'000)] { Churn(name, seed); });
+        }
+      }
+      agent_.reset();
+      api_.SetFaults(nullptr);
+      api_.ReleaseLateWrites();
+    }
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, std::string> holders_;
+};
+
+TEST_F(StormTest, NeitherDoublesNorLosesNorLeaks) {
+  PutPool("big", "10.56.0.0/20", "Node");
+  ipam::ForSeeds(2, [this](ipam::Random& random) {
+    Round(random);
+    StartAgent();
+    Await(
+        [this] {
+          const json debug = json::parse(agent_->DebugBlocks());
+          return agent_->IsReady() && debug["journal"].empty() && debug["handedOut"].empty();
+        },
+        "all is written");
+    EXPECT_EQ(Recorded(), Answered());
+    agent_.reset();
+  });
+}
+
+}  // namespace
+}  // namespace berth::agent

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Addresses on standby: handed out before they are written, and written then, however often it takes (docs/adr/0008).
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "agent/own_blocks.h"
+#include "agent/own_blocks_slot.h"
+
+namespace berth::agent {
+
+using ipam::BlockView;
+using ipam::Expected;
+
+namespace {
+
+// What was handed out goes with every patch; this asks for one.
+ipam::BlockEdit NothingElse() {
+  return {.attachment = {}, .apply = [](ipam::Block&) -> Expected<void> { return {}; }};
+}
+
+}  // namespace
+
+BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline,
+                             std::function<void()> settled) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = slots_.find(seen->name);
+  if (stopped_ || found == slots_.end() || !MayStandBy()) return nullptr;
+  Slot& slot = *found->second;
+  // A write that fails or is in doubt must not be followed by answers that rest on the next one.
+  const auto is_refused = [](const auto& one) { return one.second.is_refused; };
+  if (slot.is_failing || slot.doubt_version || slot.view->deleting) return nullptr;
+  if (std::ranges::any_of(slot.handed_out, is_refused)) return nullptr;
+  std::set<ipam::BlockOffset> among;
+  std::ranges::copy_if(slot.view->standby, std::inserter(among, among.end()), [&slot](ipam::BlockOffset offset) {
+    return !slot.handed_out.contains(offset) && !slot.leaving.contains(offset);
+  });
+  if (among.empty()) return nullptr;
+  ipam::Block block = Shown(slot);
+  if (ipam::Find(block, edit.attachment) || !edit.take_standby(block, among)) return nullptr;
+  const auto offset = ipam::Find(block, edit.attachment);
+  if (!offset || !among.contains(*offset)) return nullptr;
+  slot.handed_out[*offset] = {
+      .attachment = edit.attachment, .entry = block.allocations.at(*offset), .settled = std::move(settled)};
+  ipam::BlockEdit write = NothingElse();
+  write.stand_by = edit.stand_by;
+  // One such change is enough for all that is handed out until it goes, and one more if it has to go sooner.
+  const bool is_running_low = among.size() * 2 <= slot.view->standby.size();
+  const auto due = std::chrono::steady_clock::now() + (is_running_low ? kSendNow : kLinger);
+  const auto is_in_time = [due](const auto& waiter) { return waiter->edit.stand_by && waiter->due <= due; };
+  if (std::ranges::none_of(slot.queue, is_in_time)) {
+    QueueLate(slot, write, is_running_low ? kSendNow : kLinger, deadline, [](const Expected<BlockView>&) {});
+  }
+  return std::make_shared<const ipam::Block>(std::move(block));
+}
+
+void OwnBlocks::Resume(const std::string& block, ipam::BlockOffset offset, const ipam::Attachment& attachment,
+                       const std::string& entry, std::function<void()> settled) {
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = slots_.find(block);
+    if (found != slots_.end() && !ipam::Find(*found->second->view, attachment)) {
+      found->second->handed_out[offset] = {.attachment = attachment, .entry = entry, .settled = std::move(settled)};
+      return;
+    }
+  }
+  settled();
+}
+
+bool OwnBlocks::IsHandedOut(const std::string& block, const ipam::Attachment& attachment) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = slots_.find(block);
+  const auto is_its = [&attachment](const auto& one) { return one.second.attachment == attachment; };
+  return found != slots_.end() && std::ranges::any_of(found->second->handed_out, is_its);
+}
+
+std::set<ipam::Attachment> OwnBlocks::HandedOut() const {
+  std::set<ipam::Attachment> attachments;
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [name, slot] : slots_) {
+    for (const auto& [offset, one] : slot->handed_out) attachments.insert(one.attachment);
+  }
+  return attachments;
+}
+
+void OwnBlocks::WriteHandedOut(SteadyTime deadline, const std::function<void(const ipam::Error&)>& failed) {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [name, slot] : slots_) {
+    if (stopped_ || slot->handed_out.empty() || slot->busy || !slot->queue.empty()) continue;
+    for (auto& [offset, one] : slot->handed_out) one.is_refused = false;
+    QueueLate(*slot, NothingElse(), kSendNow, deadline, [failed](const Expected<BlockView>& written) {
+      if (!written) failed(written.error());
+    });
+  }
+}
+
+void OwnBlocks::RenewStandby(const BlockView& seen, const std::function<void(ipam::Block&, std::size_t)>& stand_by,
+                             SteadyTime deadline) {
+  ipam::Block renewed = *seen;
+  stand_by(renewed, seen->standby.size());
+  ipam::TrimStandby(renewed);
+  if (renewed.standby == seen->standby) return;
+  ipam::BlockEdit edit = NothingElse();
+  edit.stand_by = stand_by;
+  EditLater(seen, edit, deadline, [](const Expected<BlockView>&) {});
+}
+
+void OwnBlocks::SettleHandedOut(const SlotPointer& slot, const Round& round) {
+  std::vector<Slot::HandedOut> settled;
+  std::vector<std::string> lost;
+  std::string name;
+  {
+    const std::scoped_lock lock(mutex_);
+    name = slot->view->name;
+    for (const auto& [offset, attachment] : round.handed_out) {
+      const auto one = slot->handed_out.find(offset);
+      if (one == slot->handed_out.end() || one->second.attachment != attachment) continue;
+      // It was not in the way of the patch: somebody else had written there before.
+      const auto before = round.base->allocations.find(offset);
+      if (before != round.base->allocations.end() && ipam::AttachmentOf(before->second) != attachment) {
+        lost.push_back(one->second.entry);
+      }
+      settled.push_back(std::move(one->second));
+      slot->handed_out.erase(one);
+    }
+  }
+  for (const std::string& entry : lost) observer_.HandedOutLost(name, entry);
+  for (const Slot::HandedOut& one : settled) one.settled();
+}
+
+void OwnBlocks::SendHandedOutApart(const SlotPointer& slot, SteadyTime deadline) {
+  std::vector<ipam::BlockOffset> offsets;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [offset, one] : slot->handed_out) offsets.push_back(offset);
+  }
+  for (const ipam::BlockOffset offset : offsets) {
+    Round round{.waiters = {std::make_shared<Waiter>(NothingElse(), deadline)}, .deadline = deadline};
+    round.is_alone = true;
+    round.only = offset;
+    Run(slot, round);
+  }
+}
+
+void OwnBlocks::Refuse(const SlotPointer& slot, ipam::BlockOffset offset, const ipam::Error& error) {
+  std::string name;
+  std::string entry;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto one = slot->handed_out.find(offset);
+    if (one == slot->handed_out.end()) return;
+    one->second.is_refused = true;
+    entry = one->second.entry;
+    name = slot->view->name;
+  }
+  observer_.HandedOutRefused(name, entry, error);
+}
+
+}  // namespace berth::agent
