@@ -218,6 +218,7 @@ void Agent::Keep(const std::stop_token& stop) {
     return clock_.Now() + std::chrono::duration_cast<std::chrono::milliseconds>(kResyncEvery * (1 + clock_.Random()));
   };
   auto next_resync = after_resync();
+  auto next_renewal = clock_.Now();
   while (!stop.stop_requested() && !own_.stopped()) {
     if (!IsStillOurs()) return;
     WatchBlocks();
@@ -228,7 +229,11 @@ void Agent::Keep(const std::stop_token& stop) {
     CompactJournal();
     ClaimAhead();
     SweepCooled();
-    RenewStandby();
+    // A burst pokes often, and this looks at each address.
+    if (clock_.Now() >= next_renewal) {
+      RenewStandby();
+      next_renewal = clock_.Now() + kKeepEvery;
+    }
     if (clock_.Now() >= next_resync) {
       Resync();
       next_resync = after_resync();
