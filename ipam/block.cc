@@ -109,15 +109,14 @@ Expected<void> CheckTakeable(const Block& block, const Pool& pool) {
 
 std::unexpected<Error> Full(const Block& block) { return Fail(ErrorCode::kExhausted, Describe(block) + " is full"); }
 
-Expected<Address> Put(Block& block, const Pool& pool, HeldEntry entry, BlockOffset offset,
-                      const std::vector<OffsetRange>& assignable, std::int64_t now_ms) {
+Expected<Address> Put(Block& block, const Pool& pool, HeldEntry entry, BlockOffset offset, std::int64_t now_ms) {
   if (!block.shared()) entry.node.clear();
   entry.cooldown_s = pool.cooldown.count();
   auto text = FormatEntry(entry);
   if (!text) return std::unexpected(text.error());
   block.allocations[offset] = std::move(*text);
   block.standby.erase(offset);
-  block.free = CountFree(block, assignable, now_ms);
+  block.free = CountFree(block, pool, now_ms);
   return block.cidr.At(offset);
 }
 
@@ -166,12 +165,12 @@ Expected<Address> Take(Block& block, const Pool& pool, HeldEntry entry, std::opt
   if (requested) {
     const auto wanted = RequestedOffset(block, pool, assignable, *requested, now_ms);
     if (!wanted) return std::unexpected(wanted.error());
-    return Put(block, pool, std::move(entry), *wanted, assignable, now_ms);
+    return Put(block, pool, std::move(entry), *wanted, now_ms);
   }
   const auto found = NextFree(block, assignable, block.next, now_ms);
   const auto offset = found ? found : NextAmong(block, assignable, block.standby, block.next, now_ms);
   if (!offset) return Full(block);
-  auto taken = Put(block, pool, std::move(entry), *offset, assignable, now_ms);
+  auto taken = Put(block, pool, std::move(entry), *offset, now_ms);
   if (taken) block.next = (*offset + 1) % block.size();
   return taken;
 }
@@ -183,7 +182,7 @@ Expected<Address> TakeStandby(Block& block, const Pool& pool, HeldEntry entry, c
   const std::vector<OffsetRange> assignable = AssignableOffsets(block, pool);
   const auto offset = NextAmong(block, assignable, among, block.next, now_ms);
   if (!offset) return Full(block);
-  return Put(block, pool, std::move(entry), *offset, assignable, now_ms);
+  return Put(block, pool, std::move(entry), *offset, now_ms);
 }
 
 void StandBy(Block& block, const Pool& pool, std::size_t wanted, std::int64_t now_ms) {
