@@ -7,10 +7,13 @@ all: ## set up and build: build/bin/
 	@cmake --preset release
 	@cmake --build --preset release
 
+# The packages come first: a fresh Debian has no Python for what runs the tests.
 quick: ## the unit tests, in about a minute once the tree is built
+	@tools/setup.sh build
 	@tools/run-tests --quick
 
 test: ## everything that CI runs; the last line is "N passed, N failed"
+	@tools/setup.sh build
 	@tools/run-tests
 
 demo: all ## a one-node cluster whose pods get their addresses from berth; KEEP=1 leaves it running
@@ -18,6 +21,7 @@ demo: all ## a one-node cluster whose pods get their addresses from berth; KEEP=
 	@KEEP=$(KEEP) e2e/demo.sh
 
 format: ## lay out all C++ as the format check wants it
+	@tools/setup.sh build
 	@tools/check-format --fix
 
 clean: ## remove everything that was built; the cache outside the tree stays
