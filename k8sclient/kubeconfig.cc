@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <exception>
+#include <map>
+#include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include <yaml-cpp/yaml.h>
 
@@ -28,11 +32,65 @@ struct Refused : std::exception {
   throw Refused({.code = ErrorCode::kDecode, .message = std::move(message), .details = std::move(remedy)});
 }
 
+// Base64 of a file, which is most of what a kubeconfig holds. The YAML library looks at each character with several
+// patterns, a third of a millisecond of a process that lives for ten. So what stands on a line of its own is put aside
+// first, under a word that is no base64.
+class LongTexts {
+ public:
+  // The document with words instead.
+  [[nodiscard]] std::string PutAside(const std::string& document) {
+    // Inside a text of many lines such a line is part of that text.
+    for (const char* const begins_text : {": |", ": >", "- |", "- >"}) {
+      if (document.find(begins_text) != std::string::npos) return document;
+    }
+    std::string rest;
+    for (std::size_t begin = 0; begin < document.size();) {
+      const std::size_t end = std::min(document.find('\n', begin), document.size() - 1) + 1;
+      rest += Line(document.substr(begin, end - begin));
+      begin = end;
+    }
+    return rest;
+  }
+
+  // What the word stands for; another text is itself.
+  [[nodiscard]] std::string Of(const std::string& text) const {
+    const auto found = texts_.find(text);
+    return found == texts_.end() ? text : found->second;
+  }
+
+ private:
+  static constexpr std::size_t kWorthwhile = 64;
+
+  [[nodiscard]] std::string Line(const std::string& line) {
+    for (const std::string_view key :
+         {"certificate-authority-data: ", "client-certificate-data: ", "client-key-data: "}) {
+      const std::size_t begin = line.find_first_not_of(" -");
+      if (begin == std::string::npos || line.compare(begin, key.size(), key) != 0) continue;
+      const std::size_t value = begin + key.size();
+      const std::size_t end = line.find_last_not_of("\r\n") + 1;
+      const bool is_base64 = std::ranges::all_of(line.begin() + static_cast<std::ptrdiff_t>(value),
+                                                 line.begin() + static_cast<std::ptrdiff_t>(std::max(value, end)),
+                                                 [](char c) { return IsBase64Digit(c) || c == '='; });
+      if (!is_base64 || end < value + kWorthwhile) break;
+      const std::string word = "base64:" + std::to_string(texts_.size());
+      texts_[word] = line.substr(value, end - value);
+      return line.substr(0, value) + word + line.substr(end);
+    }
+    return line;
+  }
+
+  static bool IsBase64Digit(char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '/';
+  }
+
+  std::map<std::string, std::string> texts_;
+};
+
 // A map in a file, which knows its place for messages: kubeconfig "/root/.kube/config": users["admin"].user.
 class Section {
  public:
-  Section(const YAML::Node& node, std::string file, std::string place)
-      : node_(node), file_(std::move(file)), place_(std::move(place)) {
+  Section(const YAML::Node& node, std::shared_ptr<const LongTexts> texts, std::string file, std::string place)
+      : node_(node), texts_(std::move(texts)), file_(std::move(file)), place_(std::move(place)) {
     if (node_ && !node_.IsNull() && !node_.IsMap()) Refuse(Where() + ": not a map", "write key: value lines there");
   }
 
@@ -77,14 +135,15 @@ class Section {
     return result;
   }
 
-  [[nodiscard]] Section Map(const char* key) const { return {Find(key), file_, Place(key)}; }
+  [[nodiscard]] Section Map(const char* key) const { return {Find(key), texts_, file_, Place(key)}; }
 
   // The maps in a list; a list of maps that have a name is how kubeconfigs write a map.
   [[nodiscard]] std::vector<Section> Maps(const char* key) const {
     std::vector<Section> maps;
     for (const YAML::Node& item : Items(key)) {
       const YAML::Node name = item.IsMap() ? item["name"] : YAML::Node();
-      maps.emplace_back(item, file_, Place(key) + "[\"" + (name && name.IsScalar() ? name.Scalar() : "") + "\"]");
+      maps.emplace_back(
+          item, texts_, file_, Place(key) + "[\"" + (name && name.IsScalar() ? name.Scalar() : "") + "\"]");
     }
     return maps;
   }
@@ -99,7 +158,7 @@ class Section {
   // What stands under <key>-data in base64, else the file that stands under <key>.
   [[nodiscard]] Material DataOrFile(const std::string& key) const {
     const std::string data_key = key + "-data";
-    const std::string data = Text(data_key.c_str());
+    const std::string data = texts_->Of(Text(data_key.c_str()));
     if (data.empty()) return {.path = Resolved(Text(key.c_str()))};
     Expected<std::string> bytes = DecodeBase64(data);
     if (!bytes) Refuse(Where(data_key.c_str()) + ": not base64", "put there what \"base64 -w0 FILE\" prints");
@@ -126,6 +185,7 @@ class Section {
   }
 
   YAML::Node node_;
+  std::shared_ptr<const LongTexts> texts_;
   std::string file_;
   std::string place_;
 };
@@ -144,7 +204,9 @@ Files ReadFiles(const std::vector<std::string>& paths, const ReadFile& read_file
       continue;
     }
     try {
-      files.read.emplace_back(YAML::Load(*text), path, "");
+      const auto long_texts = std::make_shared<LongTexts>();
+      const YAML::Node document = YAML::Load(long_texts->PutAside(*text));
+      files.read.emplace_back(document, long_texts, path, "");
     } catch (const YAML::Exception& e) {
       Refuse("kubeconfig \"" + path + "\": not YAML: line " + std::to_string(e.mark.line + 1) + ": " + e.msg,
              "compare with the output of \"kubectl config view --raw\"");

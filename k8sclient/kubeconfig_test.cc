@@ -57,6 +57,32 @@ TEST(Kubeconfig, ReadsJsonToo) {
   EXPECT_EQ(config->token.text, "t");
 }
 
+// 96 bytes, 128 digits.
+std::string LongBase64(char digit) { return std::string(128, digit); }
+
+TEST(Kubeconfig, TakesLongDataAsItStandsThere) {
+  const auto config = Load(
+      File(kServer + "    certificate-authority-data: " + LongBase64('A') + "\n",
+           "    client-certificate-data: " + LongBase64('/') + "\r\n    client-key-data: " + LongBase64('Z') + "\n"));
+  ASSERT_TRUE(config.has_value()) << config.error().message;
+  EXPECT_EQ(config->certificate_authority.text, std::string(96, '\0'));
+  EXPECT_EQ(config->client_certificate.text, std::string(96, '\xff'));
+  EXPECT_EQ(config->client_key.text.size(), 96U);
+}
+
+TEST(Kubeconfig, LeavesATextOfManyLinesAlone) {
+  const std::string line = "client-key-data: " + LongBase64('A');
+  const auto config = Load(File(kServer, "    token: |-\n      " + line + "\n"));
+  ASSERT_TRUE(config.has_value()) << config.error().message;
+  EXPECT_EQ(config->token.text, line);
+}
+
+TEST(Kubeconfig, RefusesLongDataThatIsNotBase64) {
+  const auto config = Load(File(kServer + "    certificate-authority-data: " + LongBase64('A') + "=A\n", "    {}\n"));
+  ASSERT_FALSE(config.has_value());
+  EXPECT_NE(config.error().message.find("certificate-authority-data: not base64"), std::string::npos);
+}
+
 TEST(Kubeconfig, NamespaceIsDefaultWhereNoneIsNamed) {
   EXPECT_EQ(Load(File(kServer, "    {}\n"))->default_namespace, "default");
 }
