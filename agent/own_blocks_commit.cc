@@ -70,6 +70,11 @@ Expected<BlockView> OwnBlocks::Patch(const ipam::Block& before, const ipam::Bloc
 void OwnBlocks::Commit(const SlotPointer& slot, const Waiters& waiters) {
   Round round{.waiters = waiters};
   for (const auto& waiter : waiters) round.deadline = std::max(round.deadline, waiter->deadline);
+  // What nobody waits for may have waited long for the patch before it. A request that is cut short is in doubt, and
+  // makes a slow API server slower.
+  if (CountThreads(waiters) == 0) {
+    round.deadline = std::max(round.deadline, std::chrono::steady_clock::now() + kRequestMax);
+  }
   Run(slot, round);
   if (round.is_alone && !round.only) SendHandedOutApart(slot, round.deadline);
 }
