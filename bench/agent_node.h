@@ -37,6 +37,8 @@ class AgentNode final : public Contender {
   // Hands the call over as the agent's socket does.
   [[nodiscard]] ipam::Expected<void> Add(const std::string& container_id) override;
   [[nodiscard]] ipam::Expected<void> Del(const std::string& container_id) override;
+  // Until what was answered is written, at most a minute.
+  void AwaitWritten() { agent_->Drain(std::chrono::minutes(1)); }
 
   // What ADDs answered since the last look.
   [[nodiscard]] std::vector<std::string> TakeAddresses();

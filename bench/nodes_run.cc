@@ -143,7 +143,14 @@ class NodesRun {
   }
 
   Expected<OpSamples> Together(const Way& way, Operation operation, const std::vector<Share>& shares) {
-    return Metered(meters_, /*user_agent=*/"", &OwnCpu, [&] { return RunTogether(operation, shares, way.callers); });
+    return Metered(meters_, /*user_agent=*/"", &OwnCpu, [&] {
+      const auto begin = std::chrono::steady_clock::now();
+      OpSamples samples = RunTogether(operation, shares, way.callers);
+      // Calls are answered before they are written: the time is that of writing all of them.
+      for (const auto& node : nodes_) node->AwaitWritten();
+      samples.wall = std::chrono::steady_clock::now() - begin;
+      return samples;
+    });
   }
 
   double Conflicts() {
