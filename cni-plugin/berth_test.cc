@@ -83,6 +83,16 @@ TEST_F(BerthAlone, FailsBeforeAnythingIsTakenIfResolvConfIsMissing) {
 }
 
 #ifdef BERTH_IS_STATIC
+TEST_F(BerthAlone, SaysSoWhenItIsOutOfMemory) {
+  const std::string program = socket_ + ".sh";
+  std::ofstream(program) << "#!/bin/sh\nulimit -v 20000\nexec " BERTH_PROGRAM "\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const std::string input(std::size_t{32} << 20U, ' ');
+  const json error =
+      ErrorOf(PluginProcess({.variables = CallVariables("DEL"), .input = input, .program = program}).Wait());
+  EXPECT_EQ(error["msg"], "std::bad_alloc") << "the exception found no handler";
+}
+
 TEST_F(BerthAlone, NeedsNoLibraryOfTheHost) {
   std::ifstream file(BERTH_PROGRAM, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
