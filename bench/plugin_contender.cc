@@ -23,8 +23,10 @@ std::chrono::nanoseconds PluginContender::NodeCpu() const {
 }
 
 void PluginContender::AwaitWritten() const {
+  if (options_.agent_socket.empty()) return;
+  const auto pending = [this](const char* metric) { return e2e::MetricOf(options_.agent_socket, metric); };
   // The agent offers no event for it.
-  while (!options_.agent_socket.empty() && e2e::MetricOf(options_.agent_socket, "berth_agent_journal_pending") > 0) {
+  while (pending("berth_agent_journal_pending") + pending("berth_agent_handed_out_pending") > 0) {
     ::poll(nullptr, 0, 1);
   }
 }
