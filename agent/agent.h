@@ -41,8 +41,9 @@ struct AgentOptions {
   std::string server;                        // the API server's address, which tells one cluster's files from another's
   // Made when blocks are loaded; from then on a restart is no reason to make the node NotReady. Empty: none is made.
   std::string loaded_mark = {};
-  // Addresses of a block in use that are kept on standby, to be handed out before they are written (docs/adr/0008).
-  std::size_t standby = 32;
+  // Addresses of a block in use, and of the next one, that are kept on standby, to be handed out before they are
+  // written (docs/adr/0008). At most 64: what an IPBlock takes.
+  std::size_t standby = 64;
   bool watches_blocks = true;
   bool reads_pods = false;  // annotations by a GET of the pod where the runtime hands over none
 };
@@ -160,7 +161,8 @@ class Agent final : private BlockObserver {
   std::int64_t ClaimAheadFor(const ipam::Pool& pool, const std::vector<ipam::BlockView>& blocks);
   void Resync();
   void SweepCooled();
-  // What pools do not assign any more is not on standby, and nothing is in blocks that are being deleted.
+  // What pools do not assign any more is not on standby. Nothing is in blocks that are being deleted, of pools that
+  // give nothing, or where nobody holds anything of the pool.
   void RenewStandby();
   void WatchBlocks();
   void Poke();

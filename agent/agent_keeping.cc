@@ -424,7 +424,8 @@ void Agent::RenewStandby() {
   const std::vector<ipam::Pool> pools = view_.AllPools();
   for (const BlockView& block : own_.Snapshot()) {
     if (block->standby.empty()) continue;
-    const auto pool = std::ranges::find(pools, block->pool_uid, &ipam::Pool::uid);
+    const auto pool = std::ranges::find_if(
+        pools, [&](const ipam::Pool& one) { return one.uid == block->pool_uid && ipam::CheckUsable(one); });
     own_.RenewStandby(
         block,
         [pool = pool == pools.end() ? std::nullopt : std::optional(*pool),

@@ -159,11 +159,11 @@ int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the sta
       ->capture_default_str();
   app.add_option("--run-dir", options.agent.run_dir, "Folder for what a reboot may lose; shared with berth-direct")
       ->capture_default_str();
-  app.add_option("--standby",
-                 options.agent.standby,
-                 "Addresses of a block in use, at most half of it, that a pod may get a moment before that is written; "
-                 "0: every ADD waits for its write")
-      ->check(CLI::Range(0, 32))
+  app.add_option(
+         "--standby",
+         options.agent.standby,
+         "Addresses of a block that a pod may get a moment before that is written; 0: every ADD waits for its write")
+      ->check(CLI::Range(0, 64))
       ->capture_default_str();
   app.add_flag("--read-pods",
                options.agent.reads_pods,

@@ -67,7 +67,7 @@ class BlockObserver {
 class OwnBlocks {
  public:
   // `instance` names this run of the agent. `standby`: so many addresses of a block that is in use are kept on standby,
-  // at most half of it; 0: every edit is written first. api and observer must outlive this.
+  // and of the pool's next one; 0: every edit is written first. api and observer must outlive this.
   OwnBlocks(k8sclient::Api& api, std::string node, std::string instance, std::size_t standby, BlockObserver& observer);
 
   // Every block known, in order of name, with what is to be written again; of those that came at that generation or
@@ -112,8 +112,8 @@ class OwnBlocks {
   // Sends what could not be written, and takes off standby what pools do not assign any more, by `stand_by` of a block.
   // `failed` is called as EditLater calls `done`, for each failure.
   void WriteHandedOut(SteadyTime deadline, const std::function<void(const ipam::Error&)>& failed);
-  void RenewStandby(const ipam::BlockView& seen, const std::function<void(ipam::Block&, std::size_t)>& stand_by,
-                    SteadyTime deadline);
+  using StandBy = std::function<void(ipam::Block&, std::size_t wanted)>;
+  void RenewStandby(const ipam::BlockView& seen, const StandBy& stand_by, SteadyTime deadline);
   // Sends such changes when their time has come, until Stop: for a thread of its own.
   void SendLate();
   // Waits until none is left, at most that long.
@@ -180,6 +180,13 @@ class OwnBlocks {
   void Refuse(const SlotPointer& slot, ipam::BlockOffset offset, const ipam::Error& error);
   // Until all of the round's waiters have a result.
   void Run(const SlotPointer& slot, Round& round);
+  // Whether somebody has an address of another of the pool's blocks.
+  [[nodiscard]] bool IsHeldBeside(const ipam::Block& block) const;
+  // What `changed` is to have on standby, by the newest edit that knows the pool. A block that holds nothing keeps some
+  // only if it was asked for, and is the pool's next block.
+  void RenewStandby(const SlotPointer& slot, const Round& round, ipam::Block& changed);
+  // Puts addresses of the pool's next block on standby while the slot's own last. Requires: the mutex.
+  void StandByAhead(const Slot& slot, const StandBy& stand_by);
   // Whether the API server keeps `standby` at all: an older CRD drops it.
   [[nodiscard]] bool MayStandBy() const { return standby_ > 0 && standby_kept_ != Kept::kNo; }
   // The block as Snapshot shows it. Requires: the mutex.

@@ -151,10 +151,7 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
   }
   round.waiters = std::move(pending);
   if (must_fence) changed.agent = NextFence();
-  const auto last = std::ranges::find_if(
-      round.waiters.rbegin(), round.waiters.rend(), [](const auto& waiter) { return bool{waiter->edit.stand_by}; });
-  if (last != round.waiters.rend() && MayStandBy()) (*last)->edit.stand_by(changed, standby_);
-  ipam::TrimStandby(changed);
+  RenewStandby(slot, round, changed);
   round.handed_out = LeaveHandedOut(handed_out, round.is_alone, round.only, changed);
   const std::scoped_lock lock(mutex_);
   std::set<ipam::BlockOffset> leaving;

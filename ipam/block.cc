@@ -186,10 +186,8 @@ Expected<Address> TakeStandby(Block& block, const Pool& pool, HeldEntry entry, c
 }
 
 void StandBy(Block& block, const Pool& pool, std::size_t wanted, std::int64_t now_ms) {
-  constexpr BlockOffset kShareOfBlock = 2;
   const std::vector<OffsetRange> assignable = AssignableOffsets(block, pool);
   std::erase_if(block.standby, [&](BlockOffset offset) { return !Covers(assignable, offset); });
-  wanted = std::min<std::size_t>(wanted, block.size() / kShareOfBlock);
   while (block.standby.size() < wanted) {
     const auto offset = NextFree(block, assignable, block.next, now_ms);
     if (!offset || block.allocations.contains(*offset)) break;
@@ -199,14 +197,14 @@ void StandBy(Block& block, const Pool& pool, std::size_t wanted, std::int64_t no
   block.free = CountFree(block, assignable, now_ms);
 }
 
-void TrimStandby(Block& block) {
-  const auto holds = [](const auto& item) {
+bool IsHeld(const Block& block) {
+  return std::ranges::any_of(block.allocations, [](const auto& item) {
     return !CoolingUntil(item.second) && !std::holds_alternative<ReservedEntry>(ParseEntry(item.second));
-  };
-  if (block.deleting || std::ranges::none_of(block.allocations, holds)) {
-    block.standby.clear();
-    return;
-  }
+  });
+}
+
+void TrimStandby(Block& block) {
+  if (block.deleting) block.standby.clear();
   std::erase_if(block.standby, [&block](BlockOffset offset) { return block.allocations.contains(offset); });
 }
 

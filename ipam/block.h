@@ -52,7 +52,7 @@ struct Block {
   BlockOffset next = 0;    // where the search for a free address goes on
   std::map<BlockOffset, std::string> allocations;  // entries as stored (entry.h)
   // Without entry, and the node's agent's alone to give: it may answer an ADD with one of these before it has written
-  // who got it (docs/adr/0008). Empty in a block that holds nothing.
+  // who got it (docs/adr/0008). Empty where the node holds nothing of the pool.
   std::set<BlockOffset> standby;
 
   [[nodiscard]] bool shared() const { return node.empty(); }
@@ -92,12 +92,14 @@ using BlockView = std::shared_ptr<const Block>;
 [[nodiscard]] Expected<Address> TakeStandby(Block& block, const Pool& pool, HeldEntry entry,
                                             const std::set<BlockOffset>& among, std::int64_t now_ms);
 
-// Puts free addresses on standby until there are `wanted`, at most a quarter of the block; those that are not the
-// pool's to give any more leave. Sets `free` and `next`.
+// Puts free addresses on standby until there are `wanted`; those that are not the pool's to give any more leave. Sets
+// `free` and `next`.
 void StandBy(Block& block, const Pool& pool, std::size_t wanted, std::int64_t now_ms);
 
-// What has got an entry is not on standby any more, and nothing is in a block that is being deleted or holds nothing:
-// that one can be given back.
+// Whether somebody has an address of the block: an entry that neither cools nor is reserved.
+[[nodiscard]] bool IsHeld(const Block& block);
+
+// What has got an entry is not on standby any more, and nothing is in a block that is being deleted.
 void TrimStandby(Block& block);
 
 // Gives the attachment's address back: the entry goes, or cools where it was taken with a cooldown. False: it has none

@@ -44,9 +44,9 @@ TEST(StandBy, TakesNoMoreThanWanted) {
   EXPECT_EQ(BlockOf(pool).standby.size(), kWanted);
 }
 
-TEST(StandBy, TakesNoMoreThanHalfOfTheBlock) { EXPECT_EQ(BlockOf(PoolOf("10.1.0.0/28")).standby.size(), 8U); }
+TEST(StandBy, TakesWhatIsFreeOfASmallBlock) { EXPECT_EQ(BlockOf(PoolOf("10.1.0.0/28")).standby.size(), 13U); }
 
-TEST(StandBy, TakesNothingOfABlockOfOne) { EXPECT_TRUE(BlockOf(PoolOf("10.1.0.0/32")).standby.empty()); }
+TEST(StandBy, TakesNothingOfABlockOfOneThatIsHeld) { EXPECT_TRUE(BlockOf(PoolOf("10.1.0.0/32")).standby.empty()); }
 
 TEST(StandBy, LeavesFreeAsItIs) {
   const Pool pool = PoolOf("10.1.0.0/26");
@@ -131,7 +131,7 @@ struct TrimCase {
 };
 class TrimStandbyTest : public testing::TestWithParam<TrimCase> {};
 
-TEST_P(TrimStandbyTest, KeepsWhatServesABlockInUse) {
+TEST_P(TrimStandbyTest, KeepsWhatMayBeGiven) {
   Block block = NewBlock(PoolOf("10.1.0.0/26"), Prefix::Parse("10.1.0.0/26").value(), "n1");
   block.standby = {4, 5};
   block.allocations = GetParam().allocations;
@@ -144,12 +144,34 @@ const TrimCase kTrimCases[] = {
     {"ABlockThatHoldsSomething", {{1, "ns/pod u 0-0 i=eth0 t=1"}}, false, {4, 5}},
     {"ABlockWithAnEntryNobodyUnderstands", {{1, "?"}}, false, {4, 5}},
     {"WhatGotAnEntry", {{1, "ns/pod u 0-0 i=eth0 t=1"}, {4, "?"}}, false, {5}},
-    {"AnEmptyBlock", {}, false, {}},
-    {"ABlockWhereOneCools", {{1, "~ t=1"}}, false, {}},
-    {"ABlockWhereOneIsReserved", {{1, "! printer"}}, false, {}},
+    {"AnEmptyBlock", {}, false, {4, 5}},
     {"ABlockThatIsBeingDeleted", {{1, "ns/pod u 0-0 i=eth0 t=1"}}, true, {}},
 };
 INSTANTIATE_TEST_SUITE_P(Table, TrimStandbyTest, testing::ValuesIn(kTrimCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+struct HeldCase {
+  const char* name;
+  std::map<BlockOffset, std::string> allocations;
+  bool want;
+};
+class IsHeldTest : public testing::TestWithParam<HeldCase> {};
+
+TEST_P(IsHeldTest, SaysWhetherSomebodyHasAnAddress) {
+  Block block = NewBlock(PoolOf("10.1.0.0/26"), Prefix::Parse("10.1.0.0/26").value(), "n1");
+  block.standby = {4, 5};
+  block.allocations = GetParam().allocations;
+  EXPECT_EQ(IsHeld(block), GetParam().want);
+}
+
+const HeldCase kHeldCases[] = {
+    {"AnEmptyBlock", {}, false},
+    {"ABlockWhereOneCools", {{1, "~ t=1"}}, false},
+    {"ABlockWhereOneIsReserved", {{1, "! printer"}}, false},
+    {"ABlockOfAPod", {{1, "! printer"}, {2, "ns/pod u 0-0 i=eth0 t=1"}}, true},
+    {"ABlockWithAnEntryNobodyUnderstands", {{1, "?"}}, true},
+};
+INSTANTIATE_TEST_SUITE_P(Table, IsHeldTest, testing::ValuesIn(kHeldCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 }  // namespace

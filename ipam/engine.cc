@@ -242,19 +242,25 @@ Expected<void> Engine::ReadBlocksAgain(Call& call, Affinity affinity, Freshness 
 Expected<Address> Engine::TakeFromKnownBlocks(Call& call, const Pool& pool, std::optional<Address> requested) {
   const bool is_shared = pool.affinity == Affinity::kShared;
   const std::int64_t now_ms = runtime_.UnixMillis();
-  std::vector<std::pair<std::uint32_t, BlockView>> with_room;
+  struct Room {
+    std::uint32_t free;
+    bool waits;  // nothing of it is on standby: a write would have to come first
+    BlockView block;
+    [[nodiscard]] auto order() const { return std::pair(free, waits); }
+  };
+  std::vector<Room> with_room;
   for (const BlockView& block : is_shared ? call.shared : call.own) {
     if (!BelongsTo(*block, pool)) continue;
     if (requested && !block->cidr.Contains(*requested)) continue;
     const std::uint32_t free = CountFree(*block, pool, now_ms);
-    if (free > 0 || requested) with_room.emplace_back(free, block);
+    if (free > 0 || requested) with_room.push_back({.free = free, .waits = block->standby.empty(), .block = block});
   }
   // An own block that is nearly full first, so that others become empty and go back; of Shared ones any, so that nodes
   // do not meet in the same.
-  std::ranges::stable_sort(with_room, {}, &std::pair<std::uint32_t, BlockView>::first);
+  std::ranges::stable_sort(with_room, {}, &Room::order);
   while (!with_room.empty()) {
     const std::size_t pick = is_shared ? static_cast<std::size_t>(runtime_.Random(with_room.size())) : 0;
-    auto taken = TakeFromBlock(call, with_room[pick].second, pool, requested);
+    auto taken = TakeFromBlock(call, with_room[pick].block, pool, requested);
     if (taken) return taken;
     const ErrorCode code = taken.error().code;
     const bool try_next = code == ErrorCode::kExhausted || code == ErrorCode::kNotFound || code == ErrorCode::kConflict;
@@ -269,20 +275,22 @@ Expected<Address> Engine::TakeFromBlock(Call& call, const BlockView& seen, const
   if (auto go_on = runtime_.MayGoOn(); !go_on) return std::unexpected(go_on.error());
   const std::int64_t now_ms = runtime_.UnixMillis();
   const HeldEntry entry = call.EntryFor(store_.Node(), pool, now_ms);
-  const auto take = [pool, entry, requested, now_ms](Block& block) -> Expected<void> {
-    const auto taken = Take(block, pool, entry, requested, now_ms);
+  // One copy for all of them, and for theirs.
+  const auto kept = std::make_shared<const Pool>(pool);
+  const auto take = [kept, entry, requested, now_ms](Block& block) -> Expected<void> {
+    const auto taken = Take(block, *kept, entry, requested, now_ms);
     if (!taken) return std::unexpected(taken.error());
     return {};
   };
   BlockEdit edit{.attachment = call.request.attachment, .apply = take};
   if (!seen->shared()) {
-    edit.stand_by = [pool, now_ms](Block& block, std::size_t wanted) {
-      if (BelongsTo(block, pool)) StandBy(block, pool, wanted, now_ms);
+    edit.stand_by = [kept, now_ms](Block& block, std::size_t wanted) {
+      if (BelongsTo(block, *kept)) StandBy(block, *kept, wanted, now_ms);
     };
   }
   if (!seen->shared() && !requested) {
-    edit.take_standby = [pool, entry, now_ms](Block& block, const std::set<BlockOffset>& among) -> Expected<void> {
-      const auto taken = TakeStandby(block, pool, entry, among, now_ms);
+    edit.take_standby = [kept, entry, now_ms](Block& block, const std::set<BlockOffset>& among) -> Expected<void> {
+      const auto taken = TakeStandby(block, *kept, entry, among, now_ms);
       if (!taken) return std::unexpected(taken.error());
       return {};
     };

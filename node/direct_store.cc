@@ -348,8 +348,11 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
     }
     ipam::Block changed = *base;
     if (auto applied = edit.apply(changed); !applied) return intent.Finish(std::unexpected(applied.error()));
-    // No agent lives that would take it away.
-    if (options_.takes_turns && !changed.shared() && !edit.fence) ipam::TrimStandby(changed);
+    if (options_.takes_turns && !changed.shared() && !edit.fence) {
+      ipam::TrimStandby(changed);
+      // No agent lives that would take it away.
+      if (!ipam::IsHeld(changed)) changed.standby.clear();
+    }
     if (changed == *base) {
       if (!edit.fence) {
         if (!base->shared()) recent_.NoteWritten(base);

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Agent: addresses on standby in more than one block (docs/adr/0008): the next block is ready before the first is full,
+// and nothing is left on standby where nobody needs it.
+#include <string>
+#include <vector>
+
+#include "agent/agent.h"
+#include "agent/agent_test_setup.h"
+
+namespace berth::agent {
+namespace {
+
+using k8sclient::Method;
+using k8sclient::Request;
+using nlohmann::json;
+
+constexpr std::size_t kStandby = 4;
+constexpr int kBlock = 8;
+
+class StandbyAheadTest : public AgentTest {
+ protected:
+  void SetUp() override {
+    PutPool("small", "10.77.0.0/26", "Node", 29);
+    // Not the first and the last block: there an address is nobody's.
+    ChangePool([](json& pool) { pool["spec"]["ranges"] = {"10.77.0.16-10.77.0.47"}; });
+    agent_ = MakeAgentOf(watched_, {.standby = kStandby});
+    agent_->Start();
+  }
+  void AddSome(int first, int count) {
+    for (int i = first; i < first + count; ++i) ASSERT_TRUE(Add("c" + std::to_string(i), "small").ok);
+  }
+  // All but the last address of a block are held, and another block is empty.
+  void FillAllButOneBesideAnEmptyBlock() {
+    AddSome(0, kBlock + 1);
+    ASSERT_TRUE(Del("c" + std::to_string(kBlock)).ok);
+    ASSERT_TRUE(Del("c0").ok);
+    Await([this] { return Held().size() == kBlock - 1; }, "all is written");
+    ASSERT_EQ(api_.Objects(kBlocksPath).size(), 2U);
+  }
+  // Of the blocks that hold nothing.
+  [[nodiscard]] std::size_t StandbyOfEmpty() const { return CountStandby(/*of_empty=*/true); }
+  [[nodiscard]] std::size_t StandbyOfHeld() const { return CountStandby(/*of_empty=*/false); }
+  void FailAllPatches() {
+    api_.SetFaults([](const Request& request) {
+      return request.method == Method::kPatch ? ApiFault::kUnavailable : ApiFault::kNone;
+    });
+  }
+  void ChangePool(const std::function<void(json&)>& change) {
+    ASSERT_TRUE(api_.Change(std::string(crds::kPoolsPath), "small", change));
+  }
+
+  const std::string kBlocksPath{crds::kBlocksPath};
+
+ private:
+  [[nodiscard]] std::size_t CountStandby(bool of_empty) const {
+    std::size_t count = 0;
+    for (const json& block : api_.Objects(kBlocksPath)) {
+      const bool is_empty = block.value("allocations", json::object()).empty();
+      if (is_empty == of_empty) count += block.value("standby", json::array()).size();
+    }
+    return count;
+  }
+};
+
+TEST_F(StandbyAheadTest, TheNextBlockIsReadyBeforeTheFirstIsFull) {
+  FillAllButOneBesideAnEmptyBlock();
+  AddSome(100, 1);
+  Await([this] { return StandbyOfEmpty() == kStandby; }, "the next block is ready");
+}
+
+TEST_F(StandbyAheadTest, TheFirstAddOfABlockThatIsReadyDoesNotWait) {
+  FillAllButOneBesideAnEmptyBlock();
+  AddSome(100, 1);
+  Await([this] { return StandbyOfEmpty() == kStandby; }, "the next block is ready");
+  FailAllPatches();
+  EXPECT_TRUE(Add("c101", "small").ok);
+  api_.SetFaults(nullptr);
+}
+
+TEST_F(StandbyAheadTest, AnAddressThatComesBackToAFullBlockIsOnStandby) {
+  AddSome(0, kBlock);
+  Await([this] { return StandbyOfHeld() == 0; }, "the block is full");
+  ASSERT_TRUE(Del("c3").ok);
+  Await([this] { return StandbyOfHeld() == 1; }, "it is on standby");
+}
+
+TEST_F(StandbyAheadTest, ABlockThatIsEmptiedBesideAnotherHasNothingOnStandby) {
+  AddSome(0, kBlock + 2);
+  ASSERT_TRUE(Del("c" + std::to_string(kBlock)).ok);
+  ASSERT_TRUE(Del("c" + std::to_string(kBlock + 1)).ok);
+  Await([this] { return Held().size() == kBlock; }, "all is written");
+  EXPECT_EQ(StandbyOfEmpty(), 0U);
+}
+
+TEST_F(StandbyAheadTest, WithTheLastAddressOfThePoolTheNextBlockLosesItsStandby) {
+  FillAllButOneBesideAnEmptyBlock();
+  AddSome(100, 1);
+  Await([this] { return StandbyOfEmpty() == kStandby; }, "the next block is ready");
+  ASSERT_TRUE(Del("c100").ok);
+  for (int i = 1; i < kBlock; ++i) ASSERT_TRUE(Del("c" + std::to_string(i)).ok);
+  Await([this] { return Held().empty() && StandbyOfEmpty() == 0; }, "nothing is on standby");
+}
+
+struct UnusableCase {
+  const char* name;
+  std::function<void(json&)> change;
+};
+class UnusablePoolTest : public StandbyAheadTest, public testing::WithParamInterface<UnusableCase> {};
+
+TEST_P(UnusablePoolTest, KeepsNothingOnStandby) {
+  FillAllButOneBesideAnEmptyBlock();
+  AddSome(100, 1);
+  Await([this] { return StandbyOfEmpty() == kStandby; }, "the next block is ready");
+  ChangePool(GetParam().change);
+  Await([this] { return StandbyOfEmpty() == 0; }, "nothing is on standby");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, UnusablePoolTest,
+    testing::Values(UnusableCase{"IfDisabled", [](json& pool) { pool["spec"]["disabled"] = true; }},
+                    UnusableCase{"IfBeingDeleted",
+                                 [](json& pool) { pool["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"; }}),
+    [](const auto& c) { return std::string(c.param.name); });
+
+}  // namespace
+}  // namespace berth::agent
