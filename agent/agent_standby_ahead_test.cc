@@ -14,6 +14,7 @@ using k8sclient::Method;
 using k8sclient::Request;
 using nlohmann::json;
 
+const std::string kBlocks(crds::kBlocksPath);
 constexpr std::size_t kStandby = 4;
 constexpr int kBlock = 8;
 
@@ -35,7 +36,7 @@ class StandbyAheadTest : public AgentTest {
     ASSERT_TRUE(Del("c" + std::to_string(kBlock)).ok);
     ASSERT_TRUE(Del("c0").ok);
     Await([this] { return Held().size() == kBlock - 1; }, "all is written");
-    ASSERT_EQ(api_.Objects(kBlocksPath).size(), 2U);
+    ASSERT_EQ(api_.Objects(kBlocks).size(), 2U);
   }
   // Of the blocks that hold nothing.
   [[nodiscard]] std::size_t StandbyOfEmpty() const { return CountStandby(/*of_empty=*/true); }
@@ -49,12 +50,10 @@ class StandbyAheadTest : public AgentTest {
     ASSERT_TRUE(api_.Change(std::string(crds::kPoolsPath), "small", change));
   }
 
-  const std::string kBlocksPath{crds::kBlocksPath};
-
  private:
   [[nodiscard]] std::size_t CountStandby(bool of_empty) const {
     std::size_t count = 0;
-    for (const json& block : api_.Objects(kBlocksPath)) {
+    for (const json& block : api_.Objects(kBlocks)) {
       const bool is_empty = block.value("allocations", json::object()).empty();
       if (is_empty == of_empty) count += block.value("standby", json::array()).size();
     }
