@@ -105,6 +105,32 @@ class Run(unittest.TestCase):
         self.assertIn("took longer than 0 minutes", text)
         self.assertLess(time.monotonic() - started, 60)
 
+    def test_a_step_aside_runs_beside_those_that_follow(self):
+        flag = self.root / "flag"
+        code, last, text = self.run_steps(
+            Step("a", f"until [[ -e {flag} ]]; do sleep 0.02; done; echo 5 passed, 0 failed", minutes=1, aside=True),
+            Step("b", f"touch {flag}", minutes=1),
+        )
+        self.assertEqual((code, last), (0, "6 passed, 0 failed"))
+        self.assertLess(text.index("b  "), text.index("a  "))
+
+    def test_a_step_aside_takes_only_what_others_leave(self):
+        code, _, text = self.run_steps(Step("a", "chrt --pid $$; chrt --pid $$ | grep SCHED_IDLE", minutes=1, aside=True))
+        self.assertEqual(code, 0, text)
+
+    def test_a_failure_aside_is_counted_and_its_log_shown(self):
+        code, last, text = self.run_steps(
+            Step("a", "echo the reason; false", minutes=1, aside=True), Step("b", "true", minutes=1)
+        )
+        self.assertEqual((code, last), (1, "1 passed, 1 failed"))
+        self.assertIn("    | the reason\n", text)
+
+    def test_a_step_aside_ends_with_the_rest(self):
+        started = time.monotonic()
+        with self.assertRaises(SystemExit), mock.patch.object(run_tests, "count_of_step", side_effect=SystemExit(143)):
+            self.run_steps(Step("a", "sleep 300 & sleep 300", minutes=9, aside=True), Step("b", "true", minutes=1))
+        self.assertLess(time.monotonic() - started, 60)
+
     def test_results_of_ctest_are_counted(self):
         code, last, _ = self.run_steps(Step("a", f"echo '{JUNIT}' > $JUNIT", minutes=1, junit=True))
         self.assertEqual((code, last), (0, "7 passed, 0 failed"))
