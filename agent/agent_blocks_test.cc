@@ -6,8 +6,6 @@
 namespace berth::agent {
 namespace {
 
-const std::string kBlocks(crds::kBlocksPath);
-
 TEST_F(AgentTest, AnEntryThatSomebodyRemovedIsWrittenAgain) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);

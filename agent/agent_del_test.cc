@@ -8,8 +8,6 @@
 namespace berth::agent {
 namespace {
 
-const std::string kBlocks(crds::kBlocksPath);
-
 bool IsListOfSharedBlocks(const k8sclient::Request& request) {
   return request.method == k8sclient::Method::kGet && request.path == kBlocks &&
          std::ranges::any_of(request.query, [](const auto& pair) { return pair.second == "spec.node="; });

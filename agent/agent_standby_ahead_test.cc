@@ -14,7 +14,6 @@ using k8sclient::Method;
 using k8sclient::Request;
 using nlohmann::json;
 
-const std::string kBlocks(crds::kBlocksPath);
 constexpr std::size_t kStandby = 4;
 constexpr int kBlock = 8;
 

@@ -17,7 +17,6 @@ using k8sclient::Method;
 using k8sclient::Request;
 using nlohmann::json;
 
-const std::string kBlocks(crds::kBlocksPath);
 constexpr std::size_t kStandby = 4;
 
 std::string AttachmentOf(const std::string& container) { return cni::MakeAttachment("net", container, "eth0"); }

@@ -6,8 +6,6 @@
 namespace berth::agent {
 namespace {
 
-const std::string kBlocks(crds::kBlocksPath);
-
 TEST_F(AgentTest, ARestartKeepsEveryAddress) {
   StartAgent();
   const std::string address = AddressIn(Add("c1"));

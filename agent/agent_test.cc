@@ -7,8 +7,6 @@
 namespace berth::agent {
 namespace {
 
-const std::string kBlocks(crds::kBlocksPath);
-
 TEST_F(AgentTest, AddAnswersAnAddressOfThePool) {
   StartAgent();
   EXPECT_EQ(AddressIn(Add("c1")).substr(0, 8), "10.55.0.");

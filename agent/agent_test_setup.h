@@ -23,6 +23,8 @@ namespace berth::agent {
 
 using k8sclient::testing::ApiFault;
 
+inline const std::string kBlocks(crds::kBlocksPath);
+
 // The same API server, of which the watches tell some things late.
 class LateWatchApi final : public k8sclient::Api {
  public:

@@ -19,8 +19,6 @@ using k8sclient::CallOptions;
 using k8sclient::Method;
 using k8sclient::Request;
 
-const std::string kBlocks(crds::kBlocksPath);
-
 class TestRuntime final : public ipam::Runtime {
  public:
   std::int64_t UnixMillis() override {

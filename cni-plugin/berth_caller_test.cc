@@ -17,7 +17,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr const char* kResult = R"({"cniVersion":"1.1.0","ips":[{"address":"10.55.0.2/24"}]})";
+constexpr const char* kCallerResult = R"({"cniVersion":"1.1.0","ips":[{"address":"10.55.0.2/24"}]})";
 
 class Orphan : public testing::Test {
  protected:
@@ -36,7 +36,7 @@ class Orphan : public testing::Test {
 
 TEST_F(Orphan, SendsNoAdd) {
   const auto process = Orphaned("ADD");
-  ScriptedAgent agent(socket_, {Answers(200, kResult)});
+  ScriptedAgent agent(socket_, {Answers(200, kCallerResult)});
   const json error = ErrorOf(process->Wait());
   EXPECT_EQ(error["code"], 11);
   EXPECT_THAT(error["msg"], HasSubstr("the caller has ended"));
@@ -52,7 +52,7 @@ TEST_F(Orphan, SendsADelAllTheSame) {
 
 // What the parent's process ID cannot tell: it was gone before there was anything to compare with.
 TEST_F(Orphan, FromTheStartSendsNoAddEither) {
-  ScriptedAgent agent(socket_, {Answers(200, kResult)});
+  ScriptedAgent agent(socket_, {Answers(200, kCallerResult)});
   PluginProcess process({.variables = CallVariables("ADD"), .input = Configuration(socket_), .without_reader = true});
   EXPECT_EQ(process.Wait().status, EXIT_FAILURE);
   EXPECT_THAT(agent.Stop(), IsEmpty());
@@ -69,7 +69,7 @@ class UndeliveredAdd : public Orphan {
     EXPECT_EQ(poll(&waited, 1, 10'000), 1);
     AwaitSent(process);
     process.CloseOutput();
-    ScriptedAgent agent(std::move(listener), {Answers(200, kResult, fields), Answers(200, "")});
+    ScriptedAgent agent(std::move(listener), {Answers(200, kCallerResult, fields), Answers(200, "")});
     finished_ = process.Wait();
     return agent.Stop();
   }

@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr const char* kResult = R"({"cniVersion":"1.1.0","ips":[{"address":"10.55.0.2/24"}]})";
+constexpr const char* kFailureResult = R"({"cniVersion":"1.1.0","ips":[{"address":"10.55.0.2/24"}]})";
 constexpr const char* kOneSecond = R"(,"timeoutSeconds":1)";
 
 std::vector<std::string> Verbs(const std::vector<json>& requests) {
@@ -56,7 +56,7 @@ TEST_F(AbsentAgent, IsWaitedForByEveryVerbThatChangesOrChecks) {
     std::filesystem::remove(socket_);
     PluginProcess process({.variables = CallVariables(verb), .input = configuration});
     ASSERT_TRUE(process.AwaitWaiting()) << verb;
-    ScriptedAgent agent(socket_, {Answers(200, kResult)});
+    ScriptedAgent agent(socket_, {Answers(200, kFailureResult)});
     EXPECT_EQ(process.Wait().status, EXIT_SUCCESS) << verb;
     EXPECT_THAT(Verbs(agent.Stop()), ElementsAre(verb));
   }
@@ -67,14 +67,14 @@ TEST_F(AbsentAgent, MayLackItsFolderToo) {
   PluginProcess process({.variables = CallVariables("ADD"), .input = Configuration(deep)});
   ASSERT_TRUE(process.AwaitWaiting());
   std::filesystem::create_directories(folder_ / "run/berth");
-  const ScriptedAgent agent(deep, {Answers(200, kResult)});
+  const ScriptedAgent agent(deep, {Answers(200, kFailureResult)});
   EXPECT_EQ(process.Wait().status, EXIT_SUCCESS);
 }
 
 TEST_F(AbsentAgent, MayComeByRenamingItsSocket) {
   PluginProcess process({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
   ASSERT_TRUE(process.AwaitWaiting());
-  const ScriptedAgent agent(socket_ + ".new", {Answers(200, kResult)});
+  const ScriptedAgent agent(socket_ + ".new", {Answers(200, kFailureResult)});
   std::filesystem::rename(socket_ + ".new", socket_);
   EXPECT_EQ(process.Wait().status, EXIT_SUCCESS);
 }
@@ -84,7 +84,7 @@ TEST_F(AbsentAgent, MayHaveLeftItsSocket) {
   PluginProcess process({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
   ASSERT_TRUE(process.AwaitWaiting());
   std::filesystem::remove(socket_);
-  const ScriptedAgent agent(socket_, {Answers(200, kResult)});
+  const ScriptedAgent agent(socket_, {Answers(200, kFailureResult)});
   EXPECT_EQ(process.Wait().status, EXIT_SUCCESS);
 }
 
@@ -115,7 +115,7 @@ TEST_F(OverloadedAgent, IsWaitedForInItsQueue) {
   PluginProcess first({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
   PluginProcess second({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
   PluginProcess third({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
-  const ScriptedAgent agent(std::move(listener), std::vector(3, Answers(200, kResult)));
+  const ScriptedAgent agent(std::move(listener), std::vector(3, Answers(200, kFailureResult)));
   EXPECT_EQ(first.Wait().status, EXIT_SUCCESS);
   EXPECT_EQ(second.Wait().status, EXIT_SUCCESS);
   EXPECT_EQ(third.Wait().status, EXIT_SUCCESS);

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 using testing::SizeIs;
 
-constexpr const char* kResult = R"({"cniVersion":"1.1.0","ips":[{"address":"10.55.0.2/24"}]})";
+constexpr const char* kHandOverResult = R"({"cniVersion":"1.1.0","ips":[{"address":"10.55.0.2/24"}]})";
 constexpr unsigned kTryAgain = 11;
 
 class HandOver : public testing::Test {
@@ -58,10 +58,10 @@ class HandOver : public testing::Test {
 class HandOverOf : public HandOver, public testing::WithParamInterface<const char*> {};
 
 TEST_P(HandOverOf, EveryVerbThatLooksAtBlocksReachesTheAgent) {
-  ScriptedAgent agent(socket_, {Answers(200, kResult)});
+  ScriptedAgent agent(socket_, {Answers(200, kHandOverResult)});
   const Finished finished = PluginProcess(Call(GetParam())).Wait();
   EXPECT_EQ(finished.status, EXIT_SUCCESS) << finished.out;
-  EXPECT_EQ(finished.out, std::string(kResult) + "\n");
+  EXPECT_EQ(finished.out, std::string(kHandOverResult) + "\n");
   const auto requests = agent.Stop();
   ASSERT_THAT(requests, SizeIs(1));
   EXPECT_EQ(requests[0]["command"], GetParam());
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Table, HandOverOf, testing::Values("ADD", "DEL", "CHECK
                          [](const auto& c) { return std::string(c.param); });
 
 TEST_F(HandOver, TheAgentIsToldWhenTheCallBegan) {
-  ScriptedAgent agent(socket_, {Answers(200, kResult)});
+  ScriptedAgent agent(socket_, {Answers(200, kHandOverResult)});
   PluginProcess::Options call = Call("ADD");
   const std::int64_t began = BootNanosNow() - 1'000'000'000;
   call.variables["BERTH_STARTED_BOOT_NANOS"] = std::to_string(began);
@@ -84,7 +84,7 @@ TEST_F(HandOver, TheAgentIsToldWhenTheCallBegan) {
 TEST_F(HandOver, AnAgentThatStartsIsWaitedFor) {
   PluginProcess process(Call("ADD"));
   ASSERT_TRUE(AwaitPause(process));
-  const ScriptedAgent agent(socket_, {Answers(200, kResult)});
+  const ScriptedAgent agent(socket_, {Answers(200, kHandOverResult)});
   EXPECT_EQ(process.Wait().status, EXIT_SUCCESS);
 }
 

@@ -8,12 +8,12 @@
 namespace berth::cni {
 namespace {
 
-struct AcceptedCase {
+struct AcceptedArgsCase {
   const char* name;
   const char* text;
   Args want;
 };
-class AcceptedArgs : public testing::TestWithParam<AcceptedCase> {};
+class AcceptedArgs : public testing::TestWithParam<AcceptedArgsCase> {};
 
 TEST_P(AcceptedArgs, AreRead) {
   const auto got = ParseArgs(GetParam().text);
@@ -21,8 +21,8 @@ TEST_P(AcceptedArgs, AreRead) {
   EXPECT_EQ(*got, GetParam().want);
 }
 
-const std::vector<AcceptedCase>& AcceptedCases() {
-  static const std::vector<AcceptedCase> kCases = {
+const std::vector<AcceptedArgsCase>& AcceptedArgsCases() {
+  static const std::vector<AcceptedArgsCase> kCases = {
       {"Nothing", "", {}},
       {"Containerd",
        "K8S_POD_INFRA_CONTAINER_ID=abc;K8S_POD_UID=u-1;IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=pod",
@@ -42,15 +42,15 @@ const std::vector<AcceptedCase>& AcceptedCases() {
   };
   return kCases;
 }
-INSTANTIATE_TEST_SUITE_P(Table, AcceptedArgs, testing::ValuesIn(AcceptedCases()),
+INSTANTIATE_TEST_SUITE_P(Table, AcceptedArgs, testing::ValuesIn(AcceptedArgsCases()),
                          [](const auto& c) { return std::string(c.param.name); });
 
-struct RefusedCase {
+struct RefusedArgsCase {
   const char* name;
   const char* text;
   const char* message;
 };
-class RefusedArgs : public testing::TestWithParam<RefusedCase> {};
+class RefusedArgs : public testing::TestWithParam<RefusedArgsCase> {};
 
 TEST_P(RefusedArgs, SaysWhichPair) {
   const auto got = ParseArgs(GetParam().text);
@@ -59,7 +59,7 @@ TEST_P(RefusedArgs, SaysWhichPair) {
   EXPECT_EQ(got.error().message, std::string("CNI_ARGS: ") + GetParam().message);
 }
 
-constexpr RefusedCase kRefusedCases[] = {
+constexpr RefusedArgsCase kRefusedArgsCases[] = {
     {"NoEquals", "FOO", "invalid pair \"FOO\""},
     {"TwoEquals", "A=b=c", "invalid pair \"A=b=c\""},
     {"TrailingSemicolon", "IP=;", "invalid pair \"\""},
@@ -71,7 +71,7 @@ constexpr RefusedCase kRefusedCases[] = {
     {"IgnoreUnknownYes", "IgnoreUnknown=yes", "error parsing value of pair \"IgnoreUnknown=yes\""},
     {"IgnoreUnknownEmpty", "IgnoreUnknown=", "error parsing value of pair \"IgnoreUnknown=\""},
 };
-INSTANTIATE_TEST_SUITE_P(Table, RefusedArgs, testing::ValuesIn(kRefusedCases),
+INSTANTIATE_TEST_SUITE_P(Table, RefusedArgs, testing::ValuesIn(kRefusedArgsCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(RefusedArgs, AHugeListOfUnknownPairsIsCut) {

@@ -20,14 +20,14 @@ std::string Good(std::string_view more = "") {
   return text + "}";
 }
 
-struct RefusedCase {
+struct RefusedConfigCase {
   const char* name;
   Verb verb;
   std::string text;
   ErrorCode code;
   const char* message;
 };
-class RefusedConfig : public testing::TestWithParam<RefusedCase> {};
+class RefusedConfig : public testing::TestWithParam<RefusedConfigCase> {};
 
 TEST_P(RefusedConfig, SaysWhatIsWrong) {
   const auto got = ParseConfig(GetParam().text, GetParam().verb);
@@ -36,7 +36,7 @@ TEST_P(RefusedConfig, SaysWhatIsWrong) {
   EXPECT_THAT(got.error().message + " / " + got.error().details, testing::HasSubstr(GetParam().message));
 }
 
-std::vector<RefusedCase> SyntaxCases() {
+std::vector<RefusedConfigCase> SyntaxCases() {
   return {
       {"Empty", Verb::kAdd, "", ErrorCode::kDecode, "not valid JSON at byte"},
       {"Blanks", Verb::kAdd, " \n\t ", ErrorCode::kDecode, "not valid JSON"},
@@ -72,7 +72,7 @@ std::vector<RefusedCase> SyntaxCases() {
 INSTANTIATE_TEST_SUITE_P(Syntax, RefusedConfig, testing::ValuesIn(SyntaxCases()),
                          [](const auto& c) { return std::string(c.param.name); });
 
-std::vector<RefusedCase> NameCases() {
+std::vector<RefusedConfigCase> NameCases() {
   return {
       {"Null", Verb::kAdd, "null", ErrorCode::kInvalid, "missing network name"},
       {"EmptyObject", Verb::kDel, "{}", ErrorCode::kInvalid, "missing network name"},
@@ -91,7 +91,7 @@ std::vector<RefusedCase> NameCases() {
 INSTANTIATE_TEST_SUITE_P(Name, RefusedConfig, testing::ValuesIn(NameCases()),
                          [](const auto& c) { return std::string(c.param.name); });
 
-std::vector<RefusedCase> VersionCases() {
+std::vector<RefusedConfigCase> VersionCases() {
   const auto version = [](const char* text) { return Good(std::string(R"("cniVersion":)") + text); };
   constexpr auto kOld = ErrorCode::kIncompatibleVersion;
   return {
@@ -116,7 +116,7 @@ std::vector<RefusedCase> VersionCases() {
 INSTANTIATE_TEST_SUITE_P(Version, RefusedConfig, testing::ValuesIn(VersionCases()),
                          [](const auto& c) { return std::string(c.param.name); });
 
-std::vector<RefusedCase> BodyCases() {
+std::vector<RefusedConfigCase> BodyCases() {
   return {
       {"IpamAbsent",
        Verb::kAdd,

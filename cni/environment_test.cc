@@ -37,13 +37,13 @@ Variables With(Variables variables, const char* name, std::string value) {
   return variables;
 }
 
-struct RefusedCase {
+struct RefusedEnvironmentCase {
   const char* name;
   Variables variables;
   const char* message;
   const char* details = "";
 };
-class RefusedEnvironment : public testing::TestWithParam<RefusedCase> {};
+class RefusedEnvironment : public testing::TestWithParam<RefusedEnvironmentCase> {};
 
 TEST_P(RefusedEnvironment, SaysWhatIsWrong) {
   const auto got = Parse(GetParam().variables);
@@ -53,8 +53,8 @@ TEST_P(RefusedEnvironment, SaysWhatIsWrong) {
   EXPECT_THAT(got.error().details, testing::HasSubstr(GetParam().details));
 }
 
-const std::vector<RefusedCase>& RefusedCases() {
-  static const std::vector<RefusedCase> kCases = {
+const std::vector<RefusedEnvironmentCase>& RefusedEnvironmentCases() {
+  static const std::vector<RefusedEnvironmentCase> kCases = {
       {"UnknownVerb", Complete("NOPE"), "unknown CNI_COMMAND: \"NOPE\""},
       {"LowerCaseVerb", Complete("add"), "unknown CNI_COMMAND: \"add\""},
       {"NoContainerId",
@@ -86,7 +86,7 @@ const std::vector<RefusedCase>& RefusedCases() {
   };
   return kCases;
 }
-INSTANTIATE_TEST_SUITE_P(Table, RefusedEnvironment, testing::ValuesIn(RefusedCases()),
+INSTANTIATE_TEST_SUITE_P(Table, RefusedEnvironment, testing::ValuesIn(RefusedEnvironmentCases()),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(Environment, NoCommandIsAPersonWhoWantsToKnow) {

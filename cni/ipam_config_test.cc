@@ -79,13 +79,13 @@ TEST(IpamConfig, NoRoutesDifferFromRoutesNotGiven) {
   EXPECT_FALSE(Parse(R"("pools":[])")->routes.has_value());
 }
 
-struct RefusedCase {
+struct RefusedIpamConfigCase {
   const char* name;
   const char* members;
   ErrorCode code;
   const char* message;
 };
-class RefusedIpamConfig : public testing::TestWithParam<RefusedCase> {};
+class RefusedIpamConfig : public testing::TestWithParam<RefusedIpamConfigCase> {};
 
 TEST_P(RefusedIpamConfig, NamesTheField) {
   const auto got = Parse(GetParam().members);
@@ -94,7 +94,7 @@ TEST_P(RefusedIpamConfig, NamesTheField) {
   EXPECT_THAT(got.error().message, testing::HasSubstr(GetParam().message));
 }
 
-constexpr RefusedCase kRefusedCases[] = {
+constexpr RefusedIpamConfigCase kRefusedIpamConfigCases[] = {
     {"TypeNumber", R"("type":1)", ErrorCode::kDecode, "ipam.type is a number"},
     {"TypeEmpty", R"("type":"")", ErrorCode::kInvalid, "ipam.type is missing"},
     {"PoolsString", R"("pools":"p1")", ErrorCode::kDecode, "ipam.pools is a string, it must be a list of strings"},
@@ -142,7 +142,7 @@ constexpr RefusedCase kRefusedCases[] = {
      "ipam.dns.nameservers is a string"},
     {"ResolvConfRelative", R"("resolvConf":"resolv.conf")", ErrorCode::kInvalid, "ipam.resolvConf"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, RefusedIpamConfig, testing::ValuesIn(kRefusedCases),
+INSTANTIATE_TEST_SUITE_P(Table, RefusedIpamConfig, testing::ValuesIn(kRefusedIpamConfigCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(IpamConfig, MoreThan64PoolsAreRefused) {

@@ -60,13 +60,13 @@ TEST(ChosenPools, AreAtMostSixtyFour) {
   EXPECT_THAT(*pools, SizeIs(64));
 }
 
-struct RefusedCase {
+struct RefusedPoolNamesCase {
   const char* name;
   std::string value;
   const char* says;
 };
 
-class RefusedAnnotation : public testing::TestWithParam<RefusedCase> {};
+class RefusedAnnotation : public testing::TestWithParam<RefusedPoolNamesCase> {};
 
 TEST_P(RefusedAnnotation, IsNamedInTheError) {
   const auto pools = ChosenPools(ConfigWith({{kAnnotation, GetParam().value}}), "eth0");
@@ -77,15 +77,16 @@ TEST_P(RefusedAnnotation, IsNamedInTheError) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, RefusedAnnotation,
-                         testing::Values(RefusedCase{"TooMany", NamesUpTo(65), "more than 64"},
-                                         RefusedCase{"FiveThousand", NamesUpTo(5000), "more than 64"},
-                                         RefusedCase{"Empty", "", "names no pool"},
-                                         RefusedCase{"CommasOnly", " , ,", "names no pool"},
-                                         RefusedCase{"UpperCase", "a,Web", "\"Web\""},
-                                         RefusedCase{"Slash", "a/status", "\"a/status\""},
-                                         RefusedCase{"Query", "a?x=1", "\"a?x=1\""},
-                                         RefusedCase{"Space", "a b", "\"a b\""}, RefusedCase{"Dots", "..", "\"..\""},
-                                         RefusedCase{"TooLong", std::string(64, 'a'), "cannot be the name"}),
+                         testing::Values(RefusedPoolNamesCase{"TooMany", NamesUpTo(65), "more than 64"},
+                                         RefusedPoolNamesCase{"FiveThousand", NamesUpTo(5000), "more than 64"},
+                                         RefusedPoolNamesCase{"Empty", "", "names no pool"},
+                                         RefusedPoolNamesCase{"CommasOnly", " , ,", "names no pool"},
+                                         RefusedPoolNamesCase{"UpperCase", "a,Web", "\"Web\""},
+                                         RefusedPoolNamesCase{"Slash", "a/status", "\"a/status\""},
+                                         RefusedPoolNamesCase{"Query", "a?x=1", "\"a?x=1\""},
+                                         RefusedPoolNamesCase{"Space", "a b", "\"a b\""},
+                                         RefusedPoolNamesCase{"Dots", "..", "\"..\""},
+                                         RefusedPoolNamesCase{"TooLong", std::string(64, 'a'), "cannot be the name"}),
                          [](const auto& row) { return std::string(row.param.name); });
 
 TEST(ChosenPools, SayWhatToDoWhereNoneIsNamed) {

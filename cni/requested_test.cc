@@ -22,17 +22,17 @@ ipam::Expected<std::vector<ipam::Address>> FromArgs(std::string ip) {
   return RequestedAddresses({}, args);
 }
 
-struct AcceptedCase {
+struct AcceptedRequestedCase {
   const char* name;
   const char* text;
   std::vector<std::string> want;
 };
-class RequestedAccepted : public testing::TestWithParam<AcceptedCase> {};
+class RequestedAccepted : public testing::TestWithParam<AcceptedRequestedCase> {};
 
 TEST_P(RequestedAccepted, OneOfEachFamily) { EXPECT_EQ(Texts(FromArgs(GetParam().text).value()), GetParam().want); }
 
-const std::vector<AcceptedCase>& AcceptedCases() {
-  static const std::vector<AcceptedCase> kCases = {
+const std::vector<AcceptedRequestedCase>& AcceptedRequestedCases() {
+  static const std::vector<AcceptedRequestedCase> kCases = {
       {"None", "", {}},
       {"Plain", "10.1.2.3", {"10.1.2.3"}},
       {"LengthIsIgnored", "10.1.2.3/16", {"10.1.2.3"}},
@@ -41,7 +41,7 @@ const std::vector<AcceptedCase>& AcceptedCases() {
   };
   return kCases;
 }
-INSTANTIATE_TEST_SUITE_P(Table, RequestedAccepted, testing::ValuesIn(AcceptedCases()),
+INSTANTIATE_TEST_SUITE_P(Table, RequestedAccepted, testing::ValuesIn(AcceptedRequestedCases()),
                          [](const auto& c) { return std::string(c.param.name); });
 
 class RequestedRefused : public testing::TestWithParam<const char*> {};

@@ -98,13 +98,13 @@ TEST(AllocationPatch, AddsAFamilyAndKeepsWhatItDoesNotKnow) {
                            {"address": "2001:db8::", "pool": "web6", "block": "2001-db8---122"}]}})"));
 }
 
-struct NameCase {
+struct AllocationNameCase {
   const char* name;
   std::string pod;
   std::string want;
 };
 
-class AllocationNames : public testing::TestWithParam<NameCase> {};
+class AllocationNames : public testing::TestWithParam<AllocationNameCase> {};
 
 TEST_P(AllocationNames, AreCutToWhatKubernetesTakes) {
   const std::string name = AllocationName(GetParam().pod, kAttachment);
@@ -113,14 +113,14 @@ TEST_P(AllocationNames, AreCutToWhatKubernetesTakes) {
   EXPECT_EQ(AttachmentOfName(name), kAttachment);
 }
 
-const NameCase kNames[] = {
+const AllocationNameCase kAllocationNames[] = {
     {"Short", "web-0", "web-0"},
     {"JustFits", std::string(223, 'a'), std::string(223, 'a')},
     {"Cut", std::string(224, 'a'), std::string(223, 'a')},
     {"CutBehindADot", std::string(222, 'a') + ".b", std::string(222, 'a')},
     {"CutBehindADash", std::string(222, 'a') + "-b", std::string(222, 'a')},
 };
-INSTANTIATE_TEST_SUITE_P(Table, AllocationNames, testing::ValuesIn(kNames),
+INSTANTIATE_TEST_SUITE_P(Table, AllocationNames, testing::ValuesIn(kAllocationNames),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(AllocationNames, WithoutAnAttachmentAreNotOurs) {
@@ -148,14 +148,14 @@ TEST(AddressLabelValue, IsAValidLabelThatReadsAsTheAddress) {
   for (const LabelCase& c : kCases) EXPECT_EQ(AddressLabelValue(ipam::AddressOf(c.address)), c.want);
 }
 
-struct RefusedCase {
+struct RefusedAllocationCase {
   const char* name;
   const char* path;
   Json value;
   const char* field;
 };
 
-class AllocationRefused : public testing::TestWithParam<RefusedCase> {};
+class AllocationRefused : public testing::TestWithParam<RefusedAllocationCase> {};
 
 TEST_P(AllocationRefused, WithTheFieldNamed) {
   Json object = AllocationToJson(GoodAllocation());
@@ -167,7 +167,7 @@ TEST_P(AllocationRefused, WithTheFieldNamed) {
   EXPECT_THAT(allocation.error().message, testing::HasSubstr(GetParam().field));
 }
 
-const RefusedCase kRefused[] = {
+const RefusedAllocationCase kRefusedAllocationCases[] = {
     {"NoObject", "", "x", "must be an object"},
     {"NoSpec", "/spec", nullptr, "team-a/web-0-0123456789ab-0123456789abcdef: spec: is missing"},
     {"NoPod", "/spec/pod", nullptr, "spec.pod"},
@@ -180,7 +180,7 @@ const RefusedCase kRefused[] = {
     {"BlockTooLong", "/spec/addresses/0/block", std::string(64, 'b'), "spec.addresses[0].block"},
     {"TooManyAddresses", "/spec/addresses", std::vector<Json>(9, Json::object()), "spec.addresses"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, AllocationRefused, testing::ValuesIn(kRefused),
+INSTANTIATE_TEST_SUITE_P(Table, AllocationRefused, testing::ValuesIn(kRefusedAllocationCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 }  // namespace

@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kHeld = "team-a/web-0 0d3f uid0 i=eth0 t=1";
 
-Json GoodObject() {
+Json GoodBlockObject() {
   return Json::parse(R"({
     "apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPBlock",
     "metadata": {"name": "10.55.0.64-26", "uid": "b-uid", "resourceVersion": "41", "generation": 3,
@@ -30,7 +30,7 @@ Json GoodObject() {
 }
 
 ipam::Block GoodBlock() {
-  auto block = ParseBlock(GoodObject());
+  auto block = ParseBlock(GoodBlockObject());
   EXPECT_TRUE(block.has_value()) << block.error().message;
   return *block;
 }
@@ -55,7 +55,7 @@ TEST(Block, IsReadWithEveryField) {
 }
 
 TEST(Block, IsReadWithWhatIsOnStandbyInsideIt) {
-  Json object = GoodObject();
+  Json object = GoodBlockObject();
   object["standby"] = {3, 4, 63, 64};
   EXPECT_THAT(ParseBlock(object)->standby, testing::ElementsAre(3U, 4U, 63U));
 }
@@ -108,17 +108,17 @@ TEST(Block, IsCreatedWithEmptyAllocationsAndWithoutWhatItHasNot) {
   EXPECT_FALSE(object["spec"].contains("node"));
 }
 
-struct RefusedCase {
+struct RefusedBlockCase {
   const char* name;
   const char* path;   // JSON pointer of what is replaced
   Json value;         // null: removed
   const char* field;  // that the message must name
 };
 
-class BlockRefused : public testing::TestWithParam<RefusedCase> {};
+class BlockRefused : public testing::TestWithParam<RefusedBlockCase> {};
 
 TEST_P(BlockRefused, WithTheFieldNamed) {
-  Json object = GoodObject();
+  Json object = GoodBlockObject();
   object[Json::json_pointer(GetParam().path)] = GetParam().value;
   const auto block = ParseBlock(object);
   ASSERT_FALSE(block.has_value());
@@ -127,7 +127,7 @@ TEST_P(BlockRefused, WithTheFieldNamed) {
   EXPECT_THAT(block.error().message, testing::HasSubstr(GetParam().field));
 }
 
-const RefusedCase kRefused[] = {
+const RefusedBlockCase kRefusedBlockCases[] = {
     {"NoObject", "", Json(7), "must be an object"},
     {"NoMetadata", "/metadata", nullptr, "metadata.name"},
     {"MetadataNoObject", "/metadata", Json("x"), "metadata"},
@@ -163,11 +163,11 @@ const RefusedCase kRefused[] = {
     {"EntryEmpty", "/allocations/3", "", "allocations"},
     {"EntryTooLong", "/allocations/3", std::string(801, 'x'), "allocations.3"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, BlockRefused, testing::ValuesIn(kRefused),
+INSTANTIATE_TEST_SUITE_P(Table, BlockRefused, testing::ValuesIn(kRefusedBlockCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(Block, WithMoreEntriesThanAnyBlockHasIsRefused) {
-  Json object = GoodObject();
+  Json object = GoodBlockObject();
   for (int i = 0; i < 257; ++i) object["allocations"]["x" + std::to_string(i)] = kHeld;
   const auto block = ParseBlock(object);
   ASSERT_FALSE(block.has_value());
@@ -175,7 +175,7 @@ TEST(Block, WithMoreEntriesThanAnyBlockHasIsRefused) {
 }
 
 TEST(Block, WithAnEntryOfANewerVersionIsRead) {
-  Json object = GoodObject();
+  Json object = GoodBlockObject();
   object["allocations"]["3"] = "? some future thing";
   const auto block = ParseBlock(object);
   ASSERT_TRUE(block.has_value()) << block.error().message;
@@ -183,7 +183,7 @@ TEST(Block, WithAnEntryOfANewerVersionIsRead) {
 }
 
 TEST(Block, ErrorQuotesForeignTextCutAndWithoutControlCharacters) {
-  Json object = GoodObject();
+  Json object = GoodBlockObject();
   object["spec"]["node"] = "\n" + std::string(10'000, 'n');
   const auto block = ParseBlock(object);
   ASSERT_FALSE(block.has_value());
@@ -234,7 +234,7 @@ TEST_P(BlockPatches, CarriesOnlyWhatChanged) {
 }
 
 TEST_P(BlockPatches, MakesTheObjectWhatItShallBeAndKeepsUnknownFields) {
-  Json object = GoodObject();
+  Json object = GoodBlockObject();
   object["future"] = {{"a", 1}};
   object["spec"]["future"] = "b";
   object["metadata"]["annotations"]["future"] = "c";
@@ -288,7 +288,7 @@ INSTANTIATE_TEST_SUITE_P(Table, BlockPatches, testing::ValuesIn(kPatches),
                          [](const auto& c) { return std::string(c.param.name); });
 
 Json Tracked() {
-  Json object = GoodObject();
+  Json object = GoodBlockObject();
   object["metadata"]["managedFields"] = Json::array({{{"manager", "berth"}, {"operation", "Update"}}});
   return object;
 }
@@ -308,7 +308,7 @@ TEST(BlockAfterPatch, IsWhatWasSentAtTheVersionOfTheAnswer) {
   ASSERT_TRUE(tracked.has_value()) << tracked.error().message;
   ipam::Block sent = *tracked;
   sent.allocations[5] = kHeld;
-  Json answer = {{"kind", "PartialObjectMetadata"}, {"metadata", GoodObject()["metadata"]}};
+  Json answer = {{"kind", "PartialObjectMetadata"}, {"metadata", GoodBlockObject()["metadata"]}};
   answer["metadata"]["resourceVersion"] = "42";
   ipam::Block want = sent;
   want.resource_version = "42";
@@ -317,7 +317,7 @@ TEST(BlockAfterPatch, IsWhatWasSentAtTheVersionOfTheAnswer) {
 }
 
 TEST(BlockAfterPatch, IsBeingDeletedIfTheAnswerSaysSo) {
-  Json answer = {{"metadata", GoodObject()["metadata"]}};
+  Json answer = {{"metadata", GoodBlockObject()["metadata"]}};
   answer["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z";
   const auto after = BlockAfterPatch(GoodBlock(), answer);
   ASSERT_TRUE(after.has_value()) << after.error().message;
@@ -325,7 +325,7 @@ TEST(BlockAfterPatch, IsBeingDeletedIfTheAnswerSaysSo) {
 }
 
 TEST(BlockAfterPatch, OfAnotherObjectIsRefused) {
-  Json answer = {{"metadata", GoodObject()["metadata"]}};
+  Json answer = {{"metadata", GoodBlockObject()["metadata"]}};
   answer["metadata"]["uid"] = "another";
   EXPECT_FALSE(BlockAfterPatch(GoodBlock(), answer).has_value());
 }
@@ -350,14 +350,14 @@ TEST(BlockPatchDeathTest, NeverCarriesAnEntryThatTheSchemaRefuses) {
   EXPECT_DEATH((void)BlockMergePatch(before, after), "kEntryLengthMax");
 }
 
-struct NameCase {
+struct BlockNameCase {
   const char* name;
   const char* text;
   const char* space;  // nullptr: refused
   const char* cidr;
 };
 
-class BlockNames : public testing::TestWithParam<NameCase> {};
+class BlockNames : public testing::TestWithParam<BlockNameCase> {};
 
 TEST_P(BlockNames, AreReadAsTheyAreWritten) {
   const auto got = ParseBlockName(GetParam().text);
@@ -372,7 +372,7 @@ TEST_P(BlockNames, AreReadAsTheyAreWritten) {
   EXPECT_EQ(ipam::BlockName(got->space, got->cidr), GetParam().text);
 }
 
-constexpr NameCase kNames[] = {
+constexpr BlockNameCase kBlockNames[] = {
     {"Ipv4", "10.55.0.0-26", "default", "10.55.0.0/26"},
     {"Ipv4InASpace", "blue.10.55.0.0-26", "blue", "10.55.0.0/26"},
     {"SpaceLikeANumber", "10.10.55.0.0-26", "10", "10.55.0.0/26"},
@@ -395,7 +395,7 @@ constexpr NameCase kNames[] = {
     {"OnlyDash", "-", nullptr, nullptr},
     {"OnlyDots", "....-", nullptr, nullptr},
 };
-INSTANTIATE_TEST_SUITE_P(Table, BlockNames, testing::ValuesIn(kNames),
+INSTANTIATE_TEST_SUITE_P(Table, BlockNames, testing::ValuesIn(kBlockNames),
                          [](const auto& c) { return std::string(c.param.name); });
 
 }  // namespace

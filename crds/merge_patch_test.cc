@@ -31,7 +31,7 @@ TEST_P(Diff, IsMinimalAndLeadsThere) {
   EXPECT_EQ(patched, after);
 }
 
-constexpr DiffCase kCases[] = {
+constexpr DiffCase kDiffCases[] = {
     {"Equal", R"({"a": 1, "b": {"c": [1]}})", R"({"a": 1, "b": {"c": [1]}})", "{}"},
     {"Added", "{}", R"({"a": {"b": 1}})", R"({"a": {"b": 1}})"},
     {"Removed", R"({"a": 1})", "{}", R"({"a": null})"},
@@ -43,7 +43,7 @@ constexpr DiffCase kCases[] = {
     {"ObjectForText", R"({"a": "x"})", R"({"a": {"b": 1}})", R"({"a": {"b": 1}})"},
     {"TextForObject", R"({"a": {"b": 1}})", R"({"a": "x"})", R"({"a": "x"})"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, Diff, testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(Table, Diff, testing::ValuesIn(kDiffCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(MergeElements, KeepsUnknownFieldsOfElementsThatStay) {

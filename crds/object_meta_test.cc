@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json GoodObject() {
+Json GoodMetaObject() {
   return Json::parse(R"({"metadata": {
     "name": "web-0", "namespace": "team-a", "uid": "u1", "resourceVersion": "9", "generation": 2,
     "deletionTimestamp": "2027-01-31T12:00:00Z", "labels": {"a": "b"}, "annotations": {"c": "d"},
@@ -22,7 +22,7 @@ Json GoodObject() {
 }
 
 TEST(ObjectMeta, IsReadWithEveryField) {
-  const auto meta = ParseObjectMeta(GoodObject(), "Pod");
+  const auto meta = ParseObjectMeta(GoodMetaObject(), "Pod");
   ASSERT_TRUE(meta.has_value()) << meta.error().message;
   EXPECT_EQ(*meta,
             (ObjectMeta{.name = "web-0",
@@ -66,17 +66,17 @@ INSTANTIATE_TEST_SUITE_P(Table, OddObject,
                                          OddCase{"LabelsAreNumbers", R"({"metadata": {"labels": {"a": 1}}})"}),
                          [](const auto& row) { return std::string(row.param.name); });
 
-struct RefusedCase {
+struct RefusedMetaCase {
   const char* name;
   const char* path;
   Json value;
   const char* message;
 };
 
-class ObjectMetaRefused : public testing::TestWithParam<RefusedCase> {};
+class ObjectMetaRefused : public testing::TestWithParam<RefusedMetaCase> {};
 
 TEST_P(ObjectMetaRefused, WithKindObjectAndField) {
-  Json object = GoodObject();
+  Json object = GoodMetaObject();
   object[Json::json_pointer(GetParam().path)] = GetParam().value;
   const auto meta = ParseObjectMeta(object, "Pod");
   ASSERT_FALSE(meta.has_value());
@@ -84,7 +84,7 @@ TEST_P(ObjectMetaRefused, WithKindObjectAndField) {
   EXPECT_THAT(meta.error().message, testing::StartsWith(GetParam().message));
 }
 
-const RefusedCase kRefused[] = {
+const RefusedMetaCase kRefusedMetaCases[] = {
     {"NoObject", "", nullptr, "Pod: must be an object"},
     {"NoMetadata", "/metadata", nullptr, "Pod: metadata.name: is missing"},
     {"NameEmpty", "/metadata/name", "", "Pod : metadata.name: is missing"},
@@ -96,7 +96,7 @@ const RefusedCase kRefused[] = {
     {"OwnerNoObject", "/metadata/ownerReferences/0", "x", "Pod web-0: metadata.ownerReferences[0]: must be an object"},
     {"OwnerUidNoText", "/metadata/ownerReferences/0/uid", 1, "Pod web-0: metadata.ownerReferences[0].uid: must be a"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, ObjectMetaRefused, testing::ValuesIn(kRefused),
+INSTANTIATE_TEST_SUITE_P(Table, ObjectMetaRefused, testing::ValuesIn(kRefusedMetaCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(FinalizersPatch, CarriesFinalizersAndResourceVersionOnly) {

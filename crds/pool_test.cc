@@ -170,14 +170,14 @@ TEST(Pool, TakesNullForAbsent) {
   EXPECT_EQ(PoolToJson(PoolOf(object)), PoolToJson(PoolOf(SmallObject("10.55.0.0/16"))));
 }
 
-struct RefusedCase {
+struct RefusedPoolCase {
   const char* name;
   const char* path;  // JSON pointer of what is replaced
   Json value;
   const char* field;  // that the message must name
 };
 
-class PoolRefused : public testing::TestWithParam<RefusedCase> {};
+class PoolRefused : public testing::TestWithParam<RefusedPoolCase> {};
 
 TEST_P(PoolRefused, WithTheFieldNamed) {
   Json object = FullObject();
@@ -189,7 +189,7 @@ TEST_P(PoolRefused, WithTheFieldNamed) {
   EXPECT_THAT(pool.error().message, testing::HasSubstr(GetParam().field));
 }
 
-const RefusedCase kRefused[] = {
+const RefusedPoolCase kRefusedPoolCases[] = {
     {"NoObject", "", Json::array(), "must be an object"},
     {"NoName", "/metadata/name", nullptr, "metadata.name"},
     {"NameNoText", "/metadata/name", 7, "metadata.name"},
@@ -251,7 +251,7 @@ const RefusedCase kRefused[] = {
     {"TotalNoNumber", "/status/total", "many", "status.total"},
     {"TotalTooLarge", "/status/total", "340282366920938463463374607431768211456", "status.total"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, PoolRefused, testing::ValuesIn(kRefused),
+INSTANTIATE_TEST_SUITE_P(Table, PoolRefused, testing::ValuesIn(kRefusedPoolCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 PoolStatus StatusOf(const Json& object) {

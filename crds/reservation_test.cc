@@ -63,13 +63,13 @@ TEST(Reservation, IsInTheDefaultSpaceAndNeverExpires) {
   EXPECT_FALSE(reservation->expires_ms.has_value());
 }
 
-struct RefusedCase {
+struct RefusedReservationCase {
   const char* name;
   const char* spec;
   const char* field;
 };
 
-class ReservationRefused : public testing::TestWithParam<RefusedCase> {};
+class ReservationRefused : public testing::TestWithParam<RefusedReservationCase> {};
 
 TEST_P(ReservationRefused, WithTheFieldNamed) {
   const auto reservation = ParseReservation(ObjectWith(GetParam().spec));
@@ -78,7 +78,7 @@ TEST_P(ReservationRefused, WithTheFieldNamed) {
   EXPECT_THAT(reservation.error().message, testing::StartsWith("IPReservation vip: " + std::string(GetParam().field)));
 }
 
-const RefusedCase kRefused[] = {
+const RefusedReservationCase kRefusedReservationCases[] = {
     {"NoSpec", "null", "spec: is missing"},
     {"NoAddresses", "{}", "spec.addresses: is missing"},
     {"AddressesEmpty", R"({"addresses": []})", "spec.addresses"},
@@ -96,7 +96,7 @@ const RefusedCase kRefused[] = {
     {"MacWithDashes", R"({"addresses": ["10.55.0.7"], "holder": {"mac": "02-42-ac-11-00-02"}})", "spec.holder.mac"},
     {"ExpiresMalformed", R"({"addresses": ["10.55.0.7"], "expires": "tomorrow"})", "spec.expires"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, ReservationRefused, testing::ValuesIn(kRefused),
+INSTANTIATE_TEST_SUITE_P(Table, ReservationRefused, testing::ValuesIn(kRefusedReservationCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 }  // namespace

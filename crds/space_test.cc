@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json GoodObject() {
+Json GoodSpaceObject() {
   return Json::parse(R"({
     "metadata": {"name": "blue", "resourceVersion": "7", "future": 1},
     "status": {"accepted": [{"pool": "web", "uid": "u1", "subnet": "10.55.0.0/16", "blockSize": 26, "future": "a"},
@@ -26,7 +26,7 @@ Json GoodObject() {
 }
 
 Space GoodSpace() {
-  auto space = ParseSpace(GoodObject());
+  auto space = ParseSpace(GoodSpaceObject());
   EXPECT_TRUE(space.has_value()) << space.error().message;
   return *space;
 }
@@ -83,17 +83,17 @@ TEST(SpaceStatusPatch, RefusesMoreThanTheSchemaTakes) {
   EXPECT_FALSE(SpaceStatusPatch(space).has_value());
 }
 
-struct RefusedCase {
+struct RefusedSpaceCase {
   const char* name;
   const char* path;
   Json value;
   const char* field;
 };
 
-class SpaceRefused : public testing::TestWithParam<RefusedCase> {};
+class SpaceRefused : public testing::TestWithParam<RefusedSpaceCase> {};
 
 TEST_P(SpaceRefused, WithTheFieldNamed) {
-  Json object = GoodObject();
+  Json object = GoodSpaceObject();
   object[Json::json_pointer(GetParam().path)] = GetParam().value;
   const auto space = ParseSpace(object);
   ASSERT_FALSE(space.has_value());
@@ -101,7 +101,7 @@ TEST_P(SpaceRefused, WithTheFieldNamed) {
   EXPECT_THAT(space.error().message, testing::HasSubstr(GetParam().field));
 }
 
-const RefusedCase kRefused[] = {
+const RefusedSpaceCase kRefusedSpaceCases[] = {
     {"NoName", "/metadata/name", nullptr, "IPSpace: metadata.name"},
     {"StatusNoObject", "/status", "x", "IPSpace blue: status"},
     {"AcceptedNoList", "/status/accepted", "x", "status.accepted"},
@@ -114,7 +114,7 @@ const RefusedCase kRefused[] = {
     {"CountNegative", "/status/used", "-1", "status.used"},
     {"CountNoText", "/status/used", 4, "status.used"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, SpaceRefused, testing::ValuesIn(kRefused),
+INSTANTIATE_TEST_SUITE_P(Table, SpaceRefused, testing::ValuesIn(kRefusedSpaceCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 }  // namespace

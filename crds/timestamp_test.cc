@@ -30,7 +30,7 @@ TEST_P(TimestampParse, TakesRfc3339Only) {
   }
 }
 
-const ParseCase kCases[] = {
+const ParseCase kParseCases[] = {
     {"Epoch", "1970-01-01T00:00:00Z", 0},
     {"BeforeEpoch", "1969-12-31T23:59:59.999Z", -1},
     {"LeapDay", "2028-02-29T12:00:00Z", 1835438400000},
@@ -52,7 +52,7 @@ const ParseCase kCases[] = {
     {"TextBehind", "2027-01-31T12:00:00Z ", std::nullopt},
     {"OffsetTooLarge", "2027-01-31T12:00:00+24:00", std::nullopt},
 };
-INSTANTIATE_TEST_SUITE_P(Table, TimestampParse, testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(Table, TimestampParse, testing::ValuesIn(kParseCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(Timestamp, IsFormattedAsKubernetesDoes) {

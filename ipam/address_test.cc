@@ -9,12 +9,12 @@
 namespace berth::ipam {
 namespace {
 
-struct GoodCase {
+struct GoodAddressCase {
   const char* name;
   const char* text;
   const char* want;  // as printed
 };
-class AddressText : public testing::TestWithParam<GoodCase> {};
+class AddressText : public testing::TestWithParam<GoodAddressCase> {};
 
 TEST_P(AddressText, IsPrintedInItsOneForm) {
   const auto address = Address::Parse(GetParam().text);
@@ -28,7 +28,7 @@ TEST_P(AddressText, PrintedFormIsReadAsTheSameAddress) {
   EXPECT_EQ(Address::Parse(address->ToString()), *address);
 }
 
-constexpr GoodCase kGoodCases[] = {
+constexpr GoodAddressCase kGoodAddresses[] = {
     {"FirstOfIPv4", "0.0.0.0", "0.0.0.0"},
     {"LastOfIPv4", "255.255.255.255", "255.255.255.255"},
     {"PlainIPv4", "10.55.0.9", "10.55.0.9"},
@@ -52,15 +52,15 @@ constexpr GoodCase kGoodCases[] = {
     {"DottedQuadAfterGapForOneGroup", "1:2:3:4:5::1.2.3.4", "1:2:3:4:5:0:102:304"},
     {"NearlyMapped", "::fffe:10.55.0.9", "::fffe:a37:9"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, AddressText, testing::ValuesIn(kGoodCases),
+INSTANTIATE_TEST_SUITE_P(Table, AddressText, testing::ValuesIn(kGoodAddresses),
                          [](const auto& c) { return std::string(c.param.name); });
 
-struct BadCase {
+struct BadAddressCase {
   const char* name;
   std::string_view text;
   const char* want_in_message;
 };
-class AddressRefusal : public testing::TestWithParam<BadCase> {};
+class AddressRefusal : public testing::TestWithParam<BadAddressCase> {};
 
 TEST_P(AddressRefusal, QuotesTheTextAndSaysWhy) {
   const auto address = Address::Parse(GetParam().text);
@@ -70,7 +70,7 @@ TEST_P(AddressRefusal, QuotesTheTextAndSaysWhy) {
   EXPECT_NE(address.error().message.find(GetParam().want_in_message), std::string::npos) << address.error().message;
 }
 
-constexpr BadCase kBadCases[] = {
+constexpr BadAddressCase kBadAddresses[] = {
     {"Empty", "", "not an address"},
     {"Word", "bogus", "not an address"},
     {"ThreeNumbers", "10.55.0", "not an address"},
@@ -115,7 +115,7 @@ constexpr BadCase kBadCases[] = {
     {"QuadTooMuchWithGap", "1:2:3:4:5:6::1.2.3.4", "not an IPv6 address"},
     {"QuadWithLeadingZero", "64:ff9b::10.055.0.9", "not an IPv6 address"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, AddressRefusal, testing::ValuesIn(kBadCases),
+INSTANTIATE_TEST_SUITE_P(Table, AddressRefusal, testing::ValuesIn(kBadAddresses),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(Address, OrdersIPv4BeforeIPv6AndThenByNumber) {

@@ -7,10 +7,10 @@
 namespace berth::ipam {
 namespace {
 
-constexpr std::int64_t kNow = 1'700'000'000'000;
+constexpr std::int64_t kStandbyNow = 1'700'000'000'000;
 constexpr std::size_t kWanted = 16;
 
-HeldEntry EntryNumber(int number) {
+HeldEntry StandbyEntry(int number) {
   const std::string digits = std::to_string(number);
   HeldEntry entry;
   entry.pod_namespace = "team-a";
@@ -18,11 +18,11 @@ HeldEntry EntryNumber(int number) {
   entry.uid = "u";
   entry.attachment = "0123456789ab-" + std::string(16 - digits.size(), '0') + digits;
   entry.interface = "eth0";
-  entry.since_ms = kNow;
+  entry.since_ms = kStandbyNow;
   return entry;
 }
 
-Pool PoolOf(const char* subnet) {
+Pool StandbyPool(const char* subnet) {
   Pool pool;
   pool.name = "p";
   pool.uid = "pool-uid";
@@ -34,93 +34,93 @@ Pool PoolOf(const char* subnet) {
 // In use, and with all on standby that it may have.
 Block BlockOf(const Pool& pool) {
   Block block = NewBlock(pool, pool.subnet, "n1");
-  EXPECT_TRUE(Take(block, pool, EntryNumber(1), {}, kNow).has_value());
-  StandBy(block, pool, kWanted, kNow);
+  EXPECT_TRUE(Take(block, pool, StandbyEntry(1), {}, kStandbyNow).has_value());
+  StandBy(block, pool, kWanted, kStandbyNow);
   return block;
 }
 
 TEST(StandBy, TakesNoMoreThanWanted) {
-  const Pool pool = PoolOf("10.1.0.0/24");
+  const Pool pool = StandbyPool("10.1.0.0/24");
   EXPECT_EQ(BlockOf(pool).standby.size(), kWanted);
 }
 
-TEST(StandBy, TakesWhatIsFreeOfASmallBlock) { EXPECT_EQ(BlockOf(PoolOf("10.1.0.0/28")).standby.size(), 13U); }
+TEST(StandBy, TakesWhatIsFreeOfASmallBlock) { EXPECT_EQ(BlockOf(StandbyPool("10.1.0.0/28")).standby.size(), 13U); }
 
-TEST(StandBy, TakesNothingOfABlockOfOneThatIsHeld) { EXPECT_TRUE(BlockOf(PoolOf("10.1.0.0/32")).standby.empty()); }
+TEST(StandBy, TakesNothingOfABlockOfOneThatIsHeld) { EXPECT_TRUE(BlockOf(StandbyPool("10.1.0.0/32")).standby.empty()); }
 
 TEST(StandBy, LeavesFreeAsItIs) {
-  const Pool pool = PoolOf("10.1.0.0/26");
+  const Pool pool = StandbyPool("10.1.0.0/26");
   EXPECT_EQ(BlockOf(pool).free, 61U);
 }
 
 TEST(StandBy, TakesNothingThatHasAnEntry) {
-  const Pool pool = PoolOf("10.1.0.0/28");
+  const Pool pool = StandbyPool("10.1.0.0/28");
   Block block = NewBlock(pool, pool.subnet, "n1");
   for (BlockOffset offset = 1; offset < 14; ++offset) block.allocations[offset] = "held by somebody";
-  StandBy(block, pool, kWanted, kNow);
+  StandBy(block, pool, kWanted, kStandbyNow);
   EXPECT_EQ(block.standby, std::set<BlockOffset>{14});
 }
 
 TEST(StandBy, LetsGoOfWhatThePoolDoesNotAssignAnyMore) {
-  Pool pool = PoolOf("10.1.0.0/26");
+  Pool pool = StandbyPool("10.1.0.0/26");
   Block block = BlockOf(pool);
   ASSERT_TRUE(block.standby.contains(5));
   pool.withheld = {AddressRange::Parse("10.1.0.5").value()};
-  StandBy(block, pool, kWanted, kNow);
+  StandBy(block, pool, kWanted, kStandbyNow);
   EXPECT_FALSE(block.standby.contains(5));
   EXPECT_EQ(block.standby.size(), kWanted);
 }
 
 TEST(Take, LeavesAloneWhatIsOnStandby) {
-  const Pool pool = PoolOf("10.1.0.0/26");
+  const Pool pool = StandbyPool("10.1.0.0/26");
   Block block = BlockOf(pool);
   const auto standby = block.standby;
-  ASSERT_TRUE(Take(block, pool, EntryNumber(2), {}, kNow));
+  ASSERT_TRUE(Take(block, pool, StandbyEntry(2), {}, kStandbyNow));
   EXPECT_EQ(block.standby, standby);
 }
 
 TEST(Take, TakesWhatIsOnStandbyBeforeTheBlockIsFull) {
-  const Pool pool = PoolOf("10.1.0.0/28");
+  const Pool pool = StandbyPool("10.1.0.0/28");
   Block block = BlockOf(pool);
-  for (int i = 2; i <= 14; ++i) ASSERT_TRUE(Take(block, pool, EntryNumber(i), {}, kNow)) << i;
+  for (int i = 2; i <= 14; ++i) ASSERT_TRUE(Take(block, pool, StandbyEntry(i), {}, kStandbyNow)) << i;
   EXPECT_TRUE(block.standby.empty());
-  EXPECT_EQ(Take(block, pool, EntryNumber(15), {}, kNow).error().code, ErrorCode::kExhausted);
+  EXPECT_EQ(Take(block, pool, StandbyEntry(15), {}, kStandbyNow).error().code, ErrorCode::kExhausted);
 }
 
 TEST(Take, TakesARequestedAddressThatIsOnStandby) {
-  const Pool pool = PoolOf("10.1.0.0/26");
+  const Pool pool = StandbyPool("10.1.0.0/26");
   Block block = BlockOf(pool);
   const Address wanted = block.cidr.At(*block.standby.begin());
-  ASSERT_EQ(Take(block, pool, EntryNumber(2), wanted, kNow), wanted);
+  ASSERT_EQ(Take(block, pool, StandbyEntry(2), wanted, kStandbyNow), wanted);
   EXPECT_EQ(block.standby.size(), kWanted - 1);
 }
 
 TEST(TakeStandby, TakesOneOfThoseItMay) {
-  const Pool pool = PoolOf("10.1.0.0/26");
+  const Pool pool = StandbyPool("10.1.0.0/26");
   Block block = BlockOf(pool);
   const BlockOffset only = *block.standby.rbegin();
-  EXPECT_EQ(TakeStandby(block, pool, EntryNumber(2), {only}, kNow), block.cidr.At(only));
+  EXPECT_EQ(TakeStandby(block, pool, StandbyEntry(2), {only}, kStandbyNow), block.cidr.At(only));
   EXPECT_FALSE(block.standby.contains(only));
 }
 
 TEST(TakeStandby, IsRefusedWhereItMayTakeNone) {
-  const Pool pool = PoolOf("10.1.0.0/26");
+  const Pool pool = StandbyPool("10.1.0.0/26");
   Block block = BlockOf(pool);
-  EXPECT_EQ(TakeStandby(block, pool, EntryNumber(2), {}, kNow).error().code, ErrorCode::kExhausted);
+  EXPECT_EQ(TakeStandby(block, pool, StandbyEntry(2), {}, kStandbyNow).error().code, ErrorCode::kExhausted);
 }
 
 TEST(TakeStandby, TakesNothingThatThePoolDoesNotAssignAnyMore) {
-  Pool pool = PoolOf("10.1.0.0/26");
+  Pool pool = StandbyPool("10.1.0.0/26");
   Block block = BlockOf(pool);
   pool.withheld = {AddressRange::Parse("10.1.0.0-10.1.0.63").value()};
-  EXPECT_EQ(TakeStandby(block, pool, EntryNumber(2), block.standby, kNow).error().code, ErrorCode::kExhausted);
+  EXPECT_EQ(TakeStandby(block, pool, StandbyEntry(2), block.standby, kStandbyNow).error().code, ErrorCode::kExhausted);
 }
 
 TEST(TakeStandby, FromABlockThatIsBeingDeletedIsRefused) {
-  const Pool pool = PoolOf("10.1.0.0/26");
+  const Pool pool = StandbyPool("10.1.0.0/26");
   Block block = BlockOf(pool);
   block.deleting = true;
-  EXPECT_EQ(TakeStandby(block, pool, EntryNumber(2), block.standby, kNow).error().code, ErrorCode::kConflict);
+  EXPECT_EQ(TakeStandby(block, pool, StandbyEntry(2), block.standby, kStandbyNow).error().code, ErrorCode::kConflict);
 }
 
 struct TrimCase {
@@ -132,7 +132,7 @@ struct TrimCase {
 class TrimStandbyTest : public testing::TestWithParam<TrimCase> {};
 
 TEST_P(TrimStandbyTest, KeepsWhatMayBeGiven) {
-  Block block = NewBlock(PoolOf("10.1.0.0/26"), Prefix::Parse("10.1.0.0/26").value(), "n1");
+  Block block = NewBlock(StandbyPool("10.1.0.0/26"), Prefix::Parse("10.1.0.0/26").value(), "n1");
   block.standby = {4, 5};
   block.allocations = GetParam().allocations;
   block.deleting = GetParam().deleting;
@@ -158,7 +158,7 @@ struct HeldCase {
 class IsHeldTest : public testing::TestWithParam<HeldCase> {};
 
 TEST_P(IsHeldTest, SaysWhetherSomebodyHasAnAddress) {
-  Block block = NewBlock(PoolOf("10.1.0.0/26"), Prefix::Parse("10.1.0.0/26").value(), "n1");
+  Block block = NewBlock(StandbyPool("10.1.0.0/26"), Prefix::Parse("10.1.0.0/26").value(), "n1");
   block.standby = {4, 5};
   block.allocations = GetParam().allocations;
   EXPECT_EQ(IsHeld(block), GetParam().want);

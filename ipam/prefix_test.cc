@@ -11,13 +11,13 @@
 namespace berth::ipam {
 namespace {
 
-struct GoodCase {
+struct GoodPrefixCase {
   const char* name;
   const char* text;  // canonical
   const char* last;
   const char* last_offset;
 };
-class PrefixText : public testing::TestWithParam<GoodCase> {};
+class PrefixText : public testing::TestWithParam<GoodPrefixCase> {};
 
 TEST_P(PrefixText, IsReadAndPrintedBack) {
   const auto prefix = Prefix::Parse(GetParam().text);
@@ -39,7 +39,7 @@ TEST_P(PrefixText, OffsetsRunFromItsFirstToItsLastAddress) {
   EXPECT_TRUE(prefix.OffsetOf(prefix.Last()) == prefix.LastOffset());
 }
 
-constexpr GoodCase kGoodCases[] = {
+constexpr GoodPrefixCase kGoodPrefixes[] = {
     {"DefaultBlock", "10.55.0.0/26", "10.55.0.63", "63"},
     {"WholeIPv4", "0.0.0.0/0", "255.255.255.255", "4294967295"},
     {"OneIPv4", "255.255.255.255/32", "255.255.255.255", "0"},
@@ -50,15 +50,15 @@ constexpr GoodCase kGoodCases[] = {
     {"OneIPv6", "2001:db8::9/128", "2001:db8::9", "0"},
     {"AcrossTheMiddle", "2001:db8::/63", "2001:db8:0:1:ffff:ffff:ffff:ffff", "36893488147419103231"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, PrefixText, testing::ValuesIn(kGoodCases),
+INSTANTIATE_TEST_SUITE_P(Table, PrefixText, testing::ValuesIn(kGoodPrefixes),
                          [](const auto& c) { return std::string(c.param.name); });
 
-struct BadCase {
+struct BadPrefixCase {
   const char* name;
   const char* text;
   const char* want_in_message;
 };
-class PrefixRefusal : public testing::TestWithParam<BadCase> {};
+class PrefixRefusal : public testing::TestWithParam<BadPrefixCase> {};
 
 TEST_P(PrefixRefusal, QuotesTheTextAndSaysWhy) {
   const auto prefix = Prefix::Parse(GetParam().text);
@@ -68,7 +68,7 @@ TEST_P(PrefixRefusal, QuotesTheTextAndSaysWhy) {
   EXPECT_NE(prefix.error().message.find(GetParam().want_in_message), std::string::npos) << prefix.error().message;
 }
 
-constexpr BadCase kBadCases[] = {
+constexpr BadPrefixCase kBadPrefixes[] = {
     {"Empty", "", "not an address"},
     {"NoLength", "10.55.0.9", "has no prefix length; for this one address write 10.55.0.9/32"},
     {"NoLengthIPv6", "2001:db8::9", "write 2001:db8::9/128"},
@@ -88,7 +88,7 @@ constexpr BadCase kBadCases[] = {
     {"LeadingZeroInAddress", "10.055.0.0/26", "\"10.055.0.0\": leading zero"},
     {"Mapped", "::ffff:10.55.0.0/122", "IPv4-mapped"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, PrefixRefusal, testing::ValuesIn(kBadCases),
+INSTANTIATE_TEST_SUITE_P(Table, PrefixRefusal, testing::ValuesIn(kBadPrefixes),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(Prefix, AroundClearsTheBitsRightOfTheMask) {

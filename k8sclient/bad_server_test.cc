@@ -17,8 +17,8 @@ using testing::Peer;
 using testing::ScriptedServer;
 using testing::Soon;
 
-const Request kRead{.path = "/a"};
-const Request kWrite{.method = Method::kPatch, .path = "/a", .body = R"({"a":1})", .content_type = kMergePatch};
+const Request kBadRead{.path = "/a"};
+const Request kBadWrite{.method = Method::kPatch, .path = "/a", .body = R"({"a":1})", .content_type = kMergePatch};
 
 // One fault, shown to a read and to a write. Each connection meets it anew.
 struct FaultCase {
@@ -132,7 +132,7 @@ const FaultCase kFaultCases[] = {
 TEST_P(Fault, IsToldAsItIsAndNoWriteIsSentTwice) {
   const FaultCase& c = GetParam();
   for (const bool tls : {false, true}) {
-    for (const Request& request : {kRead, kWrite}) {
+    for (const Request& request : {kBadRead, kBadWrite}) {
       const bool write = IsWrite(request.method);
       const testing::Authority authority("CA");
       std::atomic<int> seen = 0;
@@ -163,7 +163,7 @@ TEST(BadServer, UnderTlsABodyWithoutALengthThatIsCutIsNotTakenForWhole) {
     peer.Cut();
   });
   const auto api = MakeApi({.server = server.url(), .certificate_authority = {.text = authority.certificate_pem()}});
-  EXPECT_FALSE(api->Call(kRead, Soon()).has_value());
+  EXPECT_FALSE(api->Call(kBadRead, Soon()).has_value());
 }
 
 TEST(BadServer, AReadSucceedsAfterOneBrokenConnection) {
@@ -175,14 +175,14 @@ TEST(BadServer, AReadSucceedsAfterOneBrokenConnection) {
       peer.Answer(200, "{}");
     }
   });
-  const auto response = MakeApi({.server = server.url()})->Call(kRead, Soon());
+  const auto response = MakeApi({.server = server.url()})->Call(kBadRead, Soon());
   ASSERT_TRUE(response.has_value()) << response.error().message;
   EXPECT_EQ(response->status, 200);
 }
 
 TEST(BadServer, RefusedMeansThatNothingHappened) {
   const auto api = MakeApi({.server = "http://127.0.0.1:" + std::to_string(testing::RefusingPort())});
-  for (const Request& request : {kRead, kWrite}) {
+  for (const Request& request : {kBadRead, kBadWrite}) {
     const auto response = api->Call(request, Soon());
     ASSERT_FALSE(response.has_value());
     EXPECT_EQ(response.error().code, ErrorCode::kUnavailable);
@@ -192,7 +192,7 @@ TEST(BadServer, RefusedMeansThatNothingHappened) {
 }
 
 TEST(BadServer, ANameThatDoesNotExistMeansThatNothingHappened) {
-  const auto response = MakeApi({.server = "http://no-such-host.invalid"})->Call(kWrite, Soon());
+  const auto response = MakeApi({.server = "http://no-such-host.invalid"})->Call(kBadWrite, Soon());
   ASSERT_FALSE(response.has_value());
   EXPECT_EQ(response.error().code, ErrorCode::kUnavailable);
   EXPECT_NE(response.error().message.find("no-such-host.invalid"), std::string::npos);
@@ -225,9 +225,9 @@ class StaleConnection {
 TEST(StaleConnection, ThatIsSeenToBeClosedIsReplacedAlsoForAWrite) {
   StaleConnection stale(CloseWhen::kAfterTheAnswer);
   const auto api = MakeApi({.server = stale.server().url()});
-  ASSERT_TRUE(api->Call(kRead, Soon()).has_value());
+  ASSERT_TRUE(api->Call(kBadRead, Soon()).has_value());
   stale.server().AwaitEnd(0);
-  const auto response = api->Call(kWrite, Soon());
+  const auto response = api->Call(kBadWrite, Soon());
   ASSERT_TRUE(response.has_value()) << response.error().message;
   EXPECT_EQ(stale.server().connections(), 2);
 }
@@ -235,8 +235,8 @@ TEST(StaleConnection, ThatIsSeenToBeClosedIsReplacedAlsoForAWrite) {
 TEST(StaleConnection, ThatIsClosedWhenAWriteArrivesLeavesItOpenAndIsNotRepeated) {
   StaleConnection stale(CloseWhen::kAtTheNextRequest);
   const auto api = MakeApi({.server = stale.server().url()});
-  ASSERT_TRUE(api->Call(kRead, Soon()).has_value());
-  const auto response = api->Call(kWrite, Soon());
+  ASSERT_TRUE(api->Call(kBadRead, Soon()).has_value());
+  const auto response = api->Call(kBadWrite, Soon());
   ASSERT_FALSE(response.has_value());
   EXPECT_EQ(response.error().code, ErrorCode::kUnknownOutcome);
   EXPECT_EQ(stale.seen(), 2);
@@ -246,8 +246,8 @@ TEST(StaleConnection, ThatIsClosedWhenAWriteArrivesLeavesItOpenAndIsNotRepeated)
 TEST(StaleConnection, ThatIsClosedWhenAReadArrivesIsReplacedUnnoticed) {
   StaleConnection stale(CloseWhen::kAtTheNextRequest);
   const auto api = MakeApi({.server = stale.server().url()});
-  ASSERT_TRUE(api->Call(kRead, Soon()).has_value());
-  EXPECT_TRUE(api->Call(kRead, Soon()).has_value());
+  ASSERT_TRUE(api->Call(kBadRead, Soon()).has_value());
+  EXPECT_TRUE(api->Call(kBadRead, Soon()).has_value());
   EXPECT_EQ(stale.server().connections(), 2);
 }
 
@@ -260,7 +260,7 @@ TEST(StaleConnection, BytesThatNobodyAskedForEndIt) {
   });
   const auto api = MakeApi({.server = server.url()});
   for (int i = 0; i < 3; ++i) {
-    const auto response = api->Call(kRead, Soon());
+    const auto response = api->Call(kBadRead, Soon());
     ASSERT_TRUE(response.has_value()) << response.error().message;
     EXPECT_EQ(response->body, "{}");
   }
@@ -268,7 +268,7 @@ TEST(StaleConnection, BytesThatNobodyAskedForEndIt) {
 }
 
 TEST(BadServer, ARefusalBeforeTheBodyIsReadIsHeardAndALargeWriteToAClosedConnectionKillsNobody) {
-  Request large = kWrite;
+  Request large = kBadWrite;
   large.body = std::string(std::size_t{8} << 20, 'x');
   ScriptedServer server([](Peer& peer) {
     (void)peer.ReadBytes(100);
@@ -285,7 +285,7 @@ TEST(BadServer, ARefusalBeforeTheBodyIsReadIsHeardAndALargeWriteToAClosedConnect
 }
 
 TEST(BadServer, AWriteOfWhichTheEndCannotHaveArrivedIsSentAgain) {
-  Request large = kWrite;
+  Request large = kBadWrite;
   large.body = std::string(std::size_t{8} << 20, 'x');
   ScriptedServer server([](Peer& peer) {
     if (peer.index() == 0) {

@@ -23,8 +23,8 @@ using testing::Peer;
 using testing::ScriptedServer;
 using testing::Soon;
 
-const Request kRead{.path = "/a"};
-const Request kWrite{.method = Method::kPost, .path = "/a", .body = "{}"};
+const Request kLimitsRead{.path = "/a"};
+const Request kLimitsWrite{.method = Method::kPost, .path = "/a", .body = "{}"};
 constexpr char kStream[] = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 std::string Chunk(const std::string& text) {
@@ -51,7 +51,7 @@ void Drip(Peer& peer) {
 TEST(Deadline, EndsACallWhoseAnswerDoesNotCome) {
   ScriptedServer server(&Silence);
   const auto api = MakeApi({.server = server.url()});
-  for (const Request& request : {kRead, kWrite}) {
+  for (const Request& request : {kLimitsRead, kLimitsWrite}) {
     const auto began = steady_clock::now();
     const auto response = api->Call(request, CallOptions::Within(milliseconds(50)));
     ASSERT_FALSE(response.has_value());
@@ -63,7 +63,7 @@ TEST(Deadline, EndsACallWhoseAnswerDoesNotCome) {
 
 TEST(Deadline, CountsFromTheStartHoweverManyBytesCome) {
   ScriptedServer server(&Drip);
-  const auto response = MakeApi({.server = server.url()})->Call(kRead, CallOptions::Within(milliseconds(100)));
+  const auto response = MakeApi({.server = server.url()})->Call(kLimitsRead, CallOptions::Within(milliseconds(100)));
   ASSERT_FALSE(response.has_value());
   EXPECT_EQ(response.error().code, ErrorCode::kTimeout);
 }
@@ -77,8 +77,8 @@ TEST(Deadline, ThatHasPassedSendsNothing) {
     }
   });
   const auto api = MakeApi({.server = server.url()});
-  ASSERT_TRUE(api->Call(kRead, Soon()).has_value());
-  const auto response = api->Call(kWrite, CallOptions::Within(milliseconds(0)));
+  ASSERT_TRUE(api->Call(kLimitsRead, Soon()).has_value());
+  const auto response = api->Call(kLimitsWrite, CallOptions::Within(milliseconds(0)));
   ASSERT_FALSE(response.has_value());
   EXPECT_EQ(response.error().code, ErrorCode::kTimeout);
   EXPECT_EQ(seen, 1);
@@ -90,7 +90,7 @@ TEST(Deadline, WhileConnectingMeansThatNothingHappened) {
   const std::string url = "https://127.0.0.1:" + std::to_string(server.port());
   const testing::Authority authority("CA");
   const auto api = MakeApi({.server = url, .certificate_authority = {.text = authority.certificate_pem()}});
-  const auto response = api->Call(kWrite, CallOptions::Within(milliseconds(50)));
+  const auto response = api->Call(kLimitsWrite, CallOptions::Within(milliseconds(50)));
   ASSERT_FALSE(response.has_value());
   EXPECT_EQ(response.error().code, ErrorCode::kTimeout);
 }
@@ -101,7 +101,7 @@ TEST(HandshakeTime, HasItsOwnLimit) {
   const testing::Authority authority("CA");
   const auto api = MakeApi({.server = url, .certificate_authority = {.text = authority.certificate_pem()}},
                            {.handshake_max = milliseconds(50)});
-  const auto response = api->Call(kWrite, Soon());
+  const auto response = api->Call(kLimitsWrite, Soon());
   ASSERT_FALSE(response.has_value());
   EXPECT_EQ(response.error().code, ErrorCode::kUnavailable);
 }
@@ -119,7 +119,7 @@ TEST(Stop, EndsACallThatWaits) {
     asked.get_future().wait();
     stop.request_stop();
   });
-  const auto response = api->Call(kWrite, {.stop = stop.get_token()});
+  const auto response = api->Call(kLimitsWrite, {.stop = stop.get_token()});
   ASSERT_FALSE(response.has_value());
   EXPECT_EQ(response.error().code, ErrorCode::kUnknownOutcome);
 }
@@ -128,13 +128,13 @@ TEST(Stop, ThatWasRequestedBeforeSendsNothing) {
   const std::stop_source stop;
   stop.request_stop();
   const auto api = MakeApi({.server = "http://127.0.0.1:" + std::to_string(testing::RefusingPort())});
-  const auto response = api->Call(kWrite, {.stop = stop.get_token()});
+  const auto response = api->Call(kLimitsWrite, {.stop = stop.get_token()});
   ASSERT_FALSE(response.has_value());
   EXPECT_EQ(response.error().code, ErrorCode::kTimeout);
 }
 
 // Collects lines.
-struct Lines {
+struct LinesGot {
   std::vector<std::string> lines = {};
   std::size_t enough = SIZE_MAX;
 
@@ -157,8 +157,8 @@ TEST(Watch, GivesTheLinesHoweverChunksAndPacketsCutThem) {
       for (std::size_t at = 0; at < answer.size(); at += 7) peer.Send(std::string_view(answer).substr(at, 7));
       peer.AwaitClose();
     });
-    Lines got;
-    const auto response = MakeApi({.server = server.url()})->Watch(kRead, {}, got.Sink());
+    LinesGot got;
+    const auto response = MakeApi({.server = server.url()})->Watch(kLimitsRead, {}, got.Sink());
     ASSERT_TRUE(response.has_value()) << response.error().message;
     ASSERT_EQ(got.lines.size(), 3U);
     ASSERT_EQ(got.lines[1], "{\"type\":\"MODIFIED\",\"object\":{\"a\":\"\xc3\xa4\"}}");
@@ -175,7 +175,7 @@ TEST(Watch, HandsOverEachLineAsItComes) {
     peer.AwaitClose();
   });
   int lines = 0;
-  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {}, [&](std::string_view) {
+  const auto response = MakeApi({.server = server.url()})->Watch(kLimitsRead, {}, [&](std::string_view) {
     if (++lines == 1) first_taken.set_value();
     return true;
   });
@@ -190,8 +190,9 @@ TEST(Watch, IsDeadAfterSilenceBothBeforeAndAfterTheFirstByte) {
       if (begun) peer.Send(kStream + Chunk("1\n"));
       peer.AwaitClose();
     });
-    Lines got;
-    const auto response = MakeApi({.server = server.url()})->Watch(kRead, {.idle_max = milliseconds(100)}, got.Sink());
+    LinesGot got;
+    const auto response =
+        MakeApi({.server = server.url()})->Watch(kLimitsRead, {.idle_max = milliseconds(100)}, got.Sink());
     ASSERT_FALSE(response.has_value());
     EXPECT_EQ(response.error().code, ErrorCode::kTimeout);
     EXPECT_EQ(got.lines.size(), begun ? 1U : 0U);
@@ -209,8 +210,9 @@ TEST(Watch, LivesOnWhileBytesCome) {
     peer.Send("0\r\n\r\n");
     peer.AwaitClose();
   });
-  Lines got;
-  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {.idle_max = milliseconds(2000)}, got.Sink());
+  LinesGot got;
+  const auto response =
+      MakeApi({.server = server.url()})->Watch(kLimitsRead, {.idle_max = milliseconds(2000)}, got.Sink());
   EXPECT_TRUE(response.has_value()) << "it lasts longer than silence may";
   EXPECT_EQ(got.lines.size(), 30U);
 }
@@ -221,8 +223,8 @@ TEST(Watch, EndsWhenTheSinkHasEnough) {
     peer.Send(kStream + Chunk("1\n2\n3\n"));
     peer.AwaitClose();
   });
-  Lines got{.enough = 2};
-  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {}, got.Sink());
+  LinesGot got{.enough = 2};
+  const auto response = MakeApi({.server = server.url()})->Watch(kLimitsRead, {}, got.Sink());
   ASSERT_TRUE(response.has_value());
   EXPECT_EQ(got.lines.size(), 2U);
 }
@@ -234,8 +236,8 @@ TEST(Watch, ALineWithoutEndIsRefused) {
     for (int i = 0; i < 100; ++i) peer.Send(Chunk(std::string(1000, 'x')));
     peer.AwaitClose();
   });
-  Lines got;
-  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {.line_bytes_max = 10'000}, got.Sink());
+  LinesGot got;
+  const auto response = MakeApi({.server = server.url()})->Watch(kLimitsRead, {.line_bytes_max = 10'000}, got.Sink());
   ASSERT_FALSE(response.has_value());
   EXPECT_EQ(response.error().code, ErrorCode::kInternal);
 }
@@ -244,8 +246,8 @@ TEST(Watch, ARefusalComesBackWithItsBodyAndNoLine) {
   ScriptedServer server([](Peer& peer) {
     if (peer.ReadRequest()) peer.Answer(410, "{\"reason\":\n\"Expired\"}\n");
   });
-  Lines got;
-  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {}, got.Sink());
+  LinesGot got;
+  const auto response = MakeApi({.server = server.url()})->Watch(kLimitsRead, {}, got.Sink());
   ASSERT_TRUE(response.has_value());
   EXPECT_EQ(response->status, 410);
   EXPECT_EQ(response->body, "{\"reason\":\n\"Expired\"}\n");
@@ -258,8 +260,8 @@ TEST(Watch, ThatBreaksSaysSo) {
     peer.Send(kStream + Chunk("1\n") + "5\r\n{\"t");
     peer.Reset();
   });
-  Lines got;
-  const auto response = MakeApi({.server = server.url()})->Watch(kRead, {}, got.Sink());
+  LinesGot got;
+  const auto response = MakeApi({.server = server.url()})->Watch(kLimitsRead, {}, got.Sink());
   ASSERT_FALSE(response.has_value());
   EXPECT_EQ(response.error().code, ErrorCode::kUnavailable);
 }
@@ -272,7 +274,7 @@ TEST(Watch, StopEndsIt) {
   });
   std::stop_source stop;
   const auto response =
-      MakeApi({.server = server.url()})->Watch(kRead, {.stop = stop.get_token()}, [&stop](std::string_view) {
+      MakeApi({.server = server.url()})->Watch(kLimitsRead, {.stop = stop.get_token()}, [&stop](std::string_view) {
         stop.request_stop();
         return true;
       });
@@ -292,7 +294,7 @@ TEST(Watch, DoesNotHoldUpCalls) {
   });
   const auto api = MakeApi({.server = server.url()});
   const auto response = api->Watch({.path = "/watch"}, {}, [&api](std::string_view) {
-    EXPECT_TRUE(api->Call(kRead, Soon()).has_value());
+    EXPECT_TRUE(api->Call(kLimitsRead, Soon()).has_value());
     return false;
   });
   EXPECT_TRUE(response.has_value());

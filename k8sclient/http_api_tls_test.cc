@@ -18,7 +18,7 @@ using testing::Peer;
 using testing::ScriptedServer;
 using testing::Soon;
 
-const Request kRead{.path = "/a"};
+const Request kTlsRead{.path = "/a"};
 
 void Serve(Peer& peer) {
   while (peer.ReadRequest()) peer.Answer(200, "{}");
@@ -76,8 +76,8 @@ TEST(Trust, AnotherAuthorityOfTheSameNameIsRefused) {
   const Authority ours("CA");
   const Authority theirs("CA");
   ScriptedServer server({.tls = theirs.Issue({})}, &Serve);
-  const auto response =
-      MakeApi({.server = server.url(), .certificate_authority = {.text = ours.certificate_pem()}})->Call(kRead, Soon());
+  const auto response = MakeApi({.server = server.url(), .certificate_authority = {.text = ours.certificate_pem()}})
+                            ->Call(kTlsRead, Soon());
   ASSERT_FALSE(response.has_value());
   EXPECT_EQ(response.error().code, ErrorCode::kUnavailable);
 }
@@ -88,9 +88,9 @@ TEST(Trust, WithAnAuthorityGivenTheSystemsAreNotTrusted) {
   ScriptedServer server({.tls = systems.Issue({})}, &Serve);
   const HttpApiOptions options{
       .read_file = [&systems](const std::string&) -> ipam::Expected<std::string> { return systems.certificate_pem(); }};
-  EXPECT_TRUE(MakeApi({.server = server.url()}, options)->Call(kRead, Soon()).has_value());
+  EXPECT_TRUE(MakeApi({.server = server.url()}, options)->Call(kTlsRead, Soon()).has_value());
   EXPECT_FALSE(MakeApi({.server = server.url(), .certificate_authority = {.text = ours.certificate_pem()}}, options)
-                   ->Call(kRead, Soon())
+                   ->Call(kTlsRead, Soon())
                    .has_value());
 }
 
@@ -100,7 +100,7 @@ TEST(Trust, EveryAuthorityOfABundleIsTrusted) {
   ScriptedServer server({.tls = new_one.Issue({})}, &Serve);
   const std::string bundle = "# our authorities\n" + old_one.certificate_pem() + "\n" + new_one.certificate_pem();
   const auto response =
-      MakeApi({.server = server.url(), .certificate_authority = {.text = bundle}})->Call(kRead, Soon());
+      MakeApi({.server = server.url(), .certificate_authority = {.text = bundle}})->Call(kTlsRead, Soon());
   EXPECT_TRUE(response.has_value()) << response.error().message;
 }
 
@@ -108,7 +108,7 @@ TEST(Trust, SkippedVerificationSkipsIt) {
   const Authority theirs("their CA");
   ScriptedServer server({.tls = theirs.Issue({.names = {"DNS:other"}, .valid_from_now = std::chrono::seconds(-60)})},
                         &Serve);
-  const auto response = MakeApi({.server = server.url(), .insecure_skip_tls_verify = true})->Call(kRead, Soon());
+  const auto response = MakeApi({.server = server.url(), .insecure_skip_tls_verify = true})->Call(kTlsRead, Soon());
   EXPECT_TRUE(response.has_value()) << response.error().message;
 }
 
@@ -117,7 +117,7 @@ TEST(Trust, AServerThatSpeaksNoTlsIsRefused) {
   ScriptedServer server([](Peer& peer) { peer.Answer(400, "Client sent an HTTPS request to an HTTP server."); });
   const auto response = MakeApi({.server = "https://127.0.0.1:" + std::to_string(server.port()),
                                  .certificate_authority = {.text = authority.certificate_pem()}})
-                            ->Call(kRead, Soon());
+                            ->Call(kTlsRead, Soon());
   ASSERT_FALSE(response.has_value());
   EXPECT_EQ(response.error().code, ErrorCode::kUnavailable);
 }
@@ -131,7 +131,7 @@ TEST(ClientCertificate, ThatTheServerDoesNotAcceptFailsTheCall) {
                                  .certificate_authority = {.text = authority.certificate_pem()},
                                  .client_certificate = {.text = stranger.certificate_pem},
                                  .client_key = {.text = stranger.key_pem}})
-                            ->Call(kRead, Soon());
+                            ->Call(kTlsRead, Soon());
   ASSERT_FALSE(response.has_value());
   EXPECT_EQ(response.error().code, ErrorCode::kUnavailable);
   EXPECT_NE(response.error().message.find("alert unknown ca"), std::string::npos) << response.error().message;
@@ -160,7 +160,7 @@ TEST_P(BadMaterial, IsAnErrorOfTheConfiguration) {
                                  .client_certificate = text(c.certificate, one.certificate_pem),
                                  .client_key = c.key == std::string("other") ? Material{.text = other.key_pem}
                                                                              : text(c.key, one.key_pem)})
-                            ->Call(kRead, Soon());
+                            ->Call(kTlsRead, Soon());
   ASSERT_FALSE(response.has_value());
   EXPECT_EQ(response.error().code, ErrorCode::kDecode);
   EXPECT_NE(response.error().message.find(c.want), std::string::npos) << response.error().message;
@@ -202,7 +202,7 @@ class ThroughProxy : public ::testing::Test {
     return MakeApi({.server = server_.url(),
                     .certificate_authority = {.text = authority_.certificate_pem()},
                     .proxy_url = proxy_url})
-        ->Call(kRead, Soon());
+        ->Call(kTlsRead, Soon());
   }
   const Authority authority_{"CA"};
   ScriptedServer server_{{.tls = authority_.Issue({})}, &Serve};
@@ -263,21 +263,21 @@ TEST_F(ThroughProxy, Socks5LogsInAndLeavesNamesToTheProxy) {
   const auto response = MakeApi({.server = "https://localhost",
                                  .certificate_authority = {.text = authority_.certificate_pem()},
                                  .proxy_url = "socks5://user:pw@127.0.0.1:" + std::to_string(proxy.port())})
-                            ->Call(kRead, Soon());
+                            ->Call(kTlsRead, Soon());
   ASSERT_TRUE(response.has_value()) << response.error().message;
   EXPECT_EQ(seen, std::string("\x01\x04user\x02pw\x05\x01\x00\x03\x09localhost\x01\xbb", 25));
 }
 
-struct RefusalCase {
+struct ProxyRefusalCase {
   const char* name;
   const char* scheme;
   std::string answer;
   const char* want;
 };
-class ProxyRefusal : public ::testing::TestWithParam<RefusalCase> {};
+class ProxyRefusal : public ::testing::TestWithParam<ProxyRefusalCase> {};
 
 TEST_P(ProxyRefusal, MeansThatNothingHappened) {
-  const RefusalCase& c = GetParam();
+  const ProxyRefusalCase& c = GetParam();
   ScriptedServer proxy([&c](Peer& peer) {
     (void)peer.ReadBytes(3);
     peer.Send(c.answer);
@@ -292,7 +292,7 @@ TEST_P(ProxyRefusal, MeansThatNothingHappened) {
   EXPECT_NE(response.error().details.find("proxy"), std::string::npos);
 }
 
-const RefusalCase kRefusalCases[] = {
+const ProxyRefusalCase kProxyRefusalCases[] = {
     {"HttpLogin", "http", "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "407 Proxy Authentication Required"},
     {"HttpForbidden", "http", "HTTP/1.1 403 Forbidden\r\n\r\n", "403"},
     {"HttpClosed", "http", "HTTP/1.1 20", "closed the connection"},
@@ -305,7 +305,7 @@ const RefusalCase kRefusalCases[] = {
      "connection refused"},
     {"SocksClosed", "socks5", "\x05", "closed the connection"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, ProxyRefusal, ::testing::ValuesIn(kRefusalCases),
+INSTANTIATE_TEST_SUITE_P(Table, ProxyRefusal, ::testing::ValuesIn(kProxyRefusalCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 }  // namespace

@@ -184,16 +184,16 @@ TEST(Kubeconfig, TheListInTheEnvironmentIsSplitAtColons) {
   EXPECT_TRUE(SplitKubeconfigList("").empty());
 }
 
-struct RefusalCase {
+struct KubeconfigRefusalCase {
   const char* name;
   std::string text;
   const char* want_message;  // parts that must occur
   const char* want_remedy;
 };
-class KubeconfigRefusal : public ::testing::TestWithParam<RefusalCase> {};
+class KubeconfigRefusal : public ::testing::TestWithParam<KubeconfigRefusalCase> {};
 
 TEST_P(KubeconfigRefusal, NamesFileFieldAndRemedy) {
-  const RefusalCase& c = GetParam();
+  const KubeconfigRefusalCase& c = GetParam();
   const auto config = Load(c.text);
   ASSERT_FALSE(config.has_value());
   EXPECT_EQ(config.error().code, ErrorCode::kDecode);
@@ -202,7 +202,7 @@ TEST_P(KubeconfigRefusal, NamesFileFieldAndRemedy) {
   EXPECT_NE(config.error().details.find(c.want_remedy), std::string::npos) << config.error().details;
 }
 
-const RefusalCase kRefusalCases[] = {
+const KubeconfigRefusalCase kKubeconfigRefusalCases[] = {
     {"NotYaml", "clusters: [", "not YAML: line 1", "kubectl config view"},
     {"Tabs", "clusters:\n\t- name: k\n", "not YAML: line 2", "kubectl config view"},
     {"NotAMap", "- a\n", "not a map", "key: value"},
@@ -269,7 +269,7 @@ const RefusalCase kRefusalCases[] = {
      "http:// together with credentials",
      "write https://"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, KubeconfigRefusal, ::testing::ValuesIn(kRefusalCases),
+INSTANTIATE_TEST_SUITE_P(Table, KubeconfigRefusal, ::testing::ValuesIn(kKubeconfigRefusalCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(Kubeconfig, AFileThatIsMissingIsNamed) {

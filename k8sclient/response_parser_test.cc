@@ -9,10 +9,10 @@
 namespace berth::k8sclient {
 namespace {
 
-using Outcome = ResponseParser::Outcome;
+using ParserOutcome = ResponseParser::Outcome;
 
 struct Parsed {
-  Outcome outcome = Outcome::kMore;
+  ParserOutcome outcome = ParserOutcome::kMore;
   std::string body;
   int status = 0;
   bool keep_alive = false;
@@ -26,12 +26,12 @@ Parsed Parse(const std::string& text, std::size_t piece_bytes) {
     parsed.body += piece;
     return true;
   });
-  for (std::size_t at = 0; at < text.size() && parsed.outcome == Outcome::kMore; at += piece_bytes) {
+  for (std::size_t at = 0; at < text.size() && parsed.outcome == ParserOutcome::kMore; at += piece_bytes) {
     parsed.outcome = parser.Feed(std::string_view(text).substr(at, piece_bytes));
   }
-  if (parsed.outcome == Outcome::kMore) parsed.outcome = parser.End();
+  if (parsed.outcome == ParserOutcome::kMore) parsed.outcome = parser.End();
   parsed.status = parser.status();
-  parsed.keep_alive = parsed.outcome == Outcome::kComplete && parser.keep_alive();
+  parsed.keep_alive = parsed.outcome == ParserOutcome::kComplete && parser.keep_alive();
   parsed.problem = parser.problem();
   return parsed;
 }
@@ -50,7 +50,7 @@ TEST_P(ResponseGood, IsReadTheSameHoweverItIsCut) {
   const std::string text = c.text;
   for (std::size_t piece_bytes = 1; piece_bytes <= text.size(); ++piece_bytes) {
     const Parsed parsed = Parse(text, piece_bytes);
-    ASSERT_EQ(parsed.outcome, Outcome::kComplete) << "pieces of " << piece_bytes << ": " << parsed.problem;
+    ASSERT_EQ(parsed.outcome, ParserOutcome::kComplete) << "pieces of " << piece_bytes << ": " << parsed.problem;
     ASSERT_EQ(parsed.status, c.status);
     ASSERT_EQ(parsed.body, c.body) << "pieces of " << piece_bytes;
     ASSERT_EQ(parsed.keep_alive, c.keep_alive) << "pieces of " << piece_bytes;
@@ -98,7 +98,7 @@ TEST_P(ResponseBad, IsMalformedHoweverItIsCut) {
   const std::string text = GetParam().text;
   for (std::size_t piece_bytes = 1; piece_bytes <= text.size(); ++piece_bytes) {
     const Parsed parsed = Parse(text, piece_bytes);
-    ASSERT_EQ(parsed.outcome, Outcome::kMalformed) << "pieces of " << piece_bytes;
+    ASSERT_EQ(parsed.outcome, ParserOutcome::kMalformed) << "pieces of " << piece_bytes;
     ASSERT_NE(parsed.problem, "");
   }
 }
@@ -132,37 +132,37 @@ INSTANTIATE_TEST_SUITE_P(Table, ResponseBad, ::testing::ValuesIn(kBadCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(Response, AnEndlessHeadIsRefused) {
-  EXPECT_EQ(Parse("HTTP/1.1 200 OK\r\nX: " + std::string(100'000, 'x'), 1000).outcome, Outcome::kMalformed);
+  EXPECT_EQ(Parse("HTTP/1.1 200 OK\r\nX: " + std::string(100'000, 'x'), 1000).outcome, ParserOutcome::kMalformed);
 }
 
 TEST(Response, TheHeadsBoundDoesNotEndALongWatch) {
   std::string text = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (int i = 0; i < 100'000; ++i) text += "1\r\nx\r\n";
-  EXPECT_EQ(Parse(text + "0\r\n\r\n", 4096).outcome, Outcome::kComplete);
+  EXPECT_EQ(Parse(text + "0\r\n\r\n", 4096).outcome, ParserOutcome::kComplete);
 }
 
 TEST(Response, BytesBehindTheEndForbidReuse) {
   const Parsed parsed = Parse("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nxHTTP/1.1", 1000);
-  EXPECT_EQ(parsed.outcome, Outcome::kComplete);
+  EXPECT_EQ(parsed.outcome, ParserOutcome::kComplete);
   EXPECT_FALSE(parsed.keep_alive);
 }
 
 TEST(Response, RetryAfterIsInSeconds) {
   ResponseParser parser([](std::string_view) { return true; });
-  EXPECT_EQ(parser.Feed("HTTP/1.1 429 x\r\nRetry-After: 3\r\nContent-Length: 0\r\n\r\n"), Outcome::kComplete);
+  EXPECT_EQ(parser.Feed("HTTP/1.1 429 x\r\nRetry-After: 3\r\nContent-Length: 0\r\n\r\n"), ParserOutcome::kComplete);
   EXPECT_EQ(parser.retry_after(), std::chrono::seconds(3));
 }
 
 TEST(Response, ARetryAfterThatIsNoNumberIsLeftOut) {
   ResponseParser parser([](std::string_view) { return true; });
   EXPECT_EQ(parser.Feed("HTTP/1.1 429 x\r\nRetry-After: Wed, 21 Oct 2026\r\nContent-Length: 0\r\n\r\n"),
-            Outcome::kComplete);
+            ParserOutcome::kComplete);
   EXPECT_FALSE(parser.retry_after().has_value());
 }
 
 TEST(Response, TheReceiverMayStop) {
   ResponseParser parser([](std::string_view) { return false; });
-  EXPECT_EQ(parser.Feed("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"), Outcome::kStopped);
+  EXPECT_EQ(parser.Feed("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"), ParserOutcome::kStopped);
 }
 
 }  // namespace

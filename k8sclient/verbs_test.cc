@@ -79,11 +79,11 @@ TEST(Verbs, BytesThatAreNotUtf8DoNotEndTheProcess) {
   EXPECT_TRUE(created.has_value());
 }
 
-struct NonsenseCase {
+struct VerbsNonsenseCase {
   const char* name;
   const char* body;
 };
-class VerbsNonsense : public ::testing::TestWithParam<NonsenseCase> {};
+class VerbsNonsense : public ::testing::TestWithParam<VerbsNonsenseCase> {};
 
 TEST_P(VerbsNonsense, AsAnAnswerLeavesAWriteOpenButNotARead) {
   ScriptedApi api;
@@ -99,7 +99,7 @@ TEST_P(VerbsNonsense, AsAnAnswerLeavesAWriteOpenButNotARead) {
   EXPECT_EQ(listed.error().code, ErrorCode::kInternal);
 }
 
-constexpr NonsenseCase kNonsenseCases[] = {
+constexpr VerbsNonsenseCase kVerbsNonsenseCases[] = {
     {"Empty", ""},
     {"Html", "<html>Sign in to the hotel's network</html>"},
     {"CutOff", R"({"metadata":{"na)"},
@@ -107,7 +107,7 @@ constexpr NonsenseCase kNonsenseCases[] = {
     {"TwoDocuments", "{}{}"},
     {"DeepNesting", "[[[[[[[[[[[[[[[["},
 };
-INSTANTIATE_TEST_SUITE_P(Table, VerbsNonsense, ::testing::ValuesIn(kNonsenseCases),
+INSTANTIATE_TEST_SUITE_P(Table, VerbsNonsense, ::testing::ValuesIn(kVerbsNonsenseCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(List, FollowsThePagesAndSendsTheVersionOnlyWithTheFirst) {

@@ -19,7 +19,7 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
-const json kWeb = {{"subnet", "10.55.0.0/24"}};
+const json kDrainedPool = {{"subnet", "10.55.0.0/24"}};
 const std::string kPast = "~ t=1799999999999";
 const std::string kFuture = "~ t=1800000000001";
 
@@ -49,12 +49,13 @@ const Lines kAsksFirst = {"fence for IPBlock/10.55.0.0-26"};
 
 std::function<void(TestWorld&)> LiveWith(const std::map<ipam::BlockOffset, std::string>& entries,
                                          const BlockTraits& traits = {}) {
-  return [=](TestWorld& t) { t.Pool("web", kWeb).Block("10.55.0.0/26", "web", entries, traits); };
+  return [=](TestWorld& t) { t.Pool("web", kDrainedPool).Block("10.55.0.0/26", "web", entries, traits); };
 }
 std::function<void(TestWorld&)> DyingWith(const std::map<ipam::BlockOffset, std::string>& entries,
                                           const BlockTraits& traits = {}) {
-  return
-      [=](TestWorld& t) { t.Pool("web", kWeb, {.is_deleting = true}).Block("10.55.0.0/26", "web", entries, traits); };
+  return [=](TestWorld& t) {
+    t.Pool("web", kDrainedPool, {.is_deleting = true}).Block("10.55.0.0/26", "web", entries, traits);
+  };
 }
 std::function<void(TestWorld&)> OrphanWith(const std::map<ipam::BlockOffset, std::string>& entries) {
   return [=](TestWorld& t) { t.Block("10.55.0.0/26", "web", entries); };
@@ -92,11 +93,15 @@ const BlockDrainCase kBlockDrainCases[] = {
      kAsksFirst,
      kDeleted},
     {"UnreadableIsNeverDeleted",
-     [](TestWorld& t) { t.Pool("web", kWeb, {.is_deleting = true}).UnreadableBlock("10.55.0.0-26", "uid-of-web"); },
+     [](TestWorld& t) {
+       t.Pool("web", kDrainedPool, {.is_deleting = true}).UnreadableBlock("10.55.0.0-26", "uid-of-web");
+     },
      kNothing,
      kNothing},
     {"UnreadableIsNeverReleased",
-     [](TestWorld& t) { t.Pool("web", kWeb).UnreadableBlock("10.55.0.0-26", "uid-of-web", /*is_deleting=*/true); },
+     [](TestWorld& t) {
+       t.Pool("web", kDrainedPool).UnreadableBlock("10.55.0.0-26", "uid-of-web", /*is_deleting=*/true);
+     },
      kNothing,
      kNothing},
 };
@@ -105,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(Table, BlockDrains, testing::ValuesIn(kBlockDrainCases)
 
 TEST(BlockDrain, LooksAgainWhenTheLastEntryHasCooled) {
   TestWorld t;
-  t.Pool("web", kWeb, {.is_deleting = true});
+  t.Pool("web", kDrainedPool, {.is_deleting = true});
   t.Block("10.55.0.0/26", "web", {{3, "~ t=1800000005000"}, {4, "~ t=1800000009000"}});
   Decision decision;
   DecideBlockDrain(t.world, t.now, /*fenced=*/false, decision);
@@ -114,7 +119,7 @@ TEST(BlockDrain, LooksAgainWhenTheLastEntryHasCooled) {
 
 TEST(BlockDrain, KeepsTheFinalizersOfOthers) {
   TestWorld t;
-  t.Pool("web", kWeb).Block("10.55.0.0/26", "web", {}, {.is_deleting = true});
+  t.Pool("web", kDrainedPool).Block("10.55.0.0/26", "web", {}, {.is_deleting = true});
   ipam::Block block = *t.world.blocks().at("10.55.0.0-26").block;
   block.finalizers = {"example.org/a", std::string(ipam::kBlockFinalizer), "example.org/b"};
   t.world.PutBlock(SeenAs(std::move(block)));
@@ -157,29 +162,29 @@ const Lines kPoolReleased = {"pool web finalizers=[]"};
 const Lines kPoolAsksFirst = {"fence for IPPool/web"};
 
 const PoolDrainCase kPoolDrainCases[] = {
-    {"ALivePoolStays", [](TestWorld& t) { t.Pool("web", kWeb); }, kNothing, kNothing},
+    {"ALivePoolStays", [](TestWorld& t) { t.Pool("web", kDrainedPool); }, kNothing, kNothing},
     {"ADrainedOneIsAskedAboutAndGoes",
-     [](TestWorld& t) { t.Pool("web", kWeb, kDying); },
+     [](TestWorld& t) { t.Pool("web", kDrainedPool, kDying); },
      kPoolAsksFirst,
      kPoolReleased},
     {"OneThatIsStillAcceptedStays",
-     [](TestWorld& t) { t.Pool("web", kWeb, kDying).Space("default", {"web"}); },
+     [](TestWorld& t) { t.Pool("web", kDrainedPool, kDying).Space("default", {"web"}); },
      kNothing,
      kNothing},
     {"OneAcceptedIntoAnUnexpectedSpaceStays",
-     [](TestWorld& t) { t.Pool("web", kWeb, kDying).Space("blue", {"web"}); },
+     [](TestWorld& t) { t.Pool("web", kDrainedPool, kDying).Space("blue", {"web"}); },
      kNothing,
      kNothing},
     {"AnEmptyBlockKeepsIt",
-     [](TestWorld& t) { t.Pool("web", kWeb, kDying).Block("10.55.0.0/26", "web", {}); },
+     [](TestWorld& t) { t.Pool("web", kDrainedPool, kDying).Block("10.55.0.0/26", "web", {}); },
      kNothing,
      kNothing},
     {"AnUnreadableBlockOfItKeepsIt",
-     [](TestWorld& t) { t.Pool("web", kWeb, kDying).UnreadableBlock("10.66.0.0-26", "uid-of-web"); },
+     [](TestWorld& t) { t.Pool("web", kDrainedPool, kDying).UnreadableBlock("10.66.0.0-26", "uid-of-web"); },
      kNothing,
      kNothing},
     {"AnUnreadableBlockInItsSubnetKeepsIt",
-     [](TestWorld& t) { t.Pool("web", kWeb, kDying).UnreadableBlock("10.55.0.0-26", ""); },
+     [](TestWorld& t) { t.Pool("web", kDrainedPool, kDying).UnreadableBlock("10.55.0.0-26", ""); },
      kNothing,
      kNothing},
     {"AnyUnreadableBlockKeepsAnUnreadablePool",
@@ -188,12 +193,13 @@ const PoolDrainCase kPoolDrainCases[] = {
      kNothing},
     {"ABlockOfAnEarlierPoolOfTheNameDoesNot",
      [](TestWorld& t) {
-       t.Pool("web", kWeb, kDying).Block("10.55.0.0/26", "web", {{1, kHeldEntry}}, {.pool_uid = "uid-of-former"});
+       t.Pool("web", kDrainedPool, kDying)
+           .Block("10.55.0.0/26", "web", {{1, kHeldEntry}}, {.pool_uid = "uid-of-former"});
      },
      kPoolAsksFirst,
      kPoolReleased},
     {"OneWithoutOurFinalizerIsNotOurs",
-     [](TestWorld& t) { t.Pool("web", kWeb, {.has_finalizer = false, .is_deleting = true}); },
+     [](TestWorld& t) { t.Pool("web", kDrainedPool, {.has_finalizer = false, .is_deleting = true}); },
      kNothing,
      kNothing},
 };
@@ -223,23 +229,23 @@ TEST_P(SpaceStays, WhileSomethingNamesIt) {
 }
 
 const SpaceStaysCase kSpaceStaysCases[] = {
-    {"APool", [](TestWorld& t) { t.Pool("web", kWeb).Space("default", {"web"}); }},
-    {"ANewPool", [](TestWorld& t) { t.Pool("web", kWeb, {.has_finalizer = false}).Space("default", {}); }},
+    {"APool", [](TestWorld& t) { t.Pool("web", kDrainedPool).Space("default", {"web"}); }},
+    {"ANewPool", [](TestWorld& t) { t.Pool("web", kDrainedPool, {.has_finalizer = false}).Space("default", {}); }},
     {"AWrongPool",
      [](TestWorld& t) {
        t.Pool("web", {{"subnet", "10.55.0.0/24"}, {"exclude", {"10.55.0.0/24"}}}).Space("default", {});
      }},
     {"APoolThatCannotBeRead", [](TestWorld& t) { t.Pool("web", {{"subnet", "nonsense"}}).Space("default", {}); }},
-    {"ADeletedPool", [](TestWorld& t) { t.Pool("web", kWeb, kDying).Space("default", {}); }},
+    {"ADeletedPool", [](TestWorld& t) { t.Pool("web", kDrainedPool, kDying).Space("default", {}); }},
     {"ABlock", [](TestWorld& t) { t.Space("default", {}).Block("10.55.0.0/26", "gone", {{1, kHeldEntry}}); }},
     {"DeletedWithAnAcceptedPool",
      [](TestWorld& t) {
-       t.Pool("web", kWeb).Space("default", {"web"});
+       t.Pool("web", kDrainedPool).Space("default", {"web"});
        t.world.spaces.at("default").meta.deletion_timestamp = "2027-01-02T00:00:00Z";
      }},
     {"DeletedWithAPoolThatWaits",
      [](TestWorld& t) {
-       t.Pool("web", kWeb).Space("default", {});
+       t.Pool("web", kDrainedPool).Space("default", {});
        t.world.spaces.at("default").meta.deletion_timestamp = "2027-01-02T00:00:00Z";
      }},
     {"MadeBySomebodyElse", [](TestWorld& t) { t.SpaceWith("default", json::array(), {}, {}); }},
