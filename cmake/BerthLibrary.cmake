@@ -16,6 +16,18 @@ function(berth_compile_options target)
   set_target_properties(${target} PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
 endfunction()
 
+# Files of unit tests are most of what a cold build compiles, so they are compiled in cheaper ways than the code under
+# test, which is compiled like what is shipped, or with all that the sanitizers check.
+function(berth_cheap_tests target)
+  if(BERTH_SANITIZE MATCHES undefined)
+    # Both are checked at every use of a pointer, a third of the time; AddressSanitizer sees null pointers as well.
+    target_compile_options(${target} PRIVATE -fno-sanitize=null,alignment)
+  elseif(NOT BERTH_SANITIZE)
+    # A third less time per file than the -O2 of release.
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
+endfunction()
+
 # berth_library(<folder> [SEQUENTIAL] [PUBLIC libs...] [PRIVATE libs...] [TEST_LIBS libs...] [EXCLUDE main.cc ...])
 #
 # Makes the target berth_<folder> ("-" becomes "_") from every *.cc of the folder but *_test.cc and those of EXCLUDE, and
@@ -50,6 +62,7 @@ function(berth_library folder)
     set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
     target_link_libraries(${name}_test PRIVATE ${target} ${ARG_PRIVATE} ${ARG_TEST_LIBS} GTest::gmock GTest::gtest_main)
     berth_compile_options(${name}_test)
+    berth_cheap_tests(${name}_test)
     if(ARG_SEQUENTIAL AND BERTH_SANITIZE STREQUAL "thread")
       set_target_properties(${name}_test PROPERTIES EXCLUDE_FROM_ALL TRUE)
       return()
