@@ -126,6 +126,35 @@ TEST_F(StandbyTest, OneAfterTheOtherGetsAnotherAddress) {
   Go();
 }
 
+TEST_F(StandbyTest, AddsBehindTheFirstOfABlockAreAnsweredWithItsPatch) {
+  StartStandbyAgent();
+  ASSERT_TRUE(Add("c0").ok);
+  ASSERT_TRUE(Standby().empty()) << "the creation brings none";
+  std::atomic<int> patches = 0;
+  api_.SetFaults([&](const Request& request) {
+    if (request.method != Method::kPatch) return ApiFault::kNone;
+    if (++patches > 1) return ApiFault::kUnavailable;
+    is_held_ = true;
+    while (!may_go_) std::this_thread::yield();
+    return ApiFault::kNone;
+  });
+  std::array<Reply, kStandby + 1> replies;
+  std::vector<std::jthread> callers;
+  const auto add = [&](std::size_t i) {
+    callers.emplace_back([&, i] { replies.at(i) = AddWithin("c" + std::to_string(i + 1), 2); });
+  };
+  add(0);
+  Await([this] { return is_held_.load(); }, "the first patch is sent");
+  for (std::size_t i = 1; i < replies.size(); ++i) add(i);
+  // They come to wait behind it. One that is later than this gets its address without waiting.
+  const auto then = k8sclient::RealClock().WallNow();
+  Await([&] { return k8sclient::RealClock().WallNow() > then + std::chrono::milliseconds(100); }, "time goes on");
+  may_go_ = true;
+  callers.clear();
+  EXPECT_TRUE(std::ranges::all_of(replies, &Reply::ok));
+  api_.SetFaults(nullptr);
+}
+
 TEST_F(StandbyTest, WhenAllIsHandedOutAnAddWaitsForItsWrite) {
   StartWithStandby();
   HoldPatches();

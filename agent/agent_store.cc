@@ -115,10 +115,19 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::BlockEdi
     });
     return seen;
   }
+  const SteadyTime deadline = std::min(deadline_, std::chrono::steady_clock::now() + edit_max_);
   if (hands_out_ && edit.take_standby) {
     if (auto given = HandOut(seen, edit)) return *std::move(given);
+    // The first ADDs of a block come together: the one that is written brings addresses for the others.
+    if (auto written = own_.EditUnlessOnStandby(seen, edit, deadline))
+      return AfterEdit(seen, edit, *std::move(written));
+    if (auto given = HandOut(seen, edit)) return *std::move(given);
   }
-  auto written = own_.Edit(seen, edit, std::min(deadline_, std::chrono::steady_clock::now() + edit_max_));
+  return AfterEdit(seen, edit, own_.Edit(seen, edit, deadline));
+}
+
+Expected<BlockView> AgentStore::AfterEdit(const BlockView& seen, const ipam::BlockEdit& edit,
+                                          Expected<BlockView> written) {
   // Named without a version: a creation of this attachment was in doubt, and this has seen what became of it.
   const bool was_seen = written || written.error().code == ErrorCode::kAlreadyExists;
   if (was_seen && seen->resource_version.empty() && !edit.attachment.empty()) {

@@ -105,6 +105,9 @@ class AgentStore final : public ipam::BlockStore {
   [[nodiscard]] ipam::Expected<void> CloseIntent(const ipam::OpenIntent& intent) override;
 
  private:
+  // What an edit of a block of this node ended with. A creation that was in doubt may have been seen by it.
+  [[nodiscard]] ipam::Expected<ipam::BlockView> AfterEdit(const ipam::BlockView& seen, const ipam::BlockEdit& edit,
+                                                          ipam::Expected<ipam::BlockView> written);
   // nullopt: there is none to be had.
   [[nodiscard]] std::optional<ipam::Expected<ipam::BlockView>> HandOut(const ipam::BlockView& seen,
                                                                        const ipam::BlockEdit& edit);

@@ -136,7 +136,7 @@ OwnBlocks::SlotPointer OwnBlocks::FindSlot(const std::string& name) const {
 }
 
 Expected<BlockView> OwnBlocks::Edit(const BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline) {
-  if (const SlotPointer slot = FindSlot(seen->name)) return EditSlot(slot, edit, deadline);
+  if (const SlotPointer slot = FindSlot(seen->name)) return *EditSlot(slot, edit, deadline, Leave::kNo);
   // Not known: claimed for this node by somebody else, or another node's.
   auto read = Read(seen->name, deadline);
   if (!read) return read;
@@ -144,7 +144,13 @@ Expected<BlockView> OwnBlocks::Edit(const BlockView& seen, const ipam::BlockEdit
   if (auto fenced = Fence(*read, deadline); !fenced) return std::unexpected(fenced.error());
   const SlotPointer slot = FindSlot(seen->name);
   if (slot == nullptr) return Fail(ErrorCode::kNotFound, "block " + seen->name + " is gone");
-  return EditSlot(slot, edit, deadline);
+  return *EditSlot(slot, edit, deadline, Leave::kNo);
+}
+
+std::optional<Expected<BlockView>> OwnBlocks::EditUnlessOnStandby(const BlockView& seen, const ipam::BlockEdit& edit,
+                                                                  SteadyTime deadline) {
+  if (const SlotPointer slot = FindSlot(seen->name)) return EditSlot(slot, edit, deadline, Leave::kIfOnStandby);
+  return Edit(seen, edit, deadline);
 }
 
 Expected<BlockView> OwnBlocks::EditForeign(const BlockView& seen, const ipam::BlockEdit& edit) {
@@ -154,12 +160,19 @@ Expected<BlockView> OwnBlocks::EditForeign(const BlockView& seen, const ipam::Bl
   return Fail(ErrorCode::kConflict, "block " + seen->name + " belongs to node " + seen->node);
 }
 
-Expected<BlockView> OwnBlocks::EditSlot(const SlotPointer& slot, const ipam::BlockEdit& edit, SteadyTime deadline) {
+std::optional<Expected<BlockView>> OwnBlocks::EditSlot(const SlotPointer& slot, const ipam::BlockEdit& edit,
+                                                       SteadyTime deadline, Leave leave) {
   const auto self = std::make_shared<Waiter>(edit, deadline);
   std::unique_lock lock(mutex_);
   slot->queue.push_back(self);
   if (slot->busy && CountThreads(slot->queue) >= slot->expected) slot->arrived.notify_one();
   while (!self->result && !stopped_) {
+    if (!slot->busy && leave == Leave::kIfOnStandby && !OnStandby(*slot).empty()) {
+      std::erase(slot->queue, self);
+      if (slot->expected > 0) --slot->expected;
+      WakeNext(*slot);
+      return std::nullopt;
+    }
     if (!slot->busy) {
       SendBatch(slot, deadline, lock);
       continue;
@@ -348,7 +361,7 @@ void OwnBlocks::WriteVanished(const SlotPointer& slot, SteadyTime deadline) {
   }
   // Nothing to change of its own: the vanished entries go out with it. What fails is tried again with the next change.
   const ipam::BlockEdit nothing{.attachment = {}, .apply = [](ipam::Block&) -> Expected<void> { return {}; }};
-  static_cast<void>(EditSlot(slot, nothing, deadline));
+  static_cast<void>(EditSlot(slot, nothing, deadline, Leave::kNo));
 }
 
 void OwnBlocks::ObserveGone(const std::string& name, const std::string& uid, SteadyTime deadline) {

@@ -91,6 +91,12 @@ class OwnBlocks {
   [[nodiscard]] ipam::Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::BlockEdit& edit,
                                                      SteadyTime deadline);
 
+  // As Edit, unless an address can be handed out by the time that the change could be sent: then it is withdrawn, and
+  // nothing is returned.
+  [[nodiscard]] std::optional<ipam::Expected<ipam::BlockView>> EditUnlessOnStandby(const ipam::BlockView& seen,
+                                                                                   const ipam::BlockEdit& edit,
+                                                                                   SteadyTime deadline);
+
   // The same without waiting: it goes out with the block's next patch, at most kLinger later. `done` is called once
   // with what Edit would return, from any thread, maybe before this returns, without a lock held. Until then Snapshot
   // shows the block as it will be. Requires: an edit that fails leaves the block as it was.
@@ -160,8 +166,13 @@ class OwnBlocks {
   // Another node's block: what needs no change there succeeds.
   [[nodiscard]] static ipam::Expected<ipam::BlockView> EditForeign(const ipam::BlockView& seen,
                                                                    const ipam::BlockEdit& edit);
-  [[nodiscard]] ipam::Expected<ipam::BlockView> EditSlot(const SlotPointer& slot, const ipam::BlockEdit& edit,
-                                                         SteadyTime deadline);
+  enum class Leave : std::uint8_t { kNo, kIfOnStandby };
+  // Nothing: as EditUnlessOnStandby.
+  [[nodiscard]] std::optional<ipam::Expected<ipam::BlockView>> EditSlot(const SlotPointer& slot,
+                                                                        const ipam::BlockEdit& edit,
+                                                                        SteadyTime deadline, Leave leave);
+  // What may be handed out of a block now: nothing while its writes do not go well. Requires: the mutex.
+  [[nodiscard]] std::set<ipam::BlockOffset> OnStandby(const Slot& slot) const;
   // Gathers what waits, sends it and lets the next batch begin. Requires: the lock is held and slot->busy is false.
   void SendBatch(const SlotPointer& slot, SteadyTime deadline, std::unique_lock<std::mutex>& lock);
   // Whoever is to send what is left in the queue. Requires: the mutex.

@@ -21,20 +21,26 @@ ipam::BlockEdit NothingElse() {
 
 }  // namespace
 
+std::set<ipam::BlockOffset> OwnBlocks::OnStandby(const Slot& slot) const {
+  // A write that fails or is in doubt must not be followed by answers that rest on the next one.
+  const auto is_refused = [](const auto& one) { return one.second.is_refused; };
+  const bool goes_well = !slot.is_failing && !slot.doubt_version && !slot.view->deleting && MayStandBy() &&
+                         std::ranges::none_of(slot.handed_out, is_refused);
+  std::set<ipam::BlockOffset> offsets;
+  if (!goes_well) return offsets;
+  std::ranges::copy_if(slot.view->standby, std::inserter(offsets, offsets.end()), [&slot](ipam::BlockOffset offset) {
+    return !slot.handed_out.contains(offset) && !slot.leaving.contains(offset);
+  });
+  return offsets;
+}
+
 BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline,
                              std::function<void()> settled) {
   const std::scoped_lock lock(mutex_);
   const auto found = slots_.find(seen->name);
-  if (stopped_ || found == slots_.end() || !MayStandBy()) return nullptr;
+  if (stopped_ || found == slots_.end()) return nullptr;
   Slot& slot = *found->second;
-  // A write that fails or is in doubt must not be followed by answers that rest on the next one.
-  const auto is_refused = [](const auto& one) { return one.second.is_refused; };
-  if (slot.is_failing || slot.doubt_version || slot.view->deleting) return nullptr;
-  if (std::ranges::any_of(slot.handed_out, is_refused)) return nullptr;
-  std::set<ipam::BlockOffset> among;
-  std::ranges::copy_if(slot.view->standby, std::inserter(among, among.end()), [&slot](ipam::BlockOffset offset) {
-    return !slot.handed_out.contains(offset) && !slot.leaving.contains(offset);
-  });
+  const std::set<ipam::BlockOffset> among = OnStandby(slot);
   if (among.empty()) return nullptr;
   ipam::Block block = Shown(slot);
   if (ipam::Find(block, edit.attachment) || !edit.take_standby(block, among)) return nullptr;
