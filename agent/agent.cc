@@ -59,9 +59,12 @@ class Agent::CountedCall {
   CountedCall(const CountedCall&) = delete;
   CountedCall& operator=(const CountedCall&) = delete;
   ~CountedCall() {
-    agent_.metrics_.SetCallsWaiting(--agent_.calls_);
+    const std::size_t left = --agent_.calls_;
+    agent_.metrics_.SetCallsWaiting(left);
+    if (left > 0) return;
     const std::scoped_lock lock(agent_.mutex_);
-    agent_.changed_.notify_all();
+    // Not after each call: the keeper would wake as well.
+    if (agent_.draining_) agent_.changed_.notify_all();
   }
 
  private:
@@ -121,6 +124,7 @@ void Agent::Drain(std::chrono::milliseconds limit) {
   const SteadyTime end = clock_.Now() + limit;
   {
     std::unique_lock lock(mutex_);
+    draining_ = true;
     changed_.wait_until(lock, end, [this] { return calls_.load() == 0; });
   }
   own_.AwaitLate(end);

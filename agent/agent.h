@@ -192,6 +192,7 @@ class Agent final : private BlockObserver {
   // Before what has threads that call Poke until they have ended.
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  bool draining_ = false;
   bool ready_ = false;
   bool stopping_ = false;
   bool poked_ = false;

@@ -422,22 +422,20 @@ void Agent::SweepCooled() {
 
 void Agent::RenewStandby() {
   const std::vector<ipam::Pool> pools = view_.AllPools();
+  const std::int64_t now_ms = CallRuntime(clock_, clock_.Now(), kStepMax, own_).UnixMillis();
   for (const BlockView& block : own_.Snapshot()) {
     if (block->standby.empty()) continue;
-    const auto pool = std::ranges::find_if(
+    const auto found = std::ranges::find_if(
         pools, [&](const ipam::Pool& one) { return one.uid == block->pool_uid && ipam::CheckUsable(one); });
-    own_.RenewStandby(
-        block,
-        [pool = pool == pools.end() ? std::nullopt : std::optional(*pool),
-         now_ms = CallRuntime(clock_, clock_.Now(), kStepMax, own_).UnixMillis()](ipam::Block& changed,
-                                                                                  std::size_t wanted) {
-          if (pool) {
-            ipam::StandBy(changed, *pool, wanted, now_ms);
-          } else {
-            changed.standby.clear();
-          }
-        },
-        clock_.Now() + kStepMax);
+    const auto pool = found == pools.end() ? nullptr : std::make_shared<const ipam::Pool>(*found);
+    const auto stand_by = [pool, now_ms](ipam::Block& changed, std::size_t wanted) {
+      if (pool == nullptr) {
+        changed.standby.clear();
+      } else {
+        ipam::StandBy(changed, *pool, wanted, now_ms);
+      }
+    };
+    own_.RenewStandby(block, stand_by, clock_.Now() + kStepMax);
   }
 }
 

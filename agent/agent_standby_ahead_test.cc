@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Agent: addresses on standby in more than one block (docs/adr/0008): the next block is ready before the first is full,
 // and nothing is left on standby where nobody needs it.
+#include <condition_variable>
+#include <functional>
+#include <mutex>
 #include <string>
+#include <sys/resource.h>
 #include <vector>
 
 #include "agent/agent.h"
@@ -97,6 +101,28 @@ TEST_F(StandbyAheadTest, WithTheLastAddressOfThePoolTheNextBlockLosesItsStandby)
   ASSERT_TRUE(Del("c100").ok);
   for (int i = 1; i < kBlock; ++i) ASSERT_TRUE(Del("c" + std::to_string(i)).ok);
   Await([this] { return Held().empty() && StandbyOfEmpty() == 0; }, "nothing is on standby");
+}
+
+// They would ask each other for addresses on standby for ever: what such an agent does is nothing.
+TEST_F(StandbyAheadTest, TwoBlocksThatMayHaveNothingOnStandbyAreLeftAlone) {
+  agent_.reset();
+  agent_ = MakeAgentOf(watched_, {.standby = 64});
+  agent_->Start();
+  AddSome(0, kBlock + 2);
+  for (int i = 0; i < kBlock + 2; ++i) ASSERT_TRUE(Del("c" + std::to_string(i)).ok);
+  Await([this] { return Held().empty() && StandbyOfEmpty() == 0; }, "nothing is held");
+  const auto processor_ms = [] {
+    rusage used{};
+    getrusage(RUSAGE_SELF, &used);
+    return (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000 +
+           (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1000;
+  };
+  const auto before = processor_ms();
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable never;
+  never.wait_for(lock, std::chrono::seconds(1));
+  EXPECT_LT(processor_ms() - before, 200);
 }
 
 struct UnusableCase {

@@ -152,6 +152,8 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
   round.waiters = std::move(pending);
   if (must_fence) changed.agent = NextFence();
   RenewStandby(slot, round, changed);
+  // What was handed out and given back rests for one patch: until its note is gone, nobody may get another for it.
+  std::erase_if(changed.standby, [&handed_out](auto offset) { return handed_out.contains(offset); });
   round.handed_out = LeaveHandedOut(handed_out, round.is_alone, round.only, changed);
   const std::scoped_lock lock(mutex_);
   std::set<ipam::BlockOffset> leaving;
@@ -289,8 +291,9 @@ void OwnBlocks::Finish(Waiter& waiter, const Expected<BlockView>& result) {
   {
     const std::scoped_lock lock(mutex_);
     waiter.result = result;
-    waiter.changed.notify_one();
   }
+  // Without the mutex, which it takes first. It lives as long as its batch.
+  waiter.changed.notify_one();
   if (!waiter.done) return;
   waiter.done(result);
   const std::scoped_lock lock(mutex_);

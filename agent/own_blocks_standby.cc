@@ -41,7 +41,8 @@ BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::BlockEdit& edit,
   if (stopped_ || found == slots_.end()) return nullptr;
   Slot& slot = *found->second;
   const std::set<ipam::BlockOffset> among = OnStandby(slot);
-  if (among.empty()) return nullptr;
+  const auto is_its = [&edit](const auto& one) { return one.second.attachment == edit.attachment; };
+  if (among.empty() || std::ranges::any_of(slot.handed_out, is_its)) return nullptr;
   ipam::Block block = Shown(slot);
   if (ipam::Find(block, edit.attachment) || !edit.take_standby(block, among)) return nullptr;
   const auto offset = ipam::Find(block, edit.attachment);
@@ -151,12 +152,17 @@ void OwnBlocks::RenewStandby(const SlotPointer& slot, const Round& round, ipam::
     const std::scoped_lock lock(mutex_);
     if (is_asked_for) slot->stand_by = (*last)->edit.stand_by;
     stand_by = slot->stand_by;
-    if (stand_by) StandByAhead(*slot, stand_by);
   }
   if (stand_by) stand_by(changed, standby_);
   ipam::TrimStandby(changed);
   const bool is_kept = ipam::IsHeld(changed) || (is_asked_for && IsHeldBeside(changed));
   if (!is_kept) changed.standby.clear();
+  // Where the pool gives nothing, or nobody holds anything of it, no other block would be given any: two of them would
+  // ask each other for ever.
+  const bool gives = changed.free == 0 || !changed.standby.empty();
+  if (!stand_by || !is_kept || !gives) return;
+  const std::scoped_lock lock(mutex_);
+  StandByAhead(*slot, stand_by);
 }
 
 void OwnBlocks::SettleHandedOut(const SlotPointer& slot, const Round& round) {
