@@ -241,7 +241,7 @@ void OwnBlocks::EditLater(const BlockView& seen, const ipam::BlockEdit& edit, St
     done(is_ending ? Ending() : Fail(ErrorCode::kNotFound, "block " + seen->name + " is gone"));
     return;
   }
-  QueueLate(*found->second, edit, kLinger, deadline, done);
+  QueueLate(*found->second, edit, found->second->linger(), deadline, done);
 }
 
 void OwnBlocks::QueueLate(Slot& slot, const ipam::BlockEdit& edit, std::chrono::milliseconds linger,

@@ -97,9 +97,10 @@ class OwnBlocks {
                                                                                    const ipam::BlockEdit& edit,
                                                                                    SteadyTime deadline);
 
-  // The same without waiting: it goes out with the block's next patch, at most kLinger later. `done` is called once
-  // with what Edit would return, from any thread, maybe before this returns, without a lock held. Until then Snapshot
-  // shows the block as it will be. Requires: an edit that fails leaves the block as it was.
+  // The same without waiting: it goes out with the block's next patch, at most kLinger later (or as long as a patch
+  // takes, up to kLingerMax). `done` is called once with what Edit would return, from any thread, maybe before this
+  // returns, without a lock held. Until then Snapshot shows the block as it will be. Requires: an edit that fails
+  // leaves the block as it was.
   using EditDone = std::function<void(const ipam::Expected<ipam::BlockView>&)>;
   void EditLater(const ipam::BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline, const EditDone& done);
   // Takes an address that is on standby, by edit.take_standby, and returns the block as Snapshot shows it from now on;

@@ -22,6 +22,9 @@ namespace berth::agent {
 // How long what nobody waits for may wait for others: as long as a burst's calls come after one another, and too short
 // for a person to see.
 inline constexpr std::chrono::milliseconds kLinger{20};
+// Where a patch takes longer than that, the API server has much to do: what comes while one would be under way shares
+// it.
+inline constexpr std::chrono::milliseconds kLingerMax{250};
 inline constexpr std::chrono::milliseconds kSendNow{0};
 
 struct OwnBlocks::Waiter {
@@ -49,6 +52,10 @@ struct OwnBlocks::Slot {
   std::condition_variable arrived;  // the queue is as long as the thread that gathers expects
   std::size_t expected = 0;         // how many threads there were at the end of the last batch, sent and waiting
   std::chrono::steady_clock::duration took{0};  // a patch of this block, smoothed
+
+  [[nodiscard]] std::chrono::milliseconds linger() const {
+    return std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(took), kLinger, kLingerMax);
+  }
 
   ipam::BlockView observed;                           // came from a list while busy
   std::map<ipam::BlockOffset, std::string> vanished;  // held entries that somebody removed: to be written again

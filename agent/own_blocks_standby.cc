@@ -53,10 +53,11 @@ BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::BlockEdit& edit,
   write.stand_by = edit.stand_by;
   // One such change is enough for all that is handed out until it goes, and one more if it has to go sooner.
   const bool is_running_low = among.size() * 2 <= slot.view->standby.size();
-  const auto due = std::chrono::steady_clock::now() + (is_running_low ? kSendNow : kLinger);
+  const auto linger = is_running_low ? kSendNow : slot.linger();
+  const auto due = std::chrono::steady_clock::now() + linger;
   const auto is_in_time = [due](const auto& waiter) { return waiter->edit.stand_by && waiter->due <= due; };
   if (std::ranges::none_of(slot.queue, is_in_time)) {
-    QueueLate(slot, write, is_running_low ? kSendNow : kLinger, deadline, [](const Expected<BlockView>&) {});
+    QueueLate(slot, write, linger, deadline, [](const Expected<BlockView>&) {});
   }
   StandByAhead(slot, edit.stand_by);
   return std::make_shared<const ipam::Block>(std::move(block));

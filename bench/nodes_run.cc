@@ -7,6 +7,7 @@
 #include <iterator>
 #include <memory>
 #include <set>
+#include <sys/prctl.h>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -30,6 +31,16 @@ namespace {
 
 constexpr const char* kPool = "nodes";
 constexpr std::chrono::seconds kReadyMax{300};
+
+// Linux 6.16 and later give a process a table of its own for the threads that wait, with a few rows for each processor:
+// where ten thousand wait, each wake-up walks past a thousand. On a node there are thirty. Older kernels refuse, and
+// have one large table. (linux/prctl.h of Debian 12 is older than both names.)
+void WidenFutexTable() {
+  constexpr int kFutexHash = 78;          // PR_FUTEX_HASH
+  constexpr unsigned long kSetSlots = 1;  // PR_FUTEX_HASH_SET_SLOTS
+  constexpr unsigned long kSlots = 16384;
+  static_cast<void>(prctl(kFutexHash, kSetSlots, kSlots, 0UL, 0UL));
+}
 
 // Where one of them differs from the others.
 struct Way {
@@ -274,6 +285,7 @@ std::string NodesRun::Report() const {
 }  // namespace
 
 Expected<std::string> RunNodes(const NodesOptions& options, const Meters& meters, const Progress& progress) {
+  WidenFutexTable();
   auto cluster = BenchCluster::Open(options.kubeconfig);
   if (!cluster) return std::unexpected(cluster.error());
   NodesRun run(options, meters, progress, *std::move(cluster));
