@@ -136,7 +136,7 @@ OwnBlocks::SlotPointer OwnBlocks::FindSlot(const std::string& name) const {
 }
 
 Expected<BlockView> OwnBlocks::Edit(const BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline) {
-  if (const SlotPointer slot = FindSlot(seen->name)) return *EditSlot(slot, edit, deadline, Leave::kNo);
+  if (const SlotPointer slot = FindSlot(seen->name)) return WriteInSlot(slot, edit, deadline);
   // Not known: claimed for this node by somebody else, or another node's.
   auto read = Read(seen->name, deadline);
   if (!read) return read;
@@ -144,7 +144,11 @@ Expected<BlockView> OwnBlocks::Edit(const BlockView& seen, const ipam::BlockEdit
   if (auto fenced = Fence(*read, deadline); !fenced) return std::unexpected(fenced.error());
   const SlotPointer slot = FindSlot(seen->name);
   if (slot == nullptr) return Fail(ErrorCode::kNotFound, "block " + seen->name + " is gone");
-  return *EditSlot(slot, edit, deadline, Leave::kNo);
+  return WriteInSlot(slot, edit, deadline);
+}
+
+Expected<BlockView> OwnBlocks::WriteInSlot(const SlotPointer& slot, const ipam::BlockEdit& edit, SteadyTime deadline) {
+  return EditSlot(slot, edit, deadline, Leave::kNo).value_or(Ending());
 }
 
 std::optional<Expected<BlockView>> OwnBlocks::EditUnlessOnStandby(const BlockView& seen, const ipam::BlockEdit& edit,
@@ -191,7 +195,7 @@ std::optional<Expected<BlockView>> OwnBlocks::EditSlot(const SlotPointer& slot, 
                 "time was over before the change of block " + slot->view->name + " could be sent",
                 "the call is tried again; is the API server slow?");
   }
-  if (self->result) return *self->result;
+  if (self->result) return self->result;
   std::erase(slot->queue, self);
   return Ending();
 }
@@ -361,7 +365,7 @@ void OwnBlocks::WriteVanished(const SlotPointer& slot, SteadyTime deadline) {
   }
   // Nothing to change of its own: the vanished entries go out with it. What fails is tried again with the next change.
   const ipam::BlockEdit nothing{.attachment = {}, .apply = [](ipam::Block&) -> Expected<void> { return {}; }};
-  static_cast<void>(EditSlot(slot, nothing, deadline, Leave::kNo));
+  static_cast<void>(WriteInSlot(slot, nothing, deadline));
 }
 
 void OwnBlocks::ObserveGone(const std::string& name, const std::string& uid, SteadyTime deadline) {

@@ -172,6 +172,8 @@ class OwnBlocks {
   [[nodiscard]] std::optional<ipam::Expected<ipam::BlockView>> EditSlot(const SlotPointer& slot,
                                                                         const ipam::BlockEdit& edit,
                                                                         SteadyTime deadline, Leave leave);
+  [[nodiscard]] ipam::Expected<ipam::BlockView> WriteInSlot(const SlotPointer& slot, const ipam::BlockEdit& edit,
+                                                            SteadyTime deadline);
   // What may be handed out of a block now: nothing while its writes do not go well. Requires: the mutex.
   [[nodiscard]] std::set<ipam::BlockOffset> OnStandby(const Slot& slot) const;
   // Gathers what waits, sends it and lets the next batch begin. Requires: the lock is held and slot->busy is false.
