@@ -27,6 +27,8 @@ using ipam::Fail;
 // Where kubeadm and others keep the kubelet's own credentials.
 constexpr std::array kKubeletKubeconfigs = {"/etc/kubernetes/kubelet.conf", "/var/lib/kubelet/kubeconfig"};
 constexpr std::string_view kNodeUserPrefix = "system:node:";
+// Of the API server: processes that live for milliseconds come one after another.
+constexpr const char* kSessionNote = "tls-session";
 
 Expected<std::string> FindKubeconfig(const std::string& configured) {
   if (!configured.empty()) return configured;
@@ -88,7 +90,10 @@ Expected<std::unique_ptr<DirectCall>> DirectCall::Make(const cni::Environment& e
   if (!node) return std::unexpected(node.error());
   auto directory = node::NodeDirectory::Open(config.ipam.state_dir, HostSafe(*node), client->server);
   if (!directory) return std::unexpected(directory.error());
-  auto api = k8sclient::HttpApi::Make(*std::move(client), {.user_agent = "berth-direct"});
+  const k8sclient::TlsSessionStore sessions{
+      .read = [notes = *directory] { return notes.ReadNote(kSessionNote); },
+      .write = [notes = *directory](const std::string& session) { notes.WriteNote(kSessionNote, session); }};
+  auto api = k8sclient::HttpApi::Make(*std::move(client), {.user_agent = "berth-direct", .tls_sessions = sessions});
   if (!api) return KubeconfigError(api.error());
 
   std::unique_ptr<DirectCall> call(new DirectCall(environment, config, started, *std::move(directory)));

@@ -5,11 +5,11 @@
 #include <memory>
 #include <optional>
 
-#include <openssl/asn1.h>
 #include <openssl/bio.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include "k8sclient/der_reader.h"
 #include "k8sclient/tls.h"
 
 namespace berth::k8sclient {
@@ -22,32 +22,6 @@ using ipam::Fail;
 template <auto kFree>
 struct Freed {
   void operator()(auto* object) const { kFree(object); }
-};
-
-// One element of DER after the other.
-class DerReader {
- public:
-  DerReader(const unsigned char* bytes, long size) : at_(bytes), end_(bytes + size) {}
-
-  // The content of the element here, of whatever type, and goes behind it. Nothing if there is none.
-  std::optional<DerReader> Next() {
-    long size = 0;
-    int tag = 0;
-    int tag_class = 0;
-    const unsigned char* content = at_;
-    constexpr int kBroken = 0x80;
-    if (at_ >= end_ || (ASN1_get_object(&content, &size, &tag, &tag_class, end_ - at_) & kBroken) != 0) return {};
-    at_ = content + size;
-    return DerReader(content, size);
-  }
-
-  [[nodiscard]] bool AtTag(int tag) const { return at_ < end_ && *at_ == tag; }
-  [[nodiscard]] const unsigned char* at() const { return at_; }
-  [[nodiscard]] long size() const { return end_ - at_; }
-
- private:
-  const unsigned char* at_;
-  const unsigned char* end_;
 };
 
 // The subject of a certificate (RFC 5280, section 4.1): Certificate { tbsCertificate { [0] version, serialNumber,

@@ -163,8 +163,7 @@ Expected<std::unique_ptr<ByteStream>> Connection::Open(Waiter& waiter) const {
   if (done && endpoint_.proxy) done = OpenTunnel(*stream, *endpoint_.proxy, endpoint_.server, waiter);
   if (done && endpoint_.server.scheme == "https") {
     limit(endpoint_.handshake_max);
-    const std::string& name = endpoint_.tls_server_name.empty() ? endpoint_.server.host : endpoint_.tls_server_name;
-    done = stream->StartTls(*tls_, name, waiter);
+    done = stream->StartTls(*tls_, endpoint_.ServerName(), waiter);
   }
   if (!done) return std::unexpected(done.error());
   return stream;

@@ -31,6 +31,11 @@ struct Endpoint {
   std::string user_agent = {};
   std::chrono::milliseconds connect_max = std::chrono::seconds(5);     // proxy included
   std::chrono::milliseconds handshake_max = std::chrono::seconds(15);  // TLS with the server
+
+  // What the server's certificate has to be for.
+  [[nodiscard]] const std::string& ServerName() const {
+    return tls_server_name.empty() ? server.host : tls_server_name;
+  }
 };
 
 // How long one exchange may take.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "k8sclient/connection.h"
@@ -54,7 +55,11 @@ class HttpApi::State {
   State(Endpoint endpoint, ClientConfig config, const HttpApiOptions& options)
       : endpoint_(std::move(endpoint)),
         clock_(*options.clock),
-        credentials_(std::move(config), options.read_file, clock_) {}
+        credentials_(std::move(config), options.read_file, clock_) {
+    // An https:// proxy's sessions would be taken for the server's.
+    const bool is_proxy_tls = endpoint_.proxy && endpoint_.proxy->scheme == "https";
+    if (!is_proxy_tls) tls_sessions_ = options.tls_sessions;
+  }
 
   Expected<Response> Call(const Request& request, const CallOptions& options) {
     const ExchangeLimits limits{.deadline = options.deadline, .stop = options.stop};
@@ -112,7 +117,10 @@ class HttpApi::State {
     const std::lock_guard lock(mutex_);
     if (NeedsTls() && (!tls_ || tls_serial_ < credential.tls_serial)) {
       Expected<std::shared_ptr<const TlsContext>> tls =
-          TlsContext::Make(credential, credentials_.config().insecure_skip_tls_verify);
+          TlsContext::Make(credential,
+                           {.insecure_skip_verify = credentials_.config().insecure_skip_tls_verify,
+                            .sessions = tls_sessions_,
+                            .server = endpoint_.server.Authority() + ' ' + endpoint_.ServerName()});
       if (!tls) return std::unexpected(tls.error().Within(credentials_.config().source));
       idle_.clear();
       tls_ = std::move(*tls);
@@ -136,6 +144,7 @@ class HttpApi::State {
   const Endpoint endpoint_;
   Clock& clock_;
   Credentials credentials_;
+  std::optional<TlsSessionStore> tls_sessions_;
   std::mutex mutex_;  // guards all below
   std::shared_ptr<const TlsContext> tls_;
   std::uint64_t tls_serial_ = 0;                   // of the credential that tls_ was made with

@@ -10,12 +10,14 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "ipam/error.h"
 #include "k8sclient/api.h"
 #include "k8sclient/client_config.h"
 #include "k8sclient/clock.h"
+#include "k8sclient/tls.h"
 
 namespace berth::k8sclient {
 
@@ -28,6 +30,7 @@ struct HttpApiOptions {
   Clock* clock = &RealClock();  // must outlive the HttpApi
   ReadFile read_file = ReadWholeFile;
   GetEnvironment environment = ProcessEnvironment;
+  std::optional<TlsSessionStore> tls_sessions = {};  // none: no session outlives the HttpApi; used by any thread
 };
 
 class HttpApi final : public Api {

@@ -3,13 +3,17 @@
 #include "k8sclient/tls.h"
 
 #include <cstdint>
+#include <ctime>
+#include <utility>
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/sha.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
 #include "ipam/check.h"
+#include "k8sclient/der_reader.h"
 
 namespace berth::k8sclient {
 namespace {
@@ -44,42 +48,99 @@ Expected<void> TrustAuthorities(const SSL_CTX* context, const std::string& pem) 
                 "certificate-authority holds no certificate",
                 "it must be PEM: -----BEGIN CERTIFICATE-----");
   }
-  // Like Go: who is listed is trusted, also an authority that another one issued.
-  X509_STORE_set_flags(store, X509_V_FLAG_PARTIAL_CHAIN);
   return {};
 }
 
-Expected<void> PresentCertificate(SSL_CTX* context, const CredentialSnapshot& credential) {
+void FreeChain(STACK_OF(X509) * chain) { sk_X509_pop_free(chain, &X509_free); }
+
+// A client's certificate, its key, and the certificates that lead from it to the authority.
+struct ClientIdentity {
+  std::unique_ptr<X509, decltype(&X509_free)> certificate{nullptr, &X509_free};
+  std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key{nullptr, &EVP_PKEY_free};
+  std::unique_ptr<STACK_OF(X509), decltype(&FreeChain)> chain{sk_X509_new_null(), &FreeChain};
+};
+
+Expected<ClientIdentity> DecodeIdentity(const CredentialSnapshot& credential) {
+  ClientIdentity identity;
   const BioPtr certificates = Reader(credential.certificate_pem);
-  int count = 0;
+  identity.certificate.reset(PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr));
   while (X509* certificate = PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr)) {
-    // The first is ours, the others lead to the authority.
-    const bool taken = count == 0 ? SSL_CTX_use_certificate(context, certificate) == 1
-                                  : SSL_CTX_add1_chain_cert(context, certificate) == 1;
-    X509_free(certificate);
-    if (!taken) break;
-    ++count;
+    sk_X509_push(identity.chain.get(), certificate);
   }
   ERR_clear_error();
-  if (count == 0) {
+  if (identity.certificate == nullptr) {
     return Fail(
         ErrorCode::kDecode, "client-certificate is no certificate", "it must be PEM: -----BEGIN CERTIFICATE-----");
   }
   const BioPtr keys = Reader(credential.key_pem);
-  EVP_PKEY* const key = PEM_read_bio_PrivateKey(keys.get(), nullptr, &NoPassphrase, nullptr);
-  const bool readable = key != nullptr;
-  const bool belongs = readable && SSL_CTX_use_PrivateKey(context, key) == 1;
-  EVP_PKEY_free(key);
+  identity.key.reset(PEM_read_bio_PrivateKey(keys.get(), nullptr, &NoPassphrase, nullptr));
   ERR_clear_error();
-  if (!readable) {
+  if (identity.key == nullptr) {
     return Fail(ErrorCode::kDecode, "client-key is no private key", "it must be PEM and without a passphrase");
   }
+  return identity;
+}
+
+Expected<void> PresentCertificate(SSL_CTX* context, const CredentialSnapshot& credential) {
+  const Expected<ClientIdentity> identity = DecodeIdentity(credential);
+  if (!identity) return std::unexpected(identity.error());
+  const bool belongs =
+      SSL_CTX_use_cert_and_key(
+          context, identity->certificate.get(), identity->key.get(), identity->chain.get(), /*override=*/1) == 1;
+  ERR_clear_error();
   if (!belongs) {
     return Fail(
         ErrorCode::kDecode, "client-key does not belong to client-certificate", "give the two that belong together");
   }
   return {};
 }
+
+// Whose session it is: nobody else's may be resumed, as resuming proves and asks for nothing anew.
+std::string SessionOwner(const CredentialSnapshot& credential, const TlsOptions& options) {
+  std::string text = "berth TLS session 1";
+  for (const std::string& part : {options.server,
+                                  std::string(options.insecure_skip_verify ? "unverified" : "verified"),
+                                  credential.certificate_authority_pem,
+                                  credential.certificate_pem,
+                                  credential.key_pem}) {
+    text += '\n' + std::to_string(part.size()) + ':' + part;
+  }
+  std::string digest(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()),
+         text.size(),
+         reinterpret_cast<unsigned char*>(digest.data()));
+  OPENSSL_cleanse(text.data(), text.size());
+  return digest;
+}
+
+// The session as DER (OpenSSL's SSL_SESSION_ASN1), without the server's certificate: nobody asks for it again, and it
+// would be decoded by every process. Empty: not as expected.
+std::string EncodeSession(const SSL_SESSION* session) {
+  unsigned char* bytes = nullptr;
+  const int size = i2d_SSL_SESSION(session, &bytes);
+  if (size <= 0) return {};
+  std::string fields;
+  std::optional<DerReader> reader = DerReader(bytes, size).Next();
+  while (reader && !reader->AtEnd()) {
+    constexpr int kPeerTag = 0xa3;
+    const bool is_peer = reader->AtTag(kPeerTag);
+    const unsigned char* const from = reader->at();
+    if (!reader->Next()) reader.reset();
+    if (reader && !is_peer) fields.append(from, reader->at());
+  }
+  OPENSSL_clear_free(bytes, static_cast<std::size_t>(size));
+  if (!reader) return {};
+  const int content = static_cast<int>(fields.size());
+  std::string encoded(static_cast<std::size_t>(ASN1_object_size(1, content, V_ASN1_SEQUENCE)) - fields.size(), '\0');
+  auto* at = reinterpret_cast<unsigned char*>(encoded.data());
+  ASN1_put_object(&at, 1, content, V_ASN1_SEQUENCE, V_ASN1_UNIVERSAL);
+  encoded += fields;
+  OPENSSL_cleanse(fields.data(), fields.size());
+  return encoded;
+}
+
+// After that the server has to prove itself anew, whatever it would still take.
+constexpr std::int64_t kSessionSecondsMax = 3600;
 
 bool IsAddress(const std::string& name) {
   ASN1_OCTET_STRING* const address = a2i_IPADDRESS(name.c_str());
@@ -89,6 +150,78 @@ bool IsAddress(const std::string& name) {
 }
 
 }  // namespace
+
+// The session that another process left, and the one that is left to the next.
+//
+// Where there is one, certificates and key are decoded only if the server does not take it: that they can be is known,
+// as the session was made with the same ones.
+class TlsContext::Resumption {
+ public:
+  using SessionPtr = std::unique_ptr<SSL_SESSION, decltype(&SSL_SESSION_free)>;
+
+  Resumption(CredentialSnapshot credential, TlsSessionStore store, std::string owner)
+      : credential_(std::move(credential)), store_(std::move(store)), owner_(std::move(owner)) {
+    session_ = Read();
+  }
+
+  [[nodiscard]] SSL_SESSION* session() const { return session_.get(); }
+
+  void KeepSessionsOf(SSL_CTX* context) {
+    SSL_CTX_set_app_data(context, this);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+    SSL_CTX_sess_set_new_cb(context, &OnNewSession);
+  }
+  void DecodeWhenAskedFor(SSL_CTX* context, bool verify) {
+    if (verify) SSL_CTX_set_cert_verify_callback(context, &OnServerCertificate, this);
+    if (!credential_.certificate_pem.empty()) SSL_CTX_set_cert_cb(context, &OnClientCertificate, this);
+  }
+
+ private:
+  [[nodiscard]] SessionPtr Read() const {
+    SessionPtr none(nullptr, &SSL_SESSION_free);
+    const std::optional<std::string> kept = store_.read();
+    if (!kept || !kept->starts_with(owner_)) return none;
+    const auto* at = reinterpret_cast<const unsigned char*>(kept->data() + owner_.size());
+    SessionPtr session(d2i_SSL_SESSION(nullptr, &at, static_cast<long>(kept->size() - owner_.size())),
+                       &SSL_SESSION_free);
+    ERR_clear_error();
+    if (session == nullptr || SSL_SESSION_is_resumable(session.get()) != 1) return none;
+    const std::int64_t age = std::time(nullptr) - std::int64_t{SSL_SESSION_get_time(session.get())};
+    return age >= 0 && age <= kSessionSecondsMax ? std::move(session) : std::move(none);
+  }
+
+  // The server has sent a ticket. OpenSSL's callback; 0: the session is not kept by us.
+  static int OnNewSession(SSL* ssl, SSL_SESSION* session) {
+    const auto* const self = static_cast<const Resumption*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
+    // One that was resumed has proved nothing, so its successor may not live any longer than itself. Before TLS 1.3 a
+    // ticket would also open what was said before.
+    if (SSL_session_reused(ssl) == 1 || SSL_version(ssl) != TLS1_3_VERSION) return 0;
+    std::string encoded = EncodeSession(session);
+    if (encoded.empty()) return 0;
+    encoded.insert(0, self->owner_);
+    self->store_.write(encoded);
+    OPENSSL_cleanse(encoded.data(), encoded.size());
+    return 0;
+  }
+  static int OnServerCertificate(X509_STORE_CTX* chain, void* self) {
+    const auto* const ssl =
+        static_cast<const SSL*>(X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx()));
+    const std::string& authorities = static_cast<Resumption*>(self)->credential_.certificate_authority_pem;
+    if (!TrustAuthorities(SSL_get_SSL_CTX(ssl), authorities)) return 0;
+    return X509_verify_cert(chain);
+  }
+  static int OnClientCertificate(SSL* ssl, void* self) {
+    const Expected<ClientIdentity> identity = DecodeIdentity(static_cast<Resumption*>(self)->credential_);
+    if (!identity) return 0;
+    return SSL_use_cert_and_key(
+        ssl, identity->certificate.get(), identity->key.get(), identity->chain.get(), /*override=*/1);
+  }
+
+  const CredentialSnapshot credential_;
+  const TlsSessionStore store_;
+  const std::string owner_;
+  SessionPtr session_{nullptr, &SSL_SESSION_free};  // none: whole handshakes
+};
 
 void StartOpenSsl() {
   // The configuration file is for other programs, and may name modules of another OpenSSL than the one in here; what is
@@ -109,18 +242,31 @@ TlsContext::TlsContext() {
 TlsContext::~TlsContext() { SSL_CTX_free(context_); }
 
 Expected<std::shared_ptr<const TlsContext>> TlsContext::Make(const CredentialSnapshot& credential,
-                                                             bool insecure_skip_verify) {
+                                                             const TlsOptions& options) {
   std::shared_ptr<TlsContext> tls(new TlsContext());
-  SSL_CTX_set_min_proto_version(tls->context_, TLS1_2_VERSION);
-  SSL_CTX_set_mode(tls->context_, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  tls->verify_ = !insecure_skip_verify;
+  SSL_CTX* const context = tls->context_;
+  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  tls->verify_ = !options.insecure_skip_verify;
   if (tls->verify_) {
-    SSL_CTX_set_verify(tls->context_, SSL_VERIFY_PEER, nullptr);
-    const Expected<void> trusted = TrustAuthorities(tls->context_, credential.certificate_authority_pem);
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+    // Like Go: who is listed is trusted, also an authority that another one issued.
+    X509_STORE_set_flags(SSL_CTX_get_cert_store(context), X509_V_FLAG_PARTIAL_CHAIN);
+  }
+  if (options.sessions) {
+    tls->resumption_ = std::make_unique<Resumption>(credential, *options.sessions, SessionOwner(credential, options));
+    tls->resumption_->KeepSessionsOf(context);
+    if (tls->resumption_->session() != nullptr) {
+      tls->resumption_->DecodeWhenAskedFor(context, tls->verify_);
+      return tls;
+    }
+  }
+  if (tls->verify_) {
+    const Expected<void> trusted = TrustAuthorities(context, credential.certificate_authority_pem);
     if (!trusted) return std::unexpected(trusted.error());
   }
   if (!credential.certificate_pem.empty()) {
-    const Expected<void> presented = PresentCertificate(tls->context_, credential);
+    const Expected<void> presented = PresentCertificate(context, credential);
     if (!presented) return std::unexpected(presented.error());
   }
   return tls;
@@ -129,6 +275,7 @@ Expected<std::shared_ptr<const TlsContext>> TlsContext::Make(const CredentialSna
 ssl_st* TlsContext::NewConnection(const std::string& name) const {
   SSL* const ssl = SSL_new(context_);
   BERTH_CHECK(ssl != nullptr);
+  if (resumption_ && resumption_->session() != nullptr) SSL_set_session(ssl, resumption_->session());
   const bool address = IsAddress(name);
   if (!address) SSL_set_tlsext_host_name(ssl, name.c_str());
   if (!verify_) return ssl;

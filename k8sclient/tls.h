@@ -4,7 +4,9 @@
 // Made once per credential: setting it up costs more than a millisecond. OpenSSL's configuration file is not read.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "ipam/error.h"
@@ -19,23 +21,42 @@ namespace berth::k8sclient {
 // digest: so programs that are started often call this before anything else. Any number of times, any thread.
 void StartOpenSsl();
 
+// Where a process leaves a TLS 1.3 session for the next one to resume (RFC 8446, 2.2), which saves both sides their
+// certificates: the keys, signatures and chains. What is kept is a secret of the same worth as the client's key, for as
+// long as the server takes it. Both may fail silently, and what is read may be anything.
+struct TlsSessionStore {
+  std::function<std::optional<std::string>()> read;
+  std::function<void(const std::string& session)> write;
+};
+
+struct TlsOptions {
+  bool insecure_skip_verify = false;
+  // Of one server only; none: every handshake is a whole one.
+  std::optional<TlsSessionStore> sessions = {};
+  // Host, port and the name it has to prove: with all of the credential, whose session it is.
+  std::string server = {};
+};
+
 class TlsContext {
  public:
   // Errors: kDecode (an authority, a certificate or a key is not PEM, or key and certificate do not belong together).
   [[nodiscard]] static ipam::Expected<std::shared_ptr<const TlsContext>> Make(const CredentialSnapshot& credential,
-                                                                              bool insecure_skip_verify);
+                                                                              const TlsOptions& options);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
 
   // A client's end of one connection, to be given to the caller; it will accept only a server that proves to be `name`
-  // (a DNS name or an address).
+  // (a DNS name or an address). The context must outlive it.
   [[nodiscard]] ssl_st* NewConnection(const std::string& name) const;
 
  private:
+  class Resumption;
+
   TlsContext();
   ssl_ctx_st* context_;
   bool verify_ = true;
+  std::unique_ptr<Resumption> resumption_;  // none: no session is kept
 };
 
 }  // namespace berth::k8sclient

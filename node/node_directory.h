@@ -2,9 +2,9 @@
 // NodeDirectory: what the processes of one node leave for one another, in files under /run.
 //
 // Kept there: a lock, whether an agent lives, the version of this node's last block write, writes whose outcome is
-// open, addresses handed out before they were written, DELs seen lately, and ADDs that run. A reboot ends all of that,
-// and so do these files; nothing in them survives the machine, so nothing is synced to disk. Every file is written
-// whole, by rename.
+// open, addresses handed out before they were written, DELs seen lately, ADDs that run, and what only saves time
+// (recent blocks and pools, a TLS session). A reboot ends all of that, and so do these files; nothing in them survives
+// the machine, so nothing is synced to disk. Every file is written whole, by rename.
 //
 // Who may write this node's blocks (docs/adr/0007): agents, as long as one lives; else whoever has the lock.
 #pragma once

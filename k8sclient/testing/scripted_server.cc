@@ -104,6 +104,7 @@ class Stream {
   // Bytes that were taken from the socket and not yet read.
   [[nodiscard]] bool HasPending() const { return ssl_ != nullptr && SSL_pending(ssl_) > 0; }
   [[nodiscard]] bool broken() const { return broken_; }
+  [[nodiscard]] bool IsResumed() const { return ssl_ != nullptr && SSL_session_reused(ssl_) == 1; }
   [[nodiscard]] std::string PeerCommonName() const {
     if (ssl_ == nullptr) return {};
     X509* certificate = SSL_get1_peer_certificate(ssl_);
@@ -139,6 +140,7 @@ class StreamPeer final : public Peer {
     }
     ReceivedRequest request;
     request.peer_common_name = stream_.PeerCommonName();
+    request.tls_resumed = stream_.IsResumed();
     const std::string head = buffer_.substr(0, end + 2);
     buffer_.erase(0, end + 4);
     const std::size_t first = head.find("\r\n");
@@ -218,7 +220,7 @@ class StreamPeer final : public Peer {
 
 int IgnorePassword(char*, int, int, void*) { return 0; }
 
-std::shared_ptr<void> TlsContext(const Identity& identity, const std::string& client_authority_pem) {
+std::shared_ptr<void> TlsContext(const Identity& identity, const ScriptedServer::Options& options) {
   const std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
   const auto read = [](const std::string& pem) {
     return std::unique_ptr<BIO, decltype(&BIO_free)>(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())),
@@ -230,8 +232,12 @@ std::shared_ptr<void> TlsContext(const Identity& identity, const std::string& cl
   BERTH_CHECK(SSL_CTX_use_PrivateKey(context.get(), key) == 1);
   X509_free(certificate);
   EVP_PKEY_free(key);
-  if (!client_authority_pem.empty()) {
-    X509* authority = PEM_read_bio_X509(read(client_authority_pem).get(), nullptr, nullptr, nullptr);
+  // Without it OpenSSL resumes no session of a client that has a certificate.
+  constexpr std::array<unsigned char, 1> kAny{1};
+  SSL_CTX_set_session_id_context(context.get(), kAny.data(), kAny.size());
+  if (options.tls12_only) SSL_CTX_set_max_proto_version(context.get(), TLS1_2_VERSION);
+  if (!options.client_authority_pem.empty()) {
+    X509* authority = PEM_read_bio_X509(read(options.client_authority_pem).get(), nullptr, nullptr, nullptr);
     X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()), authority);
     X509_free(authority);
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
@@ -261,7 +267,7 @@ ScriptedServer::ScriptedServer(Script script) : ScriptedServer(Options{}, std::m
 
 ScriptedServer::ScriptedServer(Options options, Script script)
     : options_(std::move(options)), script_(std::move(script)), listener_(Listen(port_)) {
-  if (options_.tls) tls_context_ = TlsContext(*options_.tls, options_.client_authority_pem);
+  if (options_.tls) tls_context_ = TlsContext(*options_.tls, options_);
   acceptor_ = std::thread([this] { Accept(); });
 }
 

@@ -25,6 +25,7 @@ struct ReceivedRequest {
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
   std::string peer_common_name;  // of the client certificate, if one was sent
+  bool tls_resumed = false;      // the handshake took up an earlier session
 };
 
 // One accepted connection, in a script's hands.
@@ -61,6 +62,7 @@ class ScriptedServer {
   struct Options {
     std::optional<Identity> tls = {};       // HTTPS with this certificate
     std::string client_authority_pem = {};  // ask for a client certificate issued by this one
+    bool tls12_only = false;
   };
   ScriptedServer(Options options, Script script);
   explicit ScriptedServer(Script script);
