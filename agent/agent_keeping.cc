@@ -381,8 +381,7 @@ void Agent::Resync() {
                                      .page_size = 0},
                                     k8sclient::CallOptions::Within(kStepMax));
   if (!list) return;
-  std::set<std::string> known;
-  for (const BlockView& block : own_.Snapshot()) known.insert(block->name);
+  std::set<std::string> known = own_.Names();
   for (const json& object : list->items) {
     const BlockView block = ToView(object);
     if (block == nullptr) continue;
@@ -443,8 +442,7 @@ void Agent::WatchBlocks() {
   if (!options_.watches_blocks) return;
   std::vector<std::unique_ptr<WatchThread>> ended;
   const std::scoped_lock lock(watches_mutex_);
-  std::set<std::string> wanted;
-  for (const BlockView& block : own_.Snapshot()) wanted.insert(block->name);
+  const std::set<std::string> wanted = own_.Names();
   for (auto it = block_watches_.begin(); it != block_watches_.end();) {
     if (wanted.contains(it->first)) {
       ++it;

@@ -50,6 +50,13 @@ std::vector<BlockView> OwnBlocks::Snapshot(std::uint64_t until) const {
   return views;
 }
 
+std::set<std::string> OwnBlocks::Names() const {
+  const std::scoped_lock lock(mutex_);
+  std::set<std::string> names;
+  for (const auto& [name, slot] : slots_) names.insert(name);
+  return names;
+}
+
 bool OwnBlocks::IsShownAsWritten(const Slot& slot) {
   return slot.handed_out.empty() && slot.vanished.empty() && std::ranges::none_of(slot.sent, kIsLate) &&
          std::ranges::none_of(slot.queue, kIsLate);

@@ -73,6 +73,8 @@ class OwnBlocks {
   // Every block known, in order of name, with what is to be written again; of those that came at that generation or
   // earlier.
   [[nodiscard]] std::vector<ipam::BlockView> Snapshot(std::uint64_t until = UINT64_MAX) const;
+  // Their names alone, without making the blocks as Snapshot shows them.
+  [[nodiscard]] std::set<std::string> Names() const;
   // Grows whenever a block comes or goes.
   [[nodiscard]] std::uint64_t Generation() const;
 

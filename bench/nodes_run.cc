@@ -156,7 +156,7 @@ class NodesRun {
   Expected<OpSamples> Together(const Way& way, Operation operation, const std::vector<Share>& shares) {
     return Metered(meters_, /*user_agent=*/"", &OwnCpu, [&] {
       const auto begin = std::chrono::steady_clock::now();
-      OpSamples samples = RunTogether(operation, shares, way.callers);
+      OpSamples samples = callers_.Run(operation, shares, way.callers);
       // Calls are answered before they are written: the time is that of writing all of them.
       for (const auto& node : nodes_) node->AwaitWritten();
       samples.wall = std::chrono::steady_clock::now() - begin;
@@ -215,6 +215,7 @@ class NodesRun {
   std::vector<std::unique_ptr<RawBlock>> bare_;
   std::vector<std::unique_ptr<AgentNode>> nodes_;
   double ready_seconds_ = 0;
+  Callers callers_;
   Rounds rounds_[std::size(kWays)];
 };
 

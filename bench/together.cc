@@ -7,7 +7,10 @@
 #include <chrono>
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <mutex>
+#include <semaphore>
+#include <stop_token>
 #include <thread>
 #include <utility>
 
@@ -39,25 +42,60 @@ OpSamples WorkOff(Operation operation, const Share& share, std::atomic<std::size
 
 }  // namespace
 
-OpSamples RunTogether(Operation operation, const std::vector<Share>& shares, int callers) {
+// One thread that waits for work.
+class Callers::Caller {
+ public:
+  Caller() : thread_([this](const std::stop_token& stop) { Work(stop); }) {}
+  ~Caller() {
+    thread_.request_stop();
+    go_.release();
+  }
+  Caller(const Caller&) = delete;
+  Caller& operator=(const Caller&) = delete;
+
+  void Begin(std::function<void()> work) {
+    work_ = std::move(work);
+    go_.release();
+  }
+  void Await() { idle_.acquire(); }
+
+ private:
+  void Work(const std::stop_token& stop) {
+    while (true) {
+      go_.acquire();
+      if (stop.stop_requested()) return;
+      std::exchange(work_, nullptr)();
+      idle_.release();
+    }
+  }
+
+  std::binary_semaphore go_{0};
+  std::binary_semaphore idle_{0};
+  std::function<void()> work_;  // handed over by go_
+  std::jthread thread_;         // last: it uses the others
+};
+
+Callers::Callers() = default;
+Callers::~Callers() = default;
+
+OpSamples Callers::Run(Operation operation, const std::vector<Share>& shares, int per_share) {
+  const std::size_t count = shares.size() * static_cast<std::size_t>(per_share);
+  while (callers_.size() < count) callers_.emplace_back();
+
   OpSamples all;
   std::mutex mutex;  // guards all
   std::deque<std::atomic<std::size_t>> next(shares.size());
   steady_clock::time_point begin;
-  std::barrier start(static_cast<std::ptrdiff_t>(shares.size()) * callers,
-                     [&begin]() noexcept { begin = steady_clock::now(); });
-  std::vector<std::jthread> threads;
-  for (std::size_t index = 0; index < shares.size(); ++index) {
-    for (int caller = 0; caller < callers; ++caller) {
-      threads.emplace_back([&, index] {
-        start.arrive_and_wait();
-        OpSamples own = WorkOff(operation, shares[index], next[index]);
-        const std::lock_guard lock(mutex);
-        all.Add(std::move(own));
-      });
-    }
+  std::barrier start(static_cast<std::ptrdiff_t>(count), [&begin]() noexcept { begin = steady_clock::now(); });
+  for (std::size_t caller = 0; caller < count; ++caller) {
+    callers_[caller].Begin([&, index = caller % shares.size()] {
+      start.arrive_and_wait();
+      OpSamples own = WorkOff(operation, shares[index], next[index]);
+      const std::lock_guard lock(mutex);
+      all.Add(std::move(own));
+    });
   }
-  threads.clear();
+  for (std::size_t caller = 0; caller < count; ++caller) callers_[caller].Await();
   all.wall = steady_clock::now() - begin;
   return all;
 }

@@ -30,6 +30,7 @@ std::string ContainerIds::Next() {
 Expected<WorkloadSamples> RunWorkload(Contender& contender, const Workload& workload, const Meters& meters,
                                       ContainerIds& ids) {
   WorkloadSamples samples;
+  Callers callers;
   const int wave_max = workload.callers == 1 ? kSmallWave : workload.operations;
   for (int done = 0; done < workload.operations; done += wave_max) {
     std::vector<std::string> wave(static_cast<std::size_t>(std::min(wave_max, workload.operations - done)));
@@ -38,7 +39,7 @@ Expected<WorkloadSamples> RunWorkload(Contender& contender, const Workload& work
     const auto node_cpu = [&contender] { return ChildrenCpu() + contender.NodeCpu(); };
     const auto run = [&](Operation operation) {
       return Metered(meters, contender.user_agent(), node_cpu, [&] {
-        auto samples_of_wave = RunTogether(operation, shares, workload.callers);
+        auto samples_of_wave = callers.Run(operation, shares, workload.callers);
         // What is written later is part of what it costs, though nobody waits for it.
         contender.AwaitWritten();
         return samples_of_wave;

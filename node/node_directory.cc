@@ -13,7 +13,6 @@
 #include <ctime>
 #include <fcntl.h>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <mutex>
@@ -71,16 +70,19 @@ Expected<void> WriteWhole(const std::string& path, std::string_view text) {
   return {};
 }
 
+// Not by a stream, whose buffer of 8 KB is what malloc clears its small free pieces up for, each time.
 std::optional<std::string> ReadWhole(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
+  const HeldFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) return std::nullopt;
   std::string text;
-  std::array<char, 4096> buffer{};
-  while (file.read(buffer.data(), buffer.size()) || file.gcount() > 0) {
-    text.append(buffer.data(), static_cast<std::size_t>(file.gcount()));
-    if (text.size() > kStateFileBytesMax) return std::nullopt;
+  std::array<char, 4096> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init): read() fills what is used of it
+  while (text.size() <= kStateFileBytesMax) {
+    const ssize_t got = read(file.descriptor(), buffer.data(), buffer.size());
+    if (got == 0) return text;
+    if (got < 0) return std::nullopt;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
   }
-  return text;
+  return std::nullopt;
 }
 
 std::optional<std::int64_t> ParseNumber(std::string_view text) {
