@@ -15,7 +15,7 @@ class Clock {
   virtual ~Clock() = default;
 
   [[nodiscard]] virtual std::chrono::steady_clock::time_point Now() = 0;
-  // The calendar's time, for timestamps that people read; never compared.
+  // The calendar's time, for timestamps that people read; compared only with what the outside world stamped.
   [[nodiscard]] virtual std::chrono::system_clock::time_point WallNow() = 0;
   // Waits; false as soon as stop is requested.
   virtual bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) = 0;

@@ -149,6 +149,18 @@ Expected<void> Connection::MakeReady(Waiter& waiter) {
 }
 
 Expected<std::unique_ptr<ByteStream>> Connection::Open(Waiter& waiter) const {
+  const bool offers_session = tls_ && tls_->HasSession();
+  const auto deadline = waiter.deadline();
+  bool in_handshake = false;
+  Expected<std::unique_ptr<ByteStream>> opened = OpenOnce(waiter, in_handshake);
+  if (opened || !in_handshake || !offers_session || opened.error().code == ErrorCode::kTimeout) return opened;
+  // Maybe for the session. No request has been sent yet.
+  tls_->ForgetSession();
+  waiter.set_deadline(deadline);
+  return OpenOnce(waiter, in_handshake);
+}
+
+Expected<std::unique_ptr<ByteStream>> Connection::OpenOnce(Waiter& waiter, bool& in_handshake) const {
   const auto limit = [&waiter, deadline = waiter.deadline()](std::chrono::milliseconds longest) {
     waiter.set_deadline(std::min(deadline, steady_clock::now() + longest));
   };
@@ -164,6 +176,7 @@ Expected<std::unique_ptr<ByteStream>> Connection::Open(Waiter& waiter) const {
   if (done && endpoint_.server.scheme == "https") {
     limit(endpoint_.handshake_max);
     done = stream->StartTls(*tls_, endpoint_.ServerName(), waiter);
+    in_handshake = !done;
   }
   if (!done) return std::unexpected(done.error());
   return stream;

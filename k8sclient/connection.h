@@ -74,6 +74,8 @@ class Connection {
   class Answer;
   [[nodiscard]] ipam::Expected<void> MakeReady(Waiter& waiter);
   [[nodiscard]] ipam::Expected<std::unique_ptr<ByteStream>> Open(Waiter& waiter) const;
+  // in_handshake: it failed in TLS with the server.
+  [[nodiscard]] ipam::Expected<std::unique_ptr<ByteStream>> OpenOnce(Waiter& waiter, bool& in_handshake) const;
   [[nodiscard]] std::string Head(const Request& request, const CredentialSnapshot& credential) const;
   [[nodiscard]] ExchangeResult ReadAnswer(const Request& request, const ExchangeLimits& limits, const StreamTo* stream,
                                           Waiter& waiter);

@@ -120,7 +120,8 @@ class HttpApi::State {
           TlsContext::Make(credential,
                            {.insecure_skip_verify = credentials_.config().insecure_skip_tls_verify,
                             .sessions = tls_sessions_,
-                            .server = endpoint_.server.Authority() + ' ' + endpoint_.ServerName()});
+                            .server = endpoint_.server.Authority() + ' ' + endpoint_.ServerName(),
+                            .now = clock_.WallNow()});
       if (!tls) return std::unexpected(tls.error().Within(credentials_.config().source));
       idle_.clear();
       tls_ = std::move(*tls);

@@ -3,17 +3,17 @@
 #include "k8sclient/tls.h"
 
 #include <cstdint>
-#include <ctime>
+#include <mutex>
+#include <string_view>
 #include <utility>
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
-#include <openssl/sha.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
 #include "ipam/check.h"
-#include "k8sclient/der_reader.h"
+#include "k8sclient/tls_session.h"
 
 namespace berth::k8sclient {
 namespace {
@@ -57,7 +57,7 @@ void FreeChain(STACK_OF(X509) * chain) { sk_X509_pop_free(chain, &X509_free); }
 struct ClientIdentity {
   std::unique_ptr<X509, decltype(&X509_free)> certificate{nullptr, &X509_free};
   std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key{nullptr, &EVP_PKEY_free};
-  std::unique_ptr<STACK_OF(X509), decltype(&FreeChain)> chain{sk_X509_new_null(), &FreeChain};
+  std::unique_ptr<STACK_OF(X509), decltype(&FreeChain)> chain{nullptr, &FreeChain};  // none: OpenSSL looks for one
 };
 
 Expected<ClientIdentity> DecodeIdentity(const CredentialSnapshot& credential) {
@@ -65,6 +65,7 @@ Expected<ClientIdentity> DecodeIdentity(const CredentialSnapshot& credential) {
   const BioPtr certificates = Reader(credential.certificate_pem);
   identity.certificate.reset(PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr));
   while (X509* certificate = PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr)) {
+    if (identity.chain == nullptr) identity.chain.reset(sk_X509_new_null());
     sk_X509_push(identity.chain.get(), certificate);
   }
   ERR_clear_error();
@@ -95,59 +96,15 @@ Expected<void> PresentCertificate(SSL_CTX* context, const CredentialSnapshot& cr
   return {};
 }
 
-// Whose session it is: nobody else's may be resumed, as resuming proves and asks for nothing anew.
-std::string SessionOwner(const CredentialSnapshot& credential, const TlsOptions& options) {
-  std::string text = "berth TLS session 1";
-  for (const std::string& part : {options.server,
-                                  std::string(options.insecure_skip_verify ? "unverified" : "verified"),
-                                  credential.certificate_authority_pem,
-                                  credential.certificate_pem,
-                                  credential.key_pem}) {
-    text += '\n' + std::to_string(part.size()) + ':' + part;
-  }
-  std::string digest(SHA256_DIGEST_LENGTH, '\0');
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()),
-         text.size(),
-         reinterpret_cast<unsigned char*>(digest.data()));
-  OPENSSL_cleanse(text.data(), text.size());
-  return digest;
-}
-
-// The session as DER (OpenSSL's SSL_SESSION_ASN1), without the server's certificate: nobody asks for it again, and it
-// would be decoded by every process. Empty: not as expected.
-std::string EncodeSession(const SSL_SESSION* session) {
-  unsigned char* bytes = nullptr;
-  const int size = i2d_SSL_SESSION(session, &bytes);
-  if (size <= 0) return {};
-  std::string fields;
-  std::optional<DerReader> reader = DerReader(bytes, size).Next();
-  while (reader && !reader->AtEnd()) {
-    constexpr int kPeerTag = 0xa3;
-    const bool is_peer = reader->AtTag(kPeerTag);
-    const unsigned char* const from = reader->at();
-    if (!reader->Next()) reader.reset();
-    if (reader && !is_peer) fields.append(from, reader->at());
-  }
-  OPENSSL_clear_free(bytes, static_cast<std::size_t>(size));
-  if (!reader) return {};
-  const int content = static_cast<int>(fields.size());
-  std::string encoded(static_cast<std::size_t>(ASN1_object_size(1, content, V_ASN1_SEQUENCE)) - fields.size(), '\0');
-  auto* at = reinterpret_cast<unsigned char*>(encoded.data());
-  ASN1_put_object(&at, 1, content, V_ASN1_SEQUENCE, V_ASN1_UNIVERSAL);
-  encoded += fields;
-  OPENSSL_cleanse(fields.data(), fields.size());
-  return encoded;
-}
-
-// After that the server has to prove itself anew, whatever it would still take.
-constexpr std::int64_t kSessionSecondsMax = 3600;
-
 bool IsAddress(const std::string& name) {
   ASN1_OCTET_STRING* const address = a2i_IPADDRESS(name.c_str());
   ASN1_OCTET_STRING_free(address);
   ERR_clear_error();
   return address != nullptr;
 }
+
+// After that the server has to prove itself anew, whatever it would still take.
+constexpr std::chrono::hours kSessionMax{1};
 
 }  // namespace
 
@@ -157,14 +114,29 @@ bool IsAddress(const std::string& name) {
 // as the session was made with the same ones.
 class TlsContext::Resumption {
  public:
-  using SessionPtr = std::unique_ptr<SSL_SESSION, decltype(&SSL_SESSION_free)>;
+  Resumption(CredentialSnapshot credential, const TlsOptions& options, TlsSessionStore store)
+      : credential_(std::move(credential)),
+        store_(std::move(store)),
+        key_(SessionKey(credential_, options)),
+        session_(Read(options.now)) {}
+  ~Resumption() { OPENSSL_cleanse(key_.data(), key_.size()); }
+  Resumption(const Resumption&) = delete;
+  Resumption& operator=(const Resumption&) = delete;
 
-  Resumption(CredentialSnapshot credential, TlsSessionStore store, std::string owner)
-      : credential_(std::move(credential)), store_(std::move(store)), owner_(std::move(owner)) {
-    session_ = Read();
+  [[nodiscard]] bool HasSession() const {
+    const std::scoped_lock lock(mutex_);
+    return session_ != nullptr;
   }
-
-  [[nodiscard]] SSL_SESSION* session() const { return session_.get(); }
+  void OfferIn(SSL* ssl) const {
+    const std::scoped_lock lock(mutex_);
+    if (session_ != nullptr) SSL_set_session(ssl, session_.get());
+  }
+  void Forget() {
+    const std::scoped_lock lock(mutex_);
+    if (session_ == nullptr) return;
+    session_.reset();
+    store_.write("");
+  }
 
   void KeepSessionsOf(SSL_CTX* context) {
     SSL_CTX_set_app_data(context, this);
@@ -173,21 +145,16 @@ class TlsContext::Resumption {
   }
   void DecodeWhenAskedFor(SSL_CTX* context, bool verify) {
     if (verify) SSL_CTX_set_cert_verify_callback(context, &OnServerCertificate, this);
-    if (!credential_.certificate_pem.empty()) SSL_CTX_set_cert_cb(context, &OnClientCertificate, this);
+    SSL_CTX_set_cert_cb(context, &OnClientCertificate, this);
   }
 
  private:
-  [[nodiscard]] SessionPtr Read() const {
-    SessionPtr none(nullptr, &SSL_SESSION_free);
+  [[nodiscard]] SessionPtr Read(std::chrono::system_clock::time_point now) const {
     const std::optional<std::string> kept = store_.read();
-    if (!kept || !kept->starts_with(owner_)) return none;
-    const auto* at = reinterpret_cast<const unsigned char*>(kept->data() + owner_.size());
-    SessionPtr session(d2i_SSL_SESSION(nullptr, &at, static_cast<long>(kept->size() - owner_.size())),
-                       &SSL_SESSION_free);
-    ERR_clear_error();
-    if (session == nullptr || SSL_SESSION_is_resumable(session.get()) != 1) return none;
-    const std::int64_t age = std::time(nullptr) - std::int64_t{SSL_SESSION_get_time(session.get())};
-    return age >= 0 && age <= kSessionSecondsMax ? std::move(session) : std::move(none);
+    SessionPtr session = kept ? UnsealSession(key_, *kept) : nullptr;
+    if (session == nullptr || SSL_SESSION_is_resumable(session.get()) != 1) return nullptr;
+    const auto made = std::chrono::system_clock::from_time_t(SSL_SESSION_get_time(session.get()));
+    return made <= now && now - made <= kSessionMax ? std::move(session) : nullptr;
   }
 
   // The server has sent a ticket. OpenSSL's callback; 0: the session is not kept by us.
@@ -196,11 +163,8 @@ class TlsContext::Resumption {
     // One that was resumed has proved nothing, so its successor may not live any longer than itself. Before TLS 1.3 a
     // ticket would also open what was said before.
     if (SSL_session_reused(ssl) == 1 || SSL_version(ssl) != TLS1_3_VERSION) return 0;
-    std::string encoded = EncodeSession(session);
-    if (encoded.empty()) return 0;
-    encoded.insert(0, self->owner_);
-    self->store_.write(encoded);
-    OPENSSL_cleanse(encoded.data(), encoded.size());
+    const std::string sealed = SealSession(self->key_, session);
+    if (!sealed.empty()) self->store_.write(sealed);
     return 0;
   }
   static int OnServerCertificate(X509_STORE_CTX* chain, void* self) {
@@ -219,8 +183,9 @@ class TlsContext::Resumption {
 
   const CredentialSnapshot credential_;
   const TlsSessionStore store_;
-  const std::string owner_;
-  SessionPtr session_{nullptr, &SSL_SESSION_free};  // none: whole handshakes
+  std::string key_;
+  mutable std::mutex mutex_;
+  SessionPtr session_;  // guarded by mutex_; none: whole handshakes
 };
 
 void StartOpenSsl() {
@@ -253,10 +218,10 @@ Expected<std::shared_ptr<const TlsContext>> TlsContext::Make(const CredentialSna
     // Like Go: who is listed is trusted, also an authority that another one issued.
     X509_STORE_set_flags(SSL_CTX_get_cert_store(context), X509_V_FLAG_PARTIAL_CHAIN);
   }
-  if (options.sessions) {
-    tls->resumption_ = std::make_unique<Resumption>(credential, *options.sessions, SessionOwner(credential, options));
+  if (options.sessions && !credential.key_pem.empty()) {
+    tls->resumption_ = std::make_unique<Resumption>(credential, options, *options.sessions);
     tls->resumption_->KeepSessionsOf(context);
-    if (tls->resumption_->session() != nullptr) {
+    if (tls->HasSession()) {
       tls->resumption_->DecodeWhenAskedFor(context, tls->verify_);
       return tls;
     }
@@ -272,10 +237,16 @@ Expected<std::shared_ptr<const TlsContext>> TlsContext::Make(const CredentialSna
   return tls;
 }
 
+bool TlsContext::HasSession() const { return resumption_ && resumption_->HasSession(); }
+
+void TlsContext::ForgetSession() const {
+  if (resumption_) resumption_->Forget();
+}
+
 ssl_st* TlsContext::NewConnection(const std::string& name) const {
   SSL* const ssl = SSL_new(context_);
   BERTH_CHECK(ssl != nullptr);
-  if (resumption_ && resumption_->session() != nullptr) SSL_set_session(ssl, resumption_->session());
+  if (resumption_) resumption_->OfferIn(ssl);
   const bool address = IsAddress(name);
   if (!address) SSL_set_tlsext_host_name(ssl, name.c_str());
   if (!verify_) return ssl;
