@@ -16,9 +16,9 @@
 
 #include "bench/agent_node.h"
 #include "bench/bench_cluster.h"
+#include "bench/callers.h"
 #include "bench/process_figures.h"
 #include "bench/raw_block.h"
-#include "bench/together.h"
 #include "k8sclient/http_api.h"
 #include "k8sclient/kubeconfig.h"
 

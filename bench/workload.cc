@@ -8,8 +8,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "bench/callers.h"
 #include "bench/process_figures.h"
-#include "bench/together.h"
 
 namespace berth::bench {
 

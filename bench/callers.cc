@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads, a barrier, and a counter per share.
-#include "bench/together.h"
+#include "bench/callers.h"
 
 #include <atomic>
 #include <barrier>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Callers: many threads that begin at the same moment.
+// Callers: many threads that call, and begin at the same moment.
 #pragma once
 
 #include <cstdint>
