@@ -246,11 +246,12 @@ Expected<Reply> Agent::Dispatch(Call& call) {
     case cni::Verb::kGc: {
       if (auto ready = WaitUntilReady(call.deadline); !ready) return std::unexpected(ready.error());
       call.store.LimitEdits(std::chrono::milliseconds(call.config.ipam.timeout) / kGarbageShares);
-      const auto is_running = [this](const ipam::Attachment& attachment) { return gate_.IsAddRunning(attachment); };
-      const std::int64_t age_ms = (node::BootTimeNow() - call.started_nanos) / 1'000'000;
-      const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.WallNow().time_since_epoch());
-      return silent(
-          call.ipam.CollectGarbage(now.count() - age_ms, is_running, [] { return std::vector<ipam::Attachment>(); }));
+      const auto was_running = [&](const ipam::Attachment& attachment) {
+        return gate_.WasAddRunning(attachment, call.started_nanos);
+      };
+      const std::chrono::nanoseconds age(node::BootTimeNow() - call.started_nanos);
+      const std::int64_t listed_ms = node::StartMillis(clock_.WallNow(), age);
+      return silent(call.ipam.CollectGarbage(listed_ms, was_running, [] { return std::vector<ipam::Attachment>(); }));
     }
     case cni::Verb::kStatus:
       // A restart of the agent or a short outage of the API server must not make the node NotReady.
@@ -293,7 +294,7 @@ Expected<Reply> Agent::Add(Call& call) {
     return std::unexpected(answer.error());
   }
   if (spare_.fetch_sub(1) <= 0 || own_.Generation() != kept_generation_) Poke();
-  gate_.NoteAnswered(attachment, call.started_nanos);
+  gate_.NoteAnswered(attachment, call.started_nanos, node::BootTimeNow());
   const auto take_back = [this, attachment, turn, limit = call.config.ipam.timeout] {
     CallRuntime runtime(clock_, clock_.Now(), limit, own_);
     AgentStore store(Parts(), runtime, runtime.end());

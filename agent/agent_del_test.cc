@@ -196,18 +196,16 @@ TEST_F(AgentTest, AJournalledDelSurvivesARestart) {
   Await([this] { return Held().empty(); }, "the journalled DEL is written");
 }
 
-TEST_F(AgentTest, GarbageIsCollectedButNotAnAddUnderWay) {
+// The caller may have the answer, and have ended, before the agent's thread gets on from writing it.
+TEST_F(AgentTest, GarbageIsWhateverWasAnsweredBeforeTheListWasMade) {
   StartAgent();
-  const Reply undelivered = Add("c1");
-  {
-    const Reply delivered = Add("c2");
-    ASSERT_TRUE(delivered.ok);
-  }
-  // A list that is made later than the ADDs, whatever the clock's ticks.
+  const Reply still_delivering = Add("c1");
+  ASSERT_TRUE(still_delivering.ok);
+  // A list that is made later than the ADD, whatever the clock's ticks.
   auto body = nlohmann::json::parse(Body("GC", "", "p1", node::BootTimeNow() + 1'000'000'000));
   body["config"]["cni.dev/valid-attachments"] = nlohmann::json::array();
   ASSERT_TRUE(agent_->Handle(body.dump()).ok);
-  EXPECT_EQ(Held().size(), 1U) << "only the ADD whose answer is not delivered yet";
+  EXPECT_EQ(Held().size(), 0U);
 }
 
 TEST_F(AgentTest, ABlockThatCannotBeWrittenLeavesGarbageCollectionTimeForTheOthers) {

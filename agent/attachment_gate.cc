@@ -20,27 +20,32 @@ std::shared_ptr<void> AttachmentGate::Enter(const ipam::Attachment& attachment,
 
 std::shared_ptr<void> AttachmentGate::HoldAdd(const ipam::Attachment& attachment, node::BootNanos started) {
   const std::scoped_lock lock(mutex_);
-  const auto running = adds_.emplace(attachment, started);
+  const auto running = adds_.emplace(attachment, RunningAdd{.started = started, .answered = {}});
   return {this, [this, running](void*) {
             const std::scoped_lock leave(mutex_);
             adds_.erase(running);
           }};
 }
 
-bool AttachmentGate::IsAddRunning(const ipam::Attachment& attachment) const {
+bool AttachmentGate::WasAddRunning(const ipam::Attachment& attachment, node::BootNanos then) const {
   const std::scoped_lock lock(mutex_);
-  return adds_.contains(attachment);
+  const auto [first, last] = adds_.equal_range(attachment);
+  return std::any_of(
+      first, last, [then](const auto& add) { return !add.second.answered || *add.second.answered >= then; });
 }
 
 bool AttachmentGate::IsNewerAddRunning(const ipam::Attachment& attachment, node::BootNanos started) const {
   const std::scoped_lock lock(mutex_);
   const auto [first, last] = adds_.equal_range(attachment);
-  return std::any_of(first, last, [started](const auto& add) { return add.second > started; });
+  return std::any_of(first, last, [started](const auto& add) { return add.second.started > started; });
 }
 
-void AttachmentGate::NoteAnswered(const ipam::Attachment& attachment, node::BootNanos started) {
+void AttachmentGate::NoteAnswered(const ipam::Attachment& attachment, node::BootNanos started, node::BootNanos now) {
   constexpr node::BootNanos kKept = 300'000'000'000;
   const std::scoped_lock lock(mutex_);
+  const auto [first, last] = adds_.equal_range(attachment);
+  const auto running = std::find_if(first, last, [started](const auto& add) { return add.second.started == started; });
+  if (running != last) running->second.answered = now;
   node::BootNanos& newest = answered_[attachment];
   newest = std::max(newest, started);
   if (answered_.size() <= answered_max_) return;

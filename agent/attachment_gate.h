@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "ipam/entry.h"
@@ -27,22 +28,28 @@ class AttachmentGate {
 
   // Says that an ADD runs, from before it waits at the gate until its answer was delivered.
   [[nodiscard]] std::shared_ptr<void> HoldAdd(const ipam::Attachment& attachment, node::BootNanos started);
-  [[nodiscard]] bool IsAddRunning(const ipam::Attachment& attachment) const;
+  // Whether one is under way that had not been answered by then. Its caller may have the answer, and have gone on,
+  // before this process knows that it was delivered.
+  [[nodiscard]] bool WasAddRunning(const ipam::Attachment& attachment, node::BootNanos then) const;
   // Whether one runs that was started later than that.
   [[nodiscard]] bool IsNewerAddRunning(const ipam::Attachment& attachment, node::BootNanos started) const;
 
-  // An ADD was told an address: a DEL that was started before it leaves that alone. Kept for five minutes at least,
-  // longer than any call waits.
-  void NoteAnswered(const ipam::Attachment& attachment, node::BootNanos started);
+  // An ADD is told an address from `now` on: a DEL that was started before the ADD leaves that alone. Kept for five
+  // minutes at least, longer than any call waits.
+  void NoteAnswered(const ipam::Attachment& attachment, node::BootNanos started, node::BootNanos now);
   [[nodiscard]] bool WasNewerAddAnswered(const ipam::Attachment& attachment, node::BootNanos started) const;
 
  private:
   mutable std::mutex mutex_;
   std::condition_variable left_;
   std::set<ipam::Attachment> inside_;
-  std::multimap<ipam::Attachment, node::BootNanos> adds_;  // running, with their starts
-  std::map<ipam::Attachment, node::BootNanos> answered_;   // the newest
-  std::size_t answered_max_ = 1024;                        // then the old ones are forgotten
+  struct RunningAdd {
+    node::BootNanos started;
+    std::optional<node::BootNanos> answered = {};
+  };
+  std::multimap<ipam::Attachment, RunningAdd> adds_;
+  std::map<ipam::Attachment, node::BootNanos> answered_;  // when the newest was started
+  std::size_t answered_max_ = 1024;                       // then the old ones are forgotten
 };
 
 }  // namespace berth::agent

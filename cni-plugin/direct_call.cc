@@ -11,6 +11,7 @@
 #include "cni/attachment.h"
 #include "crds/names.h"
 #include "k8sclient/client_config.h"
+#include "k8sclient/clock.h"
 #include "k8sclient/kubeconfig.h"
 #include "k8sclient/status.h"
 #include "k8sclient/tls.h"
@@ -156,8 +157,8 @@ Expected<void> DirectCall::Del() {
 Expected<void> DirectCall::Gc() {
   // The caller had made its list when this process began. An ADD that ran then may not be on it, and one that came
   // later cannot be.
-  constexpr node::BootNanos kNanosPerMilli = 1'000'000;
-  const std::int64_t listed_ms = runtime_.UnixMillis() - (node::BootTimeNow() - started_) / kNanosPerMilli;
+  const std::chrono::nanoseconds age(node::BootTimeNow() - started_);
+  const std::int64_t listed_ms = node::StartMillis(k8sclient::RealClock().WallNow(), age);
   const std::set<ipam::Attachment> running = directory_.ReadRunning(listed_ms);
   if (auto locked = store_->Lock(); !locked) return locked;
   const auto intents = directory_.ReadIntents("");

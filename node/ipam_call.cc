@@ -23,6 +23,10 @@ using ipam::Fail;
 
 }  // namespace
 
+std::int64_t StartMillis(std::chrono::system_clock::time_point now, std::chrono::nanoseconds age) {
+  return std::chrono::floor<std::chrono::milliseconds>(now.time_since_epoch() - age).count();
+}
+
 IpamCall::IpamCall(const cni::Environment& environment, const cni::NetworkConfig& config, ipam::BlockStore& store,
                    ipam::Runtime& runtime)
     : environment_(environment),

@@ -3,6 +3,8 @@
 // and the agent.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,6 +19,9 @@ struct AddAnswer {
   std::string text;   // the result, in the configuration's version
   bool took = false;  // false: the attachment had all of it before, so nothing is to be taken back
 };
+
+// The millisecond of UNIX time, rounded down as in entries, in which began what is that old now.
+[[nodiscard]] std::int64_t StartMillis(std::chrono::system_clock::time_point now, std::chrono::nanoseconds age);
 
 class IpamCall {
  public:
