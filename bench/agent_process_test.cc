@@ -13,7 +13,7 @@ namespace {
 TEST(AgentProcess, EndsWithTheObject) {
   pid_t pid = 0;
   {
-    const auto process = AgentProcess::Start("/bin/sleep", {"600"}, testing::TempDir() + "agent_process.log");
+    const auto process = AgentProcess::Start("/bin/sleep", {"600"}, "/dev/null");
     ASSERT_TRUE(process.has_value()) << process.error().message;
     pid = process->pid();
     EXPECT_EQ(kill(pid, 0), 0);

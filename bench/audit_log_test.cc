@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -12,6 +14,7 @@ namespace {
 
 class AuditLogFile : public testing::Test {
  protected:
+  ~AuditLogFile() override { std::filesystem::remove(path_); }
   void Write(const std::string& verb, const std::string& user_agent) const {
     std::ofstream file(path_, std::ios::app);
     file << R"({"kind":"Event","verb":")" << verb << R"(","userAgent":")" << user_agent << "\"}\n";
@@ -19,10 +22,9 @@ class AuditLogFile : public testing::Test {
   [[nodiscard]] std::string path() const { return path_; }
 
  private:
-  const std::string path_ =
-      testing::TempDir() + "audit." + testing::UnitTest::GetInstance()->current_test_info()->name();
-  // Left by an earlier run.
-  const bool removed_ = std::filesystem::remove(path_);
+  const std::string path_ = testing::TempDir() + "audit." +
+                            testing::UnitTest::GetInstance()->current_test_info()->name() + "." +
+                            std::to_string(getpid());
 };
 
 TEST_F(AuditLogFile, CountsOneProgramsRequestsFromAPositionOn) {

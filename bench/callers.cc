@@ -3,13 +3,13 @@
 #include "bench/callers.h"
 
 #include <atomic>
-#include <barrier>
 #include <chrono>
 #include <cstddef>
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <semaphore>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stop_token>
 #include <thread>
 #include <utility>
@@ -40,6 +40,38 @@ OpSamples WorkOff(Operation operation, const Share& share, std::atomic<std::size
   return own;
 }
 
+// POSIX's, because those of libstdc++ spin before they wait: with ten thousand threads that is time which what is
+// measured needs.
+class Semaphore {
+ public:
+  Semaphore() { sem_init(&semaphore_, /*pshared=*/0, 0); }
+  ~Semaphore() { sem_destroy(&semaphore_); }
+  Semaphore(const Semaphore&) = delete;
+  Semaphore& operator=(const Semaphore&) = delete;
+
+  void Release() { sem_post(&semaphore_); }
+  void Acquire() {
+    while (sem_wait(&semaphore_) != 0) {  // interrupted by a signal
+    }
+  }
+
+ private:
+  sem_t semaphore_{};
+};
+
+class Barrier {
+ public:
+  explicit Barrier(std::size_t threads) { pthread_barrier_init(&barrier_, nullptr, static_cast<unsigned>(threads)); }
+  ~Barrier() { pthread_barrier_destroy(&barrier_); }
+  Barrier(const Barrier&) = delete;
+  Barrier& operator=(const Barrier&) = delete;
+
+  void Wait() { pthread_barrier_wait(&barrier_); }
+
+ private:
+  pthread_barrier_t barrier_{};
+};
+
 }  // namespace
 
 // One thread that waits for work.
@@ -48,29 +80,29 @@ class Callers::Caller {
   Caller() : thread_([this](const std::stop_token& stop) { Work(stop); }) {}
   ~Caller() {
     thread_.request_stop();
-    go_.release();
+    go_.Release();
   }
   Caller(const Caller&) = delete;
   Caller& operator=(const Caller&) = delete;
 
   void Begin(std::function<void()> work) {
     work_ = std::move(work);
-    go_.release();
+    go_.Release();
   }
-  void Await() { idle_.acquire(); }
+  void Await() { idle_.Acquire(); }
 
  private:
   void Work(const std::stop_token& stop) {
     while (true) {
-      go_.acquire();
+      go_.Acquire();
       if (stop.stop_requested()) return;
       std::exchange(work_, nullptr)();
-      idle_.release();
+      idle_.Release();
     }
   }
 
-  std::binary_semaphore go_{0};
-  std::binary_semaphore idle_{0};
+  Semaphore go_;
+  Semaphore idle_;
   std::function<void()> work_;  // handed over by go_
   std::jthread thread_;         // last: it uses the others
 };
@@ -85,16 +117,18 @@ OpSamples Callers::Run(Operation operation, const std::vector<Share>& shares, in
   OpSamples all;
   std::mutex mutex;  // guards all
   std::deque<std::atomic<std::size_t>> next(shares.size());
-  steady_clock::time_point begin;
-  std::barrier start(static_cast<std::ptrdiff_t>(count), [&begin]() noexcept { begin = steady_clock::now(); });
+  // The calling thread is the last that they wait for.
+  Barrier start(count + 1);
   for (std::size_t caller = 0; caller < count; ++caller) {
     callers_[caller].Begin([&, index = caller % shares.size()] {
-      start.arrive_and_wait();
+      start.Wait();
       OpSamples own = WorkOff(operation, shares[index], next[index]);
       const std::lock_guard lock(mutex);
       all.Add(std::move(own));
     });
   }
+  const auto begin = steady_clock::now();
+  start.Wait();
   for (std::size_t caller = 0; caller < count; ++caller) callers_[caller].Await();
   all.wall = steady_clock::now() - begin;
   return all;
