@@ -103,7 +103,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, cons
     }
     ipam::Block fenced = *base;
     fenced.agent = NextFence();
-    fenced.standby = standby ? standby(fenced) : std::set<ipam::BlockOffset>();
+    fenced.standby = standby ? standby(fenced) : ipam::OffsetSet();
     const auto written = Patch(*base, fenced, deadline);
     if (written) {
       Insert(*written);

@@ -81,7 +81,7 @@ class OwnBlocks {
   // Takes over a block read from the API server: raises `agent`, so that nothing an earlier agent or call sent can
   // still land, and takes all off standby but what `standby` says of the newest version. Errors: those of the write;
   // kNotFound: it is gone, or not this node's.
-  using StandbyOf = std::function<std::set<ipam::BlockOffset>(const ipam::Block&)>;
+  using StandbyOf = std::function<ipam::OffsetSet(const ipam::Block&)>;
   [[nodiscard]] ipam::Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline,
                                            const StandbyOf& standby = nullptr);
 
@@ -177,7 +177,7 @@ class OwnBlocks {
   [[nodiscard]] ipam::Expected<ipam::BlockView> WriteInSlot(const SlotPointer& slot, const ipam::BlockEdit& edit,
                                                             SteadyTime deadline);
   // What may be handed out of a block now: nothing while its writes do not go well. Requires: the mutex.
-  [[nodiscard]] std::set<ipam::BlockOffset> OnStandby(const Slot& slot) const;
+  [[nodiscard]] ipam::OffsetSet OnStandby(const Slot& slot) const;
   // Gathers what waits, sends it and lets the next batch begin. Requires: the lock is held and slot->busy is false.
   void SendBatch(const SlotPointer& slot, SteadyTime deadline, std::unique_lock<std::mutex>& lock);
   // Whoever is to send what is left in the queue. Requires: the mutex.
@@ -200,7 +200,7 @@ class OwnBlocks {
   [[nodiscard]] bool IsHeldBeside(const ipam::Block& block) const;
   // What `changed` is to have on standby, by the newest edit that knows the pool. A block that holds nothing keeps some
   // only if it was asked for, and is the pool's next block.
-  void RenewStandby(const SlotPointer& slot, const Round& round, ipam::Block& changed);
+  void ChooseStandby(const SlotPointer& slot, const Round& round, ipam::Block& changed);
   // Puts addresses of the pool's next block on standby while the slot's own last. Requires: the mutex.
   void StandByAhead(const Slot& slot, const StandBy& stand_by);
   // Whether the API server keeps `standby` at all: an older CRD drops it.

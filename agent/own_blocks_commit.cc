@@ -151,12 +151,12 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
   }
   round.waiters = std::move(pending);
   if (must_fence) changed.agent = NextFence();
-  RenewStandby(slot, round, changed);
+  ChooseStandby(slot, round, changed);
   // What was handed out and given back rests for one patch: until its note is gone, nobody may get another for it.
-  std::erase_if(changed.standby, [&handed_out](auto offset) { return handed_out.contains(offset); });
+  ipam::EraseIf(changed.standby, [&handed_out](auto offset) { return handed_out.contains(offset); });
   round.handed_out = LeaveHandedOut(handed_out, round.is_alone, round.only, changed);
   const std::scoped_lock lock(mutex_);
-  std::set<ipam::BlockOffset> leaving;
+  ipam::OffsetSet leaving;
   for (const ipam::BlockOffset offset : round.base->standby) {
     if (!changed.standby.contains(offset)) leaving.insert(offset);
   }
@@ -164,7 +164,7 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
     return leaving.contains(one.first) && !handed_out.contains(one.first);
   };
   if (std::ranges::any_of(slot->handed_out, is_handed_out_since)) return std::nullopt;
-  slot->leaving = std::move(leaving);
+  slot->leaving = leaving;
   for (const auto& [offset, attachment] : round.handed_out) slot->batch.insert(attachment);
   // What is taken out has not vanished, on whoever's behalf.
   for (const auto& [offset, text] : round.base->allocations) {

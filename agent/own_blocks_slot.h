@@ -69,9 +69,9 @@ struct OwnBlocks::Slot {
     bool is_refused = false;  // the API server refuses it: it is not sent with others
   };
   std::map<ipam::BlockOffset, HandedOut> handed_out;
-  StandBy stand_by;                     // of the newest edit that knew the pool: DELs do not
-  std::set<ipam::BlockOffset> leaving;  // what the patch in flight gives away or takes off standby
-  bool is_failing = false;              // the last patch did not succeed
+  StandBy stand_by;         // of the newest edit that knew the pool: DELs do not
+  ipam::OffsetSet leaving;  // what the patch in flight gives away or takes off standby
+  bool is_failing = false;  // the last patch did not succeed
 
   // The version that a write was decided on whose answer was lost, until a newer one is seen or written.
   std::optional<std::string> doubt_version;

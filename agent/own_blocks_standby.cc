@@ -21,15 +21,16 @@ ipam::BlockEdit NothingElse() {
 
 }  // namespace
 
-std::set<ipam::BlockOffset> OwnBlocks::OnStandby(const Slot& slot) const {
+ipam::OffsetSet OwnBlocks::OnStandby(const Slot& slot) const {
   // A write that fails or is in doubt must not be followed by answers that rest on the next one.
   const auto is_refused = [](const auto& one) { return one.second.is_refused; };
   const bool goes_well = !slot.is_failing && !slot.doubt_version && !slot.view->deleting && MayStandBy() &&
                          std::ranges::none_of(slot.handed_out, is_refused);
-  std::set<ipam::BlockOffset> offsets;
+  ipam::OffsetSet offsets;
   if (!goes_well) return offsets;
-  std::ranges::copy_if(slot.view->standby, std::inserter(offsets, offsets.end()), [&slot](ipam::BlockOffset offset) {
-    return !slot.handed_out.contains(offset) && !slot.leaving.contains(offset);
+  offsets = slot.view->standby;
+  ipam::EraseIf(offsets, [&slot](ipam::BlockOffset offset) {
+    return slot.handed_out.contains(offset) || slot.leaving.contains(offset);
   });
   return offsets;
 }
@@ -40,7 +41,7 @@ BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::BlockEdit& edit,
   const auto found = slots_.find(seen->name);
   if (stopped_ || found == slots_.end()) return nullptr;
   Slot& slot = *found->second;
-  const std::set<ipam::BlockOffset> among = OnStandby(slot);
+  const ipam::OffsetSet among = OnStandby(slot);
   const auto is_its = [&edit](const auto& one) { return one.second.attachment == edit.attachment; };
   if (among.empty() || std::ranges::any_of(slot.handed_out, is_its)) return nullptr;
   ipam::Block block = Shown(slot);
@@ -144,7 +145,7 @@ void OwnBlocks::RenewStandby(const BlockView& seen, const StandBy& stand_by, Ste
   EditLater(seen, edit, deadline, [](const Expected<BlockView>&) {});
 }
 
-void OwnBlocks::RenewStandby(const SlotPointer& slot, const Round& round, ipam::Block& changed) {
+void OwnBlocks::ChooseStandby(const SlotPointer& slot, const Round& round, ipam::Block& changed) {
   const auto last = std::ranges::find_if(
       round.waiters.rbegin(), round.waiters.rend(), [](const auto& waiter) { return bool{waiter->edit.stand_by}; });
   const bool is_asked_for = last != round.waiters.rend();

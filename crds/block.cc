@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
-#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -52,8 +51,8 @@ std::map<ipam::BlockOffset, std::string> ReadAllocations(const FieldReader& docu
 }
 
 // As it stands there, so that a patch can take away what should not.
-std::set<ipam::BlockOffset> ReadStandby(const FieldReader& document, const ipam::Block& block) {
-  std::set<ipam::BlockOffset> standby;
+ipam::OffsetSet ReadStandby(const FieldReader& document, const ipam::Block& block) {
+  ipam::OffsetSet standby;
   for (const std::int64_t number : document.Integers("standby", kEntriesMax, 0, kEntriesMax - 1)) {
     const auto offset = static_cast<ipam::BlockOffset>(number);
     if (offset < block.size()) standby.insert(offset);

@@ -90,7 +90,7 @@ Expected<BlockOffset> RequestedOffset(const Block& block, const Pool& pool, cons
 
 // One that could be taken, after `from` in round robin.
 std::optional<BlockOffset> NextAmong(const Block& block, const std::vector<OffsetRange>& assignable,
-                                     const std::set<BlockOffset>& among, BlockOffset from, std::int64_t now_ms) {
+                                     const OffsetSet& among, BlockOffset from, std::int64_t now_ms) {
   std::optional<BlockOffset> wrapped;
   for (const BlockOffset offset : among) {
     if (!IsFree(block, offset, now_ms) || !Covers(assignable, offset)) continue;
@@ -175,7 +175,7 @@ Expected<Address> Take(Block& block, const Pool& pool, HeldEntry entry, std::opt
   return taken;
 }
 
-Expected<Address> TakeStandby(Block& block, const Pool& pool, HeldEntry entry, const std::set<BlockOffset>& among,
+Expected<Address> TakeStandby(Block& block, const Pool& pool, HeldEntry entry, const OffsetSet& among,
                               std::int64_t now_ms) {
   if (const auto held = Find(block, entry.attachment)) return block.cidr.At(*held);
   if (auto takeable = CheckTakeable(block, pool); !takeable) return std::unexpected(takeable.error());
@@ -187,7 +187,7 @@ Expected<Address> TakeStandby(Block& block, const Pool& pool, HeldEntry entry, c
 
 void StandBy(Block& block, const Pool& pool, std::size_t wanted, std::int64_t now_ms) {
   const std::vector<OffsetRange> assignable = AssignableOffsets(block, pool);
-  std::erase_if(block.standby, [&](BlockOffset offset) { return !Covers(assignable, offset); });
+  EraseIf(block.standby, [&](BlockOffset offset) { return !Covers(assignable, offset); });
   while (block.standby.size() < wanted) {
     const auto offset = NextFree(block, assignable, block.next, now_ms);
     if (!offset || block.allocations.contains(*offset)) break;
@@ -205,7 +205,7 @@ bool IsHeld(const Block& block) {
 
 void TrimStandby(Block& block) {
   if (block.deleting) block.standby.clear();
-  std::erase_if(block.standby, [&block](BlockOffset offset) { return block.allocations.contains(offset); });
+  EraseIf(block.standby, [&block](BlockOffset offset) { return block.allocations.contains(offset); });
 }
 
 bool Release(Block& block, std::string_view attachment, std::int64_t now_ms) {

@@ -10,7 +10,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,13 +17,11 @@
 #include "ipam/address.h"
 #include "ipam/entry.h"
 #include "ipam/error.h"
+#include "ipam/offset_set.h"
 #include "ipam/pool.h"
 #include "ipam/prefix.h"
 
 namespace berth::ipam {
-
-// Position of an address in its block: 0 to 255.
-using BlockOffset = std::uint32_t;
 
 // On every IPBlock from its creation: it goes when the block is empty, so that nobody deletes an address in use.
 inline constexpr std::string_view kBlockFinalizer = "ipam.berth.dev/in-use";
@@ -53,7 +50,7 @@ struct Block {
   std::map<BlockOffset, std::string> allocations;  // entries as stored (entry.h)
   // Without entry, and the node's agent's alone to give: it may answer an ADD with one of these before it has written
   // who got it (docs/adr/0008). Empty where the node holds nothing of the pool.
-  std::set<BlockOffset> standby;
+  OffsetSet standby;
 
   [[nodiscard]] bool shared() const { return node.empty(); }
   [[nodiscard]] std::size_t used() const { return allocations.size(); }
@@ -89,8 +86,8 @@ using BlockView = std::shared_ptr<const Block>;
 
 // The same with an address of `among`, for an ADD that is answered before the block is written. Errors as above.
 // Requires: `among` is on standby in the block as the API server has it.
-[[nodiscard]] Expected<Address> TakeStandby(Block& block, const Pool& pool, HeldEntry entry,
-                                            const std::set<BlockOffset>& among, std::int64_t now_ms);
+[[nodiscard]] Expected<Address> TakeStandby(Block& block, const Pool& pool, HeldEntry entry, const OffsetSet& among,
+                                            std::int64_t now_ms);
 
 // Puts free addresses on standby until there are `wanted`; those that are not the pool's to give any more leave. Sets
 // `free` and `next`.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Block: what is on standby, who takes it, and when it is let go.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "ipam/block.h"
@@ -58,7 +60,7 @@ TEST(StandBy, TakesNothingThatHasAnEntry) {
   Block block = NewBlock(pool, pool.subnet, "n1");
   for (BlockOffset offset = 1; offset < 14; ++offset) block.allocations[offset] = "held by somebody";
   StandBy(block, pool, kWanted, kStandbyNow);
-  EXPECT_EQ(block.standby, std::set<BlockOffset>{14});
+  EXPECT_EQ(block.standby, OffsetSet{14});
 }
 
 TEST(StandBy, LetsGoOfWhatThePoolDoesNotAssignAnyMore) {
@@ -98,7 +100,7 @@ TEST(Take, TakesARequestedAddressThatIsOnStandby) {
 TEST(TakeStandby, TakesOneOfThoseItMay) {
   const Pool pool = StandbyPool("10.1.0.0/26");
   Block block = BlockOf(pool);
-  const BlockOffset only = *block.standby.rbegin();
+  const BlockOffset only = *std::ranges::max_element(block.standby);
   EXPECT_EQ(TakeStandby(block, pool, StandbyEntry(2), {only}, kStandbyNow), block.cidr.At(only));
   EXPECT_FALSE(block.standby.contains(only));
 }
@@ -127,7 +129,7 @@ struct TrimCase {
   const char* name;
   std::map<BlockOffset, std::string> allocations;
   bool deleting;
-  std::set<BlockOffset> want;
+  OffsetSet want;
 };
 class TrimStandbyTest : public testing::TestWithParam<TrimCase> {};
 

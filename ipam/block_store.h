@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,7 +43,7 @@ struct BlockEdit {
 
   // For an ADD that may be answered before it is written, and a store that can (docs/adr/0008); empty: it must not.
   // As `apply`, but takes one of these offsets, which are on standby.
-  std::function<Expected<void>(Block&, const std::set<BlockOffset>& among)> take_standby = {};
+  std::function<Expected<void>(Block&, const OffsetSet& among)> take_standby = {};
   // Prepares the block for the ADDs to come: sent along with changes of it. Cannot fail.
   std::function<void(Block&, std::size_t wanted)> stand_by = {};
 

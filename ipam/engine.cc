@@ -289,7 +289,7 @@ Expected<Address> Engine::TakeFromBlock(Call& call, const BlockView& seen, const
     };
   }
   if (!seen->shared() && !requested) {
-    edit.take_standby = [kept, entry, now_ms](Block& block, const std::set<BlockOffset>& among) -> Expected<void> {
+    edit.take_standby = [kept, entry, now_ms](Block& block, const OffsetSet& among) -> Expected<void> {
       const auto taken = TakeStandby(block, *kept, entry, among, now_ms);
       if (!taken) return std::unexpected(taken.error());
       return {};

@@ -20,8 +20,8 @@ void WriteHandedOut(ipam::Block& block, const std::vector<HandedOut>& handed_out
   block.standby.clear();
 }
 
-std::set<ipam::BlockOffset> HandedOutOf(const ipam::Block& block, const std::vector<HandedOut>& handed_out) {
-  std::set<ipam::BlockOffset> offsets;
+ipam::OffsetSet HandedOutOf(const ipam::Block& block, const std::vector<HandedOut>& handed_out) {
+  ipam::OffsetSet offsets;
   for (const HandedOut& one : handed_out) {
     const bool is_here = one.block_uid == block.uid && one.offset < block.size();
     if (is_here && !block.allocations.contains(one.offset) && !ipam::Find(block, one.attachment)) {

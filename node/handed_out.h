@@ -3,7 +3,6 @@
 // makes of it.
 #pragma once
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -25,8 +24,7 @@ struct HandedOut {
 // Those of them that are this block's get their entries; nothing is on standby any more. What is there already stays.
 void WriteHandedOut(ipam::Block& block, const std::vector<HandedOut>& handed_out);
 // Offsets of those that are this block's and have no entry there.
-[[nodiscard]] std::set<ipam::BlockOffset> HandedOutOf(const ipam::Block& block,
-                                                      const std::vector<HandedOut>& handed_out);
+[[nodiscard]] ipam::OffsetSet HandedOutOf(const ipam::Block& block, const std::vector<HandedOut>& handed_out);
 
 // For a file of its own. Errors of Parse: kDecode.
 [[nodiscard]] std::string FormatHandedOut(const HandedOut& handed_out);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <initializer_list>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -38,7 +37,7 @@ struct BlockTraits {
   bool is_deleting = false;
   bool has_finalizer = true;
   std::string space = "default";
-  std::set<ipam::BlockOffset> standby = {};
+  ipam::OffsetSet standby = {};
 };
 
 // A world that changes as a test says, with the decider and what it remembers.
