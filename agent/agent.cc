@@ -27,8 +27,6 @@ using ipam::Fail;
 namespace {
 
 constexpr std::size_t kInstanceDigits = 12;
-// For a write that was answered already.
-constexpr std::chrono::seconds kLateMax{10};
 // A block of which the patches get no answer may use up this part of a GC's time.
 constexpr int kGarbageShares = 4;
 

@@ -160,10 +160,10 @@ class Agent final : private BlockObserver {
   // How many addresses there are beyond those to be kept ready; 0 or less: a block was claimed, or cannot be.
   std::int64_t ClaimAheadFor(const ipam::Pool& pool, const std::vector<ipam::BlockView>& blocks);
   void Resync();
-  void SweepCooled();
+  void SweepCooled(const std::vector<ipam::BlockView>& blocks);
   // What pools do not assign any more is not on standby. Nothing is in blocks that are being deleted, of pools that
   // give nothing, or where nobody holds anything of the pool.
-  void RenewStandby();
+  void RenewStandby(const std::vector<ipam::BlockView>& blocks);
   void WatchBlocks();
   void Poke();
 

@@ -37,7 +37,6 @@ using nlohmann::json;
 namespace {
 
 constexpr std::chrono::seconds kStepMax{20};
-constexpr std::chrono::seconds kLateMax{10};  // for what was answered already
 constexpr std::chrono::seconds kRetryPause{1};
 constexpr std::chrono::seconds kKeepEvery{1};
 constexpr std::chrono::milliseconds kKeepPause{20};
@@ -228,10 +227,11 @@ void Agent::Keep(const std::stop_token& stop) {
     });
     CompactJournal();
     ClaimAhead();
-    SweepCooled();
+    const std::vector<BlockView> blocks = own_.Snapshot();
+    SweepCooled(blocks);
     // A burst pokes often, and this looks at each address.
     if (clock_.Now() >= next_renewal) {
-      RenewStandby();
+      RenewStandby(blocks);
       next_renewal = clock_.Now() + kKeepEvery;
     }
     if (clock_.Now() >= next_resync) {
@@ -319,11 +319,11 @@ void Agent::ClaimAhead() {
   const std::vector<BlockView> blocks = own_.Snapshot();
   std::int64_t spare = std::numeric_limits<std::int64_t>::max();
   const std::optional<ipam::Labels> labels = view_.NodeLabels();
-  for (const ipam::Pool& pool : view_.AllPools()) {
-    const bool is_for_node = pool.affinity == ipam::Affinity::kNode && pool.warm_addresses > 0 &&
-                             ipam::CheckUsable(pool) &&
-                             (!pool.node_selector || pool.node_selector->Matches(labels.value_or(ipam::Labels{})));
-    if (is_for_node) spare = std::min(spare, ClaimAheadFor(pool, blocks));
+  for (const ipam::PoolView& pool : view_.AllPools()) {
+    const bool is_for_node = pool->affinity == ipam::Affinity::kNode && pool->warm_addresses > 0 &&
+                             ipam::CheckUsable(*pool) &&
+                             (!pool->node_selector || pool->node_selector->Matches(labels.value_or(ipam::Labels{})));
+    if (is_for_node) spare = std::min(spare, ClaimAheadFor(*pool, blocks));
   }
   spare_ = spare;
 }
@@ -398,14 +398,14 @@ void Agent::Resync() {
   for (const std::string& name : known) own_.ObserveMissing(name, clock_.Now() + kStepMax);
 }
 
-void Agent::SweepCooled() {
+void Agent::SweepCooled(const std::vector<BlockView>& blocks) {
   CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
   const std::int64_t now_ms = runtime.UnixMillis();
   const auto is_over = [now_ms](const std::string& entry) {
     const auto until = ipam::CoolingUntil(entry);
     return until && *until <= now_ms;
   };
-  for (const BlockView& block : own_.Snapshot()) {
+  for (const BlockView& block : blocks) {
     const bool has_cooled = std::ranges::any_of(block->allocations, [&](const auto& a) { return is_over(a.second); });
     if (!has_cooled) continue;
     const auto sweep = [is_over](ipam::Block& changed) -> Expected<void> {
@@ -419,14 +419,14 @@ void Agent::SweepCooled() {
   }
 }
 
-void Agent::RenewStandby() {
-  const std::vector<ipam::Pool> pools = view_.AllPools();
+void Agent::RenewStandby(const std::vector<BlockView>& blocks) {
+  const std::vector<ipam::PoolView> pools = view_.AllPools();
   const std::int64_t now_ms = CallRuntime(clock_, clock_.Now(), kStepMax, own_).UnixMillis();
-  for (const BlockView& block : own_.Snapshot()) {
+  for (const BlockView& block : blocks) {
     if (block->standby.empty()) continue;
     const auto found = std::ranges::find_if(
-        pools, [&](const ipam::Pool& one) { return one.uid == block->pool_uid && ipam::CheckUsable(one); });
-    const auto pool = found == pools.end() ? nullptr : std::make_shared<const ipam::Pool>(*found);
+        pools, [&](const ipam::PoolView& one) { return one->uid == block->pool_uid && ipam::CheckUsable(*one); });
+    const ipam::PoolView pool = found == pools.end() ? nullptr : *found;
     const auto stand_by = [pool, now_ms](ipam::Block& changed, std::size_t wanted) {
       if (pool == nullptr) {
         changed.standby.clear();

@@ -62,20 +62,21 @@ AgentStore::AgentStore(const AgentStoreParts& parts, ipam::Runtime& runtime, Ste
                .takes_turns = false}),
       deadline_(deadline) {}
 
-Expected<std::vector<ipam::Pool>> AgentStore::ReadPools(std::span<const std::string> names, ipam::Freshness freshness) {
+Expected<std::vector<ipam::PoolView>> AgentStore::ReadPools(std::span<const std::string> names,
+                                                            ipam::Freshness freshness) {
   if (freshness == ipam::Freshness::kHint) {
     pools_generation_ = own_.Generation();
     return view_.IsListed() ? view_.Pools(names) : remote_.ReadPools(names, freshness);
   }
-  std::vector<ipam::Pool> pools;
+  std::vector<ipam::PoolView> pools;
   for (const std::string& name : names) {
-    auto known = std::exchange(latest_pool_, std::nullopt);
-    if (!known || known->name != name) {
+    ipam::PoolView known = std::exchange(latest_pool_, nullptr);
+    if (known == nullptr || known->name != name) {
       auto read = view_.ReadLatest(name, {.deadline = deadline_, .stop = {}});
       if (!read) return std::unexpected(read.error());
       known = *std::move(read);
     }
-    if (known) pools.push_back(*std::move(known));
+    if (known != nullptr) pools.push_back(std::move(known));
   }
   return pools;
 }

@@ -89,8 +89,8 @@ class AgentStore final : public ipam::BlockStore {
   }
 
   [[nodiscard]] const std::string& Node() const override { return own_.node(); }
-  [[nodiscard]] ipam::Expected<std::vector<ipam::Pool>> ReadPools(std::span<const std::string> names,
-                                                                  ipam::Freshness freshness) override;
+  [[nodiscard]] ipam::Expected<std::vector<ipam::PoolView>> ReadPools(std::span<const std::string> names,
+                                                                      ipam::Freshness freshness) override;
   [[nodiscard]] ipam::Expected<ipam::Labels> ReadNodeLabels() override;
   [[nodiscard]] ipam::Expected<ipam::Labels> ReadNamespaceLabels(const std::string& name) override;
   [[nodiscard]] ipam::Expected<std::vector<ipam::BlockView>> ReadBlocks(ipam::BlockScope scope,
@@ -126,7 +126,7 @@ class AgentStore final : public ipam::BlockStore {
   std::shared_ptr<LateEdits> late_;
   bool hands_out_ = false;
   SteadyTime late_deadline_{};
-  std::optional<ipam::Pool> latest_pool_;  // read after this call created a block of it
+  ipam::PoolView latest_pool_;  // read after this call created a block of it; or nullptr
   // Of own_, when this call last read pools, before that. It sees no blocks that came later: what it knows of their
   // pool may be older than they are.
   std::optional<std::uint64_t> pools_generation_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CallRuntime: time and chance of one call in the agent.
+// CallRuntime: time and chance of one call in the agent, and how long what it leaves may take.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +13,9 @@
 #include "k8sclient/clock.h"
 
 namespace berth::agent {
+
+// For a write that was answered already.
+inline constexpr std::chrono::seconds kLateMax{10};
 
 class Agent::CallRuntime final : public ipam::Runtime {
  public:

@@ -35,7 +35,7 @@ class ClusterView::Watch {
 namespace {
 
 // An object that cannot be understood counts as absent: an ADD then reads it and says what is wrong with it.
-std::shared_ptr<const ipam::Pool> ToPool(const json& object) {
+ipam::PoolView ToPool(const json& object) {
   auto pool = crds::ParsePool(object);
   if (!pool) {
     spdlog::warn("pool not understood pool={} err=\"{}\"", crds::NameOf(object), pool.error().message);
@@ -171,32 +171,31 @@ void ClusterView::Learn(const json& object, std::map<std::string, KnownPool>& po
   }
 }
 
-Expected<std::optional<ipam::Pool>> ClusterView::ReadLatest(const std::string& name,
-                                                            const k8sclient::CallOptions& options) {
+Expected<ipam::PoolView> ClusterView::ReadLatest(const std::string& name, const k8sclient::CallOptions& options) {
   const auto object = k8sclient::Get(api_, std::string(crds::kPoolsPath) + k8sclient::Path({name}), options);
-  if (!object && object.error().code == ipam::ErrorCode::kNotFound) return std::nullopt;
+  if (!object && object.error().code == ipam::ErrorCode::kNotFound) return nullptr;
   if (!object) return std::unexpected(object.error().Within("get ippool " + name));
   auto pool = crds::ParsePool(*object);
   if (!pool) return std::unexpected(pool.error());
   const std::scoped_lock lock(mutex_);
   Learn(*object, pools_);
-  return *std::move(pool);
+  return std::make_shared<const ipam::Pool>(*std::move(pool));
 }
 
-std::vector<ipam::Pool> ClusterView::Pools(std::span<const std::string> names) const {
-  std::vector<ipam::Pool> pools;
+std::vector<ipam::PoolView> ClusterView::Pools(std::span<const std::string> names) const {
+  std::vector<ipam::PoolView> pools;
   const std::scoped_lock lock(mutex_);
   for (const std::string& name : names) {
     const auto found = pools_.find(name);
-    if (found != pools_.end()) pools.push_back(*found->second.pool);
+    if (found != pools_.end()) pools.push_back(found->second.pool);
   }
   return pools;
 }
 
-std::vector<ipam::Pool> ClusterView::AllPools() const {
-  std::vector<ipam::Pool> pools;
+std::vector<ipam::PoolView> ClusterView::AllPools() const {
+  std::vector<ipam::PoolView> pools;
   const std::scoped_lock lock(mutex_);
-  for (const auto& [name, known] : pools_) pools.push_back(*known.pool);
+  for (const auto& [name, known] : pools_) pools.push_back(known.pool);
   return pools;
 }
 

@@ -44,13 +44,13 @@ class ClusterView {
   [[nodiscard]] bool WaitUntilListed(std::chrono::milliseconds limit);
   [[nodiscard]] bool IsListed() const;
 
-  // The pool as the API server has it now; from here on Pools says nothing older. Nothing: it does not exist. Errors:
+  // The pool as the API server has it now; from here on Pools says nothing older. nullptr: it does not exist. Errors:
   // those of the GET; kInvalid: not understood.
-  [[nodiscard]] ipam::Expected<std::optional<ipam::Pool>> ReadLatest(const std::string& name,
-                                                                     const k8sclient::CallOptions& options);
+  [[nodiscard]] ipam::Expected<ipam::PoolView> ReadLatest(const std::string& name,
+                                                          const k8sclient::CallOptions& options);
   // Those of the names that are known.
-  [[nodiscard]] std::vector<ipam::Pool> Pools(std::span<const std::string> names) const;
-  [[nodiscard]] std::vector<ipam::Pool> AllPools() const;
+  [[nodiscard]] std::vector<ipam::PoolView> Pools(std::span<const std::string> names) const;
+  [[nodiscard]] std::vector<ipam::PoolView> AllPools() const;
   // Nothing: not listed yet (the node: or it has no object, which counts as one without labels after listing).
   [[nodiscard]] std::optional<ipam::Labels> NodeLabels() const;
   [[nodiscard]] std::optional<ipam::Labels> NamespaceLabels(const std::string& name) const;
@@ -58,7 +58,7 @@ class ClusterView {
  private:
   class Watch;
   struct KnownPool {
-    std::shared_ptr<const ipam::Pool> pool;
+    ipam::PoolView pool;
     std::uint64_t version = 0;
   };
 

@@ -77,8 +77,8 @@ class BlockStore {
   [[nodiscard]] virtual const std::string& Node() const = 0;
 
   // The pools of these names; those that do not exist are left out. Order is not kept.
-  [[nodiscard]] virtual Expected<std::vector<Pool>> ReadPools(std::span<const std::string> names,
-                                                              Freshness freshness) = 0;
+  [[nodiscard]] virtual Expected<std::vector<PoolView>> ReadPools(std::span<const std::string> names,
+                                                                  Freshness freshness) = 0;
 
   // Labels of this node (a missing Node object has none) and of a namespace (error kNotFound where it does not exist).
   [[nodiscard]] virtual Expected<Labels> ReadNodeLabels() = 0;

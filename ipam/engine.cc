@@ -68,23 +68,23 @@ Expected<AddResult> Engine::Add(const AddRequest& request) {
   return answer;
 }
 
-Expected<std::vector<Pool>> Engine::ReadPools(const std::vector<std::string>& names) {
+Expected<std::vector<PoolView>> Engine::ReadPools(const std::vector<std::string>& names) {
   auto read = store_.ReadPools(names, Freshness::kHint);
   if (!read) return std::unexpected(read.error());
-  std::vector<Pool> pools = *std::move(read);
+  std::vector<PoolView> pools = *std::move(read);
   // What the hint does not know, or says is unusable, may have changed since: look once at the truth before refusing.
   std::vector<std::string> doubtful;
   for (const std::string& name : names) {
     const auto known = std::ranges::find(pools, name, &Pool::name);
-    if (known == pools.end() || !CheckUsable(*known)) doubtful.push_back(name);
+    if (known == pools.end() || !CheckUsable(**known)) doubtful.push_back(name);
   }
   if (!doubtful.empty()) {
     auto latest = store_.ReadPools(doubtful, Freshness::kLatest);
     if (!latest) return std::unexpected(latest.error());
-    std::erase_if(pools, [&doubtful](const Pool& pool) { return Contains(doubtful, pool.name); });
+    std::erase_if(pools, [&doubtful](const PoolView& pool) { return Contains(doubtful, pool->name); });
     std::ranges::move(*latest, std::back_inserter(pools));
   }
-  std::vector<Pool> ordered;
+  std::vector<PoolView> ordered;
   for (const std::string& name : names) {
     const auto found = std::ranges::find(pools, name, &Pool::name);
     if (found == pools.end()) {
@@ -97,16 +97,16 @@ Expected<std::vector<Pool>> Engine::ReadPools(const std::vector<std::string>& na
   return ordered;
 }
 
-Expected<Admission> Engine::ReadAdmission(const std::vector<Pool>& pools, const AddRequest& request) {
+Expected<Admission> Engine::ReadAdmission(const std::vector<PoolView>& pools, const AddRequest& request) {
   Admission admission{
       .node = store_.Node(), .node_labels = {}, .pod_namespace = request.pod_namespace, .namespace_labels = {}};
-  if (std::ranges::any_of(pools, [](const Pool& pool) { return pool.node_selector.has_value(); })) {
+  if (std::ranges::any_of(pools, [](const PoolView& pool) { return pool->node_selector.has_value(); })) {
     auto labels = store_.ReadNodeLabels();
     if (!labels) return std::unexpected(labels.error());
     admission.node_labels = *std::move(labels);
   }
   const bool by_namespace =
-      std::ranges::any_of(pools, [](const Pool& pool) { return pool.namespace_selector.has_value(); });
+      std::ranges::any_of(pools, [](const PoolView& pool) { return pool->namespace_selector.has_value(); });
   if (by_namespace && !request.pod_namespace.empty()) {
     auto labels = store_.ReadNamespaceLabels(request.pod_namespace);
     if (!labels) return std::unexpected(labels.error());
@@ -186,7 +186,7 @@ Expected<void> Engine::MarkSharedSibling(Call& call) {
 Expected<Address> Engine::TakeForFamily(Call& call, const FamilyPlan& plan) {
   std::string reasons;
   std::optional<Error> last;
-  for (const Pool& pool : plan.candidates) {
+  for (const PoolView& pool : plan.candidates) {
     auto taken = TakeFromPool(call, pool, plan.requested);
     // Only a full pool lets the next one have its turn: after any other error an address may be on its way already.
     if (taken || taken.error().code != ErrorCode::kExhausted) return taken;
@@ -198,37 +198,36 @@ Expected<Address> Engine::TakeForFamily(Call& call, const FamilyPlan& plan) {
   return std::unexpected(*std::move(last));
 }
 
-Expected<Address> Engine::TakeFromPool(Call& call, const Pool& chosen, std::optional<Address> requested) {
-  Pool pool = chosen;
+Expected<Address> Engine::TakeFromPool(Call& call, PoolView pool, std::optional<Address> requested) {
   for (int attempt = 0; attempt < kLooksMax; ++attempt) {
     auto taken = TakeFromKnownBlocks(call, pool, requested);
     if (taken || taken.error().code != ErrorCode::kExhausted) return taken;
-    const auto turn = store_.BeginClaim(pool);
+    const auto turn = store_.BeginClaim(*pool);
     if (!turn) return std::unexpected(turn.error());
     if (turn->look_again) {
       // The blocks that came may be younger than what is known of the pool: reservations may have come before them.
-      const auto again = store_.ReadPools({{pool.name}}, Freshness::kHint);
+      const auto again = store_.ReadPools({{pool->name}}, Freshness::kHint);
       if (!again) return std::unexpected(again.error());
-      if (!again->empty() && again->front().uid == pool.uid) pool = again->front();
-      if (auto read = ReadBlocksAgain(call, pool.affinity, Freshness::kHint); !read)
+      if (!again->empty() && again->front()->uid == pool->uid) pool = again->front();
+      if (auto read = ReadBlocksAgain(call, pool->affinity, Freshness::kHint); !read)
         return std::unexpected(read.error());
       continue;
     }
     auto claimed = ClaimAndTake(call, pool, requested);
-    if (claimed || pool.affinity == Affinity::kNode || claimed.error().code != ErrorCode::kExhausted) return claimed;
+    if (claimed || pool->affinity == Affinity::kNode || claimed.error().code != ErrorCode::kExhausted) return claimed;
     break;
   }
-  if (pool.affinity == Affinity::kShared) {
+  if (pool->affinity == Affinity::kShared) {
     // Other nodes give addresses of Shared blocks back all the time: the pool is full only if the truth says so.
-    if (auto read = ReadBlocksAgain(call, pool.affinity, Freshness::kLatest); !read)
+    if (auto read = ReadBlocksAgain(call, pool->affinity, Freshness::kLatest); !read)
       return std::unexpected(read.error());
     auto taken = TakeFromKnownBlocks(call, pool, requested);
     if (taken || taken.error().code != ErrorCode::kExhausted) return taken;
   }
   return Fail(
       ErrorCode::kExhausted,
-      "pool " + pool.name + " is exhausted: no address is free in its blocks",
-      "see: kubectl get ipblocks --field-selector spec.pool=" + pool.name + "; enlarge the pool or add another");
+      "pool " + pool->name + " is exhausted: no address is free in its blocks",
+      "see: kubectl get ipblocks --field-selector spec.pool=" + pool->name + "; enlarge the pool or add another");
 }
 
 Expected<void> Engine::ReadBlocksAgain(Call& call, Affinity affinity, Freshness freshness) {
@@ -239,8 +238,8 @@ Expected<void> Engine::ReadBlocksAgain(Call& call, Affinity affinity, Freshness 
   return {};
 }
 
-Expected<Address> Engine::TakeFromKnownBlocks(Call& call, const Pool& pool, std::optional<Address> requested) {
-  const bool is_shared = pool.affinity == Affinity::kShared;
+Expected<Address> Engine::TakeFromKnownBlocks(Call& call, const PoolView& pool, std::optional<Address> requested) {
+  const bool is_shared = pool->affinity == Affinity::kShared;
   const std::int64_t now_ms = runtime_.UnixMillis();
   struct Room {
     std::uint32_t free;
@@ -250,9 +249,9 @@ Expected<Address> Engine::TakeFromKnownBlocks(Call& call, const Pool& pool, std:
   };
   std::vector<Room> with_room;
   for (const BlockView& block : is_shared ? call.shared : call.own) {
-    if (!BelongsTo(*block, pool)) continue;
+    if (!BelongsTo(*block, *pool)) continue;
     if (requested && !block->cidr.Contains(*requested)) continue;
-    const std::uint32_t free = CountFree(*block, pool, now_ms);
+    const std::uint32_t free = CountFree(*block, *pool, now_ms);
     if (free > 0 || requested) with_room.push_back({.free = free, .waits = block->standby.empty(), .block = block});
   }
   // An own block that is nearly full first, so that others become empty and go back; of Shared ones any, so that nodes
@@ -267,30 +266,28 @@ Expected<Address> Engine::TakeFromKnownBlocks(Call& call, const Pool& pool, std:
     if (!try_next) return taken;
     with_room.erase(with_room.begin() + static_cast<std::ptrdiff_t>(pick));
   }
-  return Fail(ErrorCode::kExhausted, "pool " + pool.name + ": no known block has room");
+  return Fail(ErrorCode::kExhausted, "pool " + pool->name + ": no known block has room");
 }
 
-Expected<Address> Engine::TakeFromBlock(Call& call, const BlockView& seen, const Pool& pool,
+Expected<Address> Engine::TakeFromBlock(Call& call, const BlockView& seen, const PoolView& pool,
                                         std::optional<Address> requested) {
   if (auto go_on = runtime_.MayGoOn(); !go_on) return std::unexpected(go_on.error());
   const std::int64_t now_ms = runtime_.UnixMillis();
-  const HeldEntry entry = call.EntryFor(store_.Node(), pool, now_ms);
-  // One copy for all of them, and for theirs.
-  const auto kept = std::make_shared<const Pool>(pool);
-  const auto take = [kept, entry, requested, now_ms](Block& block) -> Expected<void> {
-    const auto taken = Take(block, *kept, entry, requested, now_ms);
+  const HeldEntry entry = call.EntryFor(store_.Node(), *pool, now_ms);
+  const auto take = [pool, entry, requested, now_ms](Block& block) -> Expected<void> {
+    const auto taken = Take(block, *pool, entry, requested, now_ms);
     if (!taken) return std::unexpected(taken.error());
     return {};
   };
   BlockEdit edit{.attachment = call.request.attachment, .apply = take};
   if (!seen->shared()) {
-    edit.stand_by = [kept, now_ms](Block& block, std::size_t wanted) {
-      if (BelongsTo(block, *kept)) StandBy(block, *kept, wanted, now_ms);
+    edit.stand_by = [pool, now_ms](Block& block, std::size_t wanted) {
+      if (BelongsTo(block, *pool)) StandBy(block, *pool, wanted, now_ms);
     };
   }
   if (!seen->shared() && !requested) {
-    edit.take_standby = [kept, entry, now_ms](Block& block, const OffsetSet& among) -> Expected<void> {
-      const auto taken = TakeStandby(block, *kept, entry, among, now_ms);
+    edit.take_standby = [pool, entry, now_ms](Block& block, const OffsetSet& among) -> Expected<void> {
+      const auto taken = TakeStandby(block, *pool, entry, among, now_ms);
       if (!taken) return std::unexpected(taken.error());
       return {};
     };
@@ -317,19 +314,18 @@ Expected<AddResult> Engine::Answer(const Call& call) {
   for (const FamilyPlan& plan : call.plans) {
     const auto given = std::ranges::find(call.given, plan.family, &Call::Given::family);
     BERTH_CHECK(given != call.given.end());
-    std::vector<Pool> of_block;
-    auto pool = std::ranges::find(call.pools, given->block->pool, &Pool::name);
-    if (pool == call.pools.end()) {
+    const auto known = std::ranges::find(call.pools, given->block->pool, &Pool::name);
+    PoolView pool = known == call.pools.end() ? nullptr : *known;
+    if (pool == nullptr) {
       // The address was taken under another configuration.
       auto read = store_.ReadPools({{given->block->pool}}, Freshness::kLatest);
       if (!read) return std::unexpected(read.error());
-      of_block = *std::move(read);
-      if (of_block.empty()) {
+      if (read->empty()) {
         return Fail(
             ErrorCode::kNotFound,
             "pool " + given->block->pool + " of the held address " + given->address.ToString() + " does not exist");
       }
-      pool = of_block.begin();
+      pool = read->front();
     }
     result.addresses.push_back(
         {.address = given->address, .prefix_length = pool->ResultLength(), .gateway = pool->gateway});

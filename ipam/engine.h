@@ -74,18 +74,19 @@ class Engine {
  private:
   struct Call;  // one ADD under way
 
-  [[nodiscard]] Expected<std::vector<Pool>> ReadPools(const std::vector<std::string>& names);
-  [[nodiscard]] Expected<Admission> ReadAdmission(const std::vector<Pool>& pools, const AddRequest& request);
+  [[nodiscard]] Expected<std::vector<PoolView>> ReadPools(const std::vector<std::string>& names);
+  [[nodiscard]] Expected<Admission> ReadAdmission(const std::vector<PoolView>& pools, const AddRequest& request);
   [[nodiscard]] Expected<void> FindHeld(Call& call);
   [[nodiscard]] Expected<void> MarkSharedSibling(Call& call);
   [[nodiscard]] Expected<Address> TakeForFamily(Call& call, const FamilyPlan& plan);
-  [[nodiscard]] Expected<Address> TakeFromPool(Call& call, const Pool& chosen, std::optional<Address> requested);
-  [[nodiscard]] Expected<Address> TakeFromKnownBlocks(Call& call, const Pool& pool, std::optional<Address> requested);
+  [[nodiscard]] Expected<Address> TakeFromPool(Call& call, PoolView pool, std::optional<Address> requested);
+  [[nodiscard]] Expected<Address> TakeFromKnownBlocks(Call& call, const PoolView& pool,
+                                                      std::optional<Address> requested);
   [[nodiscard]] Expected<void> ReadBlocksAgain(Call& call, Affinity affinity, Freshness freshness);
-  [[nodiscard]] Expected<Address> TakeFromBlock(Call& call, const BlockView& seen, const Pool& pool,
+  [[nodiscard]] Expected<Address> TakeFromBlock(Call& call, const BlockView& seen, const PoolView& pool,
                                                 std::optional<Address> requested);
-  [[nodiscard]] Expected<Address> ClaimAndTake(Call& call, const Pool& pool, std::optional<Address> requested);
-  [[nodiscard]] Expected<Address> ClaimBlock(Call& call, const Pool& pool, const Prefix& cidr,
+  [[nodiscard]] Expected<Address> ClaimAndTake(Call& call, const PoolView& pool, std::optional<Address> requested);
+  [[nodiscard]] Expected<Address> ClaimBlock(Call& call, const PoolView& pool, const Prefix& cidr,
                                              std::optional<Address> requested);
   [[nodiscard]] Expected<BlockView> CreateSettled(Call& call, const Block& block);
   [[nodiscard]] Expected<Address> VerifyClaim(Call& call, const Pool& pool, const BlockView& claimed,

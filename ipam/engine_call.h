@@ -22,7 +22,7 @@ struct Engine::Call {
   };
 
   const AddRequest& request;
-  std::vector<Pool> pools;
+  std::vector<PoolView> pools;
   std::vector<FamilyPlan> plans;
   std::vector<BlockView> own;
   std::vector<BlockView> shared;  // filled if a plan may be Shared

@@ -36,54 +36,54 @@ std::unexpected<Error> InAnothersBlock(const Prefix& cidr, Address requested) {
 
 }  // namespace
 
-Expected<Address> Engine::ClaimAndTake(Call& call, const Pool& pool, std::optional<Address> requested) {
+Expected<Address> Engine::ClaimAndTake(Call& call, const PoolView& pool, std::optional<Address> requested) {
   if (requested) {
-    const Prefix cidr = BlockOf(pool, *requested);
+    const Prefix cidr = BlockOf(*pool, *requested);
     auto claimed = ClaimBlock(call, pool, cidr, requested);
     if (!claimed && IsPassing(claimed.error().code)) return InAnothersBlock(cidr, *requested);
     return claimed;
   }
-  const auto is_of_pool = [&pool](const BlockView& block) { return BelongsTo(*block, pool); };
-  if (pool.affinity == Affinity::kNode && pool.max_blocks_per_node > 0 &&
-      std::ranges::count_if(call.own, is_of_pool) >= pool.max_blocks_per_node) {
-    return Exhausted(pool,
-                     "node " + store_.Node() + " has the " + std::to_string(pool.max_blocks_per_node) +
+  const auto is_of_pool = [&pool](const BlockView& block) { return BelongsTo(*block, *pool); };
+  if (pool->affinity == Affinity::kNode && pool->max_blocks_per_node > 0 &&
+      std::ranges::count_if(call.own, is_of_pool) >= pool->max_blocks_per_node) {
+    return Exhausted(*pool,
+                     "node " + store_.Node() + " has the " + std::to_string(pool->max_blocks_per_node) +
                          " blocks that spec.maxBlocksPerNode allows, all full");
   }
   const Random random = [this](Uint128 bound) { return runtime_.Random(bound); };
   for (int attempt = 0; attempt < kClaimTriesMax; ++attempt) {
     std::optional<Prefix> cidr;
-    if (attempt < kHintedTries) cidr = PickClaimByHint(pool, random);
+    if (attempt < kHintedTries) cidr = PickClaimByHint(*pool, random);
     if (!cidr) {
-      auto read = store_.ReadBlockCidrs(pool.space);
+      auto read = store_.ReadBlockCidrs(pool->space);
       if (!read) return std::unexpected(read.error());
-      cidr = PickClaimExactly(pool, *read, random);
+      cidr = PickClaimExactly(*pool, *read, random);
     }
-    if (!cidr) return Exhausted(pool, "every block is claimed");
+    if (!cidr) return Exhausted(*pool, "every block is claimed");
     auto claimed = ClaimBlock(call, pool, *cidr, std::nullopt);
     if (claimed || !IsPassing(claimed.error().code)) return claimed;
   }
-  return Exhausted(pool, "no free block in " + std::to_string(kClaimTriesMax) + " tries, others were faster");
+  return Exhausted(*pool, "no free block in " + std::to_string(kClaimTriesMax) + " tries, others were faster");
 }
 
-Expected<Address> Engine::ClaimBlock(Call& call, const Pool& pool, const Prefix& cidr,
+Expected<Address> Engine::ClaimBlock(Call& call, const PoolView& pool, const Prefix& cidr,
                                      std::optional<Address> requested) {
   if (auto go_on = runtime_.MayGoOn(); !go_on) return std::unexpected(go_on.error());
-  const bool is_shared = pool.affinity == Affinity::kShared;
-  Block block = NewBlock(pool, cidr, is_shared ? std::string() : store_.Node());
+  const bool is_shared = pool->affinity == Affinity::kShared;
+  Block block = NewBlock(*pool, cidr, is_shared ? std::string() : store_.Node());
   const std::int64_t now_ms = runtime_.UnixMillis();
-  const HeldEntry entry = call.EntryFor(store_.Node(), pool, now_ms);
-  if (auto taken = Take(block, pool, entry, requested, now_ms); !taken) return taken;
+  const HeldEntry entry = call.EntryFor(store_.Node(), *pool, now_ms);
+  if (auto taken = Take(block, *pool, entry, requested, now_ms); !taken) return taken;
   auto claimed = CreateSettled(call, block);
   if (!claimed && claimed.error().code == ErrorCode::kAlreadyExists) {
     // Perhaps it is ours all the same: claimed for this node by the controller, by a call whose answer was lost, or, if
     // Shared, by anybody.
     block.allocations.clear();
     const auto take = [pool, entry, requested, now_ms, node = block.node](Block& found) -> Expected<void> {
-      if (found.node != node || !BelongsTo(found, pool)) {
+      if (found.node != node || !BelongsTo(found, *pool)) {
         return Fail(ErrorCode::kAlreadyExists, "block " + found.name + " belongs to another node or pool");
       }
-      const auto taken = Take(found, pool, entry, requested, now_ms);
+      const auto taken = Take(found, *pool, entry, requested, now_ms);
       if (!taken) return std::unexpected(taken.error());
       return {};
     };
@@ -91,7 +91,7 @@ Expected<Address> Engine::ClaimBlock(Call& call, const Pool& pool, const Prefix&
                           {.attachment = call.request.attachment, .apply = take});
   }
   if (!claimed) return std::unexpected(claimed.error());
-  return VerifyClaim(call, pool, *claimed, requested);
+  return VerifyClaim(call, *pool, *claimed, requested);
 }
 
 Expected<BlockView> Engine::CreateSettled(Call& call, const Block& block) {
@@ -120,18 +120,18 @@ Expected<Address> Engine::VerifyClaim(Call& call, const Pool& pool, const BlockV
   const Address address = claimed->cidr.At(*offset);
   const auto read = store_.ReadPools({{pool.name}}, Freshness::kLatest);
   if (!read) return give_back(read.error());
-  if (read->empty() || read->front().uid != pool.uid) {
+  if (read->empty() || read->front()->uid != pool.uid) {
     return give_back({.code = ErrorCode::kInvalid, .message = "pool " + pool.name + " was deleted meanwhile"});
   }
-  const Pool& latest = read->front();
-  if (auto usable = CheckUsable(latest); !usable) return give_back(usable.error());
+  const PoolView latest = read->front();
+  if (auto usable = CheckUsable(*latest); !usable) return give_back(usable.error());
   BlockView block = claimed;
-  if (!AssignableIn(latest, claimed->cidr).Contains(address)) {
+  if (!AssignableIn(*latest, claimed->cidr).Contains(address)) {
     const std::int64_t now_ms = runtime_.UnixMillis();
-    const HeldEntry entry = call.EntryFor(store_.Node(), latest, now_ms);
+    const HeldEntry entry = call.EntryFor(store_.Node(), *latest, now_ms);
     const auto replace = [latest, entry, requested, now_ms](Block& changed) -> Expected<void> {
       static_cast<void>(Release(changed, entry.attachment, now_ms));
-      const auto taken = Take(changed, latest, entry, requested, now_ms);
+      const auto taken = Take(changed, *latest, entry, requested, now_ms);
       if (!taken) return std::unexpected(taken.error());
       return {};
     };

@@ -29,15 +29,17 @@ void ModelBlockStore::ReleaseLateWrites() {
   late_writes_.clear();
 }
 
-Expected<std::vector<Pool>> ModelBlockStore::ReadPools(std::span<const std::string> names, Freshness freshness) {
+Expected<std::vector<PoolView>> ModelBlockStore::ReadPools(std::span<const std::string> names, Freshness freshness) {
   ++reads;
-  std::vector<Pool> pools;
+  std::vector<PoolView> pools;
+  const auto add = [&](const Pool& pool) {
+    if (std::ranges::find(names, pool.name) != names.end()) pools.push_back(std::make_shared<const Pool>(pool));
+  };
   if (freshness == Freshness::kHint && stale_pools) {
-    pools = *stale_pools;
+    std::ranges::for_each(*stale_pools, add);
   } else {
-    for (const auto& [name, pool] : cluster_.pools) pools.push_back(pool);
+    for (const auto& [name, pool] : cluster_.pools) add(pool);
   }
-  std::erase_if(pools, [&names](const Pool& pool) { return std::ranges::find(names, pool.name) == names.end(); });
   return pools;
 }
 

@@ -53,7 +53,8 @@ class ModelBlockStore : public BlockStore {
   void ReleaseLateWrites();
 
   [[nodiscard]] const std::string& Node() const override { return node_; }
-  [[nodiscard]] Expected<std::vector<Pool>> ReadPools(std::span<const std::string> names, Freshness freshness) override;
+  [[nodiscard]] Expected<std::vector<PoolView>> ReadPools(std::span<const std::string> names,
+                                                          Freshness freshness) override;
   [[nodiscard]] Expected<Labels> ReadNodeLabels() override;
   [[nodiscard]] Expected<Labels> ReadNamespaceLabels(const std::string& name) override;
   [[nodiscard]] Expected<std::vector<BlockView>> ReadBlocks(BlockScope scope, Freshness freshness) override;

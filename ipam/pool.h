@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -92,6 +93,9 @@ struct Pool {
   [[nodiscard]] int BlockLength() const;
   [[nodiscard]] int ResultLength() const { return result_length.value_or(subnet.length()); }
 };
+
+// A pool as it was seen once; shared between callers, never changed. Its lists may be long.
+using PoolView = std::shared_ptr<const Pool>;
 
 // Rules that one pool must keep and that CEL in the CRD cannot say or may have been bypassed: ranges and excludes of
 // the subnet's family and inside it, ranges not overlapping, gateway inside the subnet or the wider network that

@@ -19,23 +19,23 @@ Expected<void> ConfineToRequested(FamilyPlan& plan, Address requested) {
         "request at most one " + std::string(ToString(plan.family)) + " address");
   }
   plan.requested = requested;
-  const Pool first = plan.candidates.front();
-  std::erase_if(plan.candidates, [requested](const Pool& pool) { return !pool.subnet.Contains(requested); });
-  if (plan.candidates.empty()) return std::unexpected(WhyNotAssignable(first, requested));
-  const std::string refusing = plan.candidates.front().name;
-  std::erase_if(plan.candidates, [](const Pool& pool) { return !pool.allow_requests; });
+  const PoolView first = plan.candidates.front();
+  std::erase_if(plan.candidates, [requested](const PoolView& pool) { return !pool->subnet.Contains(requested); });
+  if (plan.candidates.empty()) return std::unexpected(WhyNotAssignable(*first, requested));
+  const std::string refusing = plan.candidates.front()->name;
+  std::erase_if(plan.candidates, [](const PoolView& pool) { return !pool->allow_requests; });
   if (plan.candidates.empty()) {
     return Fail(ErrorCode::kInvalid,
                 "requested address " + requested.ToString() + ": pool " + refusing + " allows no requests",
                 "set spec.allowRequests of the pool, or do not ask for an address");
   }
   // Of several pools that could, prefer those whose rules give it; else the first one says why not.
-  const auto gives = [requested](const Pool& pool) {
-    return AssignableIn(pool, Prefix::Around(requested, AddressBits(requested.family()))).Contains(requested);
+  const auto gives = [requested](const PoolView& pool) {
+    return AssignableIn(*pool, Prefix::Around(requested, AddressBits(requested.family()))).Contains(requested);
   };
   const auto giver = std::ranges::find_if(plan.candidates, gives);
-  if (giver == plan.candidates.end()) return std::unexpected(WhyNotAssignable(plan.candidates.front(), requested));
-  std::erase_if(plan.candidates, [&gives](const Pool& pool) { return !gives(pool); });
+  if (giver == plan.candidates.end()) return std::unexpected(WhyNotAssignable(*plan.candidates.front(), requested));
+  std::erase_if(plan.candidates, [&gives](const PoolView& pool) { return !gives(pool); });
   return {};
 }
 
@@ -77,22 +77,22 @@ Expected<void> CheckAdmitted(const Pool& pool, const Admission& admission) {
 }
 
 bool FamilyPlan::may_be_shared() const {
-  return std::ranges::any_of(candidates, [](const Pool& pool) { return pool.affinity == Affinity::kShared; });
+  return std::ranges::any_of(candidates, [](const PoolView& pool) { return pool->affinity == Affinity::kShared; });
 }
 
-Expected<std::vector<FamilyPlan>> PlanFamilies(const std::vector<Pool>& pools, const Admission& admission,
+Expected<std::vector<FamilyPlan>> PlanFamilies(const std::vector<PoolView>& pools, const Admission& admission,
                                                const std::vector<Address>& requested) {
   std::vector<FamilyPlan> plans;
   std::vector<Expected<void>> refusals;  // of plans: why the first refused pool of the family was
-  for (const Pool& pool : pools) {
-    auto plan = std::ranges::find(plans, pool.family(), &FamilyPlan::family);
+  for (const PoolView& pool : pools) {
+    auto plan = std::ranges::find(plans, pool->family(), &FamilyPlan::family);
     if (plan == plans.end()) {
-      plans.push_back({.family = pool.family(), .candidates = {}, .requested = {}});
+      plans.push_back({.family = pool->family(), .candidates = {}, .requested = {}});
       refusals.emplace_back();
       plan = plans.end() - 1;
     }
-    auto fine = CheckUsable(pool);
-    if (fine) fine = CheckAdmitted(pool, admission);
+    auto fine = CheckUsable(*pool);
+    if (fine) fine = CheckAdmitted(*pool, admission);
     if (fine) {
       plan->candidates.push_back(pool);
       continue;

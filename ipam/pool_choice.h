@@ -32,7 +32,7 @@ struct Admission {
 // The pools that one address of a family may come from, in order; the first with room wins.
 struct FamilyPlan {
   Family family;
-  std::vector<Pool> candidates;      // usable and admitted; never empty
+  std::vector<PoolView> candidates;  // usable and admitted; never empty
   std::optional<Address> requested;  // then `candidates` are those whose subnet contains it
 
   [[nodiscard]] bool may_be_shared() const;
@@ -41,7 +41,8 @@ struct FamilyPlan {
 // One plan per family of `pools`, in the order in which the families first appear. `pools` must be in the order of the
 // configuration. Errors: kInvalid: a family has no usable, admitted pool (all families or nothing), two requested
 // addresses of one family, one of a family that no pool has, one outside every pool, or a pool that allows no requests.
-[[nodiscard]] Expected<std::vector<FamilyPlan>> PlanFamilies(const std::vector<Pool>& pools, const Admission& admission,
+[[nodiscard]] Expected<std::vector<FamilyPlan>> PlanFamilies(const std::vector<PoolView>& pools,
+                                                             const Admission& admission,
                                                              const std::vector<Address>& requested);
 
 }  // namespace berth::ipam

@@ -186,8 +186,8 @@ Expected<void> DirectStore::FenceAgent() {
   return {};
 }
 
-Expected<std::vector<ipam::Pool>> DirectStore::ReadPools(std::span<const std::string> names,
-                                                         ipam::Freshness freshness) {
+Expected<std::vector<ipam::PoolView>> DirectStore::ReadPools(std::span<const std::string> names,
+                                                             ipam::Freshness freshness) {
   const bool is_hint = freshness == ipam::Freshness::kHint;
   if (is_hint) {
     if (auto recent = recent_.Pools(names)) return *std::move(recent);
@@ -195,11 +195,11 @@ Expected<std::vector<ipam::Pool>> DirectStore::ReadPools(std::span<const std::st
   const BootNanos begin = BootTimeNow();
   const auto objects = ReadPoolObjects(names, is_hint);
   if (!objects) return std::unexpected(objects.error());
-  std::vector<ipam::Pool> pools;
+  std::vector<ipam::PoolView> pools;
   for (const json& object : *objects) {
     auto pool = crds::ParsePool(object);
     if (!pool) return std::unexpected(pool.error());
-    pools.push_back(*std::move(pool));
+    pools.push_back(std::make_shared<const ipam::Pool>(*std::move(pool)));
   }
   recent_.NotePools(*objects, begin);
   return pools;

@@ -60,8 +60,8 @@ class DirectStore final : public ipam::BlockStore {
   [[nodiscard]] bool met_agent() const { return met_agent_; }
 
   [[nodiscard]] const std::string& Node() const override { return options_.node; }
-  [[nodiscard]] ipam::Expected<std::vector<ipam::Pool>> ReadPools(std::span<const std::string> names,
-                                                                  ipam::Freshness freshness) override;
+  [[nodiscard]] ipam::Expected<std::vector<ipam::PoolView>> ReadPools(std::span<const std::string> names,
+                                                                      ipam::Freshness freshness) override;
   [[nodiscard]] ipam::Expected<ipam::Labels> ReadNodeLabels() override;
   [[nodiscard]] ipam::Expected<ipam::Labels> ReadNamespaceLabels(const std::string& name) override;
   [[nodiscard]] ipam::Expected<std::vector<ipam::BlockView>> ReadBlocks(ipam::BlockScope scope,

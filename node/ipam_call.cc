@@ -108,10 +108,10 @@ Expected<void> IpamCall::Check() {
     if (!previous->gateway) continue;
     const auto pools = store_.ReadPools({{own.pool}}, ipam::Freshness::kHint);
     if (!pools) return std::unexpected(pools.error());
-    if (pools->empty() || !pools->front().gateway || pools->front().gateway == previous->gateway) continue;
+    if (pools->empty() || !pools->front()->gateway || pools->front()->gateway == previous->gateway) continue;
     return Fail(ErrorCode::kInvalid,
                 "gateway " + previous->gateway->ToString() + whose + " in prevResult is not that of pool " + own.pool +
-                    ", " + pools->front().gateway->ToString());
+                    ", " + pools->front()->gateway->ToString());
   }
   return {};
 }

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <dirent.h>
 #include <fcntl.h>
 #include <filesystem>
 #include <functional>
@@ -97,15 +98,24 @@ std::optional<std::int64_t> ReadNumber(const std::string& path) {
   return text ? ParseNumber(*text) : std::nullopt;
 }
 
-// Names in a directory, without the parts of writes that never ended.
+// Names in a directory, without the parts of writes that never ended. Not by opendir(3), which allocates 32 KB each
+// time; most often there is nothing.
 std::vector<std::string> FileNames(const std::string& directory) {
   std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
-    std::string name = entry.path().filename().string();
-    if (name.find(".part.") == std::string::npos) names.push_back(std::move(name));
+  const HeldFile file(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!file.is_open()) return names;
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): getdents64() fills what is used of it
+  alignas(dirent64) std::array<char, 4096> buffer;
+  while (true) {
+    const ssize_t got = getdents64(file.descriptor(), buffer.data(), buffer.size());
+    if (got <= 0) return names;
+    for (ssize_t at = 0; at < got;) {
+      const auto* const entry = reinterpret_cast<const dirent64*>(buffer.data() + at);
+      at += entry->d_reclen;
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != ".." && !name.contains(".part.")) names.emplace_back(name);
+    }
   }
-  return names;
 }
 
 std::string IntentId(const ipam::Attachment& attachment, const ipam::Block& block) {

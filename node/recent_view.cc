@@ -58,18 +58,18 @@ void Write(const NodeDirectory& directory, const char* name, BootNanos at, json 
 
 bool RecentView::IsKept() const { return is_kept_ && directory_.UnfencedCreator().empty(); }
 
-std::optional<std::vector<ipam::Pool>> RecentView::Pools(std::span<const std::string> names) const {
+std::optional<std::vector<ipam::PoolView>> RecentView::Pools(std::span<const std::string> names) const {
   if (!IsKept()) return std::nullopt;
   const auto record = Load(directory_, kPoolsNote, kRecentPoolsMax);
   if (!record) return std::nullopt;
-  std::vector<ipam::Pool> pools;
+  std::vector<ipam::PoolView> pools;
   for (const std::string& name : names) {
     const auto found =
         std::ranges::find_if(record->objects, [&name](const json& object) { return crds::NameOf(object) == name; });
     if (found == record->objects.end()) return std::nullopt;
     auto pool = crds::ParsePool(*found);
     if (!pool) return std::nullopt;
-    pools.push_back(*std::move(pool));
+    pools.push_back(std::make_shared<const ipam::Pool>(*std::move(pool)));
   }
   return pools;
 }

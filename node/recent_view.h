@@ -35,7 +35,7 @@ class RecentView {
   RecentView(const NodeDirectory& directory, bool is_kept) : directory_(directory), is_kept_(is_kept) {}
 
   // None unless all of them are known.
-  [[nodiscard]] std::optional<std::vector<ipam::Pool>> Pools(std::span<const std::string> names) const;
+  [[nodiscard]] std::optional<std::vector<ipam::PoolView>> Pools(std::span<const std::string> names) const;
   // IPPool objects, read at that time.
   void NotePools(const std::vector<nlohmann::json>& objects, BootNanos at) const;
 

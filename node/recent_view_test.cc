@@ -172,7 +172,7 @@ TEST_F(RecentViewTest, TheNextKnowsPoolsThatWereRead) {
   const std::vector<std::string> names = {"p2", "p1"};
   const auto pools = RecentView(directory(), true).Pools(names);
   ASSERT_TRUE(pools.has_value());
-  EXPECT_EQ(pools->front().name, "p2");
+  EXPECT_EQ(pools->front()->name, "p2");
 }
 
 TEST_F(RecentViewTest, PoolsOfWhichOneIsUnknownAreReadAnew) {
