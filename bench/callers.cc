@@ -117,16 +117,18 @@ OpSamples Callers::Run(Operation operation, const std::vector<Share>& shares, in
   OpSamples all;
   std::mutex mutex;  // guards all
   std::deque<std::atomic<std::size_t>> next(shares.size());
-  // The calling thread is the last that they wait for.
+  Semaphore arrived;
   Barrier start(count + 1);
   for (std::size_t caller = 0; caller < count; ++caller) {
     callers_[caller].Begin([&, index = caller % shares.size()] {
+      arrived.Release();
       start.Wait();
       OpSamples own = WorkOff(operation, shares[index], next[index]);
       const std::lock_guard lock(mutex);
       all.Add(std::move(own));
     });
   }
+  for (std::size_t caller = 0; caller < count; ++caller) arrived.Acquire();
   const auto begin = steady_clock::now();
   start.Wait();
   for (std::size_t caller = 0; caller < count; ++caller) callers_[caller].Await();
