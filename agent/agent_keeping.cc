@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -169,17 +170,18 @@ Expected<void> Agent::FenceOwnBlocks(const std::vector<json>& objects) {
   const auto handed_out = directory_.ReadHandedOut();
   if (!handed_out) return std::unexpected(handed_out.error());
   const auto standby = [&handed_out](const ipam::Block& block) { return node::HandedOutOf(block, *handed_out); };
-  std::set<std::string> fenced_uids;
+  std::map<std::string, std::uint32_t> fenced_sizes;  // by uid
   for (const json& object : objects) {
     auto block = crds::ParseBlock(object);
     if (!block) return std::unexpected(block.error());
     auto fenced = own_.Fence(std::make_shared<const ipam::Block>(*block), clock_.Now() + kStepMax, standby);
-    if (fenced) fenced_uids.insert(block->uid);
+    if (fenced) fenced_sizes.emplace(block->uid, block->size());
     if (!fenced && fenced.error().code != ErrorCode::kNotFound) return fenced;
   }
   for (const node::HandedOut& one : *handed_out) {
     const auto forget = [this, one] { directory_.ForgetHandedOut(one.attachment, one.block); };
-    if (fenced_uids.contains(one.block_uid)) {
+    const auto size = fenced_sizes.find(one.block_uid);
+    if (size != fenced_sizes.end() && one.offset < size->second) {
       spdlog::info("handed out by an earlier agent block={} entry=\"{}\"", one.block, one.entry);
       own_.Resume(one.block, one.offset, one.attachment, one.entry, forget);
     } else {
@@ -427,7 +429,8 @@ void Agent::RenewStandby(const std::vector<BlockView>& blocks) {
     const auto found = std::ranges::find_if(
         pools, [&](const ipam::PoolView& one) { return one->uid == block->pool_uid && ipam::CheckUsable(*one); });
     const ipam::PoolView pool = found == pools.end() ? nullptr : *found;
-    const auto stand_by = [pool, now_ms](ipam::Block& changed, std::size_t wanted) {
+    const auto stand_by = [pool, now_ms, uid = block->uid](ipam::Block& changed, std::size_t wanted) {
+      if (changed.uid != uid) return;  // another block by now, maybe of another pool
       if (pool == nullptr) {
         changed.standby.clear();
       } else {

@@ -212,6 +212,23 @@ TEST_F(StandbyTest, WhatAKilledAgentHandedOutIsWrittenByTheNext) {
   Await([this] { return Notes() == 0; }, "the note is gone");
 }
 
+TEST_F(StandbyTest, ANoteOfAnAddressThatItsBlockDoesNotHaveEndsNoAgent) {
+  StartWithStandby();
+  const auto blocks = api_.Objects(std::string(crds::kBlocksPath));
+  ASSERT_EQ(blocks.size(), 1U);
+  const json& meta = blocks.front()["metadata"];
+  KillAgent();
+  const auto directory = node::NodeDirectory::Open(run_dir(), "n1", "https://api");
+  ASSERT_TRUE(directory->NoteHandedOut({.attachment = AttachmentOf("c1"),
+                                        .block = meta["name"],
+                                        .block_uid = meta["uid"],
+                                        .offset = 255,
+                                        .entry = "s=1"}));
+  StartStandbyAgent();
+  EXPECT_TRUE(Add("c2").ok);
+  EXPECT_EQ(Notes(), 0U);
+}
+
 // An agent that can't write it must serve all others, and keep the address from them.
 TEST_F(StandbyTest, WhatAKilledAgentHandedOutAndNobodyCanWriteKeepsTheNextFromNothing) {
   StartWithStandby();
