@@ -247,8 +247,8 @@ Expected<Reply> Agent::Dispatch(Call& call) {
       const auto was_running = [&](const ipam::Attachment& attachment) {
         return gate_.WasAddRunning(attachment, call.started_nanos);
       };
-      const std::chrono::nanoseconds age(node::BootTimeNow() - call.started_nanos);
-      const std::int64_t listed_ms = node::StartMillis(clock_.WallNow(), age);
+      const auto now = clock_.WallNow();
+      const std::int64_t listed_ms = node::StartMillis(now, node::BootTimeNow() - call.started_nanos);
       return silent(call.ipam.CollectGarbage(listed_ms, was_running, [] { return std::vector<ipam::Attachment>(); }));
     }
     case cni::Verb::kStatus:
@@ -292,7 +292,7 @@ Expected<Reply> Agent::Add(Call& call) {
     return std::unexpected(answer.error());
   }
   if (spare_.fetch_sub(1) <= 0 || own_.Generation() != kept_generation_) Poke();
-  gate_.NoteAnswered(attachment, call.started_nanos, node::BootTimeNow());
+  gate_.NoteAnswered(running, node::BootTimeNow());
   const auto take_back = [this, attachment, turn, limit = call.config.ipam.timeout] {
     CallRuntime runtime(clock_, clock_.Now(), limit, own_);
     AgentStore store(Parts(), runtime, runtime.end());
@@ -308,7 +308,7 @@ Expected<Reply> Agent::Add(Call& call) {
   return Reply{.ok = true,
                .took = answer->took,
                .body = std::move(answer->text),
-               .hold = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(running, turn),
+               .hold = std::make_shared<std::pair<AttachmentGate::HeldAdd, std::shared_ptr<void>>>(running, turn),
                .take_back = answer->took ? std::function<void()>(take_back) : nullptr};
 }
 

@@ -18,10 +18,10 @@ std::shared_ptr<void> AttachmentGate::Enter(const ipam::Attachment& attachment,
           }};
 }
 
-std::shared_ptr<void> AttachmentGate::HoldAdd(const ipam::Attachment& attachment, node::BootNanos started) {
+AttachmentGate::HeldAdd AttachmentGate::HoldAdd(const ipam::Attachment& attachment, node::BootNanos started) {
   const std::scoped_lock lock(mutex_);
   const auto running = adds_.emplace(attachment, RunningAdd{.started = started, .answered = {}});
-  return {this, [this, running](void*) {
+  return {&*running, [this, running](void*) {
             const std::scoped_lock leave(mutex_);
             adds_.erase(running);
           }};
@@ -30,8 +30,9 @@ std::shared_ptr<void> AttachmentGate::HoldAdd(const ipam::Attachment& attachment
 bool AttachmentGate::WasAddRunning(const ipam::Attachment& attachment, node::BootNanos then) const {
   const std::scoped_lock lock(mutex_);
   const auto [first, last] = adds_.equal_range(attachment);
-  return std::any_of(
-      first, last, [then](const auto& add) { return !add.second.answered || *add.second.answered >= then; });
+  if (std::any_of(first, last, [](const auto& add) { return !add.second.answered; })) return true;
+  const auto answered = answered_.find(attachment);
+  return answered != answered_.end() && answered->second.answered >= then;
 }
 
 bool AttachmentGate::IsNewerAddRunning(const ipam::Attachment& attachment, node::BootNanos started) const {
@@ -40,23 +41,22 @@ bool AttachmentGate::IsNewerAddRunning(const ipam::Attachment& attachment, node:
   return std::any_of(first, last, [started](const auto& add) { return add.second.started > started; });
 }
 
-void AttachmentGate::NoteAnswered(const ipam::Attachment& attachment, node::BootNanos started, node::BootNanos now) {
+void AttachmentGate::NoteAnswered(const HeldAdd& add, node::BootNanos now) {
   constexpr node::BootNanos kKept = 300'000'000'000;
   const std::scoped_lock lock(mutex_);
-  const auto [first, last] = adds_.equal_range(attachment);
-  const auto running = std::find_if(first, last, [started](const auto& add) { return add.second.started == started; });
-  if (running != last) running->second.answered = now;
-  node::BootNanos& newest = answered_[attachment];
-  newest = std::max(newest, started);
+  add->second.answered = now;
+  AnsweredAdds& newest = answered_[add->first];
+  newest.started = std::max(newest.started, add->second.started);
+  newest.answered = std::max(newest.answered, now);
   if (answered_.size() <= answered_max_) return;
-  std::erase_if(answered_, [started](const auto& add) { return add.second < started - kKept; });
+  std::erase_if(answered_, [now](const auto& one) { return one.second.answered < now - kKept; });
   answered_max_ = std::max<std::size_t>(1024, 2 * answered_.size());
 }
 
 bool AttachmentGate::WasNewerAddAnswered(const ipam::Attachment& attachment, node::BootNanos started) const {
   const std::scoped_lock lock(mutex_);
   const auto found = answered_.find(attachment);
-  return found != answered_.end() && found->second > started;
+  return found != answered_.end() && found->second.started > started;
 }
 
 }  // namespace berth::agent

@@ -20,6 +20,12 @@ namespace berth::agent {
 
 // Any thread.
 class AttachmentGate {
+  struct RunningAdd {
+    node::BootNanos started;
+    std::optional<node::BootNanos> answered = {};
+  };
+  using RunningAdds = std::multimap<ipam::Attachment, RunningAdd>;
+
  public:
   // Waits until no other call of the attachment is inside; one is until the returned pointer goes. nullptr: not by
   // then.
@@ -27,29 +33,30 @@ class AttachmentGate {
                                             std::chrono::steady_clock::time_point deadline);
 
   // Says that an ADD runs, from before it waits at the gate until its answer was delivered.
-  [[nodiscard]] std::shared_ptr<void> HoldAdd(const ipam::Attachment& attachment, node::BootNanos started);
-  // Whether one is under way that had not been answered by then. Its caller may have the answer, and have gone on,
-  // before this process knows that it was delivered.
+  using HeldAdd = std::shared_ptr<RunningAdds::value_type>;
+  [[nodiscard]] HeldAdd HoldAdd(const ipam::Attachment& attachment, node::BootNanos started);
+  // Whether one runs, or is through, that had not been answered by then. (What counts is not when the answer was
+  // delivered: its caller may have it, and have ended, before this process knows.)
   [[nodiscard]] bool WasAddRunning(const ipam::Attachment& attachment, node::BootNanos then) const;
   // Whether one runs that was started later than that.
   [[nodiscard]] bool IsNewerAddRunning(const ipam::Attachment& attachment, node::BootNanos started) const;
 
   // An ADD is told an address from `now` on: a DEL that was started before the ADD leaves that alone. Kept for five
   // minutes at least, longer than any call waits.
-  void NoteAnswered(const ipam::Attachment& attachment, node::BootNanos started, node::BootNanos now);
+  void NoteAnswered(const HeldAdd& add, node::BootNanos now);
   [[nodiscard]] bool WasNewerAddAnswered(const ipam::Attachment& attachment, node::BootNanos started) const;
 
  private:
   mutable std::mutex mutex_;
   std::condition_variable left_;
   std::set<ipam::Attachment> inside_;
-  struct RunningAdd {
-    node::BootNanos started;
-    std::optional<node::BootNanos> answered = {};
+  RunningAdds adds_;
+  struct AnsweredAdds {
+    node::BootNanos started = 0;  // the newest of each
+    node::BootNanos answered = 0;
   };
-  std::multimap<ipam::Attachment, RunningAdd> adds_;
-  std::map<ipam::Attachment, node::BootNanos> answered_;  // when the newest was started
-  std::size_t answered_max_ = 1024;                       // then the old ones are forgotten
+  std::map<ipam::Attachment, AnsweredAdds> answered_;
+  std::size_t answered_max_ = 1024;  // then the old ones are forgotten
 };
 
 }  // namespace berth::agent

@@ -19,22 +19,34 @@ TEST(WasAddRunning, IsTrueOfOneThatIsNotAnswered) {
 TEST(WasAddRunning, IsTrueUntilItIsAnsweredThoughItIsByNow) {
   AttachmentGate gate;
   const auto running = gate.HoldAdd("c1", kStarted);
-  gate.NoteAnswered("c1", kStarted, kAnswered);
+  gate.NoteAnswered(running, kAnswered);
   EXPECT_TRUE(gate.WasAddRunning("c1", kAnswered - 1));
+}
+
+TEST(WasAddRunning, IsTrueUntilItIsAnsweredThoughItIsThroughByNow) {
+  AttachmentGate gate;
+  gate.NoteAnswered(gate.HoldAdd("c1", kStarted), kAnswered);
+  EXPECT_TRUE(gate.WasAddRunning("c1", kAnswered - 1));
+}
+
+TEST(WasAddRunning, IsFalseOfOneThatFailed) {
+  AttachmentGate gate;
+  static_cast<void>(gate.HoldAdd("c1", kStarted));
+  EXPECT_FALSE(gate.WasAddRunning("c1", kStarted));
 }
 
 TEST(WasAddRunning, IsFalseOnceItIsAnsweredThoughNobodyHasSeenItDelivered) {
   AttachmentGate gate;
   const auto running = gate.HoldAdd("c1", kStarted);
-  gate.NoteAnswered("c1", kStarted, kAnswered);
+  gate.NoteAnswered(running, kAnswered);
   EXPECT_FALSE(gate.WasAddRunning("c1", kAnswered + 1));
 }
 
 TEST(WasAddRunning, IsTrueOfAnotherThatWaitsBehindTheAnsweredOne) {
   AttachmentGate gate;
+  const auto waiting = gate.HoldAdd("c1", kStarted);
   const auto answered = gate.HoldAdd("c1", kStarted);
-  const auto waiting = gate.HoldAdd("c1", kStarted + 1);
-  gate.NoteAnswered("c1", kStarted, kAnswered);
+  gate.NoteAnswered(answered, kAnswered);
   EXPECT_TRUE(gate.WasAddRunning("c1", kAnswered + 1));
 }
 

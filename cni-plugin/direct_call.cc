@@ -157,15 +157,16 @@ Expected<void> DirectCall::Del() {
 Expected<void> DirectCall::Gc() {
   // The caller had made its list when this process began. An ADD that ran then may not be on it, and one that came
   // later cannot be.
-  const std::chrono::nanoseconds age(node::BootTimeNow() - started_);
-  const std::int64_t listed_ms = node::StartMillis(k8sclient::RealClock().WallNow(), age);
-  const std::set<ipam::Attachment> running = directory_.ReadRunning(listed_ms);
+  const auto now = k8sclient::RealClock().WallNow();
+  const std::int64_t listed_ms = node::StartMillis(now, node::BootTimeNow() - started_);
+  const auto running = directory_.ReadRunning(listed_ms);
+  if (!running) return std::unexpected(running.error());
   if (auto locked = store_->Lock(); !locked) return locked;
   const auto intents = directory_.ReadIntents("");
   if (!intents) return std::unexpected(intents.error());
   return call_->CollectGarbage(
       listed_ms,
-      [&running](const ipam::Attachment& attachment) { return running.contains(attachment); },
+      [&running](const ipam::Attachment& attachment) { return running->contains(attachment); },
       [&intents] {
         std::vector<ipam::Attachment> unsettled;
         for (const ipam::OpenIntent& intent : *intents) unsettled.push_back(intent.attachment);

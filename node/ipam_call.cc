@@ -23,8 +23,11 @@ using ipam::Fail;
 
 }  // namespace
 
-std::int64_t StartMillis(std::chrono::system_clock::time_point now, std::chrono::nanoseconds age) {
-  return std::chrono::floor<std::chrono::milliseconds>(now.time_since_epoch() - age).count();
+std::int64_t StartMillis(std::chrono::system_clock::time_point now, BootNanos age) {
+  using std::chrono::microseconds;  // of nanoseconds the difference of two may be too large
+  const auto since = std::chrono::floor<microseconds>(now.time_since_epoch());
+  const auto before = std::chrono::ceil<microseconds>(std::chrono::nanoseconds(age));
+  return std::chrono::floor<std::chrono::milliseconds>(since - before).count();
 }
 
 IpamCall::IpamCall(const cni::Environment& environment, const cni::NetworkConfig& config, ipam::BlockStore& store,

@@ -12,6 +12,7 @@
 #include "cni/config.h"
 #include "cni/environment.h"
 #include "ipam/engine.h"
+#include "node/node_directory.h"
 
 namespace berth::node {
 
@@ -20,8 +21,9 @@ struct AddAnswer {
   bool took = false;  // false: the attachment had all of it before, so nothing is to be taken back
 };
 
-// The millisecond of UNIX time, rounded down as in entries, in which began what is that old now.
-[[nodiscard]] std::int64_t StartMillis(std::chrono::system_clock::time_point now, std::chrono::nanoseconds age);
+// The millisecond of UNIX time, rounded down as in entries, in which began what is that old. A moment too early at
+// most, if `now` is read before the age: what lies in between makes it older.
+[[nodiscard]] std::int64_t StartMillis(std::chrono::system_clock::time_point now, BootNanos age);
 
 class IpamCall {
  public:

@@ -2,6 +2,8 @@
 // IpamCall: when a call's process began.
 #include "node/ipam_call.h"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 
 namespace berth::node {
@@ -12,15 +14,25 @@ using std::chrono::system_clock;
 
 // What a process took in the millisecond in which the other began counts as later.
 TEST(StartMillis, IsRoundedDownWhereTheAgeIsNoWholeMillisecond) {
-  EXPECT_EQ(StartMillis(system_clock::time_point(microseconds(11'850)), microseconds(950)), 10);
+  EXPECT_EQ(StartMillis(system_clock::time_point(microseconds(11'850)), 950'000), 10);
 }
 
 TEST(StartMillis, IsRoundedDownOnceAndNotTwice) {
-  EXPECT_EQ(StartMillis(system_clock::time_point(microseconds(12'900)), microseconds(1'100)), 11);
+  EXPECT_EQ(StartMillis(system_clock::time_point(microseconds(12'900)), 1'100'000), 11);
+}
+
+TEST(StartMillis, IsTheMillisecondBeforeWhereAnyOfItIs) {
+  EXPECT_EQ(StartMillis(system_clock::time_point(microseconds(12'000)), 1), 11);
+}
+
+TEST(StartMillis, HasNoAgeThatIsTooLarge) {
+  constexpr auto kMax = std::numeric_limits<BootNanos>::max();
+  EXPECT_LT(StartMillis(system_clock::time_point(microseconds(12'000)), kMax), 0);
+  EXPECT_GT(StartMillis(system_clock::time_point(microseconds(12'000)), -kMax), 12);
 }
 
 TEST(StartMillis, IsNowForWhatBeginsNow) {
-  EXPECT_EQ(StartMillis(system_clock::time_point(microseconds(7'000)), microseconds(0)), 7);
+  EXPECT_EQ(StartMillis(system_clock::time_point(microseconds(7'000)), 0), 7);
 }
 
 }  // namespace

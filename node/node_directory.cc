@@ -100,15 +100,17 @@ std::optional<std::int64_t> ReadNumber(const std::string& path) {
 
 // Names in a directory, without the parts of writes that never ended. Not by opendir(3), which allocates 32 KB each
 // time; most often there is nothing.
-std::vector<std::string> FileNames(const std::string& directory) {
+Expected<std::vector<std::string>> FileNames(const std::string& directory) {
   std::vector<std::string> names;
   const HeldFile file(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!file.is_open()) return names;
+  if (!file.is_open() && errno == ENOENT) return names;
+  if (!file.is_open()) return FailIo("open", directory);
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): getdents64() fills what is used of it
   alignas(dirent64) std::array<char, 4096> buffer;
   while (true) {
     const ssize_t got = getdents64(file.descriptor(), buffer.data(), buffer.size());
-    if (got <= 0) return names;
+    if (got < 0) return FailIo("read", directory);
+    if (got == 0) return names;
     for (ssize_t at = 0; at < got;) {
       const auto* const entry = reinterpret_cast<const dirent64*>(buffer.data() + at);
       at += entry->d_reclen;
@@ -316,7 +318,9 @@ Expected<void> NodeDirectory::CloseIntent(const ipam::Attachment& attachment, co
 
 Expected<std::vector<ipam::OpenIntent>> NodeDirectory::ReadIntents(std::string_view prefix) const {
   std::vector<ipam::OpenIntent> intents;
-  for (const std::string& name : FileNames(path_ + "/intents")) {
+  const auto names = FileNames(path_ + "/intents");
+  if (!names) return std::unexpected(names.error());
+  for (const std::string& name : *names) {
     if (!name.starts_with(prefix)) continue;
     const std::string path = path_ + "/intents/" + name;
     const auto text = ReadWhole(path);
@@ -342,7 +346,9 @@ void NodeDirectory::ForgetHandedOut(const ipam::Attachment& attachment, const st
 }
 
 void NodeDirectory::ForgetHandedOut(const ipam::Attachment& attachment) const {
-  for (const std::string& name : FileNames(path_ + "/handed-out")) {
+  const auto names = FileNames(path_ + "/handed-out");
+  if (!names) return;
+  for (const std::string& name : *names) {
     if (name.starts_with(attachment + ".")) unlink((path_ + "/handed-out/" + name).c_str());
   }
 }
@@ -391,7 +397,9 @@ void NodeDirectory::ForgetOldMarks() const {
   };
   if (is_younger(ReadNumber(stamp), kForgetEvery)) return;
   if (!WriteWhole(stamp, std::to_string(now))) return;
-  for (const std::string& name : FileNames(path_ + "/deleted")) {
+  const auto names = FileNames(path_ + "/deleted");
+  if (!names) return;
+  for (const std::string& name : *names) {
     const std::string path = path_ + "/deleted/" + name;
     if (!is_younger(ReadNumber(path), kMarkLifetime)) unlink(path.c_str());
   }
@@ -459,12 +467,14 @@ void NodeDirectory::NoteEnd(const HeldFile& running) {
   futimens(running.descriptor(), times.data());
 }
 
-std::set<ipam::Attachment> NodeDirectory::ReadRunning(std::int64_t since_ms) const {
+Expected<std::set<ipam::Attachment>> NodeDirectory::ReadRunning(std::int64_t since_ms) const {
   constexpr std::int64_t kMillisPerSecond = 1000;
   constexpr std::int64_t kNanosPerMilli = 1'000'000;
   std::set<ipam::Attachment> running;
   const std::string directory = path_ + "/running/";
-  for (const std::string& attachment : FileNames(directory)) {
+  const auto names = FileNames(directory);
+  if (!names) return std::unexpected(names.error());
+  for (const std::string& attachment : *names) {
     const HeldFile file(open((directory + attachment).c_str(), O_RDWR | O_CLOEXEC));
     struct stat facts = {};
     if (!file.is_open() || fstat(file.descriptor(), &facts) != 0) continue;  // forgotten meanwhile

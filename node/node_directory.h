@@ -98,7 +98,7 @@ class NodeDirectory {
   // Notes the time at which that ADD was through. Its file stays until ForgetRunning.
   static void NoteEnd(const HeldFile& running);
   // Attachments whose ADD runs now or was through after `since_ms` (UNIX time in milliseconds).
-  [[nodiscard]] std::set<ipam::Attachment> ReadRunning(std::int64_t since_ms) const;
+  [[nodiscard]] ipam::Expected<std::set<ipam::Attachment>> ReadRunning(std::int64_t since_ms) const;
 
   // What a process leaves to those that come after it, whole or not at all; empty: takes it away. What can't be written
   // is not there.
