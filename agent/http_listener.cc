@@ -276,17 +276,22 @@ void HttpListener::ReadFrom(Id id, int operation, std::vector<Job>& jobs) {
   job.request.is_local = options_.is_local;
   job.is_urgent = handlers_.is_urgent && handlers_.is_urgent(job.request);
   reading_.erase(found);
-  bool is_full = false;
-  {
-    const std::scoped_lock lock(mutex_);
-    is_full = (job.is_urgent ? urgent_ : others_).size() >= options_.waiting_max;
-  }
-  if (!is_full) {
+  if (!IsFull(job.is_urgent, jobs)) {
     jobs.push_back(std::move(job));
     return;
   }
   Deliver(job.descriptor, handlers_.overload(), kShortAnswerMax);
   close(job.descriptor);
+}
+
+bool HttpListener::IsFull(bool is_urgent, const std::vector<Job>& jobs) {
+  const auto read = std::ranges::count(jobs, is_urgent, &Job::is_urgent);
+  const std::scoped_lock lock(mutex_);
+  // What was read with it waits as well, unless a worker takes it at once.
+  const std::size_t others_free = options_.workers - options_.kept_workers - others_served_;
+  const std::size_t free = is_urgent ? options_.kept_workers : others_free;
+  const std::size_t waiting = (is_urgent ? urgent_ : others_).size() + static_cast<std::size_t>(read);
+  return waiting >= options_.waiting_max + free;
 }
 
 void HttpListener::Drop(Id id) {

@@ -79,6 +79,8 @@ class HttpListener {
   [[nodiscard]] int PollMillis(Time read_until) const;
   [[nodiscard]] bool Accept(std::vector<Job>& jobs);
   void ReadFrom(Id id, int operation, std::vector<Job>& jobs);
+  // Whether no more of these may wait. `jobs`: what was read and is not queued yet.
+  [[nodiscard]] bool IsFull(bool is_urgent, const std::vector<Job>& jobs);
   void Drop(Id id);
   void DropLate(Time read_until);
   void PauseAccepting(int error);

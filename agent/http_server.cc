@@ -98,7 +98,7 @@ Expected<void> HttpServer::ListenLocal() {
                                      {.is_local = true,
                                       .workers = options_.workers,
                                       .kept_workers = options_.workers / kOneInKept,
-                                      .reading_max = options_.waiting_max,
+                                      .reading_max = options_.reading_max,
                                       .waiting_max = options_.waiting_max,
                                       .body_bytes_max = options_.body_bytes_max,
                                       .io_max = options_.io_max},

@@ -37,8 +37,9 @@ struct HttpServerOptions {
   std::string tcp_address = {};  // "127.0.0.1:9745", "[::1]:9745", ":9745"; empty: none
   // Of the socket. One in eight is kept for urgent requests. TCP has a few of its own.
   std::size_t workers = 64;
-  std::size_t waiting_max = 1024;  // whole requests that wait for a worker; as many connections may have sent none yet
-  std::size_t body_bytes_max = std::size_t{5} << 20;            // over the socket; over TCP nobody has much to say
+  std::size_t reading_max = 1024;                     // connections of which the request has not come as a whole
+  std::size_t waiting_max = 1024;                     // whole requests that wait for a worker
+  std::size_t body_bytes_max = std::size_t{5} << 20;  // over the socket; over TCP nobody has much to say
   std::chrono::milliseconds io_max = std::chrono::seconds(10);  // for the whole request, and for the whole answer
 };
 

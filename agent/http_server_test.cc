@@ -23,7 +23,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// "/slow" is answered when the test says so, "/throw" never, everything else at once; "/urgent" is.
+// "/slow" is answered when the test says so, "/throw" never, everything else at once. "/urgent" is, and "/hold", which
+// keeps whoever reads from going on until the test says so.
 class HttpServerTest : public testing::Test {
  protected:
   HttpServerTest() { std::filesystem::create_directories(folder_); }
@@ -38,7 +39,7 @@ class HttpServerTest : public testing::Test {
     auto made = HttpServer::Make(std::move(options),
                                  {.answer = [this](const HttpRequest& request) { return Answer(request); },
                                   .overload = [] { return HttpAnswer{.status = 503, .body = "{}"}; },
-                                  .is_urgent = [](const HttpRequest& request) { return request.path == "/urgent"; }});
+                                  .is_urgent = [this](const HttpRequest& request) { return IsUrgent(request); }});
     EXPECT_TRUE(made.has_value()) << made.error().message;
     return *std::move(made);
   }
@@ -64,6 +65,15 @@ class HttpServerTest : public testing::Test {
     is_released_ = true;
     changed_.notify_all();
   }
+  void AwaitHeld() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, seconds(10), [this] { return is_held_; }));
+  }
+  void LetGoOn() {
+    const std::scoped_lock lock(mutex_);
+    is_held_ = false;
+    changed_.notify_all();
+  }
 
   std::filesystem::path folder_ =
       std::filesystem::temp_directory_path() / ("berth-http-test." + std::to_string(getpid()));
@@ -85,10 +95,21 @@ class HttpServerTest : public testing::Test {
     return {.body = request.body};
   }
 
+  bool IsUrgent(const HttpRequest& request) {
+    if (request.path == "/hold") {
+      std::unique_lock lock(mutex_);
+      is_held_ = true;
+      changed_.notify_all();
+      changed_.wait_for(lock, seconds(10), [this] { return !is_held_; });
+    }
+    return request.path == "/urgent" || request.path == "/hold";
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   int slow_ = 0;
   bool is_released_ = false;
+  bool is_held_ = false;
 };
 
 TEST_F(HttpServerTest, AnswersARequest) {
@@ -154,7 +175,7 @@ TEST_F(HttpServerTest, ARequestThatDoesNotComeInTimeIsRefused) {
 }
 
 TEST_F(HttpServerTest, WithTooManyIdleConnectionsTheOldestGoes) {
-  StartServer({.waiting_max = 2});
+  StartServer({.reading_max = 2});
   const HttpTestCaller oldest = Connect();
   const HttpTestCaller second = Connect();
   const HttpTestCaller third = Connect();
@@ -183,6 +204,33 @@ TEST_F(HttpServerTest, OneTooManyIsToldSo) {
   const std::string told = second.ReceiveStatus(seconds(1)) + first.ReceiveStatus(seconds(1));
   EXPECT_EQ(told, "503");
   EXPECT_EQ(StatusOf("/urgent"), "200");
+}
+
+TEST_F(HttpServerTest, OneTooManyIsToldSoThoughBothAreReadTogether) {
+  StartServer({.workers = 8, .waiting_max = 1});
+  const auto slow = AskSlowly(7);
+  const HttpTestCaller first = Connect();
+  const HttpTestCaller second = Connect();
+  EXPECT_EQ(StatusOf("/urgent"), "200") << "who came before is let in by now";
+  const HttpTestCaller hold = Ask("/hold");
+  AwaitHeld();
+  first.SendGet("/x");
+  second.SendGet("/x");
+  LetGoOn();
+  const std::string told = second.ReceiveStatus(seconds(1)) + first.ReceiveStatus(seconds(1));
+  EXPECT_EQ(told, "503");
+}
+
+TEST_F(HttpServerTest, ThoseWhomWorkersAreFreeForAreNotTooMany) {
+  StartServer({.workers = 8, .waiting_max = 1});
+  std::vector<HttpTestCaller> callers;
+  for (int i = 0; i < 7; ++i) callers.push_back(Connect());
+  EXPECT_EQ(StatusOf("/urgent"), "200") << "who came before is let in by now";
+  const HttpTestCaller hold = Ask("/hold");
+  AwaitHeld();
+  for (const HttpTestCaller& caller : callers) caller.SendGet("/x");
+  LetGoOn();
+  for (const HttpTestCaller& caller : callers) EXPECT_EQ(caller.ReceiveStatus(), "200");
 }
 
 TEST_F(HttpServerTest, TcpTakesNoWorkerOfTheSocket) {
