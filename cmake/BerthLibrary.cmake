@@ -5,9 +5,12 @@
 # the linker alone would not notice for inline code.
 
 set(BERTH_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
+# No path of the machine in a program: the same tree gives the same bytes in every folder, and with ccache, which calls
+# the compiler with relative paths, the same as without. The last one that matches counts.
+set(BERTH_PATHS -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=../ -ffile-prefix-map=${CMAKE_BINARY_DIR}/=)
 
 function(berth_compile_options target)
-  target_compile_options(${target} PRIVATE ${BERTH_WARNINGS})
+  target_compile_options(${target} PRIVATE ${BERTH_WARNINGS} ${BERTH_PATHS})
   if(BERTH_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${BERTH_SANITIZE} -fno-omit-frame-pointer
                                              -fno-sanitize-recover=all)
