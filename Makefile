@@ -1,6 +1,6 @@
 # The ways into the tree. Everything does its own set-up on Debian 12 (tools/setup.sh); programs end up in build/bin.
 .DEFAULT_GOAL := all
-.PHONY: all quick test demo format clean
+.PHONY: all quick test test-all demo format clean
 
 all: ## set up and build: build/bin/
 	@tools/setup.sh build
@@ -16,8 +16,12 @@ test: ## everything that CI runs; the last line is "N passed, N failed"
 	@tools/setup.sh build
 	@tools/run-tests
 
-demo: all ## a one-node cluster whose pods get their addresses from berth; KEEP=1 leaves it running
-	@tools/setup.sh cluster
+test-all: ## what `make test` runs, with every sweep whole and nothing left out that passed before
+	@tools/setup.sh build
+	@tools/run-tests --all
+
+demo: ## a one-node cluster whose pods get their addresses from berth; KEEP=1 leaves it running
+	@tools/build-demo
 	@KEEP=$(KEEP) e2e/demo.sh
 
 format: ## lay out all C++ as the format check wants it
