@@ -18,7 +18,7 @@ using k8sclient::Method;
 using k8sclient::Request;
 using nlohmann::json;
 
-constexpr std::size_t kStandby = 4;
+constexpr std::size_t kStandbyAhead = 4;
 constexpr int kBlock = 8;
 
 class StandbyAheadTest : public AgentTest {
@@ -27,7 +27,7 @@ class StandbyAheadTest : public AgentTest {
     PutPool("small", "10.77.0.0/26", "Node", 29);
     // Not the first and the last block: there an address is nobody's.
     ChangePool([](json& pool) { pool["spec"]["ranges"] = {"10.77.0.16-10.77.0.47"}; });
-    agent_ = MakeAgentOf(watched_, {.standby = kStandby});
+    agent_ = MakeAgentOf(watched_, {.standby = kStandbyAhead});
     agent_->Start();
   }
   void AddSome(int first, int count) {
@@ -67,13 +67,13 @@ class StandbyAheadTest : public AgentTest {
 TEST_F(StandbyAheadTest, TheNextBlockIsReadyBeforeTheFirstIsFull) {
   FillAllButOneBesideAnEmptyBlock();
   AddSome(100, 1);
-  Await([this] { return StandbyOfEmpty() == kStandby; }, "the next block is ready");
+  Await([this] { return StandbyOfEmpty() == kStandbyAhead; }, "the next block is ready");
 }
 
 TEST_F(StandbyAheadTest, TheFirstAddOfABlockThatIsReadyDoesNotWait) {
   FillAllButOneBesideAnEmptyBlock();
   AddSome(100, 1);
-  Await([this] { return StandbyOfEmpty() == kStandby; }, "the next block is ready");
+  Await([this] { return StandbyOfEmpty() == kStandbyAhead; }, "the next block is ready");
   FailAllPatches();
   EXPECT_TRUE(Add("c101", "small").ok);
   api_.SetFaults(nullptr);
@@ -97,7 +97,7 @@ TEST_F(StandbyAheadTest, ABlockThatIsEmptiedBesideAnotherHasNothingOnStandby) {
 TEST_F(StandbyAheadTest, WithTheLastAddressOfThePoolTheNextBlockLosesItsStandby) {
   FillAllButOneBesideAnEmptyBlock();
   AddSome(100, 1);
-  Await([this] { return StandbyOfEmpty() == kStandby; }, "the next block is ready");
+  Await([this] { return StandbyOfEmpty() == kStandbyAhead; }, "the next block is ready");
   ASSERT_TRUE(Del("c100").ok);
   for (int i = 1; i < kBlock; ++i) ASSERT_TRUE(Del("c" + std::to_string(i)).ok);
   Await([this] { return Held().empty() && StandbyOfEmpty() == 0; }, "nothing is on standby");
@@ -134,7 +134,7 @@ class UnusablePoolTest : public StandbyAheadTest, public testing::WithParamInter
 TEST_P(UnusablePoolTest, KeepsNothingOnStandby) {
   FillAllButOneBesideAnEmptyBlock();
   AddSome(100, 1);
-  Await([this] { return StandbyOfEmpty() == kStandby; }, "the next block is ready");
+  Await([this] { return StandbyOfEmpty() == kStandbyAhead; }, "the next block is ready");
   ChangePool(GetParam().change);
   Await([this] { return StandbyOfEmpty() == 0; }, "nothing is on standby");
 }
