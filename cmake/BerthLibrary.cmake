@@ -103,9 +103,13 @@ function(berth_library folder)
   endif()
 endfunction()
 
-# berth_program(<name> <main.cc> libs...): an executable in <build>/bin.
+# berth_program(<name> <main.cc> libs...): an executable in <build>/bin. Its own files, and no other ones, know the version,
+# so that another commit compiles little anew.
+set(BERTH_COMMIT "unknown" CACHE STRING "the commit that --version names")
 function(berth_program name main)
   add_executable(${name} ${main})
+  target_compile_definitions(${name} PRIVATE BERTH_VERSION="${PROJECT_VERSION}"
+    BERTH_COMMIT="${BERTH_COMMIT}")
   target_link_libraries(${name} PRIVATE ${ARGN})
   berth_compile_options(${name})
 endfunction()

@@ -6,10 +6,12 @@
 #include "cni-plugin/deadline.h"
 #include "cni-plugin/plugin.h"
 
-int main() {
+int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
   const std::int64_t started_nanos = berth::cni_plugin::BootNanosNow();
   const berth::cni_plugin::Caller caller;
-  return berth::cni_plugin::RunPlugin("berth", [&](const berth::cni_plugin::PluginCall& call) {
-    return berth::cni_plugin::AgentCall(call, caller, started_nanos).Serve();
-  });
+  const berth::cni_plugin::Program program{.name = "berth", .version = BERTH_VERSION " (commit " BERTH_COMMIT ")"};
+  return berth::cni_plugin::RunPlugin(
+      program, {argv, static_cast<std::size_t>(argc)}, [&](const berth::cni_plugin::PluginCall& call) {
+        return berth::cni_plugin::AgentCall(call, caller, started_nanos).Serve();
+      });
 }

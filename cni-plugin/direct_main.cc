@@ -102,10 +102,13 @@ int ServeDirectly(const PluginCall& called, const Caller& caller, node::BootNano
 }  // namespace
 }  // namespace berth::cni_plugin
 
-int main() {
+int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
   const berth::cni_plugin::Caller caller;
   const berth::node::BootNanos started = berth::cni_plugin::CallStart(berth::node::BootTimeNow());
-  return berth::cni_plugin::RunPlugin("berth-direct", [&](const berth::cni_plugin::PluginCall& call) {
-    return berth::cni_plugin::ServeDirectly(call, caller, started);
-  });
+  const berth::cni_plugin::Program program{.name = "berth-direct",
+                                           .version = BERTH_VERSION " (commit " BERTH_COMMIT ")"};
+  return berth::cni_plugin::RunPlugin(
+      program, {argv, static_cast<std::size_t>(argc)}, [&](const berth::cni_plugin::PluginCall& call) {
+        return berth::cni_plugin::ServeDirectly(call, caller, started);
+      });
 }

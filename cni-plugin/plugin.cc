@@ -28,11 +28,16 @@ Expected<void> WriteAll(int descriptor, std::string_view text) {
   return {};
 }
 
-int Run(std::string_view program, const std::function<int(const PluginCall& call)>& serve) {
+int Run(const Program& program, std::span<char* const> arguments,
+        const std::function<int(const PluginCall& call)>& serve) {
+  if (arguments.size() > 1 && std::string_view(arguments[1]) == "--version") {
+    const std::string line = std::string(program.name) + " " + std::string(program.version);
+    return PrintAnswer(line) ? EXIT_SUCCESS : EXIT_FAILURE;
+  }
   auto environment = cni::ParseEnvironment([](const char* name) { return std::getenv(name); });
   if (!environment) return PrintError(environment.error(), cni::kNewestVersion);
   if (environment->verb == cni::Verb::kAbout) {
-    static_cast<void>(WriteAll(STDERR_FILENO, cni::AboutText(program)));
+    static_cast<void>(WriteAll(STDERR_FILENO, cni::AboutText(program.name)));
     return EXIT_SUCCESS;
   }
   if (environment->verb == cni::Verb::kVersion) {
@@ -48,10 +53,11 @@ int Run(std::string_view program, const std::function<int(const PluginCall& call
 
 }  // namespace
 
-int RunPlugin(std::string_view program, const std::function<int(const PluginCall& call)>& serve) {
+int RunPlugin(const Program& program, std::span<char* const> arguments,
+              const std::function<int(const PluginCall& call)>& serve) {
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    return Run(program, serve);
+    return Run(program, arguments, serve);
   } catch (const std::exception& e) {
     // Out of memory, in the main: nothing below throws on purpose.
     return PrintError({.code = ErrorCode::kInternal, .message = e.what()}, cni::kNewestVersion);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -22,10 +23,17 @@ struct PluginCall {
   cni::NetworkConfig config;
 };
 
-// To be called by main, with its result as exit status. `serve` is called for verbs that need an agent or the API
-// server; malformed calls, VERSION (without a look at stdin) and calls by people are answered here. Ignores SIGPIPE: a
-// reader that is gone is an error of write(2), after which an address is given back. Exceptions end here.
-[[nodiscard]] int RunPlugin(std::string_view program, const std::function<int(const PluginCall& call)>& serve);
+struct Program {
+  std::string_view name;
+  std::string_view version;
+};
+
+// To be called by main, with its result as exit status. Arguments are for people alone: --version. `serve` is called
+// for verbs that need an agent or the API server; malformed calls, VERSION (without a look at stdin) and calls by
+// people are answered here. Ignores SIGPIPE: a reader that is gone is an error of write(2), after which an address is
+// given back. Exceptions end here.
+[[nodiscard]] int RunPlugin(const Program& program, std::span<char* const> arguments,
+                            const std::function<int(const PluginCall& call)>& serve);
 
 // Everything up to the end of file, or one step beyond `bytes_max`. Errors: kIo.
 [[nodiscard]] ipam::Expected<std::string> ReadAll(int descriptor, std::size_t bytes_max, std::string_view what);

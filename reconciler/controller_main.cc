@@ -142,7 +142,7 @@ int Run(const Options& options) {
 }  // namespace berth::reconciler
 
 int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
-  const auto parsed = berth::reconciler::ParseOptions(argc, argv);
+  const auto parsed = berth::reconciler::ParseOptions(argc, argv, BERTH_VERSION " (commit " BERTH_COMMIT ")");
   if (const auto* exit = std::get_if<berth::reconciler::Exit>(&parsed)) return exit->code;
   return berth::reconciler::Run(std::get<berth::reconciler::Options>(parsed));
 }

@@ -12,14 +12,14 @@ constexpr int kUsageExit = 2;
 
 }  // namespace
 
-std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
+std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, const std::string& version) {
   Options options;
   std::string log_format = "text";
   CLI::App app(
       "Accepts IPPools, keeps their counts and what is withheld from them, enters reservations into blocks, and lets "
       "deleted pools and blocks go once they are empty. Several may run: one leads.",
       "berth-controller");
-  app.set_version_flag("--version", "berth-controller " BERTH_VERSION);
+  app.set_version_flag("--version", "berth-controller " + version);
   app.add_option("--kubeconfig", options.kubeconfig, "How to reach the API server. Default: as a pod of the cluster");
   app.add_option("--lease-namespace", options.lease_namespace, "Namespace of the Lease")->capture_default_str();
   app.add_option("--lease-name", options.lease_name, "Name of the Lease that the leader holds")->capture_default_str();

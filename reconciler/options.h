@@ -22,7 +22,7 @@ struct Exit {
   int code = 0;
 };
 
-// Prints help and mistakes.
-[[nodiscard]] std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv);
+// Prints help and mistakes, and `version` for --version.
+[[nodiscard]] std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, const std::string& version);
 
 }  // namespace berth::reconciler

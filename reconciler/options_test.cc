@@ -12,7 +12,7 @@ namespace {
 
 std::variant<Options, Exit> Parse(std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), "berth-controller");
-  return ParseOptions(static_cast<int>(arguments.size()), arguments.data());
+  return ParseOptions(static_cast<int>(arguments.size()), arguments.data(), "1.2.3 (commit abc)");
 }
 
 TEST(Options, Defaults) {
@@ -68,6 +68,14 @@ const RefusedCase kRefusedCases[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Table, OptionsRefused, testing::ValuesIn(kRefusedCases),
                          [](const auto& c) { return std::string(c.param.name); });
+
+TEST(Options, SayTheVersion) {
+  testing::internal::CaptureStdout();
+  const auto parsed = Parse({"--version"});
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "berth-controller 1.2.3 (commit abc)\n");
+  ASSERT_TRUE(std::holds_alternative<Exit>(parsed));
+  EXPECT_EQ(std::get<Exit>(parsed).code, 0);
+}
 
 TEST(Options, HelpIsNoMistake) {
   testing::internal::CaptureStdout();
