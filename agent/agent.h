@@ -65,8 +65,8 @@ struct Reply {
 class Agent final : private BlockObserver {
  public:
   // Makes its folders, sends nothing, and takes nothing from an agent that serves: that is Start's. api and clock must
-  // outlive the agent. `replaced` is called once, from any thread, when another agent of this node has taken over: the
-  // process is to end. Errors: kIo.
+  // outlive the agent. `replaced` is called once, from any thread, when another agent of this node has taken over:
+  // this one is of no use any more. Errors: kIo.
   [[nodiscard]] static ipam::Expected<std::unique_ptr<Agent>> Make(k8sclient::Api& api, k8sclient::Clock& clock,
                                                                    AgentOptions options,
                                                                    std::function<void()> replaced);

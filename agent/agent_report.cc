@@ -101,7 +101,7 @@ void Agent::Vanished(const std::string& block, const std::string& entry) {
 
 void Agent::Replaced(const std::string& block, const std::string& by) {
   std::call_once(replaced_once_, [&] {
-    spdlog::warn("another agent of this node has taken over, ending block={} by={}", block, by);
+    spdlog::warn("another agent of this node has taken over block={} by={}", block, by);
     BeginStop();
     replaced_();
   });

@@ -107,6 +107,15 @@ INSTANTIATE_TEST_SUITE_P(
                     DuplicateCase{"WholeSection", R"("ipam":{"type":"berth","pools":["p2"]},"IPAM":{"type":"x"})"}),
     [](const auto& c) { return std::string(c.param.name); });
 
+// The shim of the next version may be on the node before its agent.
+TEST(ForwardedCall, MembersThatALaterVersionAddsAreIgnored) {
+  const std::string body = MakeForwardedBody(Call(Verb::kAdd)).value();
+  const auto plain = ParseForwardedCall(body);
+  const auto later = ParseForwardedCall(R"({"attempt":{"count":[2]},)" + body.substr(1));
+  ASSERT_TRUE(later.has_value()) << later.error().message;
+  EXPECT_EQ(*later, plain.value());
+}
+
 TEST(ForwardedCall, BytesThatAreNoTextSurvive) {
   ForwardedCall call = Call(Verb::kAdd);
   call.environment.ifname = "e\xFF\x85\"\\";

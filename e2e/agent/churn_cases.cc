@@ -94,14 +94,17 @@ TEST_F(ChurnTest, OfTwoAgentsTheOlderStopsAndNothingIsDoubledOrLeft) {
       newer = next->settings().socket;
     }
     EXPECT_TRUE(next->AwaitReady());
-    EXPECT_TRUE(agent->AwaitEnd(seconds(20)).has_value()) << "the older agent goes on";
+    const std::string left = agent->settings().socket;
+    EXPECT_TRUE(Eventually([&] { return !GetOverSocket(left, "/healthz"); }, seconds(20))) << "the older agent goes on";
+    agent->Signal(SIGTERM);
+    EXPECT_EQ(agent->AwaitEnd(seconds(20)).value_or(-1), 0);
     {
       const std::lock_guard lock(mutex);
       older = newer;
     }
     // For callers that wait at the older one's socket, as if it were the same path.
     std::error_code error;
-    std::filesystem::create_symlink(newer, agent->settings().socket, error);
+    std::filesystem::create_symlink(newer, left, error);
     churn.MayEnd();
     churn.Join();
     agent = std::move(next);

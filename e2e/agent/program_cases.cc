@@ -238,6 +238,17 @@ TEST_F(ProgramTest, AnnotationsComeFromThePodWhereThatIsConfigured) {
   cluster().DeletePool(chosen);
 }
 
+TEST_F(ProgramTest, SayTheirVersion) {
+  const std::filesystem::path folder = std::filesystem::path(Setting("BERTH_AGENT")).parent_path();
+  for (const char* name : {"berth", "berth-direct", "berth-agent", "berth-controller"}) {
+    const std::string command = (folder / name).string() + " --version >" + scratch() + "/version";
+    EXPECT_EQ(std::system(command.c_str()), 0);  // NOLINT(bugprone-command-processor,concurrency-mt-unsafe)
+    std::string line;
+    std::getline(std::ifstream(scratch() + "/version"), line);
+    EXPECT_THAT(line, testing::MatchesRegex(std::string(name) + " [0-9]+\\.[0-9]+\\.[0-9]+ \\(commit [^ ]+\\)"));
+  }
+}
+
 struct WrongOptions {
   const char* name;
   const char* options;
@@ -264,6 +275,9 @@ TEST_P(WrongOptionsTest, AreAnErrorThatNamesThem) {
 constexpr WrongOptions kWrongOptions[] = {
     {"UnknownOption", "--colour", "--colour"},
     {"UnknownLogLevel", "--log-level loud", "loud"},
+    {"InstallToNowhere", "install --cni-bin-dir /absent/bin", "/absent/bin"},
+    {"InstallHalfAConfiguration", "install --cni-bin-dir /tmp --conflist-to /tmp/x.conflist", "--conflist-from"},
+    {"ProbeOfNobody", "probe --socket /absent/sock", "/absent/sock"},
     {"MissingKubeconfig", "--node n1 --kubeconfig /absent/kubeconfig", "/absent/kubeconfig"},
     {"NoNode", KUBECONFIG, "--node"},
     {"NoPort", KUBECONFIG "--node n1 --http-address localhost --socket $BERTH_TEST_SCRATCH/w.sock", "has no port"},

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// One agent after another in one process, and waiting between them.
+#include "agent/agent_run.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "agent/http_server.h"
+#include "cni/config.h"
+#include "cni/forward.h"
+#include "k8sclient/client_config.h"
+#include "k8sclient/http_api.h"
+#include "k8sclient/kubeconfig.h"
+#include "node/node_directory.h"
+
+namespace berth::agent {
+namespace {
+
+using ipam::Expected;
+
+constexpr std::chrono::seconds kDrainMax{20};
+// How long the node may have no agent before the one that stands by notices; a lock that goes wakes nobody.
+constexpr timespec kStandByLook{.tv_sec = 0, .tv_nsec = 200'000'000};
+
+Expected<k8sclient::ClientConfig> LoadConfig(const std::string& kubeconfig) {
+  if (kubeconfig.empty()) return k8sclient::InClusterConfig(k8sclient::ProcessEnvironment, k8sclient::ReadWholeFile);
+  return k8sclient::LoadKubeconfig({kubeconfig}, /*context=*/"", k8sclient::ReadWholeFile);
+}
+
+HttpAnswer Text(int status, std::string body) {
+  return {.status = status, .content_type = "text/plain; charset=utf-8", .body = std::move(body)};
+}
+
+HttpAnswer Answer(Agent& agent, const HttpRequest& request) {
+  if (request.path == "/cni") {
+    if (!request.is_local || request.method != "POST") return Text(403, "POST to /cni over the UNIX socket\n");
+    Reply reply = agent.Handle(request.body);
+    HttpAnswer answer{.status = reply.ok ? 200 : 500,
+                      .headers = std::string("Berth-Took: ") + (reply.took ? "1" : "0") + "\r\n",
+                      .body = std::move(reply.body)};
+    if (!answer.body.empty()) answer.body += '\n';
+    answer.done = [hold = std::move(reply.hold), take_back = std::move(reply.take_back)](bool delivered) {
+      if (!delivered && take_back) take_back();
+    };
+    return answer;
+  }
+  if (request.method != "GET") return Text(404, "unknown; try GET /healthz, /readyz, /metrics, /debug/blocks\n");
+  if (request.path == "/healthz") return Text(200, "ok\n");
+  if (request.path == "/readyz") return agent.IsReady() ? Text(200, "ok\n") : Text(503, "blocks are not loaded yet\n");
+  if (request.path == "/metrics") return Text(200, agent.MetricsText());
+  // Names of pods and namespaces: for root on the node only.
+  if (request.path == "/debug/blocks" && request.is_local) return {.body = agent.DebugBlocks()};
+  return Text(404, "unknown; try GET /healthz, /readyz, /metrics, and over the UNIX socket /debug/blocks\n");
+}
+
+// What must not wait behind ADDs that wait for the API server: DELs, which free what those need and are answered from
+// the journal, and what asks whether this process and its node are well.
+bool IsUrgent(const HttpRequest& request) {
+  return request.path != "/cni" || cni::BeginsWithVerb(request.body, cni::Verb::kDel) ||
+         cni::BeginsWithVerb(request.body, cni::Verb::kStatus);
+}
+
+// Callers, requests under way and watches need one each; 1,024, which is what a process often starts with, are fewer
+// than may wait.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+    spdlog::warn("raise the limit of open files err=\"{}\"", std::strerror(errno));
+}
+
+int Complain(const ipam::Error& error) {
+  spdlog::error("{}{}{}", error.message, error.details.empty() ? "" : ": ", error.details);
+  return EXIT_FAILURE;
+}
+
+// One agent of the node after another, in one process.
+class Run {
+ public:
+  Run(k8sclient::Api& api, const RunOptions& options, const sigset_t& signals)
+      : api_(api), options_(options), signals_(signals) {}
+
+  // Until the process is told to end.
+  Expected<void> UntilTold() {
+    auto probes = ServeProbes();
+    if (!probes) return std::unexpected(probes.error());
+    while (true) {
+      const auto was_replaced = Serve();
+      if (!was_replaced) return std::unexpected(was_replaced.error());
+      if (!*was_replaced) return {};
+      const auto is_alone = StandBy();
+      if (!is_alone) return std::unexpected(is_alone.error());
+      if (!*is_alone) return {};
+    }
+  }
+
+ private:
+  // Null: none are asked for.
+  Expected<std::unique_ptr<HttpServer>> ServeProbes();
+  HttpAnswer AnswerProbe(const HttpRequest& request);
+  // True: another agent has taken over; false: the process is told to end.
+  Expected<bool> Serve();
+  // True: no agent of the node lives; false: the process is told to end.
+  Expected<bool> StandBy() const;
+
+  k8sclient::Api& api_;
+  const RunOptions& options_;
+  const sigset_t& signals_;
+  std::mutex mutex_;
+  Agent* agent_ = nullptr;  // null: standing by
+};
+
+Expected<std::unique_ptr<HttpServer>> Run::ServeProbes() {
+  if (options_.probe_socket.empty()) return nullptr;
+  return HttpServer::Make({.socket_path = options_.probe_socket, .workers = 2},
+                          {.answer = [this](const HttpRequest& request) { return AnswerProbe(request); },
+                           .overload = [] { return Text(503, "too many ask\n"); },
+                           .is_urgent = {}});
+}
+
+HttpAnswer Run::AnswerProbe(const HttpRequest& request) {
+  const std::scoped_lock lock(mutex_);
+  if (agent_ != nullptr && request.path != "/cni") return Answer(*agent_, request);
+  if (request.path == "/healthz") return Text(200, "ok\n");
+  return Text(503, "standing by: another agent serves this node\n");
+}
+
+Expected<bool> Run::Serve() {
+  auto agent = Agent::Make(api_, k8sclient::RealClock(), options_.agent, [] { kill(getpid(), SIGUSR1); });
+  if (!agent) return std::unexpected(agent.error());
+  auto server = HttpServer::Make({.socket_path = options_.socket, .tcp_address = options_.http_address},
+                                 {.answer = [&agent](const HttpRequest& request) { return Answer(**agent, request); },
+                                  .overload =
+                                      [] {
+                                        Reply busy = Agent::Busy();
+                                        return HttpAnswer{.status = 503, .body = std::move(busy.body)};
+                                      },
+                                  .is_urgent = IsUrgent});
+  if (!server) return std::unexpected(server.error());
+  const auto show = [this](Agent* shown) {
+    const std::scoped_lock lock(mutex_);
+    agent_ = shown;
+  };
+  show(agent->get());
+  (*agent)->Start();
+  spdlog::info("serving socket={} node={} http={}", options_.socket, options_.agent.node, options_.http_address);
+  int received = 0;
+  sigwait(&signals_, &received);
+  const bool was_replaced = received == SIGUSR1;
+  spdlog::info("serving ends reason={}", was_replaced ? "replaced" : "signal");
+  (*agent)->BeginStop();
+  (*server)->StopAccepting();
+  (*agent)->Drain(kDrainMax);
+  show(nullptr);
+  server->reset();
+  return was_replaced;
+}
+
+Expected<bool> Run::StandBy() const {
+  const auto directory = node::NodeDirectory::Open(options_.agent.run_dir, options_.agent.node, options_.agent.server);
+  if (!directory) return std::unexpected(directory.error());
+  spdlog::info("standing by while another agent of the node lives node={}", options_.agent.node);
+  while (directory->HasAgent()) {
+    const int received = sigtimedwait(&signals_, nullptr, &kStandByLook);
+    if (received == SIGTERM || received == SIGINT) return false;
+  }
+  spdlog::info("no other agent of the node lives any more node={}", options_.agent.node);
+  return true;
+}
+
+}  // namespace
+
+int RunAgent(RunOptions options) {
+  RaiseDescriptorLimit();
+  auto config = LoadConfig(options.kubeconfig);
+  if (!config) return Complain(config.error());
+  options.agent.server = config->server;
+  options.agent.loaded_mark = options.socket + std::string(cni::kLoadedMarkSuffix);
+  if (options.agent.node.empty()) {
+    // The node's own credentials name it.
+    const auto user = k8sclient::UserName(*config, k8sclient::ReadWholeFile);
+    constexpr std::string_view kNodeUser = "system:node:";
+    if (user && user->starts_with(kNodeUser)) options.agent.node = user->substr(kNodeUser.size());
+  }
+  if (options.agent.node.empty()) {
+    spdlog::error("--node is not given: name the node this agent runs on (in a pod: the field spec.nodeName)");
+    return EXIT_FAILURE;
+  }
+  auto api = k8sclient::HttpApi::Make(*std::move(config), {.user_agent = "berth-agent/" + options.version});
+  if (!api) return Complain(api.error());
+
+  // Signals are taken by sigwait, in every thread's name.
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int number : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals, number);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(options.socket).parent_path(), error);
+  const auto ended = Run(**api, options, signals).UntilTold();
+  return ended ? EXIT_SUCCESS : Complain(ended.error());
+}
+
+}  // namespace berth::agent

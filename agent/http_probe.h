@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Probe: asks a server of ours over its UNIX socket how it is, for exec probes: the image has neither curl nor a shell.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "ipam/error.h"
+
+namespace berth::agent {
+
+struct ProbeOptions {
+  std::string socket;
+  bool asks_ready = false;                                       // whether it can do its duty; else whether it runs
+  std::chrono::milliseconds wait_max = std::chrono::seconds(5);  // for each step
+};
+
+// What the server says of itself, such as "ok\n". Errors: kUnavailable: nobody listens; kTimeout; kNotReady, with what
+// it says; kDecode: what answers is no HTTP server.
+[[nodiscard]] ipam::Expected<std::string> Probe(const ProbeOptions& options);
+
+}  // namespace berth::agent

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two agents of one node, as an update leaves them for a while: the one that started last serves, the other stands by.
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <sys/wait.h>
+
+#include <gmock/gmock.h>
+
+#include "e2e/agent/node_fixture.h"
+
+namespace berth::e2e {
+namespace {
+
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using testing::HasSubstr;
+
+class TwoAgentsTest : public NodeTest {
+ protected:
+  [[nodiscard]] std::string ProbePath(const std::string& name) const { return scratch() + "/" + name + ".probe"; }
+  // Both at the same socket, each with one for its own probes.
+  [[nodiscard]] std::unique_ptr<AgentProcess> Start(const std::string& name) const {
+    return StartAgent("agent", "", {"--probe-socket", ProbePath(name)});
+  }
+  // The exit status of what a kubelet would run.
+  [[nodiscard]] int Probe(const std::string& name, const std::string& option = "") const {
+    const std::string command =
+        Setting("BERTH_AGENT") + " probe " + option + " --socket " + ProbePath(name) + " >" + scratch() + "/said";
+    const int status = std::system(command.c_str());  // NOLINT(bugprone-command-processor,concurrency-mt-unsafe)
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  [[nodiscard]] std::string Said() const {
+    std::ifstream file(scratch() + "/said");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  [[nodiscard]] bool IsReady(const std::string& name) const { return Probe(name, "--ready") == 0; }
+  [[nodiscard]] int TakeOvers() const {
+    std::ifstream log(scratch() + "/agent.log");
+    int count = 0;
+    for (std::string line; std::getline(log, line);)
+      count += line.find(" serving socket=") != std::string::npos ? 1 : 0;
+    return count;
+  }
+};
+
+TEST_F(TwoAgentsTest, TheOlderStandsByAndServesAgainWhenTheNewerIsGone) {
+  const auto older = Start("older");
+  ASSERT_TRUE(Eventually([&] { return IsReady("older"); }));
+  ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", "c1", SocketPath()))), "");
+  const auto newer = Start("newer");
+  ASSERT_TRUE(Eventually([&] { return IsReady("newer") && !IsReady("older"); }));
+  EXPECT_THAT(Said(), HasSubstr("standing by"));
+  EXPECT_EQ(Probe("older"), 0) << "what stands by is well, and is not to be restarted";
+  ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", "c2", SocketPath()))), "");
+
+  newer->Kill();
+  ASSERT_TRUE(Eventually([&] { return IsReady("older"); }));
+  ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", "c3", SocketPath()))), "");
+  for (const char* id : {"c1", "c2", "c3"}) EXPECT_EQ(RunPlugin(CallOf("DEL", id, SocketPath())).exit_code, 0);
+  EXPECT_TRUE(Eventually([this] { return Allocated().empty(); }));
+}
+
+// A crash loop of the newer: each start of it takes over, and in between the older serves.
+TEST_F(TwoAgentsTest, TheNewerTakesOverOncePerStartAndTheTwoDoNotTakeTurns) {
+  const auto older = Start("older");
+  ASSERT_TRUE(Eventually([&] { return IsReady("older"); }));
+  const auto newer = Start("newer");
+  ASSERT_TRUE(Eventually([&] { return IsReady("newer") && !IsReady("older"); }));
+  // Several looks of the older at who lives; calls go on meanwhile.
+  int calls = 0;
+  for (const auto end = steady_clock::now() + seconds(2); steady_clock::now() < end; ++calls) {
+    EXPECT_NE(AddressOf(RunPlugin(CallOf("ADD", "c", SocketPath()))), "");
+    EXPECT_EQ(RunPlugin(CallOf("DEL", "c", SocketPath())).exit_code, 0);
+  }
+  EXPECT_GT(calls, 0);
+  EXPECT_EQ(TakeOvers(), 2);
+  EXPECT_TRUE(IsReady("newer"));
+  EXPECT_FALSE(IsReady("older"));
+}
+
+TEST_F(TwoAgentsTest, OneThatStandsByEndsAtOnceWhenItIsTold) {
+  const auto older = Start("older");
+  ASSERT_TRUE(Eventually([&] { return IsReady("older"); }));
+  const auto newer = Start("newer");
+  ASSERT_TRUE(Eventually([&] { return IsReady("newer") && !IsReady("older"); }));
+  older->Signal(SIGTERM);
+  EXPECT_EQ(older->AwaitEnd(seconds(5)).value_or(-1), 0);
+  EXPECT_TRUE(IsReady("newer"));
+}
+
+}  // namespace
+}  // namespace berth::e2e

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// HostInstall: what a host has keeps working whenever the process that installs is killed.
+#include "node/host_install.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace berth::node {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+void Write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
+std::string Read(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class HostInstall : public testing::Test {
+ protected:
+  HostInstall() {
+    std::string name = fs::temp_directory_path() / "berth-install-test.XXXXXX";
+    folder_ = mkdtemp(name.data());
+    bin_ = folder_ / "bin";
+    fs::create_directories(bin_);
+    fs::create_directories(image());
+    Write(image() / "berth", kNew);
+  }
+  ~HostInstall() override { fs::remove_all(folder_); }
+
+  [[nodiscard]] fs::path image() const { return folder_ / "image"; }
+  [[nodiscard]] ipam::Expected<bool> Install() const { return InstallProgram(image() / "berth", bin_); }
+  void PutOld() const {
+    Write(bin_ / "berth", kOld);
+    chmod((bin_ / "berth").c_str(), 0755);
+  }
+  [[nodiscard]] std::set<std::string> Names() const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(bin_)) names.insert(entry.path().filename());
+    return names;
+  }
+  // Installs in a process of its own, which is killed before its system call of that number. False: it was through.
+  [[nodiscard]] bool KillBeforeCall(int number) const;
+
+  const std::string kOld = "old program";
+  const std::string kNew = std::string(100'000, 'n');
+  fs::path folder_;
+  fs::path bin_;
+};
+
+bool HostInstall::KillBeforeCall(int number) const {
+  const pid_t child = fork();
+  if (child == 0) {
+    ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    raise(SIGSTOP);
+    _exit(Install() ? EXIT_SUCCESS : EXIT_FAILURE);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  // A call stops it twice: before and after.
+  for (int stop = 0; stop <= 2 * number && WIFSTOPPED(status); ++stop) {
+    ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
+    waitpid(child, &status, 0);
+  }
+  if (!WIFSTOPPED(status)) {
+    EXPECT_EQ(WEXITSTATUS(status), EXIT_SUCCESS);
+    return false;
+  }
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  return true;
+}
+
+TEST_F(HostInstall, PutsTheProgramWhereNoneIs) {
+  EXPECT_EQ(Install(), ipam::Expected<bool>(true));
+  EXPECT_EQ(Read(bin_ / "berth"), kNew);
+  EXPECT_EQ(fs::status(bin_ / "berth").permissions(), fs::perms(0755));
+  EXPECT_THAT(Names(), ElementsAre("berth"));
+}
+
+TEST_F(HostInstall, LeavesTheSameProgramAlone) {
+  ASSERT_TRUE(Install().has_value());
+  struct stat before = {};
+  stat((bin_ / "berth").c_str(), &before);
+  EXPECT_EQ(Install(), ipam::Expected<bool>(false));
+  struct stat after = {};
+  stat((bin_ / "berth").c_str(), &after);
+  EXPECT_EQ(before.st_ino, after.st_ino);
+}
+
+TEST_F(HostInstall, ReplacesOneThatCannotBeExecuted) {
+  Write(bin_ / "berth", kNew);
+  chmod((bin_ / "berth").c_str(), 0644);
+  EXPECT_EQ(Install(), ipam::Expected<bool>(true));
+  EXPECT_EQ(fs::status(bin_ / "berth").permissions(), fs::perms(0755));
+}
+
+TEST_F(HostInstall, ReplacesALinkAndNotWhatItLeadsTo) {
+  Write(folder_ / "elsewhere", kOld);
+  fs::create_symlink(folder_ / "elsewhere", bin_ / "berth");
+  EXPECT_EQ(Install(), ipam::Expected<bool>(true));
+  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(bin_ / "berth")));
+  EXPECT_EQ(Read(folder_ / "elsewhere"), kOld);
+}
+
+TEST_F(HostInstall, LeavesOtherFilesAlone) {
+  Write(bin_ / "bridge", "b");
+  Write(bin_ / "berth-direct", "d");
+  ASSERT_TRUE(Install().has_value());
+  EXPECT_THAT(Names(), ElementsAre("berth", "berth-direct", "bridge"));
+}
+
+TEST_F(HostInstall, KeepsAWorkingProgramWhereverItIsKilled) {
+  PutOld();
+  int killed = 0;
+  while (KillBeforeCall(killed)) {
+    const std::string there = Read(bin_ / "berth");
+    ASSERT_TRUE(there == kOld || there == kNew) << "killed before call " << killed << ": " << there.size() << " bytes";
+    ASSERT_EQ(fs::status(bin_ / "berth").permissions(), fs::perms(0755)) << "killed before call " << killed;
+    // What it left is no hindrance to the next one, and is gone then.
+    ASSERT_TRUE(Install().has_value());
+    ASSERT_THAT(Names(), ElementsAre("berth"));
+    PutOld();
+    ++killed;
+  }
+  EXPECT_GE(killed, 10) << "fewer system calls than an installation has";
+}
+
+TEST_F(HostInstall, NamesTheFolderThatIsNotThere) {
+  fs::remove_all(bin_);
+  const auto outcome = Install();
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_THAT(outcome.error().message, HasSubstr(bin_.string()));
+  EXPECT_THAT(outcome.error().details, HasSubstr("the folder that the node's runtime uses"));
+}
+
+TEST_F(HostInstall, WritesAConflistInPlaceOnlyIfItDiffers) {
+  Write(image() / "berth.conflist", R"({"name": "new"})");
+  const fs::path target = bin_ / "10-berth.conflist";
+  Write(target, R"({"name": "one that was longer"})");
+  struct stat before = {};
+  stat(target.c_str(), &before);
+  EXPECT_EQ(InstallConflist(image() / "berth.conflist", target), ipam::Expected<bool>(true));
+  EXPECT_EQ(Read(target), R"({"name": "new"})");
+  struct stat after = {};
+  stat(target.c_str(), &after);
+  EXPECT_EQ(before.st_ino, after.st_ino);
+  EXPECT_EQ(InstallConflist(image() / "berth.conflist", target), ipam::Expected<bool>(false));
+}
+
+// As a ConfigMap's files are.
+TEST_F(HostInstall, ReadsAConflistThroughALink) {
+  Write(image() / "data", "{}");
+  fs::create_symlink("data", image() / "berth.conflist");
+  EXPECT_EQ(InstallConflist(image() / "berth.conflist", bin_ / "10-berth.conflist"), ipam::Expected<bool>(true));
+  EXPECT_EQ(Read(bin_ / "10-berth.conflist"), "{}");
+}
+
+TEST_F(HostInstall, WritesNothingThatIsNoJson) {
+  Write(image() / "berth.conflist", "name: new");
+  const auto outcome = InstallConflist(image() / "berth.conflist", bin_ / "10-berth.conflist");
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_THAT(outcome.error().message, HasSubstr("berth.conflist"));
+  EXPECT_FALSE(fs::exists(bin_ / "10-berth.conflist"));
+}
+
+}  // namespace
+}  // namespace berth::node
