@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// What objects of the last release would lose under the CRDs of this tree: an API server drops fields that its schema
+// does not have, and refuses writes of objects that it took before.
+//
+// The release is read from git, where nobody can change it: the newest tag "v..." that this commit comes after.
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <yaml-cpp/yaml.h>
+
+namespace berth::crds {
+namespace {
+
+using testing::IsEmpty;
+
+using Losses = std::vector<std::string>;
+
+std::string TextOf(const YAML::Node& node) { return node ? YAML::Dump(node) : std::string(); }
+
+// A limit that became narrower, or is there for the first time.
+void CompareLimits(const std::string& path, const YAML::Node& before, const YAML::Node& after, Losses& losses) {
+  for (const char* upper : {"maximum", "maxLength", "maxItems", "maxProperties"}) {
+    if (!after[upper]) continue;
+    if (!before[upper] || after[upper].as<double>() < before[upper].as<double>()) {
+      losses.push_back(path + ": " + upper + " is smaller");
+    }
+  }
+  for (const char* lower : {"minimum", "minLength", "minItems", "minProperties"}) {
+    if (!after[lower]) continue;
+    if (!before[lower] || after[lower].as<double>() > before[lower].as<double>()) {
+      losses.push_back(path + ": " + lower + " is larger");
+    }
+  }
+}
+
+void CompareRequired(const std::string& path, const YAML::Node& before, const YAML::Node& after, Losses& losses) {
+  for (const auto& name : after["required"]) {
+    bool was_required = false;
+    for (const auto& old : before["required"]) was_required |= old.as<std::string>() == name.as<std::string>();
+    if (!was_required) losses.push_back(path + ": " + name.as<std::string>() + " is required now");
+  }
+}
+
+void CompareValues(const std::string& path, const YAML::Node& before, const YAML::Node& after, Losses& losses) {
+  if (after["enum"] && !before["enum"]) losses.push_back(path + ": enum is new");
+  for (const auto& value : before["enum"]) {
+    bool is_there = !after["enum"];
+    for (const auto& now : after["enum"]) is_there |= now.as<std::string>() == value.as<std::string>();
+    if (!is_there) losses.push_back(path + ": the value " + value.as<std::string>() + " is refused now");
+  }
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the schemas in this tree
+void CompareSchemas(const std::string& path, const YAML::Node& before, const YAML::Node& after, Losses& losses) {
+  if (!after) {
+    losses.push_back(path + ": is dropped");
+    return;
+  }
+  // What decides which objects are understood, and how patches merge into them.
+  for (const char* key :
+       {"type", "format", "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-int-or-string"}) {
+    if (TextOf(before[key]) != TextOf(after[key])) losses.push_back(path + ": " + key + " is another one");
+  }
+  if (after["pattern"] && TextOf(before["pattern"]) != TextOf(after["pattern"])) {
+    losses.push_back(path + ": pattern is another one");
+  }
+  for (const char* key : {"nullable", "x-kubernetes-preserve-unknown-fields"}) {
+    if (before[key] && !after[key]) losses.push_back(path + ": " + key + " is gone");
+  }
+  CompareLimits(path, before, after, losses);
+  CompareRequired(path, before, after, losses);
+  CompareValues(path, before, after, losses);
+  const YAML::Node now = after["properties"];
+  for (const auto& property : before["properties"]) {
+    const auto name = property.first.as<std::string>();
+    CompareSchemas(path + "." + name, property.second, now ? now[name] : now, losses);
+  }
+  for (const char* inner : {"items", "additionalProperties"}) {
+    if (before[inner]) CompareSchemas(path + "." + inner, before[inner], after[inner], losses);
+  }
+}
+
+YAML::Node VersionOf(const YAML::Node& crd, const std::string& name) {
+  for (const auto& version : crd["spec"]["versions"]) {
+    if (version["name"].as<std::string>() == name) return version;
+  }
+  return {};
+}
+
+// What objects that are stored under `before` lose under `after`.
+Losses Compare(const std::string& before_text, const std::string& after_text) {
+  const YAML::Node before = YAML::Load(before_text);
+  const YAML::Node after = YAML::Load(after_text);
+  Losses losses;
+  for (const char* key : {"group", "scope", "names"}) {
+    if (TextOf(before["spec"][key]) != TextOf(after["spec"][key])) {
+      losses.push_back(std::string(key) + ": is another one");
+    }
+  }
+  for (const auto& version : before["spec"]["versions"]) {
+    const auto name = version["name"].as<std::string>();
+    const YAML::Node now = VersionOf(after, name);
+    if (!now.IsMap() || !now["served"].as<bool>()) {
+      losses.push_back(name + ": is served no more");
+      continue;
+    }
+    if (TextOf(version["subresources"]) != TextOf(now["subresources"]))
+      losses.push_back(name + ": subresources differ");
+    CompareSchemas(name, version["schema"]["openAPIV3Schema"], now["schema"]["openAPIV3Schema"], losses);
+  }
+  return losses;
+}
+
+std::string Crd(const std::string& properties, const std::string& more = "") {
+  return "spec: {group: g, scope: Cluster, names: {kind: K}, versions: [{name: v1, served: true, schema: "
+         "{openAPIV3Schema: {type: object" +
+         more + ", properties: {" + properties + "}}}}]}";
+}
+
+struct ChangeCase {
+  const char* name;
+  std::string before;
+  std::string after;
+  Losses losses;
+};
+class CrdChange : public testing::TestWithParam<ChangeCase> {};
+
+TEST_P(CrdChange, IsFoundIfObjectsWouldLoseByIt) {
+  EXPECT_EQ(Compare(GetParam().before, GetParam().after), GetParam().losses);
+}
+
+const ChangeCase kChanges[] = {
+    {"None", Crd("a: {type: string}"), Crd("a: {type: string}"), {}},
+    {"FieldAdded", Crd("a: {type: string}"), Crd("a: {type: string}, b: {type: string}"), {}},
+    {"FieldDropped", Crd("a: {type: string}, b: {type: string}"), Crd("a: {type: string}"), {"v1.b: is dropped"}},
+    {"FieldWithinAListDropped",
+     Crd("a: {type: array, items: {type: object, properties: {b: {type: string}}}}"),
+     Crd("a: {type: array, items: {type: object}}"),
+     {"v1.a.items.b: is dropped"}},
+    {"TypeChanged", Crd("a: {type: string}"), Crd("a: {type: integer}"), {"v1.a: type is another one"}},
+    {"MapMadeGranular",
+     Crd("a: {type: object, x-kubernetes-map-type: atomic}"),
+     Crd("a: {type: object}"),
+     {"v1.a: x-kubernetes-map-type is another one"}},
+    {"BoundWidened", Crd("a: {type: string, maxLength: 5}"), Crd("a: {type: string, maxLength: 6}"), {}},
+    {"BoundRemoved", Crd("a: {type: string, maxLength: 5}"), Crd("a: {type: string}"), {}},
+    {"BoundNarrowed",
+     Crd("a: {type: string, maxLength: 5}"),
+     Crd("a: {type: string, maxLength: 4}"),
+     {"v1.a: maxLength is smaller"}},
+    {"BoundAdded", Crd("a: {type: integer}"), Crd("a: {type: integer, minimum: 1}"), {"v1.a: minimum is larger"}},
+    {"ValueAdded", Crd("a: {type: string, enum: [x]}"), Crd("a: {type: string, enum: [x, y]}"), {}},
+    {"ValueRemoved",
+     Crd("a: {type: string, enum: [x, y]}"),
+     Crd("a: {type: string, enum: [x]}"),
+     {"v1.a: the value y is refused now"}},
+    {"PatternRemoved", Crd("a: {type: string, pattern: x}"), Crd("a: {type: string}"), {}},
+    {"PatternChanged",
+     Crd("a: {type: string, pattern: x}"),
+     Crd("a: {type: string, pattern: y}"),
+     {"v1.a: pattern is another one"}},
+    {"FieldRequired",
+     Crd("a: {type: string}", ", required: [b]"),
+     Crd("a: {type: string}", ", required: [a, b]"),
+     {"v1: a is required now"}},
+    {"VersionGone",
+     Crd("a: {type: string}"),
+     "spec: {group: g, scope: Cluster, names: {kind: K}, versions: [{name: v2, served: true}]}",
+     {"v1: is served no more"}},
+    {"ScopeChanged",
+     "spec: {group: g, scope: Cluster, names: {kind: K}, versions: []}",
+     "spec: {group: g, scope: Namespaced, names: {kind: K}, versions: []}",
+     {"scope: is another one"}},
+};
+INSTANTIATE_TEST_SUITE_P(Table, CrdChange, testing::ValuesIn(kChanges),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+// What git prints; nothing: it fails.
+std::optional<std::string> Git(const std::string& arguments) {
+  const std::string command = "git -C '" BERTH_SOURCE_DIR "' " + arguments + " 2>/dev/null";
+  std::FILE* const pipe = popen(command.c_str(), "r");  // NOLINT(bugprone-command-processor): of this test's own
+  if (pipe == nullptr) return std::nullopt;
+  std::string text;
+  std::array<char, 4096> chunk{};
+  for (std::size_t count = 0; (count = std::fread(chunk.data(), 1, chunk.size(), pipe)) > 0;) {
+    text.append(chunk.data(), count);
+  }
+  if (pclose(pipe) != 0) return std::nullopt;
+  return text;
+}
+
+TEST(Release, OfItsObjectsNothingIsLost) {
+  const auto described = Git("describe --tags --abbrev=0 --match 'v[0-9]*'");
+  if (!described) GTEST_SKIP() << "no release is tagged in this clone: there is nothing to compare with";
+  const std::string tag = described->substr(0, described->find('\n'));
+  const auto files = Git("ls-tree --name-only " + tag + " crds/");
+  ASSERT_TRUE(files.has_value());
+  int compared = 0;
+  for (std::size_t start = 0; start < files->size(); start = files->find('\n', start) + 1) {
+    const std::string file = files->substr(start, files->find('\n', start) - start);
+    if (!file.ends_with(".yaml")) continue;
+    const std::string released = Git("show " + tag + ":" + file).value_or("");
+    if (released.find("kind: CustomResourceDefinition\n") == std::string::npos) continue;
+    SCOPED_TRACE(file + " since " + tag);
+    ++compared;
+    std::string now;
+    const auto path = std::filesystem::path(BERTH_SOURCE_DIR) / file;
+    if (std::filesystem::exists(path)) now = TextOf(YAML::LoadFile(path));
+    ASSERT_FALSE(now.empty()) << "the kind is gone, and its objects with it";
+    EXPECT_THAT(Compare(released, now), IsEmpty());
+  }
+  EXPECT_GT(compared, 0);
+}
+
+}  // namespace
+}  // namespace berth::crds
