@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Agent: what others do to its blocks, on an API server in memory.
 #include "agent/agent.h"
+
+#include <latch>
+
 #include "agent/agent_test_setup.h"
 
 namespace berth::agent {
@@ -139,16 +142,16 @@ TEST_F(AgentTest, ACallThatGaveUpIsInDoubtUntilItsHalfOfTheBatchIsThrough) {
   StartAgent();
   ASSERT_TRUE(Add("c0").ok);
   int arrived = 0;
-  std::atomic<bool> has_gathered = false;
+  std::latch has_gathered(1);
   std::atomic<int> patches = 0;
-  std::atomic<bool> first_half_may_end = false;
-  std::atomic<bool> second_half_may_end = false;
+  std::latch first_half_may_end(1);
+  std::latch second_half_may_end(1);
   api_.SetFaults([&](const k8sclient::Request& request) {
     if (request.method != k8sclient::Method::kPatch) return ApiFault::kNone;
     const int number = ++patches;
-    while (number == 1 && !has_gathered) std::this_thread::yield();
-    while (number == 3 && !first_half_may_end) std::this_thread::yield();
-    while (number == 4 && !second_half_may_end) std::this_thread::yield();
+    if (number == 1) has_gathered.wait();
+    if (number == 3) first_half_may_end.wait();
+    if (number == 4) second_half_may_end.wait();
     return number == 2 ? ApiFault::kInvalid : ApiFault::kNone;
   });
   // In the order in which they come; queued when the agent's thread has nothing left to do but to wait.
@@ -168,12 +171,12 @@ TEST_F(AgentTest, ACallThatGaveUpIsInDoubtUntilItsHalfOfTheBatchIsThrough) {
   queue("h2", 20);
   queue("short", 1);
   queue("h4", 20);
-  has_gathered = true;
+  has_gathered.count_down();
   Await([&] { return gave_up.load(); }, "the short call gives up");
-  first_half_may_end = true;
+  first_half_may_end.count_down();
   Await([&] { return patches.load() == 4; }, "the second half is under way");
   const Reply reply = agent_->Handle(Body("DEL", "short", "p1", node::BootTimeNow(), 1));
-  second_half_may_end = true;
+  second_half_may_end.count_down();
   callers.clear();
   ASSERT_TRUE(reply.ok);
   Await([&] { return Held().size() == 5; }, "c0, the filler and three of four");

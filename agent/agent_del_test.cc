@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Agent: giving back, by DEL and by GC, at once, later, and after a restart, on an API server in memory.
 #include <algorithm>
+#include <latch>
 
 #include "agent/agent.h"
 #include "agent/agent_test_setup.h"
@@ -23,14 +24,14 @@ TEST_F(AgentTest, DelLeavesNothing) {
 TEST_F(AgentTest, DelIsAnsweredBeforeItIsWritten) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
-  std::atomic<bool> may_write = false;
+  std::latch may_write(1);
   api_.SetFaults([&may_write](const k8sclient::Request& request) {
-    while (request.method == k8sclient::Method::kPatch && !may_write) std::this_thread::yield();
+    if (request.method == k8sclient::Method::kPatch) may_write.wait();
     return ApiFault::kNone;
   });
   EXPECT_TRUE(Del("c1").ok);
   EXPECT_EQ(Held().size(), 1U);
-  may_write = true;
+  may_write.count_down();
   Await([this] { return Held().empty(); }, "the DEL is written");
 }
 

@@ -66,15 +66,16 @@ class StandbyTest : public AgentTest {
   // Patches wait until Go.
   void HoldPatches() {
     api_.SetFaults([this](const Request& request) {
-      while (request.method == Method::kPatch && !may_go_) {
+      if (request.method == Method::kPatch) {
         is_held_ = true;
-        std::this_thread::yield();
+        may_go_.wait(false);
       }
       return ApiFault::kNone;
     });
   }
   void Go() {
     may_go_ = true;
+    may_go_.notify_all();
     api_.SetFaults(nullptr);
   }
   void FaultPatches(ApiFault fault) {
@@ -135,7 +136,7 @@ TEST_F(StandbyTest, AddsBehindTheFirstOfABlockAreAnsweredWithItsPatch) {
     if (request.method != Method::kPatch) return ApiFault::kNone;
     if (++patches > 1) return ApiFault::kUnavailable;
     is_held_ = true;
-    while (!may_go_) std::this_thread::yield();
+    may_go_.wait(false);
     return ApiFault::kNone;
   });
   // Few enough that the next patch, which fails, is not sent at once: nobody may get into that one.
@@ -151,6 +152,7 @@ TEST_F(StandbyTest, AddsBehindTheFirstOfABlockAreAnsweredWithItsPatch) {
   const auto then = k8sclient::RealClock().WallNow();
   Await([&] { return k8sclient::RealClock().WallNow() > then + std::chrono::milliseconds(100); }, "time goes on");
   may_go_ = true;
+  may_go_.notify_all();
   callers.clear();
   EXPECT_TRUE(std::ranges::all_of(replies, &Reply::ok));
   api_.SetFaults(nullptr);

@@ -2,6 +2,8 @@
 // Agent: calls, faults, restarts and replacement, on an API server in memory.
 #include "agent/agent.h"
 
+#include <latch>
+
 #include "agent/agent_test_setup.h"
 
 namespace berth::agent {
@@ -61,19 +63,17 @@ TEST_F(AgentTest, AddsThatWaitForOnePatchShareTheNext) {
   StartAgent();
   ASSERT_TRUE(Add("first").ok);
   const int before = api_.CountOf(k8sclient::Method::kPatch);
-  std::atomic<int> arrived = 0;
+  std::latch arrived(20);
   // The first patch waits until all others wait for it.
   api_.SetFaults([&arrived](const k8sclient::Request& request) {
-    if (request.method == k8sclient::Method::kPatch) {
-      while (arrived.load() < 20) std::this_thread::yield();
-    }
+    if (request.method == k8sclient::Method::kPatch) arrived.wait();
     return ApiFault::kNone;
   });
   {
     std::vector<std::jthread> callers;
     for (int i = 0; i < 20; ++i) {
       callers.emplace_back([this, i, &arrived] {
-        ++arrived;
+        arrived.count_down();
         EXPECT_TRUE(Add("c" + std::to_string(i)).ok);
       });
     }
@@ -135,10 +135,10 @@ TEST_F(AgentTest, ARefusedChangeDoesNotTakeOthersWithIt) {
   StartAgent();
   ASSERT_TRUE(Add("c0").ok);
   const std::string poison = "poisoned-pod";
-  std::atomic<int> arrived = 0;
+  std::latch arrived(9);
   api_.SetFaults([&](const k8sclient::Request& request) {
     if (request.method != k8sclient::Method::kPatch) return ApiFault::kNone;
-    while (arrived.load() < 9) std::this_thread::yield();
+    arrived.wait();
     return request.body.find(poison) != std::string::npos ? ApiFault::kInvalid : ApiFault::kNone;
   });
   std::atomic<int> succeeded = 0;
@@ -147,14 +147,14 @@ TEST_F(AgentTest, ARefusedChangeDoesNotTakeOthersWithIt) {
     std::vector<std::jthread> callers;
     for (int i = 1; i <= 8; ++i) {
       callers.emplace_back([&, i] {
-        ++arrived;
+        arrived.count_down();
         if (Add("c" + std::to_string(i)).ok) ++succeeded;
       });
     }
     callers.emplace_back([&] {
       auto body = nlohmann::json::parse(Body("ADD", "bad"));
       body["args"] = "IgnoreUnknown=1;K8S_POD_NAME=" + poison;
-      ++arrived;
+      arrived.count_down();
       poisoned_ok = agent_->Handle(body.dump()).ok;
     });
   }

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <filesystem>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -33,6 +36,7 @@ class LateWatchApi final : public k8sclient::Api {
   void Hold(const std::string& text) {
     const std::scoped_lock lock(mutex_);
     held_ = text;
+    changed_.notify_all();
   }
 
   ipam::Expected<k8sclient::Response> Call(const k8sclient::Request& request,
@@ -42,19 +46,20 @@ class LateWatchApi final : public k8sclient::Api {
   ipam::Expected<k8sclient::Response> Watch(const k8sclient::Request& request, const k8sclient::WatchOptions& options,
                                             const k8sclient::WatchSink& sink) override {
     return inner_.Watch(request, options, [&](std::string_view line) {
-      while (MustWait(line) && !options.stop.stop_requested()) std::this_thread::yield();
+      AwaitPassage(line, options.stop);
       return sink(line);
     });
   }
 
  private:
-  bool MustWait(std::string_view line) {
-    const std::scoped_lock lock(mutex_);
-    return !held_.empty() && line.find(held_) != std::string_view::npos;
+  void AwaitPassage(std::string_view line, const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, stop, [&] { return held_.empty() || line.find(held_) == std::string_view::npos; });
   }
 
   k8sclient::Api& inner_;
   std::mutex mutex_;
+  std::condition_variable_any changed_;
   std::string held_;
 };
 
@@ -148,13 +153,14 @@ class AgentTest : public testing::Test {
     return held;
   }
 
-  // Waits until `condition` holds; fails the test after ten seconds.
+  // Waits until `condition` holds; fails the test after ten seconds. It looks every millisecond: what an agent's threads
+  // do has no event to wait for.
   template <typename Condition>
   void Await(const Condition& condition, const char* what) const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (!condition()) {
       ASSERT_LT(std::chrono::steady_clock::now(), end) << "not within ten seconds: " << what;
-      std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
 

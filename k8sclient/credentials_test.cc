@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -222,12 +223,13 @@ TEST_F(ExecCredentialsTest, ManyThreadsRunThePluginOnce) {
 }
 
 TEST_F(ExecCredentialsTest, WaitingForAnotherThreadsPluginHasATimeLimit) {
+  ASSERT_EQ(mkfifo(counter_.c_str(), 0600), 0);
   Credentials credentials = Make({.exec = ExecPlugin{.api_version = "client.authentication.k8s.io/v1",
                                                      .command = "sh",
-                                                     .args = {"-c", "touch " + counter_ + "; sleep 600"}}});
+                                                     .args = {"-c", "echo runs > " + counter_ + "; sleep 600"}}});
   std::stop_source stop;
   const std::jthread runner([&] { (void)credentials.Current({.stop = stop.get_token()}); });
-  while (!ReadWholeFile(counter_)) std::this_thread::yield();
+  ASSERT_TRUE(ReadWholeFile(counter_)) << "the plugin does not run";  // opens when the plugin does
   const auto waited = credentials.Current(CallOptions::Within(std::chrono::milliseconds(10)));
   ASSERT_FALSE(waited.has_value());
   EXPECT_EQ(waited.error().code, ErrorCode::kTimeout);
