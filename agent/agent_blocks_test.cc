@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Agent: what others do to its blocks, on an API server in memory.
-#include "agent/agent.h"
-
 #include <latch>
 
+#include "agent/agent.h"
 #include "agent/agent_test_setup.h"
 
 namespace berth::agent {

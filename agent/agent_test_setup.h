@@ -153,8 +153,8 @@ class AgentTest : public testing::Test {
     return held;
   }
 
-  // Waits until `condition` holds; fails the test after ten seconds. It looks every millisecond: what an agent's threads
-  // do has no event to wait for.
+  // Waits until `condition` holds; fails the test after ten seconds. It looks every millisecond: what an agent's
+  // threads do has no event to wait for.
   template <typename Condition>
   void Await(const Condition& condition, const char* what) const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
