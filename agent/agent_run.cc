@@ -17,9 +17,9 @@
 
 #include <spdlog/spdlog.h>
 
-#include "agent/http_server.h"
 #include "cni/config.h"
 #include "cni/forward.h"
+#include "http/http_server.h"
 #include "k8sclient/client_config.h"
 #include "k8sclient/http_api.h"
 #include "k8sclient/kubeconfig.h"
@@ -28,6 +28,9 @@
 namespace berth::agent {
 namespace {
 
+using http::HttpAnswer;
+using http::HttpRequest;
+using http::HttpServer;
 using ipam::Expected;
 
 constexpr std::chrono::seconds kDrainMax{20};

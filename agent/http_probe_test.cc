@@ -10,11 +10,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "agent/http_server.h"
+#include "http/http_server.h"
 
 namespace berth::agent {
 namespace {
 
+using http::HttpAnswer;
+using http::HttpRequest;
+using http::HttpServer;
 using ipam::ErrorCode;
 using testing::HasSubstr;
 

@@ -112,16 +112,16 @@ int Run(const Options& options) {
   if (!api) return Fail("cannot reach an API server", api.error());
   Mailbox mailbox;
   std::atomic<bool> is_leading = false;
-  std::unique_ptr<HealthServer> health;
+  std::unique_ptr<http::HttpServer> health;
   if (!options.health_address.empty()) {
     // One that waits for the lease is ready: it can take over.
-    auto started = HealthServer::Start(options.health_address, [&] {
+    auto started = ServeHealth(options.health_address, [&] {
       return is_leading && !mailbox.IsLoaded() ? std::string("leading, but not every kind has been listed yet")
                                                : std::string();
     });
     if (!started) return Fail("cannot serve health", started.error());
     health = *std::move(started);
-    spdlog::info("serving health port={}", health->port());
+    spdlog::info("serving health port={}", health->tcp_port());
   }
   std::stop_source source;
   const std::jthread signal_thread = StopOnSignal(source, signals);

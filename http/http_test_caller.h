@@ -2,9 +2,12 @@
 // HttpTestCaller: one connection to a server under test, of which each step can be taken alone.
 #pragma once
 
+#include <arpa/inet.h>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
+#include <netinet/in.h>
 #include <poll.h>
 #include <string>
 #include <string_view>
@@ -15,7 +18,7 @@
 
 #include <gtest/gtest.h>
 
-namespace berth::agent {
+namespace berth::http {
 
 class HttpTestCaller {
  public:
@@ -25,9 +28,13 @@ class HttpTestCaller {
     path.copy(address.sun_path, path.size());
     Connect(reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   }
-  HttpTestCaller(const sockaddr* address, socklen_t size)
-      : descriptor_(socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    Connect(address, size);
+  // On 127.0.0.1.
+  explicit HttpTestCaller(int port) : descriptor_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const sockaddr_in address{.sin_family = AF_INET,
+                              .sin_port = htons(static_cast<std::uint16_t>(port)),
+                              .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)},
+                              .sin_zero = {}};
+    Connect(reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   }
   HttpTestCaller(HttpTestCaller&& other) noexcept
       : descriptor_(std::exchange(other.descriptor_, -1)), connect_error_(other.connect_error_) {}
@@ -73,4 +80,4 @@ class HttpTestCaller {
   int connect_error_ = 0;
 };
 
-}  // namespace berth::agent
+}  // namespace berth::http

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // HttpServer: small HTTP/1.1 on a UNIX socket, for callers on this node, and on a TCP port for probes and Prometheus.
+// Slow callers, and those that send nothing, hold nobody else up.
 //
-// One request per connection. Not cpp-httplib: the packaged one has no UNIX sockets, no look at the peer, no bound on
-// waiting connections, and does not tell whether an answer reached its reader (docs/libraries.md).
+// One request per connection. Why it is not cpp-httplib: docs/libraries.md.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 #include "ipam/error.h"
 
-namespace berth::agent {
+namespace berth::http {
 
 struct HttpRequest {
   std::string method;
@@ -33,8 +33,9 @@ struct HttpAnswer {
 };
 
 struct HttpServerOptions {
-  std::string socket_path = {};  // made with mode 0600; one that is there is replaced
-  std::string tcp_address = {};  // "127.0.0.1:9745", "[::1]:9745", ":9745"; empty: none
+  std::string socket_path = {};  // made with mode 0600; one that is there is replaced; empty: none
+  // "127.0.0.1:9745", "[::1]:9745", ":9745" (every address of the machine); port 0: any that is free; empty: none
+  std::string tcp_address = {};
   // Of the socket. One in eight is kept for urgent requests. TCP has a few of its own.
   std::size_t workers = 64;
   std::size_t reading_max = 1024;                     // connections of which the request has not come as a whole
@@ -45,8 +46,9 @@ struct HttpServerOptions {
 
 struct HttpHandlers {
   std::function<HttpAnswer(const HttpRequest&)> answer;
-  std::function<HttpAnswer()> overload;               // too many wait
-  std::function<bool(const HttpRequest&)> is_urgent;  // need not wait for a worker behind those that are not
+  std::function<HttpAnswer()> overload;  // too many wait
+  // Need not wait for a worker behind those that are not. Unset: none is.
+  std::function<bool(const HttpRequest&)> is_urgent = {};
 };
 
 class HttpListener;
@@ -61,10 +63,13 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // Callers that come from now on are refused, and wait for the next agent. Whom the kernel has let in is served. The
-  // socket's path stays: only another agent can replace it, at any moment, and nobody could remove it without a chance
-  // to remove that one's.
+  // Callers that come from now on are refused. Whom the kernel has let in is served. The socket's path stays: the
+  // process that follows can replace it at any moment, and nobody could remove it without a chance to remove that
+  // one's.
   void StopAccepting();
+
+  // 0: none.
+  [[nodiscard]] int tcp_port() const { return tcp_port_; }
 
  private:
   HttpServer(HttpServerOptions options, HttpHandlers handlers);
@@ -73,7 +78,8 @@ class HttpServer {
 
   const HttpServerOptions options_;
   const HttpHandlers handlers_;
+  int tcp_port_ = 0;
   std::vector<std::unique_ptr<HttpListener>> listeners_;
 };
 
-}  // namespace berth::agent
+}  // namespace berth::http

@@ -5,11 +5,12 @@
 #include <chrono>
 #include <cstddef>
 #include <string>
+#include <string_view>
 
-#include "agent/http_server.h"
+#include "http/http_server.h"
 #include "ipam/error.h"
 
-namespace berth::agent {
+namespace berth::http {
 
 // Only bodies with a Content-Length.
 class RequestReader {
@@ -19,6 +20,8 @@ class RequestReader {
   // Takes what has come, without waiting. True: the request is whole. Errors, which are final: kDecode: not HTTP;
   // kInvalid: too large; kIo: the caller is gone.
   [[nodiscard]] ipam::Expected<bool> Read(int descriptor);
+  // The same of bytes at hand. Requires: it was not whole.
+  [[nodiscard]] ipam::Expected<bool> Add(std::string_view bytes);
   // Once. Requires: it is whole.
   [[nodiscard]] HttpRequest Take();
 
@@ -38,4 +41,4 @@ class RequestReader {
 // Whether the other side has closed the connection.
 [[nodiscard]] bool HasHungUp(int descriptor);
 
-}  // namespace berth::agent
+}  // namespace berth::http

@@ -17,11 +17,11 @@
 #include <thread>
 #include <vector>
 
-#include "agent/http_message.h"
-#include "agent/http_server.h"
+#include "http/http_message.h"
+#include "http/http_server.h"
 #include "ipam/error.h"
 
-namespace berth::agent {
+namespace berth::http {
 
 struct HttpListenerOptions {
   bool is_local = false;  // a UNIX socket: only root and who this process runs as may call
@@ -110,4 +110,4 @@ class HttpListener {
   std::vector<std::thread> workers_;
 };
 
-}  // namespace berth::agent
+}  // namespace berth::http

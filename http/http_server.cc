@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two sockets: where they listen, and how many workers each has.
-#include "agent/http_server.h"
+#include "http/http_server.h"
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <random>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include <utility>
 
-#include "agent/http_listener.h"
-#include "node/random_name.h"
+#include "http/http_listener.h"
 
-namespace berth::agent {
+namespace berth::http {
 
 using ipam::ErrorCode;
 using ipam::Expected;
@@ -32,6 +34,15 @@ constexpr std::size_t kTcpBodyBytesMax = std::size_t{64} << 10;
 
 std::unexpected<ipam::Error> FailIo(const std::string& what) {
   return Fail(ErrorCode::kIo, what + ": " + std::strerror(errno));
+}
+
+// Under which the kernel knows it.
+int PortOf(int descriptor) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  // Both families have it at the same place.
+  return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 
 // A socket that is to listen, until it does.
@@ -63,7 +74,9 @@ Expected<std::unique_ptr<HttpServer>> HttpServer::Make(HttpServerOptions options
   if (!server->options_.tcp_address.empty()) {
     if (auto listening = server->ListenTcp(); !listening) return std::unexpected(listening.error());
   }
-  if (auto listening = server->ListenLocal(); !listening) return std::unexpected(listening.error());
+  if (!server->options_.socket_path.empty()) {
+    if (auto listening = server->ListenLocal(); !listening) return std::unexpected(listening.error());
+  }
   return server;
 }
 
@@ -75,12 +88,12 @@ Expected<void> HttpServer::ListenLocal() {
   const std::string& path = options_.socket_path;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof(address.sun_path)) {
+  if (path.size() >= sizeof(address.sun_path)) {
     return Fail(ErrorCode::kInvalid,
-                "--socket " + path + " has " + std::to_string(path.size()) + " characters, at most 107 are possible");
+                "socket " + path + " has " + std::to_string(path.size()) + " characters, at most 107 are possible");
   }
   // Bound under another name and moved into place: the path never leads to a socket on which nobody has listened.
-  const std::string part = path.substr(0, 98) + "." + node::RandomDigits(8);
+  const std::string part = path.substr(0, 96) + "." + std::to_string(std::random_device{}());
   part.copy(address.sun_path, part.size());
   Socket socket(AF_UNIX);
   if (socket.descriptor() < 0) return FailIo("socket");
@@ -112,7 +125,11 @@ Expected<void> HttpServer::ListenTcp() {
   const std::string& text = options_.tcp_address;
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos)
-    return Fail(ErrorCode::kInvalid, "--http-address " + text + " has no port; write it as 127.0.0.1:9745");
+    return Fail(ErrorCode::kInvalid, "address " + ipam::Quoted(text) + " has no port; write it as 127.0.0.1:9745");
+  // getaddrinfo would take "-1" and "65536" for ports.
+  std::uint16_t port = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, wrong] = std::from_chars(text.data() + colon + 1, end, port);
   std::string host = text.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   addrinfo hints{};
@@ -120,8 +137,10 @@ Expected<void> HttpServer::ListenTcp() {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  if (getaddrinfo(host.empty() ? nullptr : host.c_str(), text.c_str() + colon + 1, &hints, &found) != 0) {
-    return Fail(ErrorCode::kInvalid, "--http-address " + text + " is no address and port; write it as 127.0.0.1:9745");
+  if (wrong != std::errc() || rest != end ||
+      getaddrinfo(host.empty() ? nullptr : host.c_str(), text.c_str() + colon + 1, &hints, &found) != 0) {
+    return Fail(ErrorCode::kInvalid,
+                "address " + ipam::Quoted(text) + " is no address and port; write it as 127.0.0.1:9745");
   }
   Socket socket(found->ai_family);
   const int descriptor = socket.descriptor();
@@ -130,6 +149,7 @@ Expected<void> HttpServer::ListenTcp() {
                          bind(descriptor, found->ai_addr, found->ai_addrlen) == 0 && listen(descriptor, kBacklog) == 0;
   freeaddrinfo(found);
   if (!listening) return FailIo("listen on " + text);
+  tcp_port_ = PortOf(descriptor);
   auto listener = HttpListener::Make(socket.Release(),
                                      {.is_local = false,
                                       .workers = kTcpWorkers,
@@ -144,4 +164,4 @@ Expected<void> HttpServer::ListenTcp() {
   return {};
 }
 
-}  // namespace berth::agent
+}  // namespace berth::http

@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server of the agent's socket: whom it keeps waiting and whom it does not.
-#include "agent/http_server.h"
+// The server: whom it keeps waiting and whom it does not.
+#include "http/http_server.h"
 
-#include <arpa/inet.h>
 #include <atomic>
 #include <condition_variable>
 #include <ctime>
 #include <filesystem>
 #include <mutex>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdexcept>
 #include <sys/resource.h>
 #include <thread>
 #include <vector>
 
-#include "agent/http_test_caller.h"
+#include "http/http_test_caller.h"
 
-namespace berth::agent {
+namespace berth::http {
 namespace {
 
 using std::chrono::milliseconds;
@@ -234,16 +232,8 @@ TEST_F(HttpServerTest, ThoseWhomWorkersAreFreeForAreNotTooMany) {
 }
 
 TEST_F(HttpServerTest, TcpTakesNoWorkerOfTheSocket) {
-  sockaddr_in address{
-      .sin_family = AF_INET, .sin_port = 0, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-  socklen_t size = sizeof(address);
-  // A port that was free a moment ago.
-  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  ASSERT_EQ(bind(probe, reinterpret_cast<const sockaddr*>(&address), size), 0);
-  ASSERT_EQ(getsockname(probe, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  close(probe);
-  StartServer({.tcp_address = "127.0.0.1:" + std::to_string(ntohs(address.sin_port)), .workers = 1});
-  const auto connect_tcp = [&] { return HttpTestCaller(reinterpret_cast<const sockaddr*>(&address), size); };
+  StartServer({.tcp_address = "127.0.0.1:0", .workers = 1});
+  const auto connect_tcp = [&] { return HttpTestCaller(server_->tcp_port()); };
   std::vector<HttpTestCaller> idle;
   for (int i = 0; i < 100; ++i) idle.push_back(connect_tcp());
   const HttpTestCaller healthz = connect_tcp();
@@ -256,6 +246,32 @@ TEST_F(HttpServerTest, TcpTakesNoWorkerOfTheSocket) {
   }
   EXPECT_EQ(Ask("/x").ReceiveStatus(seconds(5)), "200");
 }
+
+TEST_F(HttpServerTest, NeedsNoSocketWhereItHasAPort) {
+  const auto server = HttpServer::Make(
+      {.tcp_address = "[::1]:0"},
+      {.answer = [](const HttpRequest&) { return HttpAnswer(); }, .overload = [] { return HttpAnswer(); }});
+  ASSERT_TRUE(server.has_value()) << server.error().message;
+  EXPECT_NE((*server)->tcp_port(), 0);
+}
+
+TEST_F(HttpServerTest, RefusesAPortThatIsTaken) {
+  StartServer({.tcp_address = "127.0.0.1:0"});
+  const auto other = HttpServer::Make({.tcp_address = "127.0.0.1:" + std::to_string(server_->tcp_port())}, {});
+  ASSERT_FALSE(other.has_value());
+  EXPECT_EQ(other.error().code, ipam::ErrorCode::kIo);
+}
+
+class RefusedAddress : public testing::TestWithParam<const char*> {};
+
+TEST_P(RefusedAddress, IsInvalid) {
+  const auto server = HttpServer::Make({.tcp_address = GetParam()}, {});
+  ASSERT_FALSE(server.has_value());
+  EXPECT_EQ(server.error().code, ipam::ErrorCode::kInvalid);
+}
+INSTANTIATE_TEST_SUITE_P(Table, RefusedAddress,
+                         testing::Values("8080", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:65536", "127.0.0.1:-1",
+                                         "localhost:8080"));
 
 struct RefusedRequest {
   const char* name;
@@ -354,4 +370,4 @@ TEST_F(HttpServerTest, WaitsForDescriptorsWithoutSpinning) {
 }
 
 }  // namespace
-}  // namespace berth::agent
+}  // namespace berth::http

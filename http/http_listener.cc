@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Taking turns at polling; accepting, reading, and what waits for a worker.
-#include "agent/http_listener.h"
+#include "http/http_listener.h"
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@
 
 #include <spdlog/spdlog.h>
 
-namespace berth::agent {
+namespace berth::http {
 
 using ipam::ErrorCode;
 using ipam::Expected;
@@ -324,4 +324,4 @@ void HttpListener::ResumeAccepting() {
   if (listener_ >= 0) static_cast<void>(Watch(epoll_, EPOLL_CTL_MOD, listener_, EPOLLIN, kListenerId));
 }
 
-}  // namespace berth::agent
+}  // namespace berth::http

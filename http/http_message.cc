@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The grammar of a request, as little of it as the agent's callers use (RFC 9112).
-#include "agent/http_message.h"
+// The grammar of a request, as little of it as our callers use (RFC 9112).
+#include "http/http_message.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <utility>
 
-namespace berth::agent {
+namespace berth::http {
 
 using ipam::ErrorCode;
 using ipam::Expected;
@@ -83,18 +83,23 @@ Expected<bool> RequestReader::Read(int descriptor) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return false;
     if (count <= 0) return Fail(ErrorCode::kIo, "the caller ended before its request did");
-    const std::size_t seen = text_.size();
-    text_.append(buffer.data(), static_cast<std::size_t>(count));
-    if (total_bytes_ == 0) {
-      const std::size_t end = text_.find(kHeadEnd, seen < kHeadEnd.size() ? 0 : seen - kHeadEnd.size());
-      if (std::min(end, text_.size()) > kHeadBytesMax) {
-        return Fail(ErrorCode::kInvalid, "the request's head is too large");
-      }
-      if (end == std::string::npos) continue;
-      if (auto read = ReadHead(end); !read) return std::unexpected(read.error());
-    }
-    if (text_.size() >= total_bytes_) return true;
+    auto is_whole = Add({buffer.data(), static_cast<std::size_t>(count)});
+    if (!is_whole || *is_whole) return is_whole;
   }
+}
+
+Expected<bool> RequestReader::Add(std::string_view bytes) {
+  const std::size_t seen = text_.size();
+  text_ += bytes;
+  if (total_bytes_ == 0) {
+    const std::size_t end = text_.find(kHeadEnd, seen < kHeadEnd.size() ? 0 : seen - kHeadEnd.size());
+    if (std::min(end, text_.size()) > kHeadBytesMax) {
+      return Fail(ErrorCode::kInvalid, "the request's head is too large");
+    }
+    if (end == std::string::npos) return false;
+    if (auto read = ReadHead(end); !read) return std::unexpected(read.error());
+  }
+  return text_.size() >= total_bytes_;
 }
 
 Expected<void> RequestReader::ReadHead(std::size_t head_bytes) {
@@ -146,4 +151,4 @@ bool HasHungUp(int descriptor) {
   return (polled.revents & (POLLHUP | POLLERR)) != 0;
 }
 
-}  // namespace berth::agent
+}  // namespace berth::http
