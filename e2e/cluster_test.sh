@@ -73,15 +73,41 @@ nothing_left() {
   done
   if grep -F " $dir/" /proc/self/mountinfo; then problem=1; fi
   if ls -d /sys/class/net/b[tp]"$tag"* /run/netns/berth-"$tag"-* 2>/dev/null; then problem=1; fi
-  if ((EUID == 0)) && nft list tables | grep "berth_$tag"; then problem=1; fi
   if find "$dir" -mindepth 1 -maxdepth 1 ! -name logs ! -name audit.log ! -name .lock | grep .; then problem=1; fi
-  if find /var/log/containers -lname "$dir/*" 2>/dev/null | grep .; then problem=1; fi
   return $problem
 }
 
-no_containers_left() {
-  local left=(/sys/fs/cgroup/k8s.io /sys/fs/cgroup/*/k8s.io /var/lib/cni/results/* /run/containerd/s/*)
-  if ls -d "${left[@]}" 2>/dev/null; then return 1; fi
+# What nodes need of the whole machine while there are any; nobody else may have a cluster with nodes.
+traces() {
+  ls -d /sys/fs/cgroup/k8s.io /sys/fs/cgroup/*/k8s.io /etc/cni /opt/cni /run/berth* /run/containerd /var/lib/berth \
+    /var/lib/cni /var/lib/kubelet /var/log/containers 2>/dev/null || true
+}
+others_have_nodes() { compgen -G '/sys/class/net/bt??????' >/dev/null; }
+
+# A pod of NODE writes into the host's folders, and reads in a volume of its own what it has written.
+writes_to_host() { # NODE
+  kubectl apply -f - <<POD
+apiVersion: v1
+kind: Pod
+metadata: {name: writer-$1}
+spec:
+  nodeName: $1
+  hostNetwork: true
+  terminationGracePeriodSeconds: 1
+  containers:
+    - {name: c, image: berth.test/pause:1, volumeMounts: [{name: run, mountPath: /r}, {name: bin, mountPath: /b}]}
+  volumes:
+    - {name: run, hostPath: {path: /run/berth/writer, type: DirectoryOrCreate}}
+    - {name: bin, hostPath: {path: /opt/cni/bin, type: Directory}}
+POD
+  kubectl wait --for=condition=Ready --timeout=60s "pod/writer-$1"
+}
+
+# Each of two nodes has what it was given, neither has the other's, and the machine has nothing of it.
+nodes_are_apart() {
+  writes_to_host n2 || return 1
+  [[ -d $BERTH_E2E_DIR/n2/run/berth/writer ]] || { echo "n2 has nothing"; return 1; }
+  [[ ! -e $BERTH_E2E_DIR/n1/run/berth/writer && ! -e /run/berth/writer ]] || { echo "not n2 alone has it"; return 1; }
 }
 
 # interrupted SIGNAL LINE NODES: up is ended once it has printed LINE; soon nothing may be left.
@@ -223,6 +249,8 @@ whoami_says() { # USER KUBECONFIG
 
 zero=$work/zero
 one=$work/one
+traces_before=unknown
+others_have_nodes || traces_before=$(traces)
 check "the program's own tests" bash -c "cd '$here/clusterctl' && go vet ./... && go test ./..."
 check "help names the commands" grep -q kubeconfig <("$cluster" --help)
 check "an unknown option is refused" refuses "unknown option" "$cluster" up --dir "$zero" --node 1
@@ -267,13 +295,14 @@ if ((EUID == 0)); then
   check "a pod of the one asks the API" in_cluster "$one" asks_api plain false n1 'get, /apis'
   check "a pod of the second node asks the API" in_cluster "$work/two" asks_api plain false n2 'get, /apis'
   check "a pod on the second node's own network does" in_cluster "$work/two" asks_api host true n2 'get, /apis'
+  check "what a host keeps is each node's own" in_cluster "$work/two" nodes_are_apart
   check "the one ends" "$cluster" down --dir "$one"
   check "nothing of the one is left" nothing_left "$one"
   check "another pod of the second node asks the API" in_cluster "$work/two" asks_api other false n2 'get, /apis'
   check "two nodes end" "$cluster" down --dir "$work/two"
   check "nothing of two nodes is left" nothing_left "$work/two"
-  if ! compgen -G '/sys/class/net/bt??????' >/dev/null; then # else somebody else has a cluster with nodes
-    check "no container's traces are left" no_containers_left
+  if [[ $traces_before != unknown ]] && ! others_have_nodes; then
+    check "the machine is as it was before" equals "$traces_before" traces
   fi
 fi
 check "the first cluster still works" in_cluster "$zero" kubectl get namespace default

@@ -49,9 +49,11 @@ func printEnvironment(l Layout) error {
 		node := l.node(index)
 		setNode := func(name, value string) { set(fmt.Sprintf("BERTH_NODE%d_%s", index, name), value) }
 		setNode("NAME", node.Name)
-		setNode("ADDRESS", record.Network.nodeAddress(node, record.Nodes))
-		setNode("NETNS", namespacePath(node, record.Nodes))
+		setNode("ADDRESS", record.Network.nodeAddress(node))
+		setNode("NETNS", node.namespacePath())
 		setNode("CNI_CONF_DIR", node.cniConfDir())
+		setNode("CNI_BIN_DIR", node.cniBinDir())
+		setNode("MOUNTS_PID", pidText(record, "mounts-"+node.Name))
 		setNode("KUBECONFIG", node.kubeconfig())
 		setNode("CONTAINERD_SOCKET", node.containerdSocket())
 		setNode("BRIDGE", node.podBridge())
@@ -69,12 +71,4 @@ func pidText(record Record, name string) string {
 		return strconv.Itoa(process.Pid)
 	}
 	return ""
-}
-
-// namespacePath is "" when the node is the machine itself.
-func namespacePath(node NodeLayout, nodes int) string {
-	if nodes == 1 {
-		return ""
-	}
-	return node.namespacePath()
 }

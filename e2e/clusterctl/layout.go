@@ -1,6 +1,6 @@
 // Layout: where everything of one cluster lives, derived from its folder alone.
 //
-// Names that share a space with the rest of the machine (links, network namespaces, nft tables) carry six hex
+// Names that share a space with the rest of the machine (links, network namespaces) carry six hex
 // digits of the folder's path. So several clusters live side by side, and `down` finds what is left of one even when
 // its records are lost.
 package main
@@ -61,9 +61,8 @@ func (l Layout) log(name string) string  { return l.path("logs", name+".log") }
 // controlSocket is relative: the supervisor and its callers work in Dir, so its length does not depend on Dir's.
 const controlSocket = "supervisor.sock"
 
-// The names below are the only ones outside Dir. Link names have at most 15 bytes.
+// These and the names of a node's links and namespace are the only ones outside Dir. Link names have at most 15 bytes.
 func (l Layout) linkBridge() string { return "bt" + l.Tag }
-func (l Layout) nftTable() string   { return "berth_" + l.Tag }
 
 // ownFiles are the entries of Dir that `up` makes and `down` removes; logs and audit.log stay for the reader.
 func (l Layout) ownFiles() []string {
@@ -93,6 +92,7 @@ func (l Layout) node(index int) NodeLayout {
 func (n NodeLayout) path(name string) string  { return filepath.Join(n.Home, name) }
 func (n NodeLayout) containerdSocket() string { return n.path("containerd.sock") }
 func (n NodeLayout) cniConfDir() string       { return n.path("cni-conf") }
+func (n NodeLayout) cniBinDir() string        { return n.path("cni-bin") }
 func (n NodeLayout) kubeconfig() string       { return n.path("kubelet.kubeconfig") }
 func (n NodeLayout) hostLink() string         { return fmt.Sprintf("bt%s%s", n.tag, n.Name) }
 func (n NodeLayout) podBridge() string        { return fmt.Sprintf("bp%s%s", n.tag, n.Name) }

@@ -66,12 +66,10 @@ func TestNetworkAddressesOfNodes(t *testing.T) {
 	layout, _ := newLayout("/tmp/x")
 	network := Network{Number: 7, APIAddress: "198.18.7.1", ServiceCIDR: "198.19.7.0/24"}
 	cases := []struct{ name, got, want string }{
-		{"TheOnlyNodeIsTheMachine", network.nodeAddress(layout.node(1), 1), "198.18.7.1"},
-		{"FirstOfTwo", network.nodeAddress(layout.node(1), 2), "198.18.7.2"},
-		{"ThirdOfThree", network.nodeAddress(layout.node(3), 3), "198.18.7.4"},
+		{"TheFirstComesAfterTheAPIServer", network.nodeAddress(layout.node(1)), "198.18.7.2"},
+		{"Third", network.nodeAddress(layout.node(3)), "198.18.7.4"},
 		{"PodsOfTheThird", network.podCIDR(layout.node(3)), "10.243.7.0/24"},
 		{"Service", network.serviceAddress(), "198.19.7.1"},
-		{"NoNamespaceForTheOnlyNode", namespacePath(layout.node(1), 1), ""},
 	}
 	for _, c := range cases {
 		if c.got != c.want {

@@ -7,24 +7,26 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
-	"time"
 )
 
 const (
 	machineLock = "/run/lock/berth-e2e"
 	machineFile = "/run/berth-e2e.json"
-	// The kubelet's registration socket for device plugins; its place cannot be configured.
-	devicePlugins = "/var/lib/kubelet/device-plugins"
 )
 
-// The kubelet sets the first four, the bridge plugin the last one.
-var changedSettings = []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
-	"net/ipv4/ip_forward"}
+// The kubelet sets them.
+var changedSettings = []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops"}
+
+// machineBefore is what machineFile holds: the machine as it was, and the folders it lacked on which nodes mount theirs.
+type machineBefore struct {
+	Settings    map[string]string `json:"settings"`
+	MadeFolders []string          `json:"madeFolders"`
+}
 
 // lockMachine is held for moments only; close the file to unlock.
 func lockMachine() (*os.File, error) {
@@ -44,19 +46,22 @@ func lockMachine() (*os.File, error) {
 // rememberMachine requires the lock. Values that are noted already stay: the current ones may be the kubelet's.
 func rememberMachine() error {
 	if exists(machineFile) {
-		return nil
+		return makeOwnPlaces()
 	}
-	values := map[string]string{}
+	before := machineBefore{Settings: map[string]string{}, MadeFolders: missingFolders()}
 	for _, setting := range changedSettings {
 		if text, err := os.ReadFile("/proc/sys/" + setting); err == nil {
-			values[setting] = strings.TrimSpace(string(text))
+			before.Settings[setting] = strings.TrimSpace(string(text))
 		}
 	}
-	text, err := json.Marshal(values)
+	text, err := json.Marshal(before)
 	if err != nil {
 		return err
 	}
-	return writeFileAtomically(machineFile, text, 0o600)
+	if err := writeFileAtomically(machineFile, text, 0o600); err != nil {
+		return err
+	}
+	return makeOwnPlaces()
 }
 
 // restoreMachine does nothing while another cluster has nodes.
@@ -79,31 +84,17 @@ func restoreMachine() error {
 	if err != nil {
 		return err
 	}
-	values := map[string]string{}
-	if err := json.Unmarshal(text, &values); err != nil {
+	var before machineBefore
+	if err := json.Unmarshal(text, &before); err != nil {
 		return fmt.Errorf("%s: %w", machineFile, err)
 	}
 	var problems []error
-	for setting, value := range values {
+	for setting, value := range before.Settings {
 		problems = append(problems, os.WriteFile("/proc/sys/"+setting, []byte(value), 0))
 	}
-	removeDeadSocket(filepath.Join(devicePlugins, "kubelet.sock"))
-	// Each succeeds only if the folder is empty.
-	for _, folder := range []string{devicePlugins, filepath.Dir(devicePlugins), legacyLogs, cniResultsCache,
-		filepath.Dir(cniResultsCache), "/run/containerd/s", "/run/containerd"} {
-		_ = os.Remove(folder)
+	slices.Reverse(before.MadeFolders)
+	for _, folder := range before.MadeFolders {
+		_ = os.Remove(folder) // fails if somebody else has put something there meanwhile
 	}
 	return errors.Join(append(problems, os.Remove(machineFile))...)
-}
-
-// removeDeadSocket leaves a socket alone that somebody serves, such as a real kubelet of this machine.
-func removeDeadSocket(path string) {
-	connection, err := net.DialTimeout("unix", path, time.Second)
-	if err == nil {
-		connection.Close()
-		return
-	}
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		_ = os.Remove(path)
-	}
 }

@@ -16,11 +16,13 @@ A Kubernetes cluster from Go modules, for tests and the demo. Everything it writ
 built binaries (${BERTH_CACHE_DIR:-~/.cache/berth}; only the first run builds, about 7 minutes on 2 cores).
 
   up       start a cluster and wait until it is ready
-             --nodes N             0: control plane only (the default); 1: this machine is the node;
-                                   2 or 3: each node in its own network namespace. From 1 on root is needed
+             --nodes N             0: control plane only (the default); 1 to 3: each node has a network and
+                                   mounts of its own, which needs root
              --audit               write the API server's audit log to DIR/audit.log
              --cni-conf FILE       network configuration (conflist) of every node instead of bridge with host-local;
-                                   @NODE@ @BRIDGE@ @POD_CIDR@ @STATE_DIR@ @KUBECONFIG@ in it are replaced
+                                   @NODE@ @BRIDGE@ @POD_CIDR@ @STATE_DIR@ @KUBECONFIG@ in it are replaced;
+                                   none: the nodes wait for one, NotReady, as those of a new cluster do
+             --image FILE          load this archive of an image into every node; may be given several times
              --apiserver-arg ARG   a further flag of kube-apiserver; may be given several times
              --cni-plugins         CNI plugins in CNI_BIN_DIR without nodes, too: bridge, ptp, host-local, loopback
              --fsync               let etcd sync to disk as in production (the default skips that: data is for tests)
@@ -78,6 +80,8 @@ func dispatch(arguments []string) error {
 		return up(options)
 	case "supervise":
 		return exitCode(supervise(options))
+	case "mounts":
+		return holdMounts(options.layout.path(options.process))
 	case "env":
 		return printEnvironment(options.layout)
 	case "down":

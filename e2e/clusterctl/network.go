@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os/exec"
-	"path/filepath"
 	"strings"
 )
 
@@ -41,10 +40,7 @@ type Network struct {
 
 func (n Network) serviceAddress() string { return strings.Replace(n.ServiceCIDR, ".0/24", ".1", 1) }
 
-func (n Network) nodeAddress(node NodeLayout, nodes int) string {
-	if nodes == 1 {
-		return n.APIAddress // the only node is the host itself
-	}
+func (n Network) nodeAddress(node NodeLayout) string {
 	return fmt.Sprintf("198.18.%d.%d", n.Number, node.Index+1)
 }
 
@@ -103,8 +99,6 @@ func claimNumber(l Layout) (int, error) {
 			{"ip", "link", "add", l.linkBridge(), "type", "bridge"},
 			{"ip", "address", "add", address, "dev", l.linkBridge()},
 			{"ip", "link", "set", l.linkBridge(), "up"},
-			// Without a route to the services the kernel refuses to connect before the rules can translate.
-			{"ip", "route", "add", fmt.Sprintf("198.19.%d.0/24", number), "dev", l.linkBridge()},
 		})
 	}
 	return 0, fmt.Errorf("198.18.0.0/24 to 198.18.%d.0/24 are all in use: take a cluster down first", numbersMax-1)
@@ -130,7 +124,7 @@ func freePort(address string) (int, error) {
 	return 0, fmt.Errorf("no free port in %d-%d", portFirst, portFirst+portCount-1)
 }
 
-// connectNode gives a node of several its namespace, joined to the link bridge.
+// connectNode gives a node its namespace, joined to the link bridge.
 func connectNode(l Layout, n Network, node NodeLayout, nodes int) error {
 	namespace := node.namespace()
 	inside := []string{"ip", "-n", namespace}
@@ -139,16 +133,16 @@ func connectNode(l Layout, n Network, node NodeLayout, nodes int) error {
 		{"ip", "link", "add", node.hostLink(), "type", "veth", "peer", "name", "eth0", "netns", namespace},
 		{"ip", "link", "set", node.hostLink(), "master", l.linkBridge(), "up"},
 		append(inside, "link", "set", "lo", "up"),
-		append(inside, "address", "add", n.nodeAddress(node, nodes)+"/24", "dev", "eth0"),
+		append(inside, "address", "add", n.nodeAddress(node)+"/24", "dev", "eth0"),
 		append(inside, "link", "set", "eth0", "up"),
 		append(inside, "route", "add", "default", "via", n.APIAddress),
 		// The default configuration's pods, from the host and from the other nodes.
-		{"ip", "route", "add", n.podCIDR(node), "via", n.nodeAddress(node, nodes)},
+		{"ip", "route", "add", n.podCIDR(node), "via", n.nodeAddress(node)},
 		{"nsenter", "--net=" + node.namespacePath(), "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"},
 	}
 	for index := 1; index <= nodes; index++ {
 		if other := l.node(index); other.Index != node.Index {
-			commands = append(commands, append(inside, "route", "add", n.podCIDR(other), "via", n.nodeAddress(other, nodes)))
+			commands = append(commands, append(inside, "route", "add", n.podCIDR(other), "via", n.nodeAddress(other)))
 		}
 	}
 	return runAll(commands)
@@ -156,19 +150,15 @@ func connectNode(l Layout, n Network, node NodeLayout, nodes int) error {
 
 // translateService makes the in-cluster address of the API lead to the API server, for pods (prerouting) and for the
 // node's own network (output). One rule instead of kube-proxy, of which a machine can have only one.
-func translateService(l Layout, n Network, namespacePath string) error {
+func translateService(n Network, namespacePath string) error {
 	match := fmt.Sprintf("ip daddr %s tcp dport 443 dnat to %s:%d", n.serviceAddress(), n.APIAddress, n.Ports.APIServer)
+	// The API server knows no way back to a pod in a node's namespace: hence the last chain.
 	chains := fmt.Sprintf("chain prerouting { type nat hook prerouting priority -100; %s; }\n"+
-		"chain output { type nat hook output priority -100; %s; }\n", match, match)
-	arguments := []string{"nft", "-f", "-"}
-	if namespacePath != "" {
-		// The API server knows no way back to a pod in a node's namespace.
-		chains += fmt.Sprintf("chain postrouting { type nat hook postrouting priority 100; "+
-			"ip daddr %s ct status dnat masquerade; }\n", n.APIAddress)
-		arguments = append([]string{"nsenter", "--net=" + namespacePath}, arguments...)
-	}
-	command := exec.Command(arguments[0], arguments[1:]...)
-	command.Stdin = strings.NewReader(fmt.Sprintf("table ip %s {\n%s}\n", l.nftTable(), chains))
+		"chain output { type nat hook output priority -100; %s; }\n"+
+		"chain postrouting { type nat hook postrouting priority 100; ip daddr %s ct status dnat masquerade; }\n",
+		match, match, n.APIAddress)
+	command := exec.Command("nsenter", "--net="+namespacePath, "nft", "-f", "-")
+	command.Stdin = strings.NewReader("table ip berth_e2e {\n" + chains + "}\n")
 	if text, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("nft: %w: %s", err, strings.TrimSpace(string(text)))
 	}
@@ -185,25 +175,7 @@ func removeNetwork(l Layout) error {
 		}
 		problems = append(problems, removeLink(node.hostLink()))
 	}
-	for _, bridge := range podBridges(l) {
-		problems = append(problems, removeLink(bridge))
-	}
-	problems = append(problems, removeLink(l.linkBridge()))
-	if nft, err := exec.LookPath("nft"); err == nil && run(nft, "list", "table", "ip", l.nftTable()) == nil {
-		problems = append(problems, run(nft, "delete", "table", "ip", l.nftTable()))
-	}
-	return errors.Join(problems...)
-}
-
-// podBridges are the links of this machine whose names start like a node's bridge: tests make further ones with a
-// suffix.
-func podBridges(l Layout) []string {
-	paths, _ := filepath.Glob("/sys/class/net/bp" + l.Tag + "*")
-	names := make([]string, 0, len(paths))
-	for _, path := range paths {
-		names = append(names, filepath.Base(path))
-	}
-	return names
+	return errors.Join(append(problems, removeLink(l.linkBridge()))...)
 }
 
 func removeLink(name string) error {

@@ -1,13 +1,15 @@
 // Nodes: containerd and kubelet with the settings that let several live on one machine and in a machine that is itself
-// a container. The first node of one is the machine; of several each has its network namespace.
+// a container. Each has a network (network.go) and mounts (mounts.go) of its own.
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -17,6 +19,7 @@ type Node struct {
 	NodeLayout
 	cluster ControlPlane
 	nodes   int
+	mounts  string // path of its mount namespace, once there is one
 }
 
 // prepared is the outcome of what a node can do before the API server answers.
@@ -30,38 +33,51 @@ func (s *Supervisor) prepareNodes(ctx context.Context, authority *Authority) <-c
 	results := make(chan prepared, s.options.nodes)
 	for index := 1; index <= s.options.nodes; index++ {
 		node := Node{NodeLayout: s.layout.node(index), cluster: s.control, nodes: s.options.nodes}
-		go func() { results <- prepared{node, s.prepareNode(ctx, node, authority)} }()
+		go func() {
+			err := s.prepareNode(ctx, &node, authority)
+			results <- prepared{node, err}
+		}()
 	}
 	return results
 }
 
-func (s *Supervisor) prepareNode(ctx context.Context, node Node, authority *Authority) error {
+func (s *Supervisor) prepareNode(ctx context.Context, node *Node, authority *Authority) error {
 	if err := node.writeFiles(authority, s.options.cniConf); err != nil {
 		return err
 	}
-	if node.nodes > 1 {
-		if err := connectNode(s.layout, s.control.network, node.NodeLayout, node.nodes); err != nil {
-			return err
-		}
+	if err := connectNode(s.layout, s.control.network, node.NodeLayout, node.nodes); err != nil {
+		return err
 	}
-	if node.nodes > 1 {
-		if err := translateService(s.layout, s.control.network, node.namespacePath()); err != nil {
-			return err
-		}
+	if err := translateService(s.control.network, node.namespacePath()); err != nil {
+		return err
 	}
-	if node.Index == 1 {
-		if err := translateService(s.layout, s.control.network, ""); err != nil {
-			return err
-		}
+	var err error
+	if node.mounts, err = s.startMounts(ctx, node.NodeLayout); err != nil {
+		return err
 	}
 	containerd, err := s.startProgram(node.containerd())
 	if err != nil {
 		return err
 	}
-	return await(ctx, "containerd of "+node.Name, startTimeout, containerd, func(ctx context.Context) error {
-		return exec.CommandContext(ctx, s.layout.binDir()+"/ctr", "--address="+node.containerdSocket(), "--namespace=k8s.io",
-			"images", "import", s.layout.path("image", "pause.tar")).Run()
-	})
+	load := func(ctx context.Context, image string) error {
+		text, err := exec.CommandContext(ctx, s.layout.binDir()+"/ctr", "--address="+node.containerdSocket(),
+			"--namespace=k8s.io", "images", "import", image).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("load %s: %w: %s", image, err, bytes.TrimSpace(text))
+		}
+		return nil
+	}
+	if err := await(ctx, "containerd of "+node.Name, startTimeout, containerd, func(ctx context.Context) error {
+		return load(ctx, s.layout.path("image", "pause.tar"))
+	}); err != nil {
+		return err
+	}
+	for _, image := range s.options.images {
+		if err := load(ctx, image); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // startNodes starts the kubelets as their nodes become prepared, then waits for all to be ready.
@@ -90,8 +106,10 @@ func (s *Supervisor) startNodes(ctx context.Context, results <-chan prepared) er
 	return nil
 }
 
-// awaitNode waits until the scheduler may place pods on the node.
+// awaitNode waits until the scheduler may place pods on the node, or until only a network is missing for that, if there
+// is to be none.
 func (s *Supervisor) awaitNode(ctx context.Context, node Node, kubelet *Child) error {
+	lacksNetwork := s.options.cniConf == noNetwork
 	err := await(ctx, "node "+node.Name, nodeTimeout, kubelet, func(ctx context.Context) error {
 		var object struct {
 			Spec struct {
@@ -104,35 +122,50 @@ func (s *Supervisor) awaitNode(ctx context.Context, node Node, kubelet *Child) e
 		if err := s.client.get(ctx, "/api/v1/nodes/"+node.Name, &object); err != nil {
 			return err
 		}
-		for _, taint := range object.Spec.Taints {
-			err := fmt.Errorf("it has the taint %s", taint.Key)
-			for _, condition := range object.Status.Conditions {
-				if condition.Type == "Ready" && condition.Status != "True" {
-					err = errors.New(condition.Message)
-				}
-			}
-			return err
-		}
 		for _, condition := range object.Status.Conditions {
-			if condition.Type == "Ready" && condition.Status == "True" {
+			switch {
+			case condition.Type != "Ready":
+			case condition.Status != "True" && lacksNetwork && strings.Contains(condition.Message, "NetworkPluginNotReady"):
+				return nil
+			case condition.Status != "True":
+				return errors.New(condition.Message)
+			case len(object.Spec.Taints) > 0:
+				return fmt.Errorf("it has the taint %s", object.Spec.Taints[0].Key)
+			default:
 				return nil
 			}
 		}
 		return errors.New("it has no condition Ready yet")
 	})
-	if err == nil {
+	if err == nil && lacksNetwork {
+		s.step("node %s there, without a network", node.Name)
+	} else if err == nil {
 		s.step("node %s ready", node.Name)
 	}
 	return err
 }
 
+type nodeFile struct {
+	path, content string
+	mode          os.FileMode
+}
+
 func (n Node) writeFiles(authority *Authority, cniConf string) error {
-	for _, folder := range []string{"cni-conf", "kubelet", "pod-logs", "root", "state", "volume-plugins"} {
+	folders := []string{"pod-logs", "root", "state", "volume-plugins"}
+	for _, own := range ownPlaces {
+		folders = append(folders, own.home)
+	}
+	for _, folder := range folders {
 		if err := os.MkdirAll(n.path(folder), 0o755); err != nil {
 			return err
 		}
 	}
-	address := n.cluster.network.nodeAddress(n.NodeLayout, n.nodes)
+	for _, plugin := range networkPlugins {
+		if err := copyFile(filepath.Join(n.cluster.layout.cniBinDir(), plugin), filepath.Join(n.cniBinDir(), plugin)); err != nil {
+			return err
+		}
+	}
+	address := n.cluster.network.nodeAddress(n.NodeLayout)
 	server, err := authority.sign(Subject{User: "kubelet-" + n.Name, Hosts: []string{n.Name, address}})
 	if err != nil {
 		return err
@@ -142,25 +175,24 @@ func (n Node) writeFiles(authority *Authority, cniConf string) error {
 	if err != nil {
 		return err
 	}
-	network, err := n.networkConfiguration(cniConf)
-	if err != nil {
-		return err
-	}
 	kubeconfig := kubeletKubeconfig(n.cluster.server(), authority.Cert, user, n.path("kubelet-client.pem"))
 	snapshotter := "overlayfs"
 	if !overlayWorks(n.path("overlay-probe")) {
 		snapshotter = "native"
 	}
-	files := []struct {
-		path, content string
-		mode          os.FileMode
-	}{
+	files := []nodeFile{
 		{n.path("kubelet-server.pem"), string(server.Cert) + string(server.Key), 0o600},
 		{n.path("kubelet-client.pem"), string(client.Cert) + string(client.Key), 0o600},
 		{n.kubeconfig(), string(kubeconfig), 0o600},
 		{n.path("containerd.toml"), n.containerdConfiguration(snapshotter), 0o644},
 		{n.path("kubelet.yaml"), n.kubeletConfiguration(address), 0o644},
-		{n.cniConfDir() + "/10-network.conflist", network, 0o644},
+	}
+	if cniConf != noNetwork {
+		network, err := n.networkConfiguration(cniConf)
+		if err != nil {
+			return err
+		}
+		files = append(files, nodeFile{n.cniConfDir() + "/10-network.conflist", network, 0o644})
 	}
 	for _, file := range files {
 		if err := os.WriteFile(file.path, []byte(file.content), file.mode); err != nil {
@@ -213,21 +245,20 @@ func (n Node) networkConfiguration(file string) (string, error) {
 		"@POD_CIDR@", n.cluster.network.podCIDR(n.NodeLayout), "@STATE_DIR@", n.path("host-local")).Replace(text), nil
 }
 
-func (n Node) namespaceToEnter() string { return namespacePath(n.NodeLayout, n.nodes) }
-
 func (n Node) containerd() Program {
-	return Program{Name: "containerd-" + n.Name, Namespace: n.namespaceToEnter(),
+	return Program{Name: "containerd-" + n.Name, Namespace: n.namespacePath(), Mounts: n.mounts,
 		Arguments: []string{n.cluster.layout.binDir() + "/containerd", "--config=" + n.path("containerd.toml")}}
 }
 
 func (n Node) kubelet() Program {
-	return Program{Name: "kubelet-" + n.Name, Namespace: n.namespaceToEnter(),
+	return Program{Name: "kubelet-" + n.Name, Namespace: n.namespacePath(), Mounts: n.mounts,
 		Arguments: []string{n.cluster.layout.binDir() + "/kubelet", "--config=" + n.path("kubelet.yaml"),
-			"--kubeconfig=" + n.kubeconfig(), "--root-dir=" + n.path("kubelet"), "--hostname-override=" + n.Name,
-			"--node-ip=" + n.cluster.network.nodeAddress(n.NodeLayout, n.nodes)}}
+			"--kubeconfig=" + n.kubeconfig(), "--hostname-override=" + n.Name,
+			"--node-ip=" + n.cluster.network.nodeAddress(n.NodeLayout)}}
 }
 
-// containerdConfiguration keeps containerd inside the node's folder; what it would put into /run, /opt and /etc, too.
+// containerdConfiguration keeps containerd inside the node's folder; plugins and their configuration are where every
+// host has them, which are the node's own places.
 func (n Node) containerdConfiguration(snapshotter string) string {
 	q := quoteJSON
 	return `version = 3
@@ -259,8 +290,6 @@ disable_apparmor = true
 cdi_spec_dirs = []
 
 [plugins."io.containerd.cri.v1.runtime".cni]
-bin_dirs = [` + q(n.cluster.layout.cniBinDir()) + `]
-conf_dir = ` + q(n.cniConfDir()) + `
 max_conf_num = 1
 
 [plugins."io.containerd.cri.v1.runtime".containerd]
@@ -282,15 +311,11 @@ stream_server_port = "0"
 // kubeletConfiguration: cgroup v1 machines are welcome; the kubelet manages no cgroups of its own, and evicts nothing
 // for a full disk, as the disk is the developer's.
 func (n Node) kubeletConfiguration(address string) string {
-	port, err := freePort(address)
-	if err != nil || n.nodes > 1 {
-		port = 10250 // a namespace of its own has no other
-	}
 	q := quoteJSON
 	return `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 address: ` + q(address) + `
-port: ` + fmt.Sprint(port) + `
+port: 10250
 healthzPort: 0
 readOnlyPort: 0
 tlsCertFile: ` + q(n.path("kubelet-server.pem")) + `

@@ -18,11 +18,12 @@ type Options struct {
 	nodes         int
 	audit         bool
 	fsync         bool
-	cniConf       string // a file, "" for the default
+	cniConf       string // a file, "" for the default, or noNetwork
 	cniPlugins    bool
+	images        []string
 	apiserverArgs []string
 
-	process string // of stop and start
+	process string // of stop and start; the node, of mounts
 	kill    bool
 
 	user    string
@@ -31,8 +32,11 @@ type Options struct {
 	out     string
 }
 
+// noNetwork is the value of --cni-conf that leaves nodes without a network configuration.
+const noNetwork = "none"
+
 var commands = []string{"up", "env", "down", "stop", "start", "stop-apiserver", "start-apiserver", "kubeconfig",
-	"build", "supervise"}
+	"build", "supervise", "mounts"}
 
 func parseOptions(arguments []string) (Options, error) {
 	options := Options{command: arguments[0]}
@@ -51,6 +55,7 @@ func parseOptions(arguments []string) (Options, error) {
 		"--dir":           func(v string) error { dir = v; return nil },
 		"--nodes":         options.setNodes,
 		"--cni-conf":      func(v string) error { options.cniConf = v; return nil },
+		"--image":         func(v string) error { options.images = append(options.images, v); return nil },
 		"--apiserver-arg": func(v string) error { options.apiserverArgs = append(options.apiserverArgs, v); return nil },
 		"--user":          func(v string) error { options.user = v; return nil },
 		"--group":         func(v string) error { options.groups = append(options.groups, v); return nil },
@@ -67,7 +72,7 @@ func parseOptions(arguments []string) (Options, error) {
 		}
 		set, ok := values[name]
 		if !ok {
-			takesProcess := options.command == "stop" || options.command == "start"
+			takesProcess := slices.Contains([]string{"stop", "start", "mounts"}, options.command)
 			if takesProcess && options.process == "" && !strings.HasPrefix(name, "-") {
 				options.process = name
 				continue
@@ -125,6 +130,9 @@ func (o Options) supervisorArguments() []string {
 	}
 	if o.cniConf != "" {
 		arguments = append(arguments, "--cni-conf="+o.cniConf)
+	}
+	for _, image := range o.images {
+		arguments = append(arguments, "--image="+image)
 	}
 	for _, argument := range o.apiserverArgs {
 		arguments = append(arguments, "--apiserver-arg="+argument)

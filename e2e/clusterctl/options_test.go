@@ -34,7 +34,7 @@ func TestParseOptionsRefuses(t *testing.T) {
 
 func TestSupervisorGetsTheOptionsOfUp(t *testing.T) {
 	up, err := parseOptions([]string{"up", "--dir", "/tmp/x y", "--nodes=2", "--audit", "--fsync", "--cni-conf", "/f",
-		"--apiserver-arg", "--v=4", "--apiserver-arg=--feature-gates=A=true"})
+		"--image", "/i", "--image=/j", "--apiserver-arg", "--v=4", "--apiserver-arg=--feature-gates=A=true"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,17 +54,15 @@ type Program struct {
 	Name      string // also the name of its log file
 	Arguments []string
 	Namespace string // path of the network namespace to enter, "" for the host's
+	Mounts    string // path of the mount namespace to enter, "" for the host's
+	OwnMounts bool   // starts in a mount namespace of its own
 	Env       []string
 }
 
 // startChild appends the output to the program's log. The child dies with the supervisor (SIGKILL), even with a killed
 // one.
 func (s *spawner) startChild(l Layout, p Program) (*Child, error) {
-	arguments := p.Arguments
-	if p.Namespace != "" {
-		// Not `ip netns exec`: it would give the child mounts of its own, and pods' mounts must be seen by all.
-		arguments = append([]string{"nsenter", "--net=" + p.Namespace, "--"}, arguments...)
-	}
+	arguments := append(p.enter(), p.Arguments...)
 	log, err := os.OpenFile(l.log(p.Name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
@@ -75,6 +73,9 @@ func (s *spawner) startChild(l Layout, p Program) (*Child, error) {
 	cmd.Env = append(childEnvironment(l), p.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if p.OwnMounts {
+		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
+	}
 	if err := s.start(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.Name, err)
 	}
@@ -86,6 +87,21 @@ func (s *spawner) startChild(l Layout, p Program) (*Child, error) {
 		close(child.ended)
 	}()
 	return child, nil
+}
+
+// enter is the command, if any, that enters the program's namespaces.
+func (p Program) enter() []string {
+	var options []string
+	if p.Namespace != "" {
+		options = append(options, "--net="+p.Namespace)
+	}
+	if p.Mounts != "" {
+		options = append(options, "--mount="+p.Mounts)
+	}
+	if len(options) == 0 {
+		return nil
+	}
+	return append(append([]string{"nsenter"}, options...), "--")
 }
 
 // childEnvironment is small and fixed: proxies, KUBECONFIG and the like of the caller must not reach the cluster.

@@ -125,3 +125,21 @@ func TestNetworkConfigurationIsFilledIn(t *testing.T) {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 }
+
+func TestProgramsEnterTheirNodesNamespaces(t *testing.T) {
+	cases := []struct {
+		name    string
+		program Program
+		want    string
+	}{
+		{"ControlPlane", Program{}, ""},
+		{"Network", Program{Namespace: "/run/netns/x"}, "nsenter --net=/run/netns/x --"},
+		{"Node", Program{Namespace: "/run/netns/x", Mounts: "/proc/7/ns/mnt"},
+			"nsenter --net=/run/netns/x --mount=/proc/7/ns/mnt --"},
+	}
+	for _, c := range cases {
+		if got := strings.Join(c.program.enter(), " "); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"sort"
 	"strings"
 	"syscall"
@@ -17,11 +16,9 @@ import (
 )
 
 const (
-	sweepTimeout    = 20 * time.Second
-	downTimeout     = 60 * time.Second
-	sweepPause      = 20 * time.Millisecond
-	legacyLogs      = "/var/log/containers"
-	cniResultsCache = "/var/lib/cni/results"
+	sweepTimeout = 20 * time.Second
+	downTimeout  = 60 * time.Second
+	sweepPause   = 20 * time.Millisecond
 )
 
 // down ends the cluster of a folder; without one it only makes sure that nothing is left.
@@ -64,12 +61,10 @@ func sweep(l Layout) error {
 	if err := endLeftovers(l, identifiers); err != nil {
 		return err
 	}
-	forgetContainers(l, identifiers)
 	if err := unmountBelow(l.Dir); err != nil {
 		return err
 	}
-	awaitPodLinks(l)
-	problems := []error{removeNetwork(l), removeCgroups(identifiers), removeLegacyLogs(l), restoreMachine()}
+	problems := []error{removeNetwork(l), removeCgroups(identifiers), restoreMachine()}
 	for _, name := range l.ownFiles() {
 		problems = append(problems, os.RemoveAll(l.path(name)))
 	}
@@ -88,44 +83,6 @@ func endLeftovers(l Layout, identifiers map[string]bool) error {
 		}
 		for _, pid := range pids {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-	}
-}
-
-// forgetContainers removes the two things that killed containers leave outside DIR: the socket of the shim, named in
-// the container's bundle, and libcni's copy of the sandbox's result.
-func forgetContainers(l Layout, identifiers map[string]bool) {
-	files, _ := filepath.Glob(l.path("n[1-9]", "state", "io.containerd.runtime.v2.task", "k8s.io", "*", "bootstrap.json"))
-	for _, file := range files {
-		text, _ := os.ReadFile(file)
-		if match := shimSocket.FindSubmatch(text); match != nil {
-			_ = os.Remove(string(match[1]))
-		}
-	}
-	results, _ := os.ReadDir(cniResultsCache)
-	for _, result := range results {
-		// The form is NETWORK-CONTAINER-INTERFACE, where the network's name may contain hyphens.
-		parts := strings.Split(result.Name(), "-")
-		if len(parts) >= 3 && identifiers[parts[len(parts)-2]] {
-			_ = os.Remove(filepath.Join(cniResultsCache, result.Name()))
-		}
-	}
-}
-
-var shimSocket = regexp.MustCompile(`unix://(/[^"\s]+)`)
-
-// awaitPodLinks waits for the kernel, which ends a namespace some time after its last user: until then the machine
-// would show links of pods that are gone. The kernel ends many at once; deleting each link ourselves takes
-// four times longer.
-func awaitPodLinks(l Layout) {
-	for deadline := time.Now().Add(sweepTimeout); time.Now().Before(deadline); time.Sleep(sweepPause) {
-		ports := 0
-		for _, bridge := range podBridges(l) {
-			entries, _ := os.ReadDir(filepath.Join("/sys/class/net", bridge, "brif"))
-			ports += len(entries)
-		}
-		if ports == 0 {
-			return
 		}
 	}
 }
@@ -178,16 +135,4 @@ func removeCgroups(identifiers map[string]bool) error {
 			return problem
 		}
 	}
-}
-
-// removeLegacyLogs removes the kubelet's links into DIR; their folder cannot be configured.
-func removeLegacyLogs(l Layout) error {
-	links, _ := filepath.Glob(filepath.Join(legacyLogs, "*.log"))
-	var problems []error
-	for _, link := range links {
-		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, l.Dir+"/") {
-			problems = append(problems, os.Remove(link))
-		}
-	}
-	return errors.Join(problems...)
 }

@@ -27,15 +27,17 @@ func up(options Options) error {
 	if err := checkFolder(l); err != nil {
 		return err
 	}
-	if options.cniConf != "" {
-		absolute, err := filepath.Abs(options.cniConf)
-		if err != nil {
+	if options.cniConf != "" && options.cniConf != noNetwork {
+		var err error
+		if options.cniConf, err = absoluteFile("--cni-conf", options.cniConf); err != nil {
 			return err
 		}
-		if _, err := os.Stat(absolute); err != nil {
-			return fmt.Errorf("--cni-conf: %w", err)
+	}
+	for index, image := range options.images {
+		var err error
+		if options.images[index], err = absoluteFile("--image", image); err != nil {
+			return err
 		}
-		options.cniConf = absolute
 	}
 	binaries, err := ensureBinaries(options, false)
 	if err != nil {
@@ -48,6 +50,18 @@ func up(options Options) error {
 		return err
 	}
 	return superviseFromUp(options)
+}
+
+// absoluteFile is for the supervisor, which works in another folder.
+func absoluteFile(option, file string) (string, error) {
+	absolute, err := filepath.Abs(file)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(absolute); err != nil {
+		return "", fmt.Errorf("%s: %w", option, err)
+	}
+	return absolute, nil
 }
 
 // checkFolder refuses a folder in which a cluster lives or has left something.
