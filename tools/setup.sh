@@ -4,7 +4,9 @@
 #
 #   tools/setup.sh build     Debian packages to build and run the unit tests (needs root only if one is missing)
 #   tools/setup.sh cluster   checks Go, and Debian packages that a local Kubernetes cluster needs
-#   tools/setup.sh lint      clang-format and clang-tidy as Python wheels of fixed versions, in a venv in the cache folder
+#   tools/setup.sh image     Debian packages that make the image
+#   tools/setup.sh lint      clang-format and clang-tidy as Python wheels of fixed versions, in a venv in the cache folder;
+#                            there, too, promtool, out of a Debian package that is not installed: it would start a server
 #   tools/setup.sh linters   prints the folder of those programs (installing nothing)
 #
 # The cache folder is ${BERTH_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/berth}.
@@ -15,6 +17,7 @@ build_packages=(
   libcli11-dev libgmock-dev libgtest-dev libspdlog-dev
   libssl-dev libyaml-cpp-dev musl-dev nlohmann-json3-dev prometheus-cpp-dev zlib1g-dev
 )
+image_packages=(buildah)
 cluster_packages=(curl iproute2 iptables jq nftables procps runc shellcheck util-linux)
 
 # Debian 12 has clang-tidy 14, which finds no std::expected in GCC 12's library.
@@ -100,7 +103,17 @@ install_linters() {
   touch "$linters_dir/complete"
 }
 
-(($# > 0)) || fail "say what to set up: build, cluster, lint (see the top of $0)"
+install_promtool() {
+  [[ -x $linters_dir/bin/promtool ]] && return
+  local folder
+  folder=$(mktemp -d)
+  (cd "$folder" && run_shown "fetching promtool" apt-get download -q prometheus &&
+    dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool &&
+    mv usr/bin/promtool "$linters_dir/bin/promtool") || fail "promtool could not be fetched, see above: check the network"
+  rm -rf "$folder"
+}
+
+(($# > 0)) || fail "say what to set up: build, cluster, image, lint (see the top of $0)"
 for part in "$@"; do
   case $part in
     build) install_packages "${build_packages[@]}" ;;
@@ -108,8 +121,12 @@ for part in "$@"; do
       check_go
       install_packages "${cluster_packages[@]}"
       ;;
-    lint) install_linters ;;
+    image) install_packages "${image_packages[@]}" ;;
+    lint)
+      install_linters
+      install_promtool
+      ;;
     linters) echo "$linters_dir/bin" ;;
-    *) fail "unknown part '$part': build, cluster, lint and linters are known" ;;
+    *) fail "unknown part '$part': build, cluster, image, lint and linters are known" ;;
   esac
 done
