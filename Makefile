@@ -1,6 +1,6 @@
 # The ways into the tree. Everything does its own set-up on Debian 12 (tools/setup.sh); programs end up in build/bin.
 .DEFAULT_GOAL := all
-.PHONY: all quick test test-all demo format clean
+.PHONY: all image quick test test-all demo format clean
 
 all: ## set up and build: build/bin/
 	@tools/setup.sh build
@@ -15,6 +15,12 @@ quick: ## the unit tests, in about a minute once the tree is built
 test: ## everything that CI runs; the last line is "N passed, N failed"
 	@tools/setup.sh build
 	@tools/run-tests
+
+image: ## build/image/berth.tar, for a registry or for containerd
+	@tools/setup.sh build image
+	@cmake --preset release
+	@cmake --build --preset release --target berth berth-agent berth-controller berth-direct
+	@tools/make-image
 
 test-all: ## what `make test` runs, with every sweep whole and nothing left out that passed before
 	@tools/setup.sh build

@@ -4,22 +4,20 @@
 #   bench/burst.sh [RUNS]        5 runs of each by default; the last line is the comparison
 #
 # One node with containerd, kubelet and the bridge plugin; the network configuration is exchanged between runs and nothing
-# else. Takes the programs in build/bin. Needs root, as kubelet and containerd do.
+# else. berth is installed from the image of "make image". Needs root, as kubelet and containerd do.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-bin=${BERTH_BIN_DIR:-$root/build/bin}
+image=${BERTH_IMAGE_FILE:-$root/build/image/berth.tar}
 runs=${1:-5}
 pods=30
 dir=$(mktemp -d "${TMPDIR:-/tmp}/berth-burst.XXXXXX")
 mkdir "$dir/logs"
-daemons=()
 
 clean_up() {
   local status=$?
   trap '' INT TERM HUP
   trap - EXIT
-  [[ ${#daemons[@]} -eq 0 ]] || kill "${daemons[@]}" 2>/dev/null || true
   "$root/e2e/cluster" down --dir "$dir" && rm -rf "$dir"
   exit "$status"
 }
@@ -27,19 +25,7 @@ trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-for program in berth berth-agent berth-controller; do
-  [[ -x $bin/$program ]] || { echo "bench/burst.sh: $program is not in $bin: run \"make\" first" >&2; exit 1; }
-done
-
-# The rights of berth-agent and berth-controller, which run as processes here.
-start_daemon() {
-  local name=$1
-  shift
-  "$root/e2e/cluster" kubeconfig --dir "$dir" --user "system:serviceaccount:berth-system:$name" \
-    --group system:serviceaccounts --group system:serviceaccounts:berth-system --out "$dir/$name.kubeconfig"
-  "$bin/$name" --kubeconfig "$dir/$name.kubeconfig" "$@" >"$dir/logs/$name.log" 2>&1 </dev/null &
-  daemons+=($!)
-}
+[[ -r $image ]] || { echo "bench/burst.sh: there is no $image: run \"make image\" first" >&2; exit 1; }
 
 # Written in place: containerd looks again when a file is written.
 use_ipam() {
@@ -52,7 +38,7 @@ EOF
 await_ipam() {
   local address=
   while [[ $address != "$1"* ]]; do
-    kubectl run probe --image="$image" --restart=Never
+    kubectl run probe --image="$BERTH_TEST_IMAGE" --restart=Never
     kubectl wait --for=condition=Ready pod/probe --timeout=60s
     address=$(kubectl get pod probe -o jsonpath='{.status.podIP}')
     kubectl delete pod probe --now --wait=true
@@ -77,14 +63,14 @@ burst() {
 
 median() { sort -n | awk '{ value[NR] = $1 } END { print (value[int((NR + 1) / 2)] + value[int(NR / 2) + 1]) / 2 }'; }
 
-"$root/e2e/cluster" up --dir "$dir" --nodes 1
+"$root/e2e/cluster" up --dir "$dir" --nodes 1 --image "$image"
 eval "$("$root/e2e/cluster" env --dir "$dir")"
-install -m 755 "$bin/berth" "$CNI_BIN_DIR/berth"
-kubectl apply -k "$root/install/" >"$dir/logs/install.log"
-kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s >>"$dir/logs/install.log"
-start_daemon berth-controller
-start_daemon berth-agent --node n1 --socket "$dir/agent.sock" --state "$dir/agent"
-image=$(sed -n 's/^ *image: *//p' "$root/e2e/demo/deployment.yaml" | head -n 1)
+{
+  kubectl apply -k "$root/crds/"
+  kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s
+  kubectl apply -k "$root/install/"
+  kubectl rollout status --namespace berth-system daemonset/berth-agent --timeout=120s
+} >"$dir/logs/install.log"
 kubectl apply -f - >>"$dir/logs/install.log" <<EOF
 apiVersion: ipam.berth.dev/v1alpha1
 kind: IPPool
@@ -101,12 +87,12 @@ spec:
     metadata: {labels: {app: burst}}
     spec:
       terminationGracePeriodSeconds: 0
-      containers: [{name: pause, image: "$image", imagePullPolicy: Never}]
+      containers: [{name: pause, image: "$BERTH_TEST_IMAGE", imagePullPolicy: Never}]
 EOF
 kubectl wait --for=condition=Ready ippool/burst --timeout=60s >>"$dir/logs/install.log"
 
 declare -A ipam=(
-  [berth]="{\"type\": \"berth\", \"pools\": [\"burst\"], \"agentSocket\": \"$dir/agent.sock\"}"
+  [berth]="{\"type\": \"berth\", \"pools\": [\"burst\"]}"
   [host-local]="{\"type\": \"host-local\", \"dataDir\": \"$dir/host-local\", \"ranges\": [[{\"subnet\": \"10.56.0.0/20\"}]]}")
 declare -A prefix=([berth]=10.55. [host-local]=10.56.)
 for ((run = 0; run <= runs; run++)); do

@@ -50,7 +50,7 @@ start() {
   mkdir -p "$dir/logs" "$run_dir"
   "$root/e2e/cluster" up --dir "$dir" "${@:2}"
   eval "$("$root/e2e/cluster" env --dir "$dir")"
-  kubectl apply -k "$root/install/" >"$dir/logs/install.log"
+  for part in crds install install/overlays/direct; do kubectl apply -k "$root/$part"; done >"$dir/logs/install.log"
   kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s >>"$dir/logs/install.log"
 
   # The rights that they have on a node: the kubelet's, and those of the agent's service account.

@@ -43,7 +43,7 @@ BERTH_TEST_AGENT_KUBECONFIG=$(make_kubeconfig agent --user system:serviceaccount
   --group system:serviceaccounts --group system:serviceaccounts:berth-system)
 BERTH_TEST_NODE_KUBECONFIG=$(make_kubeconfig node --user system:node:n1 --group system:nodes)
 export BERTH_TEST_KUBECONFIG=$KUBECONFIG BERTH_TEST_AGENT_KUBECONFIG BERTH_TEST_NODE_KUBECONFIG
-kubectl apply -k "$source_dir/../install" >/dev/null
+for part in crds install install/overlays/direct; do kubectl apply -k "$source_dir/../$part" >/dev/null; done
 kubectl wait --for=condition=Established crd/ippools.ipam.berth.dev crd/ipblocks.ipam.berth.dev >/dev/null
 
 "$tests" --gtest_filter="${BERTH_FILTER:-*}" --gtest_brief=1 --gtest_output="json:$dir/results.json" || true

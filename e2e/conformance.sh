@@ -12,7 +12,7 @@ build_dir=$(cd "${1:-$source_dir/../build}" && pwd -P)
 export BERTH_MODE=${BERTH_MODE:-direct}
 shards=${BERTH_SHARDS:-6}
 nodes=20
-# What the API server sees of a pod with the service account of install/rbac-agent.yaml.
+# What the API server sees of a pod with the service account of install/agent/.
 agent_rights=(--user system:serviceaccount:berth-system:berth-agent
   --group system:serviceaccounts --group system:serviceaccounts:berth-system)
 tests=$build_dir/test/conformance_test
@@ -102,12 +102,11 @@ check_agents() {
   done
 }
 
-kubectl apply -f "$source_dir/../install/namespace.yaml" -f "$source_dir/../install/rbac-nodes.yaml" \
-  -f "$source_dir/../install/rbac-agent.yaml" >/dev/null
+kubectl apply -k "$source_dir/../install" >/dev/null
+kubectl apply -k "$source_dir/../install/overlays/direct" >/dev/null
 [[ -n ${BERTH_FILTER-} ]] || run_tests before-crds 1 'BeforeCrds.*'
 kubectl apply -k "$source_dir/../crds" >/dev/null
 kubectl wait --for=condition=Established crd/ippools.ipam.berth.dev crd/ipblocks.ipam.berth.dev >/dev/null
-kubectl apply -k "$source_dir/../install" >/dev/null
 [[ $BERTH_MODE == direct ]] || start_agents
 run_tests cases "$shards" "${BERTH_FILTER:--BeforeCrds.*:Case062.*}"
 [[ -n ${BERTH_FILTER-} ]] || run_tests parallel 1 'Case062.*'

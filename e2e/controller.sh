@@ -320,7 +320,7 @@ eval "$("$cluster" env --dir "$dir")"
 "$cluster" kubeconfig --dir "$dir" --user system:serviceaccount:berth-system:berth-controller \
   --group system:serviceaccounts --group system:serviceaccounts:berth-system --out "$work/kubeconfig" ||
   fail_early "no kubeconfig for the controller, see above"
-kubectl apply -k "$root/install" >/dev/null || fail_early "cannot install berth"
+{ kubectl apply -k "$root/crds" && kubectl apply -k "$root/install"; } >/dev/null || fail_early "cannot install berth"
 kubectl wait --for condition=Established crd --all --timeout 30s >/dev/null
 start first
 acceptance

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The demo: a one-node Kubernetes cluster, berth installed into it, 30 pods that come and go, and who has which address.
 #
-#   e2e/demo.sh             needs the programs in build/bin: "make demo" builds them first
+#   e2e/demo.sh             needs the image build/image/berth.tar: "make demo" makes it first
 #   KEEP=1 e2e/demo.sh      leaves the cluster running at the end and says how to use it
 #   e2e/demo.sh down DIR    takes a cluster down that was left running
 #
@@ -9,7 +9,8 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-bin=${BERTH_BIN_DIR:-$here/../build/bin}
+image=${BERTH_IMAGE_FILE:-$here/../build/image/berth.tar}
+install=$here/../install
 pods=30
 dir=
 step_pid=
@@ -81,41 +82,21 @@ report_progress() {
 
 cluster_environment() { eval "$("$here/cluster" env --dir "$dir")"; }
 
-# As an administrator would: the CRDs and roles, the plugin beside the others, the node's network.
-install_plugin() {
-  install -m 755 "$bin/berth" "$CNI_BIN_DIR/berth"
-  kubectl apply -k "$here/../install/"
+# As an administrator would, but that the image comes from a registry there.
+install_crds() {
+  kubectl apply -k "$here/../crds/"
   kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s
-  local network
-  network=$(<"$here/demo/network.conflist")
-  network=${network//@BRIDGE@/$BERTH_NODE1_BRIDGE}
-  network=${network//@DIR@/$dir}
-  # Written in place: containerd does not look again when a file is renamed into the folder, only when one is written.
-  printf '%s\n' "$network" >"$BERTH_NODE1_CNI_CONF_DIR/10-network.conflist"
 }
 
-# In a cluster of one's own the agent is a DaemonSet and the controller a Deployment; here there is no image registry, so
-# they run as processes with the rights of their service accounts.
-# start_program PROGRAM OPTIONS...
-start_program() {
-  local program=$1
-  "$here/cluster" kubeconfig --dir "$dir" --user "system:serviceaccount:berth-system:$program" \
-    --group system:serviceaccounts --group system:serviceaccounts:berth-system --out "$dir/$program.kubeconfig"
-  setsid "$bin/$program" --kubeconfig "$dir/$program.kubeconfig" "${@:2}" >"$dir/logs/$program.log" 2>&1 </dev/null &
-  echo $! >"$dir/$program.pid"
-}
-start_agent() {
-  start_program berth-agent --node n1 --socket "$dir/agent.sock" --state "$dir/berth" --run-dir "$dir/berth-run" \
-    --log-level debug
-}
-start_programs() {
-  start_agent
-  start_program berth-controller
+install_berth() {
+  kubectl apply -k "$install/overlays/example-bridge/"
+  kubectl rollout status --namespace berth-system daemonset/berth-agent --timeout=120s
+  kubectl wait --namespace berth-system --for=condition=Available deployment/berth-controller --timeout=120s
 }
 
 make_pools() {
   kubectl apply -f "$here/demo/pools.yaml"
-  kubectl wait --for=condition=Ready ippool/demo-v4 ippool/demo-v6 --timeout=60s
+  kubectl wait --for=condition=Ready ippool/pods-v4 ippool/pods-v6 --timeout=60s
 }
 
 run_pods() {
@@ -128,7 +109,7 @@ remove_pods() {
   kubectl wait --for=delete pod -l app=web --timeout=180s
 }
 
-await_used() { kubectl wait --for=jsonpath='{.status.used}'="$1" ippool/demo-v4 ippool/demo-v6 --timeout=60s; }
+await_used() { kubectl wait --for=jsonpath='{.status.used}'="$1" ippool/pods-v4 ippool/pods-v6 --timeout=60s; }
 
 # who_has BLOCK: the entries of an IPv4 block, readable: a key is an offset from the block's first address, a value is
 # "<namespace>/<pod> <uid> <attachment> i=<interface> t=<unix ms>" (docs/state.md).
@@ -156,19 +137,6 @@ in_columns() {
 
 # --- The end --------------------------------------------------------------------------------------------------------
 
-# take_down DIR: the cluster, then agent and controller.
-take_down() {
-  local pid program
-  # In this order: the node's last pods go through the agent.
-  "$here/cluster" down --dir "$1"
-  for program in berth-agent berth-controller; do
-    # A pid may be another process by now.
-    if pid=$(cat "$1/$program.pid" 2>/dev/null) && grep -qs "$1/$program.kubeconfig" "/proc/$pid/cmdline"; then
-      kill "$pid"
-    fi
-  done
-}
-
 clean_up() {
   local status=$?
   trap '' INT TERM HUP # one Ctrl-C ends the demo, a second one must not end the cleaning up
@@ -185,7 +153,7 @@ clean_up() {
     exit 0
   fi
   heading "Cleaning up"
-  (step "cluster down, nothing of it is left" take_down "$dir") || status=1
+  (step "cluster down, nothing of it is left" "$here/cluster" down --dir "$dir") || status=1
   if ((status == 0 || status > 128)); then
     rm -rf "$dir"
   else
@@ -203,18 +171,16 @@ print_how_to_use() {
     "  kubectl get pods -o wide" \
     "  kubectl get ipblocks -o yaml                 # the record: who has each address" \
     "  kubectl explain ippool.spec                  # what a pool can do" \
-    "  tail $dir/logs/berth-agent.log    # what the agent did, call by call" \
-    "  curl --unix-socket $dir/agent.sock http://berth/debug/blocks    # what it knows" "" \
+    "  kubectl logs -n berth-system daemonset/berth-agent" \
+    "  curl --unix-socket $dir/n1/run/berth/agent.sock http://berth/debug/blocks    # what the agent knows" "" \
     "Take it down:" "" \
     "  e2e/demo.sh down $dir"
 }
 
 main() {
-  local program begun
+  local begun
   begun=$(milliseconds)
-  for program in berth berth-agent berth-controller; do
-    [[ -x $bin/$program ]] || { echo "e2e/demo.sh: $program is not in $bin: run \"make demo\", which builds it" >&2; exit 1; }
-  done
+  [[ -r $image ]] || { echo "e2e/demo.sh: there is no $image: run \"make demo\", which makes it" >&2; exit 1; }
   dir=$(mktemp -d "${TMPDIR:-/tmp}/berth-demo.XXXXXX")
   mkdir "$dir/logs"
   trap clean_up EXIT
@@ -225,13 +191,16 @@ main() {
     "address each, shows who has which, and removes everything again. It takes about a minute."
 
   heading "A Kubernetes cluster"
-  step "control plane and one node (containerd, kubelet, bridge)" "$here/cluster" up --dir "$dir" --nodes 1
+  # Without a network: the node is not ready until berth is there.
+  step "control plane and one node (containerd, kubelet)" \
+    "$here/cluster" up --dir "$dir" --nodes 1 --cni-conf none --image "$image"
   cluster_environment
 
   heading "berth in it"
-  step "CRDs, roles, the plugin in the node's CNI folder" install_plugin
-  step "berth-agent for the node, berth-controller" start_programs
+  step "kubectl apply -k crds/" install_crds
+  step "kubectl apply -k install/overlays/example-bridge/" install_berth
   step "an IPv4 and an IPv6 pool, accepted" make_pools
+  shown kubectl get pods --namespace berth-system
   shown kubectl get ippools
 
   heading "$pods dual-stack pods"
@@ -240,7 +209,7 @@ main() {
   step "pools counted" await_used "$pods"
   shown kubectl get ippools,ipblocks
   local block
-  block=$(kubectl get ipblocks -o jsonpath='{.items[?(@.spec.pool=="demo-v4")].metadata.name}')
+  block=$(kubectl get ipblocks -o jsonpath='{.items[?(@.spec.pool=="pods-v4")].metadata.name}')
   say "" "Who has what in block ${block%% *}:"
   who_has "${block%% *}" | sed 's/^/    /'
 
@@ -254,7 +223,7 @@ main() {
 }
 
 if [[ ${1:-} == down ]]; then
-  take_down "${2:?e2e/demo.sh down DIR: say which folder}"
+  "$here/cluster" down --dir "${2:?e2e/demo.sh down DIR: say which folder}"
   rm -rf "$2"
 else
   main

@@ -1,0 +1,241 @@
+#!/usr/bin/env bash
+# Installs berth on a new one-node cluster as a user does: the image, crds/, install/overlays/example-bridge/. Checks what is
+# installed and how it is confined, that every manifest is one the API server takes, and that berth can be removed and
+# installed again under running pods. Needs root and build/image/berth.tar (make image). Last line: "N passed, N failed".
+set -uo pipefail
+unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cluster=$root/e2e/cluster
+image=${BERTH_IMAGE_FILE:-$root/build/image/berth.tar}
+work=$(mktemp -d "${TMPDIR:-/tmp}/berth-install.XXXXXX")
+dir=$work/c
+passed=0
+failed=0
+
+finish() {
+  "$cluster" down --dir "$dir" >"$work/down.log" 2>&1 || cat "$work/down.log"
+  if ((failed == 0)); then rm -rf "$work"; else echo "logs are kept in $work"; fi
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+# check NAME COMMAND...: passes if the command succeeds; its output is shown only if not.
+check() {
+  local name=$1 text
+  shift
+  if text=$("$@" 2>&1); then
+    passed=$((passed + 1))
+    printf '%4ds  ok    %s\n' "$SECONDS" "$name"
+  else
+    failed=$((failed + 1))
+    printf '%4ds  FAIL  %s\n%s\n' "$SECONDS" "$name" "$text"
+  fi
+}
+
+equals() { # WANT COMMAND...
+  local want=$1 got
+  shift
+  got=$("$@") || return 1
+  [[ $got == "$want" ]] || { echo "wanted '$want', got '$got'"; return 1; }
+}
+
+at_most() { # LIMIT COMMAND...: it prints a whole number, which must not be larger
+  local limit=$1 got
+  shift
+  got=$("$@") || return 1
+  ((got <= limit)) || { echo "$got, wanted at most $limit"; return 1; }
+}
+
+# --- Manifests --------------------------------------------------------------------------------------------------------
+
+manifests=(crds install install/overlays/example-bridge install/overlays/direct)
+distributions=(gke k3s openshift)
+
+# kustomized NAME TEXT: a user's kustomization of install/ beside which TEXT stands. Prints what it makes.
+kustomized() {
+  local folder=$work/kustomized/$1
+  mkdir -p "$folder"
+  # Not the tree itself: kustomize takes no absolute path.
+  ln -sfn "$root/install" "$work/kustomized/install"
+  cat >"$folder/kustomization.yaml" <<END
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [../install/overlays/example-bridge]
+$2
+END
+  kubectl kustomize "$folder"
+}
+
+on_distribution() { kustomized "$1" "components: [../install/distributions/$1]"; }
+
+# The block of YAML in README.md under that heading.
+readme_example() {
+  awk -v heading="## $1" '$0 == heading { here = 1 } here && /^```$/ { exit } inside { print } here && /^```yaml$/ { inside = 1 }' \
+    "$root/install/README.md"
+}
+
+is_rendered() { diff <(kubectl kustomize "$root/install") "$root/install/berth.yaml"; }
+
+server_takes() { # reads manifests
+  kubectl apply --dry-run=server -f -
+}
+server_takes_all_of() { kubectl kustomize "$root/$1" | server_takes; }
+server_takes_distribution() { on_distribution "$1" | server_takes; }
+
+has_own_plugin_folder() { # DISTRIBUTION PATH
+  on_distribution "$1" | grep -qxF "          path: $2"
+}
+
+# Without kube-proxy, both programs are told where the API server is.
+names_api_server_twice() {
+  local example
+  example=$(readme_example "Without kube-proxy")
+  [[ -n $example ]] || { echo "README.md has no example"; return 1; }
+  equals 2 grep -c KUBERNETES_SERVICE_HOST <(kustomized no-proxy "$example")
+}
+
+metrics() { curl -sf --unix-socket "$dir/n1/run/berth/agent.sock" http://berth/metrics; }
+
+# What the alerts ask for is what an agent says.
+alerts_use_real_metrics() {
+  local metric real
+  "$("$root/tools/setup.sh" linters)/promtool" check rules "$root/install/alerts.yaml" || return 1
+  real=$(metrics) || return 1
+  while read -r metric; do
+    grep -qE "^$metric(\{| )" <<<"$real" || { echo "no agent says $metric"; return 1; }
+  done < <(grep -v '^#' "$root/install/alerts.yaml" | grep -oE 'berth_agent_[a-z_]+' | sort -u)
+}
+
+# --- What runs --------------------------------------------------------------------------------------------------------
+
+apply_crds() {
+  kubectl apply -k "$root/crds" &&
+    kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s
+}
+install_berth() { kubectl apply -k "$root/install/overlays/example-bridge"; }
+
+milliseconds() { local now=${EPOCHREALTIME/[.,]/}; echo $((now / 1000)); }
+
+run_pods() { # NAME COUNT: prints nothing; all are Running when it ends
+  kubectl create deployment "$1" --image="$BERTH_TEST_IMAGE" --replicas="$2" &&
+    kubectl rollout status "deployment/$1" --timeout=180s
+}
+
+# From nothing to the first pod with an address, on a node that is not ready before. Leaves the milliseconds in a file.
+first_pod() {
+  local begun
+  begun=$(milliseconds)
+  apply_crds && install_berth && kubectl apply -f "$root/e2e/demo/pools.yaml" || return 1
+  run_pods first 1 || return 1
+  [[ $(addresses_of first) == 10.55.* ]] || { echo "address: $(addresses_of first)"; return 1; }
+  echo $(($(milliseconds) - begun)) >"$work/first"
+}
+
+addresses_of() { # DEPLOYMENT: one line for each pod, sorted
+  kubectl get pods -l "app=$1" -o jsonpath='{range .items[*]}{.status.podIP}{"\n"}{end}' | sort
+}
+
+# pids_of PROGRAM: of this cluster's containers.
+pids_of() {
+  local exe
+  find /proc/[0-9]*/exe -prune -lname "/$1" 2>/dev/null | while read -r exe; do
+    if grep -qsF "$dir/n1" "${exe%exe}mountinfo"; then cut -d/ -f3 <<<"$exe"; fi
+  done
+}
+
+status_of() { # PROGRAM FIELD: the values of all its processes, each once
+  local pid
+  for pid in $(pids_of "$1"); do
+    sed -nE "s/^$2:[[:space:]]*([^[:space:]]+).*/\1/p" "/proc/$pid/status"
+  done | sort -un
+}
+largest() { status_of "$1" "$2" | tail -n 1; }
+
+listens_nowhere() {
+  local pid
+  for pid in $(pids_of berth-agent) $(pids_of berth-controller); do
+    if nsenter --net="$BERTH_NODE1_NETNS" ss -Hltnp | grep "pid=$pid,"; then return 1; fi
+  done
+}
+
+# The init container adds one file, and leaves what was there as it was.
+plugin_is_added() {
+  equals berth comm -13 "$work/plugins" <(ls "$BERTH_NODE1_CNI_BIN_DIR") &&
+    (cd "$BERTH_NODE1_CNI_BIN_DIR" && sha256sum --quiet -c "$work/sums")
+}
+
+# kubectl says of every disruption budget that it is configured, whatever it holds.
+applies_again_unchanged() {
+  local text
+  text=$(install_berth) || return 1
+  if grep -vE 'unchanged$|^poddisruptionbudget' <<<"$text"; then return 1; fi
+}
+
+# --- Away and back, under running pods --------------------------------------------------------------------------------
+
+remove_berth() { kubectl delete -k "$root/install/overlays/example-bridge" --timeout=120s; }
+
+keeps_addresses() { # DEPLOYMENT: they are as the file says
+  equals "$(<"$work/$1.addresses")" addresses_of "$1"
+}
+
+no_address_twice() {
+  equals "" eval "{ addresses_of old; addresses_of new; addresses_of first; } | sort | uniq -d"
+}
+
+comes_back() {
+  install_berth && kubectl rollout status --namespace berth-system daemonset/berth-agent --timeout=120s
+}
+
+crds_and_objects_stay() {
+  kubectl get ippool pods-v4 pods-v6 && equals 31 used pods-v4
+}
+used() { kubectl get ipblocks -o jsonpath="{range .items[?(@.spec.pool==\"$1\")]}{.used}{\"\n\"}{end}" | awk '{s += $1} END {print s + 0}'; }
+
+[[ -r $image ]] || { echo "install.sh: there is no $image: run \"make image\" first" >&2; exit 1; }
+"$cluster" up --dir "$dir" --nodes 1 --cni-conf none --image "$image" || exit 1
+eval "$("$cluster" env --dir "$dir")"
+ls "$BERTH_NODE1_CNI_BIN_DIR" >"$work/plugins"
+(cd "$BERTH_NODE1_CNI_BIN_DIR" && sha256sum ./*) >"$work/sums"
+
+check "install/berth.yaml is install/, rendered" is_rendered
+check "a node without berth is not ready" equals False kubectl get node n1 \
+  -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}'
+check "CRDs, berth, pools, a pod with an address" first_pod
+check "that takes at most 20 s" at_most 20000 cat "$work/first"
+echo "      first pod after $(<"$work/first") ms"
+check "both controllers become available" kubectl wait --namespace berth-system --for=jsonpath='{.status.availableReplicas}'=2 \
+  deployment/berth-controller --timeout=60s
+check "the plugin is beside the others, which are as they were" plugin_is_added
+check "the agent has no capability" equals 0000000000000000 status_of berth-agent CapEff
+check "nor can it get one" equals 1 status_of berth-agent NoNewPrivs
+check "its system calls are filtered" equals 2 status_of berth-agent Seccomp
+check "controllers are not root" equals 65532 status_of berth-controller Uid
+check "nor have they a capability" equals 0000000000000000 status_of berth-controller CapEff
+check "nobody listens on a port" listens_nowhere
+check "applied again, nothing changes" applies_again_unchanged
+for part in "${manifests[@]}"; do
+  check "the API server takes every object of $part" server_takes_all_of "$part"
+done
+for distribution in "${distributions[@]}"; do
+  check "and for $distribution" server_takes_distribution "$distribution"
+done
+check "k3s keeps plugins elsewhere" has_own_plugin_folder k3s /var/lib/rancher/k3s/data/cni
+check "without kube-proxy both programs are told of the API server" names_api_server_twice
+check "alerts ask for what agents tell" alerts_use_real_metrics
+
+check "30 pods" run_pods old 30
+check "the agent stays under 30 MB" at_most 30000 largest berth-agent VmRSS
+check "a controller stays under 40 MB" at_most 40000 largest berth-controller VmRSS
+echo "      agent $(largest berth-agent VmRSS) kB, controller $(largest berth-controller VmRSS) kB"
+addresses_of old >"$work/old.addresses"
+check "berth is removed under them" remove_berth
+check "the pods keep their addresses" keeps_addresses old
+check "pools and blocks stay" crds_and_objects_stay
+check "berth comes back" comes_back
+check "30 new pods" run_pods new 30
+check "the old ones keep their addresses" keeps_addresses old
+check "no address is given twice" no_address_twice
+echo "$passed passed, $failed failed"
+((failed == 0))
