@@ -244,6 +244,25 @@ drains() {
 }
 
 # The resourceVersions of everything the controller writes.
+# CRDs of a later release: fields that this controller does not know are neither in its way nor lost by its writes.
+newer_crds() {
+  local field='{"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/%s/properties/later",
+    "value": {"type": "string"}}'
+  # shellcheck disable=SC2059 # the format is the line above
+  check "a CRD gains fields" kubectl patch crd ippools.ipam.berth.dev --type=json \
+    -p "[$(printf "$field" spec), $(printf "$field" status)]"
+  check "a pool uses one" within 10 pool newer '{"subnet": "10.57.0.0/24", "later": "spec"}'
+  check "it is Ready" within 2 equals True/Accepted ready newer
+  check "somebody writes another into its status" \
+    kubectl patch ippool newer --subresource=status --type=merge -p '{"status": {"later": "status"}}'
+  block newer 10.57.0.0/26 "{\"1\": $held}"
+  check "its counts are written" within 15 equals "1 1" status newer '.status | "\(.blocks) \(.used)"'
+  check "and what the controller does not know stays" equals "spec status" status newer '"\(.spec.later) \(.status.later)"'
+  set_entry 10.57.0.0-26 1 null
+  kubectl delete ippool newer --wait=false
+  check "the pool drains" within 20 gone ippool newer
+}
+
 versions() { kubectl get ippools,ipspaces,ipblocks -o json | jq -c '[.items[].metadata | "\(.name)=\(.resourceVersion)"]'; }
 writes_nothing_for() {
   local before
@@ -327,6 +346,7 @@ acceptance
 refusals
 reservations
 drains
+newer_crds
 sleep 11 # the ten-second rhythm of counts
 check "nothing is written in 15 idle seconds" writes_nothing_for 15
 two_of_them
