@@ -51,9 +51,8 @@ Json SpecOf(const Allocation& allocation) {
 }
 
 // A node's name may be longer than a label's value: then there is no such label, and spec.node is what to select by.
-Json LabelsOf(const Allocation& allocation) {
-  Json labels = Json::object();
-  for (const auto& [name, value] : allocation.meta.labels) labels[name] = value;
+Json WithLabels(const Allocation& allocation, Json labels) {
+  if (!labels.is_object()) labels = Json::object();
   if (allocation.node.size() <= kLabelValueMax) labels[std::string(kNodeLabel)] = allocation.node;
   for (const AllocatedAddress& held : allocation.addresses) {
     const bool ipv4 = held.address.family() == ipam::Family::kIPv4;
@@ -119,8 +118,9 @@ ipam::Expected<Allocation> ParseAllocation(Json object) {
 
 Json AllocationToJson(const Allocation& allocation) {
   BERTH_CHECK(!allocation.addresses.empty() && allocation.addresses.size() <= kAddressesMax);
-  Json metadata = {
-      {"name", allocation.meta.name}, {"namespace", allocation.meta.name_space}, {"labels", LabelsOf(allocation)}};
+  Json metadata = {{"name", allocation.meta.name},
+                   {"namespace", allocation.meta.name_space},
+                   {"labels", WithLabels(allocation, Json::object())}};
   if (allocation.uid.contains('-')) {
     metadata["ownerReferences"] =
         Json::array({{{"apiVersion", "v1"}, {"kind", "Pod"}, {"name", allocation.pod}, {"uid", allocation.uid}}});
@@ -135,7 +135,8 @@ Json AllocationPatch(const Allocation& allocation) {
   BERTH_CHECK(allocation.document != nullptr && !allocation.meta.resource_version.empty());
   const Json& before = *allocation.document;
   Json after = before;
-  after["metadata"]["labels"] = LabelsOf(allocation);
+  Json& labels = after["metadata"]["labels"];
+  labels = WithLabels(allocation, std::move(labels));
   const Json spec = SpecOf(allocation);
   after["spec"].update(spec);
   after["spec"]["addresses"] =

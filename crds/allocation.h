@@ -28,7 +28,6 @@ struct AllocatedAddress {
 };
 
 struct Allocation {
-  // Labels and owners that are not derived belong to others and are kept.
   ObjectMeta meta;
   std::string pod;
   std::string uid;  // as the runtime gave it
@@ -52,12 +51,13 @@ struct Allocation {
 // Errors: kInvalid, naming namespace, object and field.
 [[nodiscard]] ipam::Expected<Allocation> ParseAllocation(nlohmann::json object);
 
-// For a POST: meta.name, meta.name_space, derived and given labels; a reference to the pod as owner where `uid` is that
+// For a POST: meta.name, meta.name_space, derived labels; a reference to the pod as owner where `uid` is that
 // of an API object (with dashes; a static pod's is not), else none.
 [[nodiscard]] nlohmann::json AllocationToJson(const Allocation& allocation);
 
-// The merge patch that makes the object say what `allocation` says: only what differs, and the resourceVersion. null if
-// nothing differs. Requires: allocation.document is set; pod, uid, interface and node are immutable.
+// The merge patch that makes the object say what `allocation` says: only what differs, and the resourceVersion. Labels
+// and owners that are not derived belong to others and are kept. null if nothing differs. Requires: allocation.document
+// is set; pod, uid, interface and node are immutable.
 [[nodiscard]] nlohmann::json AllocationPatch(const Allocation& allocation);
 
 }  // namespace berth::crds

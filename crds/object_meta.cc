@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// metadata from JSON, with bounds that no real object comes near.
+// metadata from JSON.
 #include "crds/object_meta.h"
 
 #include <limits>
@@ -15,12 +15,8 @@ namespace berth::crds {
 
 namespace {
 
-constexpr std::size_t kMapEntriesMax = 4096;
-// Kubernetes allows 256 KiB for all annotations together.
-constexpr std::size_t kValueBytesMax = std::size_t{256} << 10;
-constexpr std::size_t kFinalizersMax = 256;
-constexpr std::size_t kFinalizerLengthMax = 317;
-constexpr std::size_t kOwnersMax = 4096;
+// The API server bounds an object's size, and nothing else of these.
+constexpr std::size_t kUnbounded = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t kTokenLengthMax = 128;  // uid, resourceVersion, timestamps
 
 const nlohmann::json* FindInMetadata(const nlohmann::json& object, const char* key) {
@@ -42,15 +38,7 @@ ObjectMeta ReadMeta(const FieldReader& document) {
   meta.resource_version = fields.String("resourceVersion", kTokenLengthMax);
   meta.generation = fields.Integer("generation", 0, std::numeric_limits<std::int64_t>::max()).value_or(0);
   meta.deletion_timestamp = fields.String("deletionTimestamp", kTokenLengthMax);
-  meta.labels = fields.StringMap("labels", kMapEntriesMax, kValueBytesMax);
-  meta.annotations = fields.StringMap("annotations", kMapEntriesMax, kValueBytesMax);
-  meta.finalizers = fields.Strings("finalizers", kFinalizersMax, kFinalizerLengthMax);
-  fields.ForEach("ownerReferences", kOwnersMax, [&meta](const FieldReader& owner) {
-    meta.owners.push_back({.api_version = owner.String("apiVersion", kNameLengthMax),
-                           .kind = owner.String("kind", kNameLengthMax),
-                           .name = owner.String("name", kNameLengthMax),
-                           .uid = owner.String("uid", kTokenLengthMax)});
-  });
+  meta.finalizers = fields.Strings("finalizers", kUnbounded, kUnbounded);
   if (meta.name.empty()) fields.Fail("name", "is missing");
   return meta;
 }

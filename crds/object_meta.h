@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ObjectMeta: what every Kubernetes object says about itself, and patches that concern nothing else.
+// ObjectMeta: what berth uses of what every Kubernetes object says about itself, and patches that concern nothing else.
+//
+// Anyone who may change an object may fill its metadata with what berth has no use for. None of that is looked at, so
+// that it cannot make an object unreadable.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +17,14 @@
 
 namespace berth::crds {
 
-struct OwnerReference {
-  std::string api_version = {};
-  std::string kind = {};
-  std::string name = {};
-  std::string uid = {};
-  friend bool operator==(const OwnerReference&, const OwnerReference&) = default;
-};
-
 struct ObjectMeta {
   std::string name = {};
   std::string name_space = {};  // empty for cluster-scoped kinds
   std::string uid = {};
   std::string resource_version = {};
   std::int64_t generation = 0;
-  std::string deletion_timestamp = {};  // RFC 3339; empty: not being deleted
-  std::map<std::string, std::string> labels = {};
-  std::map<std::string, std::string> annotations = {};
-  std::vector<std::string> finalizers = {};
-  std::vector<OwnerReference> owners = {};
+  std::string deletion_timestamp = {};       // RFC 3339; empty: not being deleted
+  std::vector<std::string> finalizers = {};  // all: a patch that takes one out names the others
 
   [[nodiscard]] bool deleting() const { return !deletion_timestamp.empty(); }
   friend bool operator==(const ObjectMeta&, const ObjectMeta&) = default;
