@@ -16,7 +16,7 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/agent_run.h"
-#include "agent/http_probe.h"
+#include "http/http_probe.h"
 #include "node/host_install.h"
 
 namespace berth::agent {
@@ -71,7 +71,7 @@ void AddInstallOptions(CLI::App& app, InstallOptions& options) {
   app.add_flag("--stay", options.stays, "Wait for SIGTERM afterwards, for a container that must not end");
 }
 
-void AddProbeOptions(CLI::App& app, ProbeOptions& options) {
+void AddProbeOptions(CLI::App& app, http::ProbeOptions& options) {
   app.add_option("--socket", options.socket, "The agent's --probe-socket, or its --socket")->required();
   app.add_flag("--ready", options.asks_ready, "Whether it has loaded its blocks; else whether it runs");
 }
@@ -102,8 +102,8 @@ int Install(const InstallOptions& options) {
   return EXIT_SUCCESS;
 }
 
-int PrintProbe(const ProbeOptions& options) {
-  const auto answer = Probe(options);
+int PrintProbe(const http::ProbeOptions& options) {
+  const auto answer = http::Probe(options);
   std::puts(answer ? answer->c_str() : answer.error().message.c_str());
   return answer ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -115,7 +115,7 @@ int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the sta
   berth::agent::RunOptions run;
   run.version = BERTH_VERSION;
   berth::agent::InstallOptions install;
-  berth::agent::ProbeOptions probe;
+  berth::http::ProbeOptions probe;
   std::string log_level = "info";
   CLI::App app{"berth-agent: hands out the addresses of one node's pods, recorded in the API server.", "berth-agent"};
   app.set_version_flag("--version", "berth-agent " BERTH_VERSION " (commit " BERTH_COMMIT ")");

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <random>
@@ -16,6 +17,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "http/http_probe.h"
 #include "k8sclient/client_config.h"
 #include "k8sclient/clock.h"
 #include "k8sclient/http_api.h"
@@ -113,15 +115,16 @@ int Run(const Options& options) {
   Mailbox mailbox;
   std::atomic<bool> is_leading = false;
   std::unique_ptr<http::HttpServer> health;
-  if (!options.health_address.empty()) {
+  if (!options.health_address.empty() || !options.probe_socket.empty()) {
     // One that waits for the lease is ready: it can take over.
-    auto started = ServeHealth(options.health_address, [&] {
+    const HealthPlaces places{.address = options.health_address, .socket = options.probe_socket};
+    auto started = ServeHealth(places, [&] {
       return is_leading && !mailbox.IsLoaded() ? std::string("leading, but not every kind has been listed yet")
                                                : std::string();
     });
     if (!started) return Fail("cannot serve health", started.error());
     health = *std::move(started);
-    spdlog::info("serving health port={}", health->tcp_port());
+    spdlog::info("serving health port={} socket={}", health->tcp_port(), options.probe_socket);
   }
   std::stop_source source;
   const std::jthread signal_thread = StopOnSignal(source, signals);
@@ -144,5 +147,10 @@ int Run(const Options& options) {
 int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
   const auto parsed = berth::reconciler::ParseOptions(argc, argv, BERTH_VERSION " (commit " BERTH_COMMIT ")");
   if (const auto* exit = std::get_if<berth::reconciler::Exit>(&parsed)) return exit->code;
+  if (const auto* probe = std::get_if<berth::http::ProbeOptions>(&parsed)) {
+    const auto answer = berth::http::Probe(*probe);
+    std::puts(answer ? answer->c_str() : answer.error().message.c_str());
+    return answer ? EXIT_SUCCESS : EXIT_FAILURE;
+  }
   return berth::reconciler::Run(std::get<berth::reconciler::Options>(parsed));
 }

@@ -24,14 +24,14 @@ HttpAnswer Answer(const HttpRequest& request, const std::function<std::string()>
 
 }  // namespace
 
-ipam::Expected<std::unique_ptr<http::HttpServer>> ServeHealth(const std::string& address,
+ipam::Expected<std::unique_ptr<http::HttpServer>> ServeHealth(const HealthPlaces& places,
                                                               std::function<std::string()> why_not_ready) {
   auto server = http::HttpServer::Make(
-      {.tcp_address = address},
+      {.socket_path = places.socket, .tcp_address = places.address, .workers = 2},
       {.answer = [why = std::move(why_not_ready)](const HttpRequest& request) { return Answer(request, why); },
        .overload =
            [] { return HttpAnswer{.status = 503, .content_type = "text/plain", .body = "too many callers\n"}; }});
-  if (!server) return std::unexpected(server.error().Within("--health-address"));
+  if (!server) return std::unexpected(server.error().Within("--health-address, --probe-socket"));
   return server;
 }
 

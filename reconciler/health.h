@@ -11,9 +11,14 @@
 
 namespace berth::reconciler {
 
-// Serves both on "host:port" until it is destroyed. `why_not_ready` is called from any thread; empty: ready.
-// Errors: kInvalid (no such address), kIo (the port is taken).
-[[nodiscard]] ipam::Expected<std::unique_ptr<http::HttpServer>> ServeHealth(const std::string& address,
+struct HealthPlaces {
+  std::string address = {};  // "host:port"
+  std::string socket = {};   // a UNIX socket, for probes where no port is to be taken
+};
+
+// Serves both in these places, of which one may be empty, until it is destroyed. `why_not_ready` is called from any
+// thread; empty: ready. Errors: kInvalid (no such address), kIo (the port is taken).
+[[nodiscard]] ipam::Expected<std::unique_ptr<http::HttpServer>> ServeHealth(const HealthPlaces& places,
                                                                             std::function<std::string()> why_not_ready);
 
 }  // namespace berth::reconciler

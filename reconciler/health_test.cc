@@ -2,11 +2,14 @@
 // Health: what the endpoints answer, also while others are slow.
 #include "reconciler/health.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "http/http_probe.h"
 #include "http/http_test_caller.h"
 
 namespace berth::reconciler {
@@ -24,7 +27,7 @@ std::string AnswerTo(const std::string& path, int port) {
 
 TEST(Health, SaysWhyItIsNotReady) {
   std::string why = "not listed yet";
-  const auto server = ServeHealth("127.0.0.1:0", [&] { return why; });
+  const auto server = ServeHealth({.address = "127.0.0.1:0"}, [&] { return why; });
   ASSERT_TRUE(server.has_value()) << server.error().message;
   const int port = (*server)->tcp_port();
   EXPECT_EQ(AnswerTo("/healthz", port), "200 ok\n");
@@ -34,8 +37,21 @@ TEST(Health, SaysWhyItIsNotReady) {
   EXPECT_EQ(AnswerTo("/", port).substr(0, 3), "404");
 }
 
+TEST(Health, IsToldOverASocketWhereNoPortIsTaken) {
+  std::string folder = std::filesystem::temp_directory_path() / "berth-health-test.XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string socket = folder + "/s";
+  {
+    const auto server = ServeHealth({.socket = socket}, [] { return std::string("not listed yet"); });
+    ASSERT_TRUE(server.has_value()) << server.error().message;
+    EXPECT_EQ(http::Probe({.socket = socket}).value_or("failed"), "ok\n");
+    EXPECT_EQ(http::Probe({.socket = socket, .asks_ready = true}).error().message, "not listed yet\n");
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Health, IsAnsweredWhileOthersAreSlow) {
-  const auto server = ServeHealth("127.0.0.1:0", [] { return std::string(); });
+  const auto server = ServeHealth({.address = "127.0.0.1:0"}, [] { return std::string(); });
   ASSERT_TRUE(server.has_value()) << server.error().message;
   std::vector<HttpTestCaller> slow;
   for (int i = 0; i < 100; ++i) {
@@ -46,7 +62,7 @@ TEST(Health, IsAnsweredWhileOthersAreSlow) {
 }
 
 TEST(Health, NamesTheOptionThatIsWrong) {
-  const auto server = ServeHealth("8080", [] { return std::string(); });
+  const auto server = ServeHealth({.address = "8080"}, [] { return std::string(); });
   ASSERT_FALSE(server.has_value());
   EXPECT_EQ(server.error().message, "--health-address: address \"8080\" has no port; write it as 127.0.0.1:9745");
 }

@@ -12,7 +12,8 @@ constexpr int kUsageExit = 2;
 
 }  // namespace
 
-std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, const std::string& version) {
+std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const char* const* argv,
+                                                             const std::string& version) {
   Options options;
   std::string log_format = "text";
   CLI::App app(
@@ -29,6 +30,12 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, cons
   app.add_option("--health-address",
                  options.health_address,
                  "host:port for /healthz and /readyz, such as 0.0.0.0:8080. Default: none");
+  app.add_option(
+      "--probe-socket", options.probe_socket, "UNIX socket with the same, for the subcommand. Default: none");
+  http::ProbeOptions probe;
+  auto* const probes = app.add_subcommand("probe", "Asks a controller how it is; exit status 0: well");
+  probes->add_option("--socket", probe.socket, "The controller's --probe-socket")->required();
+  probes->add_flag("--ready", probe.asks_ready, "Whether it could lead, or does; else whether it runs");
   app.add_option("--log-level", options.log_level, "What to log")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();
@@ -40,6 +47,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, cons
   } catch (const CLI::ParseError& error) {
     return Exit{app.exit(error) == 0 ? 0 : kUsageExit};
   }
+  if (probes->parsed()) return probe;
   options.logs_json = log_format == "json";
   return options;
 }

@@ -5,6 +5,8 @@
 #include <string>
 #include <variant>
 
+#include "http/http_probe.h"
+
 namespace berth::reconciler {
 
 struct Options {
@@ -13,6 +15,7 @@ struct Options {
   std::string lease_name = "berth-controller";
   bool elects_leader = true;
   std::string health_address;  // host:port; empty: no endpoint
+  std::string probe_socket;    // a UNIX socket with the same; empty: none
   std::string log_level = "info";
   bool logs_json = false;
 };
@@ -22,7 +25,8 @@ struct Exit {
   int code = 0;
 };
 
-// Prints help and mistakes, and `version` for --version.
-[[nodiscard]] std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, const std::string& version);
+// To lead or to wait, to ask another one how it is, or neither. Prints help and mistakes, and `version` for --version.
+[[nodiscard]] std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const char* const* argv,
+                                                                           const std::string& version);
 
 }  // namespace berth::reconciler

@@ -10,7 +10,7 @@
 namespace berth::reconciler {
 namespace {
 
-std::variant<Options, Exit> Parse(std::vector<const char*> arguments) {
+std::variant<Options, http::ProbeOptions, Exit> Parse(std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), "berth-controller");
   return ParseOptions(static_cast<int>(arguments.size()), arguments.data(), "1.2.3 (commit abc)");
 }
@@ -65,9 +65,17 @@ const RefusedCase kRefusedCases[] = {
     {"UnknownFormat", {"--log-format", "xml"}},
     {"MissingValue", {"--kubeconfig"}},
     {"StrayWord", {"start"}},
+    {"ProbeOfNothing", {"probe", "--ready"}},
 };
 INSTANTIATE_TEST_SUITE_P(Table, OptionsRefused, testing::ValuesIn(kRefusedCases),
                          [](const auto& c) { return std::string(c.param.name); });
+
+TEST(Options, AskAnotherOne) {
+  const auto parsed = Parse({"probe", "--ready", "--socket", "/run/probe/s"});
+  ASSERT_TRUE(std::holds_alternative<http::ProbeOptions>(parsed));
+  EXPECT_TRUE(std::get<http::ProbeOptions>(parsed).asks_ready);
+  EXPECT_EQ(std::get<http::ProbeOptions>(parsed).socket, "/run/probe/s");
+}
 
 TEST(Options, SayTheVersion) {
   testing::internal::CaptureStdout();

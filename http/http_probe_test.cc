@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Probe: what a kubelet is told of a server of ours.
-#include "agent/http_probe.h"
+#include "http/http_probe.h"
 
 #include <filesystem>
 #include <sys/socket.h>
@@ -12,12 +12,9 @@
 
 #include "http/http_server.h"
 
-namespace berth::agent {
+namespace berth::http {
 namespace {
 
-using http::HttpAnswer;
-using http::HttpRequest;
-using http::HttpServer;
 using ipam::ErrorCode;
 using testing::HasSubstr;
 
@@ -75,4 +72,4 @@ TEST_F(ProbeTest, FailsInTimeWhereNobodyAnswers) {
 }
 
 }  // namespace
-}  // namespace berth::agent
+}  // namespace berth::http

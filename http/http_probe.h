@@ -7,7 +7,7 @@
 
 #include "ipam/error.h"
 
-namespace berth::agent {
+namespace berth::http {
 
 struct ProbeOptions {
   std::string socket;
@@ -19,4 +19,4 @@ struct ProbeOptions {
 // it says; kDecode: what answers is no HTTP server.
 [[nodiscard]] ipam::Expected<std::string> Probe(const ProbeOptions& options);
 
-}  // namespace berth::agent
+}  // namespace berth::http

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One GET; the server closes the connection after its answer.
-#include "agent/http_probe.h"
+#include "http/http_probe.h"
 
 #include <array>
 #include <cerrno>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace berth::agent {
+namespace berth::http {
 namespace {
 
 using ipam::ErrorCode;
@@ -89,4 +89,4 @@ Expected<std::string> Probe(const ProbeOptions& options) {
   return body;
 }
 
-}  // namespace berth::agent
+}  // namespace berth::http
