@@ -48,6 +48,7 @@ struct Options {
   std::string berth;
   std::string agent;
   std::string agent_kubeconfig;
+  std::string raw_kubeconfig;
   std::string host_local;
   std::string svg;
   std::string state_dir;
@@ -91,7 +92,8 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--direct-kubeconfig", options.direct_kubeconfig, "of a node, for berth-direct");
   app.add_option("--berth", options.berth, "path of berth; left out: not measured");
   app.add_option("--agent", options.agent, "path of berth-agent, which is started for berth");
-  app.add_option("--agent-kubeconfig", options.agent_kubeconfig, "for berth-agent and the raw PATCH");
+  app.add_option("--agent-kubeconfig", options.agent_kubeconfig, "for berth-agent");
+  app.add_option("--raw-kubeconfig", options.raw_kubeconfig, "of node bench-raw, for the raw PATCH");
   app.add_option("--host-local", options.host_local, "path of host-local; left out: not measured");
   app.add_option("--state-dir", options.state_dir, "an empty folder for what is kept on disk, such as under /var/lib")
       ->required();
@@ -187,8 +189,7 @@ Expected<std::string> Plugins(const Options& options, const Meters& meters) {
   if (!cluster) return std::unexpected(cluster.error());
   const auto agent = StartAgent(options);
   if (!agent) return std::unexpected(agent.error());
-  const std::string& agent_or_admin = options.agent_kubeconfig.empty() ? options.kubeconfig : options.agent_kubeconfig;
-  const auto client = BenchCluster::Open(agent_or_admin);
+  const auto client = BenchCluster::Open(options.raw_kubeconfig.empty() ? options.kubeconfig : options.raw_kubeconfig);
   if (!client) return std::unexpected(client.error());
   const auto contenders = MakeContenders(options, *cluster, *client, *agent);
   if (!contenders) return std::unexpected(contenders.error());

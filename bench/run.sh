@@ -22,6 +22,8 @@ for program in berth-bench berth-direct berth berth-agent; do
 done
 [[ " $* " =~ \ (-h|--help)\  ]] && exec "$bin/berth-bench" --help
 
+# shellcheck source=/dev/null
+source "$root/e2e/tokens.sh"
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/berth-bench.XXXXXX")
 # In memory, as /run is on a node; what host-local keeps is on disk there and here.
 memory=$(mktemp -d /dev/shm/berth-bench.XXXXXX)
@@ -56,21 +58,18 @@ start() {
   # The rights that they have on a node: the kubelet's, and those of the agent's service account.
   "$root/e2e/cluster" kubeconfig --dir "$dir" --user system:node:bench-direct --group system:nodes \
     --out "$dir/direct.kubeconfig"
-  "$root/e2e/cluster" kubeconfig --dir "$dir" --user system:serviceaccount:berth-system:berth-agent \
-    --group system:serviceaccounts --group system:serviceaccounts:berth-system --out "$dir/agent.kubeconfig"
   # A token, as agents have in a cluster: a certificate would be verified anew with each request.
-  local token
-  token=$(kubectl create token berth-agent --namespace berth-system --duration 1h)
-  {
-    kubectl config --kubeconfig "$dir/agent.kubeconfig" set-credentials token --token "$token"
-    kubectl config --kubeconfig "$dir/agent.kubeconfig" set-context --current --user token
-  } >>"$dir/logs/install.log"
+  token_kubeconfig berth-agent bench-agent >"$dir/agent.kubeconfig"
+  token_kubeconfig berth-agent bench-raw >"$dir/raw.kubeconfig"
+  # It stands for thousands of nodes then, of which the policy would let it write one's blocks.
+  [[ -n $with_plugins ]] || kubectl delete validatingadmissionpolicybinding berth-blocks >>"$dir/logs/install.log"
   mkdir "$dir/state"
 }
 
 # Arguments: those of berth-bench that do not come from here.
 measure() {
   "$bin/berth-bench" --berth "$bin/berth" --agent "$bin/berth-agent" --agent-kubeconfig "$dir/agent.kubeconfig" \
+    --raw-kubeconfig "$dir/raw.kubeconfig" \
     --direct "$bin/berth-direct" --direct-kubeconfig "$dir/direct.kubeconfig" \
     --host-local "${CNI_BIN_DIR:-}/host-local" --state-dir "$dir/state" --run-dir "$run_dir" \
     --svg "$root/build/bench.svg" "$@"

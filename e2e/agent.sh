@@ -30,24 +30,17 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-"$BERTH_CLUSTER" up --dir "$BERTH_CLUSTER_DIR" --nodes 0
+"$BERTH_CLUSTER" up --dir "$BERTH_CLUSTER_DIR" --nodes 0 --audit
 environment=$("$BERTH_CLUSTER" env --dir "$BERTH_CLUSTER_DIR")
 eval "$environment"
 mkdir "$BERTH_TEST_SCRATCH"
-# make_kubeconfig NAME OPTIONS...: prints its path
-make_kubeconfig() {
-  "$BERTH_CLUSTER" kubeconfig --dir "$BERTH_CLUSTER_DIR" --out "$dir/$1.kubeconfig" "${@:2}" >&2
-  echo "$dir/$1.kubeconfig"
-}
-BERTH_TEST_AGENT_KUBECONFIG=$(make_kubeconfig agent --user system:serviceaccount:berth-system:berth-agent \
-  --group system:serviceaccounts --group system:serviceaccounts:berth-system)
-BERTH_TEST_NODE_KUBECONFIG=$(make_kubeconfig node --user system:node:n1 --group system:nodes)
-export BERTH_TEST_KUBECONFIG=$KUBECONFIG BERTH_TEST_AGENT_KUBECONFIG BERTH_TEST_NODE_KUBECONFIG
+export BERTH_TEST_KUBECONFIG=$KUBECONFIG
 for part in crds install install/overlays/direct; do kubectl apply -k "$source_dir/../$part" >/dev/null; done
 kubectl wait --for=condition=Established crd/ippools.ipam.berth.dev crd/ipblocks.ipam.berth.dev >/dev/null
 
 "$tests" --gtest_filter="${BERTH_FILTER:-*}" --gtest_brief=1 --gtest_output="json:$dir/results.json" || true
 [[ -s $dir/results.json ]] || fail "the tests ended early"
+"$source_dir/rights.sh" note "$BERTH_CLUSTER_DIR" "$build_dir/rights/agent"
 # Sums a number that GoogleTest wrote at the top of its results.
 count() { sed -nE "s/^  \"$1\": ([0-9]+),?/\1/p" "$dir/results.json" | head -n 1; }
 failed=$(($(count failures) + $(count errors)))

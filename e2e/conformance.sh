@@ -8,13 +8,12 @@
 set -euo pipefail
 
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+# shellcheck source=/dev/null
+source "$source_dir/tokens.sh"
 build_dir=$(cd "${1:-$source_dir/../build}" && pwd -P)
 export BERTH_MODE=${BERTH_MODE:-direct}
 shards=${BERTH_SHARDS:-6}
 nodes=20
-# What the API server sees of a pod with the service account of install/agent/.
-agent_rights=(--user system:serviceaccount:berth-system:berth-agent
-  --group system:serviceaccounts --group system:serviceaccounts:berth-system)
 tests=$build_dir/test/conformance_test
 
 fail() {
@@ -54,12 +53,16 @@ mkdir -p "$BERTH_TEST_NODES" "$BERTH_TEST_SCRATCH"
 make_kubeconfig() {
   "$source_dir/cluster" kubeconfig --dir "$dir/cluster" --out "$BERTH_TEST_NODES/$1.kubeconfig" "${@:2}"
 }
-for ((i = 1; i <= nodes; i++)); do
-  case $BERTH_MODE in
-    direct) make_kubeconfig "n$i" --user "system:node:n$i" --group system:nodes ;;
-    agent) make_kubeconfig "n$i" "${agent_rights[@]}" ;;
-  esac
-done
+# The credentials of each node: a kubelet's certificate, or what an agent has there.
+make_node_kubeconfigs() {
+  local i
+  for ((i = 1; i <= nodes; i++)); do
+    case $BERTH_MODE in
+      direct) make_kubeconfig "n$i" --user "system:node:n$i" --group system:nodes ;;
+      agent) token_kubeconfig berth-agent "n$i" >"$BERTH_TEST_NODES/n$i.kubeconfig" ;;
+    esac
+  done
+}
 make_kubeconfig nobody --user nobody
 make_kubeconfig expired --user system:node:n1 --group system:nodes --expired
 
@@ -104,6 +107,7 @@ check_agents() {
 
 kubectl apply -k "$source_dir/../install" >/dev/null
 kubectl apply -k "$source_dir/../install/overlays/direct" >/dev/null
+make_node_kubeconfigs
 [[ -n ${BERTH_FILTER-} ]] || run_tests before-crds 1 'BeforeCrds.*'
 kubectl apply -k "$source_dir/../crds" >/dev/null
 kubectl wait --for=condition=Established crd/ippools.ipam.berth.dev crd/ipblocks.ipam.berth.dev >/dev/null
@@ -111,6 +115,7 @@ kubectl wait --for=condition=Established crd/ippools.ipam.berth.dev crd/ipblocks
 run_tests cases "$shards" "${BERTH_FILTER:--BeforeCrds.*:Case062.*}"
 [[ -n ${BERTH_FILTER-} ]] || run_tests parallel 1 'Case062.*'
 check_agents
+"$source_dir/rights.sh" note "$dir/cluster" "$build_dir/rights/conformance-$BERTH_MODE"
 
 # Sums a number that GoogleTest wrote at the top of its results.
 count() {

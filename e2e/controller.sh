@@ -9,7 +9,10 @@ unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cluster=$root/e2e/cluster
-controller=${1:-$root/build}/bin/berth-controller
+build_dir=${1:-$root/build}
+controller=$build_dir/bin/berth-controller
+# shellcheck source=/dev/null
+source "$root/e2e/tokens.sh"
 work=$(mktemp -d /tmp/berth-controller.XXXX)
 dir=$work/cluster
 passed=0
@@ -334,13 +337,11 @@ orderly_end() {
   wait "$pid"
 }
 
-"$cluster" up --dir "$dir" --nodes 0 || fail_early "no cluster, see above"
+"$cluster" up --dir "$dir" --nodes 0 --audit || fail_early "no cluster, see above"
 eval "$("$cluster" env --dir "$dir")"
-"$cluster" kubeconfig --dir "$dir" --user system:serviceaccount:berth-system:berth-controller \
-  --group system:serviceaccounts --group system:serviceaccounts:berth-system --out "$work/kubeconfig" ||
-  fail_early "no kubeconfig for the controller, see above"
 { kubectl apply -k "$root/crds" && kubectl apply -k "$root/install"; } >/dev/null || fail_early "cannot install berth"
 kubectl wait --for condition=Established crd --all --timeout 30s >/dev/null
+token_kubeconfig berth-controller controllers >"$work/kubeconfig" || fail_early "no kubeconfig for the controller"
 start first
 acceptance
 refusals
@@ -355,5 +356,6 @@ check "RBAC refused it nothing" refused grep -i forbidden "$work"/*.log
 api_restart
 orderly_end
 api_outage
+"$root/e2e/rights.sh" note "$dir" "$build_dir/rights/controller"
 echo "$passed passed, $failed failed"
 ((failed == 0))

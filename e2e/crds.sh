@@ -77,6 +77,23 @@ END
   [[ $text == *'unknown field "spec.blocksize"'* ]] || { echo "$text"; return 1; }
 }
 
+crd_count() { kubectl get crd -l app.kubernetes.io/name=berth -o name | wc -l; }
+
+# purge_is_refused COMMAND...: it must fail, name the remedy and leave the CRDs.
+purge_is_refused() {
+  local text
+  if text=$("$@" 2>&1); then echo "it succeeded: $text"; return 1; fi
+  [[ $text == *"if you mean it, first kubectl annotate crd"* ]] || { echo "$text"; return 1; }
+  [[ $(crd_count) == 5 ]] || { kubectl get crd; return 1; }
+}
+
+purges_once_annotated() {
+  kubectl get ipb -o name | xargs -r kubectl patch --type merge -p '{"metadata": {"finalizers": null}}' || return 1
+  kubectl annotate crd -l app.kubernetes.io/name=berth ipam.berth.dev/purge=yes || return 1
+  kubectl delete -k "$root/crds" --timeout=30s || return 1
+  [[ $(crd_count) == 0 ]]
+}
+
 measure_cost() {
   "$cost_program" 1000 0.3 >"$work/cost.txt"
 }
@@ -96,6 +113,11 @@ run_table() {
 
 "$root/e2e/cluster" up --dir "$work/cluster" --nodes 0 || { echo "0 passed, 1 failed"; exit 1; }
 eval "$("$root/e2e/cluster" env --dir "$work/cluster")"
+# The certificates of a kubelet, and of one who only calls itself a node.
+export BERTH_TEST_CERTIFICATES=$work
+make_certificate() { "$root/e2e/cluster" kubeconfig --dir "$work/cluster" --out "$work/$1.kubeconfig" "${@:2}"; }
+make_certificate kubelet-n1 --user system:node:n1 --group system:nodes
+make_certificate impostor-n7 --user system:node:n7
 
 check "kubectl installs all by -k, and -f finds nothing to change" installs_twice
 check "kubectl explain tells what a block size is" \
@@ -111,8 +133,13 @@ check "kubectl get ipb shows who owns a block" says "10.55.0.0-26 10.55.0.0/26 n
 check "kubectl get ipa shows addresses" says "web-0 eth0 10.55.0.0 n1" kubectl get ipa -n default
 check "kubectl get ipp, ips, ipr know the short names" kubectl get ipp,ips,ipr
 check "kubectl apply refuses a typing error by name" refuses_typing_error
+check "the CRDs are not deleted as a collection" purge_is_refused \
+  kubectl delete --raw '/apis/apiextensions.k8s.io/v1/customresourcedefinitions?labelSelector=app.kubernetes.io%2Fname%3Dberth'
+check "kubectl delete -k crds/ deletes none of them" purge_is_refused kubectl delete -k "$root/crds"
+check "kubectl apply -k crds/ brings the guard back" kubectl apply -k "$root/crds"
 check "the rules add at most 0.3 ms to a PATCH of a block with 63 entries" measure_cost
 cat "$work/cost.txt"
+check "kubectl delete -k crds/ deletes all once they are annotated" purges_once_annotated
 
 echo "$passed passed, $failed failed"
 ((failed == 0))

@@ -51,7 +51,9 @@ void AwaitEnd(int fd) {
 }  // namespace
 
 FaultProxy::FaultProxy(Upstream upstream)
-    : server_(std::move(upstream)), listen_fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    : authorization_(upstream.token.empty() ? "" : "Authorization: Bearer " + upstream.token + "\r\n"),
+      server_(std::move(upstream)),
+      listen_fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -197,7 +199,7 @@ void FaultProxy::NoteStatus(int index, std::uint64_t round, int status) {
 }
 
 bool FaultProxy::Relay(int fd, std::string_view head, std::string body) {
-  const std::string bytes = AskToClose(head) + body;
+  const std::string bytes = AskToClose(head, authorization_) + body;
   if (IsWatch(head)) {
     server_.Stream(bytes, fd);
     return false;

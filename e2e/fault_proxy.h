@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // FaultProxy: stands between a plugin and the API server, and loses requests or answers where a test says so.
 //
-// Plain HTTP/1.1 on 127.0.0.1 towards the plugin; towards the API server TLS with a client certificate, one connection
-// for each request. A test decides request by request, counted from 0 since the last Reset, and can let a held request
-// arrive later: the commit that comes after everybody gave up. Watches are let through, and neither seen nor counted:
-// when they begin and end is no part of a call.
+// Plain HTTP/1.1 on 127.0.0.1 towards the plugin; towards the API server TLS with a client certificate or a token, one
+// connection for each request. A test decides request by request, counted from 0 since the last Reset, and can let a
+// held request arrive later: the commit that comes after everybody gave up. Watches are let through, and neither seen
+// nor counted: when they begin and end is no part of a call.
 #pragma once
 
 #include <chrono>
@@ -82,6 +82,7 @@ class FaultProxy {
   [[nodiscard]] SeenRequest Note(std::string_view head, std::string body);
   void NoteStatus(int index, std::uint64_t round, int status);
 
+  const std::string authorization_;  // a header line; empty: the client certificate will do
   TlsClient server_;
   int listen_fd_ = -1;
   std::uint16_t port_ = 0;

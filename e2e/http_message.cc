@@ -73,10 +73,10 @@ std::size_t ContentLength(std::string_view head) {
   return ParseNumber<std::size_t>(HeaderValue(head, "Content-Length").value_or(""), 10).value_or(0);
 }
 
-std::string AskToClose(std::string_view head) {
+std::string AskToClose(std::string_view head, std::string_view fields) {
   return WithoutFields(head,
                        [](std::string_view name) { return SameName(name, "Connection") || SameName(name, "Expect"); }) +
-         "Connection: close\r\n\r\n";
+         std::string(fields) + "Connection: close\r\n\r\n";
 }
 
 std::optional<HttpAnswer> ParseAnswer(std::string_view bytes) {

@@ -18,8 +18,8 @@ inline constexpr std::string_view kHeadEnd = "\r\n\r\n";
 // Content-Length, 0 where there is none or no number.
 [[nodiscard]] std::size_t ContentLength(std::string_view head);
 
-// The head without the lines of these two hop-by-hop fields, plus "Connection: close".
-[[nodiscard]] std::string AskToClose(std::string_view head);
+// The head without the lines of these two hop-by-hop fields, plus "Connection: close" and `fields`, whole lines.
+[[nodiscard]] std::string AskToClose(std::string_view head, std::string_view fields = "");
 
 struct HttpAnswer {
   int status = 0;

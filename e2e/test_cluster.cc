@@ -3,11 +3,13 @@
 #include "e2e/test_cluster.h"
 
 #include <chrono>
+#include <fstream>
 #include <stdexcept>
 #include <unistd.h>
 #include <utility>
 
 #include "ipam/prefix.h"
+#include "k8sclient/base64.h"
 #include "k8sclient/client_config.h"
 #include "k8sclient/kubeconfig.h"
 #include "k8sclient/verbs.h"
@@ -43,6 +45,12 @@ k8sclient::ClientConfig Load(const std::string& path) {
   return Must(k8sclient::LoadKubeconfig({path}, "", k8sclient::ReadWholeFile), "kubeconfig " + path);
 }
 
+// Empty where there is none.
+std::string TextOf(const k8sclient::Material& material) {
+  return material.path.empty() || !material.text.empty() ? material.text
+                                                         : Must(k8sclient::ReadWholeFile(material.path), "credentials");
+}
+
 json ReadyCondition(bool ready, const std::string& reason, const std::string& message) {
   return {{"type", "Ready"},
           {"status", ready ? "True" : "False"},
@@ -62,20 +70,18 @@ int EffectiveBlockLength(const json& spec) {
 
 Upstream UpstreamOf(const std::string& kubeconfig_path) {
   const k8sclient::ClientConfig config = Load(kubeconfig_path);
-  const auto text = [](const k8sclient::Material& material) {
-    return material.text.empty() ? Must(k8sclient::ReadWholeFile(material.path), "credentials") : material.text;
-  };
   const std::string address = config.server.substr(config.server.find("://") + 3);
   const std::size_t colon = address.rfind(':');
   return {.host = address.substr(0, colon),
           .port = static_cast<std::uint16_t>(std::stoi(address.substr(colon + 1))),
-          .certificate_authority = text(config.certificate_authority),
-          .client_certificate = text(config.client_certificate),
-          .client_key = text(config.client_key)};
+          .certificate_authority = TextOf(config.certificate_authority),
+          .client_certificate = TextOf(config.client_certificate),
+          .client_key = TextOf(config.client_key),
+          .token = TextOf(config.token)};
 }
 
 TestCluster::TestCluster(const std::string& admin_kubeconfig_path)
-    : api_(Must(k8sclient::HttpApi::Make(Load(admin_kubeconfig_path)), "client")) {}
+    : config_(Load(admin_kubeconfig_path)), api_(Must(k8sclient::HttpApi::Make(config_), "client")) {}
 
 TestCluster::~TestCluster() {
   // A cluster that is gone by now needs no tidying.
@@ -183,12 +189,37 @@ void TestCluster::DeleteNamespace(const std::string& name) {
   Remove(k8sclient::Path({"api", "v1", "namespaces", name}));
 }
 
-void TestCluster::CreateNode(const std::string& name, const json& labels) {
+void TestCluster::LabelNode(const std::string& name, const json& labels) {
   const json object = {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", name}, {"labels", labels}}}};
-  Must(k8sclient::Create(*api_, k8sclient::Path({"api", "v1", "nodes"}), object, Soon()), "create node");
+  const auto created = k8sclient::Create(*api_, k8sclient::Path({"api", "v1", "nodes"}), object, Soon());
+  if (created) return;
+  if (created.error().code != ipam::ErrorCode::kAlreadyExists) Must(created, "create node " + name);
+  Patch(k8sclient::Path({"api", "v1", "nodes", name}), {{"metadata", {{"labels", labels}}}});
 }
 
-void TestCluster::DeleteNode(const std::string& name) { Remove(k8sclient::Path({"api", "v1", "nodes", name})); }
+std::string TestCluster::Token(const Account& account, const json& bound_to) {
+  json request = {{"apiVersion", "authentication.k8s.io/v1"}, {"kind", "TokenRequest"}, {"spec", json::object()}};
+  if (!bound_to.is_null()) request["spec"]["boundObjectRef"] = bound_to;
+  const std::string path =
+      k8sclient::Path({"api", "v1", "namespaces", account.name_space, "serviceaccounts", account.name, "token"});
+  return Must(k8sclient::Create(*api_, path, request, Soon()), "token of " + account.name)
+      .at("status")
+      .at("token")
+      .get<std::string>();
+}
+
+std::string TestCluster::AgentToken(const std::string& node) {
+  LabelNode(node, json::object());
+  return Token({}, {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}});
+}
+
+void TestCluster::WriteAgentKubeconfig(const std::string& node, const std::string& path) {
+  std::ofstream(path) << "apiVersion: v1\nkind: Config\ncurrent-context: agent\nclusters:\n- name: agent\n  cluster:\n"
+                      << "    server: " << config_.server << "\n    certificate-authority-data: "
+                      << k8sclient::EncodeBase64(TextOf(config_.certificate_authority))
+                      << "\nusers: [{name: agent, user: {token: " << AgentToken(node) << "}}]\n"
+                      << "contexts: [{name: agent, context: {cluster: agent, user: agent}}]\n";
+}
 
 void TestCluster::Patch(const std::string& path, const json& patch) {
   Must(k8sclient::MergePatch(*api_, path, patch, Soon()), "patch " + path);

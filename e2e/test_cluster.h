@@ -15,12 +15,18 @@
 
 #include "e2e/tls_client.h"
 #include "ipam/error.h"
+#include "k8sclient/client_config.h"
 #include "k8sclient/http_api.h"
 
 namespace berth::e2e {
 
-// The credentials of a kubeconfig with a client certificate, for connections of one's own.
+// The credentials of a kubeconfig with a client certificate or a token, for connections of one's own.
 [[nodiscard]] Upstream UpstreamOf(const std::string& kubeconfig_path);
+
+struct Account {
+  std::string name_space = "berth-system";
+  std::string name = "berth-agent";
+};
 
 class TestCluster {
  public:
@@ -49,8 +55,14 @@ class TestCluster {
   void RemoveBlocks(const std::string& pool);
 
   void CreateNamespace(const std::string& name, const nlohmann::json& labels);
-  void CreateNode(const std::string& name, const nlohmann::json& labels);
-  void DeleteNode(const std::string& name);
+  // Creates the Node if there is none.
+  void LabelNode(const std::string& name, const nlohmann::json& labels);
+
+  // A token of that service account as Kubernetes makes them for pods; `bound_to` is its boundObjectRef, null for none.
+  [[nodiscard]] std::string Token(const Account& account, const nlohmann::json& bound_to);
+  // What an agent on that node has: a token that names the node, which is created if there is none.
+  [[nodiscard]] std::string AgentToken(const std::string& node);
+  void WriteAgentKubeconfig(const std::string& node, const std::string& path);
   void DeleteNamespace(const std::string& name);
 
   // Any request; for what has no name here.
@@ -64,6 +76,7 @@ class TestCluster {
   void Patch(const std::string& path, const nlohmann::json& patch);
   void Remove(const std::string& path);
 
+  k8sclient::ClientConfig config_;
   std::unique_ptr<k8sclient::HttpApi> api_;
   std::string fence_;  // name of that block; empty: not made yet
   int fences_ = 0;

@@ -79,14 +79,9 @@ class TlsClient::Context {
  public:
   explicit Context(const Upstream& upstream) : context_(SSL_CTX_new(TLS_client_method())) {
     const auto authority = ReadCertificate(upstream.certificate_authority);
-    const auto certificate = ReadCertificate(upstream.client_certificate);
-    const auto key_reader = Reader(upstream.client_key);
-    const std::unique_ptr<EVP_PKEY, KeyDelete> key(
-        PEM_read_bio_PrivateKey(key_reader.get(), nullptr, nullptr, nullptr));
     SSL_CTX_set_verify(context_, SSL_VERIFY_PEER, nullptr);
     const bool usable = X509_STORE_add_cert(SSL_CTX_get_cert_store(context_), authority.get()) == 1 &&
-                        SSL_CTX_use_certificate(context_, certificate.get()) == 1 && key &&
-                        SSL_CTX_use_PrivateKey(context_, key.get()) == 1;
+                        (upstream.client_certificate.empty() || UseCertificate(upstream));
     if (!usable) throw std::runtime_error("the client certificate and key cannot be used");
   }
   ~Context() { SSL_CTX_free(context_); }
@@ -97,6 +92,15 @@ class TlsClient::Context {
   }
 
  private:
+  [[nodiscard]] bool UseCertificate(const Upstream& upstream) {
+    const auto certificate = ReadCertificate(upstream.client_certificate);
+    const auto key_reader = Reader(upstream.client_key);
+    const std::unique_ptr<EVP_PKEY, KeyDelete> key(
+        PEM_read_bio_PrivateKey(key_reader.get(), nullptr, nullptr, nullptr));
+    return SSL_CTX_use_certificate(context_, certificate.get()) == 1 && key &&
+           SSL_CTX_use_PrivateKey(context_, key.get()) == 1;
+  }
+
   SSL_CTX* context_;
 };
 

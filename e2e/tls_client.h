@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TlsClient: sends bytes to a server over TLS with a client certificate and takes back what it says until it closes.
+// TlsClient: sends bytes to a server over TLS, with a client certificate if it has one, and takes back what the server
+// says until it closes.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,9 @@ struct Upstream {
   std::string host;  // an IPv4 address
   std::uint16_t port = 0;
   std::string certificate_authority;
-  std::string client_certificate;
-  std::string client_key;
+  std::string client_certificate = {};
+  std::string client_key = {};
+  std::string token = {};  // instead of the two; whoever writes the requests sends it along
 };
 
 // Several threads may call. Every call has its own connection.

@@ -34,6 +34,7 @@ NodeTest::NodeTest() {
   for (int i = 0; i < 6; ++i) tag_ += "0123456789abcdef"[random() % 16];
   scratch_ = Setting("BERTH_TEST_SCRATCH") + "/" + tag_;
   std::filesystem::create_directories(scratch_);
+  cluster().WriteAgentKubeconfig("node-" + tag_, AgentKubeconfig());
   cluster().CreateReadyPool(pool(), {{"space", "s-" + tag_}, {"subnet", "10.55.0.0/22"}});
 }
 
@@ -57,15 +58,14 @@ TestCluster& NodeTest::cluster() {
 
 std::unique_ptr<AgentProcess> NodeTest::StartAgent(const std::string& socket_name, const std::string& kubeconfig,
                                                    const std::vector<std::string>& more) const {
-  return std::make_unique<AgentProcess>(
-      AgentSettings{.binary = Setting("BERTH_AGENT"),
-                    .node = "node-" + tag_,
-                    .kubeconfig = kubeconfig.empty() ? Setting("BERTH_TEST_AGENT_KUBECONFIG") : kubeconfig,
-                    .socket = SocketPath(socket_name),
-                    .state_dir = scratch_ + "/state",
-                    .run_dir = scratch_ + "/run",
-                    .log_file = scratch_ + "/agent.log",
-                    .more = more});
+  return std::make_unique<AgentProcess>(AgentSettings{.binary = Setting("BERTH_AGENT"),
+                                                      .node = "node-" + tag_,
+                                                      .kubeconfig = kubeconfig.empty() ? AgentKubeconfig() : kubeconfig,
+                                                      .socket = SocketPath(socket_name),
+                                                      .state_dir = scratch_ + "/state",
+                                                      .run_dir = scratch_ + "/run",
+                                                      .log_file = scratch_ + "/agent.log",
+                                                      .more = more});
 }
 
 std::unique_ptr<AgentProcess> NodeTest::ReadyAgent(const std::string& socket_name) const {

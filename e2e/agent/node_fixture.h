@@ -39,6 +39,9 @@ class NodeTest : public testing::Test {
     return scratch_ + "/" + name + ".sock";
   }
 
+  // What an agent of the test's node has: a token that names the node. berth-direct may use it too.
+  [[nodiscard]] std::string AgentKubeconfig() const { return scratch_ + "/agent.kubeconfig"; }
+
   // Agents of the test's node; all share its folders. Not ready yet.
   [[nodiscard]] std::unique_ptr<AgentProcess> StartAgent(const std::string& socket_name = "agent",
                                                          const std::string& kubeconfig = "",

@@ -41,7 +41,7 @@ class ProgramTest : public NodeTest {
   }
   [[nodiscard]] json FallBack() const {
     return {{"direct", "fallback"},
-            {"kubeconfig", Setting("BERTH_TEST_NODE_KUBECONFIG")},
+            {"kubeconfig", AgentKubeconfig()},
             {"nodeName", "node-" + tag()},
             {"stateDir", scratch() + "/run"}};
   }
@@ -71,7 +71,7 @@ TEST_F(ProgramTest, WithoutAnAgentFallbackRunsTheDirectPlugin) {
 }
 
 TEST_F(ProgramTest, AnAgentThatStartsWaitsForADirectAddAndServesThoseThatComeLater) {
-  const std::string node_kubeconfig = Setting("BERTH_TEST_NODE_KUBECONFIG");
+  const std::string node_kubeconfig = AgentKubeconfig();
   FaultProxy proxy(UpstreamOf(node_kubeconfig));
   const std::string kubeconfig = scratch() + "/proxy.kubeconfig";
   std::ofstream(kubeconfig) << ProxyKubeconfig(proxy.Url(), "node");
@@ -99,7 +99,7 @@ TEST_F(ProgramTest, AnAgentThatStartsWaitsForADirectAddAndServesThoseThatComeLat
 }
 
 TEST_F(ProgramTest, ADirectDelFencesWhatAKilledAgentHasSent) {
-  FaultProxy proxy(UpstreamOf(Setting("BERTH_TEST_AGENT_KUBECONFIG")));
+  FaultProxy proxy(UpstreamOf(AgentKubeconfig()));
   const auto agent = ReadyAgentBehind(proxy);
   ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", "c0", SocketPath()))), "");
   proxy.Reset([](const SeenRequest& request) { return request.method == "PATCH" ? Fault::kHold : Fault::kNone; });
@@ -116,7 +116,7 @@ TEST_F(ProgramTest, ADirectDelFencesWhatAKilledAgentHasSent) {
 }
 
 TEST_F(ProgramTest, WhatAKilledAgentHandedOutIsWrittenByTheFirstDirectCall) {
-  FaultProxy proxy(UpstreamOf(Setting("BERTH_TEST_AGENT_KUBECONFIG")));
+  FaultProxy proxy(UpstreamOf(AgentKubeconfig()));
   const auto agent = ReadyAgentBehind(proxy);
   ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", "c0", SocketPath()))), "");
   proxy.Reset([](const SeenRequest& request) { return request.method == "PATCH" ? Fault::kHold : Fault::kNone; });
@@ -176,7 +176,7 @@ TEST_F(ProgramTest, StatusFailsOnlyWhereNoAgentHasLoadedYet) {
 }
 
 TEST_F(ProgramTest, SigtermFinishesTheCallsThatRun) {
-  FaultProxy proxy(UpstreamOf(Setting("BERTH_TEST_AGENT_KUBECONFIG")));
+  FaultProxy proxy(UpstreamOf(AgentKubeconfig()));
   const auto agent = ReadyAgentBehind(proxy);
   // With a block at hand nothing but an ADD sends a PATCH: what is held then is the call's.
   ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", "c0", SocketPath()))), "");
@@ -271,7 +271,7 @@ TEST_P(WrongOptionsTest, AreAnErrorThatNamesThem) {
   EXPECT_THAT(said, HasSubstr(GetParam().says));
 }
 
-#define KUBECONFIG " --kubeconfig $BERTH_TEST_AGENT_KUBECONFIG "
+#define KUBECONFIG " --kubeconfig $BERTH_TEST_KUBECONFIG "
 constexpr WrongOptions kWrongOptions[] = {
     {"UnknownOption", "--colour", "--colour"},
     {"UnknownLogLevel", "--log-level loud", "loud"},

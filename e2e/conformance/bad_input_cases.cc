@@ -85,14 +85,13 @@ TEST_F(BadInput, APoolForOtherNodesIsRefused) {
   MakePool({{"nodeSelector", {{"matchLabels", {{"zone", "b"}}}}}});
   const std::string node = Settings::Get().NodeName();
   Error(Base("ADD"), {7}, node);
-  cluster().CreateNode(node, {{"zone", "a"}});
+  cluster().LabelNode(node, {{"zone", "a"}});
   // The cache of nodes, be it the API server's or the agent's, may be a moment behind.
   EXPECT_TRUE(Eventually([&] { return Run(Base("ADD")).out.find("zone") != std::string::npos; }));
   Error(Base("ADD"), {7}, "zone");
-  cluster().DeleteNode(node);
-  cluster().CreateNode(node, {{"zone", "b"}});
+  cluster().LabelNode(node, {{"zone", "b"}});
   EXPECT_TRUE(Eventually([&] { return Run(Base("ADD")).exit_code == 0; }));
-  cluster().DeleteNode(node);
+  cluster().LabelNode(node, {{"zone", nullptr}});
 }
 
 TEST_F(BadInput, APoolForOtherNamespacesIsRefused) {

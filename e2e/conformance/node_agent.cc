@@ -5,7 +5,16 @@
 #include <fstream>
 #include <sstream>
 
+#include "e2e/test_cluster.h"
+
 namespace berth::conformance {
+
+std::string AgentKubeconfig(const std::string& node, const std::string& directory) {
+  static e2e::TestCluster cluster(Settings::Get().admin_kubeconfig);
+  std::string path = directory + "/agent-" + node + ".kubeconfig";
+  cluster.WriteAgentKubeconfig(node, path);
+  return path;
+}
 
 std::unique_ptr<e2e::AgentProcess> StartAgent(const std::string& node, const std::string& kubeconfig,
                                               const std::string& directory) {

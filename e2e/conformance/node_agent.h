@@ -10,6 +10,9 @@
 
 namespace berth::conformance {
 
+// Writes a kubeconfig with what an agent on that node has, a token that names the node, and returns its path.
+[[nodiscard]] std::string AgentKubeconfig(const std::string& node, const std::string& directory);
+
 // The agent under test, with its files in `directory`: those of another agent that was started there for the same node
 // are found again. It may not be ready yet.
 [[nodiscard]] std::unique_ptr<e2e::AgentProcess> StartAgent(const std::string& node, const std::string& kubeconfig,

@@ -20,7 +20,9 @@ bool IsWrite(const SeenRequest& request) { return request.method != "GET"; }
 NodeProxy::NodeProxy(const std::string& directory)
     : directory_(directory),
       node_("proxied-" + std::filesystem::path(directory).filename().string()),
-      proxy_(e2e::UpstreamOf(Settings::Get().NodeKubeconfig(Settings::Get().NodeName()))),
+      proxy_(e2e::UpstreamOf(Settings::Get().mode == Mode::kAgent
+                                 ? AgentKubeconfig(node_, directory)
+                                 : Settings::Get().NodeKubeconfig(Settings::Get().NodeName()))),
       kubeconfig_(directory + "/proxy.kubeconfig") {
   std::ofstream(kubeconfig_) << e2e::ProxyKubeconfig(proxy_.Url(), "system:node:" + Settings::Get().NodeName());
   if (Settings::Get().mode == Mode::kAgent) StartAgentOfNode();

@@ -49,7 +49,8 @@ class Case062 : public Conformance {
   void StartAgents(int nodes) {
     for (int i = 0; i < nodes; ++i) {
       const std::string node = "n" + std::to_string(1 + i);
-      agents_[node] = StartAgent(node + "-" + tag(), Settings::Get().NodeKubeconfig(node), Scratch());
+      const std::string name = node + "-" + tag();
+      agents_[node] = StartAgent(name, AgentKubeconfig(name, Scratch()), Scratch());
     }
     for (const auto& [node, agent] : agents_) ASSERT_TRUE(agent->AwaitReady()) << node << "\n" << LogOf(*agent);
   }

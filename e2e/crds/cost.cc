@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the rules of the IPBlock CRD cost: the same PATCHes, alternately, of a block under our CRD and of one under
-// copies of it without the CEL rules, without the pattern on entries, and without both.
+// copies of it without the CEL rules, without the pattern on entries, and without both. And what the policy on blocks
+// costs a node: of its own block and of a Shared one, under a copy of the policy and without.
 //
 //   e2e_crds_cost [ROUNDS [MAX_MS]]
 //
-// Prints medians. With MAX_MS it fails if all rules together add more. Alternating means that whatever else the machine
-// does hits all alike. MAX_MS is meant for a machine that is otherwise idle; one that is so busy that even a bare PATCH
-// takes longer than it should is allowed as much more in proportion, and three tries.
+// Prints medians. With MAX_MS it fails if all rules together add more, or the policy more than its bounds. Alternating
+// means that whatever else the machine does hits all alike. MAX_MS is meant for a machine that is otherwise idle; one
+// that is so busy that even a bare PATCH takes longer than it should is allowed as much more in proportion, and three
+// tries.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -21,8 +24,10 @@
 
 #include "crds/block.h"
 #include "crds/names.h"
+#include "e2e/crds/object_cases.h"
 #include "e2e/crds/requests.h"
 #include "e2e/crds/yaml_json.h"
+#include "e2e/test_cluster.h"
 
 namespace berth::e2e {
 namespace {
@@ -35,11 +40,16 @@ constexpr const char* kCrds = "/apis/apiextensions.k8s.io/v1/customresourcedefin
 constexpr int kRunsMax = 3;
 // A PATCH of 64 entries without rules on an idle machine of two cores, measured before there were rules.
 constexpr double kBareMs = 2.1;
+constexpr const char* kNode = "n1";
+constexpr double kOwnPolicyMaxMs = 0.1;
+constexpr double kSharedPolicyMaxMs = 0.5;
 
 struct Variant {
   const char* name;
-  bool without_rules;
-  bool without_pattern;
+  bool without_rules = false;
+  bool without_pattern = false;
+  bool has_policy = false;
+  bool is_shared = false;
   std::string path = {};  // of its block
   std::string resource_version = {};
   std::vector<double> took_ms = {};
@@ -59,16 +69,18 @@ void Strip(json& schema, const char* key) {
 }
 
 // As long as real ones: a Deployment's pod in a namespace with a name of two words.
-std::string Entry(int number) {
+std::string Entry(int number, bool is_shared = false) {
   char text[ipam::kEntryLengthMax];
   std::snprintf(
       text,
       sizeof text,
-      "team-payments/checkout-7d9f8b6c5d-%05d 0d3f1c2a-5b7e-4f60-9a1b-%012d 0123456789ab-%016x i=eth0 t=17637%08d",
+      "team-payments/checkout-7d9f8b6c5d-%05d 0d3f1c2a-5b7e-4f60-9a1b-%012d 0123456789ab-%016x i=eth0 t=17637%08d%s%s",
       number,
       number,
       static_cast<unsigned>(number),
-      number);
+      number,
+      is_shared ? " n=" : "",
+      is_shared ? kNode : "");
   return text;
 }
 
@@ -93,10 +105,11 @@ void CreateBlock(Variant& variant) {
   block.name = ipam::BlockName(block.space, block.cidr);
   block.pool = "web";
   block.pool_uid = "0d3f1c2a-5b7e-4f60-9a1b-000000000000";
-  block.node = "n1";
-  block.agent = "a.1";
+  if (!variant.is_shared) block.node = kNode;
   block.free = 1;
-  for (int i = 0; i < kEntries; ++i) block.allocations[static_cast<ipam::BlockOffset>(i)] = Entry(i);
+  for (int i = 0; i < kEntries; ++i) {
+    block.allocations[static_cast<ipam::BlockOffset>(i)] = Entry(i, variant.is_shared);
+  }
   json object = crds::BlockToJson(block);
   object["apiVersion"] = GroupOf(variant) + "/v1alpha1";
   const std::string collection = "/apis/" + GroupOf(variant) + "/v1alpha1/ipblocks";
@@ -112,12 +125,12 @@ void CreateBlock(Variant& variant) {
 }
 
 // One address given back and taken by another pod: what an agent writes.
-void PatchOnce(Variant& variant, int round) {
+void PatchOnce(const Caller& caller, Variant& variant, int round) {
   const json patch = {{"metadata", {{"resourceVersion", variant.resource_version}}},
                       {"next", round % (kEntries + 1)},
-                      {"allocations", {{std::to_string(round % kEntries), Entry(1000 + round)}}}};
+                      {"allocations", {{std::to_string(round % kEntries), Entry(1000 + round, variant.is_shared)}}}};
   const auto start = std::chrono::steady_clock::now();
-  const Answer answer = Send(Method::kPatch, variant.path, patch, k8sclient::kMergePatch);
+  const Answer answer = caller.Send(Method::kPatch, variant.path, patch, k8sclient::kMergePatch);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   if (answer.status != 200) Fail("patch block", answer);
   variant.resource_version = answer.body["metadata"]["resourceVersion"].get<std::string>();
@@ -135,16 +148,20 @@ struct Result {
   double added_ms;  // by all rules
 };
 
-Result Measure(std::vector<Variant>& variants, int rounds) {
+void RunRounds(const Caller& caller, std::vector<Variant>& variants, int rounds) {
   for (int round = 0; round < rounds / 10; ++round) {
-    for (Variant& variant : variants) PatchOnce(variant, round);
+    for (Variant& variant : variants) PatchOnce(caller, variant, round);
   }
   for (Variant& variant : variants) variant.took_ms.clear();
   for (int round = 0; round < rounds; ++round) {
     // Each round begins with another one, so that none always comes behind the same neighbour.
     std::ranges::rotate(variants, variants.begin() + 1);
-    for (Variant& variant : variants) PatchOnce(variant, round);
+    for (Variant& variant : variants) PatchOnce(caller, variant, round);
   }
+}
+
+Result Measure(const Caller& caller, std::vector<Variant>& variants, int rounds) {
+  RunRounds(caller, variants, rounds);
   std::ranges::sort(variants, {}, [](const Variant& v) { return std::pair(v.without_rules, v.without_pattern); });
   const double bare = Median(variants.back().took_ms);
   for (const Variant& variant : variants) {
@@ -178,20 +195,43 @@ struct Options {
   double max_ms = 0;  // 0: no bound
 };
 
-int Run(const Options& options) {
+constexpr const char* kPolicies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+constexpr const char* kBindings = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+
+std::string PolicyOf(const Variant& variant) { return std::string("berth-cost-") + variant.name; }
+
+void Remove(const std::vector<Variant>& variants) {
+  const auto remove = [](const std::string& path) {
+    const Answer answer = Send(Method::kDelete, path, json::object());
+    if (answer.status != 200) Fail("delete " + path, answer);
+  };
+  for (const Variant& variant : variants) {
+    remove(std::string(kCrds) + "/ipblocks." + GroupOf(variant));
+    if (!variant.has_policy) continue;
+    remove(std::string(kBindings) + "/" + PolicyOf(variant));
+    remove(std::string(kPolicies) + "/" + PolicyOf(variant));
+  }
+}
+
+// How much slower than an idle one the machine is.
+double Slowness(double bare_ms) { return std::max(1.0, bare_ms / kBareMs); }
+
+// Whether the rules of the CRD stay within max_ms.
+bool RunRules(const Options& options) {
   const auto [rounds, max_ms] = options;
-  std::vector<Variant> variants = {{.name = "rules", .without_rules = false, .without_pattern = false},
-                                   {.name = "no-pattern", .without_rules = false, .without_pattern = true},
-                                   {.name = "no-cel", .without_rules = true, .without_pattern = false},
+  const Caller admin(AdminConfig());
+  std::vector<Variant> variants = {{.name = "rules"},
+                                   {.name = "no-pattern", .without_pattern = true},
+                                   {.name = "no-cel", .without_rules = true},
                                    {.name = "bare", .without_rules = true, .without_pattern = true}};
   for (const Variant& variant : variants) CreateCrd(variant);
   for (Variant& variant : variants) CreateBlock(variant);
   bool within = max_ms <= 0;
   for (int run = 0; run == 0 || (run < kRunsMax && !within); ++run) {
     std::printf("PATCH of a block with %d entries, medians of %d, and what is more than bare\n", kEntries, rounds);
-    const Result result = Measure(variants, rounds);
+    const Result result = Measure(admin, variants, rounds);
     if (max_ms <= 0) continue;
-    const double slower = std::max(1.0, result.bare_ms / kBareMs);
+    const double slower = Slowness(result.bare_ms);
     within = result.added_ms <= max_ms * slower;
     std::printf("the rules add %.3f ms, %s %.3f (the machine is %.1f times slower than an idle one)\n",
                 result.added_ms,
@@ -200,11 +240,89 @@ int Run(const Options& options) {
                 slower);
   }
   MeasureTypes(variants.front().path);
-  for (const Variant& variant : variants) {
-    const Answer answer = Send(Method::kDelete, std::string(kCrds) + "/ipblocks." + GroupOf(variant), json::object());
-    if (answer.status != 200) Fail("delete CRD", answer);
+  Remove(variants);
+  return within;
+}
+
+// An agent on the node, with rights on the copies.
+Caller NodeCaller(TestCluster& cluster) {
+  constexpr const char* kRbac = "rbac.authorization.k8s.io";
+  const json role = {{"metadata", {{"name", "policy-cost"}}},
+                     {"rules", {{{"apiGroups", {"*"}}, {"resources", {"ipblocks"}}, {"verbs", {"patch"}}}}}};
+  const json binding = {
+      {"metadata", {{"name", "policy-cost"}}},
+      {"roleRef", {{"apiGroup", kRbac}, {"kind", "ClusterRole"}, {"name", "policy-cost"}}},
+      {"subjects", {{{"kind", "ServiceAccount"}, {"name", Account().name}, {"namespace", Account().name_space}}}}};
+  for (const auto& [kind, object] : {std::pair("clusterroles", role), std::pair("clusterrolebindings", binding)}) {
+    const Answer answer = Send(Method::kPost, std::string("/apis/") + kRbac + "/v1/" + kind, object);
+    if (answer.status != 201 && answer.status != 409) Fail("create rights", answer);
   }
-  return within ? 0 : 1;
+  k8sclient::ClientConfig config = AdminConfig();
+  config.client_certificate = {};
+  config.client_key = {};
+  config.token.text = cluster.AgentToken(kNode);
+  return Caller(config);
+}
+
+// The policy on blocks, for the blocks of the variant, once it is in force.
+void CopyPolicy(const Caller& node, const Variant& variant) {
+  for (json object : LoadObjects("install/base/policy-blocks.yaml")) {
+    object["metadata"]["name"] = PolicyOf(variant);
+    const bool is_policy = object["kind"] == "ValidatingAdmissionPolicy";
+    if (is_policy) object["spec"]["matchConstraints"]["resourceRules"][0]["apiGroups"] = {GroupOf(variant)};
+    if (!is_policy) object["spec"]["policyName"] = PolicyOf(variant);
+    const Answer answer = Send(Method::kPost, is_policy ? kPolicies : kBindings, object);
+    if (answer.status != 201) Fail("create policy", answer);
+  }
+  const json forbidden = {{"metadata", {{"labels", {{"a", "b"}}}}}};
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (true) {
+    const Answer answer = node.Send(Method::kPatch, variant.path + "?dryRun=All", forbidden, k8sclient::kMergePatch);
+    if (answer.status == 422) return;
+    if (std::chrono::steady_clock::now() >= deadline) Fail("the policy is not in force", answer);
+  }
+}
+
+// Whether the policy stays within its bounds.
+bool RunPolicy(const Options& options) {
+  TestCluster cluster(std::getenv("KUBECONFIG"));
+  const Caller node = NodeCaller(cluster);
+  std::vector<Variant> variants = {{.name = "own-bare"},
+                                   {.name = "own", .has_policy = true},
+                                   {.name = "shared-bare", .is_shared = true},
+                                   {.name = "shared", .has_policy = true, .is_shared = true}};
+  for (const Variant& variant : variants) CreateCrd(variant);
+  for (Variant& variant : variants) CreateBlock(variant);
+  for (const Variant& variant : variants) {
+    if (variant.has_policy) CopyPolicy(node, variant);
+  }
+  bool within = false;
+  for (int run = 0; run < kRunsMax && !within; ++run) {
+    RunRounds(node, variants, options.rounds);
+    std::ranges::sort(variants, {}, [](const Variant& v) { return std::pair(v.is_shared, v.has_policy); });
+    const auto median = [&](std::size_t index) { return Median(variants[index].took_ms); };
+    const double slower = Slowness(median(0));
+    const double own_ms = median(1) - median(0);
+    const double shared_ms = median(3) - median(2);
+    within = options.max_ms <= 0 || (own_ms <= kOwnPolicyMaxMs * slower && shared_ms <= kSharedPolicyMaxMs * slower);
+    std::printf(
+        "the policy adds %.3f ms to a node's PATCH of its own block (at most %.2f), %.3f of a Shared one with %d "
+        "entries (at most %.2f)%s; the machine is %.1f times slower than an idle one\n",
+        own_ms,
+        kOwnPolicyMaxMs * slower,
+        shared_ms,
+        kEntries,
+        kSharedPolicyMaxMs * slower,
+        within ? "" : ": TOO MUCH",
+        slower);
+  }
+  Remove(variants);
+  return within;
+}
+
+int Run(const Options& options) {
+  const bool rules_are_within = RunRules(options);
+  return RunPolicy(options) && rules_are_within ? 0 : 1;
 }
 
 // The whole text as a number, or nothing.

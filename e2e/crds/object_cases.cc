@@ -38,6 +38,10 @@ void ReadComment(std::string_view comment, ObjectCase& result) {
     result.refused.push_back(std::move(*text));
   } else if (auto target = After(comment, "patch: ")) {
     result.patch = std::move(*target);
+  } else if (auto who = After(comment, "as: ")) {
+    result.as = std::move(*who);
+  } else if (auto victim = After(comment, "delete: ")) {
+    result.remove = std::move(*victim);
   } else if (comment == "accepted") {
     result.accepted = true;
   } else if (result.name.empty()) {

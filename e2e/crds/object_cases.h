@@ -10,11 +10,13 @@
 namespace berth::e2e {
 
 struct ObjectCase {
-  std::string name;  // the first comment, as an identifier
+  std::string name = {};  // the first comment, as an identifier
   bool accepted = false;
-  std::vector<std::string> refused;  // texts that the refusal must hold
-  std::string patch;                 // "<resource>/<name>[/status]"; empty: the document is an object to create
-  nlohmann::json document;
+  std::vector<std::string> refused = {};  // texts that the refusal must hold
+  std::string as = {};                    // who; empty: the administrator
+  std::string remove = {};                // "<resource>/<name>" to delete; the document is empty then
+  std::string patch = {};                 // "<resource>/<name>[/status]"; empty: the document is an object to create
+  nlohmann::json document = {};
 };
 
 // Of one file of the source tree. Throws std::runtime_error on a case that says neither "accepted" nor "refused".

@@ -21,31 +21,6 @@ constexpr std::chrono::seconds kRequestMax{30};
 // A test cannot go on then.
 [[noreturn]] void Fail(const std::string& message) { throw std::runtime_error("e2e/crds: " + message); }
 
-std::unique_ptr<k8sclient::HttpApi> Connect() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  if (variable("BERTH_E2E_DIR").empty() && variable("BERTH_USE_EXISTING_CLUSTER") != "1") {
-    Fail("no test cluster: run e2e/crds.sh, or eval \"$(e2e/cluster env --dir DIR)\" first");
-  }
-  auto config =
-      k8sclient::LoadKubeconfig(k8sclient::SplitKubeconfigList(variable("KUBECONFIG")), "", k8sclient::ReadWholeFile);
-  if (!config) Fail(config.error().message);
-  auto api = k8sclient::HttpApi::Make(*config);
-  if (!api) Fail(api.error().message);
-  return std::move(*api);
-}
-
-Answer Call(const k8sclient::Request& request) {
-  static const std::unique_ptr<k8sclient::HttpApi> kApi = Connect();
-  const auto response = kApi->Call(request, k8sclient::CallOptions::Within(kRequestMax));
-  if (!response) Fail(std::string(ToString(request.method)) + " " + request.path + ": " + response.error().message);
-  return {.status = response->status,
-          .body = nlohmann::json::parse(response->body, nullptr, /*allow_exceptions=*/false),
-          .bytes = response->body.size()};
-}
-
 // The path without its query, which goes into the request apart.
 k8sclient::Request RequestFor(k8sclient::Method method, const std::string& path) {
   const std::size_t question = path.find('?');
@@ -61,19 +36,63 @@ k8sclient::Request RequestFor(k8sclient::Method method, const std::string& path)
 
 }  // namespace
 
-Answer Send(k8sclient::Method method, const std::string& path, const nlohmann::json& body,
-            std::string_view content_type) {
+k8sclient::ClientConfig AdminConfig() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (variable("BERTH_E2E_DIR").empty() && variable("BERTH_USE_EXISTING_CLUSTER") != "1") {
+    Fail("no test cluster: run e2e/crds.sh, or eval \"$(e2e/cluster env --dir DIR)\" first");
+  }
+  auto config =
+      k8sclient::LoadKubeconfig(k8sclient::SplitKubeconfigList(variable("KUBECONFIG")), "", k8sclient::ReadWholeFile);
+  if (!config) Fail(config.error().message);
+  return *std::move(config);
+}
+
+Caller::Caller(const k8sclient::ClientConfig& config) {
+  auto api = k8sclient::HttpApi::Make(config);
+  if (!api) Fail(api.error().message);
+  api_ = std::move(*api);
+}
+
+Answer Caller::Call(const k8sclient::Request& request) const {
+  const auto response = api_->Call(request, k8sclient::CallOptions::Within(kRequestMax));
+  if (!response) Fail(std::string(ToString(request.method)) + " " + request.path + ": " + response.error().message);
+  return {.status = response->status,
+          .body = nlohmann::json::parse(response->body, nullptr, /*allow_exceptions=*/false),
+          .bytes = response->body.size()};
+}
+
+Answer Caller::Send(k8sclient::Method method, const std::string& path, const nlohmann::json& body,
+                    std::string_view content_type) const {
   k8sclient::Request request = RequestFor(method, path);
   request.body = body.dump();
   request.content_type = content_type;
   return Call(request);
 }
 
-Answer Get(const std::string& path, std::string_view accept) {
+Answer Caller::Get(const std::string& path, std::string_view accept) const {
   k8sclient::Request request = RequestFor(k8sclient::Method::kGet, path);
   request.accept = accept;
   return Call(request);
 }
+
+namespace {
+
+const Caller& Admin() {
+  static const Caller kAdmin(AdminConfig());
+  return kAdmin;
+}
+
+}  // namespace
+
+Answer Send(k8sclient::Method method, const std::string& path, const nlohmann::json& body,
+            std::string_view content_type) {
+  return Admin().Send(method, path, body, content_type);
+}
+
+Answer Get(const std::string& path, std::string_view accept) { return Admin().Get(path, accept); }
 
 std::string CollectionOf(const nlohmann::json& object) {
   const auto kind = object.value("kind", "");

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// The policies on a real API server: who may write what of a block, by the table in e2e/crds/objects/policy.yaml, sent
+// as dry runs; and that no legal block is too large for them.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "crds/block.h"
+#include "crds/names.h"
+#include "e2e/crds/object_cases.h"
+#include "e2e/crds/policy_callers.h"
+#include "e2e/crds/requests.h"
+
+namespace berth::e2e {
+namespace {
+
+using k8sclient::Method;
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr const char* kDryRun = "?dryRun=All&fieldValidation=Strict";
+
+std::string PathOf(const std::string& target) { return "/apis/ipam.berth.dev/v1alpha1/" + target; }
+
+PolicyCallers& Callers() {
+  static PolicyCallers callers;
+  return callers;
+}
+
+Answer Try(const ObjectCase& c) {
+  const Caller& caller = Callers().Get(c.as);
+  // The server reads a deletion's options from its body, where there is one.
+  if (!c.remove.empty()) return caller.Send(Method::kDelete, PathOf(c.remove), {{"dryRun", {"All"}}});
+  if (!c.patch.empty())
+    return caller.Send(Method::kPatch, PathOf(c.patch) + kDryRun, c.document, k8sclient::kMergePatch);
+  return caller.Send(Method::kPost, CollectionOf(c.document) + kDryRun, c.document);
+}
+
+// The blocks of the cases, and the API server has taken up the policies: it does so some time after their creation.
+void Prepare() {
+  static const bool kPrepared = [] {
+    for (const json& object : LoadObjects("e2e/crds/objects/policy-base.yaml")) {
+      const Answer answer = Send(Method::kPost, CollectionOf(object), object);
+      EXPECT_TRUE(answer.status == 201 || answer.status == 409) << answer.body;
+    }
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    const ObjectCase forbidden{.as = "unbound", .patch = "ipblocks/10.60.0.0-26", .document = {{"next", 9}}};
+    while (Try(forbidden).status != 422) {
+      if (std::chrono::steady_clock::now() < end) continue;
+      ADD_FAILURE() << "the policies are not in force";
+      return false;
+    }
+    return true;
+  }();
+  ASSERT_TRUE(kPrepared);
+}
+
+class Policy : public testing::TestWithParam<ObjectCase> {
+ protected:
+  void SetUp() override { Prepare(); }
+};
+
+TEST_P(Policy, ConfinesEverybodyToWhatIsTheirs) {
+  const ObjectCase& c = GetParam();
+  const Answer answer = Try(c);
+  if (c.accepted) {
+    EXPECT_TRUE(answer.status == 200 || answer.status == 201) << answer.status << ' ' << answer.body;
+    return;
+  }
+  EXPECT_EQ(answer.status, 422) << answer.body;
+  for (const std::string& text : c.refused) EXPECT_THAT(answer.body.value("message", ""), HasSubstr(text));
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, Policy, testing::ValuesIn(LoadCases("e2e/crds/objects/policy.yaml")),
+                         [](const auto& c) { return c.param.name; });
+
+// Blocks of 256 entries of 800 characters, of the node with the longest name.
+class LargestBlock : public testing::Test {
+ protected:
+  static constexpr ipam::BlockOffset kEntries = 256;
+
+  void SetUp() override { Prepare(); }
+
+  static std::string Node() {
+    const std::string label(63, 'n');
+    return label + "." + label + "." + label + "." + label.substr(2);
+  }
+  static std::string Attachment(ipam::BlockOffset offset) {
+    char text[40];
+    std::snprintf(text, sizeof text, "0123456789ab-%016x", offset);
+    return text;
+  }
+  static ipam::Block Block(const char* cidr, bool shared) {
+    ipam::Block block;
+    block.cidr = ipam::Prefix::Parse(cidr).value();
+    block.name = ipam::BlockName(block.space, block.cidr);
+    block.pool = "policy";
+    block.pool_uid = "u";
+    if (!shared) block.node = Node();
+    block.finalizers = {std::string(ipam::kBlockFinalizer)};
+    for (ipam::BlockOffset offset = 0; offset < kEntries; ++offset) {
+      std::string entry = "team/pod uid " + Attachment(offset) + " i=eth0 t=1763700000000 n=" + Node() + " x=";
+      entry.resize(ipam::kEntryLengthMax, 'x');
+      block.allocations[offset] = entry;
+    }
+    return block;
+  }
+  // Makes the block and returns it as it is then.
+  static ipam::Block Create(const ipam::Block& block) {
+    const Answer answer = Send(Method::kPost, std::string(crds::kBlocksPath), crds::BlockToJson(block));
+    EXPECT_TRUE(answer.status == 201 || answer.status == 409) << answer.body;
+    return crds::ParseBlock(Get(PathOf("ipblocks/" + block.name)).body).value();
+  }
+  static void ExpectAccepted(const std::string& who, const ipam::Block& before, const ipam::Block& after) {
+    const Answer answer = Callers().Get(who).Send(Method::kPatch,
+                                                  PathOf("ipblocks/" + before.name) + kDryRun,
+                                                  crds::BlockMergePatch(before, after),
+                                                  k8sclient::kMergePatch);
+    EXPECT_EQ(answer.status, 200) << who << ' ' << answer.body.value("message", "").substr(0, 500);
+  }
+  static void ExpectReleasable(const ipam::Block& before) {
+    ipam::Block after = before;
+    after.allocations.clear();
+    ExpectAccepted("node " + Node(), before, after);
+    ExpectAccepted("", before, after);
+    for (auto& [offset, entry] : after.allocations = before.allocations) entry.replace(entry.size() - 1, 1, "y");
+    ExpectAccepted("node " + Node(), before, after);
+    for (auto& [offset, entry] : after.allocations) entry = "~ t=1763700060000 f=" + Attachment(offset);
+    ExpectAccepted("controller n9", before, after);
+  }
+};
+
+TEST_F(LargestBlock, OfANodeCanBeReleased) { ExpectReleasable(Create(Block("10.62.0.0/24", false))); }
+TEST_F(LargestBlock, OfASharedPoolCanBeReleased) { ExpectReleasable(Create(Block("10.62.1.0/24", true))); }
+
+TEST_F(LargestBlock, OfASharedPoolCanBeCreated) {
+  const Answer answer =
+      Callers()
+          .Get("node " + Node())
+          .Send(
+              Method::kPost, std::string(crds::kBlocksPath) + kDryRun, crds::BlockToJson(Block("10.62.2.0/24", true)));
+  EXPECT_EQ(answer.status, 201) << answer.body.value("message", "").substr(0, 500);
+}
+
+// Kubernetes' garbage collector has no node and takes its finalizer off.
+TEST(Policies, LetADeletionInTheForegroundEnd) {
+  Prepare();
+  const json block = {{"apiVersion", "ipam.berth.dev/v1alpha1"},
+                      {"kind", "IPBlock"},
+                      {"metadata", {{"name", "10.63.0.0-26"}}},
+                      {"spec", {{"space", "default"}, {"pool", "p"}, {"poolUID", "u"}, {"cidr", "10.63.0.0/26"}}},
+                      {"used", 0},
+                      {"free", 0},
+                      {"allocations", json::object()}};
+  ASSERT_EQ(Send(Method::kPost, std::string(crds::kBlocksPath), block).status, 201);
+  const std::string path = PathOf("ipblocks/10.63.0.0-26");
+  ASSERT_EQ(Send(Method::kDelete, path, {{"propagationPolicy", "Foreground"}}).status, 200);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (Get(path).status != 404) ASSERT_LT(std::chrono::steady_clock::now(), end) << Get(path).body;
+}
+
+// The controller manager checks the expressions against the types of the CRD.
+TEST(Policies, HaveNoWarnings) {
+  const std::string path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  json policies;
+  const auto is_checked = [](const json& policy) {
+    return policy["status"].value("observedGeneration", 0) == policy["metadata"]["generation"];
+  };
+  do {
+    policies = Get(path + "?labelSelector=app.kubernetes.io/name=berth").body["items"];
+    ASSERT_LT(std::chrono::steady_clock::now(), end) << policies;
+  } while (!std::ranges::all_of(policies, is_checked));
+  EXPECT_FALSE(policies.empty());
+  for (const json& policy : policies) {
+    EXPECT_FALSE(policy["status"]["typeChecking"].contains("expressionWarnings")) << policy["status"];
+  }
+}
+
+}  // namespace
+}  // namespace berth::e2e

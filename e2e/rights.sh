@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# What each of berth's identities may, compared with what the suites saw it do: a right that no suite used is one too
+# many, or a suite is missing.
+#
+#   e2e/rights.sh note CLUSTER_DIR FILE    at the end of a suite: what its audit log shows, one line for each right
+#   e2e/rights.sh compare [FOLDER]         with all files of FOLDER, default: build/rights; on a control plane of its own
+set -euo pipefail
+unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+
+# "<user> <verb> <group>/<resource>[/<subresource>]" of what was allowed; all kubelets are one user.
+note() {
+  mkdir -p "$(dirname "$2")"
+  jq -r 'select(.annotations["authorization.k8s.io/decision"] == "allow" and .objectRef != null)
+    | [(.user.username | sub("^system:node:.*"; "system:node")), .verb,
+       ([.objectRef.apiGroup // "", .objectRef.resource, .objectRef.subresource // empty] | join("/"))]
+    | join(" ")' "$1/audit.log" | grep -E '^system:(node|serviceaccount:berth-system:[^ ]+) ' | sort -u >"$2" || true
+}
+
+# granted USER GROUP...: "<verb> <group>/<resource>" by the rules that the API server tells the user. What everybody may,
+# which is to ask about oneself, is left out; so is "reconcile", which no request has: policies ask for it.
+granted() {
+  local user=$1
+  shift
+  kubectl create -o json --as "$user" "${@/#/--as-group=}" -f - <<<'{"apiVersion": "authorization.k8s.io/v1",
+    "kind": "SelfSubjectRulesReview", "spec": {"namespace": "berth-system"}}' \
+    | jq -r '.status.resourceRules[] | .verbs[] as $verb | .apiGroups[] as $group | .resources[] as $resource
+      | select($group | test("^(authorization|authentication|certificates)[.]k8s[.]io$") | not)
+      | select($verb != "reconcile") | "\($verb) \($group)/\($resource)"' | sort -u
+}
+
+# unused NAME USER GROUP...: how many rights that nobody used; NAME is the user in the notes.
+unused() {
+  local name=$1 text
+  shift
+  text=$(comm -23 <(granted "$@") <(sed -n "s|^$name ||p" "$notes"/* | sort -u))
+  if [[ -z $text ]]; then
+    echo "ok    $name: every right was used"
+    passed=$((passed + 1))
+  else
+    printf 'FAIL  %s: no suite used\n%s\n' "$name" "$text"
+    failed=$((failed + 1))
+  fi
+}
+
+compare() {
+  notes=$1
+  [[ -n $(ls "$notes" 2>/dev/null) ]] || { echo "e2e/rights.sh: no notes in $notes: run the suites first" >&2; exit 2; }
+  work=$(mktemp -d /tmp/berth-rights.XXXX)
+  trap '"$root/e2e/cluster" down --dir "$work/cluster" >/dev/null 2>&1; rm -rf "$work"' EXIT
+  "$root/e2e/cluster" up --dir "$work/cluster" --nodes 0
+  eval "$("$root/e2e/cluster" env --dir "$work/cluster")"
+  for part in crds install install/overlays/direct; do kubectl apply -k "$root/$part" >/dev/null; done
+  passed=0
+  failed=0
+  local account
+  for account in berth-agent berth-controller; do
+    unused "system:serviceaccount:berth-system:$account" "system:serviceaccount:berth-system:$account" \
+      system:serviceaccounts system:serviceaccounts:berth-system system:authenticated
+  done
+  unused system:node system:node:n1 system:nodes system:authenticated
+  echo "$passed passed, $failed failed"
+  ((failed == 0))
+}
+
+case ${1-} in
+  note) note "$2" "$3" ;;
+  compare) compare "${2:-$root/build/rights}" ;;
+  *) sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
