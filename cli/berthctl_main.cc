@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// berthctl: one command, then the end. Exit code 0; 1: check found something, or a release was refused; 2: it could not
+// be done.
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <thread>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/block_map.h"
+#include "cli/check.h"
+#include "cli/options.h"
+#include "cli/release.h"
+#include "cli/report.h"
+#include "cli/show.h"
+#include "k8sclient/http_api.h"
+#include "k8sclient/kubeconfig.h"
+
+namespace berth::cli {
+namespace {
+
+using ipam::Expected;
+
+constexpr int kDone = 0;
+constexpr int kFound = 1;
+constexpr int kFailed = 2;
+
+std::string Variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+void Say(const std::string& text) { std::fputs(text.c_str(), stdout); }
+
+void Complain(const ipam::Error& error) {
+  std::fprintf(stderr, "berthctl: %s\n", error.message.c_str());
+  if (!error.details.empty()) std::fprintf(stderr, "  %s\n", error.details.c_str());
+}
+
+int Fail(const ipam::Error& error) {
+  Complain(error);
+  return kFailed;
+}
+
+Expected<std::unique_ptr<k8sclient::HttpApi>> Connect(const Options& options) {
+  std::vector<std::string> files = k8sclient::SplitKubeconfigList(Variable("KUBECONFIG"));
+  if (!options.kubeconfig.empty()) files = {options.kubeconfig};
+  if (files.empty()) files = {Variable("HOME") + "/.kube/config"};
+  auto config = k8sclient::LoadKubeconfig(files, options.context, k8sclient::ReadWholeFile);
+  if (!config) return std::unexpected(config.error());
+  return k8sclient::HttpApi::Make(*std::move(config), {.user_agent = "berthctl/" BERTH_VERSION});
+}
+
+Colours ColoursOf(const Options& options) {
+  if (options.colour == "always") return Colours::kOn;
+  const bool can = ::isatty(STDOUT_FILENO) == 1 && Variable("NO_COLOR").empty() && Variable("TERM") != "dumb";
+  return options.colour == "auto" && can ? Colours::kOn : Colours::kOff;
+}
+
+void KeepPool(Inventory& inventory, const std::string& pool) {
+  if (pool.empty()) return;
+  std::erase_if(inventory.pools, [&](const SeenPool& seen) { return seen.pool.name != pool; });
+  std::erase_if(inventory.blocks, [&](const ipam::Block& block) { return block.pool != pool; });
+}
+
+int Show(const Options& options, k8sclient::Api& api) {
+  const bool is_map = options.command == Command::kShowMap;
+  auto inventory = ReadInventory(api, /*with_pods=*/is_map);
+  if (!inventory) return Fail(inventory.error());
+  for (const ipam::Error& error : inventory->unreadable) Complain(error);
+  KeepPool(*inventory, options.pool);
+  if (is_map) {
+    const Colours colours = ColoursOf(options);
+    for (const ipam::Block& block : inventory->blocks) {
+      const SeenPool* pool = inventory->FindPool(block.pool_uid);
+      Say(MapOf(*inventory, block, pool == nullptr ? nullptr : &pool->pool, colours));
+    }
+    Say(MapLegend(colours));
+  }
+  if (options.command == Command::kShowPools) Say(Print(PoolRows(*inventory), options.format));
+  if (options.command == Command::kShowBlocks) Say(Print(BlockRows(*inventory), options.format));
+  if (options.command == Command::kShowAddresses) Say(Print(AddressRows(*inventory), options.format));
+  return kDone;
+}
+
+int AskWho(const Options& options, k8sclient::Api& api) {
+  const auto inventory = ReadInventory(api, /*with_pods=*/false);
+  if (!inventory) return Fail(inventory.error());
+  const auto rows = Who(*inventory, options.who);
+  if (!rows) return Fail(rows.error());
+  Say(Print(*rows, options.format));
+  return kDone;
+}
+
+int RunCheck(const Options& options, k8sclient::Api& api) {
+  auto inventory = ReadInventory(api, /*with_pods=*/true);
+  if (!inventory) return Fail(inventory.error());
+  std::vector<Finding> findings = Check(*inventory);
+  if (!findings.empty() && options.settle.count() > 0) {
+    std::this_thread::sleep_for(options.settle);
+    inventory = ReadInventory(api, /*with_pods=*/true);
+    if (!inventory) return Fail(inventory.error());
+    findings = InBoth(findings, Check(*inventory));
+  }
+  if (options.format == Format::kJson) {
+    Say(ReportOf(*inventory, findings).dump(2) + "\n");
+  } else {
+    for (const Finding& finding : findings) {
+      Say(finding.kind + ": " + finding.object + (finding.address.empty() ? "" : " " + finding.address) + ": " +
+          finding.message + "\n    " + finding.remedy + "\n");
+    }
+    Say(std::to_string(inventory->blocks.size()) + " blocks of " + std::to_string(inventory->pools.size()) +
+        " pools looked at: " + (findings.empty() ? "nothing is wrong" : std::to_string(findings.size()) + " wrong") +
+        "\n");
+  }
+  return findings.empty() ? kDone : kFound;
+}
+
+Expected<std::vector<Release>> ReleasesOf(const Options& options) {
+  std::vector<Release> releases;
+  if (!options.report.empty()) {
+    std::ifstream file;
+    if (options.report != "-") {
+      file.open(options.report);
+      if (!file) return ipam::Fail(ipam::ErrorCode::kIo, "cannot read the report " + ipam::Quoted(options.report));
+    }
+    std::istream& in = options.report == "-" ? std::cin : file;
+    auto read = ReadReport(std::string(std::istreambuf_iterator<char>(in), {}));
+    if (!read) return read;
+    releases = *std::move(read);
+  }
+  for (const std::string& text : options.addresses) {
+    const auto address = ipam::Address::Parse(text);
+    if (!address) return std::unexpected(address.error());
+    releases.push_back({.address = *address, .space = options.space});
+  }
+  for (Release& release : releases) release.is_sure = options.is_sure;
+  return releases;
+}
+
+int RunRelease(const Options& options, k8sclient::Api& api) {
+  const auto releases = ReleasesOf(options);
+  if (!releases) return Fail(releases.error());
+  if (releases->empty()) Say("nothing to release\n");
+  int code = kDone;
+  for (const Release& release : *releases) {
+    const auto done = Perform(api, release);
+    if (done) {
+      Say(*done + "\n");
+    } else {
+      Complain(done.error());
+      code = kFound;
+    }
+  }
+  return code;
+}
+
+int Run(const Options& options) {
+  auto api = Connect(options);
+  if (!api) return Fail(api.error());
+  switch (options.command) {
+    case Command::kWho:
+      return AskWho(options, **api);
+    case Command::kCheck:
+      return RunCheck(options, **api);
+    case Command::kRelease:
+      return RunRelease(options, **api);
+    default:
+      return Show(options, **api);
+  }
+}
+
+}  // namespace
+}  // namespace berth::cli
+
+int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
+  const auto parsed = berth::cli::ParseOptions(argc, argv, BERTH_VERSION " (commit " BERTH_COMMIT ")");
+  if (const auto* exit = std::get_if<berth::cli::Exit>(&parsed)) return exit->code;
+  return berth::cli::Run(std::get<berth::cli::Options>(parsed));
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Characters and colours.
+#include "cli/block_map.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace berth::cli {
+
+namespace {
+
+constexpr ipam::BlockOffset kLine = 32;
+constexpr ipam::BlockOffset kGroup = 8;
+
+struct Mark {
+  char character;
+  const char* colour;  // SGR parameters
+  const char* meaning;
+};
+enum MarkIndex : std::uint8_t { kFree, kHeld, kOrphan, kStandby, kCooling, kReserved, kNotGiven, kMarks };
+constexpr std::array<Mark, kMarks> kMarkTable = {{{'.', "2", "free"},
+                                                  {'#', "32", "held"},
+                                                  {'?', "1;31", "orphan: its pod is gone"},
+                                                  {'s', "36", "standby"},
+                                                  {'~', "34", "cooling"},
+                                                  {'!', "33", "reserved"},
+                                                  {' ', "0", "blank: not handed out"}}};
+
+std::string Painted(const Mark& mark, Colours colours) {
+  if (colours == Colours::kOff) return {mark.character};
+  return std::string("\x1b[") + mark.colour + "m" + mark.character + "\x1b[0m";
+}
+
+bool IsOrphan(const Inventory& inventory, const ipam::HeldEntry& held) {
+  if (inventory.pods.empty() || held.pod.empty()) return false;
+  const Pod* pod = inventory.FindPod(held.pod_namespace, held.pod);
+  return pod == nullptr ? held.uid.contains('-') : !IsOf(held, *pod);
+}
+
+MarkIndex MarkOf(const Inventory& inventory, const ipam::Block& block, const ipam::IntervalSet& assignable,
+                 ipam::BlockOffset offset) {
+  const auto found = block.allocations.find(offset);
+  if (found == block.allocations.end()) {
+    if (block.standby.contains(offset)) return kStandby;
+    return assignable.Contains(block.cidr.At(offset)) ? kFree : kNotGiven;
+  }
+  const ipam::Entry entry = ipam::ParseEntry(found->second);
+  if (std::holds_alternative<ipam::CoolingEntry>(entry)) return kCooling;
+  if (std::holds_alternative<ipam::ReservedEntry>(entry)) return kReserved;
+  const auto* held = std::get_if<ipam::HeldEntry>(&entry);
+  return held != nullptr && IsOrphan(inventory, *held) ? kOrphan : kHeld;
+}
+
+}  // namespace
+
+std::string MapOf(const Inventory& inventory, const ipam::Block& block, const ipam::Pool* pool, Colours colours) {
+  const ipam::IntervalSet assignable = pool == nullptr ? ipam::IntervalSet() : ipam::AssignableIn(*pool, block.cidr);
+  std::string text = block.name + "  pool " + block.pool + "  " + (block.shared() ? "Shared" : "node " + block.node) +
+                     "  entries " + std::to_string(block.used()) + "  free " + std::to_string(block.free) + "\n";
+  const std::size_t width = block.cidr.Last().ToString().size();
+  for (ipam::BlockOffset offset = 0; offset < block.size(); ++offset) {
+    if (offset % kLine == 0) {
+      const std::string first = block.cidr.At(offset).ToString();
+      text += (offset == 0 ? "  " : "\n  ") + first + std::string(std::max(width, first.size()) - first.size(), ' ');
+    }
+    if (offset % kGroup == 0) text += ' ';
+    text += Painted(kMarkTable[MarkOf(inventory, block, assignable, offset)], colours);
+  }
+  return text + "\n";
+}
+
+std::string MapLegend(Colours colours) {
+  std::string text;
+  for (const Mark& mark : kMarkTable) {
+    const bool has_character = mark.character != ' ';
+    text += (text.empty() ? "" : "   ") + (has_character ? Painted(mark, colours) + " " : std::string()) + mark.meaning;
+  }
+  return text + "\n";
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// One function for each rule.
+#include "cli/check.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+namespace berth::cli {
+
+namespace {
+
+using nlohmann::json;
+
+class Checker {
+ public:
+  explicit Checker(const Inventory& inventory) : inventory_(inventory), uses_(UsesOf(inventory)) {}
+
+  std::vector<Finding> Run() && {
+    FindUnreadable();
+    FindStrayBlocks();
+    FindDuplicates();
+    FindGonePods();
+    FindUnrecordedPods();
+    FindAllocations();
+    FindCounts();
+    std::ranges::sort(findings_);
+    return std::move(findings_);
+  }
+
+ private:
+  void Add(Finding finding) { findings_.push_back(std::move(finding)); }
+  static std::string NameOf(const ipam::Block& block) { return "ipblock/" + block.name; }
+  static std::string NameOf(const ipam::HeldEntry& entry) { return entry.pod_namespace + "/" + entry.pod; }
+  static Finding About(const Use& use, std::string kind, std::string message, std::string remedy) {
+    return {.kind = std::move(kind),
+            .object = NameOf(*use.block),
+            .space = use.block->space,
+            .address = use.address().ToString(),
+            .message = std::move(message),
+            .remedy = std::move(remedy)};
+  }
+
+  void FindUnreadable() {
+    for (const ipam::Error& error : inventory_.unreadable) {
+      Add({.kind = "unreadable", .message = error.message, .remedy = "mend the field that is named"});
+    }
+  }
+
+  void FindStrayBlocks() {
+    for (const ipam::Block& block : inventory_.blocks) {
+      const SeenPool* pool = inventory_.FindPool(block.pool_uid);
+      if (pool == nullptr) {
+        Add({.kind = "stray-block",
+             .object = NameOf(block),
+             .message = "its pool " + block.pool + " with uid " + block.pool_uid + " does not exist",
+             .remedy = "the controller deletes it once it is empty: see who has addresses of it, and end those pods"});
+      } else if (!pool->pool.subnet.Contains(block.cidr)) {
+        Add({.kind = "stray-block",
+             .object = NameOf(block),
+             .message = "it does not lie in the subnet " + pool->pool.subnet.ToString() + " of its pool " + block.pool,
+             .remedy = "delete it: it drains"});
+      }
+      if (!block.shared() && !inventory_.nodes.contains(block.node)) {
+        Add({.kind = "stray-block",
+             .object = NameOf(block),
+             .message = "its node " + block.node + " does not exist",
+             .remedy = "once the node is gone for good, release its addresses"});
+      }
+    }
+  }
+
+  // An address of a space has at most one holder: neither two blocks that overlap nor two pods that have it.
+  void FindDuplicates() {
+    std::vector<const ipam::Block*> blocks;
+    for (const ipam::Block& block : inventory_.blocks) blocks.push_back(&block);
+    std::ranges::sort(blocks, {}, [](const ipam::Block* b) { return std::pair(b->space, b->cidr.First()); });
+    for (std::size_t i = 1; i < blocks.size(); ++i) {
+      if (blocks[i - 1]->space != blocks[i]->space || !blocks[i - 1]->cidr.Overlaps(blocks[i]->cidr)) continue;
+      Add({.kind = "duplicate",
+           .object = NameOf(*blocks[i]),
+           .message = "it overlaps " + NameOf(*blocks[i - 1]) + ": an address may be held twice",
+           .remedy = "delete the one with fewer pods and restart those"});
+    }
+    std::map<ipam::Address, std::vector<std::string>> pods;
+    for (const Pod& pod : inventory_.pods) {
+      if (pod.host_network || pod.ended()) continue;
+      for (const ipam::Address address : pod.addresses) {
+        if (IsOurs(address)) pods[address].push_back(pod.name_space + "/" + pod.name);
+      }
+    }
+    for (const auto& [address, names] : pods) {
+      if (names.size() < 2) continue;
+      Add({.kind = "duplicate",
+           .object = "pod/" + names[0],
+           .address = address.ToString(),
+           .message = "pod " + names[1] + " has the same address",
+           .remedy = "restart one of them"});
+    }
+  }
+
+  // Of static pods a missing mirror proves nothing, and an unknown pod can't be looked for.
+  void FindGonePods() {
+    for (const Use& use : uses_) {
+      const ipam::HeldEntry* held = use.held();
+      if (held == nullptr || held->pod.empty() || held->pod_namespace.empty()) continue;
+      const Pod* pod = inventory_.FindPod(held->pod_namespace, held->pod);
+      const bool is_static = !held->uid.empty() && !held->uid.contains('-');
+      if (pod == nullptr && is_static) continue;
+      const std::string remedy = "berthctl release " + use.address().ToString();
+      if (pod == nullptr) {
+        Add(About(use, "pod-gone", "pod " + NameOf(*held) + " does not exist", remedy));
+      } else if (!IsOf(*held, *pod)) {
+        Add(About(use, "pod-gone", "pod " + NameOf(*held) + " is another one by now", remedy));
+      } else if (pod->ended()) {
+        Add(About(use, "pod-gone", "pod " + NameOf(*held) + " has ended: " + pod->phase, remedy));
+      }
+    }
+  }
+
+  [[nodiscard]] bool IsOurs(ipam::Address address) const {
+    return std::ranges::any_of(inventory_.blocks, [&](const ipam::Block& b) { return b.cidr.Contains(address); });
+  }
+
+  // A running pod's address in one of our blocks, and no entry of the pod.
+  void FindUnrecordedPods() {
+    std::map<ipam::Address, std::vector<const Use*>> held;
+    for (const Use& use : uses_) held[use.address()].push_back(&use);
+    for (const Pod& pod : inventory_.pods) {
+      if (pod.host_network || pod.ended()) continue;
+      for (const ipam::Address address : pod.addresses) {
+        const auto& there = held[address];
+        const bool is_recorded = std::ranges::any_of(there, [&](const Use* use) {
+          return use->held() == nullptr ? std::holds_alternative<ipam::OpaqueEntry>(use->entry)
+                                        : use->held()->pod.empty() || IsOf(*use->held(), pod);
+        });
+        if (is_recorded || !IsOurs(address)) continue;
+        Add({.kind = "not-recorded",
+             .object = "pod/" + pod.name_space + "/" + pod.name,
+             .address = address.ToString(),
+             .message = there.empty()
+                            ? "no block has an entry for the pod's address"
+                            : "the entry of the pod's address in " + NameOf(*there[0]->block) + " is not the pod's",
+             .remedy = "restart the pod: its address may be given to another"});
+      }
+    }
+  }
+
+  // Where no IPAllocation exists the controller writes none.
+  void FindAllocations() {
+    if (inventory_.allocations.empty()) return;
+    std::set<std::pair<std::string, ipam::Address>> allocated;  // namespace
+    std::set<std::pair<std::string, ipam::Address>> held;
+    for (const Use& use : uses_) {
+      if (use.held() != nullptr) held.emplace(use.held()->pod_namespace, use.address());
+    }
+    for (const crds::Allocation& allocation : inventory_.allocations) {
+      for (const crds::AllocatedAddress& item : allocation.addresses) {
+        allocated.emplace(allocation.meta.name_space, item.address);
+        if (held.contains({allocation.meta.name_space, item.address})) continue;
+        Add({.kind = "allocation-without-entry",
+             .object = "ipallocation/" + allocation.meta.name_space + "/" + allocation.meta.name,
+             .address = item.address.ToString(),
+             .message = "no block has an entry for it",
+             .remedy = "see the controller's log: it deletes such objects"});
+      }
+    }
+    for (const Use& use : uses_) {
+      const ipam::HeldEntry* entry = use.held();
+      if (entry == nullptr || entry->pod_namespace.empty() || entry->pod.empty()) continue;
+      if (allocated.contains({entry->pod_namespace, use.address()})) continue;
+      Add(About(use,
+                "entry-without-allocation",
+                "pod " + NameOf(*entry) + " has no IPAllocation for it",
+                "see the controller's log: it creates such objects"));
+    }
+  }
+
+  void FindCounts() {
+    for (const SeenPool& seen : inventory_.pools) {
+      std::int64_t blocks = 0;
+      ipam::Uint128 used = 0;
+      for (const ipam::Block& block : inventory_.blocks) {
+        if (block.pool_uid == seen.pool.uid) ++blocks;
+      }
+      for (const Use& use : uses_) {
+        const bool is_held = use.held() != nullptr || std::holds_alternative<ipam::OpaqueEntry>(use.entry);
+        if (is_held && use.block->pool_uid == seen.pool.uid) ++used;
+      }
+      const auto compare = [&](const char* field, const std::string& says, const std::string& is) {
+        if (says == is) return;
+        Add({.kind = "count",
+             .object = "ippool/" + seen.pool.name,
+             .message = std::string("status.") + field + " is " + says + ", but the blocks make " + is,
+             .remedy = "see whether the controller runs: it counts every 10 s"});
+      };
+      compare("blocks", std::to_string(seen.status.blocks), std::to_string(blocks));
+      compare("used", ipam::ToString(seen.status.used), ipam::ToString(used));
+    }
+  }
+
+  const Inventory& inventory_;
+  std::vector<Use> uses_;
+  std::vector<Finding> findings_;
+};
+
+}  // namespace
+
+std::vector<Finding> Check(const Inventory& inventory) { return Checker(inventory).Run(); }
+
+std::vector<Finding> InBoth(const std::vector<Finding>& first, const std::vector<Finding>& second) {
+  std::vector<Finding> both;
+  std::ranges::set_intersection(first, second, std::back_inserter(both));
+  return both;
+}
+
+json ReportOf(const Inventory& inventory, const std::vector<Finding>& findings) {
+  json list = json::array();
+  for (const Finding& finding : findings) {
+    json item = {{"kind", finding.kind}, {"message", finding.message}, {"remedy", finding.remedy}};
+    if (!finding.object.empty()) item["object"] = finding.object;
+    if (!finding.address.empty()) item["address"] = finding.address;
+    if (!finding.space.empty()) item["space"] = finding.space;
+    list.push_back(std::move(item));
+  }
+  return {{"findings", std::move(list)},
+          {"pools", inventory.pools.size()},
+          {"blocks", inventory.blocks.size()},
+          {"allocations", inventory.allocations.size()},
+          {"pods", inventory.pods.size()}};
+}
+
+}  // namespace berth::cli

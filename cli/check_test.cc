@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Check: a healthy cluster, and that cluster with one thing changed.
+#include "cli/check.h"
+
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/report.h"
+#include "cli/test_inventory.h"
+
+namespace berth::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+ipam::Address At(const char* text) { return ipam::Address::Parse(text).value(); }
+
+crds::Allocation AllocationOf(const char* pod, const char* address) {
+  crds::Allocation allocation;
+  allocation.meta.name_space = "team-a";
+  allocation.meta.name = std::string(pod) + "-x";
+  allocation.pod = pod;
+  allocation.addresses = {{.address = At(address), .pool = "web", .block = "10.55.0.0-26"}};
+  return allocation;
+}
+
+struct CheckCase {
+  const char* name;
+  std::function<void(Inventory&)> change;
+  const char* kind;  // of the only finding; empty: there is none
+  const char* about = "";
+};
+
+class CheckTable : public testing::TestWithParam<CheckCase> {};
+
+TEST_P(CheckTable, FindsWhatIsWrongAndNothingElse) {
+  const CheckCase& c = GetParam();
+  Inventory inventory = HealthyInventory();
+  c.change(inventory);
+  const std::vector<Finding> findings = Check(inventory);
+  if (*c.kind == '\0') {
+    EXPECT_THAT(findings, IsEmpty()) << findings[0].kind << ": " << findings[0].message;
+    return;
+  }
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_EQ(findings[0].kind, c.kind);
+  EXPECT_THAT(findings[0].object + " " + findings[0].address + " " + findings[0].message, HasSubstr(c.about));
+  EXPECT_NE(findings[0].remedy, "");
+}
+
+const CheckCase kCases[] = {
+    {"Healthy", [](Inventory&) {}, ""},
+    {"PodIsGone", [](Inventory& i) { i.pods.erase(i.pods.begin()); }, "pod-gone", "10.55.0.1 pod team-a/web-0"},
+    {"PodHasEnded", [](Inventory& i) { i.pods[0].phase = "Failed"; }, "pod-gone", "Failed"},
+    {"PodIsGoneAndStatic",
+     [](Inventory& i) {
+       i.blocks[0].allocations[1] = HeldText("team-a/web-0", "0123456789abcdef", 'a');
+       i.pods.erase(i.pods.begin());
+     },
+     ""},
+    {"MirrorPodHasItsHash",
+     [](Inventory& i) {
+       i.blocks[0].allocations[1] = HeldText("team-a/web-0", "0123456789abcdef", 'a');
+       i.pods[0].config_hash = "0123456789abcdef";
+     },
+     ""},
+    {"PodIsUnknown",
+     [](Inventory& i) {
+       i.blocks[0].allocations[6] = HeldText("-/-", "-", 'c');
+       i.pools[0].status.used = 3;
+     },
+     ""},
+    {"PodHasAnAddressWithoutEntry",
+     [](Inventory& i) { i.pods.push_back(RunningPod("new", "6f7d0c9e-9", "10.55.0.9")); },
+     "not-recorded",
+     "team-a/new 10.55.0.9"},
+    {"PodHasAnAddressThatRests",
+     [](Inventory& i) { i.pods.push_back(RunningPod("new", "6f7d0c9e-9", "10.55.0.3")); },
+     "not-recorded",
+     "10.55.0.3"},
+    {"PodHasAnAddressOfSomebodyElse",
+     [](Inventory& i) { i.pods.push_back(RunningPod("new", "6f7d0c9e-9", "192.0.2.1")); },
+     ""},
+    {"HostNetworkPodHasAnAddressOfOurs",
+     [](Inventory& i) {
+       i.pods.push_back(RunningPod("new", "6f7d0c9e-9", "10.55.0.9"));
+       i.pods.back().host_network = true;
+     },
+     ""},
+    {"PoolIsGone", [](Inventory& i) { i.pools.clear(); }, "stray-block", "its pool web"},
+    {"NodeIsGone", [](Inventory& i) { i.nodes.clear(); }, "stray-block", "its node n1"},
+    {"BlockLiesOutside",
+     [](Inventory& i) { i.pools[0].pool.subnet = ipam::Prefix::Parse("10.56.0.0/24").value(); },
+     "stray-block",
+     "10.56.0.0/24"},
+    {"BlocksOverlap",
+     [](Inventory& i) {
+       i.blocks.push_back(ipam::NewBlock(i.pools[0].pool, ipam::Prefix::Parse("10.55.0.32/27").value(), "n1"));
+       i.pools[0].status.blocks = 2;
+     },
+     "duplicate",
+     "10.55.0.32-27"},
+    {"BlocksOfTwoSpacesMayOverlap",
+     [](Inventory& i) {
+       i.blocks.push_back(ipam::NewBlock(i.pools[0].pool, ipam::Prefix::Parse("10.55.0.32/27").value(), "n1"));
+       i.blocks.back().space = "blue";
+       i.pools[0].status.blocks = 2;
+     },
+     ""},
+    {"CountOfBlocksIsWrong", [](Inventory& i) { i.pools[0].status.blocks = 7; }, "count", "status.blocks is 7"},
+    {"CountOfAddressesIsWrong", [](Inventory& i) { i.pools[0].status.used = 9; }, "count", "status.used is 9"},
+    {"AllocationsAreComplete",
+     [](Inventory& i) { i.allocations = {AllocationOf("web-0", "10.55.0.1"), AllocationOf("db-0", "10.55.0.2")}; },
+     ""},
+    {"AllocationIsMissing",
+     [](Inventory& i) { i.allocations = {AllocationOf("web-0", "10.55.0.1")}; },
+     "entry-without-allocation",
+     "team-a/db-0"},
+    {"AllocationIsLeft",
+     [](Inventory& i) {
+       i.allocations = {
+           AllocationOf("web-0", "10.55.0.1"), AllocationOf("db-0", "10.55.0.2"), AllocationOf("old", "10.55.0.9")};
+     },
+     "allocation-without-entry",
+     "old-x"},
+    {"ObjectIsUnreadable",
+     [](Inventory& i) { i.unreadable = {{.code = ipam::ErrorCode::kInvalid, .message = "IPBlock b: used is 3"}}; },
+     "unreadable",
+     "used is 3"},
+};
+INSTANTIATE_TEST_SUITE_P(Table, CheckTable, testing::ValuesIn(kCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+TEST(Check, FindsTwoPodsWithOneAddress) {
+  Inventory inventory = HealthyInventory();
+  inventory.pods.push_back(RunningPod("twin", "6f7d0c9e-9", "10.55.0.1"));
+  const std::vector<Finding> findings = Check(inventory);
+  ASSERT_THAT(findings, SizeIs(2)) << "the twin has no entry either";
+  EXPECT_EQ(findings[0].kind, "duplicate");
+  EXPECT_THAT(findings[0].message, HasSubstr("team-a/twin"));
+  EXPECT_EQ(findings[1].kind, "not-recorded");
+}
+
+TEST(Check, WhatOneOfTwoLooksFoundIsNotWrong) {
+  Inventory before = HealthyInventory();
+  before.pods.clear();
+  Inventory after = HealthyInventory();
+  after.pods.erase(after.pods.begin());
+  EXPECT_THAT(Check(before), SizeIs(2));
+  const std::vector<Finding> both = InBoth(Check(before), Check(after));
+  ASSERT_THAT(both, SizeIs(1));
+  EXPECT_EQ(both[0].address, "10.55.0.1");
+}
+
+TEST(Report, NamesWhatCanBeReleased) {
+  Inventory inventory = HealthyInventory();
+  inventory.pods.clear();
+  inventory.nodes.clear();
+  const auto releases = ReadReport(ReportOf(inventory, Check(inventory)).dump());
+  ASSERT_TRUE(releases.has_value()) << releases.error().message;
+  ASSERT_THAT(*releases, SizeIs(2));
+  EXPECT_EQ((*releases)[0].address, At("10.55.0.1"));
+  EXPECT_EQ((*releases)[0].space, "default");
+  EXPECT_FALSE((*releases)[0].is_sure);
+}
+
+TEST(Report, WhatIsNoneIsRefused) {
+  for (const char* text : {"",
+                           "[]",
+                           "{}",
+                           "{\"findings\": 3}",
+                           "{\"findings\": [3]}",
+                           "{\"findings\": [{\"kind\": \"pod-gone\", \"address\": \"here\"}]}"}) {
+    const auto releases = ReadReport(text);
+    ASSERT_FALSE(releases.has_value()) << text;
+    EXPECT_EQ(releases.error().code, ipam::ErrorCode::kDecode);
+    EXPECT_THAT(releases.error().details, HasSubstr("berthctl check -o json"));
+  }
+}
+
+}  // namespace
+}  // namespace berth::cli

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inventory: all that berthctl knows of a cluster, read once. What is shown, checked and released is decided on it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "crds/allocation.h"
+#include "crds/pool.h"
+#include "ipam/block.h"
+#include "ipam/entry.h"
+#include "ipam/error.h"
+#include "ipam/pool.h"
+#include "k8sclient/api.h"
+
+namespace berth::cli {
+
+struct Pod {
+  std::string name_space = {};
+  std::string name = {};
+  std::string uid = {};
+  std::string config_hash = {};  // of a mirror pod: the UID that the runtime was given; empty: none
+  std::string node = {};
+  std::string phase = {};
+  bool host_network = false;
+  std::vector<ipam::Address> addresses = {};
+
+  // Its containers have ended for good.
+  [[nodiscard]] bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
+};
+
+struct SeenPool {
+  ipam::Pool pool = {};
+  crds::PoolStatus status = {};
+};
+
+struct Inventory {
+  std::int64_t now_ms = 0;
+  std::vector<SeenPool> pools = {};
+  std::vector<ipam::Block> blocks = {};
+  std::vector<crds::Allocation> allocations = {};
+  std::vector<Pod> pods = {};
+  std::set<std::string> nodes = {};
+  std::vector<ipam::Error> unreadable = {};  // objects that are not what they should be
+
+  // nullptr: there is none.
+  [[nodiscard]] const SeenPool* FindPool(const std::string& uid) const;
+  [[nodiscard]] const Pod* FindPod(const std::string& name_space, const std::string& name) const;
+};
+
+// An address with an entry.
+struct Use {
+  const ipam::Block* block = nullptr;
+  ipam::BlockOffset offset = 0;
+  ipam::Entry entry = {};
+
+  [[nodiscard]] ipam::Address address() const { return block->cidr.At(offset); }
+  // nullptr: not held, or in a form that this version does not understand.
+  [[nodiscard]] const ipam::HeldEntry* held() const { return std::get_if<ipam::HeldEntry>(&entry); }
+  [[nodiscard]] const std::string& node() const;
+};
+
+// In the order of the blocks. They live as long as the inventory.
+[[nodiscard]] std::vector<Use> UsesOf(const Inventory& inventory);
+
+// Whether the entry is of that pod, and not of an earlier one of its name.
+[[nodiscard]] bool IsOf(const ipam::HeldEntry& entry, const Pod& pod);
+
+// What a Pod object says.
+[[nodiscard]] Pod ParsePod(const nlohmann::json& object);
+
+// Pools, blocks and IPAllocations, and with `with_pods` also pods and nodes.
+// Errors: those of k8sclient::List; kForbidden names the right that is missing.
+[[nodiscard]] ipam::Expected<Inventory> ReadInventory(k8sclient::Api& api, bool with_pods);
+
+}  // namespace berth::cli

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// The safety checks, each with the remedy, and the compare-and-swap.
+#include "cli/release.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <nlohmann/json.hpp>
+
+#include "crds/block.h"
+#include "crds/names.h"
+#include "k8sclient/verbs.h"
+
+namespace berth::cli {
+
+namespace {
+
+using ipam::ErrorCode;
+using ipam::Expected;
+using ipam::Fail;
+using nlohmann::json;
+
+constexpr int kTriesMax = 10;
+constexpr std::int64_t kRestMs = 60'000;  // nobody gets the address before its node has heard that it is free
+constexpr std::chrono::seconds kCallMax{20};
+
+k8sclient::CallOptions Soon() { return k8sclient::CallOptions::Within(kCallMax); }
+
+bool IsReady(const json& node) {
+  for (const json& condition : node.value("status", json::object()).value("conditions", json::array())) {
+    if (condition.value("type", "") == "Ready") return condition.value("status", "") == "True";
+  }
+  return false;
+}
+
+Expected<LiveLook> Look(k8sclient::Api& api, const Use& use) {
+  LiveLook look;
+  const ipam::HeldEntry* held = use.held();
+  if (held != nullptr && !held->pod.empty() && !held->pod_namespace.empty()) {
+    const auto pod = k8sclient::Get(
+        api, k8sclient::Path({"api", "v1", "namespaces", held->pod_namespace, "pods", held->pod}), Soon());
+    if (pod) look.pod = ParsePod(*pod);
+    if (!pod && pod.error().code != ErrorCode::kNotFound) return std::unexpected(pod.error());
+  }
+  const auto node = k8sclient::Get(api, k8sclient::Path({"api", "v1", "nodes", use.node()}), Soon());
+  if (!node && node.error().code != ErrorCode::kNotFound) return std::unexpected(node.error());
+  look.node_is_gone = !node;
+  look.node_is_ready_or_gone = !node || IsReady(*node);
+  return look;
+}
+
+std::string Describe(const Use& use) { return use.address().ToString() + " of block " + use.block->name; }
+
+// Whether the pod that has the entry may still run.
+Expected<void> CheckPodIsGone(const Use& use, const ipam::HeldEntry& held, const LiveLook& look, bool is_sure) {
+  const std::string name = held.pod_namespace + "/" + held.pod;
+  if (look.pod && IsOf(held, *look.pod) && !look.pod->ended()) {
+    return Fail(ErrorCode::kInvalid,
+                Describe(use) + " is in use by pod " + name,
+                "delete the pod: kubectl delete pod -n " + held.pod_namespace + " " + held.pod);
+  }
+  const bool is_unknown = held.pod.empty() || held.pod_namespace.empty() || held.uid.empty();
+  const bool is_static = !is_unknown && !held.uid.contains('-');
+  if ((is_unknown || is_static) && !look.node_is_gone && !is_sure) {
+    return Fail(ErrorCode::kInvalid,
+                Describe(use) + " has a pod that nobody can look for (" + (is_static ? "static" : "unknown") + ")",
+                "see on node " + use.node() + " that no container has the address, then say --sure");
+  }
+  return {};
+}
+
+}  // namespace
+
+Expected<Use> FindUse(const Inventory& inventory, ipam::Address address, const std::string& space) {
+  for (Use& use : UsesOf(inventory)) {
+    if (use.block->space == space && use.address() == address) return std::move(use);
+  }
+  return Fail(ErrorCode::kNotFound,
+              "nobody has " + address.ToString() + " in space " + space,
+              "see all: berthctl show addresses");
+}
+
+Expected<ipam::Block> Released(const Use& use, const LiveLook& look, bool is_sure, std::int64_t now_ms) {
+  const ipam::HeldEntry* held = use.held();
+  if (held == nullptr) {
+    const bool is_opaque = std::holds_alternative<ipam::OpaqueEntry>(use.entry);
+    return Fail(ErrorCode::kInvalid,
+                Describe(use) + (is_opaque ? " has an entry that this version does not understand"
+                                           : " is held by nobody: it rests or is reserved"),
+                is_opaque ? "use a newer berthctl" : "it comes back by itself, or with its IPReservation");
+  }
+  if (auto gone = CheckPodIsGone(use, *held, look, is_sure); !gone) return std::unexpected(gone.error());
+  if (!look.node_is_ready_or_gone) {
+    return Fail(ErrorCode::kInvalid,
+                Describe(use) + " is on node " + use.node() + ", which is not Ready: its containers may still run",
+                "wait until the node is Ready, or delete the Node once it is off for good");
+  }
+  ipam::Block block = *use.block;
+  auto text = ipam::FormatEntry(ipam::CoolingEntry{.until_ms = now_ms + kRestMs, .forget = held->attachment});
+  if (!text) return std::unexpected(text.error());
+  block.allocations[use.offset] = *std::move(text);
+  return block;
+}
+
+Expected<std::string> Perform(k8sclient::Api& api, const Release& release) {
+  for (int tries = 0; tries < kTriesMax; ++tries) {
+    const auto inventory = ReadInventory(api, /*with_pods=*/true);
+    if (!inventory) return std::unexpected(inventory.error());
+    const auto use = FindUse(*inventory, release.address, release.space);
+    if (!use) return std::unexpected(use.error());
+    for (const Pod& pod : inventory->pods) {
+      const bool has_it = std::ranges::find(pod.addresses, release.address) != pod.addresses.end();
+      if (!has_it || pod.host_network || pod.ended() || (!use->node().empty() && pod.node != use->node())) continue;
+      return Fail(ErrorCode::kInvalid,
+                  Describe(*use) + " is in the status of the running pod " + pod.name_space + "/" + pod.name,
+                  "delete that pod first");
+    }
+    const auto look = Look(api, *use);
+    if (!look) return std::unexpected(look.error());
+    const auto after = Released(*use, *look, release.is_sure, inventory->now_ms);
+    if (!after) return std::unexpected(after.error());
+    const std::string path = std::string(crds::kBlocksPath) + k8sclient::Path({use->block->name});
+    const auto written = k8sclient::MergePatch(api, path, crds::BlockMergePatch(*use->block, *after), Soon());
+    if (written) return Describe(*use) + " released, was " + use->block->allocations.at(use->offset);
+    if (written.error().code != ErrorCode::kConflict) return std::unexpected(written.error());
+  }
+  return Fail(
+      ErrorCode::kConflict, "the block of " + release.address.ToString() + " changes all the time", "try again");
+}
+
+}  // namespace berth::cli

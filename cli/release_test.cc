@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Release: what may be released, and what is written then.
+#include "cli/release.h"
+
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/test_inventory.h"
+
+namespace berth::cli {
+namespace {
+
+using testing::HasSubstr;
+
+struct ReleaseCase {
+  const char* name;
+  const char* entry;
+  std::optional<Pod> pod;
+  bool node_is_ready;
+  bool node_is_gone;
+  bool is_sure;
+  const char* refused;  // what the refusal says; empty: it is released
+};
+
+class ReleaseTable : public testing::TestWithParam<ReleaseCase> {};
+
+TEST_P(ReleaseTable, FreesOnlyWhatNobodyCanHave) {
+  const ReleaseCase& c = GetParam();
+  Inventory inventory = HealthyInventory();
+  inventory.blocks[0].allocations[1] = c.entry;
+  const auto use = FindUse(inventory, ipam::Address::Parse("10.55.0.1").value(), "default");
+  ASSERT_TRUE(use.has_value()) << use.error().message;
+  const LiveLook look{
+      .pod = c.pod, .node_is_ready_or_gone = c.node_is_ready || c.node_is_gone, .node_is_gone = c.node_is_gone};
+  const auto block = Released(*use, look, c.is_sure, 1'000);
+  if (*c.refused != '\0') {
+    ASSERT_FALSE(block.has_value());
+    EXPECT_THAT(block.error().message, HasSubstr(c.refused));
+    EXPECT_NE(block.error().details, "");
+    return;
+  }
+  ASSERT_TRUE(block.has_value()) << block.error().message;
+  ipam::Block wanted = inventory.blocks[0];
+  wanted.allocations[1] = "~ t=61000 f=0123456789ab-aaaaaaaaaaaaaaaa";
+  EXPECT_EQ(*block, wanted);
+}
+
+const std::string kEntry = HeldText("team-a/web-0", kWebUid, 'a');
+const std::string kStatic = HeldText("team-a/web-0", "0123456789abcdef", 'a');
+const std::string kUnknown = HeldText("-/-", "-", 'a');
+
+Pod Named(const char* uid, const char* phase) {
+  Pod pod = RunningPod("web-0", uid, "10.55.0.1");
+  pod.phase = phase;
+  return pod;
+}
+
+const ReleaseCase kCases[] = {
+    {"PodIsGone", kEntry.c_str(), {}, true, false, false, ""},
+    {"PodIsAnother", kEntry.c_str(), Named("6f7d0c9e-other", "Running"), true, false, false, ""},
+    {"PodHasEnded", kEntry.c_str(), Named(kWebUid, "Succeeded"), true, false, false, ""},
+    {"PodRuns", kEntry.c_str(), Named(kWebUid, "Running"), true, false, false, "in use by pod team-a/web-0"},
+    {"PodRunsAndSomebodyIsSure", kEntry.c_str(), Named(kWebUid, "Running"), true, false, true, "in use by pod"},
+    {"NodeIsNotReady", kEntry.c_str(), {}, false, false, false, "on node n1, which is not Ready"},
+    {"NodeIsGone", kEntry.c_str(), {}, false, true, false, ""},
+    {"StaticPod", kStatic.c_str(), {}, true, false, false, "(static)"},
+    {"StaticPodAndSomebodyIsSure", kStatic.c_str(), {}, true, false, true, ""},
+    {"StaticPodOfAGoneNode", kStatic.c_str(), {}, false, true, false, ""},
+    {"UnknownPod", kUnknown.c_str(), {}, true, false, false, "(unknown)"},
+    {"UnknownPodAndSomebodyIsSure", kUnknown.c_str(), {}, true, false, true, ""},
+    {"Resting", "~ t=5", {}, true, false, true, "held by nobody"},
+    {"Reserved", "! printer", {}, true, false, true, "held by nobody"},
+    {"NotUnderstood", "what is this", {}, true, false, true, "does not understand"},
+};
+INSTANTIATE_TEST_SUITE_P(Table, ReleaseTable, testing::ValuesIn(kCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+TEST(FindUse, NamesTheAddressThatNobodyHas) {
+  const Inventory inventory = HealthyInventory();
+  for (const char* space : {"default", "blue"}) {
+    const auto use = FindUse(inventory, ipam::Address::Parse("10.55.0.9").value(), space);
+    ASSERT_FALSE(use.has_value());
+    EXPECT_EQ(use.error().code, ipam::ErrorCode::kNotFound);
+    EXPECT_THAT(use.error().message, HasSubstr("10.55.0.9 in space " + std::string(space)));
+  }
+}
+
+}  // namespace
+}  // namespace berth::cli

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading what ReportOf made.
+#include "cli/report.h"
+
+#include <nlohmann/json.hpp>
+
+namespace berth::cli {
+
+namespace {
+
+using nlohmann::json;
+
+std::string Text(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() || !found->is_string() ? std::string() : found->get<std::string>();
+}
+
+std::unexpected<ipam::Error> NoReport(const std::string& why) {
+  return ipam::Fail(ipam::ErrorCode::kDecode, "the report " + why, "make one: berthctl check -o json");
+}
+
+}  // namespace
+
+ipam::Expected<std::vector<Release>> ReadReport(const std::string& text) {
+  const json report = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto findings = report.is_object() ? report.find("findings") : report.end();
+  if (!report.is_object() || findings == report.end() || !findings->is_array()) return NoReport("has no findings");
+  std::vector<Release> releases;
+  for (const json& finding : *findings) {
+    if (!finding.is_object()) return NoReport("has a finding that is no object");
+    if (Text(finding, "kind") != "pod-gone") continue;
+    const auto address = ipam::Address::Parse(Text(finding, "address"));
+    if (!address) return NoReport("has no address in a finding: " + address.error().message);
+    releases.push_back({.address = *address, .space = Text(finding, "space")});
+  }
+  return releases;
+}
+
+}  // namespace berth::cli

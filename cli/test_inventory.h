@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// A small healthy cluster for tests: pool web 10.55.0.0/24, one block of node n1 with two pods, a cooling, a reserved
+// and a standby address.
+#pragma once
+
+#include <string>
+
+#include "cli/inventory.h"
+
+namespace berth::cli {
+
+inline constexpr const char* kWebUid = "6f7d0c9e-0000-4000-8000-000000000001";
+inline constexpr const char* kDbUid = "6f7d0c9e-0000-4000-8000-000000000002";
+
+inline std::string HeldText(const std::string& pod, const std::string& uid, char id) {
+  return pod + " " + uid + " 0123456789ab-" + std::string(16, id) + " i=eth0 t=1763700000000";
+}
+
+inline Pod RunningPod(const char* name, const char* uid, const char* address) {
+  Pod pod{.name_space = "team-a", .name = name, .uid = uid, .node = "n1", .phase = "Running"};
+  pod.addresses = {ipam::Address::Parse(address).value()};
+  return pod;
+}
+
+inline Inventory HealthyInventory() {
+  Inventory inventory;
+  inventory.now_ms = 1763700100000;
+  SeenPool seen;
+  seen.pool.name = "web";
+  seen.pool.uid = "pool-uid";
+  seen.pool.subnet = ipam::Prefix::Parse("10.55.0.0/24").value();
+  seen.pool.ready = true;
+  seen.status.total = 254;
+  seen.status.used = 2;
+  seen.status.free = 251;
+  seen.status.blocks = 1;
+  ipam::Block block = ipam::NewBlock(seen.pool, ipam::Prefix::Parse("10.55.0.0/26").value(), "n1");
+  block.uid = "block-uid";
+  block.resource_version = "7";
+  block.allocations = {{1, HeldText("team-a/web-0", kWebUid, 'a')},
+                       {2, HeldText("team-a/db-0", kDbUid, 'b')},
+                       {3, "~ t=1763700160000"},
+                       {4, "! printer"}};
+  block.standby = {5};
+  inventory.pools = {seen};
+  inventory.blocks = {block};
+  inventory.pods = {RunningPod("web-0", kWebUid, "10.55.0.1"), RunningPod("db-0", kDbUid, "10.55.0.2")};
+  inventory.nodes = {"n1"};
+  return inventory;
+}
+
+}  // namespace berth::cli

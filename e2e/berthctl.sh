@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# berthctl on a real API server: what it shows, what check finds, what release frees and refuses. Makes a control plane
+# for itself and takes it down. No controller runs. Ends with "N passed, N failed". Takes about 15 seconds.
+#
+#   e2e/berthctl.sh [BUILD_DIR]     default: build
+set -uo pipefail
+unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+bin=${1:-$root/build}/bin
+work=$(mktemp -d /tmp/berth-berthctl.XXXX)
+passed=0
+failed=0
+[[ -x $bin/berthctl ]] || { echo "e2e/berthctl.sh: $bin/berthctl is missing: build it first (make)" >&2; exit 2; }
+
+finish() {
+  "$root/e2e/cluster" down --dir "$work/cluster" >/dev/null 2>&1
+  rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+# check NAME COMMAND...: passes if the command succeeds; its output is shown only if not.
+check() {
+  local name=$1 text
+  shift
+  if text=$("$@" 2>&1); then
+    passed=$((passed + 1))
+    printf '%4ds  ok    %s\n' "$SECONDS" "$name"
+  else
+    failed=$((failed + 1))
+    printf '%4ds  FAIL  %s\n%s\n' "$SECONDS" "$name" "$text"
+  fi
+}
+
+# ends CODE TEXT COMMAND...: the command must end with the code and say the text.
+ends() {
+  local want=$1 says=$2 text code=0
+  shift 2
+  text=$("$@" 2>&1) || code=$?
+  [[ $code == "$want" && $text == *"$says"* ]] || { echo "wanted $want and '$says', got $code: $text"; return 1; }
+}
+
+# pod NAME NODE ADDRESS: one that runs, as far as the API server knows.
+pod() {
+  kubectl create -f - >/dev/null <<END || return 1
+{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "$1", "namespace": "kube-public"},
+ "spec": {"nodeName": "$2", "containers": [{"name": "x", "image": "example.org/x"}]}}
+END
+  kubectl -n kube-public patch pod "$1" --subresource status --type merge \
+    -p "{\"status\": {\"phase\": \"Running\", \"podIP\": \"$3\", \"podIPs\": [{\"ip\": \"$3\"}]}}" >/dev/null
+}
+
+# held POD UID ID: an entry.
+held() { echo "kube-public/$1 $2 0123456789ab-$(printf '%016d' "$3") i=eth0 t=1763700000000"; }
+
+prepare() {
+  { kubectl apply -k "$root/crds" && kubectl apply -k "$root/install"; } >/dev/null || return 1
+  kubectl wait --for condition=Established crd -l app.kubernetes.io/name=berth --timeout 30s >/dev/null || return 1
+  kubectl create -f - >/dev/null <<'END' || return 1
+{"apiVersion": "v1", "kind": "List", "items": [
+ {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}},
+ {"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPPool", "metadata": {"name": "web"}, "spec": {"subnet": "10.55.0.0/24"}}]}
+END
+  kubectl patch node n1 --subresource status --type merge -p '{"status": {"conditions": [{"type": "Ready", "status": "True"}]}}' \
+    >/dev/null || return 1
+  kubectl patch ippool web --subresource status --type merge -p '{"status": {"total": "254", "used": "2", "free": "252",
+    "blocks": 1, "conditions": [{"type": "Ready", "status": "True", "reason": "Accepted", "message": "",
+    "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}' >/dev/null || return 1
+  kubectl -n kube-public wait --for create serviceaccount/default --timeout 30s >/dev/null || return 1
+  pod live n1 10.55.0.1 || return 1
+  local uid
+  uid=$(kubectl -n kube-public get pod live -o jsonpath='{.metadata.uid}')
+  kubectl create -f - >/dev/null <<END
+{"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPBlock",
+ "metadata": {"name": "10.55.0.0-26", "finalizers": ["ipam.berth.dev/in-use"]},
+ "spec": {"space": "default", "pool": "web", "poolUID": "$(kubectl get ippool web -o jsonpath='{.metadata.uid}')",
+  "cidr": "10.55.0.0/26", "node": "n1"},
+ "used": 3, "free": 61, "standby": [5],
+ "allocations": {"1": "$(held live "$uid" 1)", "2": "$(held dead "${uid/?/0}-" 2)", "3": "! printer"}}
+END
+}
+
+entry() { kubectl get ipblock 10.55.0.0-26 -o jsonpath="{.allocations.$1}"; }
+
+# A look that takes one second between its two: nothing changes here but by this script.
+find_wrong() { berthctl check --settle 1 "$@"; }
+
+release_by_report() {
+  local report code=0
+  report=$(find_wrong -o json) || code=$?
+  [[ $code == 1 ]] || { echo "check ended with $code"; return 1; }
+  jq -e '.findings | length == 1 and .[0].kind == "pod-gone" and .[0].address == "10.55.0.2"' <<<"$report" || return 1
+  berthctl release --report - <<<"$report" || return 1
+  [[ $(entry 2) =~ ^'~ t='[0-9]+' f=0123456789ab-0000000000000002'$ ]] || { entry 2; return 1; }
+}
+
+"$root/e2e/cluster" up --dir "$work/cluster" --nodes 0 || { echo "0 passed, 1 failed"; exit 1; }
+eval "$("$root/e2e/cluster" env --dir "$work/cluster")"
+PATH=$bin:$PATH
+prepare || { echo "0 passed, 1 failed"; exit 1; }
+
+check "kubectl finds it" ends 0 "Examples:" kubectl berth --help
+check "a mistake is told" ends 2 "--colour" berthctl show map --colour
+check "it shows pools" ends 0 "web    default   10.55.0.0/24" berthctl show pools
+check "it shows blocks as YAML" ends 0 'block: "10.55.0.0-26"' berthctl show blocks -o yaml
+check "it shows addresses as JSON" ends 0 '"pod": "kube-public/live"' berthctl show addresses -o json
+check "it draws a map, without colours where nobody sees it" ends 0 " #?!.s" berthctl show map --pool web
+check "it tells who has an address" ends 0 kube-public/live berthctl who 10.55.0.1
+check "it tells which address a pod has" ends 0 10.55.0.2 berthctl who kube-public/dead
+check "it says when nobody has it" ends 2 "no block covers 10.66.0.1" berthctl who 10.66.0.1
+check "it does not release what a pod has" ends 1 "running pod kube-public/live" berthctl release 10.55.0.1
+check "nor what is reserved" ends 1 "held by nobody" berthctl release 10.55.0.3
+kubectl patch node n1 --subresource status --type merge -p '{"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}' \
+  >/dev/null
+check "nor what a node has that is not Ready" ends 1 "which is not Ready" berthctl release 10.55.0.2
+kubectl patch node n1 --subresource status --type merge -p '{"status": {"conditions": [{"type": "Ready", "status": "True"}]}}' \
+  >/dev/null
+check "it finds the entry of a pod that is gone and releases it by its report" release_by_report
+kubectl patch ippool web --subresource status --type merge -p '{"status": {"used": "1"}}' >/dev/null
+check "then nothing is wrong" ends 0 "nothing is wrong" find_wrong
+pod stranger n1 10.55.0.9
+check "it finds a pod that no entry knows" ends 1 "not-recorded: pod/kube-public/stranger 10.55.0.9" find_wrong
+kubectl delete ippool web --wait=false >/dev/null
+kubectl patch ippool web --type merge -p '{"metadata": {"finalizers": null}}' >/dev/null 2>&1
+check "it finds a block without pool" ends 1 "stray-block: ipblock/10.55.0.0-26" find_wrong
+check "it says when no API server answers" ends 2 "berthctl:" berthctl --kubeconfig /absent show pools
+
+echo "$passed passed, $failed failed"
+((failed == 0))
