@@ -31,8 +31,10 @@ ipam::Expected<std::unique_ptr<http::HttpServer>> ServeHealth(const HealthPlaces
       {.answer = [why = std::move(why_not_ready)](const HttpRequest& request) { return Answer(request, why); },
        .overload =
            [] { return HttpAnswer{.status = 503, .content_type = "text/plain", .body = "too many callers\n"}; }});
-  if (!server) return std::unexpected(server.error().Within("--health-address, --probe-socket"));
-  return server;
+  if (server) return server;
+  std::string options = places.address.empty() ? "" : "--health-address";
+  if (!places.socket.empty()) options += options.empty() ? "--probe-socket" : " or --probe-socket";
+  return std::unexpected(server.error().Within(options));
 }
 
 }  // namespace berth::reconciler
