@@ -407,13 +407,15 @@ Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cn
                      k8sclient::Path({"api", "v1", "namespaces", args->pod_namespace, "pods", args->pod_name}),
                      k8sclient::CallOptions::Within(config.ipam.timeout / 2));
   if (!pod) return std::unexpected(pod.error().Within("read the pod's annotations"));
-  auto meta = crds::ParseObjectMeta(*pod, "Pod");
+  const auto meta = crds::ParseObjectMeta(*pod, "Pod");
   if (!meta) return std::unexpected(meta.error().Within("read the pod's annotations"));
   if (!args->pod_uid.empty() && meta->uid != args->pod_uid) {
     return Fail(ErrorCode::kUnavailable,
                 "pod " + args->pod_namespace + "/" + args->pod_name + " is another one by now");
   }
-  for (auto& [name, value] : meta->annotations) {
+  auto annotations = crds::ParseAnnotations(*pod, "Pod");
+  if (!annotations) return std::unexpected(annotations.error().Within("read the pod's annotations"));
+  for (auto& [name, value] : *annotations) {
     if (name.starts_with(cni::kAnnotationPrefix)) config.annotations[name] = std::move(value);
   }
   return {};

@@ -59,6 +59,16 @@ ipam::Expected<ObjectMeta> ParseObjectMeta(const nlohmann::json& object, std::st
   return meta;
 }
 
+ipam::Expected<std::map<std::string, std::string>> ParseAnnotations(const nlohmann::json& object,
+                                                                    std::string_view kind) {
+  Problem problem = ProblemOf(kind, object);
+  const FieldReader document(object, problem);
+  const FieldReader metadata = document.Object("metadata");
+  auto annotations = metadata.StringMap("annotations", kUnbounded, kUnbounded);
+  if (problem.error) return std::unexpected(*problem.error);
+  return annotations;
+}
+
 std::string NameOf(const nlohmann::json& object) {
   const nlohmann::json* const name = FindInMetadata(object, "name");
   return name != nullptr && name->is_string() ? name->get<std::string>() : std::string();

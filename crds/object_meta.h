@@ -34,6 +34,10 @@ struct ObjectMeta {
 // Errors: kInvalid, naming kind, object and field.
 [[nodiscard]] ipam::Expected<ObjectMeta> ParseObjectMeta(const nlohmann::json& object, std::string_view kind);
 
+// metadata.annotations, for who does use them. Errors: as above.
+[[nodiscard]] ipam::Expected<std::map<std::string, std::string>> ParseAnnotations(const nlohmann::json& object,
+                                                                                  std::string_view kind);
+
 // metadata.name and metadata.labels of any object, for who looks at nothing else; empty where they are missing or of
 // another type.
 [[nodiscard]] std::string NameOf(const nlohmann::json& object);
