@@ -15,6 +15,7 @@
 #include "crds/object_meta.h"
 #include "k8sclient/verbs.h"
 #include "node/ipam_call.h"
+#include "node/node_mode.h"
 #include "node/random_name.h"
 
 namespace berth::agent {
@@ -73,14 +74,11 @@ Expected<std::unique_ptr<Agent>> Agent::Make(k8sclient::Api& api, k8sclient::Clo
                                              std::function<void()> replaced) {
   auto directory = node::NodeDirectory::Open(options.run_dir, options.node, options.server);
   if (!directory) return std::unexpected(directory.error());
-  auto lifetime = directory->HoldAgent();
-  if (!lifetime) return std::unexpected(lifetime.error());
-  auto state = node::NodeDirectory::Open(options.state_dir, options.node, options.server);
+  auto state = node::Folder::Open(options.state_dir);
   if (!state) return std::unexpected(state.error());
-  Files files{.instance = node::RandomDigits(kInstanceDigits),
-              .directory = *std::move(directory),
-              .lifetime = *std::move(lifetime),
-              .journal = state->path() + "/journal"};
+  if (auto mode = node::RequireMode(*state, node::NodeMode::kAgent); !mode) return std::unexpected(mode.error());
+  Files files{
+      .instance = node::RandomDigits(kInstanceDigits), .directory = *std::move(directory), .state = *std::move(state)};
   return std::unique_ptr<Agent>(new Agent(api, clock, std::move(options), std::move(replaced), std::move(files)));
 }
 
@@ -91,8 +89,7 @@ Agent::Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options,
       options_(std::move(options)),
       replaced_(std::move(replaced)),
       directory_(std::move(files.directory)),
-      lifetime_(std::move(files.lifetime)),
-      journal_path_(std::move(files.journal)),
+      state_(std::move(files.state)),
       own_(api, options_.node, std::move(files.instance), options_.standby, *this),
       view_(api, clock, options_.node, [this] { Poke(); }) {}
 
@@ -329,7 +326,6 @@ Expected<void> Agent::Del(Call& call) {
     return added;
   };
   if (auto marked = directory_.MarkDeleted(attachment, call.started_nanos); !marked) return marked;
-  directory_.ForgetRunning(attachment);
   auto turn = gate_.Enter(attachment, call.deadline);
   // What a later ADD was told, or will be, is not this DEL's.
   const bool is_late = turn == nullptr ? gate_.IsNewerAddRunning(attachment, call.started_nanos)
@@ -355,7 +351,7 @@ Expected<void> Agent::Del(Call& call) {
 bool Agent::HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const {
   // First what is in doubt: what is not any more is in the blocks by then.
   const auto intents = store.ReadOpenIntents(attachment);
-  return intents && intents->empty() && !own_.Holds(attachment) && shared_.HasNone(attachment, directory_.LastWrite());
+  return intents && intents->empty() && !own_.Holds(attachment) && shared_.HasNone(attachment);
 }
 
 Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipam::Attachment& attachment,

@@ -36,8 +36,8 @@ namespace berth::agent {
 
 struct AgentOptions {
   std::string node;
-  std::string state_dir = "/var/lib/berth";  // the journal: on disk
-  std::string run_dir = "/run/berth";        // what a reboot may lose; shared with direct mode
+  std::string state_dir = "/var/lib/berth";  // the node's mode, journal, queued DELs: on disk
+  std::string run_dir = "/run/berth";        // what a reboot may lose: the socket's folder
   std::string server;                        // the API server's address, which tells one cluster's files from another's
   // Made when blocks are loaded; from then on a restart is no reason to make the node NotReady. Empty: none is made.
   std::string loaded_mark = {};
@@ -66,14 +66,18 @@ class Agent final : private BlockObserver {
  public:
   // Makes its folders, sends nothing, and takes nothing from an agent that serves: that is Start's. api and clock must
   // outlive the agent. `replaced` is called once, from any thread, when another agent of this node has taken over:
-  // this one is of no use any more. Errors: kIo.
+  // this one is of no use any more. Errors: kIo; kUnavailable: this node is berth-direct's.
   [[nodiscard]] static ipam::Expected<std::unique_ptr<Agent>> Make(k8sclient::Api& api, k8sclient::Clock& clock,
                                                                    AgentOptions options,
                                                                    std::function<void()> replaced);
   ~Agent() override;
 
-  // Begins to load, in a thread; calls that come meanwhile wait.
+  // Begins to load, in a thread; calls that come meanwhile wait. Requires: whoever looks for an agent finds it
+  // listening (node/del_queue.h).
   void Start();
+  // In place of Start: writes all that is still to be written, fences the blocks, and leaves the node to berth-direct.
+  // Errors: what is left to be done; the node is the agent's as before.
+  [[nodiscard]] ipam::Expected<void> Retire(std::chrono::milliseconds limit);
   // In place of Start, for thousands of agents in one process: what a start asks of the API server but for the watches,
   // in this thread. Returns when no pool lacks a block ahead, or stop is requested.
   void LoadAndClaim(const std::stop_token& stop);
@@ -99,8 +103,7 @@ class Agent final : private BlockObserver {
   struct Files {
     std::string instance;
     node::NodeDirectory directory;
-    node::HeldFile lifetime;
-    std::string journal;
+    node::Folder state;
   };
   Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options, std::function<void()> replaced,
         Files files);
@@ -146,12 +149,12 @@ class Agent final : private BlockObserver {
   // Whether it still is; if not, it ends.
   [[nodiscard]] bool IsStillOurs();
   [[nodiscard]] ipam::Expected<void> LoadOnce();
-  // Until direct calls that began before this agent have ended; those that come later give way to it.
-  [[nodiscard]] ipam::Expected<node::HeldFile> AwaitDirectCalls();
+  // What `berth` has answered without an agent goes into the journal.
+  [[nodiscard]] ipam::Expected<void> TakeQueuedDels();
+  [[nodiscard]] ipam::Expected<void> RetireOnce(SteadyTime end);
   [[nodiscard]] ipam::Expected<void> SettleLeftIntents();
   // Takes them over, and writes what an earlier agent had handed out.
   [[nodiscard]] ipam::Expected<void> FenceOwnBlocks(const std::vector<nlohmann::json>& objects);
-  void ForgetOvertakenDels();
   void Keep(const std::stop_token& stop);
   // Writes what is pending; what a call is about to write is left to that.
   void ReplayJournal();
@@ -182,9 +185,9 @@ class Agent final : private BlockObserver {
   std::function<void()> replaced_;
   std::once_flag replaced_once_;
   node::NodeDirectory directory_;
-  // Open for as long as anything of this agent runs: direct calls keep away.
-  node::HeldFile lifetime_;
-  const std::string journal_path_;
+  const node::Folder state_;
+  // Of the node, for as long as anything of this agent runs: calls of berth-direct wait.
+  node::HeldFile lock_;
   std::unique_ptr<Journal> journal_;      // set once, before is_creator_
   std::atomic<bool> is_creator_ = false;  // has taken over
   Metrics metrics_;

@@ -20,6 +20,8 @@
 
 #include "agent/agent.h"
 #include "agent/call_runtime.h"
+#include "cni/attachment.h"
+#include "cni/forward.h"
 #include "crds/block.h"
 #include "crds/names.h"
 #include "crds/object_meta.h"
@@ -27,6 +29,8 @@
 #include "ipam/engine.h"
 #include "ipam/pool_choice.h"
 #include "k8sclient/verbs.h"
+#include "node/del_queue.h"
+#include "node/node_mode.h"
 
 namespace berth::agent {
 
@@ -41,7 +45,6 @@ constexpr std::chrono::seconds kStepMax{20};
 constexpr std::chrono::seconds kRetryPause{1};
 constexpr std::chrono::seconds kKeepEvery{1};
 constexpr std::chrono::milliseconds kKeepPause{20};
-constexpr std::chrono::milliseconds kDirectPause{10};
 // And up to as long again. A LIST by node makes the API server look at every block there is: of five thousand nodes
 // twice a minute that is more than it can do.
 constexpr std::chrono::minutes kResyncEvery{5};
@@ -111,20 +114,20 @@ bool Agent::LoadUntilDone(const std::stop_token& stop) {
   return !stop.stop_requested() && !own_.stopped();
 }
 
-Expected<node::HeldFile> Agent::AwaitDirectCalls() {
-  const SteadyTime end = clock_.Now() + kStepMax;
-  while (clock_.Now() < end && !own_.stopped()) {
-    auto turn = directory_.TryLock();
-    if (!turn || turn->is_open()) return turn;
-    static_cast<void>(clock_.Sleep(kDirectPause, {}));
-  }
-  return ipam::Fail(
-      ErrorCode::kTimeout, "a call of berth-direct has not ended", "look for its process; it is tried again");
-}
-
 Expected<void> Agent::TakeOver() {
+  if (!lock_.is_open()) {
+    auto lock = directory_.LockShared();
+    if (!lock) return std::unexpected(lock.error());
+    lock_ = *std::move(lock);
+  }
   if (auto creator = directory_.BecomeCreator(own_.instance()); !creator) return creator;
-  auto journal = Journal::Open(journal_path_);
+  // An agent that retires writes the mode while it is the creator: that was before, or never comes.
+  if (auto mode = node::RequireMode(state_, node::NodeMode::kAgent); !mode) return mode;
+  const auto nodes = state_.Sub("nodes");
+  if (!nodes) return std::unexpected(nodes.error());
+  const auto folder = nodes->Sub(options_.node);
+  if (!folder) return std::unexpected(folder.error());
+  auto journal = Journal::Open(folder->PathOf("journal"));
   if (!journal) return std::unexpected(journal.error());
   journal_ = *std::move(journal);
   is_creator_ = true;
@@ -140,13 +143,12 @@ bool Agent::IsStillOurs() {
 }
 
 Expected<void> Agent::LoadOnce() {
-  auto turn = AwaitDirectCalls();
-  if (!turn) return std::unexpected(turn.error());
   // In this order: first nobody else creates blocks of this node, then those that exist are listed. A later agent waits
   // until that is done, and fences them after this one.
   if (!IsStillOurs()) return ipam::Fail(ErrorCode::kUnavailable, "another agent serves this node by now");
   const auto creator = directory_.HoldCreator(own_.instance());
   if (!creator) return std::unexpected(creator.error());
+  if (auto taken = TakeQueuedDels(); !taken) return taken;
   const auto options = k8sclient::CallOptions::Within(kStepMax);
   const auto list = k8sclient::List(
       api_,
@@ -156,8 +158,6 @@ Expected<void> Agent::LoadOnce() {
   if (!list) return std::unexpected(list.error().Within("list ipblocks"));
   if (auto fenced = FenceOwnBlocks(list->items); !fenced) return fenced;
   if (auto settled = SettleLeftIntents(); !settled) return settled;
-  turn->Close();
-  ForgetOvertakenDels();
   ReplayJournal();
   if (!view_.WaitUntilListed(kStepMax)) {
     return ipam::Fail(ErrorCode::kUnavailable, "pools and node were not listed in time");
@@ -207,11 +207,27 @@ Expected<void> Agent::SettleLeftIntents() {
   return {};
 }
 
-void Agent::ForgetOvertakenDels() {
-  // berth-direct served an ADD after the DEL: the container is there again. A DEL of the ADD would have said so.
-  for (const ipam::Attachment& attachment : journal_->Pending()) {
-    if (directory_.HasRun(attachment)) journal_->Remove(attachment);
+Expected<void> Agent::TakeQueuedDels() {
+  const auto queue = node::DelQueue::Lock(state_, /*deadline=*/0);
+  if (!queue) return std::unexpected(queue.error());
+  const auto calls = queue->Calls();
+  if (!calls) return std::unexpected(calls.error());
+  if (calls->empty()) return {};
+  for (const std::string& text : *calls) {
+    const auto call = cni::ParseForwardedCall(text);
+    const auto config = call ? cni::ParseConfig(call->config, cni::Verb::kDel) : std::unexpected(call.error());
+    if (!config) {
+      spdlog::warn("a DEL that nobody was answered is left out err=\"{}\"", config.error().message);
+      continue;
+    }
+    const cni::Environment& environment = call->environment;
+    const auto attachment = cni::MakeAttachment(config->name, environment.container_id, environment.ifname);
+    if (auto marked = directory_.MarkDeleted(attachment, call->started_nanos); !marked) return marked;
+    if (auto added = journal_->Add(attachment, JournalSync::kNo); !added) return added;
   }
+  if (auto synced = journal_->Sync(); !synced) return synced;
+  spdlog::info("took over DELs that came while no agent listened count={}", calls->size());
+  return queue->Clear();
 }
 
 void Agent::Keep(const std::stop_token& stop) {

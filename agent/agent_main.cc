@@ -36,14 +36,18 @@ void AddRunOptions(CLI::App& app, RunOptions& options, std::string& log_level) {
   app.add_option(
          "--node", options.agent.node, "Name of the Node object; default: from a kubeconfig of system:node:NAME")
       ->envname("NODE_NAME");
-  app.add_option("--socket", options.socket, "UNIX socket for the CNI plugin")->capture_default_str();
+  app.add_option("--socket", options.socket, "UNIX socket for the CNI plugin; what a reboot may lose is kept beside it")
+      ->capture_default_str();
   app.add_option("--probe-socket",
                  options.probe_socket,
                  "UNIX socket that tells of this process alone, while it stands by as well; default: none");
-  app.add_option("--state", options.agent.state_dir, "Folder for what must survive a reboot: the journal of DELs")
+  app.add_option(
+         "--state", options.agent.state_dir, "Folder for what must survive a reboot: mode, journal, queued DELs")
       ->capture_default_str();
-  app.add_option("--run-dir", options.agent.run_dir, "Folder for what a reboot may lose; shared with berth-direct")
-      ->capture_default_str();
+  app.add_flag(
+      "--retire",
+      options.retires,
+      "Write all that is still to be written, leave this node to berth-direct, and end; see docs/operations.md");
   app.add_option(
          "--standby",
          options.agent.standby,

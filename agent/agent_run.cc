@@ -34,6 +34,7 @@ using http::HttpServer;
 using ipam::Expected;
 
 constexpr std::chrono::seconds kDrainMax{20};
+constexpr std::chrono::minutes kRetireMax{2};
 // How long the node may have no agent before the one that stands by notices; a lock that goes wakes nobody.
 constexpr timespec kStandByLook{.tv_sec = 0, .tv_nsec = 200'000'000};
 
@@ -176,12 +177,20 @@ Expected<bool> Run::StandBy() const {
   const auto directory = node::NodeDirectory::Open(options_.agent.run_dir, options_.agent.node, options_.agent.server);
   if (!directory) return std::unexpected(directory.error());
   spdlog::info("standing by while another agent of the node lives node={}", options_.agent.node);
-  while (directory->HasAgent()) {
+  while (directory->IsLocked()) {
     const int received = sigtimedwait(&signals_, nullptr, &kStandByLook);
     if (received == SIGTERM || received == SIGINT) return false;
   }
   spdlog::info("no other agent of the node lives any more node={}", options_.agent.node);
   return true;
+}
+
+Expected<void> Retire(k8sclient::Api& api, const RunOptions& options) {
+  const auto agent = Agent::Make(api, k8sclient::RealClock(), options.agent, [] {});
+  if (!agent) return std::unexpected(agent.error());
+  auto retired = (*agent)->Retire(kRetireMax);
+  if (retired) spdlog::info("retired: this node is berth-direct's node={}", options.agent.node);
+  return retired;
 }
 
 }  // namespace
@@ -192,6 +201,7 @@ int RunAgent(RunOptions options) {
   if (!config) return Complain(config.error());
   options.agent.server = config->server;
   options.agent.loaded_mark = options.socket + std::string(cni::kLoadedMarkSuffix);
+  options.agent.run_dir = std::filesystem::path(options.socket).parent_path();
   if (options.agent.node.empty()) {
     // The node's own credentials name it.
     const auto user = k8sclient::UserName(*config, k8sclient::ReadWholeFile);
@@ -211,9 +221,7 @@ int RunAgent(RunOptions options) {
   for (const int number : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals, number);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(options.socket).parent_path(), error);
-  const auto ended = Run(**api, options, signals).UntilTold();
+  const auto ended = options.retires ? Retire(**api, options) : Run(**api, options, signals).UntilTold();
   return ended ? EXIT_SUCCESS : Complain(ended.error());
 }
 

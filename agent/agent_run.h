@@ -17,7 +17,8 @@ struct RunOptions {
   std::string probe_socket;  // of this process alone, also while it stands by; empty: none
   std::string http_address;
   std::string version;
-  AgentOptions agent;
+  bool retires = false;  // in place of serving: leaves the node to berth-direct, and ends
+  AgentOptions agent;    // its run_dir is the socket's folder
 };
 
 // Until SIGTERM or SIGINT. The exit status.

@@ -93,10 +93,9 @@ Expected<ipam::Labels> AgentStore::ReadNamespaceLabels(const std::string& name) 
 
 Expected<std::vector<BlockView>> AgentStore::ReadBlocks(ipam::BlockScope scope, ipam::Freshness freshness) {
   if (scope == ipam::BlockScope::kShared) {
-    const std::string version = directory_.LastWrite();
+    const std::uint64_t writes = shared_.Writes();
     auto blocks = remote_.ReadBlocks(scope, freshness);
-    // Another version by now: the list may lack what was written meanwhile.
-    if (blocks) shared_.Note(directory_.LastWrite() == version ? version : "", own_.node(), *blocks);
+    if (blocks) shared_.Note(writes, own_.node(), *blocks);
     return blocks;
   }
   generation_ = pools_generation_.value_or(own_.Generation());
@@ -108,7 +107,12 @@ Expected<std::vector<ipam::Prefix>> AgentStore::ReadBlockCidrs(const std::string
 }
 
 Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::BlockEdit& edit) {
-  if (seen->shared()) return remote_.Edit(seen, edit);
+  if (seen->shared()) {
+    shared_.NoteWrite();
+    auto written = remote_.Edit(seen, edit);
+    shared_.NoteWrite();
+    return written;
+  }
   if (late_ != nullptr && !edit.fence) {
     late_->Begin();
     own_.EditLater(seen, edit, late_deadline_, [late = late_](const Expected<BlockView>& written) {
@@ -176,7 +180,12 @@ Expected<BlockView> AgentStore::WriteUnnoted(const BlockView& seen, const ipam::
 }
 
 Expected<BlockView> AgentStore::Create(const ipam::Block& block, const ipam::Attachment& attachment) {
-  if (block.shared()) return remote_.Create(block, attachment);
+  if (block.shared()) {
+    shared_.NoteWrite();
+    auto created = remote_.Create(block, attachment);
+    shared_.NoteWrite();
+    return created;
+  }
   // An agent that comes after this one lists the blocks once: none may be created behind its back.
   const auto creator = directory_.HoldCreator(own_.instance());
   if (!creator) return std::unexpected(creator.error());

@@ -86,6 +86,7 @@ class AgentTest : public testing::Test {
   }
 
   [[nodiscard]] std::string run_dir() const { return directory_ / "run"; }
+  [[nodiscard]] std::string state_dir() const { return directory_ / "state"; }
 
   struct Wanted {
     bool watches_blocks = true;
@@ -100,7 +101,7 @@ class AgentTest : public testing::Test {
     auto made = Agent::Make(api,
                             k8sclient::RealClock(),
                             {.node = "n1",
-                             .state_dir = directory_ / "state",
+                             .state_dir = state_dir(),
                              .run_dir = run_dir(),
                              .server = wanted.server,
                              .loaded_mark = LoadedMark(),

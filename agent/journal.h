@@ -15,7 +15,7 @@
 
 #include "ipam/entry.h"
 #include "ipam/error.h"
-#include "node/node_directory.h"
+#include "node/held_file.h"
 
 namespace berth::agent {
 

@@ -8,8 +8,7 @@
 
 namespace berth::agent {
 
-void SharedHoldings::Note(const std::string& version, const std::string& node,
-                          std::span<const ipam::BlockView> blocks) {
+void SharedHoldings::Note(std::uint64_t writes, const std::string& node, std::span<const ipam::BlockView> blocks) {
   std::set<ipam::Attachment> attachments;
   for (const ipam::BlockView& block : blocks) {
     for (const auto& [offset, text] : block->allocations) {
@@ -22,13 +21,13 @@ void SharedHoldings::Note(const std::string& version, const std::string& node,
     }
   }
   const std::scoped_lock lock(mutex_);
-  version_ = version;
+  noted_at_ = writes;
   attachments_ = std::move(attachments);
 }
 
-bool SharedHoldings::HasNone(const ipam::Attachment& attachment, const std::string& version) const {
+bool SharedHoldings::HasNone(const ipam::Attachment& attachment) const {
   const std::scoped_lock lock(mutex_);
-  return !version.empty() && version == version_ && !attachments_.contains(attachment);
+  return noted_at_ == writes_ && !attachments_.contains(attachment);
 }
 
 }  // namespace berth::agent

@@ -2,10 +2,12 @@
 // SharedHoldings: which attachments of this node have entries in Shared blocks, so that a DEL of something unknown need
 // not ask the API server each time.
 //
-// What a list said holds as long as this node has written nothing since: every write of a Shared block by a process of
-// this node raises NodeDirectory's version before its intent is closed. Others only take such entries away.
+// What a list said holds as long as this agent has written nothing since. Nobody else writes entries of this node, and
+// others only take them away.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <set>
 #include <span>
@@ -19,16 +21,22 @@ namespace berth::agent {
 // Any thread.
 class SharedHoldings {
  public:
-  // From a list of all Shared blocks, made when `version` (NodeDirectory::LastWrite) was this node's last write, and
-  // not older than that. Empty: not known, all is forgotten.
-  void Note(const std::string& version, const std::string& node, std::span<const ipam::BlockView> blocks);
+  // A write of a Shared block begins, or has ended, however it has.
+  void NoteWrite() { ++writes_; }
+  // How many did.
+  [[nodiscard]] std::uint64_t Writes() const { return writes_; }
 
-  // Whether a list says that there is none. Read `version` after the attachment's intents. False: unknown, or there is.
-  [[nodiscard]] bool HasNone(const ipam::Attachment& attachment, const std::string& version) const;
+  // From a list of all Shared blocks, not older than any write that had ended by then; `writes` is from before the
+  // list.
+  void Note(std::uint64_t writes, const std::string& node, std::span<const ipam::BlockView> blocks);
+
+  // Whether a list says that there is none. Read the attachment's intents before. False: unknown, or there is.
+  [[nodiscard]] bool HasNone(const ipam::Attachment& attachment) const;
 
  private:
+  std::atomic<std::uint64_t> writes_ = 1;
   mutable std::mutex mutex_;
-  std::string version_;
+  std::uint64_t noted_at_ = 0;
   std::set<ipam::Attachment> attachments_;
 };
 

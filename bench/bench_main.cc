@@ -3,6 +3,7 @@
 // it.
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <random>
@@ -108,8 +109,7 @@ Expected<std::optional<AgentProcess>> StartAgent(const Options& options) {
                              {"--kubeconfig=" + options.agent_kubeconfig,
                               "--node=bench-agent",
                               "--socket=" + options.run_dir + "/agent.sock",
-                              "--state=" + options.state_dir + "/agent",
-                              "--run-dir=" + options.run_dir + "/agent"},
+                              "--state=" + options.state_dir + "/agent"},
                              options.state_dir + "/agent.log");
 }
 
@@ -126,20 +126,28 @@ Expected<std::vector<std::unique_ptr<Contender>>> MakeContenders(const Options& 
         .user_agent = "berth-agent",
         .program = options.berth,
         .ipam_config =
-            fmt::format(R"({{"type":"berth","pools":["bench"],"agentSocket":"{}/agent.sock"}})", options.run_dir),
+            fmt::format(R"({{"type":"berth","pools":["bench"],"agentSocket":"{}/agent.sock","stateDir":"{}/agent"}})",
+                        options.run_dir,
+                        options.state_dir),
         .agent = agent ? &*agent : nullptr,
         .agent_socket = agent ? options.run_dir + "/agent.sock" : ""}));
   }
   if (!options.direct.empty()) {
     const auto pool = cluster.MakePool({.name = "bench-direct", .subnet = "10.55.0.0/18", .is_claimed_ahead = false});
     if (!pool) return std::unexpected(pool.error());
+    // A machine of its own: one has one mode.
+    const std::string state = options.state_dir + "/direct";
+    std::filesystem::create_directories(state);
+    std::ofstream(state + "/mode") << "direct\n";
     contenders.push_back(std::make_unique<PluginContender>(PluginContenderOptions{
         .name = kDirectName,
         .user_agent = "berth-direct",
         .program = options.direct,
-        .ipam_config = fmt::format(R"({{"type":"berth","pools":["bench-direct"],"kubeconfig":"{}","stateDir":"{}"}})",
+        .ipam_config = fmt::format(R"({{"type":"berth","pools":["bench-direct"],"kubeconfig":"{}","stateDir":"{}",)"
+                                   R"("agentSocket":"{}/direct/agent.sock"}})",
                                    options.direct_kubeconfig,
-                                   options.run_dir + "/direct")}));
+                                   state,
+                                   options.run_dir)}));
   }
   if (!options.host_local.empty()) {
     contenders.push_back(std::make_unique<PluginContender>(PluginContenderOptions{

@@ -14,12 +14,13 @@
 
 #include "cni-plugin/agent_socket.h"
 #include "cni-plugin/descriptor.h"
-#include "cni-plugin/fallback.h"
 #include "cni-plugin/netns.h"
 #include "cni/fields.h"
 #include "cni/forward.h"
 #include "cni/json_value.h"
 #include "cni/resolv_conf.h"
+#include "node/del_queue.h"
+#include "node/node_mode.h"
 
 namespace berth::cni_plugin {
 namespace {
@@ -93,25 +94,17 @@ AgentCall::AgentCall(const PluginCall& call, const Caller& caller, std::int64_t 
       end_(Deadline::After(started_nanos, TimeFor(call) + kGrace)) {}
 
 int AgentCall::Serve() {
-  // Only Absent::kSay has no status.
-  return ServeUnless(call_.config.ipam.falls_back ? Absent::kFallBack : Absent::kWait).value_or(EXIT_FAILURE);
-}
-
-std::optional<int> AgentCall::ServeIfThere() { return ServeUnless(Absent::kSay); }
-
-std::optional<int> AgentCall::ServeUnless(Absent absent) {
   if (auto netns = CheckNetns(call_.environment); !netns) return Fail(netns.error());
-  const auto request = MakeRequest();
-  if (!request) return Fail(request.error());
-  const auto answer = Ask(*request, absent);
-  if (!answer && answer.error().code == ErrorCode::kNotFound) return std::nullopt;
+  const auto body = MakeBody();
+  if (!body) return Fail(body.error());
+  const auto answer = Ask(*body);
   const Expected<int> status = answer ? Print(*answer) : std::unexpected(answer.error());
   if (status) return *status;
   if (Is(Verb::kAdd) && status.error().code == ErrorCode::kUnknownOutcome) TakeBack();
   return Fail(status.error());
 }
 
-Expected<std::string> AgentCall::MakeRequest() const {
+Expected<std::string> AgentCall::MakeBody() const {
   const cni::IpamConfig& ipam = call_.config.ipam;
   std::optional<ipam::Dns> dns;
   if (Is(Verb::kAdd) && !ipam.resolv_conf.empty() && !ipam.dns) {
@@ -119,41 +112,55 @@ Expected<std::string> AgentCall::MakeRequest() const {
     if (!read) return std::unexpected(read.error());
     dns = *std::move(read);
   }
-  const auto body = cni::MakeForwardedBody(
+  return cni::MakeForwardedBody(
       {.environment = call_.environment, .config = call_.stdin_text, .started_nanos = started_nanos_}, dns);
-  if (!body) return std::unexpected(body.error());
-  return MakeAgentRequest(*body);
 }
 
-Expected<AgentAnswer> AgentCall::Ask(const std::string& request, Absent absent) const {
-  auto answer = AskOnce(request, absent);
-  if (answer || end_.Passed()) return answer;
-  const ErrorCode code = answer.error().code;
-  const bool may_repeat = code == ErrorCode::kUnavailable || (code == ErrorCode::kUnknownOutcome && !Is(Verb::kAdd));
-  if (!may_repeat) return answer;
-  const bool was_sent = code == ErrorCode::kUnknownOutcome;
-  return AskOnce(request, absent == Absent::kSay && !was_sent ? absent : Absent::kWait);
-}
-
-Expected<AgentAnswer> AgentCall::AskOnce(const std::string& request, Absent absent) const {
-  const bool waits = absent == Absent::kWait && !Is(Verb::kStatus);
-  const auto connection = waits ? ConnectWhenThere(Socket(), std::min(last_connect_, Deadline::In(kAgentWait)))
-                                : Connect(Socket(), last_connect_);
-  if (!connection) return NotConnected(connection.error(), absent);
-  if (Is(Verb::kAdd) && caller_.IsGone()) {
-    return ipam::Fail(ErrorCode::kTimeout, "the caller has ended: nobody waits for an address any more");
-  }
-  return Exchange(*connection, request, end_);
-}
-
-Expected<AgentAnswer> AgentCall::NotConnected(int error, Absent absent) const {
-  if (IsAbsence(error)) {
-    if (absent == Absent::kFallBack) return std::unexpected(RunDirectPlugin(call_.stdin_text, started_nanos_));
-    if (absent == Absent::kSay) return ipam::Fail(ErrorCode::kNotFound, "nobody listens on " + Socket());
-    // One that restarts is no reason to take the node away from the scheduler.
-    if (Is(Verb::kStatus) && HasLoadedSinceBoot(call_.config.ipam)) {
-      return AgentAnswer{.status = kServed, .took = false, .body = {}};
+Expected<AgentAnswer> AgentCall::Ask(const std::string& body) const {
+  const std::string request = MakeAgentRequest(body);
+  for (bool is_repeated = false;; is_repeated = true) {
+    const auto connection = Is(Verb::kStatus)
+                                ? Connect(Socket(), last_connect_)
+                                : ConnectWhenThere(Socket(), std::min(last_connect_, Deadline::In(kAgentWait)));
+    if (!connection && IsAbsence(connection.error())) return WithoutAgent(body, connection.error());
+    if (!connection) return NotConnected(connection.error());
+    if (Is(Verb::kAdd) && caller_.IsGone()) {
+      return ipam::Fail(ErrorCode::kTimeout, "the caller has ended: nobody waits for an address any more");
     }
+    auto answer = Exchange(*connection, request, end_);
+    if (answer || is_repeated || end_.Passed()) return answer;
+    const bool was_sent = answer.error().code == ErrorCode::kUnknownOutcome;
+    if (was_sent ? Is(Verb::kAdd) : answer.error().code != ErrorCode::kUnavailable) return answer;
+  }
+}
+
+Expected<AgentAnswer> AgentCall::WithoutAgent(const std::string& body, int error) const {
+  const AgentAnswer served{.status = kServed, .took = false, .body = {}};
+  const auto state = node::Folder::Open(call_.config.ipam.state_dir);
+  if (!state) return std::unexpected(state.error());
+  std::optional<Expected<node::DelQueue>> queue;
+  if (Is(Verb::kDel)) queue = node::DelQueue::Lock(*state, end_.boot_nanos());
+  if (queue && !*queue) return std::unexpected(queue->error());
+  if (auto mode = node::RequireMode(*state, node::NodeMode::kAgent); !mode) return std::unexpected(mode.error());
+  // One that restarts is no reason to take the node away from the scheduler.
+  if (Is(Verb::kStatus) && HasLoadedSinceBoot(call_.config.ipam)) return served;
+  if (!queue) return NotConnected(error);
+  // An agent that listens may have looked at the queue already.
+  const auto connection = Connect(Socket(), end_);
+  if (connection) {
+    queue.reset();
+    return Exchange(*connection, MakeAgentRequest(body), end_);
+  }
+  if (!IsAbsence(connection.error())) return NotConnected(connection.error());
+  if (auto queued = (*queue)->Add(body); !queued) return std::unexpected(queued.error());
+  Complain(kProgram,
+           {.code = ErrorCode::kUnavailable,
+            .message = "no berth-agent answers on " + Socket() + ": the DEL waits in " + state->path()});
+  return served;
+}
+
+Expected<AgentAnswer> AgentCall::NotConnected(int error) const {
+  if (IsAbsence(error)) {
     return ipam::Fail(ErrorCode::kTimeout,
                       "no berth-agent answers on " + Socket() + "; is its pod running on this node?",
                       std::string("connect: ") + std::strerror(error));

@@ -2,11 +2,11 @@
 // AgentCall: one CNI call through the node agent: when it is sent, when again, and when an ADD is taken back.
 //
 // The rule behind all of it: an ADD is sent at most once, and whenever this process cannot say that its caller has the
-// answer, a DEL follows. DEL, CHECK, GC and STATUS may be repeated without harm, and are, once.
+// answer, a DEL follows. DEL, CHECK, GC and STATUS may be repeated without harm, and are, once. A DEL for which no
+// agent comes is written down for the next one.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "cni-plugin/agent_answer.h"
@@ -22,26 +22,19 @@ class AgentCall {
   // Both must outlive it. `started_nanos`: CLOCK_BOOTTIME, when this process began.
   AgentCall(const PluginCall& call, const Caller& caller, std::int64_t started_nanos);
 
-  // Serves the call, prints, and returns the exit status; or becomes berth-direct (ipam.direct: fallback).
+  // Serves the call, prints, and returns the exit status.
   [[nodiscard]] int Serve();
-  // The same for berth-direct. None: nobody listens on the socket; nothing was sent or printed.
-  [[nodiscard]] std::optional<int> ServeIfThere();
-
-  // A DEL for what this ADD may have taken. Failures go to stderr: the caller's own DEL, or the controller, comes next.
-  void TakeBack() const;
 
  private:
-  enum class Absent : std::uint8_t { kWait, kFallBack, kSay };
-
-  // None: Absent::kSay, and nobody listens.
-  [[nodiscard]] std::optional<int> ServeUnless(Absent absent);
-
-  [[nodiscard]] ipam::Expected<std::string> MakeRequest() const;
-  // Errors: kUnknownOutcome: the call may have been served, or may still be; any other: not one byte of it went out;
-  // kNotFound: Absent::kSay, and nobody listens.
-  [[nodiscard]] ipam::Expected<AgentAnswer> Ask(const std::string& request, Absent absent) const;
-  [[nodiscard]] ipam::Expected<AgentAnswer> AskOnce(const std::string& request, Absent absent) const;
-  [[nodiscard]] ipam::Expected<AgentAnswer> NotConnected(int error, Absent absent) const;
+  // A DEL for what this ADD may have taken. Failures go to stderr: the caller's own DEL, or the controller, comes next.
+  void TakeBack() const;
+  [[nodiscard]] ipam::Expected<std::string> MakeBody() const;
+  // Errors: kUnknownOutcome: the call may have been served, or may still be; any other: not one byte of it went out.
+  [[nodiscard]] ipam::Expected<AgentAnswer> Ask(const std::string& body) const;
+  [[nodiscard]] ipam::Expected<AgentAnswer> NotConnected(int error) const;
+  // No agent came: for STATUS one may be restarting, a DEL goes into the queue (node/del_queue.h), or to an agent that
+  // listens by now.
+  [[nodiscard]] ipam::Expected<AgentAnswer> WithoutAgent(const std::string& body, int error) const;
   // Returns the exit status. Errors: kUnknownOutcome: this is no answer to the call.
   [[nodiscard]] ipam::Expected<int> Print(const AgentAnswer& answer) const;
   [[nodiscard]] int Fail(ipam::Error error) const;

@@ -31,6 +31,7 @@ class Deadline {
   [[nodiscard]] std::chrono::nanoseconds Left() const {
     return std::chrono::nanoseconds(std::max<std::int64_t>(nanos_ - BootNanosNow(), 0));
   }
+  [[nodiscard]] std::int64_t boot_nanos() const { return nanos_; }
   [[nodiscard]] bool Passed() const { return Left().count() == 0; }
   // Rounded up: a poll that ends a little early would be followed by one that does not wait at all.
   [[nodiscard]] int PollMillis() const {

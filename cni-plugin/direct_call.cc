@@ -16,6 +16,7 @@
 #include "k8sclient/status.h"
 #include "k8sclient/tls.h"
 #include "k8sclient/verbs.h"
+#include "node/node_mode.h"
 
 namespace berth::cni_plugin {
 
@@ -73,15 +74,19 @@ std::string HostSafe(std::string_view node) {
 }  // namespace
 
 DirectCall::DirectCall(const cni::Environment& environment, const cni::NetworkConfig& config, node::BootNanos started,
-                       node::NodeDirectory directory)
+                       node::Folder state, node::NodeDirectory directory)
     : environment_(environment),
       config_(config),
       started_(started),
+      state_(std::move(state)),
       directory_(std::move(directory)),
       runtime_(config.ipam.timeout, environment.verb == cni::Verb::kAdd ? getppid() : 0) {}
 
 Expected<std::unique_ptr<DirectCall>> DirectCall::Make(const cni::Environment& environment,
                                                        const cni::NetworkConfig& config, node::BootNanos started) {
+  auto state = node::Folder::Open(config.ipam.state_dir);
+  if (!state) return std::unexpected(state.error());
+  if (auto mode = node::RequireMode(*state, node::NodeMode::kDirect); !mode) return std::unexpected(mode.error());
   k8sclient::StartOpenSsl();
   const auto path = FindKubeconfig(config.ipam.kubeconfig);
   if (!path) return std::unexpected(path.error());
@@ -89,7 +94,8 @@ Expected<std::unique_ptr<DirectCall>> DirectCall::Make(const cni::Environment& e
   if (!client) return KubeconfigError(client.error());
   const auto node = FindNodeName(config.ipam.node_name, *client);
   if (!node) return std::unexpected(node.error());
-  auto directory = node::NodeDirectory::Open(config.ipam.state_dir, HostSafe(*node), client->server);
+  const std::string& socket = config.ipam.agent_socket;
+  auto directory = node::NodeDirectory::Open(socket.substr(0, socket.rfind('/')), HostSafe(*node), client->server);
   if (!directory) return std::unexpected(directory.error());
   const k8sclient::TlsSessionStore sessions{
       .read = [notes = *directory] { return notes.ReadNote(kSessionNote); },
@@ -97,7 +103,8 @@ Expected<std::unique_ptr<DirectCall>> DirectCall::Make(const cni::Environment& e
   auto api = k8sclient::HttpApi::Make(*std::move(client), {.user_agent = "berth-direct", .tls_sessions = sessions});
   if (!api) return KubeconfigError(api.error());
 
-  std::unique_ptr<DirectCall> call(new DirectCall(environment, config, started, *std::move(directory)));
+  std::unique_ptr<DirectCall> call(
+      new DirectCall(environment, config, started, *std::move(state), *std::move(directory)));
   call->api_ = *std::move(api);
   const auto timeout_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(config.ipam.timeout).count();
   node::DirectStoreOptions options{.node = *node,
@@ -105,24 +112,25 @@ Expected<std::unique_ptr<DirectCall>> DirectCall::Make(const cni::Environment& e
                                    .lock_deadline = node::BootTimeNow() + timeout_ns * 4 / 5};
   options.attachment = cni::MakeAttachment(config.name, environment.container_id, environment.ifname);
   if (environment.verb == cni::Verb::kDel) options.recent = node::RecentUse::kIfItHolds;
-  if (environment.verb == cni::Verb::kAdd) {
-    options.recent = node::RecentUse::kUnlessItHolds;
-    options.on_locked = [raw = call.get()]() -> Expected<void> {
-      const auto deleted = raw->directory_.DeletedAt(raw->attachment());
-      if (!deleted || raw->started_ >= *deleted) return {};
-      return Fail(ErrorCode::kTimeout, "a DEL of this container came after this ADD was started: nothing is allocated");
-    };
-  }
+  if (environment.verb == cni::Verb::kAdd) options.recent = node::RecentUse::kUnlessItHolds;
+  options.on_locked = [raw = call.get()] { return raw->EnterTurn(); };
   call->store_ = std::make_unique<node::DirectStore>(*call->api_, call->directory_, call->runtime_, std::move(options));
   call->call_ = std::make_unique<node::IpamCall>(environment, config, *call->store_, call->runtime_);
   return call;
 }
 
+Expected<void> DirectCall::EnterTurn() const {
+  // An agent takes the lock before it looks at any block: one that came while this call waited says so here.
+  if (auto mode = node::RequireMode(state_, node::NodeMode::kDirect); !mode) return mode;
+  if (environment_.verb != cni::Verb::kAdd) return {};
+  const auto deleted = directory_.DeletedAt(attachment());
+  if (!deleted || started_ >= *deleted) return {};
+  return Fail(ErrorCode::kTimeout, "a DEL of this container came after this ADD was started: nothing is allocated");
+}
+
 Expected<std::string> DirectCall::Add() {
   const auto request = call_->MakeAddRequest();
   if (!request) return std::unexpected(request.error());
-  // Before anything is asked of the API server.
-  if (auto alone = store_->GiveWayToAgent(); !alone) return std::unexpected(alone.error());
   auto running = directory_.HoldRunning(attachment());
   if (!running) return std::unexpected(running.error());
   running_ = *std::move(running);
@@ -148,10 +156,7 @@ Expected<void> DirectCall::Del() {
   if (auto locked = store_->Lock(); !locked) return locked;
   if (auto marked = directory_.MarkDeleted(attachment(), started_); !marked) return marked;
   directory_.ForgetRunning(attachment());
-  auto released = call_->engine().Del(attachment());
-  // That the API server refused to record.
-  if (released) directory_.ForgetHandedOut(attachment());
-  return released;
+  return call_->engine().Del(attachment());
 }
 
 Expected<void> DirectCall::Gc() {

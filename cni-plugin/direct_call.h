@@ -18,15 +18,11 @@ namespace berth::cni_plugin {
 class DirectCall {
  public:
   // `started`: when this process began. Reads kubeconfig and opens the node's directory, sends nothing.
-  // Errors: kDecode, kIo: the kubeconfig, each with its path; kInvalid: no node name can be told.
+  // Errors: kDecode, kIo: the kubeconfig, each with its path; kInvalid: no node name can be told; kUnavailable: this
+  // node is its agent's.
   [[nodiscard]] static ipam::Expected<std::unique_ptr<DirectCall>> Make(const cni::Environment& environment,
                                                                         const cni::NetworkConfig& config,
                                                                         node::BootNanos started);
-
-  // An error of any of these after which met_agent says true: an agent lives, nothing was written, and the call is the
-  // agent's; or it may be made once more when none lives any more.
-  [[nodiscard]] bool met_agent() const { return store_->met_agent(); }
-  [[nodiscard]] bool HasAgent() const { return directory_.HasAgent(); }
 
   // What to print. On an error nothing is held that was not before.
   [[nodiscard]] ipam::Expected<std::string> Add();
@@ -45,11 +41,14 @@ class DirectCall {
 
  private:
   DirectCall(const cni::Environment& environment, const cni::NetworkConfig& config, node::BootNanos started,
-             node::NodeDirectory directory);
+             node::Folder state, node::NodeDirectory directory);
+  // With the lock, before anything is looked at that leads to a write.
+  [[nodiscard]] ipam::Expected<void> EnterTurn() const;
 
   const cni::Environment& environment_;
   const cni::NetworkConfig& config_;
   node::BootNanos started_;
+  node::Folder state_;
   node::NodeDirectory directory_;
   ProcessRuntime runtime_;
   std::unique_ptr<k8sclient::HttpApi> api_;

@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth-direct: the CNI IPAM plugin that talks to the API server itself. Reads one call from the environment and stdin,
-// prints one JSON document or nothing, and exits. While an agent of the node lives it hands the call over.
-#include <algorithm>
+// prints one JSON document or nothing, and exits. It serves where the node's mode says so (docs/adr/0007).
 #include <cstdlib>
-#include <optional>
-#include <poll.h>
 #include <string>
 
-#include "cni-plugin/agent_call.h"
 #include "cni-plugin/call_log.h"
-#include "cni-plugin/caller.h"
-#include "cni-plugin/deadline.h"
 #include "cni-plugin/direct_call.h"
-#include "cni-plugin/fallback.h"
 #include "cni-plugin/netns.h"
 #include "cni-plugin/plugin.h"
 
@@ -46,20 +39,7 @@ Expected<std::string> Serve(DirectCall& call, cni::Verb verb) {
   return ipam::Fail(ErrorCode::kInternal, "this verb needs no call");
 }
 
-// An agent that starts will listen soon, one that ends will soon be gone.
-constexpr std::chrono::seconds kAgentWait{10};
-constexpr int kAgentPauseMillis = 20;
-
-// The exit status. None: the agent has ended, or does not listen until then.
-std::optional<int> HandOver(AgentCall& call, const DirectCall& direct, Deadline end) {
-  while (!end.Passed() && direct.HasAgent()) {
-    if (const auto status = call.ServeIfThere()) return status;
-    poll(nullptr, 0, kAgentPauseMillis);
-  }
-  return std::nullopt;
-}
-
-int ServeDirectly(const PluginCall& called, const Caller& caller, node::BootNanos started) {
+int ServeDirectly(const PluginCall& called, node::BootNanos started) {
   const cni::Environment& environment = called.environment;
   const cni::NetworkConfig& config = called.config;
   CallLog log(config.ipam.log_file, config.ipam.log_level);
@@ -74,14 +54,7 @@ int ServeDirectly(const PluginCall& called, const Caller& caller, node::BootNano
     if (environment.verb == cni::Verb::kStatus) error.code = ErrorCode::kNotReady;
     return fail(error);
   }
-  auto text = Serve(**call, environment.verb);
-  AgentCall handed(called, caller, started);
-  const Deadline end = std::min(Deadline::In(kAgentWait), Deadline::After(started, config.ipam.timeout));
-  while (!text && (*call)->met_agent()) {
-    if (const auto status = HandOver(handed, **call, end)) return *status;
-    if ((*call)->HasAgent()) break;
-    text = Serve(**call, environment.verb);
-  }
+  const auto text = Serve(**call, environment.verb);
   if (!text) return fail(text.error());
   if (text->empty()) {
     log.Succeeded(environment, config, (*call)->node(), (*call)->attachment(), *text);
@@ -91,7 +64,6 @@ int ServeDirectly(const PluginCall& called, const Caller& caller, node::BootNano
     log.Failed(environment, config, printed.error());
     const auto taken_back = (*call)->TakeBackAdd();
     if (!taken_back) log.Failed(environment, config, taken_back.error());
-    if ((*call)->met_agent()) handed.TakeBack();
     return EXIT_FAILURE;
   }
   (*call)->AnswerDelivered();
@@ -103,12 +75,11 @@ int ServeDirectly(const PluginCall& called, const Caller& caller, node::BootNano
 }  // namespace berth::cni_plugin
 
 int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
-  const berth::cni_plugin::Caller caller;
-  const berth::node::BootNanos started = berth::cni_plugin::CallStart(berth::node::BootTimeNow());
+  const berth::node::BootNanos started = berth::node::BootTimeNow();
   const berth::cni_plugin::Program program{.name = "berth-direct",
                                            .version = BERTH_VERSION " (commit " BERTH_COMMIT ")"};
   return berth::cni_plugin::RunPlugin(
-      program, {argv, static_cast<std::size_t>(argc)}, [&](const berth::cni_plugin::PluginCall& call) {
-        return berth::cni_plugin::ServeDirectly(call, caller, started);
+      program, {argv, static_cast<std::size_t>(argc)}, [started](const berth::cni_plugin::PluginCall& call) {
+        return berth::cni_plugin::ServeDirectly(call, started);
       });
 }

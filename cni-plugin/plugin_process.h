@@ -37,10 +37,13 @@ inline Variables CallVariables(const std::string& verb) {
           {"CNI_PATH", "/opt/cni/bin"}};
 }
 
+// The state folder of an agent on `socket`.
+inline std::string StateOf(const std::string& socket) { return socket.substr(0, socket.rfind('/')) + "/state"; }
+
 // A network configuration whose agent is on `socket`; `more` are further members of ipam.
 inline std::string Configuration(const std::string& socket, const std::string& more = "") {
   return R"({"cniVersion":"1.1.0","name":"n1","type":"bridge","ipam":{"type":"berth","pools":["p1"],"agentSocket":")" +
-         socket + "\"" + more + "}}";
+         socket + R"(","stateDir":")" + StateOf(socket) + "\"" + more + "}}";
 }
 
 // A condition of another process, for which there is nothing to wait on. False: not within ten seconds.

@@ -18,4 +18,7 @@ namespace berth::cni {
 [[nodiscard]] ipam::Attachment MakeAttachment(std::string_view network_name, std::string_view container_id,
                                               std::string_view interface);
 
+// Whether it has the form of one.
+[[nodiscard]] bool IsAttachment(std::string_view text);
+
 }  // namespace berth::cni

@@ -28,5 +28,18 @@ TEST(Attachment, BeginsWithTheNetworksDigits) {
   EXPECT_TRUE(MakeAttachment("n1", "c1", "eth0").starts_with(NetworkDigits("n1") + "-"));
 }
 
+TEST(Attachment, HasAForm) {
+  EXPECT_TRUE(IsAttachment(MakeAttachment("n1", "c1", "eth0")));
+  for (const char* text : {"",
+                           "passwd",
+                           "676b8bb84ce7-ec43057c07aaa51",
+                           "676b8bb84ce7-ec43057c07aaa51ff",
+                           "676b8bb84ce7.ec43057c07aaa51f",
+                           "676B8BB84CE7-ec43057c07aaa51f",
+                           "../../etc/pa-ec43057c07aaa51f"}) {
+    EXPECT_FALSE(IsAttachment(text)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace berth::cni

@@ -44,10 +44,9 @@ struct IpamConfig {
   std::optional<std::vector<ipam::Route>> routes;  // where given, in place of those of the pools
   std::optional<ipam::Dns> dns;                    // where given, in place of that of the pools
   std::string resolv_conf;  // a file to take dns from where `dns` is absent (resolv_conf.h); empty: none
-  std::string state_dir = "/run/berth";
+  std::string state_dir = "/var/lib/berth";
   std::string agent_socket = "/run/berth/agent.sock";
-  bool falls_back = false;  // "direct": "fallback": berth-direct serves the call where no agent can be reached
-  std::string log_file;     // empty: stderr
+  std::string log_file;  // empty: stderr
   LogLevel log_level = LogLevel::kInfo;
 
   friend bool operator==(const IpamConfig&, const IpamConfig&) = default;

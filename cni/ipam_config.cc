@@ -61,17 +61,6 @@ LogLevel ParseLogLevel(const Fields& ipam) {
   return IpamConfig{}.log_level;
 }
 
-bool ParseDirect(const Fields& ipam) {
-  const std::string text = ipam.Text("direct");
-  if (text == "fallback") return true;
-  if (!text.empty() && text != "never") {
-    ipam.fault().Report(ErrorCode::kInvalid,
-                        "ipam.direct " + ipam::Quoted(text) + " is not never or fallback",
-                        "fallback: berth-direct serves the call where no agent can be reached");
-  }
-  return false;
-}
-
 std::optional<std::uint32_t> ParseAttribute(const Fields& route, std::string_view name, std::int64_t max) {
   const std::optional<std::int64_t> value = route.Integer(name, 0, max);
   if (!value) return std::nullopt;
@@ -131,7 +120,6 @@ IpamConfig ParseIpamConfig(const Fields& ipam, IpamScope scope) {
   }
   config.state_dir = ParsePath(ipam, "stateDir", config.state_dir);
   config.agent_socket = ParsePath(ipam, "agentSocket", config.agent_socket);
-  config.falls_back = ParseDirect(ipam);
   config.log_file = ParsePath(ipam, "logFile");
   config.log_level = ParseLogLevel(ipam);
   if (scope == IpamScope::kRelease) return config;

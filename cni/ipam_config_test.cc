@@ -20,14 +20,13 @@ ipam::Expected<IpamConfig> Parse(const std::string& members) {
 TEST(IpamConfig, EveryFieldHasItsDefault) {
   EXPECT_EQ(Parse(R"("unknown":{})").value(), IpamConfig{});
   EXPECT_EQ(IpamConfig{}.timeout, std::chrono::seconds(25));
-  EXPECT_EQ(IpamConfig{}.state_dir, "/run/berth");
+  EXPECT_EQ(IpamConfig{}.state_dir, "/var/lib/berth");
 }
 
 TEST(IpamConfig, EveryFieldIsRead) {
-  const auto got = Parse(
-      R"("pools":["b","a","b"],"kubeconfig":"/k","nodeName":"n1.example.org","timeoutSeconds":600,)"
-      R"("resolvConf":"/r","stateDir":"/s","agentSocket":"/a","direct":"fallback","logFile":"/l","logLevel":"debug",)"
-      R"("dns":{"nameservers":["10.0.0.10"],"domain":"d","search":["s"],"options":["o"]})");
+  const auto got = Parse(R"("pools":["b","a","b"],"kubeconfig":"/k","nodeName":"n1.example.org","timeoutSeconds":600,)"
+                         R"("resolvConf":"/r","stateDir":"/s","agentSocket":"/a","logFile":"/l","logLevel":"debug",)"
+                         R"("dns":{"nameservers":["10.0.0.10"],"domain":"d","search":["s"],"options":["o"]})");
   IpamConfig want;
   want.pools = {"b", "a"};
   want.kubeconfig = "/k";
@@ -36,7 +35,6 @@ TEST(IpamConfig, EveryFieldIsRead) {
   want.resolv_conf = "/r";
   want.state_dir = "/s";
   want.agent_socket = "/a";
-  want.falls_back = true;
   want.log_file = "/l";
   want.log_level = LogLevel::kDebug;
   want.dns = ipam::Dns{.nameservers = {"10.0.0.10"}, .domain = "d", .search = {"s"}, .options = {"o"}};
@@ -119,7 +117,6 @@ constexpr RefusedIpamConfigCase kRefusedIpamConfigCases[] = {
     {"TimeoutHuge", R"("timeoutSeconds":18446744073709551615)", ErrorCode::kInvalid, "ipam.timeoutSeconds must be"},
     {"TimeoutFraction", R"("timeoutSeconds":1.5)", ErrorCode::kInvalid, "ipam.timeoutSeconds must be"},
     {"LogLevelUnknown", R"("logLevel":"loud")", ErrorCode::kInvalid, "ipam.logLevel \"loud\""},
-    {"DirectUnknown", R"("direct":"/opt/cni/bin/berth-direct")", ErrorCode::kInvalid, "is not never or fallback"},
     {"RoutesObject", R"("routes":{})", ErrorCode::kDecode, "ipam.routes is an object"},
     {"RouteString", R"("routes":["0.0.0.0/0"])", ErrorCode::kDecode, "ipam.routes[0] is a string"},
     {"RouteWithoutDestination", R"("routes":[{}])", ErrorCode::kInvalid, "ipam.routes[0].dst"},

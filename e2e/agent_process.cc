@@ -50,9 +50,7 @@ std::vector<std::string> ArgumentsOf(const AgentSettings& settings) {
                                         "--socket",
                                         settings.socket,
                                         "--state",
-                                        settings.state_dir,
-                                        "--run-dir",
-                                        settings.run_dir};
+                                        settings.state_dir};
   arguments.insert(arguments.end(), settings.more.begin(), settings.more.end());
   return arguments;
 }

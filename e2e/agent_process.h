@@ -30,7 +30,6 @@ struct AgentSettings {
   std::string kubeconfig;
   std::string socket;
   std::string state_dir;
-  std::string run_dir;
   std::string log_file;  // appended to
   std::vector<std::string> more = {};
 };

@@ -58,7 +58,11 @@ make_node_kubeconfigs() {
   local i
   for ((i = 1; i <= nodes; i++)); do
     case $BERTH_MODE in
-      direct) make_kubeconfig "n$i" --user "system:node:n$i" --group system:nodes ;;
+      direct)
+        make_kubeconfig "n$i" --user "system:node:n$i" --group system:nodes
+        mkdir "$BERTH_TEST_SCRATCH/state-n$i"
+        echo direct >"$BERTH_TEST_SCRATCH/state-n$i/mode"
+        ;;
       agent) token_kubeconfig berth-agent "n$i" >"$BERTH_TEST_NODES/n$i.kubeconfig" ;;
     esac
   done
@@ -90,7 +94,7 @@ start_agents() {
   local i
   for ((i = 1; i <= shards; i++)); do
     "$BERTH_AGENT" --node "n$i" --kubeconfig "$BERTH_TEST_NODES/n$i.kubeconfig" --socket "$BERTH_TEST_NODES/n$i.sock" \
-      --state "$BERTH_TEST_SCRATCH/agent-n$i" --run-dir "$BERTH_TEST_SCRATCH/state-n$i" >"$dir/agent-n$i.log" 2>&1 &
+      --state "$BERTH_TEST_SCRATCH/state-n$i" >"$dir/agent-n$i.log" 2>&1 &
     agents+=($!)
   done
 }

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cni/attachment.h"
 #include "node/node_directory.h"
 
 namespace berth::node {
@@ -19,15 +20,14 @@ class DeletedMarks : public testing::Test {
  protected:
   ~DeletedMarks() override { std::filesystem::remove_all(path_); }
 
-  void Mark(const std::string& attachment, BootNanos age = 0) const {
-    ASSERT_TRUE(directory_->MarkDeleted(attachment, BootTimeNow() - age).has_value());
+  static ipam::Attachment Of(const std::string& container) { return cni::MakeAttachment("net", container, "eth0"); }
+  void Mark(const std::string& container, BootNanos age = 0) const {
+    ASSERT_TRUE(directory_->MarkDeleted(Of(container), BootTimeNow() - age).has_value());
   }
-  [[nodiscard]] std::string FileOf(const std::string& attachment) const {
-    return directory_->path() + "/deleted/" + attachment;
+  [[nodiscard]] std::string FileOf(const std::string& container) const {
+    return directory_->path() + "/deleted/" + Of(container);
   }
-  [[nodiscard]] bool IsMarked(const std::string& attachment) const {
-    return std::filesystem::exists(FileOf(attachment));
-  }
+  [[nodiscard]] bool IsMarked(const std::string& container) const { return std::filesystem::exists(FileOf(container)); }
   void NoteForgotten(const std::string& text) const { std::ofstream(directory_->path() + "/forgot") << text; }
   void SetFileTime(const std::string& path, std::chrono::hours from_now) const {
     std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() + from_now);
@@ -83,9 +83,15 @@ TEST_F(DeletedMarks, ThatAreNoTimesAreForgotten) {
   EXPECT_FALSE(IsMarked("ahead"));
 }
 
+TEST_F(DeletedMarks, ThatAreNotOursStay) {
+  std::ofstream(directory_->path() + "/deleted/hostname") << "nonsense";
+  Mark("new");
+  EXPECT_TRUE(std::filesystem::exists(directory_->path() + "/deleted/hostname"));
+}
+
 TEST_F(DeletedMarks, StayForAsLongAsAnAddMayTake) {
   Mark("c1", 10 * kMinute);
-  EXPECT_TRUE(directory_->DeletedAt("c1").has_value());
+  EXPECT_TRUE(directory_->DeletedAt(Of("c1")).has_value());
 }
 
 }  // namespace

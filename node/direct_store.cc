@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -124,66 +123,13 @@ void DirectStore::Unlock() {
 
 Expected<void> DirectStore::Lock() {
   if (lock_.is_open() || !options_.takes_turns) return {};
-  // Looked at before too: an agent that starts waits for this lock, and so need not those that will give way to it.
-  if (auto alone = GiveWayToAgent(); !alone) return alone;
   auto locked = directory_.Lock(options_.lock_deadline);
   if (!locked) return std::unexpected(locked.error());
   lock_ = *std::move(locked);
-  auto entered = EnterTurn();
+  if (!options_.on_locked) return {};
+  auto entered = options_.on_locked();
   if (!entered) Unlock();
   return entered;
-}
-
-Expected<void> DirectStore::EnterTurn() {
-  // An agent that comes later waits for the lock before it looks at any block.
-  if (auto alone = GiveWayToAgent(); !alone) return alone;
-  if (options_.on_locked) {
-    if (auto entered = options_.on_locked(); !entered) return entered;
-  }
-  return FenceAgent();
-}
-
-Expected<void> DirectStore::GiveWayToAgent() {
-  met_agent_ = directory_.HasAgent();
-  if (!met_agent_) return {};
-  return ipam::Fail(
-      ErrorCode::kUnavailable, "an agent serves node " + options_.node + " by now", "the call is tried again");
-}
-
-Expected<void> DirectStore::FenceAgent() {
-  const std::string creator = directory_.UnfencedCreator();
-  if (creator.empty()) return {};
-  const auto handed_out = directory_.ReadHandedOut();
-  if (!handed_out) return std::unexpected(handed_out.error());
-  const auto settle = [&handed_out](ipam::Block& block) -> Expected<void> {
-    WriteHandedOut(block, *handed_out);
-    return {};
-  };
-  const auto keep = [&handed_out](ipam::Block& block) -> Expected<void> {
-    block.standby = HandedOutOf(block, *handed_out);
-    return {};
-  };
-  const ipam::BlockEdit fence{.attachment = {}, .apply = settle, .fence = true};
-  std::set<std::string> refused;
-  const auto blocks = ReadBlocks(ipam::BlockScope::kOwn, ipam::Freshness::kLatest);
-  if (!blocks) return std::unexpected(blocks.error());
-  for (const BlockView& block : *blocks) {
-    auto fenced = Edit(block, fence);
-    if (!fenced && fenced.error().code == ErrorCode::kInvalid) {
-      // An entry is refused. Its address stays on standby, where nobody takes it while there is another.
-      fenced = Edit(block, {.attachment = {}, .apply = keep, .fence = true});
-      refused.insert(block->uid);
-    }
-    if (!fenced && fenced.error().code != ErrorCode::kNotFound) {
-      return std::unexpected(fenced.error().Within("take over from the agent"));
-    }
-  }
-  for (const HandedOut& one : *handed_out) {
-    if (!refused.contains(one.block_uid)) directory_.ForgetHandedOut(one.attachment, one.block);
-  }
-  recent_.Forget();
-  directory_.NoteFenced(creator);
-  return {};
 }
 
 Expected<std::vector<ipam::PoolView>> DirectStore::ReadPools(std::span<const std::string> names,
@@ -348,11 +294,7 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
     }
     ipam::Block changed = *base;
     if (auto applied = edit.apply(changed); !applied) return intent.Finish(std::unexpected(applied.error()));
-    if (options_.takes_turns && !changed.shared() && !edit.fence) {
-      ipam::TrimStandby(changed);
-      // No agent lives that would take it away.
-      if (!ipam::IsHeld(changed)) changed.standby.clear();
-    }
+    ipam::TrimStandby(changed);
     if (changed == *base) {
       if (!edit.fence) {
         if (!base->shared()) recent_.NoteWritten(base);

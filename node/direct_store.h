@@ -4,9 +4,7 @@
 //
 // In direct mode all calls of one node take turns from the first look at blocks to the last write, by the lock of the
 // NodeDirectory: so this node's blocks have one writer at a time, and a LIST that is not older than the last write is
-// never stale for itself. While an agent lives they do nothing, and the first after an agent writes each of its blocks
-// once, so that nothing the agent sent can land later. Whatever the outcome of a write may be, an intent on disk says
-// so before it is sent.
+// never stale for itself. Whatever the outcome of a write may be, an intent on disk says so before it is sent.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +35,7 @@ struct DirectStoreOptions {
   // The hard end of every request and of waiting for the lock.
   k8sclient::CallOptions call;
   BootNanos lock_deadline = 0;
-  // False: the agent's own, which neither takes the node's lock nor gives way to an agent.
+  // False: the agent's own, which has the node's lock as long as it lives.
   bool takes_turns = true;
   RecentUse recent = RecentUse::kNever;
   ipam::Attachment attachment = {};  // of the call
@@ -50,14 +48,10 @@ class DirectStore final : public ipam::BlockStore {
   // All must outlive the store. One thread.
   DirectStore(k8sclient::Api& api, const NodeDirectory& directory, ipam::Runtime& runtime, DirectStoreOptions options);
 
-  // Waits for the node's lock; does nothing if this store has it. Errors: those of NodeDirectory::Lock and of fencing;
-  // kUnavailable: an agent serves the node by now, nothing was written and nothing will be.
+  // Waits for the node's lock; does nothing if this store has it. Errors: those of NodeDirectory::Lock and of
+  // on_locked.
   [[nodiscard]] ipam::Expected<void> Lock();
   void Unlock();
-  // Errors: kUnavailable: an agent lives; as of Lock.
-  [[nodiscard]] ipam::Expected<void> GiveWayToAgent();
-  // Whether that is how the last of the two has failed.
-  [[nodiscard]] bool met_agent() const { return met_agent_; }
 
   [[nodiscard]] const std::string& Node() const override { return options_.node; }
   [[nodiscard]] ipam::Expected<std::vector<ipam::PoolView>> ReadPools(std::span<const std::string> names,
@@ -77,10 +71,6 @@ class DirectStore final : public ipam::BlockStore {
  private:
   class Intent;
 
-  // What is to be done first with the lock. Errors: it is not to be kept.
-  [[nodiscard]] ipam::Expected<void> EnterTurn();
-  // Makes sure that nothing an agent sent can still land, and writes what it handed out.
-  [[nodiscard]] ipam::Expected<void> FenceAgent();
   [[nodiscard]] ipam::Expected<std::vector<nlohmann::json>> ReadPoolObjects(std::span<const std::string> names,
                                                                             bool is_hint);
   [[nodiscard]] ipam::Expected<ipam::Labels> ReadLabels(const std::string& path);
@@ -94,7 +84,6 @@ class DirectStore final : public ipam::BlockStore {
   DirectStoreOptions options_;
   RecentView recent_;
   HeldFile lock_;
-  bool met_agent_ = false;
 };
 
 }  // namespace berth::node

@@ -11,15 +11,6 @@ using ipam::Expected;
 using ipam::Fail;
 using nlohmann::json;
 
-void WriteHandedOut(ipam::Block& block, const std::vector<HandedOut>& handed_out) {
-  for (const HandedOut& one : handed_out) {
-    const bool is_here = one.block_uid == block.uid && one.offset < block.size();
-    if (!is_here || ipam::Find(block, one.attachment)) continue;
-    block.allocations.try_emplace(one.offset, one.entry);
-  }
-  block.standby.clear();
-}
-
 ipam::OffsetSet HandedOutOf(const ipam::Block& block, const std::vector<HandedOut>& handed_out) {
   ipam::OffsetSet offsets;
   for (const HandedOut& one : handed_out) {

@@ -21,8 +21,6 @@ struct HandedOut {
   friend bool operator==(const HandedOut&, const HandedOut&) = default;
 };
 
-// Those of them that are this block's get their entries; nothing is on standby any more. What is there already stays.
-void WriteHandedOut(ipam::Block& block, const std::vector<HandedOut>& handed_out);
 // Offsets of those that are this block's and have no entry there.
 [[nodiscard]] ipam::OffsetSet HandedOutOf(const ipam::Block& block, const std::vector<HandedOut>& handed_out);
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // NodeDirectory: what the processes of one node leave for one another, in files under /run.
 //
-// Kept there: a lock, whether an agent lives, the version of this node's last block write, writes whose outcome is
-// open, addresses handed out before they were written, DELs seen lately, ADDs that run, and what only saves time
-// (recent blocks and pools, a TLS session). A reboot ends all of that, and so do these files; nothing in them survives
-// the machine, so nothing is synced to disk. Every file is written whole, by rename.
+// Kept there: a lock, the version of this node's last block write, writes whose outcome is open, addresses handed out
+// before they were written, DELs seen lately, ADDs of berth-direct that run, and what only saves time (recent blocks
+// and pools, a TLS session). A reboot ends all of that, and so do these files; nothing in them survives the machine, so
+// nothing is synced to disk. Every file is written whole, by rename.
 //
-// Who may write this node's blocks (docs/adr/0007): agents, as long as one lives; else whoever has the lock.
+// Who has the lock may write this node's blocks: agents share it as long as they live, a call of berth-direct has it to
+// itself. Which of the two may try is the node's mode (node_mode.h).
 #pragma once
 
 #include <cstdint>
@@ -18,53 +19,30 @@
 
 #include "ipam/block_store.h"
 #include "ipam/error.h"
+#include "node/folder.h"
 #include "node/handed_out.h"
+#include "node/held_file.h"
 
 namespace berth::node {
 
-// A time on CLOCK_BOOTTIME, in nanoseconds: comparable between processes, and between now and a suspended past.
-using BootNanos = std::int64_t;
-[[nodiscard]] BootNanos BootTimeNow();
-
-// An open file that is locked or held; closed with the object.
-class HeldFile {
- public:
-  HeldFile() = default;
-  explicit HeldFile(int descriptor) : descriptor_(descriptor) {}
-  HeldFile(HeldFile&& other) noexcept;
-  HeldFile& operator=(HeldFile&& other) noexcept;
-  ~HeldFile() { Close(); }
-  void Close();
-  [[nodiscard]] bool is_open() const { return descriptor_ >= 0; }
-  [[nodiscard]] int descriptor() const { return descriptor_; }
-
- private:
-  int descriptor_ = -1;
-};
-
 class NodeDirectory {
  public:
-  // `state_dir`/nodes/<node>, which is made if it is missing. Programs reach one API server by several addresses, so
+  // `run_dir`/nodes/<node>, which is made if it is missing. Programs reach one API server by several addresses, so
   // `server` is no part of the path; it tells whose versions are whose. Errors: kIo.
-  [[nodiscard]] static ipam::Expected<NodeDirectory> Open(const std::string& state_dir, const std::string& node,
+  [[nodiscard]] static ipam::Expected<NodeDirectory> Open(const std::string& run_dir, const std::string& node,
                                                           std::string_view server);
 
-  // Waits for the lock of this node until `deadline`; it goes with the HeldFile or its process. For processes of one
-  // thread. Errors: kTimeout, kIo.
+  // Waits for the lock of this node until `deadline`, as LockExclusively does. Errors: kTimeout, kIo.
   [[nodiscard]] ipam::Expected<HeldFile> Lock(BootNanos deadline) const;
-  // Does not wait. Not open: somebody has it. Errors: kIo.
-  [[nodiscard]] ipam::Expected<HeldFile> TryLock() const;
-
-  // Says that an agent lives, until the HeldFile closes; there may be several. Errors: kIo.
-  [[nodiscard]] ipam::Expected<HeldFile> HoldAgent() const;
-  [[nodiscard]] bool HasAgent() const;
+  // Whether anybody has it. Takes it for a moment.
+  [[nodiscard]] bool IsLocked() const { return !Lock(/*deadline=*/0).has_value(); }
+  // As it is shared by agents; does not wait. Errors: kTimeout: a call of berth-direct has it; kIo.
+  [[nodiscard]] ipam::Expected<HeldFile> LockShared() const;
 
   // resourceVersion of the last block write of this node; empty: unknown, or written through another `server`.
   [[nodiscard]] std::string ReadVersion() const;
-  // Keeps the higher of the two, whoever else writes it at the same time. Empty: forgets it.
+  // Keeps the higher of the two; another thread may write at the same time. Empty: forgets it.
   void WriteVersion(const std::string& version) const;
-  // Another one after each write that WriteVersion was told of, through whatever server; empty: unknown.
-  [[nodiscard]] std::string LastWrite() const;
 
   // Intents (ipam::OpenIntent): a write is about to be sent of which the outcome may not be known.
   [[nodiscard]] ipam::Expected<std::string> OpenIntent(const ipam::Attachment& attachment,
@@ -82,7 +60,6 @@ class NodeDirectory {
   // Errors: kIo: nobody must be told the address.
   [[nodiscard]] ipam::Expected<void> NoteHandedOut(const HandedOut& handed_out) const;
   void ForgetHandedOut(const ipam::Attachment& attachment, const std::string& block) const;
-  void ForgetHandedOut(const ipam::Attachment& attachment) const;
   // A file that cannot be read or understood is an error: the address it stands for may be in use.
   [[nodiscard]] ipam::Expected<std::vector<HandedOut>> ReadHandedOut() const;
 
@@ -93,8 +70,6 @@ class NodeDirectory {
   // Says that an ADD of the attachment runs, until the HeldFile closes. Errors: kIo.
   [[nodiscard]] ipam::Expected<HeldFile> HoldRunning(const ipam::Attachment& attachment) const;
   void ForgetRunning(const ipam::Attachment& attachment) const;
-  // Whether one ran that was not forgotten since.
-  [[nodiscard]] bool HasRun(const ipam::Attachment& attachment) const;
   // Notes the time at which that ADD was through. Its file stays until ForgetRunning.
   static void NoteEnd(const HeldFile& running);
   // Attachments whose ADD runs now or was through after `since_ms` (UNIX time in milliseconds).
@@ -110,20 +85,22 @@ class NodeDirectory {
   // Keeps others from becoming it until the HeldFile closes. Errors: kUnavailable: another instance is it by now; kIo.
   [[nodiscard]] ipam::Expected<HeldFile> HoldCreator(const std::string& instance) const;
 
-  // The last agent that has become it since boot, if nobody has noted that all it sent is settled; else empty.
-  [[nodiscard]] std::string UnfencedCreator() const;
-  void NoteFenced(const std::string& creator) const;
-
-  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const std::string& path() const { return folders_.node.path(); }
   // Twelve digits of `server`.
   [[nodiscard]] const std::string& server() const { return server_; }
 
  private:
+  struct Folders {
+    Folder node;
+    Folder intents;
+    Folder handed_out;
+    Folder deleted;
+    Folder running;
+  };
+  NodeDirectory(Folders folders, std::string server) : folders_(std::move(folders)), server_(std::move(server)) {}
   void ForgetOldMarks() const;
 
-  NodeDirectory(std::string path, std::string server) : path_(std::move(path)), server_(std::move(server)) {}
-
-  std::string path_;
+  Folders folders_;
   std::string server_;
 };
 

@@ -30,12 +30,27 @@ class NodeDirectoryTest : public testing::Test {
 TEST_F(NodeDirectoryTest, IsTheSameByWhateverNameTheApiServerIsReached) { EXPECT_EQ(a_.path(), b_.path()); }
 
 TEST_F(NodeDirectoryTest, TheLockIsHadByOneAtATime) {
-  HeldFile held = a_.TryLock().value();
-  EXPECT_TRUE(held.is_open());
-  EXPECT_FALSE(b_.TryLock()->is_open());
+  HeldFile held = a_.Lock(0).value();
   EXPECT_EQ(b_.Lock(BootTimeNow()).error().code, ipam::ErrorCode::kTimeout);
+  EXPECT_EQ(b_.LockShared().error().code, ipam::ErrorCode::kTimeout);
   held.Close();
-  EXPECT_TRUE(b_.TryLock()->is_open());
+  EXPECT_TRUE(b_.Lock(0).has_value());
+}
+
+TEST_F(NodeDirectoryTest, TheLockIsSharedByAgents) {
+  HeldFile older = a_.LockShared().value();
+  HeldFile newer = b_.LockShared().value();
+  older.Close();
+  EXPECT_FALSE(a_.Lock(0).has_value());
+  newer.Close();
+  EXPECT_TRUE(a_.Lock(0).has_value());
+}
+
+TEST_F(NodeDirectoryTest, OneInstanceIsTheCreator) {
+  ASSERT_TRUE(a_.BecomeCreator("first"));
+  EXPECT_TRUE(b_.HoldCreator("first"));
+  ASSERT_TRUE(b_.BecomeCreator("second"));
+  EXPECT_EQ(a_.HoldCreator("first").error().code, ipam::ErrorCode::kUnavailable);
 }
 
 TEST_F(NodeDirectoryTest, AVersionIsKept) {
@@ -66,55 +81,6 @@ TEST_F(NodeDirectoryTest, AVersionOfAnotherApiServerCountsAsUnknownAndGivesWay) 
   EXPECT_EQ(a_.ReadVersion(), "");
 }
 
-TEST_F(NodeDirectoryTest, TheLastWriteIsAnotherOneAfterEachChange) {
-  a_.WriteVersion("107");
-  const std::string before = b_.LastWrite();
-  EXPECT_NE(before, "");
-  a_.WriteVersion("108");
-  EXPECT_NE(b_.LastWrite(), before);
-}
-
-TEST_F(NodeDirectoryTest, TheLastWriteDoesNotComeBackWithTheVersion) {
-  a_.WriteVersion("107");
-  const std::string before = a_.LastWrite();
-  b_.WriteVersion("108");
-  a_.WriteVersion("107");
-  const std::string after = a_.LastWrite();
-  EXPECT_NE(after, before);
-  a_.WriteVersion("");
-  a_.WriteVersion("107");
-  EXPECT_NE(a_.LastWrite(), after);
-}
-
-TEST_F(NodeDirectoryTest, AnAgentLivesUntilTheLastOneIsGone) {
-  EXPECT_FALSE(a_.HasAgent());
-  HeldFile older = a_.HoldAgent().value();
-  HeldFile newer = b_.HoldAgent().value();
-  EXPECT_TRUE(a_.HasAgent());
-  older.Close();
-  EXPECT_TRUE(a_.HasAgent());
-  newer.Close();
-  EXPECT_FALSE(a_.HasAgent());
-}
-
-TEST_F(NodeDirectoryTest, AnAgentIsToBeFencedOnce) {
-  EXPECT_EQ(a_.UnfencedCreator(), "");
-  ASSERT_TRUE(a_.BecomeCreator("first").has_value());
-  EXPECT_EQ(b_.UnfencedCreator(), "first");
-  b_.NoteFenced("first");
-  EXPECT_EQ(a_.UnfencedCreator(), "");
-  ASSERT_TRUE(a_.BecomeCreator("second").has_value());
-  EXPECT_EQ(a_.UnfencedCreator(), "second");
-}
-
-TEST_F(NodeDirectoryTest, AnAddHasRunUntilItIsForgotten) {
-  EXPECT_FALSE(a_.HasRun("x-y"));
-  ASSERT_TRUE(a_.HoldRunning("x-y")->is_open());
-  EXPECT_TRUE(b_.HasRun("x-y"));
-  b_.ForgetRunning("x-y");
-  EXPECT_FALSE(a_.HasRun("x-y"));
-}
-
 HandedOut Sample() {
   return {.attachment = "26992702a01b-0123456789abcdef",
           .block = "10.55.0.0-26",
@@ -129,15 +95,6 @@ TEST_F(NodeDirectoryTest, WhatWasHandedOutIsKeptUntilItIsForgotten) {
   EXPECT_EQ(b_.ReadHandedOut(), std::vector{one});
   a_.ForgetHandedOut(one.attachment, one.block);
   EXPECT_TRUE(b_.ReadHandedOut()->empty());
-}
-
-TEST_F(NodeDirectoryTest, OfAnAttachmentAllIsForgottenAtOnce) {
-  HandedOut one = Sample();
-  ASSERT_TRUE(a_.NoteHandedOut(one).has_value());
-  one.block = "2001-db8---122";
-  ASSERT_TRUE(a_.NoteHandedOut(one).has_value());
-  a_.ForgetHandedOut(one.attachment);
-  EXPECT_TRUE(a_.ReadHandedOut()->empty());
 }
 
 // A DEL of it may have failed: the address is the container's still.
@@ -159,34 +116,6 @@ TEST_F(NodeDirectoryTest, ANoteOfAnAddressThatCannotBeReadIsAnError) {
   ASSERT_FALSE(read.has_value());
   EXPECT_NE(read.error().message.find("handed-out/x.y"), std::string::npos) << read.error().message;
 }
-
-struct WriteCase {
-  const char* name;
-  std::map<ipam::BlockOffset, std::string> before;
-  const char* uid;
-  std::map<ipam::BlockOffset, std::string> want;
-};
-class WriteHandedOutTest : public testing::TestWithParam<WriteCase> {};
-
-TEST_P(WriteHandedOutTest, PutsTheEntryWhereItBelongs) {
-  ipam::Block block;
-  block.cidr = ipam::Prefix::Parse("10.55.0.0/26").value();
-  block.uid = GetParam().uid;
-  block.allocations = GetParam().before;
-  block.standby = {7, 8};
-  WriteHandedOut(block, {Sample()});
-  EXPECT_EQ(block.allocations, GetParam().want);
-  EXPECT_TRUE(block.standby.empty());
-}
-
-const WriteCase kWriteCases[] = {
-    {"IntoItsBlock", {}, "b", {{7, Sample().entry}}},
-    {"NotIntoAnotherBlockOfThatName", {}, "c", {}},
-    {"NotWhereTheAttachmentIsAlready", {{9, Sample().entry}}, "b", {{9, Sample().entry}}},
-    {"NotOverAnotherEntry", {{7, "?"}}, "b", {{7, "?"}}},
-};
-INSTANTIATE_TEST_SUITE_P(Table, WriteHandedOutTest, testing::ValuesIn(kWriteCases),
-                         [](const auto& c) { return std::string(c.param.name); });
 
 }  // namespace
 }  // namespace berth::node

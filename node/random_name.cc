@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Digits from the kernel.
+// Digits from the kernel. Not by std::random_device, which `berth` has not got (docs/adr/0009).
 #include "node/random_name.h"
 
-#include <random>
+#include <sys/random.h>
 
 namespace berth::node {
 
 std::string RandomDigits(std::size_t count) {
-  std::random_device device;
-  std::string digits;
-  while (digits.size() < count) digits += "0123456789abcdef"[device() % 16];
+  std::string digits(count, '0');
+  std::size_t have = 0;
+  while (have < count) {
+    const ssize_t got = getrandom(digits.data() + have, count - have, 0);
+    if (got > 0) have += static_cast<std::size_t>(got);
+  }
+  for (char& digit : digits) digit = "0123456789abcdef"[static_cast<unsigned char>(digit) % 16];
   return digits;
 }
 

@@ -56,10 +56,8 @@ void Write(const NodeDirectory& directory, const char* name, BootNanos at, json 
 
 }  // namespace
 
-bool RecentView::IsKept() const { return is_kept_ && directory_.UnfencedCreator().empty(); }
-
 std::optional<std::vector<ipam::PoolView>> RecentView::Pools(std::span<const std::string> names) const {
-  if (!IsKept()) return std::nullopt;
+  if (!is_kept_) return std::nullopt;
   const auto record = Load(directory_, kPoolsNote, kRecentPoolsMax);
   if (!record) return std::nullopt;
   std::vector<ipam::PoolView> pools;
@@ -75,11 +73,11 @@ std::optional<std::vector<ipam::PoolView>> RecentView::Pools(std::span<const std
 }
 
 void RecentView::NotePools(const std::vector<json>& objects, BootNanos at) const {
-  if (IsKept()) Write(directory_, kPoolsNote, at, objects);
+  if (is_kept_) Write(directory_, kPoolsNote, at, objects);
 }
 
 std::optional<std::vector<BlockView>> RecentView::Take() {
-  if (std::exchange(was_taken_, true) || !IsKept()) return std::nullopt;
+  if (std::exchange(was_taken_, true) || !is_kept_) return std::nullopt;
   const auto record = Load(directory_, kNote, kRecentBlocksMax);
   if (!record) return std::nullopt;
   std::vector<BlockView> blocks;
@@ -95,7 +93,7 @@ std::optional<std::vector<BlockView>> RecentView::Take() {
 }
 
 void RecentView::NoteAll(const std::vector<BlockView>& blocks, BootNanos at) {
-  if (!IsKept()) return;
+  if (!is_kept_) return;
   listed_at_ = at;
   blocks_.clear();
   for (const BlockView& block : blocks) blocks_[block->name] = block;
@@ -115,7 +113,7 @@ void RecentView::BeginWrite() {
 }
 
 void RecentView::NoteWritten(const BlockView& block) {
-  if (!is_writing_ || !IsKept()) return;
+  if (!is_writing_ || !is_kept_) return;
   is_writing_ = false;
   blocks_[block->name] = block;
   Save();

@@ -5,8 +5,7 @@
 //
 // It is a hint: writes compare, so that what was decided on an old one conflicts and is decided again. Of this node's
 // own writes it is never behind: it is forgotten before each write and noted again after it, all under the node's lock.
-// Once an agent has served the node there is none until DirectStore has fenced what the agent sent.
-// Nor is there one of another API server.
+// An agent keeps none, and forgets it when it retires. Nor is there one of another API server.
 #pragma once
 
 #include <chrono>
@@ -47,13 +46,12 @@ class RecentView {
   // which that is never said ends this view for the rest of the call. Requires: the lock.
   void BeginWrite();
   void NoteWritten(const ipam::BlockView& block);
-  // What was noted before is void.
+  // What was noted before is void: others have written.
   void Forget();
   // The lock goes: what others write from now on is not known.
   void Drop() { listed_at_.reset(); }
 
  private:
-  [[nodiscard]] bool IsKept() const;
   void Save() const;
 
   const NodeDirectory& directory_;

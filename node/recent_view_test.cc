@@ -137,19 +137,6 @@ TEST_F(RecentViewTest, ABlockThatIsBeingDeletedLeavesNothing) {
   EXPECT_EQ(Seen(), "nothing");
 }
 
-TEST_F(RecentViewTest, OnceAnAgentHasServedTheNodeNothingIsKnown) {
-  RecentView(directory(), true).NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
-  ASSERT_TRUE(directory().BecomeCreator("agent-1").has_value());
-  EXPECT_EQ(Seen(), "nothing");
-}
-
-TEST_F(RecentViewTest, AfterTheAgentIsFencedWhatWasNotedSinceIsKnown) {
-  ASSERT_TRUE(directory().BecomeCreator("agent-1").has_value());
-  directory().NoteFenced("agent-1");
-  RecentView(directory(), true).NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
-  EXPECT_EQ(Seen(), "10.0.0.0-26@1 ");
-}
-
 TEST_F(RecentViewTest, WhatIsForgottenIsNotKnown) {
   RecentView view(directory(), true);
   view.NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());

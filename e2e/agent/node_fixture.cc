@@ -58,14 +58,14 @@ TestCluster& NodeTest::cluster() {
 
 std::unique_ptr<AgentProcess> NodeTest::StartAgent(const std::string& socket_name, const std::string& kubeconfig,
                                                    const std::vector<std::string>& more) const {
-  return std::make_unique<AgentProcess>(AgentSettings{.binary = Setting("BERTH_AGENT"),
-                                                      .node = "node-" + tag_,
-                                                      .kubeconfig = kubeconfig.empty() ? AgentKubeconfig() : kubeconfig,
-                                                      .socket = SocketPath(socket_name),
-                                                      .state_dir = scratch_ + "/state",
-                                                      .run_dir = scratch_ + "/run",
-                                                      .log_file = scratch_ + "/agent.log",
-                                                      .more = more});
+  return std::make_unique<AgentProcess>(
+      AgentSettings{.binary = Setting("BERTH_AGENT"),
+                    .node = "node-" + tag_,
+                    .kubeconfig = kubeconfig.empty() ? AgentKubeconfig() : kubeconfig,
+                    .socket = SocketPath(socket_name),
+                    .state_dir = scratch_ + "/state",
+                    .log_file = scratch_ + "/agent.log",
+                    .more = more});
 }
 
 std::unique_ptr<AgentProcess> NodeTest::ReadyAgent(const std::string& socket_name) const {
@@ -76,7 +76,7 @@ std::unique_ptr<AgentProcess> NodeTest::ReadyAgent(const std::string& socket_nam
 
 PluginCall NodeTest::CallOf(const std::string& verb, const std::string& id, const std::string& socket,
                             const json& ipam_patch) const {
-  json ipam = {{"type", "berth"}, {"pools", {pool()}}, {"agentSocket", socket}, {"stateDir", scratch_ + "/run"}};
+  json ipam = {{"type", "berth"}, {"pools", {pool()}}, {"agentSocket", socket}, {"stateDir", scratch_ + "/state"}};
   ipam.merge_patch(ipam_patch);
   const json config = {{"cniVersion", "1.1.0"}, {"name", "net-" + tag_}, {"type", "bridge"}, {"ipam", ipam}};
   return {.binary = Setting("BERTH_PLUGIN"),

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The programs: what berth does without an agent, how an agent ends, what its socket shows, what it costs, and what it
-// says to options that make no sense.
+// The programs: what berth does without an agent, how a node changes its mode, how an agent ends, what its socket
+// shows, what it costs, and what it says to options that make no sense.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
@@ -39,21 +40,22 @@ class ProgramTest : public NodeTest {
     EXPECT_TRUE(agent->AwaitReady());
     return agent;
   }
-  [[nodiscard]] json FallBack() const {
-    return {{"direct", "fallback"},
-            {"kubeconfig", AgentKubeconfig()},
-            {"nodeName", "node-" + tag()},
-            {"stateDir", scratch() + "/run"}};
-  }
-  // The program alone, as if the one before it had met no agent.
+  // A call of berth-direct, installed in the place of berth.
   [[nodiscard]] PluginCall DirectCallOf(const std::string& verb, const std::string& id,
-                                        const std::string& kubeconfig) const {
-    PluginCall call = CallOf(verb, id, SocketPath(), FallBack());
+                                        const std::string& kubeconfig = "") const {
+    PluginCall call = CallOf(
+        verb, id, SocketPath(),
+        {{"kubeconfig", kubeconfig.empty() ? AgentKubeconfig() : kubeconfig}, {"nodeName", "node-" + tag()}});
     call.binary = std::filesystem::path(call.binary).parent_path() / "berth-direct";
-    json config = json::parse(call.input);
-    config["ipam"]["kubeconfig"] = kubeconfig;
-    call.input = config.dump();
     return call;
+  }
+  // The exit status of berth-agent --retire.
+  [[nodiscard]] int Retire() const { return StartAgent("agent", "", {"--retire"})->AwaitEnd(seconds(60)).value_or(-1); }
+  [[nodiscard]] std::string Mode() const { return scratch() + "/state/mode"; }
+  [[nodiscard]] std::string Log() const {
+    std::stringstream text;
+    text << std::ifstream(scratch() + "/agent.log").rdbuf();
+    return text.str();
   }
   [[nodiscard]] bool IsReady() const {
     const auto answer = GetOverSocket(SocketPath(), "/readyz");
@@ -61,61 +63,79 @@ class ProgramTest : public NodeTest {
   }
 };
 
-TEST_F(ProgramTest, WithoutAnAgentFallbackRunsTheDirectPlugin) {
-  EXPECT_NE(AddressOf(RunPlugin(CallOf("ADD", "c1", SocketPath(), FallBack()))), "");
-  EXPECT_THAT(Allocated(), SizeIs(1));
-  // The agent that comes then knows the address, and its DEL gives it back.
+TEST_F(ProgramTest, ADelWithoutAnAgentSucceedsAndIsWrittenBeforeTheNextOneIsReady) {
+  {
+    const auto agent = ReadyAgent();
+    ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", "c1", SocketPath()))), "");
+    ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", "c2", SocketPath()))), "");
+    EXPECT_TRUE(Eventually([this] { return Allocated().size() == 2; }));
+    agent->Kill();
+  }
+  const PluginOutcome outcome = RunPlugin(CallOf("DEL", "c1", SocketPath(), {{"timeoutSeconds", 1}}));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
+  EXPECT_THAT(outcome.err, HasSubstr("the DEL waits"));
+  EXPECT_THAT(Allocated(), SizeIs(2));
   const auto agent = ReadyAgent();
-  EXPECT_EQ(RunPlugin(CallOf("DEL", "c1", SocketPath(), FallBack())).exit_code, 0);
+  EXPECT_THAT(Allocated(), SizeIs(1));
+}
+
+TEST_F(ProgramTest, WhereAnAgentServesADirectCallIsRefused) {
+  EXPECT_EQ(CodeOf(RunPlugin(DirectCallOf("ADD", "c1"))), kTryAgain) << "no mode is the agent's";
+  const auto agent = ReadyAgent();
+  const PluginOutcome refused = RunPlugin(DirectCallOf("ADD", "c1"));
+  EXPECT_EQ(CodeOf(refused), kTryAgain);
+  EXPECT_THAT(refused.out, HasSubstr(Mode()));
+  EXPECT_THAT(Allocated(), IsEmpty());
+}
+
+TEST_F(ProgramTest, ANodeGoesFromItsAgentToDirectModeAndBack) {
+  std::string first;
+  {
+    const auto agent = ReadyAgent();
+    first = AddressOf(RunPlugin(CallOf("ADD", "c1", SocketPath())));
+    ASSERT_NE(first, "");
+    EXPECT_EQ(Retire(), 0) << Log();
+    EXPECT_EQ(agent->AwaitEnd(seconds(30)).value_or(-1), 1) << "the one that served ends";
+  }
+  EXPECT_EQ(StartAgent()->AwaitEnd(seconds(10)).value_or(-1), 1) << "no agent starts";
+  EXPECT_THAT(Log(), HasSubstr(Mode() + " says direct"));
+  EXPECT_THAT(RunPlugin(CallOf("DEL", "c1", SocketPath(), {{"timeoutSeconds", 1}})).out, HasSubstr("says direct"));
+  EXPECT_EQ(AddressOf(RunPlugin(DirectCallOf("ADD", "c1"))), first);
+  EXPECT_NE(AddressOf(RunPlugin(DirectCallOf("ADD", "c2"))), "");
+  EXPECT_EQ(RunPlugin(DirectCallOf("DEL", "c1")).exit_code, 0);
+
+  std::filesystem::remove(Mode());
+  const auto agent = ReadyAgent();
+  EXPECT_THAT(Allocated(), SizeIs(1));
+  EXPECT_EQ(RunPlugin(CallOf("DEL", "c2", SocketPath())).exit_code, 0);
   EXPECT_TRUE(Eventually([this] { return Allocated().empty(); }));
 }
 
-TEST_F(ProgramTest, AnAgentThatStartsWaitsForADirectAddAndServesThoseThatComeLater) {
-  const std::string node_kubeconfig = AgentKubeconfig();
-  FaultProxy proxy(UpstreamOf(node_kubeconfig));
+TEST_F(ProgramTest, AnAgentThatStartsWaitsForADirectAddThatRuns) {
+  std::filesystem::create_directories(scratch() + "/state");
+  std::ofstream(Mode()) << "direct\n";
+  FaultProxy proxy(UpstreamOf(AgentKubeconfig()));
   const std::string kubeconfig = scratch() + "/proxy.kubeconfig";
   std::ofstream(kubeconfig) << ProxyKubeconfig(proxy.Url(), "node");
   proxy.Reset([](const SeenRequest& request) { return request.method == "POST" ? Fault::kPause : Fault::kNone; });
-  PluginProcess first(DirectCallOf("ADD", "c1", kubeconfig));
-  PluginOutcome first_outcome;
-  std::jthread waiting_first([&] { first_outcome = first.Wait(); });
-  ASSERT_TRUE(proxy.AwaitHeld(seconds(10)));
-  const auto agent = StartAgent();
-  PluginProcess second(DirectCallOf("ADD", "c2", node_kubeconfig));
-  PluginOutcome second_outcome;
-  std::jthread waiting_second([&] { second_outcome = second.Wait(); });
-  EXPECT_FALSE(Eventually([this] { return IsReady(); }, seconds(1))) << "it did not wait";
-  proxy.Reset([](const SeenRequest&) { return Fault::kNone; });
-  proxy.Resume();
-  waiting_first.join();
-  waiting_second.join();
-  EXPECT_NE(AddressOf(first_outcome), "") << first_outcome.out;
-  EXPECT_NE(AddressOf(second_outcome), "") << second_outcome.out;
-  EXPECT_EQ(MetricOf(SocketPath(), "berth_agent_calls_total", "verb=\"ADD\""), 1) << "the second";
-  EXPECT_THAT(Allocated(), SizeIs(2));
-  EXPECT_EQ(RunPlugin(DirectCallOf("DEL", "c1", node_kubeconfig)).exit_code, 0);
-  EXPECT_EQ(RunPlugin(DirectCallOf("DEL", "c2", node_kubeconfig)).exit_code, 0);
-  EXPECT_TRUE(Eventually([this] { return Allocated().empty(); }));
-}
-
-TEST_F(ProgramTest, ADirectDelFencesWhatAKilledAgentHasSent) {
-  FaultProxy proxy(UpstreamOf(AgentKubeconfig()));
-  const auto agent = ReadyAgentBehind(proxy);
-  ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", "c0", SocketPath()))), "");
-  proxy.Reset([](const SeenRequest& request) { return request.method == "PATCH" ? Fault::kHold : Fault::kNone; });
-  PluginProcess add(CallOf("ADD", "c1", SocketPath()));
+  PluginProcess add(DirectCallOf("ADD", "c1", kubeconfig));
   PluginOutcome outcome;
   std::jthread waiting([&] { outcome = add.Wait(); });
   ASSERT_TRUE(proxy.AwaitHeld(seconds(10)));
-  agent->Kill();
+  std::filesystem::remove(Mode());
+  const auto agent = StartAgent();
+  EXPECT_TRUE(Eventually([this] { return Log().find("a call of berth-direct has not ended") != std::string::npos; }));
+  EXPECT_FALSE(IsReady());
+  proxy.Reset([](const SeenRequest&) { return Fault::kNone; });
+  proxy.Resume();
   waiting.join();
-  EXPECT_NE(AddressOf(outcome), "") << "it was on standby: " << outcome.out;
-  EXPECT_EQ(RunPlugin(CallOf("DEL", "c1", SocketPath(), FallBack())).exit_code, 0);
-  EXPECT_THAT(proxy.Release(), testing::Each(409));
-  EXPECT_THAT(Allocated(), SizeIs(1));
+  EXPECT_NE(AddressOf(outcome), "") << outcome.out;
+  ASSERT_TRUE(agent->AwaitReady());
+  EXPECT_EQ(RunPlugin(CallOf("DEL", "c1", SocketPath())).exit_code, 0);
+  EXPECT_TRUE(Eventually([this] { return Allocated().empty(); })) << "the agent knows what direct mode claimed";
 }
 
-TEST_F(ProgramTest, WhatAKilledAgentHandedOutIsWrittenByTheFirstDirectCall) {
+TEST_F(ProgramTest, ARetiredAgentHasWrittenAndFencedWhatAKilledOneLeft) {
   FaultProxy proxy(UpstreamOf(AgentKubeconfig()));
   const auto agent = ReadyAgentBehind(proxy);
   ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", "c0", SocketPath()))), "");
@@ -125,23 +145,11 @@ TEST_F(ProgramTest, WhatAKilledAgentHandedOutIsWrittenByTheFirstDirectCall) {
   ASSERT_TRUE(proxy.AwaitHeld(seconds(10)));
   agent->Kill();
   EXPECT_THAT(Allocated(), SizeIs(1));
-  const PluginOutcome direct = RunPlugin(CallOf("ADD", "c2", SocketPath(), FallBack()));
-  EXPECT_NE(AddressOf(direct), "") << direct.out;
-  EXPECT_NE(AddressOf(direct), AddressOf(handed_out));
+  EXPECT_EQ(Retire(), 0) << Log();
   EXPECT_THAT(proxy.Release(), testing::Each(409));
-  EXPECT_THAT(Allocated(), SizeIs(3));
-  EXPECT_EQ(AddressOf(RunPlugin(CallOf("ADD", "c1", SocketPath(), FallBack()))), AddressOf(handed_out));
-}
-
-TEST_F(ProgramTest, FallbackLeavesAnAgentAloneThatTakesTheCallAndSaysNothing) {
-  const auto agent = ReadyAgent();
-  agent->Signal(SIGSTOP);
-  json ipam = FallBack();
-  ipam["timeoutSeconds"] = 1;
-  EXPECT_EQ(CodeOf(RunPlugin(CallOf("ADD", "c1", SocketPath(), ipam))), kTryAgain);
-  agent->Signal(SIGCONT);
-  EXPECT_EQ(RunPlugin(CallOf("DEL", "c1", SocketPath())).exit_code, 0);
-  EXPECT_TRUE(Eventually([this] { return Allocated().empty(); }));
+  EXPECT_THAT(Allocated(), SizeIs(2));
+  EXPECT_EQ(AddressOf(RunPlugin(DirectCallOf("ADD", "c1"))), AddressOf(handed_out));
+  EXPECT_NE(AddressOf(RunPlugin(DirectCallOf("ADD", "c2"))), AddressOf(handed_out));
 }
 
 TEST_F(ProgramTest, ACallWaitsForAnAgentThatRestarts) {
@@ -258,9 +266,8 @@ struct WrongOptions {
 class WrongOptionsTest : public testing::TestWithParam<WrongOptions> {};
 
 TEST_P(WrongOptionsTest, AreAnErrorThatNamesThem) {
-  const std::string command = "NODE_NAME= " + Setting("BERTH_AGENT") + " --run-dir " + Setting("BERTH_TEST_SCRATCH") +
-                              "/wrong --state " + Setting("BERTH_TEST_SCRATCH") + "/wrong " + GetParam().options +
-                              " 2>&1";
+  const std::string command = "NODE_NAME= " + Setting("BERTH_AGENT") + " --state " + Setting("BERTH_TEST_SCRATCH") +
+                              "/wrong " + GetParam().options + " 2>&1";
   // NOLINTNEXTLINE(bugprone-command-processor): a command of the test's own
   std::FILE* const pipe = ::popen(command.c_str(), "r");
   ASSERT_NE(pipe, nullptr);
@@ -281,7 +288,7 @@ constexpr WrongOptions kWrongOptions[] = {
     {"MissingKubeconfig", "--node n1 --kubeconfig /absent/kubeconfig", "/absent/kubeconfig"},
     {"NoNode", KUBECONFIG, "--node"},
     {"NoPort", KUBECONFIG "--node n1 --http-address localhost --socket $BERTH_TEST_SCRATCH/w.sock", "has no port"},
-    {"SocketTooLong", KUBECONFIG "--node n1 --socket /tmp/$(printf %0120d 0)", "107"},
+    {"SocketTooLong", KUBECONFIG "--node n1 --socket $BERTH_TEST_SCRATCH/$(printf %0120d 0)", "107"},
     {"NeitherKubeconfigNorPod", "--node n1", "KUBERNETES_SERVICE_HOST"},
 };
 INSTANTIATE_TEST_SUITE_P(Table, WrongOptionsTest, testing::ValuesIn(kWrongOptions),

@@ -103,8 +103,8 @@ Call Conformance::Base(const std::string& verb, const std::vector<std::string>& 
                    {"pools", pools},
                    {"kubeconfig", settings.NodeKubeconfig(node)},
                    {"nodeName", node},
-                   {"stateDir", settings.scratch_dir + "/state-" + node}}}};
-  if (InAgentMode()) call.config["ipam"]["agentSocket"] = settings.AgentSocket();
+                   {"agentSocket", settings.AgentSocket(node)},
+                   {"stateDir", settings.StateDir(node)}}}};
   return call;
 }
 

@@ -94,15 +94,15 @@ TEST_F(Conformance, Case095_DelWorksWhateverBecameOfThePool) {
   EXPECT_THAT(Allocated(), IsEmpty());
 }
 
-// Without the section the defaults count: the kubelet's kubeconfig and /run/berth, or the agent's socket there, here in
-// a mount namespace.
+// Without the section the defaults count: the kubelet's kubeconfig, /var/lib/berth, and /run/berth or the agent's
+// socket there, here in a mount namespace.
 TEST_F(Conformance, Case096_DelWithoutIpamUsesTheDefaults) {
   Ok(Base("ADD"));
   const std::string wrapper = Scratch() + "/in-a-mount-namespace";
   const std::string kubeconfig = Settings::Get().NodeKubeconfig(Settings::Get().NodeName());
-  const std::string link =
+  const std::string mode =
       InAgentMode() ? "/bin/mkdir /run/berth\n/bin/ln -s " + Settings::Get().AgentSocket() + " /run/berth/agent.sock\n"
-                    : "";
+                    : "/bin/mkdir /var/lib/berth\necho direct >/var/lib/berth/mode\n";
   std::ofstream(wrapper) << "#!/bin/sh\n"
                             "exec /usr/bin/unshare --mount /bin/sh -ec '\n"
                             "/bin/mkdir "
@@ -113,7 +113,7 @@ TEST_F(Conformance, Case096_DelWithoutIpamUsesTheDefaults) {
                             "/bin/mkdir /var/lib/kubelet\n"
                             "/bin/cp "
                          << Scratch() << "/k/kubeconfig /var/lib/kubelet/kubeconfig\n"
-                         << link << "exec " << Settings::Get().plugin << "'\n";
+                         << mode << "exec " << Settings::Get().plugin << "'\n";
   std::filesystem::permissions(wrapper, std::filesystem::perms::owner_all);
   Call call = Base("DEL");
   call.config.erase("ipam");

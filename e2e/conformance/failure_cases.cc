@@ -164,10 +164,20 @@ TEST_F(Conformance, Case086_AStateFolderThatCannotBeUsedIsAnInputError) {
   for (const std::string& folder : {Scratch() + "/file/state", std::string("/proc/berth")}) {
     call.config["ipam"]["stateDir"] = folder;
     if (InAgentMode()) {
-      Ok(call);  // the agent has its own
+      Ok(call);  // where the agent listens nobody looks
     } else {
       Error(call, {5}, folder);
     }
+  }
+}
+
+TEST_F(Conformance, Case086_ARunFolderThatCannotBeUsedIsAnInputError) {
+  if (InAgentMode()) return;  // the folder is the agent's to make
+  Call call = Base("ADD");
+  std::ofstream(Scratch() + "/file") << "not a folder";
+  for (const std::string& folder : {Scratch() + "/file/run", std::string("/proc/berth")}) {
+    call.config["ipam"]["agentSocket"] = folder + "/agent.sock";
+    Error(call, {5}, folder);
   }
 }
 

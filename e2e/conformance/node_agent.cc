@@ -24,7 +24,6 @@ std::unique_ptr<e2e::AgentProcess> StartAgent(const std::string& node, const std
                                                                 .kubeconfig = kubeconfig,
                                                                 .socket = prefix + ".sock",
                                                                 .state_dir = prefix + ".state",
-                                                                .run_dir = prefix + ".run",
                                                                 .log_file = prefix + ".log"});
 }
 

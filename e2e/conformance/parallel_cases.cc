@@ -20,7 +20,8 @@ class Case062 : public Conformance {
     const std::string node = "n" + std::to_string(1 + i % nodes);
     call.config["ipam"]["nodeName"] = node;
     call.config["ipam"]["kubeconfig"] = Settings::Get().NodeKubeconfig(node);
-    call.config["ipam"]["stateDir"] = Scratch() + "/state";
+    call.config["ipam"]["agentSocket"] = Settings::Get().AgentSocket(node);
+    call.config["ipam"]["stateDir"] = Settings::Get().StateDir(node);
     if (!agents_.contains(node)) return call;
     return WithSocket(call, agents_[node]->settings().socket);
   }

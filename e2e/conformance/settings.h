@@ -29,8 +29,11 @@ struct Settings {
   [[nodiscard]] std::string NodeKubeconfig(const std::string& node) const {
     return nodes_dir + "/" + node + ".kubeconfig";
   }
-  // Agent mode: of the agent that runs for NodeName().
-  [[nodiscard]] std::string AgentSocket() const { return nodes_dir + "/" + NodeName() + ".sock"; }
+  // In agent mode of the agent that runs for the node; in both modes what is kept under /run lies beside it.
+  [[nodiscard]] std::string AgentSocket(const std::string& node) const { return nodes_dir + "/" + node + ".sock"; }
+  [[nodiscard]] std::string AgentSocket() const { return AgentSocket(NodeName()); }
+  // Holds the node's mode.
+  [[nodiscard]] std::string StateDir(const std::string& node) const { return scratch_dir + "/state-" + node; }
 };
 
 }  // namespace berth::conformance

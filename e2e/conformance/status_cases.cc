@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases 121 to 125: STATUS.
 #include <filesystem>
+#include <fstream>
 
 #include "e2e/conformance/api_away.h"
 #include "e2e/conformance/conformance.h"
@@ -47,7 +48,12 @@ TEST_F(Conformance, Case124_AnInvalidConfigurationIsAnError) {
 
 TEST_F(Conformance, Case125_RepeatedStatusLeavesNothingBehind) {
   Call call = Base("STATUS");
-  call.config["ipam"]["stateDir"] = Scratch() + "/state";
+  if (!InAgentMode()) {
+    call.config["ipam"]["agentSocket"] = Scratch() + "/run/agent.sock";
+    call.config["ipam"]["stateDir"] = Scratch() + "/state";
+    std::filesystem::create_directory(Scratch() + "/state");
+    std::ofstream(Scratch() + "/state/mode") << "direct\n";
+  }
   const auto files = [this] {
     std::set<std::string> paths;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(Scratch())) paths.insert(entry.path());

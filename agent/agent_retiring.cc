@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an agent leaves its node to berth-direct (docs/adr/0007).
+#include <utility>
+
+#include "agent/agent.h"
+#include "agent/call_runtime.h"
+#include "node/del_queue.h"
+#include "node/node_mode.h"
+#include "node/recent_view.h"
+
+namespace berth::agent {
+
+using ipam::ErrorCode;
+using ipam::Expected;
+
+namespace {
+
+constexpr std::chrono::seconds kRetryPause{1};
+
+}  // namespace
+
+Expected<void> Agent::Retire(std::chrono::milliseconds limit) {
+  const SteadyTime end = clock_.Now() + limit;
+  view_.Start();
+  late_writer_ = std::jthread([this] { own_.SendLate(); });
+  while (true) {
+    auto retired = RetireOnce(end);
+    if (retired || own_.stopped() || clock_.Now() + kRetryPause >= end) return retired;
+    static_cast<void>(clock_.Sleep(kRetryPause, {}));
+  }
+}
+
+Expected<void> Agent::RetireOnce(SteadyTime end) {
+  auto loaded = is_creator_ ? Expected<void>() : TakeOver();
+  if (loaded) loaded = LoadOnce();
+  if (!loaded) return loaded;
+  own_.WriteHandedOut(end, [](const ipam::Error&) {});
+  own_.AwaitLate(end);
+  // Before any other agent can be the node's, or any DEL be queued.
+  const auto creator = directory_.HoldCreator(own_.instance());
+  if (!creator) return std::unexpected(creator.error());
+  const auto queue = node::DelQueue::Lock(state_, /*deadline=*/0);
+  if (!queue) return std::unexpected(queue.error());
+  const auto queued = queue->Calls();
+  if (!queued) return std::unexpected(queued.error());
+  const std::size_t dels = journal_->Size() + queued->size();
+  const std::size_t adds = own_.HandedOut().size();
+  if (dels > 0 || adds > 0) {
+    return ipam::Fail(
+        ErrorCode::kUnavailable,
+        std::to_string(dels) + " DELs and " + std::to_string(adds) + " ADDs that were answered are not written yet",
+        "is the API server well? the log says what it answers");
+  }
+  // What direct mode knew of blocks is from before this agent's time.
+  directory_.WriteVersion("");
+  node::RecentView(directory_, /*is_kept=*/true).Forget();
+  return node::WriteMode(state_, node::NodeMode::kDirect);
+}
+
+}  // namespace berth::agent

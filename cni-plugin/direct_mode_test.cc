@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth-direct serves where the node's mode says so, and nowhere else. The API server of its kubeconfig is away: an
+// error that names it shows that the call went on to it.
+#include <fstream>
+#include <optional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cni-plugin/plugin_process.h"
+#include "cni-plugin/scripted_agent.h"
+#include "node/lock_watch.h"
+#include "node/node_directory.h"
+#include "node/node_mode.h"
+
+namespace berth::cni_plugin {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr const char* kApiServer = "127.0.0.1:1";
+
+class DirectMode : public testing::Test {
+ protected:
+  DirectMode() {
+    std::ofstream(folder_ / "kubeconfig") << R"({"apiVersion":"v1","kind":"Config","current-context":"c",
+      "contexts":[{"name":"c","context":{"cluster":"k","user":"u"}}],
+      "clusters":[{"name":"k","cluster":{"server":"http://127.0.0.1:1"}}],"users":[{"name":"u","user":{}}]})";
+  }
+
+  [[nodiscard]] PluginProcess::Options Call(const std::string& verb) const {
+    std::string configuration =
+        Configuration(socket_, R"(,"nodeName":"n1","kubeconfig":")" + (folder_ / "kubeconfig") + "\"");
+    configuration.insert(1, R"("prevResult":{},"cni.dev/valid-attachments":[],)");
+    return {.variables = CallVariables(verb), .input = configuration, .program = BERTH_DIRECT_PROGRAM};
+  }
+  [[nodiscard]] node::Folder State() const { return node::Folder::Open(StateOf(socket_)).value(); }
+  [[nodiscard]] node::NodeDirectory Directory() const {
+    return node::NodeDirectory::Open(folder_ / "", "n1", "http://127.0.0.1:1").value();
+  }
+  void ExpectRefusal(const std::string& verb, const json& error) const {
+    EXPECT_EQ(error["code"], verb == "STATUS" ? 50U : 11U) << error;
+    EXPECT_THAT(error["msg"], HasSubstr(StateOf(socket_) + "/mode does not say direct"));
+    EXPECT_THAT(error["details"], HasSubstr("berth-agent --retire"));
+  }
+
+  TemporaryFolder folder_;
+  std::string socket_ = folder_ / "agent.sock";
+};
+
+class DirectModeOf : public DirectMode, public testing::WithParamInterface<const char*> {};
+
+TEST_P(DirectModeOf, WithoutAModeTheNodeIsItsAgents) {
+  ExpectRefusal(GetParam(), ErrorOf(PluginProcess(Call(GetParam())).Wait()));
+}
+
+TEST_P(DirectModeOf, WhereTheModeIsAgentNothingIsDone) {
+  ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kAgent));
+  ExpectRefusal(GetParam(), ErrorOf(PluginProcess(Call(GetParam())).Wait()));
+}
+
+TEST_P(DirectModeOf, WhereTheModeIsDirectTheApiServerIsAsked) {
+  ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
+  EXPECT_THAT(ErrorOf(PluginProcess(Call(GetParam())).Wait())["msg"], HasSubstr(kApiServer));
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, DirectModeOf, testing::Values("ADD", "DEL", "CHECK", "GC", "STATUS"),
+                         [](const auto& c) { return std::string(c.param); });
+
+TEST_F(DirectMode, AWordThatIsNoModeIsAnErrorThatNamesTheFile) {
+  ASSERT_TRUE(State().Write("mode", "both\n"));
+  EXPECT_THAT(ErrorOf(PluginProcess(Call("DEL")).Wait())["msg"], HasSubstr("/mode holds \"both\""));
+}
+
+TEST_F(DirectMode, ACallThatWaitedWhileTheModeChangedDoesNothing) {
+  ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
+  std::optional<node::HeldFile> lock = Directory().Lock(/*deadline=*/0).value();
+  PluginProcess process(Call("DEL"));
+  ASSERT_TRUE(Await([this] { return node::IsLockWaitedFor(Directory().path() + "/lock"); }));
+  ASSERT_TRUE(State().Remove("mode"));
+  lock.reset();
+  ExpectRefusal("DEL", ErrorOf(process.Wait()));
+}
+
+TEST_F(DirectMode, AnAgentThatLivesKeepsCallsOutWhateverTheModeSays) {
+  ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
+  const node::HeldFile agent = Directory().LockShared().value();
+  PluginProcess::Options call = Call("DEL");
+  call.input.insert(call.input.find(R"("nodeName")"), R"("timeoutSeconds":1,)");
+  const json error = ErrorOf(PluginProcess(call).Wait());
+  EXPECT_EQ(error["code"], 11U);
+  EXPECT_THAT(error["msg"], HasSubstr("or its agent"));
+}
+
+}  // namespace
+}  // namespace berth::cni_plugin

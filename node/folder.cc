@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// openat(2) and the like, with O_NOFOLLOW.
+#include "node/folder.h"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utility>
+
+#include "node/random_name.h"
+
+namespace berth::node {
+
+namespace {
+
+using ipam::ErrorCode;
+using ipam::Expected;
+
+constexpr std::size_t kFileBytesMax = std::size_t{4} << 20;
+constexpr std::size_t kProcessDigits = 12;
+constexpr mode_t kFolderMode = 0755;
+constexpr mode_t kFileMode = 0600;
+constexpr int kOpenFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+// Names come from files, too, of which anybody may have written the content.
+bool IsPlain(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos;
+}
+
+// Not open, with errno.
+HeldFile OpenOrMake(int at, const char* name) {
+  HeldFile folder(openat(at, name, kOpenFolder));
+  if (folder.is_open() || errno != ENOENT) return folder;
+  if (mkdirat(at, name, kFolderMode) != 0 && errno != EEXIST) return folder;
+  return HeldFile(openat(at, name, kOpenFolder));
+}
+
+}  // namespace
+
+std::unexpected<ipam::Error> FailIo(std::string_view what, const std::string& path) {
+  return ipam::Fail(ErrorCode::kIo,
+                    std::string(what) + " " + path + ": " + std::strerror(errno),
+                    "is it on a writable file system with room, and no symbolic link?");
+}
+
+Expected<Folder> Folder::Open(const std::string& path) {
+  HeldFile folder(open(path.c_str(), kOpenFolder));
+  if (!folder.is_open() && errno == ENOENT) {
+    for (std::size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
+      mkdir(path.substr(0, end).c_str(), kFolderMode);
+    }
+    folder = OpenOrMake(AT_FDCWD, path.c_str());
+  }
+  if (!folder.is_open()) return FailIo("open", path);
+  return Folder(path, std::move(folder));
+}
+
+Expected<Folder> Folder::Sub(const std::string& name) const {
+  errno = EINVAL;
+  HeldFile folder = IsPlain(name) ? OpenOrMake(file_->descriptor(), name.c_str()) : HeldFile();
+  if (!folder.is_open()) return FailIo("open", PathOf(name));
+  return Folder(PathOf(name), std::move(folder));
+}
+
+Expected<HeldFile> Folder::OpenFile(const std::string& name, int flags) const {
+  errno = EINVAL;
+  HeldFile file(IsPlain(name) ? openat(file_->descriptor(), name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, kFileMode)
+                              : -1);
+  if (!file.is_open()) return FailIo("open", PathOf(name));
+  return file;
+}
+
+// Not by a stream, whose buffer of 8 KB is what malloc clears its small free pieces up for, each time.
+std::optional<std::string> Folder::Read(const std::string& name) const {
+  const auto file = OpenFile(name, O_RDONLY);
+  if (!file) return std::nullopt;
+  std::string text;
+  std::array<char, 4096> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init): read() fills what is used of it
+  while (text.size() <= kFileBytesMax) {
+    const ssize_t got = read(file->descriptor(), buffer.data(), buffer.size());
+    if (got == 0) return text;
+    if (got < 0) return std::nullopt;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  errno = EFBIG;
+  return std::nullopt;
+}
+
+Expected<void> Folder::Write(const std::string& name, std::string_view text, FileSync sync) const {
+  static const std::string kProcess = RandomDigits(kProcessDigits);
+  static std::atomic<unsigned> number{0};
+  const std::string part = name + ".part." + kProcess + "." + std::to_string(++number);
+  auto file = OpenFile(part, O_WRONLY | O_CREAT | O_EXCL);
+  if (!file) return std::unexpected(file.error());
+  const bool is_written = write(file->descriptor(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                          (sync == FileSync::kNo || fdatasync(file->descriptor()) == 0);
+  file->Close();
+  const int at = file_->descriptor();
+  if (!is_written || renameat(at, part.c_str(), at, name.c_str()) != 0) {
+    auto failure = FailIo("write", PathOf(name));
+    unlinkat(at, part.c_str(), 0);
+    return failure;
+  }
+  return sync == FileSync::kYes ? Sync() : Expected<void>();
+}
+
+Expected<void> Folder::Remove(const std::string& name) const {
+  errno = EINVAL;
+  if (IsPlain(name) && (unlinkat(file_->descriptor(), name.c_str(), 0) == 0 || errno == ENOENT)) return {};
+  return FailIo("remove", PathOf(name));
+}
+
+// Not by opendir(3), which allocates 32 KB each time; most often there is nothing.
+Expected<std::vector<std::string>> Folder::Names() const {
+  std::vector<std::string> names;
+  // Not the descriptor that is shared: where it was read to is shared as well.
+  const HeldFile folder(openat(file_->descriptor(), ".", kOpenFolder));
+  if (!folder.is_open()) return FailIo("open", path_);
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): the kernel fills what is used of it
+  alignas(dirent64) std::array<char, 4096> buffer;
+  while (true) {
+    const ssize_t got = syscall(SYS_getdents64, folder.descriptor(), buffer.data(), buffer.size());
+    if (got < 0) return FailIo("read", path_);
+    if (got == 0) return names;
+    for (ssize_t at = 0; at < got;) {
+      const auto* const entry = reinterpret_cast<const dirent64*>(buffer.data() + at);
+      at += entry->d_reclen;
+      const std::string_view name = entry->d_name;
+      if (IsPlain(name) && !name.contains(".part.")) names.emplace_back(name);
+    }
+  }
+}
+
+Expected<void> Folder::Sync() const {
+  if (fsync(file_->descriptor()) != 0) return FailIo("sync", path_);
+  return {};
+}
+
+}  // namespace berth::node

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Folder: a folder that processes of a node share, held open, and the files in it.
+//
+// Others than root may have a hand in it (an agent's container has it mounted), and root of the host writes there: so
+// neither it nor what is in it is followed where it is a symbolic link, and only plain names are opened or removed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ipam/error.h"
+#include "node/held_file.h"
+
+namespace berth::node {
+
+enum class FileSync : std::uint8_t {
+  kNo,   // a crash of the process loses nothing
+  kYes,  // nor does one of the machine
+};
+
+class Folder {
+ public:
+  // Makes it if it is missing, and those above it. Errors: kIo: also where `path` itself is a symbolic link.
+  [[nodiscard]] static ipam::Expected<Folder> Open(const std::string& path);
+  // A folder in it, made if it is missing. Errors: kIo.
+  [[nodiscard]] ipam::Expected<Folder> Sub(const std::string& name) const;
+
+  // Errors: kIo, with errno as open(2) left it.
+  [[nodiscard]] ipam::Expected<HeldFile> OpenFile(const std::string& name, int flags) const;
+  // Empty, with errno: there is none, or it can't be read, or it is larger than 4 MiB.
+  [[nodiscard]] std::optional<std::string> Read(const std::string& name) const;
+  // Whole or not at all. Errors: kIo: it is as it was.
+  [[nodiscard]] ipam::Expected<void> Write(const std::string& name, std::string_view text,
+                                           FileSync sync = FileSync::kNo) const;
+  // Not there: success. Errors: kIo.
+  [[nodiscard]] ipam::Expected<void> Remove(const std::string& name) const;
+  // All but parts of files that were never written to their end. Errors: kIo.
+  [[nodiscard]] ipam::Expected<std::vector<std::string>> Names() const;
+  // Which files are in it survives the machine when this returns. Errors: kIo.
+  [[nodiscard]] ipam::Expected<void> Sync() const;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string PathOf(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  Folder(std::string path, HeldFile file)
+      : path_(std::move(path)), file_(std::make_shared<const HeldFile>(std::move(file))) {}
+
+  std::string path_;
+  std::shared_ptr<const HeldFile> file_;
+};
+
+// What errno says of `path`.
+[[nodiscard]] std::unexpected<ipam::Error> FailIo(std::string_view what, const std::string& path);
+
+}  // namespace berth::node

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Folder: whole files, and nothing outside of it, whatever lies in it.
+#include "node/folder.h"
+
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace berth::node {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class FolderTest : public testing::Test {
+ protected:
+  FolderTest() {
+    std::string pattern = "/tmp/berth-folder-test-XXXXXX";
+    base_ = mkdtemp(pattern.data());
+    fs::create_directory(base_ + "/outside");
+    std::ofstream(base_ + "/outside/file") << "kept";
+  }
+  ~FolderTest() override { fs::remove_all(base_); }
+
+  [[nodiscard]] Folder Open() const { return Folder::Open(base_ + "/run/berth").value(); }
+  [[nodiscard]] bool OutsideIsAsItWas() const {
+    std::string text;
+    std::ifstream(base_ + "/outside/file") >> text;
+    return text == "kept" && std::distance(fs::directory_iterator(base_ + "/outside"), fs::directory_iterator()) == 1;
+  }
+
+  std::string base_;
+};
+
+TEST_F(FolderTest, IsMadeWithThoseAboveIt) {
+  ASSERT_TRUE(Open().Write("a", "text"));
+  EXPECT_EQ(Open().Read("a"), "text");
+  EXPECT_EQ(Open().Sub("sub")->path(), base_ + "/run/berth/sub");
+  EXPECT_TRUE(fs::is_directory(base_ + "/run/berth/sub"));
+}
+
+TEST_F(FolderTest, AFileIsReplacedAsAWhole) {
+  const Folder folder = Open();
+  ASSERT_TRUE(folder.Write("a", "one"));
+  const auto before = folder.OpenFile("a", O_RDONLY);
+  ASSERT_TRUE(folder.Write("a", "two", FileSync::kYes));
+  EXPECT_EQ(folder.Read("a"), "two");
+  std::array<char, 3> text{};
+  ASSERT_EQ(read(before->descriptor(), text.data(), text.size()), 3);
+  EXPECT_EQ(std::string(text.data(), text.size()), "one");
+  EXPECT_THAT(folder.Names().value(), ElementsAre("a"));
+}
+
+TEST_F(FolderTest, PartsOfFilesHaveNoName) {
+  std::ofstream(Open().PathOf("a.part.0123456789ab.1")) << "half";
+  EXPECT_THAT(Open().Names().value(), IsEmpty());
+}
+
+TEST_F(FolderTest, WhatIsNotThereIsRemoved) {
+  ASSERT_TRUE(Open().Write("a", "text"));
+  EXPECT_TRUE(Open().Remove("a"));
+  EXPECT_TRUE(Open().Remove("a"));
+  EXPECT_FALSE(Open().Read("a").has_value());
+}
+
+TEST_F(FolderTest, AFolderThatIsALinkIsNotOpened) {
+  fs::create_directories(base_ + "/run/berth");
+  fs::create_directory_symlink(base_ + "/outside", base_ + "/run/berth/deleted");
+  const auto sub = Open().Sub("deleted");
+  ASSERT_FALSE(sub.has_value());
+  EXPECT_THAT(sub.error().message, HasSubstr("/run/berth/deleted"));
+  EXPECT_FALSE(Folder::Open(base_ + "/run/berth/deleted").has_value());
+  EXPECT_TRUE(OutsideIsAsItWas());
+}
+
+TEST_F(FolderTest, AFolderThatBecomesALinkIsTheOldOneStill) {
+  const Folder sub = Open().Sub("deleted").value();
+  ASSERT_TRUE(sub.Write("file", "ours"));
+  fs::rename(base_ + "/run/berth/deleted", base_ + "/moved");
+  fs::create_directory_symlink(base_ + "/outside", base_ + "/run/berth/deleted");
+  EXPECT_TRUE(sub.Remove("file"));
+  EXPECT_TRUE(sub.Write("other", "ours"));
+  EXPECT_THAT(sub.Names().value(), ElementsAre("other"));
+  EXPECT_TRUE(OutsideIsAsItWas());
+}
+
+TEST_F(FolderTest, AFileThatIsALinkIsNeitherReadNorWrittenThrough) {
+  const Folder folder = Open();
+  fs::create_symlink(base_ + "/outside/file", folder.PathOf("a"));
+  EXPECT_FALSE(folder.Read("a").has_value());
+  EXPECT_FALSE(folder.OpenFile("a", O_RDWR | O_CREAT).has_value());
+  EXPECT_TRUE(folder.Write("a", "in place of the link"));
+  EXPECT_EQ(folder.Read("a"), "in place of the link");
+  EXPECT_TRUE(OutsideIsAsItWas());
+}
+
+TEST_F(FolderTest, ALinkIsRemovedAndNotWhatItNames) {
+  const Folder folder = Open();
+  fs::create_symlink(base_ + "/outside/file", folder.PathOf("a"));
+  EXPECT_TRUE(folder.Remove("a"));
+  EXPECT_TRUE(OutsideIsAsItWas());
+}
+
+class NamesThatAreNone : public FolderTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(NamesThatAreNone, LeadNowhere) {
+  const Folder folder = Open();
+  EXPECT_FALSE(folder.Read(GetParam()).has_value());
+  EXPECT_FALSE(folder.OpenFile(GetParam(), O_RDWR | O_CREAT).has_value());
+  EXPECT_FALSE(folder.Write(GetParam(), "text").has_value());
+  EXPECT_FALSE(folder.Remove(GetParam()).has_value());
+  EXPECT_FALSE(folder.Sub(GetParam()).has_value());
+  EXPECT_TRUE(OutsideIsAsItWas());
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, NamesThatAreNone,
+                         testing::Values("", ".", "..", "../../outside/file", "/etc/hostname", "a/b"),
+                         [](const auto& c) { return "Number" + std::to_string(c.index); });
+
+}  // namespace
+}  // namespace berth::node

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// flock(2) with a time limit.
+#include "node/held_file.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <sys/file.h>
+#include <sys/time.h>
+#include <unistd.h>
+#include <utility>
+
+namespace berth::node {
+
+namespace {
+
+// While it lives, a signal comes every 50 ms, so that a blocking flock(2) returns and looks at the time. (An open file
+// has no other way to wait for its lock with a time limit, in the order in which the others came.)
+class Alarm {
+ public:
+  Alarm() {
+    struct sigaction action = {};
+    action.sa_handler = [](int) {};
+    sigaction(SIGALRM, &action, &before_);
+    constexpr itimerval kEvery = {.it_interval = {.tv_sec = 0, .tv_usec = 50'000},
+                                  .it_value = {.tv_sec = 0, .tv_usec = 50'000}};
+    setitimer(ITIMER_REAL, &kEvery, nullptr);
+  }
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
+  ~Alarm() {
+    constexpr itimerval kNever = {};
+    setitimer(ITIMER_REAL, &kNever, nullptr);
+    sigaction(SIGALRM, &before_, nullptr);
+  }
+
+ private:
+  struct sigaction before_ = {};
+};
+
+}  // namespace
+
+HeldFile::HeldFile(HeldFile&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+HeldFile& HeldFile::operator=(HeldFile&& other) noexcept {
+  if (this != &other) {
+    Close();
+    descriptor_ = std::exchange(other.descriptor_, -1);
+  }
+  return *this;
+}
+
+void HeldFile::Close() {
+  if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
+}
+
+ipam::Expected<bool> LockExclusively(const HeldFile& file, BootNanos deadline) {
+  if (flock(file.descriptor(), LOCK_EX | LOCK_NB) == 0) return true;
+  if (BootTimeNow() >= deadline) return false;
+  const Alarm alarm;
+  while (flock(file.descriptor(), LOCK_EX) != 0) {
+    if (errno != EINTR) return ipam::Fail(ipam::ErrorCode::kIo, std::string("lock a file: ") + std::strerror(errno));
+    if (BootTimeNow() >= deadline) return false;
+  }
+  return true;
+}
+
+}  // namespace berth::node

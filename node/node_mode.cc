@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// One word in a file.
+#include "node/node_mode.h"
+
+#include <cerrno>
+
+namespace berth::node {
+
+using ipam::ErrorCode;
+using ipam::Expected;
+using ipam::Fail;
+
+namespace {
+
+constexpr const char* kFile = "mode";
+constexpr std::string_view kAgentWord = "agent";
+constexpr std::string_view kDirectWord = "direct";
+
+Expected<NodeMode> ReadMode(const Folder& state) {
+  auto text = state.Read(kFile);
+  if (!text && errno == ENOENT) return NodeMode::kAgent;
+  if (!text) return FailIo("read", state.PathOf(kFile));
+  if (text->ends_with('\n')) text->pop_back();  // of people, who write it with an editor
+  if (*text == kAgentWord) return NodeMode::kAgent;
+  if (*text == kDirectWord) return NodeMode::kDirect;
+  return Fail(ErrorCode::kInvalid,
+              state.PathOf(kFile) + " holds " + ipam::Quoted(*text) + " and not agent or direct",
+              "write what this node has: agent with the program berth, direct with berth-direct");
+}
+
+}  // namespace
+
+Expected<void> RequireMode(const Folder& state, NodeMode wanted) {
+  const auto mode = ReadMode(state);
+  if (!mode) return std::unexpected(mode.error());
+  if (*mode == wanted) return {};
+  if (wanted == NodeMode::kDirect) {
+    return Fail(ErrorCode::kUnavailable,
+                state.PathOf(kFile) + " does not say direct: this node's blocks are its agent's to write",
+                "install berth in the place of berth-direct, or run berth-agent --retire on this node");
+  }
+  return Fail(ErrorCode::kUnavailable,
+              state.PathOf(kFile) + " says direct: this node's blocks are berth-direct's to write",
+              "install berth-direct in the place of berth; or remove the file, and let an agent serve the node");
+}
+
+Expected<void> WriteMode(const Folder& state, NodeMode mode) {
+  return state.Write(kFile, std::string(mode == NodeMode::kDirect ? kDirectWord : kAgentWord) + "\n", FileSync::kYes);
+}
+
+}  // namespace berth::node

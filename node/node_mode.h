@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// NodeMode: who serves the pods of this machine, and alone writes its blocks: its agent, or berth-direct
+// (docs/adr/0007). It stands in the file `mode` of the state folder; where there is none, it is the agent.
+#pragma once
+
+#include <cstdint>
+
+#include "ipam/error.h"
+#include "node/folder.h"
+
+namespace berth::node {
+
+enum class NodeMode : std::uint8_t { kAgent, kDirect };
+
+// Errors: kUnavailable: it is the other one; kInvalid, kIo: it cannot be told. They name file and remedy.
+[[nodiscard]] ipam::Expected<void> RequireMode(const Folder& state, NodeMode wanted);
+
+// Survives the machine. Errors: kIo.
+[[nodiscard]] ipam::Expected<void> WriteMode(const Folder& state, NodeMode mode);
+
+}  // namespace berth::node
