@@ -59,7 +59,11 @@ AgentStore::AgentStore(const AgentStoreParts& parts, ipam::Runtime& runtime, Ste
               {.node = parts.own.node(),
                .call = {.deadline = deadline, .stop = {}},
                .lock_deadline = 0,
-               .takes_turns = false}),
+               .takes_turns = false,
+               // An agent that comes after this one lists the node's blocks once, and settles what it finds open: no
+               // write that nothing fences may come about behind its back.
+               .begin_attempt = [&directory = parts.directory,
+                                 instance = parts.own.instance()] { return directory.HoldCreator(instance); }}),
       deadline_(deadline) {}
 
 Expected<std::vector<ipam::PoolView>> AgentStore::ReadPools(std::span<const std::string> names,
@@ -72,13 +76,27 @@ Expected<std::vector<ipam::PoolView>> AgentStore::ReadPools(std::span<const std:
   for (const std::string& name : names) {
     ipam::PoolView known = std::exchange(latest_pool_, nullptr);
     if (known == nullptr || known->name != name) {
-      auto read = view_.ReadLatest(name, {.deadline = deadline_, .stop = {}});
+      auto read = ReadLatest(name);
       if (!read) return std::unexpected(read.error());
       known = *std::move(read);
     }
     if (known != nullptr) pools.push_back(std::move(known));
   }
   return pools;
+}
+
+Expected<ipam::PoolView> AgentStore::ReadLatest(const std::string& name) {
+  auto pool = view_.ReadLatest(name, {.deadline = deadline_, .stop = {}});
+  if (!pool || unread_.block == nullptr || unread_.block->pool != name) return pool;
+  own_.Insert(unread_.block);
+  if (auto settled = SettleUnread(); !settled) return std::unexpected(settled.error());
+  return pool;
+}
+
+Expected<void> AgentStore::SettleUnread() {
+  const Unread unread = std::exchange(unread_, {});
+  if (unread.attachment.empty()) return {};
+  return directory_.CloseIntent(unread.attachment, *unread.block);
 }
 
 Expected<ipam::Labels> AgentStore::ReadNodeLabels() {
@@ -133,6 +151,10 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::BlockEdi
 
 Expected<BlockView> AgentStore::AfterEdit(const BlockView& seen, const ipam::BlockEdit& edit,
                                           Expected<BlockView> written) {
+  // It is in memory by now.
+  if (written && unread_.block != nullptr && unread_.block->name == seen->name) {
+    if (auto settled = SettleUnread(); !settled) return std::unexpected(settled.error());
+  }
   // Named without a version: a creation of this attachment was in doubt, and this has seen what became of it.
   const bool was_seen = written || written.error().code == ErrorCode::kAlreadyExists;
   if (was_seen && seen->resource_version.empty() && !edit.attachment.empty()) {
@@ -186,19 +208,22 @@ Expected<BlockView> AgentStore::Create(const ipam::Block& block, const ipam::Att
     shared_.NoteWrite();
     return created;
   }
-  // An agent that comes after this one lists the blocks once: none may be created behind its back.
-  const auto creator = directory_.HoldCreator(own_.instance());
-  if (!creator) return std::unexpected(creator.error());
   ipam::Block ours = block;
   ours.agent = own_.AgentField();
   auto created = remote_.Create(ours, attachment);
   if (!created) return created;
-  // Nobody takes from it by what was known of the pool before it existed (docs/adr/0001). Where the pool can't be read
-  // the block is found later, and this call finds out for itself.
-  const auto latest = view_.ReadLatest(block.pool, {.deadline = deadline_, .stop = {}});
-  if (!latest) return created;
-  latest_pool_ = *latest;
-  own_.Insert(*created);
+  // Nobody takes from it by what was known of the pool before it existed (docs/adr/0001).
+  unread_ = {.block = *created, .attachment = attachment};
+  if (const auto pool = ReadLatest(block.pool)) {
+    latest_pool_ = *pool;
+    return created;
+  }
+  // Not in memory, so a DEL would not find the entry: it settles the intent.
+  if (attachment.empty()) {
+    return Fail(ErrorCode::kUnknownOutcome,
+                "block " + block.name + " is there, but pool " + block.pool + " can't be read");
+  }
+  if (auto opened = directory_.OpenIntent(attachment, block); !opened) return std::unexpected(opened.error());
   return created;
 }
 

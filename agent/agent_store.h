@@ -105,6 +105,14 @@ class AgentStore final : public ipam::BlockStore {
   [[nodiscard]] ipam::Expected<void> CloseIntent(const ipam::OpenIntent& intent) override;
 
  private:
+  // A block that this call created, of which the pool was not read since: not in memory.
+  struct Unread {
+    ipam::BlockView block;
+    ipam::Attachment attachment;
+  };
+  // The pool as it is now; from then on a block of it that this call created is this node's. nullptr: there is none.
+  [[nodiscard]] ipam::Expected<ipam::PoolView> ReadLatest(const std::string& name);
+  [[nodiscard]] ipam::Expected<void> SettleUnread();
   // What an edit of a block of this node ended with. A creation that was in doubt may have been seen by it.
   [[nodiscard]] ipam::Expected<ipam::BlockView> AfterEdit(const ipam::BlockView& seen, const ipam::BlockEdit& edit,
                                                           ipam::Expected<ipam::BlockView> written);
@@ -126,6 +134,7 @@ class AgentStore final : public ipam::BlockStore {
   std::shared_ptr<LateEdits> late_;
   bool hands_out_ = false;
   SteadyTime late_deadline_{};
+  Unread unread_;
   ipam::PoolView latest_pool_;  // read after this call created a block of it; or nullptr
   // Of own_, when this call last read pools, before that. It sees no blocks that came later: what it knows of their
   // pool may be older than they are.

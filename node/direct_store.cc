@@ -132,6 +132,11 @@ Expected<void> DirectStore::Lock() {
   return entered;
 }
 
+Expected<HeldFile> DirectStore::BeginAttempt() const {
+  if (!options_.begin_attempt) return HeldFile();
+  return options_.begin_attempt();
+}
+
 Expected<std::vector<ipam::PoolView>> DirectStore::ReadPools(std::span<const std::string> names,
                                                              ipam::Freshness freshness) {
   const bool is_hint = freshness == ipam::Freshness::kHint;
@@ -292,6 +297,9 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
       base = *std::move(read);
       intent.NoteSeen(base->resource_version);
     }
+    // Not until the wait after a conflict is over.
+    auto attempt = BeginAttempt();
+    if (!attempt) return std::unexpected(attempt.error());
     ipam::Block changed = *base;
     if (auto applied = edit.apply(changed); !applied) return intent.Finish(std::unexpected(applied.error()));
     ipam::TrimStandby(changed);
@@ -316,6 +324,8 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
     const ErrorCode code = written.error().code;
     if (code == ErrorCode::kNotFound) intent.NoteGone();
     if (code == ErrorCode::kUnknownOutcome) intent.NoteUnknown(base->resource_version, written.error());
+    if (code != ErrorCode::kConflict && code != ErrorCode::kUnknownOutcome) return intent.Finish(std::move(written));
+    attempt->Close();
     const auto tried = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began);
     const bool again = (code == ErrorCode::kConflict && WaitAfterConflict(*base, conflicts++, tried)) ||
                        (code == ErrorCode::kUnknownOutcome && runtime_.Wait(kUnknownOutcomePause));
@@ -328,6 +338,8 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
 
 Expected<BlockView> DirectStore::Create(const ipam::Block& block, const ipam::Attachment& attachment) {
   if (auto locked = Lock(); !locked) return std::unexpected(locked.error());
+  const auto attempt = BeginAttempt();
+  if (!attempt) return std::unexpected(attempt.error());
   Intent intent(directory_, attachment, block);
   // Patches of a block of that name, which is gone, can't land in the one that is created.
   if (!intent.HasCreationInDoubt()) intent.NoteSettled();

@@ -41,6 +41,9 @@ struct DirectStoreOptions {
   ipam::Attachment attachment = {};  // of the call
   // Called once, right after the lock was taken; an error ends the call before anything is written.
   std::function<ipam::Expected<void>()> on_locked = {};
+  // Called before each attempt of a write is decided; what it returns is held until the attempt's outcome is known, and
+  // the intent closed if it is in. An error: nothing more is written.
+  std::function<ipam::Expected<HeldFile>()> begin_attempt = {};
 };
 
 class DirectStore final : public ipam::BlockStore {
@@ -71,6 +74,7 @@ class DirectStore final : public ipam::BlockStore {
  private:
   class Intent;
 
+  [[nodiscard]] ipam::Expected<HeldFile> BeginAttempt() const;
   [[nodiscard]] ipam::Expected<std::vector<nlohmann::json>> ReadPoolObjects(std::span<const std::string> names,
                                                                             bool is_hint);
   [[nodiscard]] ipam::Expected<ipam::Labels> ReadLabels(const std::string& path);

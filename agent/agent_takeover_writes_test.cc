@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an agent has sent, or is about to send, when another takes its node over: writes of Shared blocks, which no
+// fence reaches, and a block of which it does not know the pool.
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "agent/agent.h"
+#include "agent/agent_test_setup.h"
+#include "cni/attachment.h"
+#include "node/lock_watch.h"
+
+namespace berth::agent {
+namespace {
+
+using k8sclient::Method;
+using k8sclient::Request;
+
+// The same API server, of which one request, or its answer, is kept on its way. Any thread.
+class SlowApi final : public k8sclient::Api {
+ public:
+  explicit SlowApi(k8sclient::Api& inner) : inner_(inner) {}
+  using Matches = std::function<bool(const Request&)>;
+
+  void HoldRequest(Matches matches) { Set(holds_request_, std::move(matches)); }
+  void HoldAnswer(Matches matches) { Set(holds_answer_, std::move(matches)); }
+  // Called before the first request that matches is sent.
+  void Before(Matches matches, std::function<void()> call) {
+    Set(comes_after_, std::move(matches));
+    Set(call_, std::move(call));
+  }
+
+  void AwaitHeld() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_held_; });
+  }
+  void Release() {
+    const std::scoped_lock lock(mutex_);
+    is_released_ = true;
+    changed_.notify_all();
+  }
+
+  ipam::Expected<k8sclient::Response> Call(const Request& request, const k8sclient::CallOptions& options) override {
+    if (Take(comes_after_, request)) call_();
+    if (Take(holds_request_, request)) Hold();
+    auto response = inner_.Call(request, options);
+    if (Take(holds_answer_, request)) Hold();
+    return response;
+  }
+  ipam::Expected<k8sclient::Response> Watch(const Request& request, const k8sclient::WatchOptions& options,
+                                            const k8sclient::WatchSink& sink) override {
+    return inner_.Watch(request, options, sink);
+  }
+
+ private:
+  template <typename Function>
+  void Set(Function& place, Function function) {
+    const std::scoped_lock lock(mutex_);
+    place = std::move(function);
+  }
+  // Whether it matches; once.
+  bool Take(Matches& matches, const Request& request) {
+    const std::scoped_lock lock(mutex_);
+    if (!matches || !matches(request)) return false;
+    matches = nullptr;
+    return true;
+  }
+  void Hold() {
+    std::unique_lock lock(mutex_);
+    is_held_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return is_released_; });
+  }
+
+  k8sclient::Api& inner_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Matches holds_request_;
+  Matches holds_answer_;
+  Matches comes_after_;
+  std::function<void()> call_;
+  bool is_held_ = false;
+  bool is_released_ = false;
+};
+
+class TakeoverWritesTest : public AgentTest {
+ protected:
+  void StartOlder() {
+    older_ = MakeAgentOf(slow_, {});
+    older_->Start();
+    Await([this] { return older_->IsReady(); }, "the older agent is ready");
+  }
+  // The newer one has done all that it does without the older one's consent.
+  void StartNewer() {
+    StartAgent();
+    Await([this] { return agent_->IsReady() || node::IsLockWaitedFor(run_dir() + "/nodes/n1/creator.lock"); },
+          "the newer agent is ready, or waits for the older one");
+  }
+  [[nodiscard]] bool IsHeld(const std::string& container) const {
+    const std::string attachment = cni::MakeAttachment("net", container, "eth0");
+    for (const nlohmann::json& block : api_.Objects(kBlocks)) {
+      if (block["allocations"].dump().find(attachment) != std::string::npos) return true;
+    }
+    return false;
+  }
+  static bool IsOfBlocks(const Request& request) { return request.path.starts_with(kBlocks); }
+
+  SlowApi slow_{api_};
+  std::unique_ptr<Agent> older_;
+};
+
+TEST_F(TakeoverWritesTest, ASharedBlockWhoseClaimIsAnsweredLateKeepsItsAddress) {
+  slow_.HoldAnswer([](const Request& request) { return request.method == Method::kPost && IsOfBlocks(request); });
+  StartOlder();
+  Reply reply;
+  std::jthread adder([&] { reply = older_->Handle(Body("ADD", "c1", "shared")); });
+  slow_.AwaitHeld();
+  StartNewer();
+  slow_.Release();
+  adder.join();
+  Await([this] { return agent_->IsReady(); }, "the newer agent is ready");
+  ASSERT_TRUE(reply.ok) << reply.body;
+  EXPECT_TRUE(IsHeld("c1"));
+}
+
+TEST_F(TakeoverWritesTest, ASharedAddressWhoseWriteIsAnsweredLateStaysTaken) {
+  StartOlder();
+  ASSERT_TRUE(older_->Handle(Body("ADD", "c0", "shared")).ok);
+  slow_.HoldAnswer([](const Request& request) { return request.method == Method::kPatch && IsOfBlocks(request); });
+  Reply reply;
+  std::jthread adder([&] { reply = older_->Handle(Body("ADD", "c1", "shared")); });
+  slow_.AwaitHeld();
+  StartNewer();
+  slow_.Release();
+  adder.join();
+  Await([this] { return agent_->IsReady(); }, "the newer agent is ready");
+  ASSERT_TRUE(reply.ok) << reply.body;
+  EXPECT_TRUE(IsHeld("c1"));
+}
+
+// It met a conflict, and has not looked again.
+TEST_F(TakeoverWritesTest, ASharedWriteIsNotDecidedAgainAfterTheNewerAgentAnsweredTheDel) {
+  StartOlder();
+  ASSERT_TRUE(older_->Handle(Body("ADD", "c0", "shared")).ok);
+  const std::string block = api_.Objects(kBlocks)[0]["metadata"]["name"];
+  const std::string path = kBlocks + "/" + block;
+  slow_.Before(
+      [](const Request& request) { return request.method == Method::kPatch && IsOfBlocks(request); },
+      [&] { ASSERT_TRUE(api_.Call({.method = Method::kPatch, .path = path, .body = R"({"next":9})"}, {})->ok()); });
+  slow_.HoldRequest([&](const Request& request) { return request.method == Method::kGet && request.path == path; });
+  Reply reply;
+  std::jthread adder([&] { reply = older_->Handle(Body("ADD", "c1", "shared")); });
+  slow_.AwaitHeld();
+  StartNewer();
+  Await([this] { return agent_->IsReady(); }, "the newer agent is ready");
+  ASSERT_TRUE(Del("c1").ok);
+  slow_.Release();
+  adder.join();
+  EXPECT_FALSE(reply.ok);
+  EXPECT_FALSE(IsHeld("c1"));
+  EXPECT_TRUE(IsHeld("c0"));
+}
+
+class UnreadPoolTest : public TakeoverWritesTest {
+ protected:
+  // POSTs of blocks succeed; of what comes after one so many fail: neither are pools read nor blocks changed.
+  void FailAfterCreation(int times) {
+    const auto left = std::make_shared<std::atomic<int>>(times);
+    const auto is_created = std::make_shared<std::atomic<bool>>(false);
+    api_.SetFaults([left, is_created](const Request& request) {
+      if (request.method == Method::kPost && IsOfBlocks(request)) *is_created = true;
+      const bool fails = *is_created && request.method != Method::kPost && (*left)-- > 0;
+      return fails ? ApiFault::kUnavailable : ApiFault::kNone;
+    });
+  }
+  static constexpr int kForEver = 1'000'000;
+};
+
+TEST_F(UnreadPoolTest, ADelFindsTheEntryThatABlockWasCreatedWith) {
+  StartAgent();
+  Await([this] { return agent_->IsReady(); }, "the agent is ready");
+  FailAfterCreation(kForEver);
+  ASSERT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), 1)).ok);
+  ASSERT_TRUE(IsHeld("c1"));
+  api_.SetFaults(nullptr);
+  ASSERT_TRUE(Del("c1").ok);
+  Await([this] { return !IsHeld("c1"); }, "the DEL is written");
+}
+
+TEST_F(UnreadPoolTest, TheNextAgentGivesBackWhatNobodyWasTold) {
+  StartAgent();
+  Await([this] { return agent_->IsReady(); }, "the agent is ready");
+  FailAfterCreation(kForEver);
+  ASSERT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), 1)).ok);
+  agent_.reset();
+  api_.SetFaults(nullptr);
+  StartAgent();
+  Await([this] { return agent_->IsReady(); }, "the next agent is ready");
+  EXPECT_FALSE(IsHeld("c1"));
+}
+
+TEST_F(UnreadPoolTest, WhatWasAnsweredAfterAllIsKept) {
+  StartAgent();
+  Await([this] { return agent_->IsReady(); }, "the agent is ready");
+  FailAfterCreation(1);
+  ASSERT_TRUE(Add("c1").ok);
+  agent_.reset();
+  StartAgent();
+  Await([this] { return agent_->IsReady(); }, "the next agent is ready");
+  EXPECT_TRUE(IsHeld("c1"));
+}
+
+}  // namespace
+}  // namespace berth::agent
