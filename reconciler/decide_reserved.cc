@@ -68,7 +68,10 @@ class EntryPlan {
   // A cooling entry that is over may be replaced, unless its node's agent has still to see that it shall forget the
   // attachment. What is on standby may be given already; its agent lets go of it once it knows of the reservation.
   void DecideKeptAddress(ipam::BlockOffset offset) {
-    if (block_.standby.contains(offset)) return;
+    if (block_.standby.contains(offset)) {
+      change_.awaits_standby = true;
+      return;
+    }
     const auto found = block_.allocations.find(offset);
     if (found == block_.allocations.end()) {
       Add(offset);
@@ -136,6 +139,7 @@ void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Deci
   for (const ReservedRange& item : space.reserved) ranges.push_back(item.range);
   const ipam::IntervalSet kept(ranges);
   std::size_t changes = 0;
+  bool awaits_standby = false;
   for (const auto& [name, seen] : scope.world.blocks()) {
     if (seen.entries.reserved == 0 && kept.empty()) continue;
     if (seen.space != space.space || seen.block == nullptr || seen.block->deleting) continue;
@@ -145,6 +149,7 @@ void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Deci
     const bool may_remove = scope.fenced && space.may_give_up;
     ReservedChange change = WithReserved(*seen.block, pool->second, space.reserved, now_ms, may_remove);
     if (change.next_ms) decision.WakeAt(*change.next_ms);
+    awaits_standby = awaits_standby || change.awaits_standby;
     if (change.wants_removal && space.may_give_up) decision.wants_fence.insert(BlockKey(name));
     if (!change.after) continue;
     if (++changes > kBlockChangesMax) {
@@ -154,7 +159,7 @@ void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Deci
     decision.actions.push_back(ChangeBlock{.before = seen.block, .after = *std::move(change.after)});
   }
   // What was to be changed may have been somebody else's in the meantime: only a look that finds nothing confirms.
-  if (changes == 0) DecideConfirmation(scope, space, decision);
+  if (changes == 0 && !awaits_standby) DecideConfirmation(scope, space, decision);
 }
 
 }  // namespace berth::reconciler

@@ -2,8 +2,8 @@
 // Reservations inside blocks: an entry "! <reservation>" where an address that is kept for somebody has no other.
 //
 // An address that a pod holds stays the pod's; the entry follows when it is given back. Before entries can be called
-// complete, the pools must say what is withheld, and then every block that exists must have been looked at: whoever
-// made one later reads the pool before he hands out from it.
+// complete, the pools must say what is withheld, and then every block that exists must have been looked at, and have
+// none of it on standby: whoever made one later reads the pool before he hands out from it.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,7 @@ struct ReservedChange {
   std::optional<ipam::Block> after;     // unset: the block is as it should be
   bool wants_removal = false;           // something is there that only may_remove takes away
   std::optional<std::int64_t> next_ms;  // an address that is kept is still cooling: look again then
+  bool awaits_standby = false;          // an address that is kept is on standby: its node's agent may give it yet
 };
 [[nodiscard]] ReservedChange WithReserved(const ipam::Block& block, const ipam::Pool& pool,
                                           const std::vector<ReservedRange>& reserved, std::int64_t now_ms,

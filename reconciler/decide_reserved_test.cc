@@ -171,6 +171,18 @@ TEST_F(ReservedInSpace, NothingIsConfirmedInTheDecisionThatStillWritesAnEntry) {
   EXPECT_EQ(Reserved(/*fenced=*/true), Lines{"block 10.55.0.0-26 entries=[7:! r]"});
 }
 
+// Its node's agent hands it out until it knows of the reservation.
+TEST_F(ReservedInSpace, NothingIsConfirmedWhileAKeptAddressIsOnStandby) {
+  t_.Reservation("r", {"10.55.0.7"});
+  Settle({"10.55.0.7"});
+  t_.Block("10.55.0.0/26", "web", {{5, kHeld}}, {.standby = {7, 8}});
+  EXPECT_THAT(Reserved(/*fenced=*/true), IsEmpty());
+  t_.Block("10.55.0.0/26", "web", {{5, kHeld}}, {.standby = {8}});
+  EXPECT_EQ(Reserved(/*fenced=*/true), Lines{"block 10.55.0.0-26 entries=[5:" + kHeld + ",7:! r]"});
+  t_.Block("10.55.0.0/26", "web", {{5, kHeld}, {7, "! r"}}, {.standby = {8}});
+  EXPECT_EQ(Reserved(/*fenced=*/true), Lines{"confirm default 1"});
+}
+
 TEST_F(ReservedInSpace, WhatIsConfirmedIsNotAskedAboutAgain) {
   t_.Reservation("r", {"10.55.0.7"});
   Settle({"10.55.0.7"});
