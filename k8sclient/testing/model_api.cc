@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "k8sclient/testing/model_schema.h"
+
 namespace berth::k8sclient::testing {
 
 using ipam::ErrorCode;
@@ -66,6 +68,38 @@ void ModelApi::ReleaseLateWrites() {
   for (const Request& request : std::exchange(late_writes_, {})) static_cast<void>(Execute(request));
 }
 
+void ModelApi::HoldCache() {
+  const std::scoped_lock lock(mutex_);
+  held_cache_ = collections_;
+}
+
+void ModelApi::ReleaseCache() {
+  const std::scoped_lock lock(mutex_);
+  held_cache_.reset();
+}
+
+void ModelApi::DropField(const std::string& field) {
+  const std::scoped_lock lock(mutex_);
+  dropped_fields_.insert(field);
+  for (auto& [collection, objects] : collections_) {
+    for (auto& [name, object] : objects) object.erase(field);
+  }
+}
+
+std::shared_ptr<const ModelApi::Backup> ModelApi::TakeBackup() const {
+  const std::scoped_lock lock(mutex_);
+  return std::make_shared<const Backup>(Backup{.collections = collections_, .version = version_});
+}
+
+void ModelApi::Restore(const Backup& backup) {
+  const std::scoped_lock lock(mutex_);
+  collections_ = backup.collections;
+  version_ = backup.version;
+  events_.clear();
+  ++restores_;
+  happened_.notify_all();
+}
+
 void ModelApi::Store(const std::string& collection, const std::string& type, json object) {
   object["metadata"]["resourceVersion"] = std::to_string(++version_);
   const std::string name = object["metadata"]["name"].get<std::string>();
@@ -82,7 +116,7 @@ void ModelApi::Put(const std::string& collection, json object) {
   const std::scoped_lock lock(mutex_);
   const std::string name = object["metadata"]["name"].get<std::string>();
   const bool exists = collections_[collection].contains(name);
-  if (!object["metadata"].contains("uid")) object["metadata"]["uid"] = "uid-" + std::to_string(version_);
+  if (!object["metadata"].contains("uid")) object["metadata"]["uid"] = "uid-" + std::to_string(++uids_);
   Store(collection, exists ? "MODIFIED" : "ADDED", std::move(object));
 }
 
@@ -117,7 +151,10 @@ Response ModelApi::Create(const std::string& collection, const Request& request)
   json object = json::parse(request.body);
   const std::string name = object["metadata"]["name"].get<std::string>();
   if (collections_[collection].contains(name)) return Refusal(409, "AlreadyExists", name + " already exists", name);
-  object["metadata"]["uid"] = "uid-" + std::to_string(version_ + 1);
+  if (const auto why = ModelSchema::Of(collection).Violation(object); !why.empty()) {
+    return Refusal(422, "Invalid", name + " is invalid: " + why, name);
+  }
+  object["metadata"]["uid"] = "uid-" + std::to_string(++uids_);
   Store(collection, "ADDED", std::move(object));
   return {.status = 201, .body = collections_[collection][name].dump()};
 }
@@ -135,6 +172,9 @@ Response ModelApi::Patch(const std::string& collection, const std::string& name,
   changed.merge_patch(patch);
   changed["metadata"]["resourceVersion"] = found->second["metadata"]["resourceVersion"];
   if (changed == found->second) return {.status = 200, .body = changed.dump()};
+  if (const auto why = ModelSchema::Of(collection).Violation(changed); !why.empty()) {
+    return Refusal(422, "Invalid", name + " is invalid: " + why, name);
+  }
   const json& metadata = changed["metadata"];
   const bool is_gone = metadata.contains("deletionTimestamp") && metadata.value("finalizers", json::array()).empty();
   Store(collection, is_gone ? "DELETED" : "MODIFIED", changed);
@@ -158,20 +198,32 @@ Response ModelApi::Delete(const std::string& collection, const std::string& name
   return {.status = 200, .body = events_.back().object.dump()};
 }
 
-Response ModelApi::List(const std::string& collection, const Request& request) const {
+Response ModelApi::List(const ByName& objects, const Request& request) const {
   json items = json::array();
-  const auto found = collections_.find(collection);
-  if (found != collections_.end()) {
-    for (const auto& [name, object] : found->second) {
-      if (Selected(object, QueryValue(request, "fieldSelector"))) items.push_back(object);
-    }
+  for (const auto& [name, object] : objects) {
+    if (Selected(object, QueryValue(request, "fieldSelector"))) items.push_back(object);
   }
   const json list = {{"metadata", {{"resourceVersion", std::to_string(version_)}}}, {"items", std::move(items)}};
   return {.status = 200, .body = list.dump()};
 }
 
-Response ModelApi::Execute(const Request& request) {
+Response ModelApi::Read(const Collections& collections, const Request& request) const {
   const auto [collection, name] = SplitPath(request.path);
+  const auto found = collections.find(collection);
+  static const ByName kNone;
+  const ByName& objects = found == collections.end() ? kNone : found->second;
+  if (name.empty()) return List(objects, request);
+  const auto object = objects.find(name);
+  if (object == objects.end()) return Refusal(404, "NotFound", name + " not found", name);
+  return {.status = 200, .body = object->second.dump()};
+}
+
+Response ModelApi::Execute(Request request) {
+  const auto [collection, name] = SplitPath(request.path);
+  if (json body = json::parse(request.body, nullptr, /*allow_exceptions=*/false); body.is_object()) {
+    for (const std::string& field : dropped_fields_) body.erase(field);
+    request.body = body.dump();
+  }
   switch (request.method) {
     case Method::kPost:
       return Create(collection, request);
@@ -182,12 +234,8 @@ Response ModelApi::Execute(const Request& request) {
     default:
       break;
   }
-  if (name.empty()) return List(collection, request);
-  const auto objects = collections_.find(collection);
-  if (objects == collections_.end() || !objects->second.contains(name)) {
-    return Refusal(404, "NotFound", name + " not found", name);
-  }
-  return {.status = 200, .body = objects->second.at(name).dump()};
+  const bool is_cached = held_cache_ && QueryValue(request, "resourceVersion") == "0";
+  return Read(is_cached ? *held_cache_ : collections_, request);
 }
 
 Expected<Response> ModelApi::Call(const Request& request, const CallOptions& /*options*/) {
@@ -225,13 +273,22 @@ Expected<Response> ModelApi::Watch(const Request& request, const WatchOptions& o
     const std::scoped_lock lock(mutex_);
     happened_.notify_all();
   });
+  std::uint64_t restores = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    restores = restores_;
+    if (seen > version_) return Refusal(410, "Expired", "that version is yet to come", "");
+  }
   while (true) {
     std::vector<Event> news;
     {
       std::unique_lock lock(mutex_);
-      happened_.wait(
-          lock, [&] { return options.stop.stop_requested() || (!events_.empty() && events_.back().version > seen); });
+      happened_.wait(lock, [&] {
+        return options.stop.stop_requested() || restores_ > restores ||
+               (!events_.empty() && events_.back().version > seen);
+      });
       if (options.stop.stop_requested()) return Fail(ErrorCode::kTimeout, "stopped");
+      if (restores_ > restores) return Response{.status = 200};
       for (const Event& event : events_) {
         const bool is_wanted = event.collection == request.path && Selected(event.object, selector);
         if (event.version > seen && is_wanted) news.push_back(event);

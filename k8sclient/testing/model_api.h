@@ -2,15 +2,18 @@
 // ModelApi: an API server in memory for tests, with the faults that a real one and a network have.
 //
 // It keeps what berth relies on: resourceVersions from one counter, merge patches that compare, 404 and 409, identical
-// patches that change nothing, finalizers, field selectors on metadata.name and spec fields, watches. What it accepts
-// is not checked against any schema: that is the real server's, in the end-to-end tests.
+// patches that change nothing, finalizers, field selectors on metadata.name and spec fields, watches, the bounds of the
+// CRDs (model_schema.h). Rules in CEL are the real server's, in the end-to-end tests.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +40,18 @@ class ModelApi final : public Api {
   void SetFaults(Faults faults);
   void ReleaseLateWrites();
 
+  // From now on reads with resourceVersion=0 are answered with what is there now, until ReleaseCache: the cache lags.
+  void HoldCache();
+  void ReleaseCache();
+
+  // The CRDs are rolled back: this field of any object is forgotten, and dropped from what is written from now on.
+  void DropField(const std::string& field);
+
+  // What a backup holds, and a restore of it: the counter of versions goes back as well, and watches end.
+  struct Backup;
+  [[nodiscard]] std::shared_ptr<const Backup> TakeBackup() const;
+  void Restore(const Backup& backup);
+
   // Direct access for tests, without faults and counting.
   void Put(const std::string& collection, nlohmann::json object);
   [[nodiscard]] std::vector<nlohmann::json> Objects(const std::string& collection) const;
@@ -56,22 +71,33 @@ class ModelApi final : public Api {
     nlohmann::json object;
   };
   using ByName = std::map<std::string, nlohmann::json>;
+  using Collections = std::map<std::string, ByName>;
 
-  Response Execute(const Request& request);
+  Response Execute(Request request);
+  Response Read(const Collections& collections, const Request& request) const;
   Response Create(const std::string& collection, const Request& request);
   Response Patch(const std::string& collection, const std::string& name, const Request& request);
   Response Delete(const std::string& collection, const std::string& name, const Request& request);
-  Response List(const std::string& collection, const Request& request) const;
+  Response List(const ByName& objects, const Request& request) const;
   void Store(const std::string& collection, const std::string& type, nlohmann::json object);
 
   mutable std::mutex mutex_;
   std::condition_variable happened_;
-  std::map<std::string, ByName> collections_;
+  Collections collections_;
+  std::optional<Collections> held_cache_;
+  std::set<std::string> dropped_fields_;
   std::vector<Event> events_;
   std::vector<Request> late_writes_;
   std::map<Method, int> counts_;
   std::uint64_t version_ = 100;
+  std::uint64_t uids_ = 100;
+  std::uint64_t restores_ = 0;
   Faults faults_;
+};
+
+struct ModelApi::Backup {
+  Collections collections;
+  std::uint64_t version = 0;
 };
 
 }  // namespace berth::k8sclient::testing
