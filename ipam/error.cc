@@ -7,6 +7,7 @@ namespace berth::ipam {
 namespace {
 constexpr std::uint32_t kCniTryAgainLater = 11;
 constexpr std::uint32_t kCniNotInstalledOrRefused = 102;
+constexpr std::uint32_t kCniNothingHeld = 103;
 }  // namespace
 
 std::uint32_t CniCode(ErrorCode code) {
@@ -41,6 +42,8 @@ std::uint32_t CniCode(ErrorCode code) {
     case ErrorCode::kForbidden:
     case ErrorCode::kNotInstalled:
       return kCniNotInstalledOrRefused;
+    case ErrorCode::kNothingHeld:
+      return kCniNothingHeld;
     case ErrorCode::kInternal:
       return 999;
   }
@@ -75,6 +78,8 @@ std::string_view ToString(ErrorCode code) {
       return "Exhausted";
     case ErrorCode::kAddressTaken:
       return "AddressTaken";
+    case ErrorCode::kNothingHeld:
+      return "NothingHeld";
     case ErrorCode::kUnauthenticated:
       return "Unauthenticated";
     case ErrorCode::kForbidden:

@@ -29,6 +29,7 @@ enum class ErrorCode : std::uint8_t {
   kGone,                 // the resource version is too old: list again
   kExhausted,            // no address is left
   kAddressTaken,         // the requested address is held, reserved or withheld
+  kNothingHeld,          // CHECK only: the attachment has no address
   kUnauthenticated,      // the API server does not know who we are
   kForbidden,            // the API server's RBAC or a policy refuses
   kNotInstalled,         // the API server does not know our kinds: the CRDs are missing
@@ -39,7 +40,8 @@ enum class ErrorCode : std::uint8_t {
 };
 
 // The CNI error code: 1 to 8, 11 and 50 as in the specification, 100 and above ours: 100 exhausted, 101 address taken,
-// 102 RBAC or CRDs missing, 999 internal. Codes that a caller never sees in the end (conflict, gone) map to 11.
+// 102 RBAC or CRDs missing, 103 nothing held, 999 internal. Codes that a caller never sees in the end (conflict, gone)
+// map to 11.
 [[nodiscard]] std::uint32_t CniCode(ErrorCode code);
 
 // The name without the k, for logs: "Conflict".

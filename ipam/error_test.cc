@@ -35,6 +35,7 @@ constexpr CodeCase kCodeCases[] = {
     {"TakenIsHundredOne", ErrorCode::kAddressTaken, 101},
     {"RbacIsHundredTwo", ErrorCode::kForbidden, 102},
     {"MissingCrdsAreHundredTwo", ErrorCode::kNotInstalled, 102},
+    {"NothingHeldIsHundredThree", ErrorCode::kNothingHeld, 103},
 };
 INSTANTIATE_TEST_SUITE_P(Table, ErrorCniCode, testing::ValuesIn(kCodeCases),
                          [](const auto& c) { return std::string(c.param.name); });

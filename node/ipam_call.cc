@@ -97,7 +97,7 @@ Expected<void> IpamCall::Check() {
   const auto held = engine_.Held(attachment_);
   if (!held) return std::unexpected(held.error());
   if (held->empty()) {
-    return Fail(ErrorCode::kInvalid,
+    return Fail(ErrorCode::kNothingHeld,
                 "container " + environment_.container_id + " interface " + environment_.ifname +
                     " holds no address of network " + config_.name,
                 "its address was given back, or the container was attached by another plugin");
