@@ -41,6 +41,9 @@ Expected<AddResult> Engine::Add(const AddRequest& request) {
   auto pools = ReadPools(request.pools);
   if (!pools) return std::unexpected(pools.error());
   call.pools = *std::move(pools);
+  if (auto allowed = CheckAnnotated(call.pools, request.by_annotation); !allowed) {
+    return std::unexpected(allowed.error());
+  }
   const auto admission = ReadAdmission(call.pools, request);
   if (!admission) return std::unexpected(admission.error());
   auto plans = PlanFamilies(call.pools, *admission, request.requested);

@@ -22,6 +22,8 @@ struct AddRequest {
   std::string pod;
   std::string uid;
   std::vector<std::string> pools;  // names, in order of preference; not empty
+  // Those of `pools` that the pod named and its network's configuration does not: they must allow that.
+  std::vector<std::string> by_annotation = {};
   std::vector<Address> requested;  // at most one per family is meant; empty: any
 };
 

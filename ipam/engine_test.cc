@@ -249,6 +249,15 @@ TEST_F(Add, RefusesARequestThatThePoolDoesNotAllow) {
   EXPECT_EQ(engine_.Add(request).error().code, ErrorCode::kInvalid);
 }
 
+TEST_F(Add, ByAnnotationTakesFromNoPoolThatNeitherIsConfiguredNorAllowsIt) {
+  AddRequest request = Request(1, {"v4"});
+  request.by_annotation = {"v4"};
+  EXPECT_EQ(engine_.Add(request).error().code, ErrorCode::kInvalid);
+  EXPECT_TRUE(AllHeld().empty());
+  cluster_.pools["v4"].allow_annotation = true;
+  EXPECT_TRUE(engine_.Add(request));
+}
+
 TEST_F(Del, GivesEveryFamilyBack) {
   ASSERT_TRUE(engine_.Add(Request(1, {"v4", "v6"})));
   ASSERT_TRUE(engine_.Del(TestAttachment(1)));

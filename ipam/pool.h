@@ -71,6 +71,7 @@ struct Pool {
   std::optional<LabelSelector> node_selector;
   std::optional<LabelSelector> namespace_selector;
   bool allow_requests = false;
+  bool allow_annotation = false;
   bool sticky = false;
   int warm_addresses = 16;
   int max_blocks_per_node = 0;  // 0: no limit

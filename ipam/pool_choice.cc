@@ -76,6 +76,17 @@ Expected<void> CheckAdmitted(const Pool& pool, const Admission& admission) {
   return {};
 }
 
+Expected<void> CheckAnnotated(const std::vector<PoolView>& pools, const std::vector<std::string>& by_annotation) {
+  for (const PoolView& pool : pools) {
+    const bool is_configured = std::ranges::find(by_annotation, pool->name) == by_annotation.end();
+    if (is_configured || pool->allow_annotation) continue;
+    return Fail(ErrorCode::kInvalid,
+                "the pod's annotation names " + Quoted(*pool) + ", which ipam.pools of its network does not",
+                "add it to ipam.pools, set spec.allowAnnotation of the IPPool, or correct the annotation");
+  }
+  return {};
+}
+
 bool FamilyPlan::may_be_shared() const {
   return std::ranges::any_of(candidates, [](const PoolView& pool) { return pool->affinity == Affinity::kShared; });
 }

@@ -29,6 +29,10 @@ struct Admission {
 // Whether the pool's selectors admit node and namespace. Errors: kInvalid.
 [[nodiscard]] Expected<void> CheckAdmitted(const Pool& pool, const Admission& admission);
 
+// Whether pods may choose those of the pools that are named here. Errors: kInvalid: one says nothing of it.
+[[nodiscard]] Expected<void> CheckAnnotated(const std::vector<PoolView>& pools,
+                                            const std::vector<std::string>& by_annotation);
+
 // The pools that one address of a family may come from, in order; the first with room wins.
 struct FamilyPlan {
   Family family;

@@ -3,6 +3,7 @@
 #include "node/ipam_call.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -53,6 +54,9 @@ Expected<ipam::AddRequest> IpamCall::MakeAddRequest() const {
   auto pools = cni::ChosenPools(config_, environment_.ifname);
   if (!pools) return std::unexpected(pools.error());
   request.pools = *std::move(pools);
+  std::ranges::copy_if(request.pools, std::back_inserter(request.by_annotation), [this](const std::string& pool) {
+    return std::ranges::find(config_.ipam.pools, pool) == config_.ipam.pools.end();
+  });
   return request;
 }
 

@@ -222,7 +222,7 @@ TEST_F(ProgramTest, TheSocketAnswersPeopleAndIsForRootAlone) {
 // The agent's role has no rights in pods' namespaces, so this one runs as the administrator.
 TEST_F(ProgramTest, AnnotationsComeFromThePodWhereThatIsConfigured) {
   const std::string chosen = "q-" + tag();
-  cluster().CreateReadyPool(chosen, {{"space", "s-" + tag()}, {"subnet", "10.66.0.0/24"}});
+  cluster().CreateReadyPool(chosen, {{"space", "s-" + tag()}, {"subnet", "10.66.0.0/24"}, {"allowAnnotation", true}});
   const std::string pods = "/api/v1/namespaces/default/pods";
   const std::string name = "web-" + tag();
   const json pod = {{"apiVersion", "v1"},

@@ -171,15 +171,27 @@ TEST_F(Conformance, Case080_DnsOfThePoolIsGivenWhereTheConfigurationHasNone) {
   EXPECT_EQ(Ok(Base("ADD", {MakePool({{"dns", dns}})}))["dns"], dns);
 }
 
-// As containerd and CRI-O hand them over where the configuration declares the capability. They choose, they do not add.
+// As containerd and CRI-O hand them over where the configuration declares the capability.
+json Annotated(const std::string& pool) {
+  return {{"runtimeConfig", {{"io.kubernetes.cri.pod-annotations", {{"ipam.berth.dev/pools", pool}}}}}};
+}
+
 TEST_F(Conformance, AnnotationsFromTheRuntimeChooseThePool) {
   const std::string first = MakePool();
   const std::string second = MakePool({{"subnet", "10.1.3.0/29"}, {"gateway", "10.1.3.1"}});
-  const json chosen = {{"runtimeConfig", {{"io.kubernetes.cri.pod-annotations", {{"ipam.berth.dev/pools", second}}}}}};
-  EXPECT_THAT(Addresses(Ok(Base("ADD", {first}).Config(chosen))), testing::ElementsAre("10.1.3.2/29"));
-  EXPECT_THAT(Addresses(Ok(Base("ADD", {first}).With("CNI_IFNAME", "net1").Config(chosen))),
+  const json chosen = Annotated(second);
+  EXPECT_THAT(Addresses(Ok(Base("ADD", {first, second}).Config(chosen))), testing::ElementsAre("10.1.3.2/29"));
+  EXPECT_THAT(Addresses(Ok(Base("ADD", {first, second}).With("CNI_IFNAME", "net1").Config(chosen))),
               testing::ElementsAre("10.1.2.2/29"))
       << "it speaks of the pod's own interface";
+}
+
+TEST_F(Conformance, AnAnnotationChoosesAPoolThatNobodyConfiguredOnlyIfThePoolAllowsIt) {
+  const std::string first = MakePool();
+  const std::string closed = MakePool({{"subnet", "10.1.3.0/29"}});
+  const std::string open = MakePool({{"subnet", "10.1.4.0/29"}, {"allowAnnotation", true}});
+  Error(Base("ADD", {first}).Config(Annotated(closed)), {7}, "allowAnnotation");
+  EXPECT_THAT(Addresses(Ok(Base("ADD", {first}).Config(Annotated(open)))), testing::ElementsAre("10.1.4.1/29"));
 }
 
 }  // namespace
