@@ -131,6 +131,14 @@ std::string BlockName(std::string_view space, const Prefix& cidr) {
   return name;
 }
 
+bool IsCutFrom(const Block& block, const Pool& pool) {
+  return block.space == pool.space && block.cidr.length() == pool.BlockLength() && pool.subnet.Contains(block.cidr);
+}
+
+bool BelongsTo(const Block& block, const Pool& pool) {
+  return block.pool == pool.name && block.pool_uid == pool.uid && !block.deleting && IsCutFrom(block, pool);
+}
+
 Block NewBlock(const Pool& pool, const Prefix& cidr, std::string_view node) {
   BERTH_CHECK(AddressBits(cidr.family()) - cidr.length() <= kBlockBitsMax);
   Block block;

@@ -66,6 +66,13 @@ using BlockView = std::shared_ptr<const Block>;
 // where it would start with "-". So two objects can never cover the same range of a space at one size.
 [[nodiscard]] std::string BlockName(std::string_view space, const Prefix& cidr);
 
+// Whether the block is a part of the pool as the pool is cut: of its size, and inside its subnet. One that only claims
+// to be may overlap others.
+[[nodiscard]] bool IsCutFrom(const Block& block, const Pool& pool);
+
+// Whether addresses of the pool may be taken from it: it is a part of the pool, by name and UID too, and stays.
+[[nodiscard]] bool BelongsTo(const Block& block, const Pool& pool);
+
 // An empty block of the pool, ready to be created. `node` empty for Shared.
 [[nodiscard]] Block NewBlock(const Pool& pool, const Prefix& cidr, std::string_view node);
 

@@ -49,8 +49,4 @@ struct Engine::Call {
   }
 };
 
-[[nodiscard]] inline bool BelongsTo(const Block& block, const Pool& pool) {
-  return block.pool == pool.name && block.pool_uid == pool.uid && block.space == pool.space && !block.deleting;
-}
-
 }  // namespace berth::ipam

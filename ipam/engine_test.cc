@@ -258,6 +258,33 @@ TEST_F(Add, ByAnnotationTakesFromNoPoolThatNeitherIsConfiguredNorAllowsIt) {
   EXPECT_TRUE(engine_.Add(request));
 }
 
+struct OddBlockCase {
+  const char* name;
+  const char* cidr;
+  const char* space = "default";
+};
+class OddBlock : public EngineTest, public testing::WithParamInterface<OddBlockCase> {};
+
+// Made by hand or by a pool of that name and UID in a backup: it overlaps blocks that are.
+TEST_P(OddBlock, IsLeftAlone) {
+  Block odd = NewBlock(cluster_.pools["v4"], Prefix::Parse(GetParam().cidr).value(), "n1");
+  odd.space = GetParam().space;
+  odd.name = BlockName(odd.space, odd.cidr);
+  odd.free = odd.size();
+  ASSERT_TRUE(cluster_.Commit(odd));
+  ASSERT_TRUE(engine_.Add(Request(1, {"v4"})));
+  EXPECT_TRUE(cluster_.blocks.at(odd.name)->allocations.empty());
+}
+
+constexpr OddBlockCase kOddBlocks[] = {
+    {"OfASmallerSize", "10.55.0.0/28"},
+    {"OfALargerSize", "10.55.0.0/25"},
+    {"OutsideTheSubnet", "10.56.0.0/26"},
+    {"OfAnotherSpace", "10.55.0.0/26", "blue"},
+};
+INSTANTIATE_TEST_SUITE_P(Table, OddBlock, testing::ValuesIn(kOddBlocks),
+                         [](const auto& c) { return std::string(c.param.name); });
+
 TEST_F(Del, GivesEveryFamilyBack) {
   ASSERT_TRUE(engine_.Add(Request(1, {"v4", "v6"})));
   ASSERT_TRUE(engine_.Del(TestAttachment(1)));
