@@ -64,6 +64,8 @@ struct ClaimTurn {
   std::shared_ptr<void> hold = {};
   // Blocks came since this call read them: one of them may have room.
   bool look_again = false;
+  // No block of the pool was free when that was looked up lately: it is not looked up again.
+  bool is_all_claimed = false;
 };
 
 class BlockStore {
@@ -103,6 +105,8 @@ class BlockStore {
 
   // Waits for the turn to claim a block. Where one call runs at a time there is nothing to wait for. Errors: kTimeout.
   [[nodiscard]] virtual Expected<ClaimTurn> BeginClaim(const Pool& /*pool*/) { return ClaimTurn{}; }
+  // The CIDRs of all blocks leave none of the pool free. For BeginClaim, where calls share what they know.
+  virtual void NoteAllClaimed(const Pool& /*pool*/) {}
 
   // Intents that earlier calls of this attachment left open.
   [[nodiscard]] virtual Expected<std::vector<OpenIntent>> ReadOpenIntents(const Attachment& attachment) = 0;

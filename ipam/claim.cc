@@ -22,6 +22,8 @@ std::optional<Prefix> PickClaimByHint(const Pool& pool, const Random& random) {
   return PickFrom(PoolBlocks(pool, pool.claimable), random);
 }
 
+bool IsHalfFree(const Pool& pool) { return pool.block_count <= PoolBlocks(pool).Count() / 2; }
+
 std::optional<Prefix> PickClaimExactly(const Pool& pool, const std::vector<Prefix>& existing, const Random& random) {
   return PickFrom(PoolBlocks(pool, Claimable(pool, existing, kFreeRunsMax)), random);
 }

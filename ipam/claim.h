@@ -19,6 +19,9 @@ using Random = std::function<Uint128(Uint128 bound)>;
 // block.
 [[nodiscard]] std::optional<Prefix> PickClaimByHint(const Pool& pool, const Random& random);
 
+// Whether at least half of the pool's blocks are free, as far as its status tells.
+[[nodiscard]] bool IsHalfFree(const Pool& pool);
+
 // At random among the blocks in which none of `existing` lies. Nothing: all exist.
 [[nodiscard]] std::optional<Prefix> PickClaimExactly(const Pool& pool, const std::vector<Prefix>& existing,
                                                      const Random& random);

@@ -216,7 +216,7 @@ Expected<Address> Engine::TakeFromPool(Call& call, PoolView pool, std::optional<
         return std::unexpected(read.error());
       continue;
     }
-    auto claimed = ClaimAndTake(call, pool, requested);
+    auto claimed = ClaimAndTake(call, pool, requested, turn->is_all_claimed);
     if (claimed || pool->affinity == Affinity::kNode || claimed.error().code != ErrorCode::kExhausted) return claimed;
     break;
   }

@@ -65,6 +65,10 @@ class Engine {
   // (its answer may have been delivered), but for a block that was to be created: such an ADD had not been answered.
   [[nodiscard]] Expected<void> SettleIntents(const Attachment& attachment);
 
+  // An empty block of the pool for this node, ahead of need. Requires: the turn of BlockStore::BeginClaim.
+  // Errors: kExhausted; kUnknownOutcome: nothing settles it; and what the store answers.
+  [[nodiscard]] Expected<BlockView> ClaimAhead(const Pool& pool);
+
   // The addresses the attachment has; empty if none.
   [[nodiscard]] Expected<std::vector<HeldAddress>> Held(const Attachment& attachment);
 
@@ -87,7 +91,11 @@ class Engine {
   [[nodiscard]] Expected<void> ReadBlocksAgain(Call& call, Affinity affinity, Freshness freshness);
   [[nodiscard]] Expected<Address> TakeFromBlock(Call& call, const BlockView& seen, const PoolView& pool,
                                                 std::optional<Address> requested);
-  [[nodiscard]] Expected<Address> ClaimAndTake(Call& call, const PoolView& pool, std::optional<Address> requested);
+  // `is_all_claimed`: as in ClaimTurn.
+  [[nodiscard]] Expected<Address> ClaimAndTake(Call& call, const PoolView& pool, std::optional<Address> requested,
+                                               bool is_all_claimed);
+  // The block to try next. Errors: kExhausted.
+  [[nodiscard]] Expected<Prefix> PickClaim(const Pool& pool, int attempt);
   [[nodiscard]] Expected<Address> ClaimBlock(Call& call, const PoolView& pool, const Prefix& cidr,
                                              std::optional<Address> requested);
   [[nodiscard]] Expected<BlockView> CreateSettled(Call& call, const Block& block);

@@ -13,6 +13,7 @@ namespace {
 // By hint first; after that many conflicts the hint is worth less than a look at all blocks.
 constexpr int kHintedTries = 3;
 constexpr int kClaimTriesMax = 30;
+constexpr int kAheadTriesMax = 6;
 constexpr std::chrono::milliseconds kUnknownOutcomePause{20};
 
 bool IsPassing(ErrorCode code) {
@@ -27,6 +28,10 @@ std::unexpected<Error> Exhausted(const Pool& pool, std::string why) {
       "see: kubectl get ipblocks --field-selector spec.pool=" + pool.name + "; enlarge the pool or add another");
 }
 
+std::unexpected<Error> OthersWereFaster(const Pool& pool, int tries) {
+  return Exhausted(pool, "no free block in " + std::to_string(tries) + " tries, others were faster");
+}
+
 std::unexpected<Error> InAnothersBlock(const Prefix& cidr, Address requested) {
   return Fail(ErrorCode::kAddressTaken,
               "requested address " + requested.ToString() + " lies in block " + cidr.ToString() +
@@ -36,7 +41,8 @@ std::unexpected<Error> InAnothersBlock(const Prefix& cidr, Address requested) {
 
 }  // namespace
 
-Expected<Address> Engine::ClaimAndTake(Call& call, const PoolView& pool, std::optional<Address> requested) {
+Expected<Address> Engine::ClaimAndTake(Call& call, const PoolView& pool, std::optional<Address> requested,
+                                       bool is_all_claimed) {
   if (requested) {
     const Prefix cidr = BlockOf(*pool, *requested);
     auto claimed = ClaimBlock(call, pool, cidr, requested);
@@ -50,20 +56,36 @@ Expected<Address> Engine::ClaimAndTake(Call& call, const PoolView& pool, std::op
                      "node " + store_.Node() + " has the " + std::to_string(pool->max_blocks_per_node) +
                          " blocks that spec.maxBlocksPerNode allows, all full");
   }
-  const Random random = [this](Uint128 bound) { return runtime_.Random(bound); };
+  if (is_all_claimed) return Exhausted(*pool, "every block is claimed");
   for (int attempt = 0; attempt < kClaimTriesMax; ++attempt) {
-    std::optional<Prefix> cidr;
-    if (attempt < kHintedTries) cidr = PickClaimByHint(*pool, random);
-    if (!cidr) {
-      auto read = store_.ReadBlockCidrs(pool->space);
-      if (!read) return std::unexpected(read.error());
-      cidr = PickClaimExactly(*pool, *read, random);
-    }
-    if (!cidr) return Exhausted(*pool, "every block is claimed");
+    const auto cidr = PickClaim(*pool, attempt);
+    if (!cidr) return std::unexpected(cidr.error());
     auto claimed = ClaimBlock(call, pool, *cidr, std::nullopt);
     if (claimed || !IsPassing(claimed.error().code)) return claimed;
   }
-  return Exhausted(*pool, "no free block in " + std::to_string(kClaimTriesMax) + " tries, others were faster");
+  return OthersWereFaster(*pool, kClaimTriesMax);
+}
+
+Expected<Prefix> Engine::PickClaim(const Pool& pool, int attempt) {
+  const Random random = [this](Uint128 bound) { return runtime_.Random(bound); };
+  if (attempt < kHintedTries) {
+    if (const auto cidr = PickClaimByHint(pool, random)) return *cidr;
+  }
+  const auto existing = store_.ReadBlockCidrs(pool.space);
+  if (!existing) return std::unexpected(existing.error());
+  if (const auto cidr = PickClaimExactly(pool, *existing, random)) return *cidr;
+  store_.NoteAllClaimed(pool);
+  return Exhausted(pool, "every block is claimed");
+}
+
+Expected<BlockView> Engine::ClaimAhead(const Pool& pool) {
+  for (int attempt = 0; attempt < kAheadTriesMax; ++attempt) {
+    const auto cidr = PickClaim(pool, attempt);
+    if (!cidr) return std::unexpected(cidr.error());
+    auto created = store_.Create(NewBlock(pool, *cidr, store_.Node()), /*attachment=*/"");
+    if (created || created.error().code != ErrorCode::kAlreadyExists) return created;
+  }
+  return OthersWereFaster(pool, kAheadTriesMax);
 }
 
 Expected<Address> Engine::ClaimBlock(Call& call, const PoolView& pool, const Prefix& cidr,
