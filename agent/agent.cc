@@ -15,6 +15,7 @@
 #include "crds/object_meta.h"
 #include "k8sclient/verbs.h"
 #include "node/ipam_call.h"
+#include "node/machine_name.h"
 #include "node/node_mode.h"
 #include "node/random_name.h"
 
@@ -77,8 +78,11 @@ Expected<std::unique_ptr<Agent>> Agent::Make(k8sclient::Api& api, k8sclient::Clo
   auto state = node::Folder::Open(options.state_dir);
   if (!state) return std::unexpected(state.error());
   if (auto mode = node::RequireMode(*state, node::NodeMode::kAgent); !mode) return std::unexpected(mode.error());
-  Files files{
-      .instance = node::RandomDigits(kInstanceDigits), .directory = *std::move(directory), .state = *std::move(state)};
+  const auto machine = node::MachineName(options.state_dir);
+  if (!machine) return std::unexpected(machine.error());
+  Files files{.instance = *machine + "-" + node::RandomDigits(kInstanceDigits),
+              .directory = *std::move(directory),
+              .state = *std::move(state)};
   return std::unique_ptr<Agent>(new Agent(api, clock, std::move(options), std::move(replaced), std::move(files)));
 }
 
@@ -90,7 +94,8 @@ Agent::Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options,
       replaced_(std::move(replaced)),
       directory_(std::move(files.directory)),
       state_(std::move(files.state)),
-      own_(api, options_.node, std::move(files.instance), options_.standby, *this),
+      own_(api, clock, {.node = options_.node, .instance = std::move(files.instance), .standby = options_.standby},
+           *this),
       view_(api, clock, options_.node, [this] { Poke(); }) {}
 
 Agent::~Agent() {

@@ -146,8 +146,6 @@ class Agent final : private BlockObserver {
   [[nodiscard]] bool LoadUntilDone(const std::stop_token& stop);
   // From here on this agent is the node's: an earlier one creates no block and journals nothing any more.
   [[nodiscard]] ipam::Expected<void> TakeOver();
-  // Whether it still is; if not, it ends.
-  [[nodiscard]] bool IsStillOurs();
   [[nodiscard]] ipam::Expected<void> LoadOnce();
   // What `berth` has answered without an agent goes into the journal.
   [[nodiscard]] ipam::Expected<void> TakeQueuedDels();
@@ -163,6 +161,7 @@ class Agent final : private BlockObserver {
   // How many addresses there are beyond those to be kept ready; 0 or less: a block was claimed, or cannot be.
   std::int64_t ClaimAheadFor(const ipam::Pool& pool, const std::vector<ipam::BlockView>& blocks);
   void Resync();
+  void ReportOddBlocks() const;
   void SweepCooled(const std::vector<ipam::BlockView>& blocks);
   // What pools do not assign any more is not on standby. Nothing is in blocks that are being deleted, of pools that
   // give nothing, or where nobody holds anything of the pool.
@@ -177,7 +176,10 @@ class Agent final : private BlockObserver {
   void HandedOutLost(const std::string& block, const std::string& entry) override;
   void StandbyNotKept() override;
   void Vanished(const std::string& block, const std::string& entry) override;
-  void Replaced(const std::string& block, const std::string& by) override;
+  void WentBack(const std::string& block) override;
+  void MetAnother(const std::string& block, const std::string& agent) override;
+  // If not, it ends.
+  [[nodiscard]] bool IsStillOurs() override;
 
   k8sclient::Api& api_;
   k8sclient::Clock& clock_;
@@ -203,7 +205,7 @@ class Agent final : private BlockObserver {
 
   OwnBlocks own_;
   ClusterView view_;
-  ClaimTurns turns_;
+  ClaimTurns turns_{clock_};
   SharedHoldings shared_;
   AttachmentGate gate_;
   // The API server did not answer lately: DELs go to the journal without trying.
@@ -212,8 +214,8 @@ class Agent final : private BlockObserver {
   // So many ADDs make no claim ahead necessary, as long as no block comes or goes.
   std::atomic<std::int64_t> spare_ = 0;
   std::atomic<std::uint64_t> kept_generation_ = 0;
-  // The answer to the last claim ahead did not come. Of the thread that claims ahead.
-  bool claim_in_doubt_ = false;
+  // Blocks may have come or gone that no watch tells of: a claim ahead whose answer did not come, or a restored backup.
+  std::atomic<bool> wants_resync_ = false;
 
   std::mutex watches_mutex_;
   std::map<std::string, std::unique_ptr<WatchThread>> block_watches_;

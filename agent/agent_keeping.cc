@@ -51,7 +51,6 @@ constexpr std::chrono::minutes kResyncEvery{5};
 // The API server's flow control takes a LIST for as much work as a page of it can hold: with 500, a tenth of all that
 // agents may do at the same time, and thousands that start together wait for each other. Few nodes have more blocks.
 constexpr int kOwnBlocksPage = 10;
-constexpr int kAheadTriesMax = 6;
 
 BlockView ToView(const json& object) {
   auto block = crds::ParseBlock(object);
@@ -138,7 +137,11 @@ bool Agent::IsStillOurs() {
   const auto creator = directory_.HoldCreator(own_.instance());
   if (creator || creator.error().code != ErrorCode::kUnavailable) return true;
   own_.Stop();
-  Replaced("", "");
+  std::call_once(replaced_once_, [this] {
+    spdlog::warn("another agent of this node has taken over instance={}", own_.instance());
+    BeginStop();
+    replaced_();
+  });
   return false;
 }
 
@@ -236,10 +239,12 @@ void Agent::Keep(const std::stop_token& stop) {
   };
   auto next_resync = after_resync();
   auto next_renewal = clock_.Now();
+  ReportOddBlocks();
   while (!stop.stop_requested() && !own_.stopped()) {
     if (!IsStillOurs()) return;
     WatchBlocks();
     ReplayJournal();
+    own_.ProveStandby(clock_.Now() + kStepMax);
     own_.WriteHandedOut(clock_.Now() + kLateMax, [this](const ipam::Error& error) {
       if (IsAway(error.code)) GoAway();
     });
@@ -332,7 +337,7 @@ void Agent::CompactJournal() {
 void Agent::ClaimAhead() {
   if (is_away_) return;
   // The last one may have come about after all, and one is enough.
-  if (std::exchange(claim_in_doubt_, false)) Resync();
+  if (wants_resync_.exchange(false)) Resync();
   kept_generation_ = own_.Generation();
   const std::vector<BlockView> blocks = own_.Snapshot();
   std::int64_t spare = std::numeric_limits<std::int64_t>::max();
@@ -350,40 +355,30 @@ std::int64_t Agent::ClaimAheadFor(const ipam::Pool& pool, const std::vector<Bloc
   CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
   int count = 0;
   std::uint32_t free = 0;
+  bool is_used = false;
   for (const BlockView& block : blocks) {
-    if (block->pool_uid != pool.uid || block->deleting) continue;
+    if (!ipam::BelongsTo(*block, pool)) continue;
     ++count;
     free += ipam::CountFree(*block, pool, runtime.UnixMillis());
+    is_used = is_used || ipam::IsHeld(*block);
   }
   const std::int64_t spare = std::int64_t{free} - pool.warm_addresses;
   if (spare >= 0) return spare;
   if (pool.max_blocks_per_node > 0 && count >= pool.max_blocks_per_node) return spare;
+  // Where blocks are scarce they are for nodes that use them. An ADD claims by itself.
+  if (!is_used && !ipam::IsHalfFree(pool)) return std::numeric_limits<std::int64_t>::max();
   AgentStore store(Parts(), runtime, runtime.end());
   static_cast<void>(store.ReadBlocks(ipam::BlockScope::kOwn, ipam::Freshness::kHint).has_value());
   const auto turn = store.BeginClaim(pool);
-  if (!turn || (turn->look_again && own_.Snapshot().size() != blocks.size())) return spare;
-  const ipam::Random random = [&runtime](ipam::Uint128 bound) { return runtime.Random(bound); };
-  for (int attempt = 0; attempt < kAheadTriesMax; ++attempt) {
-    std::optional<ipam::Prefix> cidr;
-    if (attempt < kAheadTriesMax / 2) cidr = ipam::PickClaimByHint(pool, random);
-    if (!cidr) {
-      const auto existing = store.ReadBlockCidrs(pool.space);
-      if (existing) cidr = ipam::PickClaimExactly(pool, *existing, random);
-    }
-    if (!cidr) return spare;  // every block is claimed: ADDs say so
-    const auto created = store.Create(ipam::NewBlock(pool, *cidr, options_.node), /*attachment=*/"");
-    if (created) {
-      metrics_.Claimed(pool.name, /*ahead=*/true);
-      spdlog::info("block claimed ahead block={} pool={} tries={}", (*created)->name, pool.name, attempt + 1);
-      WatchBlocks();
-      return spare;
-    }
-    if (created.error().code != ErrorCode::kAlreadyExists) {
-      claim_in_doubt_ = claim_in_doubt_ || created.error().code == ErrorCode::kUnknownOutcome;
-      spdlog::warn(
-          "claiming ahead failed pool={} block={} err=\"{}\"", pool.name, cidr->ToString(), created.error().message);
-      return spare;
-    }
+  if (!turn || turn->is_all_claimed || (turn->look_again && own_.Snapshot().size() != blocks.size())) return spare;
+  const auto claimed = ipam::Engine(store, runtime).ClaimAhead(pool);
+  if (claimed) {
+    metrics_.Claimed(pool.name, /*ahead=*/true);
+    spdlog::info("block claimed ahead block={} pool={}", (*claimed)->name, pool.name);
+    WatchBlocks();
+  } else if (claimed.error().code != ErrorCode::kExhausted) {  // ADDs say so
+    if (claimed.error().code == ErrorCode::kUnknownOutcome) wants_resync_ = true;
+    spdlog::warn("claiming ahead failed pool={} err=\"{}\"", pool.name, claimed.error().message);
   }
   return spare;
 }
@@ -408,12 +403,14 @@ void Agent::Resync() {
       continue;
     }
     // Claimed for this node by the controller, or by a call whose answer was lost.
-    if (!view_.ReadLatest(block->pool, k8sclient::CallOptions::Within(kStepMax))) continue;
+    const auto pool = view_.ReadLatest(block->pool, k8sclient::CallOptions::Within(kStepMax));
+    if (!pool || *pool == nullptr) continue;
     const auto fenced = own_.Fence(block, clock_.Now() + kStepMax);
     if (fenced) spdlog::info("block found block={} pool={}", block->name, block->pool);
   }
   // The list may be older than the block.
   for (const std::string& name : known) own_.ObserveMissing(name, clock_.Now() + kStepMax);
+  ReportOddBlocks();
 }
 
 void Agent::SweepCooled(const std::vector<BlockView>& blocks) {

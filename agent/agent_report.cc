@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the agent tells people: its blocks, metrics, and what happens to blocks.
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -58,6 +59,19 @@ std::string Agent::MetricsText() {
   return metrics_.Text();
 }
 
+void Agent::ReportOddBlocks() const {
+  const std::vector<ipam::PoolView> pools = view_.AllPools();
+  for (const ipam::BlockView& block : own_.Snapshot()) {
+    const auto pool = std::ranges::find(pools, block->pool_uid, &ipam::Pool::uid);
+    if (pool == pools.end() || ipam::IsCutFrom(*block, **pool)) continue;
+    spdlog::error("block is no part of its pool and is left alone block={} pool={} subnet={} block_size={}",
+                  block->name,
+                  block->pool,
+                  (*pool)->subnet.ToString(),
+                  (*pool)->BlockLength());
+  }
+}
+
 void Agent::Conflict(const std::string& block) {
   metrics_.Conflict();
   spdlog::debug("block has changed, deciding again block={}", block);
@@ -99,12 +113,20 @@ void Agent::Vanished(const std::string& block, const std::string& entry) {
   spdlog::error("an entry was removed by somebody else, writing it again block={} entry=\"{}\"", block, entry);
 }
 
-void Agent::Replaced(const std::string& block, const std::string& by) {
-  std::call_once(replaced_once_, [&] {
-    spdlog::warn("another agent of this node has taken over block={} by={}", block, by);
-    BeginStop();
-    replaced_();
-  });
+void Agent::WentBack(const std::string& block) {
+  view_.Distrust();
+  wants_resync_ = true;
+  spdlog::error(
+      "the API server has gone back to an older state, as after a restore: writing again what it has lost block={}",
+      block);
+  Poke();
+}
+
+void Agent::MetAnother(const std::string& block, const std::string& agent) {
+  spdlog::error("an unknown agent wrote a block of this node, writing it again block={} by={} instance={}",
+                block,
+                agent,
+                own_.instance());
 }
 
 }  // namespace berth::agent

@@ -10,6 +10,7 @@
 
 #include "agent/agent.h"
 #include "agent/agent_test_setup.h"
+#include "cni/attachment.h"
 
 namespace berth::agent {
 namespace {
@@ -145,6 +146,45 @@ INSTANTIATE_TEST_SUITE_P(
                     UnusableCase{"IfBeingDeleted",
                                  [](json& pool) { pool["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"; }}),
     [](const auto& c) { return std::string(c.param.name); });
+
+struct BoundsCase {
+  const char* name;
+  const char* subnet;
+  int block_size;
+};
+class StandbyBounds : public AgentTest, public testing::WithParamInterface<BoundsCase> {};
+
+// What is refused stays on standby, beside what takes its place there: together no more than the schema takes.
+TEST_P(StandbyBounds, AreKeptBesideAnEntryThatIsRefused) {
+  PutPool("large", GetParam().subnet, "Node", GetParam().block_size);
+  agent_ = MakeAgentOf(watched_, {.standby = 64});
+  agent_->Start();
+  ASSERT_TRUE(Add("c0", "large").ok);
+  ASSERT_TRUE(Add("c00", "large").ok);
+  const std::string bad = cni::MakeAttachment("net", "bad", "eth0");
+  api_.SetFaults([bad](const Request& request) {
+    const bool is_refused = request.method == Method::kPatch && request.body.find(bad) != std::string::npos;
+    return is_refused ? ApiFault::kInvalid : ApiFault::kNone;
+  });
+  ASSERT_TRUE(Add("bad", "large").ok);
+  for (int i = 1; i < 80; ++i) {
+    const Reply added = Add("c" + std::to_string(i), "large");
+    ASSERT_TRUE(added.ok) << added.body;
+  }
+  ASSERT_TRUE(Del("c1").ok);
+  Await([this] { return Held().size() == 80; }, "all but the refused entry is written");
+  api_.SetFaults(nullptr);
+  Await([this] { return Held().size() == 81; }, "the refused entry is written");
+}
+
+constexpr BoundsCase kBoundsCases[] = {
+    {"Of256", "10.88.0.0/16", 24},
+    {"Of128", "10.88.0.0/16", 25},
+    {"Of256InIPv6", "2001:db8:88::/64", 120},
+    {"Of128InIPv6", "2001:db8:88::/64", 121},
+};
+INSTANTIATE_TEST_SUITE_P(Table, StandbyBounds, testing::ValuesIn(kBoundsCases),
+                         [](const auto& c) { return std::string(c.param.name); });
 
 }  // namespace
 }  // namespace berth::agent

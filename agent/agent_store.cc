@@ -17,6 +17,7 @@ using ipam::Fail;
 namespace {
 // Intents of own blocks are in memory: a restart fences all of them.
 constexpr std::string_view kMemoryIntent = "memory:";
+constexpr std::chrono::seconds kAllClaimedMin{30};
 }  // namespace
 
 ClaimTurns::Turn ClaimTurns::Begin(const std::string& pool, SteadyTime deadline) {
@@ -31,6 +32,20 @@ ClaimTurns::Turn ClaimTurns::Begin(const std::string& pool, SteadyTime deadline)
     ended_.notify_all();
   };
   return {.hold = {this, end}, .waited = waited};
+}
+
+void ClaimTurns::NoteAllClaimed(const ipam::Pool& pool) {
+  const std::scoped_lock lock(mutex_);
+  const auto believed = std::chrono::duration_cast<std::chrono::milliseconds>(kAllClaimedMin * (1 + clock_.Random()));
+  all_claimed_[pool.uid] = {
+      .claimable = pool.claimable, .block_count = pool.block_count, .until = clock_.Now() + believed};
+}
+
+bool ClaimTurns::IsAllClaimed(const ipam::Pool& pool) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = all_claimed_.find(pool.uid);
+  return found != all_claimed_.end() && clock_.Now() < found->second.until &&
+         found->second.block_count == pool.block_count && found->second.claimable == pool.claimable;
 }
 
 void LateEdits::Begin() {
@@ -139,14 +154,19 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::BlockEdi
     return seen;
   }
   const SteadyTime deadline = std::min(deadline_, std::chrono::steady_clock::now() + edit_max_);
-  if (hands_out_ && edit.take_standby) {
-    if (auto given = HandOut(seen, edit)) return *std::move(given);
-    // The first ADDs of a block come together: the one that is written brings addresses for the others.
-    if (auto written = own_.EditUnlessOnStandby(seen, edit, deadline))
-      return AfterEdit(seen, edit, *std::move(written));
-    if (auto given = HandOut(seen, edit)) return *std::move(given);
+  ipam::BlockEdit wanted = edit;
+  if (!hands_out_) wanted.take_standby = nullptr;
+  if (wanted.take_standby) {
+    if (auto given = HandOut(seen, wanted)) return *std::move(given);
   }
-  return AfterEdit(seen, edit, own_.Edit(seen, edit, deadline));
+  auto written = own_.Edit(seen, wanted, deadline);
+  if (written && *written == nullptr) {
+    // The first ADDs of a block come together: the one that is written brings addresses for the others.
+    if (auto given = HandOut(seen, wanted)) return *std::move(given);
+    wanted.take_standby = nullptr;
+    written = own_.Edit(seen, wanted, deadline);
+  }
+  return AfterEdit(seen, edit, std::move(written));
 }
 
 Expected<BlockView> AgentStore::AfterEdit(const BlockView& seen, const ipam::BlockEdit& edit,
@@ -235,7 +255,7 @@ Expected<ipam::ClaimTurn> AgentStore::BeginClaim(const ipam::Pool& pool) {
                 "the call is tried again");
   }
   const bool blocks_came = pool.affinity == ipam::Affinity::kNode ? own_.Generation() != generation_ : turn.waited;
-  return ipam::ClaimTurn{.hold = turn.hold, .look_again = blocks_came};
+  return ipam::ClaimTurn{.hold = turn.hold, .look_again = blocks_came, .is_all_claimed = turns_.IsAllClaimed(pool)};
 }
 
 Expected<std::vector<ipam::OpenIntent>> AgentStore::ReadOpenIntents(const ipam::Attachment& attachment) {

@@ -6,35 +6,54 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "agent/cluster_view.h"
 #include "agent/own_blocks.h"
 #include "agent/shared_holdings.h"
 #include "ipam/block_store.h"
+#include "k8sclient/clock.h"
 #include "node/direct_store.h"
 #include "node/node_directory.h"
 
 namespace berth::agent {
 
-// Whose turn it is to claim a block of a pool. Any thread.
+// Whose turn it is to claim a block of a pool, and which pools have none to be claimed. Any thread.
 class ClaimTurns {
  public:
+  // The clock must outlive this.
+  explicit ClaimTurns(k8sclient::Clock& clock) : clock_(clock) {}
+
   struct Turn {
     std::shared_ptr<void> hold;  // the turn ends with it; nullptr: time was over
     bool waited = false;
   };
   [[nodiscard]] Turn Begin(const std::string& pool, SteadyTime deadline);
 
+  // All blocks of the pool exist. That is believed until its status says something else, or for 30 to 60 s: thousands
+  // of nodes would list all blocks with every ADD.
+  void NoteAllClaimed(const ipam::Pool& pool);
+  [[nodiscard]] bool IsAllClaimed(const ipam::Pool& pool) const;
+
  private:
-  std::mutex mutex_;
+  struct AllClaimed {
+    std::vector<ipam::Prefix> claimable;  // of the pool's status
+    ipam::Uint128 block_count;
+    SteadyTime until;
+  };
+
+  k8sclient::Clock& clock_;
+  mutable std::mutex mutex_;
   std::condition_variable ended_;
-  std::set<std::string> taken_;  // names of pools
+  std::set<std::string> taken_;                    // names of pools
+  std::map<std::string, AllClaimed> all_claimed_;  // by UID
 };
 
 // What the stores of all calls share; it must outlive them.
@@ -100,6 +119,7 @@ class AgentStore final : public ipam::BlockStore {
   [[nodiscard]] ipam::Expected<ipam::BlockView> Create(const ipam::Block& block,
                                                        const ipam::Attachment& attachment) override;
   [[nodiscard]] ipam::Expected<ipam::ClaimTurn> BeginClaim(const ipam::Pool& pool) override;
+  void NoteAllClaimed(const ipam::Pool& pool) override { turns_.NoteAllClaimed(pool); }
   [[nodiscard]] ipam::Expected<std::vector<ipam::OpenIntent>> ReadOpenIntents(
       const ipam::Attachment& attachment) override;
   [[nodiscard]] ipam::Expected<void> CloseIntent(const ipam::OpenIntent& intent) override;

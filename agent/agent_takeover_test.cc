@@ -86,6 +86,31 @@ TEST_F(AgentTest, OfTwoAgentsThatBothLoadLateTheNewerStays) {
   EXPECT_FALSE(Add("c3").ok);
 }
 
+TEST_F(AgentTest, OfTwoMachinesWithOneNodeNameBothSayThatTheyAreTwo) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  const auto other = MakeAgentOf(watched_, {.machine = "2"});
+  other->Start();
+  int number = 1;
+  const auto is_told = [&number](Agent& agent) {
+    const Reply reply = agent.Handle(Body("ADD", "c" + std::to_string(++number)));
+    return !reply.ok && reply.body.find("both write block") != std::string::npos;
+  };
+  Await([&] { return is_told(*agent_); }, "the first says so");
+  Await([&] { return is_told(*other); }, "the other says so");
+  EXPECT_EQ(replaced_, 0);
+}
+
+TEST_F(AgentTest, AnAgentFieldWrittenByHandEndsNobody) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  const std::string block = api_.Objects(kBlocks)[0]["metadata"]["name"];
+  ASSERT_TRUE(api_.Change(kBlocks, block, [](nlohmann::json& object) { object["agent"] = "x.1"; }));
+  Await([this] { return api_.Objects(kBlocks)[0]["agent"] != "x.1"; }, "the agent writes it again");
+  EXPECT_TRUE(Add("c2").ok);
+  EXPECT_EQ(replaced_, 0);
+}
+
 TEST_F(AgentTest, AnAgentWithoutBlocksEndsAsWell) {
   StartAgent();
   Await([&] { return agent_->IsReady(); }, "the older agent is ready");

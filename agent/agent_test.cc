@@ -5,6 +5,7 @@
 #include <latch>
 
 #include "agent/agent_test_setup.h"
+#include "k8sclient/testing/fake_clock.h"
 
 namespace berth::agent {
 namespace {
@@ -216,6 +217,76 @@ TEST_F(AgentTest, AClaimWhoseAnswerWasLostIsNotFollowedByASecond) {
   MakeAgent()->LoadAndClaim({});
   EXPECT_EQ(api_.Objects(kBlocks).size(), 1U);
   EXPECT_EQ(api_.CountOf(k8sclient::Method::kPost), 1);
+}
+
+class ScarcePool : public AgentTest {
+ protected:
+  // As the controller counts.
+  void Count() {
+    const std::size_t blocks = api_.Objects(kBlocks).size();
+    api_.Change(std::string(crds::kPoolsPath), "p1", [blocks](nlohmann::json& pool) {
+      pool["spec"]["warmAddresses"] = 16;
+      pool["status"]["blocks"] = blocks;
+    });
+  }
+  void SetUp() override { Count(); }
+  // As a node joins that runs no pods, and the controller sees what it claimed.
+  void Join(const std::string& node) {
+    MakeAgentOf(watched_, {.node = node})->LoadAndClaim({});
+    Count();
+  }
+};
+
+TEST_F(ScarcePool, IsNotSharedOutAmongNodesThatUseNothingOfIt) {
+  for (const char* const node : {"n2", "n3", "n4", "n5"}) Join(node);
+  StartAgent();
+  EXPECT_TRUE(Add("c1").ok) << "the fifth node of a pool of four blocks";
+}
+
+TEST_F(ScarcePool, GivesBlocksAheadToNodesThatUseIt) {
+  for (const char* const node : {"n2", "n3"}) Join(node);
+  StartAgent();
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(Add("c" + std::to_string(i)).ok);
+  Await([this] { return api_.Objects(kBlocks).size() == 4; }, "a block is claimed ahead by the node that needs one");
+}
+
+TEST_F(ScarcePool, IsNotListedAgainBeforeItsStatusChanges) {
+  PutPool("one", "10.99.0.0/30", "Node", 30);
+  const char* const of_another = R"({"metadata":{"name":"10.99.0.0-30","finalizers":["ipam.berth.dev/in-use"]},
+      "spec":{"space":"default","pool":"one","poolUID":"uid-of-one","cidr":"10.99.0.0/30","node":"n2"},
+      "used":0,"free":2,"allocations":{}})";
+  ASSERT_TRUE(api_.Call({.method = k8sclient::Method::kPost, .path = kBlocks, .body = of_another}, {})->ok());
+  StartAgent();
+  ASSERT_TRUE(Add("c0").ok);
+  std::atomic<int> lists = 0;
+  std::atomic<int> claims = 0;
+  api_.SetFaults([&](const k8sclient::Request& request) {
+    const bool is_list = request.path == kBlocks && request.accept == k8sclient::kPartialMetadataList;
+    if (is_list && request.query.size() == 1) ++lists;  // all blocks: not a watch of one
+    if (request.method == k8sclient::Method::kPost) ++claims;
+    return ApiFault::kNone;
+  });
+  for (int i = 1; i < 20; ++i) EXPECT_FALSE(Add("c" + std::to_string(i), "one").ok);
+  EXPECT_EQ(lists, 1);
+  EXPECT_LE(claims, 3);
+  api_.Change(std::string(crds::kPoolsPath), "one", [](nlohmann::json& pool) { pool["status"]["blocks"] = 1; });
+  Await([&] { return !Add("again", "one").ok && lists == 2; }, "the changed status is looked into");
+  RemoveBlock("10.99.0.0-30");
+  api_.Change(std::string(crds::kPoolsPath), "one", [](nlohmann::json& pool) { pool["status"]["blocks"] = 0; });
+  Await([&] { return Add("last", "one").ok; }, "the block that is free again is claimed");
+}
+
+TEST(ClaimTurns, LookAgainAtAPoolWithoutFreeBlocksAfterAMinute) {
+  k8sclient::testing::FakeClock clock;
+  ClaimTurns turns(clock);
+  ipam::Pool pool;
+  pool.uid = "u";
+  EXPECT_FALSE(turns.IsAllClaimed(pool));
+  turns.NoteAllClaimed(pool);
+  clock.Advance(std::chrono::seconds(29));
+  EXPECT_TRUE(turns.IsAllClaimed(pool));
+  clock.Advance(std::chrono::seconds(31));
+  EXPECT_FALSE(turns.IsAllClaimed(pool));
 }
 
 }  // namespace

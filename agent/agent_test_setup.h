@@ -93,6 +93,8 @@ class AgentTest : public testing::Test {
     bool reads_pods = false;
     std::string server = "https://model";
     std::size_t standby = 0;
+    std::string node = "n1";
+    std::string machine = {};  // another has other files
   };
   std::unique_ptr<Agent> MakeAgent(bool watches_blocks = true, const std::string& server = "https://model") {
     return MakeAgentOf(watched_, {.watches_blocks = watches_blocks, .server = server});
@@ -100,9 +102,9 @@ class AgentTest : public testing::Test {
   std::unique_ptr<Agent> MakeAgentOf(k8sclient::Api& api, const Wanted& wanted) {
     auto made = Agent::Make(api,
                             k8sclient::RealClock(),
-                            {.node = "n1",
-                             .state_dir = state_dir(),
-                             .run_dir = run_dir(),
+                            {.node = wanted.node,
+                             .state_dir = state_dir() + wanted.machine,
+                             .run_dir = run_dir() + wanted.machine,
                              .server = wanted.server,
                              .loaded_mark = LoadedMark(),
                              .standby = wanted.standby,

@@ -6,7 +6,6 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/own_blocks.h"
-#include "agent/watch_thread.h"
 #include "crds/names.h"
 #include "crds/object_meta.h"
 #include "crds/pool.h"
@@ -16,21 +15,6 @@ namespace berth::agent {
 
 using ipam::Expected;
 using nlohmann::json;
-
-class ClusterView::Watch {
- public:
-  Watch(k8sclient::Api& api, k8sclient::Clock& clock, k8sclient::ReflectorOptions options, WatchActions actions)
-      : api_(api), clock_(clock), options_(std::move(options)), actions_(std::move(actions)) {}
-  void Start() { thread_ = std::make_unique<WatchThread>(api_, clock_, options_, actions_); }
-  void List(const std::stop_token& stop) { ListOnce(api_, clock_, options_, actions_, stop); }
-
- private:
-  k8sclient::Api& api_;
-  k8sclient::Clock& clock_;
-  k8sclient::ReflectorOptions options_;
-  WatchActions actions_;
-  std::unique_ptr<WatchThread> thread_;
-};
 
 namespace {
 
@@ -52,13 +36,13 @@ std::uint64_t VersionOf(const json& object) {
 }  // namespace
 
 ClusterView::ClusterView(k8sclient::Api& api, k8sclient::Clock& clock, std::string node, std::function<void()> changed)
-    : api_(api), node_(std::move(node)), changed_(std::move(changed)) {
-  WatchPools(api, clock);
-  WatchNamespaces(api, clock);
-  WatchNode(api, clock);
+    : api_(api), clock_(clock), node_(std::move(node)), changed_(std::move(changed)) {
+  WatchPools();
+  WatchNamespaces();
+  WatchNode();
 }
 
-void ClusterView::WatchPools(k8sclient::Api& api, k8sclient::Clock& clock) {
+void ClusterView::WatchPools() {
   WatchActions actions;
   actions.replace = [this](const std::vector<json>& objects) {
     {
@@ -84,15 +68,16 @@ void ClusterView::WatchPools(k8sclient::Api& api, k8sclient::Clock& clock) {
   };
   actions.remove = [this](const json& object) {
     const std::scoped_lock lock(mutex_);
+    // A list that lags may show it once more.
+    proofs_.erase(crds::NameOf(object));
     const auto known = pools_.find(crds::NameOf(object));
     // Another of that name may be known by now.
     if (known != pools_.end() && known->second.version <= VersionOf(object)) pools_.erase(known);
   };
-  watches_.push_back(std::make_unique<Watch>(
-      api, clock, k8sclient::ReflectorOptions{.path = std::string(crds::kPoolsPath)}, std::move(actions)));
+  watches_.push_back({.options = {.path = std::string(crds::kPoolsPath)}, .actions = std::move(actions)});
 }
 
-void ClusterView::WatchNamespaces(k8sclient::Api& api, k8sclient::Clock& clock) {
+void ClusterView::WatchNamespaces() {
   WatchActions actions;
   actions.replace = [this](const std::vector<json>& objects) {
     std::map<std::string, ipam::Labels> namespaces;
@@ -108,14 +93,10 @@ void ClusterView::WatchNamespaces(k8sclient::Api& api, k8sclient::Clock& clock) 
     const std::scoped_lock lock(mutex_);
     namespaces_.erase(crds::NameOf(object));
   };
-  watches_.push_back(
-      std::make_unique<Watch>(api,
-                              clock,
-                              k8sclient::ReflectorOptions{.path = "/api/v1/namespaces", .metadata_only = true},
-                              std::move(actions)));
+  watches_.push_back({.options = {.path = "/api/v1/namespaces", .metadata_only = true}, .actions = std::move(actions)});
 }
 
-void ClusterView::WatchNode(k8sclient::Api& api, k8sclient::Clock& clock) {
+void ClusterView::WatchNode() {
   const auto put = [this](const ipam::Labels& labels) {
     {
       const std::scoped_lock lock(mutex_);
@@ -131,22 +112,19 @@ void ClusterView::WatchNode(k8sclient::Api& api, k8sclient::Clock& clock) {
   };
   actions.upsert = [put](const json& object) { put(crds::LabelsOf(object)); };
   actions.remove = [put](const json& /*object*/) { put({}); };
-  watches_.push_back(std::make_unique<Watch>(
-      api,
-      clock,
-      k8sclient::ReflectorOptions{
-          .path = "/api/v1/nodes", .field_selector = "metadata.name=" + node_, .metadata_only = true},
-      std::move(actions)));
+  watches_.push_back(
+      {.options = {.path = "/api/v1/nodes", .field_selector = "metadata.name=" + node_, .metadata_only = true},
+       .actions = std::move(actions)});
 }
 
-ClusterView::~ClusterView() = default;
-
 void ClusterView::Start() {
-  for (const auto& watch : watches_) watch->Start();
+  for (Watch& watch : watches_) {
+    watch.thread = std::make_unique<WatchThread>(api_, clock_, watch.options, watch.actions);
+  }
 }
 
 void ClusterView::ListAll(const std::stop_token& stop) {
-  for (const auto& watch : watches_) watch->List(stop);
+  for (const Watch& watch : watches_) ListOnce(api_, clock_, watch.options, watch.actions, stop);
 }
 
 bool ClusterView::IsListed() const {
@@ -172,14 +150,39 @@ void ClusterView::Learn(const json& object, std::map<std::string, KnownPool>& po
 }
 
 Expected<ipam::PoolView> ClusterView::ReadLatest(const std::string& name, const k8sclient::CallOptions& options) {
+  std::uint64_t read = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    read = ++reads_;
+  }
   const auto object = k8sclient::Get(api_, std::string(crds::kPoolsPath) + k8sclient::Path({name}), options);
-  if (!object && object.error().code == ipam::ErrorCode::kNotFound) return nullptr;
+  if (!object && object.error().code == ipam::ErrorCode::kNotFound) {
+    const std::scoped_lock lock(mutex_);
+    Proof& proof = proofs_[name];
+    const auto known = pools_.find(name);
+    proof = {.uid = known == pools_.end() ? proof.uid : known->second.pool->uid, .exists = false, .read = reads_};
+    return nullptr;
+  }
   if (!object) return std::unexpected(object.error().Within("get ippool " + name));
   auto pool = crds::ParsePool(*object);
   if (!pool) return std::unexpected(pool.error());
   const std::scoped_lock lock(mutex_);
   Learn(*object, pools_);
+  // One that began before it was gone says nothing of now.
+  Proof& proof = proofs_[name];
+  if (read > proof.read || proof.exists) proof = {.uid = pool->uid, .exists = true, .read = read};
   return std::make_shared<const ipam::Pool>(*std::move(pool));
+}
+
+bool ClusterView::IsProved(const ipam::Pool& pool, bool exists) const {
+  const auto proof = proofs_.find(pool.name);
+  return proof != proofs_.end() && proof->second.uid == pool.uid && proof->second.exists == exists;
+}
+
+void ClusterView::Distrust() {
+  const std::scoped_lock lock(mutex_);
+  proofs_.clear();
+  for (auto& [name, known] : pools_) known.version = 0;
 }
 
 std::vector<ipam::PoolView> ClusterView::Pools(std::span<const std::string> names) const {
@@ -187,7 +190,7 @@ std::vector<ipam::PoolView> ClusterView::Pools(std::span<const std::string> name
   const std::scoped_lock lock(mutex_);
   for (const std::string& name : names) {
     const auto found = pools_.find(name);
-    if (found != pools_.end()) pools.push_back(found->second.pool);
+    if (found != pools_.end() && IsProved(*found->second.pool, true)) pools.push_back(found->second.pool);
   }
   return pools;
 }
@@ -195,7 +198,9 @@ std::vector<ipam::PoolView> ClusterView::Pools(std::span<const std::string> name
 std::vector<ipam::PoolView> ClusterView::AllPools() const {
   std::vector<ipam::PoolView> pools;
   const std::scoped_lock lock(mutex_);
-  for (const auto& [name, known] : pools_) pools.push_back(known.pool);
+  for (const auto& [name, known] : pools_) {
+    if (!IsProved(*known.pool, false)) pools.push_back(known.pool);
+  }
   return pools;
 }
 

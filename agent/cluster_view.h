@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ClusterView: pools, namespace labels and this node's labels, as watches last showed them.
 //
-// Hints: what an ADD decides on them is checked by compare-and-swap, or read anew before it is refused.
+// Hints: what an ADD decides on them is checked by compare-and-swap, or read anew before it is refused. But a watch
+// that is late shows pools that are gone, whose addresses another may give by now. So ADDs take only from a pool that
+// was read once itself, and not from one that was gone when it was read last.
 #pragma once
 
 #include <chrono>
@@ -20,6 +22,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "agent/watch_thread.h"
 #include "ipam/label_selector.h"
 #include "ipam/pool.h"
 #include "k8sclient/api.h"
@@ -34,7 +37,7 @@ class ClusterView {
   ClusterView(k8sclient::Api& api, k8sclient::Clock& clock, std::string node, std::function<void()> changed);
   ClusterView(const ClusterView&) = delete;
   ClusterView& operator=(const ClusterView&) = delete;
-  ~ClusterView();
+  ~ClusterView() = default;
 
   // Begins to watch.
   void Start();
@@ -44,41 +47,59 @@ class ClusterView {
   [[nodiscard]] bool WaitUntilListed(std::chrono::milliseconds limit);
   [[nodiscard]] bool IsListed() const;
 
-  // The pool as the API server has it now; from here on Pools says nothing older. nullptr: it does not exist. Errors:
-  // those of the GET; kInvalid: not understood.
+  // The pool as the API server has it now; from here on Pools says nothing older. nullptr: it does not exist, and Pools
+  // does not show it before this has found it again. Errors: those of the GET; kInvalid: not understood.
   [[nodiscard]] ipam::Expected<ipam::PoolView> ReadLatest(const std::string& name,
                                                           const k8sclient::CallOptions& options);
-  // Those of the names that are known.
+  // Those of the names that are known, and were found by ReadLatest.
   [[nodiscard]] std::vector<ipam::PoolView> Pools(std::span<const std::string> names) const;
+  // All but those that ReadLatest did not find.
   [[nodiscard]] std::vector<ipam::PoolView> AllPools() const;
+  // The API server has gone back to an older state: nothing that is known counts before it was read again.
+  void Distrust();
   // Nothing: not listed yet (the node: or it has no object, which counts as one without labels after listing).
   [[nodiscard]] std::optional<ipam::Labels> NodeLabels() const;
   [[nodiscard]] std::optional<ipam::Labels> NamespaceLabels(const std::string& name) const;
 
  private:
-  class Watch;
+  struct Watch {
+    k8sclient::ReflectorOptions options;
+    WatchActions actions;
+    std::unique_ptr<WatchThread> thread = {};
+  };
   struct KnownPool {
     ipam::PoolView pool;
     std::uint64_t version = 0;
   };
 
+  // What ReadLatest found of a name.
+  struct Proof {
+    std::string uid;
+    bool exists = false;
+    std::uint64_t read = 0;  // number of the GET; of one that did not find it: of the last that had begun by then
+  };
+
+  [[nodiscard]] bool IsProved(const ipam::Pool& pool, bool exists) const;
   // What was seen takes the place of what is older. Requires: the mutex.
   void Learn(const nlohmann::json& object, std::map<std::string, KnownPool>& pools) const;
-  void WatchPools(k8sclient::Api& api, k8sclient::Clock& clock);
-  void WatchNamespaces(k8sclient::Api& api, k8sclient::Clock& clock);
-  void WatchNode(k8sclient::Api& api, k8sclient::Clock& clock);
+  void WatchPools();
+  void WatchNamespaces();
+  void WatchNode();
 
   k8sclient::Api& api_;
+  k8sclient::Clock& clock_;
   mutable std::mutex mutex_;
   std::condition_variable listed_;
   std::map<std::string, KnownPool> pools_;
+  std::map<std::string, Proof> proofs_;
+  std::uint64_t reads_ = 0;
   std::map<std::string, ipam::Labels> namespaces_;
   ipam::Labels node_labels_;
   bool pools_listed_ = false;
   bool node_listed_ = false;
   const std::string node_;
   std::function<void()> changed_;
-  std::vector<std::unique_ptr<Watch>> watches_;
+  std::vector<Watch> watches_;
 };
 
 }  // namespace berth::agent

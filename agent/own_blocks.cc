@@ -35,9 +35,8 @@ std::uint64_t VersionOf(std::string_view resource_version) {
   return error == std::errc() && end == stop ? version : 0;
 }
 
-OwnBlocks::OwnBlocks(k8sclient::Api& api, std::string node, std::string instance, std::size_t standby,
-                     BlockObserver& observer)
-    : api_(api), node_(std::move(node)), instance_(std::move(instance)), standby_(standby), observer_(observer) {}
+OwnBlocks::OwnBlocks(k8sclient::Api& api, k8sclient::Clock& clock, OwnBlocksOptions options, BlockObserver& observer)
+    : api_(api), clock_(clock), options_(std::move(options)), observer_(observer) {}
 
 std::vector<BlockView> OwnBlocks::Snapshot(std::uint64_t until) const {
   const std::scoped_lock lock(mutex_);
@@ -92,21 +91,24 @@ std::uint64_t OwnBlocks::Generation() const {
 
 std::string OwnBlocks::NextFence() {
   const std::scoped_lock lock(mutex_);
-  return instance_ + "." + std::to_string(++fences_);
+  return instance() + "." + std::to_string(++fences_);
 }
 
 Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, const StandbyOf& standby) {
   BlockView base = seen;
   while (true) {
-    if (base->node != node_) {
-      return Fail(ErrorCode::kNotFound, "block " + base->name + " is not of node " + node_);
+    if (base->node != node()) {
+      return Fail(ErrorCode::kNotFound, "block " + base->name + " is not of node " + node());
     }
     ipam::Block fenced = *base;
     fenced.agent = NextFence();
     fenced.standby = standby ? standby(fenced) : ipam::OffsetSet();
+    if (IsOfAnotherMachine(*base)) {
+      for (const ipam::BlockOffset offset : base->standby) fenced.standby.insert(offset);
+    }
     const auto written = Patch(*base, fenced, deadline);
     if (written) {
-      Insert(*written);
+      Insert(*written, *base);
       return {};
     }
     const ErrorCode code = written.error().code;
@@ -117,23 +119,20 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, cons
   }
 }
 
-void OwnBlocks::Insert(const BlockView& created) {
-  // An earlier block of that name is gone, and what it held.
-  const SlotPointer known = FindSlot(created->name);
-  if (known != nullptr && !IsSame(*known, *created)) Forget(known);
-  const std::scoped_lock lock(mutex_);
-  auto& slot = slots_[created->name];
-  ++generation_;
-  if (slot == nullptr) {
-    slot = std::make_shared<Slot>();
-    slot->born = generation_;
-  }
-  if (slot->view == nullptr || VersionOf(*created) > VersionOf(*slot->view)) slot->view = created;
-}
+void OwnBlocks::Insert(const BlockView& created) { Insert(created, *created); }
 
-bool OwnBlocks::IsSame(const Slot& slot, const ipam::Block& block) const {
+void OwnBlocks::Insert(const BlockView& written, const ipam::Block& before) {
+  // An earlier block of that name is gone, and what it held.
+  if (const SlotPointer known = FindSlot(written->name)) Adopt(known, written);
   const std::scoped_lock lock(mutex_);
-  return slot.view->uid == block.uid && block.node == node_;
+  auto& slot = slots_[written->name];
+  ++generation_;
+  if (slot != nullptr) return;
+  slot = std::make_shared<Slot>();
+  slot->born = generation_;
+  slot->view = written;
+  if (IsOfAnotherMachine(before)) MeetStranger(*slot, before, {});
+  slot->must_fence = false;
 }
 
 OwnBlocks::SlotPointer OwnBlocks::FindSlot(const std::string& name) const {
@@ -147,21 +146,11 @@ Expected<BlockView> OwnBlocks::Edit(const BlockView& seen, const ipam::BlockEdit
   // Not known: claimed for this node by somebody else, or another node's.
   auto read = Read(seen->name, deadline);
   if (!read) return read;
-  if ((*read)->node != node_) return EditForeign(*read, edit);
+  if ((*read)->node != node()) return EditForeign(*read, edit);
   if (auto fenced = Fence(*read, deadline); !fenced) return std::unexpected(fenced.error());
   const SlotPointer slot = FindSlot(seen->name);
   if (slot == nullptr) return Fail(ErrorCode::kNotFound, "block " + seen->name + " is gone");
   return WriteInSlot(slot, edit, deadline);
-}
-
-Expected<BlockView> OwnBlocks::WriteInSlot(const SlotPointer& slot, const ipam::BlockEdit& edit, SteadyTime deadline) {
-  return EditSlot(slot, edit, deadline, Leave::kNo).value_or(Ending());
-}
-
-std::optional<Expected<BlockView>> OwnBlocks::EditUnlessOnStandby(const BlockView& seen, const ipam::BlockEdit& edit,
-                                                                  SteadyTime deadline) {
-  if (const SlotPointer slot = FindSlot(seen->name)) return EditSlot(slot, edit, deadline, Leave::kIfOnStandby);
-  return Edit(seen, edit, deadline);
 }
 
 Expected<BlockView> OwnBlocks::EditForeign(const BlockView& seen, const ipam::BlockEdit& edit) {
@@ -171,18 +160,17 @@ Expected<BlockView> OwnBlocks::EditForeign(const BlockView& seen, const ipam::Bl
   return Fail(ErrorCode::kConflict, "block " + seen->name + " belongs to node " + seen->node);
 }
 
-std::optional<Expected<BlockView>> OwnBlocks::EditSlot(const SlotPointer& slot, const ipam::BlockEdit& edit,
-                                                       SteadyTime deadline, Leave leave) {
+Expected<BlockView> OwnBlocks::WriteInSlot(const SlotPointer& slot, const ipam::BlockEdit& edit, SteadyTime deadline) {
   const auto self = std::make_shared<Waiter>(edit, deadline);
   std::unique_lock lock(mutex_);
   slot->queue.push_back(self);
   if (slot->busy && CountThreads(slot->queue) >= slot->expected) slot->arrived.notify_one();
   while (!self->result && !stopped_) {
-    if (!slot->busy && leave == Leave::kIfOnStandby && !OnStandby(*slot).empty()) {
+    if (!slot->busy && edit.take_standby && !OnStandby(*slot).empty()) {
       std::erase(slot->queue, self);
       if (slot->expected > 0) --slot->expected;
       WakeNext(*slot);
-      return std::nullopt;
+      return nullptr;
     }
     if (!slot->busy) {
       SendBatch(slot, deadline, lock);
@@ -202,7 +190,7 @@ std::optional<Expected<BlockView>> OwnBlocks::EditSlot(const SlotPointer& slot, 
                 "time was over before the change of block " + slot->view->name + " could be sent",
                 "the call is tried again; is the API server slow?");
   }
-  if (self->result) return self->result;
+  if (self->result) return *std::move(self->result);
   std::erase(slot->queue, self);
   return Ending();
 }
@@ -331,135 +319,6 @@ void OwnBlocks::CloseIntent(const ipam::OpenIntent& intent) {
   const std::scoped_lock lock(mutex_);
   const auto found = slots_.find(intent.id);
   if (found != slots_.end()) found->second->in_doubt.erase(intent.attachment);
-}
-
-void OwnBlocks::Observe(const BlockView& seen, SteadyTime deadline) {
-  SlotPointer slot;
-  {
-    const std::scoped_lock lock(mutex_);
-    const auto found = slots_.find(seen->name);
-    if (found == slots_.end()) return;
-    slot = found->second;
-    if (slot->busy) {
-      // The answer of the patch in flight may be this very version.
-      if (slot->observed == nullptr || VersionOf(*seen) > VersionOf(*slot->observed)) slot->observed = seen;
-      return;
-    }
-  }
-  if (Adopt(slot, seen)) WriteVanished(slot, deadline);
-}
-
-void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, SteadyTime deadline) {
-  SlotPointer slot;
-  {
-    std::unique_lock lock(mutex_);
-    const auto found = slots_.find(name);
-    if (found == slots_.end()) return;
-    slot = found->second;
-    // The answer of the patch in flight may be this very version.
-    slot->idle.wait_until(lock, deadline, [&] { return !slot->busy || stopped_ || version <= VersionOf(*slot->view); });
-    if (stopped_ || version <= VersionOf(*slot->view)) return;
-  }
-  // What can't be read now is seen by the next write, which conflicts, or by the next resync.
-  if (const auto read = Read(name, deadline); read && !Adopt(slot, *read)) return;
-  WriteVanished(slot, deadline);
-}
-
-void OwnBlocks::WriteVanished(const SlotPointer& slot, SteadyTime deadline) {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (slot->vanished.empty() || stopped_) return;
-  }
-  // Nothing to change of its own: the vanished entries go out with it. What fails is tried again with the next change.
-  const ipam::BlockEdit nothing{.attachment = {}, .apply = [](ipam::Block&) -> Expected<void> { return {}; }};
-  static_cast<void>(WriteInSlot(slot, nothing, deadline));
-}
-
-void OwnBlocks::ObserveGone(const std::string& name, const std::string& uid, SteadyTime deadline) {
-  SlotPointer slot;
-  {
-    std::unique_lock lock(mutex_);
-    const auto found = slots_.find(name);
-    if (found == slots_.end()) return;
-    slot = found->second;
-    slot->idle.wait_until(lock, deadline, [&] { return !slot->busy || stopped_; });
-    if (slot->busy || stopped_ || slot->view->uid != uid) return;
-  }
-  Forget(slot);
-}
-
-void OwnBlocks::ObserveMissing(const std::string& name, SteadyTime deadline) {
-  const SlotPointer slot = FindSlot(name);
-  if (slot == nullptr) return;
-  const auto read = Read(name, deadline);
-  if (read) {
-    Observe(*read, deadline);
-  } else if (read.error().code == ErrorCode::kNotFound) {
-    std::string uid;
-    {
-      const std::scoped_lock lock(mutex_);
-      uid = slot->view->uid;
-    }
-    ObserveGone(name, uid, deadline);
-  }
-}
-
-bool OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {
-  if (!IsSame(*slot, *seen)) {
-    Forget(slot);
-    return false;
-  }
-  bool is_replaced = false;
-  std::vector<std::string> vanished;
-  {
-    const std::scoped_lock lock(mutex_);
-    const BlockView before = slot->view;
-    if (VersionOf(*seen) <= VersionOf(*before)) return true;
-    slot->view = seen;
-    if (slot->doubt_version) {
-      // Newer than the version in doubt: what was to be compared with that has landed or never will.
-      slot->doubt_version.reset();
-    }
-    const std::string_view instance = std::string_view(seen->agent).substr(0, seen->agent.find('.'));
-    is_replaced = !instance.empty() && instance != instance_;
-    if (is_replaced) stopped_ = true;
-    for (const auto& [offset, text] : before->allocations) {
-      const std::string_view attachment = ipam::AttachmentOf(text);
-      if (attachment.empty() || seen->allocations.contains(offset) || ipam::Find(*seen, attachment)) continue;
-      if (slot->in_doubt.contains(std::string(attachment)) || slot->batch.contains(std::string(attachment))) continue;
-      slot->vanished[offset] = text;
-      vanished.push_back(text);
-    }
-    if (is_replaced) {
-      WakeAll(*slot);
-      late_.notify_all();
-      late_is_over_.notify_all();
-    }
-  }
-  for (const std::string& text : vanished) observer_.Vanished(seen->name, text);
-  if (is_replaced) observer_.Replaced(seen->name, seen->agent);
-  return true;
-}
-
-void OwnBlocks::Forget(const SlotPointer& slot) {
-  Waiters late;
-  std::string name;
-  std::map<ipam::BlockOffset, Slot::HandedOut> lost;
-  {
-    const std::scoped_lock lock(mutex_);
-    name = slot->view->name;
-    const auto found = slots_.find(name);
-    if (found == slots_.end() || found->second != slot) return;
-    slots_.erase(found);
-    ++generation_;
-    late = TakeLate(*slot);
-    lost = std::exchange(slot->handed_out, {});
-  }
-  for (const auto& [offset, one] : lost) {
-    observer_.HandedOutLost(name, one.entry);
-    one.settled();
-  }
-  for (const auto& waiter : late) Finish(*waiter, Fail(ErrorCode::kNotFound, "block " + name + " is gone"));
 }
 
 void OwnBlocks::Stop() {

@@ -12,7 +12,12 @@
 //   - A write of which the answer was lost is settled by a later write that changes the object, or by a version that is
 //     newer than the one it was decided on. Until then its attachments are in doubt (InDoubt), and DEL fences.
 //   - An entry that somebody else removed without a mark is written again; a cooling entry is not.
-//   - Another instance in `agent` means that this agent was replaced: it stops, and writes nothing any more.
+//   - What is older than what is known is not believed, whatever block of that name it shows. Only where a write finds
+//     that the API server itself has gone back (a backup was restored) is it the truth, and what was known since is
+//     written again, before anything is handed out.
+//   - Another instance in `agent` may mean that this agent was replaced: the node's files say so, and it writes nothing
+//     any more. Else it writes each block once more before it hands out anything of it. What an agent of another
+//     machine has on standby is left there for a minute; if that one comes back meanwhile, changes fail and name both.
 #pragma once
 
 #include <atomic>
@@ -32,6 +37,7 @@
 
 #include "ipam/block_store.h"
 #include "k8sclient/api.h"
+#include "k8sclient/clock.h"
 
 namespace berth::agent {
 
@@ -60,15 +66,26 @@ class BlockObserver {
   virtual void StandbyNotKept() = 0;
   // Somebody removed an entry without a mark; it will be written again.
   virtual void Vanished(const std::string& block, const std::string& entry) = 0;
-  // Somebody else is the agent of this node now. The process is to end.
-  virtual void Replaced(const std::string& block, const std::string& by) = 0;
+  // The API server's data is older than what it answered before: it was restored from a backup.
+  virtual void WentBack(const std::string& block) = 0;
+  // Another instance wrote the block. Whether this one is still the node's agent; if not, the process is to end.
+  [[nodiscard]] virtual bool IsStillOurs() = 0;
+  // It is; nobody knows of the other.
+  virtual void MetAnother(const std::string& block, const std::string& agent) = 0;
+};
+
+struct OwnBlocksOptions {
+  std::string node;
+  std::string instance;  // "<machine>-<run of the agent>"
+  // So many addresses of a block that is in use are kept on standby, and of the pool's next one; 0: every edit is
+  // written first.
+  std::size_t standby = 0;
 };
 
 class OwnBlocks {
  public:
-  // `instance` names this run of the agent. `standby`: so many addresses of a block that is in use are kept on standby,
-  // and of the pool's next one; 0: every edit is written first. api and observer must outlive this.
-  OwnBlocks(k8sclient::Api& api, std::string node, std::string instance, std::size_t standby, BlockObserver& observer);
+  // api, clock and observer must outlive this.
+  OwnBlocks(k8sclient::Api& api, k8sclient::Clock& clock, OwnBlocksOptions options, BlockObserver& observer);
 
   // Every block known, in order of name, with what is to be written again; of those that came at that generation or
   // earlier.
@@ -79,8 +96,8 @@ class OwnBlocks {
   [[nodiscard]] std::uint64_t Generation() const;
 
   // Takes over a block read from the API server: raises `agent`, so that nothing an earlier agent or call sent can
-  // still land, and takes all off standby but what `standby` says of the newest version. Errors: those of the write;
-  // kNotFound: it is gone, or not this node's.
+  // still land, and takes all off standby but what `standby` says of the newest version, and what another machine has.
+  // Errors: those of the write; kNotFound: it is gone, or not this node's.
   using StandbyOf = std::function<ipam::OffsetSet(const ipam::Block&)>;
   [[nodiscard]] ipam::Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline,
                                            const StandbyOf& standby = nullptr);
@@ -89,15 +106,10 @@ class OwnBlocks {
   void Insert(const ipam::BlockView& created);
 
   // As BlockStore::Edit, for a block of this node. A change that is not sent yet at the deadline is withdrawn
-  // (kTimeout); one that was sent ends with kUnknownOutcome.
+  // (kTimeout); one that was sent ends with kUnknownOutcome. With edit.take_standby it is withdrawn as well if an
+  // address can be handed out by the time that the change could be sent: then this returns nullptr.
   [[nodiscard]] ipam::Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::BlockEdit& edit,
                                                      SteadyTime deadline);
-
-  // As Edit, unless an address can be handed out by the time that the change could be sent: then it is withdrawn, and
-  // nothing is returned.
-  [[nodiscard]] std::optional<ipam::Expected<ipam::BlockView>> EditUnlessOnStandby(const ipam::BlockView& seen,
-                                                                                   const ipam::BlockEdit& edit,
-                                                                                   SteadyTime deadline);
 
   // The same without waiting: it goes out with the block's next patch, at most kLinger later (or as long as a patch
   // takes, up to kLingerMax). `done` is called once with what Edit would return, from any thread, maybe before this
@@ -120,9 +132,12 @@ class OwnBlocks {
   [[nodiscard]] std::set<ipam::Attachment> HandedOut() const;
   // Sends what could not be written, and takes off standby what pools do not assign any more, by `stand_by` of a block.
   // `failed` is called as EditLater calls `done`, for each failure.
+  // Also makes sure of blocks that the API server may have forgotten.
   void WriteHandedOut(SteadyTime deadline, const std::function<void(const ipam::Error&)>& failed);
   using StandBy = std::function<void(ipam::Block&, std::size_t wanted)>;
   void RenewStandby(const ipam::BlockView& seen, const StandBy& stand_by, SteadyTime deadline);
+  // Reads a block, if none was read or written for some time that shows whether the API server keeps `standby`.
+  void ProveStandby(SteadyTime deadline);
   // Sends such changes when their time has come, until Stop: for a thread of its own.
   void SendLate();
   // Waits until none is left, at most that long.
@@ -145,10 +160,10 @@ class OwnBlocks {
   // A list did not show it: looks whether it is gone.
   void ObserveMissing(const std::string& name, SteadyTime deadline);
 
-  [[nodiscard]] const std::string& node() const { return node_; }
+  [[nodiscard]] const std::string& node() const { return options_.node; }
   // `agent` of a block that this run creates.
-  [[nodiscard]] std::string AgentField() const { return instance_ + ".0"; }
-  [[nodiscard]] const std::string& instance() const { return instance_; }
+  [[nodiscard]] std::string AgentField() const { return instance() + ".0"; }
+  [[nodiscard]] const std::string& instance() const { return options_.instance; }
 
   // After this every edit fails with kUnavailable: the process ends.
   void Stop();
@@ -158,22 +173,16 @@ class OwnBlocks {
 
  private:
   struct Waiter;
+  struct Stranger;
   using SlotPointer = std::shared_ptr<Slot>;
   using Waiters = std::vector<std::shared_ptr<Waiter>>;
   struct Round;
 
-  // Whether it is the slot's block, and not another that has its name by now.
-  [[nodiscard]] bool IsSame(const Slot& slot, const ipam::Block& block) const;
   // nullptr: not known.
   [[nodiscard]] SlotPointer FindSlot(const std::string& name) const;
   // Another node's block: what needs no change there succeeds.
   [[nodiscard]] static ipam::Expected<ipam::BlockView> EditForeign(const ipam::BlockView& seen,
                                                                    const ipam::BlockEdit& edit);
-  enum class Leave : std::uint8_t { kNo, kIfOnStandby };
-  // Nothing: as EditUnlessOnStandby.
-  [[nodiscard]] std::optional<ipam::Expected<ipam::BlockView>> EditSlot(const SlotPointer& slot,
-                                                                        const ipam::BlockEdit& edit,
-                                                                        SteadyTime deadline, Leave leave);
   [[nodiscard]] ipam::Expected<ipam::BlockView> WriteInSlot(const SlotPointer& slot, const ipam::BlockEdit& edit,
                                                             SteadyTime deadline);
   // What may be handed out of a block now: nothing while its writes do not go well. Requires: the mutex.
@@ -204,7 +213,9 @@ class OwnBlocks {
   // Puts addresses of the pool's next block on standby while the slot's own last. Requires: the mutex.
   void StandByAhead(const Slot& slot, const StandBy& stand_by);
   // Whether the API server keeps `standby` at all: an older CRD drops it.
-  [[nodiscard]] bool MayStandBy() const { return standby_ > 0 && standby_kept_ != Kept::kNo; }
+  [[nodiscard]] bool MayStandBy() const { return options_.standby > 0 && standby_kept_ != Kept::kNo; }
+  [[nodiscard]] bool IsProofDue() const;
+  void TakeProof(bool is_kept);
   // The block as Snapshot shows it. Requires: the mutex.
   [[nodiscard]] static ipam::Block Shown(const Slot& slot);
   [[nodiscard]] static bool IsShownAsWritten(const Slot& slot);
@@ -219,13 +230,28 @@ class OwnBlocks {
   [[nodiscard]] bool AfterFailure(const SlotPointer& slot, Round& round, const ipam::Error& error);
   void FinishAll(const SlotPointer& slot, Round& round, const ipam::Expected<ipam::BlockView>& result);
   void Finish(Waiter& waiter, const ipam::Expected<ipam::BlockView>& result);
-  // The newest version of a block, from wherever; finds out what somebody else did to it. False: what was seen is
-  // another block of that name, so this one is gone and forgotten.
+  // A version of a block, from wherever; if it is news, finds out what somebody else did to it. False: what was seen is
+  // a later block of that name, so this one is gone and forgotten.
   bool Adopt(const SlotPointer& slot, const ipam::BlockView& seen);
+  // As Adopt, of the version that a write met which nothing newer explains.
+  [[nodiscard]] ipam::Error GoBack(const SlotPointer& slot, const ipam::BlockView& seen);
+  // Takes what was seen for the truth. Requires: it is the slot's block. Returns the entries that have vanished.
+  [[nodiscard]] std::vector<std::string> See(Slot& slot, const ipam::BlockView& seen);
+  // `before`: the version that it was written over.
+  void Insert(const ipam::BlockView& written, const ipam::Block& before);
+  // Whether another run of the agent wrote the version; one that knows other files.
+  [[nodiscard]] bool IsForeign(const ipam::Block& block) const;
+  [[nodiscard]] bool IsOfAnotherMachine(const ipam::Block& block) const;
+  // Sets aside what such a version has on standby, but for what is `ours`. Requires: the mutex.
+  void MeetStranger(Slot& slot, const ipam::Block& seen, const ipam::OffsetSet& ours);
+  // It was not met for a minute. Requires: the mutex.
+  void PartFromStranger(Slot& slot);
+  // Why nothing is written: another agent came back.
+  [[nodiscard]] std::optional<ipam::Error> Contested(const Slot& slot) const;
   // kNotFound, for whoever waits for it.
   void Forget(const SlotPointer& slot);
-  // Sends the block's vanished entries, if there are any.
-  void WriteVanished(const SlotPointer& slot, SteadyTime deadline);
+  // Sends the block's vanished entries, if there are any, and the fence that another instance asks for.
+  void WriteAgain(const SlotPointer& slot, SteadyTime deadline);
   [[nodiscard]] ipam::Expected<ipam::BlockView> Read(const std::string& name, SteadyTime deadline);
   [[nodiscard]] ipam::Expected<ipam::BlockView> Patch(const ipam::Block& before, const ipam::Block& after,
                                                       SteadyTime deadline);
@@ -234,11 +260,11 @@ class OwnBlocks {
   enum class Kept : std::uint8_t { kUnknown, kYes, kNo };
 
   k8sclient::Api& api_;
-  const std::string node_;
-  const std::string instance_;
-  const std::size_t standby_;
+  k8sclient::Clock& clock_;
+  const OwnBlocksOptions options_;
   BlockObserver& observer_;
   std::atomic<Kept> standby_kept_ = Kept::kUnknown;
+  std::atomic<SteadyTime> proof_due_ = SteadyTime::min();
 
   // Guards everything below, and what slots and waiters hold.
   mutable std::mutex mutex_;

@@ -25,6 +25,8 @@ namespace {
 constexpr std::chrono::milliseconds kSettlePause{50};
 constexpr std::chrono::seconds kRequestMax{10};
 constexpr int kConflictsMax = 50;
+// From one proof that `standby` is kept to the next.
+constexpr std::chrono::seconds kProofEvery{30};
 
 Expected<BlockView> ToView(Expected<ipam::Block> block) {
   if (!block) return std::unexpected(block.error());
@@ -51,8 +53,8 @@ Expected<BlockView> OwnBlocks::Read(const std::string& name, SteadyTime deadline
 }
 
 Expected<BlockView> OwnBlocks::Patch(const ipam::Block& before, const ipam::Block& after, SteadyTime deadline) {
-  // The first time the whole block is asked for, to see what became of `standby`.
-  const bool asks_for_all = !after.standby.empty() && standby_kept_ == Kept::kUnknown;
+  // Now and then the whole block is asked for, to see what became of `standby`.
+  const bool asks_for_all = !after.standby.empty() && IsProofDue();
   const auto answer = k8sclient::MergePatch(api_,
                                             BlockPath(before.name),
                                             crds::BlockMergePatch(before, after),
@@ -62,9 +64,30 @@ Expected<BlockView> OwnBlocks::Patch(const ipam::Block& before, const ipam::Bloc
   if (!asks_for_all) return ToView(crds::BlockAfterPatch(after, *answer));
   auto written = ToView(answer);
   if (!written) return written;
-  const bool is_kept = (*written)->standby == after.standby;
-  if (standby_kept_.exchange(is_kept ? Kept::kYes : Kept::kNo) != Kept::kNo && !is_kept) observer_.StandbyNotKept();
+  TakeProof((*written)->standby == after.standby);
   return written;
+}
+
+bool OwnBlocks::IsProofDue() const { return standby_kept_ != Kept::kNo && clock_.Now() >= proof_due_.load(); }
+
+void OwnBlocks::TakeProof(bool is_kept) {
+  proof_due_ = clock_.Now() + kProofEvery;
+  if (standby_kept_.exchange(is_kept ? Kept::kYes : Kept::kNo) != Kept::kNo && !is_kept) observer_.StandbyNotKept();
+}
+
+void OwnBlocks::ProveStandby(SteadyTime deadline) {
+  if (!IsProofDue()) return;
+  BlockView block;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto stands_by = [](const auto& named) { return !named.second->view->standby.empty(); };
+    const auto found = std::ranges::find_if(slots_, stands_by);
+    if (found != slots_.end()) block = found->second->view;
+  }
+  if (block == nullptr) return;
+  const auto read = Read(block->name, deadline);
+  // Another version says nothing: whoever wrote that may have changed it.
+  if (read && (*read)->resource_version == block->resource_version) TakeProof((*read)->standby == block->standby);
 }
 
 void OwnBlocks::Commit(const SlotPointer& slot, const Waiters& waiters) {
@@ -133,7 +156,7 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
     const std::scoped_lock lock(mutex_);
     round.base = slot->view;
     changed = *round.base;
-    must_fence = slot->doubt_version.has_value();
+    must_fence = slot->doubt_version.has_value() || slot->must_fence;
     AddHandedOut(*slot, changed);
     handed_out = slot->handed_out;
     if (!changed.deleting) AddVanished(*slot, changed);
@@ -183,6 +206,10 @@ bool OwnBlocks::CommitOnce(const SlotPointer& slot, Round& round) {
         slot, round, Fail(ErrorCode::kUnavailable, "this agent was replaced by another", "the call is tried again"));
     return true;
   }
+  if (auto contested = Contested(*slot)) {
+    FinishAll(slot, round, std::unexpected(*std::move(contested)));
+    return true;
+  }
   const ipam::Block changed = Decide(slot, round);
   if (round.waiters.empty()) return true;
   if (changed == *round.base) {
@@ -202,6 +229,7 @@ bool OwnBlocks::CommitOnce(const SlotPointer& slot, Round& round) {
     slot->doubt_version.reset();
     slot->in_doubt.clear();
     slot->is_failing = false;
+    if (std::exchange(slot->must_fence, false) && slot->stranger) slot->stranger->met = clock_.Now();
     slot->took = slot->took.count() == 0 ? took : (3 * slot->took + took) / 4;
   }
   SettleHandedOut(slot, round);
@@ -220,6 +248,11 @@ bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::
     case ErrorCode::kConflict: {
       observer_.Conflict(name);
       const auto read = Read(name, round.deadline);
+      if (read && VersionOf(**read) <= VersionOf(*round.base)) {
+        // Nothing explains the conflict, and nothing is to be won by trying again.
+        FinishAll(slot, round, std::unexpected(GoBack(slot, *read)));
+        return true;
+      }
       if (read && !Adopt(slot, *read)) {
         FinishAll(slot, round, Fail(ErrorCode::kNotFound, "block " + name + " is gone"));
         return true;

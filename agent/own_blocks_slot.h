@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What OwnBlocks keeps for each block and each waiting change. Private to its two source files.
+// What OwnBlocks keeps for each block and each waiting change. Private to its source files.
 #pragma once
 
 #include <algorithm>
@@ -42,6 +42,13 @@ struct OwnBlocks::Waiter {
   std::optional<ipam::Expected<ipam::BlockView>> result;
 };
 
+// An agent that this node's files do not know and that wrote a block, as one of another machine with this node's name.
+struct OwnBlocks::Stranger {
+  std::string agent;       // as it stood there
+  SteadyTime met;          // or when this agent wrote over it
+  bool came_back = false;  // after that
+};
+
 struct OwnBlocks::Slot {
   std::uint64_t born = 0;  // the generation that it came with
   ipam::BlockView view;    // the newest version known, as the API server has it
@@ -63,7 +70,7 @@ struct OwnBlocks::Slot {
 
   // Goes with every patch until it is in.
   struct HandedOut {
-    ipam::Attachment attachment;
+    ipam::Attachment attachment;  // empty: a stranger has it on standby
     std::string entry;
     std::function<void()> settled;
     bool is_refused = false;  // the API server refuses it: it is not sent with others
@@ -72,6 +79,8 @@ struct OwnBlocks::Slot {
   StandBy stand_by;         // of the newest edit that knew the pool: DELs do not
   ipam::OffsetSet leaving;  // what the patch in flight gives away or takes off standby
   bool is_failing = false;  // the last patch did not succeed
+  bool must_fence = false;  // the next patch raises `agent`: it is to succeed before anything is handed out
+  std::optional<Stranger> stranger;
 
   // The version that a write was decided on whose answer was lost, until a newer one is seen or written.
   std::optional<std::string> doubt_version;
@@ -87,27 +96,32 @@ inline void AddVanished(const OwnBlocks::Slot& slot, ipam::Block& block) {
   }
 }
 
+// Whether a patch may say who got it. `is_alone`: nothing goes along but `only`; else what is not refused.
+inline bool MayGo(const std::pair<const ipam::BlockOffset, OwnBlocks::Slot::HandedOut>& handed_out, bool is_alone,
+                  std::optional<ipam::BlockOffset> only) {
+  return is_alone ? handed_out.first == only : !handed_out.second.is_refused;
+}
+
 // What was handed out is where it was handed out. Requires: the mutex.
 inline void AddHandedOut(const OwnBlocks::Slot& slot, ipam::Block& block) {
   for (const auto& [offset, one] : slot.handed_out) {
-    if (ipam::Find(block, one.attachment)) continue;
+    if (!one.attachment.empty() && ipam::Find(block, one.attachment)) continue;
     block.allocations.try_emplace(offset, one.entry);
     block.standby.erase(offset);
   }
 }
 
 // Decided with all that was handed out, a patch need not carry all of it: what it may not carry stays on standby.
-// Returns what is carried, or was given back by what was decided. `is_alone`: nothing may be but `only`; else what is
-// not refused.
+// Returns what is carried, or was given back by what was decided.
 inline std::map<ipam::BlockOffset, ipam::Attachment> LeaveHandedOut(
     const std::map<ipam::BlockOffset, OwnBlocks::Slot::HandedOut>& handed_out, bool is_alone,
     std::optional<ipam::BlockOffset> only, ipam::Block& block) {
   std::map<ipam::BlockOffset, ipam::Attachment> carried;
-  for (const auto& [offset, one] : handed_out) {
-    const bool may_go = is_alone ? offset == only : !one.is_refused;
-    const auto there = ipam::Find(block, one.attachment);
+  for (const auto& item : handed_out) {
+    const auto& [offset, one] = item;
+    const auto there = one.attachment.empty() ? std::optional(offset) : ipam::Find(block, one.attachment);
     // Changed by what was decided: the change must not get lost.
-    if (may_go || !there || block.allocations.at(*there) != one.entry) {
+    if (MayGo(item, is_alone, only) || !there || block.allocations.at(*there) != one.entry) {
       carried.emplace(offset, one.attachment);
     } else {
       block.allocations.erase(*there);

@@ -77,7 +77,7 @@ void OwnBlocks::StandByAhead(const Slot& slot, const StandBy& stand_by) {
       next = other.get();  // as ADDs choose: the fullest first
     }
   }
-  if (next == nullptr || ready >= standby_ || next->is_failing || next->doubt_version) return;
+  if (next == nullptr || ready >= options_.standby || next->is_failing || next->doubt_version) return;
   const auto is_asked = [](const auto& waiter) { return bool{waiter->edit.stand_by}; };
   if (std::ranges::any_of(next->queue, is_asked) || std::ranges::any_of(next->sent, is_asked)) return;
   ipam::BlockEdit edit = NothingElse();
@@ -120,14 +120,17 @@ std::set<ipam::Attachment> OwnBlocks::HandedOut() const {
   for (const auto& [name, slot] : slots_) {
     for (const auto& [offset, one] : slot->handed_out) attachments.insert(one.attachment);
   }
+  attachments.erase("");
   return attachments;
 }
 
 void OwnBlocks::WriteHandedOut(SteadyTime deadline, const std::function<void(const ipam::Error&)>& failed) {
   const std::scoped_lock lock(mutex_);
   for (const auto& [name, slot] : slots_) {
-    if (stopped_ || slot->handed_out.empty() || slot->busy || !slot->queue.empty()) continue;
-    for (auto& [offset, one] : slot->handed_out) one.is_refused = false;
+    PartFromStranger(*slot);
+    const bool has_some = !slot->handed_out.empty() || slot->must_fence;
+    if (stopped_ || !has_some || slot->busy || !slot->queue.empty()) continue;
+    for (auto& [offset, one] : slot->handed_out) one.is_refused = one.attachment.empty();
     QueueLate(*slot, NothingElse(), kSendNow, deadline, [failed](const Expected<BlockView>& written) {
       if (!written) failed(written.error());
     });
@@ -150,12 +153,17 @@ void OwnBlocks::ChooseStandby(const SlotPointer& slot, const Round& round, ipam:
       round.waiters.rbegin(), round.waiters.rend(), [](const auto& waiter) { return bool{waiter->edit.stand_by}; });
   const bool is_asked_for = last != round.waiters.rend();
   StandBy stand_by;
+  std::size_t wanted = options_.standby;
   if (MayStandBy()) {
     const std::scoped_lock lock(mutex_);
     if (is_asked_for) slot->stand_by = (*last)->edit.stand_by;
     stand_by = slot->stand_by;
+    // What the patch may not carry stays on standby beside them (LeaveHandedOut).
+    wanted -= std::min(wanted, static_cast<std::size_t>(std::ranges::count_if(slot->handed_out, [&](const auto& one) {
+                         return !MayGo(one, round.is_alone, round.only);
+                       })));
   }
-  if (stand_by) stand_by(changed, standby_);
+  if (stand_by) stand_by(changed, wanted);
   ipam::TrimStandby(changed);
   const bool is_kept = ipam::IsHeld(changed) || (is_asked_for && IsHeldBeside(changed));
   if (!is_kept) changed.standby.clear();
@@ -179,7 +187,8 @@ void OwnBlocks::SettleHandedOut(const SlotPointer& slot, const Round& round) {
       if (one == slot->handed_out.end() || one->second.attachment != attachment) continue;
       // It was not in the way of the patch: somebody else had written there before.
       const auto before = round.base->allocations.find(offset);
-      if (before != round.base->allocations.end() && ipam::AttachmentOf(before->second) != attachment) {
+      if (!attachment.empty() && before != round.base->allocations.end() &&
+          ipam::AttachmentOf(before->second) != attachment) {
         lost.push_back(one->second.entry);
       }
       settled.push_back(std::move(one->second));
@@ -194,7 +203,9 @@ void OwnBlocks::SendHandedOutApart(const SlotPointer& slot, SteadyTime deadline)
   std::vector<ipam::BlockOffset> offsets;
   {
     const std::scoped_lock lock(mutex_);
-    for (const auto& [offset, one] : slot->handed_out) offsets.push_back(offset);
+    for (const auto& [offset, one] : slot->handed_out) {
+      if (!one.attachment.empty()) offsets.push_back(offset);
+    }
   }
   for (const ipam::BlockOffset offset : offsets) {
     Round round{.waiters = {std::make_shared<Waiter>(NothingElse(), deadline)}, .deadline = deadline};

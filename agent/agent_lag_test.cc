@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Agent: what it is told late, or once more from an older time: watches and caches that lag, and backups.
+#include <set>
+#include <string>
+
+#include "agent/agent.h"
+#include "agent/agent_test_setup.h"
+#include "cni/attachment.h"
+
+namespace berth::agent {
+namespace {
+
+using k8sclient::Method;
+using nlohmann::json;
+
+const std::string kPools(crds::kPoolsPath);
+
+class AgentLagTest : public AgentTest {
+ protected:
+  void SetUp() override { PutPool("tiny", "10.77.0.0/24", "Node", 30); }
+  void RemovePool() {
+    ASSERT_TRUE(api_.Call({.method = Method::kDelete, .path = kPools + "/tiny"}, {})->ok());
+    ASSERT_EQ(api_.Objects(kPools).size(), 2U);
+  }
+  // Until the first that fails; how many did not.
+  int AddUntilOneFails() {
+    int count = 0;
+    while (count < 8 && Add("c" + std::to_string(count), "tiny").ok) ++count;
+    return count;
+  }
+  [[nodiscard]] bool IsWritten(const std::string& container) const {
+    const std::string attachment = cni::MakeAttachment("net", container, "eth0");
+    for (const json& block : api_.Objects(kBlocks)) {
+      if (block["allocations"].dump().find(attachment) != std::string::npos) return true;
+    }
+    return false;
+  }
+};
+
+TEST_F(AgentLagTest, NothingIsTakenOfAPoolThatIsGoneThoughItsWatchIsLate) {
+  StartAgent();
+  ASSERT_TRUE(Add("first", "tiny").ok);
+  watched_.Hold("uid-of-tiny");
+  RemovePool();
+  ASSERT_LT(AddUntilOneFails(), 8) << "the next block is not to be had";
+  for (int i = 10; i < 13; ++i) EXPECT_FALSE(Add("c" + std::to_string(i), "tiny").ok) << "from a block of a pool gone";
+  watched_.Hold("");
+}
+
+TEST_F(AgentLagTest, APoolThatIsMadeAgainGivesThoughItsWatchIsLate) {
+  StartAgent();
+  ASSERT_TRUE(Add("first", "tiny").ok);
+  watched_.Hold("uid-of-tiny");
+  RemovePool();
+  ASSERT_LT(AddUntilOneFails(), 8);
+  PutPool("tiny", "10.77.0.0/24", "Node", 30);
+  api_.Change(kPools, "tiny", [](json& pool) { pool["metadata"]["uid"] = "another"; });
+  EXPECT_TRUE(Add("again", "tiny").ok);
+  watched_.Hold("");
+}
+
+TEST_F(AgentLagTest, ABlockThatIsListedAtAStartGivesNothingBeforeItsPoolWasRead) {
+  StartAgent();
+  ASSERT_TRUE(Add("first", "tiny").ok);
+  agent_.reset();
+  api_.HoldCache();
+  RemovePool();
+  StartAgent();
+  EXPECT_FALSE(Add("second", "tiny").ok);
+}
+
+TEST_F(AgentLagTest, AfterARestoredBackupEveryAnsweredAddIsRecordedAgain) {
+  StartAgent();
+  ASSERT_TRUE(Add("before").ok);
+  const auto backup = api_.TakeBackup();
+  std::multiset<std::string> addresses = {AddressIn(Add("before"))};
+  for (int i = 0; i < 5; ++i) addresses.insert(AddressIn(Add("c" + std::to_string(i))));
+  api_.Restore(*backup);
+  Await([&] { return Add("after").ok; }, "the agent serves again");
+  addresses.insert(AddressIn(Add("after")));
+  EXPECT_EQ(std::set<std::string>(addresses.begin(), addresses.end()).size(), 7U);
+  Await([this] { return IsWritten("c4") && IsWritten("after"); }, "all is recorded");
+  EXPECT_EQ(Held().size(), 7U);
+}
+
+// It was claimed after the backup was taken; by now another node may have it.
+TEST_F(AgentLagTest, ABlockThatTheBackupDoesNotKnowIsGivenUp) {
+  StartAgent();
+  ASSERT_TRUE(Add("before").ok);
+  const auto backup = api_.TakeBackup();
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(Add("c" + std::to_string(i), "tiny").ok);
+  api_.Restore(*backup);
+  Await([&] { return Add("wakes").ok; }, "the agent serves again");
+  const auto knows_none = [this] {
+    return json::parse(agent_->DebugBlocks())["blocks"].dump().find("10.77.") == std::string::npos;
+  };
+  Await(knows_none, "the blocks that are gone are forgotten");
+}
+
+}  // namespace
+}  // namespace berth::agent

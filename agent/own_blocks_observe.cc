@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// What others did to this node's blocks: removed entries, deleted blocks, restored backups, and agents of other
+// machines that have this node's name.
+#include <algorithm>
+#include <utility>
+
+#include "agent/own_blocks.h"
+#include "agent/own_blocks_slot.h"
+
+namespace berth::agent {
+
+using ipam::BlockView;
+using ipam::ErrorCode;
+using ipam::Expected;
+using ipam::Fail;
+
+namespace {
+
+// A live agent meets another's fence within the time of a watch, or with its next write.
+constexpr std::chrono::minutes kStrangerMax{1};
+// Cannot be parsed, so it counts as held.
+constexpr std::string_view kStrangersEntry = "?";
+
+// "<machine>-<run>.<counter>"
+std::string_view InstanceOf(std::string_view agent) { return agent.substr(0, agent.find('.')); }
+std::string_view MachineOf(std::string_view agent) { return agent.substr(0, agent.find_first_of("-.")); }
+
+}  // namespace
+
+void OwnBlocks::Observe(const BlockView& seen, SteadyTime deadline) {
+  SlotPointer slot;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = slots_.find(seen->name);
+    if (found == slots_.end()) return;
+    slot = found->second;
+    if (slot->busy) {
+      // The answer of the patch in flight may be this very version.
+      if (slot->observed == nullptr || VersionOf(*seen) > VersionOf(*slot->observed)) slot->observed = seen;
+      return;
+    }
+  }
+  if (Adopt(slot, seen)) WriteAgain(slot, deadline);
+}
+
+void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, SteadyTime deadline) {
+  SlotPointer slot;
+  {
+    std::unique_lock lock(mutex_);
+    const auto found = slots_.find(name);
+    if (found == slots_.end()) return;
+    slot = found->second;
+    // The answer of the patch in flight may be this very version.
+    slot->idle.wait_until(lock, deadline, [&] { return !slot->busy || stopped_ || version <= VersionOf(*slot->view); });
+    if (stopped_ || version <= VersionOf(*slot->view)) return;
+  }
+  // What can't be read now is seen by the next write, which conflicts, or by the next resync.
+  if (const auto read = Read(name, deadline); read && !Adopt(slot, *read)) return;
+  WriteAgain(slot, deadline);
+}
+
+void OwnBlocks::WriteAgain(const SlotPointer& slot, SteadyTime deadline) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if ((slot->vanished.empty() && !slot->must_fence) || stopped_) return;
+  }
+  // Nothing to change of its own: the vanished entries and the fence go out with it. What fails is tried again with the
+  // next change.
+  const ipam::BlockEdit nothing{.attachment = {}, .apply = [](ipam::Block&) -> Expected<void> { return {}; }};
+  static_cast<void>(WriteInSlot(slot, nothing, deadline));
+}
+
+void OwnBlocks::ObserveGone(const std::string& name, const std::string& uid, SteadyTime deadline) {
+  SlotPointer slot;
+  {
+    std::unique_lock lock(mutex_);
+    const auto found = slots_.find(name);
+    if (found == slots_.end()) return;
+    slot = found->second;
+    slot->idle.wait_until(lock, deadline, [&] { return !slot->busy || stopped_; });
+    if (slot->busy || stopped_ || slot->view->uid != uid) return;
+  }
+  Forget(slot);
+}
+
+void OwnBlocks::ObserveMissing(const std::string& name, SteadyTime deadline) {
+  const SlotPointer slot = FindSlot(name);
+  if (slot == nullptr) return;
+  const auto read = Read(name, deadline);
+  if (read) {
+    Observe(*read, deadline);
+  } else if (read.error().code == ErrorCode::kNotFound) {
+    std::string uid;
+    {
+      const std::scoped_lock lock(mutex_);
+      uid = slot->view->uid;
+    }
+    ObserveGone(name, uid, deadline);
+  }
+}
+
+bool OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {
+  bool is_same = false;
+  bool is_foreign = false;
+  std::vector<std::string> vanished;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (VersionOf(*seen) <= VersionOf(*slot->view)) return true;
+    is_same = slot->view->uid == seen->uid && seen->node == node();
+    if (is_same) vanished = See(*slot, seen);
+    is_foreign = is_same && IsForeign(*seen);
+  }
+  if (!is_same) Forget(slot);
+  for (const std::string& text : vanished) observer_.Vanished(seen->name, text);
+  if (!is_foreign) return is_same;
+  if (observer_.IsStillOurs()) {
+    observer_.MetAnother(seen->name, seen->agent);
+  } else {
+    Stop();
+  }
+  return is_same;
+}
+
+std::vector<std::string> OwnBlocks::See(Slot& slot, const BlockView& seen) {
+  const BlockView before = std::exchange(slot.view, seen);
+  // It is of after the write in doubt: that has landed, or never will.
+  slot.doubt_version.reset();
+  if (IsForeign(*seen)) MeetStranger(slot, *seen, before->standby);
+  std::vector<std::string> vanished;
+  for (const auto& [offset, text] : before->allocations) {
+    const std::string attachment(ipam::AttachmentOf(text));
+    if (attachment.empty() || seen->allocations.contains(offset) || ipam::Find(*seen, attachment)) continue;
+    if (slot.in_doubt.contains(attachment) || slot.batch.contains(attachment)) continue;
+    slot.vanished[offset] = text;
+    vanished.push_back(text);
+  }
+  return vanished;
+}
+
+// It may have answered with what it has on standby, and write that within the minute. What was ours stays ours: it
+// keeps away from that as well.
+void OwnBlocks::MeetStranger(Slot& slot, const ipam::Block& seen, const ipam::OffsetSet& ours) {
+  const SteadyTime now = clock_.Now();
+  const bool came_back = slot.stranger && now - slot.stranger->met < kStrangerMax;
+  // The other one learns by a write that it is not alone. One more is enough: else both would write for ever.
+  slot.must_fence = !(came_back && slot.stranger->came_back);
+  slot.is_failing = true;
+  slot.stranger = Stranger{.agent = seen.agent, .met = now, .came_back = came_back};
+  for (const ipam::BlockOffset offset : seen.standby) {
+    if (ours.contains(offset)) continue;
+    slot.handed_out.try_emplace(
+        offset,
+        Slot::HandedOut{.attachment = {}, .entry = std::string(kStrangersEntry), .settled = [] {}, .is_refused = true});
+  }
+}
+
+bool OwnBlocks::IsForeign(const ipam::Block& block) const {
+  return !block.agent.empty() && InstanceOf(block.agent) != instance();
+}
+
+bool OwnBlocks::IsOfAnotherMachine(const ipam::Block& block) const {
+  return !block.agent.empty() && MachineOf(block.agent) != MachineOf(instance());
+}
+
+void OwnBlocks::PartFromStranger(Slot& slot) {
+  if (!slot.stranger || clock_.Now() - slot.stranger->met < kStrangerMax) return;
+  if (IsForeign(*slot.view)) {
+    // It had the last word. A minute after the next it is gone.
+    slot.must_fence = true;
+    slot.stranger->came_back = false;
+    return;
+  }
+  slot.stranger.reset();
+  std::erase_if(slot.handed_out, [](const auto& one) { return one.second.attachment.empty(); });
+}
+
+std::optional<ipam::Error> OwnBlocks::Contested(const Slot& slot) const {
+  const std::scoped_lock lock(mutex_);
+  if (!slot.stranger || !slot.stranger->came_back || slot.must_fence) return std::nullopt;
+  return ipam::Error{.code = ErrorCode::kUnavailable,
+                     .message = "agents " + std::string(InstanceOf(slot.stranger->agent)) + " and " + instance() +
+                                " both write block " + slot.view->name + " of node " + node(),
+                     .details = "do two machines have this name? Each node needs a name of its own"};
+}
+
+ipam::Error OwnBlocks::GoBack(const SlotPointer& slot, const BlockView& seen) {
+  bool is_same = false;
+  std::vector<std::string> vanished;
+  {
+    const std::scoped_lock lock(mutex_);
+    is_same = slot->view->uid == seen->uid && seen->node == node();
+    if (is_same && VersionOf(*seen) < VersionOf(*slot->view)) vanished = See(*slot, seen);
+    // The others may be no better: a write of each has to succeed before anything is handed out of it.
+    for (const auto& [name, other] : slots_) other->is_failing = other->must_fence = true;
+  }
+  if (!is_same) Forget(slot);
+  for (const std::string& text : vanished) observer_.Vanished(seen->name, text);
+  observer_.WentBack(seen->name);
+  return {.code = ErrorCode::kUnavailable,
+          .message = "the API server has an older version of block " + seen->name + " than it had before",
+          .details = "was it restored from a backup? The call is tried again"};
+}
+
+void OwnBlocks::Forget(const SlotPointer& slot) {
+  Waiters late;
+  std::string name;
+  std::map<ipam::BlockOffset, Slot::HandedOut> handed_out;
+  BlockView held;
+  {
+    const std::scoped_lock lock(mutex_);
+    name = slot->view->name;
+    const auto found = slots_.find(name);
+    if (found == slots_.end() || found->second != slot) return;
+    std::erase_if(slot->handed_out, [](const auto& one) { return one.second.attachment.empty(); });
+    held = std::make_shared<const ipam::Block>(Shown(*slot));
+    slots_.erase(found);
+    ++generation_;
+    late = TakeLate(*slot);
+    handed_out = std::exchange(slot->handed_out, {});
+  }
+  // A block goes when it is empty, unless somebody forces it or the API server forgets it.
+  for (const auto& [offset, entry] : held->allocations) {
+    if (!ipam::AttachmentOf(entry).empty()) observer_.HandedOutLost(name, entry);
+  }
+  for (const auto& [offset, one] : handed_out) one.settled();
+  for (const auto& waiter : late) Finish(*waiter, Fail(ErrorCode::kNotFound, "block " + name + " is gone"));
+}
+
+}  // namespace berth::agent

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// A random name of this machine. By it an agent tells a predecessor, whose files it has, from an agent of another
+// machine that was given the same node name.
+#pragma once
+
+#include <string>
+
+#include "ipam/error.h"
+
+namespace berth::node {
+
+// Hexadecimal digits, made at the first call and kept in the file `machine` of that folder, which is to survive a
+// reboot. Errors: kIo.
+[[nodiscard]] ipam::Expected<std::string> MachineName(const std::string& state_dir);
+
+}  // namespace berth::node

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// MachineName: it stays, and another machine has another.
+#include "node/machine_name.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+namespace berth::node {
+namespace {
+
+class MachineNameTest : public testing::Test {
+ protected:
+  MachineNameTest() {
+    for (const char* const machine : {"/a", "/b"}) std::filesystem::create_directories(root_ + machine);
+  }
+  ~MachineNameTest() override { std::filesystem::remove_all(root_); }
+
+  const std::string root_ =
+      std::filesystem::temp_directory_path().string() + "/berth-machine-name-test." + std::to_string(getpid());
+};
+
+TEST_F(MachineNameTest, StaysAsItWasMade) {
+  const auto name = MachineName(root_ + "/a");
+  ASSERT_TRUE(name.has_value());
+  EXPECT_EQ(MachineName(root_ + "/a"), name);
+}
+
+TEST_F(MachineNameTest, IsAnotherOnAnotherMachine) {
+  EXPECT_NE(*MachineName(root_ + "/a"), *MachineName(root_ + "/b"));
+}
+
+TEST_F(MachineNameTest, IsMadeAnewWhereItCannotBeRead) {
+  std::ofstream(root_ + "/a/machine") << "../x";
+  const auto name = MachineName(root_ + "/a");
+  ASSERT_TRUE(name.has_value());
+  EXPECT_EQ(name->find_first_not_of("0123456789abcdef"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace berth::node
