@@ -111,7 +111,14 @@ Expected<std::optional<LeaderElector::Held>> LeaderElector::Read(const CallOptio
   const Expected<json> object = Get(api_, options_.path + "/" + PercentEncode(options_.name), options);
   if (!object && object.error().code == ErrorCode::kNotFound) return std::nullopt;
   if (!object) return std::unexpected(object.error());
-  return Held{.lease = LeaseOf(*object), .resource_version = VersionOf(*object)};
+  return HeldIn(*object);
+}
+
+LeaderElector::Held LeaderElector::HeldIn(const json& object) const {
+  const json annotations = object.value("metadata", json::object()).value("annotations", json::object());
+  return {.lease = LeaseOf(object),
+          .resource_version = VersionOf(object),
+          .note = options_.note_key.empty() ? std::string() : TextAt(annotations, options_.note_key.c_str())};
 }
 
 Expected<LeaderElector::Held> LeaderElector::Write(const Candidate::Decision& decision,
@@ -128,13 +135,13 @@ Expected<LeaderElector::Held> LeaderElector::Write(const Candidate::Decision& de
   } else {
     BERTH_CHECK(found.has_value());  // an update is one of what was found
     const Lease& lease = std::get<Candidate::Update>(decision).lease;
-    written = MergePatch(api_,
-                         options_.path + "/" + PercentEncode(options_.name),
-                         {{"metadata", {{"resourceVersion", found->resource_version}}}, {"spec", SpecOf(lease)}},
-                         options);
+    json patch = {{"metadata", {{"resourceVersion", found->resource_version}}}, {"spec", SpecOf(lease)}};
+    const std::string text = is_leading_ && !options_.note_key.empty() ? note() : std::string();
+    if (!text.empty()) patch["metadata"]["annotations"][options_.note_key] = text;
+    written = MergePatch(api_, options_.path + "/" + PercentEncode(options_.name), patch, options);
   }
   if (!written) return std::unexpected(std::move(written.error()));
-  return Held{.lease = LeaseOf(*written), .resource_version = VersionOf(*written)};
+  return HeldIn(*written);
 }
 
 Expected<LeaderElector::OtherHolder> LeaderElector::TryOnce(const CallOptions& options) {
@@ -209,6 +216,8 @@ void LeaderElector::Release() {
 
 Expected<void> LeaderElector::Run(const std::stop_token& stop, const std::function<void(std::stop_token)>& lead) {
   if (!Acquire(stop)) return {};
+  is_leading_ = true;
+  found_note_ = held_ ? held_->note : std::string();
   std::stop_source leading;
   const std::stop_callback pass_on(stop, [&leading] { leading.request_stop(); });
   std::jthread leader([&] {

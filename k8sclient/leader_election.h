@@ -15,6 +15,8 @@
 #include <string>
 #include <variant>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "ipam/error.h"
 #include "k8sclient/api.h"
 #include "k8sclient/clock.h"
@@ -73,6 +75,8 @@ struct ElectionOptions {
   std::string path;      // of the collection: "/apis/coordination.k8s.io/v1/namespaces/berth-system/leases"
   std::string name;      // of the Lease
   std::string identity;  // unique among all processes, restarts included
+  // Annotation under which a leader leaves a note to the next one; empty: none.
+  std::string note_key = {};
   ElectionTimes times = {};
 };
 
@@ -84,6 +88,12 @@ class LeaderElector {
   // Tells about a round that failed, for logs: it is tried again. Set before Run.
   std::function<void(const ipam::Error&)> on_failure = [](const ipam::Error&) {};
 
+  // What the leader wants the next one to know; written with each renewal. Called from the thread in Run. Set before
+  // Run.
+  std::function<std::string()> note = [] { return std::string(); };
+  // What the leader before left; empty: nothing. For `lead`, and what it calls.
+  [[nodiscard]] const std::string& found_note() const { return found_note_; }
+
   // Waits until this process leads, then runs `lead` in a thread of its own until stop is requested, `lead` returns, or
   // the lease is lost; `lead` must return soon after its token asks it to. The lease is given back where possible.
   // Blocks. Errors: kUnavailable (the lease could not be renewed in time), kConflict (another has taken it): then the
@@ -94,7 +104,9 @@ class LeaderElector {
   struct Held {
     Lease lease;
     std::string resource_version;
+    std::string note = {};
   };
+  [[nodiscard]] Held HeldIn(const nlohmann::json& object) const;
 
   using OtherHolder = std::optional<std::string>;
 
@@ -113,6 +125,8 @@ class LeaderElector {
   Clock& clock_;
   const ElectionOptions options_;
   Candidate candidate_;
+  std::string found_note_;
+  bool is_leading_ = false;
   std::optional<Held> held_;  // as last written by us; nothing when that is not known
 };
 

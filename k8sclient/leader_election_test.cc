@@ -203,6 +203,17 @@ TEST_F(LeaderElectorTest, TakesOverWhenTheHolderIsSilent) {
   EXPECT_LT(*taken_at - before, seconds(18));
 }
 
+TEST_F(LeaderElectorTest, LeavesANoteToTheNextLeader) {
+  const ElectionOptions options{.path = "/leases", .name = "berth", .identity = "me", .note_key = "berth/note"};
+  for (const std::string before : {"", "7", "8"}) {
+    LeaderElector elector(api_, clock_, options);
+    elector.note = [&before] { return before.empty() ? "7" : "8"; };
+    const auto done =
+        elector.Run(stop_.get_token(), [&](const std::stop_token&) { EXPECT_EQ(elector.found_note(), before); });
+    EXPECT_TRUE(done.has_value());
+  }
+}
+
 TEST_F(LeaderElectorTest, ACandidateThatIsStoppedNeverLeads) {
   (void)server_.Answer(
       {.method = Method::kPost, .path = "/leases", .body = R"({"spec":{"leaseDurationSeconds":3600}})"});

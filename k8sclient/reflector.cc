@@ -25,6 +25,7 @@ constexpr milliseconds kLongestWait{30'000};
 constexpr int kDoublingsMax = 6;
 constexpr std::chrono::seconds kWatchAtLeast{300};  // and at most twice that, by chance, so that not all come at once
 constexpr std::chrono::seconds kSuspiciouslyShort{1};
+constexpr int kExactFailuresMax = 3;
 
 std::string TextAt(const json& object, const char* key) {
   const auto it = object.find(key);
@@ -33,15 +34,32 @@ std::string TextAt(const json& object, const char* key) {
 
 }  // namespace
 
+Reflector::NextList Reflector::FirstList(const ReflectorOptions& options) {
+  if (!options.since.empty()) return NextList::kExact;
+  return options.in_pages ? NextList::kConsistent : NextList::kAny;
+}
+
+void ReflectorHandler::Reached(const std::string& /*resource_version*/) {}
+
+json ReflectorHandler::Keep(json object) { return object; }
+
 Reflector::Reflector(Api& api, ReflectorHandler& handler, Clock& clock, ReflectorOptions options)
-    : api_(api), handler_(handler), clock_(clock), options_(std::move(options)) {}
+    : api_(api),
+      handler_(handler),
+      clock_(clock),
+      options_(std::move(options)),
+      next_list_(FirstList(options_)),
+      resource_version_(options_.since) {}
 
 void Reflector::Run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const Expected<void> done = next_list_ == NextList::kNone ? Watch(stop) : List(stop);
     if (stop.stop_requested()) return;
     if (done) continue;
-    if (done.error().code == ErrorCode::kGone && next_list_ != NextList::kConsistent) {
+    // A version that is no number, or of another cluster's future, is refused in other ways.
+    const bool is_forgotten = done.error().code == ErrorCode::kGone ||
+                              (next_list_ == NextList::kExact && done.error().code != ErrorCode::kUnavailable);
+    if (is_forgotten && next_list_ != NextList::kConsistent) {
       // From a watch: list anew, not older than what was seen. From that list: the server cannot, so a consistent one.
       next_list_ = next_list_ == NextList::kNone ? NextList::kNotOlder : NextList::kConsistent;
       continue;
@@ -62,13 +80,17 @@ void Reflector::WaitAfter(const Error& error, const std::stop_token& stop) {
 Expected<void> Reflector::List(const std::stop_token& stop) {
   ListOptions list{.field_selector = options_.field_selector,
                    .label_selector = options_.label_selector,
-                   .accept = options_.metadata_only ? kPartialMetadataList : kJson};
+                   .accept = options_.metadata_only ? kPartialMetadataList : kJson,
+                   .keep = [this](json object) { return handler_.Keep(std::move(object)); }};
   if (next_list_ == NextList::kAny) {
     list.resource_version = "0";
     list.page_size = 0;  // served from memory; the server's cache knows no pages for it
   } else if (next_list_ == NextList::kNotOlder) {
     list.resource_version = resource_version_;
     list.resource_version_match = "NotOlderThan";
+  } else if (next_list_ == NextList::kExact) {
+    list.resource_version = resource_version_;
+    list.resource_version_match = "Exact";
   }
   Expected<ObjectList> objects =
       k8sclient::List(api_, options_.path, list, {.deadline = clock_.Now() + options_.list_max, .stop = stop});
@@ -79,6 +101,7 @@ Expected<void> Reflector::List(const std::stop_token& stop) {
   resource_version_ = objects->resource_version;
   next_list_ = NextList::kNone;
   handler_.Replace(std::move(objects->items));
+  handler_.Reached(resource_version_);
   return {};
 }
 
@@ -140,7 +163,9 @@ bool Reflector::TakeEvent(std::string_view line, Expected<void>& failure) {
         Fail(ErrorCode::kInternal, "GET " + options_.path + ": unknown watch event \"" + type.substr(0, 200) + "\"");
     return false;
   }
-  if (!version.empty()) resource_version_ = std::move(version);
+  if (version.empty()) return true;
+  resource_version_ = std::move(version);
+  handler_.Reached(resource_version_);
   return true;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reflector: keeps a handler up to date about one collection, by a LIST and a WATCH from there on.
 //
-// The first LIST takes what the server has at hand (resourceVersion=0); after "410 Gone" the next is not older than
+// The first LIST takes what the server has at hand (resourceVersion=0), in one answer, unless it is to come in pages,
+// which only consistent lists have; after "410 Gone" the next is not older than
 // what was seen, and if the server cannot serve that either, a consistent one. A broken watch goes on where it ended.
 // Failures wait 0.8 s, doubled up to 30 s, times 1 to 2 by chance. Rules: client-go, tools/cache/reflector.go.
 #pragma once
@@ -28,11 +29,16 @@ class ReflectorHandler {
   ReflectorHandler& operator=(const ReflectorHandler&) = delete;
   virtual ~ReflectorHandler() = default;
 
+  // An object of a list, as its page arrives; Replace gets what this returns, unless the list fails before its end. For
+  // who cannot have a whole large collection as JSON.
+  virtual nlohmann::json Keep(nlohmann::json object);
   // The whole collection: what is known and not in it is gone. Also when it is empty.
   virtual void Replace(std::vector<nlohmann::json> objects) = 0;
   virtual void Upsert(nlohmann::json object) = 0;
   // The object's last state.
   virtual void Delete(nlohmann::json object) = 0;
+  // All that happened until that version was handed over.
+  virtual void Reached(const std::string& resource_version);
   // Something failed and is tried again after `wait`: to be logged and counted. What was handed over may be stale.
   virtual void Failed(const ipam::Error& error, std::chrono::milliseconds wait) = 0;
 };
@@ -42,6 +48,10 @@ struct ReflectorOptions {
   std::string field_selector = {};
   std::string label_selector = {};
   bool metadata_only = false;  // PartialObjectMetadata
+  bool in_pages = false;       // of a large collection
+  // Begin with the collection as it was at that version, so that what happened since is told as events. If the server
+  // has forgotten that, with what is. Empty: with what is.
+  std::string since = {};
   std::chrono::milliseconds list_max = std::chrono::seconds(60);
   std::chrono::milliseconds idle_max = std::chrono::minutes(3);
 };
@@ -56,8 +66,9 @@ class Reflector {
 
  private:
   // How fresh the next LIST has to be, or that none is needed.
-  enum class NextList : std::uint8_t { kNone, kAny, kNotOlder, kConsistent };
+  enum class NextList : std::uint8_t { kNone, kAny, kNotOlder, kExact, kConsistent };
 
+  [[nodiscard]] static NextList FirstList(const ReflectorOptions& options);
   [[nodiscard]] ipam::Expected<void> List(const std::stop_token& stop);
   [[nodiscard]] ipam::Expected<void> Watch(const std::stop_token& stop);
   // False, with `failure` filled in, if the stream must end.
@@ -68,7 +79,7 @@ class Reflector {
   ReflectorHandler& handler_;
   Clock& clock_;
   const ReflectorOptions options_;
-  NextList next_list_ = NextList::kAny;
+  NextList next_list_;
   std::string resource_version_;  // last seen; empty before the first LIST
   int failures_ = 0;              // in a row
 };

@@ -40,6 +40,14 @@ Response ListOf(const std::vector<std::string>& names, const std::string& versio
 class Recorder final : public ReflectorHandler {
  public:
   std::vector<std::string> lines;
+  bool keeps = false;
+  std::string reached;
+  void Reached(const std::string& resource_version) override { reached = resource_version; }
+  json Keep(json object) override {
+    if (!keeps) return object;
+    lines.push_back("keep " + Name(object));
+    return {{"metadata", {{"name", "kept-" + Name(object)}}}};
+  }
   void Replace(std::vector<json> objects) override {
     std::string line = "replace";
     for (const json& object : objects) line += " " + Name(object);
@@ -117,6 +125,31 @@ TEST_F(ReflectorTest, ListsFromMemoryThenWatchesFromThere) {
   RunScripts();
   EXPECT_EQ(recorder_.lines, (Lines{"replace a b", "upsert c", "upsert a", "delete b"}));
   EXPECT_EQ(Requests(), (Lines{"list rv=0 match=(none)", "watch rv=10", "watch rv=13"}));
+}
+
+TEST_F(ReflectorTest, AListInPagesIsConsistentAndHandsOverWhatTheHandlerKept) {
+  options_.in_pages = true;
+  recorder_.keeps = true;
+  Response first = ListOf({"a"}, "10");
+  json body = json::parse(first.body);
+  body["metadata"]["continue"] = "token";
+  first.body = body.dump();
+  lists_ = {first, ListOf({"b"}, "10")};
+  RunScripts();
+  EXPECT_EQ(recorder_.lines, (Lines{"keep a", "keep b", "replace kept-a kept-b"}));
+  EXPECT_EQ(Requests(), (Lines{"list rv=(none) match=(none)", "list rv=(none) match=(none)", "watch rv=10"}));
+  EXPECT_EQ(QueryValue(api_.requests().at(0), "limit"), "500");
+  EXPECT_EQ(QueryValue(api_.requests().at(1), "continue"), "token");
+}
+
+TEST_F(ReflectorTest, BeginsWithTheStateOfAnEarlierVersionIfItIsAskedTo) {
+  options_.since = "7";
+  lists_ = {ListOf({"a"}, "7")};
+  watches_ = {{.lines = {Event("DELETED", "a", "9")}}};
+  RunScripts();
+  EXPECT_EQ(recorder_.lines, (Lines{"replace a", "delete a"}));
+  EXPECT_EQ(Requests(), (Lines{"list rv=7 match=Exact", "watch rv=7", "watch rv=9"}));
+  EXPECT_EQ(recorder_.reached, "9");
 }
 
 TEST_F(ReflectorTest, SendsSelectorsBookmarksAndATimeLimitWithTheWatch) {
@@ -238,6 +271,29 @@ constexpr NonsenseCase kNonsenseCases[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Table, ReflectorNonsense, ::testing::ValuesIn(kNonsenseCases),
                          [](const auto& c) { return std::string(c.param.name); });
+
+TEST_F(ReflectorTest, BeginsWithWhatIsIfTheServerFailsAgainAndAgainOverThatVersion) {
+  options_.since = "7";
+  for (int i = 0; i < 4; ++i) lists_.emplace_back(Response{.status = 500});
+  lists_.emplace_back(ListOf({"a"}, "20"));
+  RunScripts();
+  EXPECT_EQ(recorder_.lines.back(), "replace a");
+  EXPECT_EQ(Requests().at(3), "list rv=7 match=Exact");
+  EXPECT_EQ(Requests().at(4), "list rv=(none) match=(none)");
+}
+
+class ReflectorSince : public ReflectorTest, public ::testing::WithParamInterface<int> {};
+
+TEST_P(ReflectorSince, BeginsWithWhatIsIfThatVersionIsForgottenOrNoneOfThisServer) {
+  const std::string too_large =
+      R"({"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}})";
+  options_.since = "7";
+  lists_ = {Response{.status = GetParam(), .body = GetParam() == 504 ? too_large : std::string()}, ListOf({"a"}, "20")};
+  RunScripts();
+  EXPECT_EQ(Requests(), (Lines{"list rv=7 match=Exact", "list rv=(none) match=(none)", "watch rv=20"}));
+}
+INSTANTIATE_TEST_SUITE_P(Table, ReflectorSince, ::testing::Values(410, 400, 504),
+                         [](const auto& c) { return std::to_string(c.param); });
 
 }  // namespace
 }  // namespace berth::k8sclient

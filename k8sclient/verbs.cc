@@ -72,7 +72,8 @@ Query ListQuery(const ListOptions& list, const std::string& continue_token) {
 }
 
 // One page, appended to `into`. Returns the token of the next page, empty after the last.
-Expected<std::string> ListPage(Api& api, const Request& request, const CallOptions& options, ObjectList& into) {
+Expected<std::string> ListPage(Api& api, const Request& request, const ListOptions& list, const CallOptions& options,
+                               ObjectList& into) {
   Expected<json> page = CallForObject(api, request, options);
   if (!page) return std::unexpected(std::move(page.error()));
   const auto items = page->find("items");
@@ -81,7 +82,7 @@ Expected<std::string> ListPage(Api& api, const Request& request, const CallOptio
       !metadata->is_object()) {
     return Fail(ipam::ErrorCode::kInternal, "GET " + request.path + ": the answer is not a list");
   }
-  for (json& item : *items) into.items.push_back(std::move(item));
+  for (json& item : *items) into.items.push_back(list.keep ? list.keep(std::move(item)) : std::move(item));
   into.resource_version = TextAt(*metadata, "resourceVersion");
   return TextAt(*metadata, "continue");
 }
@@ -94,7 +95,7 @@ Expected<ObjectList> ListPages(Api& api, const std::string& path, const ListOpti
                           .query = ListQuery(list, continue_token),
                           .accept = list.accept,
                           .response_bytes_max = kListBytesMax};
-    Expected<std::string> next = ListPage(api, request, options, result);
+    Expected<std::string> next = ListPage(api, request, list, options, result);
     if (!next && next.error().code == ipam::ErrorCode::kGone && page > 0 && list.page_size > 0) {
       // The list changed so much that the server forgot the state of the first page: all of it in one answer, then.
       ListOptions whole = list;

@@ -5,6 +5,7 @@
 // preconditions. Every write names the field manager "berth". None is ever repeated here.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +30,8 @@ struct ListOptions {
   std::string resource_version_match = {};  // "", "NotOlderThan" or "Exact"
   int page_size = 500;                      // 0: everything in one answer
   std::string_view accept = kJson;
+  // Called with each item as its page arrives; what it returns becomes the item. Unset: the item itself.
+  std::function<nlohmann::json(nlohmann::json)> keep = {};
 };
 
 struct ObjectList {

@@ -24,6 +24,8 @@ constexpr std::chrono::milliseconds kFenceMax{60'000};
 constexpr std::chrono::milliseconds kAfterDeletion{200};
 // A fence that led to nothing is not repeated at once.
 constexpr std::chrono::milliseconds kAfterFence{1000};
+// How long it is known of a pod that it was seen to vanish, if no entry names it: one may come late.
+constexpr std::chrono::minutes kVanishedKept{2};
 
 // Back-off keys that are no object's.
 constexpr const char* kServerKey = "server";
@@ -52,16 +54,38 @@ void Controller::Run(const std::stop_token& stop) {
 }
 
 steady_clock::time_point Controller::RunRound(const std::stop_token& stop) {
-  mailbox_.FetchInto(world_);
+  mailbox_.FetchInto(world_, clock_.Now());
   if (!mailbox_.IsLoaded()) return clock_.Now() + kRoundPeriodMax;
   did_something_ = false;
   const Moment now = Now();
   backoff_.Forget(now.steady);
   const Decision decision = decider_.Decide(world_, memory_, now, /*fenced=*/false);
+  AfterDecision(decision, now);
   if (backoff_.MayTry(kServerKey, now.steady) && PerformAll(decision, stop) && WantsFence(decision)) {
     RunFenced(decision, stop);
   }
   return NextRound(decision, did_something_);
+}
+
+void Controller::AfterDecision(const Decision& decision, const Moment& now) {
+  world_.pods.ForgetTouched();
+  if (decision.orphans.is_braked != was_braked_) {
+    was_braked_ = decision.orphans.is_braked;
+    std::size_t unseen = 0;
+    for (const auto& [pool, count] : decision.orphans.unseen) unseen += count;
+    if (was_braked_) {
+      spdlog::error("too many orphans that nobody saw go, nothing is freed until a person has looked count={}", unseen);
+    } else {
+      spdlog::info("orphans are freed again");
+    }
+  }
+  on_version(world_.pods.VersionToBeginWith(now.steady - kVanishedKept));
+  if (now.steady - vanished_forgotten_ < kVanishedKept) return;
+  vanished_forgotten_ = now.steady;
+  std::set<std::string> suspected;
+  for (const auto& [key, suspect] : decider_.suspects().all()) suspected.insert(suspect.entry.uid);
+  world_.pods.ForgetVanished(now.steady - kVanishedKept,
+                             [&](const std::string& identity) { return suspected.contains(identity); });
 }
 
 bool Controller::PerformAll(const Decision& decision, const std::stop_token& stop) {

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <stop_token>
 
@@ -22,10 +24,14 @@ namespace berth::reconciler {
 class Controller {
  public:
   // All must outlive this.
-  Controller(k8sclient::Api& api, k8sclient::Clock& clock, Mailbox& mailbox)
-      : api_(api), clock_(clock), mailbox_(mailbox), performer_(api, world_, memory_) {}
+  Controller(k8sclient::Api& api, k8sclient::Clock& clock, Mailbox& mailbox, Settings settings = {})
+      : api_(api), clock_(clock), mailbox_(mailbox), decider_(settings), performer_(api, world_, memory_) {}
   Controller(const Controller&) = delete;
   Controller& operator=(const Controller&) = delete;
+
+  // Told now and then from which version of the pods a successor has to look on, to know what this one knows of those
+  // that vanished. Called by the thread that runs this. Set before Run.
+  std::function<void(std::uint64_t version)> on_version = [](std::uint64_t) {};
 
   // Returns when stop is requested.
   void Run(const std::stop_token& stop);
@@ -35,6 +41,8 @@ class Controller {
 
  private:
   [[nodiscard]] Moment Now();
+  // After a decision: what need not be known any more of pods, and what people shall know.
+  void AfterDecision(const Decision& decision, const Moment& now);
   // Does what may be tried. False: the API server is away, so the rest was not tried.
   bool PerformAll(const Decision& decision, const std::stop_token& stop);
   [[nodiscard]] bool WantsFence(const Decision& decision);
@@ -52,6 +60,8 @@ class Controller {
   Performer performer_;
   Backoff backoff_;
   bool did_something_ = false;
+  bool was_braked_ = false;
+  std::chrono::steady_clock::time_point vanished_forgotten_;
 };
 
 }  // namespace berth::reconciler

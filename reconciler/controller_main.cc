@@ -4,8 +4,10 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <random>
 #include <stop_token>
@@ -34,6 +36,9 @@
 namespace berth::reconciler {
 namespace {
 
+// On the Lease: the resourceVersion up to which its holder has seen what became of pods.
+constexpr const char* kPodsSeenAnnotation = "ipam.berth.dev/pods-seen";
+
 // Host name and a random UUID: another one after every start.
 std::string Identity() {
   std::array<char, 256> host{};
@@ -59,27 +64,42 @@ ipam::Expected<std::unique_ptr<k8sclient::HttpApi>> Connect(const Options& optio
   return k8sclient::HttpApi::Make(*std::move(config), {.user_agent = "berth-controller/" BERTH_VERSION});
 }
 
+// Which version of the pods the leader before had got to, and which this one has; 0: none.
+struct HandOver {
+  std::string found;
+  std::atomic<std::uint64_t> reached = 0;
+};
+
 // What leading is: from the first list on until stop.
-void Lead(k8sclient::Api& api, Mailbox& mailbox, const std::stop_token& stop) {
-  spdlog::info("leading");
-  Controller controller(api, k8sclient::RealClock(), mailbox);
+void Lead(k8sclient::Api& api, Mailbox& mailbox, const Settings& settings, HandOver& hand_over,
+          const std::stop_token& stop) {
+  spdlog::info("leading pods_since={}", hand_over.found);
+  Controller controller(api, k8sclient::RealClock(), mailbox, settings);
+  controller.on_version = [&hand_over](std::uint64_t version) { hand_over.reached = version; };
   Watches watches(api, k8sclient::RealClock(), mailbox);
+  if (settings.reclaim != Reclaim::kOff) watches.AddHolders(hand_over.found);
   watches.Start();
   controller.Run(stop);
 }
 
-ipam::Expected<void> Elect(const Options& options, k8sclient::Api& api, const std::stop_token& stop,
-                           const std::function<void(std::stop_token)>& lead) {
+ipam::Expected<void> Elect(const Options& options, k8sclient::Api& api, HandOver& hand_over,
+                           const std::stop_token& stop, const std::function<void(std::stop_token)>& lead) {
   const std::string path =
       k8sclient::Path({"apis", "coordination.k8s.io", "v1", "namespaces", options.lease_namespace, "leases"});
   const std::string identity = Identity();
   k8sclient::LeaderElector elector(
-      api, k8sclient::RealClock(), {.path = path, .name = options.lease_name, .identity = identity});
+      api,
+      k8sclient::RealClock(),
+      {.path = path, .name = options.lease_name, .identity = identity, .note_key = kPodsSeenAnnotation});
   elector.on_failure = [](const ipam::Error& error) {
     spdlog::warn("lease round failed err={}", ipam::Quoted(error.message));
   };
+  elector.note = [&hand_over] { return hand_over.reached == 0 ? std::string() : std::to_string(hand_over.reached); };
   spdlog::info("waiting for the lease lease={}/{} identity={}", options.lease_namespace, options.lease_name, identity);
-  return elector.Run(stop, lead);
+  return elector.Run(stop, [&](const std::stop_token& leading) {
+    hand_over.found = elector.found_note();
+    lead(leading);
+  });
 }
 
 // Ends the process in an orderly way on the first SIGTERM or SIGINT. Requires: both are blocked in every thread.
@@ -128,13 +148,14 @@ int Run(const Options& options) {
   }
   std::stop_source source;
   const std::jthread signal_thread = StopOnSignal(source, signals);
+  HandOver hand_over;
   const auto lead = [&](const std::stop_token& stop) {
     is_leading = true;
-    Lead(**api, mailbox, stop);
+    Lead(**api, mailbox, {.reclaim = options.reclaim}, hand_over, stop);
   };
   if (!options.elects_leader) {
     lead(source.get_token());
-  } else if (auto elected = Elect(options, **api, source.get_token(), lead); !elected) {
+  } else if (auto elected = Elect(options, **api, hand_over, source.get_token(), lead); !elected) {
     return Fail("lost the lease", elected.error());
   }
   spdlog::info("ended");

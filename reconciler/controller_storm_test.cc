@@ -77,7 +77,7 @@ class Storm {
     World world;
     Mailbox mailbox;
     DeliverAll(api_, mailbox);
-    mailbox.FetchInto(world);
+    mailbox.FetchInto(world, {});
     for (const auto& [name, pool] : world.pools) CheckPool(world, pool);
     for (const auto& [name, block] : world.blocks()) CheckBlock(world, block);
   }

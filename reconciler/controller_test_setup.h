@@ -48,7 +48,7 @@ class ControllerTest : public testing::Test {
   using Api = k8sclient::testing::ModelApi;
   using ApiFault = k8sclient::testing::ApiFault;
 
-  ControllerTest() {
+  explicit ControllerTest(Settings settings = {}) : settings_(settings) {
     spdlog::set_level(spdlog::level::off);
     Reset();
   }
@@ -57,7 +57,7 @@ class ControllerTest : public testing::Test {
     controller_.reset();
     server_ = std::make_unique<Api>();
     mailbox_ = std::make_unique<Mailbox>();
-    controller_ = std::make_unique<Controller>(*server_, clock_, *mailbox_);
+    controller_ = std::make_unique<Controller>(*server_, clock_, *mailbox_, settings_);
   }
 
   void PutPool(const std::string& name, json spec) {
@@ -152,6 +152,7 @@ class ControllerTest : public testing::Test {
     Settle();
   }
 
+  const Settings settings_;
   k8sclient::testing::FakeClock clock_;
   std::unique_ptr<Api> server_;
 

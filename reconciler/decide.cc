@@ -41,13 +41,19 @@ std::vector<std::string> With(std::vector<std::string> finalizers, std::string_v
 // One call of Decide.
 class Round {
  public:
-  Round(const World& world, const Memory& memory, const Moment& now, bool fenced, Census& census)
-      : world_(world), memory_(memory), now_(now), fenced_(fenced), census_(census) {}
+  Round(const World& world, const Memory& memory, const Moment& now, bool fenced, Decider::Kept& kept)
+      : world_(world), memory_(memory), now_(now), fenced_(fenced), kept_(kept), census_(kept.census) {}
 
   Decision Run() && {
     PlanSpaces();
     PlanPools();
     census_.Take(world_, counted_, now_.unix_ms);
+    if (kept_.settings.reclaim != Reclaim::kOff && world_.knows_holders) {
+      kept_.suspects.Update(world_, now_.steady);
+      DecideOrphans({.world = world_, .suspects = kept_.suspects, .memory = memory_, .mode = kept_.settings.reclaim},
+                    now_,
+                    decision_);
+    }
     for (const auto& [name, plan] : plans_) DecideSpace(name, plan);
     for (const auto& [name, pool] : world_.pools) DecidePoolStatus(pool);
     for (const auto& [name, plan] : plans_) DecideReservedIn(name, plan);
@@ -221,6 +227,9 @@ class Round {
   }
 
   void AddPoolStatus(const SeenPool& pool, Wanted<crds::PoolStatus> wanted) {
+    const auto unseen = decision_.orphans.unseen.find(pool.meta.uid);
+    const bool is_braked = decision_.orphans.is_braked && unseen != decision_.orphans.unseen.end();
+    SetReclaiming(wanted.status, pool, is_braked ? unseen->second : 0, now_);
     if (wanted.wake) decision_.WakeAt(*wanted.wake);
     if (wanted.status == pool.status) return;
     decision_.actions.push_back(SetPoolStatus{
@@ -273,6 +282,7 @@ class Round {
   const Memory& memory_;
   const Moment& now_;
   bool fenced_;
+  Decider::Kept& kept_;
   Census& census_;
   std::map<std::string, SpacePlan> plans_;      // by name of the space
   std::map<std::string, CountedPool> counted_;  // by UID of the pool
@@ -282,7 +292,7 @@ class Round {
 }  // namespace
 
 Decision Decider::Decide(const World& world, const Memory& memory, const Moment& now, bool fenced) {
-  return Round(world, memory, now, fenced, census_).Run();
+  return Round(world, memory, now, fenced, kept_).Run();
 }
 
 }  // namespace berth::reconciler

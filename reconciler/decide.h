@@ -7,17 +7,34 @@
 #pragma once
 
 #include "reconciler/census.h"
+#include "reconciler/decide_orphans.h"
 #include "reconciler/decision.h"
+#include "reconciler/suspects.h"
 #include "reconciler/world.h"
 
 namespace berth::reconciler {
 
+struct Settings {
+  Reclaim reclaim = Reclaim::kOff;
+};
+
 class Decider {
  public:
+  explicit Decider(Settings settings = {}) : kept_{.settings = settings, .census = {}, .suspects = {}} {}
+
   [[nodiscard]] Decision Decide(const World& world, const Memory& memory, const Moment& now, bool fenced);
 
+  [[nodiscard]] const Suspects& suspects() const { return kept_.suspects; }
+
+  // What is kept up from decision to decision.
+  struct Kept {
+    Settings settings;
+    Census census;
+    Suspects suspects;
+  };
+
  private:
-  Census census_;
+  Kept kept_;
 };
 
 }  // namespace berth::reconciler

@@ -95,6 +95,22 @@ void SetReadiness(crds::PoolStatus& status, const SeenPool& pool, const Readines
       MakeCondition(crds::kReadyCondition, readiness.is_ready, readiness.why, pool.meta.generation, now));
 }
 
+void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t held_back, const Moment& now) {
+  const crds::Condition* current = crds::FindCondition(status.conditions, kReclaimingCondition);
+  const bool was_braked = current != nullptr && current->status == "False";
+  if (was_braked == (held_back > 0)) return;
+  Reason why{.reason = "AsUsual", .message = "addresses of pods that are gone are given back"};
+  if (held_back > 0) {
+    why = {.reason = "TooManyOrphans",
+           .message = std::to_string(held_back) +
+                      " entries name pods that do not exist and that nobody saw go, too many to believe it: nothing is "
+                      "given back until there are fewer; if those pods are gone indeed, give them back by hand "
+                      "(docs/operations.md)"};
+  }
+  crds::SetCondition(status.conditions,
+                     MakeCondition(kReclaimingCondition, held_back == 0, std::move(why), pool.meta.generation, now));
+}
+
 Wanted<crds::PoolStatus> StatusOfAccepted(const SeenPool& pool, const CountedPool& counted, const PoolCounts& counts,
                                           const Readiness& readiness, const Pace& pace) {
   Wanted<crds::PoolStatus> wanted{.status = pool.status, .has_new_counts = false, .wake = std::nullopt};

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "crds/pool.h"
@@ -24,8 +25,6 @@ inline constexpr std::chrono::seconds kCountsPeriod{10};
 // Of counts that matter: a pool that is full but for one address may become full and not full many times in a second.
 inline constexpr std::chrono::seconds kCountsPeriodMin{1};
 
-using SteadyTime = std::chrono::steady_clock::time_point;
-
 // What the condition Ready shall say.
 struct Readiness {
   bool is_ready = false;
@@ -37,6 +36,13 @@ struct Readiness {
 
 // Sets the condition Ready and nothing else.
 void SetReadiness(crds::PoolStatus& status, const SeenPool& pool, const Readiness& readiness, const Moment& now);
+
+// False: so many of the pool's entries name pods that are gone that none is given back.
+inline constexpr std::string_view kReclaimingCondition = "Reclaiming";
+
+// Sets the condition Reclaiming to False if the brake holds back so many entries of the pool (decide_orphans.h), and,
+// if it was False, to True if it holds back none.
+void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t held_back, const Moment& now);
 
 // A status as it shall be. Where only counts differ and need not be written yet, they are those it has, and `wake` says
 // when they shall be.

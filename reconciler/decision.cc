@@ -17,6 +17,8 @@ struct KeyVisitor {
   ObjectKey operator()(const SetPoolStatus& a) const { return PoolKey(a.pool); }
   ObjectKey operator()(const ChangeBlock& a) const { return BlockKey(a.before->name); }
   ObjectKey operator()(const DeleteBlock& a) const { return BlockKey(a.block->name); }
+  ObjectKey operator()(const FreeEntries& a) const { return BlockKey(a.before->name); }
+  ObjectKey operator()(const ReportOrphans& /*a*/) const { return "orphans"; }
   ObjectKey operator()(const ConfirmReserved& a) const { return SpaceKey(a.space); }
 };
 

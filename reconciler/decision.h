@@ -12,12 +12,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "crds/pool.h"
 #include "crds/space.h"
 #include "ipam/block.h"
+#include "ipam/entry.h"
 #include "ipam/interval_set.h"
 
 namespace berth::reconciler {
@@ -66,6 +68,24 @@ struct ChangeBlock {
 struct DeleteBlock {
   ipam::BlockView block;
 };
+// An entry of which the pod is gone.
+struct FreedEntry {
+  ipam::BlockOffset offset = 0;
+  ipam::HeldEntry entry;
+  std::string node;
+  bool was_terminal = false;  // the pod may still be there, Succeeded or Failed
+  bool node_is_gone = false;  // and so is whatever ran there
+};
+// Entries that become cooling ones, which tell the node's agent to forget them. Each pod, or the node that is gone, is
+// looked at once more before.
+struct FreeEntries {
+  ipam::BlockView before;
+  std::vector<FreedEntry> entries;
+};
+// No request: what would be freed, block and entry, for those who want to read it first.
+struct ReportOrphans {
+  std::set<std::pair<std::string, std::string>> entries;
+};
 // No request: after these reservations had been withheld from all pools of the space, every block that existed was
 // looked at, and each of their addresses was held or had its entry.
 struct ConfirmReserved {
@@ -74,7 +94,7 @@ struct ConfirmReserved {
 };
 
 using Action = std::variant<CreateSpace, DeleteSpace, SetSpaceFinalizers, SetSpaceStatus, SetPoolFinalizers,
-                            SetPoolStatus, ChangeBlock, DeleteBlock, ConfirmReserved>;
+                            SetPoolStatus, ChangeBlock, DeleteBlock, FreeEntries, ReportOrphans, ConfirmReserved>;
 
 // "IPPool/web": what an action is about, for back-off and logs.
 using ObjectKey = std::string;
@@ -83,10 +103,20 @@ using ObjectKey = std::string;
 [[nodiscard]] ObjectKey SpaceKey(const std::string& name);
 [[nodiscard]] ObjectKey BlockKey(const std::string& name);
 
+// What became of the entries whose pods are not known to live.
+struct OrphanFindings {
+  std::size_t due = 0;                      // to be freed now
+  std::map<std::string, std::size_t> kept;  // by why
+  // On nodes that are there, of pods that were not seen to vanish; by UID of the pool.
+  std::map<std::string, std::size_t> unseen;
+  bool is_braked = false;  // so many that nothing is freed
+};
+
 struct Decision {
   std::vector<Action> actions;  // in the order in which they are to be done
   // Objects about which something can only be decided on a world that was just compared with consistent lists.
   std::set<ObjectKey> wants_fence;
+  OrphanFindings orphans;
   // When to decide again even if nothing happens.
   std::optional<std::int64_t> wake_unix_ms;
   std::optional<std::chrono::steady_clock::time_point> wake_steady;
@@ -102,6 +132,8 @@ struct Memory {
   std::map<std::string, std::chrono::steady_clock::time_point> space_counts_written;
   // By name of the space.
   std::map<std::string, std::vector<ReservedRange>> confirmed;
+  // What was last said that would be freed.
+  std::set<std::pair<std::string, std::string>> reported;
 };
 
 }  // namespace berth::reconciler

@@ -2,6 +2,7 @@
 // Handing over what was seen.
 #include "reconciler/mailbox.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace berth::reconciler {
@@ -20,17 +21,17 @@ void Apply(Pending pending, Objects& objects) {
   }
 }
 
-// The block set's version shall not grow without need, so a replacement is made of changes as well.
-template <typename Pending>
-void ApplyBlocks(Pending pending, World& world) {
+// Of what shall see each change, a replacement is made of changes as well. `all`: what there is.
+template <typename Pending, typename All, typename Put, typename Remove>
+void ApplyEach(Pending pending, const All& all, const Put& put, const Remove& remove) {
   if (pending.replaces) {
-    for (const auto& [name, block] : world.blocks()) pending.changes.emplace(name, std::nullopt);
+    for (const auto& [key, object] : all) pending.changes.emplace(key, std::nullopt);
   }
-  for (auto& [name, object] : pending.changes) {
+  for (auto& [key, object] : pending.changes) {
     if (object) {
-      world.PutBlock(*std::move(object));
+      put(*std::move(object));
     } else {
-      world.RemoveBlock(name);
+      remove(key);
     }
   }
 }
@@ -46,18 +47,59 @@ Pending TakeFrom(Pending& pending) {
 
 }  // namespace
 
-void Mailbox::FetchInto(World& world) {
+void Mailbox::FetchInto(World& world, SteadyTime now) {
   std::unique_lock lock(mutex_);
   has_news_ = false;
+  has_murmur_ = false;
   auto pools = TakeFrom(pools_);
   auto spaces = TakeFrom(spaces_);
   auto reservations = TakeFrom(reservations_);
   auto blocks = TakeFrom(blocks_);
+  auto pods = TakeFrom(pods_);
+  const auto vanished = std::exchange(vanished_, {});
+  const std::uint64_t pods_version = pods_version_;
+  auto nodes = TakeFrom(nodes_);
+  auto leases = TakeFrom(leases_);
+  world.knows_holders = pods_.is_loaded && nodes_.is_loaded && leases_.is_loaded;
   lock.unlock();
   Apply(std::move(pools), world.pools);
   Apply(std::move(spaces), world.spaces);
   Apply(std::move(reservations), world.reservations);
-  ApplyBlocks(std::move(blocks), world);
+  ApplyEach(
+      std::move(blocks),
+      world.blocks(),
+      [&world](SeenBlock block) { world.PutBlock(std::move(block)); },
+      [&world](const std::string& name) { world.RemoveBlock(name); });
+  ApplyEach(
+      std::move(pods),
+      world.pods.all(),
+      [&](SeenPod pod) { world.pods.Put(std::move(pod), now); },
+      [&](const PodKey& key) { world.pods.Remove(key, now); });
+  for (const SeenPod& pod : vanished) world.pods.SawVanish(pod, now);
+  // What vanished now was still there at the version before.
+  world.pods.Reach(pods_version);
+  ApplyEach(
+      std::move(nodes),
+      world.nodes.all(),
+      [&world](SeenNode node) { world.nodes.Put(std::move(node)); },
+      [&world](const std::string& name) { world.nodes.Remove(name); });
+  ApplyEach(
+      std::move(leases),
+      world.nodes.renewals(),
+      [&world](SeenLease lease) { world.nodes.PutLease(std::move(lease)); },
+      [&world](const std::string& name) { world.nodes.RemoveLease(name); });
+}
+
+void Mailbox::Vanish(SeenPod pod) {
+  const std::scoped_lock lock(mutex_);
+  pods_.changes.insert_or_assign(PodKeyOf(pod.name_space, pod.name), std::nullopt);
+  vanished_.push_back(std::move(pod));
+  Ring<SeenPod>();
+}
+
+void Mailbox::ReachPods(std::uint64_t version) {
+  const std::scoped_lock lock(mutex_);
+  pods_version_ = version;
 }
 
 bool Mailbox::IsLoaded() const {
@@ -67,7 +109,11 @@ bool Mailbox::IsLoaded() const {
 
 bool Mailbox::WaitUntil(std::chrono::steady_clock::time_point deadline, const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  news_.wait_until(lock, stop, deadline, [this] { return has_news_; });
+  news_.wait_until(lock, stop, deadline, [this] { return has_news_ || has_murmur_; });
+  if (!has_news_ && has_murmur_) {
+    deadline = std::min(deadline, std::chrono::steady_clock::now() + kMurmurPause);
+    news_.wait_until(lock, stop, deadline, [this] { return has_news_; });
+  }
   return !stop.stop_requested();
 }
 

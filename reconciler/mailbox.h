@@ -6,15 +6,20 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include "reconciler/world.h"
 
 namespace berth::reconciler {
+
+inline constexpr std::chrono::milliseconds kMurmurPause{500};
 
 // Any thread may call any of it.
 class Mailbox {
@@ -25,30 +30,37 @@ class Mailbox {
     Pending<Seen>& pending = Of<Seen>();
     pending = {.is_loaded = true, .replaces = true, .changes = {}};
     for (auto& [name, object] : objects) pending.changes.emplace(name, std::move(object));
-    Ring();
+    Ring<Seen>();
   }
 
   template <typename Seen>
   void Put(std::string name, Seen object) {
     const std::scoped_lock lock(mutex_);
     Of<Seen>().changes.insert_or_assign(std::move(name), std::move(object));
-    Ring();
+    Ring<Seen>();
   }
 
   template <typename Seen>
   void Remove(std::string name) {
     const std::scoped_lock lock(mutex_);
     Of<Seen>().changes.insert_or_assign(std::move(name), std::nullopt);
-    Ring();
+    Ring<Seen>();
   }
 
-  // Brings the world up to date.
-  void FetchInto(World& world);
+  // A pod went; its last state, for it may have come and gone between two fetches.
+  void Vanish(SeenPod pod);
+  // All that pods did until that version was said.
+  void ReachPods(std::uint64_t version);
 
-  // Whether every kind was listed once: before that, what is not in the world may well exist.
+  // Brings the world up to date; `now`: when what vanished was seen to.
+  void FetchInto(World& world, SteadyTime now);
+
+  // Whether every kind of berth's own was listed once: before that, what is not in the world may well exist. Of the
+  // others World::knows_holders tells.
   [[nodiscard]] bool IsLoaded() const;
 
-  // Waits for something to fetch. False: stop is requested.
+  // Waits for something to fetch. What pods, nodes and Leases do, which is much, wakes after kMurmurPause only. False:
+  // stop is requested.
   bool WaitUntil(std::chrono::steady_clock::time_point deadline, const std::stop_token& stop);
 
  private:
@@ -61,19 +73,34 @@ class Mailbox {
 
   template <typename Seen>
   [[nodiscard]] Pending<Seen>& Of();
+  // Requires: the mutex.
+  template <typename Seen>
   void Ring() {
-    has_news_ = true;
+    if constexpr (kIsMurmur<Seen>) {
+      has_murmur_ = true;
+    } else {
+      has_news_ = true;
+    }
     news_.notify_one();
   }
+  template <typename Seen>
+  static constexpr bool kIsMurmur =
+      std::is_same_v<Seen, SeenPod> || std::is_same_v<Seen, SeenNode> || std::is_same_v<Seen, SeenLease>;
 
   mutable std::mutex mutex_;
   std::condition_variable_any news_;
   // All guarded by mutex_.
   bool has_news_ = false;
+  bool has_murmur_ = false;
   Pending<SeenPool> pools_;
   Pending<crds::Space> spaces_;
   Pending<SeenReservation> reservations_;
   Pending<SeenBlock> blocks_;
+  Pending<SeenPod> pods_;
+  std::vector<SeenPod> vanished_;
+  std::uint64_t pods_version_ = 0;
+  Pending<SeenNode> nodes_;
+  Pending<SeenLease> leases_;
 };
 
 template <>
@@ -91,6 +118,18 @@ inline Mailbox::Pending<SeenReservation>& Mailbox::Of() {
 template <>
 inline Mailbox::Pending<SeenBlock>& Mailbox::Of() {
   return blocks_;
+}
+template <>
+inline Mailbox::Pending<SeenPod>& Mailbox::Of() {
+  return pods_;
+}
+template <>
+inline Mailbox::Pending<SeenNode>& Mailbox::Of() {
+  return nodes_;
+}
+template <>
+inline Mailbox::Pending<SeenLease>& Mailbox::Of() {
+  return leases_;
 }
 
 }  // namespace berth::reconciler

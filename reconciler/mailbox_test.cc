@@ -25,9 +25,9 @@ TEST(Mailbox, AReplacementTakesAwayWhatItDoesNotHold) {
   Mailbox mailbox;
   World world;
   mailbox.Put("a", Named("a"));
-  mailbox.FetchInto(world);
+  mailbox.FetchInto(world, {});
   mailbox.Replace(std::map<std::string, SeenReservation>{{"b", Named("b")}});
-  mailbox.FetchInto(world);
+  mailbox.FetchInto(world, {});
   EXPECT_EQ(Names(world), std::vector<std::string>{"b"});
 }
 
@@ -38,7 +38,7 @@ TEST(Mailbox, WhatComesAfterAReplacementAddsToIt) {
   mailbox.Replace(std::map<std::string, SeenReservation>{{"a", Named("a")}, {"b", Named("b")}});
   mailbox.Remove<SeenReservation>("a");
   mailbox.Put("c", Named("c"));
-  mailbox.FetchInto(world);
+  mailbox.FetchInto(world, {});
   EXPECT_EQ(Names(world), (std::vector<std::string>{"b", "c"}));
 }
 
@@ -47,11 +47,11 @@ TEST(Mailbox, TheLastWordCounts) {
   World world;
   mailbox.Put("a", Named("a"));
   mailbox.Remove<SeenReservation>("a");
-  mailbox.FetchInto(world);
+  mailbox.FetchInto(world, {});
   EXPECT_TRUE(world.reservations.empty());
   mailbox.Remove<SeenReservation>("a");
   mailbox.Put("a", Named("a"));
-  mailbox.FetchInto(world);
+  mailbox.FetchInto(world, {});
   EXPECT_EQ(Names(world), std::vector<std::string>{"a"});
 }
 
@@ -61,11 +61,11 @@ TEST(Mailbox, IsLoadedWhenEveryKindWasListedEvenIfThereIsNothing) {
   mailbox.Replace(std::map<std::string, SeenReservation>());
   mailbox.Replace(std::map<std::string, SeenPool>());
   mailbox.Replace(std::map<std::string, crds::Space>());
-  mailbox.FetchInto(world);
+  mailbox.FetchInto(world, {});
   EXPECT_FALSE(mailbox.IsLoaded());
   mailbox.Replace(std::map<std::string, SeenBlock>());
   EXPECT_TRUE(mailbox.IsLoaded());
-  mailbox.FetchInto(world);
+  mailbox.FetchInto(world, {});
   EXPECT_TRUE(mailbox.IsLoaded()) << "fetching must not forget it";
 }
 
@@ -76,16 +76,16 @@ TEST(Mailbox, TheBlockSetChangesOnlyWithItsMembers) {
   Mailbox mailbox;
   World world;
   mailbox.Replace(std::map<std::string, SeenBlock>{{block.name, block}});
-  mailbox.FetchInto(world);
+  mailbox.FetchInto(world, {});
   const std::uint64_t version = world.block_set_version();
   mailbox.Put(block.name, block);
-  mailbox.FetchInto(world);
+  mailbox.FetchInto(world, {});
   EXPECT_EQ(world.block_set_version(), version);
   mailbox.Replace(std::map<std::string, SeenBlock>{{block.name, block}});
-  mailbox.FetchInto(world);
+  mailbox.FetchInto(world, {});
   EXPECT_EQ(world.block_set_version(), version);
   mailbox.Replace(std::map<std::string, SeenBlock>());
-  mailbox.FetchInto(world);
+  mailbox.FetchInto(world, {});
   EXPECT_GT(world.block_set_version(), version);
   EXPECT_TRUE(world.blocks().empty());
 }
@@ -105,7 +105,7 @@ TEST(Mailbox, WakesTheOneThatWaits) {
   const std::jthread sender([&] { mailbox.Put("a", Named("a")); });
   EXPECT_TRUE(mailbox.WaitUntil(std::chrono::steady_clock::now() + std::chrono::minutes(1), {}));
   World world;
-  mailbox.FetchInto(world);
+  mailbox.FetchInto(world, {});
   EXPECT_EQ(Names(world), std::vector<std::string>{"a"});
 }
 
@@ -114,6 +114,61 @@ TEST(Mailbox, StopsWaitingWhenAskedTo) {
   std::stop_source stop;
   const std::jthread other([&] { stop.request_stop(); });
   EXPECT_FALSE(mailbox.WaitUntil(std::chrono::steady_clock::now() + std::chrono::minutes(1), stop.get_token()));
+}
+
+SeenPod PodNamed(const std::string& name, const std::string& uid) {
+  return {.name_space = "default", .name = name, .uid = uid, .node = "n1", .grace = std::chrono::seconds(5)};
+}
+
+TEST(Mailbox, APodThatCameAndWentBetweenTwoFetchesWasSeenToVanish) {
+  Mailbox mailbox;
+  World world;
+  mailbox.Replace(std::map<PodKey, SeenPod>{{"default/web", PodNamed("web", "u-1")}});
+  mailbox.Vanish(PodNamed("web", "u-1"));
+  mailbox.Put("default/web", PodNamed("web", "u-2"));
+  mailbox.FetchInto(world, {});
+  EXPECT_EQ(world.pods.Find("default/web")->uid, "u-2");
+  EXPECT_EQ(world.pods.GraceOfVanished("u-1"), std::chrono::seconds(5));
+  EXPECT_FALSE(world.pods.GraceOfVanished("u-2"));
+}
+
+TEST(Mailbox, HoldersAreKnownOncePodsNodesAndLeasesWereListed) {
+  Mailbox mailbox;
+  World world;
+  mailbox.Replace(std::map<PodKey, SeenPod>{});
+  mailbox.Replace(std::map<std::string, SeenNode>{});
+  mailbox.FetchInto(world, {});
+  EXPECT_FALSE(world.knows_holders);
+  mailbox.Replace(std::map<std::string, SeenLease>{});
+  mailbox.FetchInto(world, {});
+  EXPECT_TRUE(world.knows_holders);
+}
+
+TEST(Mailbox, WhoBeginsAnewHasToLookFromBeforeTheFirstThatVanishedLately) {
+  using std::chrono::seconds;
+  Mailbox mailbox;
+  World world;
+  const auto at = [](int s) { return SteadyTime(seconds(s)); };
+  mailbox.Replace(std::map<PodKey, SeenPod>{{"default/a", PodNamed("a", "u-1")}, {"default/b", PodNamed("b", "u-2")}});
+  mailbox.ReachPods(100);
+  mailbox.FetchInto(world, at(0));
+  mailbox.Vanish(PodNamed("a", "u-1"));
+  mailbox.ReachPods(110);
+  mailbox.FetchInto(world, at(10));
+  mailbox.Vanish(PodNamed("b", "u-2"));
+  mailbox.ReachPods(120);
+  mailbox.FetchInto(world, at(20));
+  EXPECT_EQ(world.pods.VersionToBeginWith(at(5)), 100U);
+  EXPECT_EQ(world.pods.VersionToBeginWith(at(15)), 110U);
+  EXPECT_EQ(world.pods.VersionToBeginWith(at(25)), 120U);
+}
+
+TEST(Mailbox, WhatPodsDoWakesALittleLater) {
+  Mailbox mailbox;
+  mailbox.Put("default/web", PodNamed("web", "u-1"));
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(mailbox.WaitUntil(begin + std::chrono::minutes(1), {}));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, kMurmurPause);
 }
 
 TEST(Mailbox, ReturnsAtTheDeadline) {

@@ -2,6 +2,9 @@
 // The flags, as --help shows them.
 #include "reconciler/options.h"
 
+#include <map>
+#include <string>
+
 #include <CLI/CLI.hpp>
 
 namespace berth::reconciler {
@@ -9,6 +12,8 @@ namespace berth::reconciler {
 namespace {
 
 constexpr int kUsageExit = 2;
+const std::map<std::string, Reclaim> kReclaimTexts = {
+    {"off", Reclaim::kOff}, {"report", Reclaim::kReport}, {"on", Reclaim::kOn}};
 
 }  // namespace
 
@@ -17,8 +22,9 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
   Options options;
   std::string log_format = "text";
   CLI::App app(
-      "Accepts IPPools, keeps their counts and what is withheld from them, enters reservations into blocks, and lets "
-      "deleted pools and blocks go once they are empty. Several may run: one leads.",
+      "Accepts IPPools, keeps their counts and what is withheld from them, enters reservations into blocks, frees the "
+      "addresses of pods that are gone, and lets deleted pools and blocks go once they are empty. Several may run: one "
+      "leads.",
       "berth-controller");
   app.set_version_flag("--version", "berth-controller " + version);
   app.add_option("--kubeconfig", options.kubeconfig, "How to reach the API server. Default: as a pod of the cluster");
@@ -27,6 +33,13 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
   app.add_flag("!--no-leader-election",
                options.elects_leader,
                "Lead at once, without a Lease. For tests: two that lead do no harm, but twice the work");
+  app.add_option(
+         "--reclaim",
+         options.reclaim,
+         "What to do with addresses of pods that are gone without having given them back: on frees them, report "
+         "only logs which, off does not look at pods at all")
+      ->transform(CLI::CheckedTransformer(kReclaimTexts))
+      ->default_str("on");
   app.add_option("--health-address",
                  options.health_address,
                  "host:port for /healthz and /readyz, such as 0.0.0.0:8080. Default: none");

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "http/http_probe.h"
+#include "reconciler/decide_orphans.h"
 
 namespace berth::reconciler {
 
@@ -14,6 +15,7 @@ struct Options {
   std::string lease_namespace = "berth-system";
   std::string lease_name = "berth-controller";
   bool elects_leader = true;
+  Reclaim reclaim = Reclaim::kOn;
   std::string health_address;  // host:port; empty: no endpoint
   std::string probe_socket;    // a UNIX socket with the same; empty: none
   std::string log_level = "info";

@@ -23,6 +23,7 @@ TEST(Options, Defaults) {
   EXPECT_EQ(options.lease_namespace, "berth-system");
   EXPECT_EQ(options.lease_name, "berth-controller");
   EXPECT_TRUE(options.elects_leader);
+  EXPECT_EQ(options.reclaim, Reclaim::kOn);
   EXPECT_FALSE(options.logs_json);
 }
 
@@ -32,6 +33,7 @@ TEST(Options, AllOfThem) {
                              "--lease-namespace=ns",
                              "--lease-name=l",
                              "--no-leader-election",
+                             "--reclaim=report",
                              "--health-address=[::1]:0",
                              "--log-level=debug",
                              "--log-format=json"});
@@ -40,6 +42,7 @@ TEST(Options, AllOfThem) {
   EXPECT_EQ(options.kubeconfig, "/k");
   EXPECT_EQ(options.lease_namespace, "ns");
   EXPECT_FALSE(options.elects_leader);
+  EXPECT_EQ(options.reclaim, Reclaim::kReport);
   EXPECT_EQ(options.health_address, "[::1]:0");
   EXPECT_TRUE(options.logs_json);
 }
@@ -62,6 +65,7 @@ TEST_P(OptionsRefused, WithCode2) {
 const RefusedCase kRefusedCases[] = {
     {"UnknownFlag", {"--verbose"}},
     {"UnknownLevel", {"--log-level", "loud"}},
+    {"UnknownReclaim", {"--reclaim", "maybe"}},
     {"UnknownFormat", {"--log-format", "xml"}},
     {"MissingValue", {"--kubeconfig"}},
     {"StrayWord", {"start"}},

@@ -10,6 +10,8 @@
 #include "crds/block.h"
 #include "crds/names.h"
 #include "k8sclient/verbs.h"
+#include "reconciler/decide_orphans.h"
+#include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"
 
 namespace berth::reconciler {
@@ -129,17 +131,13 @@ struct Performer::Visitor {
 
   Expected<void> operator()(const ChangeBlock& action) const {
     const ipam::Block& before = *action.before;
-    auto patched = k8sclient::MergePatch(
-        api, ObjectPath(crds::kBlocksPath, before.name), crds::BlockMergePatch(before, action.after), options);
-    if (!patched) return std::unexpected(std::move(patched.error()));
+    auto written = PatchBlock(before, action.after);
+    if (!written) return written;
     if (before.finalizers != action.after.finalizers) {
       spdlog::info("block drained block={} pool={}", before.name, before.pool);
     } else {
       spdlog::info("block entries of reservations written block={} used={}", before.name, action.after.used());
     }
-    auto seen = ReadBlock(*std::move(patched));
-    if (!seen) return std::unexpected(std::move(seen.error()));
-    world.PutBlock(*std::move(seen));
     return {};
   }
 
@@ -153,6 +151,49 @@ struct Performer::Visitor {
     return deleted;
   }
 
+  Expected<void> operator()(const FreeEntries& action) const {
+    ipam::Block after = *action.before;
+    std::vector<const FreedEntry*> freed;
+    for (const FreedEntry& one : action.entries) {
+      const auto is_gone = one.node_is_gone ? IsNodeGone(one.node) : IsPodGone(one);
+      if (!is_gone) return std::unexpected(is_gone.error());
+      if (!*is_gone) continue;
+      const ipam::CoolingEntry cooling{.until_ms = now.unix_ms + std::chrono::milliseconds(kFreedRest).count(),
+                                       .forget = one.entry.attachment};
+      auto text = ipam::FormatEntry(cooling);
+      if (!text) return std::unexpected(std::move(text.error()));
+      after.allocations[one.offset] = *std::move(text);
+      freed.push_back(&one);
+    }
+    if (freed.empty()) return {};
+    auto written = PatchBlock(*action.before, after);
+    if (!written) return written;
+    for (const FreedEntry* one : freed) {
+      spdlog::info("orphan freed pool={} block={} address={} pod={}/{} uid={} attachment={} node={} why={}",
+                   after.pool,
+                   after.name,
+                   after.cidr.At(one->offset).ToString(),
+                   one->entry.pod_namespace,
+                   one->entry.pod,
+                   one->entry.uid,
+                   one->entry.attachment,
+                   one->node,
+                   one->node_is_gone   ? "node-gone"
+                   : one->was_terminal ? "pod-ended"
+                                       : "pod-gone");
+    }
+    return {};
+  }
+
+  Expected<void> operator()(const ReportOrphans& action) const {
+    for (const auto& one : action.entries) {
+      if (memory.reported.contains(one)) continue;
+      spdlog::info("orphan found, it would be freed block={} entry={}", one.first, ipam::Quoted(one.second));
+    }
+    memory.reported = action.entries;
+    return {};
+  }
+
   Expected<void> operator()(const ConfirmReserved& action) const {
     memory.confirmed[action.space] = action.reserved;
     spdlog::debug("reservations are in force space={} ranges={}", action.space, action.reserved.size());
@@ -160,6 +201,41 @@ struct Performer::Visitor {
   }
 
  private:
+  [[nodiscard]] Expected<void> PatchBlock(const ipam::Block& before, const ipam::Block& after) const {
+    auto patched = k8sclient::MergePatch(
+        api, ObjectPath(crds::kBlocksPath, before.name), crds::BlockMergePatch(before, after), options);
+    if (!patched) return std::unexpected(std::move(patched.error()));
+    auto seen = ReadBlock(*std::move(patched));
+    if (!seen) return std::unexpected(std::move(seen.error()));
+    world.PutBlock(*std::move(seen));
+    return {};
+  }
+
+  // Asks the API server itself, not the world. What it answers goes into the world, so that one that lives after all is
+  // not suspected any more.
+  [[nodiscard]] Expected<bool> IsPodGone(const FreedEntry& one) const {
+    auto object = k8sclient::Get(api, PodPath(one.entry.pod_namespace, one.entry.pod), options);
+    if (!object && object.error().code == ipam::ErrorCode::kNotFound) return true;
+    if (!object) return std::unexpected(std::move(object.error()));
+    auto pod = ReadPod(*std::move(object));
+    if (!pod) return std::unexpected(std::move(pod.error()));
+    const bool is_another = !one.entry.uid.empty() && pod->identity() != one.entry.uid;
+    const bool is_gone = is_another || (one.was_terminal && pod->is_terminal);
+    world.pods.Put(*std::move(pod), now.steady);
+    return is_gone;
+  }
+
+  [[nodiscard]] Expected<bool> IsNodeGone(const std::string& name) const {
+    auto object = k8sclient::Get(api, ObjectPath(kNodesPath, name), options);
+    if (!object && object.error().code == ipam::ErrorCode::kNotFound) return true;
+    if (!object) return std::unexpected(std::move(object.error()));
+    auto node = ReadNode(*std::move(object));
+    if (!node) return std::unexpected(std::move(node.error()));
+    const bool is_gone = node->is_out_of_service && !node->is_ready;
+    world.nodes.Put(*std::move(node));
+    return is_gone;
+  }
+
   [[nodiscard]] Expected<void> PutSpace(json object) const {
     auto space = ReadSpace(std::move(object));
     if (!space) return std::unexpected(std::move(space.error()));

@@ -185,6 +185,14 @@ struct ActionText {
            (keeps ? " entries=" + Join(entries) : " finalizers=" + Join(a.after.finalizers));
   }
   std::string operator()(const DeleteBlock& a) const { return "delete block " + a.block->name; }
+  std::string operator()(const FreeEntries& a) const {
+    std::vector<std::string> entries;
+    for (const FreedEntry& one : a.entries) entries.push_back(std::to_string(one.offset));
+    return "free " + a.before->name + " " + Join(entries);
+  }
+  std::string operator()(const ReportOrphans& a) const {
+    return "report " + std::to_string(a.entries.size()) + " orphans";
+  }
   std::string operator()(const ConfirmReserved& a) const {
     return "confirm " + a.space + " " + std::to_string(a.reserved.size());
   }

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handlers of the four reflectors.
+// The handlers of the reflectors.
 #include "reconciler/watch.h"
 
+#include <charconv>
 #include <map>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
 #include "crds/names.h"
+#include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"
 
 namespace berth::reconciler {
@@ -22,12 +26,22 @@ const std::string& NameOf(const SeenPool& pool) { return pool.meta.name; }
 const std::string& NameOf(const crds::Space& space) { return space.meta.name; }
 const std::string& NameOf(const SeenReservation& reservation) { return reservation.name; }
 const std::string& NameOf(const SeenBlock& block) { return block.name; }
+PodKey NameOf(const SeenPod& pod) { return PodKeyOf(pod.name_space, pod.name); }
+const std::string& NameOf(const SeenNode& node) { return node.name; }
+const std::string& NameOf(const SeenLease& lease) { return lease.node; }
 
-std::string NameIn(const json& object) {
+std::string TextIn(const json& object, const char* key) {
   const auto metadata = object.find("metadata");
   if (metadata == object.end() || !metadata->is_object()) return {};
-  const auto name = metadata->find("name");
-  return name != metadata->end() && name->is_string() ? name->get<std::string>() : std::string();
+  const auto text = metadata->find(key);
+  return text != metadata->end() && text->is_string() ? text->get<std::string>() : std::string();
+}
+
+template <typename Seen>
+std::string NameIn(const json& object) {
+  std::string name = TextIn(object, "name");
+  if constexpr (std::is_same_v<Seen, SeenPod>) return PodKeyOf(TextIn(object, "namespace"), name);
+  return name;
 }
 
 void WarnOfProblem(std::string_view kind, const std::string& name, const std::string& problem) {
@@ -37,9 +51,10 @@ void WarnOfProblem(std::string_view kind, const std::string& name, const std::st
 }
 
 void WarnOf(const SeenPool& pool) { WarnOfProblem(crds::kPoolKind, pool.meta.name, pool.problem); }
-void WarnOf(const crds::Space& /*space*/) {}
 void WarnOf(const SeenReservation& seen) { WarnOfProblem(crds::kReservationKind, seen.name, seen.problem); }
 void WarnOf(const SeenBlock& block) { WarnOfProblem(crds::kBlockKind, block.name, block.problem); }
+template <typename Seen>
+void WarnOf(const Seen& /*always readable*/) {}
 
 template <typename Seen>
 class Handler final : public k8sclient::ReflectorHandler {
@@ -47,14 +62,21 @@ class Handler final : public k8sclient::ReflectorHandler {
   using Read = ipam::Expected<Seen> (*)(json object);
   Handler(std::string_view kind, Read read, Mailbox& mailbox) : kind_(kind), read_(read), mailbox_(mailbox) {}
 
+  // Read at once: as JSON a large collection would take ten times the memory.
+  json Keep(json object) override {
+    kept_.push_back(ReadOne(std::move(object)));
+    return kept_.size() - 1;
+  }
+
   void Replace(std::vector<json> objects) override {
     std::map<std::string, Seen> seen;
-    for (json& object : objects) {
-      auto one = ReadOne(std::move(object));
+    for (const json& index : objects) {
+      std::optional<Seen>& one = kept_.at(index.get<std::size_t>());
       if (!one) continue;
       std::string name = NameOf(*one);
       seen.emplace(std::move(name), *std::move(one));
     }
+    std::vector<std::optional<Seen>>().swap(kept_);
     spdlog::debug("listed kind={} count={}", kind_, seen.size());
     mailbox_.Replace(std::move(seen));
   }
@@ -66,15 +88,30 @@ class Handler final : public k8sclient::ReflectorHandler {
     mailbox_.Put(std::move(name), *std::move(one));
   }
 
-  void Delete(json object) override { mailbox_.Remove<Seen>(NameIn(object)); }
+  void Delete(json object) override {
+    std::string name = NameIn<Seen>(object);
+    if constexpr (std::is_same_v<Seen, SeenPod>) {
+      if (auto last = ReadOne(std::move(object))) return mailbox_.Vanish(*std::move(last));
+    }
+    mailbox_.Remove<Seen>(std::move(name));
+  }
+
+  void Reached(const std::string& resource_version) override {
+    if constexpr (std::is_same_v<Seen, SeenPod>) {
+      std::uint64_t version = 0;
+      const char* const end = resource_version.data() + resource_version.size();
+      if (std::from_chars(resource_version.data(), end, version).ptr == end) mailbox_.ReachPods(version);
+    }
+  }
 
   void Failed(const ipam::Error& error, std::chrono::milliseconds wait) override {
+    std::vector<std::optional<Seen>>().swap(kept_);
     spdlog::warn("watch failed kind={} err={} wait_ms={}", kind_, ipam::Quoted(error.message), wait.count());
   }
 
  private:
   std::optional<Seen> ReadOne(json object) {
-    const std::string name = NameIn(object);
+    const std::string name = NameIn<Seen>(object);
     auto seen = read_(std::move(object));
     if (!seen) {
       spdlog::error("object ignored kind={} name={} err={}", kind_, name, ipam::Quoted(seen.error().message));
@@ -87,6 +124,7 @@ class Handler final : public k8sclient::ReflectorHandler {
   std::string_view kind_;
   Read read_;
   Mailbox& mailbox_;
+  std::vector<std::optional<Seen>> kept_;  // of a list that has not ended
 };
 
 }  // namespace
@@ -96,19 +134,31 @@ struct Watches::Watch {
   std::unique_ptr<k8sclient::Reflector> reflector;
 };
 
-Watches::Watches(k8sclient::Api& api, k8sclient::Clock& clock, Mailbox& mailbox) {
-  const auto add = [&](std::unique_ptr<k8sclient::ReflectorHandler> handler, std::string_view path) {
-    auto watch = std::make_unique<Watch>();
-    watch->handler = std::move(handler);
-    watch->reflector = std::make_unique<k8sclient::Reflector>(
-        api, *watch->handler, clock, k8sclient::ReflectorOptions{.path = std::string(path)});
-    watches_.push_back(std::move(watch));
-  };
-  add(std::make_unique<Handler<SeenPool>>(crds::kPoolKind, ReadPool, mailbox), crds::kPoolsPath);
-  add(std::make_unique<Handler<crds::Space>>(crds::kSpaceKind, ReadSpace, mailbox), crds::kSpacesPath);
-  add(std::make_unique<Handler<SeenReservation>>(crds::kReservationKind, ReadReservation, mailbox),
+Watches::Watches(k8sclient::Api& api, k8sclient::Clock& clock, Mailbox& mailbox)
+    : api_(api), clock_(clock), mailbox_(mailbox) {
+  Add(std::make_unique<Handler<SeenPool>>(crds::kPoolKind, ReadPool, mailbox), crds::kPoolsPath);
+  Add(std::make_unique<Handler<crds::Space>>(crds::kSpaceKind, ReadSpace, mailbox), crds::kSpacesPath);
+  Add(std::make_unique<Handler<SeenReservation>>(crds::kReservationKind, ReadReservation, mailbox),
       crds::kReservationsPath);
-  add(std::make_unique<Handler<SeenBlock>>(crds::kBlockKind, ReadBlock, mailbox), crds::kBlocksPath);
+  Add(std::make_unique<Handler<SeenBlock>>(crds::kBlockKind, ReadBlock, mailbox), crds::kBlocksPath);
+}
+
+void Watches::AddHolders(const std::string& since) {
+  Add(std::make_unique<Handler<SeenPod>>("Pod", ReadPod, mailbox_), kPodsPath, since);
+  Add(std::make_unique<Handler<SeenNode>>("Node", ReadNode, mailbox_), kNodesPath);
+  Add(std::make_unique<Handler<SeenLease>>("Lease", ReadLease, mailbox_), kNodeLeasesPath);
+}
+
+void Watches::Add(std::unique_ptr<k8sclient::ReflectorHandler> handler, std::string_view path,
+                  const std::string& since) {
+  auto watch = std::make_unique<Watch>();
+  watch->handler = std::move(handler);
+  watch->reflector = std::make_unique<k8sclient::Reflector>(
+      api_,
+      *watch->handler,
+      clock_,
+      k8sclient::ReflectorOptions{.path = std::string(path), .in_pages = true, .since = since});
+  watches_.push_back(std::move(watch));
 }
 
 Watches::~Watches() = default;

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -19,6 +21,9 @@ class Watches {
  public:
   // All must outlive this. Starts nothing.
   Watches(k8sclient::Api& api, k8sclient::Clock& clock, Mailbox& mailbox);
+  // Pods, nodes and their Leases as well. `since`: the version of the pods from which on it is to be seen who vanished;
+  // empty: from now on. Requires: not started.
+  void AddHolders(const std::string& since);
   // Ends the watches.
   ~Watches();
   Watches(const Watches&) = delete;
@@ -28,6 +33,11 @@ class Watches {
 
  private:
   struct Watch;
+  void Add(std::unique_ptr<k8sclient::ReflectorHandler> handler, std::string_view path, const std::string& since = {});
+
+  k8sclient::Api& api_;
+  k8sclient::Clock& clock_;
+  Mailbox& mailbox_;
   std::vector<std::unique_ptr<Watch>> watches_;
   std::vector<std::jthread> threads_;
 };

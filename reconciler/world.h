@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// World: what the controller has seen of pools, spaces, reservations and blocks. The snapshot that decisions are made
-// on.
+// World: what the controller has seen of pools, spaces, reservations and blocks, and of the pods and nodes that hold
+// addresses. The snapshot that decisions are made on.
 //
-// It may be stale, and its four kinds need not be of one moment: every write that is decided on it carries the
+// It may be stale, and its kinds need not be of one moment: every write that is decided on it carries the
 // resourceVersion seen here, and what staleness could make unsafe is decided only on a world that was compared with
 // consistent lists just before (fence.h). Owned and changed by the controller's thread alone.
 #pragma once
@@ -21,6 +21,8 @@
 #include "crds/space.h"
 #include "ipam/block.h"
 #include "ipam/pool.h"
+#include "reconciler/nodes.h"
+#include "reconciler/pods.h"
 
 namespace berth::reconciler {
 
@@ -90,6 +92,10 @@ class World {
   std::map<std::string, SeenPool> pools;
   std::map<std::string, crds::Space> spaces;
   std::map<std::string, SeenReservation> reservations;
+  Pods pods;
+  Nodes nodes;
+  // Pods, nodes and their Leases were listed: who is not there is not there.
+  bool knows_holders = false;
 
   [[nodiscard]] const std::map<std::string, SeenBlock>& blocks() const { return blocks_; }
   void PutBlock(SeenBlock block);

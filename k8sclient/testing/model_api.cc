@@ -43,10 +43,11 @@ bool Selected(const json& object, const std::string& selector) {
   return part.value(selector.substr(dot + 1, equals - dot - 1), std::string()) == selector.substr(equals + 1);
 }
 
-// ".../ipblocks/name" is an object, ".../ipblocks" a collection. Good for cluster-scoped kinds of berth, and nodes.
+// ".../ipblocks/name" is an object, ".../ipblocks" a collection. Good for cluster-scoped kinds of berth, nodes,
+// and single pods.
 std::pair<std::string, std::string> SplitPath(const std::string& path) {
   static const std::vector<std::string> kCollections = {
-      "/ippools", "/ipblocks", "/ipspaces", "/ipreservations", "/nodes", "/namespaces"};
+      "/ippools", "/ipblocks", "/ipspaces", "/ipreservations", "/nodes", "/pods", "/namespaces"};
   for (const std::string& collection : kCollections) {
     const std::size_t at = path.find(collection + "/");
     if (at == std::string::npos) continue;

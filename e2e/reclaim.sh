@@ -1,0 +1,179 @@
+#!/usr/bin/env bash
+# Tests on a real node that addresses of pods whose DEL never came are given back within a minute, and no live pod's
+# ever: while pods end, the `berth` in the CNI folder is a program that answers DEL with success and does nothing. With
+# the controller up, with one that starts after the pods are gone, and for pods that are deleted by force. Makes a cluster
+# of one node for itself and takes it down. Ends with "N passed, N failed". Takes about six minutes. Needs root.
+#
+#   e2e/reclaim.sh [BUILD_DIR]     default: build. PODS=N: instead of 100
+set -uo pipefail
+unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cluster=$root/e2e/cluster
+bin=$(cd "${1:-$root/build}" && pwd -P)/bin
+pods=${PODS:-100}
+live=5
+work=$(mktemp -d /tmp/berth-reclaim.XXXX)
+dir=$work/cluster
+passed=0
+failed=0
+declare -A pid
+
+fail_early() {
+  echo "e2e/reclaim.sh: $*" >&2
+  exit 1
+}
+for program in berth berth-agent berth-controller; do
+  [[ -x $bin/$program ]] || fail_early "$bin/$program is missing: build it first (make)"
+done
+command -v jq >/dev/null || fail_early "jq is missing: apt-get install jq"
+
+finish() {
+  # Before the node's last pods go, so that their DELs are answered.
+  [[ -n ${CNI_BIN_DIR:-} ]] && install -m 755 "$bin/berth" "$CNI_BIN_DIR/berth"
+  "$cluster" down --dir "$dir" >/dev/null 2>&1
+  local one
+  for one in "${pid[@]}"; do kill "$one" 2>/dev/null; done
+  if ((failed == 0)); then rm -rf "$work"; else echo "logs are kept in $work"; fi
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+# check NAME COMMAND...: passes if the command succeeds; its output is shown only if not.
+check() {
+  local name=$1 text
+  shift
+  if text=$("$@" 2>&1); then
+    passed=$((passed + 1))
+    printf '%4ds  ok    %s\n' "$SECONDS" "$name"
+  else
+    failed=$((failed + 1))
+    printf '%4ds  FAIL  %s\n%s\n' "$SECONDS" "$name" "$text"
+  fi
+}
+
+# within SECONDS COMMAND...: the command must succeed within that time; its last output is shown if it does not.
+within() {
+  local end=$((SECONDS + $1)) text
+  shift
+  while ! text=$("$@" 2>&1); do
+    ((SECONDS < end)) || { echo "not in time: $* said: $text"; return 1; }
+    sleep 0.2
+  done
+}
+
+# equals WANT COMMAND...: the command must succeed and print exactly WANT.
+equals() {
+  local want=$1 got
+  shift
+  got=$("$@") || return 1
+  [[ $got == "$want" ]] || { echo "wanted '$want', got '$got'"; return 1; }
+}
+
+# start PROGRAM OPTIONS...: with the rights of its service account.
+start() {
+  local program=$1
+  "$cluster" kubeconfig --dir "$dir" --user "system:serviceaccount:berth-system:$program" \
+    --group system:serviceaccounts --group system:serviceaccounts:berth-system --out "$work/$program.kubeconfig"
+  "$bin/$program" --kubeconfig "$work/$program.kubeconfig" --log-level debug "${@:2}" >>"$work/$program.log" 2>&1 &
+  pid[$program]=$!
+}
+start_controller() { start berth-controller; }
+kill_controller() { kill -9 "${pid[berth-controller]}"; }
+
+# What is held, by namespace/pod and UID.
+holders() {
+  kubectl get ipblocks -o json |
+    jq -r '.items[].allocations[] | select((startswith("~") or startswith("!")) | not) | split(" ") | "\(.[0]) \(.[1])"'
+}
+held() { holders | wc -l; }
+freed() { grep -c "orphan freed" "$work/berth-controller.log"; }
+cooling_with_mark() { kubectl get ipblocks -o json | jq '[.items[].allocations[] | select(test("^~ t=.* f="))] | length'; }
+# Every running pod of the live Deployment has its entry.
+live_pods_hold() {
+  local missing
+  missing=$(comm -23 <(kubectl get pods -l app=live -o json |
+    jq -r '.items[].metadata | "\(.namespace)/\(.name) \(.uid)"' | sort) <(holders | sort))
+  [[ -z $missing ]] || { echo "without entry: $missing"; return 1; }
+}
+
+# deployment NAME REPLICAS
+deployment() {
+  kubectl apply -f - <<END
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: $1}
+spec:
+  replicas: $2
+  selector: {matchLabels: {app: $1}}
+  template:
+    metadata: {labels: {app: $1}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: pause, image: "berth.test/pause:1"}]
+END
+}
+scale() { kubectl scale deployment/web --replicas="$1" && kubectl rollout status deployment/web --timeout=300s; }
+no_pods() { equals "" kubectl get pods -l app=web -o name; }
+
+# From now on DELs do nothing; and again as it should be.
+break_plugin() {
+  printf '#!/bin/sh\nexit 0\n' >"$work/nothing"
+  install -m 755 "$work/nothing" "$CNI_BIN_DIR/berth.new" && mv "$CNI_BIN_DIR/berth.new" "$CNI_BIN_DIR/berth"
+}
+mend_plugin() {
+  install -m 755 "$bin/berth" "$CNI_BIN_DIR/berth.new" && mv "$CNI_BIN_DIR/berth.new" "$CNI_BIN_DIR/berth"
+}
+
+set_up() {
+  "$cluster" up --dir "$dir" --nodes 1 || fail_early "no cluster"
+  eval "$("$cluster" env --dir "$dir")"
+  mend_plugin
+  kubectl apply -k "$root/install/" >/dev/null
+  kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s >/dev/null
+  local network
+  network=$(<"$root/e2e/demo/network.conflist")
+  network=${network//@BRIDGE@/$BERTH_NODE1_BRIDGE}
+  network=${network//@DIR@/$work}
+  printf '%s\n' "$network" >"$BERTH_NODE1_CNI_CONF_DIR/10-network.conflist"
+  start berth-agent --node n1 --socket "$work/agent.sock" --state "$work/berth" --run-dir "$work/berth-run"
+  start_controller
+  kubectl apply -f "$root/e2e/demo/pools.yaml" >/dev/null
+  kubectl wait --for=condition=Ready ippool/demo-v4 ippool/demo-v6 --timeout=60s >/dev/null || fail_early "no pools"
+  kubectl wait --for=condition=Ready node/n1 --timeout=60s >/dev/null
+  deployment live $live >/dev/null
+  kubectl rollout status deployment/live --timeout=120s >/dev/null || fail_early "no pods"
+  deployment web 0 >/dev/null
+}
+
+# story NAME HOW_TO_DELETE: pods start, and end without a DEL.
+story() {
+  local name=$1 before
+  shift
+  before=$(freed)
+  check "$name: $pods pods run" scale "$pods"
+  check "$name: each has two addresses" within 10 equals $((2 * (pods + live))) held
+  break_plugin
+  check "$name: they end" "$@"
+  [[ $name == late ]] && start_controller
+  check "$name: within 60 s all are given back" within 60 equals $((2 * live)) held
+  check "$name: by the controller, each once" equals $((before + 2 * pods)) freed
+  mend_plugin
+  check "$name: live pods have theirs" live_pods_hold
+  check "$name: the agent sweeps what has rested" within 90 equals 0 cooling_with_mark
+  check "$name: and has not written it again" equals $((2 * live)) held
+}
+scale_down() { kubectl scale deployment/web --replicas=0 && within 120 no_pods; }
+scale_down_without_controller() { kill_controller && scale_down; }
+force() {
+  kubectl delete deployment web --cascade=orphan && kubectl delete replicasets -l app=web --cascade=orphan &&
+    kubectl delete pods -l app=web --force --grace-period=0 && within 60 no_pods
+  deployment web 0
+}
+
+set_up
+story seen scale_down
+story late scale_down_without_controller
+story force force
+echo "$passed passed, $failed failed"
+((failed == 0))

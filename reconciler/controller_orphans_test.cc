@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Freeing orphans against an API server in memory: what is asked once more before, what is written, what fails.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "reconciler/controller_test_setup.h"
+#include "reconciler/read_holders.h"
+
+namespace berth::reconciler {
+namespace {
+
+using k8sclient::testing::ApiFault;
+using std::chrono::seconds;
+
+constexpr char kPods[] = "/api/v1/namespaces/default/pods";
+constexpr char kUid[] = "11111111-2222-3333-4444-555555555555";
+constexpr char kOrphan[] =
+    "default/web 11111111-2222-3333-4444-555555555555 0123456789ab-0123456789abcdef i=eth0 t=1799999999000";
+constexpr char kBlock[] = "10.55.0.0-26";
+
+// A pod on node n1 with the address 10.55.0.3, which has a kubelet that renews its Lease.
+class ControllerOrphansTest : public ControllerTest {
+ protected:
+  ControllerOrphansTest() : ControllerTest({.reclaim = Reclaim::kOn}) {
+    PutPool("web", {{"subnet", "10.55.0.0/24"}});
+    Settle();
+    PutBlock("web", "10.55.0.0/26", {{"3", kOrphan}});
+    server_->Put(kPods, PodObject(kUid));
+    mailbox_->Replace(std::map<PodKey, SeenPod>{{"default/web", ReadPod(PodObject(kUid)).value()}});
+    mailbox_->Replace(std::map<std::string, SeenNode>{{"n1", {.name = "n1", .is_ready = true}}});
+    mailbox_->Replace(std::map<std::string, SeenLease>{{"n1", {.node = "n1", .renewed = "0"}}});
+    Pass(seconds(3));
+  }
+
+  static json PodObject(const std::string& uid, const char* phase = "Running") {
+    return {{"metadata", {{"name", "web"}, {"namespace", "default"}, {"uid", uid}, {"resourceVersion", "1"}}},
+            {"spec", {{"nodeName", "n1"}}},
+            {"status", {{"phase", phase}}}};
+  }
+  void Pass(seconds time) {
+    for (seconds passed{0}; passed < time; passed += seconds(1)) {
+      clock_.Advance(seconds(1));
+      if (++ticks_ % 10 == 0) mailbox_->Put("n1", SeenLease{.node = "n1", .renewed = std::to_string(ticks_)});
+      Round();
+    }
+  }
+  // What the watch says; whether the pod is gone is for the API server to say.
+  void SeeItVanish() { mailbox_->Remove<SeenPod>("default/web"); }
+  void Vanish() {
+    Delete(kPods, "web");
+    SeeItVanish();
+  }
+  [[nodiscard]] std::string Entry() const { return EntryAt(kBlock, "3"); }
+
+  int ticks_ = 0;
+};
+
+TEST_F(ControllerOrphansTest, AFreedEntryRestsAMinuteAndTellsTheNodeToForgetIt) {
+  Vanish();
+  Pass(seconds(39));
+  EXPECT_EQ(Entry(), kOrphan);
+  Pass(seconds(6));
+  const ipam::Entry entry = ipam::ParseEntry(Entry());
+  const auto* cooling = std::get_if<ipam::CoolingEntry>(&entry);
+  ASSERT_NE(cooling, nullptr) << Entry();
+  EXPECT_EQ(cooling->forget, "0123456789ab-0123456789abcdef");
+  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.WallNow().time_since_epoch()).count();
+  EXPECT_NEAR(static_cast<double>(cooling->until_ms - now), 60'000, 7'000);
+}
+
+TEST_F(ControllerOrphansTest, APodThatTheApiServerStillHasIsNotFreedWhateverTheWatchSaid) {
+  SeeItVanish();
+  Pass(seconds(120));
+  EXPECT_EQ(Entry(), kOrphan);
+}
+
+TEST_F(ControllerOrphansTest, APodOfTheSameNameIsNotIt) {
+  server_->Put(kPods, PodObject("99999999-2222-3333-4444-555555555555"));
+  SeeItVanish();
+  Pass(seconds(60));
+  EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
+}
+
+TEST_F(ControllerOrphansTest, OneThatHasEndedIsFreedThoughItsObjectStays) {
+  server_->Put(kPods, PodObject(kUid, "Succeeded"));
+  mailbox_->Put("default/web", ReadPod(PodObject(kUid, "Succeeded")).value());
+  Pass(seconds(58));
+  EXPECT_EQ(Entry(), kOrphan);
+  Pass(seconds(10));
+  EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
+}
+
+TEST_F(ControllerOrphansTest, WhileThePodCannotBeAskedForNothingIsFreed) {
+  Vanish();
+  server_->SetFaults([](const k8sclient::Request& request) {
+    return request.path.starts_with(kPods) ? ApiFault::kForbidden : ApiFault::kNone;
+  });
+  Pass(seconds(300));
+  EXPECT_EQ(Entry(), kOrphan);
+  server_->SetFaults(nullptr);
+  Pass(seconds(60));
+  EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
+}
+
+TEST_F(ControllerOrphansTest, AnEntryThatWasGivenBackMeanwhileIsLeftAlone) {
+  Vanish();
+  Pass(seconds(39));
+  // The watch is late: the round decides on the old block.
+  SetEntry(kBlock, "3", nullptr);
+  for (int i = 0; i < 10; ++i) {
+    clock_.Advance(seconds(1));
+    RoundWithoutNews();
+  }
+  EXPECT_EQ(Entry(), "");
+}
+
+TEST_F(ControllerOrphansTest, LostAndLateAnswersChangeNothingAboutTheEnd) {
+  Vanish();
+  int requests = 0;
+  server_->SetFaults([&requests](const k8sclient::Request& request) {
+    if (request.method != k8sclient::Method::kPatch) return ApiFault::kNone;
+    return ++requests % 3 == 1 ? ApiFault::kLostAfterCommit
+           : requests % 3 == 2 ? ApiFault::kLateCommit
+                               : ApiFault::kNone;
+  });
+  Pass(seconds(90));
+  server_->ReleaseLateWrites();
+  EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
+}
+
+}  // namespace
+}  // namespace berth::reconciler

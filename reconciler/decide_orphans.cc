@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules, the brake, and one action for each block.
+#include "reconciler/decide_orphans.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace berth::reconciler {
+
+namespace {
+
+// Renewals are not news that wakes anybody, so who waits for one looks now and then.
+constexpr std::chrono::seconds kLookPeriod{1};
+
+std::chrono::seconds WaitOf(const Suspicion& suspicion) {
+  switch (suspicion.cause) {
+    case Cause::kVanished:
+      return suspicion.grace + kAfterGrace;
+    case Cause::kTerminal:
+      return std::max(kTerminalMin, suspicion.grace + kAfterGrace);
+    default:
+      return kAbsentMin;
+  }
+}
+
+// Whether a pod of that node that is not known to have ended has the address.
+std::set<std::pair<std::string, ipam::Address>> AddressesInUse(const World& world, const std::set<std::string>& nodes) {
+  std::set<std::pair<std::string, ipam::Address>> in_use;
+  for (const auto& [key, pod] : world.pods.all()) {
+    if (pod.is_terminal || pod.is_host_network || !nodes.contains(pod.node)) continue;
+    for (const ipam::Address& address : pod.addresses) in_use.emplace(pod.node, address);
+  }
+  return in_use;
+}
+
+NodeFacts FactsOf(const World& world, const Suspects& suspects, const std::string& name) {
+  NodeFacts facts{.gone_since = suspects.GoneSince(name)};
+  if (const SeenNode* node = world.nodes.Find(name)) {
+    facts.exists = true;
+    facts.is_ready = node->is_ready;
+    facts.is_out_of_service = node->is_out_of_service;
+  }
+  return facts;
+}
+
+struct Candidate {
+  const Suspect* suspect;
+  bool node_is_gone;
+};
+using Candidates = std::map<std::string, std::vector<Candidate>>;  // by block
+
+FreeEntries ToAction(const World& world, const std::string& block, const std::vector<Candidate>& candidates) {
+  FreeEntries action{.before = world.blocks().at(block).block, .entries = {}};
+  for (const auto& [suspect, node_is_gone] : candidates) {
+    action.entries.push_back({.offset = suspect->offset,
+                              .entry = suspect->entry,
+                              .node = suspect->node,
+                              .was_terminal = suspect->suspicion.cause == Cause::kTerminal,
+                              .node_is_gone = node_is_gone});
+  }
+  return action;
+}
+
+// Rules on every suspect. Returns those that may be freed.
+Candidates JudgeAll(const OrphanScope& scope, const Moment& now, Decision& decision) {
+  Candidates candidates;
+  OrphanFindings& findings = decision.orphans;
+  for (const auto& [key, suspect] : scope.suspects.all()) {
+    const Ruling ruling = Judge(suspect.suspicion, FactsOf(scope.world, scope.suspects, suspect.node), now.steady);
+    if (ruling.due) decision.WakeAt(*ruling.due);
+    if (!ruling.node_is_gone && suspect.suspicion.cause == Cause::kAbsent) ++findings.unseen[suspect.pool_uid];
+    if (ruling.may_free) {
+      candidates[suspect.block].push_back({.suspect = &suspect, .node_is_gone = ruling.node_is_gone});
+    } else {
+      ++findings.kept[std::string(ruling.why_kept)];
+    }
+  }
+  std::size_t unseen = 0;
+  for (const auto& [pool, count] : findings.unseen) unseen += count;
+  findings.is_braked = unseen >= kBrakeMin && unseen * kBrakePart > scope.suspects.held();
+  return candidates;
+}
+
+// Takes out those whose address a pod of their node has.
+void KeepInUse(const World& world, Candidates& candidates, OrphanFindings& findings) {
+  std::set<std::string> nodes;
+  for (const auto& [block, of_block] : candidates) {
+    for (const Candidate& one : of_block) nodes.insert(one.suspect->node);
+  }
+  if (nodes.empty()) return;
+  const auto in_use = AddressesInUse(world, nodes);
+  for (auto& [block, of_block] : candidates) {
+    const ipam::Prefix& cidr = world.blocks().at(block).cidr;
+    const auto erased = std::erase_if(of_block, [&](const Candidate& one) {
+      return in_use.contains({one.suspect->node, cidr.At(one.suspect->offset)});
+    });
+    if (erased > 0) findings.kept["address-in-use"] += erased;
+  }
+}
+
+}  // namespace
+
+Ruling Judge(const Suspicion& suspicion, const NodeFacts& node, SteadyTime now) {
+  if (node.is_out_of_service && !node.is_ready) return {.may_free = true, .node_is_gone = true};
+  if (node.gone_since) {
+    const SteadyTime due = *node.gone_since + kNodeGoneMin;
+    if (due <= now) return {.may_free = true, .node_is_gone = true};
+    return {.why_kept = "node-gone-lately", .due = due};
+  }
+  if (suspicion.cause == Cause::kUnknown) return {.why_kept = "unknown-pod"};
+  if (!node.exists) return {.why_kept = "unknown-node"};
+  if (!node.is_ready) return {.why_kept = "node-not-ready"};
+  if (suspicion.renewals < kRenewalsMin) return {.why_kept = "node-not-heard-of", .due = now + kLookPeriod};
+  const SteadyTime heard = suspicion.first_renewal.value_or(now);
+  const SteadyTime begin = heard - suspicion.since <= kRenewalMax ? suspicion.since : heard;
+  const SteadyTime due = begin + WaitOf(suspicion);
+  if (now < due) return {.why_kept = "may-be-ending", .due = due};
+  return {.may_free = true};
+}
+
+void DecideOrphans(const OrphanScope& scope, const Moment& now, Decision& decision) {
+  Candidates candidates = JudgeAll(scope, now, decision);
+  OrphanFindings& findings = decision.orphans;
+  KeepInUse(scope.world, candidates, findings);
+  ReportOrphans report;
+  for (const auto& [block, of_block] : candidates) {
+    if (of_block.empty()) continue;
+    if (findings.is_braked) {
+      findings.kept["too-many"] += of_block.size();
+      continue;
+    }
+    findings.due += of_block.size();
+    if (scope.mode == Reclaim::kOn) {
+      decision.actions.emplace_back(ToAction(scope.world, block, of_block));
+      continue;
+    }
+    for (const Candidate& one : of_block) report.entries.insert({block, one.suspect->text});
+  }
+  if (scope.mode == Reclaim::kReport && report.entries != scope.memory.reported) {
+    decision.actions.emplace_back(std::move(report));
+  }
+}
+
+}  // namespace berth::reconciler

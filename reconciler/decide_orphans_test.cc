@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: Apache-2.0
+// Orphans: what frees an entry, and the much more that does not.
+#include "reconciler/decide_orphans.h"
+
+#include <gtest/gtest.h>
+
+#include "reconciler/test_world.h"
+
+namespace berth::reconciler {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr seconds kNever{-1};
+
+// Seconds after the suspicion began, at 0.
+struct JudgeCase {
+  const char* name;
+  Cause cause;
+  seconds grace;
+  std::uint64_t renewals;
+  seconds first_renewal;
+  NodeFacts node;
+  seconds now;
+  bool may_free;
+  const char* why_kept;
+  seconds due;  // kNever: time alone changes nothing
+};
+constexpr NodeFacts kReady{.exists = true, .is_ready = true};
+constexpr NodeFacts kNotReady{.exists = true};
+constexpr NodeFacts kOutOfService{.exists = true, .is_out_of_service = true};
+
+class JudgeTest : public testing::TestWithParam<JudgeCase> {};
+
+TEST_P(JudgeTest, FreesOnlyWhatNoContainerCanHave) {
+  const JudgeCase& c = GetParam();
+  Suspicion suspicion{.cause = c.cause, .grace = c.grace, .since = {}, .renewals = c.renewals};
+  if (c.renewals > 0) suspicion.first_renewal = SteadyTime(c.first_renewal);
+  const Ruling ruling = Judge(suspicion, c.node, SteadyTime(c.now));
+  EXPECT_EQ(ruling.may_free, c.may_free);
+  EXPECT_EQ(ruling.why_kept, c.why_kept);
+  EXPECT_EQ(ruling.due, c.due == kNever ? std::nullopt : std::optional(SteadyTime(c.due)));
+}
+
+NodeFacts GoneSince(seconds since) { return {.gone_since = SteadyTime(since)}; }
+
+const JudgeCase kJudgeCases[] = {
+    {"VanishedAndItsGraceIsOver", Cause::kVanished, seconds(30), 4, seconds(9), kReady, seconds(40), true, "", kNever},
+    {"MayStillBeEnding",
+     Cause::kVanished,
+     seconds(30),
+     4,
+     seconds(9),
+     kReady,
+     seconds(39),
+     false,
+     "may-be-ending",
+     seconds(40)},
+    {"LongGrace",
+     Cause::kVanished,
+     seconds(120),
+     9,
+     seconds(9),
+     kReady,
+     seconds(129),
+     false,
+     "may-be-ending",
+     seconds(130)},
+    {"NoGraceAtAll", Cause::kVanished, seconds(0), 2, seconds(5), kReady, seconds(15), true, "", kNever},
+    {"NodeHeardOfOnce",
+     Cause::kVanished,
+     seconds(30),
+     1,
+     seconds(9),
+     kReady,
+     seconds(99),
+     false,
+     "node-not-heard-of",
+     seconds(100)},
+    {"NodeNeverHeardOf",
+     Cause::kVanished,
+     seconds(30),
+     0,
+     seconds(0),
+     kReady,
+     seconds(99),
+     false,
+     "node-not-heard-of",
+     seconds(100)},
+    {"CutOffWhenItVanishedSoItsEndBeganLater",
+     Cause::kVanished,
+     seconds(30),
+     2,
+     seconds(180),
+     kReady,
+     seconds(219),
+     false,
+     "may-be-ending",
+     seconds(220)},
+    {"CutOffAndBackForLongEnough",
+     Cause::kVanished,
+     seconds(30),
+     5,
+     seconds(180),
+     kReady,
+     seconds(220),
+     true,
+     "",
+     kNever},
+    {"NodeNotReady",
+     Cause::kVanished,
+     seconds(30),
+     9,
+     seconds(9),
+     kNotReady,
+     seconds(999),
+     false,
+     "node-not-ready",
+     kNever},
+    {"NoNodeOfThatNameButPods",
+     Cause::kVanished,
+     seconds(30),
+     9,
+     seconds(9),
+     {},
+     seconds(999),
+     false,
+     "unknown-node",
+     kNever},
+    {"NotSeenToVanish",
+     Cause::kAbsent,
+     seconds(0),
+     9,
+     seconds(9),
+     kReady,
+     seconds(599),
+     false,
+     "may-be-ending",
+     seconds(600)},
+    {"NotSeenToVanishTenMinutesAgo", Cause::kAbsent, seconds(0), 9, seconds(9), kReady, seconds(600), true, "", kNever},
+    {"Terminal", Cause::kTerminal, seconds(0), 9, seconds(9), kReady, seconds(60), true, "", kNever},
+    {"TerminalLately",
+     Cause::kTerminal,
+     seconds(0),
+     9,
+     seconds(9),
+     kReady,
+     seconds(59),
+     false,
+     "may-be-ending",
+     seconds(60)},
+    {"TerminalWithLongGraceForItIsEvicted",
+     Cause::kTerminal,
+     seconds(90),
+     9,
+     seconds(9),
+     kReady,
+     seconds(99),
+     false,
+     "may-be-ending",
+     seconds(100)},
+    {"NobodyKnowsThePod",
+     Cause::kUnknown,
+     seconds(0),
+     99,
+     seconds(9),
+     kReady,
+     seconds(99999),
+     false,
+     "unknown-pod",
+     kNever},
+    {"NodeGone", Cause::kVanished, seconds(30), 0, seconds(0), GoneSince(seconds(0)), seconds(300), true, "", kNever},
+    {"NodeGoneLately",
+     Cause::kVanished,
+     seconds(30),
+     9,
+     seconds(9),
+     GoneSince(seconds(5)),
+     seconds(304),
+     false,
+     "node-gone-lately",
+     seconds(305)},
+    {"NodeGoneAndNobodyKnowsThePod",
+     Cause::kUnknown,
+     seconds(0),
+     0,
+     seconds(0),
+     GoneSince(seconds(0)),
+     seconds(300),
+     true,
+     "",
+     kNever},
+    {"OutOfService", Cause::kVanished, seconds(30), 0, seconds(0), kOutOfService, seconds(1), true, "", kNever},
+    {"OutOfServiceButReady",
+     Cause::kVanished,
+     seconds(30),
+     1,
+     seconds(9),
+     {.exists = true, .is_ready = true, .is_out_of_service = true},
+     seconds(99),
+     false,
+     "node-not-heard-of",
+     seconds(100)},
+};
+INSTANTIATE_TEST_SUITE_P(Table, JudgeTest, testing::ValuesIn(kJudgeCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+// What an entry says of its pod, and which pod of that name was seen last.
+struct SuspicionCase {
+  const char* name;
+  const char* entry_pod;  // "" and "-": unknown
+  const char* entry_uid;
+  const char* pod_uid;  // of default/web; "": there is none
+  const char* pod_hash;
+  bool is_terminal;
+  const char* vanished;  // a UID that default/web had before; "": none
+  std::optional<Cause> want;
+};
+
+constexpr char kUid[] = "11111111-2222-3333-4444-555555555555";
+constexpr char kOther[] = "99999999-2222-3333-4444-555555555555";
+constexpr char kHash[] = "0123456789abcdef0123456789abcdef";
+constexpr char kOtherHash[] = "ffffffffffffffffffffffffffffffff";
+
+class SuspicionTest : public testing::TestWithParam<SuspicionCase> {};
+
+TEST_P(SuspicionTest, IsOfPodsThatAreNotKnownToLive) {
+  const SuspicionCase& c = GetParam();
+  Pods pods;
+  const auto put = [&pods](const char* uid, const char* hash, bool is_terminal) {
+    pods.Put({.name_space = "default",
+              .name = "web",
+              .uid = uid,
+              .node = "n1",
+              .config_hash = hash,
+              .grace = seconds(7),
+              .is_terminal = is_terminal},
+             {});
+  };
+  if (*c.vanished != '\0') {
+    const bool is_hash = !std::string_view(c.vanished).contains('-');
+    put(is_hash ? "mirror-uid" : c.vanished, is_hash ? c.vanished : "", false);
+    if (*c.pod_uid == '\0') pods.Remove("default/web", {});
+  }
+  if (*c.pod_uid != '\0') put(c.pod_uid, c.pod_hash, c.is_terminal);
+  ipam::HeldEntry entry;
+  if (*c.entry_pod != '\0') entry.pod_namespace = "default";
+  entry.pod = c.entry_pod;
+  entry.uid = c.entry_uid;
+  const auto got = SuspicionOf(entry, pods, {});
+  ASSERT_EQ(got.has_value(), c.want.has_value());
+  if (!got) return;
+  EXPECT_EQ(got->cause, *c.want);
+  const bool was_seen = got->cause == Cause::kVanished || got->cause == Cause::kTerminal;
+  EXPECT_EQ(got->grace, was_seen ? seconds(7) : seconds(0));
+}
+
+constexpr SuspicionCase kSuspicionCases[] = {
+    {"Lives", "web", kUid, kUid, "", false, "", std::nullopt},
+    {"LivesThoughTheUidIsUnknown", "web", "", kUid, "", false, "", std::nullopt},
+    {"IsTerminal", "web", kUid, kUid, "", true, "", Cause::kTerminal},
+    {"Vanished", "web", kUid, "", "", false, kUid, Cause::kVanished},
+    {"AnotherHasItsName", "web", kUid, kOther, "", false, kUid, Cause::kVanished},
+    {"AnotherHasItsNameAndNobodySawItGo", "web", kUid, kOther, "", false, "", Cause::kAbsent},
+    {"WasNeverThere", "web", kUid, "", "", false, "", Cause::kAbsent},
+    {"NoName", "", "", "", "", false, "", Cause::kUnknown},
+    {"StaticPodLives", "web", kHash, "mirror-uid", kHash, false, "", std::nullopt},
+    {"StaticPodWithoutMirror", "web", kHash, "", "", false, "", Cause::kUnknown},
+    {"StaticPodWhoseMirrorWasDeleted", "web", kHash, "", "", false, kHash, Cause::kUnknown},
+    {"StaticPodWithAnotherConfiguration", "web", kHash, "mirror-uid", kOtherHash, false, kHash, Cause::kVanished},
+    {"StaticPodWhoseNameAnOrdinaryPodHas", "web", kHash, kUid, "", false, "", Cause::kUnknown},
+};
+INSTANTIATE_TEST_SUITE_P(Table, SuspicionTest, testing::ValuesIn(kSuspicionCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+// A block with the entries of pods web-0, web-1, ... of node n1, all of which live.
+class OrphansTest : public testing::Test {
+ protected:
+  explicit OrphansTest(Reclaim mode = Reclaim::kOn) {
+    world_.decider = Decider({.reclaim = mode});
+    world_.world.knows_holders = true;
+    world_.world.nodes.Put({.name = "n1", .is_ready = true});
+    world_.world.nodes.PutLease({.node = "n1", .renewed = "0"});
+  }
+
+  static std::string UidOf(int i) { return "uid-" + std::to_string(i); }
+  static std::string EntryOf(int i) {
+    return "default/web-" + std::to_string(i) + " " + UidOf(i) + " 0123456789ab-00000000000" +
+           std::to_string(10000 + i) + " i=eth0 t=1799999999000";
+  }
+  void PutBlock(int index, int first, int count) {
+    std::map<ipam::BlockOffset, std::string> entries;
+    for (int i = 0; i < count; ++i) entries[static_cast<ipam::BlockOffset>(i)] = EntryOf(first + i);
+    world_.Block("10.55.0." + std::to_string(index * 64) + "/26", "web", entries);
+  }
+  void PutPod(int i, const std::string& address = "", const std::string& node = "n1") {
+    SeenPod pod{.name_space = "default", .name = "web-" + std::to_string(i), .uid = UidOf(i), .node = node};
+    if (!address.empty()) pod.addresses = {ipam::Address::Parse(address).value()};
+    world_.world.pods.Put(pod, world_.now.steady);
+  }
+  void RemovePod(int i) { world_.world.pods.Remove("default/web-" + std::to_string(i), world_.now.steady); }
+  // A node's kubelet renews its Lease every ten seconds.
+  void Pass(seconds time, bool with_renewals = true) {
+    for (seconds passed{0}; passed < time; passed += seconds(1)) {
+      world_.now.steady += seconds(1);
+      world_.now.unix_ms += 1000;
+      if (with_renewals && ++ticks_ % 10 == 0) {
+        world_.world.nodes.PutLease({.node = "n1", .renewed = std::to_string(ticks_)});
+      }
+      Lines();
+    }
+  }
+  std::vector<std::string> Lines() {
+    decision_ = world_.Decide(/*fenced=*/false);
+    world_.world.pods.ForgetTouched();
+    return TestWorld::Describe(decision_);
+  }
+
+  TestWorld world_;
+  Decision decision_;
+  int ticks_ = 0;
+};
+class OrphansReportTest : public OrphansTest {
+ protected:
+  OrphansReportTest() : OrphansTest(Reclaim::kReport) {}
+};
+
+using Texts = std::vector<std::string>;
+
+TEST_F(OrphansTest, AreFreedWhenTheirPodsCannotBeEndingAnyMore) {
+  PutPod(0);
+  PutPod(1);
+  PutBlock(0, 0, 2);
+  EXPECT_EQ(Lines(), Texts{});
+  RemovePod(1);
+  Lines();
+  Pass(seconds(39));
+  EXPECT_EQ(Lines(), Texts{});
+  EXPECT_EQ(decision_.orphans.kept, (std::map<std::string, std::size_t>{{"may-be-ending", 1}}));
+  Pass(seconds(1));
+  EXPECT_EQ(Lines(), Texts{"free 10.55.0.0-26 [1]"});
+}
+
+TEST_F(OrphansTest, OfANodeThatIsCutOffStay) {
+  PutPod(0);
+  PutBlock(0, 0, 1);
+  Lines();
+  RemovePod(0);
+  Pass(seconds(3600), /*with_renewals=*/false);
+  EXPECT_EQ(Lines(), Texts{});
+  Pass(seconds(49));
+  EXPECT_EQ(Lines(), Texts{}) << "its kubelet ends the pod only since it is heard of again";
+  Pass(seconds(5));
+  EXPECT_EQ(Lines(), Texts{"free 10.55.0.0-26 [0]"});
+}
+
+TEST_F(OrphansTest, WhoseAddressAPodOfTheNodeHasStay) {
+  PutPod(0);
+  PutBlock(0, 0, 1);
+  Lines();
+  RemovePod(0);
+  PutPod(7, "10.55.0.0");
+  Pass(seconds(60));
+  EXPECT_EQ(Lines(), Texts{});
+  EXPECT_EQ(decision_.orphans.kept, (std::map<std::string, std::size_t>{{"address-in-use", 1}}));
+  RemovePod(7);
+  PutPod(8, "10.55.0.0", "n2");
+  EXPECT_EQ(Lines(), Texts{"free 10.55.0.0-26 [0]"}) << "another node's pod proves nothing";
+}
+
+TEST_F(OrphansTest, AnEntryThatIsWrittenAfterItsPodVanishedIsFoundToo) {
+  PutPod(0);
+  Lines();
+  RemovePod(0);
+  Lines();
+  PutBlock(0, 0, 1);
+  Pass(seconds(60));
+  EXPECT_EQ(Lines(), Texts{"free 10.55.0.0-26 [0]"});
+}
+
+TEST_F(OrphansTest, OneWhosePodIsSeenAgainIsNone) {
+  PutBlock(0, 0, 1);
+  Pass(seconds(599));
+  PutPod(0);
+  Pass(seconds(30));
+  EXPECT_EQ(Lines(), Texts{});
+  EXPECT_TRUE(decision_.orphans.kept.empty());
+}
+
+TEST_F(OrphansTest, OfANodeThatIsGoneAreFreedAfterFiveMinutes) {
+  PutPod(0);
+  world_.Block("10.55.0.0/26", "web", {{0, EntryOf(0)}, {1, "-/- - 0123456789ab-0123456789abcdef i=eth0 t=1"}});
+  Lines();
+  world_.world.nodes.Remove("n1");
+  Pass(seconds(600), /*with_renewals=*/false);
+  EXPECT_EQ(Lines(), Texts{}) << "a pod is still bound to it";
+  RemovePod(0);
+  Pass(seconds(299), /*with_renewals=*/false);
+  EXPECT_EQ(Lines(), Texts{});
+  Pass(seconds(5), /*with_renewals=*/false);
+  EXPECT_EQ(Lines(), Texts{"free 10.55.0.0-26 [0,1]"});
+}
+
+TEST_F(OrphansTest, AnEntryThatCannotBeReadStaysForEver) {
+  world_.Block("10.55.0.0/26", "web", {{0, "what is this"}});
+  world_.world.nodes.Remove("n1");
+  Pass(seconds(1000), /*with_renewals=*/false);
+  EXPECT_EQ(Lines(), Texts{});
+}
+
+TEST_F(OrphansTest, SoManyThatNobodySawGoAreNotBelieved) {
+  for (int i = 60; i < 64; ++i) PutPod(i);
+  PutBlock(0, 0, 64);
+  RemovePod(63);  // seen to vanish: but nothing at all is freed
+  Pass(seconds(700));
+  EXPECT_EQ(Lines(), Texts{});
+  EXPECT_TRUE(decision_.orphans.is_braked);
+  EXPECT_EQ(decision_.orphans.kept, (std::map<std::string, std::size_t>{{"too-many", 61}}));
+  for (int i = 0; i < 20; ++i) PutPod(i);
+  Lines();
+  EXPECT_FALSE(decision_.orphans.is_braked) << "40 are fewer than 50";
+  EXPECT_EQ(decision_.orphans.due, 41U);
+}
+
+TEST_F(OrphansTest, ManyThatWereSeenToGoAreBelieved) {
+  for (int i = 0; i < 64; ++i) PutPod(i);
+  PutBlock(0, 0, 64);
+  Lines();
+  for (int i = 0; i < 64; ++i) RemovePod(i);
+  Pass(seconds(45));
+  Lines();
+  EXPECT_FALSE(decision_.orphans.is_braked);
+  EXPECT_EQ(decision_.orphans.due, 64U);
+}
+
+TEST_F(OrphansReportTest, AreSaidOnceAndStay) {
+  PutPod(0);
+  PutBlock(0, 0, 1);
+  Lines();
+  RemovePod(0);
+  Pass(seconds(50));
+  EXPECT_EQ(Lines(), Texts{"report 1 orphans"});
+  world_.memory.reported = {{"10.55.0.0-26", EntryOf(0)}};
+  EXPECT_EQ(Lines(), Texts{});
+}
+
+TEST_F(OrphansTest, TheBrakeIsSaidInThePoolsConditionUntilItIsOff) {
+  world_.Pool("web", {{"subnet", "10.55.0.0/24"}}).Space("default", {"web"});
+  PutBlock(0, 0, 64);
+  const auto condition = [this]() -> std::string {
+    Lines();
+    for (const Action& action : decision_.actions) {
+      if (const auto* set = std::get_if<SetPoolStatus>(&action)) {
+        world_.world.pools.at("web").status = set->status;
+      }
+    }
+    const auto* found = crds::FindCondition(world_.world.pools.at("web").status.conditions, "Reclaiming");
+    return found == nullptr ? "none" : found->status + "/" + found->reason;
+  };
+  EXPECT_EQ(condition(), "False/TooManyOrphans");
+  for (int i = 0; i < 64; ++i) PutPod(i);
+  EXPECT_EQ(condition(), "True/AsUsual");
+}
+
+}  // namespace
+}  // namespace berth::reconciler

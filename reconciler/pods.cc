@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeping the pods, and remembering those that went.
+#include "reconciler/pods.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace berth::reconciler {
+
+PodKey PodKeyOf(const std::string& name_space, const std::string& name) { return name_space + '/' + name; }
+
+void Pods::Put(SeenPod pod, SteadyTime now) {
+  PodKey key = PodKeyOf(pod.name_space, pod.name);
+  touched_.push_back(key);
+  const auto found = pods_.find(key);
+  if (found != pods_.end()) {
+    if (found->second.identity() != pod.identity()) SawVanish(found->second, now);
+    if (!found->second.node.empty() && --on_node_[found->second.node] == 0) on_node_.erase(found->second.node);
+  }
+  // A mirror that was made again is the same static pod.
+  vanished_.erase(pod.identity());
+  if (!pod.node.empty()) ++on_node_[pod.node];
+  pods_.insert_or_assign(std::move(key), std::move(pod));
+}
+
+void Pods::Remove(const PodKey& key, SteadyTime now) {
+  const auto found = pods_.find(key);
+  if (found == pods_.end()) return;
+  SawVanish(found->second, now);
+  if (!found->second.node.empty() && --on_node_[found->second.node] == 0) on_node_.erase(found->second.node);
+  pods_.erase(found);
+}
+
+void Pods::SawVanish(const SeenPod& pod, SteadyTime now) {
+  touched_.push_back(PodKeyOf(pod.name_space, pod.name));
+  // The first time counts: what is told twice did not begin anew.
+  vanished_.try_emplace(pod.identity(), Vanished{.at = now, .grace = pod.grace, .version = version_});
+}
+
+std::uint64_t Pods::VersionToBeginWith(SteadyTime after) const {
+  std::uint64_t version = version_;
+  for (const auto& [identity, vanished] : vanished_) {
+    if (vanished.at >= after && vanished.version != 0) version = std::min(version, vanished.version);
+  }
+  return version;
+}
+
+const SeenPod* Pods::Find(const PodKey& key) const {
+  const auto found = pods_.find(key);
+  return found == pods_.end() ? nullptr : &found->second;
+}
+
+std::optional<std::chrono::seconds> Pods::GraceOfVanished(const std::string& identity) const {
+  const auto found = vanished_.find(identity);
+  return found == vanished_.end() ? std::nullopt : std::optional(found->second.grace);
+}
+
+void Pods::ForgetVanished(SteadyTime before, const std::function<bool(const std::string& identity)>& is_kept) {
+  std::erase_if(vanished_, [&](const auto& item) { return item.second.at < before && !is_kept(item.first); });
+}
+
+}  // namespace berth::reconciler

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pods: who may hold addresses, as far as was seen, and who was seen to go.
+//
+// Only what counts is kept of each, because a cluster has a hundred thousand. Whether a pod was seen to vanish decides
+// how long its addresses are kept after that (decide_orphans.h): of one that was there when it went it is known how
+// long it may take to end.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ipam/address.h"
+
+namespace berth::reconciler {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+// "<namespace>/<name>"
+using PodKey = std::string;
+[[nodiscard]] PodKey PodKeyOf(const std::string& name_space, const std::string& name);
+
+struct SeenPod {
+  std::string name_space;
+  std::string name;
+  std::string uid;
+  std::string node;  // empty: not bound yet
+  // Of the mirror of a static pod: the hash of its configuration, which the kubelet tells the runtime as the pod's UID.
+  // Empty: not a mirror.
+  std::string config_hash = {};
+  std::vector<ipam::Address> addresses = {};  // status.podIPs
+  std::chrono::seconds grace{30};             // the longest that its end may take
+  bool is_terminal = false;                   // Succeeded or Failed
+  bool is_host_network = false;
+
+  // By which an entry names it.
+  [[nodiscard]] const std::string& identity() const { return config_hash.empty() ? uid : config_hash; }
+  friend bool operator==(const SeenPod&, const SeenPod&) = default;
+};
+
+class Pods {
+ public:
+  void Put(SeenPod pod, SteadyTime now);
+  void Remove(const PodKey& key, SteadyTime now);
+  // It was there, and went, maybe before it could be Put.
+  void SawVanish(const SeenPod& pod, SteadyTime now);
+
+  [[nodiscard]] const SeenPod* Find(const PodKey& key) const;
+  [[nodiscard]] const std::map<PodKey, SeenPod>& all() const { return pods_; }
+  [[nodiscard]] bool IsAnyOn(const std::string& node) const { return on_node_.contains(node); }
+
+  // How long the pod's end may take if it was seen to vanish; nothing: it was not, or is forgotten.
+  [[nodiscard]] std::optional<std::chrono::seconds> GraceOfVanished(const std::string& identity) const;
+  // Forgets who vanished before that time and is not kept.
+  void ForgetVanished(SteadyTime before, const std::function<bool(const std::string& identity)>& is_kept);
+
+  // The API server's version up to which everything was seen; 0: none.
+  void Reach(std::uint64_t version) { version_ = version; }
+  // The version from which one who begins anew has to look to see everything vanish that vanished since `after`.
+  [[nodiscard]] std::uint64_t VersionToBeginWith(SteadyTime after) const;
+
+  // What was put or removed since the last ForgetTouched; a key may be there twice.
+  [[nodiscard]] const std::vector<PodKey>& touched() const { return touched_; }
+  void ForgetTouched() { touched_.clear(); }
+
+ private:
+  struct Vanished {
+    SteadyTime at;
+    std::chrono::seconds grace;
+    std::uint64_t version;  // when it was still there
+  };
+
+  std::map<PodKey, SeenPod> pods_;
+  std::unordered_map<std::string, std::size_t> on_node_;  // how many, by node
+  std::unordered_map<std::string, Vanished> vanished_;    // by identity
+  std::vector<PodKey> touched_;
+  std::uint64_t version_ = 0;
+};
+
+}  // namespace berth::reconciler

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading what counts.
+#include "reconciler/read_holders.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "crds/field_reader.h"
+#include "crds/names.h"
+#include "crds/object_meta.h"
+#include "k8sclient/verbs.h"
+
+namespace berth::reconciler {
+
+namespace {
+
+using crds::FieldReader;
+using nlohmann::json;
+
+// Set by the kubelet on the mirror of a static pod.
+constexpr const char* kMirrorAnnotation = "kubernetes.io/config.mirror";
+constexpr const char* kOutOfService = "node.kubernetes.io/out-of-service";
+constexpr std::int64_t kGraceMaxSeconds = std::int64_t{1} << 31;
+constexpr std::size_t kListMax = 4096;  // of taints, conditions or addresses: more than any object has
+constexpr std::size_t kTextMax = 1 << 16;
+
+std::vector<ipam::Address> ReadAddresses(const FieldReader& status) {
+  std::vector<ipam::Address> addresses;
+  status.ForEach("podIPs", kListMax, [&addresses](const FieldReader& one) {
+    const auto address = one.Parsed<ipam::Address>("ip", crds::kAddressTextMax, ipam::Address::Parse);
+    if (address) addresses.push_back(*address);
+  });
+  return addresses;
+}
+
+}  // namespace
+
+std::string PodPath(const std::string& name_space, const std::string& name) {
+  return k8sclient::Path({"api", "v1", "namespaces", name_space, "pods", name});
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): all readers have one type
+ipam::Expected<SeenPod> ReadPod(json object) {
+  auto meta = crds::ParseObjectMeta(object, "Pod");
+  if (!meta) return std::unexpected(std::move(meta.error()));
+  crds::Problem problem{.object = "Pod " + meta->name_space + "/" + meta->name};
+  const FieldReader document(object, problem);
+  const FieldReader metadata = document.Object("metadata");
+  const FieldReader spec = document.Object("spec");
+  const FieldReader status = document.Object("status");
+  const std::string phase = status.String("phase", kTextMax);
+  const auto ordinary = spec.Integer("terminationGracePeriodSeconds", 0, kGraceMaxSeconds);
+  // Who deletes a pod may give it more time than it asked for.
+  const auto deletion = metadata.Integer("deletionGracePeriodSeconds", 0, kGraceMaxSeconds);
+  SeenPod pod{.name_space = std::move(meta->name_space),
+              .name = std::move(meta->name),
+              .uid = std::move(meta->uid),
+              .node = spec.String("nodeName", crds::kNameLengthMax),
+              .addresses = ReadAddresses(status),
+              .is_terminal = phase == "Succeeded" || phase == "Failed",
+              .is_host_network = spec.Bool("hostNetwork", false)};
+  pod.grace = std::chrono::seconds(std::max(ordinary.value_or(pod.grace.count()), deletion.value_or(0)));
+  const auto mirror = meta->annotations.find(kMirrorAnnotation);
+  if (mirror != meta->annotations.end()) pod.config_hash = mirror->second;
+  if (problem.error) return std::unexpected(std::move(*problem.error));
+  return pod;
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): all readers have one type
+ipam::Expected<SeenNode> ReadNode(json object) {
+  auto meta = crds::ParseObjectMeta(object, "Node");
+  if (!meta) return std::unexpected(std::move(meta.error()));
+  crds::Problem problem{.object = "Node " + meta->name};
+  const FieldReader document(object, problem);
+  SeenNode node{.name = std::move(meta->name)};
+  document.Object("status").ForEach("conditions", kListMax, [&node](const FieldReader& condition) {
+    if (condition.String("type", kTextMax) == "Ready") node.is_ready = condition.String("status", kTextMax) == "True";
+  });
+  document.Object("spec").ForEach("taints", kListMax, [&node](const FieldReader& taint) {
+    if (taint.String("key", kTextMax) == kOutOfService) node.is_out_of_service = true;
+  });
+  if (problem.error) return std::unexpected(std::move(*problem.error));
+  return node;
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): all readers have one type
+ipam::Expected<SeenLease> ReadLease(json object) {
+  auto meta = crds::ParseObjectMeta(object, "Lease");
+  if (!meta) return std::unexpected(std::move(meta.error()));
+  crds::Problem problem{.object = "Lease " + meta->name};
+  const FieldReader document(object, problem);
+  SeenLease lease{.node = std::move(meta->name), .renewed = document.Object("spec").String("renewTime", kTextMax)};
+  if (problem.error) return std::unexpected(std::move(*problem.error));
+  return lease;
+}
+
+}  // namespace berth::reconciler

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the API server's pods, nodes and Leases to the little that the world keeps of them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "ipam/error.h"
+#include "reconciler/nodes.h"
+#include "reconciler/pods.h"
+
+namespace berth::reconciler {
+
+inline constexpr std::string_view kPodsPath = "/api/v1/pods";
+inline constexpr std::string_view kNodesPath = "/api/v1/nodes";
+inline constexpr std::string_view kNodeLeasesPath = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+[[nodiscard]] std::string PodPath(const std::string& name_space, const std::string& name);
+
+// Errors: kInvalid: a field that counts has another type than Kubernetes gives it.
+[[nodiscard]] ipam::Expected<SeenPod> ReadPod(nlohmann::json object);
+[[nodiscard]] ipam::Expected<SeenNode> ReadNode(nlohmann::json object);
+[[nodiscard]] ipam::Expected<SeenLease> ReadLease(nlohmann::json object);
+
+}  // namespace berth::reconciler

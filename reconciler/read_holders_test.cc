@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pods, nodes and Leases as the API server has them, also odd ones.
+#include "reconciler/read_holders.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace berth::reconciler {
+namespace {
+
+using nlohmann::json;
+
+json PodObject() {
+  return {{"metadata", {{"name", "web"}, {"namespace", "team-a"}, {"uid", "u-1"}, {"resourceVersion", "7"}}},
+          {"spec", {{"nodeName", "n1"}, {"terminationGracePeriodSeconds", 5}}},
+          {"status", {{"phase", "Running"}, {"podIPs", {{{"ip", "10.55.0.7"}}, {{"ip", "2001:db8::7"}}}}}}};
+}
+
+TEST(ReadPod, KeepsWhatCounts) {
+  const SeenPod pod = ReadPod(PodObject()).value();
+  EXPECT_EQ(pod.name_space + "/" + pod.name, "team-a/web");
+  EXPECT_EQ(pod.identity(), "u-1");
+  EXPECT_EQ(pod.node, "n1");
+  EXPECT_EQ(pod.grace, std::chrono::seconds(5));
+  EXPECT_EQ(pod.addresses.size(), 2U);
+  EXPECT_FALSE(pod.is_terminal);
+  EXPECT_FALSE(pod.is_host_network);
+}
+
+TEST(ReadPod, AMirrorIsKnownByTheHashOfItsConfiguration) {
+  json object = PodObject();
+  object["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "abc123";
+  EXPECT_EQ(ReadPod(object).value().identity(), "abc123");
+}
+
+TEST(ReadPod, ItsEndTakesAsLongAsWhoeverDeletedItAllowed) {
+  json object = PodObject();
+  object["metadata"]["deletionGracePeriodSeconds"] = 3600;
+  EXPECT_EQ(ReadPod(object).value().grace, std::chrono::seconds(3600));
+  object["metadata"]["deletionGracePeriodSeconds"] = 1;
+  EXPECT_EQ(ReadPod(object).value().grace, std::chrono::seconds(5));
+  object["spec"].erase("terminationGracePeriodSeconds");
+  EXPECT_EQ(ReadPod(object).value().grace, std::chrono::seconds(30)) << "Kubernetes' default";
+}
+
+TEST(ReadPod, SucceededAndFailedAreTerminal) {
+  for (const auto& [phase, is_terminal] :
+       {std::pair{"Pending", false}, {"Running", false}, {"Unknown", false}, {"Succeeded", true}, {"Failed", true}}) {
+    json object = PodObject();
+    object["status"]["phase"] = phase;
+    EXPECT_EQ(ReadPod(object).value().is_terminal, is_terminal) << phase;
+  }
+}
+
+TEST(ReadPod, OneThatIsNotBoundYetHasNoNode) {
+  json object = PodObject();
+  object["spec"].erase("nodeName");
+  object.erase("status");
+  EXPECT_EQ(ReadPod(object).value().node, "");
+}
+
+TEST(ReadPod, WhatCannotBeReadIsAnErrorAndNotAPodWithoutAddresses) {
+  json object = PodObject();
+  object["status"]["podIPs"] = {{{"ip", "not an address"}}};
+  const auto pod = ReadPod(object);
+  ASSERT_FALSE(pod.has_value());
+  EXPECT_NE(pod.error().message.find("Pod team-a/web"), std::string::npos) << pod.error().message;
+}
+
+TEST(ReadNode, KnowsReadinessAndThePromiseThatItIsOff) {
+  json object = {{"metadata", {{"name", "n1"}, {"uid", "u"}, {"resourceVersion", "1"}}},
+                 {"status", {{"conditions", {{{"type", "Ready"}, {"status", "True"}}}}}}};
+  EXPECT_TRUE(ReadNode(object).value().is_ready);
+  EXPECT_FALSE(ReadNode(object).value().is_out_of_service);
+  object["status"]["conditions"][0]["status"] = "Unknown";
+  object["spec"]["taints"] = {{{"key", "node.kubernetes.io/out-of-service"}, {"effect", "NoExecute"}}};
+  EXPECT_FALSE(ReadNode(object).value().is_ready);
+  EXPECT_TRUE(ReadNode(object).value().is_out_of_service);
+}
+
+TEST(Nodes, CountsChangesOfALeaseAndNotItsFirstSight) {
+  Nodes nodes;
+  const auto put = [&nodes](const char* time) {
+    const json object = {{"metadata", {{"name", "n1"}, {"uid", "u"}, {"resourceVersion", "1"}}},
+                         {"spec", {{"renewTime", time}}}};
+    nodes.PutLease(ReadLease(object).value());
+  };
+  put("2026-01-01T00:00:00.000000Z");
+  EXPECT_EQ(nodes.RenewalsOf("n1"), 0U);
+  put("2026-01-01T00:00:10.000000Z");
+  put("2026-01-01T00:00:10.000000Z");
+  EXPECT_EQ(nodes.RenewalsOf("n1"), 1U);
+  EXPECT_EQ(nodes.RenewalsOf("n2"), 0U);
+}
+
+TEST(Pods, ForgetWhoVanishedUnlessItIsAskedFor) {
+  Pods pods;
+  for (const char* uid : {"a-1", "b-1"}) {
+    pods.Put({.name_space = "default", .name = uid, .uid = uid, .node = "n1"}, {});
+    pods.Remove(PodKeyOf("default", uid), {});
+  }
+  EXPECT_FALSE(pods.IsAnyOn("n1"));
+  pods.ForgetVanished(SteadyTime(std::chrono::seconds(1)), [](const std::string& uid) { return uid == "b-1"; });
+  EXPECT_FALSE(pods.GraceOfVanished("a-1"));
+  EXPECT_TRUE(pods.GraceOfVanished("b-1"));
+}
+
+}  // namespace
+}  // namespace berth::reconciler

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Suspects: the held entries of which it is not known that their pods live, and since when.
+//
+// Kept up rather than taken, as the census is: an entry is looked at again when its block or its pod changed, and all
+// of them every five minutes. So a round of a cluster in which all pods live costs one look at each block.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "ipam/block.h"
+#include "ipam/entry.h"
+#include "reconciler/pods.h"
+#include "reconciler/world.h"
+
+namespace berth::reconciler {
+
+// What is known of an entry's pod.
+enum class Cause : std::uint8_t {
+  kVanished,  // it was seen to go, or another has its name by now
+  kAbsent,    // there is none, and it was not seen to go
+  kTerminal,  // Succeeded or Failed
+  // Nothing can be known of it: the entry names no pod, or a static pod whose mirror is not there. That a mirror is
+  // missing proves nothing.
+  kUnknown,
+};
+
+struct Suspicion {
+  Cause cause = Cause::kUnknown;
+  std::chrono::seconds grace{0};  // of kVanished and kTerminal: how long the pod's end may take
+  SteadyTime since;
+  // Of its node's Lease, since then.
+  std::uint64_t renewals = 0;
+  std::optional<SteadyTime> first_renewal = {};
+};
+
+struct Suspect {
+  std::string block;
+  ipam::BlockOffset offset = 0;
+  std::string text;  // the entry
+  ipam::HeldEntry entry;
+  std::string node;  // that it is held on
+  std::string pool_uid;
+  Suspicion suspicion;
+  std::uint64_t renewals_before = 0;
+};
+
+// What the pods say about an entry. Nothing: its pod lives.
+[[nodiscard]] std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now);
+
+class Suspects {
+ public:
+  using Key = std::pair<std::string, ipam::BlockOffset>;  // name of the block
+
+  // Requires: world.knows_holders, and that since the last call no pod was forgotten as touched that was not seen here.
+  void Update(const World& world, SteadyTime now);
+
+  [[nodiscard]] const std::map<Key, Suspect>& all() const { return suspects_; }
+  // Of all entries that name a holder.
+  [[nodiscard]] std::size_t held() const { return held_; }
+  // Since when there has been no such Node and no pod bound to it, of nodes on which somebody is suspected.
+  [[nodiscard]] std::optional<SteadyTime> GoneSince(const std::string& node) const;
+
+ private:
+  void UpdateBlock(const World& world, const std::string& name, const ipam::BlockView& before,
+                   const ipam::BlockView& after);
+  void Add(const World& world, const Key& key, const std::string& text);
+  void Drop(const Key& key, const std::string& text);
+  void Check(const World& world, const Key& key, const std::string& text);
+  void CheckAll(const World& world);
+  void UpdateNodes(const World& world);
+
+  SteadyTime now_;
+  std::optional<SteadyTime> checked_all_;
+  std::size_t held_ = 0;
+  std::map<std::string, ipam::BlockView> blocks_;  // as they were looked at last
+  // Entries by the hash of their PodKey: what is found by a hash is looked at again, so a collision does no harm.
+  std::unordered_multimap<std::size_t, Key> by_pod_;
+  std::map<Key, Suspect> suspects_;
+  std::map<std::string, SteadyTime> gone_since_;  // by node
+};
+
+}  // namespace berth::reconciler
