@@ -1,6 +1,6 @@
 # The ways into the tree. Everything does its own set-up on Debian 12 (tools/setup.sh); programs end up in build/bin.
 .DEFAULT_GOAL := all
-.PHONY: all image quick test test-all demo format clean
+.PHONY: all image quick test test-all sim demo format clean
 
 all: ## set up and build: build/bin/
 	@tools/setup.sh build
@@ -21,6 +21,9 @@ image: ## build/image/berth.tar, for a registry or for containerd
 	@cmake --preset release
 	@cmake --build --preset release --target berth berth-agent berth-controller berth-direct
 	@tools/make-image
+
+sim: all ## simulated histories until one fails or it is stopped
+	@tools/sim-test --for-ever
 
 test-all: ## what `make test` runs, with every sweep whole and nothing left out that passed before
 	@tools/setup.sh build

@@ -104,6 +104,12 @@ void ModelApi::Restore(const Backup& backup) {
 void ModelApi::Store(const std::string& collection, const std::string& type, json object) {
   object["metadata"]["resourceVersion"] = std::to_string(++version_);
   const std::string name = object["metadata"]["name"].get<std::string>();
+  if (stored_) {
+    const auto before = collections_[collection].find(name);
+    stored_(collection,
+            before == collections_[collection].end() ? json() : before->second,
+            type == "DELETED" ? json() : object);
+  }
   if (type == "DELETED") {
     collections_[collection].erase(name);
   } else {

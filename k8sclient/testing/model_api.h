@@ -59,6 +59,10 @@ class ModelApi final : public Api {
   bool Change(const std::string& collection, const std::string& name,
               const std::function<void(nlohmann::json&)>& change);
   [[nodiscard]] int CountOf(Method method) const;
+  // Told of each change of an object as it happens, under the model's lock; null: it was not there, or is gone.
+  using Stored =
+      std::function<void(const std::string& collection, const nlohmann::json& before, const nlohmann::json& after)>;
+  void OnStore(Stored stored) { stored_ = std::move(stored); }
 
   ipam::Expected<Response> Call(const Request& request, const CallOptions& options) override;
   ipam::Expected<Response> Watch(const Request& request, const WatchOptions& options, const WatchSink& sink) override;
@@ -93,6 +97,7 @@ class ModelApi final : public Api {
   std::uint64_t uids_ = 100;
   std::uint64_t restores_ = 0;
   Faults faults_;
+  Stored stored_;
 };
 
 struct ModelApi::Backup {

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checker: a rule that every history keeps, told what happens while it happens.
+//
+// The rules are those of docs/simulation.md, a file each. A checker knows only what people outside of berth could know:
+// what callers were told, what they asked for, and what the API server stores.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "ipam/entry.h"
+#include "sim/scheduler.h"
+#include "sim/story.h"
+
+namespace berth::sim {
+
+// A call as its caller sees it.
+struct Heard {
+  std::string verb = {};
+  ipam::Attachment attachment = {};
+  std::string address = {};  // of an ADD that succeeded
+  bool is_answered = false;
+  Nanos took{0};
+  Nanos allowed{0};  // ipam.timeoutSeconds and what the shim waits besides
+};
+
+class Checker {
+ public:
+  Checker() = default;
+  Checker(const Checker&) = delete;
+  Checker& operator=(const Checker&) = delete;
+  virtual ~Checker() = default;
+
+  // Before a DEL is sent: from then on its address may be given to others.
+  virtual void Leaving(const ipam::Attachment& /*attachment*/) {}
+  virtual void Ended(const Heard& /*call*/) {}
+  // The API server stored a block; null: it was not there before, or is not any more.
+  virtual void Stored(const nlohmann::json& /*before*/, const nlohmann::json& /*after*/) {}
+  // All is over and written.
+  virtual void AtRest(const std::vector<nlohmann::json>& /*blocks*/) {}
+};
+
+// Who has which address, as callers were told; for several checkers.
+class Told {
+ public:
+  void Ended(const Heard& call) {
+    if (call.verb == "ADD" && !call.address.empty()) addresses_[call.attachment] = call.address;
+  }
+  void Leaving(const ipam::Attachment& attachment) { addresses_.erase(attachment); }
+  [[nodiscard]] const std::map<ipam::Attachment, std::string>& addresses() const { return addresses_; }
+
+ private:
+  std::map<ipam::Attachment, std::string> addresses_;
+};
+
+// By attachment, the addresses that a block's entries record.
+[[nodiscard]] std::multimap<ipam::Attachment, std::string> Recorded(const nlohmann::json& block);
+
+// One holder: nobody is told an address that another one has; a repeated ADD is told the same again.
+[[nodiscard]] std::unique_ptr<Checker> MakeOneHolder(Story& story);
+// Live: no entry of somebody who was told its address goes before their DEL.
+[[nodiscard]] std::unique_ptr<Checker> MakeNothingLiveFreed(Story& story);
+// At rest: what was answered is recorded; nothing else is, and nobody twice.
+[[nodiscard]] std::unique_ptr<Checker> MakeNothingLeft(Story& story);
+// In time: every call is answered, or its caller gave up.
+[[nodiscard]] std::unique_ptr<Checker> MakeInTime(Story& story);
+
+}  // namespace berth::sim

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C library's calls for threads, locks, time, chance and locks of files, as the scheduler has them.
+//
+// A program that has this file linked in calls these instead of the C library's, as do libstdc++ and all others: a
+// definition in the program goes before that of a shared library. So std::mutex, std::condition_variable, std::jthread,
+// std::chrono's clocks, std::this_thread::sleep_for and std::random_device are simulated without a word of it in the
+// code under test. Outside of fibers time is the real one, and locks are free.
+//
+// Not here, and not used by what is simulated: rwlocks, sockets, epoll.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdint>
+#include <ctime>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <random>
+#include <sched.h>
+#include <set>
+#include <string>
+#include <string_view>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <type_traits>
+#include <unistd.h>
+#include <unordered_map>
+#include <vector>
+
+#include "ipam/check.h"
+#include "sim/libc.h"
+#include "sim/scheduler.h"
+
+// NOLINTBEGIN(cppcoreguidelines-pro-type-vararg,cppcoreguidelines-pro-bounds-array-to-pointer-decay)
+
+namespace berth::sim {
+namespace {
+
+constexpr std::int64_t kNanosPerSecond = 1'000'000'000;
+// 2026-01-01, the calendar when a simulation begins.
+constexpr Nanos kCalendarStart = std::chrono::seconds(1'767'225'600);
+// What is looked at again and again because a real file cannot wake a fiber.
+constexpr Nanos kFilePause = std::chrono::milliseconds(1);
+
+template <typename Function>
+Function* Real(const char* name) {
+  auto* const found = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+  BERTH_CHECK(found != nullptr);
+  return found;
+}
+
+timespec ToTimespec(Nanos time) {
+  return {.tv_sec = time.count() / kNanosPerSecond, .tv_nsec = time.count() % kNanosPerSecond};
+}
+Nanos ToNanos(const timespec& time) { return std::chrono::seconds(time.tv_sec) + Nanos(time.tv_nsec); }
+
+// Boot time and steady time begin long before, as on a machine that has run for a while.
+constexpr Nanos kBootedBefore = std::chrono::hours(1000);
+
+Nanos ClockNow(clockid_t clock) {
+  const bool is_calendar = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
+  return Now() + (is_calendar ? kCalendarStart + CalendarOffset() : kBootedBefore);
+}
+Nanos SinceBegin(clockid_t clock, const timespec& time) { return ToNanos(time) - (ClockNow(clock) - Now()); }
+
+// Who waits for a lock or a condition, by its address. The order is that of coming, never that of addresses.
+using Waiters = std::vector<Fiber*>;
+std::unordered_map<const void*, Waiters>& WaitersOf() {
+  static std::unordered_map<const void*, Waiters> waiters;
+  return waiters;
+}
+
+void AwaitAt(const void* address) {
+  WaitersOf()[address].push_back(Self());
+  static_cast<void>(Park());
+}
+void WakeAllAt(const void* address) {
+  const auto found = WaitersOf().find(address);
+  if (found == WaitersOf().end()) return;
+  const Waiters woken = std::move(found->second);
+  WaitersOf().erase(found);
+  for (Fiber* const fiber : woken) Unpark(fiber);
+}
+
+// What of a pthread_mutex_t is used: __kind, as its initialiser left it, the depth, and a place for the owner.
+struct Mutex {
+  explicit Mutex(pthread_mutex_t* lock) : lock_(*lock) {}
+
+  [[nodiscard]] bool is_recursive() const { return lock_.__data.__kind == PTHREAD_MUTEX_RECURSIVE_NP; }
+  [[nodiscard]] Fiber* owner() const { return reinterpret_cast<Fiber*>(lock_.__data.__list.__prev); }
+  // Nobody's, or that of a process that was killed.
+  [[nodiscard]] bool is_free() const { return lock_.__data.__lock == 0 || (owner() != nullptr && IsDead(owner())); }
+  void Take() {
+    lock_.__data.__lock = 1;
+    lock_.__data.__count = 1;
+    lock_.__data.__list.__prev = reinterpret_cast<__pthread_internal_list*>(Self());
+  }
+  void TakeAgain() { ++lock_.__data.__count; }
+  [[nodiscard]] bool Release() {
+    if (--lock_.__data.__count > 0) return false;
+    lock_.__data.__lock = 0;
+    lock_.__data.__list.__prev = nullptr;
+    return true;
+  }
+  [[nodiscard]] bool is_held() const { return lock_.__data.__lock != 0; }
+
+ private:
+  pthread_mutex_t& lock_;
+};
+
+void Lock(pthread_mutex_t* address) {
+  Mutex mutex(address);
+  if (mutex.is_held() && InFiber() && mutex.owner() == Self()) {
+    BERTH_CHECK(mutex.is_recursive());
+    mutex.TakeAgain();
+    return;
+  }
+  MayYield();
+  while (!mutex.is_free()) {
+    BERTH_CHECK(InFiber());
+    AwaitAt(address);
+  }
+  mutex.Take();
+}
+
+void Unlock(pthread_mutex_t* address) {
+  if (Mutex(address).Release()) WakeAllAt(address);
+}
+
+// False: the time came first.
+bool AwaitCondition(const void* condition, pthread_mutex_t* mutex, Nanos until) {
+  Fiber* const self = Self();
+  WaitersOf()[condition].push_back(self);
+  Unlock(mutex);
+  const bool is_woken = Park(until);
+  if (!is_woken) {
+    const auto found = WaitersOf().find(condition);
+    if (found != WaitersOf().end()) std::erase(found->second, self);
+  }
+  Lock(mutex);
+  return is_woken;
+}
+
+void SleepUntil(Nanos until) {
+  while (Now() < until) static_cast<void>(Park(until));
+}
+
+struct FreeLocks {
+  std::string suffix;
+  std::set<int> descriptors;
+};
+FreeLocks& TheFreeLocks() {
+  static FreeLocks locks;
+  return locks;
+}
+
+int Opened(int descriptor, std::string_view path) {
+  if (descriptor < 0 || !InFiber()) return descriptor;
+  CurrentProcess()->descriptors.push_back(descriptor);
+  FreeLocks& free = TheFreeLocks();
+  if (!free.suffix.empty() && path.ends_with(free.suffix)) free.descriptors.insert(descriptor);
+  return descriptor;
+}
+
+// A lock of a file: the real one, asked for again until it is there. It goes with its descriptor, as in life.
+template <typename Try>
+int AwaitFileLock(int descriptor, const Try& attempt) {
+  if (TheFreeLocks().descriptors.contains(descriptor)) return 0;
+  while (true) {
+    MayYield();
+    const int done = attempt();
+    if (done == 0 || (errno != EWOULDBLOCK && errno != EACCES) || !InFiber()) return done;
+    SleepUntil(Now() + kFilePause);
+  }
+}
+
+}  // namespace
+
+void FreeLocksOf(std::string_view suffix) { TheFreeLocks().suffix = suffix; }
+
+}  // namespace berth::sim
+
+namespace sim = berth::sim;
+
+extern "C" {
+
+// --- Threads --------------------------------------------------------------------------------------------------------
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* /*attributes*/, void* (*start)(void*), void* argument) {
+  BERTH_CHECK(sim::InFiber());  // nothing real may run beside a simulation
+  sim::Fiber* const fiber = sim::SpawnThread([start, argument] { start(argument); });
+  *thread = reinterpret_cast<pthread_t>(fiber);
+  sim::MayYield();
+  return 0;
+}
+int pthread_join(pthread_t thread, void** result) {
+  sim::Join(reinterpret_cast<sim::Fiber*>(thread));
+  if (result != nullptr) *result = nullptr;
+  return 0;
+}
+int pthread_detach(pthread_t /*thread*/) { return 0; }
+pthread_t pthread_self() noexcept { return reinterpret_cast<pthread_t>(sim::Self()); }
+int sched_yield() noexcept {
+  sim::Yield();
+  return 0;
+}
+
+// --- Mutexes and conditions -----------------------------------------------------------------------------------------
+
+int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
+  sim::Lock(mutex);
+  return 0;
+}
+int pthread_mutex_trylock(pthread_mutex_t* address) noexcept {
+  sim::Mutex mutex(address);
+  if (mutex.is_held() && sim::InFiber() && mutex.owner() == sim::Self() && mutex.is_recursive()) {
+    mutex.TakeAgain();
+    return 0;
+  }
+  if (!mutex.is_free()) return EBUSY;
+  mutex.Take();
+  return 0;
+}
+int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
+  sim::Unlock(mutex);
+  return 0;
+}
+int pthread_mutex_destroy(pthread_mutex_t* /*mutex*/) noexcept { return 0; }
+
+int pthread_cond_init(pthread_cond_t* /*condition*/, const pthread_condattr_t* /*attributes*/) noexcept { return 0; }
+int pthread_cond_destroy(pthread_cond_t* condition) noexcept {
+  sim::WaitersOf().erase(condition);
+  return 0;
+}
+int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
+  static_cast<void>(sim::AwaitCondition(condition, mutex, sim::Nanos::max()));
+  return 0;
+}
+int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
+  return sim::AwaitCondition(condition, mutex, sim::SinceBegin(clock, *until)) ? 0 : ETIMEDOUT;
+}
+int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec* until) {
+  return pthread_cond_clockwait(condition, mutex, CLOCK_REALTIME, until);
+}
+int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
+  sim::WakeAllAt(condition);
+  return 0;
+}
+int pthread_cond_signal(pthread_cond_t* condition) noexcept {
+  const auto found = sim::WaitersOf().find(condition);
+  if (found == sim::WaitersOf().end()) return 0;
+  auto& waiters = found->second;
+  std::erase_if(waiters, sim::IsDead);
+  if (waiters.empty()) return 0;
+  const auto at = static_cast<std::ptrdiff_t>(sim::Below(waiters.size()));
+  sim::Fiber* const woken = waiters[static_cast<std::size_t>(at)];
+  waiters.erase(waiters.begin() + at);
+  sim::Unpark(woken);
+  return 0;
+}
+
+// std::atomic::wait and what stands on it: std::stop_callback, for one, waits so for a call of it that runs.
+long syscall(long number, ...) noexcept {
+  static auto* const real = sim::Real<long(long, ...)>("syscall");
+  std::array<long, 6> argument{};
+  va_list arguments;
+  va_start(arguments, number);
+  for (long& one : argument) one = va_arg(arguments, long);
+  va_end(arguments);
+  constexpr long kCommand = 127;
+  if (number != SYS_futex || !sim::InFiber()) {
+    return real(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
+  }
+  const auto* const word = reinterpret_cast<const int*>(argument[0]);
+  if ((argument[1] & kCommand) == FUTEX_WAKE) {
+    sim::WakeAllAt(word);
+    return argument[2];
+  }
+  BERTH_CHECK((argument[1] & kCommand) == FUTEX_WAIT);
+  if (*word != static_cast<int>(argument[2])) {
+    errno = EAGAIN;
+    return -1;
+  }
+  sim::AwaitAt(word);
+  return 0;
+}
+
+// --- Time -----------------------------------------------------------------------------------------------------------
+
+int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  static auto* const real = sim::Real<int(clockid_t, timespec*)>("clock_gettime");
+  if (!sim::InFiber()) return real(clock, time);
+  *time = sim::ToTimespec(sim::ClockNow(clock));
+  return 0;
+}
+time_t time(time_t* out) noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (out != nullptr) *out = now.tv_sec;
+  return now.tv_sec;
+}
+int gettimeofday(timeval* out, void* /*zone*/) noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  *out = {.tv_sec = now.tv_sec, .tv_usec = now.tv_nsec / 1000};
+  return 0;
+}
+int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* left) {
+  static auto* const real = sim::Real<int(clockid_t, int, const timespec*, timespec*)>("clock_nanosleep");
+  if (!sim::InFiber()) return real(clock, flags, time, left);
+  sim::SleepUntil((flags & TIMER_ABSTIME) != 0 ? sim::SinceBegin(clock, *time) : sim::Now() + sim::ToNanos(*time));
+  return 0;
+}
+int nanosleep(const timespec* time, timespec* left) { return clock_nanosleep(CLOCK_MONOTONIC, 0, time, left); }
+
+// --- Files: who has them open, and locks ----------------------------------------------------------------------------
+
+int open(const char* path, int flags, ...) {
+  static auto* const real = sim::Real<int(const char*, int, ...)>("open");
+  va_list arguments;
+  va_start(arguments, flags);
+  const auto mode = (flags & (O_CREAT | __O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : mode_t{0};
+  va_end(arguments);
+  return sim::Opened(real(path, flags, mode), path);
+}
+int __open_2(const char* path, int flags) { return open(path, flags); }
+int openat(int folder, const char* path, int flags, ...) {
+  static auto* const real = sim::Real<int(int, const char*, int, ...)>("openat");
+  va_list arguments;
+  va_start(arguments, flags);
+  const auto mode = (flags & (O_CREAT | __O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : mode_t{0};
+  va_end(arguments);
+  return sim::Opened(real(folder, path, flags, mode), path);
+}
+int __openat_2(int folder, const char* path, int flags) { return openat(folder, path, flags); }
+int close(int descriptor) {
+  static auto* const real = sim::Real<int(int)>("close");
+  std::erase(sim::CurrentProcess()->descriptors, descriptor);
+  sim::TheFreeLocks().descriptors.erase(descriptor);
+  return real(descriptor);
+}
+int flock(int descriptor, int operation) noexcept {
+  static auto* const real = sim::Real<int(int, int)>("flock");
+  if ((operation & (LOCK_NB | LOCK_UN)) != 0) return real(descriptor, operation);
+  return sim::AwaitFileLock(descriptor, [&] { return real(descriptor, operation | LOCK_NB); });
+}
+int fcntl(int descriptor, int command, ...) {
+  static auto* const real = sim::Real<int(int, int, ...)>("fcntl");
+  va_list arguments;
+  va_start(arguments, command);
+  void* const argument = va_arg(arguments, void*);
+  va_end(arguments);
+  if (command == F_OFD_SETLKW) {
+    return sim::AwaitFileLock(descriptor, [&] { return real(descriptor, F_OFD_SETLK, argument); });
+  }
+  const int done = real(descriptor, command, argument);
+  return command == F_DUPFD_CLOEXEC ? sim::Opened(done, "") : done;
+}
+int fcntl64(int descriptor, int command, ...) __attribute__((alias("fcntl")));
+
+}  // extern "C"
+
+// NOLINTEND(cppcoreguidelines-pro-type-vararg,cppcoreguidelines-pro-bounds-array-to-pointer-decay)
+
+// --- Chance ---------------------------------------------------------------------------------------------------------
+
+std::random_device::result_type std::random_device::_M_getval() {
+  return static_cast<std::random_device::result_type>(berth::sim::Random());
+}

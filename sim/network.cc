@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/network.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/fmt/fmt.h>
+
+namespace berth::sim {
+
+using ipam::ErrorCode;
+using ipam::Fail;
+using k8sclient::IsWrite;
+using k8sclient::Method;
+using k8sclient::Request;
+using k8sclient::Response;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+namespace {
+
+// Most are fast, some are not.
+microseconds There() { return microseconds(200 + (Below(50) == 0 ? Below(200'000) : Below(3'000))); }
+microseconds Back() { return microseconds(200 + (Below(30) == 0 ? Below(800'000) : Below(2'000))); }
+// A real API server gives up a POST that waits sooner than a client may repeat a PATCH.
+milliseconds HowLate(Method method) { return milliseconds(Below(method == Method::kPost ? 200 : 4'000)); }
+
+ErrorCode NoAnswer(const Request& request) {
+  return IsWrite(request.method) ? ErrorCode::kUnknownOutcome : ErrorCode::kUnavailable;
+}
+
+}  // namespace
+
+struct Network::Exchange {
+  Request request;
+  std::mutex mutex;
+  std::condition_variable answered;
+  std::optional<Answer> answer;
+
+  void Finish(Answer with) {
+    const std::scoped_lock lock(mutex);
+    if (!answer) answer = std::move(with);
+    answered.notify_all();
+  }
+};
+
+Network::Fate Network::Choose() const {
+  if (weather_.is_away) return Fate::kRefused;
+  const std::uint64_t dice = Below(1000);
+  if (dice < weather_.refused) return Fate::kRefused;
+  if (dice < weather_.refused + weather_.lost) return Fate::kLost;
+  if (dice < weather_.refused + weather_.lost + weather_.late) return Fate::kLate;
+  return Fate::kAnswered;
+}
+
+Network::Answer Network::Execute(const Request& request) {
+  if (lies_.swallows && lies_.swallows(request)) {
+    Request read = request;
+    read.method = Method::kGet;
+    read.body.clear();
+    return server_.Call(read, {});
+  }
+  Answer answer = server_.Call(request, {});
+  if (lies_.changes) lies_.changes(request, answer);
+  return answer;
+}
+
+void Network::Travel(const std::shared_ptr<Exchange>& exchange, Fate fate) {
+  std::this_thread::sleep_for(There());
+  const Request& request = exchange->request;
+  switch (fate) {
+    case Fate::kRefused:
+      return exchange->Finish(Fail(ErrorCode::kUnavailable, "the API server is away"));
+    case Fate::kLost:
+      static_cast<void>(Execute(request));
+      std::this_thread::sleep_for(Back());
+      return exchange->Finish(Fail(NoAnswer(request), "the answer was lost"));
+    case Fate::kLate:
+      exchange->Finish(Fail(NoAnswer(request), "the connection was cut"));
+      std::this_thread::sleep_for(HowLate(request.method));
+      static_cast<void>(Execute(request));
+      return;
+    case Fate::kAnswered: {
+      Answer answer = Execute(request);
+      std::this_thread::sleep_for(Back());
+      return exchange->Finish(std::move(answer));
+    }
+  }
+}
+
+Network::Answer Network::Call(const Request& request, const k8sclient::CallOptions& options) {
+  ++requests_;
+  const Fate fate = Choose();
+  if (fate != Fate::kAnswered) ++faults_;
+  const auto exchange = std::make_shared<Exchange>();
+  exchange->request = request;
+  Spawn(wire_, [this, exchange, fate] { Travel(exchange, fate); });
+  const ErrorCode over = IsWrite(request.method) ? ErrorCode::kUnknownOutcome : ErrorCode::kTimeout;
+  const std::stop_callback wake(options.stop, [exchange, over] { exchange->Finish(Fail(over, "stopped")); });
+  std::unique_lock lock(exchange->mutex);
+  const auto is_answered = [&exchange] { return exchange->answer.has_value(); };
+  if (options.deadline == std::chrono::steady_clock::time_point::max()) {
+    exchange->answered.wait(lock, is_answered);
+  } else if (!exchange->answered.wait_until(lock, options.deadline, is_answered)) {
+    return Fail(over, "time was over");
+  }
+  const Answer& answer = *exchange->answer;
+  if (IsWrite(request.method)) {
+    story_.Tell(fmt::format("{} {} {} -> {}",
+                            ToString(request.method),
+                            request.path.substr(request.path.rfind('/') + 1),
+                            request.body,
+                            answer ? std::to_string(answer->status) : answer.error().message));
+  }
+  return answer;
+}
+
+Network::Answer Network::Watch(const Request& request, const k8sclient::WatchOptions& options,
+                               const k8sclient::WatchSink& sink) {
+  ++requests_;
+  std::this_thread::sleep_for(There());
+  if (weather_.is_away) return Fail(ErrorCode::kUnavailable, "the API server is away");
+  return server_.Watch(request, options, [&](std::string_view line) {
+    const std::string kept(line);
+    std::this_thread::sleep_for(microseconds(Below(20) == 0 ? Below(500'000) : Below(3'000)));
+    // The connection ends; what it would have told comes with the next.
+    const bool is_cut = weather_.is_away || Below(1000) < weather_.lost;
+    return !is_cut && !options.stop.stop_requested() && sink(kept);
+  });
+}
+
+}  // namespace berth::sim

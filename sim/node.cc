@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/node.h"
+
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "k8sclient/clock.h"
+
+namespace berth::sim {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+struct Node::Host {
+  explicit Host(const std::string& name) : process(std::make_shared<Process>(name)) {}
+  ProcessPointer process;
+  std::unique_ptr<agent::Agent> agent;
+  bool has_ended = false;  // was replaced, and ended by itself
+};
+
+Node::Node(Options options, Network& network, Story& story)
+    : options_(std::move(options)), network_(network), story_(story) {
+  std::filesystem::create_directories(options_.folder + "/run");
+  std::filesystem::create_directories(options_.folder + "/state");
+}
+
+void Node::StartAgent() {
+  if (before_start_) before_start_(options_.folder);
+  const auto host = std::make_shared<Host>(options_.name + ".agent" + std::to_string(hosts_.size() + 1));
+  hosts_.push_back(host);
+  newest_ = host.get();
+  story_.Tell("starts " + host->process->name);
+  Spawn(host->process, [this, host] {
+    auto made = agent::Agent::Make(network_,
+                                   k8sclient::RealClock(),
+                                   {.node = options_.name,
+                                    .state_dir = options_.folder + "/state",
+                                    .run_dir = options_.folder + "/run",
+                                    .server = "https://model",
+                                    .loaded_mark = options_.folder + "/run/loaded",
+                                    .standby = options_.standby},
+                                   [host] { host->has_ended = true; });
+    if (!made) return story_.Break("starts", made.error().message);
+    host->agent = *std::move(made);
+    host->agent->Start();
+    if (host.get() == newest_) serving_ = host.get();
+  });
+}
+
+void Node::Kill(Host& host) {
+  if (host.process->is_dead) return;
+  story_.Tell("kills " + host.process->name);
+  sim::Kill(*host.process);
+}
+
+void Node::KillAgent() {
+  if (newest_ != nullptr) Kill(*newest_);
+}
+
+void Node::Reboot() {
+  story_.Tell("reboots " + options_.name);
+  for (const auto& host : hosts_) Kill(*host);
+  std::filesystem::remove_all(options_.folder + "/run");
+  std::filesystem::create_directories(options_.folder + "/run");
+  StartAgent();
+}
+
+void Node::Supervise() {
+  for (const auto& host : hosts_) {
+    if (host->has_ended) Kill(*host);
+  }
+  if (newest_ == nullptr || newest_->process->is_dead) StartAgent();
+}
+
+std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::microseconds patience) {
+  const auto is_served = [this] { return serving_ != nullptr && !serving_->process->is_dead && !serving_->has_ended; };
+  const Nanos dialling_until = Now() + 10s;
+  while (!is_served()) {
+    if (Now() >= dialling_until) return std::nullopt;
+    std::this_thread::sleep_for(20ms);
+  }
+  Host* const host = serving_;
+  struct Call {
+    std::optional<CniAnswer> answer;
+    bool is_delivered = false;
+    bool is_abandoned = false;
+  };
+  const auto call = std::make_shared<Call>();
+  // Some calls are slow to arrive, and some callers give up early: the DEL that follows may overtake the ADD.
+  const std::chrono::microseconds travel(Below(8) == 0 ? Below(60'000) : Below(50));
+  Spawn(host->process, [host, call, body, travel] {
+    std::this_thread::sleep_for(travel);
+    const agent::Reply reply = host->agent->Handle(body);
+    call->is_delivered = !call->is_abandoned;
+    if (call->is_delivered) call->answer = {.ok = reply.ok, .body = reply.body};
+    if (!call->is_delivered && reply.take_back) reply.take_back();
+  });
+  const Nanos until = Now() + patience;
+  while (!call->is_delivered) {
+    if (host->process->is_dead) return std::nullopt;
+    if (Now() > until) {
+      call->is_abandoned = true;
+      return std::nullopt;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(100 + Below(400)));
+  }
+  return call->answer;
+}
+
+bool Node::IsAtRest() const {
+  if (newest_ == nullptr || serving_ != newest_ || newest_->process->is_dead || !newest_->agent->IsReady()) return false;
+  const json debug = json::parse(newest_->agent->DebugBlocks());
+  return debug["journal"].empty() && debug["handedOut"].empty();
+}
+
+std::string Node::Unrest() const {
+  if (newest_ == nullptr || newest_->process->is_dead) return options_.name + " has no agent";
+  if (serving_ != newest_) return options_.name + " has an agent that does not serve";
+  const std::string ready = newest_->agent->IsReady() ? "" : ", which is not ready";
+  return newest_->process->name + ready + ": " + newest_->agent->DebugBlocks();
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Node: a machine with its files, and the agents that run on it, one after another or side by side.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "agent/agent.h"
+#include "sim/network.h"
+#include "sim/scheduler.h"
+#include "sim/story.h"
+
+namespace berth::sim {
+
+// What `berth` prints.
+struct CniAnswer {
+  bool ok = false;
+  std::string body;
+};
+
+class Node {
+ public:
+  struct Options {
+    std::string name;
+    std::string folder;        // is made
+    std::size_t standby = 64;  // AgentOptions::standby
+  };
+  // network and story must outlive this.
+  Node(Options options, Network& network, Story& story);
+
+  // Starts another agent, whether one serves or not: that one is replaced.
+  void StartAgent();
+  // As kill -9; the newest, or the one that serves.
+  void KillAgent();
+  // All agents at once, then /run is empty, and a new agent starts.
+  void Reboot();
+  // A process that has ended by itself is started again, as a kubelet does.
+  void Supervise();
+  // Before an agent starts: what is planted (world.h).
+  void BeforeStart(std::function<void(const std::string& folder)> sabotage) { before_start_ = std::move(sabotage); }
+
+  // As `berth` does: finds the agent that serves, hands the call over, waits. nullopt: nobody served within ten
+  // seconds, the agent died meanwhile, or the caller lost patience.
+  [[nodiscard]] std::optional<CniAnswer> Call(const std::string& body, std::chrono::microseconds patience);
+
+  // Nothing is left to be written: the newest agent is ready, its journal and what it handed out are empty.
+  [[nodiscard]] bool IsAtRest() const;
+  // Why not, for a person.
+  [[nodiscard]] std::string Unrest() const;
+
+  [[nodiscard]] const std::string& name() const { return options_.name; }
+
+ private:
+  struct Host;
+  void Kill(Host& host);
+
+  Options options_;
+  Network& network_;
+  Story& story_;
+  std::function<void(const std::string&)> before_start_;
+  std::vector<std::shared_ptr<Host>> hosts_;  // never destroyed: nobody cleans up after a killed process
+  Host* newest_ = nullptr;
+  Host* serving_ = nullptr;  // has bound the socket last
+};
+
+}  // namespace berth::sim

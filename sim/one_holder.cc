@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// No address has two holders (invariant 1 of docs/simulation.md).
+#include "sim/checkers.h"
+
+namespace berth::sim {
+namespace {
+
+class OneHolder final : public Checker {
+ public:
+  explicit OneHolder(Story& story) : story_(story) {}
+
+  void Leaving(const ipam::Attachment& attachment) override { told_.Leaving(attachment); }
+  void Ended(const Heard& call) override {
+    if (call.verb != "ADD" || call.address.empty()) return;
+    for (const auto& [other, its] : told_.addresses()) {
+      if (other == call.attachment && its != call.address) {
+        story_.Break("one-holder", other + " was told " + call.address + " after " + its);
+      }
+      if (other != call.attachment && its == call.address) {
+        story_.Break("one-holder", call.attachment + " was told " + its + ", which " + other + " has");
+      }
+    }
+    told_.Ended(call);
+  }
+
+ private:
+  Story& story_;
+  Told told_;
+};
+
+}  // namespace
+
+std::unique_ptr<Checker> MakeOneHolder(Story& story) { return std::make_unique<OneHolder>(story); }
+
+}  // namespace berth::sim

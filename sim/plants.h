@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plants: defects on purpose, by which the simulator shows that it would find them.
+//
+// The code under test has no switches. A plant takes away what a mechanism of berth's rests on (its file, its lock, the
+// answer that it waits for), so that the world is as if that mechanism were not there.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/network.h"
+
+namespace berth::sim {
+
+struct Plant {
+  std::string_view name;
+  std::string_view what;  // is defective then
+  std::function<void(const std::string& node_folder)> before_start = nullptr;
+  std::function<void(const std::string& node_folder)> now_and_then = nullptr;
+  Network::Lies lies = {};
+  std::string_view free_lock = {};    // locks of files whose name ends so keep nobody out
+  bool gives_back_in_use = false;     // the finalizer of a block goes though it is in use
+};
+
+[[nodiscard]] const std::vector<Plant>& AllPlants();
+
+}  // namespace berth::sim

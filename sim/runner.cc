@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/runner.h"
+
+#include <array>
+#include <csignal>
+#include <map>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/fmt/ranges.h>
+
+#include "ipam/check.h"
+
+namespace berth::sim {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::uint64_t kShrinkSeeds = 200;
+
+json ToJson(const Outcome& outcome) {
+  json broken = json::array();
+  for (const auto& one : outcome.broken) broken.push_back({one.rule, one.how});
+  return {{"broken", broken},
+          {"hash", outcome.hash},
+          {"calls", outcome.calls},
+          {"requests", outcome.requests},
+          {"faults", outcome.faults},
+          {"switches", outcome.switches},
+          {"seconds", outcome.seconds}};
+}
+
+Outcome FromJson(const json& text) {
+  Outcome outcome{.broken = {},
+                  .hash = text["hash"],
+                  .calls = text["calls"],
+                  .requests = text["requests"],
+                  .faults = text["faults"],
+                  .switches = text["switches"],
+                  .seconds = text["seconds"]};
+  for (const json& one : text["broken"]) outcome.broken.push_back({.rule = one[0], .how = one[1]});
+  return outcome;
+}
+
+struct Child {
+  Case of;
+  pid_t pid = 0;
+  int results = -1;
+};
+
+Child Start(const Case& one) {
+  std::array<int, 2> ends{};
+  BERTH_CHECK(pipe(ends.data()) == 0);
+  const pid_t pid = fork();
+  BERTH_CHECK(pid >= 0);
+  if (pid == 0) {
+    close(ends[0]);
+    const std::string result = ToJson(RunHere(one, /*is_told=*/false)).dump();
+    const bool is_written = write(ends[1], result.data(), result.size()) == static_cast<ssize_t>(result.size());
+    _exit(is_written ? 0 : 1);
+  }
+  close(ends[1]);
+  return {.of = one, .pid = pid, .results = ends[0]};
+}
+
+Report Finish(const Child& child, int status) {
+  std::string text;
+  std::array<char, 4096> part{};
+  ssize_t count = 0;
+  while ((count = read(child.results, part.data(), part.size())) > 0) text.append(part.data(), static_cast<std::size_t>(count));
+  close(child.results);
+  const json result = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (status == 0 && result.is_object()) return {.of = child.of, .outcome = FromJson(result)};
+  const std::string how = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status)) : fmt::format("status {}", status);
+  return {.of = child.of, .outcome = {.broken = {{.rule = "crash", .how = how}}, .seconds = 0}};
+}
+
+std::string FolderOf(const Case& one) { return fmt::format("/dev/shm/berth-sim.{}.{}", getpid(), one.seed); }
+
+}  // namespace
+
+Outcome RunHere(const Case& one, bool is_told) {
+  return World(one.seed, one.extent, one.plant, FolderOf(one), is_told).Run();
+}
+
+Report RunApart(const Case& one) {
+  const Child child = Start(one);
+  int status = 0;
+  BERTH_CHECK(waitpid(child.pid, &status, 0) == child.pid);
+  return Finish(child, status);
+}
+
+void RunMany(const Case& like, const RunOptions& options, const std::function<void(const Report&)>& report) {
+  const auto end = std::chrono::steady_clock::now() + options.time;
+  std::map<pid_t, Child> running;
+  std::uint64_t begun = 0;
+  bool goes_on = true;
+  while (goes_on || !running.empty()) {
+    while (goes_on && running.size() < options.jobs) {
+      goes_on = begun < options.runs && std::chrono::steady_clock::now() < end;
+      if (!goes_on) break;
+      Case one = like;
+      one.seed = options.first + begun++;
+      const Child child = Start(one);
+      running.emplace(child.pid, child);
+    }
+    if (running.empty()) return;
+    int status = 0;
+    const auto ended = running.find(wait(&status));
+    if (ended == running.end()) continue;
+    const Report one = Finish(ended->second, status);
+    running.erase(ended);
+    report(one);
+    if (options.stops_at_failure && !one.outcome.broken.empty()) goes_on = false;
+  }
+}
+
+Case Shrink(const Case& failing, const std::string& rule, unsigned jobs) {
+  // Less of anything is another history, so each attempt looks at some seeds.
+  const auto first_failing = [&](const Case& like) -> std::optional<Case> {
+    std::optional<Case> found;
+    RunMany(like, {.first = 1, .runs = kShrinkSeeds, .jobs = jobs, .stops_at_failure = true}, [&](const Report& report) {
+      const bool is_it = !report.outcome.broken.empty() && report.outcome.broken.front().rule == rule;
+      if (is_it && !found) found = report.of;
+    });
+    return found;
+  };
+  Case smallest = failing;
+  const auto attempt = [&](const std::function<void(Extent&)>& make_less) {
+    Case less = smallest;
+    make_less(less.extent);
+    if (auto found = first_failing(less)) smallest = *std::move(found);
+  };
+  for (const std::string& fault : Extent::AllFaults()) attempt([&](Extent& extent) { extent.faults.erase(fault); });
+  for (int Extent::*const count : {&Extent::nodes, &Extent::agents, &Extent::callers, &Extent::containers}) {
+    for (const int few : {1, 2, 3, 5}) {
+      if (smallest.extent.*count <= few) break;
+      const int before = smallest.extent.*count;
+      attempt([&](Extent& extent) { extent.*count = few; });
+      if (smallest.extent.*count != before) break;
+    }
+  }
+  return smallest;
+}
+
+std::string CommandOf(const Case& one) {
+  const Extent usual;
+  std::string command = fmt::format("berth-sim --seed {}", one.seed);
+  if (one.extent.nodes != usual.nodes) command += fmt::format(" --nodes {}", one.extent.nodes);
+  if (one.extent.agents != usual.agents) command += fmt::format(" --agents {}", one.extent.agents);
+  if (one.extent.callers != usual.callers) command += fmt::format(" --callers {}", one.extent.callers);
+  if (one.extent.containers != usual.containers) command += fmt::format(" --containers {}", one.extent.containers);
+  if (one.extent.faults != usual.faults) command += fmt::format(" --faults {}", one.extent.faults.empty() ? "none" : fmt::format("{}", fmt::join(one.extent.faults, ",")));
+  if (one.plant != nullptr) command += fmt::format(" --plant {}", one.plant->name);
+  return command;
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scheduler, on the fibers of Boost.Context.
+#include "sim/scheduler.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/context/fiber.hpp>
+#include <boost/context/stack_context.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <cxxabi.h>
+#include <execinfo.h>
+#include <exception>
+#include <queue>
+#include <random>
+#include <sys/mman.h>
+#include <sys/single_threaded.h>
+#include <unistd.h>
+#include <utility>
+
+#include "ipam/check.h"
+
+namespace berth::sim {
+
+struct Fiber {
+  std::uint64_t id = 0;
+  ProcessPointer process;
+  std::function<void()> body;
+  boost::context::fiber context;
+  bool is_runnable = false;
+  bool is_done = false;
+  bool timed_out = false;
+  std::uint64_t parks = 0;  // counts them, so that an old timer does not end a later one
+  std::vector<Fiber*> joiners;
+  // Exceptions under way: the C++ runtime keeps them per operating-system thread.
+  std::array<std::uintptr_t, 2> exceptions{};
+  std::vector<void*> stack;  // where it waits, if that is remembered
+};
+
+namespace {
+
+constexpr std::size_t kStackBytes = std::size_t{256} << 10U;
+constexpr std::size_t kPageBytes = 4096;
+// Each switch takes some time, so that code that looks again and again gets somewhere.
+constexpr Nanos kSwitchTime{1000};
+constexpr std::uint64_t kSwitchesMax = 30'000'000;
+// So seldom a timer fires though somebody could run: the machine was busy.
+constexpr std::uint64_t kBusyOneIn = 64;
+constexpr std::uint64_t kHashStart = 14695981039346656037U;
+constexpr std::uint64_t kHashFactor = 1099511628211U;
+
+// Stacks are used again. A page below each may not be touched, so that an overflow is a crash and not a riddle.
+struct Stacks {
+  std::vector<char*> free;
+
+  char* Take() {
+    if (!free.empty()) {
+      char* const stack = free.back();
+      free.pop_back();
+      return stack;
+    }
+    void* const base = mmap(
+        nullptr, kStackBytes + kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    BERTH_CHECK(base != MAP_FAILED);
+    BERTH_CHECK(mprotect(base, kPageBytes, PROT_NONE) == 0);
+    return static_cast<char*>(base) + kPageBytes;
+  }
+};
+
+struct Timer {
+  Nanos when;
+  std::uint64_t order;
+  Fiber* fiber;
+  std::uint64_t park;
+  friend bool operator<(const Timer& a, const Timer& b) {
+    return std::pair(a.when, a.order) > std::pair(b.when, b.order);
+  }
+};
+
+struct State {
+  std::mt19937_64 random;
+  Nanos now{0};
+  Nanos calendar{0};
+  std::vector<Fiber*> runnable;
+  std::priority_queue<Timer> timers;
+  Fiber* current = nullptr;
+  boost::context::fiber back;  // to the scheduler
+  std::array<std::uintptr_t, 2> exceptions{};
+  Stacks stacks;
+  std::uint64_t yield_one_in = 1;
+  std::uint64_t fibers = 0;
+  std::uint64_t timers_made = 0;
+  std::uint64_t switches = 0;
+  std::uint64_t hash = kHashStart;
+  bool is_stopped = false;
+  bool remembers_stacks = false;
+  std::vector<const Fiber*> all;  // if stacks are remembered
+  ProcessPointer outside = std::make_shared<Process>("simulation");
+};
+
+State& The() {
+  static State state;
+  return state;
+}
+
+struct StackAllocator {
+  boost::context::stack_context allocate() {
+    char* const stack = The().stacks.Take();
+    boost::context::stack_context context;
+    context.size = kStackBytes;
+    context.sp = stack + kStackBytes;
+    return context;
+  }
+  void deallocate(boost::context::stack_context& context) noexcept {
+    The().stacks.free.push_back(static_cast<char*>(context.sp) - kStackBytes);
+  }
+};
+
+void MixIn(std::uint64_t value) { The().hash = (The().hash ^ value) * kHashFactor; }
+
+void SwapExceptions(std::array<std::uintptr_t, 2>& out, const std::array<std::uintptr_t, 2>& in) {
+  auto* const globals = reinterpret_cast<std::uintptr_t*>(abi::__cxa_get_globals());
+  out = {globals[0], globals[1]};
+  globals[0] = in[0];
+  globals[1] = in[1];
+}
+
+void MakeRunnable(Fiber* fiber) {
+  if (fiber->is_runnable || fiber->is_done || fiber->process->is_dead) return;
+  fiber->is_runnable = true;
+  The().runnable.push_back(fiber);
+}
+
+void ToScheduler() { The().back = std::move(The().back).resume(); }
+
+void RunBody(Fiber& fiber) {
+  try {
+    fiber.body();
+  } catch (const std::exception& thrown) {
+    std::fprintf(stderr, "a thread of %s threw: %s\n", fiber.process->name.c_str(), thrown.what());
+    std::abort();
+  }
+  fiber.body = nullptr;
+  fiber.is_done = true;
+  for (Fiber* const joiner : fiber.joiners) Unpark(joiner);
+}
+
+Fiber* Make(const ProcessPointer& process, std::function<void()> body) {
+  // Never deleted: who joins a thread may come late, and a killed one keeps what lies on its stack.
+  auto* const fiber = new Fiber;  // NOLINT(cppcoreguidelines-owning-memory)
+  fiber->id = ++The().fibers;
+  if (The().remembers_stacks) The().all.push_back(fiber);
+  fiber->process = process;
+  fiber->body = std::move(body);
+  fiber->context =
+      boost::context::fiber(std::allocator_arg, StackAllocator(), [fiber](boost::context::fiber&& scheduler) {
+        The().back = std::move(scheduler);
+        RunBody(*fiber);
+        return std::move(The().back);
+      });
+  MakeRunnable(fiber);
+  return fiber;
+}
+
+void Resume(Fiber& fiber) {
+  State& the = The();
+  the.current = &fiber;
+  the.now += kSwitchTime;
+  ++the.switches;
+  MixIn(fiber.id);
+  SwapExceptions(the.exceptions, fiber.exceptions);
+  fiber.context = std::move(fiber.context).resume();
+  SwapExceptions(fiber.exceptions, the.exceptions);
+  the.current = nullptr;
+}
+
+void Fire() {
+  State& the = The();
+  const Timer timer = the.timers.top();
+  the.timers.pop();
+  the.now = std::max(the.now, timer.when);
+  if (timer.fiber->is_done || timer.fiber->parks != timer.park) return;
+  ++timer.fiber->parks;
+  timer.fiber->timed_out = true;
+  MakeRunnable(timer.fiber);
+}
+
+Fiber* PickRunnable() {
+  State& the = The();
+  const std::size_t at = the.random() % the.runnable.size();
+  Fiber* const fiber = the.runnable[at];
+  the.runnable[at] = the.runnable.back();
+  the.runnable.pop_back();
+  fiber->is_runnable = false;
+  return fiber;
+}
+
+}  // namespace
+
+void Begin(std::uint64_t seed) {
+  State& the = The();
+  BERTH_CHECK(the.switches == 0);
+  the.random.seed(seed);
+  // libstdc++ looks at it, and would not tell other threads what happens if there are none.
+  __libc_single_threaded = 0;
+  // Some histories switch at every chance, some seldom: each finds what the other does not.
+  constexpr std::array<std::uint64_t, 4> kYields{1, 1, 4, 16};
+  the.yield_one_in = kYields.at(the.random() % kYields.size());
+}
+
+void Spawn(const ProcessPointer& process, std::function<void()> body) {
+  static_cast<void>(Make(process, std::move(body)));
+}
+
+Ended Run(Nanos limit) {
+  State& the = The();
+  while (!the.is_stopped) {
+    if (the.switches > kSwitchesMax) return Ended::kLivelock;
+    if (the.now > limit) return Ended::kTimeOver;
+    if (the.runnable.empty() && the.timers.empty()) return Ended::kStuck;
+    if (the.runnable.empty() || (!the.timers.empty() && the.random() % kBusyOneIn == 0)) {
+      Fire();
+      continue;
+    }
+    Fiber* const fiber = PickRunnable();
+    if (!fiber->process->is_dead) Resume(*fiber);
+  }
+  return Ended::kStopped;
+}
+
+void Stop() { The().is_stopped = true; }
+
+void Kill(Process& process) {
+  process.is_dead = true;
+  for (const int descriptor : std::exchange(process.descriptors, {})) close(descriptor);
+}
+
+const ProcessPointer& CurrentProcess() { return InFiber() ? Self()->process : The().outside; }
+
+Nanos Now() { return The().now; }
+Nanos CalendarOffset() { return The().calendar; }
+void JumpCalendar(Nanos by) { The().calendar += by; }
+
+std::uint64_t Random() { return The().random(); }
+std::uint64_t Below(std::uint64_t bound) { return Random() % bound; }
+
+std::uint64_t Hash() { return The().hash; }
+void Mark(std::string_view text) {
+  for (const char c : text) MixIn(static_cast<unsigned char>(c));
+}
+std::uint64_t Switches() { return The().switches; }
+
+bool InFiber() { return The().current != nullptr; }
+Fiber* Self() { return The().current; }
+std::uint64_t IdOf(const Fiber* fiber) { return fiber->id; }
+bool IsDead(const Fiber* fiber) { return fiber->process->is_dead || fiber->is_done; }
+
+void Yield() {
+  if (!InFiber()) return;
+  MakeRunnable(Self());
+  ToScheduler();
+}
+
+void MayYield() {
+  if (InFiber() && (The().yield_one_in == 1 || Below(The().yield_one_in) == 0)) Yield();
+}
+
+bool Park(Nanos until) {
+  State& the = The();
+  Fiber* const self = Self();
+  BERTH_CHECK(self != nullptr);
+  self->timed_out = false;
+  if (the.remembers_stacks) {
+    constexpr int kFramesMax = 32;
+    self->stack.resize(kFramesMax);
+    self->stack.resize(static_cast<std::size_t>(backtrace(self->stack.data(), kFramesMax)));
+  }
+  if (until != Nanos::max()) {
+    the.timers.push({.when = until, .order = ++the.timers_made, .fiber = self, .park = self->parks});
+  }
+  ToScheduler();
+  return !self->timed_out;
+}
+
+void Unpark(Fiber* fiber) {
+  ++fiber->parks;
+  fiber->timed_out = false;
+  MakeRunnable(fiber);
+}
+
+void RememberStacks() { The().remembers_stacks = true; }
+
+std::string WhoWaitsWhere() {
+  std::string text;
+  for (const Fiber* const fiber : The().all) {
+    if (IsDead(fiber) || fiber->is_runnable) continue;
+    text += "\n" + fiber->process->name + ", fiber " + std::to_string(fiber->id) + ":";
+    char** const frames = backtrace_symbols(fiber->stack.data(), static_cast<int>(fiber->stack.size()));
+    for (std::size_t i = 0; i < fiber->stack.size(); ++i) text += std::string("\n  ") + frames[i];
+    std::free(frames);  // NOLINT(cppcoreguidelines-no-malloc)
+  }
+  return text;
+}
+
+Fiber* SpawnThread(std::function<void()> body) { return Make(CurrentProcess(), std::move(body)); }
+
+void Join(Fiber* fiber) {
+  while (!fiber->is_done) {
+    fiber->joiners.push_back(Self());
+    static_cast<void>(Park());
+  }
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scheduler: many processes and their threads, as fibers of one thread, under one seed, in virtual time.
+//
+// One fiber runs at a time. Where a thread would meet others (a lock, a wait, a sleep, a lock of a file), the seed picks
+// who runs next; where all wait, the clock jumps to the next timer. So a seed is a history, and the same seed is the same
+// history again.
+//
+// The code under test needs nothing for that: libc.cc takes the place of the C library's calls for threads, locks, time
+// and chance, and std's types end there. It is the very object code that is shipped.
+//
+// One simulation per operating-system process: what a killed process leaves in memory stays until that ends.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace berth::sim {
+
+using Nanos = std::chrono::nanoseconds;
+
+struct Fiber;
+
+// What a kill ends: all its fibers at once, without unwinding, and its descriptors, so that its locks go.
+struct Process {
+  explicit Process(std::string called) : name(std::move(called)) {}
+  const std::string name;
+  bool is_dead = false;
+  std::vector<int> descriptors;  // open ones, by open(2) and its like
+};
+using ProcessPointer = std::shared_ptr<Process>;
+
+// Begins the simulation of a seed. Until then, and outside of fibers, the C library's calls are the real ones.
+void Begin(std::uint64_t seed);
+
+// A fiber of that process, which runs when its turn comes. Of a dead process: never.
+void Spawn(const ProcessPointer& process, std::function<void()> body);
+
+enum class Ended : std::uint8_t {
+  kStopped,   // by Stop
+  kStuck,     // nobody can run, and no timer is left
+  kTimeOver,  // the virtual time is over
+  kLivelock,  // the fibers only wake each other
+};
+// Runs fibers, from outside of them.
+[[nodiscard]] Ended Run(Nanos limit);
+// Run returns at once; for fibers.
+void Stop();
+
+void Kill(Process& process);
+
+// Of the running fiber; the scheduler's own outside of fibers.
+[[nodiscard]] const ProcessPointer& CurrentProcess();
+
+// Since the simulation began.
+[[nodiscard]] Nanos Now();
+// What the calendar shows more than when it began; jumps with it.
+void JumpCalendar(Nanos by);
+
+// From the seed. Requires: bound > 0.
+[[nodiscard]] std::uint64_t Random();
+[[nodiscard]] std::uint64_t Below(std::uint64_t bound);
+
+// Every switch, every piece of Mark: equal for equal histories.
+[[nodiscard]] std::uint64_t Hash();
+void Mark(std::string_view text);
+[[nodiscard]] std::uint64_t Switches();
+
+// --- For libc.cc ----------------------------------------------------------------------------------------------------
+
+// Whether a fiber runs; if not, there is nobody to wait for.
+[[nodiscard]] bool InFiber();
+[[nodiscard]] Fiber* Self();
+[[nodiscard]] std::uint64_t IdOf(const Fiber* fiber);
+// Others may run; sometimes they do.
+void MayYield();
+void Yield();
+// Until Unpark; false: the time came first. Nanos::max(): no limit.
+[[nodiscard]] bool Park(Nanos until = Nanos::max());
+void Unpark(Fiber* fiber);
+[[nodiscard]] bool IsDead(const Fiber* fiber);
+[[nodiscard]] Nanos CalendarOffset();
+// From now on each fiber remembers where it waits; slow.
+void RememberStacks();
+// Where the fibers of living processes wait, for a person.
+[[nodiscard]] std::string WhoWaitsWhere();
+// A thread of the current process, for pthread_create and pthread_join.
+[[nodiscard]] Fiber* SpawnThread(std::function<void()> body);
+void Join(Fiber* fiber);
+
+}  // namespace berth::sim

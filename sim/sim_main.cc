@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth-sim: histories of a simulated cluster, one from each seed; see docs/simulation.md.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "sim/runner.h"
+#include "sim/scheduler.h"
+
+namespace {
+
+using namespace berth::sim;
+
+struct Options {
+  Case like;
+  RunOptions run;
+  bool is_told = false;
+  bool shows_logs = false;
+  bool shows_stacks = false;
+  bool runs_twice = false;
+  bool shrinks = false;
+  std::uint64_t seconds = 0;
+  std::string plant;
+  std::string faults;
+};
+
+const Plant* FindPlant(const std::string& name) {
+  const auto found = std::ranges::find(AllPlants(), name, &Plant::name);
+  return found == AllPlants().end() ? nullptr : &*found;
+}
+
+void Describe(CLI::App& app, Options& options) {
+  app.add_option("--seed", options.run.first, "the first seed")->capture_default_str();
+  app.add_option("--runs", options.run.runs, "how many seeds from there on")->capture_default_str();
+  app.add_option("--seconds", options.seconds, "begin none after so many seconds (with --runs: whichever comes first)");
+  app.add_option("--jobs", options.run.jobs, "so many at a time")->check(CLI::Range(1U, 256U))->capture_default_str();
+  app.add_option("--nodes", options.like.extent.nodes, "at most so many nodes")->check(CLI::Range(1, 100));
+  app.add_option("--agents", options.like.extent.agents, "at most so many restarts of agents")->check(CLI::Range(1, 100));
+  app.add_option("--callers", options.like.extent.callers, "at most so many callers of a node")->check(CLI::Range(1, 100));
+  app.add_option("--containers", options.like.extent.containers, "at most so many containers of a caller")
+      ->check(CLI::Range(1, 1000));
+  std::string known;
+  for (const std::string& fault : Extent::AllFaults()) known += (known.empty() ? "" : ",") + fault;
+  app.add_option("--faults", options.faults, "which faults there are, by commas, or none; all: " + known);
+  std::string plants = "a defect on purpose, to see that it is found:";
+  for (const Plant& plant : AllPlants()) plants += "\n" + std::string(plant.name) + ": " + std::string(plant.what);
+  app.add_option("--plant", options.plant, plants);
+  app.add_flag("--trace", options.is_told, "tell the history of --seed: virtual second, who, what");
+  app.add_flag("--logs", options.shows_logs, "with --trace: what the programs log, too");
+  app.add_flag("--stacks", options.shows_stacks, "with --trace: where every thread waits at the end");
+  app.add_flag("--twice", options.runs_twice, "run each seed twice, and compare the hashes of the two histories");
+  app.add_flag("--shrink", options.shrinks, "stop at the first failure, and look for a smaller world with it");
+}
+
+// False: something is wrong with it, and was said.
+bool Complete(Options& options, bool has_runs) {
+  if (options.seconds > 0) {
+    options.run.time = std::chrono::seconds(options.seconds);
+    if (!has_runs) options.run.runs = UINT64_MAX;
+  }
+  options.run.stops_at_failure = options.shrinks;
+  if (!options.plant.empty()) {
+    options.like.plant = FindPlant(options.plant);
+    if (options.like.plant == nullptr) {
+      std::fprintf(stderr, "berth-sim: there is no plant %s; see --help\n", options.plant.c_str());
+      return false;
+    }
+  }
+  if (options.faults.empty()) return true;
+  auto& faults = options.like.extent.faults;
+  faults.clear();
+  if (options.faults == "none") return true;
+  for (const std::string& fault : CLI::detail::split(options.faults, ',')) {
+    if (!Extent::AllFaults().contains(fault)) {
+      std::fprintf(stderr, "berth-sim: there is no fault %s; see --help\n", fault.c_str());
+      return false;
+    }
+    faults.insert(fault);
+  }
+  return true;
+}
+
+void Show(const Case& of, const Outcome& outcome) {
+  for (const auto& broken : outcome.broken) {
+    std::printf("FAILED %s: %s\n       again: %s --trace\n", broken.rule.c_str(), broken.how.c_str(), CommandOf(of).c_str());
+  }
+}
+
+int Tell(const Options& options) {
+  if (options.shows_logs) spdlog::set_level(spdlog::level::debug);
+  if (options.shows_stacks) RememberStacks();
+  Case one = options.like;
+  one.seed = options.run.first;
+  const Outcome outcome = RunHere(one, /*is_told=*/true);
+  if (options.shows_stacks) std::printf("%s\n", WhoWaitsWhere().c_str());
+  Show(one, outcome);
+  std::printf("seed %lu hash %016lx: %lu calls, %lu requests, %lu faults, %lu switches, %.1f virtual seconds\n",
+              one.seed, outcome.hash, outcome.calls, outcome.requests, outcome.faults, outcome.switches, outcome.seconds);
+  std::fflush(stdout);
+  // Without destructors: what killed processes left is no one's.
+  _exit(outcome.broken.empty() ? 0 : 1);
+}
+
+int RunAll(const Options& options) {
+  std::uint64_t passed = 0;
+  std::uint64_t failed = 0;
+  Outcome sum;
+  std::optional<Report> first;
+  const auto begin = std::chrono::steady_clock::now();
+  RunMany(options.like, options.run, [&](const Report& report) {
+    const Outcome& outcome = report.outcome;
+    bool is_broken = !outcome.broken.empty();
+    Show(report.of, outcome);
+    if (options.runs_twice && !is_broken && RunApart(report.of).outcome.hash != outcome.hash) {
+      std::printf("FAILED same-seed-same-history: seed %lu has two hashes\n", report.of.seed);
+      is_broken = true;
+    }
+    ++(is_broken ? failed : passed);
+    if (is_broken && !first) first = report;
+    sum.calls += outcome.calls;
+    sum.requests += outcome.requests;
+    sum.faults += outcome.faults;
+    sum.seconds += outcome.seconds;
+    sum.hash ^= outcome.hash * (2 * report.of.seed + 1);
+  });
+  const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  std::printf("seeds from %lu: %lu in %.1f s, %.1f a second; %lu calls, %lu requests, %lu faults, %.1f virtual hours; hash %016lx\n",
+              options.run.first, passed + failed, took, static_cast<double>(passed + failed) / took, sum.calls,
+              sum.requests, sum.faults, sum.seconds / 3600, sum.hash);
+  if (first && options.shrinks) {
+    const Case less = Shrink(first->of, first->outcome.broken.front().rule, options.run.jobs);
+    std::printf("smaller: %s --trace\n", CommandOf(less).c_str());
+  }
+  std::printf("%lu passed, %lu failed\n", passed, failed);
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app{"berth-sim: the node agents of a simulated cluster under every fault there is, one history from each seed"};
+  Describe(app, options);
+  CLI11_PARSE(app, argc, argv);
+  if (!Complete(options, app.count("--runs") > 0)) return 2;
+  // Without a lock: whether logs are shown makes no other history.
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::stdout_sink_st>()));
+  spdlog::set_pattern("                          [%l] %v");
+  spdlog::set_level(spdlog::level::off);
+  return options.is_told ? Tell(options) : RunAll(options);
+}

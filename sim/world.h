@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// World: one history from a seed: nodes with agents, kubelets, people, an API server, and everything that goes wrong.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "k8sclient/testing/model_api.h"
+#include "sim/checkers.h"
+#include "sim/kubelet.h"
+#include "sim/network.h"
+#include "sim/node.h"
+#include "sim/plants.h"
+#include "sim/story.h"
+
+namespace berth::sim {
+
+// What may happen. Less of it makes a shorter history.
+struct Extent {
+  int nodes = 3;       // at most; as are the next three
+  int agents = 4;      // of a node, one after another
+  int callers = 5;     // of a node, side by side
+  int containers = 20; // of a caller, one after another
+  // Faults by name; absent ones do not happen.
+  std::set<std::string> faults = AllFaults();
+
+  [[nodiscard]] static std::set<std::string> AllFaults();
+};
+
+struct Outcome {
+  std::vector<Story::Broken> broken = {};
+  std::uint64_t hash = 0;
+  std::uint64_t calls = 0;
+  std::uint64_t requests = 0;
+  std::uint64_t faults = 0;
+  std::uint64_t switches = 0;
+  double seconds = 0;  // virtual
+};
+
+class World {
+ public:
+  // `folder` is made and removed. `plant` may be null.
+  World(std::uint64_t seed, Extent extent, const Plant* plant, std::string folder, bool is_told);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  [[nodiscard]] Outcome Run();
+
+ private:
+  struct Machine;
+
+  void PutPool(const std::string& name, const std::string& subnet, bool is_shared);
+  void AddMachine(const std::string& name);
+  // The history, in a process of its own.
+  void Main();
+  void OneMoment();
+  void ChangeWeather(bool is_calm);
+  [[nodiscard]] bool May(const std::string& fault) const { return extent_.faults.contains(fault); }
+  [[nodiscard]] bool IsChurning() const;
+  void ReplaceAgent(Machine& machine);
+  void Reboot(Machine& machine);
+  // As the controller gives back an empty block.
+  void GiveBackBlock();
+  [[nodiscard]] nlohmann::json FindBlock(const std::string& name) const;
+  void ComeToRest();
+  [[nodiscard]] std::string Unrest() const;
+  void CheckQuiet();
+
+  Extent extent_;
+  const Plant* plant_;
+  std::string folder_;
+  Story story_;
+  k8sclient::testing::ModelApi server_;
+  Network network_;
+  Kubelet::Checkers checkers_;
+  std::vector<std::unique_ptr<Machine>> machines_;
+  ProcessPointer outside_ = std::make_shared<Process>("world");
+  int agents_left_ = 0;
+  std::uint64_t kills_ = 0;
+};
+
+}  // namespace berth::sim
