@@ -39,9 +39,8 @@ inline constexpr std::string_view kPartialMetadata = "application/json;as=Partia
 inline constexpr std::string_view kPartialMetadataList =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-// One object is at most 1.5 MiB in etcd; a list is as long as its pages.
+// One object is at most 1.5 MiB in etcd.
 inline constexpr std::size_t kObjectBytesMax = std::size_t{4} << 20;
-inline constexpr std::size_t kListBytesMax = std::size_t{64} << 20;
 
 struct Request {
   Method method = Method::kGet;
@@ -62,10 +61,17 @@ struct Response {
   [[nodiscard]] bool ok() const { return status >= 200 && status < 300; }
 };
 
-// When a call must be over, by whatever means.
+// Called with the body of a successful answer as it comes, in pieces of any size; a view lives during the call only.
+// false ends the answer.
+using BodySink = std::function<bool(std::string_view piece)>;
+
+// When a call must be over, by whatever means, and where its answer goes.
 struct CallOptions {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::stop_token stop = {};
+  // Set: an answer of any length, which never stands in memory as a whole. An Api that has it all at once may leave it
+  // in the Response. What broke after a piece was handed over is not sent again.
+  BodySink body = {};
 
   [[nodiscard]] static CallOptions Within(std::chrono::milliseconds limit, std::stop_token stop = {}) {
     return {.deadline = std::chrono::steady_clock::now() + limit, .stop = std::move(stop)};

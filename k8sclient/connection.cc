@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "k8sclient/dial.h"
-#include "k8sclient/line_splitter.h"
 #include "k8sclient/tunnel.h"
 #include "k8sclient/waiter.h"
 
@@ -37,14 +36,13 @@ ErrorCode CodeFor(const Request& request, bool handed_over, ErrorCode certain) {
 // Takes an answer's body and decides what has become of the exchange.
 class Connection::Answer {
  public:
-  Answer(const Request& request, const StreamTo* stream)
-      : request_(request), parser_([this](std::string_view piece) { return TakeBody(piece); }) {
-    if (stream != nullptr) splitter_.emplace(stream->line_bytes_max, stream->sink);
-  }
+  Answer(const Request& request, const BodySink* sink)
+      : request_(request), sink_(sink), parser_([this](std::string_view piece) { return TakeBody(piece); }) {}
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
 
   ResponseParser& parser() { return parser_; }
+  [[nodiscard]] bool handed_over() const { return handed_over_; }
 
   [[nodiscard]] Response Complete() {
     Response response{.status = parser_.status(), .body = std::move(body_)};
@@ -54,18 +52,17 @@ class Connection::Answer {
 
   // After kStopped. The sink's own wish is an end in order.
   [[nodiscard]] Expected<Response> Stopped() const {
-    if (stream_outcome_ == LineSplitter::Outcome::kEnded) return Response{.status = 200};
-    const ErrorCode code = CodeFor(request_, true, ErrorCode::kInternal);
-    if (stream_outcome_ == LineSplitter::Outcome::kTooLong) return Fail(code, "a line of the stream is too long");
-    return Fail(code, "the answer is larger than " + std::to_string(request_.response_bytes_max) + " bytes");
+    if (handed_over_) return Response{.status = parser_.status()};
+    return Fail(CodeFor(request_, true, ErrorCode::kInternal),
+                "the answer is larger than " + std::to_string(request_.response_bytes_max) + " bytes");
   }
 
  private:
   bool TakeBody(std::string_view piece) {
     const bool refused = parser_.status() < 200 || parser_.status() >= 300;
-    if (splitter_ && !refused) {
-      stream_outcome_ = splitter_->Feed(piece);
-      return stream_outcome_ == LineSplitter::Outcome::kMore;
+    if (sink_ != nullptr && !refused) {
+      handed_over_ = true;
+      return (*sink_)(piece);
     }
     const std::size_t bytes_max =
         refused ? std::min(request_.response_bytes_max, kRefusalBytesMax) : request_.response_bytes_max;
@@ -75,14 +72,14 @@ class Connection::Answer {
   }
 
   const Request& request_;
+  const BodySink* sink_;
   ResponseParser parser_;
-  std::optional<LineSplitter> splitter_;
-  LineSplitter::Outcome stream_outcome_ = LineSplitter::Outcome::kMore;
+  bool handed_over_ = false;
   std::string body_;
 };
 
 ExchangeResult Connection::Exchange(const Request& request, const CredentialSnapshot& credential,
-                                    const ExchangeLimits& limits, const StreamTo* stream) {
+                                    const ExchangeLimits& limits, const BodySink* sink) {
   Waiter waiter(limits.deadline, limits.stop);
   const auto failed = [&](const Error& error, bool broke) {
     stream_.reset();
@@ -93,23 +90,25 @@ ExchangeResult Connection::Exchange(const Request& request, const CredentialSnap
   const Expected<void> sent = stream_->Write(Head(request, credential) + request.body, waiter);
   if (!sent && sent.error().code == ErrorCode::kTimeout) return failed(sent.error(), false);
   // A server that refuses without reading all of the body may have answered before it closed the connection.
-  ExchangeResult result = ReadAnswer(request, limits, stream, waiter);
+  ExchangeResult result = ReadAnswer(request, limits, sink, waiter);
   if (result.response) return result;
   if (!sent) return failed(sent.error(), true);
   return failed(result.response.error(), result.broke);
 }
 
-ExchangeResult Connection::ReadAnswer(const Request& request, const ExchangeLimits& limits, const StreamTo* stream,
+ExchangeResult Connection::ReadAnswer(const Request& request, const ExchangeLimits& limits, const BodySink* sink,
                                       Waiter& waiter) {
-  Answer answer(request, stream);
+  Answer answer(request, sink);
   ResponseParser::Outcome outcome = ResponseParser::Outcome::kMore;
   bool cut_off = false;
   while (outcome == ResponseParser::Outcome::kMore) {
     std::array<char, 16384> buffer;  // NOLINT: not worth zeroing
     const auto until = limits.idle_max ? steady_clock::now() + *limits.idle_max : steady_clock::time_point::max();
-    const Expected<std::size_t> got = stream_->Read(buffer, waiter, until);
+    // Reading looks at the time only where it has to wait; a server that never stops sending would not be left.
+    const Expected<void> in_time = waiter.Check();
+    const Expected<std::size_t> got = in_time ? stream_->Read(buffer, waiter, until) : std::unexpected(in_time.error());
     if (!got) {
-      const bool broke = got.error().code == ErrorCode::kUnavailable;
+      const bool broke = got.error().code == ErrorCode::kUnavailable && !answer.handed_over();
       Error error = got.error();
       error.code = CodeFor(request, true, error.code);
       return {.response = std::unexpected(std::move(error)), .broke = broke};
@@ -129,7 +128,7 @@ ExchangeResult Connection::ReadAnswer(const Request& request, const ExchangeLimi
       break;
   }
   const ErrorCode code = CodeFor(request, true, cut_off ? ErrorCode::kUnavailable : ErrorCode::kInternal);
-  return {.response = Fail(code, std::string(answer.parser().problem())), .broke = cut_off};
+  return {.response = Fail(code, std::string(answer.parser().problem())), .broke = cut_off && !answer.handed_over()};
 }
 
 Expected<void> Connection::MakeReady(Waiter& waiter) {

@@ -45,16 +45,10 @@ struct ExchangeLimits {
   std::stop_token stop = {};
 };
 
-// Lines of a successful answer go to the sink instead of into the body.
-struct StreamTo {
-  const WatchSink& sink;
-  std::size_t line_bytes_max;
-};
-
 struct ExchangeResult {
   ipam::Expected<Response> response;
-  // The connection stood and then broke. If the error is kUnavailable, the request may be sent again: it was a read, or
-  // a write that the peer cannot have had.
+  // The connection stood and then broke. If the error is kUnavailable, the request may be sent again: it was a read of
+  // which nothing was handed over, or a write that the peer cannot have had.
   bool broke = false;
 };
 
@@ -64,9 +58,10 @@ class Connection {
   Connection(const Endpoint& endpoint, std::shared_ptr<const TlsContext> tls)
       : endpoint_(endpoint), tls_(std::move(tls)) {}
 
-  // One thread at a time. stream: null unless the answer is a watch. Errors: as Api::Call and Api::Watch.
+  // One thread at a time. sink: null, or where the body of a successful answer goes. Errors: as Api::Call and
+  // Api::Watch.
   [[nodiscard]] ExchangeResult Exchange(const Request& request, const CredentialSnapshot& credential,
-                                        const ExchangeLimits& limits, const StreamTo* stream = nullptr);
+                                        const ExchangeLimits& limits, const BodySink* sink = nullptr);
 
   [[nodiscard]] const TlsContext* tls() const { return tls_.get(); }
 
@@ -77,7 +72,7 @@ class Connection {
   // in_handshake: it failed in TLS with the server.
   [[nodiscard]] ipam::Expected<std::unique_ptr<ByteStream>> OpenOnce(Waiter& waiter, bool& in_handshake) const;
   [[nodiscard]] std::string Head(const Request& request, const CredentialSnapshot& credential) const;
-  [[nodiscard]] ExchangeResult ReadAnswer(const Request& request, const ExchangeLimits& limits, const StreamTo* stream,
+  [[nodiscard]] ExchangeResult ReadAnswer(const Request& request, const ExchangeLimits& limits, const BodySink* sink,
                                           Waiter& waiter);
 
   const Endpoint& endpoint_;

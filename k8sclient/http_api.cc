@@ -9,6 +9,7 @@
 
 #include "k8sclient/connection.h"
 #include "k8sclient/credentials.h"
+#include "k8sclient/line_splitter.h"
 #include "k8sclient/proxy.h"
 #include "k8sclient/status.h"
 
@@ -65,7 +66,7 @@ class HttpApi::State {
     const ExchangeLimits limits{.deadline = options.deadline, .stop = options.stop};
     bool sent_again = false;
     for (int repeats = 0;; ++repeats) {
-      ExchangeResult result = Authenticated(request, options, limits, nullptr);
+      ExchangeResult result = Authenticated(request, options, limits, options.body ? &options.body : nullptr);
       if (!result.response && result.broke && result.response.error().code == ErrorCode::kUnavailable && !sent_again) {
         sent_again = true;
         continue;
@@ -82,32 +83,39 @@ class HttpApi::State {
   }
 
   Expected<Response> Watch(const Request& request, const WatchOptions& options, const WatchSink& sink) {
-    const StreamTo stream{.sink = sink, .line_bytes_max = options.line_bytes_max};
+    LineSplitter lines(options.line_bytes_max, sink);
+    auto outcome = LineSplitter::Outcome::kMore;
+    const BodySink body = [&](std::string_view piece) {
+      outcome = lines.Feed(piece);
+      return outcome == LineSplitter::Outcome::kMore;
+    };
     const ExchangeLimits limits{.idle_max = options.idle_max, .stop = options.stop};
-    return Authenticated(request, {.stop = options.stop}, limits, &stream).response;
+    Expected<Response> ended = Authenticated(request, {.stop = options.stop}, limits, &body).response;
+    if (outcome != LineSplitter::Outcome::kTooLong) return ended;
+    return Fail(ErrorCode::kInternal, "GET " + request.path + ": a line of the stream is too long");
   }
 
  private:
   // Sends the request, and once more with credentials read anew if the server does not accept the first ones: a request
   // that was answered with 401 was not executed.
   ExchangeResult Authenticated(const Request& request, const CallOptions& options, const ExchangeLimits& limits,
-                               const StreamTo* stream) {
+                               const BodySink* sink) {
     auto credential = credentials_.Current(options);
     if (!credential) return {.response = std::unexpected(std::move(credential.error()))};
-    ExchangeResult result = OneExchange(request, **credential, limits, stream);
+    ExchangeResult result = OneExchange(request, **credential, limits, sink);
     if (!result.response || result.response->status != 401) return result;
     credentials_.Reject(**credential);
     auto renewed = credentials_.Current(options);
     if (!renewed) return {.response = std::unexpected(std::move(renewed.error()))};
     if ((*renewed)->serial == (*credential)->serial) return result;
-    return OneExchange(request, **renewed, limits, stream);
+    return OneExchange(request, **renewed, limits, sink);
   }
 
   ExchangeResult OneExchange(const Request& request, const CredentialSnapshot& credential, const ExchangeLimits& limits,
-                             const StreamTo* stream) {
+                             const BodySink* sink) {
     Expected<std::unique_ptr<Connection>> connection = Take(credential);
     if (!connection) return {.response = std::unexpected(std::move(connection.error()))};
-    ExchangeResult result = (*connection)->Exchange(request, credential, limits, stream);
+    ExchangeResult result = (*connection)->Exchange(request, credential, limits, sink);
     GiveBack(std::move(*connection));
     return result;
   }

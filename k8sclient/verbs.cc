@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ipam/check.h"
+#include "k8sclient/list_reader.h"
 #include "k8sclient/status.h"
 #include "k8sclient/url.h"
 
@@ -52,11 +53,6 @@ Request WriteRequest(Method method, const std::string& path, const json& object)
           .content_type = method == Method::kPatch ? kMergePatch : kJson};
 }
 
-std::string TextAt(const json& object, const char* key) {
-  const auto it = object.find(key);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
-}
-
 Query ListQuery(const ListOptions& list, const std::string& continue_token) {
   Query query;
   if (!list.field_selector.empty()) query.emplace_back("fieldSelector", list.field_selector);
@@ -71,42 +67,19 @@ Query ListQuery(const ListOptions& list, const std::string& continue_token) {
   return query;
 }
 
-// One page, appended to `into`. Returns the token of the next page, empty after the last.
-Expected<std::string> ListPage(Api& api, const Request& request, const ListOptions& list, const CallOptions& options,
-                               ObjectList& into) {
-  Expected<json> page = CallForObject(api, request, options);
-  if (!page) return std::unexpected(std::move(page.error()));
-  const auto items = page->find("items");
-  const auto metadata = page->find("metadata");
-  if (items == page->end() || !(items->is_array() || items->is_null()) || metadata == page->end() ||
-      !metadata->is_object()) {
-    return Fail(ipam::ErrorCode::kInternal, "GET " + request.path + ": the answer is not a list");
-  }
-  for (json& item : *items) into.items.push_back(list.keep ? list.keep(std::move(item)) : std::move(item));
-  into.resource_version = TextAt(*metadata, "resourceVersion");
-  return TextAt(*metadata, "continue");
-}
-
-Expected<ObjectList> ListPages(Api& api, const std::string& path, const ListOptions& list, const CallOptions& options) {
-  ObjectList result;
-  std::string continue_token;
-  for (int page = 0; page < kPagesMax; ++page) {
-    const Request request{.path = path,
-                          .query = ListQuery(list, continue_token),
-                          .accept = list.accept,
-                          .response_bytes_max = kListBytesMax};
-    Expected<std::string> next = ListPage(api, request, list, options, result);
-    if (!next && next.error().code == ipam::ErrorCode::kGone && page > 0 && list.page_size > 0) {
-      // The list changed so much that the server forgot the state of the first page: all of it in one answer, then.
-      ListOptions whole = list;
-      whole.page_size = 0;
-      return ListPages(api, path, whole, options);
-    }
-    if (!next) return std::unexpected(std::move(next.error()));
-    if (next->empty()) return result;
-    continue_token = std::move(*next);
-  }
-  return Fail(ipam::ErrorCode::kInternal, "GET " + path + ": the list does not end");
+// One page. Returns the list's version, and the token of the next page.
+Expected<ListReader::Summary> ListPage(Api& api, const Request& request, const CallOptions& options,
+                                       const ListSink& sink) {
+  ListReader reader(kObjectBytesMax, sink.item);
+  CallOptions streamed = options;
+  streamed.body = [&reader](std::string_view piece) { return reader.Feed(piece); };
+  const Expected<Response> response = api.Call(request, streamed);
+  if (!response) return std::unexpected(response.error());
+  if (!response->ok()) return std::unexpected(ToError(request, *response));
+  static_cast<void>(reader.Feed(response->body));
+  auto summary = reader.End();
+  if (!summary) return std::unexpected(summary.error().Within("GET " + request.path));
+  return summary;
 }
 
 }  // namespace
@@ -131,8 +104,36 @@ Expected<json> Get(Api& api, const Request& request, const CallOptions& options)
   return CallForObject(api, request, options);
 }
 
+Expected<std::string> ListEach(Api& api, const std::string& path, const ListOptions& list, const CallOptions& options,
+                               const ListSink& sink) {
+  std::string continue_token;
+  sink.begin();
+  for (int page = 0; page < kPagesMax; ++page) {
+    const Request request{.path = path, .query = ListQuery(list, continue_token), .accept = list.accept};
+    Expected<ListReader::Summary> summary = ListPage(api, request, options, sink);
+    if (!summary && summary.error().code == ipam::ErrorCode::kGone && page > 0 && list.page_size > 0) {
+      // The list changed so much that the server forgot the state of the first page: all of it in one answer, then.
+      ListOptions whole = list;
+      whole.page_size = 0;
+      return ListEach(api, path, whole, options, sink);
+    }
+    if (!summary) return std::unexpected(std::move(summary.error()));
+    if (summary->continue_token.empty()) return std::move(summary->resource_version);
+    continue_token = std::move(summary->continue_token);
+  }
+  return Fail(ipam::ErrorCode::kInternal, "GET " + path + ": the list does not end");
+}
+
 Expected<ObjectList> List(Api& api, const std::string& path, const ListOptions& list, const CallOptions& options) {
-  return ListPages(api, path, list, options);
+  ObjectList result;
+  const ListSink sink{.begin = [&result] { result.items.clear(); },
+                      .item = [&](json item) {
+                        result.items.push_back(list.keep ? list.keep(std::move(item)) : std::move(item));
+                      }};
+  Expected<std::string> version = ListEach(api, path, list, options, sink);
+  if (!version) return std::unexpected(std::move(version.error()));
+  result.resource_version = std::move(*version);
+  return result;
 }
 
 Expected<json> Create(Api& api, const std::string& path, const json& object, const CallOptions& options) {

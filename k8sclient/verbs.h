@@ -52,8 +52,19 @@ struct DeletePreconditions {
 // The same with a query of one's own, such as resourceVersion=0: whatever the server has at hand.
 [[nodiscard]] ipam::Expected<nlohmann::json> Get(Api& api, const Request& request, const CallOptions& options);
 
-// The whole list, page by page. kGone if it changed too much between two pages, or if resource_version cannot be
-// served.
+// Who takes a list item by item.
+struct ListSink {
+  std::function<void()> begin = [] {};  // also when the list begins anew: what came so far does not count
+  std::function<void(nlohmann::json item)> item;
+};
+
+// Hands over the whole list, page by page and item by item, without ever holding more than one item of it. Returns the
+// list's resource version. Errors: kGone if it changed too much between two pages, or if resource_version cannot be
+// served. After an error, what was handed over is not the whole.
+[[nodiscard]] ipam::Expected<std::string> ListEach(Api& api, const std::string& path, const ListOptions& list,
+                                                   const CallOptions& options, const ListSink& sink);
+
+// The same in one piece, for lists that are short.
 [[nodiscard]] ipam::Expected<ObjectList> List(Api& api, const std::string& path, const ListOptions& list,
                                               const CallOptions& options);
 

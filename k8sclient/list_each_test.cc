@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// ListEach over HTTP: what becomes of a list whose connection breaks, or that is refused.
+#include <atomic>
+#include <chrono>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "k8sclient/http_api.h"
+#include "k8sclient/testing/scripted_server.h"
+#include "k8sclient/testing/test_api.h"
+#include "k8sclient/verbs.h"
+
+namespace berth::k8sclient {
+namespace {
+
+using testing::MakeApi;
+using testing::Peer;
+using testing::ScriptedServer;
+using testing::Soon;
+
+TEST(ListEach, IsNotSentAgainOnceAnItemWasHandedOver) {
+  const ScriptedServer server([](Peer& peer) {
+    if (!peer.ReadRequest()) return;
+    peer.Send(
+        "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
+        R"({"items":[{"a":1},)");
+    peer.Reset();
+  });
+  const auto api = MakeApi({.server = server.url()});
+  int count = 0;
+  const auto version = ListEach(*api, "/a", {}, Soon(), {.item = [&count](const nlohmann::json&) { ++count; }});
+  ASSERT_FALSE(version.has_value());
+  EXPECT_EQ(version.error().code, ipam::ErrorCode::kUnavailable);
+  EXPECT_LE(count, 1);
+  EXPECT_EQ(server.connections(), 1);
+}
+
+TEST(ListEach, IsSentAgainWhenTheConnectionBrokeBeforeAnyAnswer) {
+  const ScriptedServer server([](Peer& peer) {
+    if (!peer.ReadRequest()) return;
+    if (peer.index() == 0) return peer.Reset();
+    peer.Answer(200, R"({"items":[{"a":1}],"metadata":{"resourceVersion":"7"}})");
+  });
+  const auto api = MakeApi({.server = server.url()});
+  const auto list = List(*api, "/a", {}, Soon());
+  ASSERT_TRUE(list.has_value()) << list.error().message;
+  EXPECT_EQ(list->items.size(), 1U);
+}
+
+TEST(ListEach, AListThatNeverEndsIsLeftInTime) {
+  std::atomic<bool> goes_on = true;
+  const ScriptedServer server([&goes_on](Peer& peer) {
+    if (!peer.ReadRequest()) return;
+    peer.Send(
+        "HTTP/1.1 200 OK\r\nContent-Length: 9999999999\r\n\r\n"
+        R"({"items":[1)");
+    // Items without end: each is short.
+    for (std::string more = ",1,1,1,1,1,1,1"; goes_on;) peer.Send(more);
+  });
+  const auto api = MakeApi({.server = server.url()});
+  const auto list = List(*api, "/a", {}, CallOptions::Within(std::chrono::milliseconds(200)));
+  goes_on = false;
+  ASSERT_FALSE(list.has_value());
+  EXPECT_EQ(list.error().code, ipam::ErrorCode::kTimeout);
+}
+
+TEST(ListEach, ARefusalIsReadAndNotHandedOver) {
+  const ScriptedServer server([](Peer& peer) {
+    if (peer.ReadRequest()) peer.Answer(403, R"({"kind":"Status","reason":"Forbidden","message":"no right to list"})");
+  });
+  const auto api = MakeApi({.server = server.url()});
+  const auto list = List(*api, "/a", {}, Soon());
+  ASSERT_FALSE(list.has_value());
+  EXPECT_EQ(list.error().code, ipam::ErrorCode::kForbidden);
+  EXPECT_TRUE(list.error().message.contains("no right to list")) << list.error().message;
+}
+
+}  // namespace
+}  // namespace berth::k8sclient

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds where items begin and end; what they are is for the JSON library to say.
+#include "k8sclient/list_reader.h"
+
+#include <nlohmann/json.hpp>
+
+namespace berth::k8sclient {
+namespace {
+
+using ipam::ErrorCode;
+using ipam::Expected;
+using ipam::Fail;
+using nlohmann::json;
+
+constexpr std::string_view kBlank = " \t\r\n";
+constexpr std::string_view kItemsKey = "\"items\"";
+constexpr std::size_t kQuotedMax = 200;
+
+// Depths, counted in braces and brackets: in the list's own object, and in the array of items.
+constexpr std::size_t kInList = 1;
+constexpr std::size_t kInItems = 2;
+
+std::string_view WithoutBlankEnd(std::string_view text) {
+  return text.substr(0, text.find_last_not_of(kBlank) + 1);  // npos + 1 is 0
+}
+
+std::string TextAt(const json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
+}  // namespace
+
+bool ListReader::Keep(std::string_view text) {
+  std::string& kept = in_items_ ? item_ : envelope_;
+  if (text.size() > bytes_max_ - kept.size()) {
+    problem_ = std::string(in_items_ ? "an item of the list" : "what stands around the list's items") +
+               " is larger than " + std::to_string(bytes_max_) + " bytes";
+    return false;
+  }
+  kept += text;
+  return true;
+}
+
+bool ListReader::IsAtItems() const {
+  std::string_view before = WithoutBlankEnd(envelope_);
+  if (!before.ends_with(':')) return false;
+  before.remove_suffix(1);
+  before = WithoutBlankEnd(before);
+  if (!before.ends_with(kItemsKey)) return false;
+  before.remove_suffix(kItemsKey.size());
+  return !before.ends_with('\\');  // else the end of a longer key
+}
+
+bool ListReader::EndItem(bool is_last) {
+  const bool is_blank = item_.find_first_not_of(kBlank) == std::string::npos;
+  if (is_blank && is_last && !any_item_) return true;
+  json item = json::parse(item_, nullptr, /*allow_exceptions=*/false);
+  if (item.is_discarded()) {
+    problem_ = "an item of the list is not JSON: \"" + item_.substr(0, kQuotedMax) + "\"";
+    return false;
+  }
+  item_.clear();
+  any_item_ = true;
+  take_(std::move(item));
+  return true;
+}
+
+bool ListReader::Feed(std::string_view piece) {
+  if (!problem_.empty()) return false;
+  std::size_t kept = 0;  // characters of the piece that have been kept
+  for (std::size_t at = 0; at < piece.size(); ++at) {
+    const char c = piece[at];
+    if (in_string_) {
+      in_string_ = c != '"' || escaped_;
+      escaped_ = c == '\\' && !escaped_;
+      continue;
+    }
+    if (c == '"') in_string_ = true;
+    const bool closes = c == '}' || c == ']';
+    if (in_items_ && depth_ == kInItems && (c == ',' || closes)) {
+      if (!Keep(piece.substr(kept, at - kept)) || !EndItem(closes)) return false;
+      in_items_ = !closes;
+      kept = closes ? at : at + 1;
+    }
+    if (closes && depth_ > 0) --depth_;
+    if (c != '{' && c != '[') continue;
+    ++depth_;
+    if (c == '{' || depth_ != kInList + 1) continue;
+    // An array in the list's own object.
+    if (!Keep(piece.substr(kept, at - kept))) return false;
+    kept = at;
+    if (!IsAtItems()) continue;
+    if (!Keep("[")) return false;
+    kept = at + 1;
+    in_items_ = true;
+    any_item_ = false;
+  }
+  return Keep(piece.substr(kept));
+}
+
+Expected<ListReader::Summary> ListReader::End() const {
+  if (!problem_.empty()) return Fail(ErrorCode::kInternal, problem_);
+  const json list = json::parse(envelope_, nullptr, /*allow_exceptions=*/false);
+  if (!list.is_object()) {
+    return Fail(ErrorCode::kInternal,
+                "the answer is not a JSON object: \"" + envelope_.substr(0, kQuotedMax) + "\"",
+                "check that server in the kubeconfig is a Kubernetes API server, and no proxy stands in between");
+  }
+  const auto items = list.find("items");
+  const auto metadata = list.find("metadata");
+  if (items == list.end() || !(items->is_array() || items->is_null()) || metadata == list.end() ||
+      !metadata->is_object()) {
+    return Fail(ErrorCode::kInternal, "the answer is not a list");
+  }
+  // Items that were not handed over: their key was written in a way that no API server writes it.
+  if (!items->empty()) return Fail(ErrorCode::kInternal, "the answer is a list of another form");
+  return Summary{.resource_version = TextAt(*metadata, "resourceVersion"),
+                 .continue_token = TextAt(*metadata, "continue")};
+}
+
+}  // namespace berth::k8sclient
