@@ -212,7 +212,9 @@ int RunAgent(RunOptions options) {
     spdlog::error("--node is not given: name the node this agent runs on (in a pod: the field spec.nodeName)");
     return EXIT_FAILURE;
   }
-  auto api = k8sclient::HttpApi::Make(*std::move(config), {.user_agent = "berth-agent/" + options.version});
+  auto api = k8sclient::HttpApi::Make(*std::move(config),
+                                      {.user_agent = "berth-agent/" + options.version,
+                                       .log = [](const std::string& line) { spdlog::warn("{}", line); }});
   if (!api) return Complain(api.error());
 
   // Signals are taken by sigwait, in every thread's name.

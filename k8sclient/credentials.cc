@@ -71,8 +71,8 @@ bool SameTls(const CredentialSnapshot& a, const CredentialSnapshot& b) {
 
 }  // namespace
 
-Credentials::Credentials(ClientConfig config, ReadFile read_file, Clock& clock)
-    : config_(std::move(config)), read_file_(std::move(read_file)), clock_(clock) {}
+Credentials::Credentials(ClientConfig config, ReadFile read_file, Clock& clock, LogLine log)
+    : config_(std::move(config)), read_file_(std::move(read_file)), clock_(clock), log_(std::move(log)) {}
 
 Expected<std::shared_ptr<const CredentialSnapshot>> Credentials::Current(const CallOptions& options) {
   std::unique_lock lock(mutex_);
@@ -166,7 +166,7 @@ Expected<CredentialSnapshot> Credentials::Read(const CallOptions& options) {
 
 Expected<void> Credentials::ReadExec(const ExecPlugin& plugin, const CallOptions& options, CredentialSnapshot& into) {
   if (!exec_ || (exec_->expires && clock_.WallNow() >= *exec_->expires)) {
-    Expected<ExecCredential> run = RunExecPlugin(plugin, config_, into.certificate_authority_pem, options);
+    Expected<ExecCredential> run = RunExecPlugin(plugin, config_, into.certificate_authority_pem, options, log_);
     if (!run) return std::unexpected(std::move(run.error()));
     exec_ = std::move(*run);
   }

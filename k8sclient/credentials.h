@@ -17,6 +17,7 @@
 #include "k8sclient/client_config.h"
 #include "k8sclient/clock.h"
 #include "k8sclient/exec_plugin.h"
+#include "k8sclient/log_line.h"
 
 namespace berth::k8sclient {
 
@@ -33,7 +34,7 @@ struct CredentialSnapshot {
 class Credentials {
  public:
   // clock must outlive this.
-  Credentials(ClientConfig config, ReadFile read_file, Clock& clock);
+  Credentials(ClientConfig config, ReadFile read_file, Clock& clock, LogLine log = LogToStderr);
 
   // Any thread may call; reads files or runs the plugin if it is time to, at most one caller at once.
   // What was read before stays in use if reading it again fails.
@@ -56,6 +57,7 @@ class Credentials {
   const ClientConfig config_;
   const ReadFile read_file_;
   Clock& clock_;
+  const LogLine log_;
 
   std::mutex mutex_;  // guards all below
   std::condition_variable_any changed_;

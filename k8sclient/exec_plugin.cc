@@ -137,7 +137,8 @@ Expected<ExecCredential> ParseExecCredential(const std::string& output, const st
 }
 
 Expected<ExecCredential> RunExecPlugin(const ExecPlugin& plugin, const ClientConfig& cluster,
-                                       const std::string& certificate_authority_pem, const CallOptions& options) {
+                                       const std::string& certificate_authority_pem, const CallOptions& options,
+                                       const LogLine& log) {
   const std::string what = cluster.source + ": exec plugin \"" + plugin.command + "\"";
   const CallOptions limits{.deadline = std::min(options.deadline, std::chrono::steady_clock::now() + kPluginTimeMax),
                            .stop = options.stop};
@@ -152,9 +153,10 @@ Expected<ExecCredential> RunExecPlugin(const ExecPlugin& plugin, const ClientCon
                 result.error().code == ErrorCode::kNotFound ? plugin.install_hint : std::string());
   }
   if (result->exit_code != 0) {
-    return Fail(
-        ErrorCode::kUnauthenticated,
-        what + ": ended with code " + std::to_string(result->exit_code) + ": " + result->error_output.substr(0, 200));
+    log(what + ": " + ipam::Quoted(result->error_output));
+    return Fail(ErrorCode::kUnauthenticated,
+                what + ": ended with code " + std::to_string(result->exit_code),
+                "what it wrote to stderr stands in the log of this program");
   }
   Expected<ExecCredential> credential = ParseExecCredential(result->output, plugin.api_version);
   if (!credential) return std::unexpected(credential.error().Within(what));

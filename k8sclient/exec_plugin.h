@@ -12,6 +12,7 @@
 #include "ipam/error.h"
 #include "k8sclient/api.h"
 #include "k8sclient/client_config.h"
+#include "k8sclient/log_line.h"
 
 namespace berth::k8sclient {
 
@@ -23,10 +24,11 @@ struct ExecCredential {
 };
 
 // Blocks until the program ends; kills it, with the process group it leads, when the time is over.
-// Errors: kUnauthenticated (it failed, printed nonsense, or took too long), with the end of what it wrote to stderr.
+// What it wrote to stderr when it failed goes to `log`.
+// Errors: kUnauthenticated (it failed, printed nonsense, or took too long).
 [[nodiscard]] ipam::Expected<ExecCredential> RunExecPlugin(const ExecPlugin& plugin, const ClientConfig& cluster,
                                                            const std::string& certificate_authority_pem,
-                                                           const CallOptions& options);
+                                                           const CallOptions& options, const LogLine& log);
 
 // The output of a plugin, taken apart; for RunExecPlugin and its tests. Errors: kUnauthenticated.
 [[nodiscard]] ipam::Expected<ExecCredential> ParseExecCredential(const std::string& output,

@@ -56,7 +56,7 @@ class HttpApi::State {
   State(Endpoint endpoint, ClientConfig config, const HttpApiOptions& options)
       : endpoint_(std::move(endpoint)),
         clock_(*options.clock),
-        credentials_(std::move(config), options.read_file, clock_) {
+        credentials_(std::move(config), options.read_file, clock_, options.log) {
     // An https:// proxy's sessions would be taken for the server's.
     const bool is_proxy_tls = endpoint_.proxy && endpoint_.proxy->scheme == "https";
     if (!is_proxy_tls) tls_sessions_ = options.tls_sessions;

@@ -17,6 +17,7 @@
 #include "k8sclient/api.h"
 #include "k8sclient/client_config.h"
 #include "k8sclient/clock.h"
+#include "k8sclient/log_line.h"
 #include "k8sclient/tls.h"
 
 namespace berth::k8sclient {
@@ -30,6 +31,7 @@ struct HttpApiOptions {
   Clock* clock = &RealClock();  // must outlive the HttpApi
   ReadFile read_file = ReadWholeFile;
   GetEnvironment environment = ProcessEnvironment;
+  LogLine log = LogToStderr;                         // any thread
   std::optional<TlsSessionStore> tls_sessions = {};  // none: no session outlives the HttpApi; used by any thread
 };
 

@@ -247,8 +247,8 @@ void FillCluster(const Section& cluster, ClientConfig& config) {
   config.server = cluster.Text("server");
   while (config.server.ends_with('/')) config.server.pop_back();
   if (!config.server.starts_with("https://") && !config.server.starts_with("http://")) {
-    Refuse(cluster.Where("server") + ": \"" + config.server.substr(0, 200) + "\" is no URL",
-           "write https://HOST:PORT, such as https://10.0.0.1:6443");
+    // Not quoted, as the one of the proxy: a URL may hold a password.
+    Refuse(cluster.Where("server") + ": no URL", "write https://HOST:PORT, such as https://10.0.0.1:6443");
   }
   config.tls_server_name = cluster.Text("tls-server-name");
   config.insecure_skip_tls_verify = cluster.Flag("insecure-skip-tls-verify");
@@ -260,8 +260,7 @@ void FillCluster(const Section& cluster, ClientConfig& config) {
   config.proxy_url = cluster.Text("proxy-url");
   const auto scheme = config.proxy_url.substr(0, config.proxy_url.find("://"));
   if (!config.proxy_url.empty() && (scheme != "http" && scheme != "https" && scheme != "socks5")) {
-    Refuse(cluster.Where("proxy-url") + ": \"" + config.proxy_url.substr(0, 200) + "\" is no URL of a proxy",
-           "begin it with http://, https:// or socks5://");
+    Refuse(cluster.Where("proxy-url") + ": no URL of a proxy", "begin it with http://, https:// or socks5://");
   }
 }
 

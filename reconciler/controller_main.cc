@@ -61,7 +61,9 @@ ipam::Expected<std::unique_ptr<k8sclient::HttpApi>> Connect(const Options& optio
                     : k8sclient::LoadKubeconfig({options.kubeconfig}, "", k8sclient::ReadWholeFile);
   if (!config) return std::unexpected(std::move(config.error()));
   spdlog::info("controller started server={} source={}", config->server, config->source);
-  return k8sclient::HttpApi::Make(*std::move(config), {.user_agent = "berth-controller/" BERTH_VERSION});
+  return k8sclient::HttpApi::Make(*std::move(config),
+                                  {.user_agent = "berth-controller/" BERTH_VERSION,
+                                   .log = [](const std::string& line) { spdlog::warn("{}", line); }});
 }
 
 // Which version of the pods the leader before had got to, and which this one has; 0: none.
