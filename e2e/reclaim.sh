@@ -10,6 +10,8 @@ unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cluster=$root/e2e/cluster
+# shellcheck source=/dev/null
+source "$root/e2e/tokens.sh"
 bin=$(cd "${1:-$root/build}" && pwd -P)/bin
 pods=${PODS:-100}
 live=5
@@ -73,8 +75,7 @@ equals() {
 # start PROGRAM OPTIONS...: with the rights of its service account.
 start() {
   local program=$1
-  "$cluster" kubeconfig --dir "$dir" --user "system:serviceaccount:berth-system:$program" \
-    --group system:serviceaccounts --group system:serviceaccounts:berth-system --out "$work/$program.kubeconfig"
+  token_kubeconfig "$program" n1 >"$work/$program.kubeconfig"
   "$bin/$program" --kubeconfig "$work/$program.kubeconfig" --log-level debug "${@:2}" >>"$work/$program.log" 2>&1 &
   pid[$program]=$!
 }
@@ -97,6 +98,21 @@ live_pods_hold() {
   [[ -z $missing ]] || { echo "without entry: $missing"; return 1; }
 }
 
+network() {
+  cat <<END
+{"cniVersion": "1.1.0", "name": "reclaim", "plugins": [
+  {"type": "bridge", "bridge": "$BERTH_NODE1_BRIDGE", "isGateway": true, "isDefaultGateway": true, "ipMasq": false,
+   "hairpinMode": true, "ipam": {"type": "berth", "pools": ["v4", "v6"],
+    "agentSocket": "$work/agent.sock", "stateDir": "$work/berth-run"}}]}
+END
+}
+# pool NAME SUBNET GATEWAY
+pool() {
+  kubectl apply -f - >/dev/null <<END
+{"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPPool", "metadata": {"name": "$1"},
+ "spec": {"subnet": "$2", "gateway": "$3"}}
+END
+}
 # deployment NAME REPLICAS
 deployment() {
   kubectl apply -f - <<END
@@ -129,17 +145,18 @@ set_up() {
   "$cluster" up --dir "$dir" --nodes 1 || fail_early "no cluster"
   eval "$("$cluster" env --dir "$dir")"
   mend_plugin
-  kubectl apply -k "$root/install/" >/dev/null
+  # Agent and controller run as processes here, which can be killed one by one: their rights without their pods.
+  kubectl apply -k "$root/crds" >/dev/null
+  kubectl apply -f "$root/install/base/namespace.yaml" -f "$root/install/base/flow-control.yaml" \
+    -f "$root/install/base/rbac-controller.yaml" -f "$root/install/base/policy-blocks.yaml" \
+    -f "$root/install/agent/rbac-agent.yaml" >/dev/null
   kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s >/dev/null
-  local network
-  network=$(<"$root/e2e/demo/network.conflist")
-  network=${network//@BRIDGE@/$BERTH_NODE1_BRIDGE}
-  network=${network//@DIR@/$work}
-  printf '%s\n' "$network" >"$BERTH_NODE1_CNI_CONF_DIR/10-network.conflist"
+  network >"$BERTH_NODE1_CNI_CONF_DIR/10-network.conflist"
   start berth-agent --node n1 --socket "$work/agent.sock" --state "$work/berth" --run-dir "$work/berth-run"
   start_controller
-  kubectl apply -f "$root/e2e/demo/pools.yaml" >/dev/null
-  kubectl wait --for=condition=Ready ippool/demo-v4 ippool/demo-v6 --timeout=60s >/dev/null || fail_early "no pools"
+  pool v4 10.55.0.0/20 10.55.0.1
+  pool v6 2001:db8:55::/112 2001:db8:55::1
+  kubectl wait --for=condition=Ready ippool/v4 ippool/v6 --timeout=60s >/dev/null || fail_early "no pools"
   kubectl wait --for=condition=Ready node/n1 --timeout=60s >/dev/null
   deployment live $live >/dev/null
   kubectl rollout status deployment/live --timeout=120s >/dev/null || fail_early "no pods"

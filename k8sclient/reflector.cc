@@ -57,8 +57,9 @@ void Reflector::Run(const std::stop_token& stop) {
     if (stop.stop_requested()) return;
     if (done) continue;
     // A version that is no number, or of another cluster's future, is refused in other ways.
-    const bool is_forgotten = done.error().code == ErrorCode::kGone ||
-                              (next_list_ == NextList::kExact && done.error().code != ErrorCode::kUnavailable);
+    const bool is_no_version = next_list_ == NextList::kExact &&
+                               (done.error().code != ErrorCode::kUnavailable || failures_ >= kExactFailuresMax);
+    const bool is_forgotten = done.error().code == ErrorCode::kGone || is_no_version;
     if (is_forgotten && next_list_ != NextList::kConsistent) {
       // From a watch: list anew, not older than what was seen. From that list: the server cannot, so a consistent one.
       next_list_ = next_list_ == NextList::kNone ? NextList::kNotOlder : NextList::kConsistent;

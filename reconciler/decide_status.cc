@@ -102,10 +102,11 @@ void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t h
   Reason why{.reason = "AsUsual", .message = "addresses of pods that are gone are given back"};
   if (held_back > 0) {
     why = {.reason = "TooManyOrphans",
-           .message = std::to_string(held_back) +
-                      " entries name pods that do not exist and that nobody saw go, too many to believe it: nothing is "
-                      "given back until there are fewer; if those pods are gone indeed, give them back by hand "
-                      "(docs/operations.md)"};
+           .message =
+               std::to_string(held_back) +
+               " entries name pods that do not exist and that nobody saw go, too many to believe it: nothing is "
+               "given back until there are fewer; if those pods are gone indeed, give them back with berthctl release "
+               "(docs/operations.md)"};
   }
   crds::SetCondition(status.conditions,
                      MakeCondition(kReclaimingCondition, held_back == 0, std::move(why), pool.meta.generation, now));

@@ -45,6 +45,8 @@ std::string PodPath(const std::string& name_space, const std::string& name) {
 ipam::Expected<SeenPod> ReadPod(json object) {
   auto meta = crds::ParseObjectMeta(object, "Pod");
   if (!meta) return std::unexpected(std::move(meta.error()));
+  const auto annotations = crds::ParseAnnotations(object, "Pod");
+  if (!annotations) return std::unexpected(annotations.error());
   crds::Problem problem{.object = "Pod " + meta->name_space + "/" + meta->name};
   const FieldReader document(object, problem);
   const FieldReader metadata = document.Object("metadata");
@@ -62,8 +64,8 @@ ipam::Expected<SeenPod> ReadPod(json object) {
               .is_terminal = phase == "Succeeded" || phase == "Failed",
               .is_host_network = spec.Bool("hostNetwork", false)};
   pod.grace = std::chrono::seconds(std::max(ordinary.value_or(pod.grace.count()), deletion.value_or(0)));
-  const auto mirror = meta->annotations.find(kMirrorAnnotation);
-  if (mirror != meta->annotations.end()) pod.config_hash = mirror->second;
+  const auto mirror = annotations->find(kMirrorAnnotation);
+  if (mirror != annotations->end()) pod.config_hash = mirror->second;
   if (problem.error) return std::unexpected(std::move(*problem.error));
   return pod;
 }
