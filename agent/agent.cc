@@ -344,6 +344,8 @@ Expected<void> Agent::Del(Call& call) {
     if (is_away_ || !WaitUntilReady(patience)) return journal();
   }
   if (HoldsNothing(call.store, attachment)) {
+    // Asked afterwards: what a successor has given to it is not in this agent's memory.
+    if (auto creator = directory_.HoldCreator(own_.instance()); !creator) return std::unexpected(creator.error());
     journal_->Remove(attachment);
     return {};
   }

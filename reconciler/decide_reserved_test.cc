@@ -178,7 +178,7 @@ TEST_F(ReservedInSpace, NothingIsConfirmedWhileAKeptAddressIsOnStandby) {
   t_.Block("10.55.0.0/26", "web", {{5, kHeld}}, {.standby = {7, 8}});
   EXPECT_THAT(Reserved(/*fenced=*/true), IsEmpty());
   t_.Block("10.55.0.0/26", "web", {{5, kHeld}}, {.standby = {8}});
-  EXPECT_EQ(Reserved(/*fenced=*/true), Lines{"block 10.55.0.0-26 entries=[5:" + kHeld + ",7:! r]"});
+  EXPECT_EQ(Reserved(/*fenced=*/true), Lines{"block 10.55.0.0-26 entries=[5:held,7:! r]"});
   t_.Block("10.55.0.0/26", "web", {{5, kHeld}, {7, "! r"}}, {.standby = {8}});
   EXPECT_EQ(Reserved(/*fenced=*/true), Lines{"confirm default 1"});
 }

@@ -67,7 +67,12 @@ Heard Kubelet::Call(const std::string& verb, const std::string& container, std::
               .took = Now() - begin,
               .allowed = kAllowed};
   if (answer && answer->ok && verb == "ADD") heard.address = AddressIn(answer->body);
-  story_.Tell(fmt::format("{} {} -> {}", verb, container, !answer ? "no answer" : answer->ok ? heard.address : answer->body));
+  story_.Tell(fmt::format("{} {} -> {}",
+                          verb,
+                          container,
+                          !answer      ? "no answer"
+                          : answer->ok ? heard.address
+                                       : answer->body));
   for (const auto& checker : checkers_) checker->Ended(heard);
   if (verb != "ADD") heard.is_answered = answer && answer->ok;
   return heard;
@@ -80,7 +85,8 @@ std::string Kubelet::Add(const std::string& container) {
 
 void Kubelet::Del(const std::string& container) {
   for (const auto& checker : checkers_) checker->Leaving(AttachmentOf(container));
-  while (!Call("DEL", container, kPatience).is_answered) std::this_thread::sleep_for(std::chrono::milliseconds(Below(300)));
+  while (!Call("DEL", container, kPatience).is_answered)
+    std::this_thread::sleep_for(std::chrono::milliseconds(Below(300)));
   // A runtime that was killed in the middle asks once more.
   if (Below(6) == 0) static_cast<void>(Call("DEL", container, kPatience));
   valid_.erase(container);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kubelet: containers that come and go on a node, with containerd's habits: an ADD that failed is followed by DELs until
-// one succeeds, and by a new sandbox; a DEL is repeated; a caller may be killed in the middle.
+// Kubelet: containers that come and go on a node, with containerd's habits: an ADD that failed is followed by DELs
+// until one succeeds, and by a new sandbox; a DEL is repeated; a caller may be killed in the middle.
 #pragma once
 
 #include <chrono>

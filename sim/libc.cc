@@ -7,6 +7,8 @@
 // code under test. Outside of fibers time is the real one, and locks are free.
 //
 // Not here, and not used by what is simulated: rwlocks, sockets, epoll.
+#include "sim/libc.h"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -31,7 +33,6 @@
 #include <vector>
 
 #include "ipam/check.h"
-#include "sim/libc.h"
 #include "sim/scheduler.h"
 
 // NOLINTBEGIN(cppcoreguidelines-pro-type-vararg,cppcoreguidelines-pro-bounds-array-to-pointer-decay)

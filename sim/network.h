@@ -18,7 +18,7 @@ namespace berth::sim {
 
 // Of a thousand requests so many.
 struct Weather {
-  bool is_away = false;     // the API server answers nobody
+  bool is_away = false;       // the API server answers nobody
   std::uint64_t refused = 0;  // come to nothing, and the client knows
   std::uint64_t lost = 0;     // are executed, and the answer does not come
   std::uint64_t late = 0;     // are executed long after the client gave up

@@ -111,7 +111,8 @@ std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::micros
 }
 
 bool Node::IsAtRest() const {
-  if (newest_ == nullptr || serving_ != newest_ || newest_->process->is_dead || !newest_->agent->IsReady()) return false;
+  if (newest_ == nullptr || serving_ != newest_ || newest_->process->is_dead || !newest_->agent->IsReady())
+    return false;
   const json debug = json::parse(newest_->agent->DebugBlocks());
   return debug["journal"].empty() && debug["handedOut"].empty();
 }

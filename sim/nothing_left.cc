@@ -29,7 +29,8 @@ class NothingLeft final : public Checker {
       }
     }
     for (const auto& [attachment, address] : told_.addresses()) {
-      if (!recorded.contains(attachment)) story_.Break("lost", attachment + " has " + address + ", and no entry says so");
+      if (!recorded.contains(attachment))
+        story_.Break("lost", attachment + " has " + address + ", and no entry says so");
     }
   }
 

@@ -18,7 +18,8 @@ std::function<void(const std::string&)> Removing(std::string text) {
   return [text = std::move(text)](const std::string& folder) {
     std::vector<std::filesystem::path> found;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-      if (entry.is_regular_file() && entry.path().string().find(text) != std::string::npos) found.push_back(entry.path());
+      if (entry.is_regular_file() && entry.path().string().find(text) != std::string::npos)
+        found.push_back(entry.path());
     }
     for (const auto& path : found) std::filesystem::remove(path);
   };

@@ -20,8 +20,8 @@ struct Plant {
   std::function<void(const std::string& node_folder)> before_start = nullptr;
   std::function<void(const std::string& node_folder)> now_and_then = nullptr;
   Network::Lies lies = {};
-  std::string_view free_lock = {};    // locks of files whose name ends so keep nobody out
-  bool gives_back_in_use = false;     // the finalizer of a block goes though it is in use
+  std::string_view free_lock = {};  // locks of files whose name ends so keep nobody out
+  bool gives_back_in_use = false;   // the finalizer of a block goes though it is in use
 };
 
 [[nodiscard]] const std::vector<Plant>& AllPlants();

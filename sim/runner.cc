@@ -71,11 +71,13 @@ Report Finish(const Child& child, int status) {
   std::string text;
   std::array<char, 4096> part{};
   ssize_t count = 0;
-  while ((count = read(child.results, part.data(), part.size())) > 0) text.append(part.data(), static_cast<std::size_t>(count));
+  while ((count = read(child.results, part.data(), part.size())) > 0)
+    text.append(part.data(), static_cast<std::size_t>(count));
   close(child.results);
   const json result = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (status == 0 && result.is_object()) return {.of = child.of, .outcome = FromJson(result)};
-  const std::string how = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status)) : fmt::format("status {}", status);
+  const std::string how =
+      WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status)) : fmt::format("status {}", status);
   return {.of = child.of, .outcome = {.broken = {{.rule = "crash", .how = how}}, .seconds = 0}};
 }
 
@@ -123,10 +125,11 @@ Case Shrink(const Case& failing, const std::string& rule, unsigned jobs) {
   // Less of anything is another history, so each attempt looks at some seeds.
   const auto first_failing = [&](const Case& like) -> std::optional<Case> {
     std::optional<Case> found;
-    RunMany(like, {.first = 1, .runs = kShrinkSeeds, .jobs = jobs, .stops_at_failure = true}, [&](const Report& report) {
-      const bool is_it = !report.outcome.broken.empty() && report.outcome.broken.front().rule == rule;
-      if (is_it && !found) found = report.of;
-    });
+    RunMany(
+        like, {.first = 1, .runs = kShrinkSeeds, .jobs = jobs, .stops_at_failure = true}, [&](const Report& report) {
+          const bool is_it = !report.outcome.broken.empty() && report.outcome.broken.front().rule == rule;
+          if (is_it && !found) found = report.of;
+        });
     return found;
   };
   Case smallest = failing;
@@ -136,7 +139,7 @@ Case Shrink(const Case& failing, const std::string& rule, unsigned jobs) {
     if (auto found = first_failing(less)) smallest = *std::move(found);
   };
   for (const std::string& fault : Extent::AllFaults()) attempt([&](Extent& extent) { extent.faults.erase(fault); });
-  for (int Extent::*const count : {&Extent::nodes, &Extent::agents, &Extent::callers, &Extent::containers}) {
+  for (int Extent::* const count : {&Extent::nodes, &Extent::agents, &Extent::callers, &Extent::containers}) {
     for (const int few : {1, 2, 3, 5}) {
       if (smallest.extent.*count <= few) break;
       const int before = smallest.extent.*count;
@@ -154,7 +157,9 @@ std::string CommandOf(const Case& one) {
   if (one.extent.agents != usual.agents) command += fmt::format(" --agents {}", one.extent.agents);
   if (one.extent.callers != usual.callers) command += fmt::format(" --callers {}", one.extent.callers);
   if (one.extent.containers != usual.containers) command += fmt::format(" --containers {}", one.extent.containers);
-  if (one.extent.faults != usual.faults) command += fmt::format(" --faults {}", one.extent.faults.empty() ? "none" : fmt::format("{}", fmt::join(one.extent.faults, ",")));
+  if (one.extent.faults != usual.faults)
+    command += fmt::format(" --faults {}",
+                           one.extent.faults.empty() ? "none" : fmt::format("{}", fmt::join(one.extent.faults, ",")));
   if (one.plant != nullptr) command += fmt::format(" --plant {}", one.plant->name);
   return command;
 }

@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cxxabi.h>
-#include <execinfo.h>
 #include <exception>
+#include <execinfo.h>
 #include <queue>
 #include <random>
 #include <sys/mman.h>
@@ -44,8 +44,9 @@ constexpr std::size_t kPageBytes = 4096;
 // Each switch takes some time, so that code that looks again and again gets somewhere.
 constexpr Nanos kSwitchTime{1000};
 constexpr std::uint64_t kSwitchesMax = 30'000'000;
-// So seldom a timer fires though somebody could run: the machine was busy.
+// So seldom a timer fires though somebody could run, if it is near: the machine was busy for so long.
 constexpr std::uint64_t kBusyOneIn = 64;
+constexpr Nanos kBusyMax = std::chrono::milliseconds(100);
 constexpr std::uint64_t kHashStart = 14695981039346656037U;
 constexpr std::uint64_t kHashFactor = 1099511628211U;
 
@@ -218,7 +219,8 @@ Ended Run(Nanos limit) {
     if (the.switches > kSwitchesMax) return Ended::kLivelock;
     if (the.now > limit) return Ended::kTimeOver;
     if (the.runnable.empty() && the.timers.empty()) return Ended::kStuck;
-    if (the.runnable.empty() || (!the.timers.empty() && the.random() % kBusyOneIn == 0)) {
+    const bool is_near = !the.timers.empty() && the.timers.top().when - the.now < kBusyMax;
+    if (the.runnable.empty() || (is_near && the.random() % kBusyOneIn == 0)) {
       Fire();
       continue;
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scheduler: many processes and their threads, as fibers of one thread, under one seed, in virtual time.
 //
-// One fiber runs at a time. Where a thread would meet others (a lock, a wait, a sleep, a lock of a file), the seed picks
-// who runs next; where all wait, the clock jumps to the next timer. So a seed is a history, and the same seed is the same
-// history again.
+// One fiber runs at a time. Where a thread would meet others (a lock, a wait, a sleep, a lock of a file), the seed
+// picks who runs next; where all wait, the clock jumps to the next timer. So a seed is a history, and the same seed is
+// the same history again.
 //
 // The code under test needs nothing for that: libc.cc takes the place of the C library's calls for threads, locks, time
 // and chance, and std's types end there. It is the very object code that is shipped.

@@ -50,7 +50,8 @@ Told TellOf(std::uint64_t seed, const std::function<void(std::string& text)>& bo
   std::string text;
   std::array<char, 4096> part{};
   ssize_t count = 0;
-  while ((count = read(ends[0], part.data(), part.size())) > 0) text.append(part.data(), static_cast<std::size_t>(count));
+  while ((count = read(ends[0], part.data(), part.size())) > 0)
+    text.append(part.data(), static_cast<std::size_t>(count));
   close(ends[0]);
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);

@@ -42,8 +42,10 @@ void Describe(CLI::App& app, Options& options) {
   app.add_option("--seconds", options.seconds, "begin none after so many seconds (with --runs: whichever comes first)");
   app.add_option("--jobs", options.run.jobs, "so many at a time")->check(CLI::Range(1U, 256U))->capture_default_str();
   app.add_option("--nodes", options.like.extent.nodes, "at most so many nodes")->check(CLI::Range(1, 100));
-  app.add_option("--agents", options.like.extent.agents, "at most so many restarts of agents")->check(CLI::Range(1, 100));
-  app.add_option("--callers", options.like.extent.callers, "at most so many callers of a node")->check(CLI::Range(1, 100));
+  app.add_option("--agents", options.like.extent.agents, "at most so many restarts of agents")
+      ->check(CLI::Range(1, 100));
+  app.add_option("--callers", options.like.extent.callers, "at most so many callers of a node")
+      ->check(CLI::Range(1, 100));
   app.add_option("--containers", options.like.extent.containers, "at most so many containers of a caller")
       ->check(CLI::Range(1, 1000));
   std::string known;
@@ -89,7 +91,8 @@ bool Complete(Options& options, bool has_runs) {
 
 void Show(const Case& of, const Outcome& outcome) {
   for (const auto& broken : outcome.broken) {
-    std::printf("FAILED %s: %s\n       again: %s --trace\n", broken.rule.c_str(), broken.how.c_str(), CommandOf(of).c_str());
+    std::printf(
+        "FAILED %s: %s\n       again: %s --trace\n", broken.rule.c_str(), broken.how.c_str(), CommandOf(of).c_str());
   }
 }
 
@@ -102,7 +105,13 @@ int Tell(const Options& options) {
   if (options.shows_stacks) std::printf("%s\n", WhoWaitsWhere().c_str());
   Show(one, outcome);
   std::printf("seed %lu hash %016lx: %lu calls, %lu requests, %lu faults, %lu switches, %.1f virtual seconds\n",
-              one.seed, outcome.hash, outcome.calls, outcome.requests, outcome.faults, outcome.switches, outcome.seconds);
+              one.seed,
+              outcome.hash,
+              outcome.calls,
+              outcome.requests,
+              outcome.faults,
+              outcome.switches,
+              outcome.seconds);
   std::fflush(stdout);
   // Without destructors: what killed processes left is no one's.
   _exit(outcome.broken.empty() ? 0 : 1);
@@ -131,9 +140,18 @@ int RunAll(const Options& options) {
     sum.hash ^= outcome.hash * (2 * report.of.seed + 1);
   });
   const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  std::printf("seeds from %lu: %lu in %.1f s, %.1f a second; %lu calls, %lu requests, %lu faults, %.1f virtual hours; hash %016lx\n",
-              options.run.first, passed + failed, took, static_cast<double>(passed + failed) / took, sum.calls,
-              sum.requests, sum.faults, sum.seconds / 3600, sum.hash);
+  std::printf(
+      "seeds from %lu: %lu in %.1f s, %.1f a second; %lu calls, %lu requests, %lu faults, %.1f virtual hours; hash "
+      "%016lx\n",
+      options.run.first,
+      passed + failed,
+      took,
+      static_cast<double>(passed + failed) / took,
+      sum.calls,
+      sum.requests,
+      sum.faults,
+      sum.seconds / 3600,
+      sum.hash);
   if (first && options.shrinks) {
     const Case less = Shrink(first->of, first->outcome.broken.front().rule, options.run.jobs);
     std::printf("smaller: %s --trace\n", CommandOf(less).c_str());
@@ -146,7 +164,8 @@ int RunAll(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app{"berth-sim: the node agents of a simulated cluster under every fault there is, one history from each seed"};
+  CLI::App app{
+      "berth-sim: the node agents of a simulated cluster under every fault there is, one history from each seed"};
   Describe(app, options);
   CLI11_PARSE(app, argc, argv);
   if (!Complete(options, app.count("--runs") > 0)) return 2;

@@ -46,7 +46,11 @@ std::set<std::string> Extent::AllFaults() {
 }
 
 World::World(std::uint64_t seed, Extent extent, const Plant* plant, std::string folder, bool is_told)
-    : extent_(std::move(extent)), plant_(plant), folder_(std::move(folder)), story_(is_told), network_(server_, story_) {
+    : extent_(std::move(extent)),
+      plant_(plant),
+      folder_(std::move(folder)),
+      story_(is_told),
+      network_(server_, story_) {
   std::filesystem::remove_all(folder_);
   std::filesystem::create_directories(folder_);
   Begin(seed);
@@ -111,10 +115,11 @@ void World::AddMachine(const std::string& name) {
   for (int caller = 0; caller < callers; ++caller) {
     ++machine.churning;
     const auto containers = static_cast<int>(1 + Below(static_cast<std::uint64_t>(extent_.containers)));
-    Spawn(std::make_shared<Process>(name + ".kubelet"), [&machine, containers, called = fmt::format("{}c{}", name, caller)] {
-      machine.kubelet.Churn(called, containers);
-      --machine.churning;
-    });
+    Spawn(std::make_shared<Process>(name + ".kubelet"),
+          [&machine, containers, called = fmt::format("{}c{}", name, caller)] {
+            machine.kubelet.Churn(called, containers);
+            --machine.churning;
+          });
   }
 }
 
@@ -140,7 +145,8 @@ void World::ChangeWeather(bool is_calm) {
   const auto chance = [this, is_calm](const char* fault, std::uint64_t most) {
     return is_calm || !May(fault) ? 0 : Below(most);
   };
-  network_.Set({.is_away = false, .refused = chance("refused", 60), .lost = chance("lost", 80), .late = chance("late", 80)});
+  network_.Set(
+      {.is_away = false, .refused = chance("refused", 60), .lost = chance("lost", 80), .late = chance("late", 80)});
 }
 
 void World::OneMoment() {

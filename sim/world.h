@@ -19,10 +19,10 @@ namespace berth::sim {
 
 // What may happen. Less of it makes a shorter history.
 struct Extent {
-  int nodes = 3;       // at most; as are the next three
-  int agents = 4;      // of a node, one after another
-  int callers = 5;     // of a node, side by side
-  int containers = 20; // of a caller, one after another
+  int nodes = 3;        // at most; as are the next three
+  int agents = 4;       // of a node, one after another
+  int callers = 5;      // of a node, side by side
+  int containers = 20;  // of a caller, one after another
   // Faults by name; absent ones do not happen.
   std::set<std::string> faults = AllFaults();
 

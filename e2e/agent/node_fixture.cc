@@ -58,14 +58,13 @@ TestCluster& NodeTest::cluster() {
 
 std::unique_ptr<AgentProcess> NodeTest::StartAgent(const std::string& socket_name, const std::string& kubeconfig,
                                                    const std::vector<std::string>& more) const {
-  return std::make_unique<AgentProcess>(
-      AgentSettings{.binary = Setting("BERTH_AGENT"),
-                    .node = "node-" + tag_,
-                    .kubeconfig = kubeconfig.empty() ? AgentKubeconfig() : kubeconfig,
-                    .socket = SocketPath(socket_name),
-                    .state_dir = scratch_ + "/state",
-                    .log_file = scratch_ + "/agent.log",
-                    .more = more});
+  return std::make_unique<AgentProcess>(AgentSettings{.binary = Setting("BERTH_AGENT"),
+                                                      .node = "node-" + tag_,
+                                                      .kubeconfig = kubeconfig.empty() ? AgentKubeconfig() : kubeconfig,
+                                                      .socket = SocketPath(socket_name),
+                                                      .state_dir = scratch_ + "/state",
+                                                      .log_file = scratch_ + "/agent.log",
+                                                      .more = more});
 }
 
 std::unique_ptr<AgentProcess> NodeTest::ReadyAgent(const std::string& socket_name) const {

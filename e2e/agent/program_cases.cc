@@ -43,9 +43,11 @@ class ProgramTest : public NodeTest {
   // A call of berth-direct, installed in the place of berth.
   [[nodiscard]] PluginCall DirectCallOf(const std::string& verb, const std::string& id,
                                         const std::string& kubeconfig = "") const {
-    PluginCall call = CallOf(
-        verb, id, SocketPath(),
-        {{"kubeconfig", kubeconfig.empty() ? AgentKubeconfig() : kubeconfig}, {"nodeName", "node-" + tag()}});
+    PluginCall call =
+        CallOf(verb,
+               id,
+               SocketPath(),
+               {{"kubeconfig", kubeconfig.empty() ? AgentKubeconfig() : kubeconfig}, {"nodeName", "node-" + tag()}});
     call.binary = std::filesystem::path(call.binary).parent_path() / "berth-direct";
     return call;
   }

@@ -188,8 +188,8 @@ TEST_F(Conformance, AnnotationsFromTheRuntimeChooseThePool) {
 
 TEST_F(Conformance, AnAnnotationChoosesAPoolThatNobodyConfiguredOnlyIfThePoolAllowsIt) {
   const std::string first = MakePool();
-  const std::string closed = MakePool({{"subnet", "10.1.3.0/29"}});
-  const std::string open = MakePool({{"subnet", "10.1.4.0/29"}, {"allowAnnotation", true}});
+  const std::string closed = MakePool({{"subnet", "10.1.3.0/29"}, {"gateway", nullptr}});
+  const std::string open = MakePool({{"subnet", "10.1.4.0/29"}, {"gateway", nullptr}, {"allowAnnotation", true}});
   Error(Base("ADD", {first}).Config(Annotated(closed)), {7}, "allowAnnotation");
   EXPECT_THAT(Addresses(Ok(Base("ADD", {first}).Config(Annotated(open)))), testing::ElementsAre("10.1.4.1/29"));
 }
