@@ -226,6 +226,7 @@ Expected<void> Agent::TakeQueuedDels() {
     const cni::Environment& environment = call->environment;
     const auto attachment = cni::MakeAttachment(config->name, environment.container_id, environment.ifname);
     if (auto marked = directory_.MarkDeleted(attachment, call->started_nanos); !marked) return marked;
+    if (gate_.WasNewerAddAnswered(attachment, call->started_nanos)) continue;
     if (auto added = journal_->Add(attachment, JournalSync::kNo); !added) return added;
   }
   if (auto synced = journal_->Sync(); !synced) return synced;
@@ -243,6 +244,8 @@ void Agent::Keep(const std::stop_token& stop) {
   while (!stop.stop_requested() && !own_.stopped()) {
     if (!IsStillOurs()) return;
     WatchBlocks();
+    // A DEL may have found nobody at the socket of an agent that was replaced while this one was ready already.
+    if (auto taken = TakeQueuedDels(); !taken) spdlog::warn("queued DELs wait err=\"{}\"", taken.error().message);
     ReplayJournal();
     own_.ProveStandby(clock_.Now() + kStepMax);
     own_.WriteHandedOut(clock_.Now() + kLateMax, [this](const ipam::Error& error) {

@@ -118,7 +118,7 @@ class Run {
   // True: another agent has taken over; false: the process is told to end.
   Expected<bool> Serve();
   // True: no agent of the node lives; false: the process is told to end.
-  Expected<bool> StandBy() const;
+  [[nodiscard]] Expected<bool> StandBy() const;
 
   k8sclient::Api& api_;
   const RunOptions& options_;

@@ -135,7 +135,7 @@ Expected<AgentAnswer> AgentCall::Ask(const std::string& body) const {
 }
 
 Expected<AgentAnswer> AgentCall::WithoutAgent(const std::string& body, int error) const {
-  const AgentAnswer served{.status = kServed, .took = false, .body = {}};
+  AgentAnswer served{.status = kServed, .took = false, .body = {}};
   const auto state = node::Folder::Open(call_.config.ipam.state_dir);
   if (!state) return std::unexpected(state.error());
   std::optional<Expected<node::DelQueue>> queue;

@@ -43,6 +43,7 @@ Expected<Socket> Connect(const ProbeOptions& options) {
   }
   options.socket.copy(address.sun_path, options.socket.size());
   Socket connection;
+  if (connection.descriptor() < 0) return Fail(ErrorCode::kUnavailable, std::string("socket: ") + std::strerror(errno));
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(options.wait_max);
   const timeval limit{.tv_sec = seconds.count(),
                       .tv_usec = std::chrono::microseconds(options.wait_max - seconds).count()};

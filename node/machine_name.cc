@@ -30,7 +30,7 @@ std::string ReadWord(const std::string& path) {
 ipam::Expected<std::string> MachineName(const std::string& state_dir) {
   const std::string path = state_dir + "/machine";
   if (std::string known = ReadWord(path); IsName(known)) return known;
-  const std::string name = RandomDigits(kDigits);
+  std::string name = RandomDigits(kDigits);
   std::ofstream(path) << name << '\n';
   if (ReadWord(path) == name) return name;
   return ipam::Fail(ipam::ErrorCode::kIo, "write " + path, "is it on a writable file system with room?");

@@ -12,8 +12,9 @@ namespace berth::reconciler {
 namespace {
 
 constexpr int kUsageExit = 2;
-const std::map<std::string, Reclaim> kReclaimTexts = {
-    {"off", Reclaim::kOff}, {"report", Reclaim::kReport}, {"on", Reclaim::kOn}};
+std::map<std::string, Reclaim> ReclaimTexts() {
+  return {{"off", Reclaim::kOff}, {"report", Reclaim::kReport}, {"on", Reclaim::kOn}};
+}
 
 }  // namespace
 
@@ -38,7 +39,7 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
          options.reclaim,
          "What to do with addresses of pods that are gone without having given them back: on frees them, report "
          "only logs which, off does not look at pods at all")
-      ->transform(CLI::CheckedTransformer(kReclaimTexts))
+      ->transform(CLI::CheckedTransformer(ReclaimTexts()))
       ->default_str("on");
   app.add_option("--health-address",
                  options.health_address,

@@ -35,7 +35,10 @@
 #include "ipam/check.h"
 #include "sim/scheduler.h"
 
+// The C library says how these are named, what they take, and what a mutex looks like.
 // NOLINTBEGIN(cppcoreguidelines-pro-type-vararg,cppcoreguidelines-pro-bounds-array-to-pointer-decay)
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming,misc-const-correctness)
+// NOLINTBEGIN(performance-no-int-to-ptr,misc-non-copyable-objects)
 
 namespace berth::sim {
 namespace {
@@ -265,7 +268,7 @@ int pthread_cond_signal(pthread_cond_t* condition) noexcept {
 
 // std::atomic::wait and what stands on it: std::stop_callback, for one, waits so for a call of it that runs.
 long syscall(long number, ...) noexcept {
-  static auto* const real = sim::Real<long(long, ...)>("syscall");
+  static auto* const kReal = sim::Real<long(long, ...)>("syscall");
   std::array<long, 6> argument{};
   va_list arguments;
   va_start(arguments, number);
@@ -273,7 +276,7 @@ long syscall(long number, ...) noexcept {
   va_end(arguments);
   constexpr long kCommand = 127;
   if (number != SYS_futex || !sim::InFiber()) {
-    return real(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
+    return kReal(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
   }
   const auto* const word = reinterpret_cast<const int*>(argument[0]);
   if ((argument[1] & kCommand) == FUTEX_WAKE) {
@@ -292,8 +295,8 @@ long syscall(long number, ...) noexcept {
 // --- Time -----------------------------------------------------------------------------------------------------------
 
 int clock_gettime(clockid_t clock, timespec* time) noexcept {
-  static auto* const real = sim::Real<int(clockid_t, timespec*)>("clock_gettime");
-  if (!sim::InFiber()) return real(clock, time);
+  static auto* const kReal = sim::Real<int(clockid_t, timespec*)>("clock_gettime");
+  if (!sim::InFiber()) return kReal(clock, time);
   *time = sim::ToTimespec(sim::ClockNow(clock));
   return 0;
 }
@@ -310,8 +313,8 @@ int gettimeofday(timeval* out, void* /*zone*/) noexcept {
   return 0;
 }
 int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* left) {
-  static auto* const real = sim::Real<int(clockid_t, int, const timespec*, timespec*)>("clock_nanosleep");
-  if (!sim::InFiber()) return real(clock, flags, time, left);
+  static auto* const kReal = sim::Real<int(clockid_t, int, const timespec*, timespec*)>("clock_nanosleep");
+  if (!sim::InFiber()) return kReal(clock, flags, time, left);
   sim::SleepUntil((flags & TIMER_ABSTIME) != 0 ? sim::SinceBegin(clock, *time) : sim::Now() + sim::ToNanos(*time));
   return 0;
 }
@@ -320,50 +323,52 @@ int nanosleep(const timespec* time, timespec* left) { return clock_nanosleep(CLO
 // --- Files: who has them open, and locks ----------------------------------------------------------------------------
 
 int open(const char* path, int flags, ...) {
-  static auto* const real = sim::Real<int(const char*, int, ...)>("open");
+  static auto* const kReal = sim::Real<int(const char*, int, ...)>("open");
   va_list arguments;
   va_start(arguments, flags);
   const auto mode = (flags & (O_CREAT | __O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : mode_t{0};
   va_end(arguments);
-  return sim::Opened(real(path, flags, mode), path);
+  return sim::Opened(kReal(path, flags, mode), path);
 }
 int __open_2(const char* path, int flags) { return open(path, flags); }
 int openat(int folder, const char* path, int flags, ...) {
-  static auto* const real = sim::Real<int(int, const char*, int, ...)>("openat");
+  static auto* const kReal = sim::Real<int(int, const char*, int, ...)>("openat");
   va_list arguments;
   va_start(arguments, flags);
   const auto mode = (flags & (O_CREAT | __O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : mode_t{0};
   va_end(arguments);
-  return sim::Opened(real(folder, path, flags, mode), path);
+  return sim::Opened(kReal(folder, path, flags, mode), path);
 }
 int __openat_2(int folder, const char* path, int flags) { return openat(folder, path, flags); }
 int close(int descriptor) {
-  static auto* const real = sim::Real<int(int)>("close");
+  static auto* const kReal = sim::Real<int(int)>("close");
   std::erase(sim::CurrentProcess()->descriptors, descriptor);
   sim::TheFreeLocks().descriptors.erase(descriptor);
-  return real(descriptor);
+  return kReal(descriptor);
 }
 int flock(int descriptor, int operation) noexcept {
-  static auto* const real = sim::Real<int(int, int)>("flock");
-  if ((operation & (LOCK_NB | LOCK_UN)) != 0) return real(descriptor, operation);
-  return sim::AwaitFileLock(descriptor, [&] { return real(descriptor, operation | LOCK_NB); });
+  static auto* const kReal = sim::Real<int(int, int)>("flock");
+  if ((operation & (LOCK_NB | LOCK_UN)) != 0) return kReal(descriptor, operation);
+  return sim::AwaitFileLock(descriptor, [&] { return kReal(descriptor, operation | LOCK_NB); });
 }
 int fcntl(int descriptor, int command, ...) {
-  static auto* const real = sim::Real<int(int, int, ...)>("fcntl");
+  static auto* const kReal = sim::Real<int(int, int, ...)>("fcntl");
   va_list arguments;
   va_start(arguments, command);
   void* const argument = va_arg(arguments, void*);
   va_end(arguments);
   if (command == F_OFD_SETLKW) {
-    return sim::AwaitFileLock(descriptor, [&] { return real(descriptor, F_OFD_SETLK, argument); });
+    return sim::AwaitFileLock(descriptor, [&] { return kReal(descriptor, F_OFD_SETLK, argument); });
   }
-  const int done = real(descriptor, command, argument);
+  const int done = kReal(descriptor, command, argument);
   return command == F_DUPFD_CLOEXEC ? sim::Opened(done, "") : done;
 }
 int fcntl64(int descriptor, int command, ...) __attribute__((alias("fcntl")));
 
 }  // extern "C"
 
+// NOLINTEND(performance-no-int-to-ptr,misc-non-copyable-objects)
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming,misc-const-correctness)
 // NOLINTEND(cppcoreguidelines-pro-type-vararg,cppcoreguidelines-pro-bounds-array-to-pointer-decay)
 
 // --- Chance ---------------------------------------------------------------------------------------------------------

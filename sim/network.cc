@@ -18,7 +18,6 @@ using ipam::Fail;
 using k8sclient::IsWrite;
 using k8sclient::Method;
 using k8sclient::Request;
-using k8sclient::Response;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
@@ -109,7 +108,7 @@ Network::Answer Network::Call(const Request& request, const k8sclient::CallOptio
   } else if (!exchange->answered.wait_until(lock, options.deadline, is_answered)) {
     return Fail(over, "time was over");
   }
-  const Answer& answer = *exchange->answer;
+  Answer answer = *exchange->answer;  // NOLINT(bugprone-unchecked-optional-access): it was waited for
   if (IsWrite(request.method)) {
     story_.Tell(fmt::format("{} {} {} -> {}",
                             ToString(request.method),

@@ -8,7 +8,6 @@
 namespace berth::sim {
 namespace {
 
-using ipam::ErrorCode;
 using k8sclient::Method;
 using k8sclient::Request;
 using nlohmann::json;
@@ -44,7 +43,7 @@ void ConflictIsSuccess(const Request& request, Network::Answer& answer) {
 }  // namespace
 
 const std::vector<Plant>& AllPlants() {
-  static const std::vector<Plant> plants{
+  static const std::vector<Plant> kPlants{
       {.name = "journal-not-replayed",
        .what = "an agent that starts knows nothing of DELs that were answered before",
        .before_start = Removing("/journal")},
@@ -70,7 +69,7 @@ const std::vector<Plant>& AllPlants() {
        .what = "a block is given back though it is in use",
        .gives_back_in_use = true},
   };
-  return plants;
+  return kPlants;
 }
 
 }  // namespace berth::sim

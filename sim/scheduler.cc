@@ -78,8 +78,9 @@ struct Timer {
   }
 };
 
+// NOLINTNEXTLINE(bugprone-random-generator-seed): Begin seeds it
 struct State {
-  std::mt19937_64 random;
+  std::mt19937_64 random;  // Begin seeds it
   Nanos now{0};
   Nanos calendar{0};
   std::vector<Fiber*> runnable;
@@ -299,7 +300,7 @@ std::string WhoWaitsWhere() {
     text += "\n" + fiber->process->name + ", fiber " + std::to_string(fiber->id) + ":";
     char** const frames = backtrace_symbols(fiber->stack.data(), static_cast<int>(fiber->stack.size()));
     for (std::size_t i = 0; i < fiber->stack.size(); ++i) text += std::string("\n  ") + frames[i];
-    std::free(frames);  // NOLINT(cppcoreguidelines-no-malloc)
+    std::free(static_cast<void*>(frames));  // NOLINT(cppcoreguidelines-no-malloc)
   }
   return text;
 }

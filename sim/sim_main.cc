@@ -162,7 +162,7 @@ int RunAll(const Options& options) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, const char* const* argv) {
   Options options;
   CLI::App app{
       "berth-sim: the node agents of a simulated cluster under every fault there is, one history from each seed"};

@@ -20,6 +20,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization): without memory there is no simulation
 const std::string kBlocks(crds::kBlocksPath);
 constexpr Nanos kHistoryMax = std::chrono::hours(3);
 // Of one node that has nothing to do, a minute: looks at its pools and blocks, and nothing that grows with them.
@@ -218,7 +219,7 @@ void World::GiveBackBlock() {
   const bool in_use_too = plant_ != nullptr && plant_->gives_back_in_use;
   const auto blocks = server_.Objects(kBlocks);
   if (blocks.empty()) return;
-  const json block = blocks[Below(blocks.size())];
+  const json& block = blocks[Below(blocks.size())];
   if (!IsEmpty(block) && !in_use_too) return;
   const std::string name = block["metadata"]["name"];
   const std::string path = kBlocks + "/" + name;

@@ -285,7 +285,9 @@ void CopyPolicy(const Caller& node, const Variant& variant) {
 
 // Whether the policy stays within its bounds.
 bool RunPolicy(const Options& options) {
-  TestCluster cluster(std::getenv("KUBECONFIG"));
+  const char* const kubeconfig = std::getenv("KUBECONFIG");
+  if (kubeconfig == nullptr) throw std::runtime_error("KUBECONFIG is not set");
+  TestCluster cluster(kubeconfig);
   const Caller node = NodeCaller(cluster);
   std::vector<Variant> variants = {{.name = "own-bare"},
                                    {.name = "own", .has_policy = true},

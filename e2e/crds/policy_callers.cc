@@ -14,8 +14,10 @@ namespace {
 using k8sclient::Method;
 using nlohmann::json;
 
-const Account kAgent;
+const Account kAgent;  // NOLINT(bugprone-throwing-static-initialization): a test may die before main
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization)
 const Account kController{.name_space = "berth-system", .name = "berth-controller"};
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization)
 const Account kRenamed{.name_space = "renamed", .name = "agent"};
 constexpr const char* kRbac = "rbac.authorization.k8s.io";
 
@@ -65,7 +67,7 @@ k8sclient::ClientConfig PolicyCallers::ConfigOf(const std::string& who, const st
   k8sclient::ClientConfig config = AdminConfig();
   if (who.empty()) return config;
   if (who == "kubelet" || who == "impostor") {
-    std::string path = Variable("BERTH_TEST_CERTIFICATES") + "/" + who + "-" + node + ".kubeconfig";
+    const std::string path = Variable("BERTH_TEST_CERTIFICATES") + "/" + who + "-" + node + ".kubeconfig";
     auto loaded = k8sclient::LoadKubeconfig({path}, "", k8sclient::ReadWholeFile);
     if (!loaded) throw std::runtime_error(loaded.error().message);
     return *std::move(loaded);
