@@ -214,8 +214,7 @@ Expected<void> Agent::TakeQueuedDels() {
   const auto queue = node::DelQueue::Lock(state_, /*deadline=*/0);
   if (!queue) return std::unexpected(queue.error());
   const auto calls = queue->Calls();
-  if (!calls) return std::unexpected(calls.error());
-  if (calls->empty()) return {};
+  if (!calls || calls->empty()) return calls ? Expected<void>() : std::unexpected(calls.error());
   for (const std::string& text : *calls) {
     const auto call = cni::ParseForwardedCall(text);
     const auto config = call ? cni::ParseConfig(call->config, cni::Verb::kDel) : std::unexpected(call.error());

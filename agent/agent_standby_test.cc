@@ -17,14 +17,16 @@ using k8sclient::Method;
 using k8sclient::Request;
 using nlohmann::json;
 
-constexpr std::size_t kStandby = 4;
+constexpr std::size_t kStandbyOfAgent = 4;
 
-std::string AttachmentOf(const std::string& container) { return cni::MakeAttachment("net", container, "eth0"); }
+std::string AttachmentOfContainer(const std::string& container) {
+  return cni::MakeAttachment("net", container, "eth0");
+}
 
 class StandbyTest : public AgentTest {
  protected:
   void StartStandbyAgent(k8sclient::Api* api = nullptr) {
-    agent_ = MakeAgentOf(api == nullptr ? watched_ : *api, {.standby = kStandby});
+    agent_ = MakeAgentOf(api == nullptr ? watched_ : *api, {.standby = kStandbyOfAgent});
     agent_->Start();
   }
   // An agent with a block in use, which has all on standby that it may.
@@ -35,7 +37,7 @@ class StandbyTest : public AgentTest {
       // The creation brought none; the next write does.
       ASSERT_TRUE(Add("c00").ok);
     }
-    ASSERT_EQ(Standby().size(), kStandby);
+    ASSERT_EQ(Standby().size(), kStandbyOfAgent);
   }
   [[nodiscard]] std::vector<int> Standby() const {
     std::vector<int> all;
@@ -46,7 +48,7 @@ class StandbyTest : public AgentTest {
     return all;
   }
   [[nodiscard]] bool IsWritten(const std::string& container) const {
-    const std::string attachment = AttachmentOf(container);
+    const std::string attachment = AttachmentOfContainer(container);
     for (const json& block : api_.Objects(kBlocks)) {
       if (block["allocations"].dump().find(attachment) != std::string::npos) return true;
     }
@@ -122,8 +124,8 @@ TEST_F(StandbyTest, OneAfterTheOtherGetsAnotherAddress) {
   StartWithStandby();
   HoldPatches();
   std::set<std::string> addresses;
-  for (std::size_t i = 1; i <= kStandby; ++i) addresses.insert(AddressIn(Add("c" + std::to_string(i))));
-  EXPECT_EQ(addresses.size(), kStandby);
+  for (std::size_t i = 1; i <= kStandbyOfAgent; ++i) addresses.insert(AddressIn(Add("c" + std::to_string(i))));
+  EXPECT_EQ(addresses.size(), kStandbyOfAgent);
   Go();
 }
 
@@ -140,7 +142,7 @@ TEST_F(StandbyTest, AddsBehindTheFirstOfABlockAreAnsweredWithItsPatch) {
     return ApiFault::kNone;
   });
   // Few enough that the next patch, which fails, is not sent at once: nobody may get into that one.
-  std::array<Reply, 1 + (kStandby + 1) / 2> replies;
+  std::array<Reply, 1 + (kStandbyOfAgent + 1) / 2> replies;
   std::vector<std::jthread> callers;
   const auto add = [&](std::size_t i) {
     callers.emplace_back([&, i] { replies.at(i) = AddWithin("c" + std::to_string(i + 1), 2); });
@@ -161,7 +163,7 @@ TEST_F(StandbyTest, AddsBehindTheFirstOfABlockAreAnsweredWithItsPatch) {
 TEST_F(StandbyTest, WhenAllIsHandedOutAnAddWaitsForItsWrite) {
   StartWithStandby();
   HoldPatches();
-  for (std::size_t i = 1; i <= kStandby; ++i) ASSERT_TRUE(Add("c" + std::to_string(i)).ok);
+  for (std::size_t i = 1; i <= kStandbyOfAgent; ++i) ASSERT_TRUE(Add("c" + std::to_string(i)).ok);
   // Sent by the agent's own thread: this one's only waits.
   Await([this] { return is_held_.load(); }, "the patch is sent");
   EXPECT_FALSE(AddWithin("one-more", 1).ok);
@@ -221,7 +223,7 @@ TEST_F(StandbyTest, ANoteOfAnAddressThatItsBlockDoesNotHaveEndsNoAgent) {
   const json& meta = blocks.front()["metadata"];
   KillAgent();
   const auto directory = node::NodeDirectory::Open(run_dir(), "n1", "https://api");
-  ASSERT_TRUE(directory->NoteHandedOut({.attachment = AttachmentOf("c1"),
+  ASSERT_TRUE(directory->NoteHandedOut({.attachment = AttachmentOfContainer("c1"),
                                         .block = meta["name"],
                                         .block_uid = meta["uid"],
                                         .offset = 255,
@@ -236,7 +238,7 @@ TEST_F(StandbyTest, WhatAKilledAgentHandedOutAndNobodyCanWriteKeepsTheNextFromNo
   StartWithStandby();
   const auto refuse = [](const Request& request) {
     const bool is_refused =
-        request.method == Method::kPatch && request.body.find(AttachmentOf("c1")) != std::string::npos;
+        request.method == Method::kPatch && request.body.find(AttachmentOfContainer("c1")) != std::string::npos;
     return is_refused ? ApiFault::kInvalid : ApiFault::kNone;
   };
   api_.SetFaults(refuse);
@@ -297,7 +299,7 @@ TEST_F(StandbyTest, AfterAWriteThatFailedNobodyIsAnsweredEarly) {
   ASSERT_TRUE(Add("c1").ok);
   int number = 1;
   Await([&] { return !AddWithin("c" + std::to_string(++number), 1).ok; }, "an ADD fails");
-  EXPECT_LE(number, static_cast<int>(kStandby) + 1);
+  EXPECT_LE(number, static_cast<int>(kStandbyOfAgent) + 1);
   Go();
   AwaitWritten("c1");
 }
@@ -350,7 +352,7 @@ INSTANTIATE_TEST_SUITE_P(Table, StandbyLoss,
 
 TEST_F(StandbyTest, AnAgentThatWasReplacedHandsOutNothing) {
   StartWithStandby();
-  const auto newer = MakeAgentOf(watched_, {.standby = kStandby});
+  const auto newer = MakeAgentOf(watched_, {.standby = kStandbyOfAgent});
   newer->Start();
   Await([&] { return newer->IsReady(); }, "the newer agent is ready");
   EXPECT_FALSE(Add("c1").ok);
@@ -360,7 +362,7 @@ TEST_F(StandbyTest, TheNewerOfTwoWritesWhatTheOlderHandedOut) {
   StartWithStandby();
   HoldPatches();
   const std::string address = AddressIn(Add("c1"));
-  const auto newer = MakeAgentOf(watched_, {.standby = kStandby});
+  const auto newer = MakeAgentOf(watched_, {.standby = kStandbyOfAgent});
   newer->Start();
   Go();
   EXPECT_EQ(AddressIn(newer->Handle(Body("ADD", "c1"))), address);
@@ -399,7 +401,7 @@ TEST_F(StandbyTest, AnEntryThatIsRefusedKeepsNobodyElseFromBeingWritten) {
   StartWithStandby();
   api_.SetFaults([](const Request& request) {
     const bool is_refused =
-        request.method == Method::kPatch && request.body.find(AttachmentOf("c1")) != std::string::npos;
+        request.method == Method::kPatch && request.body.find(AttachmentOfContainer("c1")) != std::string::npos;
     return is_refused ? ApiFault::kInvalid : ApiFault::kNone;
   });
   const std::string address = AddressIn(Add("c1"));
@@ -418,7 +420,7 @@ TEST_F(StandbyTest, AnAddThatIsRefusedHarmsNothingThatWasHandedOut) {
   StartWithStandby();
   api_.SetFaults([this](const Request& request) {
     if (request.method != Method::kPatch) return ApiFault::kNone;
-    if (request.body.find(AttachmentOf("bad")) != std::string::npos) return ApiFault::kInvalid;
+    if (request.body.find(AttachmentOfContainer("bad")) != std::string::npos) return ApiFault::kInvalid;
     return may_go_ ? ApiFault::kNone : ApiFault::kUnavailable;
   });
   ASSERT_TRUE(Add("c1").ok);

@@ -16,7 +16,7 @@ using k8sclient::testing::ApiFault;
 using std::chrono::seconds;
 
 constexpr char kPods[] = "/api/v1/namespaces/default/pods";
-constexpr char kUid[] = "11111111-2222-3333-4444-555555555555";
+constexpr char kPodUid[] = "11111111-2222-3333-4444-555555555555";
 constexpr char kOrphan[] =
     "default/web 11111111-2222-3333-4444-555555555555 0123456789ab-0123456789abcdef i=eth0 t=1799999999000";
 constexpr char kBlock[] = "10.55.0.0-26";
@@ -28,8 +28,8 @@ class ControllerOrphansTest : public ControllerTest {
     PutPool("web", {{"subnet", "10.55.0.0/24"}});
     Settle();
     PutBlock("web", "10.55.0.0/26", {{"3", kOrphan}});
-    server_->Put(kPods, PodObject(kUid));
-    mailbox_->Replace(std::map<PodKey, SeenPod>{{"default/web", ReadPod(PodObject(kUid)).value()}});
+    server_->Put(kPods, PodObject(kPodUid));
+    mailbox_->Replace(std::map<PodKey, SeenPod>{{"default/web", ReadPod(PodObject(kPodUid)).value()}});
     mailbox_->Replace(std::map<std::string, SeenNode>{{"n1", {.name = "n1", .is_ready = true}}});
     mailbox_->Replace(std::map<std::string, SeenLease>{{"n1", {.node = "n1", .renewed = "0"}}});
     Pass(seconds(3));
@@ -85,8 +85,8 @@ TEST_F(ControllerOrphansTest, APodOfTheSameNameIsNotIt) {
 }
 
 TEST_F(ControllerOrphansTest, OneThatHasEndedIsFreedThoughItsObjectStays) {
-  server_->Put(kPods, PodObject(kUid, "Succeeded"));
-  mailbox_->Put("default/web", ReadPod(PodObject(kUid, "Succeeded")).value());
+  server_->Put(kPods, PodObject(kPodUid, "Succeeded"));
+  mailbox_->Put("default/web", ReadPod(PodObject(kPodUid, "Succeeded")).value());
   Pass(seconds(58));
   EXPECT_EQ(Entry(), kOrphan);
   Pass(seconds(10));

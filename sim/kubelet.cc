@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Containers and their calls.
 #include "sim/kubelet.h"
 
 #include <thread>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The way of a request there and back.
 #include "sim/network.h"
 
 #include <condition_variable>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Agents as processes of a node.
 #include "sim/node.h"
 
 #include <filesystem>

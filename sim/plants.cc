@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Each plant, and what it takes away.
 #include "sim/plants.h"
 
 #include <filesystem>

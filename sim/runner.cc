@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Histories in children, and what they told by a pipe.
 #include "sim/runner.h"
 
 #include <array>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A story goes to stdout and into the hash.
 #include "sim/story.h"
 
 #include <spdlog/fmt/fmt.h>

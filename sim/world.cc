@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The course of a history: moments until the kubelets are through, then rest.
 #include "sim/world.h"
 
 #include <algorithm>

@@ -23,7 +23,7 @@ using k8sclient::Method;
 using nlohmann::json;
 using testing::HasSubstr;
 
-constexpr const char* kDryRun = "?dryRun=All&fieldValidation=Strict";
+constexpr const char* kPolicyDryRun = "?dryRun=All&fieldValidation=Strict";
 
 std::string PathOf(const std::string& target) { return "/apis/ipam.berth.dev/v1alpha1/" + target; }
 
@@ -32,13 +32,13 @@ PolicyCallers& Callers() {
   return callers;
 }
 
-Answer Try(const ObjectCase& c) {
+Answer TryPolicy(const ObjectCase& c) {
   const Caller& caller = Callers().Get(c.as);
   // The server reads a deletion's options from its body, where there is one.
   if (!c.remove.empty()) return caller.Send(Method::kDelete, PathOf(c.remove), {{"dryRun", {"All"}}});
   if (!c.patch.empty())
-    return caller.Send(Method::kPatch, PathOf(c.patch) + kDryRun, c.document, k8sclient::kMergePatch);
-  return caller.Send(Method::kPost, CollectionOf(c.document) + kDryRun, c.document);
+    return caller.Send(Method::kPatch, PathOf(c.patch) + kPolicyDryRun, c.document, k8sclient::kMergePatch);
+  return caller.Send(Method::kPost, CollectionOf(c.document) + kPolicyDryRun, c.document);
 }
 
 // The blocks of the cases, and the API server has taken up the policies: it does so some time after their creation.
@@ -50,7 +50,7 @@ void Prepare() {
     }
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     const ObjectCase forbidden{.as = "unbound", .patch = "ipblocks/10.60.0.0-26", .document = {{"next", 9}}};
-    while (Try(forbidden).status != 422) {
+    while (TryPolicy(forbidden).status != 422) {
       if (std::chrono::steady_clock::now() < end) continue;
       ADD_FAILURE() << "the policies are not in force";
       return false;
@@ -67,7 +67,7 @@ class Policy : public testing::TestWithParam<ObjectCase> {
 
 TEST_P(Policy, ConfinesEverybodyToWhatIsTheirs) {
   const ObjectCase& c = GetParam();
-  const Answer answer = Try(c);
+  const Answer answer = TryPolicy(c);
   if (c.accepted) {
     EXPECT_TRUE(answer.status == 200 || answer.status == 201) << answer.status << ' ' << answer.body;
     return;
@@ -118,7 +118,7 @@ class LargestBlock : public testing::Test {
   }
   static void ExpectAccepted(const std::string& who, const ipam::Block& before, const ipam::Block& after) {
     const Answer answer = Callers().Get(who).Send(Method::kPatch,
-                                                  PathOf("ipblocks/" + before.name) + kDryRun,
+                                                  PathOf("ipblocks/" + before.name) + kPolicyDryRun,
                                                   crds::BlockMergePatch(before, after),
                                                   k8sclient::kMergePatch);
     EXPECT_EQ(answer.status, 200) << who << ' ' << answer.body.value("message", "").substr(0, 500);
@@ -139,11 +139,11 @@ TEST_F(LargestBlock, OfANodeCanBeReleased) { ExpectReleasable(Create(Block("10.6
 TEST_F(LargestBlock, OfASharedPoolCanBeReleased) { ExpectReleasable(Create(Block("10.62.1.0/24", true))); }
 
 TEST_F(LargestBlock, OfASharedPoolCanBeCreated) {
-  const Answer answer =
-      Callers()
-          .Get("node " + Node())
-          .Send(
-              Method::kPost, std::string(crds::kBlocksPath) + kDryRun, crds::BlockToJson(Block("10.62.2.0/24", true)));
+  const Answer answer = Callers()
+                            .Get("node " + Node())
+                            .Send(Method::kPost,
+                                  std::string(crds::kBlocksPath) + kPolicyDryRun,
+                                  crds::BlockToJson(Block("10.62.2.0/24", true)));
   EXPECT_EQ(answer.status, 201) << answer.body.value("message", "").substr(0, 500);
 }
 
