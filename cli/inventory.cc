@@ -11,6 +11,7 @@
 #include "crds/block.h"
 #include "crds/names.h"
 #include "crds/object_meta.h"
+#include "k8sclient/clock.h"
 #include "k8sclient/verbs.h"
 
 namespace berth::cli {
@@ -127,9 +128,8 @@ Expected<Inventory> ReadInventory(k8sclient::Api& api, bool with_pods) {
     if (auto read = ForEach(api, inventory, "/api/v1/pods", add_pod); !read) return std::unexpected(read.error());
     if (auto read = ForEach(api, inventory, "/api/v1/nodes", add_node); !read) return std::unexpected(read.error());
   }
-  inventory.now_ms =
-      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-          .count();
+  const auto now = k8sclient::RealClock().WallNow().time_since_epoch();
+  inventory.now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
   return inventory;
 }
 
