@@ -160,7 +160,8 @@ Expected<LeaderElector::OtherHolder> LeaderElector::WriteRound(const std::option
   const Candidate::Decision decision =
       candidate_.Decide(found ? std::optional(found->lease) : std::nullopt, clock_.Now(), WallNow());
   if (const auto* other = std::get_if<Candidate::HeldBy>(&decision)) return other->holder;
-  Expected<Held> written = Write(decision, found, options);
+  // Never stopped: a write without an answer would leave the lease to run out instead of given back.
+  Expected<Held> written = Write(decision, found, {.deadline = options.deadline});
   if (!written) return std::unexpected(std::move(written.error()));
   held_ = std::move(*written);
   return std::nullopt;
@@ -184,7 +185,6 @@ Expected<void> LeaderElector::Keep(const std::stop_token& stop) {
   while (clock_.Sleep(options_.times.retry, stop)) {
     const auto began = clock_.Now();
     const auto deadline = renewed_at + options_.times.renew_deadline;
-    // Not stopped with the leader: a write without an answer would leave the lease to run out instead of given back.
     const Expected<OtherHolder> other =
         TryOnce({.deadline = std::min(deadline, began + options_.times.renew_deadline / 2)});
     if (other && *other) {

@@ -224,5 +224,35 @@ TEST_F(LeaderElectorTest, ACandidateThatIsStoppedNeverLeads) {
   EXPECT_EQ(server_.holder(), "other");
 }
 
+// The process is told to end while its first write of the lease is under way, which then goes unanswered if it may be
+// given up.
+class StoppedAtFirstWrite final : public Api {
+ public:
+  StoppedAtFirstWrite(LeaseServer& server, std::stop_source& stop) : server_(server), stop_(stop) {}
+
+  Expected<Response> Call(const Request& request, const CallOptions& options) override {
+    auto answer = server_.Answer(request);
+    if (request.method == Method::kGet) return answer;
+    stop_.request_stop();
+    if (options.stop.stop_requested()) return ipam::Fail(ErrorCode::kUnknownOutcome, "given up");
+    return answer;
+  }
+  Expected<Response> Watch(const Request&, const WatchOptions&, const WatchSink&) override {
+    return ipam::Fail(ErrorCode::kUnavailable, "nothing to watch");
+  }
+
+ private:
+  LeaseServer& server_;
+  std::stop_source& stop_;
+};
+
+TEST_F(LeaderElectorTest, ACandidateThatIsStoppedWhileItTakesTheLeaseGivesItBack) {
+  StoppedAtFirstWrite api(server_, stop_);
+  LeaderElector elector(api, clock_, {.path = "/leases", .name = "berth", .identity = "me"});
+  const auto done = elector.Run(stop_.get_token(), &LeadUntilStopped);
+  EXPECT_TRUE(done.has_value());
+  EXPECT_EQ(server_.holder(), "") << "the next one would have to wait until the lease runs out";
+}
+
 }  // namespace
 }  // namespace berth::k8sclient
