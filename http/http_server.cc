@@ -145,7 +145,9 @@ Expected<void> HttpServer::ListenTcp() {
   Socket socket(found->ai_family);
   const int descriptor = socket.descriptor();
   const int on = 1;
+  // SO_REUSEPORT: a successor listens while this process still does, as on the socket.
   const bool listening = descriptor >= 0 && setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+                         setsockopt(descriptor, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == 0 &&
                          bind(descriptor, found->ai_addr, found->ai_addrlen) == 0 && listen(descriptor, kBacklog) == 0;
   freeaddrinfo(found);
   if (!listening) return FailIo("listen on " + text);

@@ -34,7 +34,8 @@ struct HttpAnswer {
 
 struct HttpServerOptions {
   std::string socket_path = {};  // made with mode 0600; one that is there is replaced; empty: none
-  // "127.0.0.1:9745", "[::1]:9745", ":9745" (every address of the machine); port 0: any that is free; empty: none
+  // "127.0.0.1:9745", "[::1]:9745", ":9745" (every address of the machine); port 0: any that is free; empty: none. It
+  // is shared with the user's other servers of this kind: while both listen, either may be asked.
   std::string tcp_address = {};
   // Of the socket. One in eight is kept for urgent requests. TCP has a few of its own.
   std::size_t workers = 64;

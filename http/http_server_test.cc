@@ -2,15 +2,19 @@
 // The server: whom it keeps waiting and whom it does not.
 #include "http/http_server.h"
 
+#include <arpa/inet.h>
 #include <atomic>
 #include <condition_variable>
 #include <ctime>
 #include <filesystem>
 #include <mutex>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdexcept>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "http/http_test_caller.h"
@@ -255,11 +259,35 @@ TEST_F(HttpServerTest, NeedsNoSocketWhereItHasAPort) {
   EXPECT_NE((*server)->tcp_port(), 0);
 }
 
-TEST_F(HttpServerTest, RefusesAPortThatIsTaken) {
+TEST_F(HttpServerTest, RefusesAPortThatAnotherProgramHas) {
+  const int other = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(other, reinterpret_cast<const sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(other, 1), 0);
+  ASSERT_EQ(getsockname(other, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const auto server = HttpServer::Make({.tcp_address = "127.0.0.1:" + std::to_string(ntohs(address.sin_port))}, {});
+  ASSERT_FALSE(server.has_value());
+  EXPECT_EQ(server.error().code, ipam::ErrorCode::kIo);
+  close(other);
+}
+
+// The agent that takes over on a node begins while the one before serves.
+TEST_F(HttpServerTest, LeavesItsPortToItsSuccessor) {
   StartServer({.tcp_address = "127.0.0.1:0"});
-  const auto other = HttpServer::Make({.tcp_address = "127.0.0.1:" + std::to_string(server_->tcp_port())}, {});
-  ASSERT_FALSE(other.has_value());
-  EXPECT_EQ(other.error().code, ipam::ErrorCode::kIo);
+  const int port = server_->tcp_port();
+  const auto successor = HttpServer::Make({.tcp_address = "127.0.0.1:" + std::to_string(port)},
+                                          {.answer = [](const HttpRequest&) { return HttpAnswer{.status = 418}; },
+                                           .overload = [] { return HttpAnswer(); }});
+  ASSERT_TRUE(successor.has_value()) << successor.error().message;
+  server_.reset();
+  for (int i = 0; i < 20; ++i) {
+    const HttpTestCaller caller(port);
+    caller.SendGet("/healthz");
+    EXPECT_EQ(caller.ReceiveStatus(), "418");
+  }
 }
 
 class RefusedAddress : public testing::TestWithParam<const char*> {};
