@@ -23,6 +23,7 @@ declare -A pid
 
 fail_early() {
   echo "e2e/reclaim.sh: $*" >&2
+  failed=$((failed + 1))
   exit 1
 }
 for program in berth berth-agent berth-controller; do
@@ -32,7 +33,7 @@ command -v jq >/dev/null || fail_early "jq is missing: apt-get install jq"
 
 finish() {
   # Before the node's last pods go, so that their DELs are answered.
-  [[ -n ${CNI_BIN_DIR:-} ]] && install -m 755 "$bin/berth" "$CNI_BIN_DIR/berth"
+  [[ -n ${BERTH_NODE1_CNI_BIN_DIR:-} ]] && mend_plugin
   "$cluster" down --dir "$dir" >/dev/null 2>&1
   local one
   for one in "${pid[@]}"; do kill "$one" 2>/dev/null; done
@@ -103,7 +104,7 @@ network() {
 {"cniVersion": "1.1.0", "name": "reclaim", "plugins": [
   {"type": "bridge", "bridge": "$BERTH_NODE1_BRIDGE", "isGateway": true, "isDefaultGateway": true, "ipMasq": false,
    "hairpinMode": true, "ipam": {"type": "berth", "pools": ["v4", "v6"],
-    "agentSocket": "$work/agent.sock", "stateDir": "$work/berth-run"}}]}
+    "agentSocket": "$work/agent.sock", "stateDir": "$work/berth"}}]}
 END
 }
 # pool NAME SUBNET GATEWAY
@@ -132,14 +133,16 @@ END
 scale() { kubectl scale deployment/web --replicas="$1" && kubectl rollout status deployment/web --timeout=300s; }
 no_pods() { equals "" kubectl get pods -l app=web -o name; }
 
+# put_plugin FILE: what the runtime finds as `berth`; never half of it.
+put_plugin() {
+  install -m 755 "$1" "$BERTH_NODE1_CNI_BIN_DIR/berth.new" && mv "$BERTH_NODE1_CNI_BIN_DIR/berth.new" "$BERTH_NODE1_CNI_BIN_DIR/berth"
+}
 # From now on DELs do nothing; and again as it should be.
 break_plugin() {
   printf '#!/bin/sh\nexit 0\n' >"$work/nothing"
-  install -m 755 "$work/nothing" "$CNI_BIN_DIR/berth.new" && mv "$CNI_BIN_DIR/berth.new" "$CNI_BIN_DIR/berth"
+  put_plugin "$work/nothing"
 }
-mend_plugin() {
-  install -m 755 "$bin/berth" "$CNI_BIN_DIR/berth.new" && mv "$CNI_BIN_DIR/berth.new" "$CNI_BIN_DIR/berth"
-}
+mend_plugin() { put_plugin "$bin/berth"; }
 
 set_up() {
   "$cluster" up --dir "$dir" --nodes 1 || fail_early "no cluster"
@@ -152,7 +155,7 @@ set_up() {
     -f "$root/install/agent/rbac-agent.yaml" >/dev/null
   kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s >/dev/null
   network >"$BERTH_NODE1_CNI_CONF_DIR/10-network.conflist"
-  start berth-agent --node n1 --socket "$work/agent.sock" --state "$work/berth" --run-dir "$work/berth-run"
+  start berth-agent --node n1 --socket "$work/agent.sock" --state "$work/berth"
   start_controller
   pool v4 10.55.0.0/20 10.55.0.1
   pool v6 2001:db8:55::/112 2001:db8:55::1
