@@ -17,7 +17,9 @@
 
 #include "agent/agent_run.h"
 #include "http/http_probe.h"
+#include "node/folder.h"
 #include "node/host_install.h"
+#include "node/node_mode.h"
 
 namespace berth::agent {
 namespace {
@@ -27,6 +29,7 @@ struct InstallOptions {
   std::string cni_bin_dir;
   std::string conflist_from;
   std::string conflist_to;
+  std::string direct_state;
   bool stays = false;
 };
 
@@ -72,6 +75,9 @@ void AddInstallOptions(CLI::App& app, InstallOptions& options) {
   auto* const to = app.add_option("--conflist-to", options.conflist_to, "The host's file that is to hold it");
   from->needs(to);
   to->needs(from);
+  app.add_option("--direct-state",
+                 options.direct_state,
+                 "The host's state folder, for berth-direct: the node's mode becomes direct, unless an agent was here");
   app.add_flag("--stay", options.stays, "Wait for SIGTERM afterwards, for a container that must not end");
 }
 
@@ -90,6 +96,12 @@ int Install(const InstallOptions& options) {
   sigemptyset(&signals);
   for (const int number : {SIGTERM, SIGINT}) sigaddset(&signals, number);
   if (options.stays) pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  if (!options.direct_state.empty()) {
+    const auto state = node::Folder::Open(options.direct_state);
+    const auto mode = state ? node::BeginAsDirect(*state) : std::unexpected(state.error());
+    if (!mode) return Complain(mode.error());
+    spdlog::info("mode is direct folder={} is_new={}", options.direct_state, *mode);
+  }
   std::error_code error;
   const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
   const auto program = node::InstallProgram(

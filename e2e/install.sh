@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs berth on a new one-node cluster as a user does: the image, crds/, install/overlays/example-bridge/. Checks what is
-# installed and how it is confined, that every manifest is one the API server takes, and that berth can be removed and
-# installed again under running pods. Needs root and build/image/berth.tar (make image). Last line: "N passed, N failed".
+# installed and how it is confined, that every manifest is one the API server takes, that berth can be removed and
+# installed again under running pods, and removed in the wrong order, too. Then the same node with install/overlays/direct/,
+# and the right order. Needs root and build/image/berth.tar (make image). Last line: "N passed, N failed".
 set -uo pipefail
 unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
 
@@ -193,6 +194,63 @@ crds_and_objects_stay() {
 }
 used() { kubectl get ipblocks -o jsonpath="{range .items[?(@.spec.pool==\"$1\")]}{.used}{\"\n\"}{end}" | awk '{s += $1} END {print s + 0}'; }
 
+# --- Removal in the wrong order, berth-direct, and the right order ----------------------------------------------------
+
+within() { # SECONDS COMMAND...
+  local end=$((SECONDS + $1)) text
+  shift
+  while ! text=$("$@" 2>&1); do
+    ((SECONDS < end)) || { echo "not in time: $* said: $text"; return 1; }
+    sleep 0.2
+  done
+}
+
+no_pods() { equals "" kubectl get pods -o name; }
+end_pods() { # with DELs that nobody but `berth` itself can answer, if berth is removed
+  kubectl delete deployment --all --wait=false && within 120 no_pods
+}
+
+delete_pools_and_crds() {
+  kubectl delete ippool --all --wait=false &&
+    kubectl annotate crd -l app.kubernetes.io/name=berth ipam.berth.dev/purge=yes &&
+    kubectl delete -k "$root/crds" --wait=false
+}
+are_terminating() { # how many of the CRDs
+  kubectl get crd -l app.kubernetes.io/name=berth -o json | jq '[.items[].metadata | select(.deletionTimestamp)] | length'
+}
+no_kind() { equals "" kubectl get crd -l app.kubernetes.io/name=berth -o name; }
+
+# As docs/install.md tells people.
+mend() {
+  local command
+  command=$(awk '/^for kind in/, /^done/' "$root/docs/install.md")
+  [[ -n $command ]] || { echo "docs/install.md has no command"; return 1; }
+  bash -e -o pipefail -c "$command" && within 60 no_kind
+}
+
+# As docs/install.md says.
+clean_node() {
+  rm -r "$BERTH_NODE1_CNI_BIN_DIR/berth" "$BERTH_NODE1_CNI_CONF_DIR/10-berth.conflist" "$dir/n1/lib/berth/"* "$dir/n1/run/berth/"*
+}
+
+install_direct() {
+  apply_crds && kubectl apply -k "$root/install/overlays/direct" && kubectl apply -f "$root/e2e/demo/pools.yaml" &&
+    kubectl rollout status --namespace berth-system daemonset/berth-direct --timeout=60s &&
+    kubectl wait --for=condition=Ready ippool --all --timeout=60s
+}
+# The example's, with the kubelet's credentials.
+network_of_direct() {
+  jq --arg kubeconfig "$BERTH_NODE1_KUBECONFIG" '.plugins[0].ipam.kubeconfig = $kubeconfig' \
+    "$root/install/overlays/example-bridge/10-berth.conflist" >"$BERTH_NODE1_CNI_CONF_DIR/10-berth.conflist" &&
+    kubectl wait --for=condition=Ready node/n1 --timeout=60s
+}
+
+remove_in_order() {
+  end_pods && kubectl delete ippool --all --timeout=60s && kubectl delete -k "$root/install/overlays/direct" --timeout=60s &&
+    kubectl annotate crd -l app.kubernetes.io/name=berth ipam.berth.dev/purge=yes &&
+    kubectl delete -k "$root/crds" --timeout=60s && no_kind
+}
+
 [[ -r $image ]] || { echo "install.sh: there is no $image: run \"make image\" first" >&2; exit 1; }
 "$cluster" up --dir "$dir" --nodes 1 --cni-conf none --image "$image" || exit 1
 eval "$("$cluster" env --dir "$dir")"
@@ -237,5 +295,19 @@ check "berth comes back" comes_back
 check "30 new pods" run_pods new 30
 check "the old ones keep their addresses" keeps_addresses old
 check "no address is given twice" no_address_twice
+
+check "berth is removed once more" remove_berth
+check "pods end without it" end_pods
+check "pools and CRDs are deleted" delete_pools_and_crds
+check "which wait, since nobody lets blocks go" within 10 equals 3 are_terminating
+check "the command of docs/install.md lets them go" mend
+
+check "the node forgets berth" clean_node
+check "berth-direct is installed" install_direct
+check "the node's mode is direct" equals direct cat "$dir/n1/lib/berth/mode"
+check "the node has a network" network_of_direct
+check "10 pods" run_pods direct 10
+check "they have addresses of berth" equals 10 eval "addresses_of direct | sort -u | grep -c '^10[.]55[.]'"
+check "removed in order, nothing is left" remove_in_order
 echo "$passed passed, $failed failed"
 ((failed == 0))

@@ -2,6 +2,7 @@
 // One word in a file.
 #include "node/node_mode.h"
 
+#include <algorithm>
 #include <cerrno>
 
 namespace berth::node {
@@ -46,6 +47,22 @@ Expected<void> RequireMode(const Folder& state, NodeMode wanted) {
 
 Expected<void> WriteMode(const Folder& state, NodeMode mode) {
   return state.Write(kFile, std::string(mode == NodeMode::kDirect ? kDirectWord : kAgentWord) + "\n", FileSync::kYes);
+}
+
+Expected<bool> BeginAsDirect(const Folder& state) {
+  if (RequireMode(state, NodeMode::kDirect)) return false;
+  if (auto mode = RequireMode(state, NodeMode::kAgent); !mode) return std::unexpected(mode.error());
+  const auto names = state.Names();
+  if (!names) return std::unexpected(names.error());
+  // An agent makes `nodes` before it serves; `berth` without an agent leaves DELs in `queue`; and people write `mode`.
+  for (const char* left : {"nodes", "queue", kFile}) {
+    if (std::ranges::find(*names, left) == names->end()) continue;
+    return Fail(ErrorCode::kUnavailable,
+                state.PathOf(left) + " is there: this node is an agent's, which may still have to write of its pods",
+                "run berth-agent --retire on this node; or remove the folder, if no pod here has an address of berth");
+  }
+  if (auto written = WriteMode(state, NodeMode::kDirect); !written) return std::unexpected(written.error());
+  return true;
 }
 
 }  // namespace berth::node

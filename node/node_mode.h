@@ -18,4 +18,8 @@ enum class NodeMode : std::uint8_t { kAgent, kDirect };
 // Survives the machine. Errors: kIo.
 [[nodiscard]] ipam::Expected<void> WriteMode(const Folder& state, NodeMode mode);
 
+// For a node that is to be berth-direct's from its first day: its mode becomes direct. False: it is already. Errors:
+// kUnavailable: an agent has been here, and nothing has changed: what it left must be written first; kInvalid, kIo.
+[[nodiscard]] ipam::Expected<bool> BeginAsDirect(const Folder& state);
+
 }  // namespace berth::node
