@@ -368,7 +368,7 @@ std::int64_t Agent::ClaimAheadFor(const ipam::Pool& pool, const std::vector<Bloc
   if (spare >= 0) return spare;
   if (pool.max_blocks_per_node > 0 && count >= pool.max_blocks_per_node) return spare;
   // Where blocks are scarce they are for nodes that use them. An ADD claims by itself.
-  if (!is_used && !ipam::IsHalfFree(pool)) return std::numeric_limits<std::int64_t>::max();
+  if (!ipam::MayClaimAhead(pool, is_used)) return std::numeric_limits<std::int64_t>::max();
   AgentStore store(Parts(), runtime, runtime.end());
   static_cast<void>(store.ReadBlocks(ipam::BlockScope::kOwn, ipam::Freshness::kHint).has_value());
   const auto turn = store.BeginClaim(pool);

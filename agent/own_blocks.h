@@ -215,6 +215,8 @@ class OwnBlocks {
   // Whether the API server keeps `standby` at all: an older CRD drops it.
   [[nodiscard]] bool MayStandBy() const { return options_.standby > 0 && standby_kept_ != Kept::kNo; }
   [[nodiscard]] bool IsProofDue() const;
+  // Not proven for a minute: the controller may have taken the node for gone, and given the addresses to others.
+  [[nodiscard]] bool IsProofLate() const;
   void TakeProof(bool is_kept);
   // The block as Snapshot shows it. Requires: the mutex.
   [[nodiscard]] static ipam::Block Shown(const Slot& slot);

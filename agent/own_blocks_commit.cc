@@ -70,6 +70,8 @@ Expected<BlockView> OwnBlocks::Patch(const ipam::Block& before, const ipam::Bloc
 
 bool OwnBlocks::IsProofDue() const { return standby_kept_ != Kept::kNo && clock_.Now() >= proof_due_.load(); }
 
+bool OwnBlocks::IsProofLate() const { return clock_.Now() >= proof_due_.load() + kProofEvery; }
+
 void OwnBlocks::TakeProof(bool is_kept) {
   proof_due_ = clock_.Now() + kProofEvery;
   if (standby_kept_.exchange(is_kept ? Kept::kYes : Kept::kNo) != Kept::kNo && !is_kept) observer_.StandbyNotKept();

@@ -47,6 +47,8 @@ inline constexpr std::string_view kIPv6BlockLabel = "ipam.berth.dev/ipv6-block";
 
 inline constexpr std::string_view kReadyCondition = "Ready";
 inline constexpr std::string_view kExhaustedCondition = "Exhausted";
+// True: fewer blocks are left than nodes without one; empty ones are given back, and nobody claims ahead.
+inline constexpr std::string_view kScarceCondition = "Scarce";
 
 // Limits of the schemas that programs must keep too.
 inline constexpr std::size_t kNameLengthMax = 253;

@@ -161,6 +161,8 @@ ipam::Expected<ipam::Pool> ParsePool(const Json& object) {
     if (!pool.ready) pool.not_ready_reason = ready->reason;
     if (!pool.ready) pool.not_ready_message = ready->message;
   }
+  const Condition* scarce = FindCondition(status->conditions, kScarceCondition);
+  pool.is_scarce = scarce != nullptr && scarce->status == "True";
   pool.claimable = status->claimable;
   pool.withheld = status->withheld;
   pool.block_count = static_cast<ipam::Uint128>(status->blocks);

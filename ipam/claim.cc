@@ -22,7 +22,9 @@ std::optional<Prefix> PickClaimByHint(const Pool& pool, const Random& random) {
   return PickFrom(PoolBlocks(pool, pool.claimable), random);
 }
 
-bool IsHalfFree(const Pool& pool) { return pool.block_count <= PoolBlocks(pool).Count() / 2; }
+bool MayClaimAhead(const Pool& pool, bool uses_it) {
+  return !pool.is_scarce && (uses_it || pool.block_count <= PoolBlocks(pool).Count() / 2);
+}
 
 std::optional<Prefix> PickClaimExactly(const Pool& pool, const std::vector<Prefix>& existing, const Random& random) {
   return PickFrom(PoolBlocks(pool, Claimable(pool, existing, kFreeRunsMax)), random);

@@ -19,8 +19,9 @@ using Random = std::function<Uint128(Uint128 bound)>;
 // block.
 [[nodiscard]] std::optional<Prefix> PickClaimByHint(const Pool& pool, const Random& random);
 
-// Whether at least half of the pool's blocks are free, as far as its status tells.
-[[nodiscard]] bool IsHalfFree(const Pool& pool);
+// Whether a node may claim a block before it needs one, as far as the pool's status tells: not where blocks are scarce,
+// and one that uses nothing of the pool only while at least half of its blocks are free.
+[[nodiscard]] bool MayClaimAhead(const Pool& pool, bool uses_it);
 
 // At random among the blocks in which none of `existing` lies. Nothing: all exist.
 [[nodiscard]] std::optional<Prefix> PickClaimExactly(const Pool& pool, const std::vector<Prefix>& existing,

@@ -11,31 +11,37 @@
 namespace berth::ipam {
 namespace {
 
-struct HalfCase {
+struct AheadCase {
   const char* name;
   const char* subnet;
   Uint128 existing;
-  bool want;
+  bool is_scarce;
+  bool want_unused;
+  bool want_used;
 };
-class HalfFree : public testing::TestWithParam<HalfCase> {};
+class ClaimsAhead : public testing::TestWithParam<AheadCase> {};
 
-TEST_P(HalfFree, IsCountedByThePoolsStatus) {
+TEST_P(ClaimsAhead, AsThePoolsStatusAllows) {
   Pool pool = TestPool("p", GetParam().subnet);
   pool.block_count = GetParam().existing;
-  EXPECT_EQ(IsHalfFree(pool), GetParam().want);
+  pool.is_scarce = GetParam().is_scarce;
+  EXPECT_EQ(MayClaimAhead(pool, /*uses_it=*/false), GetParam().want_unused);
+  EXPECT_EQ(MayClaimAhead(pool, /*uses_it=*/true), GetParam().want_used);
 }
 
-const HalfCase kHalfCases[] = {
-    {"NothingExists", "10.55.0.0/24", 0, true},
-    {"JustHalf", "10.55.0.0/24", 2, true},
-    {"OneMore", "10.55.0.0/24", 3, false},
-    {"OneBlockThatIsFree", "10.55.0.0/26", 0, true},
-    {"OneBlockThatExists", "10.55.0.0/26", 1, false},
-    {"MoreThanThePoolHasNow", "10.55.0.0/24", 9, false},
-    {"HalfOfIPv6", "2001:db8::/64", Uint128{1} << 57U, true},
-    {"MoreThanHalfOfIPv6", "2001:db8::/64", (Uint128{1} << 57U) + 1, false},
+const AheadCase kAheadCases[] = {
+    {"NothingExists", "10.55.0.0/24", 0, false, true, true},
+    {"JustHalf", "10.55.0.0/24", 2, false, true, true},
+    {"OneMore", "10.55.0.0/24", 3, false, false, true},
+    {"OneBlockThatIsFree", "10.55.0.0/26", 0, false, true, true},
+    {"OneBlockThatExists", "10.55.0.0/26", 1, false, false, true},
+    {"MoreThanThePoolHasNow", "10.55.0.0/24", 9, false, false, true},
+    {"HalfOfIPv6", "2001:db8::/64", Uint128{1} << 57U, false, true, true},
+    {"MoreThanHalfOfIPv6", "2001:db8::/64", (Uint128{1} << 57U) + 1, false, false, true},
+    {"ScarceAndNothingExists", "10.55.0.0/24", 0, true, false, false},
+    {"ScarceAndFull", "10.55.0.0/24", 4, true, false, false},
 };
-INSTANTIATE_TEST_SUITE_P(Table, HalfFree, testing::ValuesIn(kHalfCases),
+INSTANTIATE_TEST_SUITE_P(Table, ClaimsAhead, testing::ValuesIn(kAheadCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 }  // namespace

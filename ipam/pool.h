@@ -85,6 +85,7 @@ struct Pool {
   std::string not_ready_message;
   std::vector<Prefix> claimable;  // hint: aggregated, every prefix at least one block long
   Uint128 block_count = 0;        // hint: block objects that exist
+  bool is_scarce = false;         // hint: fewer blocks are left than nodes without one, so each is for who needs it now
   // Reservations and gateways of all pools of the space as far as they lie in this pool: nobody hands them out.
   std::vector<AddressRange> withheld;
 

@@ -61,6 +61,11 @@ const PoolCounts& Census::OfPool(const std::string& uid) const {
   return found->second.counts;
 }
 
+std::uint32_t Census::FreeIn(const std::string& block) const {
+  const auto found = blocks_.find(block);
+  return found == blocks_.end() ? 0 : found->second.free;
+}
+
 SpaceCounts Census::OfSpace(const std::string& space) const {
   const auto found = spaces_.find(space);
   return found == spaces_.end() ? SpaceCounts() : found->second.counts;
@@ -101,6 +106,12 @@ void Census::UpdateBlockSets(const World& world, const std::map<std::string, Cou
       ipam::IntervalSet unclaimed = rules.assignable;
       unclaimed.Subtract(claimed);
       rules.unclaimed = unclaimed.Count();
+      const auto is_of_pool = [&](const ipam::Prefix& cidr) {
+        return cidr.Overlaps(counted->pool.subnet) &&
+               !rules.assignable.Intersection(ipam::AddressRange::Of(cidr)).empty();
+      };
+      rules.counts.blocks_unclaimed =
+          rules.counts.blocks_max - static_cast<ipam::Uint128>(std::ranges::count_if(cidrs, is_of_pool));
       rules.counts.claimable = ipam::Claimable(counted->pool, cidrs, crds::kClaimableMax);
     }
     ipam::IntervalSet unclaimed(all);

@@ -31,7 +31,8 @@ struct PoolCounts {
   ipam::Uint128 used = 0;
   ipam::Uint128 free = 0;
   std::int64_t blocks = 0;
-  ipam::Uint128 blocks_max = 0;  // blocks it can be cut into
+  ipam::Uint128 blocks_max = 0;        // blocks it can be cut into
+  ipam::Uint128 blocks_unclaimed = 0;  // of those, which nobody has, of whatever pool of the space
   std::vector<ipam::Prefix> claimable;
 };
 
@@ -48,6 +49,8 @@ class Census {
 
   // Requires: it was among the pools of the last Take.
   [[nodiscard]] const PoolCounts& OfPool(const std::string& uid) const;
+  // Free addresses in a block of a pool that was among those of the last Take; else 0.
+  [[nodiscard]] std::uint32_t FreeIn(const std::string& block) const;
   // All 0 for a space without a pool.
   [[nodiscard]] SpaceCounts OfSpace(const std::string& space) const;
   // When the counts may change by time alone: the next cooling entry is over.

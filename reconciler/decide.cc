@@ -48,12 +48,7 @@ class Round {
     PlanSpaces();
     PlanPools();
     census_.Take(world_, counted_, now_.unix_ms);
-    if (kept_.settings.reclaim != Reclaim::kOff && world_.knows_holders) {
-      kept_.suspects.Update(world_, now_.steady);
-      DecideOrphans({.world = world_, .suspects = kept_.suspects, .memory = memory_, .mode = kept_.settings.reclaim},
-                    now_,
-                    decision_);
-    }
+    DecideReclaimed();
     for (const auto& [name, plan] : plans_) DecideSpace(name, plan);
     for (const auto& [name, pool] : world_.pools) DecidePoolStatus(pool);
     for (const auto& [name, plan] : plans_) DecideReservedIn(name, plan);
@@ -67,6 +62,22 @@ class Round {
   }
 
  private:
+  // What those hold who are gone, and blocks that others need more.
+  void DecideReclaimed() {
+    const Reclaim mode = kept_.settings.reclaim;
+    // So that nobody waits for blocks to be given back by one who does not do that any more.
+    if (mode != Reclaim::kOn) decision_.scarce.emplace();
+    if (mode == Reclaim::kOff || !world_.knows_holders) return;
+    kept_.suspects.Update(world_, now_.steady);
+    DecideOrphans({.world = world_, .suspects = kept_.suspects, .memory = memory_, .mode = mode}, now_, decision_);
+    if (mode != Reclaim::kOn) return;
+    kept_.empty.Update(world_, now_);
+    DecideBlocks(
+        {.world = world_, .census = census_, .suspects = kept_.suspects, .empty = kept_.empty, .pools = counted_},
+        now_,
+        decision_);
+  }
+
   void PlanSpaces() {
     for (const auto& [name, space] : world_.spaces) plans_[name].current = &space;
     for (const auto& [name, pool] : world_.pools) {
@@ -230,6 +241,7 @@ class Round {
     const auto unseen = decision_.orphans.unseen.find(pool.meta.uid);
     const bool is_braked = decision_.orphans.is_braked && unseen != decision_.orphans.unseen.end();
     SetReclaiming(wanted.status, pool, is_braked ? unseen->second : 0, now_);
+    if (decision_.scarce) SetScarce(wanted.status, pool, decision_.scarce->contains(pool.meta.uid), now_);
     if (wanted.wake) decision_.WakeAt(*wanted.wake);
     if (wanted.status == pool.status) return;
     decision_.actions.push_back(SetPoolStatus{

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "reconciler/census.h"
+#include "reconciler/decide_blocks.h"
 #include "reconciler/decide_orphans.h"
 #include "reconciler/decision.h"
 #include "reconciler/suspects.h"
@@ -20,7 +21,7 @@ struct Settings {
 
 class Decider {
  public:
-  explicit Decider(Settings settings = {}) : kept_{.settings = settings, .census = {}, .suspects = {}} {}
+  explicit Decider(Settings settings = {}) : kept_{.settings = settings, .census = {}, .suspects = {}, .empty = {}} {}
 
   [[nodiscard]] Decision Decide(const World& world, const Memory& memory, const Moment& now, bool fenced);
 
@@ -31,6 +32,7 @@ class Decider {
     Settings settings;
     Census census;
     Suspects suspects;
+    EmptyBlocks empty;
   };
 
  private:

@@ -36,16 +36,6 @@ std::set<std::pair<std::string, ipam::Address>> AddressesInUse(const World& worl
   return in_use;
 }
 
-NodeFacts FactsOf(const World& world, const Suspects& suspects, const std::string& name) {
-  NodeFacts facts{.gone_since = suspects.GoneSince(name)};
-  if (const SeenNode* node = world.nodes.Find(name)) {
-    facts.exists = true;
-    facts.is_ready = node->is_ready;
-    facts.is_out_of_service = node->is_out_of_service;
-  }
-  return facts;
-}
-
 struct Candidate {
   const Suspect* suspect;
   bool node_is_gone;
@@ -103,13 +93,24 @@ void KeepInUse(const World& world, Candidates& candidates, OrphanFindings& findi
 
 }  // namespace
 
-Ruling Judge(const Suspicion& suspicion, const NodeFacts& node, SteadyTime now) {
-  if (node.is_out_of_service && !node.is_ready) return {.may_free = true, .node_is_gone = true};
-  if (node.gone_since) {
-    const SteadyTime due = *node.gone_since + kNodeGoneMin;
-    if (due <= now) return {.may_free = true, .node_is_gone = true};
-    return {.why_kept = "node-gone-lately", .due = due};
+NodeFacts FactsOf(const World& world, const Suspects& suspects, const std::string& name) {
+  NodeFacts facts{.gone_since = suspects.GoneSince(name)};
+  if (const SeenNode* node = world.nodes.Find(name)) {
+    facts.exists = true;
+    facts.is_ready = node->is_ready;
+    facts.is_out_of_service = node->is_out_of_service;
   }
+  return facts;
+}
+
+bool IsGone(const NodeFacts& node, SteadyTime now) {
+  if (node.is_out_of_service && !node.is_ready) return true;
+  return node.gone_since && *node.gone_since + kNodeGoneMin <= now;
+}
+
+Ruling Judge(const Suspicion& suspicion, const NodeFacts& node, SteadyTime now) {
+  if (IsGone(node, now)) return {.may_free = true, .node_is_gone = true};
+  if (node.gone_since) return {.why_kept = "node-gone-lately", .due = *node.gone_since + kNodeGoneMin};
   if (suspicion.cause == Cause::kUnknown) return {.why_kept = "unknown-pod"};
   if (!node.exists) return {.why_kept = "unknown-node"};
   if (!node.is_ready) return {.why_kept = "node-not-ready"};

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "reconciler/decision.h"
@@ -48,6 +49,11 @@ struct Ruling {
   std::string_view why_kept = {};      // for people and metrics; empty if it may be freed
   std::optional<SteadyTime> due = {};  // when time alone may change the ruling
 };
+
+[[nodiscard]] NodeFacts FactsOf(const World& world, const Suspects& suspects, const std::string& node);
+
+// Nothing that ran there has an address any more.
+[[nodiscard]] bool IsGone(const NodeFacts& node, SteadyTime now);
 
 [[nodiscard]] Ruling Judge(const Suspicion& suspicion, const NodeFacts& node, SteadyTime now);
 

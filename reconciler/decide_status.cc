@@ -112,6 +112,21 @@ void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t h
                      MakeCondition(kReclaimingCondition, held_back == 0, std::move(why), pool.meta.generation, now));
 }
 
+void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, const Moment& now) {
+  const crds::Condition* current = crds::FindCondition(status.conditions, crds::kScarceCondition);
+  const bool was_scarce = current != nullptr && current->status == "True";
+  if (was_scarce == is_scarce) return;
+  Reason why{.reason = "BlocksForAll", .message = "every node could have another block"};
+  if (is_scarce) {
+    why = {.reason = "FewerBlocksThanNodes",
+           .message =
+               "fewer blocks are left than nodes without one: empty ones are given back after a minute, and none "
+               "is claimed before a pod needs it; enlarge spec.ranges or use smaller blocks if pods wait"};
+  }
+  crds::SetCondition(status.conditions,
+                     MakeCondition(crds::kScarceCondition, is_scarce, std::move(why), pool.meta.generation, now));
+}
+
 Wanted<crds::PoolStatus> StatusOfAccepted(const SeenPool& pool, const CountedPool& counted, const PoolCounts& counts,
                                           const Readiness& readiness, const Pace& pace) {
   Wanted<crds::PoolStatus> wanted{.status = pool.status, .has_new_counts = false, .wake = std::nullopt};

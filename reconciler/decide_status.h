@@ -44,6 +44,9 @@ inline constexpr std::string_view kReclaimingCondition = "Reclaiming";
 // if it was False, to True if it holds back none.
 void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t held_back, const Moment& now);
 
+// Sets the condition Scarce, which stands there once blocks were scarce (decide_blocks.h).
+void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, const Moment& now);
+
 // A status as it shall be. Where only counts differ and need not be written yet, they are those it has, and `wake` says
 // when they shall be.
 template <typename Status>

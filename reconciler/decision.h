@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -60,13 +61,15 @@ struct SetPoolStatus {
   crds::PoolStatus status;
   bool has_new_counts = false;
 };
-// Entries of reservations, or finalizers.
+// Entries of reservations, finalizers, or what is on standby.
 struct ChangeBlock {
   ipam::BlockView before;
   ipam::Block after;
+  std::string gone_node = {};  // not empty: only if that node is gone, which is looked at once more before
 };
 struct DeleteBlock {
   ipam::BlockView block;
+  std::string_view why = "its pool is going";
 };
 // An entry of which the pod is gone.
 struct FreedEntry {
@@ -117,6 +120,8 @@ struct Decision {
   // Objects about which something can only be decided on a world that was just compared with consistent lists.
   std::set<ObjectKey> wants_fence;
   OrphanFindings orphans;
+  // UIDs of pools with too few blocks for their nodes. Nothing: not looked at.
+  std::optional<std::set<std::string>> scarce;
   // When to decide again even if nothing happens.
   std::optional<std::int64_t> wake_unix_ms;
   std::optional<std::chrono::steady_clock::time_point> wake_steady;

@@ -10,6 +10,7 @@
 #include <map>
 #include <string>
 
+#include "ipam/label_selector.h"
 #include "reconciler/pods.h"
 
 namespace berth::reconciler {
@@ -19,6 +20,7 @@ struct SeenNode {
   bool is_ready = false;
   // Somebody promised that it is off (taint node.kubernetes.io/out-of-service).
   bool is_out_of_service = false;
+  ipam::Labels labels = {};
 };
 
 struct SeenLease {

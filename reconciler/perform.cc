@@ -130,10 +130,18 @@ struct Performer::Visitor {
   }
 
   Expected<void> operator()(const ChangeBlock& action) const {
+    if (!action.gone_node.empty()) {
+      const auto is_gone = IsNodeGone(action.gone_node);
+      if (!is_gone) return std::unexpected(is_gone.error());
+      if (!*is_gone) return {};
+    }
     const ipam::Block& before = *action.before;
     auto written = PatchBlock(before, action.after);
     if (!written) return written;
-    if (before.finalizers != action.after.finalizers) {
+    if (!action.gone_node.empty()) {
+      spdlog::info(
+          "standby of a node that is gone given up block={} pool={} node={}", before.name, before.pool, before.node);
+    } else if (before.finalizers != action.after.finalizers) {
       spdlog::info("block drained block={} pool={}", before.name, before.pool);
     } else {
       spdlog::info("block entries of reservations written block={} used={}", before.name, action.after.used());
@@ -147,7 +155,13 @@ struct Performer::Visitor {
                                      ObjectPath(crds::kBlocksPath, block.name),
                                      {.uid = block.uid, .resource_version = block.resource_version},
                                      options);
-    if (deleted) spdlog::info("block deleted, its pool is going block={} pool={}", block.name, block.pool);
+    if (deleted) {
+      spdlog::info("block deleted block={} pool={} node={} why={}",
+                   block.name,
+                   block.pool,
+                   block.node,
+                   ipam::Quoted(action.why));
+    }
     return deleted;
   }
 

@@ -14,8 +14,16 @@ void Pods::Put(SeenPod pod, SteadyTime now) {
   touched_.push_back(key);
   const auto found = pods_.find(key);
   if (found != pods_.end()) {
-    if (found->second.identity() != pod.identity()) SawVanish(found->second, now);
+    if (found->second.identity() != pod.identity()) {
+      waiting_.erase(key);
+      SawVanish(found->second, now);
+    }
     if (!found->second.node.empty() && --on_node_[found->second.node] == 0) on_node_.erase(found->second.node);
+  }
+  if (!pod.wants_address()) {
+    waiting_.erase(key);
+  } else {
+    waiting_.try_emplace(key, now);
   }
   // A mirror that was made again is the same static pod.
   vanished_.erase(pod.identity());
@@ -26,6 +34,7 @@ void Pods::Put(SeenPod pod, SteadyTime now) {
 void Pods::Remove(const PodKey& key, SteadyTime now) {
   const auto found = pods_.find(key);
   if (found == pods_.end()) return;
+  waiting_.erase(key);
   SawVanish(found->second, now);
   if (!found->second.node.empty() && --on_node_[found->second.node] == 0) on_node_.erase(found->second.node);
   pods_.erase(found);

@@ -40,6 +40,9 @@ struct SeenPod {
 
   // By which an entry names it.
   [[nodiscard]] const std::string& identity() const { return config_hash.empty() ? uid : config_hash; }
+  [[nodiscard]] bool wants_address() const {
+    return !node.empty() && addresses.empty() && !is_terminal && !is_host_network;
+  }
   friend bool operator==(const SeenPod&, const SeenPod&) = default;
 };
 
@@ -53,6 +56,9 @@ class Pods {
   [[nodiscard]] const SeenPod* Find(const PodKey& key) const;
   [[nodiscard]] const std::map<PodKey, SeenPod>& all() const { return pods_; }
   [[nodiscard]] bool IsAnyOn(const std::string& node) const { return on_node_.contains(node); }
+
+  // Since when pods that are bound to a node and want an address of their own have been seen without one.
+  [[nodiscard]] const std::map<PodKey, SteadyTime>& waiting() const { return waiting_; }
 
   // How long the pod's end may take if it was seen to vanish; nothing: it was not, or is forgotten.
   [[nodiscard]] std::optional<std::chrono::seconds> GraceOfVanished(const std::string& identity) const;
@@ -78,6 +84,7 @@ class Pods {
   std::map<PodKey, SeenPod> pods_;
   std::unordered_map<std::string, std::size_t> on_node_;  // how many, by node
   std::unordered_map<std::string, Vanished> vanished_;    // by identity
+  std::map<PodKey, SteadyTime> waiting_;
   std::vector<PodKey> touched_;
   std::uint64_t version_ = 0;
 };

@@ -76,7 +76,7 @@ ipam::Expected<SeenNode> ReadNode(json object) {
   if (!meta) return std::unexpected(std::move(meta.error()));
   crds::Problem problem{.object = "Node " + meta->name};
   const FieldReader document(object, problem);
-  SeenNode node{.name = std::move(meta->name)};
+  SeenNode node{.name = std::move(meta->name), .labels = crds::LabelsOf(object)};
   document.Object("status").ForEach("conditions", kListMax, [&node](const FieldReader& condition) {
     if (condition.String("type", kTextMax) == "Ready") node.is_ready = condition.String("status", kTextMax) == "True";
   });

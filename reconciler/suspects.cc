@@ -146,15 +146,20 @@ void Suspects::CheckAll(const World& world) {
 
 void Suspects::UpdateNodes(const World& world) {
   std::map<std::string, SteadyTime> gone;
+  const auto look_at = [&](const std::string& node) {
+    if (node.empty() || world.nodes.Find(node) != nullptr || world.pods.IsAnyOn(node)) return;
+    gone.try_emplace(node, GoneSince(node).value_or(now_));
+  };
   for (auto& [key, suspect] : suspects_) {
     const std::uint64_t renewals = world.nodes.RenewalsOf(suspect.node);
     // A Lease that was made anew is counted from its beginning.
     suspect.renewals_before = std::min(suspect.renewals_before, renewals);
     suspect.suspicion.renewals = renewals - suspect.renewals_before;
     if (suspect.suspicion.renewals > 0 && !suspect.suspicion.first_renewal) suspect.suspicion.first_renewal = now_;
-    if (suspect.node.empty() || gone.contains(suspect.node)) continue;
-    if (world.nodes.Find(suspect.node) != nullptr || world.pods.IsAnyOn(suspect.node)) continue;
-    gone.emplace(suspect.node, GoneSince(suspect.node).value_or(now_));
+    look_at(suspect.node);
+  }
+  for (const auto& [name, seen] : world.blocks()) {
+    if (seen.block != nullptr) look_at(seen.block->node);
   }
   gone_since_ = std::move(gone);
 }

@@ -64,7 +64,7 @@ class Suspects {
   [[nodiscard]] const std::map<Key, Suspect>& all() const { return suspects_; }
   // Of all entries that name a holder.
   [[nodiscard]] std::size_t held() const { return held_; }
-  // Since when there has been no such Node and no pod bound to it, of nodes on which somebody is suspected.
+  // Since when there has been no such Node and no pod bound to it, of nodes that have a block or a suspect.
   [[nodiscard]] std::optional<SteadyTime> GoneSince(const std::string& node) const;
 
  private:

@@ -38,6 +38,7 @@ struct BlockTraits {
   bool has_finalizer = true;
   std::string space = "default";
   ipam::OffsetSet standby = {};
+  std::string node = "n1";
 };
 
 // A world that changes as a test says, with the decider and what it remembers.
@@ -95,7 +96,7 @@ class TestWorld {
     block.resource_version = NextVersion();
     block.pool = pool;
     block.pool_uid = traits.pool_uid.empty() ? "uid-of-" + pool : traits.pool_uid;
-    block.node = "n1";
+    block.node = traits.node;
     block.deleting = traits.is_deleting;
     if (traits.has_finalizer) block.finalizers = {std::string(ipam::kBlockFinalizer)};
     block.allocations = std::move(entries);
@@ -180,6 +181,7 @@ struct ActionText {
     for (const auto& [offset, text] : a.after.allocations) {
       entries.push_back(std::to_string(offset) + ":" + (text == kHeldEntry ? "held" : text));
     }
+    if (!a.gone_node.empty()) return "block " + a.before->name + " standby=[] if " + a.gone_node + " is gone";
     const bool keeps = a.before->finalizers == a.after.finalizers;
     return "block " + a.before->name +
            (keeps ? " entries=" + Join(entries) : " finalizers=" + Join(a.after.finalizers));

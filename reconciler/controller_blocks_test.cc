@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks that are given back against an API server in memory, while the node's agent writes them.
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "reconciler/controller_test_setup.h"
+
+namespace berth::reconciler {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr char kEmptyBlock[] = "10.55.0.0-26";
+
+// Ten nodes, four blocks, of which n1 has an empty one.
+class ControllerBlocksTest : public ControllerTest {
+ protected:
+  ControllerBlocksTest() : ControllerTest({.reclaim = Reclaim::kOn}) {
+    PutPool("web", {{"subnet", "10.55.0.0/24"}});
+    mailbox_->Replace(std::map<PodKey, SeenPod>());
+    mailbox_->Replace(std::map<std::string, SeenLease>());
+    std::map<std::string, SeenNode> nodes;
+    for (int i = 1; i <= 10; ++i) {
+      const std::string name = "n" + std::to_string(i);
+      nodes.emplace(name, SeenNode{.name = name, .is_ready = true});
+    }
+    mailbox_->Replace(std::move(nodes));
+    Settle();
+    PutBlock("web", "10.55.0.0/26", json::object());
+  }
+  void Pass(int time) {
+    for (int i = 0; i < time; ++i) {
+      clock_.Advance(seconds(1));
+      Round();
+    }
+  }
+  [[nodiscard]] bool IsGoing() const {
+    return Object(crds::kBlocksPath, kEmptyBlock)["metadata"].contains("deletionTimestamp");
+  }
+  // Until its deletion was asked for.
+  void AwaitDeletion() {
+    for (int i = 0; i < 90 && !IsGoing(); ++i) Pass(1);
+    ASSERT_TRUE(IsGoing());
+  }
+};
+
+TEST_F(ControllerBlocksTest, AnEmptyOneThatOthersNeedGoes) {
+  Pass(59);
+  EXPECT_FALSE(IsGoing());
+  Pass(30);
+  EXPECT_FALSE(Exists(crds::kBlocksPath, kEmptyBlock));
+}
+
+TEST_F(ControllerBlocksTest, AnAddThatWroteBeforeTheDeletionKeepsTheBlock) {
+  Pass(59);
+  // The watch is late: the rounds decide on the empty block.
+  SetEntry(kEmptyBlock, "3", kHeldEntry);
+  for (int i = 0; i < 60; ++i) {
+    clock_.Advance(seconds(1));
+    RoundWithoutNews();
+  }
+  EXPECT_FALSE(IsGoing());
+  EXPECT_EQ(EntryAt(kEmptyBlock, "3"), kHeldEntry);
+}
+
+TEST_F(ControllerBlocksTest, AnAddThatWritesAfterTheDeletionKeepsItsAddress) {
+  AwaitDeletion();
+  Deliver();
+  SetEntry(kEmptyBlock, "3", kHeldEntry);
+  for (int i = 0; i < 60; ++i) {
+    clock_.Advance(seconds(1));
+    RoundWithoutNews();
+  }
+  EXPECT_EQ(EntryAt(kEmptyBlock, "3"), kHeldEntry);
+  Pass(60);
+  EXPECT_EQ(EntryAt(kEmptyBlock, "3"), kHeldEntry);
+  SetEntry(kEmptyBlock, "3", nullptr);
+  Pass(5);
+  EXPECT_FALSE(Exists(crds::kBlocksPath, kEmptyBlock));
+}
+
+TEST_F(ControllerBlocksTest, StandbyOfANodeThatIsBackIsNotTakenOff) {
+  server_->Change(std::string(crds::kBlocksPath), kEmptyBlock, [](json& block) { block["standby"] = {4, 5}; });
+  server_->Put("/api/v1/nodes", {{"metadata", {{"name", "n1"}, {"uid", "u"}}}});
+  // The watch says that there is none, the API server that there is.
+  mailbox_->Remove<SeenNode>("n1");
+  Pass(400);
+  EXPECT_EQ(Object(crds::kBlocksPath, kEmptyBlock)["standby"], json({4, 5}));
+}
+
+}  // namespace
+}  // namespace berth::reconciler

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who wants a block, and whose may go.
+#include "reconciler/decide_blocks.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "crds/names.h"
+#include "reconciler/decide_drain.h"
+#include "reconciler/decide_orphans.h"
+
+namespace berth::reconciler {
+
+namespace {
+
+using ipam::Uint128;
+
+std::chrono::milliseconds JitterOf(const std::string& block) {
+  const std::chrono::milliseconds most(kEmptyJitter);
+  return most * (std::hash<std::string>()(block) % 1000) / 1000;
+}
+
+bool IsScarce(const SeenPool& pool) {
+  const crds::Condition* condition = crds::FindCondition(pool.status.conditions, crds::kScarceCondition);
+  return condition != nullptr && condition->status == "True";
+}
+
+struct OwnedBlock {
+  const SeenBlock* seen;
+  bool is_going;
+};
+
+// A node that a pool admits and that is heard of.
+struct Claimer {
+  std::size_t blocks = 0;  // that are not going
+  bool has_room = false;
+  std::optional<SteadyTime> waiting = {};  // the first of its pods that has no address
+
+  [[nodiscard]] bool WantsBlock() const { return blocks == 0 || (waiting && !has_room); }
+  [[nodiscard]] bool IsUrgent(SteadyTime now) const { return waiting && !has_room && *waiting + kPodWaitMax <= now; }
+};
+
+struct Candidate {
+  const SeenBlock* block;
+  SteadyTime since;
+};
+
+class BlockRound {
+ public:
+  BlockRound(const BlockScope& scope, const Moment& now, Decision& decision)
+      : scope_(scope), now_(now), decision_(decision) {
+    for (const auto& [key, since] : scope.world.pods.waiting()) {
+      const std::string& node = scope.world.pods.Find(key)->node;
+      const auto [found, is_new] = waiting_.try_emplace(node, since);
+      if (!is_new) found->second = std::min(found->second, since);
+    }
+    for (const auto& [name, seen] : scope.world.blocks()) {
+      if (seen.block == nullptr) continue;
+      const bool is_going = IsOfGoneNode(*seen.block);
+      if (is_going) GiveUp(seen);
+      by_pool_[seen.pool_uid].push_back({.seen = &seen, .is_going = is_going || seen.block->deleting});
+    }
+  }
+
+  void DecidePool(const std::string& uid, const ipam::Pool& pool) {
+    const bool hands_out = pool.affinity == ipam::Affinity::kNode && !pool.disabled && !pool.deleting;
+    Uint128 left = scope_.census.OfPool(uid).blocks_unclaimed;
+    // Most pools are like that: every node could have one more.
+    if (!hands_out || left >= scope_.world.nodes.all().size()) return;
+    const std::vector<OwnedBlock>& blocks = by_pool_[uid];
+    left += static_cast<Uint128>(std::ranges::count_if(
+        blocks, [&](const OwnedBlock& one) { return one.is_going && one.seen->entries.IsEmpty(now_.unix_ms); }));
+    std::map<std::string, Claimer> claimers = ClaimersOf(pool, blocks);
+    auto wanting = static_cast<std::size_t>(
+        std::ranges::count_if(claimers, [](const auto& item) { return item.second.WantsBlock(); }));
+    const auto urgent = static_cast<std::size_t>(
+        std::ranges::count_if(claimers, [this](const auto& item) { return item.second.IsUrgent(now_.steady); }));
+    // It ends later than it begins: were they to claim ahead at once, it would begin again.
+    const bool was_scarce = IsScarce(*scope_.world.FindPoolByUid(uid));
+    const bool is_scarce = left < (was_scarce ? std::max(wanting, claimers.size()) : wanting);
+    if (is_scarce) scarce_.insert(uid);
+    for (const Candidate& candidate : Candidates(blocks)) {
+      const bool is_needed = left < wanting;
+      if (left >= urgent && !is_needed) return;
+      const SteadyTime due = candidate.since + kEmptyMin + JitterOf(candidate.block->name);
+      if (left >= urgent && now_.steady < due) {
+        decision_.WakeAt(due);
+        continue;
+      }
+      Add(DeleteBlock{.block = candidate.block->block, .why = "it is empty, and other nodes have none"});
+      ++left;
+      const auto owner = claimers.find(candidate.block->block->node);
+      if (owner != claimers.end() && --owner->second.blocks == 0) ++wanting;
+    }
+  }
+
+  [[nodiscard]] const std::set<std::string>& scarce() const { return scarce_; }
+
+ private:
+  [[nodiscard]] bool IsOfGoneNode(const ipam::Block& block) {
+    if (block.node.empty()) return false;
+    const NodeFacts facts = FactsOf(scope_.world, scope_.suspects, block.node);
+    if (IsGone(facts, now_.steady)) return true;
+    if (facts.gone_since) decision_.WakeAt(*facts.gone_since + kNodeGoneMin);
+    return false;
+  }
+
+  // Step by step: its entries are freed (decide_orphans.h) and rest, what was on standby follows, then the block.
+  void GiveUp(const SeenBlock& seen) {
+    if (seen.entries.held > 0) return;
+    if (!seen.block->standby.empty()) {
+      ipam::Block after = *seen.block;
+      after.standby.clear();
+      Add(ChangeBlock{.before = seen.block, .after = std::move(after), .gone_node = seen.block->node});
+      return;
+    }
+    const SeenPool* pool = scope_.world.FindPoolByUid(seen.pool_uid);
+    const bool is_drained = seen.block->deleting || pool == nullptr || pool->meta.deleting();
+    if (is_drained) return;  // so it goes anyway
+    if (seen.entries.IsEmpty(now_.unix_ms)) {
+      Add(DeleteBlock{.block = seen.block, .why = "its node is gone"});
+    } else {
+      decision_.WakeAt(seen.entries.cooling_until_ms);
+    }
+  }
+
+  void Add(Action action) {
+    if (++changes_ > kBlockChangesMax) {
+      decision_.WakeAt(now_.steady);
+      return;
+    }
+    decision_.actions.push_back(std::move(action));
+  }
+
+  [[nodiscard]] std::map<std::string, Claimer> ClaimersOf(const ipam::Pool& pool,
+                                                          const std::vector<OwnedBlock>& blocks) {
+    std::map<std::string, Claimer> claimers;
+    for (const auto& [name, node] : scope_.world.nodes.all()) {
+      if (!node.is_ready || (pool.node_selector && !pool.node_selector->Matches(node.labels))) continue;
+      Claimer& claimer = claimers[name];
+      if (const auto found = waiting_.find(name); found != waiting_.end()) {
+        claimer.waiting = found->second;
+        if (now_.steady < found->second + kPodWaitMax) decision_.WakeAt(found->second + kPodWaitMax);
+      }
+    }
+    for (const OwnedBlock& one : blocks) {
+      const auto owner = claimers.find(one.seen->block->node);
+      if (one.is_going || owner == claimers.end()) continue;
+      ++owner->second.blocks;
+      owner->second.has_room = owner->second.has_room || scope_.census.FreeIn(one.seen->name) > 0;
+    }
+    return claimers;
+  }
+
+  // The longest empty first.
+  [[nodiscard]] std::vector<Candidate> Candidates(const std::vector<OwnedBlock>& blocks) const {
+    std::vector<Candidate> candidates;
+    for (const OwnedBlock& one : blocks) {
+      const auto since = scope_.empty.Since(one.seen->name);
+      if (since && !one.is_going) candidates.push_back({.block = one.seen, .since = *since});
+    }
+    std::ranges::stable_sort(candidates, {}, &Candidate::since);
+    return candidates;
+  }
+
+  const BlockScope& scope_;
+  const Moment& now_;
+  Decision& decision_;
+  std::map<std::string, SteadyTime> waiting_;               // by node
+  std::map<std::string, std::vector<OwnedBlock>> by_pool_;  // by UID
+  std::set<std::string> scarce_;                            // UIDs
+  std::size_t changes_ = 0;
+};
+
+}  // namespace
+
+void EmptyBlocks::Update(const World& world, const Moment& now) {
+  std::map<std::string, SteadyTime> since;
+  for (const auto& [name, seen] : world.blocks()) {
+    if (seen.block == nullptr || !seen.entries.IsEmpty(now.unix_ms)) continue;
+    since.emplace_hint(since.end(), name, Since(name).value_or(now.steady));
+  }
+  since_ = std::move(since);
+}
+
+std::optional<SteadyTime> EmptyBlocks::Since(const std::string& block) const {
+  const auto found = since_.find(block);
+  return found == since_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void DecideBlocks(const BlockScope& scope, const Moment& now, Decision& decision) {
+  BlockRound round(scope, now, decision);
+  for (const auto& [uid, counted] : scope.pools) round.DecidePool(uid, counted.pool);
+  decision.scarce = round.scarce();
+}
+
+}  // namespace berth::reconciler

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks that are given back: when others need them, and when their nodes are gone; and the many that stay.
+#include "reconciler/decide_blocks.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "reconciler/test_world.h"
+
+namespace berth::reconciler {
+namespace {
+
+using std::chrono::seconds;
+using BlockLines = std::vector<std::string>;
+
+// A pool of four blocks, nodes that are Ready, and what the controller does to blocks and pools, done at once.
+class BlocksWorld {
+ public:
+  explicit BlocksWorld(Reclaim mode = Reclaim::kOn, json spec = {{"subnet", "10.55.0.0/24"}}) {
+    t_.decider = Decider({.reclaim = mode});
+    t_.world.knows_holders = true;
+    t_.Pool("web", std::move(spec), {.is_ready = true}).Space("default", {"web"});
+  }
+  BlocksWorld& Nodes(int count) {
+    for (int i = 1; i <= count; ++i) Node("n" + std::to_string(i));
+    return *this;
+  }
+  BlocksWorld& Node(const std::string& name, bool is_ready = true, const ipam::Labels& labels = {}) {
+    t_.world.nodes.Put({.name = name, .is_ready = is_ready, .labels = labels});
+    return *this;
+  }
+  BlocksWorld& Block(const std::string& cidr, const std::string& node,
+                     const std::map<ipam::BlockOffset, std::string>& entries = {}, const ipam::OffsetSet& standby = {},
+                     bool is_deleting = false) {
+    t_.Block(cidr, "web", entries, {.is_deleting = is_deleting, .standby = standby, .node = node});
+    return *this;
+  }
+  BlocksWorld& WaitingPod(const std::string& node) {
+    t_.world.pods.Put({.name_space = "default", .name = "late", .uid = "u-1", .node = node}, t_.now.steady);
+    return *this;
+  }
+  BlocksWorld& RemoveNode(const std::string& name) {
+    t_.world.nodes.Remove(name);
+    return *this;
+  }
+  // Returns what was done to blocks from now on until so many seconds later, each with when it was.
+  BlockLines Pass(int count) {
+    BlockLines lines;
+    for (int i = 0; i <= count; ++i) {
+      for (const std::string& line : Round()) lines.push_back(std::to_string(i) + ": " + line);
+      t_.now.steady += seconds(1);
+      t_.now.unix_ms += 1000;
+    }
+    return lines;
+  }
+  [[nodiscard]] std::string Scarce() const {
+    const auto* scarce = crds::FindCondition(t_.world.pools.at("web").status.conditions, crds::kScarceCondition);
+    return scarce == nullptr ? "never" : scarce->status;
+  }
+
+ private:
+  BlockLines Round() {
+    const Decision decision = t_.Decide(/*fenced=*/false);
+    BlockLines lines;
+    for (const Action& action : decision.actions) {
+      if (const auto* status = std::get_if<SetPoolStatus>(&action)) {
+        t_.world.pools.at(status->pool).status = status->status;
+        continue;
+      }
+      const bool is_block = std::holds_alternative<DeleteBlock>(action) || std::holds_alternative<ChangeBlock>(action);
+      if (is_block) lines.push_back(std::visit(ActionText(), action));
+      if (const auto* deletion = std::get_if<DeleteBlock>(&action)) t_.world.RemoveBlock(deletion->block->name);
+      if (const auto* change = std::get_if<ChangeBlock>(&action)) t_.world.PutBlock(SeenAs(change->after));
+    }
+    return lines;
+  }
+
+  TestWorld t_;
+};
+
+// "60: delete block b" to "75: ...", as the block's jitter has it.
+std::string WithoutTimes(const BlockLines& lines, int from, int to) {
+  std::string text;
+  for (const std::string& line : lines) {
+    const int at = std::stoi(line);
+    EXPECT_TRUE(from <= at && at <= to) << line;
+    text += (text.empty() ? "" : "; ") + line.substr(line.find(": ") + 2);
+  }
+  return text;
+}
+
+struct BlocksCase {
+  const char* name;
+  std::function<void(BlocksWorld&)> given;
+  int seconds;  // that pass
+  const char* want;
+  int from = 0;  // when it is done
+  int to = 0;
+};
+class BlocksAreGivenBack : public testing::TestWithParam<BlocksCase> {};
+
+TEST_P(BlocksAreGivenBack, WhenOthersNeedThem) {
+  BlocksWorld world;
+  GetParam().given(world);
+  EXPECT_EQ(WithoutTimes(world.Pass(GetParam().seconds), GetParam().from, GetParam().to), GetParam().want);
+}
+
+constexpr int kHour = 3600;
+const std::string kRestsUntil100 = "~ t=1800000100000";
+
+const BlocksCase kBlocksCases[] = {
+    {"IdleNodesKeepTheirsWhileThereIsOneForEach",
+     [](BlocksWorld& w) { w.Nodes(4).Block("10.55.0.0/26", "n1").Block("10.55.0.64/26", "n2"); },
+     kHour,
+     ""},
+    {"AnEmptyOneGoesAfterItsRest",
+     [](BlocksWorld& w) { w.Nodes(10).Block("10.55.0.0/26", "n1"); },
+     kHour,
+     "delete block 10.55.0.0-26",
+     60,
+     75},
+    {"OneInUseStays", [](BlocksWorld& w) { w.Nodes(10).Block("10.55.0.0/26", "n1", {{3, kHeldEntry}}); }, kHour, ""},
+    {"OneThatNobodyUnderstandsStays",
+     [](BlocksWorld& w) { w.Nodes(10).Block("10.55.0.0/26", "n1", {{3, "?"}}); },
+     kHour,
+     ""},
+    {"OneWithAddressesOnStandbyStays",
+     [](BlocksWorld& w) { w.Nodes(10).Block("10.55.0.0/26", "n1", {}, {4}); },
+     kHour,
+     ""},
+    {"CoolingAddressesAreNoRest",
+     [](BlocksWorld& w) { w.Nodes(10).Block("10.55.0.0/26", "n1", {{3, kRestsUntil100}}); },
+     kHour,
+     "delete block 10.55.0.0-26",
+     160,
+     175},
+    {"OfSeveralOnlyAsManyGoAsAreNeededTheLongestEmptyFirst",
+     [](BlocksWorld& w) {
+       w.Nodes(2)
+           .Block("10.55.0.0/26", "n1", {{3, kHeldEntry}})
+           .Block("10.55.0.64/26", "n1", {{3, kRestsUntil100}})
+           .Block("10.55.0.128/26", "n1")
+           .Block("10.55.0.192/26", "n1", {{3, kHeldEntry}});
+     },
+     kHour,
+     "delete block 10.55.0.128-26",
+     60,
+     75},
+    {"OneThatIsOnItsWayIsEnough",
+     [](BlocksWorld& w) {
+       w.Nodes(2)
+           .Block("10.55.0.0/26", "n1", {{3, kHeldEntry}})
+           .Block("10.55.0.64/26", "n1", {}, {}, /*is_deleting=*/true)
+           .Block("10.55.0.128/26", "n1")
+           .Block("10.55.0.192/26", "n1", {{3, kHeldEntry}});
+     },
+     30,
+     "block 10.55.0.64-26 finalizers=[]",
+     0,
+     30},
+    {"APodThatWaitsTenSecondsGetsOneAtOnce",
+     [](BlocksWorld& w) {
+       w.Nodes(2)
+           .Block("10.55.0.0/26", "n1")
+           .Block("10.55.0.64/26", "n1")
+           .Block("10.55.0.128/26", "n1")
+           .Block("10.55.0.192/26", "n1")
+           .WaitingPod("n2");
+     },
+     59,
+     "delete block 10.55.0.0-26",
+     10,
+     10},
+    {"APodThatWaitsWhereThereIsRoomWaitsForSomethingElse",
+     [](BlocksWorld& w) {
+       w.Nodes(2)
+           .Block("10.55.0.0/26", "n1")
+           .Block("10.55.0.64/26", "n1")
+           .Block("10.55.0.128/26", "n1")
+           .Block("10.55.0.192/26", "n2", {{3, kHeldEntry}})
+           .WaitingPod("n2");
+     },
+     kHour,
+     ""},
+    {"NodesThatAreNotReadyNeedNone",
+     [](BlocksWorld& w) {
+       w.Node("n1").Block("10.55.0.0/26", "n1").Block("10.55.0.64/26", "n1").Block("10.55.0.128/26", "n1");
+       w.Block("10.55.0.192/26", "n1").Node("n2", false);
+     },
+     kHour,
+     ""},
+    {"ANodeThatIsGoneKeepsNothing",
+     [](BlocksWorld& w) { w.Nodes(1).Block("10.55.0.0/26", "gone").Block("10.55.0.64/26", "n1"); },
+     kHour,
+     "delete block 10.55.0.0-26",
+     300,
+     300},
+    {"NotEvenWhatItHadOnStandby",
+     [](BlocksWorld& w) { w.Nodes(1).Block("10.55.0.0/26", "gone", {}, {4, 5}); },
+     kHour,
+     "block 10.55.0.0-26 standby=[] if gone is gone; delete block 10.55.0.0-26",
+     300,
+     301},
+    {"AndWhatItHadOnStandbyDoesNotHoldUpADeletion",
+     [](BlocksWorld& w) { w.Nodes(1).Block("10.55.0.0/26", "gone", {}, {4}, /*is_deleting=*/true); },
+     301,
+     "block 10.55.0.0-26 standby=[] if gone is gone; block 10.55.0.0-26 finalizers=[]",
+     300,
+     301},
+    {"ButItsEntriesAreFreedFirst",
+     [](BlocksWorld& w) { w.Nodes(1).Block("10.55.0.0/26", "gone", {{3, kHeldEntry}}, {4}); },
+     kHour,
+     ""},
+};
+INSTANTIATE_TEST_SUITE_P(Table, BlocksAreGivenBack, testing::ValuesIn(kBlocksCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+TEST(Blocks, OfTenIdleNodesNoneMovesOnceBlocksAreScarce) {
+  BlocksWorld world;
+  world.Nodes(10).Block("10.55.0.0/26", "n1").Block("10.55.0.64/26", "n2");
+  EXPECT_EQ(world.Pass(80).size(), 2U);
+  EXPECT_EQ(world.Scarce(), "True");
+  EXPECT_EQ(world.Pass(kHour), BlockLines());
+  EXPECT_EQ(world.Scarce(), "True");
+}
+
+TEST(Blocks, AFullNodeWhosePodsWaitNeedsOneToo) {
+  BlocksWorld world(Reclaim::kOn, {{"subnet", "10.55.0.0/30"}, {"blockSize", 32}, {"allowEdgeAddresses", true}});
+  world.Nodes(2)
+      .Block("10.55.0.0/32", "n1", {{0, kHeldEntry}})
+      .Block("10.55.0.1/32", "n2")
+      .Block("10.55.0.2/32", "n2")
+      .Block("10.55.0.3/32", "n2");
+  EXPECT_EQ(world.Pass(kHour), BlockLines());
+  world.WaitingPod("n1");
+  EXPECT_EQ(world.Pass(50), BlockLines{"0: delete block 10.55.0.1-32"}) << "it has rested long";
+}
+
+TEST(Blocks, NodesThatThePoolDoesNotAdmitNeedNone) {
+  BlocksWorld world(Reclaim::kOn, {{"subnet", "10.55.0.0/24"}, {"nodeSelector", {{"matchLabels", {{"zone", "a"}}}}}});
+  world.Node("n1", true, {{"zone", "a"}}).Node("n2", true, {{"zone", "b"}}).Node("n3");
+  for (const char* cidr : {"10.55.0.0/26", "10.55.0.64/26", "10.55.0.128/26", "10.55.0.192/26"})
+    world.Block(cidr, "n1");
+  EXPECT_EQ(world.Pass(kHour), BlockLines());
+  world.Node("n3", true, {{"zone", "a"}});
+  EXPECT_EQ(world.Pass(80).size(), 1U);
+}
+
+TEST(Blocks, OfADisabledPoolStay) {
+  BlocksWorld world(Reclaim::kOn, {{"subnet", "10.55.0.0/24"}, {"disabled", true}});
+  world.Nodes(10).Block("10.55.0.0/26", "n1");
+  EXPECT_EQ(world.Pass(kHour), BlockLines());
+}
+
+TEST(Blocks, StayWhereNothingIsReclaimed) {
+  for (const Reclaim mode : {Reclaim::kOff, Reclaim::kReport}) {
+    BlocksWorld world(mode);
+    world.Nodes(10).Block("10.55.0.0/26", "n1").Block("10.55.0.64/26", "gone");
+    EXPECT_EQ(world.Pass(kHour), BlockLines());
+    EXPECT_EQ(world.Scarce(), "never");
+  }
+}
+
+TEST(Blocks, AreScarceUntilEveryNodeCouldHaveOneMore) {
+  BlocksWorld world;
+  world.Nodes(3).Block("10.55.0.0/26", "n1", {{3, kHeldEntry}}).Block("10.55.0.64/26", "n1", {{3, kHeldEntry}});
+  world.Block("10.55.0.128/26", "n1", {{3, kHeldEntry}});
+  world.Pass(1);
+  EXPECT_EQ(world.Scarce(), "True") << "one is left for two nodes";
+  world.Block("10.55.0.128/26", "n1");
+  world.Pass(80);
+  EXPECT_EQ(world.Scarce(), "True") << "two are left, and three nodes could claim ahead";
+  world.Block("10.55.0.64/26", "n1");
+  world.Pass(80);
+  EXPECT_EQ(world.Scarce(), "True") << "two are enough, so the third stays with its node";
+  world.RemoveNode("n3");
+  world.Pass(1);
+  EXPECT_EQ(world.Scarce(), "False");
+}
+
+}  // namespace
+}  // namespace berth::reconciler
