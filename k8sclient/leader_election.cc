@@ -64,8 +64,9 @@ Candidate::Decision Candidate::Decide(const std::optional<Lease>& found, TimePoi
     observed_ = found;
     observed_at_ = now;
   }
-  const bool held = !found->holder.empty() && now < observed_at_ + std::chrono::seconds(found->duration_seconds);
-  if (found->holder != identity_ && held) return HeldBy{found->holder};
+  const TimePoint until = observed_at_ + std::chrono::seconds(found->duration_seconds);
+  const bool held = !found->holder.empty() && now < until;
+  if (found->holder != identity_ && held) return HeldBy{.holder = found->holder, .until = until};
   const bool still_ours = found->holder == identity_;
   if (still_ours) wanted.acquire_time = found->acquire_time;
   wanted.transitions = found->transitions + (still_ours ? 0 : 1);
@@ -159,7 +160,7 @@ Expected<LeaderElector::OtherHolder> LeaderElector::WriteRound(const std::option
                                                                const CallOptions& options) {
   const Candidate::Decision decision =
       candidate_.Decide(found ? std::optional(found->lease) : std::nullopt, clock_.Now(), WallNow());
-  if (const auto* other = std::get_if<Candidate::HeldBy>(&decision)) return other->holder;
+  if (const auto* other = std::get_if<Candidate::HeldBy>(&decision)) return *other;
   // Never stopped: a write without an answer would leave the lease to run out instead of given back.
   Expected<Held> written = Write(decision, found, {.deadline = options.deadline});
   if (!written) return std::unexpected(std::move(written.error()));
@@ -173,8 +174,10 @@ bool LeaderElector::Acquire(const std::stop_token& stop) {
         TryOnce({.deadline = clock_.Now() + options_.times.renew_deadline, .stop = stop});
     if (other && !*other) return true;
     if (!other && !stop.stop_requested()) on_failure(other.error());
-    const auto wait =
+    auto wait =
         std::chrono::duration_cast<std::chrono::milliseconds>(options_.times.retry * (1 + clock_.Random() * kJitter));
+    // Not a moment longer than a leader that is gone can be waited for.
+    if (other) wait = std::min(wait, std::chrono::ceil<std::chrono::milliseconds>((*other)->until - clock_.Now()));
     clock_.Sleep(wait, stop);
   }
   return false;
@@ -189,7 +192,7 @@ Expected<void> LeaderElector::Keep(const std::stop_token& stop) {
         TryOnce({.deadline = std::min(deadline, began + options_.times.renew_deadline / 2)});
     if (other && *other) {
       return Fail(ErrorCode::kConflict,
-                  "lease " + options_.name + " was taken by \"" + (*other)->substr(0, 200) + "\"");
+                  "lease " + options_.name + " was taken by \"" + (*other)->holder.substr(0, 200) + "\"");
     }
     if (other) {
       renewed_at = began;  // others see the lease renewed only after that

@@ -53,6 +53,7 @@ class Candidate {
   };
   struct HeldBy {
     std::string holder;
+    TimePoint until;  // unless it is renewed
   };
   using Decision = std::variant<Create, Update, HeldBy>;
 
@@ -108,7 +109,7 @@ class LeaderElector {
   };
   [[nodiscard]] Held HeldIn(const nlohmann::json& object) const;
 
-  using OtherHolder = std::optional<std::string>;
+  using OtherHolder = std::optional<Candidate::HeldBy>;
 
   [[nodiscard]] ipam::Expected<std::optional<Held>> Read(const CallOptions& options);
   [[nodiscard]] ipam::Expected<Held> Write(const Candidate::Decision& decision, const std::optional<Held>& found,
