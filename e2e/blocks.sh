@@ -1,0 +1,215 @@
+#!/usr/bin/env bash
+# Tests on a real control plane that blocks go where they are needed: a pool of four blocks, ten nodes whose containers
+# come and go, each with a real agent as a process, and the controller. No address may be refused for longer than a
+# minute while one is free in an empty block; a node that is gone keeps nothing, not even what it had on standby. The
+# nodes have no kubelet: the script renews their Leases and calls `berth` as a runtime does. Ends with "N passed, N
+# failed". Takes about five minutes. Needs root.
+#
+#   e2e/blocks.sh [BUILD_DIR]     default: build. ROUNDS=N: instead of 6
+set -uo pipefail
+unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cluster=$root/e2e/cluster
+# shellcheck source=/dev/null
+source "$root/e2e/tokens.sh"
+bin=$(cd "${1:-$root/build}" && pwd -P)/bin
+rounds=${ROUNDS:-6}
+nodes=10
+work=$(mktemp -d /tmp/berth-blocks.XXXX)
+dir=$work/cluster
+passed=0
+failed=0
+pids=()
+declare -A agent
+declare -A containers # by node, those that have an address
+refused_max=0
+
+fail_early() {
+  echo "e2e/blocks.sh: $*" >&2
+  failed=$((failed + 1))
+  exit 1
+}
+for program in berth berth-agent berth-controller; do
+  [[ -x $bin/$program ]] || fail_early "$bin/$program is missing: build it first (make)"
+done
+command -v jq >/dev/null || fail_early "jq is missing: apt-get install jq"
+
+finish() {
+  local one
+  for one in "${pids[@]}"; do kill "$one" 2>/dev/null; done
+  "$cluster" down --dir "$dir" >/dev/null 2>&1
+  if ((failed == 0)); then rm -rf "$work"; else echo "logs are kept in $work"; fi
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+# check NAME COMMAND...: passes if the command succeeds; its output is shown only if not.
+check() {
+  local name=$1
+  shift
+  if "$@" >"$work/said" 2>&1; then
+    passed=$((passed + 1))
+    printf '%4ds  ok    %s\n' "$SECONDS" "$name"
+  else
+    failed=$((failed + 1))
+    printf '%4ds  FAIL  %s\n%s\n' "$SECONDS" "$name" "$(cat "$work/said")"
+  fi
+}
+
+# within SECONDS COMMAND...: the command must succeed within that time; its last output is shown if it does not.
+within() {
+  local end=$((SECONDS + $1)) text
+  shift
+  while ! text=$("$@" 2>&1); do
+    ((SECONDS < end)) || { echo "not in time: $* said: $text"; return 1; }
+    sleep 0.2
+  done
+}
+
+# equals WANT COMMAND...: the command must succeed and print exactly WANT.
+equals() {
+  local want=$1 got
+  shift
+  got=$("$@") || return 1
+  [[ $got == "$want" ]] || { echo "wanted '$want', got '$got'"; return 1; }
+}
+
+# Every node in $work/alive has been heard of just now.
+renew() {
+  local node
+  while read -r node; do
+    cat <<END
+---
+{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "$node", "namespace": "kube-node-lease"},
+ "spec": {"holderIdentity": "$node", "leaseDurationSeconds": 40, "renewTime": "$(date -u +%Y-%m-%dT%H:%M:%S.%6NZ)"}}
+END
+  done <"$work/alive" | kubectl apply -f - >/dev/null
+}
+keep_renewing() { while sleep 5; do renew; done; }
+set_ready() { # NODE STATUS
+  kubectl patch node "$1" --subresource=status --type=merge -p \
+    "{\"status\": {\"conditions\": [{\"type\": \"Ready\", \"status\": \"$2\", \"reason\": \"Test\"}]}}" >/dev/null
+}
+
+# call VERB NODE CONTAINER: as a runtime calls the plugin.
+call() {
+  CNI_COMMAND=$1 CNI_CONTAINERID=$3 CNI_NETNS=/proc/self/ns/net CNI_NETNS_OVERRIDE=1 CNI_IFNAME=eth0 CNI_PATH=$bin \
+    "$bin/berth" <<END
+{"cniVersion": "1.1.0", "name": "net", "type": "berth", "ipam": {"type": "berth", "pools": ["web"],
+ "agentSocket": "$work/$2.sock", "stateDir": "$work/$2"}}
+END
+}
+blocks_of() { kubectl get ipblocks --field-selector "spec.node=$1" -o name | wc -l; }
+standby_of() { [[ $(kubectl get ipblocks --field-selector "spec.node=$1" -o jsonpath='{.items[*].standby}') == *[0-9]* ]]; }
+count_blocks() { kubectl get ipblocks -o name | wc -l; }
+blocks() { kubectl get ipblocks -o name | sort | tr '\n' ' '; }
+scarce() { kubectl get ippool web -o jsonpath='{.status.conditions[?(@.type=="Scarce")].status}'; }
+
+# add NODE CONTAINER: as a kubelet that tries again each second, with a pod that waits. Whether it got an address in time.
+add() {
+  local node=$1 container=$2 since=$SECONDS end=$((SECONDS + 75))
+  while ! call ADD "$node" "$container" >"$work/add" 2>&1; do
+    ((SECONDS <= end)) || { cat "$work/add"; return 1; }
+    if [[ ! -e $work/pod-$container ]]; then
+      touch "$work/pod-$container"
+      kubectl create -f - >/dev/null <<END || return 1
+{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "$container"},
+ "spec": {"nodeName": "$node", "containers": [{"name": "c", "image": "berth.test/none:1"}]}}
+END
+    fi
+    call DEL "$node" "$container" || return 1 # as a kubelet after an ADD that failed
+    sleep 1
+  done
+  ((SECONDS - since <= refused_max)) || refused_max=$((SECONDS - since))
+  [[ ! -e $work/pod-$container ]] || kubectl delete pod "$container" --force --grace-period=0 >/dev/null 2>&1
+  containers[$node]+=" $container"
+}
+del_all() { # NODE
+  local container
+  for container in ${containers[$1]-}; do call DEL "$1" "$container" || return 1; done
+  containers[$1]=""
+}
+
+set_up() {
+  local i node
+  "$cluster" up --dir "$dir" --nodes 0 || fail_early "no cluster"
+  eval "$("$cluster" env --dir "$dir")"
+  kubectl apply -k "$root/crds" >/dev/null
+  kubectl apply -f "$root/install/base/namespace.yaml" -f "$root/install/base/flow-control.yaml" \
+    -f "$root/install/base/rbac-controller.yaml" -f "$root/install/base/policy-blocks.yaml" \
+    -f "$root/install/agent/rbac-agent.yaml" >/dev/null
+  kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s >/dev/null
+  for ((i = 1; i <= nodes; i++)); do
+    node=n$i
+    token_kubeconfig berth-agent "$node" >"$work/$node.kubeconfig" || fail_early "no token for $node"
+    echo "$node" >>"$work/alive"
+    set_ready "$node" True
+  done
+  renew
+  keep_renewing >>"$work/renew.log" 2>&1 &
+  pids+=($!)
+  token_kubeconfig berth-controller n1 >"$work/controller.kubeconfig"
+  "$bin/berth-controller" --kubeconfig "$work/controller.kubeconfig" --log-level debug >"$work/controller.log" 2>&1 &
+  pids+=($!)
+  kubectl apply -f - >/dev/null <<'END'
+{"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPPool", "metadata": {"name": "web"}, "spec": {"subnet": "10.55.0.0/24"}}
+END
+  kubectl wait --for=condition=Ready ippool/web --timeout=60s >/dev/null || fail_early "no pool"
+  for ((i = 1; i <= nodes; i++)); do
+    node=n$i
+    "$bin/berth-agent" --kubeconfig "$work/$node.kubeconfig" --node "$node" --socket "$work/$node.sock" \
+      --state "$work/$node" >"$work/$node.log" 2>&1 &
+    agent[$node]=$!
+    pids+=($!)
+  done
+}
+
+# Containers come on some nodes and go from others, at random, never on more than four nodes at once.
+round() {
+  local i node
+  for ((i = 1; i <= nodes; i++)); do
+    ((RANDOM % 2)) && { del_all "n$i" || return 1; }
+  done
+  for node in $(shuf -e "${!agent[@]}" -n 4); do
+    # Those who stay leave fewer blocks.
+    (($(nodes_in_use "$node") < 4)) || continue
+    add "$node" "c$SECONDS-$RANDOM-$node" || return 1
+  done
+}
+# How many nodes but that one have containers.
+nodes_in_use() {
+  local node count=0
+  for node in "${!containers[@]}"; do
+    [[ $node == "$1" || -z ${containers[$node]// /} ]] || count=$((count + 1))
+  done
+  echo "$count"
+}
+clear_all() {
+  local node
+  for node in "${!agent[@]}"; do del_all "$node" || return 1; done
+}
+
+set_up
+check "four blocks for ten nodes are scarce" within 30 equals True scarce
+check "so nobody claims ahead" equals "" blocks
+for node in n1 n2 n3 n4; do check "$node: a container gets an address" add "$node" "first-$node"; done
+check "four nodes have all blocks" equals 4 count_blocks
+check "the containers end" clear_all
+check "n5: a container gets an address from a block that another node left" add n5 first-n5
+check "within less than a minute" test "$refused_max" -le 40
+for ((i = 1; i <= rounds; i++)); do check "round $i: every container gets an address" round; done
+echo "longest refusal: $refused_max s"
+check "the containers end" clear_all
+check "within 90 s no block is left with a node that uses none" within 90 equals "" blocks
+check "n6: two containers" add n6 last-1
+check "n6: and one more" add n6 last-2
+check "n6: has addresses on standby" within 10 standby_of n6
+kill -9 "${agent[n6]}"
+sed -i '/^n6$/d' "$work/alive"
+set_ready n6 False
+kubectl taint node n6 node.kubernetes.io/out-of-service=test:NoExecute >/dev/null
+check "a node that is off keeps nothing" within 150 equals 0 blocks_of n6
+check "nobody died" kill -0 "${pids[@]:1:1}"
+echo "$passed passed, $failed failed"
+((failed == 0))
