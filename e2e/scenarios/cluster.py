@@ -1,0 +1,239 @@
+"""A cluster of e2e/cluster as its administrator sees it: kubectl, nodes, the processes of pods, the addresses they have.
+
+What cannot be done raises Failure: a scenario cannot go on then.
+"""
+import contextlib
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CLUSTER = str(ROOT / "e2e" / "cluster")
+BERTHCTL = str(ROOT / "build" / "bin" / "berthctl")
+# The kubelet gives each container of a pod, the sandbox excepted, a file of the pod's folder.
+HOSTS_OF_POD = re.compile(r"/pods/([0-9a-f-]{36})/etc-hosts /etc/hosts ")
+
+
+class Failure(Exception):
+    """What a scenario promises does not hold."""
+
+
+def run(*command: str, stdin: str | None = None, environment: dict[str, str] | None = None) -> str:
+    done = subprocess.run(command, input=stdin, env=environment, text=True, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise Failure(f"{shlex.join(command)[:200]}: {(done.stderr.strip() or done.stdout.strip())[-600:]}")
+    return done.stdout
+
+
+def until(what: str, limit: float, condition: Callable[[], object], pause: float = 0.2) -> float:
+    """Waits until the condition is true; how long that took. What it raises counts as not yet."""
+    start = time.monotonic()
+    said: object = ""
+    while time.monotonic() - start < limit:
+        try:
+            if condition():
+                return time.monotonic() - start
+        except Failure as failure:
+            said = failure
+        time.sleep(pause)
+    raise Failure(f"not within {limit:g} s: {what} {said}".strip())
+
+
+@dataclass
+class Node:
+    name: str
+    home: Path
+    netns: str
+    mounts_pid: str
+    containerd_socket: str
+
+    def inside(self, *command: str) -> list[str]:
+        """The command as a process of the node's runtime."""
+        return ["nsenter", f"--net={self.netns}", f"--mount=/proc/{self.mounts_pid}/ns/mnt", *command]
+
+    def has_agent(self) -> bool:
+        """One that has loaded answers the node's runtime."""
+        folder = os.open(self.home / "run" / "berth", os.O_PATH)
+        try:
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(2)
+                # The node's folder may have a longer path than an address takes.
+                connection.connect(f"/proc/self/fd/{folder}/agent.sock")
+                connection.sendall(b"GET /readyz HTTP/1.1\r\nHost: berth\r\n\r\n")
+                return connection.recv(64).startswith(b"HTTP/1.1 200")
+        finally:
+            os.close(folder)
+        return False
+
+
+class Cluster:
+    def __init__(self, directory: str, nodes: int, image: str):
+        self.directory = directory
+        self._count = nodes
+        self._image = image
+        self._environment: dict[str, str] = {}
+
+    def tool(self, command: str, *arguments: str) -> str:
+        return run(CLUSTER, command, *arguments, "--dir", self.directory)
+
+    def up(self) -> None:
+        self.tool("up", "--nodes", str(self._count), "--cni-conf", "none", "--image", self._image)
+        self.refresh()
+
+    def down(self) -> None:
+        self.tool("down")
+
+    def refresh(self) -> None:
+        """Process ids change when a process of the cluster is started again."""
+        text = run("bash", "-c", f'eval "$({shlex.quote(CLUSTER)} env --dir {shlex.quote(self.directory)})"; env -0')
+        self._environment = dict(line.split("=", 1) for line in text.split("\0") if "=" in line)
+
+    @property
+    def nodes(self) -> list[Node]:
+        def value(index: int, name: str) -> str:
+            return self._environment[f"BERTH_NODE{index}_{name}"]
+
+        return [Node(name=value(i, "NAME"), home=Path(self.directory).resolve() / value(i, "NAME"), netns=value(i, "NETNS"),
+                     mounts_pid=value(i, "MOUNTS_PID"), containerd_socket=value(i, "CONTAINERD_SOCKET"))
+                for i in range(1, self._count + 1)]
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, kubeconfig: str | None = None) -> str:
+        environment = self._environment | ({"KUBECONFIG": kubeconfig} if kubeconfig else {})
+        return run("kubectl", *arguments, stdin=stdin, environment=environment)
+
+    def get(self, *arguments: str) -> dict:
+        return json.loads(self.kubectl("get", *arguments, "-o", "json"))
+
+    def items(self, *arguments: str) -> list[dict]:
+        return self.get(*arguments)["items"]
+
+    # --- Processes --------------------------------------------------------------------------------------------------
+
+    def process_of(self, pod: dict) -> int:
+        """The program of berth that runs in the pod, which is its container's first process."""
+        uid = pod["metadata"]["uid"]
+        for pid, owner in _processes_of_pods():
+            with contextlib.suppress(OSError):
+                if owner == uid and "berth-" in os.readlink(f"/proc/{pid}/exe"):
+                    return pid
+        raise Failure(f"no process of berth runs in {pod['metadata']['name']}")
+
+    def berth_pods(self, component: str) -> list[dict]:
+        return self.items("pods", "-n", "berth-system", "-l", f"app.kubernetes.io/component={component}")
+
+    def agent_on(self, node: Node) -> int:
+        return next(self.process_of(pod) for pod in self.berth_pods("agent") if pod["spec"]["nodeName"] == node.name)
+
+    def restart(self, name: str) -> None:
+        self.tool("stop", name, "--kill")
+        self.tool("start", name)
+        self.refresh()
+
+    def reboot(self, node: Node) -> None:
+        """As if the machine lost its power: every process is gone at once, and what is not on disk."""
+        self.tool("stop", f"kubelet-{node.name}", "--kill")
+        self.tool("stop", f"containerd-{node.name}", "--kill")
+        shims = list(_shims_of(node))
+        ended = shims + [pid for shim in shims for pid in _children_of(shim)]
+        for pid in ended:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        until(f"the processes of {node.name} are gone", 20, lambda: not any(Path(f"/proc/{pid}").exists() for pid in ended))
+        inside = (f"{node.home}/state/", "/run/containerd/", "/run/netns/cni-")
+        mounts = [line.split()[4] for line in Path(f"/proc/{node.mounts_pid}/mountinfo").read_text().splitlines()]
+        for point in sorted((point for point in mounts if point.startswith(inside)), reverse=True):
+            run(*node.inside("umount", "--lazy", point))
+            if point.startswith("/run/netns/"):
+                Path(point).unlink(missing_ok=True)
+        for folder in ("run/berth", "run/containerd", "state"):
+            run("find", str(node.home / folder), "-mindepth", "1", "-delete")
+        self.tool("start", f"containerd-{node.name}")
+        # A kubelet that finds no runtime ends; on a host it would be started again.
+        until("containerd serves", 30, lambda: run("ctr", "--address", node.containerd_socket, "version",
+                                                   environment=self._environment))
+        self.tool("start", f"kubelet-{node.name}")
+        self.refresh()
+
+    # --- Pods and addresses -----------------------------------------------------------------------------------------
+
+    def pods(self) -> list[dict]:
+        return self.items("pods")
+
+    def used(self) -> int:
+        """Addresses that the record says are held, or rest."""
+        return sum(block["used"] for block in self.items("ipblocks"))
+
+    def addresses(self) -> dict[str, set[str]]:
+        """What pods that run have, by name, as the network namespaces of their processes are configured."""
+        pids = {uid: pid for pid, uid in _processes_of_pods()}
+        found: dict[str, set[str]] = {}
+        owners: dict[str, str] = {}
+        for pod in self.pods():
+            name = pod["metadata"]["name"]
+            if pod["status"]["phase"] != "Running" or "deletionTimestamp" in pod["metadata"]:
+                continue
+            if (pid := pids.get(pod["metadata"]["uid"])) is None:
+                raise Failure(f"{name} is said to run, and no process of it does")
+            links = json.loads(run("nsenter", f"--net=/proc/{pid}/ns/net", "ip", "-json", "address"))
+            found[name] = {one["local"] for link in links if link["ifname"] == "eth0" for one in link["addr_info"]
+                           if one["scope"] == "global"}
+            told = {one["ip"] for one in pod["status"].get("podIPs", [])}
+            if told != found[name] or len(told) != 2:
+                raise Failure(f"{name} has {sorted(found[name])} and is said to have {sorted(told)}")
+            for address in told:
+                if other := owners.get(address):
+                    raise Failure(f"{address} is that of {name} and of {other}")
+                owners[address] = name
+        return found
+
+    def await_pods(self, count: int, limit: float) -> float:
+        """So many run and no other one is there; then every address is one pod's, and the record says the same."""
+
+        def condition() -> bool:
+            pods = self.pods()
+            if failed := [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == "Failed"]:
+                raise Failure(f"failed for good: {failed}")
+            running = sum(pod["status"]["phase"] == "Running" and bool(pod["status"].get("podIPs")) for pod in pods)
+            if len(pods) != count or running != count:
+                raise Failure(f"({len(pods)} pods, {running} running)")
+            return len(self.addresses()) == count
+
+        took = until(f"{count} pods with addresses", limit, condition, pause=1)
+        until("the record is right", 90, lambda: run(BERTHCTL, "check", "--settle", "2", environment=self._environment))
+        return took
+
+
+def _processes_of_pods() -> Iterator[tuple[int, str]]:
+    """Of all pods on this machine: process and the pod's UID."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if found := HOSTS_OF_POD.search((folder / "mountinfo").read_text()):
+                yield int(folder.name), found[1]
+
+
+def _shims_of(node: Node) -> Iterator[int]:
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            if b"containerd-shim" in words[0] and node.containerd_socket.encode() in words:
+                yield int(folder.name)
+
+
+def _children_of(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def resident_megabytes(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise Failure(f"process {pid} has no memory")

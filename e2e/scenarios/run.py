@@ -1,0 +1,324 @@
+#!/usr/bin/env python3
+# What a cluster goes through with berth on it, as users install it: updates, crashes, a reboot, stolen credentials, its
+# removal. Two nodes, the image, the manifests of install/. Prints what it measured; the last line is "N passed, N failed".
+#
+#   e2e/scenarios/run.py [SCENARIO...]     default: all of them, in their order; needs root, make, make image
+import contextlib
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import credentials
+from calls import Callers
+from cluster import BERTHCTL, ROOT, Cluster, Failure, Node, resident_megabytes, until
+
+HERE = Path(__file__).resolve().parent
+IMAGE = ROOT / "build" / "image" / "berth.tar"
+OVERLAY = str(ROOT / "install" / "overlays" / "example-bridge")
+LEASE = ("lease", "berth-controller", "-n", "berth-system")
+AGENTS = ("-n", "berth-system", "daemonset/berth-agent")
+
+
+class Scenarios:
+    """One after another on one cluster, with one Deployment whose pods they keep."""
+
+    def __init__(self, cluster: Cluster):
+        self.cluster = cluster
+
+    # --- Steps ------------------------------------------------------------------------------------------------------
+
+    def install(self) -> None:
+        kubectl = self.cluster.kubectl
+        kubectl("apply", "-k", str(ROOT / "crds"))
+        kubectl("wait", "--for=condition=Established", "crd", "-l", "app.kubernetes.io/name=berth", "--timeout=60s")
+        kubectl("apply", "-k", OVERLAY)
+        kubectl("apply", "-f", str(ROOT / "e2e" / "demo" / "pools.yaml"))
+        kubectl("wait", "--for=condition=Ready", "ippool", "--all", "--timeout=120s")
+        kubectl("rollout", "status", *AGENTS, "--timeout=120s")
+        kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=60s")
+
+    def scale(self, count: int, name: str = "pods") -> None:
+        """Creates the Deployment if it is not there."""
+        text = (HERE / "deployment.yaml").read_text().replace("NAME", name).replace("COUNT", str(count))
+        self.cluster.kubectl("apply", "-f", "-", stdin=text)
+
+    def delete_pods(self, count: int) -> None:
+        names = [pod["metadata"]["name"] for pod in self.cluster.pods() if "deletionTimestamp" not in pod["metadata"]]
+        self.cluster.kubectl("delete", "pod", "--wait=false", *random.sample(names, min(count, len(names))))
+
+    @contextlib.contextmanager
+    def churn(self) -> Iterator[None]:
+        """Pods are deleted at random, ten every two seconds, and others come. No two are ever told the same address."""
+        stop = threading.Event()
+        problems: list[str] = []
+
+        def go_on() -> None:
+            while not stop.wait(2) and not problems:
+                try:
+                    self.delete_pods(10)
+                    told = [(one["ip"], pod["metadata"]["name"]) for pod in self.cluster.pods()
+                            if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
+                            for one in pod["status"].get("podIPs", [])]
+                    addresses = [address for address, _ in told]
+                    problems.extend(f"{address} is that of {name} and of another"
+                                    for address, name in told if addresses.count(address) > 1)
+                except Failure as failure:
+                    problems.append(str(failure))
+
+        thread = threading.Thread(target=go_on)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+        if problems:
+            raise Failure("; ".join(problems))
+
+    def leader(self) -> tuple[int, str]:
+        """The process that leads, and its identity."""
+        found: list[tuple[int, str]] = []
+
+        def is_found() -> bool:
+            identity = self.cluster.get(*LEASE)["spec"].get("holderIdentity", "")
+            for pod in self.cluster.berth_pods("controller"):
+                log = self.cluster.kubectl("logs", "-n", "berth-system", pod["metadata"]["name"])
+                if identity and f"identity={identity}" in log:
+                    found.append((self.cluster.process_of(pod), identity))
+            return bool(found)
+
+        until("somebody leads", 60, is_found)
+        return found[0]
+
+    def await_other_leader(self, identity: str, limit: float) -> str:
+        def has_changed() -> bool:
+            return self.cluster.get(*LEASE)["spec"].get("holderIdentity", "") not in ("", identity)
+
+        return f"another leads after {until('another controller leads', limit, has_changed, pause=0.1):.1f} s"
+
+    # --- Scenarios --------------------------------------------------------------------------------------------------
+
+    def agents_are_updated_three_times_under_churn(self) -> str:
+        self.scale(200)
+        self.cluster.await_pods(200, 400)
+        took = []
+        with Callers(self.cluster) as callers, self.churn():
+            for _ in range(3):
+                started = time.monotonic()
+                self.cluster.kubectl("rollout", "restart", *AGENTS)
+                self.cluster.kubectl("rollout", "status", *AGENTS, "--timeout=180s")
+                took.append(time.monotonic() - started)
+        p99 = callers.p99()
+        if p99 >= 3:
+            raise Failure(f"ADD p99 is {p99:.2f} s, not under 3 s")
+        self.cluster.await_pods(200, 300)
+        agent = max(resident_megabytes(self.cluster.agent_on(node)) for node in self.cluster.nodes)
+        controller = resident_megabytes(self.leader()[0])
+        if agent >= 30 or controller >= 40:
+            raise Failure(f"resident: an agent {agent:.1f} MB, not under 30; controller {controller:.1f} MB, not under 40")
+        return (f"updates took {', '.join(f'{one:.0f}' for one in took)} s; ADD p99 {p99:.2f} s of {callers.count()}; "
+                f"resident: an agent {agent:.1f} MB, the leader {controller:.1f} MB")
+
+    def node_with_sixty_pods_is_rebooted(self) -> str:
+        node = self.cluster.nodes[1]
+        self.scale(130)
+        self.cluster.await_pods(130, 200)
+        there = sum(pod["spec"]["nodeName"] == node.name for pod in self.cluster.pods())
+        if there < 60:
+            raise Failure(f"only {there} pods on {node.name}")
+        self.cluster.reboot(node)
+        until("its agent serves", 120, node.has_agent)
+        took = self.cluster.await_pods(130, 400)
+        return f"its {there} pods have addresses again {took:.0f} s after its agent serves"
+
+    def agent_is_killed_three_times_within_a_minute(self) -> str:
+        node = self.cluster.nodes[0]
+        self.scale(30)
+        self.cluster.await_pods(30, 120)
+        os.kill(self.cluster.agent_on(node), signal.SIGKILL)
+        started = time.monotonic()
+        first = until("the agent serves", 60, node.has_agent, pause=0.02)
+        if first > 5:
+            raise Failure(f"it serves {first:.1f} s after its first end only, not after 5 s")
+        for count in (40, 50):
+            os.kill(self.cluster.agent_on(node), signal.SIGKILL)
+            last = time.monotonic() - started
+            self.scale(count)  # pods that start, and below pods that end, while there is no agent
+            self.delete_pods(5)
+            until("the agent serves", 90, node.has_agent)
+        if last > 60:
+            raise Failure(f"it was killed for the third time after {last:.0f} s only")
+        self.cluster.await_pods(50, 200)
+        return f"serves {first:.1f} s after its first end; ended for the third time after {last:.0f} s"
+
+    def runtime_of_each_node_is_restarted(self) -> str:
+        self.scale(50)
+        with self.churn():
+            for node in self.cluster.nodes:
+                self.cluster.restart(f"containerd-{node.name}")
+        return f"50 pods run {self.cluster.await_pods(50, 200):.0f} s after the last restart"
+
+    def controller_that_leads_is_killed(self) -> str:
+        process, identity = self.leader()
+        os.kill(process, signal.SIGKILL)
+        return self.await_other_leader(identity, 20)
+
+    def controller_that_leads_is_told_to_end(self) -> str:
+        process, identity = self.leader()
+        os.kill(process, signal.SIGTERM)
+        return self.await_other_leader(identity, 5)
+
+    def controller_that_leads_hangs(self) -> str:
+        process, identity = self.leader()
+        os.kill(process, signal.SIGSTOP)
+        took = self.await_other_leader(identity, 20)
+        gone = until("its container is started again", 90, lambda: not Path(f"/proc/{process}").exists(), pause=1)
+        return f"{took}; the process was ended {gone:.0f} s later"
+
+    def api_server_is_restarted(self) -> str:
+        self.leader()
+        self.cluster.tool("stop-apiserver", "--kill")
+        self.cluster.tool("start-apiserver")
+        started = time.monotonic()
+        # Only who leads accepts a pool.
+        pool = ('{"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPPool", "metadata": {"name": "later"}, '
+                '"spec": {"subnet": "10.56.0.0/24"}}')
+        until("the API server takes a pool", 30, lambda: self.cluster.kubectl("apply", "-f", "-", stdin=pool))
+        left = max(1, int(30 - (time.monotonic() - started)))
+        self.cluster.kubectl("wait", "--for=condition=Ready", "ippool/later", f"--timeout={left}s")
+        took = time.monotonic() - started
+        self.cluster.kubectl("delete", "ippool", "later", "--timeout=60s")
+        return f"a pool is accepted {took:.1f} s after it is back"
+
+    def credentials_of_another_node_change_nothing(self) -> str:
+        self.scale(30)
+        self.cluster.await_pods(30, 120)
+        thief = self.node_without_leader()
+        kinds = "ippools,ipspaces,ipblocks,ipallocations,ipreservations"
+        self.cluster.kubectl("apply", "-f", "-", stdin='{"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPReservation", '
+                                                       '"metadata": {"name": "printer"}, "spec": {"addresses": ["10.55.0.9"]}}')
+        objects = [one for one in self.cluster.items(kinds, "-A") if one.get("spec", {}).get("node") != thief.name]
+        found = {one["kind"] for one in objects}
+        if not {"IPPool", "IPSpace", "IPBlock", "IPReservation"} <= found:
+            raise Failure(f"there is nothing to steal but {found}")
+        refused = [credentials.try_all(one, objects)
+                   for one in (credentials.of_agent(self.cluster, thief), credentials.of_kubelet(self.cluster, thief))]
+        still = {(one["kind"], one["metadata"]["uid"]) for one in self.cluster.items(kinds, "-A")}
+        if lost := [one["metadata"]["name"] for one in objects if (one["kind"], one["metadata"]["uid"]) not in still]:
+            raise Failure(f"lost: {lost}")
+        self.cluster.kubectl("delete", "ipreservation", "printer")
+        self.cluster.await_pods(30, 60)
+        return f"{sum(refused)} writes of {len(objects)} objects refused"
+
+    def node_without_leader(self) -> Node:
+        process, _ = self.leader()
+        leads = next(pod["spec"]["nodeName"] for pod in self.cluster.berth_pods("controller")
+                     if self.cluster.process_of(pod) == process)
+        return next(node for node in self.cluster.nodes if node.name != leads)
+
+    def install_is_deleted_and_applied_again(self) -> str:
+        self.scale(30)
+        self.cluster.await_pods(30, 120)
+        before = self.cluster.addresses()
+        self.cluster.kubectl("delete", "-k", OVERLAY, "--timeout=120s")
+        if self.cluster.addresses() != before:
+            raise Failure("pods lost their addresses with berth")
+        self.install()
+        self.scale(30, name="more")
+        self.cluster.await_pods(60, 200)
+        after = self.cluster.addresses()
+        if any(after.get(name) != addresses for name, addresses in before.items()):
+            raise Failure("old pods have other addresses than before")
+        return "30 old pods keep their addresses, 30 new ones have others"
+
+    def everything_is_removed(self) -> str:
+        """In the documented order: nothing hangs or is left."""
+        kubectl = self.cluster.kubectl
+        kubectl("delete", "deployment", "--all", "--wait=false")
+        until("no pod hangs in Terminating", 120, lambda: not self.cluster.pods(), pause=1)
+        emptied = until("every address has come back", 60, lambda: self.cluster.used() == 0, pause=1)
+        kubectl("delete", "ippool", "--all", "--timeout=60s")
+        until("no block is left", 60, lambda: not self.cluster.items("ipblocks"), pause=1)
+        kubectl("delete", "-k", OVERLAY, "--timeout=120s")
+        kubectl("annotate", "crd", "-l", "app.kubernetes.io/name=berth", "ipam.berth.dev/purge=yes")
+        kubectl("delete", "-k", str(ROOT / "crds"), "--timeout=120s")
+        if left := [name for name in kubectl("api-resources", "-o", "name").split() if name.endswith(".berth.dev")]:
+            raise Failure(f"kinds are left: {left}")
+        return f"all addresses are back {emptied:.0f} s after the last pod; no kind is left"
+
+
+ALL: tuple[Callable[[Scenarios], str], ...] = (
+    Scenarios.agents_are_updated_three_times_under_churn,
+    Scenarios.node_with_sixty_pods_is_rebooted,
+    Scenarios.agent_is_killed_three_times_within_a_minute,
+    Scenarios.runtime_of_each_node_is_restarted,
+    Scenarios.controller_that_leads_is_killed,
+    Scenarios.controller_that_leads_is_told_to_end,
+    Scenarios.controller_that_leads_hangs,
+    Scenarios.api_server_is_restarted,
+    Scenarios.credentials_of_another_node_change_nothing,
+    Scenarios.install_is_deleted_and_applied_again,
+    Scenarios.everything_is_removed,
+)
+
+
+def show_state(cluster: Cluster) -> None:
+    for what in (("get", "pods", "-A", "-o", "wide"), ("get", "ipblocks,ippools"),
+                 ("logs", "-n", "berth-system", "-l", "app.kubernetes.io/name=berth", "--tail=30", "--prefix")):
+        with contextlib.suppress(Failure):
+            print(cluster.kubectl(*what)[-6000:], file=sys.stderr)
+
+
+def go_through(scenarios: Scenarios, chosen: list[Callable[[Scenarios], str]]) -> int:
+    """How many failed."""
+    failed = 0
+    for scenario in chosen:
+        name, started = scenario.__name__.replace("_", " "), time.monotonic()
+        try:
+            print(f"ok      {name}: {scenario(scenarios)} ({time.monotonic() - started:.0f} s)", flush=True)
+        except Failure as failure:
+            failed += 1
+            print(f"FAILED  {name}: {failure} ({time.monotonic() - started:.0f} s)", flush=True)
+            show_state(scenarios.cluster)
+    return failed
+
+
+def main() -> int:
+    names = sys.argv[1:]
+    chosen = [one for one in ALL if not names or one.__name__ in names]
+    for file in (IMAGE, Path(BERTHCTL)):
+        if not file.exists():
+            print(f"{file} is missing: run \"make image\" and \"make\"", file=sys.stderr)
+            return 1
+    failed = len(chosen)
+    folder = tempfile.mkdtemp(prefix="berth-scenarios.")
+    cluster = Cluster(folder + "/c", nodes=2, image=str(IMAGE))
+    try:
+        cluster.up()
+        scenarios = Scenarios(cluster)
+        scenarios.install()
+        failed = go_through(scenarios, chosen)
+    except Failure as failure:
+        print(f"FAILED  berth is not installed: {failure}", flush=True)
+        show_state(cluster)
+    finally:
+        cluster.down()
+    if failed:
+        print(f"logs are kept in {folder}")
+    else:
+        shutil.rmtree(folder)
+    print(f"{len(chosen) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    # So that the cluster goes down, too, when this is told to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    sys.exit(main())
