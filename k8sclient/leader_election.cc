@@ -177,7 +177,8 @@ bool LeaderElector::Acquire(const std::stop_token& stop) {
     auto wait =
         std::chrono::duration_cast<std::chrono::milliseconds>(options_.times.retry * (1 + clock_.Random() * kJitter));
     // Not a moment longer than a leader that is gone can be waited for.
-    if (other) wait = std::min(wait, std::chrono::ceil<std::chrono::milliseconds>((*other)->until - clock_.Now()));
+    if (other && *other)
+      wait = std::min(wait, std::chrono::ceil<std::chrono::milliseconds>((*other)->until - clock_.Now()));
     clock_.Sleep(wait, stop);
   }
   return false;
