@@ -41,7 +41,7 @@ class StormTest : public AgentTest {
   }
 
   void MakeWeather(std::uint64_t seed) {
-    const auto random = std::make_shared<ipam::Random>(seed);
+    const auto random = std::make_shared<ipam::SeededRandom>(seed);
     const auto mutex = std::make_shared<std::mutex>();
     api_.SetFaults([random, mutex, this](const k8sclient::Request& request) {
       std::uint64_t dice = 0;
@@ -65,7 +65,7 @@ class StormTest : public AgentTest {
 
   // One caller: pods that come, some of which go.
   void Churn(const std::string& name, std::uint64_t seed) {
-    ipam::Random random(seed);
+    ipam::SeededRandom random(seed);
     for (int round = 0; round < kRounds; ++round) {
       const std::string container = name + "-" + std::to_string(round);
       const std::string address = Added(container);
@@ -109,7 +109,7 @@ class StormTest : public AgentTest {
   }
 
   // One agent after another, and callers that begin anew with each.
-  void Round(ipam::Random& random) {
+  void Round(ipam::SeededRandom& random) {
     for (int number = 0; number < kAgents; ++number) {
       agent_ = MakeAgentOf(watched_, {.standby = random.OneIn(2) ? 16U : 3U});
       agent_->Start();
@@ -135,7 +135,7 @@ class StormTest : public AgentTest {
 
 TEST_F(StormTest, NeitherDoublesNorLosesNorLeaks) {
   PutPool("big", "10.56.0.0/20", "Node");
-  ipam::ForSeeds(2, [this](ipam::Random& random) {
+  ipam::ForSeeds(2, [this](ipam::SeededRandom& random) {
     Round(random);
     StartAgent();
     // Before it is ready it may not know yet what the agent before it left to be written.

@@ -39,7 +39,7 @@ std::string PrintByLibrary(Uint128 bits) {
 }
 
 // Groups are mostly 0, 1 or ffff, so that runs of zeros of all shapes occur.
-Uint128 RandomGroups(Random& random) {
+Uint128 RandomGroups(SeededRandom& random) {
   Uint128 bits = 0;
   for (int group = 0; group < 8; ++group) {
     const std::uint64_t choices[] = {0, 0, 0, 1, 0xffff, random.Below(0x10000)};
@@ -49,7 +49,7 @@ Uint128 RandomGroups(Random& random) {
 }
 
 TEST(AddressLaws, IPv6IsPrintedAsTheLibraryPrintsItAndReadBack) {
-  ForSeeds(2000, [](Random& random) {
+  ForSeeds(2000, [](SeededRandom& random) {
     const Uint128 bits = RandomGroups(random);
     if (bits >> 32 == kIPv4MappedMark) return;
     const Address address = Address::FromBits(Family::kIPv6, bits);
@@ -63,7 +63,7 @@ TEST(AddressLaws, IPv6IsPrintedAsTheLibraryPrintsItAndReadBack) {
 }
 
 TEST(AddressLaws, IPv4IsReadBackAsPrinted) {
-  ForSeeds(500, [](Random& random) {
+  ForSeeds(500, [](SeededRandom& random) {
     const Address address = Address::FromBits(Family::kIPv4, random.Below(Uint128{1} << 32));
     ASSERT_EQ(Address::Parse(address.ToString()), address);
   });
@@ -71,7 +71,7 @@ TEST(AddressLaws, IPv4IsReadBackAsPrinted) {
 
 TEST(AddressLaws, DamagedTextsAreReadAsTheLibraryReadsThem) {
   static constexpr std::string_view kAlphabet = "0123456789abcdefABCDEF::::....g /-";
-  ForSeeds(5000, [](Random& random) {
+  ForSeeds(5000, [](SeededRandom& random) {
     const bool v4 = random.OneIn(3);
     const Uint128 bits = RandomGroups(random);
     std::string text = v4 ? Address::FromBits(Family::kIPv4, bits & 0xffffffffU).ToString()

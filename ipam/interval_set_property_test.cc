@@ -52,7 +52,7 @@ class IntervalSetLaws : public testing::Test {
     return ends;
   }();
 
-  [[nodiscard]] AddressRange RandomRange(Random& random) const {
+  [[nodiscard]] AddressRange RandomRange(SeededRandom& random) const {
     const std::size_t per_family = ends_.size() / 2;
     const std::size_t base = random.OneIn(2) ? per_family : 0;
     std::size_t first = random.Below(per_family);
@@ -107,7 +107,7 @@ class IntervalSetLaws : public testing::Test {
     IntervalSet set;
     Model model;
   };
-  [[nodiscard]] Pair RandomPair(Random& random) const {
+  [[nodiscard]] Pair RandomPair(SeededRandom& random) const {
     std::vector<AddressRange> ranges(random.Below(7));
     Model model;
     for (AddressRange& range : ranges) {
@@ -119,7 +119,7 @@ class IntervalSetLaws : public testing::Test {
 };
 
 TEST_F(IntervalSetLaws, AddAndSubtractAreUnionAndDifference) {
-  ForSeeds(100, [this](Random& random) {
+  ForSeeds(100, [this](SeededRandom& random) {
     auto [set, model] = RandomPair(random);
     ASSERT_NO_FATAL_FAILURE(ExpectSame(set, model));
     for (int step = 0; step < 12; ++step) {
@@ -139,7 +139,7 @@ TEST_F(IntervalSetLaws, AddAndSubtractAreUnionAndDifference) {
 }
 
 TEST_F(IntervalSetLaws, OperationsOnSetsAreThoseOfTheirMembers) {
-  ForSeeds(300, [this](Random& random) {
+  ForSeeds(300, [this](SeededRandom& random) {
     const auto [a, a_model] = RandomPair(random);
     const auto [b, b_model] = RandomPair(random);
     IntervalSet difference = a;
@@ -155,7 +155,7 @@ TEST_F(IntervalSetLaws, OperationsOnSetsAreThoseOfTheirMembers) {
 }
 
 TEST_F(IntervalSetLaws, IntersectionWithARangeAgreesWithOverlaps) {
-  ForSeeds(300, [this](Random& random) {
+  ForSeeds(300, [this](SeededRandom& random) {
     const auto [set, model] = RandomPair(random);
     const AddressRange range = RandomRange(random);
     const IntervalSet common = set.Intersection(range);
@@ -166,7 +166,7 @@ TEST_F(IntervalSetLaws, IntersectionWithARangeAgreesWithOverlaps) {
 }
 
 TEST_F(IntervalSetLaws, PrefixesCoverExactlyTheSetAndCannotBeFewer) {
-  ForSeeds(200, [this](Random& random) {
+  ForSeeds(200, [this](SeededRandom& random) {
     const IntervalSet set = RandomPair(random).set;
     const std::vector<Prefix> prefixes = set.ToPrefixes();
     std::vector<AddressRange> covered;
@@ -190,7 +190,7 @@ TEST_F(IntervalSetLaws, PrefixesCoverExactlyTheSetAndCannotBeFewer) {
 }
 
 TEST_F(IntervalSetLaws, RangesAreReadBackAsPrinted) {
-  ForSeeds(300, [this](Random& random) {
+  ForSeeds(300, [this](SeededRandom& random) {
     const AddressRange range = RandomRange(random);
     ASSERT_EQ(AddressRange::Parse(range.ToString()), range) << range.ToString();
   });

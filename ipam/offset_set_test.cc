@@ -37,7 +37,7 @@ TEST(OffsetSetTest, IsEmptyAtFirstAndWhenCleared) {
 }
 
 TEST(OffsetSetTest, IsWhatAStdSetWouldBe) {
-  ForSeeds(20, [](Random& random) {
+  ForSeeds(20, [](SeededRandom& random) {
     OffsetSet offsets;
     std::set<BlockOffset> model;
     for (int step = 0; step < 300; ++step) {

@@ -42,7 +42,7 @@ bool HasAddressToHandOut(const Pool& pool, const Prefix& block) {
   return std::ranges::any_of(AddressesOf(block), [&](Address address) { return MayHandOut(pool, address); });
 }
 
-Address RandomAddress(Random& random, const Prefix& prefix) {
+Address RandomAddress(SeededRandom& random, const Prefix& prefix) {
   const Uint128 last = prefix.LastOffset();
   const Uint128 near = std::min<Uint128>(random.Below(300), last);
   switch (random.Below(4)) {
@@ -55,7 +55,7 @@ Address RandomAddress(Random& random, const Prefix& prefix) {
   }
 }
 
-AddressRange RandomRange(Random& random, const Prefix& prefix) {
+AddressRange RandomRange(SeededRandom& random, const Prefix& prefix) {
   const Address first = RandomAddress(random, prefix);
   if (random.OneIn(4)) {
     const Address other = RandomAddress(random, prefix);
@@ -65,20 +65,20 @@ AddressRange RandomRange(Random& random, const Prefix& prefix) {
   return {first, prefix.At(prefix.OffsetOf(first) + std::min<Uint128>(random.Below(200), room))};
 }
 
-std::vector<AddressRange> RandomRanges(Random& random, const Prefix& prefix, std::uint64_t count_max) {
+std::vector<AddressRange> RandomRanges(SeededRandom& random, const Prefix& prefix, std::uint64_t count_max) {
   std::vector<AddressRange> ranges(random.Below(count_max + 1));
   std::ranges::generate(ranges, [&] { return RandomRange(random, prefix); });
   return ranges;
 }
 
-Prefix RandomSubnet(Random& random) {
+Prefix RandomSubnet(SeededRandom& random) {
   const bool v4 = random.OneIn(2);
   const int length = v4 ? random.Between(16, 32) : random.Between(random.OneIn(2) ? 0 : 112, 128);
   const Uint128 bits = random.OneIn(8) ? 0 : random.OneIn(8) ? ~Uint128{0} : random.Bits128();
   return Prefix::Around(Address::FromBits(v4 ? Family::kIPv4 : Family::kIPv6, v4 ? bits & 0xffffffffU : bits), length);
 }
 
-Pool RandomPool(Random& random) {
+Pool RandomPool(SeededRandom& random) {
   Pool pool;
   pool.subnet = RandomSubnet(random);
   const int bits = AddressBits(pool.family());
@@ -96,7 +96,7 @@ Pool RandomPool(Random& random) {
 bool IsSmall(const Pool& pool) { return pool.subnet.LastOffset() < kSmall; }
 
 // Where a mistake would show: both sides of everything that begins or ends, and anywhere.
-std::vector<Address> Probes(Random& random, const Pool& pool) {
+std::vector<Address> Probes(SeededRandom& random, const Pool& pool) {
   std::vector<AddressRange> all = {AddressRange::Of(pool.subnet)};
   for (const auto* ranges : {&pool.ranges, &pool.excludes, &pool.withheld}) {
     all.insert(all.end(), ranges->begin(), ranges->end());
@@ -116,7 +116,7 @@ std::vector<Address> Probes(Random& random, const Pool& pool) {
   return probes;
 }
 
-std::vector<Prefix> ProbedBlocks(Random& random, const Pool& pool) {
+std::vector<Prefix> ProbedBlocks(SeededRandom& random, const Pool& pool) {
   std::set<Prefix> blocks;
   for (const Address address : Probes(random, pool)) {
     if (pool.subnet.Contains(address)) blocks.insert(BlockOf(pool, address));
@@ -139,7 +139,7 @@ std::optional<Uint128> NumberOf(const PoolBlocks& blocks, const Prefix& block) {
 }
 
 // Blocks of this and other pools: of this size, half, double and single addresses.
-std::vector<Prefix> RandomExisting(Random& random, const Pool& pool) {
+std::vector<Prefix> RandomExisting(SeededRandom& random, const Pool& pool) {
   std::vector<Prefix> existing(random.Below(12));
   const int bits = AddressBits(pool.family());
   std::ranges::generate(existing, [&] {
@@ -158,7 +158,7 @@ bool CoveredByAny(const Prefix& block, const std::vector<Prefix>& others) {
 }
 
 TEST(PoolLaws, AssignableIsWhatTheRulesSayOfEveryAddress) {
-  ForSeeds(1000, [](Random& random) {
+  ForSeeds(1000, [](SeededRandom& random) {
     const Pool pool = RandomPool(random);
     const IntervalSet assignable = Assignable(pool);
     for (const Address address : IsSmall(pool) ? AddressesOf(pool.subnet) : Probes(random, pool)) {
@@ -171,7 +171,7 @@ TEST(PoolLaws, AssignableIsWhatTheRulesSayOfEveryAddress) {
 }
 
 TEST(PoolLaws, AssignableInABlockIsThePartThatLiesInIt) {
-  ForSeeds(500, [](Random& random) {
+  ForSeeds(500, [](SeededRandom& random) {
     const Pool pool = RandomPool(random);
     const IntervalSet assignable = Assignable(pool);
     for (const Prefix& block : ProbedBlocks(random, pool)) {
@@ -183,7 +183,7 @@ TEST(PoolLaws, AssignableInABlockIsThePartThatLiesInIt) {
 }
 
 TEST(PoolLaws, BlockOfAnAddressHoldsItAndLiesInTheSubnet) {
-  ForSeeds(1000, [](Random& random) {
+  ForSeeds(1000, [](SeededRandom& random) {
     const Pool pool = RandomPool(random);
     const Address address = RandomAddress(random, pool.subnet);
     const Prefix block = BlockOf(pool, address);
@@ -195,7 +195,7 @@ TEST(PoolLaws, BlockOfAnAddressHoldsItAndLiesInTheSubnet) {
 }
 
 TEST(PoolLaws, BlocksOfASmallPoolAreThoseOfItsAddressesInOrder) {
-  ForSeeds(1000, [](Random& random) {
+  ForSeeds(1000, [](SeededRandom& random) {
     const Pool pool = RandomPool(random);
     if (!IsSmall(pool)) return;
     const std::vector<Prefix> within = {Prefix::Around(RandomAddress(random, pool.subnet), pool.BlockLength()),
@@ -218,7 +218,7 @@ TEST(PoolLaws, BlocksOfASmallPoolAreThoseOfItsAddressesInOrder) {
 }
 
 TEST(PoolLaws, BlocksOfALargePoolAreThoseWithAnAddress) {
-  ForSeeds(400, [](Random& random) {
+  ForSeeds(400, [](SeededRandom& random) {
     const Pool pool = RandomPool(random);
     const PoolBlocks blocks(pool);
     for (const Prefix& block : ProbedBlocks(random, pool)) {
@@ -239,7 +239,7 @@ TEST(PoolLaws, BlocksOfALargePoolAreThoseWithAnAddress) {
 }
 
 TEST(PoolLaws, ClaimableCoversExactlyTheFreeBlocks) {
-  ForSeeds(500, [](Random& random) {
+  ForSeeds(500, [](SeededRandom& random) {
     const Pool pool = RandomPool(random);
     const std::vector<Prefix> existing = RandomExisting(random, pool);
     const std::vector<Prefix> claimable = Claimable(pool, existing, 0);
@@ -263,7 +263,7 @@ TEST(PoolLaws, ClaimableCoversExactlyTheFreeBlocks) {
 }
 
 TEST(PoolLaws, ClaimableWithALimitKeepsTheLargestInOrder) {
-  ForSeeds(500, [](Random& random) {
+  ForSeeds(500, [](SeededRandom& random) {
     const Pool pool = RandomPool(random);
     const std::vector<Prefix> existing = RandomExisting(random, pool);
     std::vector<Prefix> all = Claimable(pool, existing, 0);
@@ -283,7 +283,7 @@ TEST(PoolLaws, ClaimableWithALimitKeepsTheLargestInOrder) {
 }
 
 TEST(PoolLaws, AValidPoolHasABlock) {
-  ForSeeds(1000, [](Random& random) {
+  ForSeeds(1000, [](SeededRandom& random) {
     Pool pool = RandomPool(random);
     pool.withheld.clear();
     if (Validate(pool)) {

@@ -17,9 +17,9 @@
 
 namespace berth::ipam {
 
-class Random {
+class SeededRandom {
  public:
-  explicit Random(std::uint64_t seed) : engine_(seed) {}
+  explicit SeededRandom(std::uint64_t seed) : engine_(seed) {}
 
   // 0 to bound - 1. Requires: bound > 0. The tiny bias of the remainder does not matter to a test.
   [[nodiscard]] std::uint64_t Below(std::uint64_t bound) { return engine_() % bound; }
@@ -46,7 +46,7 @@ void ForSeeds(int rounds, Body body) {
   std::printf("%d rounds from BERTH_SEED=%s\n", rounds, std::to_string(first).c_str());
   for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(rounds); ++seed) {
     SCOPED_TRACE("BERTH_SEED=" + std::to_string(seed));
-    Random random(seed);
+    SeededRandom random(seed);
     body(random);
     if (testing::Test::HasFailure()) return;
   }

@@ -39,7 +39,7 @@ struct Taken {
 
 class Storm {
  public:
-  explicit Storm(ipam::Random& random) : random_(random) {
+  explicit Storm(ipam::SeededRandom& random) : random_(random) {
     spdlog::set_level(spdlog::level::off);
     leaders_.push_back(std::make_unique<Leader>(api_, clock_));
     leaders_.push_back(std::make_unique<Leader>(api_, clock_));
@@ -352,7 +352,7 @@ class Storm {
     }
   }
 
-  ipam::Random& random_;
+  ipam::SeededRandom& random_;
   ModelApi api_;
   k8sclient::testing::FakeClock clock_;
   std::vector<std::unique_ptr<Leader>> leaders_;
@@ -365,7 +365,7 @@ class Storm {
 };
 
 TEST(ControllerStorm, KeepsWhatMustBeKept) {
-  ipam::ForSeeds(8, [](ipam::Random& random) {
+  ipam::ForSeeds(8, [](ipam::SeededRandom& random) {
     Storm storm(random);
     storm.Run(600);
     storm.Calm();
