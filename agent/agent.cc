@@ -96,7 +96,8 @@ Agent::Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options,
       state_(std::move(files.state)),
       own_(api, clock, {.node = options_.node, .instance = std::move(files.instance), .standby = options_.standby},
            *this),
-      view_(api, clock, options_.node, [this] { Poke(); }) {}
+      view_(api, clock, options_.node, [this] { Poke(); }),
+      block_watches_(api, clock, own_, [this] { Poke(); }) {}
 
 Agent::~Agent() {
   BeginStop();

@@ -10,26 +10,28 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "agent/agent_store.h"
 #include "agent/attachment_gate.h"
+#include "agent/block_watches.h"
 #include "agent/cluster_view.h"
 #include "agent/journal.h"
 #include "agent/metrics.h"
 #include "agent/own_blocks.h"
 #include "agent/shared_holdings.h"
-#include "agent/watch_thread.h"
 #include "cni/config.h"
 #include "cni/environment.h"
 #include "ipam/engine.h"
 #include "k8sclient/api.h"
 #include "k8sclient/clock.h"
+#include "k8sclient/verbs.h"
 #include "node/node_directory.h"
 
 namespace berth::agent {
@@ -44,6 +46,8 @@ struct AgentOptions {
   // Addresses of a block in use, and of the next one, that are kept on standby, to be handed out before they are
   // written (docs/adr/0008). At most 64: what an IPBlock takes.
   std::size_t standby = 64;
+  // A node that uses nothing of a small pool looks at a moment in this time whether it may claim a block ahead.
+  std::chrono::milliseconds looks_within = std::chrono::seconds(10);
   bool watches_blocks = true;
   bool reads_pods = false;  // annotations by a GET of the pod where the runtime hands over none
 };
@@ -151,13 +155,19 @@ class Agent final : private BlockObserver {
   [[nodiscard]] ipam::Expected<void> TakeQueuedDels();
   [[nodiscard]] ipam::Expected<void> RetireOnce(SteadyTime end);
   [[nodiscard]] ipam::Expected<void> SettleLeftIntents();
+  struct ListedBlocks {
+    std::vector<ipam::BlockView> blocks = {};
+    std::set<std::string> left_alone = {};  // cannot be understood
+  };
+  [[nodiscard]] ipam::Expected<ListedBlocks> ListOwnBlocks(k8sclient::ListOptions options);
   // Takes them over, and writes what an earlier agent had handed out.
-  [[nodiscard]] ipam::Expected<void> FenceOwnBlocks(const std::vector<nlohmann::json>& objects);
+  [[nodiscard]] ipam::Expected<void> FenceOwnBlocks();
   void Keep(const std::stop_token& stop);
   // Writes what is pending; what a call is about to write is left to that.
   void ReplayJournal();
   void CompactJournal();
   void ClaimAhead();
+  [[nodiscard]] bool MayClaimMore(const ipam::Pool& pool, bool is_used, AgentStore& store);
   // How many addresses there are beyond those to be kept ready; 0 or less: a block was claimed, or cannot be.
   std::int64_t ClaimAheadFor(const ipam::Pool& pool, const std::vector<ipam::BlockView>& blocks);
   void Resync();
@@ -166,8 +176,9 @@ class Agent final : private BlockObserver {
   // What pools do not assign any more is not on standby. Nothing is in blocks that are being deleted, of pools that
   // give nothing, or where nobody holds anything of the pool.
   void RenewStandby(const std::vector<ipam::BlockView>& blocks);
-  void WatchBlocks();
   void Poke();
+  // Ends, once: another agent is the node's, or this one's files are gone.
+  void GiveWay();
 
   void Conflict(const std::string& block) override;
   void Batch(const std::string& block, std::size_t changes) override;
@@ -217,8 +228,8 @@ class Agent final : private BlockObserver {
   // Blocks may have come or gone that no watch tells of: a claim ahead whose answer did not come, or a restored backup.
   std::atomic<bool> wants_resync_ = false;
 
-  std::mutex watches_mutex_;
-  std::map<std::string, std::unique_ptr<WatchThread>> block_watches_;
+  BlockWatches block_watches_;
+  std::set<std::string> left_alone_;  // when blocks were loaded: they could not be understood, or not be written
   std::jthread late_writer_;
   std::jthread loader_;
   std::jthread keeper_;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the agent does besides calls: loading and fencing its blocks, replaying the journal, claiming ahead, sweeping
-// cooled entries, watching its blocks.
+// cooled entries.
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
 #include <fcntl.h>
 #include <limits>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -51,6 +50,8 @@ constexpr std::chrono::minutes kResyncEvery{5};
 // The API server's flow control takes a LIST for as much work as a page of it can hold: with 500, a tenth of all that
 // agents may do at the same time, and thousands that start together wait for each other. Few nodes have more blocks.
 constexpr int kOwnBlocksPage = 10;
+// A cluster may have so many nodes that each of them claims a block of a pool before its status tells.
+constexpr int kFewBlocks = 1024;
 
 BlockView ToView(const json& object) {
   auto block = crds::ParseBlock(object);
@@ -58,6 +59,9 @@ BlockView ToView(const json& object) {
   spdlog::error("block not understood err=\"{}\"", block.error().message);
   return nullptr;
 }
+
+// It can't be written, or not be understood: that stops nothing else.
+bool IsOfOneBlock(ErrorCode code) { return code == ErrorCode::kInvalid || code == ErrorCode::kConflict; }
 
 }  // namespace
 
@@ -104,8 +108,8 @@ bool Agent::LoadUntilDone(const std::stop_token& stop) {
                  loaded.error().message,
                  loaded.error().details);
     {
-      const ipam::Error& error = loaded.error();
       const std::scoped_lock lock(mutex_);
+      const ipam::Error& error = loaded.error();
       load_error_ = error.message + (error.details.empty() ? "" : ": " + error.details);
     }
     if (!clock_.Sleep(kRetryPause, stop)) return false;
@@ -137,12 +141,16 @@ bool Agent::IsStillOurs() {
   const auto creator = directory_.HoldCreator(own_.instance());
   if (creator || creator.error().code != ErrorCode::kUnavailable) return true;
   own_.Stop();
+  GiveWay();
+  return false;
+}
+
+void Agent::GiveWay() {
   std::call_once(replaced_once_, [this] {
-    spdlog::warn("another agent of this node has taken over instance={}", own_.instance());
+    spdlog::warn("this agent is not the node's any more instance={}", own_.instance());
     BeginStop();
     replaced_();
   });
-  return false;
 }
 
 Expected<void> Agent::LoadOnce() {
@@ -153,13 +161,7 @@ Expected<void> Agent::LoadOnce() {
   if (!creator) return std::unexpected(creator.error());
   if (auto taken = TakeQueuedDels(); !taken) return taken;
   const auto options = k8sclient::CallOptions::Within(kStepMax);
-  const auto list = k8sclient::List(
-      api_,
-      std::string(crds::kBlocksPath),
-      {.field_selector = std::string(crds::kBlockNodeField) + "=" + options_.node, .page_size = kOwnBlocksPage},
-      options);
-  if (!list) return std::unexpected(list.error().Within("list ipblocks"));
-  if (auto fenced = FenceOwnBlocks(list->items); !fenced) return fenced;
+  if (auto fenced = FenceOwnBlocks(); !fenced) return fenced;
   if (auto settled = SettleLeftIntents(); !settled) return settled;
   ReplayJournal();
   if (!view_.WaitUntilListed(kStepMax)) {
@@ -169,28 +171,41 @@ Expected<void> Agent::LoadOnce() {
   return {};
 }
 
-Expected<void> Agent::FenceOwnBlocks(const std::vector<json>& objects) {
-  const auto handed_out = directory_.ReadHandedOut();
-  if (!handed_out) return std::unexpected(handed_out.error());
-  const auto standby = [&handed_out](const ipam::Block& block) { return node::HandedOutOf(block, *handed_out); };
-  std::map<std::string, std::uint32_t> fenced_sizes;  // by uid
-  for (const json& object : objects) {
-    auto block = crds::ParseBlock(object);
-    if (!block) return std::unexpected(block.error());
-    auto fenced = own_.Fence(std::make_shared<const ipam::Block>(*block), clock_.Now() + kStepMax, standby);
-    if (fenced) fenced_sizes.emplace(block->uid, block->size());
-    if (!fenced && fenced.error().code != ErrorCode::kNotFound) return fenced;
+Expected<Agent::ListedBlocks> Agent::ListOwnBlocks(k8sclient::ListOptions options) {
+  ListedBlocks listed;
+  options.field_selector = std::string(crds::kBlockNodeField) + "=" + options_.node;
+  const auto take = [&listed](const json& object) {
+    BlockView block = ToView(object);
+    if (block == nullptr) listed.left_alone.insert(crds::NameOf(object));
+    if (block != nullptr) listed.blocks.push_back(std::move(block));
+  };
+  const auto version = k8sclient::ListEach(api_,
+                                           std::string(crds::kBlocksPath),
+                                           options,
+                                           k8sclient::CallOptions::Within(kStepMax),
+                                           {.begin = [&listed] { listed = {}; }, .item = take});
+  if (!version) return std::unexpected(version.error().Within("list ipblocks"));
+  return listed;
+}
+
+Expected<void> Agent::FenceOwnBlocks() {
+  auto listed = ListOwnBlocks({.page_size = kOwnBlocksPage});
+  if (!listed) return std::unexpected(listed.error());
+  left_alone_ = std::move(listed->left_alone);
+  for (const BlockView& block : listed->blocks) {
+    const auto fenced = TakeOverBlock(own_, directory_, block, clock_.Now() + kStepMax);
+    if (fenced || fenced.error().code == ErrorCode::kNotFound) continue;
+    if (!IsOfOneBlock(fenced.error().code)) return fenced;
+    spdlog::error("block left alone block={} err=\"{}\"", block->name, fenced.error().message);
+    left_alone_.insert(block->name);
   }
-  for (const node::HandedOut& one : *handed_out) {
-    const auto forget = [this, one] { directory_.ForgetHandedOut(one.attachment, one.block); };
-    const auto size = fenced_sizes.find(one.block_uid);
-    if (size != fenced_sizes.end() && one.offset < size->second) {
-      spdlog::info("handed out by an earlier agent block={} entry=\"{}\"", one.block, one.entry);
-      own_.Resume(one.block, one.offset, one.attachment, one.entry, forget);
-    } else {
-      HandedOutLost(one.block, one.entry);
-      forget();
-    }
+  const auto notes = directory_.ReadHandedOut();
+  if (!notes) return std::unexpected(notes.error());
+  for (const node::HandedOut& note : *notes) {
+    // The note is all there is of an address in a block that is left alone.
+    if (own_.Knows(note.block) || left_alone_.contains(note.block)) continue;
+    HandedOutLost(note.block, note.entry);
+    directory_.ForgetHandedOut(note.attachment, note.block);
   }
   return {};
 }
@@ -204,13 +219,21 @@ Expected<void> Agent::SettleLeftIntents() {
   AgentStore store(Parts(), runtime, runtime.end());
   ipam::Engine engine(store, runtime);
   for (const ipam::Attachment& attachment : attachments) {
-    if (auto settled = engine.SettleIntents(attachment); !settled) return settled;
-    spdlog::info("settled a write that an earlier process left open attachment={}", attachment);
+    const auto settled = engine.SettleIntents(attachment);
+    if (settled) {
+      spdlog::info("settled a write that an earlier process left open attachment={}", attachment);
+      continue;
+    }
+    // The API server was there to list the blocks. What this one refuses must not keep the node: its DEL settles it.
+    if (!IsOfOneBlock(settled.error().code) && settled.error().code != ErrorCode::kUnknownOutcome) return settled;
+    spdlog::error("write left open attachment={} err=\"{}\"", attachment, settled.error().message);
   }
   return {};
 }
 
 Expected<void> Agent::TakeQueuedDels() {
+  const auto creator = directory_.HoldCreator(own_.instance());
+  if (!creator) return std::unexpected(creator.error());
   const auto queue = node::DelQueue::Lock(state_, /*deadline=*/0);
   if (!queue) return std::unexpected(queue.error());
   const auto calls = queue->Calls();
@@ -219,13 +242,15 @@ Expected<void> Agent::TakeQueuedDels() {
     const auto call = cni::ParseForwardedCall(text);
     const auto config = call ? cni::ParseConfig(call->config, cni::Verb::kDel) : std::unexpected(call.error());
     if (!config) {
-      spdlog::warn("a DEL that nobody was answered is left out err=\"{}\"", config.error().message);
+      spdlog::error("a queued DEL cannot be read: its pod's address stays until the controller frees it err=\"{}\"",
+                    config.error().message);
       continue;
     }
     const cni::Environment& environment = call->environment;
     const auto attachment = cni::MakeAttachment(config->name, environment.container_id, environment.ifname);
     if (auto marked = directory_.MarkDeleted(attachment, call->started_nanos); !marked) return marked;
-    if (gate_.WasNewerAddAnswered(attachment, call->started_nanos)) continue;
+    const std::int64_t started = call->started_nanos;
+    if (gate_.WasNewerAddAnswered(attachment, started) || gate_.IsNewerAddRunning(attachment, started)) continue;
     if (auto added = journal_->Add(attachment, JournalSync::kNo); !added) return added;
   }
   if (auto synced = journal_->Sync(); !synced) return synced;
@@ -241,8 +266,12 @@ void Agent::Keep(const std::stop_token& stop) {
   auto next_renewal = clock_.Now();
   ReportOddBlocks();
   while (!stop.stop_requested() && !own_.stopped()) {
+    if (directory_.IsGone()) {
+      spdlog::error("{} was removed under this agent: it begins anew there", directory_.path());
+      return GiveWay();
+    }
     if (!IsStillOurs()) return;
-    WatchBlocks();
+    if (options_.watches_blocks) block_watches_.Update();
     // A DEL may have found nobody at the socket of an agent that was replaced while this one was ready already.
     if (auto taken = TakeQueuedDels(); !taken) spdlog::warn("queued DELs wait err=\"{}\"", taken.error().message);
     ReplayJournal();
@@ -353,6 +382,21 @@ void Agent::ClaimAhead() {
   spare_ = spare;
 }
 
+// Where blocks are scarce they are for nodes that use them. (An ADD claims by itself.) Nodes that see a new pool at the
+// same moment would all take its blocks for free, until its status has counted them: so each looks at a moment of its
+// own, and at the blocks themselves.
+bool Agent::MayClaimMore(const ipam::Pool& pool, bool is_used, AgentStore& store) {
+  if (!ipam::MayClaimAhead(pool, is_used)) return false;
+  if (is_used || ipam::PoolBlocks(pool).Count() > kFewBlocks) return true;
+  if (!turns_.IsLookDue(pool, options_.looks_within)) return false;
+  const auto cidrs = store.ReadBlockCidrs(pool.space);
+  if (!cidrs) return false;
+  ipam::Pool counted = pool;
+  const auto is_its = [&pool](const ipam::Prefix& cidr) { return pool.subnet.Contains(cidr); };
+  counted.block_count = static_cast<ipam::Uint128>(std::ranges::count_if(*cidrs, is_its));
+  return ipam::MayClaimAhead(counted, is_used);
+}
+
 std::int64_t Agent::ClaimAheadFor(const ipam::Pool& pool, const std::vector<BlockView>& blocks) {
   CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
   int count = 0;
@@ -367,9 +411,13 @@ std::int64_t Agent::ClaimAheadFor(const ipam::Pool& pool, const std::vector<Bloc
   const std::int64_t spare = std::int64_t{free} - pool.warm_addresses;
   if (spare >= 0) return spare;
   if (pool.max_blocks_per_node > 0 && count >= pool.max_blocks_per_node) return spare;
-  // Where blocks are scarce they are for nodes that use them. An ADD claims by itself.
-  if (!ipam::MayClaimAhead(pool, is_used)) return std::numeric_limits<std::int64_t>::max();
   AgentStore store(Parts(), runtime, runtime.end());
+  if (!MayClaimMore(pool, is_used, store)) return std::numeric_limits<std::int64_t>::max();
+  // Where it can't be read, a block would not be used, and the next one be claimed.
+  if (const auto latest = view_.ReadLatest(pool.name, k8sclient::CallOptions::Within(kStepMax));
+      !latest || *latest == nullptr || (*latest)->uid != pool.uid) {
+    return spare;
+  }
   static_cast<void>(store.ReadBlocks(ipam::BlockScope::kOwn, ipam::Freshness::kHint).has_value());
   const auto turn = store.BeginClaim(pool);
   if (!turn || turn->is_all_claimed || (turn->look_again && own_.Snapshot().size() != blocks.size())) return spare;
@@ -377,7 +425,6 @@ std::int64_t Agent::ClaimAheadFor(const ipam::Pool& pool, const std::vector<Bloc
   if (claimed) {
     metrics_.Claimed(pool.name, /*ahead=*/true);
     spdlog::info("block claimed ahead block={} pool={}", (*claimed)->name, pool.name);
-    WatchBlocks();
   } else if (claimed.error().code != ErrorCode::kExhausted) {  // ADDs say so
     if (claimed.error().code == ErrorCode::kUnknownOutcome) wants_resync_ = true;
     spdlog::warn("claiming ahead failed pool={} err=\"{}\"", pool.name, claimed.error().message);
@@ -389,25 +436,19 @@ std::int64_t Agent::ClaimAheadFor(const ipam::Pool& pool, const std::vector<Bloc
 void Agent::Resync() {
   const auto creator = directory_.HoldCreator(own_.instance());
   if (!creator) return;
-  const auto list = k8sclient::List(api_,
-                                    std::string(crds::kBlocksPath),
-                                    {.field_selector = std::string(crds::kBlockNodeField) + "=" + options_.node,
-                                     .resource_version = "0",
-                                     .page_size = 0},
-                                    k8sclient::CallOptions::Within(kStepMax));
-  if (!list) return;
+  const auto listed = ListOwnBlocks({.resource_version = "0", .page_size = 0});
+  if (!listed) return;
   std::set<std::string> known = own_.Names();
-  for (const json& object : list->items) {
-    const BlockView block = ToView(object);
-    if (block == nullptr) continue;
+  for (const std::string& name : listed->left_alone) known.erase(name);
+  for (const BlockView& block : listed->blocks) {
     if (known.erase(block->name) > 0) {
       own_.Observe(block, clock_.Now() + kStepMax);
       continue;
     }
-    // Claimed for this node by the controller, or by a call whose answer was lost.
+    // Claimed for this node by the controller, or by a call whose answer was lost; or left alone before.
     const auto pool = view_.ReadLatest(block->pool, k8sclient::CallOptions::Within(kStepMax));
     if (!pool || *pool == nullptr) continue;
-    const auto fenced = own_.Fence(block, clock_.Now() + kStepMax);
+    const auto fenced = TakeOverBlock(own_, directory_, block, clock_.Now() + kStepMax);
     if (fenced) spdlog::info("block found block={} pool={}", block->name, block->pool);
   }
   // The list may be older than the block.
@@ -453,47 +494,6 @@ void Agent::RenewStandby(const std::vector<BlockView>& blocks) {
       }
     };
     own_.RenewStandby(block, stand_by, clock_.Now() + kStepMax);
-  }
-}
-
-void Agent::WatchBlocks() {
-  if (!options_.watches_blocks) return;
-  std::vector<std::unique_ptr<WatchThread>> ended;
-  const std::scoped_lock lock(watches_mutex_);
-  const std::set<std::string> wanted = own_.Names();
-  for (auto it = block_watches_.begin(); it != block_watches_.end();) {
-    if (wanted.contains(it->first)) {
-      ++it;
-    } else {
-      ended.push_back(std::move(it->second));
-      it = block_watches_.erase(it);
-    }
-  }
-  // Versions alone, without entries: most are of this agent's own writes.
-  const auto observe = [this](const json& object) {
-    const auto meta = crds::ParseObjectMeta(object, crds::kBlockKind);
-    if (meta) own_.ObserveVersion(meta->name, VersionOf(meta->resource_version), clock_.Now() + kStepMax);
-  };
-  for (const std::string& name : wanted) {
-    if (block_watches_.contains(name)) continue;
-    block_watches_[name] = std::make_unique<WatchThread>(
-        api_,
-        clock_,
-        k8sclient::ReflectorOptions{
-            .path = std::string(crds::kBlocksPath), .field_selector = "metadata.name=" + name, .metadata_only = true},
-        WatchActions{.replace =
-                         [this, observe, name](const std::vector<json>& objects) {
-                           for (const json& object : objects) observe(object);
-                           // A list from a cache may not know a block yet that was created just now.
-                           if (objects.empty()) own_.ObserveMissing(name, clock_.Now() + kStepMax);
-                         },
-                     .upsert = observe,
-                     .remove =
-                         [this](const json& object) {
-                           const auto meta = crds::ParseObjectMeta(object, crds::kBlockKind);
-                           if (meta) own_.ObserveGone(meta->name, meta->uid, clock_.Now() + kStepMax);
-                           Poke();
-                         }});
   }
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <spdlog/spdlog.h>
+
 #include "ipam/check.h"
 
 namespace berth::agent {
@@ -18,7 +20,28 @@ namespace {
 // Intents of own blocks are in memory: a restart fences all of them.
 constexpr std::string_view kMemoryIntent = "memory:";
 constexpr std::chrono::seconds kAllClaimedMin{30};
+
+// Another node's block: what needs no change there succeeds.
+Expected<BlockView> EditForeign(const BlockView& seen, const ipam::BlockEdit& edit) {
+  ipam::Block changed = *seen;
+  if (auto applied = edit.apply(changed); !applied) return std::unexpected(applied.error());
+  if (changed == *seen) return seen;
+  return Fail(ErrorCode::kConflict, "block " + seen->name + " belongs to node " + seen->node);
+}
 }  // namespace
+
+Expected<void> TakeOverBlock(OwnBlocks& own, const node::NodeDirectory& directory, const BlockView& block,
+                             SteadyTime deadline) {
+  const auto notes = directory.ReadHandedOut();
+  if (!notes) return std::unexpected(notes.error());
+  const auto standby = [&notes](const ipam::Block& newest) { return node::HandedOutOf(newest, *notes); };
+  if (auto fenced = own.Fence(block, deadline, standby); !fenced) return fenced;
+  for (const node::HandedOut& note : *notes) {
+    if (note.block != block->name) continue;
+    own.Resume(note, [&directory, note] { directory.ForgetHandedOut(note.attachment, note.block); });
+  }
+  return {};
+}
 
 ClaimTurns::Turn ClaimTurns::Begin(const std::string& pool, SteadyTime deadline) {
   std::unique_lock lock(mutex_);
@@ -46,6 +69,18 @@ bool ClaimTurns::IsAllClaimed(const ipam::Pool& pool) const {
   const auto found = all_claimed_.find(pool.uid);
   return found != all_claimed_.end() && clock_.Now() < found->second.until &&
          found->second.block_count == pool.block_count && found->second.claimable == pool.claimable;
+}
+
+bool ClaimTurns::IsLookDue(const ipam::Pool& pool, std::chrono::milliseconds first_within) {
+  const std::scoped_lock lock(mutex_);
+  const SteadyTime now = clock_.Now();
+  const auto after = [&](std::chrono::milliseconds least, std::chrono::milliseconds within) {
+    return now + least + std::chrono::duration_cast<std::chrono::milliseconds>(within * clock_.Random());
+  };
+  const auto next = next_looks_.try_emplace(pool.uid, after(std::chrono::milliseconds(0), first_within)).first;
+  if (now < next->second) return false;
+  next->second = after(kAllClaimedMin, kAllClaimedMin);
+  return true;
 }
 
 void LateEdits::Begin() {
@@ -78,7 +113,10 @@ AgentStore::AgentStore(const AgentStoreParts& parts, ipam::Runtime& runtime, Ste
                // An agent that comes after this one lists the node's blocks once, and settles what it finds open: no
                // write that nothing fences may come about behind its back.
                .begin_attempt = [&directory = parts.directory,
-                                 instance = parts.own.instance()] { return directory.HoldCreator(instance); }}),
+                                 instance = parts.own.instance()] { return directory.HoldCreator(instance); },
+               .leaves_creations_open = true,
+               .on_unreadable =
+                   [](const ipam::Error& error) { spdlog::warn("block left alone err=\"{}\"", error.message); }}),
       deadline_(deadline) {}
 
 Expected<std::vector<ipam::PoolView>> AgentStore::ReadPools(std::span<const std::string> names,
@@ -103,6 +141,8 @@ Expected<std::vector<ipam::PoolView>> AgentStore::ReadPools(std::span<const std:
 Expected<ipam::PoolView> AgentStore::ReadLatest(const std::string& name) {
   auto pool = view_.ReadLatest(name, {.deadline = deadline_, .stop = {}});
   if (!pool || unread_.block == nullptr || unread_.block->pool != name) return pool;
+  const auto creator = directory_.HoldCreator(own_.instance());
+  if (!creator) return std::unexpected(creator.error());
   own_.Insert(unread_.block);
   if (auto settled = SettleUnread(); !settled) return std::unexpected(settled.error());
   return pool;
@@ -154,6 +194,7 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::BlockEdi
     return seen;
   }
   const SteadyTime deadline = std::min(deadline_, std::chrono::steady_clock::now() + edit_max_);
+  if (!own_.Knows(seen->name)) return EditUnknown(seen, edit, deadline);
   ipam::BlockEdit wanted = edit;
   if (!hands_out_) wanted.take_standby = nullptr;
   if (wanted.take_standby) {
@@ -167,6 +208,16 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::BlockEdi
     written = own_.Edit(seen, wanted, deadline);
   }
   return AfterEdit(seen, edit, std::move(written));
+}
+
+Expected<BlockView> AgentStore::EditUnknown(const BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline) {
+  const auto creator = directory_.HoldCreator(own_.instance());
+  if (!creator) return std::unexpected(creator.error());
+  auto read = own_.Read(seen->name, deadline);
+  if (!read) return AfterEdit(seen, edit, std::move(read));
+  if ((*read)->node != own_.node()) return AfterEdit(seen, edit, EditForeign(*read, edit));
+  if (auto taken = TakeOverBlock(own_, directory_, *read, deadline); !taken) return std::unexpected(taken.error());
+  return AfterEdit(seen, edit, own_.Edit(seen, edit, deadline));
 }
 
 Expected<BlockView> AgentStore::AfterEdit(const BlockView& seen, const ipam::BlockEdit& edit,
@@ -228,6 +279,8 @@ Expected<BlockView> AgentStore::Create(const ipam::Block& block, const ipam::Att
     shared_.NoteWrite();
     return created;
   }
+  const auto creator = directory_.HoldCreator(own_.instance());
+  if (!creator) return std::unexpected(creator.error());
   ipam::Block ours = block;
   ours.agent = own_.AgentField();
   auto created = remote_.Create(ours, attachment);
@@ -238,12 +291,11 @@ Expected<BlockView> AgentStore::Create(const ipam::Block& block, const ipam::Att
     latest_pool_ = *pool;
     return created;
   }
-  // Not in memory, so a DEL would not find the entry: it settles the intent.
+  // Not in memory, so a DEL would not find the entry: it settles the intent, which is open still.
   if (attachment.empty()) {
     return Fail(ErrorCode::kUnknownOutcome,
                 "block " + block.name + " is there, but pool " + block.pool + " can't be read");
   }
-  if (auto opened = directory_.OpenIntent(attachment, block); !opened) return std::unexpected(opened.error());
   return created;
 }
 

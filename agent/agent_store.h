@@ -41,6 +41,9 @@ class ClaimTurns {
   // of nodes would list all blocks with every ADD.
   void NoteAllClaimed(const ipam::Pool& pool);
   [[nodiscard]] bool IsAllClaimed(const ipam::Pool& pool) const;
+  // Whether this node, which uses nothing of the pool, may list its blocks now: at first at a moment within that time,
+  // and then every 30 to 60 s.
+  [[nodiscard]] bool IsLookDue(const ipam::Pool& pool, std::chrono::milliseconds first_within);
 
  private:
   struct AllClaimed {
@@ -54,6 +57,7 @@ class ClaimTurns {
   std::condition_variable ended_;
   std::set<std::string> taken_;                    // names of pools
   std::map<std::string, AllClaimed> all_claimed_;  // by UID
+  std::map<std::string, SteadyTime> next_looks_;   // by UID
 };
 
 // What the stores of all calls share; it must outlive them.
@@ -85,6 +89,15 @@ class LateEdits {
   Then then_;
 };
 
+// Makes a block of this node the agent's, with all that an earlier one handed out of it and did not write.
+// Requires: the caller holds the creator's place, or is the only one that could take it. Errors: those of
+// OwnBlocks::Fence; kIo.
+[[nodiscard]] ipam::Expected<void> TakeOverBlock(OwnBlocks& own, const node::NodeDirectory& directory,
+                                                 const ipam::BlockView& block, SteadyTime deadline);
+
+// A successor reads what is open on the node (intents, notes of what was handed out) once, when it becomes the creator,
+// and gives back what nobody was told. So what rests on closing an intent, on a note, or on no write at all is
+// concluded while this agent holds the creator's place (NodeDirectory::HoldCreator), or not at all.
 class AgentStore final : public ipam::BlockStore {
  public:
   // The runtime must outlive the store.
@@ -133,6 +146,10 @@ class AgentStore final : public ipam::BlockStore {
   // The pool as it is now; from then on a block of it that this call created is this node's. nullptr: there is none.
   [[nodiscard]] ipam::Expected<ipam::PoolView> ReadLatest(const std::string& name);
   [[nodiscard]] ipam::Expected<void> SettleUnread();
+  // Of a block that is not in memory: claimed for this node by somebody else, or by a call whose answer was lost; or
+  // another node's.
+  [[nodiscard]] ipam::Expected<ipam::BlockView> EditUnknown(const ipam::BlockView& seen, const ipam::BlockEdit& edit,
+                                                            SteadyTime deadline);
   // What an edit of a block of this node ended with. A creation that was in doubt may have been seen by it.
   [[nodiscard]] ipam::Expected<ipam::BlockView> AfterEdit(const ipam::BlockView& seen, const ipam::BlockEdit& edit,
                                                           ipam::Expected<ipam::BlockView> written);

@@ -101,6 +101,18 @@ TEST_F(AgentTest, OfTwoMachinesWithOneNodeNameBothSayThatTheyAreTwo) {
   EXPECT_EQ(replaced_, 0);
 }
 
+// Nobody would find what it writes there, nor wait for the locks that it has.
+TEST_F(AgentTest, WhoseFilesAreRemovedBeginsAnew) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  std::filesystem::remove_all(run_dir());
+  Await([this] { return replaced_ == 1; }, "it gives way");
+  agent_.reset();
+  StartAgent();
+  EXPECT_TRUE(Add("c2").ok);
+  EXPECT_EQ(Held().size(), 2U);
+}
+
 TEST_F(AgentTest, AnAgentFieldWrittenByHandEndsNobody) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);

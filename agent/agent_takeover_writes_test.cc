@@ -165,6 +165,28 @@ TEST_F(TakeoverWritesTest, ASharedWriteIsNotDecidedAgainAfterTheNewerAgentAnswer
   EXPECT_TRUE(IsHeld("c0"));
 }
 
+// The block came about, its creator does not know it, and asks what is there.
+TEST_F(TakeoverWritesTest, ABlockThatWasCreatedUnheardIsOfOneAgentAtATime) {
+  StartOlder();
+  Await([this] { return older_->IsReady(); }, "the older agent is ready");
+  const auto posts = std::make_shared<std::atomic<int>>(0);
+  api_.SetFaults([posts](const Request& request) {
+    const bool is_first = request.method == Method::kPost && IsOfBlocks(request) && ++*posts == 1;
+    return is_first ? ApiFault::kLostAfterCommit : ApiFault::kNone;
+  });
+  slow_.HoldRequest([posts](const Request& request) {
+    return request.method == Method::kPatch && IsOfBlocks(request) && *posts > 0;
+  });
+  Reply reply;
+  std::jthread adder([&] { reply = older_->Handle(Body("ADD", "c1")); });
+  slow_.AwaitHeld();
+  StartNewer();
+  slow_.Release();
+  adder.join();
+  Await([this] { return agent_->IsReady(); }, "the newer agent is ready");
+  EXPECT_EQ(reply.ok, IsHeld("c1")) << reply.body;
+}
+
 class UnreadPoolTest : public TakeoverWritesTest {
  protected:
   // POSTs of blocks succeed; of what comes after one so many fail: neither are pools read nor blocks changed.
@@ -201,6 +223,23 @@ TEST_F(UnreadPoolTest, TheNextAgentGivesBackWhatNobodyWasTold) {
   StartAgent();
   Await([this] { return agent_->IsReady(); }, "the next agent is ready");
   EXPECT_FALSE(IsHeld("c1"));
+}
+
+TEST_F(UnreadPoolTest, WhatASuccessorHasGivenBackIsNotAnswered) {
+  StartOlder();
+  FailAfterCreation(1);
+  slow_.HoldRequest([reads = 0, is_created = false](const Request& request) mutable {
+    is_created = is_created || (request.method == Method::kPost && IsOfBlocks(request));
+    return is_created && request.path == std::string(crds::kPoolsPath) + "/p1" && ++reads == 2;
+  });
+  Reply reply;
+  std::jthread adder([&] { reply = older_->Handle(Body("ADD", "c1")); });
+  slow_.AwaitHeld();
+  StartNewer();
+  slow_.Release();
+  adder.join();
+  Await([this] { return agent_->IsReady(); }, "the newer agent is ready");
+  EXPECT_EQ(reply.ok, IsHeld("c1")) << reply.body;
 }
 
 TEST_F(UnreadPoolTest, WhatWasAnsweredAfterAllIsKept) {

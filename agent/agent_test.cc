@@ -243,6 +243,26 @@ TEST_F(ScarcePool, IsNotSharedOutAmongNodesThatUseNothingOfIt) {
   EXPECT_TRUE(Add("c1").ok) << "the fifth node of a pool of four blocks";
 }
 
+// Its status has counted none of their blocks yet.
+TEST_F(ScarcePool, IsNotSharedOutAmongNodesThatSeeItAtTheSameMoment) {
+  for (const char* const node : {"n2", "n3", "n4", "n5"}) MakeAgentOf(watched_, {.node = node})->LoadAndClaim({});
+  StartAgent();
+  EXPECT_TRUE(Add("c1").ok) << "the fifth node of a pool of four blocks";
+}
+
+TEST_F(ScarcePool, ThatCannotBeReadHasNoBlocksClaimedAhead) {
+  std::atomic<int> reads = 0;
+  api_.SetFaults([&reads](const k8sclient::Request& request) {
+    const bool is_its = request.method == k8sclient::Method::kGet && request.path.ends_with("/ippools/p1");
+    reads += is_its ? 1 : 0;
+    return is_its ? ApiFault::kForbidden : ApiFault::kNone;
+  });
+  StartAgent();
+  Await([&reads] { return reads >= 1; }, "the pool is asked for");
+  agent_.reset();
+  EXPECT_EQ(api_.Objects(kBlocks).size(), 0U);
+}
+
 TEST_F(ScarcePool, GivesBlocksAheadToNodesThatUseIt) {
   for (const char* const node : {"n2", "n3"}) Join(node);
   StartAgent();

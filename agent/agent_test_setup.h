@@ -108,6 +108,7 @@ class AgentTest : public testing::Test {
                              .server = wanted.server,
                              .loaded_mark = LoadedMark(),
                              .standby = wanted.standby,
+                             .looks_within = std::chrono::milliseconds(0),
                              .watches_blocks = wanted.watches_blocks,
                              .reads_pods = wanted.reads_pods},
                             [this] { ++replaced_; });

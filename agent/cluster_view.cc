@@ -44,16 +44,10 @@ ClusterView::ClusterView(k8sclient::Api& api, k8sclient::Clock& clock, std::stri
 
 void ClusterView::WatchPools() {
   WatchActions actions;
-  actions.replace = [this](const std::vector<json>& objects) {
+  actions.listed = [this](const std::set<std::string>& names) {
     {
       const std::scoped_lock lock(mutex_);
-      std::map<std::string, KnownPool> pools;
-      for (const json& object : objects) {
-        const auto known = pools_.find(crds::NameOf(object));
-        if (known != pools_.end()) pools.insert(*known);
-        Learn(object, pools);
-      }
-      pools_ = std::move(pools);
+      std::erase_if(pools_, [&names](const auto& known) { return !names.contains(known.first); });
       pools_listed_ = true;
       listed_.notify_all();
     }
@@ -62,7 +56,7 @@ void ClusterView::WatchPools() {
   actions.upsert = [this](const json& object) {
     {
       const std::scoped_lock lock(mutex_);
-      Learn(object, pools_);
+      Learn(object);
     }
     changed_();
   };
@@ -79,11 +73,9 @@ void ClusterView::WatchPools() {
 
 void ClusterView::WatchNamespaces() {
   WatchActions actions;
-  actions.replace = [this](const std::vector<json>& objects) {
-    std::map<std::string, ipam::Labels> namespaces;
-    for (const json& object : objects) namespaces[crds::NameOf(object)] = crds::LabelsOf(object);
+  actions.listed = [this](const std::set<std::string>& names) {
     const std::scoped_lock lock(mutex_);
-    namespaces_ = std::move(namespaces);
+    std::erase_if(namespaces_, [&names](const auto& known) { return !names.contains(known.first); });
   };
   actions.upsert = [this](const json& object) {
     const std::scoped_lock lock(mutex_);
@@ -107,8 +99,8 @@ void ClusterView::WatchNode() {
     changed_();
   };
   WatchActions actions;
-  actions.replace = [put](const std::vector<json>& objects) {
-    put(objects.empty() ? ipam::Labels{} : crds::LabelsOf(objects.front()));
+  actions.listed = [put](const std::set<std::string>& names) {
+    if (names.empty()) put({});
   };
   actions.upsert = [put](const json& object) { put(crds::LabelsOf(object)); };
   actions.remove = [put](const json& /*object*/) { put({}); };
@@ -137,15 +129,15 @@ bool ClusterView::WaitUntilListed(std::chrono::milliseconds limit) {
   return listed_.wait_for(lock, limit, [this] { return pools_listed_ && node_listed_; });
 }
 
-void ClusterView::Learn(const json& object, std::map<std::string, KnownPool>& pools) const {
+void ClusterView::Learn(const json& object) {
   const std::string name = crds::NameOf(object);
   const std::uint64_t version = VersionOf(object);
-  const auto known = pools.find(name);
-  if (known != pools.end() && known->second.version > version) return;
+  const auto known = pools_.find(name);
+  if (known != pools_.end() && known->second.version > version) return;
   if (auto pool = ToPool(object)) {
-    pools[name] = {.pool = std::move(pool), .version = version};
+    pools_[name] = {.pool = std::move(pool), .version = version};
   } else {
-    pools.erase(name);
+    pools_.erase(name);
   }
 }
 
@@ -167,7 +159,7 @@ Expected<ipam::PoolView> ClusterView::ReadLatest(const std::string& name, const 
   auto pool = crds::ParsePool(*object);
   if (!pool) return std::unexpected(pool.error());
   const std::scoped_lock lock(mutex_);
-  Learn(*object, pools_);
+  Learn(*object);
   // One that began before it was gone says nothing of now.
   Proof& proof = proofs_[name];
   if (read > proof.read || proof.exists) proof = {.uid = pool->uid, .exists = true, .read = read};

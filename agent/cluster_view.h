@@ -81,7 +81,7 @@ class ClusterView {
 
   [[nodiscard]] bool IsProved(const ipam::Pool& pool, bool exists) const;
   // What was seen takes the place of what is older. Requires: the mutex.
-  void Learn(const nlohmann::json& object, std::map<std::string, KnownPool>& pools) const;
+  void Learn(const nlohmann::json& object);
   void WatchPools();
   void WatchNamespaces();
   void WatchNode();

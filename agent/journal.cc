@@ -54,11 +54,12 @@ Expected<void> Journal::WriteAnew() {
   }
   if (fdatasync(file.descriptor()) != 0) return FailIo("sync", next);
   if (rename(next.c_str(), path_.c_str()) != 0) return FailIo("replace", path_);
+  // From here on the old file is nobody's.
+  file_ = std::move(file);
+  lines_ = pending_.size();
   const std::string folder = std::filesystem::path(path_).parent_path();
   const node::HeldFile directory(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory.is_open() || fsync(directory.descriptor()) != 0) return FailIo("sync", folder);
-  file_ = std::move(file);
-  lines_ = pending_.size();
   return {};
 }
 
@@ -67,7 +68,7 @@ Expected<void> Journal::Append(char mark, const ipam::Attachment& attachment, Jo
   if (write(file_.descriptor(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
     auto failure = FailIo("write", path_);
     // A part of a line would spoil the next one.
-    static_cast<void>(ftruncate(file_.descriptor(), static_cast<off_t>(lines_ * line.size())));
+    static_cast<void>(!ftruncate(file_.descriptor(), static_cast<off_t>(lines_ * line.size())));
     return failure;
   }
   ++lines_;

@@ -102,7 +102,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, cons
     }
     ipam::Block fenced = *base;
     fenced.agent = NextFence();
-    fenced.standby = standby ? standby(fenced) : ipam::OffsetSet();
+    fenced.standby = standby(fenced);
     if (IsOfAnotherMachine(*base)) {
       for (const ipam::BlockOffset offset : base->standby) fenced.standby.insert(offset);
     }
@@ -143,21 +143,7 @@ OwnBlocks::SlotPointer OwnBlocks::FindSlot(const std::string& name) const {
 
 Expected<BlockView> OwnBlocks::Edit(const BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline) {
   if (const SlotPointer slot = FindSlot(seen->name)) return WriteInSlot(slot, edit, deadline);
-  // Not known: claimed for this node by somebody else, or another node's.
-  auto read = Read(seen->name, deadline);
-  if (!read) return read;
-  if ((*read)->node != node()) return EditForeign(*read, edit);
-  if (auto fenced = Fence(*read, deadline); !fenced) return std::unexpected(fenced.error());
-  const SlotPointer slot = FindSlot(seen->name);
-  if (slot == nullptr) return Fail(ErrorCode::kNotFound, "block " + seen->name + " is gone");
-  return WriteInSlot(slot, edit, deadline);
-}
-
-Expected<BlockView> OwnBlocks::EditForeign(const BlockView& seen, const ipam::BlockEdit& edit) {
-  ipam::Block changed = *seen;
-  if (auto applied = edit.apply(changed); !applied) return std::unexpected(applied.error());
-  if (changed == *seen) return seen;
-  return Fail(ErrorCode::kConflict, "block " + seen->name + " belongs to node " + seen->node);
+  return Fail(ErrorCode::kUnavailable, "block " + seen->name + " has just gone", "the call is tried again");
 }
 
 Expected<BlockView> OwnBlocks::WriteInSlot(const SlotPointer& slot, const ipam::BlockEdit& edit, SteadyTime deadline) {

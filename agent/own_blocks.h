@@ -38,6 +38,7 @@
 #include "ipam/block_store.h"
 #include "k8sclient/api.h"
 #include "k8sclient/clock.h"
+#include "node/handed_out.h"
 
 namespace berth::agent {
 
@@ -99,13 +100,15 @@ class OwnBlocks {
   // still land, and takes all off standby but what `standby` says of the newest version, and what another machine has.
   // Errors: those of the write; kNotFound: it is gone, or not this node's.
   using StandbyOf = std::function<ipam::OffsetSet(const ipam::Block&)>;
-  [[nodiscard]] ipam::Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline,
-                                           const StandbyOf& standby = nullptr);
+  [[nodiscard]] ipam::Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline, const StandbyOf& standby);
+  // The block as the API server has it, of whatever node.
+  [[nodiscard]] ipam::Expected<ipam::BlockView> Read(const std::string& name, SteadyTime deadline);
+  [[nodiscard]] bool Knows(const std::string& block) const { return FindSlot(block) != nullptr; }
 
   // A block that this agent created just now.
   void Insert(const ipam::BlockView& created);
 
-  // As BlockStore::Edit, for a block of this node. A change that is not sent yet at the deadline is withdrawn
+  // As BlockStore::Edit, for a block that is known. A change that is not sent yet at the deadline is withdrawn
   // (kTimeout); one that was sent ends with kUnknownOutcome. With edit.take_standby it is withdrawn as well if an
   // address can be handed out by the time that the change could be sent: then this returns nullptr.
   [[nodiscard]] ipam::Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::BlockEdit& edit,
@@ -123,9 +126,9 @@ class OwnBlocks {
   // or the block's writes do not go well: Edit tells.
   [[nodiscard]] ipam::BlockView HandOut(const ipam::BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline,
                                         std::function<void()> settled);
-  // What an earlier agent handed out of a block that was fenced just now: as if this one had.
-  void Resume(const std::string& block, ipam::BlockOffset offset, const ipam::Attachment& attachment,
-              const std::string& entry, std::function<void()> settled);
+  // What an earlier agent handed out of a block that was fenced just now: as if this one had. Nothing is left of it if
+  // the block is another one by now.
+  void Resume(const node::HandedOut& note, std::function<void()> settled);
   // Whether that is still to be written.
   [[nodiscard]] bool IsHandedOut(const std::string& block, const ipam::Attachment& attachment) const;
   // Attachments of all that is.
@@ -180,9 +183,6 @@ class OwnBlocks {
 
   // nullptr: not known.
   [[nodiscard]] SlotPointer FindSlot(const std::string& name) const;
-  // Another node's block: what needs no change there succeeds.
-  [[nodiscard]] static ipam::Expected<ipam::BlockView> EditForeign(const ipam::BlockView& seen,
-                                                                   const ipam::BlockEdit& edit);
   [[nodiscard]] ipam::Expected<ipam::BlockView> WriteInSlot(const SlotPointer& slot, const ipam::BlockEdit& edit,
                                                             SteadyTime deadline);
   // What may be handed out of a block now: nothing while its writes do not go well. Requires: the mutex.
@@ -254,7 +254,6 @@ class OwnBlocks {
   void Forget(const SlotPointer& slot);
   // Sends the block's vanished entries, if there are any, and the fence that another instance asks for.
   void WriteAgain(const SlotPointer& slot, SteadyTime deadline);
-  [[nodiscard]] ipam::Expected<ipam::BlockView> Read(const std::string& name, SteadyTime deadline);
   [[nodiscard]] ipam::Expected<ipam::BlockView> Patch(const ipam::Block& before, const ipam::Block& after,
                                                       SteadyTime deadline);
   [[nodiscard]] std::string NextFence();

@@ -49,7 +49,10 @@ k8sclient::CallOptions Until(SteadyTime deadline) {
 Expected<BlockView> OwnBlocks::Read(const std::string& name, SteadyTime deadline) {
   const auto object = k8sclient::Get(api_, BlockPath(name), Until(deadline));
   if (!object) return std::unexpected(object.error().Within("get ipblock " + name));
-  return ToView(object);
+  auto block = ToView(object);
+  // Somebody made it what cannot be understood: it is left alone, and an ADD goes to another.
+  if (!block) block.error().code = ErrorCode::kConflict;
+  return block;
 }
 
 Expected<BlockView> OwnBlocks::Patch(const ipam::Block& before, const ipam::Block& after, SteadyTime deadline) {
@@ -260,6 +263,10 @@ bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::
         return true;
       }
       if (read && ++round.conflicts < kConflictsMax) return false;
+      if (!read) {
+        const std::scoped_lock lock(mutex_);
+        slot->is_failing = true;
+      }
       if (!read && read.error().code == ErrorCode::kNotFound) Forget(slot);
       FinishAll(slot, round, read ? std::unexpected(error) : read);
       return true;

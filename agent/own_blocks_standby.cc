@@ -94,16 +94,19 @@ bool OwnBlocks::IsHeldBeside(const ipam::Block& block) const {
   });
 }
 
-void OwnBlocks::Resume(const std::string& block, ipam::BlockOffset offset, const ipam::Attachment& attachment,
-                       const std::string& entry, std::function<void()> settled) {
-  {
+void OwnBlocks::Resume(const node::HandedOut& note, std::function<void()> settled) {
+  bool is_lost = true;
+  if (const SlotPointer slot = FindSlot(note.block)) {
     const std::scoped_lock lock(mutex_);
-    const auto found = slots_.find(block);
-    if (found != slots_.end() && !ipam::Find(*found->second->view, attachment)) {
-      found->second->handed_out[offset] = {.attachment = attachment, .entry = entry, .settled = std::move(settled)};
+    const ipam::Block& block = *slot->view;
+    is_lost = block.uid != note.block_uid || note.offset >= block.size();
+    if (!is_lost && !ipam::Find(block, note.attachment)) {
+      slot->handed_out[note.offset] = {
+          .attachment = note.attachment, .entry = note.entry, .settled = std::move(settled)};
       return;
     }
   }
+  if (is_lost) observer_.HandedOutLost(note.block, note.entry);
   settled();
 }
 

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
+#include "crds/object_meta.h"
+
 namespace berth::agent {
 
 using nlohmann::json;
@@ -15,7 +17,12 @@ class WatchHandler final : public k8sclient::ReflectorHandler {
  public:
   WatchHandler(std::string path, WatchActions actions) : path_(std::move(path)), actions_(std::move(actions)) {}
 
-  void Replace(std::vector<json> objects) override { actions_.replace(std::move(objects)); }
+  void BeginList() override { names_.clear(); }
+  void Listed(json object) override {
+    names_.insert(crds::NameOf(object));
+    actions_.upsert(std::move(object));
+  }
+  void EndList() override { actions_.listed(names_); }
   void Upsert(json object) override { actions_.upsert(std::move(object)); }
   void Delete(json object) override { actions_.remove(std::move(object)); }
   void Failed(const ipam::Error& error, std::chrono::milliseconds wait) override {
@@ -29,6 +36,7 @@ class WatchHandler final : public k8sclient::ReflectorHandler {
  private:
   std::string path_;
   WatchActions actions_;
+  std::set<std::string> names_;  // of a list that has not ended
 };
 
 WatchThread::WatchThread(k8sclient::Api& api, k8sclient::Clock& clock, k8sclient::ReflectorOptions options,
@@ -43,8 +51,8 @@ void ListOnce(k8sclient::Api& api, k8sclient::Clock& clock, k8sclient::Reflector
               const std::stop_token& stop) {
   std::stop_source listed;
   const std::stop_callback stopped(stop, [&listed] { listed.request_stop(); });
-  actions.replace = [&listed, replace = std::move(actions.replace)](std::vector<json> objects) {
-    replace(std::move(objects));
+  actions.listed = [&listed, take = std::move(actions.listed)](const std::set<std::string>& names) {
+    take(names);
     listed.request_stop();
   };
   WatchHandler handler(options.path, std::move(actions));

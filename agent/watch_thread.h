@@ -4,9 +4,10 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <stop_token>
+#include <string>
 #include <thread>
-#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -18,8 +19,9 @@ namespace berth::agent {
 
 // What a watch does with what it sees; called from the watch's thread.
 struct WatchActions {
-  std::function<void(std::vector<nlohmann::json>)> replace;
   std::function<void(nlohmann::json)> upsert;
+  // The whole collection was handed to `upsert`; these are the names in it.
+  std::function<void(const std::set<std::string>&)> listed;
   std::function<void(nlohmann::json)> remove;
 };
 

@@ -35,7 +35,7 @@ struct Space {
   ipam::Uint128 total = 0;
   ipam::Uint128 used = 0;
   ipam::Uint128 free = 0;
-  // The object as it was read; nullptr: never read. Shared, never changed.
+  // The object as it was read; nullptr: never read, or not understood. Shared, never changed.
   std::shared_ptr<const nlohmann::json> document = nullptr;
 };
 

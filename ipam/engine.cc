@@ -260,15 +260,21 @@ Expected<Address> Engine::TakeFromKnownBlocks(Call& call, const PoolView& pool, 
   // An own block that is nearly full first, so that others become empty and go back; of Shared ones any, so that nodes
   // do not meet in the same.
   std::ranges::stable_sort(with_room, {}, &Room::order);
+  std::optional<Error> refused;
   while (!with_room.empty()) {
     const std::size_t pick = is_shared ? static_cast<std::size_t>(runtime_.Random(with_room.size())) : 0;
     auto taken = TakeFromBlock(call, with_room[pick].block, pool, requested);
     if (taken) return taken;
     const ErrorCode code = taken.error().code;
-    const bool try_next = code == ErrorCode::kExhausted || code == ErrorCode::kNotFound || code == ErrorCode::kConflict;
+    // By a webhook, or a rule that this block breaks: another one may do. None is claimed for that, or each ADD would.
+    const bool is_refused = !requested && IsRefusal(code);
+    const bool try_next =
+        code == ErrorCode::kExhausted || code == ErrorCode::kNotFound || code == ErrorCode::kConflict || is_refused;
     if (!try_next) return taken;
+    if (is_refused) refused = taken.error();
     with_room.erase(with_room.begin() + static_cast<std::ptrdiff_t>(pick));
   }
+  if (refused) return std::unexpected(*std::move(refused));
   return Fail(ErrorCode::kExhausted, "pool " + pool->name + ": no known block has room");
 }
 

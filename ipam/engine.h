@@ -45,6 +45,11 @@ struct HeldAddress {
   std::string pool;  // of the block it is in
 };
 
+// A write that a rule refuses, of the object or of the API server, and will again.
+[[nodiscard]] constexpr bool IsRefusal(ErrorCode code) {
+  return code == ErrorCode::kInvalid || code == ErrorCode::kForbidden;
+}
+
 // May be used by several threads if the store and the runtime may.
 class Engine {
  public:

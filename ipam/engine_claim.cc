@@ -111,6 +111,8 @@ Expected<Address> Engine::ClaimBlock(Call& call, const PoolView& pool, const Pre
     };
     claimed = store_.Edit(std::make_shared<const Block>(std::move(block)),
                           {.attachment = call.request.attachment, .apply = take});
+    // It is there and refuses to be written: left alone, as if it were another node's.
+    if (!claimed && !requested && IsRefusal(claimed.error().code)) claimed.error().code = ErrorCode::kAlreadyExists;
   }
   if (!claimed) return std::unexpected(claimed.error());
   return VerifyClaim(call, *pool, *claimed, requested);

@@ -41,8 +41,6 @@ Reflector::NextList Reflector::FirstList(const ReflectorOptions& options) {
 
 void ReflectorHandler::Reached(const std::string& /*resource_version*/) {}
 
-json ReflectorHandler::Keep(json object) { return object; }
-
 Reflector::Reflector(Api& api, ReflectorHandler& handler, Clock& clock, ReflectorOptions options)
     : api_(api),
       handler_(handler),
@@ -81,8 +79,7 @@ void Reflector::WaitAfter(const Error& error, const std::stop_token& stop) {
 Expected<void> Reflector::List(const std::stop_token& stop) {
   ListOptions list{.field_selector = options_.field_selector,
                    .label_selector = options_.label_selector,
-                   .accept = options_.metadata_only ? kPartialMetadataList : kJson,
-                   .keep = [this](json object) { return handler_.Keep(std::move(object)); }};
+                   .accept = options_.metadata_only ? kPartialMetadataList : kJson};
   if (next_list_ == NextList::kAny) {
     list.resource_version = "0";
     list.page_size = 0;  // served from memory; the server's cache knows no pages for it
@@ -93,15 +90,20 @@ Expected<void> Reflector::List(const std::stop_token& stop) {
     list.resource_version = resource_version_;
     list.resource_version_match = "Exact";
   }
-  Expected<ObjectList> objects =
-      k8sclient::List(api_, options_.path, list, {.deadline = clock_.Now() + options_.list_max, .stop = stop});
-  if (!objects) return std::unexpected(std::move(objects.error()));
-  if (objects->resource_version.empty()) {
+  const CallOptions call{.deadline = clock_.Now() + options_.list_max, .stop = stop};
+  Expected<std::string> version = ListEach(
+      api_,
+      options_.path,
+      list,
+      call,
+      {.begin = [this] { handler_.BeginList(); }, .item = [this](json object) { handler_.Listed(std::move(object)); }});
+  if (!version) return std::unexpected(std::move(version.error()));
+  if (version->empty()) {
     return Fail(ErrorCode::kInternal, "GET " + options_.path + ": the list has no resourceVersion");
   }
-  resource_version_ = objects->resource_version;
+  resource_version_ = *std::move(version);
   next_list_ = NextList::kNone;
-  handler_.Replace(std::move(objects->items));
+  handler_.EndList();
   handler_.Reached(resource_version_);
   return {};
 }

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -29,11 +28,11 @@ class ReflectorHandler {
   ReflectorHandler& operator=(const ReflectorHandler&) = delete;
   virtual ~ReflectorHandler() = default;
 
-  // An object of a list, as its page arrives; Replace gets what this returns, unless the list fails before its end. For
-  // who cannot have a whole large collection as JSON.
-  virtual nlohmann::json Keep(nlohmann::json object);
-  // The whole collection: what is known and not in it is gone. Also when it is empty.
-  virtual void Replace(std::vector<nlohmann::json> objects) = 0;
+  // A list begins, or begins anew: what it brought so far does not count. Its objects follow. When it has ended, that
+  // was the whole collection, maybe an empty one: what is known and was not in it is gone.
+  virtual void BeginList() = 0;
+  virtual void Listed(nlohmann::json object) = 0;
+  virtual void EndList() = 0;
   virtual void Upsert(nlohmann::json object) = 0;
   // The object's last state.
   virtual void Delete(nlohmann::json object) = 0;

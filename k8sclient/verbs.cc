@@ -126,9 +126,8 @@ Expected<std::string> ListEach(Api& api, const std::string& path, const ListOpti
 
 Expected<ObjectList> List(Api& api, const std::string& path, const ListOptions& list, const CallOptions& options) {
   ObjectList result;
-  const ListSink sink{
-      .begin = [&result] { result.items.clear(); },
-      .item = [&](json item) { result.items.push_back(list.keep ? list.keep(std::move(item)) : std::move(item)); }};
+  const ListSink sink{.begin = [&result] { result.items.clear(); },
+                      .item = [&](json item) { result.items.push_back(std::move(item)); }};
   Expected<std::string> version = ListEach(api, path, list, options, sink);
   if (!version) return std::unexpected(std::move(version.error()));
   result.resource_version = std::move(*version);

@@ -30,8 +30,6 @@ struct ListOptions {
   std::string resource_version_match = {};  // "", "NotOlderThan" or "Exact"
   int page_size = 500;                      // 0: everything in one answer
   std::string_view accept = kJson;
-  // Called with each item as its page arrives; what it returns becomes the item. Unset: the item itself.
-  std::function<nlohmann::json(nlohmann::json)> keep = {};
 };
 
 struct ObjectList {

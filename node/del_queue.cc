@@ -48,7 +48,7 @@ Expected<void> DelQueue::Add(std::string_view call) const {
                           fdatasync(file->descriptor()) == 0;
   if (!is_written) {
     auto failure = FailIo("write", state_.PathOf(kFile));
-    static_cast<void>(ftruncate(file->descriptor(), before.st_size));
+    static_cast<void>(!ftruncate(file->descriptor(), before.st_size));
     return failure;
   }
   return before.st_size == 0 ? state_.Sync() : Expected<void>();

@@ -17,6 +17,7 @@
 
 #include "ipam/block_store.h"
 #include "k8sclient/api.h"
+#include "k8sclient/verbs.h"
 #include "node/node_directory.h"
 #include "node/recent_view.h"
 
@@ -44,6 +45,10 @@ struct DirectStoreOptions {
   // Called before each attempt of a write is decided; what it returns is held until the attempt's outcome is known, and
   // the intent closed if it is in. An error: nothing more is written.
   std::function<ipam::Expected<HeldFile>()> begin_attempt = {};
+  // The intent of a block of this node that was created is left to the caller, who closes it when it keeps the block.
+  bool leaves_creations_open = false;
+  // Told of each block that cannot be read. It is left alone, as if all of it were in use.
+  std::function<void(const ipam::Error&)> on_unreadable = [](const ipam::Error&) {};
 };
 
 class DirectStore final : public ipam::BlockStore {
@@ -79,6 +84,9 @@ class DirectStore final : public ipam::BlockStore {
                                                                             bool is_hint);
   [[nodiscard]] ipam::Expected<ipam::Labels> ReadLabels(const std::string& path);
   [[nodiscard]] ipam::Expected<ipam::BlockView> ReadBlock(const std::string& name);
+  // Blocks that cannot be read are left out. Returns the list's version.
+  [[nodiscard]] ipam::Expected<std::string> ListBlocks(const k8sclient::ListOptions& list,
+                                                       std::vector<ipam::BlockView>& blocks);
   [[nodiscard]] ipam::Expected<ipam::BlockView> Patch(const ipam::Block& before, const ipam::Block& after);
   [[nodiscard]] bool WaitAfterConflict(const ipam::Block& block, int conflicts, std::chrono::milliseconds tried);
 

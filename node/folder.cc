@@ -25,6 +25,7 @@ using ipam::Expected;
 
 constexpr std::size_t kFileBytesMax = std::size_t{4} << 20;
 constexpr std::size_t kProcessDigits = 12;
+constexpr std::string_view kPartPrefix = ".part.";  // no name of ours begins so
 constexpr mode_t kFolderMode = 0755;
 constexpr mode_t kFileMode = 0600;
 constexpr int kOpenFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -71,8 +72,9 @@ Expected<Folder> Folder::Sub(const std::string& name) const {
 
 Expected<HeldFile> Folder::OpenFile(const std::string& name, int flags) const {
   errno = EINVAL;
-  HeldFile file(IsPlain(name) ? openat(file_->descriptor(), name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, kFileMode)
-                              : -1);
+  // O_NONBLOCK: somebody may have put a pipe there.
+  const int all_flags = flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  HeldFile file(IsPlain(name) ? openat(file_->descriptor(), name.c_str(), all_flags, kFileMode) : -1);
   if (!file.is_open()) return FailIo("open", PathOf(name));
   return file;
 }
@@ -96,7 +98,9 @@ std::optional<std::string> Folder::Read(const std::string& name) const {
 Expected<void> Folder::Write(const std::string& name, std::string_view text, FileSync sync) const {
   static const std::string kProcess = RandomDigits(kProcessDigits);
   static std::atomic<unsigned> number{0};
-  const std::string part = name + ".part." + kProcess + "." + std::to_string(++number);
+  errno = EINVAL;
+  if (!IsPlain(name)) return FailIo("write", PathOf(name));
+  const std::string part = std::string(kPartPrefix) + kProcess + "." + std::to_string(++number);
   auto file = OpenFile(part, O_WRONLY | O_CREAT | O_EXCL);
   if (!file) return std::unexpected(file.error());
   const bool is_written = write(file->descriptor(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
@@ -133,9 +137,14 @@ Expected<std::vector<std::string>> Folder::Names() const {
       const auto* const entry = reinterpret_cast<const dirent64*>(buffer.data() + at);
       at += entry->d_reclen;
       const std::string_view name = entry->d_name;
-      if (IsPlain(name) && !name.contains(".part.")) names.emplace_back(name);
+      if (IsPlain(name) && !name.starts_with(kPartPrefix)) names.emplace_back(name);
     }
   }
+}
+
+bool Folder::IsGone() const {
+  struct stat status{};
+  return fstat(file_->descriptor(), &status) == 0 && status.st_nlink == 0;
 }
 
 Expected<void> Folder::Sync() const {

@@ -40,6 +40,8 @@ class Folder {
   [[nodiscard]] ipam::Expected<void> Remove(const std::string& name) const;
   // All but parts of files that were never written to their end. Errors: kIo.
   [[nodiscard]] ipam::Expected<std::vector<std::string>> Names() const;
+  // Somebody has removed it: what is written there nobody finds.
+  [[nodiscard]] bool IsGone() const;
   // Which files are in it survives the machine when this returns. Errors: kIo.
   [[nodiscard]] ipam::Expected<void> Sync() const;
 

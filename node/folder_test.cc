@@ -58,8 +58,18 @@ TEST_F(FolderTest, AFileIsReplacedAsAWhole) {
 }
 
 TEST_F(FolderTest, PartsOfFilesHaveNoName) {
-  std::ofstream(Open().PathOf("a.part.0123456789ab.1")) << "half";
+  std::ofstream(Open().PathOf(".part.0123456789ab.1")) << "half";
   EXPECT_THAT(Open().Names().value(), IsEmpty());
+}
+
+TEST_F(FolderTest, FilesOfBlocksInASpaceNamedPartHaveNames) {
+  ASSERT_TRUE(Open().Write("0123.part.10.55.0.0-26", "intent"));
+  EXPECT_THAT(Open().Names().value(), ElementsAre("0123.part.10.55.0.0-26"));
+}
+
+TEST_F(FolderTest, APipeInTheWayOfAFileKeepsNobodyWaiting) {
+  ASSERT_EQ(mkfifo(Open().PathOf("mode").c_str(), 0600), 0);
+  EXPECT_EQ(Open().Read("mode").value_or(""), "");
 }
 
 TEST_F(FolderTest, WhatIsNotThereIsRemoved) {

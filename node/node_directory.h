@@ -85,6 +85,8 @@ class NodeDirectory {
   // Keeps others from becoming it until the HeldFile closes. Errors: kUnavailable: another instance is it by now; kIo.
   [[nodiscard]] ipam::Expected<HeldFile> HoldCreator(const std::string& instance) const;
 
+  // Somebody has removed it: what is written there from now on nobody finds.
+  [[nodiscard]] bool IsGone() const { return folders_.node.IsGone(); }
   [[nodiscard]] const std::string& path() const { return folders_.node.path(); }
   // Twelve digits of `server`.
   [[nodiscard]] const std::string& server() const { return server_; }

@@ -291,6 +291,36 @@ TEST_F(ControllerTest, DecidesNothingBeforeEveryKindWasListed) {
   EXPECT_EQ(Writes(), 0);
 }
 
+// Anyone who may change one object may have written these, or a CRD without its rules let them through.
+TEST_F(ControllerTest, NoObjectStopsMoreThanItself) {
+  PutPool("sick", {{"subnet", "10.77.0.0/24"}, {"space", "sick"}});
+  PutPool("well", {{"subnet", "10.55.0.0/24"}});
+  Settle();
+  const auto put = [this](std::string_view kind, const json& object) { server_->Put(std::string(kind), object); };
+  put(crds::kBlocksPath, {{"metadata", {{"name", "no name of a block"}}}});
+  put(crds::kBlocksPath, {{"metadata", {{"name", "10.66.0.0-26"}}}, {"spec", 5}});
+  put(crds::kPoolsPath, {{"metadata", {{"name", "unreadable"}}}, {"spec", {{"subnet", "oops"}}}});
+  put(crds::kReservationsPath, {{"metadata", {{"name", "unreadable"}}}, {"spec", {{"addresses", 5}}}});
+  server_->Change(std::string(crds::kSpacesPath), "sick", [](json& space) { space["status"]["accepted"] = "oops"; });
+  const std::string sick_space = Space("sick").dump();
+  PutBlock("well", "10.55.0.0/26", {{"3", kHeldEntry}});
+  server_->Change(std::string(crds::kBlocksPath), "10.55.0.0-26", [](json& block) {
+    for (int i = 0; i < 4097; ++i) block["metadata"]["annotations"]["a" + std::to_string(i)] = "x";
+    for (int i = 0; i < 257; ++i) block["metadata"]["finalizers"].push_back("example.org/f" + std::to_string(i));
+  });
+  PutPool("newcomer", {{"subnet", "10.88.0.0/24"}});
+  PutPool("newcomer-to-sick", {{"subnet", "10.78.0.0/24"}, {"space", "sick"}});
+  Settle();
+  EXPECT_EQ(ReadyOf("newcomer"), "True/Accepted") << "the fence must not fail";
+  EXPECT_EQ(Pool("well")["status"]["used"], "1");
+  EXPECT_EQ(ReadyOf("sick"), "True/Accepted") << "what the space had accepted stays";
+  EXPECT_EQ(ReadyOf("newcomer-to-sick"), "False/SpaceUnreadable");
+  EXPECT_EQ(Space("sick").dump(), sick_space) << "left alone";
+  Delete(crds::kPoolsPath, "sick");
+  Settle();
+  EXPECT_TRUE(Exists(crds::kPoolsPath, "sick")) << "the space may still have it in its list";
+}
+
 TEST_F(ControllerTest, StopsInTheMiddleOfARoundWhenAskedTo) {
   for (int i = 0; i < 20; ++i) PutPool("p" + std::to_string(i), {{"subnet", "10." + std::to_string(i) + ".0.0/24"}});
   Deliver();

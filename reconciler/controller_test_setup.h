@@ -31,7 +31,8 @@ std::map<std::string, Seen> ViewOf(const k8sclient::testing::ModelApi& api, std:
                                    ipam::Expected<Seen> (*read)(json)) {
   std::map<std::string, Seen> view;
   for (const json& object : api.Objects(std::string(path))) {
-    view.emplace(object["metadata"]["name"].get<std::string>(), read(object).value());
+    auto seen = read(object);
+    if (seen) view.emplace(object["metadata"]["name"].get<std::string>(), *std::move(seen));
   }
   return view;
 }

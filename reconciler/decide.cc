@@ -49,9 +49,13 @@ class Round {
     PlanPools();
     census_.Take(world_, counted_, now_.unix_ms);
     DecideReclaimed();
-    for (const auto& [name, plan] : plans_) DecideSpace(name, plan);
+    for (const auto& [name, plan] : plans_) {
+      if (!IsLeftAlone(plan)) DecideSpace(name, plan);
+    }
     for (const auto& [name, pool] : world_.pools) DecidePoolStatus(pool);
-    for (const auto& [name, plan] : plans_) DecideReservedIn(name, plan);
+    for (const auto& [name, plan] : plans_) {
+      if (!IsLeftAlone(plan)) DecideReservedIn(name, plan);
+    }
     DecideBlockDrain(world_, now_, fenced_, decision_);
     DecidePoolDrain(world_, fenced_, decision_);
     if (const auto expiry = NextExpiry(world_, now_.unix_ms)) decision_.WakeAt(*expiry);
@@ -84,6 +88,7 @@ class Round {
       if (pool.pool) plans_[pool.pool->space].pools.push_back(name);
     }
     for (auto& [name, plan] : plans_) {
+      if (IsLeftAlone(plan)) continue;
       plan.acceptance = DecideAcceptance(world_, name, plan.pools, AcceptedIn(plan));
       plan.reserved = ReservedRanges(world_, name, now_.unix_ms);
       const std::vector<crds::AcceptedPool>& accepted =
@@ -210,8 +215,12 @@ class Round {
     const SpacePlan* plan = pool.pool ? &plans_.at(pool.pool->space) : nullptr;
     const Reason* refused = nullptr;
     if (plan != nullptr) {
+      static const Reason kUnreadable = {
+          .reason = "SpaceUnreadable",
+          .message = "the IPSpace cannot be read: the controller's log says what is wrong with its status"};
       const auto found = plan->acceptance.refused.find(pool.meta.name);
       if (found != plan->acceptance.refused.end()) refused = &found->second;
+      if (IsLeftAlone(*plan)) refused = pool.IsReady() ? nullptr : &kUnreadable;
     }
     const auto counted = counted_.find(pool.meta.uid);
     const bool is_accepted = counted != counted_.end();
@@ -278,6 +287,8 @@ class Round {
     static const std::vector<crds::AcceptedPool> kNone;
     return plan.current == nullptr ? kNone : plan.current->accepted;
   }
+
+  static bool IsLeftAlone(const SpacePlan& plan) { return plan.current != nullptr && IsUnreadable(*plan.current); }
 
   static bool HasFinalizer(const crds::Space& space) { return Has(space.meta.finalizers, crds::kPoolFinalizer); }
 

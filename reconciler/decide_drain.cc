@@ -83,8 +83,9 @@ bool HasBlock(const World& world, const SeenPool& pool) {
 }
 
 bool IsAccepted(const World& world, const SeenPool& pool) {
-  return std::ranges::any_of(world.spaces,
-                             [&](const auto& item) { return FindAccepted(item.second, pool.meta.uid) != nullptr; });
+  return std::ranges::any_of(world.spaces, [&](const auto& item) {
+    return IsUnreadable(item.second) || FindAccepted(item.second, pool.meta.uid) != nullptr;
+  });
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
 
 #include "crds/block.h"
 #include "crds/names.h"
@@ -28,20 +29,46 @@ const std::string& NameOf(const SeenPool& pool) { return pool.meta.name; }
 const std::string& NameOf(const crds::Space& space) { return space.meta.name; }
 const std::string& NameOf(const SeenReservation& reservation) { return reservation.name; }
 
+void LogLeftOut(const nlohmann::json& object, const ipam::Error& error) {
+  spdlog::error("object left out name={} err={}", ipam::Quoted(crds::NameOf(object)), ipam::Quoted(error.message));
+}
+
 template <typename Seen>
 Expected<std::map<std::string, Seen>> ListAll(k8sclient::Api& api, std::string_view path,
                                               Expected<Seen> (*read)(nlohmann::json),
                                               const k8sclient::CallOptions& options) {
-  auto list = k8sclient::List(api, std::string(path), {}, options);
-  if (!list) return std::unexpected(std::move(list.error()));
   std::map<std::string, Seen> all;
-  for (nlohmann::json& item : list->items) {
-    auto seen = read(std::move(item));
-    if (!seen) return std::unexpected(seen.error());
+  const auto take = [&](const nlohmann::json& item) {
+    auto seen = read(item);
+    if (!seen) return LogLeftOut(item, seen.error());
     std::string name = NameOf(*seen);
     all.emplace(std::move(name), *std::move(seen));
-  }
+  };
+  const auto listed =
+      k8sclient::ListEach(api, std::string(path), {}, options, {.begin = [&] { all.clear(); }, .item = take});
+  if (!listed) return std::unexpected(listed.error());
   return all;
+}
+
+// The metadata of every block, by name.
+using BlockMetas = std::map<std::string, crds::ObjectMeta>;
+Expected<BlockMetas> ListBlockMetas(k8sclient::Api& api, const k8sclient::CallOptions& options) {
+  BlockMetas metas;
+  const auto take = [&metas](const nlohmann::json& item) {
+    auto meta = crds::ParseObjectMeta(item, crds::kBlockKind);
+    if (!meta) return LogLeftOut(item, meta.error());
+    // Any other name is of no range of addresses, and nobody meets it who looks for room.
+    if (const auto identity = crds::ParseBlockName(meta->name); !identity) return LogLeftOut(item, identity.error());
+    std::string name = meta->name;
+    metas.emplace(std::move(name), *std::move(meta));
+  };
+  const auto listed = k8sclient::ListEach(api,
+                                          std::string(crds::kBlocksPath),
+                                          {.accept = k8sclient::kPartialMetadataList},
+                                          options,
+                                          {.begin = [&metas] { metas.clear(); }, .item = take});
+  if (!listed) return std::unexpected(listed.error());
+  return metas;
 }
 
 // Whether the entries of the block matter to a fenced decision.
@@ -58,8 +85,7 @@ bool HoldsReserved(const World& world, const SeenBlock& block, std::int64_t now_
 }
 
 // Takes away blocks that do not exist any more, and returns the names of those that have to be read.
-std::vector<std::string> Compare(World& world, const std::map<std::string, crds::ObjectMeta>& listed,
-                                 std::int64_t now_ms) {
+std::vector<std::string> Compare(World& world, const BlockMetas& listed, std::int64_t now_ms) {
   std::vector<std::string> gone;
   for (const auto& [name, block] : world.blocks()) {
     if (!listed.contains(name)) gone.push_back(name);
@@ -77,17 +103,9 @@ std::vector<std::string> Compare(World& world, const std::map<std::string, crds:
 
 Expected<void> FenceBlocks(k8sclient::Api& api, World& world, std::int64_t now_ms,
                            const k8sclient::CallOptions& options) {
-  auto list =
-      k8sclient::List(api, std::string(crds::kBlocksPath), {.accept = k8sclient::kPartialMetadataList}, options);
-  if (!list) return std::unexpected(std::move(list.error()));
-  std::map<std::string, crds::ObjectMeta> listed;
-  for (const nlohmann::json& item : list->items) {
-    auto meta = crds::ParseObjectMeta(item, crds::kBlockKind);
-    if (!meta) return std::unexpected(std::move(meta.error()));
-    std::string name = meta->name;
-    listed.emplace(std::move(name), *std::move(meta));
-  }
-  for (const std::string& name : Compare(world, listed, now_ms)) {
+  const auto listed = ListBlockMetas(api, options);
+  if (!listed) return std::unexpected(listed.error());
+  for (const std::string& name : Compare(world, *listed, now_ms)) {
     auto object = k8sclient::Get(api, ObjectPath(crds::kBlocksPath, name), options);
     if (!object && object.error().code == ipam::ErrorCode::kNotFound) {
       world.RemoveBlock(name);

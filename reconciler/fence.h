@@ -16,7 +16,8 @@
 namespace berth::reconciler {
 
 // Blocks that exist are in the world afterwards, those that do not are not; entries are current where reservations
-// meet them. Errors: those of lists and reads; the world is then as it was, or newer in parts.
+// meet them. Objects of which not even the name can be read are left out, and logged. Errors: those of lists and reads;
+// the world is then as it was, or newer in parts.
 [[nodiscard]] ipam::Expected<void> Fence(k8sclient::Api& api, World& world, std::int64_t now_ms,
                                          const k8sclient::CallOptions& options);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
 
 #include "crds/block.h"
 #include "crds/names.h"
@@ -45,7 +46,17 @@ ipam::Expected<SeenPool> ReadPool(json object) {
   return seen;
 }
 
-ipam::Expected<crds::Space> ReadSpace(json object) { return crds::ParseSpace(std::move(object)); }
+ipam::Expected<crds::Space> ReadSpace(json object) {
+  auto meta = crds::ParseObjectMeta(object, crds::kSpaceKind);
+  if (!meta) return std::unexpected(std::move(meta.error()));
+  auto space = crds::ParseSpace(std::move(object));
+  if (space) return space;
+  spdlog::warn("object cannot be read, its pools stay as they are kind={} name={} err={}",
+               crds::kSpaceKind,
+               meta->name,
+               ipam::Quoted(space.error().message));
+  return crds::Space{.meta = *std::move(meta)};
+}
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): all four have one type
 ipam::Expected<SeenReservation> ReadReservation(json object) {

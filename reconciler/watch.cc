@@ -62,23 +62,16 @@ class Handler final : public k8sclient::ReflectorHandler {
   using Read = ipam::Expected<Seen> (*)(json object);
   Handler(std::string_view kind, Read read, Mailbox& mailbox) : kind_(kind), read_(read), mailbox_(mailbox) {}
 
-  // Read at once: as JSON a large collection would take ten times the memory.
-  json Keep(json object) override {
-    kept_.push_back(ReadOne(std::move(object)));
-    return kept_.size() - 1;
+  void BeginList() override { listed_.clear(); }
+  void Listed(json object) override {
+    auto one = ReadOne(std::move(object));
+    if (!one) return;
+    std::string name = NameOf(*one);
+    listed_.emplace(std::move(name), *std::move(one));
   }
-
-  void Replace(std::vector<json> objects) override {
-    std::map<std::string, Seen> seen;
-    for (const json& index : objects) {
-      std::optional<Seen>& one = kept_.at(index.get<std::size_t>());
-      if (!one) continue;
-      std::string name = NameOf(*one);
-      seen.emplace(std::move(name), *std::move(one));
-    }
-    std::vector<std::optional<Seen>>().swap(kept_);
-    spdlog::debug("listed kind={} count={}", kind_, seen.size());
-    mailbox_.Replace(std::move(seen));
+  void EndList() override {
+    spdlog::debug("listed kind={} count={}", kind_, listed_.size());
+    mailbox_.Replace(std::exchange(listed_, {}));
   }
 
   void Upsert(json object) override {
@@ -105,7 +98,6 @@ class Handler final : public k8sclient::ReflectorHandler {
   }
 
   void Failed(const ipam::Error& error, std::chrono::milliseconds wait) override {
-    std::vector<std::optional<Seen>>().swap(kept_);
     spdlog::warn("watch failed kind={} err={} wait_ms={}", kind_, ipam::Quoted(error.message), wait.count());
   }
 
@@ -124,7 +116,7 @@ class Handler final : public k8sclient::ReflectorHandler {
   std::string_view kind_;
   Read read_;
   Mailbox& mailbox_;
-  std::vector<std::optional<Seen>> kept_;  // of a list that has not ended
+  std::map<std::string, Seen> listed_;  // by a list that has not ended
 };
 
 }  // namespace

@@ -40,6 +40,9 @@ struct SeenPool {
   [[nodiscard]] bool IsReady() const;
 };
 
+// A space that cannot be understood has no document. It is left alone, and so are the pools that are in it.
+[[nodiscard]] inline bool IsUnreadable(const crds::Space& space) { return space.document == nullptr; }
+
 // nullptr if the space has not accepted a pool with that UID.
 [[nodiscard]] const crds::AcceptedPool* FindAccepted(const crds::Space& space, const std::string& pool_uid);
 

@@ -17,16 +17,17 @@ namespace berth::k8sclient {
 
 class CollectionMemory final : public ReflectorHandler {
  public:
-  void Replace(std::vector<nlohmann::json> objects) override {
+  void BeginList() override { listed_.clear(); }
+  void Listed(nlohmann::json object) override { Put(listed_, std::move(object)); }
+  void EndList() override {
     const std::lock_guard lock(mutex_);
     ++replacements_;
-    objects_.clear();
-    for (nlohmann::json& object : objects) Put(std::move(object));
+    objects_ = std::exchange(listed_, {});
   }
   void Upsert(nlohmann::json object) override {
     const std::lock_guard lock(mutex_);
     ++upserts_;
-    Put(std::move(object));
+    Put(objects_, std::move(object));
   }
   void Delete(nlohmann::json object) override {
     const std::lock_guard lock(mutex_);
@@ -57,9 +58,10 @@ class CollectionMemory final : public ReflectorHandler {
   [[nodiscard]] ipam::ErrorCode last_failure() const { return Locked(last_failure_); }
 
  private:
-  void Put(nlohmann::json object) {
+  using ByName = std::map<std::string, nlohmann::json>;
+  static void Put(ByName& objects, nlohmann::json object) {
     std::string name = object["metadata"]["name"];
-    objects_.insert_or_assign(std::move(name), std::move(object));
+    objects.insert_or_assign(std::move(name), std::move(object));
   }
   template <typename T>
   T Locked(const T& value) const {
@@ -67,8 +69,9 @@ class CollectionMemory final : public ReflectorHandler {
     return value;
   }
 
+  ByName listed_;             // the reflector's thread alone
   mutable std::mutex mutex_;  // guards all below
-  std::map<std::string, nlohmann::json> objects_;
+  ByName objects_;
   int replacements_ = 0;
   int upserts_ = 0;
   int failures_ = 0;

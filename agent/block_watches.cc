@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Versions alone are watched, without entries: most are of this agent's own writes.
+#include "agent/block_watches.h"
+
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "crds/names.h"
+#include "crds/object_meta.h"
+
+namespace berth::agent {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::chrono::seconds kStepMax{20};
+
+}  // namespace
+
+void BlockWatches::Update() {
+  const std::set<std::string> wanted = own_.Names();
+  std::erase_if(watches_, [&wanted](const auto& watch) { return !wanted.contains(watch.first); });
+  for (const std::string& name : wanted) {
+    if (!watches_.contains(name)) watches_[name] = Watch(name);
+  }
+}
+
+std::unique_ptr<WatchThread> BlockWatches::Watch(const std::string& block) {
+  WatchActions actions;
+  actions.upsert = [this](const json& object) {
+    const auto meta = crds::ParseObjectMeta(object, crds::kBlockKind);
+    if (meta) own_.ObserveVersion(meta->name, VersionOf(meta->resource_version), clock_.Now() + kStepMax);
+  };
+  actions.listed = [this, block](const std::set<std::string>& names) {
+    // A list from a cache may not know a block yet that was created just now.
+    if (names.empty()) own_.ObserveMissing(block, clock_.Now() + kStepMax);
+  };
+  actions.remove = [this](const json& object) {
+    const auto meta = crds::ParseObjectMeta(object, crds::kBlockKind);
+    if (meta) own_.ObserveGone(meta->name, meta->uid, clock_.Now() + kStepMax);
+    gone_();
+  };
+  return std::make_unique<WatchThread>(
+      api_,
+      clock_,
+      k8sclient::ReflectorOptions{
+          .path = std::string(crds::kBlocksPath), .field_selector = "metadata.name=" + block, .metadata_only = true},
+      std::move(actions));
+}
+
+}  // namespace berth::agent

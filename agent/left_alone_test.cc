@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// A block that cannot be understood, or not be written, is left alone, and stops nothing else on its node.
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "agent/agent_test_setup.h"
+
+namespace berth::agent {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class LeftAlone : public AgentTest {
+ protected:
+  void MakeUnreadable(const std::string& block) {
+    ASSERT_TRUE(
+        api_.Change(std::string(crds::kBlocksPath), block, [](json& object) { object["used"] = "not a number"; }));
+  }
+  void MakeReadable(const std::string& block) {
+    api_.Change(
+        std::string(crds::kBlocksPath), block, [](json& object) { object["used"] = object["allocations"].size(); });
+  }
+  // An agent that hands out of the pool what is on standby.
+  void StartHandingOut(const std::string& pool) {
+    agent_ = MakeAgentOf(watched_, {.standby = 4});
+    agent_->Start();
+    // The creation of a block brings none, the next write does.
+    ASSERT_TRUE(Add("a", pool).ok);
+    ASSERT_TRUE(Add("a2", pool).ok);
+    ASSERT_TRUE(api_.Objects(std::string(crds::kBlocksPath)).front().contains("standby"));
+  }
+  // Of the only block there is.
+  [[nodiscard]] std::string BlockName() const {
+    const auto blocks = api_.Objects(std::string(crds::kBlocksPath));
+    return blocks.empty() ? "none" : blocks.front()["metadata"]["name"].get<std::string>();
+  }
+};
+
+TEST_F(LeftAlone, AnUnreadableBlockDoesNotKeepTheAgentFromStarting) {
+  StartAgent();
+  ASSERT_TRUE(Add("a").ok);
+  const std::string block = BlockName();
+  agent_.reset();
+  MakeUnreadable(block);
+  const json before = api_.Objects(std::string(crds::kBlocksPath)).front();
+  StartAgent();
+  const Reply reply = Add("b");
+  EXPECT_TRUE(reply.ok) << reply.body;
+  EXPECT_EQ(api_.Objects(std::string(crds::kBlocksPath)).size(), 2U) << "from another block";
+  for (const json& object : api_.Objects(std::string(crds::kBlocksPath))) {
+    const bool is_that = object["metadata"]["name"] == block;
+    EXPECT_TRUE(!is_that || object == before) << "left alone: " << object;
+  }
+}
+
+TEST_F(LeftAlone, AnUnreadableSharedBlockDoesNotStopOthers) {
+  PutPool("shared", "10.66.0.0/24", "Shared");
+  StartAgent();
+  ASSERT_TRUE(Add("a", "shared").ok);
+  MakeUnreadable(BlockName());
+  const Reply reply = Add("b", "shared");
+  EXPECT_TRUE(reply.ok) << reply.body;
+  EXPECT_TRUE(Del("b").ok);
+}
+
+TEST_F(LeftAlone, ABlockThatBecomesUnreadableUnderTheAgentStopsNoAdd) {
+  StartAgent();
+  ASSERT_TRUE(Add("a").ok);
+  MakeUnreadable(BlockName());
+  const Reply reply = Add("b");
+  EXPECT_TRUE(reply.ok) << reply.body;
+}
+
+TEST_F(LeftAlone, AnnotationsAndFinalizersOfOthersAreNoReason) {
+  StartAgent();
+  ASSERT_TRUE(Add("a").ok);
+  const std::string first = BlockName();
+  agent_.reset();
+  api_.Change(std::string(crds::kBlocksPath), first, [](json& block) {
+    for (int i = 0; i < 4097; ++i) block["metadata"]["annotations"]["a" + std::to_string(i)] = "x";
+    for (int i = 0; i < 257; ++i) block["metadata"]["finalizers"].push_back("example.org/f" + std::to_string(i));
+  });
+  StartAgent();
+  ASSERT_TRUE(Add("b").ok);
+  EXPECT_EQ(BlockName(), first);
+  EXPECT_EQ(Held().size(), 2U) << "from the same block";
+}
+
+TEST_F(LeftAlone, ABlockThatCannotBeWrittenDoesNotKeepTheAgentFromStarting) {
+  StartAgent();
+  ASSERT_TRUE(Add("a").ok);
+  const std::string block = BlockName();
+  agent_.reset();
+  api_.SetFaults([block](const k8sclient::Request& request) {
+    const bool is_write = request.method == k8sclient::Method::kPatch && request.path.ends_with(block);
+    return is_write ? k8sclient::testing::ApiFault::kInvalid : k8sclient::testing::ApiFault::kNone;
+  });
+  StartAgent();
+  const Reply reply = Add("b");
+  EXPECT_TRUE(reply.ok) << reply.body;
+}
+
+// Its address was answered and its entry never written: only the note says who has it.
+TEST_F(LeftAlone, WhatWasHandedOutOfAnUnreadableBlockIsNotForgotten) {
+  StartHandingOut("p1");
+  const std::string block = BlockName();
+  FailPatches(std::vector(1000, ApiFault::kUnavailable));
+  const std::string handed_out = AddressIn(Add("b"));
+  ASSERT_FALSE(handed_out.starts_with("error")) << handed_out;
+  agent_.reset();
+  api_.SetFaults({});
+  MakeUnreadable(block);
+  agent_ = MakeAgentOf(watched_, {.standby = 4});
+  agent_->Start();
+  ASSERT_TRUE(Add("c").ok);
+  agent_.reset();
+  MakeReadable(block);
+  agent_ = MakeAgentOf(watched_, {.standby = 4});
+  agent_->Start();
+  for (const char* container : {"d", "e", "f"}) {
+    const Reply reply = Add(container);
+    ASSERT_TRUE(reply.ok) << reply.body;
+    EXPECT_NE(AddressIn(reply), handed_out) << "two pods with one address";
+  }
+  Await([this] { return Held().size() == 7; }, "all seven are recorded");
+}
+
+// The block is good again before the agent looks, and an ADD comes across it.
+TEST_F(LeftAlone, WhatWasHandedOutOfItIsNotGivenAgainByAnAddThatFindsItGood) {
+  PutPool("one", "10.99.0.0/28", "Node", 28);
+  StartHandingOut("one");
+  const std::string block = BlockName();
+  FailPatches(std::vector(1000, ApiFault::kUnavailable));
+  const std::string handed_out = AddressIn(Add("b", "one"));
+  ASSERT_FALSE(handed_out.starts_with("error")) << handed_out;
+  agent_.reset();
+  api_.SetFaults({});
+  MakeUnreadable(block);
+  agent_ = MakeAgentOf(watched_, {.standby = 4});
+  agent_->Start();
+  Await([this] { return agent_->IsReady(); }, "the agent is ready");
+  MakeReadable(block);
+  for (int i = 0; i < 12; ++i) {
+    const Reply reply = Add("c" + std::to_string(i), "one");
+    EXPECT_NE(AddressIn(reply), handed_out) << "two pods with one address";
+  }
+}
+
+TEST_F(LeftAlone, AWriteThatIsOpenInABlockThatCannotBeWrittenDoesNotKeepTheAgentFromStarting) {
+  StartAgent();
+  ASSERT_TRUE(Add("a", "shared").ok);
+  FailPatches(std::vector(1000, ApiFault::kLateCommit));
+  ASSERT_FALSE(agent_->Handle(Body("ADD", "b", "shared", node::BootTimeNow(), 1)).ok);
+  agent_.reset();
+  FailPatches(std::vector(1000, ApiFault::kInvalid));
+  StartAgent();
+  Await([this] { return agent_->IsReady(); }, "the agent is ready");
+}
+
+TEST_F(LeftAlone, ABlockThatIsRefusedUnderTheAgentStopsNoAddWhileAnotherHasRoom) {
+  PutPool("two", "10.99.0.0/28", "Node", 29);
+  StartAgent();
+  while (api_.Objects(std::string(crds::kBlocksPath)).size() < 2) {
+    ASSERT_TRUE(Add("c" + std::to_string(Held().size()), "two").ok);
+  }
+  std::string full;
+  for (const json& block : api_.Objects(std::string(crds::kBlocksPath))) {
+    if (block["allocations"].size() > 1) full = block["metadata"]["name"];
+  }
+  ASSERT_TRUE(Del("c0").ok);
+  Await([held = Held().size(), this] { return Held().size() < held; }, "it has room again");
+  api_.SetFaults([full](const k8sclient::Request& request) {
+    const bool is_its = request.method == k8sclient::Method::kPatch && request.path.ends_with(full);
+    return is_its ? ApiFault::kInvalid : ApiFault::kNone;
+  });
+  for (const char* const container : {"x", "y"}) {
+    const Reply reply = Add(container, "two");
+    EXPECT_TRUE(reply.ok) << reply.body;
+  }
+  EXPECT_EQ(api_.Objects(std::string(crds::kBlocksPath)).size(), 2U) << "and costs no block";
+}
+
+TEST_F(LeftAlone, ABlockKeepsTheNodeFromBeingRetired) {
+  StartAgent();
+  ASSERT_TRUE(Add("a").ok);
+  const std::string block = BlockName();
+  agent_.reset();
+  MakeUnreadable(block);
+  agent_ = MakeAgent();
+  const auto retired = agent_->Retire(std::chrono::milliseconds(1));
+  ASSERT_FALSE(retired.has_value());
+  EXPECT_THAT(retired.error().message, HasSubstr(block));
+}
+
+}  // namespace
+}  // namespace berth::agent
