@@ -1,6 +1,6 @@
 # The ways into the tree. Everything does its own set-up on Debian 12 (tools/setup.sh); programs end up in build/bin.
 .DEFAULT_GOAL := all
-.PHONY: all image quick test test-all sim demo format clean
+.PHONY: all image quick test test-all sim fuzz demo format clean
 
 all: ## set up and build: build/bin/
 	@tools/setup.sh build
@@ -28,6 +28,12 @@ sim: all ## simulated histories until one fails or it is stopped
 test-all: ## what `make test` runs, with every sweep whole and nothing left out that passed before
 	@tools/setup.sh build
 	@tools/run-tests --all
+
+fuzz: ## feed changed inputs of fuzz/corpus to their readers; FUZZ_SECONDS=30 for each, TARGET=block for one
+	@tools/setup.sh build
+	@cmake --preset fuzz
+	@cmake --build --preset fuzz --target berth-fuzz
+	@cd build/fuzz && bin/berth-fuzz $(TARGET)
 
 demo: ## a one-node cluster whose pods get their addresses from berth; KEEP=1 leaves it running
 	@tools/build-demo

@@ -9,6 +9,19 @@ set(BERTH_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
 # the compiler with relative paths, the same as without. The last one that matches counts.
 set(BERTH_PATHS -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=../ -ffile-prefix-map=${CMAKE_BINARY_DIR}/=)
 
+# What makes a bug in memory end the process rather than give it away (docs/hardening.md). Not under the sanitizers, which
+# see more. FORTIFY needs optimization.
+if(NOT BERTH_SANITIZE)
+  add_compile_options(-fstack-protector-strong -D_GLIBCXX_ASSERTIONS
+                      $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=3>)
+  add_link_options(-Wl,-z,relro,-z,now)
+endif()
+
+# For what the static `berth` is made of: FORTIFY calls what musl does not have.
+function(berth_for_musl target)
+  target_compile_options(${target} PRIVATE -U_FORTIFY_SOURCE)
+endfunction()
+
 function(berth_compile_options target)
   target_compile_options(${target} PRIVATE ${BERTH_WARNINGS} ${BERTH_PATHS})
   if(BERTH_SANITIZE)
@@ -27,7 +40,7 @@ function(berth_cheap_tests target)
     target_compile_options(${target} PRIVATE -fno-sanitize=null,alignment)
   else()
     # A third less time per file than the -O2 of release. ThreadSanitizer sees the same at any level.
-    target_compile_options(${target} PRIVATE -O0)
+    target_compile_options(${target} PRIVATE -O0 -U_FORTIFY_SOURCE)
   endif()
 endfunction()
 
@@ -85,6 +98,9 @@ function(berth_library folder)
   target_include_directories(${target} PUBLIC ${root})
   target_link_libraries(${target} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
   berth_compile_options(${target})
+  if(BERTH_COVERAGE)
+    target_compile_options(${target} PRIVATE -fsanitize-coverage=trace-pc)
+  endif()
 
   if(tests)
     berth_test_sources(test_sources ${folder} ${tests})

@@ -3,9 +3,13 @@
 #include "cni-plugin/call_log.h"
 
 #include <array>
+#include <cerrno>
 #include <ctime>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "cni-plugin/descriptor.h"
 
 namespace berth::cni_plugin {
 
@@ -38,19 +42,19 @@ std::string TimeText() {
 }  // namespace
 
 CallLog::CallLog(const std::string& file, cni::LogLevel level)
-    : level_(level), descriptor_(STDERR_FILENO), start_(std::chrono::steady_clock::now()) {
+    : level_(level), start_(std::chrono::steady_clock::now()) {
   if (file.empty()) return;
-  const int opened = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
-  if (opened >= 0) {
-    descriptor_ = opened;
-    return;
+  // Not through a link, nor into a pipe that nobody reads.
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  Descriptor opened(open(file.c_str(), kFlags, 0640));
+  if (!opened.is_open() && errno == ENOENT && mkdir(file.substr(0, file.rfind('/')).c_str(), 0755) == 0) {
+    opened = Descriptor(open(file.c_str(), kFlags, 0640));
   }
+  struct stat status{};
+  const bool is_file = opened.is_open() && fstat(opened.number(), &status) == 0 && S_ISREG(status.st_mode);
+  if (is_file && dup2(opened.number(), STDERR_FILENO) >= 0) return;
   const std::string complaint = "berth: ipam.logFile " + file + " cannot be opened, logging to stderr\n";
   static_cast<void>(!write(STDERR_FILENO, complaint.data(), complaint.size()));
-}
-
-CallLog::~CallLog() {
-  if (descriptor_ != STDERR_FILENO) close(descriptor_);
 }
 
 void CallLog::Succeeded(const cni::Environment& environment, const cni::NetworkConfig& config, std::string_view node,
@@ -77,7 +81,7 @@ void CallLog::Write(cni::LogLevel level, std::string_view message, const cni::En
   }
   line += std::string(more) + " took_ms=" + std::to_string(took.count()) + "\n";
   // A full disk must not fail a pod.
-  static_cast<void>(!write(descriptor_, line.data(), line.size()));
+  static_cast<void>(!write(STDERR_FILENO, line.data(), line.size()));
 }
 
 }  // namespace berth::cni_plugin

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CallLog: one line per call for the person on call, to ipam.logFile or stderr.
+// CallLog: one line per call for the person on call, to stderr; with ipam.logFile, all of stderr goes there.
 //
 // Written with one write(2) to a file opened for appending, so that lines of processes that run at once do not mix. Not
 // spdlog: loading it takes longer than this plugin may take for everything (docs/libraries.md).
@@ -17,11 +17,10 @@ namespace berth::cni_plugin {
 
 class CallLog {
  public:
-  // Empty file: stderr. One that cannot be opened: stderr, which says so.
+  // Empty file: stderr as it is. So too where it cannot be opened, and stderr says so.
   CallLog(const std::string& file, cni::LogLevel level);
   CallLog(const CallLog&) = delete;
   CallLog& operator=(const CallLog&) = delete;
-  ~CallLog();
 
   void Succeeded(const cni::Environment& environment, const cni::NetworkConfig& config, std::string_view node,
                  std::string_view attachment, std::string_view answer);
@@ -32,7 +31,6 @@ class CallLog {
              const cni::NetworkConfig& config, std::string_view more);
 
   cni::LogLevel level_;
-  int descriptor_;
   std::chrono::steady_clock::time_point start_;
 };
 

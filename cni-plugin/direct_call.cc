@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <set>
 #include <unistd.h>
 #include <utility>
@@ -110,6 +111,9 @@ Expected<std::unique_ptr<DirectCall>> DirectCall::Make(const cni::Environment& e
   node::DirectStoreOptions options{.node = *node,
                                    .call = call->runtime_.RequestOptions(),
                                    .lock_deadline = node::BootTimeNow() + timeout_ns * 4 / 5};
+  options.on_unreadable = [](const ipam::Error& error) {
+    std::fprintf(stderr, "berth-direct: block left alone: %s\n", error.message.c_str());
+  };
   options.attachment = cni::MakeAttachment(config.name, environment.container_id, environment.ifname);
   if (environment.verb == cni::Verb::kDel) options.recent = node::RecentUse::kIfItHolds;
   if (environment.verb == cni::Verb::kAdd) options.recent = node::RecentUse::kUnlessItHolds;

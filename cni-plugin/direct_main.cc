@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth-direct: the CNI IPAM plugin that talks to the API server itself. Reads one call from the environment and stdin,
 // prints one JSON document or nothing, and exits. It serves where the node's mode says so (docs/adr/0007).
+#include <array>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include "cni-plugin/call_log.h"
 #include "cni-plugin/direct_call.h"
@@ -76,8 +78,9 @@ int ServeDirectly(const PluginCall& called, node::BootNanos started) {
 
 int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
   const berth::node::BootNanos started = berth::node::BootTimeNow();
-  const berth::cni_plugin::Program program{.name = "berth-direct",
-                                           .version = BERTH_VERSION " (commit " BERTH_COMMIT ")"};
+  constexpr std::array<std::string_view, 5> kPaths = {"kubeconfig", "resolvConf", "stateDir", "agentSocket", "logFile"};
+  const berth::cni_plugin::Program program{
+      .name = "berth-direct", .version = BERTH_VERSION " (commit " BERTH_COMMIT ")", .paths = kPaths};
   return berth::cni_plugin::RunPlugin(
       program, {argv, static_cast<std::size_t>(argc)}, [started](const berth::cni_plugin::PluginCall& call) {
         return berth::cni_plugin::ServeDirectly(call, started);

@@ -9,6 +9,7 @@
 #include <exception>
 #include <unistd.h>
 
+#include "cni-plugin/allowed_paths.h"
 #include "cni/error.h"
 
 namespace berth::cni_plugin {
@@ -48,6 +49,9 @@ int Run(const Program& program, std::span<char* const> arguments,
   if (!text) return PrintError(text.error(), cni::kNewestVersion);
   auto config = cni::ParseConfig(*text, environment->verb);
   if (!config) return PrintError(config.error(), cni::VersionForErrors(*text));
+  if (const auto checked = cni::CheckPaths(config->ipam, program.paths, PathChecksOfNode()); !checked) {
+    return PrintError(checked.error(), config->version);
+  }
   return serve({.environment = *std::move(environment), .stdin_text = *std::move(text), .config = *std::move(config)});
 }
 

@@ -26,6 +26,7 @@ struct PluginCall {
 struct Program {
   std::string_view name;
   std::string_view version;
+  std::span<const std::string_view> paths;  // fields of `ipam` that name a file which it opens
 };
 
 // To be called by main, with its result as exit status. Arguments are for people alone: --version. `serve` is called

@@ -50,6 +50,10 @@ constexpr std::array kTop = {Kept{"cniVersion"},
                              Kept{kValidAttachmentsKey, kAttachment},
                              Kept{kAttachmentsOfOldTagKey, kAttachment}};
 
+// A DEL may wait in a queue, where there is room for bounded ones.
+constexpr std::array kIpamOfDel = {Kept{"type"}, Kept{"timeoutSeconds"}};
+constexpr std::array kTopOfDel = {Kept{"cniVersion"}, Kept{"name"}, Kept{"ipam", kIpamOfDel}};
+
 const Kept* FindKept(std::span<const Kept> kept, std::string_view name) {
   const auto found = std::ranges::find_if(
       kept, [&](const Kept& k) { return k.is_prefix ? name.starts_with(k.name) : EqualAnyCase(name, k.name); });
@@ -195,7 +199,7 @@ Expected<std::string> MakeForwardedBody(const ForwardedCall& call, const std::op
   AppendVariable("netns", call.environment.netns, body);
   AppendVariable("args", call.environment.args, body);
   body += R"("startedBootNanos":)" + std::to_string(call.started_nanos) + R"(,"config":)";
-  Append(*tree, kTop, body);
+  Append(*tree, call.environment.verb == Verb::kDel ? std::span<const Kept>(kTopOfDel) : kTop, body);
   body += '}';
   if (body.size() > kForwardedBytesMax) {
     return Fail(ErrorCode::kInvalid,

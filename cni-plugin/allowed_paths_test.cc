@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a tenant's configuration can name, as the program that root runs sees it.
+#include "cni-plugin/allowed_paths.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "cni-plugin/plugin_process.h"
+
+namespace berth::cni_plugin {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace fs = std::filesystem;
+
+class AllowedPaths : public testing::Test {
+ protected:
+  AllowedPaths() {
+    std::string pattern = fs::temp_directory_path() / "berth-paths-XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    // As on a node: what its build folder allows does not count.
+    fs::copy_file(BERTH_PROGRAM, folder_ / "berth");
+  }
+  ~AllowedPaths() override { fs::remove_all(folder_); }
+
+  [[nodiscard]] fs::path Allow(const std::string& text, fs::perms perms = fs::perms(0644)) const {
+    const fs::path file = folder_ / "berth.allowed-paths";
+    std::ofstream(file) << text;
+    fs::permissions(file, perms);
+    return file;
+  }
+  // A STATUS whose agent is to be at that socket: there is none.
+  [[nodiscard]] Finished Status(const fs::path& socket) const {
+    return PluginProcess({.variables = CallVariables("STATUS"),
+                          .input = Configuration(socket, R"(,"timeoutSeconds":1)"),
+                          .program = folder_ / "berth"})
+        .Wait();
+  }
+  static std::string MessageOf(const Finished& finished) {
+    const auto error = nlohmann::json::parse(finished.out, nullptr, false);
+    return error.is_object() ? error.value("msg", "") + "; " + error.value("details", "") : finished.out;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(AllowedPaths, ASocketElsewhereIsRefusedWithTheRemedy) {
+  const std::string message = MessageOf(Status(folder_ / "s"));
+  EXPECT_THAT(message, HasSubstr("ipam.agentSocket"));
+  EXPECT_THAT(message, HasSubstr((folder_ / "s").string()));
+  EXPECT_THAT(message, HasSubstr("berth.allowed-paths beside the program"));
+}
+
+TEST_F(AllowedPaths, RootAllowsItBesideTheProgram) {
+  static_cast<void>(Allow("agentSocket " + folder_.string() + "/\nstateDir " + folder_.string() + "/\n"));
+  EXPECT_THAT(MessageOf(Status(folder_ / "s")), Not(HasSubstr("is no place")));
+}
+
+TEST_F(AllowedPaths, AFileThatOthersMayWriteAllowsNothing) {
+  static_cast<void>(
+      Allow("agentSocket " + folder_.string() + "/\nstateDir " + folder_.string() + "/\n", fs::perms(0666)));
+  const Finished finished = Status(folder_ / "s");
+  EXPECT_THAT(MessageOf(finished), HasSubstr("is no place"));
+  EXPECT_THAT(finished.err, HasSubstr("chmod 644"));
+}
+
+TEST_F(AllowedPaths, ALinkLeadsNowhere) {
+  static_cast<void>(Allow("agentSocket " + folder_.string() + "/\nstateDir " + folder_.string() + "/\n"));
+  fs::create_directory(folder_ / "real");
+  fs::create_directory_symlink(folder_ / "real", folder_ / "link");
+  fs::create_symlink("/etc/shadow", folder_ / "s");
+  EXPECT_THAT(MessageOf(Status(folder_ / "link/s")), HasSubstr("symbolic link"));
+  EXPECT_THAT(MessageOf(Status(folder_ / "s")), HasSubstr("symbolic link"));
+  EXPECT_THAT(MessageOf(Status(folder_ / "real/../s")), HasSubstr(".."));
+}
+
+TEST_F(AllowedPaths, LinksCountFromTheFolderOfTheRuleOn) {
+  fs::create_directory(folder_ / "real");
+  fs::create_directory(folder_ / "real/berth");
+  fs::create_directory_symlink(folder_ / "real", folder_ / "link");
+  const std::string below_link = (folder_ / "link/berth/").string();
+  EXPECT_FALSE(HasLinkBelow(below_link, below_link + "x")) << "what lies above is the node's";
+  EXPECT_TRUE(HasLinkBelow((folder_ / "link/").string(), (folder_ / "link/x").string())) << "the folder itself";
+  EXPECT_TRUE(HasLinkBelow(folder_.string() + "/", below_link + "x"));
+  EXPECT_FALSE(HasLinkBelow((folder_ / "link/x").string(), (folder_ / "link/x").string())) << "one named file";
+}
+
+TEST_F(AllowedPaths, RulesAreReadFromARegularFile) {
+  const fs::path file = Allow("logFile /a/\n# logFile /b/\nlogFile /c\n");
+  EXPECT_THAT(ReadRules(file, "logFile").value(), ElementsAre("/a/", "/c"));
+  EXPECT_THAT(ReadRules(folder_ / "missing", "logFile").value(), testing::IsEmpty());
+  EXPECT_FALSE(ReadRules(folder_, "logFile").has_value());
+  fs::create_symlink(file, folder_ / "link");
+  EXPECT_FALSE(ReadRules(folder_ / "link", "logFile").has_value());
+}
+
+}  // namespace
+}  // namespace berth::cni_plugin

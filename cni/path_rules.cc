@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules of each field.
+#include "cni/path_rules.h"
+
+#include <algorithm>
+#include <array>
+
+namespace berth::cni {
+namespace {
+
+using ipam::Expected;
+
+const std::vector<PathRule>& LogRules() {
+  static const std::vector<PathRule> kRules = {"/var/log/berth/"};
+  return kRules;
+}
+
+const std::vector<PathRule>& SocketRules() {
+  static const std::vector<PathRule> kRules = {"/run/berth/"};
+  return kRules;
+}
+
+const std::vector<PathRule>& StateRules() {
+  static const std::vector<PathRule> kRules = {"/var/lib/berth", "/var/lib/berth/"};
+  return kRules;
+}
+
+// Where kubelets keep their own, and nobody but root writes. What such a file names itself (certificates, tokens, exec
+// plugins) is trusted as it is.
+const std::vector<PathRule>& KubeconfigRules() {
+  static const std::vector<PathRule> kRules = {
+      "/etc/kubernetes/kubelet.conf",                           // kubeadm, Kubespray
+      "/var/lib/kubelet/kubeconfig",                            // EKS, GKE, AKS, kOps, OpenShift
+      "/etc/kubernetes/kubeconfig",                             // OpenShift, while a node joins
+      "/etc/kubernetes/kubelet/kubeconfig",                     // EKS on Bottlerocket
+      "/etc/kubernetes/kubeconfig-kubelet",                     // Talos
+      "/var/lib/rancher/k3s/agent/kubelet.kubeconfig",          // k3s
+      "/var/lib/rancher/rke2/agent/kubelet.kubeconfig",         // RKE2
+      "/etc/kubernetes/ssl/kubecfg-kube-node.yaml",             // RKE
+      "/var/lib/k0s/kubelet.conf",                              // k0s
+      "/var/snap/microk8s/current/credentials/kubelet.config",  // MicroK8s
+  };
+  return kRules;
+}
+
+// What kubelets take for their option --resolv-conf.
+const std::vector<PathRule>& ResolvConfRules() {
+  static const std::vector<PathRule> kRules = {
+      "/etc/resolv.conf",
+      "/run/systemd/resolve/resolv.conf",
+      "/run/systemd/resolve/stub-resolv.conf",
+      "/run/NetworkManager/resolv.conf",
+      "/run/NetworkManager/no-stub-resolv.conf",
+      "/run/resolvconf/resolv.conf",
+      "/var/lib/rancher/k3s/agent/etc/resolv.conf",
+      "/var/lib/rancher/rke2/agent/etc/resolv.conf",
+      "/system/resolved/resolv.conf",  // Talos
+  };
+  return kRules;
+}
+
+// No part of it leads back or says nothing.
+bool IsPlain(std::string_view path) {
+  if (!path.starts_with('/')) return false;
+  path.remove_prefix(1);
+  while (true) {
+    const std::size_t slash = path.find('/');
+    const std::string_view part = path.substr(0, slash);
+    if (part.empty() || part == "." || part == "..") return false;
+    if (slash == std::string_view::npos) return true;
+    path.remove_prefix(slash + 1);
+  }
+}
+
+std::string Joined(const std::vector<PathRule>& rules) {
+  std::string text;
+  for (const PathRule& rule : rules) text += (text.empty() ? "" : ", ") + rule + (rule.ends_with('/') ? "*" : "");
+  return text;
+}
+
+constexpr std::string_view kHowToAllow =
+    "or let root allow it, by this line in /etc/berth/allowed-paths or in berth.allowed-paths beside the program: ";
+
+Expected<void> CheckPath(std::string_view field, const std::string& path, const std::vector<PathRule>& rules,
+                         const PathChecks& checks) {
+  if (path.empty()) return {};
+  const auto refuse = [&](const std::string& why) -> Expected<void> {
+    return ipam::Fail(
+        ipam::ErrorCode::kInvalid,
+        "ipam." + std::string(field) + " " + ipam::Quoted(path) + " " + why,
+        "choose from " + Joined(rules) + "; " + std::string(kHowToAllow) + std::string(field) + " " + path);
+  };
+  if (!IsPlain(path)) return refuse("has a part that is empty, . or ..");
+  std::vector<PathRule> more;
+  const PathRule* rule = FindRule(rules, path);
+  if (rule == nullptr) {
+    more = checks.more_rules(field);
+    rule = FindRule(more, path);
+  }
+  if (rule == nullptr) return refuse("is no place for that file");
+  if (const std::string fault = checks.fault(*rule, path); !fault.empty()) return refuse(fault);
+  return {};
+}
+
+}  // namespace
+
+const PathRule* FindRule(const std::vector<PathRule>& rules, std::string_view path) {
+  const auto covers = [path](const PathRule& rule) {
+    return rule.ends_with('/') ? path.size() > rule.size() && path.starts_with(rule) : path == rule;
+  };
+  const auto found = std::ranges::find_if(rules, covers);
+  return found == rules.end() ? nullptr : &*found;
+}
+
+std::vector<PathRule> ParseRules(std::string_view text, std::string_view field) {
+  constexpr std::string_view kBlank = " \t\r";
+  std::vector<PathRule> rules;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    line.remove_prefix(std::min(line.find_first_not_of(kBlank), line.size()));
+    line = line.substr(0, line.find_last_not_of(kBlank) + 1);
+    if (!line.starts_with(field)) continue;
+    line.remove_prefix(field.size());
+    const std::size_t path = line.find_first_not_of(kBlank);
+    if (path > 0 && path != std::string_view::npos && line[path] == '/') rules.emplace_back(line.substr(path));
+  }
+  return rules;
+}
+
+Expected<void> CheckPaths(const IpamConfig& config, std::span<const std::string_view> fields,
+                          const PathChecks& checks) {
+  struct Field {
+    std::string_view name;
+    const std::string& path;
+    const std::vector<PathRule>& rules;
+  };
+  const std::array known = {Field{"kubeconfig", config.kubeconfig, KubeconfigRules()},
+                            Field{"resolvConf", config.resolv_conf, ResolvConfRules()},
+                            Field{"agentSocket", config.agent_socket, SocketRules()},
+                            Field{"stateDir", config.state_dir, StateRules()},
+                            Field{"logFile", config.log_file, LogRules()}};
+  for (const Field& field : known) {
+    if (std::ranges::find(fields, field.name) == fields.end()) continue;
+    if (auto checked = CheckPath(field.name, field.path, field.rules, checks); !checked) return checked;
+  }
+  return {};
+}
+
+}  // namespace berth::cni

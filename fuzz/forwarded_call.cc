@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forwarded calls: what is understood, and made into a body again, is understood as the same.
+#include "cni/forward.h"
+#include "fuzz/target.h"
+#include "ipam/check.h"
+
+namespace berth::fuzz {
+
+void RunForwardedCall(std::string_view bytes) {
+  for (const cni::Verb verb : {cni::Verb::kAdd, cni::Verb::kDel}) {
+    static_cast<void>(cni::BeginsWithVerb(bytes, verb));
+  }
+  const auto call = cni::ParseForwardedCall(bytes);
+  if (!call) return;
+  const auto body = cni::MakeForwardedBody(*call);
+  if (!body) return;  // its configuration was never looked at
+  const auto again = cni::ParseForwardedCall(*body);
+  BERTH_CHECK(again.has_value());
+  BERTH_CHECK(again->environment == call->environment);
+  BERTH_CHECK(again->started_nanos == call->started_nanos);
+}
+
+}  // namespace berth::fuzz

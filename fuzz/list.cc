@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists: the same items in pieces of any size, and those that the JSON library finds in the whole.
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "fuzz/target.h"
+#include "ipam/check.h"
+#include "k8sclient/list_reader.h"
+
+namespace berth::fuzz {
+
+namespace {
+
+using nlohmann::json;
+
+std::optional<std::vector<json>> Read(std::string_view bytes, std::size_t piece_bytes) {
+  constexpr std::size_t kBytesMax = 65536;
+  std::vector<json> items;
+  k8sclient::ListReader reader(kBytesMax, [&items](json item) { items.push_back(std::move(item)); });
+  while (!bytes.empty() && reader.Feed(bytes.substr(0, piece_bytes))) {
+    bytes.remove_prefix(std::min(piece_bytes, bytes.size()));
+  }
+  return reader.End() ? std::optional(std::move(items)) : std::nullopt;
+}
+
+}  // namespace
+
+void RunList(std::string_view bytes) {
+  const auto items = Read(bytes, bytes.size());
+  BERTH_CHECK(Read(bytes, 1) == items);
+  const json whole = json::parse(bytes, nullptr, /*allow_exceptions=*/false);
+  // A key that stands there twice is read in one way by the library and in another here.
+  if (!items || !whole.is_object() || bytes.find("items") != bytes.rfind("items")) return;
+  BERTH_CHECK((whole["items"].is_null() ? json::array() : whole["items"]) == json(*items));
+}
+
+}  // namespace berth::fuzz
