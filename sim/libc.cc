@@ -25,6 +25,7 @@
 #include <string>
 #include <string_view>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <type_traits>
@@ -372,6 +373,14 @@ int fcntl64(int descriptor, int command, ...) __attribute__((alias("fcntl")));
 // NOLINTEND(cppcoreguidelines-pro-type-vararg,cppcoreguidelines-pro-bounds-array-to-pointer-decay)
 
 // --- Chance ---------------------------------------------------------------------------------------------------------
+
+extern "C" ssize_t getrandom(void* buffer, size_t length, unsigned flags) {
+  static auto* const kReal = berth::sim::Real<ssize_t(void*, size_t, unsigned)>("getrandom");
+  if (!berth::sim::InFiber()) return kReal(buffer, length, flags);
+  auto* const bytes = static_cast<unsigned char*>(buffer);
+  std::generate_n(bytes, length, [] { return static_cast<unsigned char>(berth::sim::Random()); });
+  return static_cast<ssize_t>(length);
+}
 
 std::random_device::result_type std::random_device::_M_getval() {
   return static_cast<std::random_device::result_type>(berth::sim::Random());
