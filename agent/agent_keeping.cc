@@ -413,14 +413,14 @@ std::int64_t Agent::ClaimAheadFor(const ipam::Pool& pool, const std::vector<Bloc
   if (pool.max_blocks_per_node > 0 && count >= pool.max_blocks_per_node) return spare;
   AgentStore store(Parts(), runtime, runtime.end());
   if (!MayClaimMore(pool, is_used, store)) return std::numeric_limits<std::int64_t>::max();
+  static_cast<void>(store.ReadBlocks(ipam::BlockScope::kOwn, ipam::Freshness::kHint).has_value());
+  const auto turn = store.BeginClaim(pool);
+  if (!turn || turn->is_all_claimed || (turn->look_again && own_.Snapshot().size() != blocks.size())) return spare;
   // Where it can't be read, a block would not be used, and the next one be claimed.
   if (const auto latest = view_.ReadLatest(pool.name, k8sclient::CallOptions::Within(kStepMax));
       !latest || *latest == nullptr || (*latest)->uid != pool.uid) {
     return spare;
   }
-  static_cast<void>(store.ReadBlocks(ipam::BlockScope::kOwn, ipam::Freshness::kHint).has_value());
-  const auto turn = store.BeginClaim(pool);
-  if (!turn || turn->is_all_claimed || (turn->look_again && own_.Snapshot().size() != blocks.size())) return spare;
   const auto claimed = ipam::Engine(store, runtime).ClaimAhead(pool);
   if (claimed) {
     metrics_.Claimed(pool.name, /*ahead=*/true);

@@ -78,6 +78,10 @@ std::string Joined(const std::vector<PathRule>& rules) {
   return text;
 }
 
+bool Covers(const PathRule& rule, std::string_view path) {
+  return rule.ends_with('/') ? path.size() > rule.size() && path.starts_with(rule) : path == rule;
+}
+
 constexpr std::string_view kHowToAllow =
     "or let root allow it, by this line in /etc/berth/allowed-paths or in berth.allowed-paths beside the program: ";
 
@@ -91,26 +95,19 @@ Expected<void> CheckPath(std::string_view field, const std::string& path, const 
         "choose from " + Joined(rules) + "; " + std::string(kHowToAllow) + std::string(field) + " " + path);
   };
   if (!IsPlain(path)) return refuse("has a part that is empty, . or ..");
-  std::vector<PathRule> more;
-  const PathRule* rule = FindRule(rules, path);
-  if (rule == nullptr) {
-    more = checks.more_rules(field);
-    rule = FindRule(more, path);
-  }
-  if (rule == nullptr) return refuse("is no place for that file");
-  if (const std::string fault = checks.fault(*rule, path); !fault.empty()) return refuse(fault);
-  return {};
+  std::string why = "is no place for that file";
+  const auto allow = [&](const std::vector<PathRule>& some) {
+    return std::ranges::any_of(some, [&](const PathRule& rule) {
+      if (!Covers(rule, path)) return false;
+      const std::string fault = checks.fault(rule, path);
+      if (!fault.empty()) why = fault;
+      return fault.empty();
+    });
+  };
+  return allow(rules) || allow(checks.more_rules(field)) ? Expected<void>() : refuse(why);
 }
 
 }  // namespace
-
-const PathRule* FindRule(const std::vector<PathRule>& rules, std::string_view path) {
-  const auto covers = [path](const PathRule& rule) {
-    return rule.ends_with('/') ? path.size() > rule.size() && path.starts_with(rule) : path == rule;
-  };
-  const auto found = std::ranges::find_if(rules, covers);
-  return found == rules.end() ? nullptr : &*found;
-}
 
 std::vector<PathRule> ParseRules(std::string_view text, std::string_view field) {
   constexpr std::string_view kBlank = " \t\r";

@@ -19,9 +19,6 @@ namespace berth::cni {
 // What a path may be: a file, or, where it ends with "/", everything below that folder.
 using PathRule = std::string;
 
-// nullptr: no rule covers the path. Requires: it is one that CheckPlain accepts.
-[[nodiscard]] const PathRule* FindRule(const std::vector<PathRule>& rules, std::string_view path);
-
 // The rules of a field in a file of lines "<field> <path>"; empty lines and lines that begin with "#" do not count.
 // Each field has its own: where logs may go is no place for a kubeconfig, whose plugins are executed.
 [[nodiscard]] std::vector<PathRule> ParseRules(std::string_view text, std::string_view field);
@@ -30,7 +27,7 @@ using PathRule = std::string;
 using PathFault = std::function<std::string(const PathRule& rule, std::string_view path)>;
 
 struct PathChecks {
-  // What the node's administrator allows besides; asked for if no rule of the field covers a path.
+  // What the node's administrator allows besides; asked for if no rule of the field allows a path.
   std::function<std::vector<PathRule>(std::string_view field)> more_rules;
   // Looks at the file system.
   PathFault fault;

@@ -148,6 +148,9 @@ set_up() {
   "$cluster" up --dir "$dir" --nodes 1 || fail_early "no cluster"
   eval "$("$cluster" env --dir "$dir")"
   mend_plugin
+  # The agent's files are not where they are on a node of one's own.
+  printf 'agentSocket %s/\nstateDir %s/\n' "$work" "$work" >"$work/allowed-paths"
+  install -m 644 "$work/allowed-paths" "$BERTH_NODE1_CNI_BIN_DIR/berth.allowed-paths"
   # Agent and controller run as processes here, which can be killed one by one: their rights without their pods.
   kubectl apply -k "$root/crds" >/dev/null
   kubectl apply -f "$root/install/base/namespace.yaml" -f "$root/install/base/flow-control.yaml" \
