@@ -230,6 +230,7 @@ class OwnBlocks {
   [[nodiscard]] bool Settle(const SlotPointer& slot, Round& round);
   [[nodiscard]] ipam::Block Decide(const SlotPointer& slot, Round& round);
   [[nodiscard]] bool AfterFailure(const SlotPointer& slot, Round& round, const ipam::Error& error);
+  [[nodiscard]] bool AfterConflict(const SlotPointer& slot, Round& round, const ipam::Error& error);
   void FinishAll(const SlotPointer& slot, Round& round, const ipam::Expected<ipam::BlockView>& result);
   void Finish(Waiter& waiter, const ipam::Expected<ipam::BlockView>& result);
   // A version of a block, from wherever; if it is news, finds out what somebody else did to it. False: what was seen is

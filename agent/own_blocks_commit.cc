@@ -243,6 +243,29 @@ bool OwnBlocks::CommitOnce(const SlotPointer& slot, Round& round) {
 }
 
 // True: the round is over.
+bool OwnBlocks::AfterConflict(const SlotPointer& slot, Round& round, const ipam::Error& error) {
+  const std::string& name = round.base->name;
+  observer_.Conflict(name);
+  const auto read = Read(name, round.deadline);
+  if (read && VersionOf(**read) <= VersionOf(*round.base)) {
+    // Nothing explains the conflict, and nothing is to be won by trying again.
+    FinishAll(slot, round, std::unexpected(GoBack(slot, *read)));
+    return true;
+  }
+  if (read && !Adopt(slot, *read)) {
+    FinishAll(slot, round, Fail(ErrorCode::kNotFound, "block " + name + " is gone"));
+    return true;
+  }
+  if (read && ++round.conflicts < kConflictsMax) return false;
+  if (!read) {
+    const std::scoped_lock lock(mutex_);
+    slot->is_failing = true;
+  }
+  if (!read && read.error().code == ErrorCode::kNotFound) Forget(slot);
+  FinishAll(slot, round, read ? std::unexpected(error) : read);
+  return true;
+}
+
 bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::Error& error) {
   const std::string& name = round.base->name;
   if (error.code != ErrorCode::kConflict) {
@@ -250,27 +273,8 @@ bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::
     slot->is_failing = true;
   }
   switch (error.code) {
-    case ErrorCode::kConflict: {
-      observer_.Conflict(name);
-      const auto read = Read(name, round.deadline);
-      if (read && VersionOf(**read) <= VersionOf(*round.base)) {
-        // Nothing explains the conflict, and nothing is to be won by trying again.
-        FinishAll(slot, round, std::unexpected(GoBack(slot, *read)));
-        return true;
-      }
-      if (read && !Adopt(slot, *read)) {
-        FinishAll(slot, round, Fail(ErrorCode::kNotFound, "block " + name + " is gone"));
-        return true;
-      }
-      if (read && ++round.conflicts < kConflictsMax) return false;
-      if (!read) {
-        const std::scoped_lock lock(mutex_);
-        slot->is_failing = true;
-      }
-      if (!read && read.error().code == ErrorCode::kNotFound) Forget(slot);
-      FinishAll(slot, round, read ? std::unexpected(error) : read);
-      return true;
-    }
+    case ErrorCode::kConflict:
+      return AfterConflict(slot, round, error);
     case ErrorCode::kNotFound:
       Forget(slot);
       FinishAll(slot, round, std::unexpected(error));

@@ -238,8 +238,10 @@ install_direct() {
     kubectl rollout status --namespace berth-system daemonset/berth-direct --timeout=60s &&
     kubectl wait --for=condition=Ready ippool --all --timeout=60s
 }
-# The example's, with the kubelet's credentials.
+# The example's, with the kubelet's credentials, which are not where a kubelet of one's own has them.
 network_of_direct() {
+  printf 'kubeconfig %s\n' "$BERTH_NODE1_KUBECONFIG" >"$work/allowed-paths"
+  install -m 644 "$work/allowed-paths" "$BERTH_NODE1_CNI_BIN_DIR/berth.allowed-paths"
   jq --arg kubeconfig "$BERTH_NODE1_KUBECONFIG" '.plugins[0].ipam.kubeconfig = $kubeconfig' \
     "$root/install/overlays/example-bridge/10-berth.conflist" >"$BERTH_NODE1_CNI_CONF_DIR/10-berth.conflist" &&
     kubectl wait --for=condition=Ready node/n1 --timeout=60s
