@@ -271,6 +271,8 @@ TEST_F(ScarcePool, GivesBlocksAheadToNodesThatUseIt) {
 }
 
 TEST_F(ScarcePool, IsNotListedAgainBeforeItsStatusChanges) {
+  // Nothing of another pool is claimed ahead, which would be looked at as well.
+  api_.Change(std::string(crds::kPoolsPath), "p1", [](nlohmann::json& pool) { pool["spec"]["warmAddresses"] = 0; });
   PutPool("one", "10.99.0.0/30", "Node", 30);
   const char* const of_another = R"({"metadata":{"name":"10.99.0.0-30","finalizers":["ipam.berth.dev/in-use"]},
       "spec":{"space":"default","pool":"one","poolUID":"uid-of-one","cidr":"10.99.0.0/30","node":"n2"},

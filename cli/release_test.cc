@@ -57,7 +57,7 @@ Pod Named(const char* uid, const char* phase) {
   return pod;
 }
 
-const ReleaseCase kCases[] = {
+const ReleaseCase kReleaseCases[] = {
     {"PodIsGone", kEntry.c_str(), {}, true, false, false, ""},
     {"PodIsAnother", kEntry.c_str(), Named("6f7d0c9e-other", "Running"), true, false, false, ""},
     {"PodHasEnded", kEntry.c_str(), Named(kWebUid, "Succeeded"), true, false, false, ""},
@@ -74,7 +74,7 @@ const ReleaseCase kCases[] = {
     {"Reserved", "! printer", {}, true, false, true, "held by nobody"},
     {"NotUnderstood", "what is this", {}, true, false, true, "does not understand"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, ReleaseTable, testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(Table, ReleaseTable, testing::ValuesIn(kReleaseCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(FindUse, NamesTheAddressThatNobodyHas) {
