@@ -160,7 +160,6 @@ Expected<void> Agent::LoadOnce() {
   const auto creator = directory_.HoldCreator(own_.instance());
   if (!creator) return std::unexpected(creator.error());
   if (auto taken = TakeQueuedDels(); !taken) return taken;
-  const auto options = k8sclient::CallOptions::Within(kStepMax);
   if (auto fenced = FenceOwnBlocks(); !fenced) return fenced;
   if (auto settled = SettleLeftIntents(); !settled) return settled;
   ReplayJournal();
