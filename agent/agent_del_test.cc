@@ -9,11 +9,6 @@
 namespace berth::agent {
 namespace {
 
-bool IsListOfSharedBlocks(const k8sclient::Request& request) {
-  return request.method == k8sclient::Method::kGet && request.path == kBlocks &&
-         std::ranges::any_of(request.query, [](const auto& pair) { return pair.second == "spec.node="; });
-}
-
 TEST_F(AgentTest, DelLeavesNothing) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);

@@ -43,15 +43,15 @@ Expected<void> TakeOverBlock(OwnBlocks& own, const node::NodeDirectory& director
   return {};
 }
 
-ClaimTurns::Turn ClaimTurns::Begin(const std::string& pool, SteadyTime deadline) {
+ClaimTurns::Turn ClaimTurns::Begin(const std::string& what, SteadyTime deadline) {
   std::unique_lock lock(mutex_);
-  const bool waited = taken_.contains(pool);
-  if (!ended_.wait_until(lock, deadline, [&] { return !taken_.contains(pool); }))
+  const bool waited = taken_.contains(what);
+  if (!ended_.wait_until(lock, deadline, [&] { return !taken_.contains(what); }))
     return {.hold = nullptr, .waited = true};
-  taken_.insert(pool);
-  const auto end = [this, pool](void*) {
+  taken_.insert(what);
+  const auto end = [this, what](void*) {
     const std::scoped_lock leave(mutex_);
-    taken_.erase(pool);
+    taken_.erase(what);
     ended_.notify_all();
   };
   return {.hold = {this, end}, .waited = waited};
@@ -180,12 +180,7 @@ Expected<std::vector<ipam::Prefix>> AgentStore::ReadBlockCidrs(const std::string
 }
 
 Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::BlockEdit& edit) {
-  if (seen->shared()) {
-    shared_.NoteWrite();
-    auto written = remote_.Edit(seen, edit);
-    shared_.NoteWrite();
-    return written;
-  }
+  if (seen->shared()) return EditShared(seen, edit);
   if (late_ != nullptr && !edit.fence) {
     late_->Begin();
     own_.EditLater(seen, edit, late_deadline_, [late = late_](const Expected<BlockView>& written) {
@@ -208,6 +203,19 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::BlockEdi
     written = own_.Edit(seen, wanted, deadline);
   }
   return AfterEdit(seen, edit, std::move(written));
+}
+
+// Other nodes' writes conflict with this one; those of this node's calls need not.
+Expected<BlockView> AgentStore::EditShared(const BlockView& seen, const ipam::BlockEdit& edit) {
+  const ClaimTurns::Turn turn = turns_.Begin("block " + seen->name, deadline_);
+  if (turn.hold == nullptr)
+    return Fail(ErrorCode::kTimeout, "time was over while other calls wrote block " + seen->name);
+  ipam::Block base = *seen;
+  if (turn.waited) base.resource_version.clear();  // another call has written it: it is read first
+  shared_.NoteWrite();
+  auto written = remote_.Edit(std::make_shared<const ipam::Block>(std::move(base)), edit);
+  shared_.NoteWrite();
+  return written;
 }
 
 Expected<BlockView> AgentStore::EditUnknown(const BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline) {

@@ -25,7 +25,8 @@
 
 namespace berth::agent {
 
-// Whose turn it is to claim a block of a pool, and which pools have none to be claimed. Any thread.
+// Whose turn it is to claim a block of a pool, or to write a Shared one, and which pools have none to be claimed. Any
+// thread.
 class ClaimTurns {
  public:
   // The clock must outlive this.
@@ -35,7 +36,7 @@ class ClaimTurns {
     std::shared_ptr<void> hold;  // the turn ends with it; nullptr: time was over
     bool waited = false;
   };
-  [[nodiscard]] Turn Begin(const std::string& pool, SteadyTime deadline);
+  [[nodiscard]] Turn Begin(const std::string& what, SteadyTime deadline);
 
   // All blocks of the pool exist. That is believed until its status says something else, or for 30 to 60 s: thousands
   // of nodes would list all blocks with every ADD.
@@ -55,7 +56,7 @@ class ClaimTurns {
   k8sclient::Clock& clock_;
   mutable std::mutex mutex_;
   std::condition_variable ended_;
-  std::set<std::string> taken_;                    // names of pools
+  std::set<std::string> taken_;
   std::map<std::string, AllClaimed> all_claimed_;  // by UID
   std::map<std::string, SteadyTime> next_looks_;   // by UID
 };
@@ -146,6 +147,7 @@ class AgentStore final : public ipam::BlockStore {
   // The pool as it is now; from then on a block of it that this call created is this node's. nullptr: there is none.
   [[nodiscard]] ipam::Expected<ipam::PoolView> ReadLatest(const std::string& name);
   [[nodiscard]] ipam::Expected<void> SettleUnread();
+  [[nodiscard]] ipam::Expected<ipam::BlockView> EditShared(const ipam::BlockView& seen, const ipam::BlockEdit& edit);
   // Of a block that is not in memory: claimed for this node by somebody else, or by a call whose answer was lost; or
   // another node's.
   [[nodiscard]] ipam::Expected<ipam::BlockView> EditUnknown(const ipam::BlockView& seen, const ipam::BlockEdit& edit,

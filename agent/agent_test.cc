@@ -82,6 +82,26 @@ TEST_F(AgentTest, AddsThatWaitForOnePatchShareTheNext) {
   EXPECT_LE(api_.CountOf(k8sclient::Method::kPatch) - before, 10);
 }
 
+TEST_F(AgentTest, CallsOfOneNodeDoNotConflictInASharedBlock) {
+  StartAgent();
+  ASSERT_TRUE(Add("first", "shared").ok);
+  const int before = api_.CountOf(k8sclient::Method::kPatch);
+  constexpr int kCalls = 20;
+  std::latch all_have_read(kCalls);
+  api_.SetFaults([&all_have_read](const k8sclient::Request& request) {
+    if (IsListOfSharedBlocks(request) && !all_have_read.try_wait()) all_have_read.count_down();
+    if (request.method == k8sclient::Method::kPatch) all_have_read.wait();
+    return ApiFault::kNone;
+  });
+  {
+    std::vector<std::jthread> callers;
+    for (int i = 0; i < kCalls; ++i) {
+      callers.emplace_back([this, i] { EXPECT_TRUE(Add("c" + std::to_string(i), "shared").ok); });
+    }
+  }
+  EXPECT_EQ(api_.CountOf(k8sclient::Method::kPatch) - before, kCalls);
+}
+
 TEST_F(AgentTest, ALostAnswerIsSettledWithinTheCall) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);

@@ -2,6 +2,7 @@
 // What the agent's tests start from: an API server in memory with one pool, a folder for state, and calls.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -27,6 +28,11 @@ namespace berth::agent {
 using k8sclient::testing::ApiFault;
 
 inline const std::string kBlocks(crds::kBlocksPath);
+
+inline bool IsListOfSharedBlocks(const k8sclient::Request& request) {
+  return request.method == k8sclient::Method::kGet && request.path == kBlocks &&
+         std::ranges::any_of(request.query, [](const auto& pair) { return pair.second == "spec.node="; });
+}
 
 // The same API server, of which the watches tell some things late.
 class LateWatchApi final : public k8sclient::Api {

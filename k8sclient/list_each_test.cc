@@ -57,7 +57,7 @@ TEST(ListEach, AListThatNeverEndsIsLeftInTime) {
         "HTTP/1.1 200 OK\r\nContent-Length: 9999999999\r\n\r\n"
         R"({"items":[1)");
     // Items without end: each is short.
-    for (std::string more = ",1,1,1,1,1,1,1"; goes_on;) peer.Send(more);
+    for (const std::string more = ",1,1,1,1,1,1,1"; goes_on;) peer.Send(more);
   });
   const auto api = MakeApi({.server = server.url()});
   const auto list = List(*api, "/a", {}, CallOptions::Within(std::chrono::milliseconds(200)));

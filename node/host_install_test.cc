@@ -37,14 +37,14 @@ class HostInstall : public testing::Test {
     bin_ = folder_ / "bin";
     fs::create_directories(bin_);
     fs::create_directories(image());
-    Write(image() / "berth", kNew);
+    Write(image() / "berth", new_);
   }
   ~HostInstall() override { fs::remove_all(folder_); }
 
   [[nodiscard]] fs::path image() const { return folder_ / "image"; }
   [[nodiscard]] ipam::Expected<bool> Install() const { return InstallProgram(image() / "berth", bin_); }
   void PutOld() const {
-    Write(bin_ / "berth", kOld);
+    Write(bin_ / "berth", old_);
     chmod((bin_ / "berth").c_str(), 0755);
   }
   [[nodiscard]] std::set<std::string> Names() const {
@@ -55,8 +55,8 @@ class HostInstall : public testing::Test {
   // Installs in a process of its own, which is killed before its system call of that number. False: it was through.
   [[nodiscard]] bool KillBeforeCall(int number) const;
 
-  const std::string kOld = "old program";
-  const std::string kNew = std::string(100'000, 'n');
+  const std::string old_ = "old program";
+  const std::string new_ = std::string(100'000, 'n');
   fs::path folder_;
   fs::path bin_;
 };
@@ -86,7 +86,7 @@ bool HostInstall::KillBeforeCall(int number) const {
 
 TEST_F(HostInstall, PutsTheProgramWhereNoneIs) {
   EXPECT_EQ(Install(), ipam::Expected<bool>(true));
-  EXPECT_EQ(Read(bin_ / "berth"), kNew);
+  EXPECT_EQ(Read(bin_ / "berth"), new_);
   EXPECT_EQ(fs::status(bin_ / "berth").permissions(), fs::perms(0755));
   EXPECT_THAT(Names(), ElementsAre("berth"));
 }
@@ -102,18 +102,18 @@ TEST_F(HostInstall, LeavesTheSameProgramAlone) {
 }
 
 TEST_F(HostInstall, ReplacesOneThatCannotBeExecuted) {
-  Write(bin_ / "berth", kNew);
+  Write(bin_ / "berth", new_);
   chmod((bin_ / "berth").c_str(), 0644);
   EXPECT_EQ(Install(), ipam::Expected<bool>(true));
   EXPECT_EQ(fs::status(bin_ / "berth").permissions(), fs::perms(0755));
 }
 
 TEST_F(HostInstall, ReplacesALinkAndNotWhatItLeadsTo) {
-  Write(folder_ / "elsewhere", kOld);
+  Write(folder_ / "elsewhere", old_);
   fs::create_symlink(folder_ / "elsewhere", bin_ / "berth");
   EXPECT_EQ(Install(), ipam::Expected<bool>(true));
   EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(bin_ / "berth")));
-  EXPECT_EQ(Read(folder_ / "elsewhere"), kOld);
+  EXPECT_EQ(Read(folder_ / "elsewhere"), old_);
 }
 
 TEST_F(HostInstall, LeavesOtherFilesAlone) {
@@ -128,7 +128,7 @@ TEST_F(HostInstall, KeepsAWorkingProgramWhereverItIsKilled) {
   int killed = 0;
   while (KillBeforeCall(killed)) {
     const std::string there = Read(bin_ / "berth");
-    ASSERT_TRUE(there == kOld || there == kNew) << "killed before call " << killed << ": " << there.size() << " bytes";
+    ASSERT_TRUE(there == old_ || there == new_) << "killed before call " << killed << ": " << there.size() << " bytes";
     ASSERT_EQ(fs::status(bin_ / "berth").permissions(), fs::perms(0755)) << "killed before call " << killed;
     // What it left is no hindrance to the next one, and is gone then.
     ASSERT_TRUE(Install().has_value());
