@@ -41,22 +41,34 @@ std::string AddressIn(const std::string& result) {
 
 }  // namespace
 
+std::string Kubelet::Arguments(const std::string& container) const {
+  const auto found = valid_.find(container);
+  if (options_.cluster == nullptr || found == valid_.end()) return {};
+  return fmt::format(
+      "IgnoreUnknown=1;K8S_POD_NAMESPACE={};K8S_POD_NAME={};K8S_POD_UID={};K8S_POD_INFRA_CONTAINER_ID={}",
+      kNamespace,
+      found->second.name,
+      found->second.uid,
+      container);
+}
+
 Heard Kubelet::Call(const std::string& verb, const std::string& container, std::chrono::microseconds patience) {
   ++calls_;
-  json config = Config(pools_);
+  json config = Config(options_.pools);
   if (verb == "GC") {
     json valid = json::array();
-    for (const std::string& one : valid_) valid.push_back({{"containerID", one}, {"ifname", kInterface}});
+    for (const auto& [one, pod] : valid_) valid.push_back({{"containerID", one}, {"ifname", kInterface}});
     config["cni.dev/valid-attachments"] = valid;
   }
   const Nanos begin = Now();
-  const json body = {{"command", verb},
-                     {"containerID", container},
-                     {"ifname", verb == "GC" ? "" : kInterface},
-                     {"netns", verb == "ADD" ? "/var/run/netns/x" : ""},
-                     {"args", ""},
-                     {"startedBootNanos", node::BootTimeNow()},
-                     {"config", config}};
+  json body = {{"command", verb},
+               {"containerID", container},
+               {"ifname", verb == "GC" ? "" : kInterface},
+               {"netns", verb == "ADD" ? "/var/run/netns/x" : ""},
+               {"args", Arguments(container)},
+               {"startedBootNanos", node::BootTimeNow()},
+               {"config", config}};
+  if (lie_) lie_(body);
   story_.Tell(fmt::format("{} {}", verb, container));
   const int boot = boots_;
   auto answer = node_.Call(body.dump(), patience);
@@ -84,8 +96,12 @@ std::string Kubelet::Add(const std::string& container) {
   return Call("ADD", container, is_impatient ? std::chrono::microseconds(Below(30'000)) : kPatience).address;
 }
 
-void Kubelet::Del(const std::string& container) {
+void Kubelet::Leave(const std::string& container) {
   for (const auto& checker : checkers_) checker->Leaving(AttachmentOf(container));
+}
+
+void Kubelet::Del(const std::string& container) {
+  Leave(container);
   while (!Call("DEL", container, kPatience).is_answered)
     std::this_thread::sleep_for(std::chrono::milliseconds(Below(300)));
   // A runtime that was killed in the middle asks once more.
@@ -93,34 +109,59 @@ void Kubelet::Del(const std::string& container) {
   valid_.erase(container);
 }
 
+void Kubelet::End(const std::string& container) {
+  const Pod pod = valid_[container];
+  if (options_.cluster == nullptr) return Del(container);
+  constexpr std::uint64_t kWays = 6;
+  const std::uint64_t way = Below(kWays);
+  if (way == 0) {
+    // Deleted by force: the kubelet ends the container when it hears of it.
+    options_.cluster->RemovePod(pod);
+    options_.cluster->AwaitConnection(node_.name());
+    std::this_thread::sleep_for(std::chrono::milliseconds(Below(std::chrono::milliseconds(kGrace).count())));
+    return Del(container);
+  }
+  if (way == 1 && options_.loses_dels) {
+    story_.Tell("no DEL of " + container);
+    Leave(container);
+    lost_.insert(AttachmentOf(container));
+    valid_.erase(container);
+  } else {
+    Del(container);
+  }
+  options_.cluster->RemovePod(pod);
+}
+
 void Kubelet::Churn(const std::string& name, int containers) {
   for (int number = 0; number < containers; ++number) {
     const std::string container = fmt::format("{}-{}", name, number);
-    valid_.insert(container);
+    valid_[container] = options_.cluster == nullptr ? Pod() : options_.cluster->StartPod(node_.name(), name);
     const int boot = boots_;
     const std::string address = Add(container);
-    if (!address.empty() && boot == boots_ && Below(5) == 0) static_cast<void>(Add(container));
+    const bool lives = !address.empty() && boot == boots_;
+    if (lives && options_.cluster != nullptr && Below(2) == 0) {
+      options_.cluster->TellAddress(valid_[container], address);
+    }
+    if (lives && Below(5) == 0) static_cast<void>(Add(container));
     if (Below(3) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(Below(200)));
     const bool stays = !address.empty() && boot == boots_ && Below(3) == 0;
     if (stays) {
       settled_.insert(container);
     } else {
-      Del(container);
+      End(container);
     }
   }
 }
 
 void Kubelet::Reboot(const std::function<void()>& reboot) {
   ++boots_;
-  for (const std::string& container : valid_) {
-    for (const auto& checker : checkers_) checker->Leaving(AttachmentOf(container));
-  }
+  for (const auto& [container, pod] : valid_) Leave(container);
   reboot();
   EndAll();
 }
 
 void Kubelet::EndAll() {
-  for (const std::string& container : std::exchange(settled_, {})) Del(container);
+  for (const std::string& container : std::exchange(settled_, {})) End(container);
 }
 
 void Kubelet::CollectGarbage() { static_cast<void>(Call("GC", "", kPatience)); }

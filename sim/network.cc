@@ -30,10 +30,6 @@ microseconds Back() { return microseconds(200 + (Below(30) == 0 ? Below(800'000)
 // A real API server gives up a POST that waits sooner than a client may repeat a PATCH.
 milliseconds HowLate(Method method) { return milliseconds(Below(method == Method::kPost ? 200 : 4'000)); }
 
-ErrorCode NoAnswer(const Request& request) {
-  return IsWrite(request.method) ? ErrorCode::kUnknownOutcome : ErrorCode::kUnavailable;
-}
-
 }  // namespace
 
 struct Network::Exchange {
@@ -58,14 +54,36 @@ Network::Fate Network::Choose() const {
   return Fate::kAnswered;
 }
 
-Network::Answer Network::Execute(const Request& request) {
+void Network::Set(const Weather& weather) {
+  weather_ = weather;
+  for (ApiServer* const server : servers_) server->Lag(weather.lag);
+}
+
+void Network::RestartOne(Nanos away) {
+  ApiServer& server = AnyServer();
+  story_.Tell("an API server is restarted");
+  away_ = &server;
+  server.Restart();
+  std::this_thread::sleep_for(away);
+  server.Restart();
+  away_ = nullptr;
+}
+
+ApiServer& Network::AnyServer() { return *servers_[Below(servers_.size())]; }
+
+ErrorCode Network::NoAnswer(const Request& request) const {
+  return IsWrite(request.method) && !lies_.lost_is_refused ? ErrorCode::kUnknownOutcome : ErrorCode::kUnavailable;
+}
+
+Network::Answer Network::Execute(Request request) {
+  ApiServer& server = AnyServer();
+  if (&server == away_) return Fail(ErrorCode::kUnavailable, "that API server is away");
   if (lies_.swallows && lies_.swallows(request)) {
-    Request read = request;
-    read.method = Method::kGet;
-    read.body.clear();
-    return server_.Call(read, {});
+    request.method = Method::kGet;
+    request.body.clear();
   }
-  Answer answer = server_.Call(request, {});
+  if (lies_.rewrites) lies_.rewrites(request);
+  Answer answer = server.Call(request, {});
   if (lies_.changes) lies_.changes(request, answer);
   return answer;
 }
@@ -124,14 +142,18 @@ Network::Answer Network::Watch(const Request& request, const k8sclient::WatchOpt
                                const k8sclient::WatchSink& sink) {
   ++requests_;
   std::this_thread::sleep_for(There());
-  if (weather_.is_away) return Fail(ErrorCode::kUnavailable, "the API server is away");
-  return server_.Watch(request, options, [&](std::string_view line) {
-    const std::string kept(line);
+  ApiServer& server = AnyServer();
+  if (weather_.is_away || &server == away_) return Fail(ErrorCode::kUnavailable, "the API server is away");
+  Answer answer = server.Watch(request, options, [&](std::string_view line) {
+    std::string kept(line);
     std::this_thread::sleep_for(microseconds(Below(20) == 0 ? Below(500'000) : Below(3'000)));
     // The connection ends; what it would have told comes with the next.
     const bool is_cut = weather_.is_away || Below(1000) < weather_.lost;
-    return !is_cut && !options.stop.stop_requested() && sink(kept);
+    if (is_cut || options.stop.stop_requested()) return false;
+    return (lies_.tells && !lies_.tells(kept)) || sink(kept);
   });
+  if (lies_.changes) lies_.changes(request, answer);
+  return answer;
 }
 
 }  // namespace berth::sim

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Network: what lies between a program and the API server, and whatever can go wrong there.
+// Network: what lies between a program and the API servers, and whatever can go wrong there.
 //
-// Each request travels in a process of its own, so that it arrives although its sender was killed.
+// Chance says which API server gets a request, as a balancer of load does. Each request travels in a process of its
+// own, so that it arrives although its sender was killed.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "k8sclient/api.h"
-#include "k8sclient/testing/model_api.h"
+#include "sim/api_server.h"
 #include "sim/scheduler.h"
 #include "sim/story.h"
 
@@ -18,25 +20,33 @@ namespace berth::sim {
 
 // Of a thousand requests so many.
 struct Weather {
-  bool is_away = false;       // the API server answers nobody
+  bool is_away = false;       // the API servers answer nobody
   std::uint64_t refused = 0;  // come to nothing, and the client knows
   std::uint64_t lost = 0;     // are executed, and the answer does not come
   std::uint64_t late = 0;     // are executed long after the client gave up
+  Nanos lag{0};               // at most so late a cache of an API server sees what is stored
 };
 
 class Network final : public k8sclient::Api {
  public:
-  // Both must outlive this.
-  Network(k8sclient::testing::ModelApi& server, Story& story) : server_(server), story_(story) {}
+  // Must outlive this, as must the servers.
+  explicit Network(Story& story) : story_(story) {}
 
-  void Set(const Weather& weather) { weather_ = weather; }
+  // Before the first request.
+  void Add(ApiServer& server) { servers_.push_back(&server); }
+  void Set(const Weather& weather);
+  // One of them is away for so long, and has forgotten what its cache knew.
+  void RestartOne(Nanos away);
 
-  // What is planted (world.h): sees a request and its true answer, and may answer otherwise; or keeps it from being
-  // executed at all.
+  // What is planted (plants.h): changes a request, its true answer, or what a watch tells; or keeps a request from
+  // being executed at all. Unset members lie about nothing.
   using Answer = ipam::Expected<k8sclient::Response>;
   struct Lies {
-    std::function<bool(const k8sclient::Request&)> swallows;  // it is not executed, and answered as if it were
-    std::function<void(const k8sclient::Request&, Answer&)> changes;
+    std::function<bool(const k8sclient::Request&)> swallows = {};  // it is not executed, and answered as if it were
+    std::function<void(k8sclient::Request&)> rewrites = {};
+    std::function<void(const k8sclient::Request&, Answer&)> changes = {};
+    std::function<bool(std::string& line)> tells = {};  // false: that line of a watch is left out
+    bool lost_is_refused = false;  // a write whose answer was lost counts as one that was never sent
   };
   void Plant(Lies lies) { lies_ = std::move(lies); }
 
@@ -53,10 +63,13 @@ class Network final : public k8sclient::Api {
   [[nodiscard]] Fate Choose() const;
   // In the request's own process.
   void Travel(const std::shared_ptr<Exchange>& exchange, Fate fate);
-  [[nodiscard]] Answer Execute(const k8sclient::Request& request);
+  [[nodiscard]] Answer Execute(k8sclient::Request request);
+  [[nodiscard]] ApiServer& AnyServer();
+  [[nodiscard]] ipam::ErrorCode NoAnswer(const k8sclient::Request& request) const;
 
-  k8sclient::testing::ModelApi& server_;
   Story& story_;
+  std::vector<ApiServer*> servers_;
+  const ApiServer* away_ = nullptr;  // is being restarted
   Weather weather_;
   Lies lies_;
   std::uint64_t requests_ = 0;

@@ -2,9 +2,14 @@
 // Each plant, and what it takes away.
 #include "sim/plants.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <map>
 
 #include <nlohmann/json.hpp>
+
+#include "sim/scheduler.h"
 
 namespace berth::sim {
 namespace {
@@ -32,14 +37,84 @@ bool IsFence(const Request& request) {
   return body.contains("agent") && !body.contains("allocations") && !body.contains("standby");
 }
 
+constexpr int kConflict = 409;
+constexpr int kGone = 410;
+
 void ConflictIsSuccess(const Request& request, Network::Answer& answer) {
-  constexpr int kConflict = 409;
   if (request.method == Method::kPatch && answer && answer->status == kConflict) {
     json body = json::parse(request.body);
     answer->status = 200;
     answer->body = json{{"metadata", body["metadata"]}}.dump();
   }
 }
+
+void ExistsIsSuccess(const Request& request, Network::Answer& answer) {
+  if (request.method != Method::kPost || !answer || answer->status != kConflict) return;
+  json body = json::parse(request.body);
+  body["metadata"]["uid"] = "uid-of-nobody";
+  body["metadata"]["resourceVersion"] = "1";
+  *answer = {.status = 201, .body = body.dump()};
+}
+
+// What stands at that place of the body is not sent.
+std::function<void(Request&)> Without(Method method, const char* place) {
+  return [method, pointer = json::json_pointer(place)](Request& request) {
+    if (request.method != method) return;
+    json body = json::parse(request.body, nullptr, /*allow_exceptions=*/false);
+    if (!body.is_object() || !body.contains(pointer)) return;
+    body[pointer.parent_pointer()].erase(pointer.back());
+    request.body = body.dump();
+  };
+}
+
+void ReadFromAnyCache(Request& request) {
+  const bool is_consistent =
+      std::ranges::none_of(request.query, [](const auto& item) { return item.first == "resourceVersion"; });
+  if (request.method == Method::kGet && is_consistent) request.query.emplace_back("resourceVersion", "0");
+}
+
+void GoneIsAnEnd(const Request& /*request*/, Network::Answer& answer) {
+  if (answer && answer->status == kGone) *answer = {.status = 200};
+}
+
+bool LosesSomeEvents(std::string& /*line*/) {
+  constexpr std::uint64_t kOneIn = 8;
+  return Below(kOneIn) != 0;
+}
+
+// What a watch tells of an object is how it was one change before.
+bool TellsOldContent(std::string& line) {
+  static std::map<std::string, json> told;
+  json event = json::parse(line);
+  const json metadata = event["object"]["metadata"];
+  json& last = told[metadata["name"].get<std::string>()];
+  const json now = event["object"];
+  if (!last.is_null() && last["metadata"]["uid"] == metadata["uid"]) event["object"] = last;
+  event["object"]["metadata"] = metadata;
+  last = now;
+  line = event.dump();
+  return true;
+}
+
+// Pods say that their end takes no time.
+void HideGrace(std::string& text) {
+  const std::string grace = "\"terminationGracePeriodSeconds\":";
+  for (std::size_t at = text.find(grace); at != std::string::npos; at = text.find(grace, at + 1)) {
+    const std::size_t begin = at + grace.size();
+    text.replace(begin, text.find_first_not_of("0123456789", begin) - begin, "0");
+  }
+}
+bool TellsNoGrace(std::string& line) {
+  HideGrace(line);
+  return true;
+}
+void AnswersNoGrace(const Request& /*request*/, Network::Answer& answer) {
+  if (answer) HideGrace(answer->body);
+}
+
+void SparesNothing(json& call) { call["config"].erase("cni.dev/valid-attachments"); }
+
+void IsNotDated(json& call) { call["startedBootNanos"] = INT64_MAX; }
 
 }  // namespace
 
@@ -56,16 +131,51 @@ const std::vector<Plant>& AllPlants() {
        .before_start = Removing("/intents/")},
       {.name = "no-fence",
        .what = "an agent that starts does not write its blocks: what its predecessor sent may land later",
-       .lies = {.swallows = IsFence, .changes = nullptr}},
+       .lies = {.swallows = IsFence}},
       {.name = "creator-not-held",
        .what = "a predecessor creates blocks and hands out while its successor reads what there is",
        .free_lock = "/creator.lock"},
       {.name = "conflict-is-success",
        .what = "a patch that met another's is taken for done",
-       .lies = {.swallows = nullptr, .changes = ConflictIsSuccess}},
+       .lies = {.changes = ConflictIsSuccess}},
       {.name = "del-overtakes-add",
        .what = "a DEL leaves no mark: an ADD that comes after it is served",
        .now_and_then = Removing("/deleted/")},
+      {.name = "patch-does-not-compare",
+       .what = "a patch is written whatever the object has become since it was read",
+       .lies = {.rewrites = Without(Method::kPatch, "/metadata/resourceVersion")}},
+      {.name = "deletion-does-not-compare",
+       .what = "an empty block is deleted whatever it has become since it was read",
+       .lies = {.rewrites = Without(Method::kDelete, "/preconditions")}},
+      {.name = "exists-is-success",
+       .what = "a block that another one has created first is taken for one's own",
+       .lies = {.changes = ExistsIsSuccess}},
+      {.name = "lost-is-refused",
+       .what = "a write whose answer was lost is taken for one that was not done",
+       .lies = {.lost_is_refused = true}},
+      {.name = "reads-from-any-cache",
+       .what = "what must be read anew comes from a cache that lags",
+       .lies = {.rewrites = ReadFromAnyCache}},
+      {.name = "gone-ignored",
+       .what = "a watch that is refused because it begins too early is tried again as it is",
+       .lies = {.changes = GoneIsAnEnd}},
+      {.name = "watch-loses-events",
+       .what = "a watch leaves out one event of eight",
+       .lies = {.tells = LosesSomeEvents}},
+      {.name = "watch-tells-old-content",
+       .what = "what a watch tells is as new as its version says, and is not",
+       .lies = {.tells = TellsOldContent}},
+      {.name = "gc-spares-nothing", .what = "a GC frees what is in use as well", .call = SparesNothing},
+      {.name = "calls-not-dated", .what = "an ADD counts as begun after every DEL", .call = IsNotDated},
+      {.name = "no-grace",
+       .what = "the controller waits for the end of a pod as if it took no time",
+       .lies = {.changes = AnswersNoGrace, .tells = TellsNoGrace}},
+      {.name = "lease-of-a-node-that-is-cut-off",
+       .what = "the Lease of a node is renewed by somebody who is not its kubelet",
+       .renews_when_cut_off = true},
+      {.name = "block-given-back-during-an-add",
+       .what = "a block is given back though something has come into it since it was looked at",
+       .gives_back_blindly = true},
       {.name = "finalizer-of-a-block-in-use",
        .what = "a block is given back though it is in use",
        .gives_back_in_use = true},

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "sim/network.h"
 
 namespace berth::sim {
@@ -20,8 +22,11 @@ struct Plant {
   std::function<void(const std::string& node_folder)> before_start = nullptr;
   std::function<void(const std::string& node_folder)> now_and_then = nullptr;
   Network::Lies lies = {};
-  std::string_view free_lock = {};  // locks of files whose name ends so keep nobody out
-  bool gives_back_in_use = false;   // the finalizer of a block goes though it is in use
+  std::function<void(nlohmann::json& call)> call = nullptr;  // changes what an agent is handed
+  std::string_view free_lock = {};                           // locks of files whose name ends so keep nobody out
+  bool gives_back_in_use = false;                            // the finalizer of a block goes though it is in use
+  bool gives_back_blindly = false;   // it goes although something came into the block since it was looked at
+  bool renews_when_cut_off = false;  // the Lease of a node whose kubelet hears nothing
 };
 
 [[nodiscard]] const std::vector<Plant>& AllPlants();

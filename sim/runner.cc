@@ -13,7 +13,10 @@
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/fmt/ranges.h>
 
+#include "cni/attachment.h"
+#include "crds/names.h"
 #include "ipam/check.h"
+#include "k8sclient/testing/model_schema.h"
 
 namespace berth::sim {
 
@@ -82,6 +85,13 @@ Report Finish(const Child& child, int status) {
   return {.of = child.of, .outcome = {.broken = {{.rule = "crash", .how = how}}, .seconds = 0}};
 }
 
+// What every child would otherwise do for itself: the CRDs' schemas, and OpenSSL's tables.
+void WarmUp() {
+  for (const std::string_view path : {crds::kPoolsPath, crds::kBlocksPath})
+    static_cast<void>(k8sclient::testing::ModelSchema::Of(std::string(path)));
+  static_cast<void>(cni::MakeAttachment("net", "container", "eth0"));
+}
+
 std::string FolderOf(const Case& one) { return fmt::format("/dev/shm/berth-sim.{}.{}", getpid(), one.seed); }
 
 }  // namespace
@@ -98,6 +108,7 @@ Report RunApart(const Case& one) {
 }
 
 void RunMany(const Case& like, const RunOptions& options, const std::function<void(const Report&)>& report) {
+  WarmUp();
   const auto end = std::chrono::steady_clock::now() + options.time;
   std::map<pid_t, Child> running;
   std::uint64_t begun = 0;
@@ -140,7 +151,9 @@ Case Shrink(const Case& failing, const std::string& rule, unsigned jobs) {
     if (auto found = first_failing(less)) smallest = *std::move(found);
   };
   for (const std::string& fault : Extent::AllFaults()) attempt([&](Extent& extent) { extent.faults.erase(fault); });
-  for (int Extent::* const count : {&Extent::nodes, &Extent::agents, &Extent::callers, &Extent::containers}) {
+  attempt([](Extent& extent) { extent.controllers = 0; });
+  for (int Extent::* const count :
+       {&Extent::servers, &Extent::nodes, &Extent::agents, &Extent::callers, &Extent::containers}) {
     for (const int few : {1, 2, 3, 5}) {
       if (smallest.extent.*count <= few) break;
       const int before = smallest.extent.*count;
@@ -154,6 +167,8 @@ Case Shrink(const Case& failing, const std::string& rule, unsigned jobs) {
 std::string CommandOf(const Case& one) {
   const Extent usual;
   std::string command = fmt::format("berth-sim --seed {}", one.seed);
+  if (one.extent.controllers != usual.controllers) command += fmt::format(" --controllers {}", one.extent.controllers);
+  if (one.extent.servers != usual.servers) command += fmt::format(" --servers {}", one.extent.servers);
   if (one.extent.nodes != usual.nodes) command += fmt::format(" --nodes {}", one.extent.nodes);
   if (one.extent.agents != usual.agents) command += fmt::format(" --agents {}", one.extent.agents);
   if (one.extent.callers != usual.callers) command += fmt::format(" --callers {}", one.extent.callers);

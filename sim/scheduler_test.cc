@@ -2,7 +2,6 @@
 // The standard library's types under the scheduler. Each simulation is a child process of its own.
 #include "sim/scheduler.h"
 
-#include <array>
 #include <condition_variable>
 #include <fcntl.h>
 #include <filesystem>
@@ -13,54 +12,17 @@
 #include <stop_token>
 #include <string>
 #include <sys/file.h>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
 
+#include "sim/test_history.h"
+
 namespace berth::sim {
 namespace {
 
 using namespace std::chrono_literals;
-
-// What a history wrote down, and how it ended.
-struct Told {
-  std::string text;
-  Ended ended = Ended::kStuck;
-};
-
-Told TellOf(std::uint64_t seed, const std::function<void(std::string& text)>& body, Nanos limit = 1h) {
-  std::array<int, 2> ends{};
-  EXPECT_EQ(pipe(ends.data()), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    std::string text;
-    Begin(seed);
-    Spawn(std::make_shared<Process>("main"), [&] {
-      body(text);
-      Stop();
-    });
-    const Ended ended = Run(limit);
-    text.push_back(static_cast<char>(ended));
-    const bool is_told = write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
-    _exit(is_told ? 0 : 1);
-  }
-  close(ends[1]);
-  std::string text;
-  std::array<char, 4096> part{};
-  ssize_t count = 0;
-  while ((count = read(ends[0], part.data(), part.size())) > 0)
-    text.append(part.data(), static_cast<std::size_t>(count));
-  close(ends[0]);
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-  if (text.empty()) return {};
-  const auto ended = static_cast<Ended>(text.back());
-  text.pop_back();
-  return {.text = text, .ended = ended};
-}
 
 // Three threads that each write their letter when it is their turn to have the lock.
 void WriteLetters(std::string& text) {
@@ -108,7 +70,7 @@ TEST(Scheduler, LetsOneThreadHaveAMutex) {
 }
 
 TEST(Scheduler, MakesAnHourOfSleepNoTime) {
-  const Told told = TellOf(1, [](std::string& text) {
+  const Written told = TellOf(1, [](std::string& text) {
     const auto begin = std::chrono::steady_clock::now();
     std::this_thread::sleep_for(30min);
     const auto slept = std::chrono::steady_clock::now() - begin;
@@ -118,7 +80,7 @@ TEST(Scheduler, MakesAnHourOfSleepNoTime) {
 }
 
 TEST(Scheduler, EndsAWaitAtItsTime) {
-  const Told told = TellOf(1, [](std::string& text) {
+  const Written told = TellOf(1, [](std::string& text) {
     std::mutex mutex;
     std::condition_variable nobody_notifies;
     std::unique_lock lock(mutex);
@@ -128,7 +90,7 @@ TEST(Scheduler, EndsAWaitAtItsTime) {
 }
 
 TEST(Scheduler, NoticesThatAllWaitForOneAnother) {
-  const Told told = TellOf(1, [](std::string&) {
+  const Written told = TellOf(1, [](std::string&) {
     std::mutex mutex;
     std::condition_variable nobody_notifies;
     std::unique_lock lock(mutex);
@@ -157,7 +119,7 @@ TEST(Scheduler, RunsAStopCallbackToItsEndBeforeItGoes) {
 
 TEST(Scheduler, TakesTheFileLocksOfAKilledProcess) {
   const std::string path = std::filesystem::temp_directory_path() / ("berth-sim-test." + std::to_string(getpid()));
-  const Told told = TellOf(1, [&path](std::string& text) {
+  const Written told = TellOf(1, [&path](std::string& text) {
     const auto holder = std::make_shared<Process>("holder");
     Spawn(holder, [&] {
       flock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600), LOCK_EX);

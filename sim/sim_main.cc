@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
+#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -18,6 +20,9 @@ namespace {
 
 using namespace berth::sim;
 
+// By then it is told that a plant is not found.
+constexpr std::uint64_t kPlantSeconds = 600;
+
 struct Options {
   Case like;
   RunOptions run;
@@ -26,6 +31,7 @@ struct Options {
   bool shows_stacks = false;
   bool runs_twice = false;
   bool shrinks = false;
+  bool looks_for_plants = false;
   std::uint64_t seconds = 0;
   std::string plant;
   std::string faults;
@@ -41,6 +47,9 @@ void Describe(CLI::App& app, Options& options) {
   app.add_option("--runs", options.run.runs, "how many seeds from there on")->capture_default_str();
   app.add_option("--seconds", options.seconds, "begin none after so many seconds (with --runs: whichever comes first)");
   app.add_option("--jobs", options.run.jobs, "so many at a time")->check(CLI::Range(1U, 256U))->capture_default_str();
+  app.add_option("--servers", options.like.extent.servers, "at most so many API servers")->check(CLI::Range(1, 10));
+  app.add_option("--controllers", options.like.extent.controllers, "at most so many controllers")
+      ->check(CLI::Range(0, 10));
   app.add_option("--nodes", options.like.extent.nodes, "at most so many nodes")->check(CLI::Range(1, 100));
   app.add_option("--agents", options.like.extent.agents, "at most so many restarts of agents")
       ->check(CLI::Range(1, 100));
@@ -54,6 +63,8 @@ void Describe(CLI::App& app, Options& options) {
   std::string plants = "a defect on purpose, to see that it is found:";
   for (const Plant& plant : AllPlants()) plants += "\n" + std::string(plant.name) + ": " + std::string(plant.what);
   app.add_option("--plant", options.plant, plants);
+  app.add_flag(
+      "--plants", options.looks_for_plants, "how many seeds until each plant is found, ten minutes of each at most");
   app.add_flag("--trace", options.is_told, "tell the history of --seed: virtual second, who, what");
   app.add_flag("--logs", options.shows_logs, "with --trace: what the programs log, too");
   app.add_flag("--stacks", options.shows_stacks, "with --trace: where every thread waits at the end");
@@ -63,11 +74,12 @@ void Describe(CLI::App& app, Options& options) {
 
 // False: something is wrong with it, and was said.
 bool Complete(Options& options, bool has_runs) {
+  if (options.looks_for_plants && options.seconds == 0) options.seconds = kPlantSeconds;
   if (options.seconds > 0) {
     options.run.time = std::chrono::seconds(options.seconds);
     if (!has_runs) options.run.runs = UINT64_MAX;
   }
-  options.run.stops_at_failure = options.shrinks;
+  options.run.stops_at_failure = options.shrinks || options.looks_for_plants;
   if (!options.plant.empty()) {
     options.like.plant = FindPlant(options.plant);
     if (options.like.plant == nullptr) {
@@ -117,6 +129,49 @@ int Tell(const Options& options) {
   _exit(outcome.broken.empty() ? 0 : 1);
 }
 
+// Of all children that have ended.
+double CpuSeconds() {
+  rusage used{};
+  getrusage(RUSAGE_CHILDREN, &used);
+  const auto seconds = [](const timeval& time) {
+    return std::chrono::duration<double>(std::chrono::seconds(time.tv_sec) + std::chrono::microseconds(time.tv_usec));
+  };
+  return (seconds(used.ru_utime) + seconds(used.ru_stime)).count();
+}
+
+// True: it was found.
+bool LookFor(const Plant& plant, const Options& options) {
+  Case like = options.like;
+  like.plant = &plant;
+  std::uint64_t seeds = 0;
+  std::optional<Report> found;
+  const double begin = CpuSeconds();
+  RunMany(like, options.run, [&](const Report& report) {
+    ++seeds;
+    if (!found && !report.outcome.broken.empty()) found = report;
+  });
+  std::printf("| %s | %s | %lu | %.0f | %s |\n",
+              std::string(plant.name).c_str(),
+              found ? "yes" : "no",
+              seeds,
+              CpuSeconds() - begin,
+              found ? found->outcome.broken.front().rule.c_str() : "");
+  std::fflush(stdout);
+  return found.has_value();
+}
+
+int LookForPlants(const Options& options) {
+  std::printf("| plant | found | histories | seconds of CPU | by |\n|---|---|---|---|---|\n");
+  const auto wanted = [&](const Plant& plant) { return options.plant.empty() || plant.name == options.plant; };
+  std::uint64_t found = 0;
+  std::uint64_t missed = 0;
+  for (const Plant& plant : AllPlants()) {
+    if (wanted(plant)) ++(LookFor(plant, options) ? found : missed);
+  }
+  std::printf("%lu passed, %lu failed\n", found, missed);
+  return missed == 0 ? 0 : 1;
+}
+
 int RunAll(const Options& options) {
   std::uint64_t passed = 0;
   std::uint64_t failed = 0;
@@ -141,12 +196,12 @@ int RunAll(const Options& options) {
   });
   const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::printf(
-      "seeds from %lu: %lu in %.1f s, %.1f a second; %lu calls, %lu requests, %lu faults, %.1f virtual hours; hash "
-      "%016lx\n",
+      "seeds from %lu: %lu in %.1f s, %.1f for each second of CPU; %lu calls, %lu requests, %lu faults, %.1f virtual "
+      "hours; hash %016lx\n",
       options.run.first,
       passed + failed,
       took,
-      static_cast<double>(passed + failed) / took,
+      static_cast<double>(passed + failed) / CpuSeconds(),
       sum.calls,
       sum.requests,
       sum.faults,
@@ -173,5 +228,6 @@ int main(int argc, const char* const* argv) {
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::stdout_sink_st>()));
   spdlog::set_pattern("                          [%l] %v");
   spdlog::set_level(spdlog::level::off);
+  if (options.looks_for_plants) return LookForPlants(options);
   return options.is_told ? Tell(options) : RunAll(options);
 }

@@ -26,6 +26,9 @@ const std::string kBlocks(crds::kBlocksPath);
 constexpr Nanos kHistoryMax = std::chrono::hours(3);
 // Of one node that has nothing to do, a minute: looks at its pools and blocks, and nothing that grows with them.
 constexpr std::uint64_t kQuietRequestsMax = 30;
+// A pod that a controller did not see go is waited for for ten minutes, and its node's Lease, and a node that was cut
+// off before (docs/controller.md).
+constexpr Nanos kFreedMax = std::chrono::minutes(14);
 
 bool IsEmpty(const json& block) {
   return block.value("allocations", json::object()).empty() && block.value("standby", json::array()).empty();
@@ -35,8 +38,10 @@ bool IsEmpty(const json& block) {
 
 struct World::Machine {
   Machine(Node::Options options, Network& network, Story& story, const Kubelet::Checkers& checkers,
-          const std::vector<std::string>& pools)
-      : folder(options.folder), node(std::move(options), network, story), kubelet(node, story, checkers, pools) {}
+          Kubelet::Options of_kubelet)
+      : folder(options.folder),
+        node(std::move(options), network, story),
+        kubelet(node, story, checkers, std::move(of_kubelet)) {}
   std::string folder;
   Node node;
   Kubelet kubelet;
@@ -44,7 +49,21 @@ struct World::Machine {
 };
 
 std::set<std::string> Extent::AllFaults() {
-  return {"away", "refused", "lost", "late", "kill", "overlap", "reboot", "give-back", "gc", "calendar", "shared"};
+  return {"away",
+          "refused",
+          "lost",
+          "late",
+          "lag",
+          "kill",
+          "overlap",
+          "reboot",
+          "restart",
+          "give-back",
+          "gc",
+          "calendar",
+          "shared",
+          "cut-off",
+          "no-del"};
 }
 
 World::World(std::uint64_t seed, Extent extent, const Plant* plant, std::string folder, bool is_told)
@@ -52,7 +71,9 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, std::string 
       plant_(plant),
       folder_(std::move(folder)),
       story_(is_told),
-      network_(server_, story_) {
+      network_(story_),
+      cluster_(store_, story_),
+      controllers_(network_, story_) {
   std::filesystem::remove_all(folder_);
   std::filesystem::create_directories(folder_);
   Begin(seed);
@@ -61,10 +82,12 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, std::string 
   checkers_.push_back(MakeNothingLeft(story_));
   checkers_.push_back(MakeInTime(story_));
   if (plant_ != nullptr) {
+    cluster_.RenewWhenCutOff(plant_->renews_when_cut_off);
     network_.Plant(plant_->lies);
     FreeLocksOf(plant_->free_lock);
   }
-  server_.OnStore([this](const std::string& collection, const json& before, const json& after) {
+  store_.OnStore([this](const std::string& collection, const json& before, const json& after) {
+    for (const auto& server : servers_) server->Learn(collection, before, after);
     if (collection != kBlocks) return;
     for (const auto& checker : checkers_) checker->Stored(before, after);
   });
@@ -90,14 +113,24 @@ Outcome World::Run() {
 }
 
 void World::PutPool(const std::string& name, const std::string& subnet, bool is_shared) {
-  server_.Put(std::string(crds::kPoolsPath),
-              {{"metadata", {{"name", name}, {"uid", "uid-of-" + name}}},
+  json pool = {{"metadata", {{"name", name}, {"uid", "uid-of-" + name}, {"generation", 1}}},
                {"spec",
                 {{"subnet", subnet},
                  {"affinity", is_shared ? "Shared" : "Node"},
                  {"warmAddresses", Below(2) * 8},
-                 {"blockSize", 28}}},
-               {"status", {{"conditions", {{{"type", "Ready"}, {"status", "True"}, {"reason", "Accepted"}}}}}}});
+                 {"blockSize", 28}}}};
+  if (controllers_.count() == 0) {
+    pool["status"]["conditions"] = {{{"type", "Ready"}, {"status", "True"}, {"reason", "Accepted"}}};
+  }
+  store_.Put(std::string(crds::kPoolsPath), pool);
+}
+
+void World::AddServers() {
+  const auto servers = 1 + Below(static_cast<std::uint64_t>(extent_.servers));
+  for (std::uint64_t i = 1; i <= servers; ++i) {
+    servers_.push_back(std::make_unique<ApiServer>(store_, "apiserver" + std::to_string(i)));
+    network_.Add(*servers_.back());
+  }
 }
 
 void World::AddMachine(const std::string& name) {
@@ -109,9 +142,14 @@ void World::AddMachine(const std::string& name) {
       network_,
       story_,
       checkers_,
-      pools));
+      Kubelet::Options{
+          .pools = pools, .cluster = controllers_.count() == 0 ? nullptr : &cluster_, .loses_dels = May("no-del")}));
+  if (controllers_.count() > 0) cluster_.AddNode(name);
   Machine& machine = *machines_.back();
-  if (plant_ != nullptr && plant_->before_start) machine.node.BeforeStart(plant_->before_start);
+  if (plant_ != nullptr) {
+    machine.node.BeforeStart(plant_->before_start);
+    machine.kubelet.Plant(plant_->call);
+  }
   machine.node.StartAgent();
   const auto callers = static_cast<int>(1 + Below(static_cast<std::uint64_t>(extent_.callers)));
   for (int caller = 0; caller < callers; ++caller) {
@@ -130,6 +168,8 @@ bool World::IsChurning() const {
 }
 
 void World::Main() {
+  AddServers();
+  for (auto left = Below(static_cast<std::uint64_t>(extent_.controllers) + 1); left > 0; --left) controllers_.Start();
   PutPool("big", Below(2) == 0 ? "10.56.0.0/23" : "10.56.0.0/26", false);
   PutPool("small", "10.66.0.0/27", true);
   agents_left_ = static_cast<int>(Below(static_cast<std::uint64_t>(extent_.agents)));
@@ -147,8 +187,13 @@ void World::ChangeWeather(bool is_calm) {
   const auto chance = [this, is_calm](const char* fault, std::uint64_t most) {
     return is_calm || !May(fault) ? 0 : Below(most);
   };
-  network_.Set(
-      {.is_away = false, .refused = chance("refused", 60), .lost = chance("lost", 80), .late = chance("late", 80)});
+  // Mostly some milliseconds, now and then some seconds.
+  const Nanos lag = milliseconds(1 + chance("lag", Below(4) == 0 ? 4'000 : 50));
+  network_.Set({.is_away = false,
+                .refused = chance("refused", 60),
+                .lost = chance("lost", 80),
+                .late = chance("late", 80),
+                .lag = lag});
 }
 
 void World::OneMoment() {
@@ -159,7 +204,7 @@ void World::OneMoment() {
     if (plant_ != nullptr && plant_->now_and_then) plant_->now_and_then(machine->folder);
   }
   Machine& machine = *machines_[Below(machines_.size())];
-  switch (Below(12)) {
+  switch (Below(14)) {
     case 0:
       if (!May("away")) break;
       story_.Tell("the API server is away");
@@ -187,6 +232,16 @@ void World::OneMoment() {
       // Not far: the calendar orders entries by age.
       if (May("calendar")) JumpCalendar(milliseconds(Below(4'000)) - 2s);
       break;
+    case 10:
+      if (May("restart")) network_.RestartOne(milliseconds(Below(500)));
+      break;
+    case 11:
+      if (May("kill")) controllers_.ReplaceOne();
+      break;
+    case 12:
+      if (May("cut-off") && controllers_.count() > 0)
+        cluster_.CutOff(machine.node.name(), milliseconds(Below(120'000)));
+      break;
     default:
       break;
   }
@@ -210,7 +265,7 @@ void World::Reboot(Machine& machine) {
 }
 
 json World::FindBlock(const std::string& name) const {
-  for (const json& block : server_.Objects(kBlocks)) {
+  for (const json& block : store_.Objects(kBlocks)) {
     if (block["metadata"]["name"] == name) return block;
   }
   return nullptr;
@@ -218,7 +273,8 @@ json World::FindBlock(const std::string& name) const {
 
 void World::GiveBackBlock() {
   const bool in_use_too = plant_ != nullptr && plant_->gives_back_in_use;
-  const auto blocks = server_.Objects(kBlocks);
+  const bool is_blind = plant_ != nullptr && plant_->gives_back_blindly;
+  const auto blocks = store_.Objects(kBlocks);
   if (blocks.empty()) return;
   const json& block = blocks[Below(blocks.size())];
   if (!IsEmpty(block) && !in_use_too) return;
@@ -226,15 +282,18 @@ void World::GiveBackBlock() {
   const std::string path = kBlocks + "/" + name;
   const json options = {{"preconditions", {{"resourceVersion", block["metadata"]["resourceVersion"]}}}};
   story_.Tell("gives back " + name);
-  static_cast<void>(server_.Call({.method = k8sclient::Method::kDelete, .path = path, .body = options.dump()}, {}));
+  static_cast<void>(store_.Call({.method = k8sclient::Method::kDelete, .path = path, .body = options.dump()}, {}));
   for (int look = 0; look < 20; ++look) {
     std::this_thread::sleep_for(milliseconds(Below(50)));
     const json now = FindBlock(name);
     if (now.is_null() || !now["metadata"].contains("deletionTimestamp")) return;
     if (!IsEmpty(now) && !in_use_too) continue;
-    const json patch = {
-        {"metadata", {{"finalizers", nullptr}, {"resourceVersion", now["metadata"]["resourceVersion"]}}}};
-    static_cast<void>(server_.Call({.method = k8sclient::Method::kPatch, .path = path, .body = patch.dump()}, {}));
+    json patch = {{"metadata", {{"finalizers", nullptr}, {"resourceVersion", now["metadata"]["resourceVersion"]}}}};
+    if (is_blind) {
+      patch["metadata"].erase("resourceVersion");
+      std::this_thread::sleep_for(milliseconds(Below(50)));
+    }
+    static_cast<void>(store_.Call({.method = k8sclient::Method::kPatch, .path = path, .body = patch.dump()}, {}));
   }
 }
 
@@ -255,7 +314,26 @@ void World::ComeToRest() {
     if (Now() > end) return story_.Break("rest", Unrest());
     std::this_thread::sleep_for(50ms);
   }
-  for (const auto& checker : checkers_) checker->AtRest(server_.Objects(kBlocks));
+  AwaitLost();
+  for (const auto& checker : checkers_) checker->AtRest(store_.Objects(kBlocks));
+}
+
+bool World::IsLostLeft() const {
+  const auto blocks = store_.Objects(kBlocks);
+  return std::ranges::any_of(blocks, [this](const json& block) {
+    return std::ranges::any_of(Recorded(block), [this](const auto& entry) {
+      return std::ranges::any_of(machines_,
+                                 [&](const auto& machine) { return machine->kubelet.lost().contains(entry.first); });
+    });
+  });
+}
+
+void World::AwaitLost() {
+  const Nanos end = Now() + kFreedMax;
+  while (IsLostLeft()) {
+    if (Now() > end) return story_.Break("dead-freed", "the address of a pod that is gone is still held");
+    std::this_thread::sleep_for(5s);
+  }
 }
 
 void World::CheckQuiet() {
@@ -264,7 +342,7 @@ void World::CheckQuiet() {
   const std::uint64_t before = network_.requests();
   std::this_thread::sleep_for(60s);
   const std::uint64_t sent = network_.requests() - before;
-  if (sent > kQuietRequestsMax * machines_.size()) {
+  if (sent > kQuietRequestsMax * (machines_.size() + controllers_.count())) {
     story_.Break("quiet", fmt::format("{} idle nodes sent {} requests in a minute", machines_.size(), sent));
   }
 }

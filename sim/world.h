@@ -8,7 +8,10 @@
 #include <vector>
 
 #include "k8sclient/testing/model_api.h"
+#include "sim/api_server.h"
 #include "sim/checkers.h"
+#include "sim/cluster.h"
+#include "sim/controllers.h"
 #include "sim/kubelet.h"
 #include "sim/network.h"
 #include "sim/node.h"
@@ -19,7 +22,9 @@ namespace berth::sim {
 
 // What may happen. Less of it makes a shorter history.
 struct Extent {
-  int nodes = 3;        // at most; as are the next three
+  int servers = 3;      // API servers, at most; as are the next five
+  int controllers = 2;  // side by side; with them there are pods
+  int nodes = 3;
   int agents = 4;       // of a node, one after another
   int callers = 5;      // of a node, side by side
   int containers = 20;  // of a caller, one after another
@@ -53,6 +58,7 @@ class World {
   struct Machine;
 
   void PutPool(const std::string& name, const std::string& subnet, bool is_shared);
+  void AddServers();
   void AddMachine(const std::string& name);
   // The history, in a process of its own.
   void Main();
@@ -67,14 +73,20 @@ class World {
   [[nodiscard]] nlohmann::json FindBlock(const std::string& name) const;
   void ComeToRest();
   [[nodiscard]] std::string Unrest() const;
+  // The controller has freed the addresses of those whose DEL never came.
+  void AwaitLost();
+  [[nodiscard]] bool IsLostLeft() const;
   void CheckQuiet();
 
   Extent extent_;
   const Plant* plant_;
   std::string folder_;
   Story story_;
-  k8sclient::testing::ModelApi server_;
+  k8sclient::testing::ModelApi store_;
+  std::vector<std::unique_ptr<ApiServer>> servers_;
   Network network_;
+  Cluster cluster_;
+  Controllers controllers_;
   Kubelet::Checkers checkers_;
   std::vector<std::unique_ptr<Machine>> machines_;
   ProcessPointer outside_ = std::make_shared<Process>("world");

@@ -39,8 +39,9 @@ bool Selected(const json& object, const std::string& selector) {
   if (selector.empty()) return true;
   const std::size_t equals = selector.find('=');
   const std::size_t dot = selector.find('.');
-  const json& part = object.value(selector.substr(0, dot), json::object());
-  return part.value(selector.substr(dot + 1, equals - dot - 1), std::string()) == selector.substr(equals + 1);
+  const auto part = object.find(selector.substr(0, dot));
+  if (part == object.end()) return selector.size() == equals + 1;
+  return part->value(selector.substr(dot + 1, equals - dot - 1), std::string()) == selector.substr(equals + 1);
 }
 
 // ".../ipblocks/name" is an object, ".../ipblocks" a collection. Good for cluster-scoped kinds of berth, nodes,
@@ -296,9 +297,8 @@ Expected<Response> ModelApi::Watch(const Request& request, const WatchOptions& o
       });
       if (options.stop.stop_requested()) return Fail(ErrorCode::kTimeout, "stopped");
       if (restores_ > restores) return Response{.status = 200};
-      for (const Event& event : events_) {
-        const bool is_wanted = event.collection == request.path && Selected(event.object, selector);
-        if (event.version > seen && is_wanted) news.push_back(event);
+      for (auto event = std::ranges::upper_bound(events_, seen, {}, &Event::version); event != events_.end(); ++event) {
+        if (event->collection == request.path && Selected(event->object, selector)) news.push_back(*event);
       }
       seen = events_.back().version;
     }

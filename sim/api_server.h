@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// ApiServer: one of several before one store. Its watch cache comes after the store, and may lag far behind.
+//
+// As in the real one, writes and consistent reads are the store's; a read with a resourceVersion and every watch are
+// the cache's. One that names a version waits for it, for three seconds.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "k8sclient/api.h"
+#include "k8sclient/testing/model_api.h"
+#include "sim/scheduler.h"
+
+namespace berth::sim {
+
+class ApiServer final : public k8sclient::Api {
+ public:
+  // The store must outlive this, and be new. Spawns what fills the cache.
+  ApiServer(k8sclient::testing::ModelApi& store, const std::string& name);
+
+  // To be called with each change of the store, in order (ModelApi::OnStore).
+  void Learn(const std::string& collection, const nlohmann::json& before, const nlohmann::json& after);
+  // The cache sees each change so late at most; it is often faster.
+  void Lag(Nanos most) { lag_ = most; }
+  // All watches end; the new cache knows nothing of the past.
+  void Restart();
+
+  ipam::Expected<k8sclient::Response> Call(const k8sclient::Request& request,
+                                           const k8sclient::CallOptions& options) override;
+  ipam::Expected<k8sclient::Response> Watch(const k8sclient::Request& request, const k8sclient::WatchOptions& options,
+                                            const k8sclient::WatchSink& sink) override;
+
+ private:
+  struct Change {
+    std::string collection;
+    nlohmann::json before;
+    nlohmann::json after;
+  };
+  void Fill();
+  // Requires: mutex_.
+  void SeeAll();
+  // False: not in time.
+  [[nodiscard]] bool AwaitVersion(std::uint64_t version);
+
+  k8sclient::testing::ModelApi& store_;
+  // What the cache has seen. It counts versions as the store does, for it goes through the same changes.
+  k8sclient::testing::ModelApi cache_;
+  Nanos lag_{0};
+  std::mutex mutex_;
+  std::condition_variable happened_;
+  std::deque<Change> unseen_;
+  std::uint64_t seen_ = k8sclient::testing::ModelApi().TakeBackup()->version;
+  std::uint64_t forgotten_ = 0;  // watches from before that are refused
+};
+
+}  // namespace berth::sim

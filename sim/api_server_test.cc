@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is answered from the store, what from a cache that lags, and what is refused.
+#include "sim/api_server.h"
+
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "k8sclient/verbs.h"
+#include "sim/test_history.h"
+
+namespace berth::sim {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+// An API server before a store of nodes, which sees changes up to a second late.
+struct OneServer {
+  OneServer() {
+    store.OnStore([this](const std::string& collection, const json& before, const json& after) {
+      server.Learn(collection, before, after);
+    });
+    server.Lag(1s);
+    Put("early");
+    std::this_thread::sleep_for(2s);
+  }
+  void Put(const std::string& name) { store.Put("/api/v1/nodes", {{"metadata", {{"name", name}}}}); }
+  // The names, or the status of a refusal.
+  [[nodiscard]] std::string List(const k8sclient::ListOptions& list) {
+    const auto objects = k8sclient::List(server, "/api/v1/nodes", list, {});
+    if (!objects) return std::string(ipam::ToString(objects.error().code));
+    std::string names = "@" + objects->resource_version;
+    for (const json& object : objects->items) names += " " + object["metadata"]["name"].get<std::string>();
+    return names;
+  }
+  // What a watch from that version tells first, or that of its refusal.
+  [[nodiscard]] std::string Watch(const std::string& version) {
+    std::string told;
+    const auto ended =
+        server.Watch({.path = "/api/v1/nodes", .query = {{"resourceVersion", version}}}, {}, [&](auto line) {
+          told = json::parse(line)["object"]["metadata"]["name"];
+          return false;
+        });
+    return told.empty() ? std::to_string(ended->status) : told;
+  }
+
+  k8sclient::testing::ModelApi store;
+  ApiServer server{store, "apiserver"};
+};
+
+TEST(ApiServer, AnswersAConsistentReadFromTheStoreAndAnyOtherFromItsCache) {
+  EXPECT_EQ(TellOf(1,
+                   [](std::string& text) {
+                     OneServer one;
+                     one.server.Lag(1h);
+                     one.Put("late");
+                     text = one.List({}) + "; " + one.List({.resource_version = "0"});
+                   })
+                .text,
+            "@102 early late; @101 early");
+}
+
+TEST(ApiServer, WaitsForAVersionThatItsCacheHasNotSeenYet) {
+  EXPECT_EQ(TellOf(1,
+                   [](std::string& text) {
+                     OneServer one;
+                     one.Put("late");
+                     text = one.List({.resource_version = "102", .resource_version_match = "NotOlderThan"});
+                   })
+                .text,
+            "@102 early late");
+}
+
+TEST(ApiServer, RefusesAVersionThatDoesNotComeInTime) {
+  EXPECT_EQ(TellOf(1,
+                   [](std::string& text) {
+                     OneServer one;
+                     text = one.List({.resource_version = "500", .resource_version_match = "NotOlderThan"});
+                   })
+                .text,
+            "Gone");
+}
+
+TEST(ApiServer, TellsAWatchWhatItsCacheSees) {
+  EXPECT_EQ(TellOf(1,
+                   [](std::string& text) {
+                     OneServer one;
+                     one.Put("late");
+                     text = one.Watch("101");
+                   })
+                .text,
+            "late");
+}
+
+TEST(ApiServer, RefusesAWatchFromBeforeItsRestart) {
+  EXPECT_EQ(TellOf(1,
+                   [](std::string& text) {
+                     OneServer one;
+                     one.Put("late");
+                     one.server.Restart();
+                     text = one.Watch("101") + " " + one.List({.resource_version = "0"});
+                   })
+                .text,
+            "410 @102 early late");
+}
+
+TEST(ApiServer, ForgetsWhatWasDeletedWithOrWithoutAFinalizer) {
+  const auto body = [](std::string& text) {
+    OneServer one;
+    one.store.Put("/api/v1/nodes", {{"metadata", {{"name", "held"}, {"finalizers", {"a/b"}}}}});
+    for (const char* const name : {"early", "held"}) {
+      static_cast<void>(k8sclient::Delete(one.server, std::string("/api/v1/nodes/") + name, {}, {}));
+    }
+    std::this_thread::sleep_for(2s);
+    text = one.List({.resource_version = "0"});
+    const json last = {{"metadata", {{"finalizers", nullptr}}}};
+    static_cast<void>(k8sclient::MergePatch(one.server, "/api/v1/nodes/held", last, {}));
+    std::this_thread::sleep_for(2s);
+    text += "; " + one.List({.resource_version = "0"});
+  };
+  EXPECT_EQ(TellOf(1, body).text, "@104 held; @105");
+}
+
+}  // namespace
+}  // namespace berth::sim

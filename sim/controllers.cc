@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What berth-controller does from the moment that it leads.
+#include "sim/controllers.h"
+
+#include <memory>
+#include <stop_token>
+
+#include "k8sclient/clock.h"
+#include "reconciler/controller.h"
+#include "reconciler/mailbox.h"
+#include "reconciler/watch.h"
+
+namespace berth::sim {
+
+namespace {
+
+// One program's; never destroyed: nobody cleans up after a killed process.
+struct Leader {
+  explicit Leader(k8sclient::Api& api)
+      : controller(api, k8sclient::RealClock(), mailbox, {.reclaim = reconciler::Reclaim::kOn}),
+        watches(api, k8sclient::RealClock(), mailbox) {
+    watches.AddHolders(/*since=*/"");
+  }
+  reconciler::Mailbox mailbox;
+  reconciler::Controller controller;
+  reconciler::Watches watches;
+};
+
+}  // namespace
+
+void Controllers::Start() {
+  const auto process = std::make_shared<Process>("controller" + std::to_string(++started_));
+  running_.push_back(process);
+  story_.Tell("starts " + process->name);
+  Spawn(process, [this] {
+    auto* const leader = new Leader(network_);  // NOLINT(cppcoreguidelines-owning-memory): see above
+    leader->watches.Start();
+    leader->controller.Run(std::stop_token());
+  });
+}
+
+void Controllers::ReplaceOne() {
+  if (running_.empty()) return;
+  const auto at = static_cast<std::ptrdiff_t>(Below(running_.size()));
+  story_.Tell("kills " + running_[static_cast<std::size_t>(at)]->name);
+  Kill(*running_[static_cast<std::size_t>(at)]);
+  running_.erase(running_.begin() + at);
+  Start();
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Controllers: berth-controller as processes, of which several may lead at a time: who leads does not matter for
+// safety, so the simulator elects nobody.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/network.h"
+#include "sim/scheduler.h"
+#include "sim/story.h"
+
+namespace berth::sim {
+
+class Controllers {
+ public:
+  // Both must outlive this.
+  Controllers(Network& network, Story& story) : network_(network), story_(story) {}
+
+  void Start();
+  // As kill -9, of any; another one starts.
+  void ReplaceOne();
+  [[nodiscard]] std::size_t count() const { return running_.size(); }
+
+ private:
+  Network& network_;
+  Story& story_;
+  std::vector<ProcessPointer> running_;
+  std::uint64_t started_ = 0;
+};
+
+}  // namespace berth::sim

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests only: a short history in a child process, and what it wrote down.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "sim/scheduler.h"
+
+namespace berth::sim {
+
+// What a history wrote down, and how it ended.
+struct Written {
+  std::string text;
+  Ended ended = Ended::kStuck;
+};
+
+inline Written TellOf(std::uint64_t seed, const std::function<void(std::string& text)>& body,
+                      Nanos limit = std::chrono::hours(1)) {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(pipe(ends.data()), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::string text;
+    Begin(seed);
+    Spawn(std::make_shared<Process>("main"), [&] {
+      body(text);
+      Stop();
+    });
+    const Ended ended = Run(limit);
+    text.push_back(static_cast<char>(ended));
+    const bool is_told = write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    _exit(is_told ? 0 : 1);
+  }
+  close(ends[1]);
+  std::string text;
+  std::array<char, 4096> part{};
+  ssize_t count = 0;
+  while ((count = read(ends[0], part.data(), part.size())) > 0)
+    text.append(part.data(), static_cast<std::size_t>(count));
+  close(ends[0]);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  if (text.empty()) return {};
+  const auto ended = static_cast<Ended>(text.back());
+  text.pop_back();
+  return {.text = text, .ended = ended};
+}
+
+}  // namespace berth::sim
