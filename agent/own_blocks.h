@@ -205,13 +205,8 @@ class OwnBlocks {
   void Refuse(const SlotPointer& slot, ipam::BlockOffset offset, const ipam::Error& error);
   // Until all of the round's waiters have a result.
   void Run(const SlotPointer& slot, Round& round);
-  // Whether somebody has an address of another of the pool's blocks.
-  [[nodiscard]] bool IsHeldBeside(const ipam::Block& block) const;
-  // What `changed` is to have on standby, by the newest edit that knows the pool. A block that holds nothing keeps some
-  // only if it was asked for, and is the pool's next block.
+  // What `changed` is to have on standby, by the newest edit that knows the pool: nothing, if it holds nothing.
   void ChooseStandby(const SlotPointer& slot, const Round& round, ipam::Block& changed);
-  // Puts addresses of the pool's next block on standby while the slot's own last. Requires: the mutex.
-  void StandByAhead(const Slot& slot, const StandBy& stand_by);
   // Whether the API server keeps `standby` at all: an older CRD drops it.
   [[nodiscard]] bool MayStandBy() const { return options_.standby > 0 && standby_kept_ != Kept::kNo; }
   [[nodiscard]] bool IsProofDue() const;

@@ -60,38 +60,7 @@ BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::BlockEdit& edit,
   if (std::ranges::none_of(slot.queue, is_in_time)) {
     QueueLate(slot, write, linger, deadline, [](const Expected<BlockView>&) {});
   }
-  StandByAhead(slot, edit.stand_by);
   return std::make_shared<const ipam::Block>(std::move(block));
-}
-
-void OwnBlocks::StandByAhead(const Slot& slot, const StandBy& stand_by) {
-  std::size_t ready = 0;
-  Slot* next = nullptr;
-  for (const auto& [name, other] : slots_) {
-    const ipam::Block& block = *other->view;
-    if (block.pool_uid != slot.view->pool_uid || block.deleting || block.free <= other->handed_out.size()) continue;
-    if (other.get() == &slot || !block.standby.empty()) {
-      // Its own patches renew it, as long as it has free ones.
-      ready += block.free - other->handed_out.size();
-    } else if (next == nullptr || block.free < next->view->free) {
-      next = other.get();  // as ADDs choose: the fullest first
-    }
-  }
-  if (next == nullptr || ready >= options_.standby || next->is_failing || next->doubt_version) return;
-  const auto is_asked = [](const auto& waiter) { return bool{waiter->edit.stand_by}; };
-  if (std::ranges::any_of(next->queue, is_asked) || std::ranges::any_of(next->sent, is_asked)) return;
-  ipam::BlockEdit edit = NothingElse();
-  edit.stand_by = stand_by;
-  QueueLate(*next, edit, kSendNow, std::chrono::steady_clock::now(), [](const Expected<BlockView>&) {});
-}
-
-bool OwnBlocks::IsHeldBeside(const ipam::Block& block) const {
-  const std::scoped_lock lock(mutex_);
-  return std::ranges::any_of(slots_, [&block](const auto& named) {
-    const Slot& other = *named.second;
-    return other.view->name != block.name && other.view->pool_uid == block.pool_uid &&
-           (!other.handed_out.empty() || ipam::IsHeld(*other.view));
-  });
 }
 
 void OwnBlocks::Resume(const node::HandedOut& note, std::function<void()> settled) {
@@ -144,7 +113,7 @@ void OwnBlocks::RenewStandby(const BlockView& seen, const StandBy& stand_by, Ste
   ipam::Block renewed = *seen;
   stand_by(renewed, seen->standby.size());
   ipam::TrimStandby(renewed);
-  if (!ipam::IsHeld(renewed) && !IsHeldBeside(renewed)) renewed.standby.clear();
+  if (!ipam::IsHeld(renewed)) renewed.standby.clear();
   if (renewed.standby == seen->standby) return;
   ipam::BlockEdit edit = NothingElse();
   edit.stand_by = stand_by;
@@ -154,12 +123,11 @@ void OwnBlocks::RenewStandby(const BlockView& seen, const StandBy& stand_by, Ste
 void OwnBlocks::ChooseStandby(const SlotPointer& slot, const Round& round, ipam::Block& changed) {
   const auto last = std::ranges::find_if(
       round.waiters.rbegin(), round.waiters.rend(), [](const auto& waiter) { return bool{waiter->edit.stand_by}; });
-  const bool is_asked_for = last != round.waiters.rend();
   StandBy stand_by;
   std::size_t wanted = options_.standby;
   if (MayStandBy()) {
     const std::scoped_lock lock(mutex_);
-    if (is_asked_for) slot->stand_by = (*last)->edit.stand_by;
+    if (last != round.waiters.rend()) slot->stand_by = (*last)->edit.stand_by;
     stand_by = slot->stand_by;
     // What the patch may not carry stays on standby beside them (LeaveHandedOut).
     wanted -= std::min(wanted, static_cast<std::size_t>(std::ranges::count_if(slot->handed_out, [&](const auto& one) {
@@ -168,14 +136,7 @@ void OwnBlocks::ChooseStandby(const SlotPointer& slot, const Round& round, ipam:
   }
   if (stand_by) stand_by(changed, wanted);
   ipam::TrimStandby(changed);
-  const bool is_kept = ipam::IsHeld(changed) || (is_asked_for && IsHeldBeside(changed));
-  if (!is_kept) changed.standby.clear();
-  // Where the pool gives nothing, or nobody holds anything of it, no other block would be given any: two of them would
-  // ask each other for ever.
-  const bool gives = changed.free == 0 || !changed.standby.empty();
-  if (!stand_by || !is_kept || !gives) return;
-  const std::scoped_lock lock(mutex_);
-  StandByAhead(*slot, stand_by);
+  if (!ipam::IsHeld(changed)) changed.standby.clear();
 }
 
 void OwnBlocks::SettleHandedOut(const SlotPointer& slot, const Round& round) {
