@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Proves crds/ and install/ on a real API server: what it takes and refuses, what the rules cost, how it reads with
-# kubectl. Makes a control plane for itself and takes it down. Ends with "N passed, N failed". Takes about 20 seconds.
+# kubectl. Makes a control plane for itself and takes it down. Ends with "N passed, N failed". Takes about 40 seconds. With
+# BERTH_SWEEP=all it also measures what the rules cost, which takes minutes and an idle machine.
 #
 #   e2e/crds.sh [BUILD_DIR]     default: build
 set -uo pipefail
@@ -137,8 +138,10 @@ check "the CRDs are not deleted as a collection" purge_is_refused \
   kubectl delete --raw '/apis/apiextensions.k8s.io/v1/customresourcedefinitions?labelSelector=app.kubernetes.io%2Fname%3Dberth'
 check "kubectl delete -k crds/ deletes none of them" purge_is_refused kubectl delete -k "$root/crds"
 check "kubectl apply -k crds/ brings the guard back" kubectl apply -k "$root/crds"
-check "the rules add at most 0.3 ms to a PATCH of a block with 63 entries" measure_cost
-cat "$work/cost.txt"
+if [[ ${BERTH_SWEEP-} == all ]]; then
+  check "the rules add at most 0.3 ms to a PATCH of a block with 63 entries" measure_cost
+  cat "$work/cost.txt"
+fi
 check "kubectl delete -k crds/ deletes all once they are annotated" purges_once_annotated
 
 echo "$passed passed, $failed failed"

@@ -65,6 +65,23 @@ class ProgramTest : public NodeTest {
   }
 };
 
+// Its notes are beside the socket, and have no option of their own.
+TEST_F(ProgramTest, WhatAnAgentAnsweredAndDidNotWriteIsKeptByTheNextOneAtItsSocket) {
+  FaultProxy proxy(UpstreamOf(AgentKubeconfig()));
+  auto first = ReadyAgentBehind(proxy);
+  for (const char* const id : {"c1", "c2"}) ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", id, SocketPath()))), "");
+  ASSERT_TRUE(Eventually([this] { return Allocated().size() == 2; }));
+  proxy.Reset([](const SeenRequest& request) { return request.method == "PATCH" ? Fault::kCutBefore : Fault::kNone; });
+  const std::string answered = AddressOf(RunPlugin(CallOf("ADD", "c3", SocketPath())));
+  ASSERT_NE(answered, "");
+  first->Kill();
+  ASSERT_THAT(Allocated(), SizeIs(2));
+
+  const auto next = ReadyAgent();
+  EXPECT_NE(AddressOf(RunPlugin(CallOf("ADD", "c4", SocketPath()))), answered);
+  EXPECT_TRUE(Eventually([this] { return Allocated().size() == 4; })) << "three answered before, and one now";
+}
+
 TEST_F(ProgramTest, ADelWithoutAnAgentSucceedsAndIsWrittenBeforeTheNextOneIsReady) {
   {
     const auto agent = ReadyAgent();
@@ -294,6 +311,7 @@ constexpr WrongOptions kWrongOptions[] = {
     {"NoNode", KUBECONFIG, "--node"},
     {"NoPort", KUBECONFIG "--node n1 --http-address localhost --socket $BERTH_TEST_SCRATCH/w.sock", "has no port"},
     {"SocketTooLong", KUBECONFIG "--node n1 --socket $BERTH_TEST_SCRATCH/$(printf %0120d 0)", "107"},
+    {"AnotherFolderForNotesThanTheSockets", KUBECONFIG "--node n1 --run-dir /tmp", "--run-dir"},
     {"NeitherKubeconfigNorPod", "--node n1", "KUBERNETES_SERVICE_HOST"},
 };
 INSTANTIATE_TEST_SUITE_P(Table, WrongOptionsTest, testing::ValuesIn(kWrongOptions),
