@@ -9,8 +9,8 @@ unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 bin=${1:-$root/build}/bin
 work=$(mktemp -d /tmp/berth-berthctl.XXXX)
-passed=0
-failed=0
+# shellcheck source=checks.sh
+source "$root/e2e/checks.sh"
 [[ -x $bin/berthctl ]] || { echo "e2e/berthctl.sh: $bin/berthctl is missing: build it first (make)" >&2; exit 2; }
 
 finish() {
@@ -19,19 +19,6 @@ finish() {
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
-
-# check NAME COMMAND...: passes if the command succeeds; its output is shown only if not.
-check() {
-  local name=$1 text
-  shift
-  if text=$("$@" 2>&1); then
-    passed=$((passed + 1))
-    printf '%4ds  ok    %s\n' "$SECONDS" "$name"
-  else
-    failed=$((failed + 1))
-    printf '%4ds  FAIL  %s\n%s\n' "$SECONDS" "$name" "$text"
-  fi
-}
 
 # ends CODE TEXT COMMAND...: the command must end with the code and say the text.
 ends() {
@@ -126,5 +113,4 @@ kubectl patch ippool web --type merge -p '{"metadata": {"finalizers": null}}' >/
 check "it finds a block without pool" ends 1 "stray-block: ipblock/10.55.0.0-26" find_wrong
 check "it says when no API server answers" ends 2 "berthctl:" berthctl --kubeconfig /absent show pools
 
-echo "$passed passed, $failed failed"
-((failed == 0))
+print_counts

@@ -18,8 +18,8 @@ rounds=${ROUNDS:-6}
 nodes=10
 work=$(mktemp -d /tmp/berth-blocks.XXXX)
 dir=$work/cluster
-passed=0
-failed=0
+# shellcheck source=checks.sh
+source "$root/e2e/checks.sh"
 pids=()
 declare -A agent
 declare -A containers # by node, those that have an address
@@ -43,37 +43,6 @@ finish() {
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
-
-# check NAME COMMAND...: passes if the command succeeds; its output is shown only if not.
-check() {
-  local name=$1
-  shift
-  if "$@" >"$work/said" 2>&1; then
-    passed=$((passed + 1))
-    printf '%4ds  ok    %s\n' "$SECONDS" "$name"
-  else
-    failed=$((failed + 1))
-    printf '%4ds  FAIL  %s\n%s\n' "$SECONDS" "$name" "$(cat "$work/said")"
-  fi
-}
-
-# within SECONDS COMMAND...: the command must succeed within that time; its last output is shown if it does not.
-within() {
-  local end=$((SECONDS + $1)) text
-  shift
-  while ! text=$("$@" 2>&1); do
-    ((SECONDS < end)) || { echo "not in time: $* said: $text"; return 1; }
-    sleep 0.2
-  done
-}
-
-# equals WANT COMMAND...: the command must succeed and print exactly WANT.
-equals() {
-  local want=$1 got
-  shift
-  got=$("$@") || return 1
-  [[ $got == "$want" ]] || { echo "wanted '$want', got '$got'"; return 1; }
-}
 
 # Every node in $work/alive has been heard of just now.
 renew() {
@@ -211,5 +180,4 @@ set_ready n6 False
 kubectl taint node n6 node.kubernetes.io/out-of-service=test:NoExecute >/dev/null
 check "a node that is off keeps nothing" within 150 equals 0 blocks_of n6
 check "nobody died" kill -0 "${pids[@]:1:1}"
-echo "$passed passed, $failed failed"
-((failed == 0))
+print_counts

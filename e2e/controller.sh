@@ -15,8 +15,8 @@ controller=$build_dir/bin/berth-controller
 source "$root/e2e/tokens.sh"
 work=$(mktemp -d /tmp/berth-controller.XXXX)
 dir=$work/cluster
-passed=0
-failed=0
+# shellcheck source=checks.sh
+source "$root/e2e/checks.sh"
 pids=()
 
 fail_early() {
@@ -34,41 +34,6 @@ finish() {
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
-
-# check NAME COMMAND...: passes if the command succeeds; its output is shown only if not.
-check() {
-  local name=$1 text
-  shift
-  if text=$("$@" 2>&1); then
-    passed=$((passed + 1))
-    printf '%4ds  ok    %s\n' "$SECONDS" "$name"
-  else
-    failed=$((failed + 1))
-    printf '%4ds  FAIL  %s\n%s\n' "$SECONDS" "$name" "$text"
-  fi
-}
-
-# within SECONDS COMMAND...: the command must succeed within that time; its last output is shown if it does not.
-within() {
-  local end=$((SECONDS + $1)) text
-  shift
-  while ! text=$("$@" 2>&1); do
-    ((SECONDS < end)) || { echo "not in time: $* said: $text"; return 1; }
-    sleep 0.1
-  done
-}
-
-# equals WANT COMMAND...: the command must succeed and print exactly WANT.
-equals() {
-  local want=$1 got
-  shift
-  got=$("$@") || return 1
-  [[ $got == "$want" ]] || { echo "wanted '$want', got '$got'"; return 1; }
-}
-
-refused() {
-  if "$@"; then echo "it succeeded"; return 1; fi
-}
 
 # start NAME: a controller with the rights of its service account that logs to $work/NAME.log; sets $pid.
 start() {
@@ -357,5 +322,4 @@ api_restart
 orderly_end
 api_outage
 "$root/e2e/rights.sh" note "$dir" "$build_dir/rights/controller"
-echo "$passed passed, $failed failed"
-((failed == 0))
+print_counts

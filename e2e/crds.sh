@@ -12,8 +12,8 @@ build_dir=${1:-$root/build}
 test_program=$build_dir/test/e2e_crds_test
 cost_program=$build_dir/test/e2e_crds_cost
 work=$(mktemp -d /tmp/berth-crds.XXXX)
-passed=0
-failed=0
+# shellcheck source=checks.sh
+source "$root/e2e/checks.sh"
 
 for program in "$test_program" "$cost_program"; do
   [[ -x $program ]] || { echo "e2e/crds.sh: $program is missing: build it first (make)" >&2; exit 2; }
@@ -25,19 +25,6 @@ finish() {
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
-
-# check NAME COMMAND...: passes if the command succeeds; its output is shown only if not.
-check() {
-  local name=$1 text
-  shift
-  if text=$("$@" 2>&1); then
-    passed=$((passed + 1))
-    printf '%4ds  ok    %s\n' "$SECONDS" "$name"
-  else
-    failed=$((failed + 1))
-    printf '%4ds  FAIL  %s\n%s\n' "$SECONDS" "$name" "$text"
-  fi
-}
 
 # says TEXT COMMAND...: the command must succeed and say TEXT, however its lines are broken.
 says() {
@@ -144,5 +131,4 @@ if [[ ${BERTH_SWEEP-} == all ]]; then
 fi
 check "kubectl delete -k crds/ deletes all once they are annotated" purges_once_annotated
 
-echo "$passed passed, $failed failed"
-((failed == 0))
+print_counts

@@ -11,8 +11,8 @@ cluster=$root/e2e/cluster
 image=${BERTH_IMAGE_FILE:-$root/build/image/berth.tar}
 work=$(mktemp -d "${TMPDIR:-/tmp}/berth-install.XXXXXX")
 dir=$work/c
-passed=0
-failed=0
+# shellcheck source=checks.sh
+source "$root/e2e/checks.sh"
 
 finish() {
   "$cluster" down --dir "$dir" >"$work/down.log" 2>&1 || cat "$work/down.log"
@@ -20,26 +20,6 @@ finish() {
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
-
-# check NAME COMMAND...: passes if the command succeeds; its output is shown only if not.
-check() {
-  local name=$1 text
-  shift
-  if text=$("$@" 2>&1); then
-    passed=$((passed + 1))
-    printf '%4ds  ok    %s\n' "$SECONDS" "$name"
-  else
-    failed=$((failed + 1))
-    printf '%4ds  FAIL  %s\n%s\n' "$SECONDS" "$name" "$text"
-  fi
-}
-
-equals() { # WANT COMMAND...
-  local want=$1 got
-  shift
-  got=$("$@") || return 1
-  [[ $got == "$want" ]] || { echo "wanted '$want', got '$got'"; return 1; }
-}
 
 at_most() { # LIMIT COMMAND...: it prints a whole number, which must not be larger
   local limit=$1 got
@@ -196,15 +176,6 @@ used() { kubectl get ipblocks -o jsonpath="{range .items[?(@.spec.pool==\"$1\")]
 
 # --- Removal in the wrong order, berth-direct, and the right order ----------------------------------------------------
 
-within() { # SECONDS COMMAND...
-  local end=$((SECONDS + $1)) text
-  shift
-  while ! text=$("$@" 2>&1); do
-    ((SECONDS < end)) || { echo "not in time: $* said: $text"; return 1; }
-    sleep 0.2
-  done
-}
-
 no_pods() { equals "" kubectl get pods -o name; }
 end_pods() { # with DELs that nobody but `berth` itself can answer, if berth is removed
   kubectl delete deployment --all --wait=false && within 120 no_pods
@@ -311,5 +282,4 @@ check "the node has a network" network_of_direct
 check "10 pods" run_pods direct 10
 check "they have addresses of berth" equals 10 eval "addresses_of direct | sort -u | grep -c '^10[.]55[.]'"
 check "removed in order, nothing is left" remove_in_order
-echo "$passed passed, $failed failed"
-((failed == 0))
+print_counts

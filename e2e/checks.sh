@@ -1,0 +1,47 @@
+# shellcheck shell=bash
+# Sourced by suites: what they count and how they ask. Requires: $work, a folder of the suite's own.
+passed=0
+failed=0
+
+# check NAME COMMAND...: passes if the command succeeds; its output is shown only if not. It runs in the suite's own shell,
+# so that it may set variables.
+check() {
+  local name=$1
+  shift
+  if "$@" >"$work/said" 2>&1; then
+    passed=$((passed + 1))
+    printf '%4ds  ok    %s\n' "$SECONDS" "$name"
+  else
+    failed=$((failed + 1))
+    printf '%4ds  FAIL  %s\n%s\n' "$SECONDS" "$name" "$(cat "$work/said")"
+  fi
+}
+
+# within SECONDS COMMAND...: the command must succeed within that time; its last output is shown if it does not.
+within() {
+  local end=$((SECONDS + $1)) text
+  shift
+  while ! text=$("$@" 2>&1); do
+    ((SECONDS < end)) || { echo "not in time: $* said: $text"; return 1; }
+    sleep 0.2
+  done
+}
+
+# equals WANT COMMAND...: the command must succeed and print exactly WANT.
+equals() {
+  local want=$1 got
+  shift
+  got=$("$@") || return 1
+  [[ $got == "$want" ]] || { echo "wanted '$want', got '$got'"; return 1; }
+}
+
+# refused COMMAND...: the command must fail.
+refused() {
+  if "$@"; then echo "it succeeded"; return 1; fi
+}
+
+# print_counts: the suite's last line. Fails if a check did.
+print_counts() {
+  echo "$passed passed, $failed failed"
+  ((failed == 0))
+}
