@@ -141,9 +141,11 @@ std::vector<std::string> OwnBlocks::See(Slot& slot, const BlockView& seen) {
 // keeps away from that as well.
 void OwnBlocks::MeetStranger(Slot& slot, const ipam::Block& seen, const ipam::OffsetSet& ours) {
   const SteadyTime now = clock_.Now();
-  const bool came_back = slot.stranger && now - slot.stranger->met < kStrangerMax;
+  const bool is_known = slot.stranger && now - slot.stranger->met < kStrangerMax;
+  // What it writes before this agent's fence is in is no answer to that.
+  const bool came_back = is_known && (slot.stranger->came_back || !slot.must_fence);
   // The other one learns by a write that it is not alone. One more is enough: else both would write for ever.
-  slot.must_fence = !(came_back && slot.stranger->came_back);
+  slot.must_fence = slot.must_fence || !(came_back && slot.stranger->came_back);
   slot.is_failing = true;
   slot.stranger = Stranger{.agent = seen.agent, .met = now, .came_back = came_back};
   for (const ipam::BlockOffset offset : seen.standby) {

@@ -313,6 +313,20 @@ TEST_F(StrangersTest, OneThatComesBackIsNamedByBothAndNeitherWrites) {
   EXPECT_EQ(api_.CountOf(Method::kPatch), before);
 }
 
+// It has not seen this one's fence, which conflicts with what it writes.
+TEST_F(StrangersTest, OneThatGoesOnWritingHasNotComeBack) {
+  int writes = 5;
+  api_.SetFaults([&](const k8sclient::Request& request) {
+    if (request.method == Method::kPatch && writes-- > 0) {
+      api_.Change(kBlocks, kName, [&](nlohmann::json& block) { block["agent"] = "x.1"; });
+    }
+    return k8sclient::testing::ApiFault::kNone;
+  });
+  WriteAgent("x.1");
+  EXPECT_EQ(AgentOf(own_), "it") << "written over in the end";
+  EXPECT_TRUE(Add(3).has_value());
+}
+
 TEST_F(StrangersTest, NeitherTakesFromWhatTheOtherHasOnStandby) {
   const ipam::OffsetSet standby = Stored()->standby;
   ASSERT_TRUE(Fence(other_).has_value());
