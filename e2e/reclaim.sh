@@ -90,6 +90,7 @@ holders() {
 }
 held() { holders | wc -l; }
 freed() { grep -c "orphan freed" "$work/berth-controller.log"; }
+allocations() { kubectl get ipallocations -A -o name | wc -l; }
 cooling_with_mark() { kubectl get ipblocks -o json | jq '[.items[].allocations[] | select(test("^~ t=.* f="))] | length'; }
 # Every running pod of the live Deployment has its entry.
 live_pods_hold() {
@@ -176,10 +177,12 @@ story() {
   before=$(freed)
   check "$name: $pods pods run" scale "$pods"
   check "$name: each has two addresses" within 10 equals $((2 * (pods + live))) held
+  check "$name: and an IPAllocation" within 30 equals $((pods + live)) allocations
   break_plugin
   check "$name: they end" "$@"
   [[ $name == late ]] && start_controller
   check "$name: within 60 s all are given back" within 60 equals $((2 * live)) held
+  check "$name: their IPAllocations are gone" within 10 equals $live allocations
   check "$name: by the controller, each once" equals $((before + 2 * pods)) freed
   mend_plugin
   check "$name: live pods have theirs" live_pods_hold
@@ -194,7 +197,28 @@ force() {
   deployment web 0
 }
 
+# The API server hears of a quota a moment after it is there.
+refused_by_quota() {
+  kubectl delete ipallocations -n default --all
+  grep -q "write failed object=IPAllocation/default/live.*quota: few" "$work/berth-controller.log"
+}
+
+# Somebody deletes them, and a quota refuses new ones.
+allocations_come_back() {
+  kubectl delete ipallocations -n default --all
+  check "deleted IPAllocations of live pods are made again" within 10 equals $live allocations
+  kubectl apply -f - <<END
+{"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"count/ipallocations.ipam.berth.dev": "0"}}}
+END
+  check "with a quota in the way none is made, and that is said" within 30 refused_by_quota
+  check "pods start all the same" scale 3
+  check "and end" scale 0
+  kubectl delete resourcequota few
+  check "without it they are made again" within 60 equals $live allocations
+}
+
 set_up
+allocations_come_back
 story seen scale_down
 story late scale_down_without_controller
 story force force

@@ -19,6 +19,8 @@ using std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kRoundPause{50};
 constexpr std::chrono::milliseconds kRoundPeriodMax{60'000};
 constexpr std::chrono::milliseconds kCallMax{10'000};
+// Of what nobody waits for, and the API server serves last.
+constexpr std::chrono::milliseconds kAsideMax{2'000};
 constexpr std::chrono::milliseconds kFenceMax{60'000};
 // A deletion answers without the object: its new version comes by the watch.
 constexpr std::chrono::milliseconds kAfterDeletion{200};
@@ -30,6 +32,11 @@ constexpr std::chrono::minutes kVanishedKept{2};
 // Back-off keys that are no object's.
 constexpr const char* kServerKey = "server";
 constexpr const char* kFenceKey = "fence";
+constexpr const char* kAllocationsKey = "IPAllocations";
+
+bool IsOfAllocation(const Action& action) {
+  return std::holds_alternative<CreateAllocation>(action) || std::holds_alternative<DeleteAllocation>(action);
+}
 
 // Whether the next request will fare no better, whatever object it is about.
 bool IsServerAway(ipam::ErrorCode code) {
@@ -69,6 +76,7 @@ steady_clock::time_point Controller::RunRound(const std::stop_token& stop) {
 
 void Controller::AfterDecision(const Decision& decision, const Moment& now) {
   world_.pods.ForgetTouched();
+  world_.allocations.ForgetTouched();
   if (decision.orphans.is_braked != was_braked_) {
     was_braked_ = decision.orphans.is_braked;
     std::size_t unseen = 0;
@@ -93,13 +101,17 @@ bool Controller::PerformAll(const Decision& decision, const std::stop_token& sto
     if (stop.stop_requested()) return false;
     const Moment now = Now();
     const ObjectKey key = KeyOf(action);
-    if (!backoff_.MayTry(key, now.steady)) continue;
-    const auto done = performer_.Perform(action, now, k8sclient::CallOptions::Within(kCallMax, stop));
+    // A server that is away for them may just be busy with what matters.
+    const bool is_aside = IsOfAllocation(action);
+    if (!backoff_.MayTry(key, now.steady) || (is_aside && !backoff_.MayTry(kAllocationsKey, now.steady))) continue;
+    const auto done =
+        performer_.Perform(action, now, k8sclient::CallOptions::Within(is_aside ? kAsideMax : kCallMax, stop));
     if (!done) {
-      HandleFailure(key, done.error());
-      if (IsServerAway(done.error().code)) return false;
+      HandleFailure(key, done.error(), is_aside ? kAllocationsKey : kServerKey);
+      if (IsServerAway(done.error().code) && !is_aside) return false;
       continue;
     }
+    if (is_aside) backoff_.Succeeded(kAllocationsKey);
     did_something_ = true;
     backoff_.Succeeded(key);
     backoff_.Succeeded(kServerKey);
@@ -118,7 +130,7 @@ bool Controller::WantsFence(const Decision& decision) {
 void Controller::RunFenced(const Decision& unfenced, const std::stop_token& stop) {
   const auto fenced = Fence(api_, world_, Now().unix_ms, k8sclient::CallOptions::Within(kFenceMax, stop));
   if (!fenced) {
-    HandleFailure(kFenceKey, fenced.error());
+    HandleFailure(kFenceKey, fenced.error(), kServerKey);
     return;
   }
   backoff_.Succeeded(kFenceKey);
@@ -132,12 +144,12 @@ void Controller::RunFenced(const Decision& unfenced, const std::stop_token& stop
   static_cast<void>(PerformAll(decision, stop));
 }
 
-void Controller::HandleFailure(const ObjectKey& key, const ipam::Error& error) {
+void Controller::HandleFailure(const ObjectKey& key, const ipam::Error& error, const ObjectKey& server) {
   const auto now = clock_.Now();
   const bool is_passing = error.code == ipam::ErrorCode::kConflict || error.code == ipam::ErrorCode::kNotFound ||
                           error.code == ipam::ErrorCode::kAlreadyExists;
   const bool is_away = IsServerAway(error.code);
-  const auto wait = backoff_.Failed(is_away ? kServerKey : key, error, now);
+  const auto wait = backoff_.Failed(is_away ? server : key, error, now);
   const auto level = is_passing ? spdlog::level::debug : spdlog::level::warn;
   spdlog::log(level,
               "write failed object={} err={} code={} wait_ms={}",

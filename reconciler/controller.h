@@ -48,7 +48,8 @@ class Controller {
   [[nodiscard]] bool WantsFence(const Decision& decision);
   // Decides and acts on a fenced world.
   void RunFenced(const Decision& unfenced, const std::stop_token& stop);
-  void HandleFailure(const ObjectKey& key, const ipam::Error& error);
+  // `server`: what waits if the API server is away.
+  void HandleFailure(const ObjectKey& key, const ipam::Error& error, const ObjectKey& server);
   [[nodiscard]] std::chrono::steady_clock::time_point NextRound(const Decision& decision, bool did_something);
 
   k8sclient::Api& api_;

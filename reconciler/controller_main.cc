@@ -72,14 +72,21 @@ struct HandOver {
   std::atomic<std::uint64_t> reached = 0;
 };
 
+// What is there before it leads.
+struct Desk {
+  Mailbox mailbox;
+  HandOver hand_over;
+};
+
 // What leading is: from the first list on until stop.
-void Lead(k8sclient::Api& api, Mailbox& mailbox, const Settings& settings, HandOver& hand_over,
-          const std::stop_token& stop) {
+void Lead(k8sclient::Api& api, Desk& desk, const Settings& settings, const std::stop_token& stop) {
+  HandOver& hand_over = desk.hand_over;
   spdlog::info("leading pods_since={}", hand_over.found);
-  Controller controller(api, k8sclient::RealClock(), mailbox, settings);
+  Controller controller(api, k8sclient::RealClock(), desk.mailbox, settings);
   controller.on_version = [&hand_over](std::uint64_t version) { hand_over.reached = version; };
-  Watches watches(api, k8sclient::RealClock(), mailbox);
-  if (settings.reclaim != Reclaim::kOff) watches.AddHolders(hand_over.found);
+  Watches watches(api, k8sclient::RealClock(), desk.mailbox);
+  if (settings.reclaim != Reclaim::kOff || settings.keeps_allocations) watches.AddHolders(hand_over.found);
+  if (settings.keeps_allocations) watches.AddAllocations();
   watches.Start();
   controller.Run(stop);
 }
@@ -134,30 +141,30 @@ int Run(const Options& options) {
 
   auto api = Connect(options);
   if (!api) return Fail("cannot reach an API server", api.error());
-  Mailbox mailbox;
+  Desk desk;
   std::atomic<bool> is_leading = false;
   std::unique_ptr<http::HttpServer> health;
   if (!options.health_address.empty() || !options.probe_socket.empty()) {
     // One that waits for the lease is ready: it can take over.
     const HealthPlaces places{.address = options.health_address, .socket = options.probe_socket};
-    auto started = ServeHealth(places, [&] {
-      return is_leading && !mailbox.IsLoaded() ? std::string("leading, but not every kind has been listed yet")
-                                               : std::string();
-    });
+    const auto why_not_ready = [&] {
+      return is_leading && !desk.mailbox.IsLoaded() ? std::string("leading, but not every kind has been listed yet")
+                                                    : std::string();
+    };
+    auto started = ServeHealth(places, why_not_ready);
     if (!started) return Fail("cannot serve health", started.error());
     health = *std::move(started);
     spdlog::info("serving health port={} socket={}", health->tcp_port(), options.probe_socket);
   }
   std::stop_source source;
   const std::jthread signal_thread = StopOnSignal(source, signals);
-  HandOver hand_over;
   const auto lead = [&](const std::stop_token& stop) {
     is_leading = true;
-    Lead(**api, mailbox, {.reclaim = options.reclaim}, hand_over, stop);
+    Lead(**api, desk, {.reclaim = options.reclaim, .keeps_allocations = options.keeps_allocations}, stop);
   };
   if (!options.elects_leader) {
     lead(source.get_token());
-  } else if (auto elected = Elect(options, **api, hand_over, source.get_token(), lead); !elected) {
+  } else if (auto elected = Elect(options, **api, desk.hand_over, source.get_token(), lead); !elected) {
     return Fail("lost the lease", elected.error());
   }
   spdlog::info("ended");

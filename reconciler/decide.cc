@@ -48,6 +48,7 @@ class Round {
     PlanSpaces();
     PlanPools();
     census_.Take(world_, counted_, now_.unix_ms);
+    if (world_.knows_holders) kept_.held.Update(world_);
     DecideReclaimed();
     for (const auto& [name, plan] : plans_) {
       if (!IsLeftAlone(plan)) DecideSpace(name, plan);
@@ -58,6 +59,10 @@ class Round {
     }
     DecideBlockDrain(world_, now_, fenced_, decision_);
     DecidePoolDrain(world_, fenced_, decision_);
+    // Last, because nothing waits for them.
+    if (world_.knows_holders && kept_.settings.keeps_allocations) {
+      kept_.allocations.Decide(kept_.held, world_, now_, decision_);
+    }
     if (const auto expiry = NextExpiry(world_, now_.unix_ms)) decision_.WakeAt(*expiry);
     if (const auto thaw = census_.next_change_ms()) {
       decision_.WakeAt(std::max(*thaw, now_.unix_ms + kThawPeriodMs));
@@ -72,8 +77,11 @@ class Round {
     // So that nobody waits for blocks to be given back by one who does not do that any more.
     if (mode != Reclaim::kOn) decision_.scarce.emplace();
     if (mode == Reclaim::kOff || !world_.knows_holders) return;
-    kept_.suspects.Update(world_, now_.steady);
-    DecideOrphans({.world = world_, .suspects = kept_.suspects, .memory = memory_, .mode = mode}, now_, decision_);
+    kept_.suspects.Update(kept_.held, world_, now_.steady);
+    DecideOrphans(
+        {.world = world_, .suspects = kept_.suspects, .held = kept_.held.count(), .memory = memory_, .mode = mode},
+        now_,
+        decision_);
     if (mode != Reclaim::kOn) return;
     kept_.empty.Update(world_, now_);
     DecideBlocks(

@@ -7,9 +7,11 @@
 #pragma once
 
 #include "reconciler/census.h"
+#include "reconciler/decide_allocations.h"
 #include "reconciler/decide_blocks.h"
 #include "reconciler/decide_orphans.h"
 #include "reconciler/decision.h"
+#include "reconciler/held_entries.h"
 #include "reconciler/suspects.h"
 #include "reconciler/world.h"
 
@@ -17,11 +19,13 @@ namespace berth::reconciler {
 
 struct Settings {
   Reclaim reclaim = Reclaim::kOff;
+  bool keeps_allocations = false;
 };
 
 class Decider {
  public:
-  explicit Decider(Settings settings = {}) : kept_{.settings = settings, .census = {}, .suspects = {}, .empty = {}} {}
+  explicit Decider(Settings settings = {})
+      : kept_{.settings = settings, .census = {}, .held = {}, .suspects = {}, .empty = {}, .allocations = {}} {}
 
   [[nodiscard]] Decision Decide(const World& world, const Memory& memory, const Moment& now, bool fenced);
 
@@ -31,8 +35,10 @@ class Decider {
   struct Kept {
     Settings settings;
     Census census;
+    HeldEntries held;
     Suspects suspects;
     EmptyBlocks empty;
+    AllocationDecider allocations;
   };
 
  private:

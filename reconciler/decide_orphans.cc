@@ -70,7 +70,7 @@ Candidates JudgeAll(const OrphanScope& scope, const Moment& now, Decision& decis
   }
   std::size_t unseen = 0;
   for (const auto& [pool, count] : findings.unseen) unseen += count;
-  findings.is_braked = unseen >= kBrakeMin && unseen * kBrakePart > scope.suspects.held();
+  findings.is_braked = unseen >= kBrakeMin && unseen * kBrakePart > scope.held;
   return candidates;
 }
 

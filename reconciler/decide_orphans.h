@@ -60,6 +60,7 @@ struct Ruling {
 struct OrphanScope {
   const World& world;
   const Suspects& suspects;
+  std::size_t held;  // entries, of whomever
   const Memory& memory;
   Reclaim mode;
 };

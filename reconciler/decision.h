@@ -17,11 +17,13 @@
 #include <variant>
 #include <vector>
 
+#include "crds/allocation.h"
 #include "crds/pool.h"
 #include "crds/space.h"
 #include "ipam/block.h"
 #include "ipam/entry.h"
 #include "ipam/interval_set.h"
+#include "reconciler/allocations.h"
 
 namespace berth::reconciler {
 
@@ -85,6 +87,12 @@ struct FreeEntries {
   ipam::BlockView before;
   std::vector<FreedEntry> entries;
 };
+struct CreateAllocation {
+  crds::Allocation allocation;
+};
+struct DeleteAllocation {
+  SeenAllocation allocation;
+};
 // No request: what would be freed, block and entry, for those who want to read it first.
 struct ReportOrphans {
   std::set<std::pair<std::string, std::string>> entries;
@@ -97,7 +105,8 @@ struct ConfirmReserved {
 };
 
 using Action = std::variant<CreateSpace, DeleteSpace, SetSpaceFinalizers, SetSpaceStatus, SetPoolFinalizers,
-                            SetPoolStatus, ChangeBlock, DeleteBlock, FreeEntries, ReportOrphans, ConfirmReserved>;
+                            SetPoolStatus, ChangeBlock, DeleteBlock, FreeEntries, CreateAllocation, DeleteAllocation,
+                            ReportOrphans, ConfirmReserved>;
 
 // "IPPool/web": what an action is about, for back-off and logs.
 using ObjectKey = std::string;

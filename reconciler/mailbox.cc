@@ -60,6 +60,8 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
   const std::uint64_t pods_version = pods_version_;
   auto nodes = TakeFrom(nodes_);
   auto leases = TakeFrom(leases_);
+  auto allocations = TakeFrom(allocations_);
+  world.knows_allocations = allocations_.is_loaded;
   world.knows_holders = pods_.is_loaded && nodes_.is_loaded && leases_.is_loaded;
   lock.unlock();
   Apply(std::move(pools), world.pools);
@@ -88,6 +90,11 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
       world.nodes.renewals(),
       [&world](SeenLease lease) { world.nodes.PutLease(std::move(lease)); },
       [&world](const std::string& name) { world.nodes.RemoveLease(name); });
+  ApplyEach(
+      std::move(allocations),
+      world.allocations.all(),
+      [&world](SeenAllocation allocation) { world.allocations.Put(std::move(allocation)); },
+      [&world](const AllocationKey& key) { world.allocations.Remove(key); });
 }
 
 void Mailbox::Vanish(SeenPod pod) {

@@ -84,8 +84,8 @@ class Mailbox {
     news_.notify_one();
   }
   template <typename Seen>
-  static constexpr bool kIsMurmur =
-      std::is_same_v<Seen, SeenPod> || std::is_same_v<Seen, SeenNode> || std::is_same_v<Seen, SeenLease>;
+  static constexpr bool kIsMurmur = std::is_same_v<Seen, SeenPod> || std::is_same_v<Seen, SeenNode> ||
+                                    std::is_same_v<Seen, SeenLease> || std::is_same_v<Seen, SeenAllocation>;
 
   mutable std::mutex mutex_;
   std::condition_variable_any news_;
@@ -101,6 +101,7 @@ class Mailbox {
   std::uint64_t pods_version_ = 0;
   Pending<SeenNode> nodes_;
   Pending<SeenLease> leases_;
+  Pending<SeenAllocation> allocations_;
 };
 
 template <>
@@ -130,6 +131,10 @@ inline Mailbox::Pending<SeenNode>& Mailbox::Of() {
 template <>
 inline Mailbox::Pending<SeenLease>& Mailbox::Of() {
   return leases_;
+}
+template <>
+inline Mailbox::Pending<SeenAllocation>& Mailbox::Of() {
+  return allocations_;
 }
 
 }  // namespace berth::reconciler

@@ -16,6 +16,8 @@ std::map<std::string, Reclaim> ReclaimTexts() {
   return {{"off", Reclaim::kOff}, {"report", Reclaim::kReport}, {"on", Reclaim::kOn}};
 }
 
+std::map<std::string, bool> SwitchTexts() { return {{"off", false}, {"on", true}}; }
+
 }  // namespace
 
 std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const char* const* argv,
@@ -40,6 +42,9 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
          "What to do with addresses of pods that are gone without having given them back: on frees them, report "
          "only logs which, off does not look at pods at all")
       ->transform(CLI::CheckedTransformer(ReclaimTexts()))
+      ->default_str("on");
+  app.add_option("--allocations", options.keeps_allocations, "Whether to keep an IPAllocation for each pod's addresses")
+      ->transform(CLI::CheckedTransformer(SwitchTexts()))
       ->default_str("on");
   app.add_option("--health-address",
                  options.health_address,

@@ -16,6 +16,7 @@ struct Options {
   std::string lease_name = "berth-controller";
   bool elects_leader = true;
   Reclaim reclaim = Reclaim::kOn;
+  bool keeps_allocations = true;
   std::string health_address;  // host:port; empty: no endpoint
   std::string probe_socket;    // a UNIX socket with the same; empty: none
   std::string log_level = "info";

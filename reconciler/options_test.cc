@@ -24,6 +24,7 @@ TEST(Options, Defaults) {
   EXPECT_EQ(options.lease_name, "berth-controller");
   EXPECT_TRUE(options.elects_leader);
   EXPECT_EQ(options.reclaim, Reclaim::kOn);
+  EXPECT_TRUE(options.keeps_allocations);
   EXPECT_FALSE(options.logs_json);
 }
 
@@ -34,6 +35,7 @@ TEST(Options, AllOfThem) {
                              "--lease-name=l",
                              "--no-leader-election",
                              "--reclaim=report",
+                             "--allocations=off",
                              "--health-address=[::1]:0",
                              "--log-level=debug",
                              "--log-format=json"});
@@ -43,6 +45,7 @@ TEST(Options, AllOfThem) {
   EXPECT_EQ(options.lease_namespace, "ns");
   EXPECT_FALSE(options.elects_leader);
   EXPECT_EQ(options.reclaim, Reclaim::kReport);
+  EXPECT_FALSE(options.keeps_allocations);
   EXPECT_EQ(options.health_address, "[::1]:0");
   EXPECT_TRUE(options.logs_json);
 }
@@ -66,6 +69,7 @@ const RefusedCase kRefusedCases[] = {
     {"UnknownFlag", {"--verbose"}},
     {"UnknownLevel", {"--log-level", "loud"}},
     {"UnknownReclaim", {"--reclaim", "maybe"}},
+    {"UnknownAllocations", {"--allocations", "maybe"}},
     {"UnknownFormat", {"--log-format", "xml"}},
     {"MissingValue", {"--kubeconfig"}},
     {"StrayWord", {"start"}},

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
+#include "crds/allocation.h"
 #include "crds/block.h"
 #include "crds/names.h"
 #include "k8sclient/verbs.h"
@@ -23,6 +24,10 @@ using nlohmann::json;
 
 std::unexpected<ipam::Error> Vanished(const ObjectKey& key) {
   return ipam::Fail(ipam::ErrorCode::kNotFound, key + " is gone");
+}
+
+std::string AllocationsPath(const std::string& name_space) {
+  return std::string(crds::kNamespacesPath) + k8sclient::Path({name_space, crds::kAllocationsResource});
 }
 
 void LogReadiness(const SeenPool& before, const SeenPool& after) {
@@ -183,6 +188,7 @@ struct Performer::Visitor {
     auto written = PatchBlock(*action.before, after);
     if (!written) return written;
     for (const FreedEntry* one : freed) {
+      const std::string_view why = one->node_is_gone ? "node-gone" : one->was_terminal ? "pod-ended" : "pod-gone";
       spdlog::info("orphan freed pool={} block={} address={} pod={}/{} uid={} attachment={} node={} why={}",
                    after.pool,
                    after.name,
@@ -192,10 +198,32 @@ struct Performer::Visitor {
                    one->entry.uid,
                    one->entry.attachment,
                    one->node,
-                   one->node_is_gone   ? "node-gone"
-                   : one->was_terminal ? "pod-ended"
-                                       : "pod-gone");
+                   why);
     }
+    return {};
+  }
+
+  Expected<void> operator()(const CreateAllocation& action) const {
+    const crds::Allocation& allocation = action.allocation;
+    auto created = k8sclient::Create(
+        api, AllocationsPath(allocation.meta.name_space), crds::AllocationToJson(allocation), options);
+    if (!created) return std::unexpected(std::move(created.error()));
+    auto seen = ReadAllocation(*std::move(created));
+    if (!seen) return std::unexpected(std::move(seen.error()));
+    spdlog::debug("allocation made allocation={}/{}", seen->name_space, seen->name);
+    world.allocations.Put(*std::move(seen));
+    return {};
+  }
+
+  Expected<void> operator()(const DeleteAllocation& action) const {
+    const SeenAllocation& allocation = action.allocation;
+    auto deleted = k8sclient::Delete(api,
+                                     AllocationsPath(allocation.name_space) + k8sclient::Path({allocation.name}),
+                                     {.uid = allocation.uid},
+                                     options);
+    // The collector was faster.
+    if (!deleted && deleted.error().code != ipam::ErrorCode::kNotFound) return deleted;
+    world.allocations.Remove(AllocationKeyOf(allocation.name_space, allocation.name));
     return {};
   }
 

@@ -37,6 +37,7 @@ struct SeenPod {
   std::chrono::seconds grace{30};             // the longest that its end may take
   bool is_terminal = false;                   // Succeeded or Failed
   bool is_host_network = false;
+  bool is_cascading = false;  // deleted in the foreground: what it owns is deleted first, while it runs
 
   // By which an entry names it.
   [[nodiscard]] const std::string& identity() const { return config_hash.empty() ? uid : config_hash; }

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "crds/allocation.h"
 #include "crds/field_reader.h"
 #include "crds/names.h"
 #include "crds/object_meta.h"
@@ -21,6 +22,7 @@ using nlohmann::json;
 
 // Set by the kubelet on the mirror of a static pod.
 constexpr const char* kMirrorAnnotation = "kubernetes.io/config.mirror";
+constexpr std::string_view kForegroundFinalizer = "foregroundDeletion";
 constexpr const char* kOutOfService = "node.kubernetes.io/out-of-service";
 constexpr std::int64_t kGraceMaxSeconds = std::int64_t{1} << 31;
 constexpr std::size_t kListMax = 4096;  // of taints, conditions or addresses: more than any object has
@@ -62,7 +64,8 @@ ipam::Expected<SeenPod> ReadPod(json object) {
               .node = spec.String("nodeName", crds::kNameLengthMax),
               .addresses = ReadAddresses(status),
               .is_terminal = phase == "Succeeded" || phase == "Failed",
-              .is_host_network = spec.Bool("hostNetwork", false)};
+              .is_host_network = spec.Bool("hostNetwork", false),
+              .is_cascading = meta->deleting() && std::ranges::count(meta->finalizers, kForegroundFinalizer) > 0};
   pod.grace = std::chrono::seconds(std::max(ordinary.value_or(pod.grace.count()), deletion.value_or(0)));
   const auto mirror = annotations->find(kMirrorAnnotation);
   if (mirror != annotations->end()) pod.config_hash = mirror->second;
@@ -85,6 +88,18 @@ ipam::Expected<SeenNode> ReadNode(json object) {
   });
   if (problem.error) return std::unexpected(std::move(*problem.error));
   return node;
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): all readers have one type
+ipam::Expected<SeenAllocation> ReadAllocation(json object) {
+  auto meta = crds::ParseObjectMeta(object, crds::kAllocationKind);
+  if (!meta) return std::unexpected(std::move(meta.error()));
+  SeenAllocation allocation{.name_space = std::move(meta->name_space),
+                            .name = meta->name,
+                            .uid = std::move(meta->uid),
+                            .attachment = crds::AttachmentOfName(meta->name).value_or(ipam::Attachment()),
+                            .is_deleting = meta->deleting()};
+  return allocation;
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): all readers have one type

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the API server's pods, nodes and Leases to the little that the world keeps of them.
+// From the API server's pods, nodes, Leases and IPAllocations to the little that the world keeps of them.
 #pragma once
 
 #include <string>
@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "ipam/error.h"
+#include "reconciler/allocations.h"
 #include "reconciler/nodes.h"
 #include "reconciler/pods.h"
 
@@ -22,5 +23,7 @@ inline constexpr std::string_view kNodeLeasesPath = "/apis/coordination.k8s.io/v
 [[nodiscard]] ipam::Expected<SeenPod> ReadPod(nlohmann::json object);
 [[nodiscard]] ipam::Expected<SeenNode> ReadNode(nlohmann::json object);
 [[nodiscard]] ipam::Expected<SeenLease> ReadLease(nlohmann::json object);
+// Of an object, or of its metadata alone.
+[[nodiscard]] ipam::Expected<SeenAllocation> ReadAllocation(nlohmann::json object);
 
 }  // namespace berth::reconciler

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <variant>
 
 namespace berth::reconciler {
 
@@ -15,12 +14,8 @@ constexpr std::chrono::minutes kCheckAllPeriod{5};
 // The kubelet names a static pod by the hash of its configuration, which has no dashes.
 bool IsStatic(const std::string& uid) { return !uid.empty() && !uid.contains('-'); }
 
-std::size_t HashOf(const PodKey& key) { return std::hash<std::string>()(key); }
-
-std::optional<ipam::HeldEntry> ParseHeld(const std::string& text) {
-  auto entry = ipam::ParseEntry(text);
-  if (auto* held = std::get_if<ipam::HeldEntry>(&entry)) return std::move(*held);
-  return std::nullopt;
+std::size_t HashOf(const ipam::HeldEntry& entry) {
+  return std::hash<PodKey>()(PodKeyOf(entry.pod_namespace, entry.pod));
 }
 
 // Of the pod that an entry names by its name alone, or that another has the name of.
@@ -45,103 +40,49 @@ std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& p
   return Missing(entry.uid, pods, now);
 }
 
-void Suspects::Update(const World& world, SteadyTime now) {
+void Suspects::Update(const HeldEntries& held, const World& world, SteadyTime now) {
   now_ = now;
-  auto known = blocks_.begin();
-  for (const auto& [name, seen] : world.blocks()) {
-    while (known != blocks_.end() && known->first < name) {
-      UpdateBlock(world, known->first, known->second, nullptr);
-      known = blocks_.erase(known);
-    }
-    const bool is_known = known != blocks_.end() && known->first == name;
-    if (!is_known) known = blocks_.emplace_hint(known, name, nullptr);
-    if (known->second != seen.block) {
-      UpdateBlock(world, name, known->second, seen.block);
-      known->second = seen.block;
-    }
-    ++known;
+  for (const HeldEntries::Entry& entry : held.went()) {
+    suspects_.erase(entry.key);
+    const auto [first, last] = by_pod_.equal_range(HashOf(entry.held));
+    const auto found = std::find_if(first, last, [&entry](const auto& item) { return item.second == entry.key; });
+    if (found != last) by_pod_.erase(found);
   }
-  while (known != blocks_.end()) {
-    UpdateBlock(world, known->first, known->second, nullptr);
-    known = blocks_.erase(known);
+  for (const HeldEntries::Entry& entry : held.came()) {
+    by_pod_.emplace(HashOf(entry.held), entry.key);
+    Check(world, entry);
   }
   if (!checked_all_ || now - *checked_all_ >= kCheckAllPeriod) {
-    CheckAll(world);
+    checked_all_ = now;
+    for (const EntryKey& key : held.Keys()) Check(world, held.At(key));
   } else {
-    for (const PodKey& key : world.pods.touched()) {
-      const auto [first, last] = by_pod_.equal_range(HashOf(key));
-      for (auto at = first; at != last; ++at) {
-        const auto& [block, offset] = at->second;
-        Check(world, at->second, blocks_.at(block)->allocations.at(offset));
-      }
+    for (const PodKey& pod : world.pods.touched()) {
+      const auto [first, last] = by_pod_.equal_range(std::hash<PodKey>()(pod));
+      for (auto at = first; at != last; ++at) Check(world, held.At(at->second));
     }
   }
   UpdateNodes(world);
 }
 
-void Suspects::UpdateBlock(const World& world, const std::string& name, const ipam::BlockView& before,
-                           const ipam::BlockView& after) {
-  static const std::map<ipam::BlockOffset, std::string> kNone;
-  const auto& old_entries = before == nullptr ? kNone : before->allocations;
-  const auto& new_entries = after == nullptr ? kNone : after->allocations;
-  for (const auto& [offset, text] : old_entries) {
-    const auto found = new_entries.find(offset);
-    if (found == new_entries.end() || found->second != text) Drop({name, offset}, text);
-  }
-  for (const auto& [offset, text] : new_entries) {
-    const auto found = old_entries.find(offset);
-    if (found == old_entries.end() || found->second != text) Add(world, {name, offset}, text);
-  }
-}
-
-void Suspects::Add(const World& world, const Key& key, const std::string& text) {
-  const auto entry = ParseHeld(text);
-  if (!entry) return;
-  ++held_;
-  by_pod_.emplace(HashOf(PodKeyOf(entry->pod_namespace, entry->pod)), key);
-  Check(world, key, text);
-}
-
-void Suspects::Drop(const Key& key, const std::string& text) {
-  const auto entry = ParseHeld(text);
-  if (!entry) return;
-  --held_;
-  suspects_.erase(key);
-  const auto [first, last] = by_pod_.equal_range(HashOf(PodKeyOf(entry->pod_namespace, entry->pod)));
-  const auto found = std::find_if(first, last, [&key](const auto& item) { return item.second == key; });
-  if (found != last) by_pod_.erase(found);
-}
-
-void Suspects::Check(const World& world, const Key& key, const std::string& text) {
-  auto entry = ParseHeld(text);
-  if (!entry) return;
-  const auto suspicion = SuspicionOf(*entry, world.pods, now_);
+void Suspects::Check(const World& world, const HeldEntries::Entry& entry) {
+  const auto suspicion = SuspicionOf(entry.held, world.pods, now_);
   if (!suspicion) {
-    suspects_.erase(key);
+    suspects_.erase(entry.key);
     return;
   }
-  const auto found = suspects_.find(key);
+  const auto found = suspects_.find(entry.key);
   if (found != suspects_.end() && found->second.suspicion.cause == suspicion->cause) return;
-  const SeenBlock& block = world.blocks().at(key.first);
-  std::string node = block.block->shared() ? entry->node : block.block->node;
-  const std::uint64_t renewals = world.nodes.RenewalsOf(node);
-  suspects_.insert_or_assign(key,
-                             Suspect{.block = key.first,
-                                     .offset = key.second,
-                                     .text = text,
-                                     .entry = *std::move(entry),
-                                     .node = std::move(node),
+  const SeenBlock& block = world.blocks().at(entry.key.first);
+  const std::string& node = block.block->shared() ? entry.held.node : block.block->node;
+  suspects_.insert_or_assign(entry.key,
+                             Suspect{.block = entry.key.first,
+                                     .offset = entry.key.second,
+                                     .text = entry.text,
+                                     .entry = entry.held,
+                                     .node = node,
                                      .pool_uid = block.pool_uid,
                                      .suspicion = *suspicion,
-                                     .renewals_before = renewals});
-}
-
-void Suspects::CheckAll(const World& world) {
-  checked_all_ = now_;
-  for (const auto& [name, view] : blocks_) {
-    if (view == nullptr) continue;
-    for (const auto& [offset, text] : view->allocations) Check(world, {name, offset}, text);
-  }
+                                     .renewals_before = world.nodes.RenewalsOf(node)});
 }
 
 void Suspects::UpdateNodes(const World& world) {

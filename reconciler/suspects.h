@@ -10,12 +10,11 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <unordered_map>
-#include <utility>
 
 #include "ipam/block.h"
 #include "ipam/entry.h"
+#include "reconciler/held_entries.h"
 #include "reconciler/pods.h"
 #include "reconciler/world.h"
 
@@ -33,7 +32,7 @@ enum class Cause : std::uint8_t {
 
 struct Suspicion {
   Cause cause = Cause::kUnknown;
-  std::chrono::seconds grace{0};  // of kVanished and kTerminal: how long the pod's end may take
+  std::chrono::seconds grace{0};  // how long the pod's end may take, where that is known
   SteadyTime since;
   // Of its node's Lease, since then.
   std::uint64_t renewals = 0;
@@ -56,33 +55,23 @@ struct Suspect {
 
 class Suspects {
  public:
-  using Key = std::pair<std::string, ipam::BlockOffset>;  // name of the block
+  // Requires: world.knows_holders; every change of `held` is seen here; since the last call no pod was forgotten as
+  // touched that was not seen here.
+  void Update(const HeldEntries& held, const World& world, SteadyTime now);
 
-  // Requires: world.knows_holders, and that since the last call no pod was forgotten as touched that was not seen here.
-  void Update(const World& world, SteadyTime now);
-
-  [[nodiscard]] const std::map<Key, Suspect>& all() const { return suspects_; }
-  // Of all entries that name a holder.
-  [[nodiscard]] std::size_t held() const { return held_; }
+  [[nodiscard]] const std::map<EntryKey, Suspect>& all() const { return suspects_; }
   // Since when there has been no such Node and no pod bound to it, of nodes that have a block or a suspect.
   [[nodiscard]] std::optional<SteadyTime> GoneSince(const std::string& node) const;
 
  private:
-  void UpdateBlock(const World& world, const std::string& name, const ipam::BlockView& before,
-                   const ipam::BlockView& after);
-  void Add(const World& world, const Key& key, const std::string& text);
-  void Drop(const Key& key, const std::string& text);
-  void Check(const World& world, const Key& key, const std::string& text);
-  void CheckAll(const World& world);
+  void Check(const World& world, const HeldEntries::Entry& entry);
   void UpdateNodes(const World& world);
 
   SteadyTime now_;
   std::optional<SteadyTime> checked_all_;
-  std::size_t held_ = 0;
-  std::map<std::string, ipam::BlockView> blocks_;  // as they were looked at last
   // Entries by the hash of their PodKey: what is found by a hash is looked at again, so a collision does no harm.
-  std::unordered_multimap<std::size_t, Key> by_pod_;
-  std::map<Key, Suspect> suspects_;
+  std::unordered_multimap<std::size_t, EntryKey> by_pod_;
+  std::map<EntryKey, Suspect> suspects_;
   std::map<std::string, SteadyTime> gone_since_;  // by node
 };
 

@@ -192,6 +192,14 @@ struct ActionText {
     for (const FreedEntry& one : a.entries) entries.push_back(std::to_string(one.offset));
     return "free " + a.before->name + " " + Join(entries);
   }
+  std::string operator()(const CreateAllocation& a) const {
+    std::vector<std::string> addresses;
+    for (const crds::AllocatedAddress& one : a.allocation.addresses) addresses.push_back(one.address.ToString());
+    return "make " + a.allocation.meta.name_space + "/" + a.allocation.meta.name + " " + Join(addresses);
+  }
+  std::string operator()(const DeleteAllocation& a) const {
+    return "unmake " + a.allocation.name_space + "/" + a.allocation.name;
+  }
   std::string operator()(const ReportOrphans& a) const {
     return "report " + std::to_string(a.entries.size()) + " orphans";
   }

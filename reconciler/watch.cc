@@ -28,6 +28,7 @@ const std::string& NameOf(const SeenReservation& reservation) { return reservati
 const std::string& NameOf(const SeenBlock& block) { return block.name; }
 PodKey NameOf(const SeenPod& pod) { return PodKeyOf(pod.name_space, pod.name); }
 const std::string& NameOf(const SeenNode& node) { return node.name; }
+AllocationKey NameOf(const SeenAllocation& one) { return AllocationKeyOf(one.name_space, one.name); }
 const std::string& NameOf(const SeenLease& lease) { return lease.node; }
 
 std::string TextIn(const json& object, const char* key) {
@@ -41,6 +42,7 @@ template <typename Seen>
 std::string NameIn(const json& object) {
   std::string name = TextIn(object, "name");
   if constexpr (std::is_same_v<Seen, SeenPod>) return PodKeyOf(TextIn(object, "namespace"), name);
+  if constexpr (std::is_same_v<Seen, SeenAllocation>) return AllocationKeyOf(TextIn(object, "namespace"), name);
   return name;
 }
 
@@ -128,28 +130,31 @@ struct Watches::Watch {
 
 Watches::Watches(k8sclient::Api& api, k8sclient::Clock& clock, Mailbox& mailbox)
     : api_(api), clock_(clock), mailbox_(mailbox) {
-  Add(std::make_unique<Handler<SeenPool>>(crds::kPoolKind, ReadPool, mailbox), crds::kPoolsPath);
-  Add(std::make_unique<Handler<crds::Space>>(crds::kSpaceKind, ReadSpace, mailbox), crds::kSpacesPath);
+  Add(std::make_unique<Handler<SeenPool>>(crds::kPoolKind, ReadPool, mailbox), {.path = std::string(crds::kPoolsPath)});
+  Add(std::make_unique<Handler<crds::Space>>(crds::kSpaceKind, ReadSpace, mailbox),
+      {.path = std::string(crds::kSpacesPath)});
   Add(std::make_unique<Handler<SeenReservation>>(crds::kReservationKind, ReadReservation, mailbox),
-      crds::kReservationsPath);
-  Add(std::make_unique<Handler<SeenBlock>>(crds::kBlockKind, ReadBlock, mailbox), crds::kBlocksPath);
+      {.path = std::string(crds::kReservationsPath)});
+  Add(std::make_unique<Handler<SeenBlock>>(crds::kBlockKind, ReadBlock, mailbox),
+      {.path = std::string(crds::kBlocksPath)});
 }
 
 void Watches::AddHolders(const std::string& since) {
-  Add(std::make_unique<Handler<SeenPod>>("Pod", ReadPod, mailbox_), kPodsPath, since);
-  Add(std::make_unique<Handler<SeenNode>>("Node", ReadNode, mailbox_), kNodesPath);
-  Add(std::make_unique<Handler<SeenLease>>("Lease", ReadLease, mailbox_), kNodeLeasesPath);
+  Add(std::make_unique<Handler<SeenPod>>("Pod", ReadPod, mailbox_), {.path = std::string(kPodsPath), .since = since});
+  Add(std::make_unique<Handler<SeenNode>>("Node", ReadNode, mailbox_), {.path = std::string(kNodesPath)});
+  Add(std::make_unique<Handler<SeenLease>>("Lease", ReadLease, mailbox_), {.path = std::string(kNodeLeasesPath)});
 }
 
-void Watches::Add(std::unique_ptr<k8sclient::ReflectorHandler> handler, std::string_view path,
-                  const std::string& since) {
+void Watches::AddAllocations() {
+  Add(std::make_unique<Handler<SeenAllocation>>(crds::kAllocationKind, ReadAllocation, mailbox_),
+      {.path = std::string(crds::kAllocationsPath), .metadata_only = true});
+}
+
+void Watches::Add(std::unique_ptr<k8sclient::ReflectorHandler> handler, k8sclient::ReflectorOptions options) {
+  options.in_pages = true;
   auto watch = std::make_unique<Watch>();
   watch->handler = std::move(handler);
-  watch->reflector = std::make_unique<k8sclient::Reflector>(
-      api_,
-      *watch->handler,
-      clock_,
-      k8sclient::ReflectorOptions{.path = std::string(path), .in_pages = true, .since = since});
+  watch->reflector = std::make_unique<k8sclient::Reflector>(api_, *watch->handler, clock_, std::move(options));
   watches_.push_back(std::move(watch));
 }
 

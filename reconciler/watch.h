@@ -24,6 +24,7 @@ class Watches {
   // Pods, nodes and their Leases as well. `since`: the version of the pods from which on it is to be seen who vanished;
   // empty: from now on. Requires: not started.
   void AddHolders(const std::string& since);
+  void AddAllocations();
   // Ends the watches.
   ~Watches();
   Watches(const Watches&) = delete;
@@ -33,7 +34,7 @@ class Watches {
 
  private:
   struct Watch;
-  void Add(std::unique_ptr<k8sclient::ReflectorHandler> handler, std::string_view path, const std::string& since = {});
+  void Add(std::unique_ptr<k8sclient::ReflectorHandler> handler, k8sclient::ReflectorOptions options);
 
   k8sclient::Api& api_;
   k8sclient::Clock& clock_;

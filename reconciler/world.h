@@ -21,6 +21,7 @@
 #include "crds/space.h"
 #include "ipam/block.h"
 #include "ipam/pool.h"
+#include "reconciler/allocations.h"
 #include "reconciler/nodes.h"
 #include "reconciler/pods.h"
 
@@ -99,6 +100,8 @@ class World {
   Nodes nodes;
   // Pods, nodes and their Leases were listed: who is not there is not there.
   bool knows_holders = false;
+  Allocations allocations;
+  bool knows_allocations = false;  // they were listed
 
   [[nodiscard]] const std::map<std::string, SeenBlock>& blocks() const { return blocks_; }
   void PutBlock(SeenBlock block);

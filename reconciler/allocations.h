@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Allocations: the IPAllocations that were seen, by what their names say. Only metadata is known of them, because their
+// spec follows from the blocks and cannot change.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ipam/entry.h"
+
+namespace berth::reconciler {
+
+// "<namespace>/<name>"
+using AllocationKey = std::string;
+[[nodiscard]] AllocationKey AllocationKeyOf(const std::string& name_space, const std::string& name);
+
+struct SeenAllocation {
+  std::string name_space;
+  std::string name;
+  std::string uid;
+  ipam::Attachment attachment = {};  // empty: its name has none, so it is nobody's
+  bool is_deleting = false;
+};
+
+class Allocations {
+ public:
+  void Put(SeenAllocation allocation);
+  void Remove(const AllocationKey& key);
+
+  [[nodiscard]] const std::map<AllocationKey, SeenAllocation>& all() const { return all_; }
+
+  // What was put or removed since the last ForgetTouched; a key may be there twice.
+  [[nodiscard]] const std::vector<AllocationKey>& touched() const { return touched_; }
+  void ForgetTouched() { touched_.clear(); }
+
+ private:
+  std::map<AllocationKey, SeenAllocation> all_;
+  std::vector<AllocationKey> touched_;
+};
+
+}  // namespace berth::reconciler

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// IPAllocations: one for each attachment that holds addresses, made from its entries; deleted when they are gone.
+//
+// At most two writes for an attachment: one that makes it, one that deletes it; pods that live for less than two
+// seconds cost none. Its owner is the pod, so Kubernetes' garbage collector deletes what this one forgot. Nothing that
+// hands out addresses waits for it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+
+#include "crds/allocation.h"
+#include "reconciler/decision.h"
+#include "reconciler/held_entries.h"
+#include "reconciler/world.h"
+
+namespace berth::reconciler {
+
+// Younger entries get none: most ADDs that fail later are taken back sooner, and so do very short pods.
+inline constexpr std::chrono::milliseconds kAllocationAgeMin{2000};
+// So many in a round, so that after an upgrade a hundred thousand of them do not hold up what matters.
+inline constexpr std::size_t kAllocationsPerRound = 100;
+
+// What is to become of one object, or of none.
+enum class AllocationRuling : std::uint8_t { kNothing, kMake, kDelete, kLater };
+
+struct AllocationFacts {
+  bool is_held = false;  // the attachment has entries
+  bool is_old_enough = false;
+  const SeenPod* pod = nullptr;            // that the entries name; nullptr: it is not there, or another has its name
+  const SeenAllocation* object = nullptr;  // nullptr: there is none
+};
+[[nodiscard]] AllocationRuling RuleOnAllocation(const AllocationFacts& facts);
+
+class AllocationDecider {
+ public:
+  // Adds nothing before the objects were listed. Requires: world.knows_holders; every change of `held` is seen here;
+  // since the last call nothing was forgotten as touched that was not seen here.
+  void Decide(const HeldEntries& held, const World& world, const Moment& now, Decision& decision);
+
+ private:
+  void Gather(const HeldEntries& held, const World& world);
+  [[nodiscard]] AllocationFacts FactsOf(const HeldEntries& held, const World& world, const AllocationKey& key,
+                                        const Moment& now);
+
+  // What an object would be made from, by its key.
+  std::map<AllocationKey, std::set<EntryKey>> entries_;
+  std::map<PodKey, std::set<AllocationKey>> by_pod_;
+  // Objects about which something may have to be done.
+  std::set<AllocationKey> open_;
+  AllocationKey next_;  // whose turn it is
+  bool saw_all_ = false;
+};
+
+}  // namespace berth::reconciler

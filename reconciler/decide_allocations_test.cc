@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// IPAllocations: when one is made, when it goes, and that nothing is written twice.
+#include "reconciler/decide_allocations.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "reconciler/test_world.h"
+
+namespace berth::reconciler {
+namespace {
+
+using std::chrono::seconds;
+
+const SeenPod kLives{.name_space = "default", .name = "web", .uid = "u-1", .node = "n1"};
+const SeenPod kEnded{.name_space = "default", .name = "web", .uid = "u-1", .node = "n1", .is_terminal = true};
+const SeenPod kCascades{.name_space = "default", .name = "web", .uid = "u-1", .node = "n1", .is_cascading = true};
+const SeenAllocation kThere{.name_space = "default", .name = "web-x", .uid = "a", .attachment = "x"};
+const SeenAllocation kGoing{
+    .name_space = "default", .name = "web-x", .uid = "a", .attachment = "x", .is_deleting = true};
+
+struct RuleCase {
+  const char* name;
+  AllocationFacts facts;
+  AllocationRuling want;
+};
+class AllocationRule : public testing::TestWithParam<RuleCase> {};
+
+TEST_P(AllocationRule, IsOneWriteAtTheBeginningAndOneAtTheEnd) {
+  EXPECT_EQ(RuleOnAllocation(GetParam().facts), GetParam().want);
+}
+
+const RuleCase kRuleCases[] = {
+    {"New", {.is_held = true, .is_old_enough = true, .pod = &kLives}, AllocationRuling::kMake},
+    {"TooNew", {.is_held = true, .pod = &kLives}, AllocationRuling::kLater},
+    {"IsThere",
+     {.is_held = true, .is_old_enough = true, .pod = &kLives, .object = &kThere},
+     AllocationRuling::kNothing},
+    {"IsGoing",
+     {.is_held = true, .is_old_enough = true, .pod = &kLives, .object = &kGoing},
+     AllocationRuling::kNothing},
+    {"PodIsUnknown", {.is_held = true, .is_old_enough = true}, AllocationRuling::kNothing},
+    {"PodHasEnded", {.is_held = true, .is_old_enough = true, .pod = &kEnded}, AllocationRuling::kNothing},
+    {"PodCascades", {.is_held = true, .is_old_enough = true, .pod = &kCascades}, AllocationRuling::kNothing},
+    {"GivenBack", {.object = &kThere}, AllocationRuling::kDelete},
+    {"GivenBackWhileItIsGoing", {.object = &kGoing}, AllocationRuling::kNothing},
+    {"GivenBackBeforeItWasMade", {}, AllocationRuling::kNothing},
+};
+INSTANTIATE_TEST_SUITE_P(Table, AllocationRule, testing::ValuesIn(kRuleCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+constexpr char kAttachment[] = "0123456789ab-0123456789abcdef";
+constexpr char kName[] = "web-0123456789ab-0123456789abcdef";
+
+class AllocationsTest : public testing::Test {
+ protected:
+  AllocationsTest() {
+    world_.decider = Decider({.keeps_allocations = true});
+    world_.world.knows_holders = true;
+    world_.world.knows_allocations = true;
+    world_.world.pods.Put(kLives, {});
+  }
+  static std::string Entry(std::int64_t since_ms) {
+    return std::string("default/web u-1 ") + kAttachment + " i=eth0 t=" + std::to_string(since_ms);
+  }
+  void Hold() {
+    world_.Block("10.55.0.0/26", "web", {{3, Entry(kTestNowMs)}});
+    world_.Block("2001:db8::/122", "web6", {{5, Entry(kTestNowMs)}});
+  }
+  void GiveBack() {
+    world_.Block("10.55.0.0/26", "web", {});
+    world_.Block("2001:db8::/122", "web6", {});
+  }
+  void Make() {
+    world_.world.allocations.Put({.name_space = "default", .name = kName, .uid = "a", .attachment = kAttachment});
+  }
+  // What is to be done about IPAllocations.
+  std::vector<std::string> Lines() {
+    auto lines = world_.Lines(/*fenced=*/false);
+    std::erase_if(lines,
+                  [](const std::string& line) { return !line.starts_with("make ") && !line.starts_with("unmake "); });
+    world_.world.pods.ForgetTouched();
+    world_.world.allocations.ForgetTouched();
+    return lines;
+  }
+  void Pass(seconds time) {
+    world_.now.steady += time;
+    world_.now.unix_ms += std::chrono::milliseconds(time).count();
+  }
+
+  TestWorld world_;
+};
+
+using Texts = std::vector<std::string>;
+const Texts kMade = {std::string("make default/") + kName + " [10.55.0.3,2001:db8::5]"};
+const Texts kUnmade = {std::string("unmake default/") + kName};
+
+TEST_F(AllocationsTest, OneIsMadeOfBothFamiliesAfterTwoSeconds) {
+  Hold();
+  EXPECT_EQ(Lines(), Texts{});
+  Pass(seconds(2));
+  EXPECT_EQ(Lines(), kMade);
+  Make();
+  EXPECT_EQ(Lines(), Texts{});
+}
+
+TEST_F(AllocationsTest, AVeryShortPodCostsNone) {
+  Hold();
+  Lines();
+  GiveBack();
+  Pass(seconds(5));
+  EXPECT_EQ(Lines(), Texts{});
+}
+
+TEST_F(AllocationsTest, ItGoesWithTheLastEntry) {
+  Hold();
+  Make();
+  EXPECT_EQ(Lines(), Texts{});
+  world_.Block("10.55.0.0/26", "web", {});
+  EXPECT_EQ(Lines(), Texts{});
+  GiveBack();
+  EXPECT_EQ(Lines(), kUnmade);
+  world_.world.allocations.Remove(std::string("default/") + kName);
+  EXPECT_EQ(Lines(), Texts{});
+}
+
+TEST_F(AllocationsTest, OneThatIsDeletedWhileItsPodLivesIsMadeAgain) {
+  Hold();
+  Make();
+  Pass(seconds(60));
+  EXPECT_EQ(Lines(), Texts{});
+  world_.world.allocations.Remove(std::string("default/") + kName);
+  EXPECT_EQ(Lines(), kMade);
+}
+
+TEST_F(AllocationsTest, UnderAForegroundCascadeItIsMadeAgainOnlyWhenThatIsOver) {
+  Hold();
+  Make();
+  Pass(seconds(60));
+  Lines();
+  world_.world.pods.Put(kCascades, {});
+  world_.world.allocations.Remove(std::string("default/") + kName);
+  EXPECT_EQ(Lines(), Texts{});
+  world_.world.pods.Put(kLives, {});
+  EXPECT_EQ(Lines(), kMade);
+}
+
+TEST_F(AllocationsTest, APodThatIsSeenLateGetsItsOwnThen) {
+  world_.world.pods.Remove("default/web", {});
+  Hold();
+  Pass(seconds(60));
+  EXPECT_EQ(Lines(), Texts{});
+  world_.world.pods.Put(kLives, {});
+  EXPECT_EQ(Lines(), kMade);
+}
+
+TEST_F(AllocationsTest, WhatWasThereBeforeTheStartAndIsHeldByNobodyGoes) {
+  Make();
+  EXPECT_EQ(Lines(), kUnmade);
+}
+
+TEST_F(AllocationsTest, OneOfAnotherNameIsSomebodyElses) {
+  world_.world.allocations.Put({.name_space = "default", .name = "notes", .uid = "b"});
+  EXPECT_EQ(Lines(), Texts{});
+}
+
+TEST_F(AllocationsTest, BeforeTheyAreListedNothingIsDone) {
+  world_.world.knows_allocations = false;
+  Hold();
+  Pass(seconds(2));
+  EXPECT_EQ(Lines(), Texts{});
+  world_.world.knows_allocations = true;
+  EXPECT_EQ(Lines(), kMade);
+}
+
+TEST_F(AllocationsTest, ManyAtOnceAreMadeInRounds) {
+  for (int block = 0; block < 4; ++block) {
+    std::map<ipam::BlockOffset, std::string> entries;
+    for (int i = 0; i < 64; ++i) {
+      const std::string number = std::to_string(1000 + block * 64 + i);
+      world_.world.pods.Put({.name_space = "default", .name = "p" + number, .uid = "u-" + number, .node = "n1"}, {});
+      entries[static_cast<ipam::BlockOffset>(i)] =
+          "default/p" + number + " u-" + number + " 0123456789ab-000000000000" + number + " i=eth0 t=1";
+    }
+    world_.Block("10.55.0." + std::to_string(block * 64) + "/26", "web", entries);
+  }
+  std::set<std::string> made;
+  for (int round = 0; round < 3; ++round) {
+    const auto lines = Lines();
+    EXPECT_EQ(lines.size(), kAllocationsPerRound);
+    made.insert(lines.begin(), lines.end());
+  }
+  EXPECT_EQ(made.size(), 256U) << "all have their turn, though none was made";
+}
+
+}  // namespace
+}  // namespace berth::reconciler

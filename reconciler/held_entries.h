@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// HeldEntries: which held entries there are, and which came and went since the last look.
+//
+// Kept up rather than taken: a block whose entries did not change costs one comparison.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ipam/block.h"
+#include "ipam/entry.h"
+#include "reconciler/world.h"
+
+namespace berth::reconciler {
+
+// Block and offset.
+using EntryKey = std::pair<std::string, ipam::BlockOffset>;
+
+class HeldEntries {
+ public:
+  struct Entry {
+    EntryKey key;
+    std::string text;
+    ipam::HeldEntry held;
+  };
+
+  void Update(const World& world);
+
+  // Since the last Update but one. An entry that changed is in both.
+  [[nodiscard]] const std::vector<Entry>& came() const { return came_; }
+  [[nodiscard]] const std::vector<Entry>& went() const { return went_; }
+
+  [[nodiscard]] std::size_t count() const { return count_; }
+  // Requires: it is held.
+  [[nodiscard]] Entry At(const EntryKey& key) const;
+  [[nodiscard]] std::vector<EntryKey> Keys() const;
+
+ private:
+  void UpdateBlock(const std::string& name, const ipam::BlockView& before, const ipam::BlockView& after);
+
+  std::map<std::string, ipam::BlockView> blocks_;  // as they were looked at last
+  std::size_t count_ = 0;
+  std::vector<Entry> came_;
+  std::vector<Entry> went_;
+};
+
+}  // namespace berth::reconciler
