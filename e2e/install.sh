@@ -76,16 +76,22 @@ names_api_server_twice() {
   equals 2 grep -c KUBERNETES_SERVICE_HOST <(kustomized no-proxy "$example")
 }
 
-metrics() { curl -sf --unix-socket "$dir/n1/run/berth/agent.sock" http://berth/metrics; }
+agent_metrics() { curl -sf --unix-socket "$dir/n1/run/berth/agent.sock" http://berth/metrics; }
+controller_metrics() { # PID
+  curl -sf --unix-socket "/proc/$1/root/run/probe/controller.sock" http://berth/metrics
+}
 
-# What the alerts ask for is what an agent says.
+# What the alerts ask for is what the programs say, and Prometheus understands both.
 alerts_use_real_metrics() {
-  local metric real
-  "$("$root/tools/setup.sh" linters)/promtool" check rules "$root/install/alerts.yaml" || return 1
-  real=$(metrics) || return 1
+  local metric pid promtool text
+  promtool=$("$root/tools/setup.sh" linters)/promtool
+  "$promtool" check rules "$root/install/alerts.yaml" || return 1
+  agent_metrics >"$work/metrics.agent" || return 1
+  for pid in $(pids_of berth-controller); do controller_metrics "$pid" >"$work/metrics.controller.$pid" || return 1; done
+  for text in "$work"/metrics.*; do "$promtool" check metrics <"$text" || return 1; done
   while read -r metric; do
-    grep -qE "^$metric(\{| )" <<<"$real" || { echo "no agent says $metric"; return 1; }
-  done < <(grep -v '^#' "$root/install/alerts.yaml" | grep -oE 'berth_agent_[a-z_]+' | sort -u)
+    grep -qE "^$metric(\{| )" "$work"/metrics.* || { echo "no program says $metric"; return 1; }
+  done < <(grep -v '^#' "$root/install/alerts.yaml" | grep -oE 'berth_(agent|controller|pool|node)_[a-z_]+' | sort -u)
 }
 
 # --- What runs --------------------------------------------------------------------------------------------------------
@@ -254,7 +260,7 @@ for distribution in "${distributions[@]}"; do
 done
 check "k3s keeps plugins elsewhere" has_own_plugin_folder k3s /var/lib/rancher/k3s/data/cni
 check "without kube-proxy both programs are told of the API server" names_api_server_twice
-check "alerts ask for what agents tell" alerts_use_real_metrics
+check "alerts ask for what agents and controllers tell" alerts_use_real_metrics
 
 check "30 pods" run_pods old 30
 check "the agent stays under 30 MB" at_most 30000 largest berth-agent VmRSS

@@ -26,6 +26,8 @@ constexpr std::chrono::milliseconds kFenceMax{60'000};
 constexpr std::chrono::milliseconds kAfterDeletion{200};
 // A fence that led to nothing is not repeated at once.
 constexpr std::chrono::milliseconds kAfterFence{1000};
+// From one look at all blocks, for metrics, to the next.
+constexpr std::chrono::milliseconds kLookPeriod{5'000};
 // How long it is known of a pod that it was seen to vanish, if no entry names it: one may come late.
 constexpr std::chrono::minutes kVanishedKept{2};
 
@@ -70,6 +72,12 @@ steady_clock::time_point Controller::RunRound(const std::stop_token& stop) {
   AfterDecision(decision, now);
   if (backoff_.MayTry(kServerKey, now.steady) && PerformAll(decision, stop) && WantsFence(decision)) {
     RunFenced(decision, stop);
+  }
+  const auto end = clock_.Now();
+  metrics_.Round(end - now.steady, decision);
+  if (!looked_ || end - *looked_ >= kLookPeriod) {
+    looked_ = end;
+    metrics_.Look(world_);
   }
   return NextRound(decision, did_something_);
 }
@@ -150,6 +158,7 @@ void Controller::HandleFailure(const ObjectKey& key, const ipam::Error& error, c
                           error.code == ipam::ErrorCode::kAlreadyExists;
   const bool is_away = IsServerAway(error.code);
   const auto wait = backoff_.Failed(is_away ? server : key, error, now);
+  if (!is_passing) metrics_.WriteFailed(ipam::ToString(error.code));
   const auto level = is_passing ? spdlog::level::debug : spdlog::level::warn;
   spdlog::log(level,
               "write failed object={} err={} code={} wait_ms={}",

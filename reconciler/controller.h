@@ -16,6 +16,7 @@
 #include "reconciler/backoff.h"
 #include "reconciler/decide.h"
 #include "reconciler/mailbox.h"
+#include "reconciler/metrics.h"
 #include "reconciler/perform.h"
 #include "reconciler/world.h"
 
@@ -24,8 +25,13 @@ namespace berth::reconciler {
 class Controller {
  public:
   // All must outlive this.
-  Controller(k8sclient::Api& api, k8sclient::Clock& clock, Mailbox& mailbox, Settings settings = {})
-      : api_(api), clock_(clock), mailbox_(mailbox), decider_(settings), performer_(api, world_, memory_) {}
+  Controller(k8sclient::Api& api, k8sclient::Clock& clock, Mailbox& mailbox, Metrics& metrics, Settings settings = {})
+      : api_(api),
+        clock_(clock),
+        mailbox_(mailbox),
+        metrics_(metrics),
+        decider_(settings),
+        performer_(api, world_, memory_, metrics) {}
   Controller(const Controller&) = delete;
   Controller& operator=(const Controller&) = delete;
 
@@ -55,6 +61,7 @@ class Controller {
   k8sclient::Api& api_;
   k8sclient::Clock& clock_;
   Mailbox& mailbox_;
+  Metrics& metrics_;
   World world_;
   Memory memory_;
   Decider decider_;
@@ -63,6 +70,7 @@ class Controller {
   bool did_something_ = false;
   bool was_braked_ = false;
   std::chrono::steady_clock::time_point vanished_forgotten_;
+  std::optional<std::chrono::steady_clock::time_point> looked_;  // what metrics say of the world
 };
 
 }  // namespace berth::reconciler

@@ -75,6 +75,7 @@ struct HandOver {
 // What is there before it leads.
 struct Desk {
   Mailbox mailbox;
+  Metrics metrics;
   HandOver hand_over;
 };
 
@@ -82,9 +83,10 @@ struct Desk {
 void Lead(k8sclient::Api& api, Desk& desk, const Settings& settings, const std::stop_token& stop) {
   HandOver& hand_over = desk.hand_over;
   spdlog::info("leading pods_since={}", hand_over.found);
-  Controller controller(api, k8sclient::RealClock(), desk.mailbox, settings);
+  desk.metrics.SetLeading(true);
+  Controller controller(api, k8sclient::RealClock(), desk.mailbox, desk.metrics, settings);
   controller.on_version = [&hand_over](std::uint64_t version) { hand_over.reached = version; };
-  Watches watches(api, k8sclient::RealClock(), desk.mailbox);
+  Watches watches(api, k8sclient::RealClock(), desk.mailbox, desk.metrics);
   if (settings.reclaim != Reclaim::kOff || settings.keeps_allocations) watches.AddHolders(hand_over.found);
   if (settings.keeps_allocations) watches.AddAllocations();
   watches.Start();
@@ -151,7 +153,8 @@ int Run(const Options& options) {
       return is_leading && !desk.mailbox.IsLoaded() ? std::string("leading, but not every kind has been listed yet")
                                                     : std::string();
     };
-    auto started = ServeHealth(places, why_not_ready);
+    auto started =
+        ServeHealth(places, {.why_not_ready = why_not_ready, .metrics = [&desk] { return desk.metrics.Text(); }});
     if (!started) return Fail("cannot serve health", started.error());
     health = *std::move(started);
     spdlog::info("serving health port={} socket={}", health->tcp_port(), options.probe_socket);

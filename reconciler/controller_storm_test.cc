@@ -24,8 +24,9 @@ using k8sclient::testing::ApiFault;
 using k8sclient::testing::ModelApi;
 
 struct Leader {
-  Leader(ModelApi& api, k8sclient::Clock& clock) : controller(api, clock, mailbox) {}
+  Leader(ModelApi& api, k8sclient::Clock& clock) : controller(api, clock, mailbox, metrics) {}
   Mailbox mailbox;
+  Metrics metrics;
   Controller controller;
 };
 

@@ -58,7 +58,7 @@ class ControllerTest : public testing::Test {
     controller_.reset();
     server_ = std::make_unique<Api>();
     mailbox_ = std::make_unique<Mailbox>();
-    controller_ = std::make_unique<Controller>(*server_, clock_, *mailbox_, settings_);
+    controller_ = std::make_unique<Controller>(*server_, clock_, *mailbox_, metrics_, settings_);
   }
 
   void PutPool(const std::string& name, json spec) {
@@ -156,6 +156,7 @@ class ControllerTest : public testing::Test {
   const Settings settings_;
   k8sclient::testing::FakeClock clock_;
   std::unique_ptr<Api> server_;
+  Metrics metrics_;
 
  private:
   bool is_user_ = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two endpoints.
+// The endpoints.
 #include "reconciler/health.h"
 
 #include <utility>
@@ -11,24 +11,24 @@ namespace {
 using http::HttpAnswer;
 using http::HttpRequest;
 
-HttpAnswer Answer(const HttpRequest& request, const std::function<std::string()>& why_not_ready) {
+HttpAnswer Answer(const HttpRequest& request, const HealthSources& sources) {
   const auto text = [](int status, const std::string& line) {
     return HttpAnswer{.status = status, .content_type = "text/plain", .body = line + "\n"};
   };
-  if (request.method != "GET") return text(404, "unknown; try GET /healthz, /readyz");
+  if (request.method != "GET") return text(404, "unknown; try GET /healthz, /readyz, /metrics");
   if (request.path == "/healthz") return text(200, "ok");
-  if (request.path != "/readyz") return text(404, "unknown; try /healthz, /readyz");
-  const std::string reason = why_not_ready();
+  if (request.path == "/metrics") return {.content_type = "text/plain", .body = sources.metrics()};
+  if (request.path != "/readyz") return text(404, "unknown; try /healthz, /readyz, /metrics");
+  const std::string reason = sources.why_not_ready();
   return reason.empty() ? text(200, "ok") : text(503, reason);
 }
 
 }  // namespace
 
-ipam::Expected<std::unique_ptr<http::HttpServer>> ServeHealth(const HealthPlaces& places,
-                                                              std::function<std::string()> why_not_ready) {
+ipam::Expected<std::unique_ptr<http::HttpServer>> ServeHealth(const HealthPlaces& places, HealthSources sources) {
   auto server = http::HttpServer::Make(
       {.socket_path = places.socket, .tcp_address = places.address, .workers = 2},
-      {.answer = [why = std::move(why_not_ready)](const HttpRequest& request) { return Answer(request, why); },
+      {.answer = [sources = std::move(sources)](const HttpRequest& request) { return Answer(request, sources); },
        .overload =
            [] { return HttpAnswer{.status = 503, .content_type = "text/plain", .body = "too many callers\n"}; }});
   if (server) return server;

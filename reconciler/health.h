@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Health: /healthz says that the process runs, /readyz whether it can do its duty.
+// Health: /healthz says that the process runs, /readyz whether it can do its duty, /metrics what it counted.
 #pragma once
 
 #include <functional>
@@ -16,9 +16,15 @@ struct HealthPlaces {
   std::string socket = {};   // a UNIX socket, for probes where no port is to be taken
 };
 
-// Serves both in these places, of which one may be empty, until it is destroyed. `why_not_ready` is called from any
-// thread; empty: ready. Errors: kInvalid (no such address), kIo (the port is taken).
+// Both are called from any thread.
+struct HealthSources {
+  std::function<std::string()> why_not_ready;  // empty: ready
+  std::function<std::string()> metrics = [] { return std::string(); };
+};
+
+// Serves all in these places, of which one may be empty, until it is destroyed. Errors: kInvalid (no such address), kIo
+// (the port is taken).
 [[nodiscard]] ipam::Expected<std::unique_ptr<http::HttpServer>> ServeHealth(const HealthPlaces& places,
-                                                                            std::function<std::string()> why_not_ready);
+                                                                            HealthSources sources);
 
 }  // namespace berth::reconciler

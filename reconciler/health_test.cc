@@ -27,13 +27,16 @@ std::string AnswerTo(const std::string& path, int port) {
 
 TEST(Health, SaysWhyItIsNotReady) {
   std::string why = "not listed yet";
-  const auto server = ServeHealth({.address = "127.0.0.1:0"}, [&] { return why; });
+  const auto server =
+      ServeHealth({.address = "127.0.0.1:0"},
+                  {.why_not_ready = [&] { return why; }, .metrics = [] { return std::string("m 1\n"); }});
   ASSERT_TRUE(server.has_value()) << server.error().message;
   const int port = (*server)->tcp_port();
   EXPECT_EQ(AnswerTo("/healthz", port), "200 ok\n");
   EXPECT_EQ(AnswerTo("/readyz", port), "503 not listed yet\n");
   why.clear();
   EXPECT_EQ(AnswerTo("/readyz", port), "200 ok\n");
+  EXPECT_EQ(AnswerTo("/metrics", port), "200 m 1\n");
   EXPECT_EQ(AnswerTo("/", port).substr(0, 3), "404");
 }
 
@@ -42,7 +45,8 @@ TEST(Health, IsToldOverASocketWhereNoPortIsTaken) {
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   const std::string socket = folder + "/s";
   {
-    const auto server = ServeHealth({.socket = socket}, [] { return std::string("not listed yet"); });
+    const auto server =
+        ServeHealth({.socket = socket}, {.why_not_ready = [] { return std::string("not listed yet"); }});
     ASSERT_TRUE(server.has_value()) << server.error().message;
     EXPECT_EQ(http::Probe({.socket = socket}).value_or("failed"), "ok\n");
     EXPECT_EQ(http::Probe({.socket = socket, .asks_ready = true}).error().message, "not listed yet\n");
@@ -51,7 +55,7 @@ TEST(Health, IsToldOverASocketWhereNoPortIsTaken) {
 }
 
 TEST(Health, IsAnsweredWhileOthersAreSlow) {
-  const auto server = ServeHealth({.address = "127.0.0.1:0"}, [] { return std::string(); });
+  const auto server = ServeHealth({.address = "127.0.0.1:0"}, {.why_not_ready = [] { return std::string(); }});
   ASSERT_TRUE(server.has_value()) << server.error().message;
   std::vector<HttpTestCaller> slow;
   for (int i = 0; i < 100; ++i) {
@@ -62,7 +66,7 @@ TEST(Health, IsAnsweredWhileOthersAreSlow) {
 }
 
 TEST(Health, NamesTheOptionThatIsWrong) {
-  const auto server = ServeHealth({.address = "8080"}, [] { return std::string(); });
+  const auto server = ServeHealth({.address = "8080"}, {.why_not_ready = [] { return std::string(); }});
   ASSERT_FALSE(server.has_value());
   EXPECT_EQ(server.error().message, "--health-address: address \"8080\" has no port; write it as 127.0.0.1:9745");
 }

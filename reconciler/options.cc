@@ -48,7 +48,7 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
       ->default_str("on");
   app.add_option("--health-address",
                  options.health_address,
-                 "host:port for /healthz and /readyz, such as 0.0.0.0:8080. Default: none");
+                 "host:port for /healthz, /readyz and /metrics, such as 0.0.0.0:8080. Default: none");
   app.add_option(
       "--probe-socket", options.probe_socket, "UNIX socket with the same, for the subcommand. Default: none");
   http::ProbeOptions probe;

@@ -59,6 +59,7 @@ struct Performer::Visitor {
   k8sclient::Api& api;
   World& world;
   Memory& memory;
+  Metrics& metrics;
   const Moment& now;
   const k8sclient::CallOptions& options;
 
@@ -189,6 +190,7 @@ struct Performer::Visitor {
     if (!written) return written;
     for (const FreedEntry* one : freed) {
       const std::string_view why = one->node_is_gone ? "node-gone" : one->was_terminal ? "pod-ended" : "pod-gone";
+      metrics.Freed(why);
       spdlog::info("orphan freed pool={} block={} address={} pod={}/{} uid={} attachment={} node={} why={}",
                    after.pool,
                    after.name,
@@ -296,7 +298,7 @@ struct Performer::Visitor {
 };
 
 Expected<void> Performer::Perform(const Action& action, const Moment& now, const k8sclient::CallOptions& options) {
-  return std::visit(Visitor{api_, world_, memory_, now, options}, action);
+  return std::visit(Visitor{api_, world_, memory_, metrics_, now, options}, action);
 }
 
 }  // namespace berth::reconciler

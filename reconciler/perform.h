@@ -8,6 +8,7 @@
 #include "ipam/error.h"
 #include "k8sclient/api.h"
 #include "reconciler/decision.h"
+#include "reconciler/metrics.h"
 #include "reconciler/world.h"
 
 namespace berth::reconciler {
@@ -18,7 +19,8 @@ namespace berth::reconciler {
 class Performer {
  public:
   // All must outlive this.
-  Performer(k8sclient::Api& api, World& world, Memory& memory) : api_(api), world_(world), memory_(memory) {}
+  Performer(k8sclient::Api& api, World& world, Memory& memory, Metrics& metrics)
+      : api_(api), world_(world), memory_(memory), metrics_(metrics) {}
 
   // Errors: those of the request; kConflict and kNotFound: the object is not any more what the world shows. What was
   // done is logged, a failure is not.
@@ -31,6 +33,7 @@ class Performer {
   k8sclient::Api& api_;
   World& world_;
   Memory& memory_;
+  Metrics& metrics_;
 };
 
 }  // namespace berth::reconciler

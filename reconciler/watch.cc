@@ -62,7 +62,8 @@ template <typename Seen>
 class Handler final : public k8sclient::ReflectorHandler {
  public:
   using Read = ipam::Expected<Seen> (*)(json object);
-  Handler(std::string_view kind, Read read, Mailbox& mailbox) : kind_(kind), read_(read), mailbox_(mailbox) {}
+  Handler(std::string_view kind, Read read, Mailbox& mailbox, Metrics& metrics)
+      : kind_(kind), read_(read), mailbox_(mailbox), metrics_(metrics) {}
 
   void BeginList() override { listed_.clear(); }
   void Listed(json object) override {
@@ -100,6 +101,7 @@ class Handler final : public k8sclient::ReflectorHandler {
   }
 
   void Failed(const ipam::Error& error, std::chrono::milliseconds wait) override {
+    metrics_.WatchFailed(kind_);
     spdlog::warn("watch failed kind={} err={} wait_ms={}", kind_, ipam::Quoted(error.message), wait.count());
   }
 
@@ -118,6 +120,7 @@ class Handler final : public k8sclient::ReflectorHandler {
   std::string_view kind_;
   Read read_;
   Mailbox& mailbox_;
+  Metrics& metrics_;
   std::map<std::string, Seen> listed_;  // by a list that has not ended
 };
 
@@ -128,25 +131,28 @@ struct Watches::Watch {
   std::unique_ptr<k8sclient::Reflector> reflector;
 };
 
-Watches::Watches(k8sclient::Api& api, k8sclient::Clock& clock, Mailbox& mailbox)
-    : api_(api), clock_(clock), mailbox_(mailbox) {
-  Add(std::make_unique<Handler<SeenPool>>(crds::kPoolKind, ReadPool, mailbox), {.path = std::string(crds::kPoolsPath)});
-  Add(std::make_unique<Handler<crds::Space>>(crds::kSpaceKind, ReadSpace, mailbox),
+Watches::Watches(k8sclient::Api& api, k8sclient::Clock& clock, Mailbox& mailbox, Metrics& metrics)
+    : api_(api), clock_(clock), mailbox_(mailbox), metrics_(metrics) {
+  Add(std::make_unique<Handler<SeenPool>>(crds::kPoolKind, ReadPool, mailbox, metrics),
+      {.path = std::string(crds::kPoolsPath)});
+  Add(std::make_unique<Handler<crds::Space>>(crds::kSpaceKind, ReadSpace, mailbox, metrics),
       {.path = std::string(crds::kSpacesPath)});
-  Add(std::make_unique<Handler<SeenReservation>>(crds::kReservationKind, ReadReservation, mailbox),
+  Add(std::make_unique<Handler<SeenReservation>>(crds::kReservationKind, ReadReservation, mailbox, metrics),
       {.path = std::string(crds::kReservationsPath)});
-  Add(std::make_unique<Handler<SeenBlock>>(crds::kBlockKind, ReadBlock, mailbox),
+  Add(std::make_unique<Handler<SeenBlock>>(crds::kBlockKind, ReadBlock, mailbox, metrics),
       {.path = std::string(crds::kBlocksPath)});
 }
 
 void Watches::AddHolders(const std::string& since) {
-  Add(std::make_unique<Handler<SeenPod>>("Pod", ReadPod, mailbox_), {.path = std::string(kPodsPath), .since = since});
-  Add(std::make_unique<Handler<SeenNode>>("Node", ReadNode, mailbox_), {.path = std::string(kNodesPath)});
-  Add(std::make_unique<Handler<SeenLease>>("Lease", ReadLease, mailbox_), {.path = std::string(kNodeLeasesPath)});
+  Add(std::make_unique<Handler<SeenPod>>("Pod", ReadPod, mailbox_, metrics_),
+      {.path = std::string(kPodsPath), .since = since});
+  Add(std::make_unique<Handler<SeenNode>>("Node", ReadNode, mailbox_, metrics_), {.path = std::string(kNodesPath)});
+  Add(std::make_unique<Handler<SeenLease>>("Lease", ReadLease, mailbox_, metrics_),
+      {.path = std::string(kNodeLeasesPath)});
 }
 
 void Watches::AddAllocations() {
-  Add(std::make_unique<Handler<SeenAllocation>>(crds::kAllocationKind, ReadAllocation, mailbox_),
+  Add(std::make_unique<Handler<SeenAllocation>>(crds::kAllocationKind, ReadAllocation, mailbox_, metrics_),
       {.path = std::string(crds::kAllocationsPath), .metadata_only = true});
 }
 

@@ -14,13 +14,14 @@
 #include "k8sclient/clock.h"
 #include "k8sclient/reflector.h"
 #include "reconciler/mailbox.h"
+#include "reconciler/metrics.h"
 
 namespace berth::reconciler {
 
 class Watches {
  public:
   // All must outlive this. Starts nothing.
-  Watches(k8sclient::Api& api, k8sclient::Clock& clock, Mailbox& mailbox);
+  Watches(k8sclient::Api& api, k8sclient::Clock& clock, Mailbox& mailbox, Metrics& metrics);
   // Pods, nodes and their Leases as well. `since`: the version of the pods from which on it is to be seen who vanished;
   // empty: from now on. Requires: not started.
   void AddHolders(const std::string& since);
@@ -39,6 +40,7 @@ class Watches {
   k8sclient::Api& api_;
   k8sclient::Clock& clock_;
   Mailbox& mailbox_;
+  Metrics& metrics_;
   std::vector<std::unique_ptr<Watch>> watches_;
   std::vector<std::jthread> threads_;
 };

@@ -17,11 +17,12 @@ namespace {
 // One program's; never destroyed: nobody cleans up after a killed process.
 struct Leader {
   explicit Leader(k8sclient::Api& api)
-      : controller(api, k8sclient::RealClock(), mailbox, {.reclaim = reconciler::Reclaim::kOn}),
-        watches(api, k8sclient::RealClock(), mailbox) {
+      : controller(api, k8sclient::RealClock(), mailbox, metrics, {.reclaim = reconciler::Reclaim::kOn}),
+        watches(api, k8sclient::RealClock(), mailbox, metrics) {
     watches.AddHolders(/*since=*/"");
   }
   reconciler::Mailbox mailbox;
+  reconciler::Metrics metrics;
   reconciler::Controller controller;
   reconciler::Watches watches;
 };

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// The metric families.
+#include "reconciler/metrics.h"
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+namespace berth::reconciler {
+
+namespace {
+
+using prometheus::BuildCounter;
+using prometheus::BuildGauge;
+using prometheus::BuildHistogram;
+using prometheus::Counter;
+using prometheus::Family;
+using prometheus::Gauge;
+using prometheus::Histogram;
+
+const std::vector<double>& SecondsBuckets() {
+  static const std::vector<double> kEdges = {0.001, 0.004, 0.016, 0.064, 0.256, 1.0, 4.0, 16.0, 64.0};
+  return kEdges;
+}
+
+// Gauges of things that come and go: what is not said again is taken away.
+class Board {
+ public:
+  Board(prometheus::Registry& registry, const char* name, const char* help)
+      : family_(BuildGauge().Name(name).Help(help).Register(registry)) {}
+
+  void Clear() {
+    for (Gauge* gauge : gauges_) family_.Remove(gauge);
+    gauges_.clear();
+  }
+  void Set(const prometheus::Labels& labels, double value) {
+    gauges_.push_back(&family_.Add(labels));
+    gauges_.back()->Set(value);
+  }
+
+ private:
+  Family<Gauge>& family_;
+  std::vector<Gauge*> gauges_;
+};
+
+}  // namespace
+
+struct Metrics::Families {
+  prometheus::Registry registry;
+  Gauge& leading =
+      BuildGauge().Name("berth_controller_leading").Help("1: this controller leads").Register(registry).Add({});
+  Histogram& round = BuildHistogram()
+                         .Name("berth_controller_round_seconds")
+                         .Help("Time from looking at what was seen until what was decided is done")
+                         .Register(registry)
+                         .Add({}, SecondsBuckets());
+  Gauge& actions = BuildGauge()
+                       .Name("berth_controller_actions")
+                       .Help("Actions that the last round decided on, those that wait to be tried again included")
+                       .Register(registry)
+                       .Add({});
+  Family<Counter>& watch_failures = BuildCounter()
+                                        .Name("berth_controller_watch_failures_total")
+                                        .Help("Watches that failed and began anew")
+                                        .Register(registry);
+  Family<Counter>& write_failures = BuildCounter()
+                                        .Name("berth_controller_write_failures_total")
+                                        .Help("Writes that failed and are tried again")
+                                        .Register(registry);
+  Family<Counter>& freed = BuildCounter()
+                               .Name("berth_controller_orphans_freed_total")
+                               .Help("Entries freed, since their pods are gone")
+                               .Register(registry);
+  Gauge& due = BuildGauge()
+                   .Name("berth_controller_orphans_due")
+                   .Help("Entries of pods that are gone, to be freed now")
+                   .Register(registry)
+                   .Add({});
+  Gauge& braked = BuildGauge()
+                      .Name("berth_controller_orphans_braked")
+                      .Help("1: so many entries name pods that nobody saw go that none is freed")
+                      .Register(registry)
+                      .Add({});
+
+  std::mutex mutex;  // of the boards
+  Board kept{registry, "berth_controller_orphans_kept", "Entries whose pods are not known to live, by why they stay"};
+  Board pool_addresses{registry, "berth_pool_addresses", "Addresses of a pool, as its status says"};
+  Board pool_blocks{registry, "berth_pool_blocks", "Blocks of a pool, as its status says"};
+  Board node_addresses{registry, "berth_node_addresses_held", "Addresses held in a node's blocks"};
+};
+
+Metrics::Metrics() : families_(std::make_unique<Families>()) {}
+Metrics::~Metrics() = default;
+
+void Metrics::SetLeading(bool is_leading) { families_->leading.Set(is_leading ? 1 : 0); }
+
+void Metrics::WatchFailed(std::string_view kind) {
+  families_->watch_failures.Add({{"kind", std::string(kind)}}).Increment();
+}
+
+void Metrics::WriteFailed(std::string_view code) {
+  families_->write_failures.Add({{"code", std::string(code)}}).Increment();
+}
+
+void Metrics::Freed(std::string_view why) { families_->freed.Add({{"why", std::string(why)}}).Increment(); }
+
+void Metrics::Round(std::chrono::nanoseconds took, const Decision& decision) {
+  families_->round.Observe(std::chrono::duration<double>(took).count());
+  families_->actions.Set(static_cast<double>(decision.actions.size()));
+  families_->due.Set(static_cast<double>(decision.orphans.due));
+  families_->braked.Set(decision.orphans.is_braked ? 1 : 0);
+  const std::scoped_lock lock(families_->mutex);
+  families_->kept.Clear();
+  for (const auto& [why, count] : decision.orphans.kept)
+    families_->kept.Set({{"why", why}}, static_cast<double>(count));
+}
+
+void Metrics::Look(const World& world) {
+  std::map<std::string, std::size_t> held;
+  for (const auto& [name, seen] : world.blocks()) {
+    if (seen.block != nullptr && !seen.block->node.empty()) held[seen.block->node] += seen.entries.held;
+  }
+  const std::scoped_lock lock(families_->mutex);
+  families_->node_addresses.Clear();
+  for (const auto& [node, count] : held) families_->node_addresses.Set({{"node", node}}, static_cast<double>(count));
+  families_->pool_addresses.Clear();
+  families_->pool_blocks.Clear();
+  for (const auto& [name, pool] : world.pools) {
+    const auto set = [&](const char* state, ipam::Uint128 count) {
+      families_->pool_addresses.Set({{"pool", name}, {"state", state}}, static_cast<double>(count));
+    };
+    set("total", pool.status.total);
+    set("used", pool.status.used);
+    set("free", pool.status.free);
+    families_->pool_blocks.Set({{"pool", name}}, static_cast<double>(pool.status.blocks));
+  }
+}
+
+std::string Metrics::Text() const {
+  // Not between Clear and Set.
+  const std::scoped_lock lock(families_->mutex);
+  return prometheus::TextSerializer().Serialize(families_->registry.Collect());
+}
+
+}  // namespace berth::reconciler
