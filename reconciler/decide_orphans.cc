@@ -20,6 +20,7 @@ std::chrono::seconds WaitOf(const Suspicion& suspicion) {
     case Cause::kVanished:
       return suspicion.grace + kAfterGrace;
     case Cause::kTerminal:
+    case Cause::kReplaced:
       return std::max(kTerminalMin, suspicion.grace + kAfterGrace);
     default:
       return kAbsentMin;
@@ -49,6 +50,7 @@ FreeEntries ToAction(const World& world, const std::string& block, const std::ve
                               .entry = suspect->entry,
                               .node = suspect->node,
                               .was_terminal = suspect->suspicion.cause == Cause::kTerminal,
+                              .was_replaced = suspect->suspicion.cause == Cause::kReplaced,
                               .node_is_gone = node_is_gone});
   }
   return action;

@@ -259,6 +259,74 @@ class OrphansReportTest : public OrphansTest {
 
 using Texts = std::vector<std::string>;
 
+// A pod that lives: an entry of its sandbox that was, and one of that which is.
+class ReplacedTest : public OrphansTest {
+ protected:
+  static std::string EntryOfSandbox(int sandbox, const std::string& interface = "eth0") {
+    return "default/web-0 uid-0 0123456789ab-00000000000" + std::to_string(20000 + sandbox) + " i=" + interface +
+           " t=" + std::to_string(kTestNowMs + std::int64_t{1000} * sandbox);
+  }
+  void Put(const std::map<ipam::BlockOffset, std::string>& entries) {
+    world_.Block("10.55.0.0/26", "web", entries);
+    Lines();
+  }
+  [[nodiscard]] bool IsFirstFreed() {
+    for (const std::string& line : Lines()) {
+      if (line == "free 10.55.0.0-26 [1]") return true;
+    }
+    return false;
+  }
+};
+
+TEST_F(ReplacedTest, TheOlderGoesAMinuteAfterTheNewerWasSeenToCome) {
+  PutPod(0, "10.55.0.1");
+  Put({{1, EntryOfSandbox(1)}});
+  Put({{1, EntryOfSandbox(1)}, {2, EntryOfSandbox(2)}});
+  Pass(seconds(100));
+  EXPECT_FALSE(IsFirstFreed()) << "the pod still says that it has the address";
+  PutPod(0, "10.55.0.2");
+  Lines();
+  Pass(seconds(59));
+  EXPECT_FALSE(IsFirstFreed());
+  Pass(seconds(1));
+  EXPECT_TRUE(IsFirstFreed());
+}
+
+TEST_F(ReplacedTest, NotIfItIsNotKnownWhichAddressesThePodHas) {
+  PutPod(0);
+  Put({{1, EntryOfSandbox(1)}});
+  Put({{1, EntryOfSandbox(1)}, {2, EntryOfSandbox(2)}});
+  Pass(seconds(700));
+  EXPECT_FALSE(IsFirstFreed());
+}
+
+TEST_F(ReplacedTest, NotIfBothWereThereAtTheBeginningOrCameAtOnce) {
+  PutPod(0, "10.55.0.2");
+  Put({{1, EntryOfSandbox(1)}, {2, EntryOfSandbox(2)}});
+  Pass(seconds(700));
+  EXPECT_FALSE(IsFirstFreed());
+  Put({});
+  Put({{1, EntryOfSandbox(1)}, {2, EntryOfSandbox(2)}});
+  Pass(seconds(700));
+  EXPECT_FALSE(IsFirstFreed());
+}
+
+TEST_F(ReplacedTest, NotIfTheOlderWasWrittenAgain) {
+  PutPod(0, "10.55.0.1");
+  Put({{2, EntryOfSandbox(2)}});
+  Put({{1, EntryOfSandbox(1)}, {2, EntryOfSandbox(2)}});
+  Pass(seconds(700));
+  EXPECT_TRUE(decision_.actions.empty());
+}
+
+TEST_F(ReplacedTest, NotOnOtherInterfaces) {
+  PutPod(0, "10.55.0.9");
+  Put({{1, EntryOfSandbox(1, "net1")}});
+  Put({{1, EntryOfSandbox(1, "net1")}, {2, EntryOfSandbox(2, "net1")}});
+  Pass(seconds(700));
+  EXPECT_FALSE(IsFirstFreed());
+}
+
 TEST_F(OrphansTest, AreFreedWhenTheirPodsCannotBeEndingAnyMore) {
   PutPod(0);
   PutPod(1);

@@ -79,6 +79,7 @@ struct FreedEntry {
   ipam::HeldEntry entry;
   std::string node;
   bool was_terminal = false;  // the pod may still be there, Succeeded or Failed
+  bool was_replaced = false;  // the pod lives, with other addresses
   bool node_is_gone = false;  // and so is whatever ran there
 };
 // Entries that become cooling ones, which tell the node's agent to forget them. Each pod, or the node that is gone, is

@@ -175,7 +175,7 @@ struct Performer::Visitor {
     ipam::Block after = *action.before;
     std::vector<const FreedEntry*> freed;
     for (const FreedEntry& one : action.entries) {
-      const auto is_gone = one.node_is_gone ? IsNodeGone(one.node) : IsPodGone(one);
+      const auto is_gone = one.node_is_gone ? IsNodeGone(one.node) : IsPodGone(one, after.cidr.At(one.offset));
       if (!is_gone) return std::unexpected(is_gone.error());
       if (!*is_gone) continue;
       const ipam::CoolingEntry cooling{.until_ms = now.unix_ms + std::chrono::milliseconds(kFreedRest).count(),
@@ -189,7 +189,10 @@ struct Performer::Visitor {
     auto written = PatchBlock(*action.before, after);
     if (!written) return written;
     for (const FreedEntry* one : freed) {
-      const std::string_view why = one->node_is_gone ? "node-gone" : one->was_terminal ? "pod-ended" : "pod-gone";
+      const std::string_view why = one->node_is_gone   ? "node-gone"
+                                   : one->was_terminal ? "pod-ended"
+                                   : one->was_replaced ? "sandbox-replaced"
+                                                       : "pod-gone";
       metrics.Freed(why);
       spdlog::info("orphan freed pool={} block={} address={} pod={}/{} uid={} attachment={} node={} why={}",
                    after.pool,
@@ -257,14 +260,15 @@ struct Performer::Visitor {
 
   // Asks the API server itself, not the world. What it answers goes into the world, so that one that lives after all is
   // not suspected any more.
-  [[nodiscard]] Expected<bool> IsPodGone(const FreedEntry& one) const {
+  [[nodiscard]] Expected<bool> IsPodGone(const FreedEntry& one, const ipam::Address& address) const {
     auto object = k8sclient::Get(api, PodPath(one.entry.pod_namespace, one.entry.pod), options);
     if (!object && object.error().code == ipam::ErrorCode::kNotFound) return true;
     if (!object) return std::unexpected(std::move(object.error()));
     auto pod = ReadPod(*std::move(object));
     if (!pod) return std::unexpected(std::move(pod.error()));
     const bool is_another = !one.entry.uid.empty() && pod->identity() != one.entry.uid;
-    const bool is_gone = is_another || (one.was_terminal && pod->is_terminal);
+    const bool has_others = one.was_replaced && pod->HasOthersThan(address);
+    const bool is_gone = is_another || has_others || (one.was_terminal && pod->is_terminal);
     world.pods.Put(*std::move(pod), now.steady);
     return is_gone;
   }

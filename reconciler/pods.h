@@ -6,6 +6,7 @@
 // long it may take to end.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -41,6 +42,10 @@ struct SeenPod {
 
   // By which an entry names it.
   [[nodiscard]] const std::string& identity() const { return config_hash.empty() ? uid : config_hash; }
+  // It is known which addresses it has, and that this is none of them.
+  [[nodiscard]] bool HasOthersThan(const ipam::Address& address) const {
+    return !addresses.empty() && std::ranges::find(addresses, address) == addresses.end();
+  }
   [[nodiscard]] bool wants_address() const {
     return !node.empty() && addresses.empty() && !is_terminal && !is_host_network;
   }

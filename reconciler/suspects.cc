@@ -14,6 +14,14 @@ constexpr std::chrono::minutes kCheckAllPeriod{5};
 // The kubelet names a static pod by the hash of its configuration, which has no dashes.
 bool IsStatic(const std::string& uid) { return !uid.empty() && !uid.contains('-'); }
 
+// That of the network of which the kubelet reports the addresses.
+constexpr std::string_view kDefaultInterface = "eth0";
+
+// As far as an attachment tells it.
+std::string_view NetworkOf(const ipam::HeldEntry& entry) {
+  return std::string_view(entry.attachment).substr(0, entry.attachment.find('-'));
+}
+
 std::size_t HashOf(const ipam::HeldEntry& entry) {
   return std::hash<PodKey>()(PodKeyOf(entry.pod_namespace, entry.pod));
 }
@@ -44,9 +52,14 @@ void Suspects::Update(const HeldEntries& held, const World& world, SteadyTime no
   now_ = now;
   for (const HeldEntries::Entry& entry : held.went()) {
     suspects_.erase(entry.key);
+    replaced_.erase(entry.key);
     const auto [first, last] = by_pod_.equal_range(HashOf(entry.held));
     const auto found = std::find_if(first, last, [&entry](const auto& item) { return item.second == entry.key; });
     if (found != last) by_pod_.erase(found);
+  }
+  // Which of those that were there at the beginning, or came at once, is the newer is not known.
+  if (checked_all_) {
+    for (const HeldEntries::Entry& entry : held.came()) NoteReplaced(held, entry, world);
   }
   for (const HeldEntries::Entry& entry : held.came()) {
     by_pod_.emplace(HashOf(entry.held), entry.key);
@@ -64,8 +77,28 @@ void Suspects::Update(const HeldEntries& held, const World& world, SteadyTime no
   UpdateNodes(world);
 }
 
+void Suspects::NoteReplaced(const HeldEntries& held, const HeldEntries::Entry& newer, const World& world) {
+  const ipam::HeldEntry& now = newer.held;
+  if (now.uid.empty() || now.interface != kDefaultInterface) return;
+  const auto [first, last] = by_pod_.equal_range(HashOf(now));
+  for (auto at = first; at != last; ++at) {
+    const HeldEntries::Entry older = held.At(at->second);
+    const ipam::HeldEntry& before = older.held;
+    const bool is_same = before.pod_namespace == now.pod_namespace && before.pod == now.pod && before.uid == now.uid &&
+                         before.interface == now.interface && NetworkOf(before) == NetworkOf(now);
+    if (!is_same || before.attachment == now.attachment || before.since_ms >= now.since_ms) continue;
+    replaced_.insert(older.key);
+    Check(world, older);
+  }
+}
+
 void Suspects::Check(const World& world, const HeldEntries::Entry& entry) {
-  const auto suspicion = SuspicionOf(entry.held, world.pods, now_);
+  auto suspicion = SuspicionOf(entry.held, world.pods, now_);
+  if (!suspicion && replaced_.contains(entry.key)) {
+    const SeenPod* pod = world.pods.Find(PodKeyOf(entry.held.pod_namespace, entry.held.pod));
+    const ipam::Address address = world.blocks().at(entry.key.first).cidr.At(entry.key.second);
+    if (pod->HasOthersThan(address)) suspicion = {.cause = Cause::kReplaced, .grace = pod->grace, .since = now_};
+  }
   if (!suspicion) {
     suspects_.erase(entry.key);
     return;

@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "ipam/block.h"
@@ -25,6 +27,8 @@ enum class Cause : std::uint8_t {
   kVanished,  // it was seen to go, or another has its name by now
   kAbsent,    // there is none, and it was not seen to go
   kTerminal,  // Succeeded or Failed
+  // It lives, and has another sandbox with other addresses since: the kubelet makes one only when the last has ended.
+  kReplaced,
   // Nothing can be known of it: the entry names no pod, or a static pod whose mirror is not there. That a mirror is
   // missing proves nothing.
   kUnknown,
@@ -64,6 +68,7 @@ class Suspects {
   [[nodiscard]] std::optional<SteadyTime> GoneSince(const std::string& node) const;
 
  private:
+  void NoteReplaced(const HeldEntries& held, const HeldEntries::Entry& newer, const World& world);
   void Check(const World& world, const HeldEntries::Entry& entry);
   void UpdateNodes(const World& world);
 
@@ -72,6 +77,7 @@ class Suspects {
   // Entries by the hash of their PodKey: what is found by a hash is looked at again, so a collision does no harm.
   std::unordered_multimap<std::size_t, EntryKey> by_pod_;
   std::map<EntryKey, Suspect> suspects_;
+  std::set<EntryKey> replaced_;                   // after which another sandbox of their pod was seen to come
   std::map<std::string, SteadyTime> gone_since_;  // by node
 };
 
