@@ -29,7 +29,8 @@ struct InstallOptions {
   std::string cni_bin_dir;
   std::string conflist_from;
   std::string conflist_to;
-  std::string direct_state;
+  std::string state;
+  bool is_direct = false;
   bool stays = false;
 };
 
@@ -75,9 +76,11 @@ void AddInstallOptions(CLI::App& app, InstallOptions& options) {
   auto* const to = app.add_option("--conflist-to", options.conflist_to, "The host's file that is to hold it");
   from->needs(to);
   to->needs(from);
-  app.add_option("--direct-state",
-                 options.direct_state,
-                 "The host's state folder, for berth-direct: the node's mode becomes direct, unless an agent was here");
+  auto* const state = app.add_option(
+      "--state", options.state, "The host's state folder: nothing is installed where its mode is another");
+  app.add_flag(
+         "--direct", options.is_direct, "For berth-direct: the node's mode becomes direct, unless an agent was here")
+      ->needs(state);
   app.add_flag("--stay", options.stays, "Wait for SIGTERM afterwards, for a container that must not end");
 }
 
@@ -91,16 +94,24 @@ int Complain(const ipam::Error& error) {
   return EXIT_FAILURE;
 }
 
+// The program of the other mode would answer the node's pods with nothing but errors.
+ipam::Expected<void> TakeMode(const node::Folder& state, bool is_direct) {
+  if (!is_direct) return node::RequireMode(state, node::NodeMode::kAgent);
+  const auto begun = node::BeginAsDirect(state);
+  if (!begun) return std::unexpected(begun.error());
+  spdlog::info("mode is direct folder={} is_new={}", state.path(), *begun);
+  return {};
+}
+
 int Install(const InstallOptions& options) {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int number : {SIGTERM, SIGINT}) sigaddset(&signals, number);
   if (options.stays) pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  if (!options.direct_state.empty()) {
-    const auto state = node::Folder::Open(options.direct_state);
-    const auto mode = state ? node::BeginAsDirect(*state) : std::unexpected(state.error());
+  if (!options.state.empty()) {
+    const auto state = node::Folder::Open(options.state);
+    const auto mode = state ? TakeMode(*state, options.is_direct) : std::unexpected(state.error());
     if (!mode) return Complain(mode.error());
-    spdlog::info("mode is direct folder={} is_new={}", options.direct_state, *mode);
   }
   std::error_code error;
   const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
