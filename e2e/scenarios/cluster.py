@@ -40,7 +40,10 @@ def until(what: str, limit: float, condition: Callable[[], object], pause: float
     while time.monotonic() - start < limit:
         try:
             if condition():
-                return time.monotonic() - start
+                took = time.monotonic() - start
+                if took <= limit:
+                    return took
+                said = f"but after {took:.1f} s"
         except Failure as failure:
             said = failure
         time.sleep(pause)
