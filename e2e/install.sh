@@ -225,7 +225,8 @@ network_of_direct() {
 }
 
 remove_in_order() {
-  end_pods && kubectl delete ippool --all --timeout=60s && kubectl delete -k "$root/install/overlays/direct" --timeout=60s &&
+  end_pods && kubectl delete ippool,ipspace --all --timeout=60s &&
+    kubectl delete -k "$root/install/overlays/direct" --timeout=60s &&
     kubectl annotate crd -l app.kubernetes.io/name=berth ipam.berth.dev/purge=yes &&
     kubectl delete -k "$root/crds" --timeout=60s && no_kind
 }
