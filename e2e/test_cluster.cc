@@ -85,30 +85,30 @@ TestCluster::TestCluster(const std::string& admin_kubeconfig_path)
 
 TestCluster::~TestCluster() {
   // A cluster that is gone by now needs no tidying.
-  if (!fence_.empty()) static_cast<void>(k8sclient::Delete(*api_, PathOf("ipblocks", fence_), {}, Soon()));
+  if (!marker_.empty()) static_cast<void>(k8sclient::Delete(*api_, PathOf("ipblocks", marker_), {}, Soon()));
 }
 
-std::string TestCluster::Fence() {
+std::string TestCluster::LatestVersion() {
   constexpr int kOffsets = 256;
   const auto version = [](const json& block) { return block.at("metadata").at("resourceVersion").get<std::string>(); };
-  if (!fence_.empty()) {
+  if (!marker_.empty()) {
     const auto patched =
-        k8sclient::MergePatch(*api_, PathOf("ipblocks", fence_), {{"next", ++fences_ % kOffsets}}, Soon());
+        k8sclient::MergePatch(*api_, PathOf("ipblocks", marker_), {{"next", ++marks_ % kOffsets}}, Soon());
     if (patched) return version(*patched);
     // A controller may have collected it: it is empty.
-    if (patched.error().code != ipam::ErrorCode::kNotFound) Must(patched, "patch " + fence_);
+    if (patched.error().code != ipam::ErrorCode::kNotFound) Must(patched, "patch " + marker_);
   }
-  const std::string space = "fence-" + std::to_string(::getpid());
-  fence_ = space + ".192.0.2.0-32";
+  const std::string space = "marker-" + std::to_string(::getpid());
+  marker_ = space + ".192.0.2.0-32";
   const json block = {
       {"apiVersion", std::string(kGroup) + "/" + std::string(kVersion)},
       {"kind", "IPBlock"},
-      {"metadata", {{"name", fence_}}},
+      {"metadata", {{"name", marker_}}},
       {"spec", {{"space", space}, {"pool", "none"}, {"poolUID", "none"}, {"cidr", "192.0.2.0/32"}, {"node", "none"}}},
       {"used", 0},
       {"free", 0},
       {"allocations", json::object()}};
-  return version(Must(k8sclient::Create(*api_, Collection("ipblocks"), block, Soon()), "create " + fence_));
+  return version(Must(k8sclient::Create(*api_, Collection("ipblocks"), block, Soon()), "create " + marker_));
 }
 
 ipam::Expected<void> TestCluster::TryCreatePool(const std::string& name, const json& spec) {
@@ -155,7 +155,7 @@ void TestCluster::DeletePool(const std::string& name) { Remove(PathOf("ippools",
 
 std::vector<json> TestCluster::Blocks(const std::string& pool) {
   const k8sclient::ListOptions options{.field_selector = "spec.pool=" + pool,
-                                       .resource_version = Fence(),
+                                       .resource_version = LatestVersion(),
                                        .resource_version_match = "NotOlderThan",
                                        .page_size = 0};
   return Must(k8sclient::List(*api_, Collection("ipblocks"), options, Soon()), "list blocks").items;

@@ -71,15 +71,15 @@ class TestCluster {
  private:
   // Writes to a block of its own and returns its resourceVersion: a list that is not older holds every write before.
   // That takes 2 ms; a consistent list after a write to another kind takes 100.
-  std::string Fence();
+  std::string LatestVersion();
 
   void Patch(const std::string& path, const nlohmann::json& patch);
   void Remove(const std::string& path);
 
   k8sclient::ClientConfig config_;
   std::unique_ptr<k8sclient::HttpApi> api_;
-  std::string fence_;  // name of that block; empty: not made yet
-  int fences_ = 0;
+  std::string marker_;  // name of that block; empty: not made yet
+  int marks_ = 0;
 };
 
 }  // namespace berth::e2e

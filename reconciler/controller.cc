@@ -7,7 +7,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "reconciler/fence.h"
+#include "reconciler/relist.h"
 
 namespace berth::reconciler {
 
@@ -21,11 +21,11 @@ constexpr std::chrono::milliseconds kRoundPeriodMax{60'000};
 constexpr std::chrono::milliseconds kCallMax{10'000};
 // Of what nobody waits for, and the API server serves last.
 constexpr std::chrono::milliseconds kAsideMax{2'000};
-constexpr std::chrono::milliseconds kFenceMax{60'000};
+constexpr std::chrono::milliseconds kRelistMax{60'000};
 // A deletion answers without the object: its new version comes by the watch.
 constexpr std::chrono::milliseconds kAfterDeletion{200};
-// A fence that led to nothing is not repeated at once.
-constexpr std::chrono::milliseconds kAfterFence{1000};
+// A relist that led to nothing is not repeated at once.
+constexpr std::chrono::milliseconds kAfterRelist{1000};
 // From one look at all blocks, for metrics, to the next.
 constexpr std::chrono::milliseconds kLookPeriod{5'000};
 // How long it is known of a pod that it was seen to vanish, if no entry names it: one may come late.
@@ -33,7 +33,7 @@ constexpr std::chrono::minutes kVanishedKept{2};
 
 // Back-off keys that are no object's.
 constexpr const char* kServerKey = "server";
-constexpr const char* kFenceKey = "fence";
+constexpr const char* kRelistKey = "relist";
 constexpr const char* kAllocationsKey = "IPAllocations";
 
 bool IsOfAllocation(const Action& action) {
@@ -68,10 +68,10 @@ steady_clock::time_point Controller::RunRound(const std::stop_token& stop) {
   did_something_ = false;
   const Moment now = Now();
   backoff_.Forget(now.steady);
-  const Decision decision = decider_.Decide(world_, memory_, now, /*fenced=*/false);
+  const Decision decision = decider_.Decide(world_, memory_, now, /*relisted=*/false);
   AfterDecision(decision, now);
-  if (backoff_.MayTry(kServerKey, now.steady) && PerformAll(decision, stop) && WantsFence(decision)) {
-    RunFenced(decision, stop);
+  if (backoff_.MayTry(kServerKey, now.steady) && PerformAll(decision, stop) && WantsRelist(decision)) {
+    RunRelisted(decision, stop);
   }
   const auto end = clock_.Now();
   metrics_.Round(end - now.steady, decision);
@@ -129,26 +129,26 @@ bool Controller::PerformAll(const Decision& decision, const std::stop_token& sto
   return true;
 }
 
-bool Controller::WantsFence(const Decision& decision) {
+bool Controller::WantsRelist(const Decision& decision) {
   const auto now = clock_.Now();
-  if (!backoff_.MayTry(kFenceKey, now)) return false;
-  return std::ranges::any_of(decision.wants_fence, [&](const ObjectKey& key) { return backoff_.MayTry(key, now); });
+  if (!backoff_.MayTry(kRelistKey, now)) return false;
+  return std::ranges::any_of(decision.wants_relist, [&](const ObjectKey& key) { return backoff_.MayTry(key, now); });
 }
 
-void Controller::RunFenced(const Decision& unfenced, const std::stop_token& stop) {
-  const auto fenced = Fence(api_, world_, Now().unix_ms, k8sclient::CallOptions::Within(kFenceMax, stop));
-  if (!fenced) {
-    HandleFailure(kFenceKey, fenced.error(), kServerKey);
+void Controller::RunRelisted(const Decision& unlisted, const std::stop_token& stop) {
+  const auto relisted = Relist(api_, world_, Now().unix_ms, k8sclient::CallOptions::Within(kRelistMax, stop));
+  if (!relisted) {
+    HandleFailure(kRelistKey, relisted.error(), kServerKey);
     return;
   }
-  backoff_.Succeeded(kFenceKey);
-  const Decision decision = decider_.Decide(world_, memory_, Now(), /*fenced=*/true);
+  backoff_.Succeeded(kRelistKey);
+  const Decision decision = decider_.Decide(world_, memory_, Now(), /*relisted=*/true);
   std::set<ObjectKey> acted_on;
   for (const Action& action : decision.actions) acted_on.insert(KeyOf(action));
-  for (const ObjectKey& key : unfenced.wants_fence) {
-    if (!acted_on.contains(key)) backoff_.Pause(key, kAfterFence, clock_.Now());
+  for (const ObjectKey& key : unlisted.wants_relist) {
+    if (!acted_on.contains(key)) backoff_.Pause(key, kAfterRelist, clock_.Now());
   }
-  // What was decided before the fence was done before it; this is about the same objects as they are by now.
+  // What was decided before the relist was done before it; this is about the same objects as they are by now.
   static_cast<void>(PerformAll(decision, stop));
 }
 

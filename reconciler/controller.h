@@ -51,9 +51,9 @@ class Controller {
   void AfterDecision(const Decision& decision, const Moment& now);
   // Does what may be tried. False: the API server is away, so the rest was not tried.
   bool PerformAll(const Decision& decision, const std::stop_token& stop);
-  [[nodiscard]] bool WantsFence(const Decision& decision);
-  // Decides and acts on a fenced world.
-  void RunFenced(const Decision& unfenced, const std::stop_token& stop);
+  [[nodiscard]] bool WantsRelist(const Decision& decision);
+  // Decides and acts on a relisted world.
+  void RunRelisted(const Decision& unlisted, const std::stop_token& stop);
   // `server`: what waits if the API server is away.
   void HandleFailure(const ObjectKey& key, const ipam::Error& error, const ObjectKey& server);
   [[nodiscard]] std::chrono::steady_clock::time_point NextRound(const Decision& decision, bool did_something);

@@ -311,7 +311,7 @@ TEST_F(ControllerTest, NoObjectStopsMoreThanItself) {
   PutPool("newcomer", {{"subnet", "10.88.0.0/24"}});
   PutPool("newcomer-to-sick", {{"subnet", "10.78.0.0/24"}, {"space", "sick"}});
   Settle();
-  EXPECT_EQ(ReadyOf("newcomer"), "True/Accepted") << "the fence must not fail";
+  EXPECT_EQ(ReadyOf("newcomer"), "True/Accepted") << "consistent lists must not fail";
   EXPECT_EQ(Pool("well")["status"]["used"], "1");
   EXPECT_EQ(ReadyOf("sick"), "True/Accepted") << "what the space had accepted stays";
   EXPECT_EQ(ReadyOf("newcomer-to-sick"), "False/SpaceUnreadable");

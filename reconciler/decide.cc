@@ -41,8 +41,8 @@ std::vector<std::string> With(std::vector<std::string> finalizers, std::string_v
 // One call of Decide.
 class Round {
  public:
-  Round(const World& world, const Memory& memory, const Moment& now, bool fenced, Decider::Kept& kept)
-      : world_(world), memory_(memory), now_(now), fenced_(fenced), kept_(kept), census_(kept.census) {}
+  Round(const World& world, const Memory& memory, const Moment& now, bool relisted, Decider::Kept& kept)
+      : world_(world), memory_(memory), now_(now), relisted_(relisted), kept_(kept), census_(kept.census) {}
 
   Decision Run() && {
     PlanSpaces();
@@ -57,8 +57,8 @@ class Round {
     for (const auto& [name, plan] : plans_) {
       if (!IsLeftAlone(plan)) DecideReservedIn(name, plan);
     }
-    DecideBlockDrain(world_, now_, fenced_, decision_);
-    DecidePoolDrain(world_, fenced_, decision_);
+    DecideBlockDrain(world_, now_, relisted_, decision_);
+    DecidePoolDrain(world_, relisted_, decision_);
     // Last, because nothing waits for them.
     if (world_.knows_holders && kept_.settings.keeps_allocations) {
       kept_.allocations.Decide(kept_.held, world_, now_, decision_);
@@ -129,11 +129,11 @@ class Round {
                                            const std::vector<ipam::AddressRange>& current, std::size_t limit,
                                            const ObjectKey& key) {
     std::vector<ipam::AddressRange> wanted = AtMost(exact, limit);
-    if (fenced_ && plan.may_give_up) return wanted;
+    if (relisted_ && plan.may_give_up) return wanted;
     std::vector<ipam::AddressRange> both = wanted;
     both.insert(both.end(), current.begin(), current.end());
     both = AtMost(ipam::IntervalSet(both), limit);
-    if (both != wanted && plan.may_give_up) decision_.wants_fence.insert(key);
+    if (both != wanted && plan.may_give_up) decision_.wants_relist.insert(key);
     return both;
   }
 
@@ -170,7 +170,7 @@ class Round {
       } else if (!HasFinalizer(current)) {
         AddSpaceFinalizer(current);
       } else {
-        decision_.wants_fence.insert(SpaceKey(name));
+        decision_.wants_relist.insert(SpaceKey(name));
       }
     }
     wanted.withheld = Withhold(plan, plan.withheld, current.withheld, crds::kSpaceWithheldMax, SpaceKey(name));
@@ -211,10 +211,10 @@ class Round {
         std::ranges::any_of(world_.blocks(), is_in_space)) {
       return false;
     }
-    if (fenced_) {
+    if (relisted_) {
       decision_.actions.push_back(DeleteSpace{.space = name});
     } else {
-      decision_.wants_fence.insert(SpaceKey(name));
+      decision_.wants_relist.insert(SpaceKey(name));
     }
     return true;
   }
@@ -236,8 +236,8 @@ class Round {
     if (!readiness) return;
     if (!is_accepted) {
       // It was accepted once, so the space that was seen may be an old one.
-      if (pool.IsReady() && !pool.meta.deleting() && !fenced_) {
-        decision_.wants_fence.insert(PoolKey(pool.meta.name));
+      if (pool.IsReady() && !pool.meta.deleting() && !relisted_) {
+        decision_.wants_relist.insert(PoolKey(pool.meta.name));
         return;
       }
       crds::PoolStatus status = pool.status;
@@ -287,7 +287,7 @@ class Round {
       missing.Subtract(ipam::IntervalSet(seen.status.withheld));
       if (!missing.empty()) space.pools_withhold = false;
     }
-    const ReservedScope scope{.world = world_, .memory = memory_, .pools = pools, .now = now_, .fenced = fenced_};
+    const ReservedScope scope{.world = world_, .memory = memory_, .pools = pools, .now = now_, .relisted = relisted_};
     DecideReserved(scope, space, decision_);
   }
 
@@ -301,7 +301,7 @@ class Round {
   static bool HasFinalizer(const crds::Space& space) { return Has(space.meta.finalizers, crds::kPoolFinalizer); }
 
   [[nodiscard]] bool MayChangeList(const SpacePlan& plan) const {
-    return fenced_ && plan.current != nullptr && HasFinalizer(*plan.current);
+    return relisted_ && plan.current != nullptr && HasFinalizer(*plan.current);
   }
 
   static std::optional<SteadyTime> Written(const std::map<std::string, SteadyTime>& written, const std::string& key) {
@@ -312,7 +312,7 @@ class Round {
   const World& world_;
   const Memory& memory_;
   const Moment& now_;
-  bool fenced_;
+  bool relisted_;
   Decider::Kept& kept_;
   Census& census_;
   std::map<std::string, SpacePlan> plans_;      // by name of the space
@@ -322,8 +322,8 @@ class Round {
 
 }  // namespace
 
-Decision Decider::Decide(const World& world, const Memory& memory, const Moment& now, bool fenced) {
-  return Round(world, memory, now, fenced, kept_).Run();
+Decision Decider::Decide(const World& world, const Memory& memory, const Moment& now, bool relisted) {
+  return Round(world, memory, now, relisted, kept_).Run();
 }
 
 }  // namespace berth::reconciler

@@ -2,8 +2,8 @@
 // Decider: what is to be done, from everything that has been seen. The whole of the controller's mind; no I/O.
 //
 // A decision on a world that may be stale only does what is safe then: every write is a compare-and-swap, and what is
-// withheld only grows. Acceptance, giving up what was withheld, and believing that something is gone wait for a fenced
-// world: one that was compared with consistent lists begun after it was seen (fence.h).
+// withheld only grows. Acceptance, giving up what was withheld, and believing that something is gone wait for a
+// relisted world: one that was compared with consistent lists begun after it was seen (relist.h).
 #pragma once
 
 #include "reconciler/census.h"
@@ -27,7 +27,7 @@ class Decider {
   explicit Decider(Settings settings = {})
       : kept_{.settings = settings, .census = {}, .held = {}, .suspects = {}, .empty = {}, .allocations = {}} {}
 
-  [[nodiscard]] Decision Decide(const World& world, const Memory& memory, const Moment& now, bool fenced);
+  [[nodiscard]] Decision Decide(const World& world, const Memory& memory, const Moment& now, bool relisted);
 
   [[nodiscard]] const Suspects& suspects() const { return kept_.suspects; }
 

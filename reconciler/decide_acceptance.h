@@ -29,7 +29,7 @@ struct Reason {
 
 struct Acceptance {
   // What the space's list should be. Adding and removing both rest on which blocks and pools exist, so it may be
-  // written only if the world is fenced.
+  // written only if the world is relisted.
   std::vector<crds::AcceptedPool> accepted;
   // Pools that go into the list once they have their finalizer.
   std::vector<std::string> need_finalizer;

@@ -262,26 +262,26 @@ TEST(Acceptance, WhatCannotBeReadIsRefusedWithTheFieldInItsReason) {
 TEST(Acceptance, ANewPoolGetsItsFinalizerFirstAndItsSpaceIsMade) {
   TestWorld t;
   t.Pool("web", kWeb, {.has_finalizer = false});
-  EXPECT_EQ(t.Lines(/*fenced=*/false), (Lines{"pool web finalizers=[ipam.berth.dev/drain]", "create space default"}));
+  EXPECT_EQ(t.Lines(/*relisted=*/false), (Lines{"pool web finalizers=[ipam.berth.dev/drain]", "create space default"}));
 }
 
 TEST(Acceptance, NobodyIsAcceptedOnAWorldThatMayBeStale) {
   TestWorld t;
   t.Pool("web", kWeb).Space("default", {});
-  EXPECT_EQ(t.Lines(/*fenced=*/false), Lines{"fence for IPSpace/default"});
-  EXPECT_EQ(t.Lines(/*fenced=*/true), Lines{"space default accepted=[web] withheld=[]"});
+  EXPECT_EQ(t.Lines(/*relisted=*/false), Lines{"relist for IPSpace/default"});
+  EXPECT_EQ(t.Lines(/*relisted=*/true), Lines{"space default accepted=[web] withheld=[]"});
 }
 
 TEST(Acceptance, ASpaceWithoutOurFinalizerGetsItBeforeItAcceptsAnything) {
   TestWorld t;
   t.Pool("web", kWeb).SpaceWith("default", json::array(), {}, {});
-  EXPECT_EQ(t.Lines(/*fenced=*/true), Lines{"space default finalizers=[ipam.berth.dev/drain]"});
+  EXPECT_EQ(t.Lines(/*relisted=*/true), Lines{"space default finalizers=[ipam.berth.dev/drain]"});
 }
 
 TEST(Acceptance, ASpaceThatIsGoingForGoodAcceptsNothing) {
   TestWorld t;
   t.Pool("web", kWeb).SpaceWith("default", json::array(), {}, {"example.org/other"}, /*is_deleting=*/true);
-  EXPECT_THAT(t.Lines(/*fenced=*/true), IsEmpty());
+  EXPECT_THAT(t.Lines(/*relisted=*/true), IsEmpty());
 }
 
 TEST(Acceptance, ASpaceThatWasDeletedWhileInUseGoesOnAcceptingUntilItIsEmpty) {
@@ -289,42 +289,42 @@ TEST(Acceptance, ASpaceThatWasDeletedWhileInUseGoesOnAcceptingUntilItIsEmpty) {
   t.Pool("old", {{"subnet", "10.66.0.0/24"}}, {.is_ready = true}).Pool("web", kWeb);
   t.Space("default", {"old"});
   t.world.spaces.at("default").meta.deletion_timestamp = "2027-01-02T00:00:00Z";
-  EXPECT_THAT(t.Lines(/*fenced=*/true), Contains("space default accepted=[old,web] withheld=[]"));
+  EXPECT_THAT(t.Lines(/*relisted=*/true), Contains("space default accepted=[old,web] withheld=[]"));
 }
 
 TEST(Acceptance, OnlyAnAcceptedPoolBecomesReady) {
   TestWorld t;
   t.Pool("web", kWeb).Space("default", {"web"});
-  EXPECT_THAT(t.Lines(/*fenced=*/false), Contains("pool web ready=True/Accepted withheld=[]"));
+  EXPECT_THAT(t.Lines(/*relisted=*/false), Contains("pool web ready=True/Accepted withheld=[]"));
   t.Space("default", {});
-  EXPECT_THAT(t.Lines(/*fenced=*/true), Not(Contains(HasSubstr("ready=True"))));
+  EXPECT_THAT(t.Lines(/*relisted=*/true), Not(Contains(HasSubstr("ready=True"))));
 }
 
 TEST(Acceptance, ThePoolOfAnotherUidInTheListDoesNotMakeItsNamesakeReady) {
   TestWorld t;
   t.Pool("web", kWeb).Space("default", {"web"});
   t.world.spaces.at("default").accepted[0].uid = "uid-of-the-former";
-  EXPECT_THAT(t.Lines(/*fenced=*/true), Not(Contains(HasSubstr("ready=True"))));
+  EXPECT_THAT(t.Lines(/*relisted=*/true), Not(Contains(HasSubstr("ready=True"))));
 }
 
 TEST(Acceptance, WithheldIsThereWithReadyInOneWrite) {
   TestWorld t;
   t.Pool("web", {{"subnet", "10.55.0.0/24"}, {"gateway", "10.55.0.1"}}).Space("default", {"web"});
   t.Reservation("r", {"10.55.0.9", "10.66.0.1"});
-  EXPECT_THAT(t.Lines(/*fenced=*/false), Contains("pool web ready=True/Accepted withheld=[10.55.0.1,10.55.0.9]"));
+  EXPECT_THAT(t.Lines(/*relisted=*/false), Contains("pool web ready=True/Accepted withheld=[10.55.0.1,10.55.0.9]"));
 }
 
 TEST(Acceptance, ADisabledPoolIsNotReady) {
   TestWorld t;
   t.Pool("web", {{"subnet", "10.55.0.0/24"}, {"disabled", true}}, {.is_ready = true}).Space("default", {"web"});
-  EXPECT_THAT(t.Lines(/*fenced=*/false), Contains("pool web ready=False/Disabled withheld=[]"));
+  EXPECT_THAT(t.Lines(/*relisted=*/false), Contains("pool web ready=False/Disabled withheld=[]"));
 }
 
 TEST(Acceptance, AnAcceptedPoolThatWasMadeWrongStaysInTheListButIsNotReady) {
   TestWorld t;
   t.Pool("web", kWeb).Space("default", {"web"});
   t.Pool("web", {{"subnet", "10.55.0.0/24"}, {"exclude", {"10.55.0.0/24"}}}, {.is_ready = true});
-  EXPECT_THAT(t.Lines(/*fenced=*/true), Contains("pool web ready=False/NothingAssignable withheld=[]"));
+  EXPECT_THAT(t.Lines(/*relisted=*/true), Contains("pool web ready=False/NothingAssignable withheld=[]"));
   EXPECT_EQ(NamesIn(AcceptanceOf(t).accepted), Lines{"web"});
 }
 
@@ -332,37 +332,37 @@ TEST(Acceptance, AReadyPoolIsNotRefusedOnAWorldThatMayBeStale) {
   TestWorld t;
   t.Pool("old", kWeb).Pool("web", {{"subnet", "10.55.0.0/24"}, {"blockSize", 28}}, {.is_ready = true});
   t.Space("default", {"old"});
-  const Lines stale = t.Lines(/*fenced=*/false);
+  const Lines stale = t.Lines(/*relisted=*/false);
   EXPECT_THAT(stale, Not(Contains(HasSubstr("pool web ready=False"))));
-  EXPECT_THAT(stale, Contains("fence for IPPool/web"));
-  EXPECT_THAT(t.Lines(/*fenced=*/true), Contains("pool web ready=False/BlockSizeConflict withheld=[]"));
+  EXPECT_THAT(stale, Contains("relist for IPPool/web"));
+  EXPECT_THAT(t.Lines(/*relisted=*/true), Contains("pool web ready=False/BlockSizeConflict withheld=[]"));
 }
 
 TEST(Acceptance, ADeletedPoolSaysSoAtOnce) {
   TestWorld t;
   t.Pool("web", kWeb, {.is_deleting = true, .is_ready = true}).Space("default", {"web"});
   t.Block("10.55.0.0/26", "web", {{1, kHeldEntry}});
-  EXPECT_THAT(t.Lines(/*fenced=*/false), Contains("pool web ready=False/Deleting withheld=[]"));
+  EXPECT_THAT(t.Lines(/*relisted=*/false), Contains("pool web ready=False/Deleting withheld=[]"));
 }
 
 TEST(Acceptance, AnAcceptedPoolGetsALostFinalizerBack) {
   TestWorld t;
   t.Pool("web", kWeb, {.has_finalizer = false, .is_ready = true}).Space("default", {"web"});
-  EXPECT_THAT(t.Lines(/*fenced=*/false), Contains("pool web finalizers=[ipam.berth.dev/drain]"));
+  EXPECT_THAT(t.Lines(/*relisted=*/false), Contains("pool web finalizers=[ipam.berth.dev/drain]"));
 }
 
 TEST(Acceptance, ADeletedPoolGetsNoFinalizer) {
   TestWorld t;
   t.Pool("web", kWeb, {.has_finalizer = false, .is_deleting = true}).Space("default", {"web"});
-  EXPECT_THAT(t.Lines(/*fenced=*/false), Not(Contains(HasSubstr("finalizers"))));
+  EXPECT_THAT(t.Lines(/*relisted=*/false), Not(Contains(HasSubstr("finalizers"))));
 }
 
 TEST(Acceptance, NobodyLosesTheListOnAWorldThatMayBeStale) {
   TestWorld t;
   t.Pool("web", kWeb).Space("default", {"web"});
   t.world.pools.clear();  // as a watch that lags may show it
-  EXPECT_EQ(t.Lines(/*fenced=*/false), Lines{"fence for IPSpace/default"});
-  EXPECT_EQ(t.Lines(/*fenced=*/true), Lines{"space default accepted=[] withheld=[]"});
+  EXPECT_EQ(t.Lines(/*relisted=*/false), Lines{"relist for IPSpace/default"});
+  EXPECT_EQ(t.Lines(/*relisted=*/true), Lines{"space default accepted=[] withheld=[]"});
 }
 
 }  // namespace

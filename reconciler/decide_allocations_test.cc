@@ -79,7 +79,7 @@ class AllocationsTest : public testing::Test {
   }
   // What is to be done about IPAllocations.
   std::vector<std::string> Lines() {
-    auto lines = world_.Lines(/*fenced=*/false);
+    auto lines = world_.Lines(/*relisted=*/false);
     std::erase_if(lines,
                   [](const std::string& line) { return !line.starts_with("make ") && !line.starts_with("unmake "); });
     world_.world.pods.ForgetTouched();

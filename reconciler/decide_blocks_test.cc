@@ -63,7 +63,7 @@ class BlocksWorld {
 
  private:
   BlockLines Round() {
-    const Decision decision = t_.Decide(/*fenced=*/false);
+    const Decision decision = t_.Decide(/*relisted=*/false);
     BlockLines lines;
     for (const Action& action : decision.actions) {
       if (const auto* status = std::get_if<SetPoolStatus>(&action)) {

@@ -25,8 +25,8 @@ enum class Fate : std::uint8_t { kStays, kIsDeleted, kPoolIsDeleted, kPoolIsGone
 
 class BlockDrain {
  public:
-  BlockDrain(const World& world, const Moment& now, bool fenced, Decision& decision)
-      : now_ms_(now.unix_ms), fenced_(fenced), decision_(decision) {
+  BlockDrain(const World& world, const Moment& now, bool relisted, Decision& decision)
+      : now_ms_(now.unix_ms), relisted_(relisted), decision_(decision) {
     for (const auto& [name, pool] : world.pools) (pool.meta.deleting() ? deleted_ : live_).insert(pool.meta.uid);
   }
 
@@ -41,8 +41,8 @@ class BlockDrain {
       decision_.WakeAt(seen.entries.cooling_until_ms);
       return true;
     }
-    if (fate == Fate::kPoolIsGone && !fenced_) {
-      decision_.wants_fence.insert(BlockKey(seen.name));
+    if (fate == Fate::kPoolIsGone && !relisted_) {
+      decision_.wants_relist.insert(BlockKey(seen.name));
       return true;
     }
     if (++changes_ > kBlockChangesMax) {
@@ -67,7 +67,7 @@ class BlockDrain {
   }
 
   std::int64_t now_ms_;
-  bool fenced_;
+  bool relisted_;
   Decision& decision_;
   std::set<std::string> live_;
   std::set<std::string> deleted_;
@@ -90,19 +90,19 @@ bool IsAccepted(const World& world, const SeenPool& pool) {
 
 }  // namespace
 
-void DecideBlockDrain(const World& world, const Moment& now, bool fenced, Decision& decision) {
-  BlockDrain drain(world, now, fenced, decision);
+void DecideBlockDrain(const World& world, const Moment& now, bool relisted, Decision& decision) {
+  BlockDrain drain(world, now, relisted, decision);
   for (const auto& [name, seen] : world.blocks()) {
     if (!drain.Decide(seen)) return;
   }
 }
 
-void DecidePoolDrain(const World& world, bool fenced, Decision& decision) {
+void DecidePoolDrain(const World& world, bool relisted, Decision& decision) {
   for (const auto& [name, pool] : world.pools) {
     if (!pool.meta.deleting() || !Has(pool.meta.finalizers, crds::kPoolFinalizer)) continue;
     if (IsAccepted(world, pool) || HasBlock(world, pool)) continue;
-    if (!fenced) {
-      decision.wants_fence.insert(PoolKey(name));
+    if (!relisted) {
+      decision.wants_relist.insert(PoolKey(name));
       continue;
     }
     decision.actions.push_back(

@@ -15,11 +15,11 @@ namespace berth::reconciler {
 inline constexpr std::size_t kBlockChangesMax = 200;
 
 // Empty blocks of pools that are being deleted or gone are deleted; empty blocks with a deletionTimestamp lose their
-// finalizer. That a pool is gone is believed only if the world is fenced.
-void DecideBlockDrain(const World& world, const Moment& now, bool fenced, Decision& decision);
+// finalizer. That a pool is gone is believed only if the world is relisted.
+void DecideBlockDrain(const World& world, const Moment& now, bool relisted, Decision& decision);
 
 // Pools with a deletionTimestamp that no space has accepted any more and of which no block is left lose their
-// finalizer, if the world is fenced.
-void DecidePoolDrain(const World& world, bool fenced, Decision& decision);
+// finalizer, if the world is relisted.
+void DecidePoolDrain(const World& world, bool relisted, Decision& decision);
 
 }  // namespace berth::reconciler

@@ -26,26 +26,26 @@ const std::string kFuture = "~ t=1800000000001";
 struct BlockDrainCase {
   const char* name;
   std::function<void(TestWorld&)> given;
-  Lines want_unfenced;
-  Lines want_fenced;
+  Lines want_unlisted;
+  Lines want_relisted;
 };
 class BlockDrains : public testing::TestWithParam<BlockDrainCase> {};
 
 TEST_P(BlockDrains, OnlyWhenNobodyHoldsAnything) {
   const BlockDrainCase& c = GetParam();
-  for (const bool fenced : {false, true}) {
+  for (const bool relisted : {false, true}) {
     TestWorld t;
     c.given(t);
     Decision decision;
-    DecideBlockDrain(t.world, t.now, fenced, decision);
-    EXPECT_EQ(TestWorld::Describe(decision), fenced ? c.want_fenced : c.want_unfenced) << "fenced: " << fenced;
+    DecideBlockDrain(t.world, t.now, relisted, decision);
+    EXPECT_EQ(TestWorld::Describe(decision), relisted ? c.want_relisted : c.want_unlisted) << "relisted: " << relisted;
   }
 }
 
 const Lines kNothing;
 const Lines kDeleted = {"delete block 10.55.0.0-26"};
 const Lines kReleased = {"block 10.55.0.0-26 finalizers=[]"};
-const Lines kAsksFirst = {"fence for IPBlock/10.55.0.0-26"};
+const Lines kAsksFirst = {"relist for IPBlock/10.55.0.0-26"};
 
 std::function<void(TestWorld&)> LiveWith(const std::map<ipam::BlockOffset, std::string>& entries,
                                          const BlockTraits& traits = {}) {
@@ -113,7 +113,7 @@ TEST(BlockDrain, LooksAgainWhenTheLastEntryHasCooled) {
   t.Pool("web", kDrainedPool, {.is_deleting = true});
   t.Block("10.55.0.0/26", "web", {{3, "~ t=1800000005000"}, {4, "~ t=1800000009000"}});
   Decision decision;
-  DecideBlockDrain(t.world, t.now, /*fenced=*/false, decision);
+  DecideBlockDrain(t.world, t.now, /*relisted=*/false, decision);
   EXPECT_EQ(decision.wake_unix_ms, 1'800'000'009'000);
 }
 
@@ -124,7 +124,7 @@ TEST(BlockDrain, KeepsTheFinalizersOfOthers) {
   block.finalizers = {"example.org/a", std::string(ipam::kBlockFinalizer), "example.org/b"};
   t.world.PutBlock(SeenAs(std::move(block)));
   Decision decision;
-  DecideBlockDrain(t.world, t.now, /*fenced=*/false, decision);
+  DecideBlockDrain(t.world, t.now, /*relisted=*/false, decision);
   EXPECT_EQ(TestWorld::Describe(decision), Lines{"block 10.55.0.0-26 finalizers=[example.org/a,example.org/b]"});
 }
 
@@ -133,7 +133,7 @@ TEST(BlockDrain, ALongListIsDoneInParts) {
   t.Pool("web", {{"subnet", "10.55.0.0/16"}}, {.is_deleting = true});
   for (int i = 0; i < 250; ++i) t.Block("10.55." + std::to_string(i) + ".0/26", "web", {});
   Decision decision;
-  DecideBlockDrain(t.world, t.now, /*fenced=*/false, decision);
+  DecideBlockDrain(t.world, t.now, /*relisted=*/false, decision);
   EXPECT_EQ(decision.actions.size(), kBlockChangesMax);
   EXPECT_EQ(decision.wake_unix_ms, kTestNowMs) << "the rest would wait for an event";
 }
@@ -141,25 +141,25 @@ TEST(BlockDrain, ALongListIsDoneInParts) {
 struct PoolDrainCase {
   const char* name;
   std::function<void(TestWorld&)> given;
-  Lines want_unfenced;
-  Lines want_fenced;
+  Lines want_unlisted;
+  Lines want_relisted;
 };
 class PoolDrains : public testing::TestWithParam<PoolDrainCase> {};
 
 TEST_P(PoolDrains, AfterItsLastBlock) {
   const PoolDrainCase& c = GetParam();
-  for (const bool fenced : {false, true}) {
+  for (const bool relisted : {false, true}) {
     TestWorld t;
     c.given(t);
     Decision decision;
-    DecidePoolDrain(t.world, fenced, decision);
-    EXPECT_EQ(TestWorld::Describe(decision), fenced ? c.want_fenced : c.want_unfenced) << "fenced: " << fenced;
+    DecidePoolDrain(t.world, relisted, decision);
+    EXPECT_EQ(TestWorld::Describe(decision), relisted ? c.want_relisted : c.want_unlisted) << "relisted: " << relisted;
   }
 }
 
 const PoolTraits kDying = {.is_deleting = true};
 const Lines kPoolReleased = {"pool web finalizers=[]"};
-const Lines kPoolAsksFirst = {"fence for IPPool/web"};
+const Lines kPoolAsksFirst = {"relist for IPPool/web"};
 
 const PoolDrainCase kPoolDrainCases[] = {
     {"ALivePoolStays", [](TestWorld& t) { t.Pool("web", kDrainedPool); }, kNothing, kNothing},
@@ -209,10 +209,10 @@ INSTANTIATE_TEST_SUITE_P(Table, PoolDrains, testing::ValuesIn(kPoolDrainCases),
 TEST(SpaceEnd, AnUnusedSpaceIsAskedAboutThenDeletedThenReleased) {
   TestWorld t;
   t.Space("default", {});
-  EXPECT_EQ(t.Lines(/*fenced=*/false), Lines{"fence for IPSpace/default"});
-  EXPECT_EQ(t.Lines(/*fenced=*/true), Lines{"delete space default"});
+  EXPECT_EQ(t.Lines(/*relisted=*/false), Lines{"relist for IPSpace/default"});
+  EXPECT_EQ(t.Lines(/*relisted=*/true), Lines{"delete space default"});
   t.world.spaces.at("default").meta.deletion_timestamp = "2027-01-02T00:00:00Z";
-  EXPECT_EQ(t.Lines(/*fenced=*/false), Lines{"space default finalizers=[]"});
+  EXPECT_EQ(t.Lines(/*relisted=*/false), Lines{"space default finalizers=[]"});
 }
 
 struct SpaceStaysCase {
@@ -224,8 +224,8 @@ class SpaceStays : public testing::TestWithParam<SpaceStaysCase> {};
 TEST_P(SpaceStays, WhileSomethingNamesIt) {
   TestWorld t;
   GetParam().given(t);
-  EXPECT_THAT(t.Lines(/*fenced=*/true), Not(Contains(HasSubstr("delete space"))));
-  EXPECT_THAT(t.Lines(/*fenced=*/true), Not(Contains(HasSubstr("space default finalizers=[]"))));
+  EXPECT_THAT(t.Lines(/*relisted=*/true), Not(Contains(HasSubstr("delete space"))));
+  EXPECT_THAT(t.Lines(/*relisted=*/true), Not(Contains(HasSubstr("space default finalizers=[]"))));
 }
 
 const SpaceStaysCase kSpaceStaysCases[] = {

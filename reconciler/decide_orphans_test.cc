@@ -243,7 +243,7 @@ class OrphansTest : public testing::Test {
     }
   }
   std::vector<std::string> Lines() {
-    decision_ = world_.Decide(/*fenced=*/false);
+    decision_ = world_.Decide(/*relisted=*/false);
     world_.world.pods.ForgetTouched();
     return TestWorld::Describe(decision_);
   }

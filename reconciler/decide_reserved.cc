@@ -115,10 +115,10 @@ void DecideConfirmation(const ReservedScope& scope, const ReservedSpace& space, 
   // Less than what was confirmed is confirmed, but has to be remembered as less: what comes again is new.
   const bool is_less = std::ranges::all_of(
       space.reserved, [&](const ReservedRange& item) { return std::ranges::find(confirmed, item) != confirmed.end(); });
-  if (is_less || (scope.fenced && space.pools_withhold)) {
+  if (is_less || (scope.relisted && space.pools_withhold)) {
     decision.actions.push_back(ConfirmReserved{.space = space.space, .reserved = space.reserved});
   } else if (space.pools_withhold) {
-    decision.wants_fence.insert(SpaceKey(space.space));
+    decision.wants_relist.insert(SpaceKey(space.space));
   }
 }
 
@@ -146,11 +146,11 @@ void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Deci
     if (seen.entries.reserved == 0 && !kept.Overlaps(ipam::AddressRange::Of(seen.cidr))) continue;
     const auto pool = scope.pools.find(seen.pool_uid);
     if (pool == scope.pools.end()) continue;
-    const bool may_remove = scope.fenced && space.may_give_up;
+    const bool may_remove = scope.relisted && space.may_give_up;
     ReservedChange change = WithReserved(*seen.block, pool->second, space.reserved, now_ms, may_remove);
     if (change.next_ms) decision.WakeAt(*change.next_ms);
     awaits_standby = awaits_standby || change.awaits_standby;
-    if (change.wants_removal && space.may_give_up) decision.wants_fence.insert(BlockKey(name));
+    if (change.wants_removal && space.may_give_up) decision.wants_relist.insert(BlockKey(name));
     if (!change.after) continue;
     if (++changes > kBlockChangesMax) {
       decision.WakeAt(now_ms);

@@ -43,7 +43,7 @@ struct ReservedScope {
   const Memory& memory;
   const std::map<std::string, ipam::Pool>& pools;  // those whose blocks are changed, by UID
   const Moment& now;
-  bool fenced = false;
+  bool relisted = false;
 };
 
 // Changes of blocks, and what is confirmed.

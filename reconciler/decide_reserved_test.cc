@@ -29,8 +29,8 @@ struct EntryCase {
   const char* name;
   Entries before;
   std::vector<std::pair<const char*, const char*>> reserved;  // range, reservation; in the order of their names
-  Entries want_unfenced;
-  Entries want_fenced;
+  Entries want_unlisted;
+  Entries want_relisted;
 };
 class ReservedEntries : public testing::TestWithParam<EntryCase> {};
 
@@ -42,12 +42,12 @@ TEST_P(ReservedEntries, ComeAndGo) {
   block.allocations = c.before;
   std::vector<ReservedRange> reserved;
   for (const auto& [range, name] : c.reserved) reserved.push_back({ipam::RangeOf(range), name});
-  for (const bool fenced : {false, true}) {
-    const ReservedChange change = WithReserved(block, pool, reserved, kTestNowMs, fenced);
-    const Entries& want = fenced ? c.want_fenced : c.want_unfenced;
-    EXPECT_EQ(change.after.has_value(), want != c.before) << "fenced: " << fenced;
-    EXPECT_EQ(change.after.value_or(block).allocations, want) << "fenced: " << fenced;
-    EXPECT_EQ(change.wants_removal, !fenced && c.want_unfenced != c.want_fenced);
+  for (const bool relisted : {false, true}) {
+    const ReservedChange change = WithReserved(block, pool, reserved, kTestNowMs, relisted);
+    const Entries& want = relisted ? c.want_relisted : c.want_unlisted;
+    EXPECT_EQ(change.after.has_value(), want != c.before) << "relisted: " << relisted;
+    EXPECT_EQ(change.after.value_or(block).allocations, want) << "relisted: " << relisted;
+    EXPECT_EQ(change.wants_removal, !relisted && c.want_unlisted != c.want_relisted);
   }
 }
 
@@ -134,9 +134,9 @@ class ReservedInSpace : public testing::Test {
     t_.Pool("web", {{"subnet", "10.55.0.0/24"}}, {.is_ready = true, .withheld = withheld});
     t_.Space("default", {"web"}, withheld);
   }
-  // Lines about blocks and confirmations, and wishes for a fence.
-  Lines Reserved(bool fenced) {
-    Lines lines = t_.Lines(fenced);
+  // Lines about blocks and confirmations, and wishes for a relist.
+  Lines Reserved(bool relisted) {
+    Lines lines = t_.Lines(relisted);
     std::erase_if(lines,
                   [](const std::string& line) { return line.starts_with("pool ") || line.starts_with("space "); });
     return lines;
@@ -146,29 +146,29 @@ class ReservedInSpace : public testing::Test {
 
 TEST_F(ReservedInSpace, WithoutReservationsThereIsNothingToDoNorToConfirm) {
   t_.Block("10.55.0.0/26", "web", {{5, kHeld}});
-  EXPECT_THAT(Reserved(/*fenced=*/false), IsEmpty());
-  EXPECT_THAT(Reserved(/*fenced=*/true), IsEmpty());
+  EXPECT_THAT(Reserved(/*relisted=*/false), IsEmpty());
+  EXPECT_THAT(Reserved(/*relisted=*/true), IsEmpty());
 }
 
 TEST_F(ReservedInSpace, EntriesAreWrittenAtOnceButNothingIsConfirmedBeforeThePoolsWithhold) {
   t_.Reservation("r", {"10.55.0.7"}).Block("10.55.0.0/26", "web", {});
   const Lines want = {"block 10.55.0.0-26 entries=[7:! r]"};
-  EXPECT_EQ(Reserved(/*fenced=*/false), want);
-  EXPECT_EQ(Reserved(/*fenced=*/true), want);
-  EXPECT_THAT(t_.Lines(/*fenced=*/false), Contains(HasSubstr("pool web ready=True/Accepted withheld=[10.55.0.7]")));
+  EXPECT_EQ(Reserved(/*relisted=*/false), want);
+  EXPECT_EQ(Reserved(/*relisted=*/true), want);
+  EXPECT_THAT(t_.Lines(/*relisted=*/false), Contains(HasSubstr("pool web ready=True/Accepted withheld=[10.55.0.7]")));
 }
 
 TEST_F(ReservedInSpace, OnceThePoolsWithholdAllBlocksAreLookedAt) {
   t_.Reservation("r", {"10.55.0.7"});
   Settle({"10.55.0.7"});
-  EXPECT_EQ(Reserved(/*fenced=*/false), Lines{"fence for IPSpace/default"});
-  EXPECT_EQ(Reserved(/*fenced=*/true), Lines{"confirm default 1"});
+  EXPECT_EQ(Reserved(/*relisted=*/false), Lines{"relist for IPSpace/default"});
+  EXPECT_EQ(Reserved(/*relisted=*/true), Lines{"confirm default 1"});
 }
 
 TEST_F(ReservedInSpace, NothingIsConfirmedInTheDecisionThatStillWritesAnEntry) {
   t_.Reservation("r", {"10.55.0.7"}).Block("10.55.0.0/26", "web", {});
   Settle({"10.55.0.7"});
-  EXPECT_EQ(Reserved(/*fenced=*/true), Lines{"block 10.55.0.0-26 entries=[7:! r]"});
+  EXPECT_EQ(Reserved(/*relisted=*/true), Lines{"block 10.55.0.0-26 entries=[7:! r]"});
 }
 
 // Its node's agent hands it out until it knows of the reservation.
@@ -176,82 +176,82 @@ TEST_F(ReservedInSpace, NothingIsConfirmedWhileAKeptAddressIsOnStandby) {
   t_.Reservation("r", {"10.55.0.7"});
   Settle({"10.55.0.7"});
   t_.Block("10.55.0.0/26", "web", {{5, kHeld}}, {.standby = {7, 8}});
-  EXPECT_THAT(Reserved(/*fenced=*/true), IsEmpty());
+  EXPECT_THAT(Reserved(/*relisted=*/true), IsEmpty());
   t_.Block("10.55.0.0/26", "web", {{5, kHeld}}, {.standby = {8}});
-  EXPECT_EQ(Reserved(/*fenced=*/true), Lines{"block 10.55.0.0-26 entries=[5:held,7:! r]"});
+  EXPECT_EQ(Reserved(/*relisted=*/true), Lines{"block 10.55.0.0-26 entries=[5:held,7:! r]"});
   t_.Block("10.55.0.0/26", "web", {{5, kHeld}, {7, "! r"}}, {.standby = {8}});
-  EXPECT_EQ(Reserved(/*fenced=*/true), Lines{"confirm default 1"});
+  EXPECT_EQ(Reserved(/*relisted=*/true), Lines{"confirm default 1"});
 }
 
 TEST_F(ReservedInSpace, WhatIsConfirmedIsNotAskedAboutAgain) {
   t_.Reservation("r", {"10.55.0.7"});
   Settle({"10.55.0.7"});
   t_.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
-  EXPECT_THAT(Reserved(/*fenced=*/false), IsEmpty());
+  EXPECT_THAT(Reserved(/*relisted=*/false), IsEmpty());
   t_.Reservation("r2", {"10.66.0.7"});
-  EXPECT_THAT(t_.Lines(/*fenced=*/false), Contains("fence for IPSpace/default"));
+  EXPECT_THAT(t_.Lines(/*relisted=*/false), Contains("relist for IPSpace/default"));
 }
 
-TEST_F(ReservedInSpace, LessThanWasConfirmedNeedsNoFenceButIsRemembered) {
+TEST_F(ReservedInSpace, LessThanWasConfirmedNeedsNoRelistButIsRemembered) {
   t_.Reservation("r", {"10.55.0.7"});
   Settle({"10.55.0.7"});
   t_.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}, {ipam::RangeOf("10.55.0.9"), "gone"}};
-  EXPECT_EQ(Reserved(/*fenced=*/false), Lines{"confirm default 1"});
+  EXPECT_EQ(Reserved(/*relisted=*/false), Lines{"confirm default 1"});
 }
 
 TEST_F(ReservedInSpace, TheSameAddressForAnotherReservationIsNew) {
   t_.Reservation("other", {"10.55.0.7"});
   Settle({"10.55.0.7"});
   t_.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
-  EXPECT_EQ(Reserved(/*fenced=*/false), Lines{"fence for IPSpace/default"});
+  EXPECT_EQ(Reserved(/*relisted=*/false), Lines{"relist for IPSpace/default"});
 }
 
 TEST_F(ReservedInSpace, APoolThatHandsOutButIsNotInTheListMustBeWaitedFor) {
   t_.Reservation("r", {"10.55.0.7"});
   Settle({"10.55.0.7"});
   t_.Space("default", {}, {"10.55.0.7"});
-  EXPECT_THAT(t_.Lines(/*fenced=*/true), Not(Contains(HasSubstr("confirm"))));
+  EXPECT_THAT(t_.Lines(/*relisted=*/true), Not(Contains(HasSubstr("confirm"))));
 }
 
-TEST_F(ReservedInSpace, AReservationThatIsGoneIsBelievedOnlyBehindAFence) {
+TEST_F(ReservedInSpace, AReservationThatIsGoneIsBelievedOnlyAfterARelist) {
   Settle({"10.55.0.7"});
   t_.Block("10.55.0.0/26", "web", {{7, "! r"}});
   t_.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
-  const Lines stale = t_.Lines(/*fenced=*/false);
+  const Lines stale = t_.Lines(/*relisted=*/false);
   EXPECT_THAT(stale, Not(Contains(HasSubstr("entries"))));
   EXPECT_THAT(stale, Not(Contains(HasSubstr("withheld=[]"))));
-  EXPECT_THAT(stale, Contains("fence for IPPool/web"));
-  const Lines sure = t_.Lines(/*fenced=*/true);
+  EXPECT_THAT(stale, Contains("relist for IPPool/web"));
+  const Lines sure = t_.Lines(/*relisted=*/true);
   EXPECT_THAT(sure, Contains("pool web ready=True/Accepted withheld=[]"));
   EXPECT_THAT(sure, Contains("space default accepted=[web] withheld=[]"));
   EXPECT_THAT(sure, Contains("block 10.55.0.0-26 entries=[]"));
 }
 
-TEST_F(ReservedInSpace, WhatIsWithheldGrowsWithoutAFence) {
+TEST_F(ReservedInSpace, WhatIsWithheldGrowsWithoutARelist) {
   Settle({"10.55.0.7"});
   t_.Reservation("r", {"10.55.0.9"});
-  EXPECT_THAT(t_.Lines(/*fenced=*/false), Contains("pool web ready=True/Accepted withheld=[10.55.0.7,10.55.0.9]"));
-  EXPECT_THAT(t_.Lines(/*fenced=*/true), Contains("pool web ready=True/Accepted withheld=[10.55.0.9]"));
+  EXPECT_THAT(t_.Lines(/*relisted=*/false), Contains("pool web ready=True/Accepted withheld=[10.55.0.7,10.55.0.9]"));
+  EXPECT_THAT(t_.Lines(/*relisted=*/true), Contains("pool web ready=True/Accepted withheld=[10.55.0.9]"));
 }
 
 TEST_F(ReservedInSpace, AnExpiredReservationCountsAsGone) {
   Settle({"10.55.0.7"});
   t_.Reservation("r", {"10.55.0.7"}, kTestNowMs + 5000).Block("10.55.0.0/26", "web", {{7, "! r"}});
   t_.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
-  const Decision before = t_.Decide(/*fenced=*/true);
+  const Decision before = t_.Decide(/*relisted=*/true);
   EXPECT_EQ(before.wake_unix_ms, kTestNowMs + 5000);
   EXPECT_THAT(TestWorld::Describe(before), Not(Contains(HasSubstr("entries"))));
   t_.now.unix_ms += 5000;
-  EXPECT_THAT(t_.Lines(/*fenced=*/true), Contains("block 10.55.0.0-26 entries=[]"));
+  EXPECT_THAT(t_.Lines(/*relisted=*/true), Contains("block 10.55.0.0-26 entries=[]"));
 }
 
 TEST_F(ReservedInSpace, AReservationThatCannotBeReadKeepsWhatItKept) {
   Settle({"10.55.0.7"});
   t_.Reservation("r", {"10.55.0.9-10.55.0.3"}).Block("10.55.0.0/26", "web", {{7, "! r"}});
-  const Lines sure = t_.Lines(/*fenced=*/true);
+  const Lines sure = t_.Lines(/*relisted=*/true);
   EXPECT_THAT(sure, Not(Contains(HasSubstr("entries"))));
   EXPECT_THAT(sure, Not(Contains(HasSubstr("withheld=[]"))));
-  EXPECT_THAT(t_.Lines(/*fenced=*/false), Not(Contains(HasSubstr("fence")))) << "no fence can help";
+  EXPECT_THAT(t_.Lines(/*relisted=*/false), Not(Contains(HasSubstr("relist")))) << "no relist can help";
 }
 
 TEST_F(ReservedInSpace, BlocksOnTheirWayOutGetNoEntries) {
@@ -259,25 +259,25 @@ TEST_F(ReservedInSpace, BlocksOnTheirWayOutGetNoEntries) {
   t_.Block("10.55.0.0/26", "web", {{1, kHeld}}, {.is_deleting = true});
   t_.Block("10.55.0.64/26", "web", {{1, kHeld}}, {.pool_uid = "uid-of-former"});
   t_.UnreadableBlock("10.55.0.128-26", "uid-of-web");
-  EXPECT_THAT(t_.Lines(/*fenced=*/true), Not(Contains(HasSubstr("entries"))));
+  EXPECT_THAT(t_.Lines(/*relisted=*/true), Not(Contains(HasSubstr("entries"))));
 }
 
 TEST_F(ReservedInSpace, BlocksOfAPoolOnItsWayOutGetNoEntries) {
   t_.Reservation("r", {"10.55.0.7"}).Block("10.55.0.0/26", "web", {{1, kHeld}});
   t_.Pool("web", {{"subnet", "10.55.0.0/24"}}, {.is_deleting = true, .is_ready = true});
-  EXPECT_THAT(t_.Lines(/*fenced=*/true), Not(Contains(HasSubstr("entries"))));
+  EXPECT_THAT(t_.Lines(/*relisted=*/true), Not(Contains(HasSubstr("entries"))));
 }
 
 TEST_F(ReservedInSpace, AReservationOfAnotherSpaceTouchesNothing) {
   t_.Reservation("r", {"10.55.0.7"}, 0, "blue").Block("10.55.0.0/26", "web", {});
-  EXPECT_THAT(t_.Lines(/*fenced=*/true), Not(Contains(HasSubstr("10.55.0.7"))));
-  EXPECT_THAT(t_.Lines(/*fenced=*/true), Not(Contains(HasSubstr("entries"))));
+  EXPECT_THAT(t_.Lines(/*relisted=*/true), Not(Contains(HasSubstr("10.55.0.7"))));
+  EXPECT_THAT(t_.Lines(/*relisted=*/true), Not(Contains(HasSubstr("entries"))));
 }
 
 TEST_F(ReservedInSpace, TheGatewayOfOnePoolIsWithheldFromTheOther) {
   t_.Pool("more", {{"subnet", "10.55.0.0/16"}, {"gateway", "10.55.0.1"}}, {.is_ready = true});
   t_.Space("default", {"web", "more"});
-  const Lines lines = t_.Lines(/*fenced=*/false);
+  const Lines lines = t_.Lines(/*relisted=*/false);
   EXPECT_THAT(lines, Contains("pool web ready=True/Accepted withheld=[10.55.0.1]"));
   EXPECT_THAT(lines, Contains("pool more ready=True/Accepted withheld=[10.55.0.1]"));
 }
@@ -292,7 +292,7 @@ TEST_F(ReservedInSpace, MoreThanTheSchemaTakesIsJoinedNotDropped) {
     addresses.clear();
   }
   ipam::IntervalSet withheld;
-  for (const Action& action : t_.Decide(/*fenced=*/true).actions) {
+  for (const Action& action : t_.Decide(/*relisted=*/true).actions) {
     const auto* status = std::get_if<SetPoolStatus>(&action);
     if (status == nullptr) continue;
     EXPECT_EQ(status->status.withheld.size(), crds::kPoolWithheldMax);

@@ -28,7 +28,7 @@ class PoolStatusTest : public testing::Test {
 
   // Takes what is decided into the world, as if it had been written.
   void WriteAll() {
-    for (const Action& action : t_.Decide(/*fenced=*/false).actions) {
+    for (const Action& action : t_.Decide(/*relisted=*/false).actions) {
       if (const auto* pool = std::get_if<SetPoolStatus>(&action)) {
         t_.world.pools.at(pool->pool).status = pool->status;
         if (pool->has_new_counts) t_.memory.pool_counts_written["uid-of-" + pool->pool] = t_.now.steady;
@@ -41,7 +41,7 @@ class PoolStatusTest : public testing::Test {
   // The status to be written; nothing: it stays.
   std::optional<crds::PoolStatus> Written() {
     std::optional<crds::PoolStatus> status;
-    for (const Action& action : t_.Decide(/*fenced=*/false).actions) {
+    for (const Action& action : t_.Decide(/*relisted=*/false).actions) {
       if (const auto* pool = std::get_if<SetPoolStatus>(&action)) status = pool->status;
     }
     return status;
@@ -72,15 +72,15 @@ TEST_F(PoolStatusTest, NothingIsWrittenWhenNothingChanged) {
   for (int i = 0; i < 100; ++i) {
     t_.now.steady += seconds(7);
     t_.now.unix_ms += 7000;
-    EXPECT_TRUE(t_.Decide(/*fenced=*/false).actions.empty());
-    EXPECT_TRUE(t_.Decide(/*fenced=*/true).actions.empty());
+    EXPECT_TRUE(t_.Decide(/*relisted=*/false).actions.empty());
+    EXPECT_TRUE(t_.Decide(/*relisted=*/true).actions.empty());
   }
 }
 
 TEST_F(PoolStatusTest, AnAddressMoreOrLessWaitsForItsTime) {
   t_.Block("10.55.0.0/26", "web", Held(1, 3));
   EXPECT_FALSE(Written());
-  EXPECT_EQ(t_.Decide(/*fenced=*/false).wake_steady, t_.now.steady + kCountsPeriod);
+  EXPECT_EQ(t_.Decide(/*relisted=*/false).wake_steady, t_.now.steady + kCountsPeriod);
   t_.now.steady += kCountsPeriod - milliseconds(1);
   EXPECT_FALSE(Written());
   t_.now.steady += milliseconds(1);
@@ -128,7 +128,7 @@ TEST_F(PoolStatusTest, TheLastAddressMattersButNotMoreThanOnceASecond) {
   EXPECT_EQ(t_.world.pools.at("web").status.free, 1U);
   t_.Block("10.55.0.0/26", "web", Held(1, 63));
   EXPECT_FALSE(Written());
-  EXPECT_EQ(t_.Decide(/*fenced=*/false).wake_steady, t_.now.steady + kCountsPeriodMin);
+  EXPECT_EQ(t_.Decide(/*relisted=*/false).wake_steady, t_.now.steady + kCountsPeriodMin);
   t_.now.steady += kCountsPeriodMin;
   ASSERT_TRUE(Written());
   WriteAll();
@@ -147,7 +147,7 @@ TEST_F(PoolStatusTest, ACoolingAddressIsFreeWhenItsTimeIsOver) {
   WriteAll();
   EXPECT_EQ(t_.world.pools.at("web").status.used, 0U) << "nobody holds it";
   EXPECT_EQ(t_.world.pools.at("web").status.free, 253U);
-  EXPECT_EQ(t_.Decide(/*fenced=*/false).wake_unix_ms, 1'800'000'030'000);
+  EXPECT_EQ(t_.Decide(/*relisted=*/false).wake_unix_ms, 1'800'000'030'000);
   t_.now.steady += seconds(30);
   t_.now.unix_ms += 30'000;
   const auto status = Written();
@@ -157,7 +157,7 @@ TEST_F(PoolStatusTest, ACoolingAddressIsFreeWhenItsTimeIsOver) {
 
 TEST_F(PoolStatusTest, ManyCoolingAddressesDoNotWakeItAllTheTime) {
   t_.Block("10.55.0.0/26", "web", {{1, "~ t=1800000000001"}, {2, "~ t=1800000000002"}});
-  EXPECT_GE(t_.Decide(/*fenced=*/false).wake_unix_ms, kTestNowMs + 1000);
+  EXPECT_GE(t_.Decide(/*relisted=*/false).wake_unix_ms, kTestNowMs + 1000);
 }
 
 TEST_F(PoolStatusTest, AConditionIsWrittenAtOnceWithTheCountsThereAre) {
@@ -203,7 +203,7 @@ TEST_F(PoolStatusTest, ConditionsOfOthersStay) {
 
 TEST_F(PoolStatusTest, CountsOfTheSpaceAreWrittenInTheSameRhythm) {
   t_.Block("10.55.0.0/26", "web", Held(1, 3));
-  EXPECT_TRUE(t_.Decide(/*fenced=*/false).actions.empty());
+  EXPECT_TRUE(t_.Decide(/*relisted=*/false).actions.empty());
   t_.now.steady += kCountsPeriod;
   WriteAll();
   EXPECT_EQ(t_.world.spaces.at("default").used, 3U);

@@ -128,7 +128,7 @@ struct OrphanFindings {
 struct Decision {
   std::vector<Action> actions;  // in the order in which they are to be done
   // Objects about which something can only be decided on a world that was just compared with consistent lists.
-  std::set<ObjectKey> wants_fence;
+  std::set<ObjectKey> wants_relist;
   OrphanFindings orphans;
   // UIDs of pools with too few blocks for their nodes. Nothing: not looked at.
   std::optional<std::set<std::string>> scarce;

@@ -124,10 +124,10 @@ class TestWorld {
     return *this;
   }
 
-  [[nodiscard]] Decision Decide(bool fenced) { return decider.Decide(world, memory, now, fenced); }
-  [[nodiscard]] std::vector<std::string> Lines(bool fenced) { return Describe(Decide(fenced)); }
+  [[nodiscard]] Decision Decide(bool relisted) { return decider.Decide(world, memory, now, relisted); }
+  [[nodiscard]] std::vector<std::string> Lines(bool relisted) { return Describe(Decide(relisted)); }
 
-  // Every action as a line, and every wish for a fence.
+  // Every action as a line, and every wish for a relist.
   [[nodiscard]] static std::vector<std::string> Describe(const Decision& decision);
 
  private:
@@ -211,7 +211,7 @@ struct ActionText {
 inline std::vector<std::string> TestWorld::Describe(const Decision& decision) {
   std::vector<std::string> lines;
   for (const Action& action : decision.actions) lines.push_back(std::visit(ActionText(), action));
-  for (const ObjectKey& key : decision.wants_fence) lines.push_back("fence for " + key);
+  for (const ObjectKey& key : decision.wants_relist) lines.push_back("relist for " + key);
   return lines;
 }
 

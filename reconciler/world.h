@@ -4,7 +4,7 @@
 //
 // It may be stale, and its kinds need not be of one moment: every write that is decided on it carries the
 // resourceVersion seen here, and what staleness could make unsafe is decided only on a world that was compared with
-// consistent lists just before (fence.h). Owned and changed by the controller's thread alone.
+// consistent lists just before (relist.h). Owned and changed by the controller's thread alone.
 #pragma once
 
 #include <cstdint>

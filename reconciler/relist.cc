@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The consistent lists, and what they change in the world.
-#include "reconciler/fence.h"
+#include "reconciler/relist.h"
 
 #include <map>
 #include <string>
@@ -71,7 +71,7 @@ Expected<BlockMetas> ListBlockMetas(k8sclient::Api& api, const k8sclient::CallOp
   return metas;
 }
 
-// Whether the entries of the block matter to a fenced decision.
+// Whether the entries of the block matter to a relisted decision.
 bool HoldsReserved(const World& world, const SeenBlock& block, std::int64_t now_ms) {
   if (block.entries.reserved > 0) return true;
   const ipam::AddressRange whole = ipam::AddressRange::Of(block.cidr);
@@ -101,8 +101,8 @@ std::vector<std::string> Compare(World& world, const BlockMetas& listed, std::in
   return unread;
 }
 
-Expected<void> FenceBlocks(k8sclient::Api& api, World& world, std::int64_t now_ms,
-                           const k8sclient::CallOptions& options) {
+Expected<void> RelistBlocks(k8sclient::Api& api, World& world, std::int64_t now_ms,
+                            const k8sclient::CallOptions& options) {
   const auto listed = ListBlockMetas(api, options);
   if (!listed) return std::unexpected(listed.error());
   for (const std::string& name : Compare(world, *listed, now_ms)) {
@@ -121,7 +121,7 @@ Expected<void> FenceBlocks(k8sclient::Api& api, World& world, std::int64_t now_m
 
 }  // namespace
 
-Expected<void> Fence(k8sclient::Api& api, World& world, std::int64_t now_ms, const k8sclient::CallOptions& options) {
+Expected<void> Relist(k8sclient::Api& api, World& world, std::int64_t now_ms, const k8sclient::CallOptions& options) {
   auto pools = ListAll<SeenPool>(api, crds::kPoolsPath, ReadPool, options);
   if (!pools) return std::unexpected(std::move(pools.error()));
   auto spaces = ListAll<crds::Space>(api, crds::kSpacesPath, ReadSpace, options);
@@ -131,7 +131,7 @@ Expected<void> Fence(k8sclient::Api& api, World& world, std::int64_t now_ms, con
   world.pools = *std::move(pools);
   world.spaces = *std::move(spaces);
   world.reservations = *std::move(reservations);
-  return FenceBlocks(api, world, now_ms, options);
+  return RelistBlocks(api, world, now_ms, options);
 }
 
 }  // namespace berth::reconciler

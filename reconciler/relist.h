@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fence: makes sure that the world is no older than now.
+// Relist: makes sure that the world is no older than now.
 //
 // Pools, spaces and reservations are listed consistently, then the blocks, by their metadata only: a world of ten
 // thousand blocks is some megabytes that way. Blocks that the world does not know, and those with reserved addresses
@@ -18,7 +18,7 @@ namespace berth::reconciler {
 // Blocks that exist are in the world afterwards, those that do not are not; entries are current where reservations
 // meet them. Objects of which not even the name can be read are left out, and logged. Errors: those of lists and reads;
 // the world is then as it was, or newer in parts.
-[[nodiscard]] ipam::Expected<void> Fence(k8sclient::Api& api, World& world, std::int64_t now_ms,
-                                         const k8sclient::CallOptions& options);
+[[nodiscard]] ipam::Expected<void> Relist(k8sclient::Api& api, World& world, std::int64_t now_ms,
+                                          const k8sclient::CallOptions& options);
 
 }  // namespace berth::reconciler
