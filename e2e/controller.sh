@@ -88,9 +88,16 @@ set_entry() {
 }
 held='"default/web-1 6f1d 0123456789ab-0123456789abcdef i=eth0 t=1799999999000"'
 
+# What kubectl describe shows of a pool: the reasons of its events.
+events_of() {
+  kubectl get events --field-selector "involvedObject.kind=IPPool,involvedObject.name=$1" \
+    -o jsonpath='{range .items[*]}{.type} {.reason}{"\n"}{end}'
+}
+
 acceptance() {
   pool good '{"subnet": "10.55.0.0/24", "gateway": "10.55.0.1"}'
   check "a pool is Ready within two seconds" within 2 equals True/Accepted ready good
+  check "an event tells of it" within 2 equals "Normal Accepted" events_of good
   check "it has its finalizer" equals ipam.berth.dev/drain status good '.metadata.finalizers[0]'
   check "it says what is withheld" equals '["10.55.0.1"]' status good '.status.withheld | tojson'
   check "it says how it is cut and what it has" equals "26 253 253 0" \
@@ -106,6 +113,7 @@ acceptance() {
   pool other '{"subnet": "10.55.4.0/24", "blockSize": 28}'
   check "one that overlaps and is cut otherwise is not" within 2 equals False/BlockSizeConflict ready other
   check "its message names the other pool" says other "overlaps that of pool equal (10.55.0.0/16)"
+  check "an event warns of it" within 2 equals "Warning BlockSizeConflict" events_of other
   check "its message names the remedy" says other "create it with blockSize 26"
   check "those that were Ready stay so" equals True/Accepted ready equal
   check "it is not in the space's list" equals equal,good accepted

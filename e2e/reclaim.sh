@@ -92,6 +92,10 @@ held() { holders | wc -l; }
 freed() { grep -c "orphan freed" "$work/berth-controller.log"; }
 allocations() { kubectl get ipallocations -A -o name | wc -l; }
 cooling_with_mark() { kubectl get ipblocks -o json | jq '[.items[].allocations[] | select(test("^~ t=.* f="))] | length'; }
+events_name_addresses() {
+  kubectl get events --field-selector involvedObject.kind=IPBlock,reason=OrphansFreed -o json |
+    jq -e '.items[] | select(.message | contains(" of default/web-"))'
+}
 # Every running pod of the live Deployment has its entry.
 live_pods_hold() {
   local missing
@@ -184,6 +188,7 @@ story() {
   check "$name: within 60 s all are given back" within 60 equals $((2 * live)) held
   check "$name: their IPAllocations are gone" within 10 equals $live allocations
   check "$name: by the controller, each once" equals $((before + 2 * pods)) freed
+  check "$name: and events of the blocks tell of it" within 5 events_name_addresses
   mend_plugin
   check "$name: live pods have theirs" live_pods_hold
   check "$name: the agent sweeps what has rested" within 90 equals 0 cooling_with_mark

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "reconciler/controller_test_setup.h"
@@ -69,6 +70,21 @@ TEST_F(ControllerOrphansTest, AFreedEntryRestsAMinuteAndTellsTheNodeToForgetIt) 
   EXPECT_EQ(cooling->forget, "0123456789ab-0123456789abcdef");
   const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.WallNow().time_since_epoch()).count();
   EXPECT_NEAR(static_cast<double>(cooling->until_ms - now), 60'000, 7'000);
+}
+
+TEST_F(ControllerOrphansTest, AFreedEntryIsToldOfByAnEventOfItsBlock) {
+  Vanish();
+  Pass(seconds(45));
+  EXPECT_THAT(Events(), testing::Contains(std::string(kBlock) + " OrphansFreed").Times(1));
+}
+
+TEST_F(ControllerOrphansTest, AnEventThatIsRefusedChangesNothing) {
+  Vanish();
+  server_->SetFaults([](const k8sclient::Request& request) {
+    return request.path == kEventsPath ? ApiFault::kForbidden : ApiFault::kNone;
+  });
+  Pass(seconds(45));
+  EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
 }
 
 TEST_F(ControllerOrphansTest, APodThatTheApiServerStillHasIsNotFreedWhateverTheWatchSaid) {

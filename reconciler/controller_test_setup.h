@@ -20,6 +20,7 @@
 #include "k8sclient/testing/model_api.h"
 #include "k8sclient/verbs.h"
 #include "reconciler/controller.h"
+#include "reconciler/events.h"
 #include "reconciler/read_objects.h"
 #include "reconciler/test_world.h"
 
@@ -113,9 +114,18 @@ class ControllerTest : public testing::Test {
     const crds::Condition* ready = crds::FindCondition(seen->status.conditions, crds::kReadyCondition);
     return ready == nullptr ? "none" : ready->status + "/" + ready->reason;
   }
+  // But for events.
   [[nodiscard]] int Writes() const {
     return server_->CountOf(k8sclient::Method::kPost) + server_->CountOf(k8sclient::Method::kPatch) +
-           server_->CountOf(k8sclient::Method::kDelete);
+           server_->CountOf(k8sclient::Method::kDelete) - static_cast<int>(Events().size());
+  }
+  // "<name of the object> <reason>"
+  [[nodiscard]] std::vector<std::string> Events() const {
+    std::vector<std::string> events;
+    for (const json& event : server_->Objects(std::string(kEventsPath))) {
+      events.push_back(event["involvedObject"]["name"].get<std::string>() + " " + event["reason"].get<std::string>());
+    }
+    return events;
   }
 
   void DeliverTo(Mailbox& to) { DeliverAll(*server_, to); }

@@ -2,7 +2,9 @@
 // One request for each action.
 #include "reconciler/perform.h"
 
+#include <chrono>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
@@ -12,12 +14,16 @@
 #include "crds/names.h"
 #include "k8sclient/verbs.h"
 #include "reconciler/decide_orphans.h"
+#include "reconciler/events.h"
 #include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"
 
 namespace berth::reconciler {
 
 namespace {
+
+// For an event, which nobody waits for.
+constexpr std::chrono::milliseconds kEventLimit{2'000};
 
 using ipam::Expected;
 using nlohmann::json;
@@ -131,8 +137,11 @@ struct Performer::Visitor {
     if (!patched) return std::unexpected(std::move(patched.error()));
     if (action.has_new_counts) memory.pool_counts_written[before.meta.uid] = now.steady;
     auto put = PutPool(*std::move(patched));
-    if (put) LogReadiness(before, world.pools.at(action.pool));
-    return put;
+    if (!put) return put;
+    const SeenPool& after = world.pools.at(action.pool);
+    LogReadiness(before, after);
+    for (const Announcement& one : PoolAnnouncements(before, after)) Announce(one);
+    return {};
   }
 
   Expected<void> operator()(const ChangeBlock& action) const {
@@ -173,7 +182,7 @@ struct Performer::Visitor {
 
   Expected<void> operator()(const FreeEntries& action) const {
     ipam::Block after = *action.before;
-    std::vector<const FreedEntry*> freed;
+    std::vector<FreedEntry> freed;
     for (const FreedEntry& one : action.entries) {
       const auto is_gone = one.node_is_gone ? IsNodeGone(one.node) : IsPodGone(one, after.cidr.At(one.offset));
       if (!is_gone) return std::unexpected(is_gone.error());
@@ -183,28 +192,25 @@ struct Performer::Visitor {
       auto text = ipam::FormatEntry(cooling);
       if (!text) return std::unexpected(std::move(text.error()));
       after.allocations[one.offset] = *std::move(text);
-      freed.push_back(&one);
+      freed.push_back(one);
     }
     if (freed.empty()) return {};
     auto written = PatchBlock(*action.before, after);
     if (!written) return written;
-    for (const FreedEntry* one : freed) {
-      const std::string_view why = one->node_is_gone   ? "node-gone"
-                                   : one->was_terminal ? "pod-ended"
-                                   : one->was_replaced ? "sandbox-replaced"
-                                                       : "pod-gone";
-      metrics.Freed(why);
+    for (const FreedEntry& one : freed) {
+      metrics.Freed(WhyFreed(one));
       spdlog::info("orphan freed pool={} block={} address={} pod={}/{} uid={} attachment={} node={} why={}",
                    after.pool,
                    after.name,
-                   after.cidr.At(one->offset).ToString(),
-                   one->entry.pod_namespace,
-                   one->entry.pod,
-                   one->entry.uid,
-                   one->entry.attachment,
-                   one->node,
-                   why);
+                   after.cidr.At(one.offset).ToString(),
+                   one.entry.pod_namespace,
+                   one.entry.pod,
+                   one.entry.uid,
+                   one.entry.attachment,
+                   one.node,
+                   WhyFreed(one));
     }
+    Announce(FreedAnnouncement(after, freed));
     return {};
   }
 
@@ -248,6 +254,15 @@ struct Performer::Visitor {
   }
 
  private:
+  // What it is about has happened: nothing is undone or tried again if nobody can be told.
+  void Announce(const Announcement& announcement) const {
+    const auto told = k8sclient::Create(api,
+                                        std::string(kEventsPath),
+                                        EventOf(announcement, now.unix_ms),
+                                        k8sclient::CallOptions::Within(kEventLimit, options.stop));
+    if (!told) spdlog::debug("event not taken object={} err={}", announcement.name, ipam::Quoted(told.error().message));
+  }
+
   [[nodiscard]] Expected<void> PatchBlock(const ipam::Block& before, const ipam::Block& after) const {
     auto patched = k8sclient::MergePatch(
         api, ObjectPath(crds::kBlocksPath, before.name), crds::BlockMergePatch(before, after), options);

@@ -44,11 +44,12 @@ bool Selected(const json& object, const std::string& selector) {
   return part->value(selector.substr(dot + 1, equals - dot - 1), std::string()) == selector.substr(equals + 1);
 }
 
-// ".../ipblocks/name" is an object, ".../ipblocks" a collection. Good for cluster-scoped kinds of berth, nodes,
-// and single pods.
+// ".../ipblocks/name" is an object, ".../ipblocks" a collection. Good for cluster-scoped kinds of berth, nodes, single
+// pods, and events.
 std::pair<std::string, std::string> SplitPath(const std::string& path) {
   static const std::vector<std::string> kCollections = {
       "/ippools", "/ipblocks", "/ipspaces", "/ipreservations", "/nodes", "/pods", "/namespaces"};
+  if (path.ends_with("/events")) return {path, ""};
   for (const std::string& collection : kCollections) {
     const std::size_t at = path.find(collection + "/");
     if (at == std::string::npos) continue;

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words, and the object as kubectl looks for it.
+#include "reconciler/events.h"
+
+#include <nlohmann/json.hpp>
+
+#include "crds/names.h"
+#include "crds/timestamp.h"
+#include "reconciler/decide_status.h"
+
+namespace berth::reconciler {
+
+namespace {
+
+constexpr const char* kComponent = "berth-controller";
+// Of one event; the log has them all.
+constexpr std::size_t kNamedMax = 10;
+
+// Conditions of which that status is nothing to look after.
+bool IsGood(const crds::Condition& condition) {
+  const bool is_good_if_true = condition.type == crds::kReadyCondition || condition.type == kReclaimingCondition;
+  return condition.status == (is_good_if_true ? "True" : "False");
+}
+
+}  // namespace
+
+std::string_view WhyFreed(const FreedEntry& entry) {
+  if (entry.node_is_gone) return "node-gone";
+  if (entry.was_terminal) return "pod-ended";
+  return entry.was_replaced ? "sandbox-replaced" : "pod-gone";
+}
+
+Announcement FreedAnnouncement(const ipam::Block& block, const std::vector<FreedEntry>& freed) {
+  std::string message = "gave back " + std::to_string(freed.size()) + " of which no DEL came: ";
+  for (std::size_t i = 0; i < freed.size() && i < kNamedMax; ++i) {
+    const FreedEntry& one = freed[i];
+    if (i > 0) message += ", ";
+    message += block.cidr.At(one.offset).ToString() + " of " + PodKeyOf(one.entry.pod_namespace, one.entry.pod) + " (" +
+               std::string(WhyFreed(one)) + ")";
+  }
+  if (freed.size() > kNamedMax) message += " and " + std::to_string(freed.size() - kNamedMax) + " more";
+  return {.kind = crds::kBlockKind,
+          .name = block.name,
+          .uid = block.uid,
+          .is_warning = false,
+          .reason = "OrphansFreed",
+          .message = std::move(message)};
+}
+
+std::vector<Announcement> PoolAnnouncements(const SeenPool& before, const SeenPool& after) {
+  std::vector<Announcement> announcements;
+  for (const crds::Condition& now : after.status.conditions) {
+    const crds::Condition* old = crds::FindCondition(before.status.conditions, now.type);
+    if (old != nullptr && old->status == now.status && old->reason == now.reason) continue;
+    if (old == nullptr && IsGood(now) && now.type != crds::kReadyCondition) continue;
+    announcements.push_back({.kind = crds::kPoolKind,
+                             .name = after.meta.name,
+                             .uid = after.meta.uid,
+                             .is_warning = !IsGood(now),
+                             .reason = now.reason,
+                             .message = now.message});
+  }
+  return announcements;
+}
+
+nlohmann::json EventOf(const Announcement& announcement, std::int64_t now_ms) {
+  const std::string now = crds::FormatTimestamp(now_ms);
+  // Two of one kind about one object in one millisecond are one too many.
+  const std::string name = announcement.name + "." + std::to_string(now_ms);
+  return {{"apiVersion", "v1"},
+          {"kind", "Event"},
+          {"metadata", {{"name", name}, {"namespace", "default"}}},
+          {"involvedObject",
+           {{"apiVersion", crds::kApiVersion},
+            {"kind", announcement.kind},
+            {"name", announcement.name},
+            {"uid", announcement.uid}}},
+          {"type", announcement.is_warning ? "Warning" : "Normal"},
+          {"reason", announcement.reason},
+          {"message", announcement.message.substr(0, kEventMessageMax)},
+          {"source", {{"component", kComponent}}},
+          {"firstTimestamp", now},
+          {"lastTimestamp", now},
+          {"count", 1}};
+}
+
+}  // namespace berth::reconciler
