@@ -43,8 +43,8 @@ struct AgentOptions {
   std::string server;                        // the API server's address, which tells one cluster's files from another's
   // Made when blocks are loaded; from then on a restart is no reason to make the node NotReady. Empty: none is made.
   std::string loaded_mark = {};
-  // Addresses of a block in use, and of the next one, that are kept on standby, to be handed out before they are
-  // written (docs/adr/0008). At most 64: what an IPBlock takes.
+  // Addresses of a block in use that are kept on standby, to be handed out before they are written (docs/adr/0008). At
+  // most 64: what an IPBlock takes.
   std::size_t standby = 64;
   // A node that uses nothing of a small pool looks at a moment in this time whether it may claim a block ahead.
   std::chrono::milliseconds looks_within = std::chrono::seconds(10);

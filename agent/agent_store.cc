@@ -20,6 +20,7 @@ namespace {
 // Intents of own blocks are in memory: a restart fences all of them.
 constexpr std::string_view kMemoryIntent = "memory:";
 constexpr std::chrono::seconds kAllClaimedMin{30};
+constexpr std::chrono::seconds kSharedTurnMax{1};
 
 // Another node's block: what needs no change there succeeds.
 Expected<BlockView> EditForeign(const BlockView& seen, const ipam::BlockEdit& edit) {
@@ -205,11 +206,11 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::BlockEdi
   return AfterEdit(seen, edit, std::move(written));
 }
 
-// Other nodes' writes conflict with this one; those of this node's calls need not.
+// Other nodes' writes conflict with this one; those of this node's calls need not. A turn saves requests and nothing
+// else: who does not get one soon, as where the API server leaves one of them without an answer, writes without.
 Expected<BlockView> AgentStore::EditShared(const BlockView& seen, const ipam::BlockEdit& edit) {
-  const ClaimTurns::Turn turn = turns_.Begin("block " + seen->name, deadline_);
-  if (turn.hold == nullptr)
-    return Fail(ErrorCode::kTimeout, "time was over while other calls wrote block " + seen->name);
+  const ClaimTurns::Turn turn =
+      turns_.Begin("block " + seen->name, std::min(deadline_, std::chrono::steady_clock::now() + kSharedTurnMax));
   ipam::Block base = *seen;
   if (turn.waited) base.resource_version.clear();  // another call has written it: it is read first
   shared_.NoteWrite();

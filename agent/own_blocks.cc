@@ -96,6 +96,7 @@ std::string OwnBlocks::NextFence() {
 
 Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, const StandbyOf& standby) {
   BlockView base = seen;
+  BlockView foreign;  // the last version by another machine's agent: what it has on standby stays there
   while (true) {
     if (base->node != node()) {
       return Fail(ErrorCode::kNotFound, "block " + base->name + " is not of node " + node());
@@ -103,12 +104,14 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, cons
     ipam::Block fenced = *base;
     fenced.agent = NextFence();
     fenced.standby = standby(fenced);
-    if (IsOfAnotherMachine(*base)) {
-      for (const ipam::BlockOffset offset : base->standby) fenced.standby.insert(offset);
+    // This agent's own fence, whose answer was lost, may be newer.
+    if (IsOfAnotherMachine(*base)) foreign = base;
+    for (const ipam::BlockOffset offset : foreign == nullptr ? ipam::OffsetSet() : foreign->standby) {
+      if (!fenced.allocations.contains(offset)) fenced.standby.insert(offset);
     }
     const auto written = Patch(*base, fenced, deadline);
     if (written) {
-      Insert(*written, *base);
+      Insert(*written, foreign == nullptr ? *base : *foreign);
       return {};
     }
     const ErrorCode code = written.error().code;

@@ -78,8 +78,7 @@ class BlockObserver {
 struct OwnBlocksOptions {
   std::string node;
   std::string instance;  // "<machine>-<run of the agent>"
-  // So many addresses of a block that is in use are kept on standby, and of the pool's next one; 0: every edit is
-  // written first.
+  // So many addresses of a block that is in use are kept on standby; 0: every edit is written first.
   std::size_t standby = 0;
 };
 

@@ -81,6 +81,8 @@ struct OwnBlocks::Slot {
   bool is_failing = false;  // the last patch did not succeed
   bool must_fence = false;  // the next patch raises `agent`: it is to succeed before anything is handed out
   std::optional<Stranger> stranger;
+  // Both have written over the other twice: neither changes the block until a minute went by.
+  [[nodiscard]] bool is_contested() const { return stranger && stranger->came_back && !must_fence; }
 
   // The version that a write was decided on whose answer was lost, until a newer one is seen or written.
   std::optional<std::string> doubt_version;

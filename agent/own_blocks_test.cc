@@ -305,6 +305,7 @@ TEST_F(StrangersTest, OneThatComesBackIsNamedByBothAndNeitherWrites) {
   }
   const int before = api_.CountOf(Method::kPatch);
   for (OwnBlocks* const agent : {&own_, &other_}) {
+    EXPECT_EQ(HandOut(3, agent), nullptr) << "nobody would write it";
     const auto refused = Add(2, agent);
     ASSERT_FALSE(refused.has_value());
     EXPECT_EQ(ipam::CniCode(refused.error().code), 11U);
@@ -337,6 +338,18 @@ TEST_F(StrangersTest, NeitherTakesFromWhatTheOtherHasOnStandby) {
   own_.Observe(Stored(), Soon());
   WriteWhatIsLeft();
   for (const ipam::BlockOffset offset : standby) EXPECT_TRUE(Stored()->standby.contains(offset)) << offset;
+}
+
+TEST_F(StrangersTest, AFenceWhoseAnswerWasLostKeepsWhatTheOtherHasOnStandby) {
+  const ipam::OffsetSet standby = Stored()->standby;
+  int patches = 0;
+  api_.SetFaults([&patches](const k8sclient::Request& request) {
+    const bool is_first = request.method == Method::kPatch && patches++ == 0;
+    return is_first ? k8sclient::testing::ApiFault::kLostAfterCommit : k8sclient::testing::ApiFault::kNone;
+  });
+  ASSERT_TRUE(Fence(other_).has_value());
+  for (int i = 10; i < 80; ++i) static_cast<void>(Add(i, &other_));  // until there are none
+  for (const ipam::BlockOffset offset : standby) EXPECT_FALSE(Stored()->allocations.contains(offset)) << offset;
 }
 
 TEST_F(StrangersTest, OneThatDoesNotComeBackIsForgottenAfterAMinute) {
