@@ -61,7 +61,7 @@ class ControllerOrphansTest : public ControllerTest {
 
 TEST_F(ControllerOrphansTest, AFreedEntryRestsAMinuteAndTellsTheNodeToForgetIt) {
   Vanish();
-  Pass(seconds(39));
+  Pass(seconds(46));
   EXPECT_EQ(Entry(), kOrphan);
   Pass(seconds(6));
   const ipam::Entry entry = ipam::ParseEntry(Entry());
@@ -74,7 +74,7 @@ TEST_F(ControllerOrphansTest, AFreedEntryRestsAMinuteAndTellsTheNodeToForgetIt) 
 
 TEST_F(ControllerOrphansTest, AFreedEntryIsToldOfByAnEventOfItsBlock) {
   Vanish();
-  Pass(seconds(45));
+  Pass(seconds(55));
   EXPECT_THAT(Events(), testing::Contains(std::string(kBlock) + " OrphansFreed").Times(1));
 }
 
@@ -83,7 +83,7 @@ TEST_F(ControllerOrphansTest, AnEventThatIsRefusedChangesNothing) {
   server_->SetFaults([](const k8sclient::Request& request) {
     return request.path == kEventsPath ? ApiFault::kForbidden : ApiFault::kNone;
   });
-  Pass(seconds(45));
+  Pass(seconds(55));
   EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
 }
 

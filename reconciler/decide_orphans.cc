@@ -117,9 +117,9 @@ Ruling Judge(const Suspicion& suspicion, const NodeFacts& node, SteadyTime now) 
   if (!node.exists) return {.why_kept = "unknown-node"};
   if (!node.is_ready) return {.why_kept = "node-not-ready"};
   if (suspicion.renewals < kRenewalsMin) return {.why_kept = "node-not-heard-of", .due = now + kLookPeriod};
+  // It may have heard of the pod's end as late as that, and only then does the pod's end begin.
   const SteadyTime heard = suspicion.first_renewal.value_or(now);
-  const SteadyTime begin = heard - suspicion.since <= kRenewalMax ? suspicion.since : heard;
-  const SteadyTime due = begin + WaitOf(suspicion);
+  const SteadyTime due = heard + WaitOf(suspicion);
   if (now < due) return {.why_kept = "may-be-ending", .due = due};
   return {.may_free = true};
 }

@@ -26,9 +26,6 @@ inline constexpr std::chrono::seconds kTerminalMin{60};
 inline constexpr std::chrono::seconds kAfterGrace{10};
 inline constexpr std::chrono::minutes kNodeGoneMin{5};
 inline constexpr std::uint64_t kRenewalsMin = 2;
-// A kubelet that renews its Lease within that time after its pod vanished was not cut off then. It does so every ten
-// seconds. Of one that was, its pod's end begins when it is heard of again.
-inline constexpr std::chrono::seconds kRenewalMax{15};
 // How long a freed address rests, so that a node that heard of it late can still say that it is in use.
 inline constexpr std::chrono::seconds kFreedRest{60};
 

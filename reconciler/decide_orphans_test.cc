@@ -45,27 +45,27 @@ TEST_P(JudgeTest, FreesOnlyWhatNoContainerCanHave) {
 NodeFacts GoneSince(seconds since) { return {.gone_since = SteadyTime(since)}; }
 
 const JudgeCase kJudgeCases[] = {
-    {"VanishedAndItsGraceIsOver", Cause::kVanished, seconds(30), 4, seconds(9), kReady, seconds(40), true, "", kNever},
+    {"VanishedAndItsGraceIsOver", Cause::kVanished, seconds(30), 4, seconds(9), kReady, seconds(49), true, "", kNever},
     {"MayStillBeEnding",
      Cause::kVanished,
      seconds(30),
      4,
      seconds(9),
      kReady,
-     seconds(39),
+     seconds(48),
      false,
      "may-be-ending",
-     seconds(40)},
+     seconds(49)},
     {"LongGrace",
      Cause::kVanished,
      seconds(120),
      9,
      seconds(9),
      kReady,
-     seconds(129),
+     seconds(138),
      false,
      "may-be-ending",
-     seconds(130)},
+     seconds(139)},
     {"NoGraceAtAll", Cause::kVanished, seconds(0), 2, seconds(5), kReady, seconds(15), true, "", kNever},
     {"NodeHeardOfOnce",
      Cause::kVanished,
@@ -97,6 +97,16 @@ const JudgeCase kJudgeCases[] = {
      false,
      "may-be-ending",
      seconds(220)},
+    {"CutOffForAMomentSoItsEndBeganLater",
+     Cause::kVanished,
+     seconds(30),
+     3,
+     seconds(14),
+     kReady,
+     seconds(43),
+     false,
+     "may-be-ending",
+     seconds(54)},
     {"CutOffAndBackForLongEnough",
      Cause::kVanished,
      seconds(30),
@@ -133,32 +143,32 @@ const JudgeCase kJudgeCases[] = {
      9,
      seconds(9),
      kReady,
-     seconds(599),
+     seconds(608),
      false,
      "may-be-ending",
-     seconds(600)},
-    {"NotSeenToVanishTenMinutesAgo", Cause::kAbsent, seconds(0), 9, seconds(9), kReady, seconds(600), true, "", kNever},
-    {"Terminal", Cause::kTerminal, seconds(0), 9, seconds(9), kReady, seconds(60), true, "", kNever},
+     seconds(609)},
+    {"NotSeenToVanishTenMinutesAgo", Cause::kAbsent, seconds(0), 9, seconds(9), kReady, seconds(609), true, "", kNever},
+    {"Terminal", Cause::kTerminal, seconds(0), 9, seconds(9), kReady, seconds(69), true, "", kNever},
     {"TerminalLately",
      Cause::kTerminal,
      seconds(0),
      9,
      seconds(9),
      kReady,
-     seconds(59),
+     seconds(68),
      false,
      "may-be-ending",
-     seconds(60)},
+     seconds(69)},
     {"TerminalWithLongGraceForItIsEvicted",
      Cause::kTerminal,
      seconds(90),
      9,
      seconds(9),
      kReady,
-     seconds(99),
+     seconds(108),
      false,
      "may-be-ending",
-     seconds(100)},
+     seconds(109)},
     {"NobodyKnowsThePod",
      Cause::kUnknown,
      seconds(0),
@@ -286,7 +296,7 @@ TEST_F(ReplacedTest, TheOlderGoesAMinuteAfterTheNewerWasSeenToCome) {
   EXPECT_FALSE(IsFirstFreed()) << "the pod still says that it has the address";
   PutPod(0, "10.55.0.2");
   Lines();
-  Pass(seconds(59));
+  Pass(seconds(69));
   EXPECT_FALSE(IsFirstFreed());
   Pass(seconds(1));
   EXPECT_TRUE(IsFirstFreed());
@@ -334,7 +344,8 @@ TEST_F(OrphansTest, AreFreedWhenTheirPodsCannotBeEndingAnyMore) {
   EXPECT_EQ(Lines(), Texts{});
   RemovePod(1);
   Lines();
-  Pass(seconds(39));
+  // Its node is heard of after ten seconds.
+  Pass(seconds(49));
   EXPECT_EQ(Lines(), Texts{});
   EXPECT_EQ(decision_.orphans.kept, (std::map<std::string, std::size_t>{{"may-be-ending", 1}}));
   Pass(seconds(1));
@@ -427,7 +438,7 @@ TEST_F(OrphansTest, ManyThatWereSeenToGoAreBelieved) {
   PutBlock(0, 0, 64);
   Lines();
   for (int i = 0; i < 64; ++i) RemovePod(i);
-  Pass(seconds(45));
+  Pass(seconds(55));
   Lines();
   EXPECT_FALSE(decision_.orphans.is_braked);
   EXPECT_EQ(decision_.orphans.due, 64U);
