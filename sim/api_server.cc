@@ -63,9 +63,9 @@ ApiServer::ApiServer(k8sclient::testing::ModelApi& store, const std::string& nam
   Spawn(std::make_shared<Process>(name), [this] { Fill(); });
 }
 
-void ApiServer::Learn(const std::string& collection, const json& before, const json& after) {
+void ApiServer::Learn(std::shared_ptr<const Change> change) {
   const std::scoped_lock lock(mutex_);
-  unseen_.push_back({.collection = collection, .before = before, .after = after});
+  unseen_.push_back(std::move(change));
   happened_.notify_all();
 }
 
@@ -83,14 +83,14 @@ void ApiServer::Fill() {
 }
 
 void ApiServer::SeeAll() {
-  for (const Change& change : std::exchange(unseen_, {})) {
+  for (const auto& change : std::exchange(unseen_, {})) {
     ++seen_;
-    if (!change.after.is_null()) {
-      cache_.Put(change.collection, change.after);
+    if (!change->after.is_null()) {
+      cache_.Put(change->collection, change->after);
       continue;
     }
-    const json& metadata = change.before["metadata"];
-    const std::string path = change.collection + "/" + metadata["name"].get<std::string>();
+    const json& metadata = change->before["metadata"];
+    const std::string path = change->collection + "/" + metadata["name"].get<std::string>();
     // What is being deleted goes with its last finalizer.
     const bool is_going = metadata.contains("deletionTimestamp");
     const json last = {{"metadata", {{"finalizers", nullptr}}}};

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -24,8 +25,14 @@ class ApiServer final : public k8sclient::Api {
   // The store must outlive this, and be new. Spawns what fills the cache.
   ApiServer(k8sclient::testing::ModelApi& store, const std::string& name);
 
-  // To be called with each change of the store, in order (ModelApi::OnStore).
-  void Learn(const std::string& collection, const nlohmann::json& before, const nlohmann::json& after);
+  // What the store told (ModelApi::OnStore); several servers share it.
+  struct Change {
+    std::string collection;
+    nlohmann::json before;
+    nlohmann::json after;
+  };
+  // To be called with each change of the store, in order.
+  void Learn(std::shared_ptr<const Change> change);
   // The cache sees each change so late at most; it is often faster.
   void Lag(Nanos most) { lag_ = most; }
   // All watches end; the new cache knows nothing of the past.
@@ -37,11 +44,6 @@ class ApiServer final : public k8sclient::Api {
                                             const k8sclient::WatchSink& sink) override;
 
  private:
-  struct Change {
-    std::string collection;
-    nlohmann::json before;
-    nlohmann::json after;
-  };
   void Fill();
   // Requires: mutex_.
   void SeeAll();
@@ -54,7 +56,7 @@ class ApiServer final : public k8sclient::Api {
   Nanos lag_{0};
   std::mutex mutex_;
   std::condition_variable happened_;
-  std::deque<Change> unseen_;
+  std::deque<std::shared_ptr<const Change>> unseen_;
   std::uint64_t seen_ = k8sclient::testing::ModelApi().TakeBackup()->version;
   std::uint64_t forgotten_ = 0;  // watches from before that are refused
 };

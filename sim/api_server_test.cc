@@ -2,6 +2,7 @@
 // What is answered from the store, what from a cache that lags, and what is refused.
 #include "sim/api_server.h"
 
+#include <memory>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -21,7 +22,7 @@ using nlohmann::json;
 struct OneServer {
   OneServer() {
     store.OnStore([this](const std::string& collection, const json& before, const json& after) {
-      server.Learn(collection, before, after);
+      server.Learn(std::make_shared<const ApiServer::Change>(collection, before, after));
     });
     server.Lag(1s);
     Put("early");

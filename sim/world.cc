@@ -87,17 +87,19 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, std::string 
     FreeLocksOf(plant_->free_lock);
   }
   store_.OnStore([this](const std::string& collection, const json& before, const json& after) {
-    for (const auto& server : servers_) server->Learn(collection, before, after);
+    const auto change = std::make_shared<const ApiServer::Change>(collection, before, after);
+    for (const auto& server : servers_) server->Learn(change);
     if (collection != kBlocks) return;
     for (const auto& checker : checkers_) checker->Stored(before, after);
   });
 }
 
-World::~World() { std::filesystem::remove_all(folder_); }
+World::~World() = default;
 
 Outcome World::Run() {
   Spawn(outside_, [this] { Main(); });
   const Ended ended = sim::Run(kHistoryMax);
+  std::filesystem::remove_all(folder_);
   if (ended == Ended::kStuck) story_.Break("goes-on", "all wait for one another");
   if (ended == Ended::kTimeOver) story_.Break("goes-on", "it does not end");
   if (ended == Ended::kLivelock) story_.Break("goes-on", "threads only wake one another");

@@ -46,7 +46,7 @@ struct Outcome {
 
 class World {
  public:
-  // `folder` is made and removed. `plant` may be null.
+  // `folder` is made, and removed at the end of Run. `plant` may be null.
   World(std::uint64_t seed, Extent extent, const Plant* plant, std::string folder, bool is_told);
   ~World();
   World(const World&) = delete;
