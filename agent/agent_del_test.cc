@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Agent: giving back, by DEL and by GC, at once, later, and after a restart, on an API server in memory.
 #include <algorithm>
+#include <cstdint>
 #include <latch>
+#include <mutex>
+#include <string>
 
 #include "agent/agent.h"
 #include "agent/agent_test_setup.h"
@@ -143,6 +146,42 @@ TEST_F(AgentTest, DelFindsWhatALostPatchOfASharedBlockBrought) {
   ASSERT_TRUE(Add("c2", "shared").ok);
   ASSERT_TRUE(Del("c2").ok);
   EXPECT_EQ(Held().size(), 1U);
+}
+
+// An API server whose cache lags may answer with what was there before the entry.
+TEST_F(AgentTest, ADelOfASharedBlockThatFailedGoesByNoOlderList) {
+  StartAgent();
+  ASSERT_TRUE(Add("first", "shared").ok);
+  std::mutex mutex;
+  std::uint64_t oldest = UINT64_MAX;
+  int gets = 0;
+  int patches = 0;
+  api_.SetFaults([&](const k8sclient::Request& request) {
+    const std::scoped_lock lock(mutex);
+    if (IsListOfSharedBlocks(request)) {
+      for (const auto& [name, value] : request.query) {
+        if (name == "resourceVersion") oldest = std::min<std::uint64_t>(oldest, std::stoull(value));
+      }
+    }
+    if (request.path.starts_with(kBlocks + "/") && request.method == k8sclient::Method::kGet) {
+      return gets++ == 0 ? ApiFault::kUnavailable : ApiFault::kNone;
+    }
+    if (request.method != k8sclient::Method::kPatch) return ApiFault::kNone;
+    ++patches;
+    if (patches > 2) return ApiFault::kNone;
+    return patches == 1 ? ApiFault::kLostAfterCommit : ApiFault::kUnavailable;
+  });
+  ASSERT_FALSE(Add("c2", "shared").ok);
+  ASSERT_EQ(Held().size(), 2U);
+  const std::uint64_t version = std::stoull(api_.Objects(kBlocks)[0]["metadata"]["resourceVersion"].get<std::string>());
+  {
+    const std::scoped_lock lock(mutex);
+    oldest = UINT64_MAX;
+  }
+  ASSERT_TRUE(Del("c2").ok);
+  Await([this] { return Held().size() == 1; }, "the DEL is written");
+  api_.SetFaults(nullptr);
+  EXPECT_GE(oldest, version);
 }
 
 TEST_F(AgentTest, DelIsAnsweredWhileTheApiServerIsAwayAndWrittenLater) {

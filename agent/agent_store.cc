@@ -20,7 +20,7 @@ namespace {
 // Intents of own blocks are in memory: a restart fences all of them.
 constexpr std::string_view kMemoryIntent = "memory:";
 constexpr std::chrono::seconds kAllClaimedMin{30};
-constexpr std::chrono::seconds kSharedTurnMax{1};
+constexpr std::chrono::seconds kSharedTurnMax{10};
 
 // Another node's block: what needs no change there succeeds.
 Expected<BlockView> EditForeign(const BlockView& seen, const ipam::BlockEdit& edit) {
@@ -207,10 +207,11 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::BlockEdi
 }
 
 // Other nodes' writes conflict with this one; those of this node's calls need not. A turn saves requests and nothing
-// else: who does not get one soon, as where the API server leaves one of them without an answer, writes without.
+// else: whoever does not get one in time, as where the API server leaves a request without an answer, writes without.
 Expected<BlockView> AgentStore::EditShared(const BlockView& seen, const ipam::BlockEdit& edit) {
+  const auto patience = std::min<std::chrono::milliseconds>(kSharedTurnMax, edit_max_);
   const ClaimTurns::Turn turn =
-      turns_.Begin("block " + seen->name, std::min(deadline_, std::chrono::steady_clock::now() + kSharedTurnMax));
+      turns_.Begin("block " + seen->name, std::min(deadline_, std::chrono::steady_clock::now() + patience));
   ipam::Block base = *seen;
   if (turn.waited) base.resource_version.clear();  // another call has written it: it is read first
   shared_.NoteWrite();

@@ -307,6 +307,8 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
       if (!read) return intent.Finish(std::move(read));
       base = *std::move(read);
       intent.NoteSeen(base->resource_version);
+      // What was in doubt may be in it: whoever looks from now on, once the intent is closed, must see it too.
+      directory_.WriteVersion(base->resource_version);
     }
     // Not until the wait after a conflict is over.
     auto attempt = BeginAttempt();
@@ -317,7 +319,6 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
     if (changed == *base) {
       if (!edit.fence) {
         if (!base->shared()) recent_.NoteWritten(base);
-        // A write whose answer was lost may have brought it.
         directory_.WriteVersion(base->resource_version);
         return intent.Finish(base);
       }

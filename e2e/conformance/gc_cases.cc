@@ -131,7 +131,7 @@ TEST_F(Garbage, Case119_OneFailedReleaseDoesNotKeepTheOthersAndIsListed) {
   ExpectError(Run(gc), {11}, "10.1.2.0-29");
   EXPECT_THAT(Allocated(), ElementsAre("10.1.2.2"));
   node.NoFaults();
-  OkSilently(gc);
+  OkSilently(node.Through(Gc(json::array())));
   EXPECT_THAT(Allocated(), IsEmpty());
 }
 
