@@ -46,16 +46,26 @@ Expected<void> TakeOverBlock(OwnBlocks& own, const node::NodeDirectory& director
 
 ClaimTurns::Turn ClaimTurns::Begin(const std::string& what, SteadyTime deadline) {
   std::unique_lock lock(mutex_);
-  const bool waited = taken_.contains(what);
-  if (!ended_.wait_until(lock, deadline, [&] { return !taken_.contains(what); }))
-    return {.hold = nullptr, .waited = true};
-  taken_.insert(what);
+  Taken& one = taken_[what];  // stays as long as it is taken or waited for
+  const bool waited = one.is_taken;
+  ++one.waiting;
+  const bool is_free = ended_.wait_until(lock, deadline, [&one] { return !one.is_taken; });
+  --one.waiting;
+  if (!is_free) return {.hold = nullptr, .waited = true};
+  one.is_taken = true;
   const auto end = [this, what](void*) {
     const std::scoped_lock leave(mutex_);
-    taken_.erase(what);
+    const auto mine = taken_.find(what);
+    mine->second.is_taken = false;
+    if (mine->second.waiting == 0) taken_.erase(mine);
     ended_.notify_all();
   };
-  return {.hold = {this, end}, .waited = waited};
+  return {.hold = {this, end}, .waited = waited, .left = std::move(one.left)};
+}
+
+void ClaimTurns::Leave(const std::string& what, const BlockView& written) {
+  const std::scoped_lock lock(mutex_);
+  taken_.at(what).left = written;
 }
 
 void ClaimTurns::NoteAllClaimed(const ipam::Pool& pool) {
@@ -210,13 +220,16 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::BlockEdi
 // else: whoever does not get one in time, as where the API server leaves a request without an answer, writes without.
 Expected<BlockView> AgentStore::EditShared(const BlockView& seen, const ipam::BlockEdit& edit) {
   const auto patience = std::min<std::chrono::milliseconds>(kSharedTurnMax, edit_max_);
-  const ClaimTurns::Turn turn =
-      turns_.Begin("block " + seen->name, std::min(deadline_, std::chrono::steady_clock::now() + patience));
-  ipam::Block base = *seen;
-  if (turn.waited) base.resource_version.clear();  // another call has written it: it is read first
+  const std::string what = "block " + seen->name;
+  const ClaimTurns::Turn turn = turns_.Begin(what, std::min(deadline_, std::chrono::steady_clock::now() + patience));
+  // Without a version it is to be read, to settle what is in doubt.
+  const bool has_news =
+      turn.left != nullptr && !seen->resource_version.empty() && VersionOf(*turn.left) > VersionOf(*seen);
+  const BlockView base = has_news ? turn.left : seen;
   shared_.NoteWrite();
-  auto written = remote_.Edit(std::make_shared<const ipam::Block>(std::move(base)), edit);
+  auto written = remote_.Edit(base, edit);
   shared_.NoteWrite();
+  if (written && turn.hold != nullptr) turns_.Leave(what, *written);
   return written;
 }
 

@@ -10,7 +10,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,8 +34,11 @@ class ClaimTurns {
   struct Turn {
     std::shared_ptr<void> hold;  // the turn ends with it; nullptr: time was over
     bool waited = false;
+    ipam::BlockView left = nullptr;  // by the call whose turn it was before
   };
   [[nodiscard]] Turn Begin(const std::string& what, SteadyTime deadline);
+  // For whoever waits for the turn. Requires: it has not ended.
+  void Leave(const std::string& what, const ipam::BlockView& written);
 
   // All blocks of the pool exist. That is believed until its status says something else, or for 30 to 60 s: thousands
   // of nodes would list all blocks with every ADD.
@@ -47,6 +49,11 @@ class ClaimTurns {
   [[nodiscard]] bool IsLookDue(const ipam::Pool& pool, std::chrono::milliseconds first_within);
 
  private:
+  struct Taken {
+    bool is_taken = false;
+    int waiting = 0;
+    ipam::BlockView left = nullptr;
+  };
   struct AllClaimed {
     std::vector<ipam::Prefix> claimable;  // of the pool's status
     ipam::Uint128 block_count;
@@ -56,7 +63,7 @@ class ClaimTurns {
   k8sclient::Clock& clock_;
   mutable std::mutex mutex_;
   std::condition_variable ended_;
-  std::set<std::string> taken_;
+  std::map<std::string, Taken> taken_;             // and waited for
   std::map<std::string, AllClaimed> all_claimed_;  // by UID
   std::map<std::string, SteadyTime> next_looks_;   // by UID
 };
