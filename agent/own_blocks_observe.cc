@@ -178,7 +178,7 @@ void OwnBlocks::PartFromStranger(Slot& slot) {
 
 std::optional<ipam::Error> OwnBlocks::Contested(const Slot& slot) const {
   const std::scoped_lock lock(mutex_);
-  if (!slot.is_contested()) return std::nullopt;
+  if (!slot.stranger || !slot.is_contested()) return std::nullopt;
   return ipam::Error{.code = ErrorCode::kUnavailable,
                      .message = "agents " + std::string(InstanceOf(slot.stranger->agent)) + " and " + instance() +
                                 " both write block " + slot.view->name + " of node " + node(),
