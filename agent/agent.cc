@@ -292,6 +292,11 @@ Expected<Reply> Agent::Add(Call& call) {
   auto answer = call.ipam.Add(*request);
   if (!answer) {
     if (answer.error().code == ErrorCode::kUnavailable) is_away_ = true;
+    if (call.store.leaves_unnoted()) {
+      if (auto added = WriteDown(attachment, JournalSync::kYes); !added) {
+        spdlog::error("journal err=\"{}\"", added.error().message);
+      }
+    }
     return std::unexpected(answer.error());
   }
   if (spare_.fetch_sub(1) <= 0 || own_.Generation() != kept_generation_) Poke();

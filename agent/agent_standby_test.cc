@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Agent: ADDs that are answered with an address on standby before that is written (docs/adr/0008), and what becomes of
 // them when writes fail, get lost, or the agent dies or is replaced.
+#include <atomic>
 #include <set>
 #include <string>
 #include <utility>
@@ -263,8 +264,15 @@ TEST_F(StandbyTest, AnAddressWithoutANoteIsWrittenBeforeTheAnswer) {
 TEST_F(StandbyTest, AnAddressThatIsNeitherNotedNorWrittenIsToldNobody) {
   StartWithStandby();
   std::filesystem::remove_all(run_dir() + "/nodes/n1/handed-out");
-  FaultPatches(ApiFault::kUnavailable);
+  std::atomic<int> patches = 0;
+  api_.SetFaults([&patches](const Request& request) {
+    if (request.method != Method::kPatch) return ApiFault::kNone;
+    ++patches;
+    return ApiFault::kUnavailable;
+  });
   EXPECT_FALSE(AddWithin("c1", 1).ok);
+  const int tried = patches;
+  Await([&patches, tried] { return patches > tried; }, "it was to be given back, and could not");
   EXPECT_FALSE(AddWithin("c1", 1).ok);
   api_.SetFaults(nullptr);
   ASSERT_TRUE(Del("c1").ok);

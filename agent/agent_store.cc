@@ -286,12 +286,7 @@ Expected<BlockView> AgentStore::WriteUnnoted(const BlockView& seen, const ipam::
   const auto nothing = [](ipam::Block&) -> Expected<void> { return {}; };
   auto written = own_.Edit(seen, {.attachment = attachment, .apply = nothing}, deadline_);
   if (written) return written;
-  // Nobody was told, and nobody must be.
-  const auto release = [attachment](ipam::Block& block) -> Expected<void> {
-    static_cast<void>(ipam::Release(block, attachment, /*now_ms=*/0));
-    return {};
-  };
-  own_.EditLater(seen, {.attachment = attachment, .apply = release}, late_deadline_, [](const auto&) {});
+  leaves_unnoted_ = true;
   return written;
 }
 

@@ -128,6 +128,9 @@ class AgentStore final : public ipam::BlockStore {
     late_deadline_ = deadline;
   }
 
+  // Whether this ADD took an address that it could neither note nor write: nobody was told, and nobody must be.
+  [[nodiscard]] bool leaves_unnoted() const { return leaves_unnoted_; }
+
   [[nodiscard]] const std::string& Node() const override { return own_.node(); }
   [[nodiscard]] ipam::Expected<std::vector<ipam::PoolView>> ReadPools(std::span<const std::string> names,
                                                                       ipam::Freshness freshness) override;
@@ -179,6 +182,7 @@ class AgentStore final : public ipam::BlockStore {
   std::chrono::milliseconds edit_max_ = std::chrono::hours(1);
   std::shared_ptr<LateEdits> late_;
   bool hands_out_ = false;
+  bool leaves_unnoted_ = false;
   SteadyTime late_deadline_{};
   Unread unread_;
   ipam::PoolView latest_pool_;  // read after this call created a block of it; or nullptr
