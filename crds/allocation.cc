@@ -19,7 +19,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kAddressesMax = 8;
 constexpr std::size_t kInterfaceLengthMax = 15;
 constexpr std::size_t kLabelValueMax = 63;
 constexpr std::size_t kAttachmentLength = 29;  // 12 digits, "-", 16 digits
@@ -108,7 +107,7 @@ ipam::Expected<Allocation> ParseAllocation(Json object) {
   allocation.uid = spec.String("uid", kUidLengthMax);
   allocation.interface = spec.String("interface", kInterfaceLengthMax);
   allocation.node = spec.String("node", kNameLengthMax);
-  spec.ForEach("addresses", kAddressesMax, [&allocation](const FieldReader& address) {
+  spec.ForEach("addresses", kAllocationAddressesMax, [&allocation](const FieldReader& address) {
     allocation.addresses.push_back(ReadAddress(address));
   });
   if (problem.error) return std::unexpected(*problem.error);
@@ -117,7 +116,7 @@ ipam::Expected<Allocation> ParseAllocation(Json object) {
 }
 
 Json AllocationToJson(const Allocation& allocation) {
-  BERTH_CHECK(!allocation.addresses.empty() && allocation.addresses.size() <= kAddressesMax);
+  BERTH_CHECK(!allocation.addresses.empty() && allocation.addresses.size() <= kAllocationAddressesMax);
   Json metadata = {{"name", allocation.meta.name},
                    {"namespace", allocation.meta.name_space},
                    {"labels", WithLabels(allocation, Json::object())}};

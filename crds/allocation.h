@@ -5,6 +5,7 @@
 // joined text of the addresses, the owner) is derived here, so that two writers write the same object.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,8 @@
 #include "ipam/error.h"
 
 namespace berth::crds {
+
+inline constexpr std::size_t kAllocationAddressesMax = 8;
 
 struct AllocatedAddress {
   ipam::Address address;
@@ -52,7 +55,8 @@ struct Allocation {
 [[nodiscard]] ipam::Expected<Allocation> ParseAllocation(nlohmann::json object);
 
 // For a POST: meta.name, meta.name_space, derived labels; a reference to the pod as owner where `uid` is that
-// of an API object (with dashes; a static pod's is not), else none.
+// of an API object (with dashes; a static pod's is not), else none. Requires: it has addresses, and at most
+// kAllocationAddressesMax.
 [[nodiscard]] nlohmann::json AllocationToJson(const Allocation& allocation);
 
 // The merge patch that makes the object say what `allocation` says: only what differs, and the resourceVersion. Labels

@@ -21,6 +21,7 @@ constexpr std::chrono::milliseconds kRoundPeriodMax{60'000};
 constexpr std::chrono::milliseconds kCallMax{10'000};
 // Of what nobody waits for, and the API server serves last.
 constexpr std::chrono::milliseconds kAsideMax{2'000};
+constexpr std::chrono::milliseconds kAsidePerRound{500};
 constexpr std::chrono::milliseconds kRelistMax{60'000};
 // A deletion answers without the object: its new version comes by the watch.
 constexpr std::chrono::milliseconds kAfterDeletion{200};
@@ -105,6 +106,7 @@ void Controller::AfterDecision(const Decision& decision, const Moment& now) {
 }
 
 bool Controller::PerformAll(const Decision& decision, const std::stop_token& stop) {
+  std::optional<steady_clock::time_point> aside_end;
   for (const Action& action : decision.actions) {
     if (stop.stop_requested()) return false;
     const Moment now = Now();
@@ -112,6 +114,8 @@ bool Controller::PerformAll(const Decision& decision, const std::stop_token& sto
     // A server that is away for them may just be busy with what matters.
     const bool is_aside = IsOfAllocation(action);
     if (!backoff_.MayTry(key, now.steady) || (is_aside && !backoff_.MayTry(kAllocationsKey, now.steady))) continue;
+    if (is_aside && !aside_end) aside_end = now.steady + kAsidePerRound;
+    if (is_aside && now.steady > *aside_end) continue;
     const auto done =
         performer_.Perform(action, now, k8sclient::CallOptions::Within(is_aside ? kAsideMax : kCallMax, stop));
     if (!done) {
@@ -156,7 +160,9 @@ void Controller::HandleFailure(const ObjectKey& key, const ipam::Error& error, c
   const auto now = clock_.Now();
   const bool is_passing = error.code == ipam::ErrorCode::kConflict || error.code == ipam::ErrorCode::kNotFound ||
                           error.code == ipam::ErrorCode::kAlreadyExists;
-  const bool is_away = IsServerAway(error.code);
+  // Where one hangs that nobody waits for, the next hundred would.
+  const bool hangs = server == kAllocationsKey && error.code == ipam::ErrorCode::kUnknownOutcome;
+  const bool is_away = IsServerAway(error.code) || hangs;
   const auto wait = backoff_.Failed(is_away ? server : key, error, now);
   if (!is_passing) metrics_.WriteFailed(ipam::ToString(error.code));
   const auto level = is_passing ? spdlog::level::debug : spdlog::level::warn;

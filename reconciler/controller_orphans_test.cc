@@ -44,7 +44,11 @@ class ControllerOrphansTest : public ControllerTest {
   void Pass(seconds time) {
     for (seconds passed{0}; passed < time; passed += seconds(1)) {
       clock_.Advance(seconds(1));
-      if (++ticks_ % 10 == 0) mailbox_->Put("n1", SeenLease{.node = "n1", .renewed = std::to_string(ticks_)});
+      if (++ticks_ % 10 == 0) {
+        mailbox_->Put(
+            "n1",
+            SeenLease{.node = "n1", .renewed = std::to_string(ticks_), .version = static_cast<std::uint64_t>(ticks_)});
+      }
       Round();
     }
   }
@@ -85,6 +89,21 @@ TEST_F(ControllerOrphansTest, AnEventThatIsRefusedChangesNothing) {
   });
   Pass(seconds(55));
   EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
+}
+
+TEST_F(ControllerOrphansTest, EventsThatNobodyAnswersHoldUpNothing) {
+  PutBlock("web", "10.55.0.64/26", {{"5", kOrphan}});
+  Pass(seconds(3));
+  Vanish();
+  int tried = 0;
+  server_->SetFaults([&tried](const k8sclient::Request& request) {
+    if (request.path != kEventsPath) return ApiFault::kNone;
+    ++tried;
+    return ApiFault::kUnavailable;
+  });
+  Pass(seconds(55));
+  EXPECT_TRUE(EntryAt("10.55.0.64-26", "5").starts_with("~ "));
+  EXPECT_EQ(tried, 1);
 }
 
 TEST_F(ControllerOrphansTest, APodThatTheApiServerStillHasIsNotFreedWhateverTheWatchSaid) {

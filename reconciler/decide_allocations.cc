@@ -3,7 +3,6 @@
 #include "reconciler/decide_allocations.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 namespace berth::reconciler {
@@ -119,7 +118,10 @@ AllocationFacts AllocationDecider::FactsOf(const HeldEntries& held, const World&
   facts.is_held = true;
   const ipam::HeldEntry entry = held.At(*entries->second.begin()).held;
   // A node's clock may be far ahead.
-  facts.is_old_enough = std::abs(now.unix_ms - entry.since_ms) >= kAllocationAgeMin.count();
+  facts.is_old_enough = entry.since_ms > now.unix_ms + kAllocationAgeMin.count() ||
+                        entry.since_ms <= now.unix_ms - kAllocationAgeMin.count();
+  // A container has one address of each family; whoever wrote more entries than an IPAllocation takes gets none.
+  if (entries->second.size() > crds::kAllocationAddressesMax) return facts;
   const SeenPod* pod = world.pods.Find(PodKeyOf(entry.pod_namespace, entry.pod));
   if (pod != nullptr && !entry.uid.empty() && pod->identity() == entry.uid) facts.pod = pod;
   return facts;

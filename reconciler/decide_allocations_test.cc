@@ -196,5 +196,16 @@ TEST_F(AllocationsTest, ManyAtOnceAreMadeInRounds) {
   EXPECT_EQ(made.size(), 256U) << "all have their turn, though none was made";
 }
 
+// Whoever may write a block may write that; an object for it would be refused.
+TEST_F(AllocationsTest, MoreEntriesOfOneAttachmentThanAnObjectTakesHaveNone) {
+  std::map<ipam::BlockOffset, std::string> entries;
+  for (ipam::BlockOffset offset = 1; offset <= crds::kAllocationAddressesMax + 1; ++offset) {
+    entries[offset] = Entry(kTestNowMs);
+  }
+  world_.Block("10.55.0.0/26", "web", entries);
+  Pass(seconds(3));
+  EXPECT_EQ(Lines(), Texts{});
+}
+
 }  // namespace
 }  // namespace berth::reconciler

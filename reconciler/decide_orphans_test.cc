@@ -241,14 +241,17 @@ class OrphansTest : public testing::Test {
     world_.world.pods.Put(pod, world_.now.steady);
   }
   void RemovePod(int i) { world_.world.pods.Remove("default/web-" + std::to_string(i), world_.now.steady); }
-  // A node's kubelet renews its Lease every ten seconds.
+  void RenewEveryTenSeconds() {
+    const auto version = static_cast<std::uint64_t>(++ticks_);
+    world_.world.pods.Reach(version);
+    if (ticks_ % 10 != 0) return;
+    world_.world.nodes.PutLease({.node = "n1", .renewed = std::to_string(ticks_), .version = version});
+  }
   void Pass(seconds time, bool with_renewals = true) {
     for (seconds passed{0}; passed < time; passed += seconds(1)) {
       world_.now.steady += seconds(1);
       world_.now.unix_ms += 1000;
-      if (with_renewals && ++ticks_ % 10 == 0) {
-        world_.world.nodes.PutLease({.node = "n1", .renewed = std::to_string(ticks_)});
-      }
+      if (with_renewals) RenewEveryTenSeconds();
       Lines();
     }
   }
@@ -335,6 +338,21 @@ TEST_F(ReplacedTest, NotOnOtherInterfaces) {
   Put({{1, EntryOfSandbox(1, "net1")}, {2, EntryOfSandbox(2, "net1")}});
   Pass(seconds(700));
   EXPECT_FALSE(IsFirstFreed());
+}
+
+// The watch of Leases was cut, and tells late what came before the pod went. Its kubelet may be cut off since.
+TEST_F(OrphansTest, AreKeptWhileOnlyRenewalsOfBeforeTheyWereOrphansAreHeardOf) {
+  PutPod(0);
+  PutBlock(0, 0, 1);
+  world_.world.pods.Reach(100);
+  RemovePod(0);
+  Lines();
+  for (const std::uint64_t version : {80U, 90U, 100U}) {
+    world_.world.nodes.PutLease({.node = "n1", .renewed = "at " + std::to_string(version), .version = version});
+    Pass(seconds(30), /*with_renewals=*/false);
+  }
+  EXPECT_TRUE(decision_.actions.empty());
+  EXPECT_EQ(decision_.orphans.kept, (std::map<std::string, std::size_t>{{"node-not-heard-of", 1}}));
 }
 
 TEST_F(OrphansTest, AreFreedWhenTheirPodsCannotBeEndingAnyMore) {

@@ -2,6 +2,9 @@
 // The words, and the object as kubectl looks for it.
 #include "reconciler/events.h"
 
+#include <algorithm>
+#include <cctype>
+
 #include <nlohmann/json.hpp>
 
 #include "crds/names.h"
@@ -65,8 +68,9 @@ std::vector<Announcement> PoolAnnouncements(const SeenPool& before, const SeenPo
 
 nlohmann::json EventOf(const Announcement& announcement, std::int64_t now_ms) {
   const std::string now = crds::FormatTimestamp(now_ms);
-  // Two of one kind about one object in one millisecond are one too many.
-  const std::string name = announcement.name + "." + std::to_string(now_ms);
+  // Two about one object in one millisecond have different reasons.
+  std::string name = announcement.name + "." + std::to_string(now_ms) + "." + announcement.reason;
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return {{"apiVersion", "v1"},
           {"kind", "Event"},
           {"metadata", {{"name", name}, {"namespace", "default"}}},

@@ -72,7 +72,7 @@ TEST(Events, AreWhatKubectlDescribeLooksFor) {
                                         .message = std::string(3000, 'x')},
                                        kTestNowMs);
   EXPECT_EQ(event["metadata"]["namespace"], "default");
-  EXPECT_EQ(event["metadata"]["name"], "10.55.0.0-26.1800000000000");
+  EXPECT_EQ(event["metadata"]["name"], "10.55.0.0-26.1800000000000.why");
   EXPECT_EQ(event["involvedObject"]["apiVersion"], "ipam.berth.dev/v1alpha1");
   EXPECT_EQ(event["involvedObject"]["kind"], "IPBlock");
   EXPECT_EQ(event["involvedObject"]["name"], "10.55.0.0-26");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeping nodes and counting renewals.
+// Keeping nodes and their last renewals.
 #include "reconciler/nodes.h"
 
 #include <utility>
@@ -12,10 +12,8 @@ void Nodes::Put(SeenNode node) {
 }
 
 void Nodes::PutLease(SeenLease lease) {
-  const auto [at, is_new] = renewals_.try_emplace(lease.node, Renewals{.last = lease.renewed, .count = 0});
-  if (is_new || at->second.last == lease.renewed) return;
-  at->second.last = std::move(lease.renewed);
-  ++at->second.count;
+  Renewal& last = renewals_[lease.node];
+  if (last.time != lease.renewed) last = {.time = std::move(lease.renewed), .version = lease.version};
 }
 
 const SeenNode* Nodes::Find(const std::string& name) const {
@@ -23,9 +21,9 @@ const SeenNode* Nodes::Find(const std::string& name) const {
   return found == nodes_.end() ? nullptr : &found->second;
 }
 
-std::uint64_t Nodes::RenewalsOf(const std::string& node) const {
+std::uint64_t Nodes::RenewedAt(const std::string& node) const {
   const auto found = renewals_.find(node);
-  return found == renewals_.end() ? 0 : found->second.count;
+  return found == renewals_.end() ? 0 : found->second.version;
 }
 
 }  // namespace berth::reconciler

@@ -2,7 +2,8 @@
 // Nodes: which there are, and whether their kubelets are heard of.
 //
 // A kubelet renews its Lease every ten seconds. One that renewed it after a pod was gone has spoken with the API server
-// since, so it knows. Times in Leases are the nodes' own and are never compared: what counts is that they change.
+// since, so it knows. Times in Leases are the nodes' own and are never compared: what counts is that they change, and
+// at which version of the API server. A watch of its own tells of them, which may lag behind that of pods.
 #pragma once
 
 #include <chrono>
@@ -26,6 +27,7 @@ struct SeenNode {
 struct SeenLease {
   std::string node;
   std::string renewed;  // renewTime, as it was read
+  std::uint64_t version = 0;
 };
 
 class Nodes {
@@ -37,20 +39,20 @@ class Nodes {
 
   // nullptr: there is none.
   [[nodiscard]] const SeenNode* Find(const std::string& name) const;
-  // How often its Lease was seen to change; 0 if there is none.
-  [[nodiscard]] std::uint64_t RenewalsOf(const std::string& node) const;
+  // The API server's version of the last renewal of its Lease that was seen; 0: none was.
+  [[nodiscard]] std::uint64_t RenewedAt(const std::string& node) const;
 
   [[nodiscard]] const std::map<std::string, SeenNode>& all() const { return nodes_; }
 
-  struct Renewals {
-    std::string last;
-    std::uint64_t count = 0;
+  struct Renewal {
+    std::string time;
+    std::uint64_t version = 0;
   };
-  [[nodiscard]] const std::map<std::string, Renewals>& renewals() const { return renewals_; }
+  [[nodiscard]] const std::map<std::string, Renewal>& renewals() const { return renewals_; }
 
  private:
   std::map<std::string, SeenNode> nodes_;
-  std::map<std::string, Renewals> renewals_;
+  std::map<std::string, Renewal> renewals_;
 };
 
 }  // namespace berth::reconciler

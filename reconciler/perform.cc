@@ -24,6 +24,9 @@ namespace {
 
 // For an event, which nobody waits for.
 constexpr std::chrono::milliseconds kEventLimit{2'000};
+// Where one could not be told, no other is tried for that time: events may be kept in an etcd of their own, and nothing
+// else is to wait for that.
+constexpr std::chrono::seconds kEventPause{30};
 
 using ipam::Expected;
 using nlohmann::json;
@@ -66,6 +69,7 @@ struct Performer::Visitor {
   World& world;
   Memory& memory;
   Metrics& metrics;
+  SteadyTime& events_again;
   const Moment& now;
   const k8sclient::CallOptions& options;
 
@@ -256,11 +260,14 @@ struct Performer::Visitor {
  private:
   // What it is about has happened: nothing is undone or tried again if nobody can be told.
   void Announce(const Announcement& announcement) const {
+    if (now.steady < events_again) return;
     const auto told = k8sclient::Create(api,
                                         std::string(kEventsPath),
                                         EventOf(announcement, now.unix_ms),
                                         k8sclient::CallOptions::Within(kEventLimit, options.stop));
-    if (!told) spdlog::debug("event not taken object={} err={}", announcement.name, ipam::Quoted(told.error().message));
+    if (told) return;
+    events_again = now.steady + kEventPause;
+    spdlog::debug("event not taken object={} err={}", announcement.name, ipam::Quoted(told.error().message));
   }
 
   [[nodiscard]] Expected<void> PatchBlock(const ipam::Block& before, const ipam::Block& after) const {
@@ -317,7 +324,7 @@ struct Performer::Visitor {
 };
 
 Expected<void> Performer::Perform(const Action& action, const Moment& now, const k8sclient::CallOptions& options) {
-  return std::visit(Visitor{api_, world_, memory_, metrics_, now, options}, action);
+  return std::visit(Visitor{api_, world_, memory_, metrics_, events_again_, now, options}, action);
 }
 
 }  // namespace berth::reconciler

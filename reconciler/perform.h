@@ -34,6 +34,7 @@ class Performer {
   World& world_;
   Memory& memory_;
   Metrics& metrics_;
+  SteadyTime events_again_{};  // before that none is told
 };
 
 }  // namespace berth::reconciler

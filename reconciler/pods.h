@@ -73,6 +73,7 @@ class Pods {
 
   // The API server's version up to which everything was seen; 0: none.
   void Reach(std::uint64_t version) { version_ = version; }
+  [[nodiscard]] std::uint64_t version() const { return version_; }
   // The version from which one who begins anew has to look to see everything vanish that vanished since `after`.
   [[nodiscard]] std::uint64_t VersionToBeginWith(SteadyTime after) const;
 

@@ -3,6 +3,7 @@
 #include "reconciler/read_holders.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -38,6 +39,12 @@ std::vector<ipam::Address> ReadAddresses(const FieldReader& status) {
 }
 
 }  // namespace
+
+std::uint64_t ParseVersion(const std::string& text) {
+  std::uint64_t version = 0;
+  const char* const end = text.data() + text.size();
+  return std::from_chars(text.data(), end, version).ptr == end ? version : 0;
+}
 
 std::string PodPath(const std::string& name_space, const std::string& name) {
   return k8sclient::Path({"api", "v1", "namespaces", name_space, "pods", name});
@@ -108,7 +115,9 @@ ipam::Expected<SeenLease> ReadLease(json object) {
   if (!meta) return std::unexpected(std::move(meta.error()));
   crds::Problem problem{.object = "Lease " + meta->name};
   const FieldReader document(object, problem);
-  SeenLease lease{.node = std::move(meta->name), .renewed = document.Object("spec").String("renewTime", kTextMax)};
+  SeenLease lease{.node = std::move(meta->name),
+                  .renewed = document.Object("spec").String("renewTime", kTextMax),
+                  .version = ParseVersion(meta->resource_version)};
   if (problem.error) return std::unexpected(std::move(*problem.error));
   return lease;
 }

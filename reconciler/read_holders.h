@@ -2,6 +2,7 @@
 // From the API server's pods, nodes, Leases and IPAllocations to the little that the world keeps of them.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,9 @@ inline constexpr std::string_view kPodsPath = "/api/v1/pods";
 inline constexpr std::string_view kNodesPath = "/api/v1/nodes";
 inline constexpr std::string_view kNodeLeasesPath = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 [[nodiscard]] std::string PodPath(const std::string& name_space, const std::string& name);
+
+// A resourceVersion as the number that it is; 0: it is none.
+[[nodiscard]] std::uint64_t ParseVersion(const std::string& text);
 
 // Errors: kInvalid: a field that counts has another type than Kubernetes gives it.
 [[nodiscard]] ipam::Expected<SeenPod> ReadPod(nlohmann::json object);

@@ -78,19 +78,18 @@ TEST(ReadNode, KnowsReadinessAndThePromiseThatItIsOff) {
   EXPECT_TRUE(ReadNode(object).value().is_out_of_service);
 }
 
-TEST(Nodes, CountsChangesOfALeaseAndNotItsFirstSight) {
+TEST(Nodes, KnowAtWhichVersionALeaseWasRenewedLast) {
   Nodes nodes;
-  const auto put = [&nodes](const char* time) {
-    const json object = {{"metadata", {{"name", "n1"}, {"uid", "u"}, {"resourceVersion", "1"}}},
+  const auto put = [&nodes](const char* time, const char* version) {
+    const json object = {{"metadata", {{"name", "n1"}, {"uid", "u"}, {"resourceVersion", version}}},
                          {"spec", {{"renewTime", time}}}};
     nodes.PutLease(ReadLease(object).value());
   };
-  put("2026-01-01T00:00:00.000000Z");
-  EXPECT_EQ(nodes.RenewalsOf("n1"), 0U);
-  put("2026-01-01T00:00:10.000000Z");
-  put("2026-01-01T00:00:10.000000Z");
-  EXPECT_EQ(nodes.RenewalsOf("n1"), 1U);
-  EXPECT_EQ(nodes.RenewalsOf("n2"), 0U);
+  put("2026-01-01T00:00:00.000000Z", "5");
+  put("2026-01-01T00:00:10.000000Z", "7");
+  put("2026-01-01T00:00:10.000000Z", "9");  // somebody labelled it
+  EXPECT_EQ(nodes.RenewedAt("n1"), 7U);
+  EXPECT_EQ(nodes.RenewedAt("n2"), 0U);
 }
 
 TEST(Pods, ForgetWhoVanishedUnlessItIsAskedFor) {

@@ -115,7 +115,7 @@ void Suspects::Check(const World& world, const HeldEntries::Entry& entry) {
                                      .node = node,
                                      .pool_uid = block.pool_uid,
                                      .suspicion = *suspicion,
-                                     .renewals_before = world.nodes.RenewalsOf(node)});
+                                     .renewed_at = world.pods.version()});
 }
 
 void Suspects::UpdateNodes(const World& world) {
@@ -125,11 +125,11 @@ void Suspects::UpdateNodes(const World& world) {
     gone.try_emplace(node, GoneSince(node).value_or(now_));
   };
   for (auto& [key, suspect] : suspects_) {
-    const std::uint64_t renewals = world.nodes.RenewalsOf(suspect.node);
-    // A Lease that was made anew is counted from its beginning.
-    suspect.renewals_before = std::min(suspect.renewals_before, renewals);
-    suspect.suspicion.renewals = renewals - suspect.renewals_before;
-    if (suspect.suspicion.renewals > 0 && !suspect.suspicion.first_renewal) suspect.suspicion.first_renewal = now_;
+    const std::uint64_t renewed_at = world.nodes.RenewedAt(suspect.node);
+    if (renewed_at > suspect.renewed_at) {
+      suspect.renewed_at = renewed_at;
+      if (++suspect.suspicion.renewals == 1) suspect.suspicion.first_renewal = now_;
+    }
     look_at(suspect.node);
   }
   for (const auto& [name, seen] : world.blocks()) {

@@ -38,7 +38,7 @@ struct Suspicion {
   Cause cause = Cause::kUnknown;
   std::chrono::seconds grace{0};  // how long the pod's end may take, where that is known
   SteadyTime since;
-  // Of its node's Lease, since then.
+  // Of its node's Lease, since then; several that came together are one.
   std::uint64_t renewals = 0;
   std::optional<SteadyTime> first_renewal = {};
 };
@@ -51,7 +51,7 @@ struct Suspect {
   std::string node;  // that it is held on
   std::string pool_uid;
   Suspicion suspicion;
-  std::uint64_t renewals_before = 0;
+  std::uint64_t renewed_at = 0;  // the version after which the next renewal counts
 };
 
 // What the pods say about an entry. Nothing: its pod lives.

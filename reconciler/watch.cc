@@ -2,7 +2,6 @@
 // The handlers of the reflectors.
 #include "reconciler/watch.h"
 
-#include <charconv>
 #include <map>
 #include <optional>
 #include <string>
@@ -87,6 +86,8 @@ class Handler final : public k8sclient::ReflectorHandler {
   void Delete(json object) override {
     std::string name = NameIn<Seen>(object);
     if constexpr (std::is_same_v<Seen, SeenPod>) {
+      // First: renewals of Leases count from there.
+      Reached(TextIn(object, "resourceVersion"));
       if (auto last = ReadOne(std::move(object))) return mailbox_.Vanish(*std::move(last));
     }
     mailbox_.Remove<Seen>(std::move(name));
@@ -94,9 +95,7 @@ class Handler final : public k8sclient::ReflectorHandler {
 
   void Reached(const std::string& resource_version) override {
     if constexpr (std::is_same_v<Seen, SeenPod>) {
-      std::uint64_t version = 0;
-      const char* const end = resource_version.data() + resource_version.size();
-      if (std::from_chars(resource_version.data(), end, version).ptr == end) mailbox_.ReachPods(version);
+      if (const std::uint64_t version = ParseVersion(resource_version)) mailbox_.ReachPods(version);
     }
   }
 
