@@ -203,9 +203,9 @@ drains() {
   set_entry 10.55.1.0-26 3 null
   sleep 2
   check "also by an entry that nobody understands" kubectl get ipblock 10.55.1.0-26
-  set_entry 10.55.1.0-26 4 "\"~ t=$((($(date +%s) + 3) * 1000))\""
+  set_entry 10.55.1.0-26 4 "\"~ t=$((($(date +%s) + 8) * 1000))\""
   check "and while an address cools" kubectl get ipblock 10.55.1.0-26
-  check "then it goes" within 6 gone ipblock 10.55.1.0-26
+  check "then it goes" within 11 gone ipblock 10.55.1.0-26
   block equal 10.55.2.0/26 "{}"
   sleep 1
   check "an empty block of a pool that lives is left alone" kubectl get ipblock 10.55.2.0-26
