@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Case 62: 200 ADDs at the same time, through one node name and through 20, on a Node pool and on a Shared pool.
+#include <sstream>
+#include <stdexcept>
+
 #include "e2e/conformance/conformance.h"
 #include "e2e/conformance/node_agent.h"
 
@@ -10,7 +13,9 @@ using testing::SizeIs;
 
 constexpr int kCalls = 200;
 constexpr int kNodes = 20;
-constexpr std::chrono::seconds kWaitMax{15};
+constexpr std::size_t kMetricsBytesMax = std::size_t{64} << 20;
+// Of blocks, for an ADD: one, and those that meet another's.
+constexpr double kPatchesMax = 5;
 
 class Case062 : public Conformance {
  protected:
@@ -32,6 +37,7 @@ class Case062 : public Conformance {
     for (int i = 0; i < kCalls; ++i) calls.push_back(AddOf(i, nodes));
     std::set<std::string> given;
     std::chrono::milliseconds longest{0};
+    const std::int64_t before = PatchesOfBlocks();
     for (const PluginOutcome& outcome : RunAll(calls)) {
       ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
       given.insert(Addresses(json::parse(outcome.out)).at(0));
@@ -39,13 +45,32 @@ class Case062 : public Conformance {
     }
     EXPECT_THAT(given, SizeIs(kCalls));
     EXPECT_THAT(Allocated(), SizeIs(kCalls));
-    EXPECT_LT(longest, kWaitMax);
-    RecordProperty("longest_ms", std::to_string(longest.count()));
-    std::printf(
-        "%d ADDs through %d node(s): the longest took %d ms\n", kCalls, nodes, static_cast<int>(longest.count()));
+    // Not a bound of seconds: those tell more of what else the machine does.
+    const double patches = static_cast<double>(PatchesOfBlocks() - before) / kCalls;
+    EXPECT_LT(patches, kPatchesMax);
+    std::printf("%d ADDs through %d node(s): %.1f PATCHes each, the longest took %d ms\n",
+                kCalls,
+                nodes,
+                patches,
+                static_cast<int>(longest.count()));
   }
 
  private:
+  // PATCHes of blocks by the API server's own count, since it started.
+  static std::int64_t PatchesOfBlocks() {
+    const auto answer = cluster().api().Call({.path = "/metrics", .response_bytes_max = kMetricsBytesMax},
+                                             k8sclient::CallOptions::Within(std::chrono::seconds(20)));
+    if (!answer || !answer->ok()) throw std::runtime_error("the API server says no metrics");
+    std::istringstream lines(answer->body);
+    std::int64_t count = 0;
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("apiserver_request_total{")) continue;
+      if (!line.contains(R"(resource="ipblocks")") || !line.contains(R"(verb="PATCH")")) continue;
+      count += std::stoll(line.substr(line.rfind(' ')));
+    }
+    return count;
+  }
+
   // Nodes of their own: an agent that finds another one of its node ends.
   void StartAgents(int nodes) {
     for (int i = 0; i < nodes; ++i) {
