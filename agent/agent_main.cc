@@ -20,6 +20,7 @@
 #include "node/folder.h"
 #include "node/host_install.h"
 #include "node/node_mode.h"
+#include "version/version.h"
 
 namespace berth::agent {
 namespace {
@@ -140,12 +141,12 @@ int PrintProbe(const http::ProbeOptions& options) {
 
 int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
   berth::agent::RunOptions run;
-  run.version = BERTH_VERSION;
+  run.version = berth::kVersion;
   berth::agent::InstallOptions install;
   berth::http::ProbeOptions probe;
   std::string log_level = "info";
   CLI::App app{"berth-agent: hands out the addresses of one node's pods, recorded in the API server.", "berth-agent"};
-  app.set_version_flag("--version", "berth-agent " BERTH_VERSION " (commit " BERTH_COMMIT ")");
+  app.set_version_flag("--version", std::string("berth-agent ") + berth::kVersionAndCommit);
   app.require_subcommand(0, 1);
   berth::agent::AddRunOptions(app, run, log_level);
   auto* const installs = app.add_subcommand("install", "Puts the plugin berth on the host, and ends");

@@ -20,6 +20,7 @@
 #include "cli/show.h"
 #include "k8sclient/http_api.h"
 #include "k8sclient/kubeconfig.h"
+#include "version/version.h"
 
 namespace berth::cli {
 namespace {
@@ -53,7 +54,7 @@ Expected<std::unique_ptr<k8sclient::HttpApi>> Connect(const Options& options) {
   if (files.empty()) files = {Variable("HOME") + "/.kube/config"};
   auto config = k8sclient::LoadKubeconfig(files, options.context, k8sclient::ReadWholeFile);
   if (!config) return std::unexpected(config.error());
-  return k8sclient::HttpApi::Make(*std::move(config), {.user_agent = "berthctl/" BERTH_VERSION});
+  return k8sclient::HttpApi::Make(*std::move(config), {.user_agent = std::string("berthctl/") + kVersion});
 }
 
 Colours ColoursOf(const Options& options) {
@@ -179,7 +180,7 @@ int Run(const Options& options) {
 }  // namespace berth::cli
 
 int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
-  const auto parsed = berth::cli::ParseOptions(argc, argv, BERTH_VERSION " (commit " BERTH_COMMIT ")");
+  const auto parsed = berth::cli::ParseOptions(argc, argv, berth::kVersionAndCommit);
   if (const auto* exit = std::get_if<berth::cli::Exit>(&parsed)) return exit->code;
   return berth::cli::Run(std::get<berth::cli::Options>(parsed));
 }

@@ -120,20 +120,9 @@ function(berth_library folder)
   endif()
 endfunction()
 
-# berth_program(<name> <main.cc> libs...): an executable in <build>/bin. Its own files, and no other ones, know the version,
-# so that another commit compiles little anew.
-set(BERTH_COMMIT $ENV{BERTH_COMMIT})
-if(NOT BERTH_COMMIT)  # asked for at each run of cmake, which "make" begins with
-  execute_process(COMMAND git describe --always --dirty --abbrev=40 --exclude=* WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
-    OUTPUT_VARIABLE BERTH_COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-endif()
-if(NOT BERTH_COMMIT)
-  set(BERTH_COMMIT unknown)
-endif()
+# berth_program(<name> <main.cc> libs...): an executable in <build>/bin.
 function(berth_program name main)
   add_executable(${name} ${main})
-  target_compile_definitions(${name} PRIVATE BERTH_VERSION="${PROJECT_VERSION}"
-    BERTH_COMMIT="${BERTH_COMMIT}")
   target_link_libraries(${name} PRIVATE ${ARGN})
   berth_compile_options(${name})
 endfunction()

@@ -8,13 +8,14 @@
 #include "cni-plugin/caller.h"
 #include "cni-plugin/deadline.h"
 #include "cni-plugin/plugin.h"
+#include "version/version.h"
 
 int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
   const std::int64_t started_nanos = berth::cni_plugin::BootNanosNow();
   const berth::cni_plugin::Caller caller;
   constexpr std::array<std::string_view, 3> kPaths = {"resolvConf", "stateDir", "agentSocket"};
   const berth::cni_plugin::Program program{
-      .name = "berth", .version = BERTH_VERSION " (commit " BERTH_COMMIT ")", .paths = kPaths};
+      .name = "berth", .version = berth::kVersionAndCommit, .paths = kPaths};
   return berth::cni_plugin::RunPlugin(
       program, {argv, static_cast<std::size_t>(argc)}, [&](const berth::cni_plugin::PluginCall& call) {
         return berth::cni_plugin::AgentCall(call, caller, started_nanos).Serve();

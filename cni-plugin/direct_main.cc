@@ -10,6 +10,7 @@
 #include "cni-plugin/direct_call.h"
 #include "cni-plugin/netns.h"
 #include "cni-plugin/plugin.h"
+#include "version/version.h"
 
 namespace berth::cni_plugin {
 namespace {
@@ -80,7 +81,7 @@ int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the sta
   const berth::node::BootNanos started = berth::node::BootTimeNow();
   constexpr std::array<std::string_view, 5> kPaths = {"kubeconfig", "resolvConf", "stateDir", "agentSocket", "logFile"};
   const berth::cni_plugin::Program program{
-      .name = "berth-direct", .version = BERTH_VERSION " (commit " BERTH_COMMIT ")", .paths = kPaths};
+      .name = "berth-direct", .version = berth::kVersionAndCommit, .paths = kPaths};
   return berth::cni_plugin::RunPlugin(
       program, {argv, static_cast<std::size_t>(argc)}, [started](const berth::cni_plugin::PluginCall& call) {
         return berth::cni_plugin::ServeDirectly(call, started);

@@ -32,6 +32,7 @@
 #include "reconciler/mailbox.h"
 #include "reconciler/options.h"
 #include "reconciler/watch.h"
+#include "version/version.h"
 
 namespace berth::reconciler {
 namespace {
@@ -62,7 +63,7 @@ ipam::Expected<std::unique_ptr<k8sclient::HttpApi>> Connect(const Options& optio
   if (!config) return std::unexpected(std::move(config.error()));
   spdlog::info("controller started server={} source={}", config->server, config->source);
   return k8sclient::HttpApi::Make(*std::move(config),
-                                  {.user_agent = "berth-controller/" BERTH_VERSION,
+                                  {.user_agent = std::string("berth-controller/") + kVersion,
                                    .log = [](const std::string& line) { spdlog::warn("{}", line); }});
 }
 
@@ -178,7 +179,7 @@ int Run(const Options& options) {
 }  // namespace berth::reconciler
 
 int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
-  const auto parsed = berth::reconciler::ParseOptions(argc, argv, BERTH_VERSION " (commit " BERTH_COMMIT ")");
+  const auto parsed = berth::reconciler::ParseOptions(argc, argv, berth::kVersionAndCommit);
   if (const auto* exit = std::get_if<berth::reconciler::Exit>(&parsed)) return exit->code;
   if (const auto* probe = std::get_if<berth::http::ProbeOptions>(&parsed)) {
     const auto answer = berth::http::Probe(*probe);

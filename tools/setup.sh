@@ -13,7 +13,7 @@
 set -euo pipefail
 
 build_packages=(
-  ca-certificates ccache cmake g++ git make ninja-build pkg-config python3 python3-venv
+  ca-certificates ccache cmake g++ git make mold ninja-build pkg-config python3 python3-venv
   libboost-context-dev libcli11-dev libgmock-dev libgtest-dev libspdlog-dev
   libssl-dev libyaml-cpp-dev musl-dev nlohmann-json3-dev prometheus-cpp-dev zlib1g-dev
 )

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// The values come from the build.
+#include "version/version.h"
+
+namespace berth {
+
+constinit const char* const kVersion = BERTH_VERSION;
+constinit const char* const kVersionAndCommit = BERTH_VERSION " (commit " BERTH_COMMIT ")";
+
+}  // namespace berth
