@@ -3,7 +3,8 @@
 # missing, and nothing missing takes well under a second.
 #
 #   tools/setup.sh build     Debian packages to build and run the unit tests (needs root only if one is missing)
-#   tools/setup.sh cluster   checks Go, and Debian packages that a local Kubernetes cluster needs
+#   tools/setup.sh go        checks Go, and Debian packages with which it fetches modules
+#   tools/setup.sh cluster   Debian packages that a local Kubernetes cluster needs
 #   tools/setup.sh image     Debian packages that make the image
 #   tools/setup.sh lint      clang-format and clang-tidy as Python wheels of fixed versions, in a venv in the cache folder;
 #                            there, too, promtool, out of a Debian package that is not installed: it would start a server
@@ -12,6 +13,7 @@
 # The cache folder is ${BERTH_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/berth}.
 set -euo pipefail
 
+go_packages=(ca-certificates)
 build_packages=(
   ca-certificates ccache cmake g++ git make mold ninja-build pkg-config python3 python3-venv
   libboost-context-dev libcli11-dev libgmock-dev libgtest-dev libspdlog-dev
@@ -117,10 +119,11 @@ install_promtool() {
 for part in "$@"; do
   case $part in
     build) install_packages "${build_packages[@]}" ;;
-    cluster)
+    go)
       check_go
-      install_packages "${cluster_packages[@]}"
+      install_packages "${go_packages[@]}"
       ;;
+    cluster) install_packages "${cluster_packages[@]}" ;;
     image) install_packages "${image_packages[@]}" ;;
     lint)
       install_linters

@@ -25,6 +25,8 @@ const (
 	failureLinesMax = 30
 	// Two compilers: more would need more than 4 GB of memory.
 	buildParallel = "2"
+	// A compiler that collects its garbage less often takes a sixth less CPU time.
+	compilerGarbage = "GOGC=400"
 )
 
 // Build is one module (or a package of it) and what it makes.
@@ -166,7 +168,7 @@ func (b Build) ensure() (string, error) {
 func (b Build) goCommand(arguments ...string) *exec.Cmd {
 	cmd := exec.Command("go", arguments...)
 	cmd.Dir = b.folder
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", compilerGarbage)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGINT}
 	return cmd
 }
@@ -213,12 +215,13 @@ func (b Build) goArguments() []string {
 }
 
 func (b Build) compile(target string, compiled *atomic.Int64) error {
+	// Nobody debugs these: without what debuggers want, from the compiler as well.
 	linker := "-s -w"
 	for name, value := range b.variable {
 		linker += " -X " + name + "=" + value
 	}
 	arguments := append([]string{"build", "-v", "-p=" + buildParallel, "-trimpath", "-buildvcs=false",
-		"-ldflags=" + linker, "-o", target + "/"}, b.goArguments()...)
+		"-gcflags=all=-dwarf=false", "-ldflags=" + linker, "-o", target + "/"}, b.goArguments()...)
 	cmd := b.goCommand(arguments...)
 	pipe, err := cmd.StderrPipe()
 	if err != nil {
