@@ -11,11 +11,11 @@ bin=${1:-$root/build}/bin
 work=$(mktemp -d /tmp/berth-berthctl.XXXX)
 # shellcheck source=checks.sh
 source "$root/e2e/checks.sh"
-[[ -x $bin/berthctl ]] || { echo "e2e/berthctl.sh: $bin/berthctl is missing: build it first (make)" >&2; exit 2; }
+[[ -x $bin/berthctl ]] || fail_early "$bin/berthctl is missing: build it first (make)"
 
 finish() {
   "$root/e2e/cluster" down --dir "$work/cluster" >/dev/null 2>&1
-  rm -rf "$work"
+  ((failed > 0)) || rm -rf "$work"
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
@@ -82,11 +82,12 @@ release_by_report() {
   [[ $(entry 2) =~ ^'~ t='[0-9]+' f=0123456789ab-0000000000000002'$ ]] || { entry 2; return 1; }
 }
 
-"$root/e2e/cluster" up --dir "$work/cluster" --nodes 0 || { echo "0 passed, 1 failed"; exit 1; }
+"$root/e2e/cluster" up --dir "$work/cluster" --nodes 0 || fail_early "no cluster"
 eval "$("$root/e2e/cluster" env --dir "$work/cluster")"
 PATH=$bin:$PATH
-prepare || { echo "0 passed, 1 failed"; exit 1; }
+prepare || fail_early "nothing is planted"
 
+check "its help is text" refused grep -aq "[[:cntrl:]]" <("$bin/berthctl" show pools --help)
 check "kubectl finds it" ends 0 "Examples:" kubectl berth --help
 check "a mistake is told" ends 2 "--colour" berthctl show map --colour
 check "it shows pools" ends 0 "web    default   10.55.0.0/24" berthctl show pools

@@ -25,11 +25,6 @@ declare -A agent
 declare -A containers # by node, those that have an address
 refused_max=0
 
-fail_early() {
-  echo "e2e/blocks.sh: $*" >&2
-  failed=$((failed + 1))
-  exit 1
-}
 for program in berth berth-agent berth-controller; do
   [[ -x $bin/$program ]] || fail_early "$bin/$program is missing: build it first (make)"
 done
@@ -39,7 +34,7 @@ finish() {
   local one
   for one in "${pids[@]}"; do kill "$one" 2>/dev/null; done
   "$cluster" down --dir "$dir" >/dev/null 2>&1
-  if ((failed == 0)); then rm -rf "$work"; else echo "logs are kept in $work"; fi
+  ((failed > 0)) || rm -rf "$work"
 }
 trap finish EXIT
 trap 'exit 130' INT TERM

@@ -1,10 +1,11 @@
 # shellcheck shell=bash
-# Sourced by suites: what they count and how they ask. Requires: $work, a folder of the suite's own.
+# Sourced by suites: what they count and how they ask. Requires: $work, a folder of the suite's own, which goes when the
+# suite ends unless a check has failed.
 passed=0
 failed=0
 
-# check NAME COMMAND...: passes if the command succeeds; its output is shown only if not. It runs in the suite's own shell,
-# so that it may set variables.
+# check NAME COMMAND...: passes if the command succeeds; its output is shown only if not, and what the suite's show_state
+# prints, if it has one. It runs in the suite's own shell, so that it may set variables.
 check() {
   local name=$1
   shift
@@ -14,6 +15,7 @@ check() {
   else
     failed=$((failed + 1))
     printf '%4ds  FAIL  %s\n%s\n' "$SECONDS" "$name" "$(cat "$work/said")"
+    ! declare -F show_state >/dev/null || show_state 2>&1
   fi
 }
 
@@ -42,6 +44,15 @@ refused() {
 
 # print_counts: the suite's last line. Fails if a check did.
 print_counts() {
+  ((failed == 0)) || echo "logs are kept in $work"
   echo "$passed passed, $failed failed"
   ((failed == 0))
+}
+
+# fail_early WHY: ends the suite, which has failed.
+fail_early() {
+  echo "$0: $*" >&2
+  failed=$((failed + 1))
+  print_counts
+  exit 1
 }

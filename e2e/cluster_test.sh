@@ -16,7 +16,7 @@ finish() {
   for dir in "$work"/*/; do
     [[ -d $dir/logs || -e $dir/cluster.json ]] && "$cluster" down --dir "$dir"
   done
-  if ((failed == 0)); then rm -rf "$work"; else echo "logs are kept in $work"; fi
+  ((failed > 0)) || rm -rf "$work"
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
@@ -308,5 +308,6 @@ fi
 check "the first cluster still works" in_cluster "$zero" kubectl get namespace default
 check "down" "$cluster" down --dir "$zero"
 check "nothing of it is left" nothing_left "$zero"
+((failed == 0)) || echo "logs are kept in $work"
 echo "$passed passed, $failed failed"
 ((failed == 0))

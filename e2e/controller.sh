@@ -19,10 +19,6 @@ dir=$work/cluster
 source "$root/e2e/checks.sh"
 pids=()
 
-fail_early() {
-  echo "e2e/controller.sh: $*" >&2
-  exit 1
-}
 [[ -x $controller ]] || fail_early "$controller is missing: build it first (make)"
 command -v jq >/dev/null || fail_early "jq is missing: apt-get install jq"
 
@@ -30,7 +26,7 @@ finish() {
   local pid
   for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null; done
   "$cluster" down --dir "$dir" >/dev/null 2>&1
-  if ((failed == 0)); then rm -rf "$work"; else echo "logs are kept in $work"; fi
+  ((failed > 0)) || rm -rf "$work"
 }
 trap finish EXIT
 trap 'exit 130' INT TERM

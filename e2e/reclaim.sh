@@ -21,11 +21,6 @@ dir=$work/cluster
 source "$root/e2e/checks.sh"
 declare -A pid
 
-fail_early() {
-  echo "e2e/reclaim.sh: $*" >&2
-  failed=$((failed + 1))
-  exit 1
-}
 for program in berth berth-agent berth-controller; do
   [[ -x $bin/$program ]] || fail_early "$bin/$program is missing: build it first (make)"
 done
@@ -37,7 +32,7 @@ finish() {
   "$cluster" down --dir "$dir" >/dev/null 2>&1
   local one
   for one in "${pid[@]}"; do kill "$one" 2>/dev/null; done
-  if ((failed == 0)); then rm -rf "$work"; else echo "logs are kept in $work"; fi
+  ((failed > 0)) || rm -rf "$work"
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
@@ -119,7 +114,7 @@ break_plugin() {
 mend_plugin() { put_plugin "$bin/berth"; }
 
 set_up() {
-  "$cluster" up --dir "$dir" --nodes 1 || fail_early "no cluster"
+  "$cluster" up --dir "$dir" --nodes 1 --audit || fail_early "no cluster"
   eval "$("$cluster" env --dir "$dir")"
   mend_plugin
   # The agent's files are not where they are on a node of one's own.
@@ -196,4 +191,5 @@ allocations_come_back
 story seen scale_down
 story late scale_down_without_controller
 story force force
+"$root/e2e/rights.sh" note "$dir" "$(dirname "$bin")/rights/reclaim"
 print_counts
