@@ -19,7 +19,7 @@ test: ## everything that CI runs; the last line is "N passed, N failed"
 image: ## build/image/berth.tar, for a registry or for containerd
 	@tools/setup.sh build image
 	@cmake --preset release
-	@cmake --build --preset release --target berth berth-agent berth-controller berth-direct
+	@cmake --build --preset release --target berth berth-agent berth-direct
 	@tools/make-image
 
 sim: all ## simulated histories until one fails or it is stopped

@@ -137,22 +137,21 @@ int PrintProbe(const http::ProbeOptions& options) {
 }
 
 }  // namespace
-}  // namespace berth::agent
 
-int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
-  berth::agent::RunOptions run;
-  run.version = berth::kVersion;
-  berth::agent::InstallOptions install;
-  berth::http::ProbeOptions probe;
+int AgentMain(int argc, const char* const* argv) {
+  RunOptions run;
+  run.version = kVersion;
+  InstallOptions install;
+  http::ProbeOptions probe;
   std::string log_level = "info";
   CLI::App app{"berth-agent: hands out the addresses of one node's pods, recorded in the API server.", "berth-agent"};
-  app.set_version_flag("--version", std::string("berth-agent ") + berth::kVersionAndCommit);
+  app.set_version_flag("--version", std::string("berth-agent ") + kVersionAndCommit);
   app.require_subcommand(0, 1);
-  berth::agent::AddRunOptions(app, run, log_level);
+  AddRunOptions(app, run, log_level);
   auto* const installs = app.add_subcommand("install", "Puts the plugin berth on the host, and ends");
-  berth::agent::AddInstallOptions(*installs, install);
+  AddInstallOptions(*installs, install);
   auto* const probes = app.add_subcommand("probe", "Asks an agent how it is; exit status 0: well");
-  berth::agent::AddProbeOptions(*probes, probe);
+  AddProbeOptions(*probes, probe);
   // As CLI11 takes a list: the last one first.
   std::vector<std::string> arguments(std::reverse_iterator(argv + argc), std::reverse_iterator(argv + 1));
   try {
@@ -163,7 +162,9 @@ int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the sta
   spdlog::set_default_logger(spdlog::stderr_logger_mt("berth-agent"));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v", spdlog::pattern_time_type::utc);
   spdlog::set_level(spdlog::level::from_str(log_level));
-  if (installs->parsed()) return berth::agent::Install(install);
-  if (probes->parsed()) return berth::agent::PrintProbe(probe);
-  return berth::agent::RunAgent(std::move(run));
+  if (installs->parsed()) return Install(install);
+  if (probes->parsed()) return PrintProbe(probe);
+  return RunAgent(std::move(run));
 }
+
+}  // namespace berth::agent

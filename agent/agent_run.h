@@ -24,4 +24,7 @@ struct RunOptions {
 // Until SIGTERM or SIGINT. The exit status.
 [[nodiscard]] int RunAgent(RunOptions options);
 
+// The command line, of the agent and of what its pod needs besides. The exit status.
+[[nodiscard]] int AgentMain(int argc, const char* const* argv);
+
 }  // namespace berth::agent

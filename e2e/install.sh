@@ -14,9 +14,17 @@ dir=$work/c
 # shellcheck source=checks.sh
 source "$root/e2e/checks.sh"
 
+# For a failed check: nothing of the cluster is left afterwards.
+show_state() {
+  kubectl get pods -A -o wide
+  kubectl get events -A --sort-by=.lastTimestamp -o custom-columns=AT:.lastTimestamp,OF:.involvedObject.name,SAYS:.message |
+    tail -n 40 | cut -c 1-200
+  kubectl logs -n berth-system -l app.kubernetes.io/name=berth --tail=20 --prefix
+}
+
 finish() {
   "$cluster" down --dir "$dir" >"$work/down.log" 2>&1 || cat "$work/down.log"
-  if ((failed == 0)); then rm -rf "$work"; else echo "logs are kept in $work"; fi
+  ((failed > 0)) || rm -rf "$work"
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
@@ -123,11 +131,14 @@ addresses_of() { # DEPLOYMENT: one line for each pod, sorted
   kubectl get pods -l "app=$1" -o jsonpath='{range .items[*]}{.status.podIP}{"\n"}{end}' | sort
 }
 
-# pids_of PROGRAM: of this cluster's containers.
+# pids_of PROGRAM: of this cluster's containers, in each the process that it is for. Probes run for a moment only.
 pids_of() {
   local exe
-  find /proc/[0-9]*/exe -prune -lname "/$1" 2>/dev/null | while read -r exe; do
-    if grep -qsF "$dir/n1" "${exe%exe}mountinfo"; then cut -d/ -f3 <<<"$exe"; fi
+  find /proc/[0-9]*/exe -prune -lname /berth-agent 2>/dev/null | while read -r exe; do
+    if grep -qsF "$dir/n1" "${exe%exe}mountinfo" && grep -qs '^NSpid:.*[[:space:]]1$' "${exe%exe}status" &&
+      grep -qsaz "^/$1$" "${exe%exe}cmdline"; then
+      cut -d/ -f3 <<<"$exe"
+    fi
   done
 }
 
@@ -205,9 +216,18 @@ mend() {
   bash -e -o pipefail -c "$command" && within 60 no_kind
 }
 
-# As docs/install.md says.
+# Of the node's runtime, and of a program that is not there any more.
+calls_under_way() {
+  local exe
+  while read -r exe; do
+    if grep -qsF "$dir/n1" "${exe%exe}mountinfo"; then cut -d/ -f3 <<<"$exe"; fi
+  done < <(find /proc/[0-9]*/exe -prune -lname "*/berth (deleted)" 2>/dev/null)
+}
+
+# As docs/install.md says: a DEL that still waits for an agent would make the queue again, and with it a node of an agent's.
 clean_node() {
-  rm -r "$BERTH_NODE1_CNI_BIN_DIR/berth" "$BERTH_NODE1_CNI_CONF_DIR/10-berth.conflist" "$dir/n1/lib/berth/"* "$dir/n1/run/berth/"*
+  rm "$BERTH_NODE1_CNI_BIN_DIR/berth" "$BERTH_NODE1_CNI_CONF_DIR/10-berth.conflist" &&
+    within 60 equals "" calls_under_way && rm -r "$dir/n1/lib/berth/"* "$dir/n1/run/berth/"*
 }
 
 install_direct() {
@@ -231,8 +251,8 @@ remove_in_order() {
     kubectl delete -k "$root/crds" --timeout=60s && no_kind
 }
 
-[[ -r $image ]] || { echo "install.sh: there is no $image: run \"make image\" first" >&2; exit 1; }
-"$cluster" up --dir "$dir" --nodes 1 --cni-conf none --image "$image" || exit 1
+[[ -r $image ]] || fail_early "there is no $image: run \"make image\" first"
+"$cluster" up --dir "$dir" --nodes 1 --cni-conf none --image "$image" --audit || fail_early "no cluster"
 eval "$("$cluster" env --dir "$dir")"
 ls "$BERTH_NODE1_CNI_BIN_DIR" >"$work/plugins"
 (cd "$BERTH_NODE1_CNI_BIN_DIR" && sha256sum ./*) >"$work/sums"
@@ -289,4 +309,5 @@ check "the node has a network" network_of_direct
 check "10 pods" run_pods direct 10
 check "they have addresses of berth" equals 10 eval "addresses_of direct | sort -u | grep -c '^10[.]55[.]'"
 check "removed in order, nothing is left" remove_in_order
+"$root/e2e/rights.sh" note "$dir" "$root/build/rights/install"
 print_counts

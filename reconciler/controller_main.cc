@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth-controller: waits until it leads, then watches and decides until it is told to end (exit 0) or has lost the
 // lease (exit 1).
+#include "reconciler/controller_main.h"
+
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -176,15 +178,16 @@ int Run(const Options& options) {
 }
 
 }  // namespace
-}  // namespace berth::reconciler
 
-int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
-  const auto parsed = berth::reconciler::ParseOptions(argc, argv, berth::kVersionAndCommit);
-  if (const auto* exit = std::get_if<berth::reconciler::Exit>(&parsed)) return exit->code;
-  if (const auto* probe = std::get_if<berth::http::ProbeOptions>(&parsed)) {
-    const auto answer = berth::http::Probe(*probe);
+int ControllerMain(int argc, const char* const* argv) {
+  const auto parsed = ParseOptions(argc, argv, kVersionAndCommit);
+  if (const auto* exit = std::get_if<Exit>(&parsed)) return exit->code;
+  if (const auto* probe = std::get_if<http::ProbeOptions>(&parsed)) {
+    const auto answer = http::Probe(*probe);
     std::puts(answer ? answer->c_str() : answer.error().message.c_str());
     return answer ? EXIT_SUCCESS : EXIT_FAILURE;
   }
-  return berth::reconciler::Run(std::get<berth::reconciler::Options>(parsed));
+  return Run(std::get<Options>(parsed));
 }
+
+}  // namespace berth::reconciler
