@@ -22,15 +22,19 @@ note() {
 rare="system:serviceaccount:berth-system:berth-controller get ipam.berth.dev/ipblocks
 system:serviceaccount:berth-system:berth-controller get /nodes"
 
+# The namespaces in which berth has rights of its own.
+namespaces="berth-system kube-node-lease"
+
 # granted USER GROUP...: "<verb> <group>/<resource>" by the rules that the API server tells the user. What everybody may,
 # which is to ask about oneself, is left out; so is "reconcile", which no request has: policies ask for it.
 granted() {
-  local user=$1
+  local user=$1 namespace
   shift
   # Not validated: the user may not read what that takes.
-  kubectl create --validate=false -o json --as "$user" "${@/#/--as-group=}" -f - <<<'{"apiVersion": "authorization.k8s.io/v1",
-    "kind": "SelfSubjectRulesReview", "spec": {"namespace": "berth-system"}}' \
-    | jq -r '.status.resourceRules[] | .verbs[] as $verb | .apiGroups[] as $group | .resources[] as $resource
+  for namespace in $namespaces; do
+    kubectl create --validate=false -o json --as "$user" "${@/#/--as-group=}" -f - <<<'{"apiVersion":
+      "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": "'"$namespace"'"}}'
+  done | jq -r '.status.resourceRules[] | .verbs[] as $verb | .apiGroups[] as $group | .resources[] as $resource
       | select($group | test("^(authorization|authentication|certificates)[.]k8s[.]io$") | not)
       | select($verb != "reconcile") | "\($verb) \($group)/\($resource)"' | sort -u
 }

@@ -393,6 +393,8 @@ const RightCase kRights[] = {
      "",
      "kube-node-lease",
      false},
+    {"ControllerReadsNoNamespaces", kController, kAccounts, "list", "", "namespaces", "", "", false},
+    {"ControllerPatchesNoAllocation", kController, kAccounts, "patch", kBerth, "ipallocations", "", "team-a", false},
     {"ControllerReplacesNoBlock", kController, kAccounts, "update", kBerth, "ipblocks", "", "", false},
     {"ControllerReplacesNoSpace", kController, kAccounts, "update", kBerth, "ipspaces", "status", "", false},
     {"ControllerDeletesNoPool", kController, kAccounts, "delete", kBerth, "ippools", "", "", false},
