@@ -22,8 +22,11 @@ CLI::App* Add(CLI::App& parent, Options& options, Command command, const char* n
 }
 
 void AddFormat(CLI::App& app, Options& options, const std::map<std::string, Format>& formats) {
+  std::string words;
+  for (const auto& [word, format] : formats) words += (words.empty() ? "in {" : ",") + word;
   app.add_option("-o,--output", options.format, "How to print")
-      ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case))
+      ->type_name("WORD")  // and a description: those that CLI11 has name the numbers behind the words
+      ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case).description(words + "}"))
       ->default_str("table");
 }
 

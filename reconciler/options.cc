@@ -41,10 +41,12 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
          options.reclaim,
          "What to do with addresses of pods that are gone without having given them back: on frees them, report "
          "only logs which, off does not look at pods at all")
-      ->transform(CLI::CheckedTransformer(ReclaimTexts()))
+      ->type_name("WORD")  // and a description: those that CLI11 has name the numbers behind the words
+      ->transform(CLI::CheckedTransformer(ReclaimTexts()).description("in {off,report,on}"))
       ->default_str("on");
   app.add_option("--allocations", options.keeps_allocations, "Whether to keep an IPAllocation for each pod's addresses")
-      ->transform(CLI::CheckedTransformer(SwitchTexts()))
+      ->type_name("WORD")
+      ->transform(CLI::CheckedTransformer(SwitchTexts()).description("in {off,on}"))
       ->default_str("on");
   app.add_option("--health-address",
                  options.health_address,

@@ -2,6 +2,7 @@
 // Options: defaults, and what is refused.
 #include "reconciler/options.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -98,6 +99,7 @@ TEST(Options, HelpIsNoMistake) {
   const auto parsed = Parse({"--help"});
   const std::string said = testing::internal::GetCapturedStdout();
   ASSERT_TRUE(std::holds_alternative<Exit>(parsed));
+  EXPECT_TRUE(std::ranges::none_of(said, [](unsigned char c) { return c < ' ' && c != '\n'; })) << said;
   EXPECT_EQ(std::get<Exit>(parsed).code, 0);
   EXPECT_NE(said.find("--lease-namespace"), std::string::npos);
 }
