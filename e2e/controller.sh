@@ -215,7 +215,6 @@ drains() {
   check "one in use cannot be" equals other,six accepted
 }
 
-# The resourceVersions of everything the controller writes.
 # CRDs of a later release: fields that this controller does not know are neither in its way nor lost by its writes.
 newer_crds() {
   local field='{"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/%s/properties/later",
@@ -235,6 +234,7 @@ newer_crds() {
   check "the pool drains" within 20 gone ippool newer
 }
 
+# The resourceVersions of everything the controller writes.
 versions() { kubectl get ippools,ipspaces,ipblocks -o json | jq -c '[.items[].metadata | "\(.name)=\(.resourceVersion)"]'; }
 writes_nothing_for() {
   local before
@@ -306,6 +306,26 @@ orderly_end() {
   wait "$pid"
 }
 
+resident_kb() { sed -nE 's/^VmHWM:[[:space:]]*([0-9]+) kB/\1/p' "/proc/$pid/status"; }
+
+# A hundred full blocks, of pods that it can find nothing out about, so that it goes on looking for them.
+many_addresses() {
+  pool many '{"subnet": "10.92.0.0/16"}'
+  start large
+  check "a pool for 6,400 addresses" within 30 equals True/Accepted ready many
+  jq -n --arg uid "$(status many .metadata.uid)" '{apiVersion: "v1", kind: "List", items: [range(100)
+    | "10.92.\(. / 4 | floor).\(. % 4 * 64)" as $base | . as $block
+    | {apiVersion: "ipam.berth.dev/v1alpha1", kind: "IPBlock",
+       metadata: {name: "\($base)-26", finalizers: ["ipam.berth.dev/in-use"]},
+       spec: {space: "default", pool: "many", poolUID: $uid, cidr: "\($base)/26", node: "n\(.)"}, used: 64, free: 0,
+       allocations: ([range(64) | {key: tostring, value: ("team-a/web-7c456f7657-\($block * 64 + . + 10000) - "
+         + "0123456789ab-00000000000\($block * 64 + . + 10000) i=eth0 t=1799999999000")}] | from_entries)}]}' >"$work/blocks"
+  check "100 blocks are full" kubectl create -f "$work/blocks"
+  check "it counts them" within 60 equals 6400 status many .status.used
+  check "and was never larger than 40 MB" eval "resident_kb; ((\$(resident_kb) < 40000))"
+  echo "      $(resident_kb) kB"
+}
+
 "$cluster" up --dir "$dir" --nodes 0 --audit || fail_early "no cluster, see above"
 eval "$("$cluster" env --dir "$dir")"
 { kubectl apply -k "$root/crds" && kubectl apply -k "$root/install"; } >/dev/null || fail_early "cannot install berth"
@@ -325,5 +345,6 @@ check "RBAC refused it nothing" refused grep -i forbidden "$work"/*.log
 api_restart
 orderly_end
 api_outage
+many_addresses
 "$root/e2e/rights.sh" note "$dir" "$build_dir/rights/controller"
 print_counts
