@@ -44,6 +44,7 @@ start() {
   "$bin/$program" --kubeconfig "$work/$program.kubeconfig" --log-level debug "${@:2}" >>"$work/$program.log" 2>&1 &
   pid[$program]=$!
 }
+start_agent() { start berth-agent --node n1 --socket "$work/agent.sock" --state "$work/berth"; }
 start_controller() { start berth-controller; }
 kill_controller() { kill -9 "${pid[berth-controller]}"; }
 
@@ -127,7 +128,7 @@ set_up() {
     -f "$root/install/agent/rbac-agent.yaml" >/dev/null
   kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s >/dev/null
   network >"$BERTH_NODE1_CNI_CONF_DIR/10-network.conflist"
-  start berth-agent --node n1 --socket "$work/agent.sock" --state "$work/berth"
+  start_agent
   start_controller
   pool v4 10.55.0.0/20 10.55.0.1
   pool v6 2001:db8:55::/112 2001:db8:55::1
@@ -186,8 +187,27 @@ END
   check "without it they are made again" within 60 equals $live allocations
 }
 
+# Somebody removes the entries of a live pod while its node has no agent.
+entries_come_back() {
+  local pod block
+  kill -9 "${pid[berth-agent]}"
+  pod=$(kubectl get pods -l app=live -o jsonpath='{.items[0].metadata.name}')
+  for block in $(kubectl get ipblocks -o json | jq -r --arg pod "default/$pod " \
+    '.items[] | select(any(.allocations[]; startswith($pod))).metadata.name'); do
+    kubectl get ipblock "$block" -o json | jq --arg pod "default/$pod " \
+      '.allocations |= with_entries(select(.value | startswith($pod) | not)) | .used = (.allocations | length)' |
+      kubectl replace -f -
+  done
+  check "entries of a live pod are removed by hand" refused live_pods_hold
+  check "without an agent the controller puts them back" within 90 live_pods_hold
+  check "both of them" within 5 equals $((2 * live)) held
+  check "and tells of it" grep -q "entry put back.*pod=default/$pod" "$work/berth-controller.log"
+  start_agent
+}
+
 set_up
 allocations_come_back
+entries_come_back
 story seen scale_down
 story late scale_down_without_controller
 story force force

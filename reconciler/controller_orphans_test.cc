@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "reconciler/controller_test_setup.h"
+#include "reconciler/decide_status.h"
 #include "reconciler/read_holders.h"
 
 namespace berth::reconciler {
@@ -150,6 +151,65 @@ TEST_F(ControllerOrphansTest, AnEntryThatWasGivenBackMeanwhileIsLeftAlone) {
     RoundWithoutNews();
   }
   EXPECT_EQ(Entry(), "");
+}
+
+// A pod whose entry somebody removes by hand.
+class ControllerLostTest : public ControllerOrphansTest {
+ protected:
+  ControllerLostTest() {
+    server_->Put(kPods, WithAddress());
+    mailbox_->Put("default/web", ReadPod(WithAddress()).value());
+    Pass(seconds(100));
+    SetEntry(kBlock, "3", nullptr);
+  }
+  static json WithAddress(const char* address = "10.55.0.3") {
+    json pod = PodObject(kPodUid);
+    pod["status"]["podIPs"] = {{{"ip", address}}};
+    return pod;
+  }
+};
+
+TEST_F(ControllerLostTest, ItsEntryIsPutBackAndToldOf) {
+  Pass(seconds(59));
+  EXPECT_EQ(Entry(), "");
+  Pass(seconds(25));
+  EXPECT_TRUE(Entry().starts_with(std::string("default/web ") + kPodUid + " 000000000000-1111111122223333 i=eth0 t="))
+      << Entry();
+  EXPECT_THAT(Events(), testing::Contains(std::string(kBlock) + " EntriesPutBack").Times(1));
+  const std::string entry = Entry();
+  Pass(seconds(300));
+  EXPECT_EQ(Entry(), entry) << "written once";
+  Vanish();
+  Pass(seconds(60));
+  EXPECT_TRUE(Entry().starts_with("~ ")) << "no DEL finds it, so it goes with its pod: " << Entry();
+}
+
+TEST_F(ControllerLostTest, NothingIsPutBackIfThePodHasAnotherAddressByNow) {
+  server_->Put(kPods, WithAddress("10.55.0.9"));
+  Pass(seconds(200));
+  EXPECT_EQ(Entry(), "");
+}
+
+TEST_F(ControllerLostTest, NothingIsPutBackIfThePodIsGoneByNow) {
+  Delete(kPods, "web");
+  Pass(seconds(200));
+  EXPECT_EQ(Entry(), "");
+}
+
+TEST_F(ControllerLostTest, AnAddressThatAnotherGotMeanwhileIsReportedOnceAndLeft) {
+  SetEntry(kBlock, "3", kHeldEntry);
+  Pass(seconds(40));
+  EXPECT_EQ(Entry(), kHeldEntry);
+  EXPECT_THAT(Events(), testing::Contains(std::string(kBlock) + " TwoHolders").Times(1));
+  const auto status = ReadPool(Pool("web")).value().status;
+  const crds::Condition* contested = crds::FindCondition(status.conditions, kContestedCondition);
+  ASSERT_NE(contested, nullptr);
+  EXPECT_EQ(contested->status, "True");
+  EXPECT_THAT(contested->message, testing::HasSubstr("10.55.0.3: default/web on n1 has it"));
+  SetEntry(kBlock, "3", kOrphan);
+  Pass(seconds(20));
+  const auto after = ReadPool(Pool("web")).value().status;
+  EXPECT_EQ(crds::FindCondition(after.conditions, kContestedCondition)->status, "False");
 }
 
 TEST_F(ControllerOrphansTest, LostAndLateAnswersChangeNothingAboutTheEnd) {

@@ -83,6 +83,7 @@ class Round {
         now_,
         decision_);
     if (mode != Reclaim::kOn) return;
+    kept_.lost.Decide(world_, memory_, now_, decision_);
     kept_.empty.Update(world_, now_);
     DecideBlocks(
         {.world = world_, .census = census_, .suspects = kept_.suspects, .empty = kept_.empty, .pools = counted_},
@@ -255,9 +256,12 @@ class Round {
   }
 
   void AddPoolStatus(const SeenPool& pool, Wanted<crds::PoolStatus> wanted) {
+    static const std::vector<ContestedAddress> kNone;
     const auto unseen = decision_.orphans.unseen.find(pool.meta.uid);
     const bool is_braked = decision_.orphans.is_braked && unseen != decision_.orphans.unseen.end();
     SetReclaiming(wanted.status, pool, is_braked ? unseen->second : 0, now_);
+    const auto contested = decision_.contested.find(pool.meta.uid);
+    SetContested(wanted.status, pool, contested == decision_.contested.end() ? kNone : contested->second, now_);
     if (decision_.scarce) SetScarce(wanted.status, pool, decision_.scarce->contains(pool.meta.uid), now_);
     if (wanted.wake) decision_.WakeAt(*wanted.wake);
     if (wanted.status == pool.status) return;

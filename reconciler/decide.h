@@ -9,6 +9,7 @@
 #include "reconciler/census.h"
 #include "reconciler/decide_allocations.h"
 #include "reconciler/decide_blocks.h"
+#include "reconciler/decide_lost.h"
 #include "reconciler/decide_orphans.h"
 #include "reconciler/decision.h"
 #include "reconciler/held_entries.h"
@@ -25,7 +26,13 @@ struct Settings {
 class Decider {
  public:
   explicit Decider(Settings settings = {})
-      : kept_{.settings = settings, .census = {}, .held = {}, .suspects = {}, .empty = {}, .allocations = {}} {}
+      : kept_{.settings = settings,
+              .census = {},
+              .held = {},
+              .suspects = {},
+              .empty = {},
+              .lost = {},
+              .allocations = {}} {}
 
   [[nodiscard]] Decision Decide(const World& world, const Memory& memory, const Moment& now, bool relisted);
 
@@ -38,6 +45,7 @@ class Decider {
     HeldEntries held;
     Suspects suspects;
     EmptyBlocks empty;
+    LostEntries lost;
     AllocationDecider allocations;
   };
 

@@ -390,7 +390,7 @@ TEST_F(OrphansTest, WhoseAddressAPodOfTheNodeHasStay) {
   RemovePod(0);
   PutPod(7, "10.55.0.0");
   Pass(seconds(60));
-  EXPECT_EQ(Lines(), Texts{});
+  EXPECT_EQ(Lines(), Texts{"report 1 contested"});
   EXPECT_EQ(decision_.orphans.kept, (std::map<std::string, std::size_t>{{"address-in-use", 1}}));
   RemovePod(7);
   PutPod(8, "10.55.0.0", "n2");

@@ -112,6 +112,25 @@ void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t h
                      MakeCondition(kReclaimingCondition, held_back == 0, std::move(why), pool.meta.generation, now));
 }
 
+void SetContested(crds::PoolStatus& status, const SeenPool& pool, const std::vector<ContestedAddress>& contested,
+                  const Moment& now) {
+  constexpr std::size_t kNamedMax = 5;
+  const crds::Condition* current = crds::FindCondition(status.conditions, kContestedCondition);
+  const bool was_contested = current != nullptr && current->status == "True";
+  if (contested.empty() && !was_contested) return;
+  Reason why{.reason = "OneHolderEach", .message = "no pod has an address that is recorded for another"};
+  if (!contested.empty()) {
+    why = {.reason = "TwoHolders", .message = "delete one pod of each pair: "};
+    for (std::size_t i = 0; i < contested.size() && i < kNamedMax; ++i) {
+      why.message += (i == 0 ? "" : "; ") + contested[i].text;
+    }
+    if (contested.size() > kNamedMax) why.message += "; and " + std::to_string(contested.size() - kNamedMax) + " more";
+  }
+  if (was_contested && current->message == why.message) return;
+  crds::SetCondition(status.conditions,
+                     MakeCondition(kContestedCondition, !contested.empty(), std::move(why), pool.meta.generation, now));
+}
+
 void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, const Moment& now) {
   const crds::Condition* current = crds::FindCondition(status.conditions, crds::kScarceCondition);
   const bool was_scarce = current != nullptr && current->status == "True";

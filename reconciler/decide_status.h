@@ -44,6 +44,14 @@ inline constexpr std::string_view kReclaimingCondition = "Reclaiming";
 // if it was False, to True if it holds back none.
 void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t held_back, const Moment& now);
 
+// True: pods have addresses that are recorded for others.
+inline constexpr std::string_view kContestedCondition = "Contested";
+
+// Sets the condition Contested to True if there are such addresses, and, if it was True, to False if there are none
+// (decide_lost.h).
+void SetContested(crds::PoolStatus& status, const SeenPool& pool, const std::vector<ContestedAddress>& contested,
+                  const Moment& now);
+
 // Sets the condition Scarce, which stands there once blocks were scarce (decide_blocks.h).
 void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, const Moment& now);
 

@@ -18,6 +18,7 @@ struct KeyVisitor {
   ObjectKey operator()(const ChangeBlock& a) const { return BlockKey(a.before->name); }
   ObjectKey operator()(const DeleteBlock& a) const { return BlockKey(a.block->name); }
   ObjectKey operator()(const FreeEntries& a) const { return BlockKey(a.before->name); }
+  ObjectKey operator()(const PutBack& a) const { return BlockKey(a.before->name); }
   ObjectKey operator()(const CreateAllocation& a) const {
     return "IPAllocation/" + AllocationKeyOf(a.allocation.meta.name_space, a.allocation.meta.name);
   }
@@ -25,6 +26,7 @@ struct KeyVisitor {
     return "IPAllocation/" + AllocationKeyOf(a.allocation.name_space, a.allocation.name);
   }
   ObjectKey operator()(const ReportOrphans& /*a*/) const { return "orphans"; }
+  ObjectKey operator()(const ReportContested& /*a*/) const { return "contested"; }
   ObjectKey operator()(const ConfirmReserved& a) const { return SpaceKey(a.space); }
 };
 

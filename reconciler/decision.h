@@ -88,6 +88,17 @@ struct FreeEntries {
   ipam::BlockView before;
   std::vector<FreedEntry> entries;
 };
+// Entries of pods that live and have these addresses, which nothing records any more. Each pod is looked at once more
+// before.
+struct LostEntry {
+  ipam::Address address;
+  ipam::HeldEntry entry;
+  std::string node;  // the pod's
+};
+struct PutBack {
+  ipam::BlockView before;
+  std::vector<LostEntry> entries;
+};
 struct CreateAllocation {
   crds::Allocation allocation;
 };
@@ -98,6 +109,17 @@ struct DeleteAllocation {
 struct ReportOrphans {
   std::set<std::pair<std::string, std::string>> entries;
 };
+// An address that a pod has, and of which the block says that another has it.
+struct ContestedAddress {
+  std::string block;
+  std::string block_uid;
+  std::string text;  // for people: who has it, and for whom it is recorded
+};
+
+// Tells of those that were not told of before.
+struct ReportContested {
+  std::vector<ContestedAddress> addresses;  // all there are
+};
 // No request: after these reservations had been withheld from all pools of the space, every block that existed was
 // looked at, and each of their addresses was held or had its entry.
 struct ConfirmReserved {
@@ -106,8 +128,8 @@ struct ConfirmReserved {
 };
 
 using Action = std::variant<CreateSpace, DeleteSpace, SetSpaceFinalizers, SetSpaceStatus, SetPoolFinalizers,
-                            SetPoolStatus, ChangeBlock, DeleteBlock, FreeEntries, CreateAllocation, DeleteAllocation,
-                            ReportOrphans, ConfirmReserved>;
+                            SetPoolStatus, ChangeBlock, DeleteBlock, FreeEntries, PutBack, CreateAllocation,
+                            DeleteAllocation, ReportOrphans, ReportContested, ConfirmReserved>;
 
 // "IPPool/web": what an action is about, for back-off and logs.
 using ObjectKey = std::string;
@@ -130,6 +152,8 @@ struct Decision {
   // Objects about which something can only be decided on a world that was just compared with consistent lists.
   std::set<ObjectKey> wants_relist;
   OrphanFindings orphans;
+  // By UID of the pool.
+  std::map<std::string, std::vector<ContestedAddress>> contested;
   // UIDs of pools with too few blocks for their nodes. Nothing: not looked at.
   std::optional<std::set<std::string>> scarce;
   // When to decide again even if nothing happens.
@@ -149,6 +173,8 @@ struct Memory {
   std::map<std::string, std::vector<ReservedRange>> confirmed;
   // What was last said that would be freed.
   std::set<std::pair<std::string, std::string>> reported;
+  // The texts of the contested addresses that were told of last.
+  std::set<std::string> contested;
 };
 
 }  // namespace berth::reconciler

@@ -50,6 +50,31 @@ Announcement FreedAnnouncement(const ipam::Block& block, const std::vector<Freed
           .message = std::move(message)};
 }
 
+Announcement PutBackAnnouncement(const ipam::Block& block, const std::vector<LostEntry>& entries) {
+  std::string message = "recorded again what live pods have and nothing recorded any more: ";
+  for (std::size_t i = 0; i < entries.size() && i < kNamedMax; ++i) {
+    const LostEntry& one = entries[i];
+    if (i > 0) message += ", ";
+    message += one.address.ToString() + " of " + PodKeyOf(one.entry.pod_namespace, one.entry.pod);
+  }
+  if (entries.size() > kNamedMax) message += " and " + std::to_string(entries.size() - kNamedMax) + " more";
+  return {.kind = crds::kBlockKind,
+          .name = block.name,
+          .uid = block.uid,
+          .is_warning = true,
+          .reason = "EntriesPutBack",
+          .message = std::move(message)};
+}
+
+Announcement ContestedAnnouncement(const ContestedAddress& contested) {
+  return {.kind = crds::kBlockKind,
+          .name = contested.block,
+          .uid = contested.block_uid,
+          .is_warning = true,
+          .reason = "TwoHolders",
+          .message = contested.text + ": delete one of the two pods"};
+}
+
 std::vector<Announcement> PoolAnnouncements(const SeenPool& before, const SeenPool& after) {
   std::vector<Announcement> announcements;
   for (const crds::Condition& now : after.status.conditions) {

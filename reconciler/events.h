@@ -40,6 +40,9 @@ struct Announcement {
 // Requires: `freed` is not empty, and its entries were in the block.
 [[nodiscard]] Announcement FreedAnnouncement(const ipam::Block& block, const std::vector<FreedEntry>& freed);
 
+[[nodiscard]] Announcement PutBackAnnouncement(const ipam::Block& block, const std::vector<LostEntry>& entries);
+[[nodiscard]] Announcement ContestedAnnouncement(const ContestedAddress& contested);
+
 // One for each condition that says something else than before.
 [[nodiscard]] std::vector<Announcement> PoolAnnouncements(const SeenPool& before, const SeenPool& after);
 

@@ -77,6 +77,16 @@ struct Metrics::Families {
                                .Name("berth_controller_orphans_freed_total")
                                .Help("Entries freed, since their pods are gone")
                                .Register(registry);
+  Counter& put_back = BuildCounter()
+                          .Name("berth_controller_entries_put_back_total")
+                          .Help("Entries written again for live pods of which the record was gone")
+                          .Register(registry)
+                          .Add({});
+  Gauge& contested = BuildGauge()
+                         .Name("berth_controller_addresses_contested")
+                         .Help("Addresses that a pod has and that are recorded for another")
+                         .Register(registry)
+                         .Add({});
   Gauge& due = BuildGauge()
                    .Name("berth_controller_orphans_due")
                    .Help("Entries of pods that are gone, to be freed now")
@@ -110,10 +120,15 @@ void Metrics::WriteFailed(std::string_view code) {
 
 void Metrics::Freed(std::string_view why) { families_->freed.Add({{"why", std::string(why)}}).Increment(); }
 
+void Metrics::PutBack() { families_->put_back.Increment(); }
+
 void Metrics::Round(std::chrono::nanoseconds took, const Decision& decision) {
   families_->round.Observe(std::chrono::duration<double>(took).count());
   families_->actions.Set(static_cast<double>(decision.actions.size()));
   families_->due.Set(static_cast<double>(decision.orphans.due));
+  std::size_t contested = 0;
+  for (const auto& [pool, addresses] : decision.contested) contested += addresses.size();
+  families_->contested.Set(static_cast<double>(contested));
   families_->braked.Set(decision.orphans.is_braked ? 1 : 0);
   const std::scoped_lock lock(families_->mutex);
   families_->kept.Clear();

@@ -27,6 +27,8 @@ class Metrics {
   void Round(std::chrono::nanoseconds took, const Decision& decision);
   // An entry was freed; `why` as the log says it.
   void Freed(std::string_view why);
+  // An entry was put back.
+  void PutBack();
   void WriteFailed(std::string_view code);
   // Replaces what was said of pools and nodes. Looks at each block, so not for every round.
   void Look(const World& world);

@@ -2,7 +2,9 @@
 // One request for each action.
 #include "reconciler/perform.h"
 
+#include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -218,6 +220,47 @@ struct Performer::Visitor {
     return {};
   }
 
+  Expected<void> operator()(const PutBack& action) const {
+    ipam::Block after = *action.before;
+    std::vector<LostEntry> put;
+    for (const LostEntry& one : action.entries) {
+      const auto has_it = HasAddress(one);
+      if (!has_it) return std::unexpected(has_it.error());
+      if (!*has_it) continue;
+      auto text = ipam::FormatEntry(one.entry);
+      if (!text) return std::unexpected(std::move(text.error()));
+      after.allocations[static_cast<ipam::BlockOffset>(after.cidr.OffsetOf(one.address))] = *std::move(text);
+      put.push_back(one);
+    }
+    if (put.empty()) return {};
+    auto written = PatchBlock(*action.before, after);
+    if (!written) return written;
+    for (const LostEntry& one : put) {
+      metrics.PutBack();
+      spdlog::warn("entry put back, nothing recorded it any more pool={} block={} address={} pod={}/{} node={}",
+                   after.pool,
+                   after.name,
+                   one.address.ToString(),
+                   one.entry.pod_namespace,
+                   one.entry.pod,
+                   one.node);
+    }
+    Announce(PutBackAnnouncement(after, put));
+    return {};
+  }
+
+  Expected<void> operator()(const ReportContested& action) const {
+    std::set<std::string> told;
+    for (const ContestedAddress& one : action.addresses) {
+      told.insert(one.text);
+      if (memory.contested.contains(one.text)) continue;
+      spdlog::error("address of two pods block={} found={}", one.block, ipam::Quoted(one.text));
+      Announce(ContestedAnnouncement(one));
+    }
+    memory.contested = std::move(told);
+    return {};
+  }
+
   Expected<void> operator()(const CreateAllocation& action) const {
     const crds::Allocation& allocation = action.allocation;
     auto created = k8sclient::Create(
@@ -293,6 +336,19 @@ struct Performer::Visitor {
     const bool is_gone = is_another || has_others || (one.was_terminal && pod->is_terminal);
     world.pods.Put(*std::move(pod), now.steady);
     return is_gone;
+  }
+
+  // Whether the pod is still there and still has it.
+  [[nodiscard]] Expected<bool> HasAddress(const LostEntry& one) const {
+    auto object = k8sclient::Get(api, PodPath(one.entry.pod_namespace, one.entry.pod), options);
+    if (!object && object.error().code == ipam::ErrorCode::kNotFound) return false;
+    if (!object) return std::unexpected(std::move(object.error()));
+    auto pod = ReadPod(*std::move(object));
+    if (!pod) return std::unexpected(std::move(pod.error()));
+    const bool has_it = pod->identity() == one.entry.uid && pod->node == one.node && pod->HasOwnAddress() &&
+                        std::ranges::find(pod->addresses, one.address) != pod->addresses.end();
+    world.pods.Put(*std::move(pod), now.steady);
+    return has_it;
   }
 
   [[nodiscard]] Expected<bool> IsNodeGone(const std::string& name) const {

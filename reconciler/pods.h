@@ -46,6 +46,9 @@ struct SeenPod {
   [[nodiscard]] bool HasOthersThan(const ipam::Address& address) const {
     return !addresses.empty() && std::ranges::find(addresses, address) == addresses.end();
   }
+  [[nodiscard]] bool HasOwnAddress() const {
+    return !node.empty() && !addresses.empty() && !is_terminal && !is_host_network;
+  }
   [[nodiscard]] bool wants_address() const {
     return !node.empty() && addresses.empty() && !is_terminal && !is_host_network;
   }

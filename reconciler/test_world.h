@@ -192,6 +192,14 @@ struct ActionText {
     for (const FreedEntry& one : a.entries) entries.push_back(std::to_string(one.offset));
     return "free " + a.before->name + " " + Join(entries);
   }
+  std::string operator()(const PutBack& a) const {
+    std::string line = "put back " + a.before->name;
+    for (const LostEntry& one : a.entries) {
+      line += " " + one.address.ToString() + "=" + one.entry.pod_namespace + "/" + one.entry.pod + " " +
+              one.entry.attachment + " of " + one.node + (one.entry.node.empty() ? "" : " n=" + one.entry.node);
+    }
+    return line;
+  }
   std::string operator()(const CreateAllocation& a) const {
     std::vector<std::string> addresses;
     for (const crds::AllocatedAddress& one : a.allocation.addresses) addresses.push_back(one.address.ToString());
@@ -199,6 +207,9 @@ struct ActionText {
   }
   std::string operator()(const DeleteAllocation& a) const {
     return "unmake " + a.allocation.name_space + "/" + a.allocation.name;
+  }
+  std::string operator()(const ReportContested& a) const {
+    return "report " + std::to_string(a.addresses.size()) + " contested";
   }
   std::string operator()(const ReportOrphans& a) const {
     return "report " + std::to_string(a.entries.size()) + " orphans";

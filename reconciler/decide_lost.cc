@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comparing what pods have with what blocks record.
+#include "reconciler/decide_lost.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace berth::reconciler {
+
+namespace {
+
+// In the place of the network's digits: no network has these.
+constexpr const char* kNoNetwork = "000000000000-";
+constexpr std::size_t kDigits = 16;
+
+// Which blocks an address lies in. Blocks of one space do not overlap, those of several may.
+class BlocksByAddress {
+ public:
+  explicit BlocksByAddress(const World& world) {
+    for (const auto& [name, seen] : world.blocks()) {
+      if (seen.block == nullptr) continue;
+      lengths_.insert({seen.cidr.family(), seen.cidr.length()});
+      blocks_[seen.cidr].push_back(seen.block.get());
+    }
+  }
+  [[nodiscard]] std::vector<const ipam::Block*> Around(const ipam::Address& address) const {
+    std::vector<const ipam::Block*> found;
+    for (const auto& [family, length] : lengths_) {
+      if (family != address.family()) continue;
+      const auto at = blocks_.find(ipam::Prefix::Around(address, length));
+      if (at != blocks_.end()) found.insert(found.end(), at->second.begin(), at->second.end());
+    }
+    return found;
+  }
+
+ private:
+  std::set<std::pair<ipam::Family, int>> lengths_;
+  std::map<ipam::Prefix, std::vector<const ipam::Block*>> blocks_;
+};
+
+bool IsOf(const ipam::HeldEntry& entry, const SeenPod& pod) {
+  return entry.pod_namespace == pod.name_space && entry.pod == pod.name &&
+         (entry.uid.empty() || entry.uid == pod.identity());
+}
+
+ipam::BlockOffset OffsetIn(const ipam::Block& block, const ipam::Address& address) {
+  return static_cast<ipam::BlockOffset>(block.cidr.OffsetOf(address));
+}
+
+bool IsOwn(const SeenPod& pod, const ipam::Block& block) { return block.shared() || block.node == pod.node; }
+
+// Of blocks of other nodes only what they record counts: nobody there can have lost it.
+struct Judged {
+  AddressState state = AddressState::kRecorded;
+  const ipam::Block* block = nullptr;
+};
+Judged JudgeAddress(const SeenPod& pod, const ipam::Address& address, const std::vector<const ipam::Block*>& around) {
+  std::vector<Judged> own;
+  std::vector<Judged> foreign;
+  for (const ipam::Block* block : around) {
+    const AddressState state = StateOf(pod, address, *block);
+    if (state == AddressState::kRecorded) return {};
+    (IsOwn(pod, *block) ? own : foreign).push_back({.state = state, .block = block});
+  }
+  // In more than one space it is not known which of them the address is of.
+  if (own.size() == 1) return own.front();
+  if (own.empty() && foreign.size() == 1 && foreign.front().state == AddressState::kContested) return foreign.front();
+  return {};
+}
+
+ContestedAddress ToContested(const SeenPod& pod, const ipam::Address& address, const ipam::Block& block) {
+  const auto entry = ipam::ParseEntry(block.allocations.at(OffsetIn(block, address)));
+  const auto& held = std::get<ipam::HeldEntry>(entry);
+  return {.block = block.name,
+          .block_uid = block.uid,
+          .text = address.ToString() + ": " + PodKeyOf(pod.name_space, pod.name) + " on " + pod.node +
+                  " has it, and it is recorded for " + PodKeyOf(held.pod_namespace, held.pod) +
+                  (block.shared() ? "" : " on " + block.node)};
+}
+
+}  // namespace
+
+AddressState StateOf(const SeenPod& pod, const ipam::Address& address, const ipam::Block& block) {
+  const ipam::BlockOffset offset = OffsetIn(block, address);
+  const auto found = block.allocations.find(offset);
+  if (found != block.allocations.end()) {
+    const auto entry = ipam::ParseEntry(found->second);
+    if (const auto* held = std::get_if<ipam::HeldEntry>(&entry)) {
+      return IsOf(*held, pod) ? AddressState::kRecorded : AddressState::kContested;
+    }
+    if (!std::holds_alternative<ipam::CoolingEntry>(entry)) return AddressState::kLeftAlone;
+  }
+  const bool may_be_with_another = block.standby.contains(offset);
+  return block.deleting || may_be_with_another ? AddressState::kLeftAlone : AddressState::kLost;
+}
+
+std::optional<ipam::HeldEntry> EntryOf(const SeenPod& pod, const ipam::Block& block, const Moment& now) {
+  std::string digits;
+  for (const char c : pod.identity()) {
+    if (digits.size() < kDigits && std::isxdigit(static_cast<unsigned char>(c)) != 0) digits += c;
+  }
+  if (digits.size() < kDigits) return std::nullopt;
+  ipam::HeldEntry entry;
+  entry.pod_namespace = pod.name_space;
+  entry.pod = pod.name;
+  entry.uid = pod.identity();
+  entry.attachment = kNoNetwork + digits;
+  entry.interface = "eth0";
+  entry.since_ms = now.unix_ms;
+  if (block.shared()) entry.node = pod.node;
+  return entry;
+}
+
+void LostEntries::Decide(const World& world, const Memory& memory, const Moment& now, Decision& decision) {
+  NoteWrites(world, now.steady);
+  if (!compared_ || *compared_ + kComparePeriod <= now.steady) Compare(world, now.steady);
+  decision.WakeAt(compared_.value_or(now.steady) + kComparePeriod);
+  std::map<std::string, PutBack> actions;
+  ReportContested report;
+  std::set<std::string> contested;
+  for (const auto& [key, finding] : findings_) {
+    const auto& [pod_key, address] = key;
+    const SeenPod* pod = world.pods.Find(pod_key);
+    const auto seen = world.blocks().find(finding.block);
+    if (pod == nullptr || !pod->HasOwnAddress() || seen == world.blocks().end() || seen->second.block == nullptr)
+      continue;
+    const ipam::BlockView& block = seen->second.block;
+    if (StateOf(*pod, address, *block) != finding.state) continue;
+    const bool is_lost = finding.state == AddressState::kLost;
+    if (is_lost && !IsOwn(*pod, *block)) continue;
+    const SteadyTime due =
+        is_lost ? std::max(finding.since, QuietSince(*block)) + kQuietMin : finding.since + kContestedMin;
+    if (now.steady < due) {
+      decision.WakeAt(due);
+    } else if (!is_lost) {
+      report.addresses.push_back(ToContested(*pod, address, *block));
+      contested.insert(report.addresses.back().text);
+      decision.contested[block->pool_uid].push_back(report.addresses.back());
+    } else if (auto entry = EntryOf(*pod, *block, now)) {
+      PutBack& action = actions.try_emplace(block->name, PutBack{.before = block, .entries = {}}).first->second;
+      action.entries.push_back({.address = address, .entry = *std::move(entry), .node = pod->node});
+    }
+  }
+  for (auto& [name, action] : actions) decision.actions.emplace_back(std::move(action));
+  if (contested != memory.contested) decision.actions.emplace_back(std::move(report));
+}
+
+void LostEntries::NoteWrites(const World& world, SteadyTime now) {
+  std::erase_if(blocks_, [&](const auto& item) { return !world.blocks().contains(item.first); });
+  for (const auto& [name, seen] : world.blocks()) {
+    if (seen.block == nullptr) continue;
+    Seen& before = blocks_[name];
+    // A new list shows what it was as another object.
+    const bool is_same = before.block != nullptr && before.block->resource_version == seen.block->resource_version;
+    if (!is_same) before = {.block = seen.block, .since = now};
+  }
+}
+
+SteadyTime LostEntries::QuietSince(const ipam::Block& block) const {
+  SteadyTime quiet = blocks_.at(block.name).since;
+  if (block.shared()) return quiet;
+  for (const auto& [name, seen] : blocks_) {
+    if (seen.block->node == block.node) quiet = std::max(quiet, seen.since);
+  }
+  return quiet;
+}
+
+void LostEntries::Compare(const World& world, SteadyTime now) {
+  compared_ = now;
+  const BlocksByAddress blocks(world);
+  Findings findings;
+  for (const auto& [key, pod] : world.pods.all()) {
+    if (!pod.HasOwnAddress()) continue;
+    for (const ipam::Address& address : pod.addresses) {
+      const Judged judged = JudgeAddress(pod, address, blocks.Around(address));
+      if (judged.state != AddressState::kLost && judged.state != AddressState::kContested) continue;
+      Finding finding{.state = judged.state, .block = judged.block->name, .since = now};
+      const auto before = findings_.find({key, address});
+      if (before != findings_.end() && before->second.state == finding.state && before->second.block == finding.block) {
+        finding.since = before->second.since;
+      }
+      findings.emplace(std::pair(key, address), std::move(finding));
+    }
+  }
+  findings_ = std::move(findings);
+}
+
+}  // namespace berth::reconciler

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lost entries: addresses that live pods have and of which the record is gone, since somebody edited a block or
+// restored a backup of etcd. Who has an address that is not recorded shares it with the next pod that gets it.
+//
+// A node's agent writes again what it has handed out. So an entry is put back here only where nobody has written the
+// blocks of the node for a minute, and never where an agent may have given the address to another already. An address
+// that another is recorded for is only reported: which of the two has to go is for a person to say.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "ipam/address.h"
+#include "ipam/block.h"
+#include "ipam/entry.h"
+#include "reconciler/decision.h"
+#include "reconciler/pods.h"
+#include "reconciler/world.h"
+
+namespace berth::reconciler {
+
+// From one comparison of all pods with all blocks to the next.
+inline constexpr std::chrono::seconds kComparePeriod{10};
+// For so long nobody may have written the node's blocks.
+inline constexpr std::chrono::seconds kQuietMin{60};
+// For so long pods and blocks have to disagree: their watches are not of one moment, and a pod's end takes its time.
+inline constexpr std::chrono::seconds kContestedMin{20};
+
+// What is recorded of an address that a pod has.
+enum class AddressState : std::uint8_t {
+  kRecorded,   // the pod
+  kLost,       // nobody
+  kContested,  // another
+  // Nobody, and it is not for the controller to say who has it: it may be with another pod already, or belongs to no
+  // pod at all.
+  kLeftAlone,
+};
+
+// Requires: the address lies in the block.
+[[nodiscard]] AddressState StateOf(const SeenPod& pod, const ipam::Address& address, const ipam::Block& block);
+
+// The entry of a pod's address, by what is known of the pod. Its attachment is made from the pod's UID: no DEL finds
+// it, so it goes when the pod is gone (decide_orphans.h). Nothing: the UID has no 16 hexadecimal digits.
+[[nodiscard]] std::optional<ipam::HeldEntry> EntryOf(const SeenPod& pod, const ipam::Block& block, const Moment& now);
+
+class LostEntries {
+ public:
+  // Compares at most every kComparePeriod, and adds what is to be put back, and which addresses are contested.
+  // Requires: world.knows_holders.
+  void Decide(const World& world, const Memory& memory, const Moment& now, Decision& decision);
+
+ private:
+  struct Finding {
+    AddressState state = AddressState::kRecorded;
+    std::string block;
+    SteadyTime since;
+  };
+  using Findings = std::map<std::pair<PodKey, ipam::Address>, Finding>;
+  struct Seen {
+    ipam::BlockView block;
+    SteadyTime since;
+  };
+
+  void NoteWrites(const World& world, SteadyTime now);
+  void Compare(const World& world, SteadyTime now);
+  // Since when nobody has written that block, and, if it is a node's, the node's others.
+  [[nodiscard]] SteadyTime QuietSince(const ipam::Block& block) const;
+
+  std::map<std::string, Seen> blocks_;  // as they were looked at last, and since when they are so
+  Findings findings_;                   // of addresses that are lost or contested
+  std::optional<SteadyTime> compared_;
+};
+
+}  // namespace berth::reconciler

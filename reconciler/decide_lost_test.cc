@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lost entries: what is put back and when, and what is only reported.
+#include "reconciler/decide_lost.h"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "reconciler/test_world.h"
+
+namespace berth::reconciler {
+namespace {
+
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr char kLostUid[] = "11111111-2222-3333-4444-555555555555";
+constexpr char kMine[] =
+    "default/web 11111111-2222-3333-4444-555555555555 0123456789ab-0123456789abcdef i=eth0 t=1799999999000";
+
+SeenPod LivePod() {
+  return {.name_space = "default",
+          .name = "web",
+          .uid = kLostUid,
+          .node = "n1",
+          .addresses = {ipam::Address::Parse("10.55.0.3").value()}};
+}
+
+struct StateCase {
+  const char* name;
+  const char* entry;  // at the pod's address; "": none
+  bool is_standby;
+  bool is_deleting;
+  AddressState want;
+};
+class AddressStateTest : public testing::TestWithParam<StateCase> {};
+
+TEST_P(AddressStateTest, IsWhatTheBlockSaysOfThePod) {
+  const StateCase& c = GetParam();
+  TestWorld t;
+  std::map<ipam::BlockOffset, std::string> entries;
+  if (*c.entry != '\0') entries[3] = c.entry;
+  BlockTraits traits{.is_deleting = c.is_deleting};
+  if (c.is_standby) traits.standby = {3};
+  t.Block("10.55.0.0/26", "web", entries, traits);
+  const SeenPod pod = LivePod();
+  EXPECT_EQ(StateOf(pod, pod.addresses.front(), *t.world.blocks().at("10.55.0.0-26").block), c.want);
+}
+
+const StateCase kStateCases[] = {
+    {"Its", kMine, false, false, AddressState::kRecorded},
+    {"ItsThoughTheUidIsUnknown",
+     "default/web - 0123456789ab-0123456789abcdef i=eth0 t=1",
+     false,
+     false,
+     AddressState::kRecorded},
+    {"Nobodys", "", false, false, AddressState::kLost},
+    {"Cooling", "~ t=1900000000000 f=0123456789ab-0123456789abcdef", false, false, AddressState::kLost},
+    {"Anothers", kHeldEntry, false, false, AddressState::kContested},
+    {"OfAnEarlierPodOfItsName",
+     "default/web 99999999-2222-3333-4444-555555555555 0123456789ab-0123456789abcdef i=eth0 t=1",
+     false,
+     false,
+     AddressState::kContested},
+    {"OnStandby", "", true, false, AddressState::kLeftAlone},
+    {"Reserved", "! r", false, false, AddressState::kLeftAlone},
+    {"NotUnderstood", "what is this", false, false, AddressState::kLeftAlone},
+    {"InABlockThatIsGoing", "", false, true, AddressState::kLeftAlone},
+};
+INSTANTIATE_TEST_SUITE_P(Table, AddressStateTest, testing::ValuesIn(kStateCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+class LostTest : public testing::Test {
+ protected:
+  LostTest() {
+    t_.decider = Decider({.reclaim = Reclaim::kOn});
+    t_.world.knows_holders = true;
+    t_.Pool("web", {{"subnet", "10.55.0.0/24"}}, {.is_ready = true}).Space("default", {"web"});
+    t_.world.nodes.Put({.name = "n1", .is_ready = true});
+    t_.world.pods.Put(LivePod(), t_.now.steady);
+  }
+  void PutBlock(std::map<ipam::BlockOffset, std::string> entries, const BlockTraits& traits = {}) {
+    t_.Block("10.55.0.0/26", "web", std::move(entries), traits);
+  }
+  void Pass(seconds time) {
+    for (seconds passed{0}; passed < time; passed += seconds(1)) {
+      t_.now.steady += seconds(1);
+      t_.now.unix_ms += 1000;
+      decision_ = t_.Decide(/*relisted=*/false);
+      t_.world.pods.ForgetTouched();
+    }
+  }
+  [[nodiscard]] std::vector<std::string> PutBacks() const {
+    std::vector<std::string> lines;
+    for (const std::string& line : TestWorld::Describe(decision_)) {
+      if (line.starts_with("put back ")) lines.push_back(line);
+    }
+    return lines;
+  }
+  [[nodiscard]] std::vector<std::string> Contested() const {
+    std::vector<std::string> texts;
+    for (const auto& [pool, addresses] : decision_.contested) {
+      for (const ContestedAddress& one : addresses) texts.push_back(one.text);
+    }
+    return texts;
+  }
+
+  TestWorld t_;
+  Decision decision_;
+};
+
+TEST_F(LostTest, AnEntryThatSomebodyRemovedIsPutBackAfterAMinute) {
+  PutBlock({{3, kMine}});
+  Pass(seconds(100));
+  PutBlock({});
+  Pass(seconds(59));
+  EXPECT_THAT(PutBacks(), IsEmpty());
+  Pass(seconds(20));
+  EXPECT_THAT(PutBacks(),
+              ElementsAre("put back 10.55.0.0-26 10.55.0.3=default/web 000000000000-1111111122223333 of n1"));
+}
+
+TEST_F(LostTest, NothingIsPutBackWhileTheNodeWritesAnyOfItsBlocks) {
+  PutBlock({});
+  for (int i = 0; i < 10; ++i) {
+    t_.Block("10.55.0.64/26", "web", {{static_cast<ipam::BlockOffset>(i), kHeldEntry}});
+    Pass(seconds(50));
+    EXPECT_THAT(PutBacks(), IsEmpty());
+  }
+  Pass(seconds(11));
+  EXPECT_EQ(PutBacks().size(), 1U);
+}
+
+TEST_F(LostTest, WhatAnotherNodeWritesDoesNotMatter) {
+  PutBlock({});
+  for (int i = 0; i < 3; ++i) {
+    t_.Block("10.55.0.64/26", "web", {{static_cast<ipam::BlockOffset>(i), kHeldEntry}}, {.node = "n2"});
+    Pass(seconds(30));
+  }
+  EXPECT_EQ(PutBacks().size(), 1U);
+}
+
+TEST_F(LostTest, InASharedBlockTheEntryNamesTheNode) {
+  PutBlock({}, {.node = ""});
+  Pass(seconds(90));
+  EXPECT_THAT(PutBacks(),
+              ElementsAre("put back 10.55.0.0-26 10.55.0.3=default/web 000000000000-1111111122223333 of n1 n=n1"));
+}
+
+TEST_F(LostTest, NothingOfAPodThatHasNoAddressOfItsOwn) {
+  PutBlock({});
+  SeenPod pod = LivePod();
+  pod.is_host_network = true;
+  t_.world.pods.Put(pod, t_.now.steady);
+  Pass(seconds(200));
+  EXPECT_THAT(PutBacks(), IsEmpty());
+  pod = LivePod();
+  pod.is_terminal = true;
+  t_.world.pods.Put(pod, t_.now.steady);
+  Pass(seconds(200));
+  EXPECT_THAT(PutBacks(), IsEmpty());
+}
+
+TEST_F(LostTest, NothingInABlockOfAnotherNode) {
+  PutBlock({}, {.node = "n2"});
+  Pass(seconds(200));
+  EXPECT_THAT(PutBacks(), IsEmpty());
+}
+
+TEST_F(LostTest, NothingWhereTwoSpacesHaveTheAddress) {
+  PutBlock({});
+  t_.Block("10.55.0.0/26", "blue", {}, {.space = "blue"});
+  Pass(seconds(200));
+  EXPECT_THAT(PutBacks(), IsEmpty());
+}
+
+TEST_F(LostTest, NothingWithoutReclaiming) {
+  t_.decider = Decider({.reclaim = Reclaim::kReport});
+  PutBlock({});
+  Pass(seconds(200));
+  EXPECT_THAT(PutBacks(), IsEmpty());
+}
+
+TEST_F(LostTest, WhereAnotherIsRecordedBothAreReported) {
+  PutBlock({{3, kHeldEntry}});
+  Pass(seconds(19));
+  EXPECT_THAT(Contested(), IsEmpty());
+  Pass(seconds(12));
+  EXPECT_THAT(Contested(),
+              ElementsAre("10.55.0.3: default/web on n1 has it, and it is recorded for default/web-1 on n1"));
+  EXPECT_THAT(PutBacks(), IsEmpty());
+  PutBlock({{3, kMine}});
+  Pass(seconds(1));
+  EXPECT_THAT(Contested(), IsEmpty());
+}
+
+TEST_F(LostTest, AnotherNodesPodWithTheAddressIsReportedToo) {
+  PutBlock({{3, kHeldEntry}}, {.node = "n2"});
+  Pass(seconds(31));
+  EXPECT_THAT(Contested(),
+              ElementsAre("10.55.0.3: default/web on n1 has it, and it is recorded for default/web-1 on n2"));
+}
+
+TEST_F(LostTest, APodThatEndsSoonContestsNothing) {
+  PutBlock({{3, kHeldEntry}});
+  Pass(seconds(15));
+  t_.world.pods.Remove("default/web", t_.now.steady);
+  Pass(seconds(60));
+  EXPECT_THAT(Contested(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace berth::reconciler
