@@ -59,6 +59,7 @@ void Reflector::Run(const std::stop_token& stop) {
                                (done.error().code != ErrorCode::kUnavailable || failures_ >= kExactFailuresMax);
     const bool is_forgotten = done.error().code == ErrorCode::kGone || is_no_version;
     if (is_forgotten && next_list_ != NextList::kConsistent) {
+      handler_.Failed(done.error(), milliseconds(0));
       // From a watch: list anew, not older than what was seen. From that list: the server cannot, so a consistent one.
       next_list_ = next_list_ == NextList::kNone ? NextList::kNotOlder : NextList::kConsistent;
       continue;

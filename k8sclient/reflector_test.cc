@@ -173,7 +173,7 @@ TEST_F(ReflectorTest, GoneInTheStreamListsNotOlderThanSeen) {
   lists_ = {ListOf({"a"}, "10"), ListOf({"b"}, "50")};
   watches_ = {{.lines = {Event("MODIFIED", "a", "20"), Gone()}}};
   RunScripts();
-  EXPECT_EQ(recorder_.lines, (Lines{"replace a", "upsert a", "replace b"}));
+  EXPECT_EQ(recorder_.lines, (Lines{"replace a", "upsert a", "failed Gone wait 0", "replace b"}));
   EXPECT_EQ(Requests(),
             (Lines{"list rv=0 match=(none)", "watch rv=10", "list rv=20 match=NotOlderThan", "watch rv=50"}));
 }
@@ -197,7 +197,7 @@ TEST_F(ReflectorTest, AVersionTheServerHasNotReachedLeadsToAConsistentList) {
                    "list rv=10 match=NotOlderThan",
                    "list rv=(none) match=(none)",
                    "watch rv=5"}));
-  EXPECT_EQ(recorder_.lines, (Lines{"replace a", "replace b"}));
+  EXPECT_EQ(recorder_.lines, (Lines{"replace a", "failed Gone wait 0", "failed Gone wait 0", "replace b"}));
 }
 
 TEST_F(ReflectorTest, ABrokenWatchGoesOnWithoutAList) {

@@ -31,6 +31,9 @@ constexpr std::chrono::milliseconds kAfterRelist{1000};
 constexpr std::chrono::milliseconds kLookPeriod{5'000};
 // How long it is known of a pod that it was seen to vanish, if no entry names it: one may come late.
 constexpr std::chrono::minutes kVanishedKept{2};
+// For so long a successor is told of it. The API server's watches begin at versions of the last minute or so, and when
+// there are suspects the version handed over is older than that already.
+constexpr std::chrono::seconds kVanishedHandedOver{15};
 
 // Back-off keys that are no object's.
 constexpr const char* kServerKey = "server";
@@ -96,13 +99,22 @@ void Controller::AfterDecision(const Decision& decision, const Moment& now) {
       spdlog::info("orphans are freed again");
     }
   }
-  on_version(world_.pods.VersionToBeginWith(now.steady - kVanishedKept));
+  on_version(VersionForSuccessor(now.steady));
   if (now.steady - vanished_forgotten_ < kVanishedKept) return;
   vanished_forgotten_ = now.steady;
   std::set<std::string> suspected;
   for (const auto& [key, suspect] : decider_.suspects().all()) suspected.insert(suspect.entry.uid);
   world_.pods.ForgetVanished(now.steady - kVanishedKept,
                              [&](const std::string& identity) { return suspected.contains(identity); });
+}
+
+std::uint64_t Controller::VersionForSuccessor(steady_clock::time_point now) const {
+  std::uint64_t version = world_.pods.VersionToBeginWith(now - kVanishedHandedOver);
+  for (const auto& [key, suspect] : decider_.suspects().all()) {
+    const std::uint64_t was_there = world_.pods.VersionOfVanished(suspect.entry.uid, now - kVanishedKept);
+    if (was_there != 0) version = std::min(version, was_there);
+  }
+  return version;
 }
 
 bool Controller::PerformAll(const Decision& decision, const std::stop_token& stop) {

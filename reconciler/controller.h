@@ -49,6 +49,9 @@ class Controller {
   [[nodiscard]] Moment Now();
   // After a decision: what need not be known any more of pods, and what people shall know.
   void AfterDecision(const Decision& decision, const Moment& now);
+  // From which on it sees go who went and whose entries are not freed yet. As young as that allows: the API server
+  // forgets.
+  [[nodiscard]] std::uint64_t VersionForSuccessor(std::chrono::steady_clock::time_point now) const;
   // Does what may be tried. False: the API server is away, so the rest was not tried.
   bool PerformAll(const Decision& decision, const std::stop_token& stop);
   [[nodiscard]] bool WantsRelist(const Decision& decision);

@@ -42,6 +42,9 @@ class ControllerOrphansTest : public ControllerTest {
             {"spec", {{"nodeName", "n1"}}},
             {"status", {{"phase", phase}}}};
   }
+  static SeenPod OtherPod() {
+    return {.name_space = "default", .name = "other", .uid = "22222222-2222-3333-4444-555555555555", .node = "n1"};
+  }
   void Pass(seconds time) {
     for (seconds passed{0}; passed < time; passed += seconds(1)) {
       clock_.Advance(seconds(1));
@@ -151,6 +154,25 @@ TEST_F(ControllerOrphansTest, AnEntryThatWasGivenBackMeanwhileIsLeftAlone) {
     RoundWithoutNews();
   }
   EXPECT_EQ(Entry(), "");
+}
+
+TEST_F(ControllerOrphansTest, WhoLeadsNextIsToldOfAVersionThatIsAsYoungAsWhatIsLeftToFreeAllows) {
+  std::uint64_t handed_over = 0;
+  controller_->on_version = [&handed_over](std::uint64_t version) { handed_over = version; };
+  mailbox_->Put("default/other", OtherPod());
+  mailbox_->ReachPods(1);
+  Pass(seconds(1));
+  Vanish();
+  mailbox_->Remove<SeenPod>("default/other");
+  mailbox_->ReachPods(2);
+  Pass(seconds(1));
+  EXPECT_EQ(handed_over, 1U);
+  Pass(seconds(30));
+  EXPECT_EQ(Entry(), kOrphan);
+  EXPECT_EQ(handed_over, 1U) << "its entry is not freed yet";
+  Pass(seconds(30));
+  EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
+  EXPECT_EQ(handed_over, 2U) << "nothing is left to do about those that went";
 }
 
 // A pod whose entry somebody removes by hand.

@@ -104,6 +104,14 @@ void Mailbox::Vanish(SeenPod pod) {
   Ring<SeenPod>();
 }
 
+void Mailbox::NoteReplaced(const std::map<PodKey, SeenPod>& listed) {
+  for (auto& [key, pod] : pods_.changes) {
+    if (!pod) continue;
+    const auto found = listed.find(key);
+    if (found == listed.end() || found->second.identity() != pod->identity()) vanished_.push_back(*std::move(pod));
+  }
+}
+
 void Mailbox::ReachPods(std::uint64_t version) {
   const std::scoped_lock lock(mutex_);
   pods_version_ = version;

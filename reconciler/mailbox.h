@@ -28,6 +28,7 @@ class Mailbox {
   void Replace(std::map<std::string, Seen> objects) {
     const std::scoped_lock lock(mutex_);
     Pending<Seen>& pending = Of<Seen>();
+    if constexpr (std::is_same_v<Seen, SeenPod>) NoteReplaced(objects);
     pending = {.is_loaded = true, .replaces = true, .changes = {}};
     for (auto& [name, object] : objects) pending.changes.emplace(name, std::move(object));
     Ring<Seen>();
@@ -70,6 +71,10 @@ class Mailbox {
     bool replaces = false;  // what is not in changes is gone
     std::map<std::string, std::optional<Seen>> changes = {};
   };
+
+  // Pods that are on their way to the world and are not in the list that comes after were seen to vanish. Requires: the
+  // mutex.
+  void NoteReplaced(const std::map<PodKey, SeenPod>& listed);
 
   template <typename Seen>
   [[nodiscard]] Pending<Seen>& Of();

@@ -132,6 +132,18 @@ TEST(Mailbox, APodThatCameAndWentBetweenTwoFetchesWasSeenToVanish) {
   EXPECT_FALSE(world.pods.GraceOfVanished("u-2"));
 }
 
+TEST(Mailbox, APodThatOnlyTheFirstOfTwoListsHadWasSeenToVanish) {
+  Mailbox mailbox;
+  World world;
+  mailbox.Replace(
+      std::map<PodKey, SeenPod>{{"default/a", PodNamed("a", "u-1")}, {"default/b", PodNamed("b", "u-2")}});
+  mailbox.Replace(std::map<PodKey, SeenPod>{{"default/b", PodNamed("b", "u-3")}});
+  mailbox.FetchInto(world, {});
+  EXPECT_EQ(world.pods.GraceOfVanished("u-1"), std::chrono::seconds(5));
+  EXPECT_EQ(world.pods.GraceOfVanished("u-2"), std::chrono::seconds(5)) << "another has its name";
+  EXPECT_FALSE(world.pods.GraceOfVanished("u-3"));
+}
+
 TEST(Mailbox, HoldersAreKnownOncePodsNodesAndLeasesWereListed) {
   Mailbox mailbox;
   World world;

@@ -54,6 +54,11 @@ std::uint64_t Pods::VersionToBeginWith(SteadyTime after) const {
   return version;
 }
 
+std::uint64_t Pods::VersionOfVanished(const std::string& identity, SteadyTime after) const {
+  const auto found = vanished_.find(identity);
+  return found != vanished_.end() && found->second.at >= after ? found->second.version : 0;
+}
+
 const SeenPod* Pods::Find(const PodKey& key) const {
   const auto found = pods_.find(key);
   return found == pods_.end() ? nullptr : &found->second;

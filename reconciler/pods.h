@@ -79,6 +79,8 @@ class Pods {
   [[nodiscard]] std::uint64_t version() const { return version_; }
   // The version from which one who begins anew has to look to see everything vanish that vanished since `after`.
   [[nodiscard]] std::uint64_t VersionToBeginWith(SteadyTime after) const;
+  // At which that pod was still there, if it was seen to vanish since `after`; 0: it was not.
+  [[nodiscard]] std::uint64_t VersionOfVanished(const std::string& identity, SteadyTime after) const;
 
   // What was put or removed since the last ForgetTouched; a key may be there twice.
   [[nodiscard]] const std::vector<PodKey>& touched() const { return touched_; }
