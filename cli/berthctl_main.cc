@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // berthctl: one command, then the end. Exit code 0; 1: check found something, or a release was refused; 2: it could not
 // be done.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -14,6 +15,7 @@
 
 #include "cli/block_map.h"
 #include "cli/check.h"
+#include "cli/netns.h"
 #include "cli/options.h"
 #include "cli/release.h"
 #include "cli/report.h"
@@ -98,24 +100,38 @@ int AskWho(const Options& options, k8sclient::Api& api) {
   return kDone;
 }
 
+Expected<std::vector<Finding>> LookOnce(const Options& options, k8sclient::Api& api, Inventory& inventory) {
+  auto read = ReadInventory(api, /*with_pods=*/true);
+  if (!read) return std::unexpected(std::move(read.error()));
+  inventory = *std::move(read);
+  std::vector<Finding> findings = Check(inventory);
+  if (options.netns.empty()) return findings;
+  const auto configured = ReadConfigured(options.netns);
+  if (!configured) return std::unexpected(configured.error());
+  std::ranges::move(CheckConfigured(inventory, *configured, options.node), std::back_inserter(findings));
+  std::ranges::sort(findings);
+  return findings;
+}
+
 int RunCheck(const Options& options, k8sclient::Api& api) {
-  auto inventory = ReadInventory(api, /*with_pods=*/true);
-  if (!inventory) return Fail(inventory.error());
-  std::vector<Finding> findings = Check(*inventory);
+  Inventory inventory;
+  auto looked = LookOnce(options, api, inventory);
+  if (!looked) return Fail(looked.error());
+  std::vector<Finding> findings = *std::move(looked);
   if (!findings.empty() && options.settle.count() > 0) {
     std::this_thread::sleep_for(options.settle);
-    inventory = ReadInventory(api, /*with_pods=*/true);
-    if (!inventory) return Fail(inventory.error());
-    findings = InBoth(findings, Check(*inventory));
+    looked = LookOnce(options, api, inventory);
+    if (!looked) return Fail(looked.error());
+    findings = InBoth(findings, *looked);
   }
   if (options.format == Format::kJson) {
-    Say(ReportOf(*inventory, findings).dump(2) + "\n");
+    Say(ReportOf(inventory, findings).dump(2) + "\n");
   } else {
     for (const Finding& finding : findings) {
       Say(finding.kind + ": " + finding.object + (finding.address.empty() ? "" : " " + finding.address) + ": " +
           finding.message + "\n    " + finding.remedy + "\n");
     }
-    Say(std::to_string(inventory->blocks.size()) + " blocks of " + std::to_string(inventory->pools.size()) +
+    Say(std::to_string(inventory.blocks.size()) + " blocks of " + std::to_string(inventory.pools.size()) +
         " pools looked at: " + (findings.empty() ? "nothing is wrong" : std::to_string(findings.size()) + " wrong") +
         "\n");
   }

@@ -95,11 +95,17 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, cons
           "check",
           "Look for duplicates, leaks and wrong counts. Exit code 0: nothing is wrong, 1: something is, 2: it "
           "could not be found out");
-  check->footer("Examples:\n  berthctl check\n  berthctl check -o json >report.json");
+  check->footer(
+      "Examples:\n  berthctl check\n  berthctl check -o json >report.json\n"
+      "  berthctl check --netns /run/netns --node worker-1      # what its pods have indeed");
   AddFormat(*check, options, {{"table", Format::kTable}, {"json", Format::kJson}});
   unsigned settle_s = static_cast<unsigned>(options.settle.count());
   check->add_option("--settle", settle_s, "Seconds between two looks; only what both find is wrong. 0: one look")
       ->capture_default_str();
+  CLI::Option* netns = check->add_option(
+      "--netns", options.netns, "On a node, as root: also compare with the network namespaces in this folder");
+  check->add_option("--node", options.node, "With --netns: the name of the Node that this is")->needs(netns);
+  netns->needs("--node");
   AddRelease(app, options);
   try {
     app.parse(argc, argv);

@@ -23,6 +23,8 @@ struct Options {
   std::string pool = {};                    // show: of this pool only; empty: all
   std::string who = {};                     // who: an address or a pod
   std::chrono::seconds settle{15};          // check: between the two looks
+  std::string netns = {};                   // check: a folder of network namespaces; empty: none are looked at
+  std::string node = {};                    // check: whose they are
   std::vector<std::string> addresses = {};  // release
   std::string report = {};                  // release: a file of `check -o json`; "-" is stdin
   std::string space = {};                   // release

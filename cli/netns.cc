@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looking into namespaces, and comparing.
+#include "cli/netns.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <ifaddrs.h>
+#include <map>
+#include <net/if.h>
+#include <netdb.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+namespace berth::cli {
+
+namespace {
+
+using ipam::ErrorCode;
+using ipam::Expected;
+
+// Nothing: it is not of a kind that berth hands out.
+std::optional<ipam::Address> AddressOf(const ifaddrs& one) {
+  if (one.ifa_addr == nullptr || (one.ifa_flags & IFF_LOOPBACK) != 0) return std::nullopt;
+  const int family = one.ifa_addr->sa_family;
+  if (family != AF_INET && family != AF_INET6) return std::nullopt;
+  std::array<char, NI_MAXHOST> text{};
+  const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  if (getnameinfo(one.ifa_addr, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0) return std::nullopt;
+  // A link-local one ends with its interface, "%eth0", and is none then.
+  const auto address = ipam::Address::Parse(text.data());
+  return address ? std::optional(*address) : std::nullopt;
+}
+
+// In the network namespace of the calling thread.
+Expected<void> AppendConfigured(const std::string& netns, std::vector<Configured>& into) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) {
+    return ipam::Fail(ErrorCode::kIo, "read the addresses in " + netns + ": " + std::strerror(errno));
+  }
+  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+    if (const auto address = AddressOf(*one)) into.push_back({.address = *address, .netns = netns});
+  }
+  freeifaddrs(list);
+  return {};
+}
+
+Expected<void> LookInto(const std::filesystem::path& file, std::vector<Configured>& into) {
+  const int netns = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (netns < 0 && errno == ENOENT) return {};
+  if (netns < 0) return ipam::Fail(ErrorCode::kIo, "open " + file.string() + ": " + std::strerror(errno));
+  Expected<void> done;
+  // A thread of its own goes there, and ends there.
+  std::thread([&] {
+    if (setns(netns, CLONE_NEWNET) == 0) {
+      done = AppendConfigured(file.filename(), into);
+    } else if (errno != EINVAL) {  // a file that is no namespace any more
+      done = ipam::Fail(ErrorCode::kIo,
+                        "enter the network namespace " + file.string() + ": " + std::strerror(errno),
+                        "run it as root");
+    }
+  }).join();
+  close(netns);
+  return done;
+}
+
+std::string PodText(const ipam::HeldEntry& entry) { return entry.pod_namespace + "/" + entry.pod; }
+
+}  // namespace
+
+Expected<std::vector<Configured>> ReadConfigured(const std::string& folder) {
+  std::error_code error;
+  std::vector<Configured> configured;
+  for (const auto& file : std::filesystem::directory_iterator(folder, error)) {
+    if (const auto done = LookInto(file.path(), configured); !done) return std::unexpected(done.error());
+  }
+  if (error) return ipam::Fail(ErrorCode::kIo, "read the folder " + folder + ": " + error.message());
+  return configured;
+}
+
+std::vector<Finding> CheckConfigured(const Inventory& inventory, const std::vector<Configured>& configured,
+                                     const std::string& node) {
+  std::vector<Finding> findings;
+  std::map<ipam::Address, std::string> where;
+  for (const auto& [address, netns] : configured) {
+    const auto [at, is_first] = where.emplace(address, netns);
+    const auto block = std::ranges::find_if(inventory.blocks, [&](const auto& b) { return b.cidr.Contains(address); });
+    if (is_first || at->second == netns || block == inventory.blocks.end()) continue;
+    findings.push_back({.kind = "duplicate",
+                        .object = "ipblock/" + block->name,
+                        .space = block->space,
+                        .address = address.ToString(),
+                        .message = "the network namespaces " + at->second + " and " + netns + " both have it",
+                        .remedy = "restart one of the two pods"});
+  }
+  std::set<ipam::Address> recorded;
+  for (const Use& use : UsesOf(inventory)) {
+    const ipam::HeldEntry* held = use.held();
+    const bool may_be_here = use.node() == node || (use.block->shared() && held == nullptr);
+    if (!may_be_here) continue;
+    // What cools may be on its way out; what cannot be read is held.
+    if (held != nullptr || std::holds_alternative<ipam::OpaqueEntry>(use.entry)) recorded.insert(use.address());
+    const Pod* pod = held == nullptr ? nullptr : inventory.FindPod(held->pod_namespace, held->pod);
+    const bool is_running = pod != nullptr && IsOf(*held, *pod) && pod->phase == "Running";
+    if (!is_running || where.contains(use.address())) continue;
+    findings.push_back({.kind = "not-configured",
+                        .object = "ipblock/" + use.block->name,
+                        .space = use.block->space,
+                        .address = use.address().ToString(),
+                        .message = "pod " + PodText(*held) + " runs here, and no network namespace has its address",
+                        .remedy = "restart the pod"});
+  }
+  for (const auto& [address, netns] : where) {
+    const auto block = std::ranges::find_if(inventory.blocks, [&](const auto& b) { return b.cidr.Contains(address); });
+    if (block == inventory.blocks.end() || recorded.contains(address)) continue;
+    findings.push_back({.kind = "not-recorded",
+                        .object = "ipblock/" + block->name,
+                        .space = block->space,
+                        .address = address.ToString(),
+                        .message = "the network namespace " + netns + " has it, and no entry of " + node + " is for it",
+                        .remedy = "restart the pod: its address may be given to another"});
+  }
+  std::ranges::sort(findings);
+  return findings;
+}
+
+}  // namespace berth::cli

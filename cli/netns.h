@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Netns: the addresses that are really configured on a node, in the network namespaces of its pods. What the record
+// says is compared with them: the one can be wrong without the other.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/check.h"
+#include "cli/inventory.h"
+#include "ipam/address.h"
+#include "ipam/error.h"
+
+namespace berth::cli {
+
+struct Configured {
+  ipam::Address address = {};
+  std::string netns = {};  // the name of its file
+};
+
+// The addresses in every network namespace that has a file in the folder, loopback and link-local ones left out.
+// Namespaces that go meanwhile are left out too. Blocks for as long as it takes; the calling thread stays where it is.
+// Errors: kIo: the folder cannot be read, or a namespace not be entered (that takes CAP_SYS_ADMIN).
+[[nodiscard]] ipam::Expected<std::vector<Configured>> ReadConfigured(const std::string& folder);
+
+// What is wrong about them, sorted: an address of a block that two namespaces have; one that no entry of the node is
+// for; an entry of a running pod of the node of which no namespace has the address.
+[[nodiscard]] std::vector<Finding> CheckConfigured(const Inventory& inventory,
+                                                   const std::vector<Configured>& configured, const std::string& node);
+
+}  // namespace berth::cli
