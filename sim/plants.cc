@@ -112,6 +112,34 @@ void AnswersNoGrace(const Request& /*request*/, Network::Answer& answer) {
   if (answer) HideGrace(answer->body);
 }
 
+// All that was asked for and all that is told.
+Network::Lies Replacing(const std::string& from, const std::string& to) {
+  const auto replace = [from, to](std::string& text) {
+    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+      text.replace(at, from.size(), to);
+    }
+  };
+  return {.changes =
+              [replace](const Request&, Network::Answer& answer) {
+                if (answer) replace(answer->body);
+              },
+          .tells =
+              [replace](std::string& line) {
+                replace(line);
+                return true;
+              }};
+}
+
+// An entry without a UID is anybody's who has the name.
+void NamesNoUid(json& call) {
+  const std::string key = ";K8S_POD_UID=";
+  std::string args = call["args"];
+  const std::size_t begin = args.find(key);
+  if (begin == std::string::npos) return;
+  args.erase(begin, args.find(';', begin + 1) - begin);
+  call["args"] = args;
+}
+
 // An empty list, not none: without one a GC frees nothing.
 void SparesNothing(json& call) {
   if (call["command"] == "GC") call["config"]["cni.dev/valid-attachments"] = json::array();
@@ -173,8 +201,14 @@ const std::vector<Plant>& AllPlants() {
       {.name = "no-grace",
        .what = "the controller waits for the end of a pod as if it took no time",
        .lies = {.changes = AnswersNoGrace, .tells = TellsNoGrace}},
+      {.name = "uid-not-compared", .what = "a pod of the same name is taken for it", .call = NamesNoUid},
+      {.name = "pods-without-addresses", .what = "no pod has one", .lies = Replacing("\"podIPs\"", "\"none\"")},
       {.name = "lease-of-a-node-that-is-cut-off",
        .what = "the Lease of a node is renewed by somebody who is not its kubelet",
+       .renews_when_cut_off = true},
+      {.name = "not-ready-is-ready",
+       .what = "the same, and a node of which nothing is heard counts as Ready",
+       .lies = Replacing("\"Unknown\"", "\"True\""),
        .renews_when_cut_off = true},
       {.name = "block-given-back-during-an-add",
        .what = "a block is given back though something has come into it since it was looked at",
