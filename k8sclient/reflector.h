@@ -38,8 +38,8 @@ class ReflectorHandler {
   virtual void Delete(nlohmann::json object) = 0;
   // All that happened until that version was handed over.
   virtual void Reached(const std::string& resource_version);
-  // Something failed and is tried again after `wait`: to be logged and counted. What was handed over may be stale. kGone:
-  // the server has forgotten the version, so a list comes at once, and what came and went before it is not told.
+  // Something failed and is tried again after `wait`: to be logged and counted. What was handed over may be stale.
+  // kGone: the server has forgotten the version, so a list comes at once, and what came and went before it is not told.
   virtual void Failed(const ipam::Error& error, std::chrono::milliseconds wait) = 0;
 };
 

@@ -16,9 +16,9 @@ constexpr int kDoublingsMax = 10;
 
 }  // namespace
 
-bool Backoff::MayTry(const std::string& key, Time now) const {
+Backoff::Time Backoff::NotBefore(const std::string& key) const {
   const auto found = waits_.find(key);
-  return found == waits_.end() || found->second.not_before <= now;
+  return found == waits_.end() ? Time::min() : found->second.not_before;
 }
 
 void Backoff::Pause(const std::string& key, std::chrono::milliseconds pause, Time now) {
@@ -34,6 +34,7 @@ std::chrono::milliseconds Backoff::Failed(const std::string& key, const ipam::Er
       std::max(std::min(doubled, is_conflict ? kConflictMax : kMax), error.retry_after);
   ++wait.failures;
   wait.not_before = now + pause;
+  if (pause >= std::chrono::seconds(1)) wait.not_before = std::chrono::ceil<std::chrono::seconds>(wait.not_before);
   return pause;
 }
 

@@ -65,6 +65,16 @@ TEST(Backoff, SaysWhenTheNextMayBeTried) {
   EXPECT_FALSE(backoff.Next(kStart + milliseconds(500)).has_value());
 }
 
+TEST(Backoff, LongWaitsEndTogether) {
+  Backoff backoff;
+  for (int i = 0; i < 300; ++i) {
+    static_cast<void>(backoff.Failed(
+        std::to_string(i), Of(ipam::ErrorCode::kForbidden, std::chrono::seconds(5)), kStart + milliseconds(1 + i)));
+  }
+  EXPECT_EQ(backoff.Next(kStart + std::chrono::seconds(1)), kStart + std::chrono::seconds(6));
+  EXPECT_FALSE(backoff.Next(kStart + std::chrono::seconds(6)).has_value());
+}
+
 TEST(Backoff, ForgetsWhatIsLongPast) {
   Backoff backoff;
   for (int i = 0; i < 5; ++i) backoff.Failed("a", Of(ipam::ErrorCode::kInvalid), kStart);

@@ -38,7 +38,6 @@ constexpr std::chrono::seconds kVanishedHandedOver{15};
 // Back-off keys that are no object's.
 constexpr const char* kServerKey = "server";
 constexpr const char* kRelistKey = "relist";
-constexpr const char* kAllocationsKey = "IPAllocations";
 
 bool IsOfAllocation(const Action& action) {
   return std::holds_alternative<CreateAllocation>(action) || std::holds_alternative<DeleteAllocation>(action);
@@ -71,10 +70,10 @@ steady_clock::time_point Controller::RunRound(const std::stop_token& stop) {
   if (!mailbox_.IsLoaded()) return clock_.Now() + kRoundPeriodMax;
   did_something_ = false;
   const Moment now = Now();
-  backoff_.Forget(now.steady);
+  memory_.backoff.Forget(now.steady);
   const Decision decision = decider_.Decide(world_, memory_, now, /*relisted=*/false);
   AfterDecision(decision, now);
-  if (backoff_.MayTry(kServerKey, now.steady) && PerformAll(decision, stop) && WantsRelist(decision)) {
+  if (memory_.backoff.MayTry(kServerKey, now.steady) && PerformAll(decision, stop) && WantsRelist(decision)) {
     RunRelisted(decision, stop);
   }
   const auto end = clock_.Now();
@@ -125,7 +124,8 @@ bool Controller::PerformAll(const Decision& decision, const std::stop_token& sto
     const ObjectKey key = KeyOf(action);
     // A server that is away for them may just be busy with what matters.
     const bool is_aside = IsOfAllocation(action);
-    if (!backoff_.MayTry(key, now.steady) || (is_aside && !backoff_.MayTry(kAllocationsKey, now.steady))) continue;
+    if (!memory_.backoff.MayTry(key, now.steady) || (is_aside && !memory_.backoff.MayTry(kAllocationsKey, now.steady)))
+      continue;
     if (is_aside && !aside_end) aside_end = now.steady + kAsidePerRound;
     if (is_aside && now.steady > *aside_end) continue;
     const auto done =
@@ -135,20 +135,21 @@ bool Controller::PerformAll(const Decision& decision, const std::stop_token& sto
       if (IsServerAway(done.error().code) && !is_aside) return false;
       continue;
     }
-    if (is_aside) backoff_.Succeeded(kAllocationsKey);
+    if (is_aside) memory_.backoff.Succeeded(kAllocationsKey);
     did_something_ = true;
-    backoff_.Succeeded(key);
-    backoff_.Succeeded(kServerKey);
+    memory_.backoff.Succeeded(key);
+    memory_.backoff.Succeeded(kServerKey);
     const bool is_deletion = std::holds_alternative<DeleteBlock>(action) || std::holds_alternative<DeleteSpace>(action);
-    if (is_deletion) backoff_.Pause(key, kAfterDeletion, now.steady);
+    if (is_deletion) memory_.backoff.Pause(key, kAfterDeletion, now.steady);
   }
   return true;
 }
 
 bool Controller::WantsRelist(const Decision& decision) {
   const auto now = clock_.Now();
-  if (!backoff_.MayTry(kRelistKey, now)) return false;
-  return std::ranges::any_of(decision.wants_relist, [&](const ObjectKey& key) { return backoff_.MayTry(key, now); });
+  if (!memory_.backoff.MayTry(kRelistKey, now)) return false;
+  return std::ranges::any_of(decision.wants_relist,
+                             [&](const ObjectKey& key) { return memory_.backoff.MayTry(key, now); });
 }
 
 void Controller::RunRelisted(const Decision& unlisted, const std::stop_token& stop) {
@@ -157,12 +158,12 @@ void Controller::RunRelisted(const Decision& unlisted, const std::stop_token& st
     HandleFailure(kRelistKey, relisted.error(), kServerKey);
     return;
   }
-  backoff_.Succeeded(kRelistKey);
+  memory_.backoff.Succeeded(kRelistKey);
   const Decision decision = decider_.Decide(world_, memory_, Now(), /*relisted=*/true);
   std::set<ObjectKey> acted_on;
   for (const Action& action : decision.actions) acted_on.insert(KeyOf(action));
   for (const ObjectKey& key : unlisted.wants_relist) {
-    if (!acted_on.contains(key)) backoff_.Pause(key, kAfterRelist, clock_.Now());
+    if (!acted_on.contains(key)) memory_.backoff.Pause(key, kAfterRelist, clock_.Now());
   }
   // What was decided before the relist was done before it; this is about the same objects as they are by now.
   static_cast<void>(PerformAll(decision, stop));
@@ -175,7 +176,7 @@ void Controller::HandleFailure(const ObjectKey& key, const ipam::Error& error, c
   // Where one hangs that nobody waits for, the next hundred would.
   const bool hangs = server == kAllocationsKey && error.code == ipam::ErrorCode::kUnknownOutcome;
   const bool is_away = IsServerAway(error.code) || hangs;
-  const auto wait = backoff_.Failed(is_away ? server : key, error, now);
+  const auto wait = memory_.backoff.Failed(is_away ? server : key, error, now);
   if (!is_passing) metrics_.WriteFailed(ipam::ToString(error.code));
   const auto level = is_passing ? spdlog::level::debug : spdlog::level::warn;
   spdlog::log(level,
@@ -195,7 +196,7 @@ steady_clock::time_point Controller::NextRound(const Decision& decision, bool di
     const std::chrono::milliseconds distance(*decision.wake_unix_ms - now.unix_ms);
     next = std::min(next, now.steady + std::clamp(distance, std::chrono::milliseconds(0), kRoundPeriodMax));
   }
-  if (const auto retry = backoff_.Next(now.steady)) next = std::min(next, *retry);
+  if (const auto retry = memory_.backoff.Next(now.steady)) next = std::min(next, *retry);
   return next;
 }
 

@@ -13,7 +13,6 @@
 
 #include "k8sclient/api.h"
 #include "k8sclient/clock.h"
-#include "reconciler/backoff.h"
 #include "reconciler/decide.h"
 #include "reconciler/mailbox.h"
 #include "reconciler/metrics.h"
@@ -69,7 +68,6 @@ class Controller {
   Memory memory_;
   Decider decider_;
   Performer performer_;
-  Backoff backoff_;
   bool did_something_ = false;
   bool was_braked_ = false;
   std::chrono::steady_clock::time_point vanished_forgotten_;

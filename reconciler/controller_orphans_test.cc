@@ -144,6 +144,32 @@ TEST_F(ControllerOrphansTest, WhileThePodCannotBeAskedForNothingIsFreed) {
   EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
 }
 
+TEST_F(ControllerOrphansTest, AnEntryWhosePodCannotEvenBeAskedForKeepsNoOtherFromBeingFreed) {
+  SetEntry(kBlock, "2", "default/no%2Fname uid-2-2 0123456789ab-0000000000000002 i=eth0 t=1799999999000");
+  server_->SetFaults([](const k8sclient::Request& request) {
+    return request.path.ends_with("no%2Fname") ? ApiFault::kInvalid : ApiFault::kNone;
+  });
+  Pass(seconds(1));
+  Delete(kPods, "web");
+  mailbox_->Replace(std::map<PodKey, SeenPod>{});
+  Pass(seconds(660));
+  EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
+  EXPECT_TRUE(EntryAt(kBlock, "2").starts_with("default/")) << EntryAt(kBlock, "2");
+}
+
+TEST_F(ControllerOrphansTest, AnEntryOfABlockThatCannotBeReadIsFreedWhenItCanBeAgain) {
+  Vanish();
+  json entries;
+  server_->Change(std::string(crds::kBlocksPath), kBlock, [&entries](json& object) {
+    entries = std::exchange(object["allocations"], "nonsense");
+  });
+  Pass(seconds(60));
+  server_->Change(
+      std::string(crds::kBlocksPath), kBlock, [&entries](json& object) { object["allocations"] = entries; });
+  Pass(seconds(2));
+  EXPECT_TRUE(Entry().starts_with("~ ")) << Entry() << ": it was waited for meanwhile";
+}
+
 TEST_F(ControllerOrphansTest, AnEntryThatWasGivenBackMeanwhileIsLeftAlone) {
   Vanish();
   Pass(seconds(39));

@@ -321,6 +321,25 @@ TEST_F(ControllerTest, NoObjectStopsMoreThanItself) {
   EXPECT_TRUE(Exists(crds::kPoolsPath, "sick")) << "the space may still have it in its list";
 }
 
+TEST_F(ControllerTest, APoolThatIsAboutFullIsToldOfOnceAMinuteAndReason) {
+  PutPool("web", {{"subnet", "10.55.0.0/29"}, {"blockSize", 29}, {"allowEdgeAddresses", true}});
+  Settle();
+  json entries;
+  for (int i = 0; i < 7; ++i) entries[std::to_string(i)] = kHeldEntry;
+  PutBlock("web", "10.55.0.0/29", entries);
+  for (int i = 0; i < 40; ++i) {
+    SetEntry("10.55.0.0-29", "7", i % 2 == 0 ? json(kHeldEntry) : json(nullptr));
+    Round();
+    clock_.Advance(std::chrono::seconds(1));
+  }
+  EXPECT_THAT(Events(), testing::Contains("web NoAddressLeft").Times(1));
+  EXPECT_THAT(Events(), testing::Contains("web AllBlocksClaimed").Times(testing::Le(1)));
+  clock_.Advance(std::chrono::minutes(1));
+  SetEntry("10.55.0.0-29", "7", kHeldEntry);
+  for (int i = 0; i < 3; ++i) Round();
+  EXPECT_THAT(Events(), testing::Contains("web NoAddressLeft").Times(2)) << "what lasts is told of again";
+}
+
 TEST_F(ControllerTest, StopsInTheMiddleOfARoundWhenAskedTo) {
   for (int i = 0; i < 20; ++i) PutPool("p" + std::to_string(i), {{"subnet", "10." + std::to_string(i) + ".0.0/24"}});
   Deliver();

@@ -61,7 +61,7 @@ class Round {
     DecidePoolDrain(world_, relisted_, decision_);
     // Last, because nothing waits for them.
     if (world_.knows_holders && kept_.settings.keeps_allocations) {
-      kept_.allocations.Decide(kept_.held, world_, now_, decision_);
+      kept_.allocations.Decide({.held = kept_.held, .world = world_, .memory = memory_}, now_, decision_);
     }
     if (const auto expiry = NextExpiry(world_, now_.unix_ms)) decision_.WakeAt(*expiry);
     if (const auto thaw = census_.next_change_ms()) {

@@ -3,6 +3,7 @@
 #include "reconciler/decide_allocations.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace berth::reconciler {
@@ -17,11 +18,12 @@ AllocationKey KeyOf(const ipam::HeldEntry& entry) {
 
 bool NamesPod(const ipam::HeldEntry& entry) { return !entry.pod_namespace.empty() && !entry.pod.empty(); }
 
-crds::Allocation ToAllocation(const HeldEntries& held, const World& world, const std::set<EntryKey>& entries) {
+crds::Allocation ToAllocation(const HeldEntries& held, const std::set<EntryKey>& entries) {
   crds::Allocation allocation;
   for (const EntryKey& key : entries) {
-    const ipam::HeldEntry entry = held.At(key).held;
-    const ipam::Block& block = *world.blocks().at(key.first).block;
+    const HeldEntries::Entry at = held.At(key);
+    const ipam::HeldEntry& entry = at.held;
+    const ipam::Block& block = *at.block;
     allocation.meta.name_space = entry.pod_namespace;
     allocation.meta.name = crds::AllocationName(entry.pod, entry.attachment);
     allocation.pod = entry.pod;
@@ -44,85 +46,104 @@ AllocationRuling RuleOnAllocation(const AllocationFacts& facts) {
   if (facts.object != nullptr || facts.pod == nullptr || facts.pod->is_terminal) return AllocationRuling::kNothing;
   // The collector would delete it at once.
   if (facts.pod->is_cascading) return AllocationRuling::kNothing;
-  return facts.is_old_enough ? AllocationRuling::kMake : AllocationRuling::kLater;
+  return facts.is_settled ? AllocationRuling::kMake : AllocationRuling::kLater;
 }
 
-void AllocationDecider::Decide(const HeldEntries& held, const World& world, const Moment& now, Decision& decision) {
-  Gather(held, world);
-  if (!world.knows_allocations) return;
-  std::size_t actions = 0;
+void AllocationDecider::Decide(const AllocationScope& scope, const Moment& now, Decision& decision) {
+  Gather(scope, now.steady);
+  if (!scope.world.knows_allocations) return;
+  const SteadyTime again = scope.memory.backoff.NotBefore(kAllocationsKey);
+  if (again > now.steady) return decision.WakeAt(again);
+  while (!later_.empty() && later_.begin()->first <= now.steady) {
+    open_.insert(std::move(later_.extract(later_.begin()).value().second));
+  }
   // By turns: those that are refused again and again hold up no others.
   auto at = open_.lower_bound(next_);
+  const std::size_t decided = decision.actions.size();
   for (std::size_t left = open_.size(); left > 0; --left) {
     if (at == open_.end()) at = open_.begin();
     next_ = *at;
-    if (actions == kAllocationsPerRound) return decision.WakeAt(now.steady + kRoundsApart);
-    const AllocationRuling ruling = RuleOnAllocation(FactsOf(held, world, *at, now));
-    if (ruling == AllocationRuling::kNothing) {
-      at = open_.erase(at);
-      continue;
-    }
-    if (ruling == AllocationRuling::kLater) {
-      decision.WakeAt(now.unix_ms + kAllocationAgeMin.count());
-    } else if (ruling == AllocationRuling::kMake) {
-      decision.actions.emplace_back(CreateAllocation{.allocation = ToAllocation(held, world, entries_.at(*at))});
-      ++actions;
-    } else {
-      decision.actions.emplace_back(DeleteAllocation{.allocation = world.allocations.all().at(*at)});
-      ++actions;
-    }
-    ++at;
+    if (decision.actions.size() - decided == kAllocationsPerRound) return decision.WakeAt(now.steady + kRoundsApart);
+    const std::size_t before = decision.actions.size();
+    DecideOne(scope, *at, now.steady, decision);
+    // What is done is known when the object is seen to be there, or to be gone.
+    const bool is_open = decision.actions.size() > before;
+    at = is_open ? std::next(at) : open_.erase(at);
+  }
+  if (!later_.empty()) decision.WakeAt(later_.begin()->first);
+}
+
+void AllocationDecider::DecideOne(const AllocationScope& scope, const AllocationKey& key, SteadyTime now,
+                                  Decision& decision) {
+  const AllocationRuling ruling = RuleOnAllocation(FactsOf(scope, key, now));
+  if (ruling == AllocationRuling::kNothing) return;
+  const SteadyTime due = ruling == AllocationRuling::kLater ? holdings_.at(key).settled
+                                                            : scope.memory.backoff.NotBefore(AllocationObjectKey(key));
+  if (due > now) {
+    later_.emplace(due, key);
+  } else if (ruling == AllocationRuling::kMake) {
+    decision.actions.emplace_back(CreateAllocation{.allocation = ToAllocation(scope.held, holdings_.at(key).entries)});
+  } else {
+    decision.actions.emplace_back(DeleteAllocation{.allocation = scope.world.allocations.all().at(key)});
   }
 }
 
-void AllocationDecider::Gather(const HeldEntries& held, const World& world) {
-  for (const HeldEntries::Entry& entry : held.went()) {
+void AllocationDecider::Gather(const AllocationScope& scope, SteadyTime now) {
+  for (const HeldEntries::Entry& entry : scope.held.went()) {
     if (!NamesPod(entry.held)) continue;
     const AllocationKey key = KeyOf(entry.held);
     open_.insert(key);
-    const auto found = entries_.find(key);
-    if (found == entries_.end()) continue;
-    found->second.erase(entry.key);
-    if (!found->second.empty()) continue;
-    entries_.erase(found);
+    const auto found = holdings_.find(key);
+    if (found == holdings_.end()) continue;
+    found->second.entries.erase(entry.key);
+    if (!found->second.entries.empty()) continue;
+    holdings_.erase(found);
     const auto of_pod = by_pod_.find(PodKeyOf(entry.held.pod_namespace, entry.held.pod));
     of_pod->second.erase(key);
     if (of_pod->second.empty()) by_pod_.erase(of_pod);
   }
-  for (const HeldEntries::Entry& entry : held.came()) {
+  for (const HeldEntries::Entry& entry : scope.held.came()) {
     if (!NamesPod(entry.held)) continue;
     const AllocationKey key = KeyOf(entry.held);
-    entries_[key].insert(entry.key);
+    Holding& holding = holdings_[key];
+    holding.entries.insert(entry.key);
+    holding.settled = now + kAllocationAgeMin;
     by_pod_[PodKeyOf(entry.held.pod_namespace, entry.held.pod)].insert(key);
     open_.insert(key);
   }
-  for (const PodKey& pod : world.pods.touched()) {
+  for (const PodKey& pod : scope.world.pods.touched()) {
     const auto found = by_pod_.find(pod);
     if (found != by_pod_.end()) open_.insert(found->second.begin(), found->second.end());
   }
-  if (world.knows_allocations && !std::exchange(saw_all_, true)) {
-    for (const auto& [key, allocation] : world.allocations.all()) open_.insert(key);
+  const Allocations& objects = scope.world.allocations;
+  if (scope.world.knows_allocations && !std::exchange(saw_all_, true)) {
+    for (const auto& [key, allocation] : objects.all()) open_.insert(key);
   }
-  for (const AllocationKey& key : world.allocations.touched()) open_.insert(key);
+  for (const AllocationKey& key : objects.touched()) {
+    open_.insert(key);
+    const auto holding = holdings_.find(key);
+    const bool is_gone = holding != holdings_.end() && !objects.all().contains(key);
+    if (is_gone) holding->second.settled = now + kAllocationGoneMin;
+  }
 }
 
-AllocationFacts AllocationDecider::FactsOf(const HeldEntries& held, const World& world, const AllocationKey& key,
-                                           const Moment& now) {
+AllocationFacts AllocationDecider::FactsOf(const AllocationScope& scope, const AllocationKey& key,
+                                           SteadyTime now) const {
   AllocationFacts facts;
-  const auto object = world.allocations.all().find(key);
+  const auto& objects = scope.world.allocations.all();
+  const auto object = objects.find(key);
   // One whose name is not of this kind is somebody else's.
-  const bool is_ours = object != world.allocations.all().end() && !object->second.attachment.empty();
+  const bool is_ours = object != objects.end() && !object->second.attachment.empty();
   if (is_ours) facts.object = &object->second;
-  const auto entries = entries_.find(key);
-  if (entries == entries_.end()) return facts;
+  const auto found = holdings_.find(key);
+  if (found == holdings_.end()) return facts;
+  const Holding& holding = found->second;
   facts.is_held = true;
-  const ipam::HeldEntry entry = held.At(*entries->second.begin()).held;
-  // A node's clock may be far ahead.
-  facts.is_old_enough = entry.since_ms > now.unix_ms + kAllocationAgeMin.count() ||
-                        entry.since_ms <= now.unix_ms - kAllocationAgeMin.count();
+  facts.is_settled = holding.settled <= now;
   // A container has one address of each family; whoever wrote more entries than an IPAllocation takes gets none.
-  if (entries->second.size() > crds::kAllocationAddressesMax) return facts;
-  const SeenPod* pod = world.pods.Find(PodKeyOf(entry.pod_namespace, entry.pod));
+  if (holding.entries.size() > crds::kAllocationAddressesMax) return facts;
+  const ipam::HeldEntry entry = scope.held.At(*holding.entries.begin()).held;
+  const SeenPod* pod = scope.world.pods.Find(PodKeyOf(entry.pod_namespace, entry.pod));
   if (pod != nullptr && !entry.uid.empty() && pod->identity() == entry.uid) facts.pod = pod;
   return facts;
 }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "crds/allocation.h"
 #include "reconciler/decision.h"
@@ -19,8 +20,12 @@
 
 namespace berth::reconciler {
 
-// Younger entries get none: most ADDs that fail later are taken back sooner, and so do very short pods.
+// Younger entries get none: most ADDs that fail later are taken back sooner, and so do very short pods; and the second
+// family's entry may come a moment later. By this one's clock, since the last of them was seen.
 inline constexpr std::chrono::milliseconds kAllocationAgeMin{2000};
+// One that somebody deleted while its pod seems to live is not made again at once: if that was the collector, the watch
+// of pods lags, and it would delete the next one as well.
+inline constexpr std::chrono::milliseconds kAllocationGoneMin{5000};
 // So many in a round, so that after an upgrade a hundred thousand of them do not hold up what matters.
 inline constexpr std::size_t kAllocationsPerRound = 100;
 
@@ -28,29 +33,41 @@ inline constexpr std::size_t kAllocationsPerRound = 100;
 enum class AllocationRuling : std::uint8_t { kNothing, kMake, kDelete, kLater };
 
 struct AllocationFacts {
-  bool is_held = false;  // the attachment has entries
-  bool is_old_enough = false;
+  bool is_held = false;                    // the attachment has entries
+  bool is_settled = false;                 // and nothing happened to it lately
   const SeenPod* pod = nullptr;            // that the entries name; nullptr: it is not there, or another has its name
   const SeenAllocation* object = nullptr;  // nullptr: there is none
 };
 [[nodiscard]] AllocationRuling RuleOnAllocation(const AllocationFacts& facts);
 
+struct AllocationScope {
+  const HeldEntries& held;
+  const World& world;
+  const Memory& memory;
+};
+
 class AllocationDecider {
  public:
   // Adds nothing before the objects were listed. Requires: world.knows_holders; every change of `held` is seen here;
   // since the last call nothing was forgotten as touched that was not seen here.
-  void Decide(const HeldEntries& held, const World& world, const Moment& now, Decision& decision);
+  void Decide(const AllocationScope& scope, const Moment& now, Decision& decision);
 
  private:
-  void Gather(const HeldEntries& held, const World& world);
-  [[nodiscard]] AllocationFacts FactsOf(const HeldEntries& held, const World& world, const AllocationKey& key,
-                                        const Moment& now);
+  // What an object would be made from.
+  struct Holding {
+    std::set<EntryKey> entries = {};
+    SteadyTime settled;  // from when on it may be made
+  };
+  void Gather(const AllocationScope& scope, SteadyTime now);
+  [[nodiscard]] AllocationFacts FactsOf(const AllocationScope& scope, const AllocationKey& key, SteadyTime now) const;
+  // Adds what is to be done about it now, or puts it aside until something can be.
+  void DecideOne(const AllocationScope& scope, const AllocationKey& key, SteadyTime now, Decision& decision);
 
-  // What an object would be made from, by its key.
-  std::map<AllocationKey, std::set<EntryKey>> entries_;
+  std::map<AllocationKey, Holding> holdings_;
   std::map<PodKey, std::set<AllocationKey>> by_pod_;
-  // Objects about which something may have to be done.
+  // Objects about which something may have to be done, and those about which nothing can be before that time.
   std::set<AllocationKey> open_;
+  std::set<std::pair<SteadyTime, AllocationKey>> later_;
   AllocationKey next_;  // whose turn it is
   bool saw_all_ = false;
 };

@@ -34,17 +34,13 @@ TEST_P(AllocationRule, IsOneWriteAtTheBeginningAndOneAtTheEnd) {
 }
 
 const RuleCase kRuleCases[] = {
-    {"New", {.is_held = true, .is_old_enough = true, .pod = &kLives}, AllocationRuling::kMake},
+    {"New", {.is_held = true, .is_settled = true, .pod = &kLives}, AllocationRuling::kMake},
     {"TooNew", {.is_held = true, .pod = &kLives}, AllocationRuling::kLater},
-    {"IsThere",
-     {.is_held = true, .is_old_enough = true, .pod = &kLives, .object = &kThere},
-     AllocationRuling::kNothing},
-    {"IsGoing",
-     {.is_held = true, .is_old_enough = true, .pod = &kLives, .object = &kGoing},
-     AllocationRuling::kNothing},
-    {"PodIsUnknown", {.is_held = true, .is_old_enough = true}, AllocationRuling::kNothing},
-    {"PodHasEnded", {.is_held = true, .is_old_enough = true, .pod = &kEnded}, AllocationRuling::kNothing},
-    {"PodCascades", {.is_held = true, .is_old_enough = true, .pod = &kCascades}, AllocationRuling::kNothing},
+    {"IsThere", {.is_held = true, .is_settled = true, .pod = &kLives, .object = &kThere}, AllocationRuling::kNothing},
+    {"IsGoing", {.is_held = true, .is_settled = true, .pod = &kLives, .object = &kGoing}, AllocationRuling::kNothing},
+    {"PodIsUnknown", {.is_held = true, .is_settled = true}, AllocationRuling::kNothing},
+    {"PodHasEnded", {.is_held = true, .is_settled = true, .pod = &kEnded}, AllocationRuling::kNothing},
+    {"PodCascades", {.is_held = true, .is_settled = true, .pod = &kCascades}, AllocationRuling::kNothing},
     {"GivenBack", {.object = &kThere}, AllocationRuling::kDelete},
     {"GivenBackWhileItIsGoing", {.object = &kGoing}, AllocationRuling::kNothing},
     {"GivenBackBeforeItWasMade", {}, AllocationRuling::kNothing},
@@ -66,9 +62,17 @@ class AllocationsTest : public testing::Test {
   static std::string Entry(std::int64_t since_ms) {
     return std::string("default/web u-1 ") + kAttachment + " i=eth0 t=" + std::to_string(since_ms);
   }
-  void Hold() {
+  void HoldFirst() {
     world_.Block("10.55.0.0/26", "web", {{3, Entry(kTestNowMs)}});
+    Lines();
+  }
+  void HoldSecond() {
     world_.Block("2001:db8::/122", "web6", {{5, Entry(kTestNowMs)}});
+    Lines();
+  }
+  void Hold() {
+    HoldFirst();
+    HoldSecond();
   }
   void GiveBack() {
     world_.Block("10.55.0.0/26", "web", {});
@@ -133,7 +137,44 @@ TEST_F(AllocationsTest, OneThatIsDeletedWhileItsPodLivesIsMadeAgain) {
   Pass(seconds(60));
   EXPECT_EQ(Lines(), Texts{});
   world_.world.allocations.Remove(std::string("default/") + kName);
+  EXPECT_EQ(Lines(), Texts{});
+  Pass(seconds(5));
   EXPECT_EQ(Lines(), kMade);
+}
+
+TEST_F(AllocationsTest, OneThatTheCollectorDeletesIsNotMadeAgainBecauseTheWatchOfPodsLags) {
+  Hold();
+  Make();
+  Pass(seconds(60));
+  Lines();
+  world_.world.allocations.Remove(std::string("default/") + kName);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(Lines(), Texts{});
+    Pass(seconds(1));
+  }
+  world_.world.pods.Remove("default/web", {});
+  Pass(seconds(60));
+  EXPECT_EQ(Lines(), Texts{});
+}
+
+TEST_F(AllocationsTest, TheSecondFamilysEntryIsWaitedForThoughTheFirstIsOld) {
+  HoldFirst();
+  Pass(seconds(1));
+  HoldSecond();
+  Pass(seconds(1));
+  EXPECT_EQ(Lines(), Texts{});
+  Pass(seconds(1));
+  EXPECT_EQ(Lines(), kMade);
+}
+
+TEST_F(AllocationsTest, ABlockThatCannotBeReadAnyMoreStillHoldsWhatItHeld) {
+  Hold();
+  Make();
+  Lines();
+  for (const char* name : {"10.55.0.0-26", "2001-db8---122"}) world_.UnreadableBlock(name, "");
+  EXPECT_EQ(Lines(), Texts{});
+  GiveBack();
+  EXPECT_EQ(Lines(), kUnmade);
 }
 
 TEST_F(AllocationsTest, UnderAForegroundCascadeItIsMadeAgainOnlyWhenThatIsOver) {
@@ -145,6 +186,7 @@ TEST_F(AllocationsTest, UnderAForegroundCascadeItIsMadeAgainOnlyWhenThatIsOver) 
   world_.world.allocations.Remove(std::string("default/") + kName);
   EXPECT_EQ(Lines(), Texts{});
   world_.world.pods.Put(kLives, {});
+  Pass(seconds(5));
   EXPECT_EQ(Lines(), kMade);
 }
 
@@ -176,7 +218,19 @@ TEST_F(AllocationsTest, BeforeTheyAreListedNothingIsDone) {
   EXPECT_EQ(Lines(), kMade);
 }
 
-TEST_F(AllocationsTest, ManyAtOnceAreMadeInRounds) {
+class ManyAllocationsTest : public AllocationsTest {
+ protected:
+  ManyAllocationsTest() {
+    PutBlocks();
+    Lines();
+    Pass(seconds(2));
+  }
+
+ private:
+  void PutBlocks();
+};
+
+void ManyAllocationsTest::PutBlocks() {
   for (int block = 0; block < 4; ++block) {
     std::map<ipam::BlockOffset, std::string> entries;
     for (int i = 0; i < 64; ++i) {
@@ -187,6 +241,9 @@ TEST_F(AllocationsTest, ManyAtOnceAreMadeInRounds) {
     }
     world_.Block("10.55.0." + std::to_string(block * 64) + "/26", "web", entries);
   }
+}
+
+TEST_F(ManyAllocationsTest, AreMadeInRounds) {
   std::set<std::string> made;
   for (int round = 0; round < 3; ++round) {
     const auto lines = Lines();
@@ -194,6 +251,22 @@ TEST_F(AllocationsTest, ManyAtOnceAreMadeInRounds) {
     made.insert(lines.begin(), lines.end());
   }
   EXPECT_EQ(made.size(), 256U) << "all have their turn, though none was made";
+}
+
+TEST_F(ManyAllocationsTest, AreNotDecidedOnBeforeTheyMayBeTriedAgain) {
+  const ipam::Error refused{
+      .code = ipam::ErrorCode::kForbidden, .message = "quota", .details = {}, .retry_after = seconds(20)};
+  for (int round = 0; round < 3; ++round) {
+    for (const Action& action : world_.Decide(/*relisted=*/false).actions) {
+      static_cast<void>(world_.memory.backoff.Failed(KeyOf(action), refused, world_.now.steady));
+    }
+  }
+  Decision decision = world_.Decide(/*relisted=*/false);
+  EXPECT_TRUE(decision.actions.empty());
+  ASSERT_TRUE(decision.wake_steady.has_value());
+  EXPECT_GE(*decision.wake_steady, world_.now.steady + seconds(20));
+  Pass(seconds(21));
+  EXPECT_EQ(Lines().size(), kAllocationsPerRound);
 }
 
 // Whoever may write a block may write that; an object for it would be refused.

@@ -64,10 +64,11 @@ Candidates JudgeAll(const OrphanScope& scope, const Moment& now, Decision& decis
     const Ruling ruling = Judge(suspect.suspicion, FactsOf(scope.world, scope.suspects, suspect.node), now.steady);
     if (ruling.due) decision.WakeAt(*ruling.due);
     if (!ruling.node_is_gone && suspect.suspicion.cause == Cause::kAbsent) ++findings.unseen[suspect.pool_uid];
-    if (ruling.may_free) {
+    const bool is_readable = scope.world.blocks().at(suspect.block).block != nullptr;
+    if (ruling.may_free && is_readable) {
       candidates[suspect.block].push_back({.suspect = &suspect, .node_is_gone = ruling.node_is_gone});
     } else {
-      ++findings.kept[std::string(ruling.why_kept)];
+      ++findings.kept[is_readable ? std::string(ruling.why_kept) : "unreadable-block"];
     }
   }
   std::size_t unseen = 0;

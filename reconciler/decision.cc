@@ -20,10 +20,10 @@ struct KeyVisitor {
   ObjectKey operator()(const FreeEntries& a) const { return BlockKey(a.before->name); }
   ObjectKey operator()(const PutBack& a) const { return BlockKey(a.before->name); }
   ObjectKey operator()(const CreateAllocation& a) const {
-    return "IPAllocation/" + AllocationKeyOf(a.allocation.meta.name_space, a.allocation.meta.name);
+    return AllocationObjectKey(AllocationKeyOf(a.allocation.meta.name_space, a.allocation.meta.name));
   }
   ObjectKey operator()(const DeleteAllocation& a) const {
-    return "IPAllocation/" + AllocationKeyOf(a.allocation.name_space, a.allocation.name);
+    return AllocationObjectKey(AllocationKeyOf(a.allocation.name_space, a.allocation.name));
   }
   ObjectKey operator()(const ReportOrphans& /*a*/) const { return "orphans"; }
   ObjectKey operator()(const ReportContested& /*a*/) const { return "contested"; }
@@ -36,6 +36,7 @@ ObjectKey KeyOf(const Action& action) { return std::visit(KeyVisitor(), action);
 ObjectKey PoolKey(const std::string& name) { return "IPPool/" + name; }
 ObjectKey SpaceKey(const std::string& name) { return "IPSpace/" + name; }
 ObjectKey BlockKey(const std::string& name) { return "IPBlock/" + name; }
+ObjectKey AllocationObjectKey(const AllocationKey& key) { return "IPAllocation/" + key; }
 
 void Decision::WakeAt(std::int64_t unix_ms) { wake_unix_ms = std::min(wake_unix_ms.value_or(unix_ms), unix_ms); }
 

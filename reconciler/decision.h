@@ -24,6 +24,7 @@
 #include "ipam/entry.h"
 #include "ipam/interval_set.h"
 #include "reconciler/allocations.h"
+#include "reconciler/backoff.h"
 
 namespace berth::reconciler {
 
@@ -137,6 +138,9 @@ using ObjectKey = std::string;
 [[nodiscard]] ObjectKey PoolKey(const std::string& name);
 [[nodiscard]] ObjectKey SpaceKey(const std::string& name);
 [[nodiscard]] ObjectKey BlockKey(const std::string& name);
+[[nodiscard]] ObjectKey AllocationObjectKey(const AllocationKey& key);
+// What fails if no IPAllocation can be written at all.
+inline constexpr const char* kAllocationsKey = "IPAllocations";
 
 // What became of the entries whose pods are not known to live.
 struct OrphanFindings {
@@ -166,6 +170,8 @@ struct Decision {
 
 // What was done and cannot be read back from the world.
 struct Memory {
+  // What failed, and when it may be tried again.
+  Backoff backoff;
   // When counts were last written, by UID of the pool and by name of the space.
   std::map<std::string, std::chrono::steady_clock::time_point> pool_counts_written;
   std::map<std::string, std::chrono::steady_clock::time_point> space_counts_written;
@@ -173,6 +179,8 @@ struct Memory {
   std::map<std::string, std::vector<ReservedRange>> confirmed;
   // What was last said that would be freed.
   std::set<std::pair<std::string, std::string>> reported;
+  // When an event was last told, by UID of the pool and reason.
+  std::map<std::pair<std::string, std::string>, std::chrono::steady_clock::time_point> pool_events;
   // The texts of the contested addresses that were told of last.
   std::set<std::string> contested;
 };

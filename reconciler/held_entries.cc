@@ -20,13 +20,21 @@ std::optional<ipam::HeldEntry> ParseHeld(const std::string& text) {
 }
 
 // Held entries of `from` that `than` has not, or has otherwise.
-void Differences(const std::string& block, const Entries& from, const Entries& than,
-                 std::vector<HeldEntries::Entry>& into) {
-  for (const auto& [offset, text] : from) {
-    const auto other = than.find(offset);
-    if (other != than.end() && other->second == text) continue;
-    if (auto held = ParseHeld(text)) into.push_back({.key = {block, offset}, .text = text, .held = *std::move(held)});
+void Differences(const ipam::BlockView& from, const ipam::BlockView& than, std::vector<HeldEntries::Entry>& into) {
+  static const Entries kNone;
+  if (from == nullptr) return;
+  const Entries& others = than == nullptr ? kNone : than->allocations;
+  for (const auto& [offset, text] : from->allocations) {
+    const auto other = others.find(offset);
+    if (other != others.end() && other->second == text) continue;
+    if (auto held = ParseHeld(text)) {
+      into.push_back({.key = {from->name, offset}, .text = text, .held = *std::move(held), .block = from});
+    }
   }
+}
+
+bool IsLastView(const ipam::BlockView& view, const SeenBlock& seen) {
+  return view == seen.block || (seen.block == nullptr && view != nullptr && view->uid == seen.uid);
 }
 
 }  // namespace
@@ -37,37 +45,35 @@ void HeldEntries::Update(const World& world) {
   auto known = blocks_.begin();
   for (const auto& [name, seen] : world.blocks()) {
     while (known != blocks_.end() && known->first < name) {
-      UpdateBlock(known->first, known->second, nullptr);
+      UpdateBlock(known->second, nullptr);
       known = blocks_.erase(known);
     }
     const bool is_known = known != blocks_.end() && known->first == name;
     if (!is_known) known = blocks_.emplace_hint(known, name, nullptr);
-    if (known->second != seen.block) {
-      UpdateBlock(name, known->second, seen.block);
+    if (!IsLastView(known->second, seen)) {
+      UpdateBlock(known->second, seen.block);
       known->second = seen.block;
     }
     ++known;
   }
   while (known != blocks_.end()) {
-    UpdateBlock(known->first, known->second, nullptr);
+    UpdateBlock(known->second, nullptr);
     known = blocks_.erase(known);
   }
   count_ = count_ + came_.size() - went_.size();
 }
 
-void HeldEntries::UpdateBlock(const std::string& name, const ipam::BlockView& before, const ipam::BlockView& after) {
-  static const Entries kNone;
-  const Entries& old_entries = before == nullptr ? kNone : before->allocations;
-  const Entries& new_entries = after == nullptr ? kNone : after->allocations;
-  Differences(name, old_entries, new_entries, went_);
-  Differences(name, new_entries, old_entries, came_);
+void HeldEntries::UpdateBlock(const ipam::BlockView& before, const ipam::BlockView& after) {
+  Differences(before, after, went_);
+  Differences(after, before, came_);
 }
 
 HeldEntries::Entry HeldEntries::At(const EntryKey& key) const {
-  const std::string& text = blocks_.at(key.first)->allocations.at(key.second);
+  const ipam::BlockView& block = blocks_.at(key.first);
+  const std::string& text = block->allocations.at(key.second);
   auto held = ParseHeld(text);
   BERTH_CHECK(held.has_value());
-  return {.key = key, .text = text, .held = *std::move(held)};
+  return {.key = key, .text = text, .held = *std::move(held), .block = block};
 }
 
 std::vector<EntryKey> HeldEntries::Keys() const {

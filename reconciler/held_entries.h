@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // HeldEntries: which held entries there are, and which came and went since the last look.
 //
-// Kept up rather than taken: a block whose entries did not change costs one comparison.
+// Kept up rather than taken: a block whose entries did not change costs one comparison. Of a block that cannot be read
+// any more it is what was read last: it still holds that.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +26,7 @@ class HeldEntries {
     EntryKey key;
     std::string text;
     ipam::HeldEntry held;
+    ipam::BlockView block;  // that it is, or was, in
   };
 
   void Update(const World& world);
@@ -39,9 +41,9 @@ class HeldEntries {
   [[nodiscard]] std::vector<EntryKey> Keys() const;
 
  private:
-  void UpdateBlock(const std::string& name, const ipam::BlockView& before, const ipam::BlockView& after);
+  void UpdateBlock(const ipam::BlockView& before, const ipam::BlockView& after);
 
-  std::map<std::string, ipam::BlockView> blocks_;  // as they were looked at last
+  std::map<std::string, ipam::BlockView> blocks_;  // as they were looked at last; null: never read
   std::size_t count_ = 0;
   std::vector<Entry> came_;
   std::vector<Entry> went_;

@@ -135,8 +135,7 @@ TEST(Mailbox, APodThatCameAndWentBetweenTwoFetchesWasSeenToVanish) {
 TEST(Mailbox, APodThatOnlyTheFirstOfTwoListsHadWasSeenToVanish) {
   Mailbox mailbox;
   World world;
-  mailbox.Replace(
-      std::map<PodKey, SeenPod>{{"default/a", PodNamed("a", "u-1")}, {"default/b", PodNamed("b", "u-2")}});
+  mailbox.Replace(std::map<PodKey, SeenPod>{{"default/a", PodNamed("a", "u-1")}, {"default/b", PodNamed("b", "u-2")}});
   mailbox.Replace(std::map<PodKey, SeenPod>{{"default/b", PodNamed("b", "u-3")}});
   mailbox.FetchInto(world, {});
   EXPECT_EQ(world.pods.GraceOfVanished("u-1"), std::chrono::seconds(5));

@@ -30,6 +30,9 @@ constexpr std::chrono::milliseconds kEventLimit{2'000};
 // else is to wait for that.
 constexpr std::chrono::seconds kEventPause{30};
 
+// From one event of a pool to the next with the same reason.
+constexpr std::chrono::minutes kPoolEventPeriod{1};
+
 using ipam::Expected;
 using nlohmann::json;
 
@@ -189,9 +192,15 @@ struct Performer::Visitor {
   Expected<void> operator()(const FreeEntries& action) const {
     ipam::Block after = *action.before;
     std::vector<FreedEntry> freed;
+    Expected<void> skipped;
     for (const FreedEntry& one : action.entries) {
       const auto is_gone = one.node_is_gone ? IsNodeGone(one.node) : IsPodGone(one, after.cidr.At(one.offset));
-      if (!is_gone) return std::unexpected(is_gone.error());
+      if (!is_gone) {
+        // Nothing can be asked about a pod of such a name; the block's others go without it.
+        skipped = std::unexpected(is_gone.error());
+        if (is_gone.error().code != ipam::ErrorCode::kInvalid) return skipped;
+        continue;
+      }
       if (!*is_gone) continue;
       const ipam::CoolingEntry cooling{.until_ms = now.unix_ms + std::chrono::milliseconds(kFreedRest).count(),
                                        .forget = one.entry.attachment};
@@ -200,7 +209,7 @@ struct Performer::Visitor {
       after.allocations[one.offset] = *std::move(text);
       freed.push_back(one);
     }
-    if (freed.empty()) return {};
+    if (freed.empty()) return skipped;
     auto written = PatchBlock(*action.before, after);
     if (!written) return written;
     for (const FreedEntry& one : freed) {
@@ -303,7 +312,7 @@ struct Performer::Visitor {
  private:
   // What it is about has happened: nothing is undone or tried again if nobody can be told.
   void Announce(const Announcement& announcement) const {
-    if (now.steady < events_again) return;
+    if (now.steady < events_again || IsToldAlready(announcement)) return;
     const auto told = k8sclient::Create(api,
                                         std::string(kEventsPath),
                                         EventOf(announcement, now.unix_ms),
@@ -311,6 +320,14 @@ struct Performer::Visitor {
     if (told) return;
     events_again = now.steady + kEventPause;
     spdlog::debug("event not taken object={} err={}", announcement.name, ipam::Quoted(told.error().message));
+  }
+
+  // A pool that is about full may be so a hundred times a minute.
+  [[nodiscard]] bool IsToldAlready(const Announcement& announcement) const {
+    if (announcement.kind != crds::kPoolKind) return false;
+    std::erase_if(memory.pool_events,
+                  [this](const auto& item) { return item.second + kPoolEventPeriod <= now.steady; });
+    return !memory.pool_events.try_emplace({announcement.uid, announcement.reason}, now.steady).second;
   }
 
   [[nodiscard]] Expected<void> PatchBlock(const ipam::Block& before, const ipam::Block& after) const {

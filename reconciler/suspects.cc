@@ -96,7 +96,7 @@ void Suspects::Check(const World& world, const HeldEntries::Entry& entry) {
   auto suspicion = SuspicionOf(entry.held, world.pods, now_);
   if (!suspicion && replaced_.contains(entry.key)) {
     const SeenPod* pod = world.pods.Find(PodKeyOf(entry.held.pod_namespace, entry.held.pod));
-    const ipam::Address address = world.blocks().at(entry.key.first).cidr.At(entry.key.second);
+    const ipam::Address address = entry.block->cidr.At(entry.key.second);
     if (pod->HasOthersThan(address)) suspicion = {.cause = Cause::kReplaced, .grace = pod->grace, .since = now_};
   }
   if (!suspicion) {
@@ -105,14 +105,13 @@ void Suspects::Check(const World& world, const HeldEntries::Entry& entry) {
   }
   const auto found = suspects_.find(entry.key);
   if (found != suspects_.end() && found->second.suspicion.cause == suspicion->cause) return;
-  const SeenBlock& block = world.blocks().at(entry.key.first);
-  const std::string& node = block.block->shared() ? entry.held.node : block.block->node;
+  const ipam::Block& block = *entry.block;
   suspects_.insert_or_assign(entry.key,
                              Suspect{.block = entry.key.first,
                                      .offset = entry.key.second,
                                      .text = entry.text,
                                      .entry = entry.held,
-                                     .node = node,
+                                     .node = block.shared() ? entry.held.node : block.node,
                                      .pool_uid = block.pool_uid,
                                      .suspicion = *suspicion,
                                      .renewed_at = world.pods.version()});

@@ -44,13 +44,20 @@ bool Selected(const json& object, const std::string& selector) {
   return part->value(selector.substr(dot + 1, equals - dot - 1), std::string()) == selector.substr(equals + 1);
 }
 
-// ".../ipblocks/name" is an object, ".../ipblocks" a collection. Good for cluster-scoped kinds of berth, nodes, single
-// pods, and events.
+// ".../ipblocks/name" is an object, ".../ipblocks" a collection. Good for what the list names.
 std::pair<std::string, std::string> SplitPath(const std::string& path) {
-  static const std::vector<std::string> kCollections = {
-      "/ippools", "/ipblocks", "/ipspaces", "/ipreservations", "/nodes", "/pods", "/namespaces"};
-  if (path.ends_with("/events")) return {path, ""};
+  static const std::vector<std::string> kCollections = {"/ippools",
+                                                        "/ipblocks",
+                                                        "/ipspaces",
+                                                        "/ipreservations",
+                                                        "/ipallocations",
+                                                        "/nodes",
+                                                        "/pods",
+                                                        "/events",
+                                                        "/namespaces"};
+  // Namespaces are the last: they stand before what is in them.
   for (const std::string& collection : kCollections) {
+    if (path.ends_with(collection)) return {path, ""};
     const std::size_t at = path.find(collection + "/");
     if (at == std::string::npos) continue;
     const std::size_t name = at + collection.size() + 1;

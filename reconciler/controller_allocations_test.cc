@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// IPAllocations against an API server in memory that refuses them or does not answer: nothing else is held up by that.
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "reconciler/controller_test_setup.h"
+#include "reconciler/read_holders.h"
+
+namespace berth::reconciler {
+namespace {
+
+using k8sclient::testing::ApiFault;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr char kAllocations[] = "/apis/ipam.berth.dev/v1alpha1/namespaces/default/ipallocations";
+constexpr std::size_t kPodsCount = 256;
+
+// Pods that live on node n1, of which none has an IPAllocation.
+class ControllerAllocationsTest : public ControllerTest {
+ protected:
+  ControllerAllocationsTest() : ControllerTest({.keeps_allocations = true}) {
+    PutPool("web", {{"subnet", "10.55.0.0/16"}});
+    Settle();
+    std::map<PodKey, SeenPod> pods;
+    for (std::size_t block = 0; block < kPodsCount / 64; ++block) PutBlockOfPods(block, pods);
+    mailbox_->Replace(std::move(pods));
+    mailbox_->Replace(std::map<std::string, SeenNode>{{"n1", {.name = "n1", .is_ready = true}}});
+    mailbox_->Replace(std::map<std::string, SeenLease>{{"n1", {.node = "n1", .renewed = "0"}}});
+    DeliverAllocations();
+    Round();
+  }
+
+  void PutBlockOfPods(std::size_t block, std::map<PodKey, SeenPod>& pods) {
+    json entries = json::object();
+    for (std::size_t i = 0; i < 64; ++i) {
+      const std::string number = std::to_string(1000 + block * 64 + i);
+      entries[std::to_string(i)] =
+          "default/p" + number + " u-" + number + " 0123456789ab-000000000000" + number + " i=eth0 t=1";
+      pods["default/p" + number] = {.name_space = "default", .name = "p" + number, .uid = "u-" + number, .node = "n1"};
+    }
+    PutBlock("web", "10.55.0." + std::to_string(block * 64) + "/26", entries);
+  }
+  void DeliverAllocations() {
+    std::map<AllocationKey, SeenAllocation> view;
+    for (const json& object : server_->Objects(kAllocations)) {
+      SeenAllocation seen = ReadAllocation(object).value();
+      view.emplace(AllocationKeyOf(seen.name_space, seen.name), seen);
+    }
+    mailbox_->Replace(std::move(view));
+  }
+  void Refuse(ApiFault fault) {
+    server_->SetFaults([this, fault](const k8sclient::Request& request) {
+      if (request.path != kAllocations) return ApiFault::kNone;
+      ++tried_;
+      return fault;
+    });
+  }
+  // Rounds as the controller wants them. Returns how many.
+  int Pass(seconds time) {
+    int rounds = 0;
+    for (const auto end = clock_.Now() + time; clock_.Now() < end; ++rounds) {
+      DeliverAllocations();
+      const auto next = Round();
+      clock_.Advance(std::max(milliseconds(50), std::chrono::ceil<milliseconds>(next - clock_.Now())));
+    }
+    return rounds;
+  }
+  [[nodiscard]] std::size_t Made() const { return server_->Objects(kAllocations).size(); }
+
+  int tried_ = 0;
+};
+
+TEST_F(ControllerAllocationsTest, AreMadeForAll) {
+  Pass(seconds(10));
+  EXPECT_EQ(Made(), kPodsCount);
+}
+
+TEST_F(ControllerAllocationsTest, ThatAreRefusedAreTriedNowAndThenAndNotTenTimesASecond) {
+  Refuse(ApiFault::kForbidden);
+  Pass(seconds(120));
+  EXPECT_LE(Pass(seconds(60)), 70);
+  EXPECT_EQ(Made(), 0U);
+  server_->SetFaults(nullptr);
+  Pass(seconds(40));
+  EXPECT_EQ(Made(), kPodsCount);
+}
+
+TEST_F(ControllerAllocationsTest, ThatHangAreNotTriedOneAfterTheOther) {
+  clock_.Advance(seconds(3));
+  PutPool("other", {{"subnet", "10.66.0.0/24"}});
+  Refuse(ApiFault::kLateCommit);
+  for (int i = 0; i < 5; ++i) Round();
+  EXPECT_LE(tried_, 2);
+  EXPECT_EQ(ReadyOf("other"), "True/Accepted");
+  server_->SetFaults(nullptr);
+  server_->ReleaseLateWrites();
+  Pass(seconds(60));
+  EXPECT_EQ(Made(), kPodsCount);
+}
+
+}  // namespace
+}  // namespace berth::reconciler
