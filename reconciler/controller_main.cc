@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <malloc.h>
 #include <memory>
 #include <random>
 #include <stop_token>
@@ -137,6 +138,9 @@ int Fail(const char* what, const ipam::Error& error) {
 
 int Run(const Options& options) {
   SetUpLogging(options.log_level, options.logs_json);
+  // Each thread that watches would keep what it freed of its list to itself: 124 MiB of 100,000 pods, and nothing else
+  // is made in that thread again.
+  mallopt(M_ARENA_MAX, 1);  // NOLINT(concurrency-mt-unsafe): this is the only thread yet
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);

@@ -89,7 +89,8 @@ void AllocationDecider::DecideOne(const AllocationScope& scope, const Allocation
 }
 
 void AllocationDecider::Gather(const AllocationScope& scope, SteadyTime now) {
-  for (const HeldEntries::Entry& entry : scope.held.went()) {
+  for (const HeldEntries::Place& place : scope.held.went()) {
+    const HeldEntries::Entry entry = HeldEntries::Read(place);
     if (!NamesPod(entry.held)) continue;
     const AllocationKey key = KeyOf(entry.held);
     open_.insert(key);
@@ -102,7 +103,8 @@ void AllocationDecider::Gather(const AllocationScope& scope, SteadyTime now) {
     of_pod->second.erase(key);
     if (of_pod->second.empty()) by_pod_.erase(of_pod);
   }
-  for (const HeldEntries::Entry& entry : scope.held.came()) {
+  for (const HeldEntries::Place& place : scope.held.came()) {
+    const HeldEntries::Entry entry = HeldEntries::Read(place);
     if (!NamesPod(entry.held)) continue;
     const AllocationKey key = KeyOf(entry.held);
     Holding& holding = holdings_[key];

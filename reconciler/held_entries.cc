@@ -20,16 +20,14 @@ std::optional<ipam::HeldEntry> ParseHeld(const std::string& text) {
 }
 
 // Held entries of `from` that `than` has not, or has otherwise.
-void Differences(const ipam::BlockView& from, const ipam::BlockView& than, std::vector<HeldEntries::Entry>& into) {
+void Differences(const ipam::BlockView& from, const ipam::BlockView& than, std::vector<HeldEntries::Place>& into) {
   static const Entries kNone;
   if (from == nullptr) return;
   const Entries& others = than == nullptr ? kNone : than->allocations;
   for (const auto& [offset, text] : from->allocations) {
     const auto other = others.find(offset);
     if (other != others.end() && other->second == text) continue;
-    if (auto held = ParseHeld(text)) {
-      into.push_back({.key = {from->name, offset}, .text = text, .held = *std::move(held), .block = from});
-    }
+    if (ParseHeld(text)) into.push_back({.block = from, .offset = offset});
   }
 }
 
@@ -69,11 +67,14 @@ void HeldEntries::UpdateBlock(const ipam::BlockView& before, const ipam::BlockVi
 }
 
 HeldEntries::Entry HeldEntries::At(const EntryKey& key) const {
-  const ipam::BlockView& block = blocks_.at(key.first);
-  const std::string& text = block->allocations.at(key.second);
+  return Read({.block = blocks_.at(key.first), .offset = key.second});
+}
+
+HeldEntries::Entry HeldEntries::Read(const Place& place) {
+  const std::string& text = place.block->allocations.at(place.offset);
   auto held = ParseHeld(text);
   BERTH_CHECK(held.has_value());
-  return {.key = key, .text = text, .held = *std::move(held), .block = block};
+  return {.key = {place.block->name, place.offset}, .text = text, .held = *std::move(held), .block = place.block};
 }
 
 std::vector<EntryKey> HeldEntries::Keys() const {

@@ -29,11 +29,19 @@ class HeldEntries {
     ipam::BlockView block;  // that it is, or was, in
   };
 
+  // Where an entry stands; at the start all of them came, so they are not read before they are looked at.
+  struct Place {
+    ipam::BlockView block;
+    ipam::BlockOffset offset = 0;
+  };
+  // Requires: it is of came() or went().
+  [[nodiscard]] static Entry Read(const Place& place);
+
   void Update(const World& world);
 
   // Since the last Update but one. An entry that changed is in both.
-  [[nodiscard]] const std::vector<Entry>& came() const { return came_; }
-  [[nodiscard]] const std::vector<Entry>& went() const { return went_; }
+  [[nodiscard]] const std::vector<Place>& came() const { return came_; }
+  [[nodiscard]] const std::vector<Place>& went() const { return went_; }
 
   [[nodiscard]] std::size_t count() const { return count_; }
   // Requires: it is held.
@@ -45,8 +53,8 @@ class HeldEntries {
 
   std::map<std::string, ipam::BlockView> blocks_;  // as they were looked at last; null: never read
   std::size_t count_ = 0;
-  std::vector<Entry> came_;
-  std::vector<Entry> went_;
+  std::vector<Place> came_;
+  std::vector<Place> went_;
 };
 
 }  // namespace berth::reconciler

@@ -50,7 +50,8 @@ std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& p
 
 void Suspects::Update(const HeldEntries& held, const World& world, SteadyTime now) {
   now_ = now;
-  for (const HeldEntries::Entry& entry : held.went()) {
+  for (const HeldEntries::Place& place : held.went()) {
+    const HeldEntries::Entry entry = HeldEntries::Read(place);
     suspects_.erase(entry.key);
     replaced_.erase(entry.key);
     const auto [first, last] = by_pod_.equal_range(HashOf(entry.held));
@@ -59,9 +60,10 @@ void Suspects::Update(const HeldEntries& held, const World& world, SteadyTime no
   }
   // Which of those that were there at the beginning, or came at once, is the newer is not known.
   if (checked_all_) {
-    for (const HeldEntries::Entry& entry : held.came()) NoteReplaced(held, entry, world);
+    for (const HeldEntries::Place& place : held.came()) NoteReplaced(held, HeldEntries::Read(place), world);
   }
-  for (const HeldEntries::Entry& entry : held.came()) {
+  for (const HeldEntries::Place& place : held.came()) {
+    const HeldEntries::Entry entry = HeldEntries::Read(place);
     by_pod_.emplace(HashOf(entry.held), entry.key);
     Check(world, entry);
   }
