@@ -14,8 +14,7 @@ int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the sta
   const std::int64_t started_nanos = berth::cni_plugin::BootNanosNow();
   const berth::cni_plugin::Caller caller;
   constexpr std::array<std::string_view, 3> kPaths = {"resolvConf", "stateDir", "agentSocket"};
-  const berth::cni_plugin::Program program{
-      .name = "berth", .version = berth::kVersionAndCommit, .paths = kPaths};
+  const berth::cni_plugin::Program program{.name = "berth", .version = berth::kVersionAndCommit, .paths = kPaths};
   return berth::cni_plugin::RunPlugin(
       program, {argv, static_cast<std::size_t>(argc)}, [&](const berth::cni_plugin::PluginCall& call) {
         return berth::cni_plugin::AgentCall(call, caller, started_nanos).Serve();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program says of itself for --version and to the API server. Compiled apart, so that another commit compiles one
-// small file anew.
+// What a program says of itself for --version and to the API server. Compiled apart, so that another commit compiles
+// one small file anew.
 #pragma once
 
 namespace berth {
