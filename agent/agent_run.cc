@@ -138,8 +138,10 @@ Expected<std::unique_ptr<HttpServer>> Run::ServeProbes() {
 HttpAnswer Run::AnswerProbe(const HttpRequest& request) {
   const std::scoped_lock lock(mutex_);
   if (agent_ != nullptr && request.path != "/cni") return Answer(*agent_, request);
-  if (request.path == "/healthz") return Text(200, "ok\n");
-  return Text(503, "standing by: another agent serves this node\n");
+  // Ready: it serves within a second if the other one goes. The DaemonSet controller deletes an old pod that is not,
+  // however the new one is.
+  const bool is_asked = request.path == "/healthz" || request.path == "/readyz";
+  return Text(is_asked ? 200 : 503, "standing by: another agent serves this node\n");
 }
 
 Expected<bool> Run::Serve() {
