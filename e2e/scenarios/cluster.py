@@ -125,7 +125,7 @@ class Cluster:
         uid = pod["metadata"]["uid"]
         for pid, owner in _processes_of_pods():
             with contextlib.suppress(OSError):
-                if owner == uid and "berth-" in os.readlink(f"/proc/{pid}/exe"):
+                if owner == uid and "berth-" in os.readlink(f"/proc/{pid}/exe") and _is_first(pid):
                     return pid
         raise Failure(f"no process of berth runs in {pod['metadata']['name']}")
 
@@ -212,6 +212,12 @@ class Cluster:
         took = until(f"{count} pods with addresses", limit, condition, pause=1)
         until("the record is right", 90, lambda: run(BERTHCTL, "check", "--settle", "2", environment=self._environment))
         return took
+
+
+def _is_first(pid: int) -> bool:
+    """In its container, where probes run for a moment beside it."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return re.search(r"^NSpid:.*\s1$", status, re.MULTILINE) is not None
 
 
 def _processes_of_pods() -> Iterator[tuple[int, str]]:
