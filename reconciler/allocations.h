@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ipam/address.h"
 #include "ipam/entry.h"
 
 namespace berth::reconciler {
@@ -21,6 +22,13 @@ struct SeenAllocation {
   std::string uid;
   ipam::Attachment attachment = {};  // empty: its name has none, so it is nobody's
   bool is_deleting = false;
+  // Its labels name no address of that family.
+  bool lacks_ipv4 = false;
+  bool lacks_ipv6 = false;
+
+  [[nodiscard]] bool Lacks(ipam::Family family) const {
+    return family == ipam::Family::kIPv4 ? lacks_ipv4 : lacks_ipv6;
+  }
 };
 
 class Allocations {

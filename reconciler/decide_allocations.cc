@@ -43,10 +43,12 @@ AllocationRuling RuleOnAllocation(const AllocationFacts& facts) {
     const bool is_left = facts.object != nullptr && !facts.object->is_deleting;
     return is_left ? AllocationRuling::kDelete : AllocationRuling::kNothing;
   }
-  if (facts.object != nullptr || facts.pod == nullptr || facts.pod->is_terminal) return AllocationRuling::kNothing;
+  if (facts.pod == nullptr || facts.pod->is_terminal) return AllocationRuling::kNothing;
   // The collector would delete it at once.
   if (facts.pod->is_cascading) return AllocationRuling::kNothing;
-  return facts.is_settled ? AllocationRuling::kMake : AllocationRuling::kLater;
+  if (facts.object != nullptr && (!facts.lacks_family || facts.object->is_deleting)) return AllocationRuling::kNothing;
+  if (!facts.is_settled) return AllocationRuling::kLater;
+  return facts.object == nullptr ? AllocationRuling::kMake : AllocationRuling::kDelete;
 }
 
 void AllocationDecider::Decide(const AllocationScope& scope, const Moment& now, Decision& decision) {
@@ -142,6 +144,9 @@ AllocationFacts AllocationDecider::FactsOf(const AllocationScope& scope, const A
   const Holding& holding = found->second;
   facts.is_held = true;
   facts.is_settled = holding.settled <= now;
+  for (const EntryKey& entry : holding.entries) {
+    if (is_ours && object->second.Lacks(scope.held.At(entry).block->cidr.family())) facts.lacks_family = true;
+  }
   // A container has one address of each family; whoever wrote more entries than an IPAllocation takes gets none.
   if (holding.entries.size() > crds::kAllocationAddressesMax) return facts;
   const ipam::HeldEntry entry = scope.held.At(*holding.entries.begin()).held;

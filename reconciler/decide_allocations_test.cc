@@ -38,6 +38,15 @@ const RuleCase kRuleCases[] = {
     {"TooNew", {.is_held = true, .pod = &kLives}, AllocationRuling::kLater},
     {"IsThere", {.is_held = true, .is_settled = true, .pod = &kLives, .object = &kThere}, AllocationRuling::kNothing},
     {"IsGoing", {.is_held = true, .is_settled = true, .pod = &kLives, .object = &kGoing}, AllocationRuling::kNothing},
+    {"LacksAFamily",
+     {.is_held = true, .is_settled = true, .pod = &kLives, .object = &kThere, .lacks_family = true},
+     AllocationRuling::kDelete},
+    {"LacksAFamilyForAMoment",
+     {.is_held = true, .pod = &kLives, .object = &kThere, .lacks_family = true},
+     AllocationRuling::kLater},
+    {"LacksAFamilyAndIsGoing",
+     {.is_held = true, .is_settled = true, .pod = &kLives, .object = &kGoing, .lacks_family = true},
+     AllocationRuling::kNothing},
     {"PodIsUnknown", {.is_held = true, .is_settled = true}, AllocationRuling::kNothing},
     {"PodHasEnded", {.is_held = true, .is_settled = true, .pod = &kEnded}, AllocationRuling::kNothing},
     {"PodCascades", {.is_held = true, .is_settled = true, .pod = &kCascades}, AllocationRuling::kNothing},
@@ -109,6 +118,21 @@ TEST_F(AllocationsTest, OneIsMadeOfBothFamiliesAfterTwoSeconds) {
   EXPECT_EQ(Lines(), kMade);
   Make();
   EXPECT_EQ(Lines(), Texts{});
+}
+
+TEST_F(AllocationsTest, OneThatWasMadeBeforeTheSecondFamilyCameIsMadeAnew) {
+  HoldFirst();
+  world_.world.allocations.Put(
+      {.name_space = "default", .name = kName, .uid = "a", .attachment = kAttachment, .lacks_ipv6 = true});
+  Pass(seconds(4));
+  EXPECT_EQ(Lines(), Texts{});
+  HoldSecond();
+  Pass(seconds(2));
+  EXPECT_EQ(Lines(), kUnmade);
+  world_.world.allocations.Remove(std::string("default/") + kName);
+  EXPECT_EQ(Lines(), Texts{});
+  Pass(seconds(5));
+  EXPECT_EQ(Lines(), kMade);
 }
 
 TEST_F(AllocationsTest, AVeryShortPodCostsNone) {

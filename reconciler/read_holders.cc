@@ -106,6 +106,9 @@ ipam::Expected<SeenAllocation> ReadAllocation(json object) {
                             .uid = std::move(meta->uid),
                             .attachment = crds::AttachmentOfName(meta->name).value_or(ipam::Attachment()),
                             .is_deleting = meta->deleting()};
+  const auto labels = crds::LabelsOf(object);
+  allocation.lacks_ipv4 = !labels.contains(std::string(crds::kIPv4AddressLabel));
+  allocation.lacks_ipv6 = !labels.contains(std::string(crds::kIPv6AddressLabel));
   return allocation;
 }
 
