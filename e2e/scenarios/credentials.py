@@ -28,7 +28,9 @@ def patches_of(one: dict) -> list[dict]:
     if one["kind"] == "IPBlock":
         held, free = one["allocations"], next(str(offset) for offset in range(8, 60) if str(offset) not in one["allocations"])
         mine = "team/thief 6f1d 0123456789ab-0123456789abcdef i=eth0 t=1"
-        patches += [{"agent": "stolen.1"}, {"standby": None}, {"allocations": {free: mine}, "used": len(held) + 1}]
+        # A write that changes nothing is refused to nobody.
+        standby = None if one.get("standby") else [int(free)]
+        patches += [{"agent": "stolen.1"}, {"standby": standby}, {"allocations": {free: mine}, "used": len(held) + 1}]
         patches += [{"allocations": {offset: None}, "used": len(held) - 1} for offset in held]
         patches += [{"allocations": {offset: mine}} for offset in held]
     return patches
