@@ -32,7 +32,8 @@ trap 'exit 130' INT TERM
 at_most() { # LIMIT COMMAND...: it prints a whole number, which must not be larger
   local limit=$1 got
   shift
-  got=$("$@") && [[ $got =~ ^[0-9]+$ ]] || { echo "no number: '$got'"; return 1; }
+  got=$("$@") || return 1
+  [[ $got =~ ^[0-9]+$ ]] || { echo "no number: '$got'"; return 1; }
   ((got <= limit)) || { echo "$got, wanted at most $limit"; return 1; }
 }
 
