@@ -22,7 +22,7 @@ class WatchHandler final : public k8sclient::ReflectorHandler {
     names_.insert(crds::NameOf(object));
     actions_.upsert(std::move(object));
   }
-  void EndList() override { actions_.listed(names_); }
+  void EndList(const std::string& /*resource_version*/) override { actions_.listed(names_); }
   void Upsert(json object) override { actions_.upsert(std::move(object)); }
   void Delete(json object) override { actions_.remove(std::move(object)); }
   void Failed(const ipam::Error& error, std::chrono::milliseconds wait) override {

@@ -104,8 +104,7 @@ Expected<void> Reflector::List(const std::stop_token& stop) {
   }
   resource_version_ = *std::move(version);
   next_list_ = NextList::kNone;
-  handler_.EndList();
-  handler_.Reached(resource_version_);
+  handler_.EndList(resource_version_);
   return {};
 }
 

@@ -29,14 +29,14 @@ class ReflectorHandler {
   virtual ~ReflectorHandler() = default;
 
   // A list begins, or begins anew: what it brought so far does not count. Its objects follow. When it has ended, that
-  // was the whole collection, maybe an empty one: what is known and was not in it is gone.
+  // was the whole collection at that version, maybe an empty one: what is known and was not in it is gone.
   virtual void BeginList() = 0;
   virtual void Listed(nlohmann::json object) = 0;
-  virtual void EndList() = 0;
+  virtual void EndList(const std::string& resource_version) = 0;
   virtual void Upsert(nlohmann::json object) = 0;
   // The object's last state.
   virtual void Delete(nlohmann::json object) = 0;
-  // All that happened until that version was handed over.
+  // All that happened until that version, later than the list's, was handed over.
   virtual void Reached(const std::string& resource_version);
   // Something failed and is tried again after `wait`: to be logged and counted. What was handed over may be stale.
   // kGone: the server has forgotten the version, so a list comes at once, and what came and went before it is not told.

@@ -44,7 +44,10 @@ class Recorder final : public ReflectorHandler {
   void Reached(const std::string& resource_version) override { reached = resource_version; }
   void BeginList() override { list_ = "replace"; }
   void Listed(json object) override { list_ += " " + Name(object); }
-  void EndList() override { lines.push_back(list_); }
+  void EndList(const std::string& resource_version) override {
+    lines.push_back(list_);
+    reached = resource_version;
+  }
   void Upsert(json object) override { lines.push_back("upsert " + Name(object)); }
   void Delete(json object) override { lines.push_back("delete " + Name(object)); }
   void Failed(const ipam::Error& error, std::chrono::milliseconds wait) override {

@@ -146,8 +146,9 @@ TEST_F(ControllerOrphansTest, WhileThePodCannotBeAskedForNothingIsFreed) {
 
 TEST_F(ControllerOrphansTest, AnEntryWhosePodCannotEvenBeAskedForKeepsNoOtherFromBeingFreed) {
   SetEntry(kBlock, "2", "default/no%2Fname uid-2-2 0123456789ab-0000000000000002 i=eth0 t=1799999999000");
+  // A server takes it for what belongs to the pod "no".
   server_->SetFaults([](const k8sclient::Request& request) {
-    return request.path.ends_with("no%2Fname") ? ApiFault::kInvalid : ApiFault::kNone;
+    return request.path.ends_with("no%2Fname") ? ApiFault::kForbidden : ApiFault::kNone;
   });
   Pass(seconds(1));
   Delete(kPods, "web");

@@ -58,12 +58,15 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
   auto pods = TakeFrom(pods_);
   const auto vanished = std::exchange(vanished_, {});
   const std::uint64_t pods_version = pods_version_;
+  const std::uint64_t first_pods_version = first_pods_version_;
   auto nodes = TakeFrom(nodes_);
   auto leases = TakeFrom(leases_);
   auto allocations = TakeFrom(allocations_);
   world.knows_allocations = allocations_.is_loaded;
   world.knows_holders = pods_.is_loaded && nodes_.is_loaded && leases_.is_loaded;
   lock.unlock();
+  // What goes before anything was fetched was still there at the first list.
+  if (world.pods.version() == 0) world.pods.Reach(first_pods_version);
   Apply(std::move(pools), world.pools);
   Apply(std::move(spaces), world.spaces);
   Apply(std::move(reservations), world.reservations);
@@ -97,8 +100,16 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
       [&world](const AllocationKey& key) { world.allocations.Remove(key); });
 }
 
-void Mailbox::Vanish(SeenPod pod) {
+void Mailbox::ReplacePods(std::map<PodKey, SeenPod> pods, std::uint64_t version) {
   const std::scoped_lock lock(mutex_);
+  ReplaceLocked(std::move(pods));
+  if (pods_version_ == 0) first_pods_version_ = version;
+  pods_version_ = version;
+}
+
+void Mailbox::Vanish(SeenPod pod, std::uint64_t version) {
+  const std::scoped_lock lock(mutex_);
+  if (version != 0) pods_version_ = version;
   pods_.changes.insert_or_assign(PodKeyOf(pod.name_space, pod.name), std::nullopt);
   vanished_.push_back(std::move(pod));
   Ring<SeenPod>();

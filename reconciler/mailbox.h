@@ -27,12 +27,10 @@ class Mailbox {
   template <typename Seen>
   void Replace(std::map<std::string, Seen> objects) {
     const std::scoped_lock lock(mutex_);
-    Pending<Seen>& pending = Of<Seen>();
-    if constexpr (std::is_same_v<Seen, SeenPod>) NoteReplaced(objects);
-    pending = {.is_loaded = true, .replaces = true, .changes = {}};
-    for (auto& [name, object] : objects) pending.changes.emplace(name, std::move(object));
-    Ring<Seen>();
+    ReplaceLocked(std::move(objects));
   }
+  // The pods of a list, and its version.
+  void ReplacePods(std::map<PodKey, SeenPod> pods, std::uint64_t version);
 
   template <typename Seen>
   void Put(std::string name, Seen object) {
@@ -48,9 +46,10 @@ class Mailbox {
     Ring<Seen>();
   }
 
-  // A pod went; its last state, for it may have come and gone between two fetches.
-  void Vanish(SeenPod pod);
-  // All that pods did until that version was said.
+  // A pod went, at that version, if it is not 0; its last state, for it may have come and gone between two fetches.
+  void Vanish(SeenPod pod, std::uint64_t version = 0);
+  // All that pods did until that version was said. What is said with a version comes with it, never before: renewals of
+  // Leases count from there.
   void ReachPods(std::uint64_t version);
 
   // Brings the world up to date; `now`: when what vanished was seen to.
@@ -71,6 +70,16 @@ class Mailbox {
     bool replaces = false;  // what is not in changes is gone
     std::map<std::string, std::optional<Seen>> changes = {};
   };
+
+  // Requires: the mutex.
+  template <typename Seen>
+  void ReplaceLocked(std::map<std::string, Seen> objects) {
+    Pending<Seen>& pending = Of<Seen>();
+    if constexpr (std::is_same_v<Seen, SeenPod>) NoteReplaced(objects);
+    pending = {.is_loaded = true, .replaces = true, .changes = {}};
+    for (auto& [name, object] : objects) pending.changes.emplace(name, std::move(object));
+    Ring<Seen>();
+  }
 
   // Pods that are on their way to the world and are not in the list that comes after were seen to vanish. Requires: the
   // mutex.
@@ -104,6 +113,7 @@ class Mailbox {
   Pending<SeenPod> pods_;
   std::vector<SeenPod> vanished_;
   std::uint64_t pods_version_ = 0;
+  std::uint64_t first_pods_version_ = 0;  // of the first list
   Pending<SeenNode> nodes_;
   Pending<SeenLease> leases_;
   Pending<SeenAllocation> allocations_;

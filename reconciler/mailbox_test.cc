@@ -160,18 +160,26 @@ TEST(Mailbox, WhoBeginsAnewHasToLookFromBeforeTheFirstThatVanishedLately) {
   Mailbox mailbox;
   World world;
   const auto at = [](int s) { return SteadyTime(seconds(s)); };
-  mailbox.Replace(std::map<PodKey, SeenPod>{{"default/a", PodNamed("a", "u-1")}, {"default/b", PodNamed("b", "u-2")}});
-  mailbox.ReachPods(100);
+  mailbox.ReplacePods({{"default/a", PodNamed("a", "u-1")}, {"default/b", PodNamed("b", "u-2")}}, 100);
   mailbox.FetchInto(world, at(0));
-  mailbox.Vanish(PodNamed("a", "u-1"));
-  mailbox.ReachPods(110);
+  mailbox.Vanish(PodNamed("a", "u-1"), 110);
   mailbox.FetchInto(world, at(10));
-  mailbox.Vanish(PodNamed("b", "u-2"));
-  mailbox.ReachPods(120);
+  mailbox.Vanish(PodNamed("b", "u-2"), 120);
   mailbox.FetchInto(world, at(20));
   EXPECT_EQ(world.pods.VersionToBeginWith(at(5)), 100U);
   EXPECT_EQ(world.pods.VersionToBeginWith(at(15)), 110U);
   EXPECT_EQ(world.pods.VersionToBeginWith(at(25)), 120U);
+}
+
+// The next leader begins there, or it would take each of them for one that nobody saw go.
+TEST(Mailbox, APodThatWentBeforeAnythingWasFetchedWasThereAtTheFirstList) {
+  Mailbox mailbox;
+  World world;
+  mailbox.ReplacePods({{"default/a", PodNamed("a", "u-1")}}, 100);
+  mailbox.Vanish(PodNamed("a", "u-1"), 110);
+  mailbox.FetchInto(world, {});
+  EXPECT_EQ(world.pods.VersionOfVanished("u-1", {}), 100U);
+  EXPECT_EQ(world.pods.version(), 110U);
 }
 
 TEST(Mailbox, WhatPodsDoWakesALittleLater) {

@@ -40,6 +40,11 @@ std::unexpected<ipam::Error> Vanished(const ObjectKey& key) {
   return ipam::Fail(ipam::ErrorCode::kNotFound, key + " is gone");
 }
 
+// Of the characters of names in Kubernetes. With others a path may mean something else than a pod.
+bool IsDnsName(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-.") == std::string::npos;
+}
+
 std::string AllocationsPath(const std::string& name_space) {
   return std::string(crds::kNamespacesPath) + k8sclient::Path({name_space, crds::kAllocationsResource});
 }
@@ -343,6 +348,9 @@ struct Performer::Visitor {
   // Asks the API server itself, not the world. What it answers goes into the world, so that one that lives after all is
   // not suspected any more.
   [[nodiscard]] Expected<bool> IsPodGone(const FreedEntry& one, const ipam::Address& address) const {
+    if (!IsDnsName(one.entry.pod_namespace) || !IsDnsName(one.entry.pod)) {
+      return ipam::Fail(ipam::ErrorCode::kInvalid, "no pod is called " + ipam::Quoted(one.entry.pod));
+    }
     auto object = k8sclient::Get(api, PodPath(one.entry.pod_namespace, one.entry.pod), options);
     if (!object && object.error().code == ipam::ErrorCode::kNotFound) return true;
     if (!object) return std::unexpected(std::move(object.error()));

@@ -71,9 +71,13 @@ class Handler final : public k8sclient::ReflectorHandler {
     std::string name = NameOf(*one);
     listed_.emplace(std::move(name), *std::move(one));
   }
-  void EndList() override {
+  void EndList(const std::string& resource_version) override {
     spdlog::debug("listed kind={} count={}", kind_, listed_.size());
-    mailbox_.Replace(std::exchange(listed_, {}));
+    if constexpr (std::is_same_v<Seen, SeenPod>) {
+      mailbox_.ReplacePods(std::exchange(listed_, {}), ParseVersion(resource_version));
+    } else {
+      mailbox_.Replace(std::exchange(listed_, {}));
+    }
   }
 
   void Upsert(json object) override {
@@ -86,9 +90,8 @@ class Handler final : public k8sclient::ReflectorHandler {
   void Delete(json object) override {
     std::string name = NameIn<Seen>(object);
     if constexpr (std::is_same_v<Seen, SeenPod>) {
-      // First: renewals of Leases count from there.
-      Reached(TextIn(object, "resourceVersion"));
-      if (auto last = ReadOne(std::move(object))) return mailbox_.Vanish(*std::move(last));
+      const std::uint64_t version = ParseVersion(TextIn(object, "resourceVersion"));
+      if (auto last = ReadOne(std::move(object))) return mailbox_.Vanish(*std::move(last), version);
     }
     mailbox_.Remove<Seen>(std::move(name));
   }

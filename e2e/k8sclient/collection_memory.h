@@ -19,7 +19,7 @@ class CollectionMemory final : public ReflectorHandler {
  public:
   void BeginList() override { listed_.clear(); }
   void Listed(nlohmann::json object) override { Put(listed_, std::move(object)); }
-  void EndList() override {
+  void EndList(const std::string& /*resource_version*/) override {
     const std::lock_guard lock(mutex_);
     ++replacements_;
     objects_ = std::exchange(listed_, {});
