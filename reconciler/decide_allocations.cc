@@ -18,7 +18,7 @@ AllocationKey KeyOf(const ipam::HeldEntry& entry) {
 
 bool NamesPod(const ipam::HeldEntry& entry) { return !entry.pod_namespace.empty() && !entry.pod.empty(); }
 
-crds::Allocation ToAllocation(const HeldEntries& held, const std::set<EntryKey>& entries) {
+crds::Allocation ToAllocation(const HeldEntries& held, const std::vector<EntryKey>& entries) {
   crds::Allocation allocation;
   for (const EntryKey& key : entries) {
     const HeldEntries::Entry at = held.At(key);
@@ -29,7 +29,7 @@ crds::Allocation ToAllocation(const HeldEntries& held, const std::set<EntryKey>&
     allocation.pod = entry.pod;
     allocation.uid = entry.uid;
     allocation.interface = entry.interface;
-    allocation.node = block.shared() ? entry.node : block.node;
+    allocation.node = at.node();
     allocation.addresses.push_back({.address = block.cidr.At(key.second), .pool = block.pool, .block = block.name});
   }
   std::ranges::sort(allocation.addresses, {}, &crds::AllocatedAddress::address);
@@ -77,14 +77,15 @@ void AllocationDecider::Decide(const AllocationScope& scope, const Moment& now, 
 
 void AllocationDecider::DecideOne(const AllocationScope& scope, const AllocationKey& key, SteadyTime now,
                                   Decision& decision) {
-  const AllocationRuling ruling = RuleOnAllocation(FactsOf(scope, key, now));
+  const AllocationFacts facts = FactsOf(scope, key, now);
+  const AllocationRuling ruling = RuleOnAllocation(facts);
   if (ruling == AllocationRuling::kNothing) return;
   const SteadyTime due = ruling == AllocationRuling::kLater ? holdings_.at(key).settled
                                                             : scope.memory.backoff.NotBefore(AllocationObjectKey(key));
   if (due > now) {
     later_.emplace(due, key);
   } else if (ruling == AllocationRuling::kMake) {
-    decision.actions.emplace_back(CreateAllocation{.allocation = ToAllocation(scope.held, holdings_.at(key).entries)});
+    decision.actions.emplace_back(CreateAllocation{.allocation = ToAllocation(scope.held, facts.entries)});
   } else {
     decision.actions.emplace_back(DeleteAllocation{.allocation = scope.world.allocations.all().at(key)});
   }
@@ -144,14 +145,17 @@ AllocationFacts AllocationDecider::FactsOf(const AllocationScope& scope, const A
   const Holding& holding = found->second;
   facts.is_held = true;
   facts.is_settled = holding.settled <= now;
-  for (const EntryKey& entry : holding.entries) {
-    if (is_ours && object->second.Lacks(scope.held.At(entry).block->cidr.family())) facts.lacks_family = true;
+  for (const EntryKey& one : holding.entries) {
+    const HeldEntries::Entry entry = scope.held.At(one);
+    const SeenPod* pod = scope.world.pods.Find(PodKeyOf(entry.held.pod_namespace, entry.held.pod));
+    if (pod == nullptr || entry.held.uid.empty() || pod->identity() != entry.held.uid) continue;
+    if (pod->node != entry.node()) continue;
+    facts.pod = pod;
+    facts.entries.push_back(one);
+    if (is_ours && object->second.Lacks(entry.block->cidr.family())) facts.lacks_family = true;
   }
   // A container has one address of each family; whoever wrote more entries than an IPAllocation takes gets none.
-  if (holding.entries.size() > crds::kAllocationAddressesMax) return facts;
-  const ipam::HeldEntry entry = scope.held.At(*holding.entries.begin()).held;
-  const SeenPod* pod = scope.world.pods.Find(PodKeyOf(entry.pod_namespace, entry.pod));
-  if (pod != nullptr && !entry.uid.empty() && pod->identity() == entry.uid) facts.pod = pod;
+  if (facts.entries.size() > crds::kAllocationAddressesMax) facts.pod = nullptr;
   return facts;
 }
 

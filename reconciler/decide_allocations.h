@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "crds/allocation.h"
 #include "reconciler/decision.h"
@@ -39,6 +40,7 @@ struct AllocationFacts {
   const SeenAllocation* object = nullptr;  // nullptr: there is none
   // It was made before the entry of another family came, and is to be made anew.
   bool lacks_family = false;
+  std::vector<EntryKey> entries = {};  // of the pod's own node: what another one writes in its name is not the pod's
 };
 [[nodiscard]] AllocationRuling RuleOnAllocation(const AllocationFacts& facts);
 

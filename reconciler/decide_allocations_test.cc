@@ -135,6 +135,19 @@ TEST_F(AllocationsTest, OneThatWasMadeBeforeTheSecondFamilyCameIsMadeAnew) {
   EXPECT_EQ(Lines(), kMade);
 }
 
+// By whoever has the token of that node: an agent writes what it likes into blocks of its own.
+TEST_F(AllocationsTest, WhatAnotherNodeWritesInThePodsNameIsNotThePods) {
+  HoldFirst();
+  world_.Block("2001:db8::/122", "web6", {{5, Entry(kTestNowMs)}}, {.node = "n2"});
+  Lines();
+  Pass(seconds(2));
+  EXPECT_EQ(Lines(), Texts{std::string("make default/") + kName + " [10.55.0.3]"});
+  world_.world.allocations.Put(
+      {.name_space = "default", .name = kName, .uid = "a", .attachment = kAttachment, .lacks_ipv6 = true});
+  Pass(seconds(10));
+  EXPECT_EQ(Lines(), Texts{});
+}
+
 TEST_F(AllocationsTest, AVeryShortPodCostsNone) {
   Hold();
   Lines();

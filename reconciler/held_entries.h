@@ -27,6 +27,9 @@ class HeldEntries {
     std::string text;
     ipam::HeldEntry held;
     ipam::BlockView block;  // that it is, or was, in
+
+    // Whose agent wrote it: a node writes no other's.
+    [[nodiscard]] const std::string& node() const { return block->shared() ? held.node : block->node; }
   };
 
   // Where an entry stands; at the start all of them came, so they are not read before they are looked at.

@@ -87,7 +87,8 @@ void Suspects::NoteReplaced(const HeldEntries& held, const HeldEntries::Entry& n
     const HeldEntries::Entry older = held.At(at->second);
     const ipam::HeldEntry& before = older.held;
     const bool is_same = before.pod_namespace == now.pod_namespace && before.pod == now.pod && before.uid == now.uid &&
-                         before.interface == now.interface && NetworkOf(before) == NetworkOf(now);
+                         before.interface == now.interface && NetworkOf(before) == NetworkOf(now) &&
+                         older.node() == newer.node();
     if (!is_same || before.attachment == now.attachment || before.since_ms >= now.since_ms) continue;
     replaced_.insert(older.key);
     Check(world, older);
@@ -113,7 +114,7 @@ void Suspects::Check(const World& world, const HeldEntries::Entry& entry) {
                                      .offset = entry.key.second,
                                      .text = entry.text,
                                      .entry = entry.held,
-                                     .node = block.shared() ? entry.held.node : block.node,
+                                     .node = entry.node(),
                                      .pool_uid = block.pool_uid,
                                      .suspicion = *suspicion,
                                      .renewed_at = world.pods.version()});
