@@ -108,7 +108,9 @@ Expected<std::vector<Finding>> LookOnce(const Options& options, k8sclient::Api& 
   if (options.netns.empty()) return findings;
   const auto configured = ReadConfigured(options.netns);
   if (!configured) return std::unexpected(configured.error());
-  std::ranges::move(CheckConfigured(inventory, *configured, options.node), std::back_inserter(findings));
+  auto differing = CheckConfigured(inventory, *configured, options.node);
+  if (!differing) return std::unexpected(std::move(differing.error()));
+  std::ranges::move(*differing, std::back_inserter(findings));
   std::ranges::sort(findings);
   return findings;
 }

@@ -13,7 +13,9 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <sched.h>
+#include <set>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -51,13 +53,19 @@ Expected<void> AppendConfigured(const std::string& netns, std::vector<Configured
   return {};
 }
 
-Expected<void> LookInto(const std::filesystem::path& file, std::vector<Configured>& into) {
+// Several files may be one namespace.
+using Inodes = std::set<std::pair<dev_t, ino_t>>;
+
+Expected<void> LookInto(const std::filesystem::path& file, Inodes& seen, std::vector<Configured>& into) {
   const int netns = open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (netns < 0 && errno == ENOENT) return {};
   if (netns < 0) return ipam::Fail(ErrorCode::kIo, "open " + file.string() + ": " + std::strerror(errno));
+  struct stat is = {};
+  const bool is_new = fstat(netns, &is) == 0 && seen.emplace(is.st_dev, is.st_ino).second;
   Expected<void> done;
   // A thread of its own goes there, and ends there.
   std::thread([&] {
+    if (!is_new) return;
     if (setns(netns, CLONE_NEWNET) == 0) {
       done = AppendConfigured(file.filename(), into);
     } else if (errno != EINVAL) {  // a file that is no namespace any more
@@ -77,16 +85,23 @@ std::string PodText(const ipam::HeldEntry& entry) { return entry.pod_namespace +
 Expected<std::vector<Configured>> ReadConfigured(const std::string& folder) {
   std::error_code error;
   std::vector<Configured> configured;
-  for (const auto& file : std::filesystem::directory_iterator(folder, error)) {
-    if (const auto done = LookInto(file.path(), configured); !done) return std::unexpected(done.error());
+  Inodes seen;
+  std::filesystem::directory_iterator file(folder, error);
+  for (; !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
+    if (const auto done = LookInto(file->path(), seen, configured); !done) return std::unexpected(done.error());
   }
   if (error) return ipam::Fail(ErrorCode::kIo, "read the folder " + folder + ": " + error.message());
   return configured;
 }
 
-std::vector<Finding> CheckConfigured(const Inventory& inventory, const std::vector<Configured>& configured,
-                                     const std::string& node) {
+Expected<std::vector<Finding>> CheckConfigured(const Inventory& inventory, const std::vector<Configured>& configured,
+                                               const std::string& node) {
+  if (!inventory.nodes.contains(node)) {
+    return ipam::Fail(ErrorCode::kInvalid, "there is no Node " + ipam::Quoted(node), "see kubectl get nodes");
+  }
   std::vector<Finding> findings;
+  int running = 0;
+  int missing = 0;
   std::map<ipam::Address, std::string> where;
   for (const auto& [address, netns] : configured) {
     const auto [at, is_first] = where.emplace(address, netns);
@@ -108,13 +123,21 @@ std::vector<Finding> CheckConfigured(const Inventory& inventory, const std::vect
     if (held != nullptr || std::holds_alternative<ipam::OpaqueEntry>(use.entry)) recorded.insert(use.address());
     const Pod* pod = held == nullptr ? nullptr : inventory.FindPod(held->pod_namespace, held->pod);
     const bool is_running = pod != nullptr && IsOf(*held, *pod) && pod->phase == "Running";
+    running += is_running ? 1 : 0;
     if (!is_running || where.contains(use.address())) continue;
+    ++missing;
     findings.push_back({.kind = "not-configured",
                         .object = "ipblock/" + use.block->name,
                         .space = use.block->space,
                         .address = use.address().ToString(),
                         .message = "pod " + PodText(*held) + " runs here, and no network namespace has its address",
                         .remedy = "restart the pod"});
+  }
+  if (missing > 1 && missing == running) {
+    return ipam::Fail(ErrorCode::kInvalid,
+                      "none of the " + std::to_string(running) + " addresses of running pods of node " + node +
+                          " is in these network namespaces",
+                      "is this the node, and the folder where its runtime keeps the namespaces of pods?");
   }
   for (const auto& [address, netns] : where) {
     const auto block = std::ranges::find_if(inventory.blocks, [&](const auto& b) { return b.cidr.Contains(address); });

@@ -35,7 +35,9 @@ TEST_P(NetnsTable, FindsWhatIsWrongAndNothingElse) {
   for (const auto& [address, netns] : c.configured) {
     configured.push_back({.address = ipam::Address::Parse(address).value(), .netns = netns});
   }
-  const std::vector<Finding> findings = CheckConfigured(inventory, configured, "n1");
+  const auto checked = CheckConfigured(inventory, configured, "n1");
+  ASSERT_TRUE(checked.has_value()) << checked.error().message;
+  const std::vector<Finding>& findings = *checked;
   if (*c.kind == '\0') {
     EXPECT_THAT(findings, IsEmpty()) << findings[0].kind << ": " << findings[0].message;
     return;
@@ -85,6 +87,19 @@ const NetnsCase kNetnsCases[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Table, NetnsTable, testing::ValuesIn(kNetnsCases),
                          [](const auto& c) { return std::string(c.param.name); });
+
+TEST(Netns, AnUnknownNodeIsAnError) {
+  const auto checked = CheckConfigured(HealthyInventory(), {}, "worker-1");
+  ASSERT_FALSE(checked.has_value());
+  EXPECT_THAT(checked.error().message, HasSubstr("no Node \"worker-1\""));
+}
+
+// Rather than to tell people to restart every pod.
+TEST(Netns, AFolderWithNoneOfTheAddressesIsAnError) {
+  const auto checked = CheckConfigured(HealthyInventory(), {}, "n1");
+  ASSERT_FALSE(checked.has_value());
+  EXPECT_THAT(checked.error().message, HasSubstr("none of the 2 addresses"));
+}
 
 TEST(Netns, AFolderThatIsNotThereIsAnErrorAndAnEmptyOneIsNot) {
   const auto missing = ReadConfigured("/nowhere/netns");

@@ -21,7 +21,7 @@ dir=$work/cluster
 source "$root/e2e/checks.sh"
 declare -A pid
 
-for program in berth berth-agent berth-controller; do
+for program in berth berth-agent berth-controller berthctl; do
   [[ -x $bin/$program ]] || fail_early "$bin/$program is missing: build it first (make)"
 done
 command -v jq >/dev/null || fail_early "jq is missing: apt-get install jq"
@@ -211,5 +211,8 @@ entries_come_back
 story seen scale_down
 story late scale_down_without_controller
 story force force
+check "pods, record and what the network namespaces have agree" \
+  nsenter --mount="/proc/$BERTH_NODE1_MOUNTS_PID/ns/mnt" "$bin/berthctl" check --settle 20 --node n1 \
+  --netns "$dir/n1/state/io.containerd.grpc.v1.cri/netns"
 "$root/e2e/rights.sh" note "$dir" "$(dirname "$bin")/rights/reclaim"
 print_counts
