@@ -2,8 +2,8 @@
 // SharedHoldings: which attachments of this node have entries in Shared blocks, so that a DEL of something unknown need
 // not ask the API server each time.
 //
-// What a list said holds as long as this agent has written nothing since. Nobody else writes entries of this node, and
-// others only take them away.
+// What a list said holds as long as this agent has written nothing since. Others only take entries of this node away,
+// but for the controller, which puts back lost ones under attachments that no DEL names.
 #pragma once
 
 #include <atomic>

@@ -214,8 +214,21 @@ class ControllerLostTest : public ControllerOrphansTest {
   static json WithAddress(const char* address = "10.55.0.3") {
     json pod = PodObject(kPodUid);
     pod["status"]["podIPs"] = {{{"ip", address}}};
+    pod["status"]["conditions"] = {{{"type", "PodReadyToStartContainers"}, {"status", "True"}}};
     return pod;
   }
+  // How often pods are asked for from now on, at most between two writes of blocks.
+  void CountQuestions() {
+    server_->SetFaults([this](const k8sclient::Request& request) {
+      if (request.method == k8sclient::Method::kPatch) questions_ = 0;
+      if (request.method == k8sclient::Method::kGet && request.path.starts_with(kPods)) ++questions_;
+      questions_max_ = std::max(questions_max_, questions_);
+      return ApiFault::kNone;
+    });
+  }
+
+  int questions_ = 0;
+  int questions_max_ = 0;
 };
 
 TEST_F(ControllerLostTest, ItsEntryIsPutBackAndToldOf) {
@@ -239,10 +252,50 @@ TEST_F(ControllerLostTest, NothingIsPutBackIfThePodHasAnotherAddressByNow) {
   EXPECT_EQ(Entry(), "");
 }
 
-TEST_F(ControllerLostTest, NothingIsPutBackIfThePodIsGoneByNow) {
+TEST_F(ControllerLostTest, NothingIsPutBackIfThePodIsGoneByNowAndItIsAskedForOnce) {
   Delete(kPods, "web");
+  CountQuestions();
   Pass(seconds(200));
   EXPECT_EQ(Entry(), "");
+  EXPECT_EQ(questions_max_, 1) << "though the watch still shows it";
+}
+
+TEST_F(ControllerLostTest, NothingIsPutBackOfAPodWhoseSandboxHasEndedByNow) {
+  json pod = WithAddress();
+  pod["status"]["conditions"][0]["status"] = "False";
+  server_->Put(kPods, pod);
+  Pass(seconds(200));
+  EXPECT_EQ(Entry(), "");
+}
+
+// Its old sandbox died after that, and DEL found nothing: no attachment has the entry.
+TEST_F(ControllerLostTest, WhatWasPutBackIsFreedOnceThePodHasAnotherSandbox) {
+  Pass(seconds(90));
+  ASSERT_TRUE(Entry().contains(" 000000000000-")) << Entry();
+  SetEntry(kBlock,
+           "9",
+           "default/web 11111111-2222-3333-4444-555555555555 0123456789ab-fedcba9876543210 i=eth0 t=1999999999000");
+  server_->Put(kPods, WithAddress("10.55.0.9"));
+  mailbox_->Put("default/web", ReadPod(WithAddress("10.55.0.9")).value());
+  Pass(seconds(120));
+  EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
+  EXPECT_TRUE(EntryAt(kBlock, "9").starts_with("default/web "));
+}
+
+// An answer may take its time, and all of a block have to come within one request's.
+TEST_F(ControllerLostTest, ABlockOfLostEntriesIsPutBackInPortions) {
+  for (int i = 10; i < 60; ++i) {
+    json pod = WithAddress(("10.55.0." + std::to_string(i)).c_str());
+    pod["metadata"]["name"] = "web-" + std::to_string(i);
+    pod["metadata"]["uid"] = "000000" + std::to_string(i) + "-2222-3333-4444-555555555555";
+    server_->Put(kPods, pod);
+    mailbox_->Put("default/web-" + std::to_string(i), ReadPod(pod).value());
+  }
+  CountQuestions();
+  Pass(seconds(90));
+  EXPECT_LE(questions_max_, 20);
+  EXPECT_EQ(Object(crds::kBlocksPath, kBlock)["allocations"].size(), 51U)
+      << "what the controller writes itself does not make it wait";
 }
 
 TEST_F(ControllerLostTest, AnAddressThatAnotherGotMeanwhileIsReportedOnceAndLeft) {
@@ -259,6 +312,41 @@ TEST_F(ControllerLostTest, AnAddressThatAnotherGotMeanwhileIsReportedOnceAndLeft
   Pass(seconds(20));
   const auto after = ReadPool(Pool("web")).value().status;
   EXPECT_EQ(crds::FindCondition(after.conditions, kContestedCondition)->status, "False");
+}
+
+TEST_F(ControllerLostTest, TwoContestedAddressesOfOneBlockAreOneEvent) {
+  json pod = WithAddress("10.55.0.4");
+  pod["metadata"]["name"] = "other";
+  pod["metadata"]["uid"] = "22222222-2222-3333-4444-555555555555";
+  server_->Put(kPods, pod);
+  mailbox_->Put("default/other", ReadPod(pod).value());
+  SetEntry(kBlock, "3", kHeldEntry);
+  SetEntry(kBlock, "4", kHeldEntry);
+  Pass(seconds(40));
+  std::vector<std::string> messages;
+  for (const json& event : server_->Objects(std::string(kEventsPath))) {
+    if (event["reason"] == "TwoHolders" && event["involvedObject"]["kind"] == "IPBlock") {
+      messages.push_back(event["message"]);
+    }
+  }
+  EXPECT_THAT(messages,
+              testing::ElementsAre(testing::AllOf(testing::HasSubstr("10.55.0.3: default/web on n1"),
+                                                  testing::HasSubstr("10.55.0.4: default/other on n1"))));
+}
+
+// Its successor begins with what it finds.
+TEST_F(ControllerLostTest, WhoLeadsNextLeavesTheConditionUntilItHasLookedItself) {
+  SetEntry(kBlock, "3", kHeldEntry);
+  Pass(seconds(40));
+  controller_ = std::make_unique<Controller>(*server_, clock_, *mailbox_, metrics_, settings_);
+  mailbox_->Replace(std::map<PodKey, SeenPod>{{"default/web", ReadPod(WithAddress()).value()}});
+  mailbox_->Replace(std::map<std::string, SeenNode>{{"n1", {.name = "n1", .is_ready = true}}});
+  mailbox_->Replace(std::map<std::string, SeenLease>{{"n1", {.node = "n1", .renewed = "0"}}});
+  for (int i = 0; i < 60; ++i) {
+    Pass(seconds(1));
+    const auto status = ReadPool(Pool("web")).value().status;
+    ASSERT_EQ(crds::FindCondition(status.conditions, kContestedCondition)->status, "True") << i;
+  }
 }
 
 TEST_F(ControllerOrphansTest, LostAndLateAnswersChangeNothingAboutTheEnd) {

@@ -260,8 +260,13 @@ class Round {
     const auto unseen = decision_.orphans.unseen.find(pool.meta.uid);
     const bool is_braked = decision_.orphans.is_braked && unseen != decision_.orphans.unseen.end();
     SetReclaiming(wanted.status, pool, is_braked ? unseen->second : 0, now_);
-    const auto contested = decision_.contested.find(pool.meta.uid);
-    SetContested(wanted.status, pool, contested == decision_.contested.end() ? kNone : contested->second, now_);
+    if (decision_.contested) {
+      const auto contested = decision_.contested->find(pool.meta.uid);
+      SetContested(wanted,
+                   pool,
+                   contested == decision_.contested->end() ? kNone : contested->second,
+                   {.counts_written = Written(memory_.pool_counts_written, pool.meta.uid), .now = now_});
+    }
     if (decision_.scarce) SetScarce(wanted.status, pool, decision_.scarce->contains(pool.meta.uid), now_);
     if (wanted.wake) decision_.WakeAt(*wanted.wake);
     if (wanted.status == pool.status) return;

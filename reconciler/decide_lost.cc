@@ -9,12 +9,12 @@
 #include <variant>
 #include <vector>
 
+#include "reconciler/suspects.h"
+
 namespace berth::reconciler {
 
 namespace {
 
-// In the place of the network's digits: no network has these.
-constexpr const char* kNoNetwork = "000000000000-";
 constexpr std::size_t kDigits = 16;
 
 // Which blocks an address lies in. Blocks of one space do not overlap, those of several may.
@@ -49,6 +49,10 @@ bool IsOf(const ipam::HeldEntry& entry, const SeenPod& pod) {
 
 ipam::BlockOffset OffsetIn(const ipam::Block& block, const ipam::Address& address) {
   return static_cast<ipam::BlockOffset>(block.cidr.OffsetOf(address));
+}
+
+bool HasNow(const SeenPod& pod, const ipam::Address& address) {
+  return pod.HasOwnAddress() && !pod.HasOthersThan(address);
 }
 
 bool IsOwn(const SeenPod& pod, const ipam::Block& block) { return block.shared() || block.node == pod.node; }
@@ -90,6 +94,7 @@ AddressState StateOf(const SeenPod& pod, const ipam::Address& address, const ipa
   if (found != block.allocations.end()) {
     const auto entry = ipam::ParseEntry(found->second);
     if (const auto* held = std::get_if<ipam::HeldEntry>(&entry)) {
+      if (held->pod.empty() || held->pod_namespace.empty()) return AddressState::kLeftAlone;
       return IsOf(*held, pod) ? AddressState::kRecorded : AddressState::kContested;
     }
     if (!std::holds_alternative<ipam::CoolingEntry>(entry)) return AddressState::kLeftAlone;
@@ -99,6 +104,7 @@ AddressState StateOf(const SeenPod& pod, const ipam::Address& address, const ipa
 }
 
 std::optional<ipam::HeldEntry> EntryOf(const SeenPod& pod, const ipam::Block& block, const Moment& now) {
+  if (!pod.config_hash.empty()) return std::nullopt;
   std::string digits;
   for (const char c : pod.identity()) {
     if (digits.size() < kDigits && std::isxdigit(static_cast<unsigned char>(c)) != 0) digits += c;
@@ -108,7 +114,7 @@ std::optional<ipam::HeldEntry> EntryOf(const SeenPod& pod, const ipam::Block& bl
   entry.pod_namespace = pod.name_space;
   entry.pod = pod.name;
   entry.uid = pod.identity();
-  entry.attachment = kNoNetwork + digits;
+  entry.attachment = std::string(kNoNetwork) + '-' + digits;
   entry.interface = "eth0";
   entry.since_ms = now.unix_ms;
   if (block.shared()) entry.node = pod.node;
@@ -118,15 +124,17 @@ std::optional<ipam::HeldEntry> EntryOf(const SeenPod& pod, const ipam::Block& bl
 void LostEntries::Decide(const World& world, const Memory& memory, const Moment& now, Decision& decision) {
   NoteWrites(world, now.steady);
   if (!compared_ || *compared_ + kComparePeriod <= now.steady) Compare(world, now.steady);
+  if (!first_compared_) first_compared_ = now.steady;
   decision.WakeAt(compared_.value_or(now.steady) + kComparePeriod);
   std::map<std::string, PutBack> actions;
   ReportContested report;
   std::set<std::string> contested;
+  std::map<std::string, std::vector<ContestedAddress>> by_pool;
   for (const auto& [key, finding] : findings_) {
     const auto& [pod_key, address] = key;
     const SeenPod* pod = world.pods.Find(pod_key);
     const auto seen = world.blocks().find(finding.block);
-    if (pod == nullptr || !pod->HasOwnAddress() || seen == world.blocks().end() || seen->second.block == nullptr)
+    if (pod == nullptr || !HasNow(*pod, address) || seen == world.blocks().end() || seen->second.block == nullptr)
       continue;
     const ipam::BlockView& block = seen->second.block;
     if (StateOf(*pod, address, *block) != finding.state) continue;
@@ -139,13 +147,14 @@ void LostEntries::Decide(const World& world, const Memory& memory, const Moment&
     } else if (!is_lost) {
       report.addresses.push_back(ToContested(*pod, address, *block));
       contested.insert(report.addresses.back().text);
-      decision.contested[block->pool_uid].push_back(report.addresses.back());
+      by_pool[block->pool_uid].push_back(report.addresses.back());
     } else if (auto entry = EntryOf(*pod, *block, now)) {
       PutBack& action = actions.try_emplace(block->name, PutBack{.before = block, .entries = {}}).first->second;
       action.entries.push_back({.address = address, .entry = *std::move(entry), .node = pod->node});
     }
   }
   for (auto& [name, action] : actions) decision.actions.emplace_back(std::move(action));
+  if (*first_compared_ + kContestedMin <= now.steady) decision.contested = std::move(by_pool);
   if (contested != memory.contested) decision.actions.emplace_back(std::move(report));
 }
 
@@ -156,13 +165,15 @@ void LostEntries::NoteWrites(const World& world, SteadyTime now) {
     Seen& before = blocks_[name];
     // A new list shows what it was as another object.
     const bool is_same = before.block != nullptr && before.block->resource_version == seen.block->resource_version;
-    if (!is_same) before = {.block = seen.block, .since = now};
+    if (is_same) continue;
+    if (before.block == nullptr || !seen.is_own_write) before.since = now;
+    before.block = seen.block;
   }
 }
 
 SteadyTime LostEntries::QuietSince(const ipam::Block& block) const {
+  if (block.shared()) return {};
   SteadyTime quiet = blocks_.at(block.name).since;
-  if (block.shared()) return quiet;
   for (const auto& [name, seen] : blocks_) {
     if (seen.block->node == block.node) quiet = std::max(quiet, seen.since);
   }

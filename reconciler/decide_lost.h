@@ -2,9 +2,11 @@
 // Lost entries: addresses that live pods have and of which the record is gone, since somebody edited a block or
 // restored a backup of etcd. Who has an address that is not recorded shares it with the next pod that gets it.
 //
-// A node's agent writes again what it has handed out. So an entry is put back here only where nobody has written the
-// blocks of the node for a minute, and never where an agent may have given the address to another already. An address
-// that another is recorded for is only reported: which of the two has to go is for a person to say.
+// A node's agent writes again what it has handed out in its own blocks. So an entry is put back there only where nobody
+// else has written the blocks of the node for a minute, and never where an agent may have given the address to another
+// already. Entries in Shared blocks are written again by nobody, and each of their addresses is taken by a write: there
+// the minute alone counts. An address that another is recorded for is only reported: which of the two has to go is for
+// a person to say.
 #pragma once
 
 #include <chrono>
@@ -25,7 +27,7 @@ namespace berth::reconciler {
 
 // From one comparison of all pods with all blocks to the next.
 inline constexpr std::chrono::seconds kComparePeriod{10};
-// For so long nobody may have written the node's blocks.
+// For so long nobody else may have written the node's blocks, and the address has to have been lost.
 inline constexpr std::chrono::seconds kQuietMin{60};
 // For so long pods and blocks have to disagree: their watches are not of one moment, and a pod's end takes its time.
 inline constexpr std::chrono::seconds kContestedMin{20};
@@ -35,8 +37,8 @@ enum class AddressState : std::uint8_t {
   kRecorded,   // the pod
   kLost,       // nobody
   kContested,  // another
-  // Nobody, and it is not for the controller to say who has it: it may be with another pod already, or belongs to no
-  // pod at all.
+  // Nobody, or nobody knows whom, and it is not for the controller to say who has it: it may be with another pod
+  // already, or belongs to no pod at all.
   kLeftAlone,
 };
 
@@ -44,7 +46,8 @@ enum class AddressState : std::uint8_t {
 [[nodiscard]] AddressState StateOf(const SeenPod& pod, const ipam::Address& address, const ipam::Block& block);
 
 // The entry of a pod's address, by what is known of the pod. Its attachment is made from the pod's UID: no DEL finds
-// it, so it goes when the pod is gone (decide_orphans.h). Nothing: the UID has no 16 hexadecimal digits.
+// it, so it goes when the pod is gone or has another sandbox with other addresses (decide_orphans.h). Nothing: a static
+// pod, of which it cannot be known that it is gone, or the UID has no 16 hexadecimal digits.
 [[nodiscard]] std::optional<ipam::HeldEntry> EntryOf(const SeenPod& pod, const ipam::Block& block, const Moment& now);
 
 class LostEntries {
@@ -67,12 +70,13 @@ class LostEntries {
 
   void NoteWrites(const World& world, SteadyTime now);
   void Compare(const World& world, SteadyTime now);
-  // Since when nobody has written that block, and, if it is a node's, the node's others.
+  // Since when nobody else has written that block and the node's others; long ago for a Shared one.
   [[nodiscard]] SteadyTime QuietSince(const ipam::Block& block) const;
 
   std::map<std::string, Seen> blocks_;  // as they were looked at last, and since when they are so
   Findings findings_;                   // of addresses that are lost or contested
   std::optional<SteadyTime> compared_;
+  std::optional<SteadyTime> first_compared_;
 };
 
 }  // namespace berth::reconciler

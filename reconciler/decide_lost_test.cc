@@ -26,7 +26,8 @@ SeenPod LivePod() {
           .name = "web",
           .uid = kLostUid,
           .node = "n1",
-          .addresses = {ipam::Address::Parse("10.55.0.3").value()}};
+          .addresses = {ipam::Address::Parse("10.55.0.3").value()},
+          .has_sandbox = true};
 }
 
 struct StateCase {
@@ -65,6 +66,7 @@ const StateCase kStateCases[] = {
      false,
      false,
      AddressState::kContested},
+    {"OfAPodThatNobodyKnows", "-/- - 0123456789ab-0123456789abcdef i=eth0 t=1", false, false, AddressState::kLeftAlone},
     {"OnStandby", "", true, false, AddressState::kLeftAlone},
     {"Reserved", "! r", false, false, AddressState::kLeftAlone},
     {"NotUnderstood", "what is this", false, false, AddressState::kLeftAlone},
@@ -102,7 +104,8 @@ class LostTest : public testing::Test {
   }
   [[nodiscard]] std::vector<std::string> Contested() const {
     std::vector<std::string> texts;
-    for (const auto& [pool, addresses] : decision_.contested) {
+    if (!decision_.contested) return texts;
+    for (const auto& [pool, addresses] : *decision_.contested) {
       for (const ContestedAddress& one : addresses) texts.push_back(one.text);
     }
     return texts;
@@ -150,6 +153,15 @@ TEST_F(LostTest, InASharedBlockTheEntryNamesTheNode) {
               ElementsAre("put back 10.55.0.0-26 10.55.0.3=default/web 000000000000-1111111122223333 of n1 n=n1"));
 }
 
+// Every node writes there, and none writes an entry again.
+TEST_F(LostTest, ASharedBlockNeedNotBeQuiet) {
+  for (int i = 10; i < 17; ++i) {
+    PutBlock({{static_cast<ipam::BlockOffset>(i), kHeldEntry}}, {.node = ""});
+    Pass(seconds(10));
+  }
+  EXPECT_EQ(PutBacks().size(), 1U);
+}
+
 TEST_F(LostTest, NothingOfAPodThatHasNoAddressOfItsOwn) {
   PutBlock({});
   SeenPod pod = LivePod();
@@ -162,6 +174,45 @@ TEST_F(LostTest, NothingOfAPodThatHasNoAddressOfItsOwn) {
   t_.world.pods.Put(pod, t_.now.steady);
   Pass(seconds(200));
   EXPECT_THAT(PutBacks(), IsEmpty());
+}
+
+// Its sandbox died, DEL gave the address back, and no ADD has got another yet. The kubelet still reports the old one.
+TEST_F(LostTest, NothingOfAPodWhoseSandboxHasEnded) {
+  PutBlock({});
+  SeenPod pod = LivePod();
+  pod.has_sandbox = false;
+  t_.world.pods.Put(pod, t_.now.steady);
+  Pass(seconds(200));
+  EXPECT_THAT(PutBacks(), IsEmpty());
+  PutBlock({{3, kHeldEntry}});
+  Pass(seconds(200));
+  EXPECT_THAT(Contested(), IsEmpty()) << "the other alone has it";
+}
+
+// Nothing would free the entry: no DEL finds it, and that a mirror is missing does not prove that the pod is gone.
+TEST_F(LostTest, NothingOfAStaticPodButAContestedAddressIsReported) {
+  PutBlock({});
+  SeenPod pod = LivePod();
+  pod.config_hash = "0123456789abcdef0123456789abcdef";
+  t_.world.pods.Put(pod, t_.now.steady);
+  Pass(seconds(200));
+  EXPECT_THAT(PutBacks(), IsEmpty());
+  PutBlock({{3, kHeldEntry}});
+  Pass(seconds(31));
+  EXPECT_EQ(Contested().size(), 1U);
+}
+
+TEST_F(LostTest, NothingOnceThePodHasAnotherAddress) {
+  PutBlock({});
+  Pass(seconds(75));
+  EXPECT_EQ(PutBacks().size(), 1U);
+  SeenPod pod = LivePod();
+  pod.addresses = {ipam::Address::Parse("10.55.0.9").value()};
+  t_.world.pods.Put(pod, t_.now.steady);
+  for (int i = 0; i < 10; ++i) {
+    Pass(seconds(1));
+    EXPECT_THAT(PutBacks(), IsEmpty());
+  }
 }
 
 TEST_F(LostTest, NothingInABlockOfAnotherNode) {
@@ -195,6 +246,18 @@ TEST_F(LostTest, WhereAnotherIsRecordedBothAreReported) {
   PutBlock({{3, kMine}});
   Pass(seconds(1));
   EXPECT_THAT(Contested(), IsEmpty());
+}
+
+// Who leads since a moment, or does not reclaim, says nothing about what another has found.
+TEST_F(LostTest, ThatNothingIsContestedIsSaidOnlyAfterPodsAndBlocksHadTimeToDisagree) {
+  PutBlock({{3, kMine}});
+  Pass(seconds(20));
+  EXPECT_FALSE(decision_.contested.has_value());
+  Pass(seconds(1));
+  EXPECT_TRUE(decision_.contested.has_value());
+  t_.decider = Decider({.reclaim = Reclaim::kReport});
+  Pass(seconds(60));
+  EXPECT_FALSE(decision_.contested.has_value());
 }
 
 TEST_F(LostTest, AnotherNodesPodWithTheAddressIsReportedToo) {

@@ -238,6 +238,7 @@ class OrphansTest : public testing::Test {
   void PutPod(int i, const std::string& address = "", const std::string& node = "n1") {
     SeenPod pod{.name_space = "default", .name = "web-" + std::to_string(i), .uid = UidOf(i), .node = node};
     if (!address.empty()) pod.addresses = {ipam::Address::Parse(address).value()};
+    pod.has_sandbox = true;
     world_.world.pods.Put(pod, world_.now.steady);
   }
   void RemovePod(int i) { world_.world.pods.Remove("default/web-" + std::to_string(i), world_.now.steady); }

@@ -2,6 +2,7 @@
 // Conditions and counts.
 #include "reconciler/decide_status.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "crds/names.h"
@@ -53,6 +54,21 @@ bool Differ(const crds::PoolStatus& current, const PoolCounts& counts) {
 
 bool Differ(const crds::Space& current, const SpaceCounts& counts) {
   return current.total != counts.total || current.used != counts.used || current.free != counts.free;
+}
+
+// As many as fit into a condition: the API server refuses a status with a longer message.
+std::string NamesOf(const std::vector<ContestedAddress>& contested) {
+  constexpr std::size_t kNamedMax = 5;
+  constexpr std::size_t kLengthMax = 4000;
+  std::string names;
+  std::size_t named = 0;
+  for (; named < std::min(kNamedMax, contested.size()); ++named) {
+    const std::string name = (named == 0 ? "" : "; ") + contested[named].text;
+    if (names.size() + name.size() > kLengthMax) break;
+    names += name;
+  }
+  if (named < contested.size()) names += "; and " + std::to_string(contested.size() - named) + " more";
+  return names;
 }
 
 // When counts that differ may be written; nothing: now.
@@ -112,23 +128,25 @@ void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t h
                      MakeCondition(kReclaimingCondition, held_back == 0, std::move(why), pool.meta.generation, now));
 }
 
-void SetContested(crds::PoolStatus& status, const SeenPool& pool, const std::vector<ContestedAddress>& contested,
-                  const Moment& now) {
-  constexpr std::size_t kNamedMax = 5;
-  const crds::Condition* current = crds::FindCondition(status.conditions, kContestedCondition);
+void SetContested(Wanted<crds::PoolStatus>& wanted, const SeenPool& pool,
+                  const std::vector<ContestedAddress>& contested, const Pace& pace) {
+  const crds::Condition* current = crds::FindCondition(wanted.status.conditions, kContestedCondition);
   const bool was_contested = current != nullptr && current->status == "True";
   if (contested.empty() && !was_contested) return;
   Reason why{.reason = "OneHolderEach", .message = "no pod has an address that is recorded for another"};
   if (!contested.empty()) {
-    why = {.reason = "TwoHolders", .message = "delete one pod of each pair: "};
-    for (std::size_t i = 0; i < contested.size() && i < kNamedMax; ++i) {
-      why.message += (i == 0 ? "" : "; ") + contested[i].text;
+    why = {.reason = "TwoHolders", .message = "delete one pod of each pair: " + NamesOf(contested)};
+    if (was_contested && current->message == why.message) return;
+    const auto due = was_contested && !wanted.has_new_counts ? NotBefore(pace, /*matters=*/false) : std::nullopt;
+    if (due) {
+      wanted.wake = std::min(wanted.wake.value_or(*due), *due);
+      return;
     }
-    if (contested.size() > kNamedMax) why.message += "; and " + std::to_string(contested.size() - kNamedMax) + " more";
+    wanted.has_new_counts = wanted.has_new_counts || was_contested;
   }
-  if (was_contested && current->message == why.message) return;
-  crds::SetCondition(status.conditions,
-                     MakeCondition(kContestedCondition, !contested.empty(), std::move(why), pool.meta.generation, now));
+  crds::SetCondition(
+      wanted.status.conditions,
+      MakeCondition(kContestedCondition, !contested.empty(), std::move(why), pool.meta.generation, pace.now));
 }
 
 void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, const Moment& now) {

@@ -47,11 +47,6 @@ void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t h
 // True: pods have addresses that are recorded for others.
 inline constexpr std::string_view kContestedCondition = "Contested";
 
-// Sets the condition Contested to True if there are such addresses, and, if it was True, to False if there are none
-// (decide_lost.h).
-void SetContested(crds::PoolStatus& status, const SeenPool& pool, const std::vector<ContestedAddress>& contested,
-                  const Moment& now);
-
 // Sets the condition Scarce, which stands there once blocks were scarce (decide_blocks.h).
 void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, const Moment& now);
 
@@ -60,7 +55,7 @@ void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, c
 template <typename Status>
 struct Wanted {
   Status status;
-  bool has_new_counts = false;
+  bool has_new_counts = false;  // or other words that are written as often
   std::optional<SteadyTime> wake;
 };
 
@@ -68,6 +63,11 @@ struct Pace {
   std::optional<SteadyTime> counts_written;  // when counts of the object were last written, as far as is known
   const Moment& now;
 };
+
+// Sets the condition Contested to True if there are such addresses, and, if it was True, to False if there are none
+// (decide_lost.h). That others are contested than before is written as often as counts are.
+void SetContested(Wanted<crds::PoolStatus>& wanted, const SeenPool& pool,
+                  const std::vector<ContestedAddress>& contested, const Pace& pace);
 
 // The status of an accepted pool; `counted.pool.withheld` is what shall be withheld from it.
 [[nodiscard]] Wanted<crds::PoolStatus> StatusOfAccepted(const SeenPool& pool, const CountedPool& counted,

@@ -232,5 +232,40 @@ TEST(PoolReadiness, DeletionComesBeforeEverythingElse) {
   EXPECT_EQ(ReadinessOf(t.world.pools.at("web"), false, &refused)->why.reason, "Deleting");
 }
 
+// A pool's condition Contested, rewritten as pairs come and go.
+class ContestedTest : public testing::Test {
+ protected:
+  // What the condition says afterwards; `since`: how long ago counts or these words were written.
+  std::string Set(std::size_t pairs, seconds since, std::size_t length = 10) {
+    const std::vector<ContestedAddress> contested(pairs,
+                                                  {.block = "b", .block_uid = "u", .text = std::string(length, 'x')});
+    const Moment now{.unix_ms = kTestNowMs, .steady = SteadyTime(std::chrono::hours(1))};
+    wanted_.wake.reset();
+    wanted_.has_new_counts = false;
+    SetContested(wanted_, pool_, contested, {.counts_written = now.steady - since, .now = now});
+    const crds::Condition* condition = crds::FindCondition(wanted_.status.conditions, kContestedCondition);
+    return condition == nullptr ? "none" : condition->status + " " + condition->message;
+  }
+  SeenPool pool_;
+  Wanted<crds::PoolStatus> wanted_;
+};
+
+TEST_F(ContestedTest, IsWrittenAtOnceWhenItTurnsAndElseAsOftenAsCounts) {
+  EXPECT_EQ(Set(0, seconds(0)), "none");
+  const std::string of_seven = Set(7, seconds(0));
+  EXPECT_TRUE(of_seven.starts_with("True ") && of_seven.ends_with("; and 2 more")) << of_seven;
+  EXPECT_EQ(Set(6, seconds(1)), of_seven);
+  EXPECT_TRUE(wanted_.wake.has_value());
+  EXPECT_NE(Set(6, kCountsPeriod), of_seven);
+  EXPECT_TRUE(wanted_.has_new_counts) << "the next waits as long again";
+  EXPECT_TRUE(Set(0, seconds(0)).starts_with("False "));
+}
+
+TEST_F(ContestedTest, NamesAsManyAsTheSchemaTakes) {
+  const std::string message = Set(5, seconds(0), 1200);
+  EXPECT_LE(message.size(), 4096U);
+  EXPECT_TRUE(message.ends_with("; and 2 more")) << message;
+}
+
 }  // namespace
 }  // namespace berth::reconciler

@@ -156,8 +156,8 @@ struct Decision {
   // Objects about which something can only be decided on a world that was just compared with consistent lists.
   std::set<ObjectKey> wants_relist;
   OrphanFindings orphans;
-  // By UID of the pool.
-  std::map<std::string, std::vector<ContestedAddress>> contested;
+  // By UID of the pool. Nothing: not looked at, or not for long enough to say that there is none.
+  std::optional<std::map<std::string, std::vector<ContestedAddress>>> contested;
   // UIDs of pools with too few blocks for their nodes. Nothing: not looked at.
   std::optional<std::set<std::string>> scarce;
   // When to decide again even if nothing happens.

@@ -66,13 +66,18 @@ Announcement PutBackAnnouncement(const ipam::Block& block, const std::vector<Los
           .message = std::move(message)};
 }
 
-Announcement ContestedAnnouncement(const ContestedAddress& contested) {
+Announcement ContestedAnnouncement(const std::vector<ContestedAddress>& contested) {
+  std::string message = "delete one pod of each pair: ";
+  for (std::size_t i = 0; i < contested.size() && i < kNamedMax; ++i) {
+    message += (i == 0 ? "" : "; ") + contested[i].text;
+  }
+  if (contested.size() > kNamedMax) message += "; and " + std::to_string(contested.size() - kNamedMax) + " more";
   return {.kind = crds::kBlockKind,
-          .name = contested.block,
-          .uid = contested.block_uid,
+          .name = contested.front().block,
+          .uid = contested.front().block_uid,
           .is_warning = true,
           .reason = "TwoHolders",
-          .message = contested.text + ": delete one of the two pods"};
+          .message = std::move(message)};
 }
 
 std::vector<Announcement> PoolAnnouncements(const SeenPool& before, const SeenPool& after) {

@@ -41,7 +41,8 @@ struct Announcement {
 [[nodiscard]] Announcement FreedAnnouncement(const ipam::Block& block, const std::vector<FreedEntry>& freed);
 
 [[nodiscard]] Announcement PutBackAnnouncement(const ipam::Block& block, const std::vector<LostEntry>& entries);
-[[nodiscard]] Announcement ContestedAnnouncement(const ContestedAddress& contested);
+// Requires: `contested` is not empty, and all of one block.
+[[nodiscard]] Announcement ContestedAnnouncement(const std::vector<ContestedAddress>& contested);
 
 // One for each condition that says something else than before.
 [[nodiscard]] std::vector<Announcement> PoolAnnouncements(const SeenPool& before, const SeenPool& after);

@@ -63,6 +63,15 @@ TEST(Events, NameNoMoreThanTen) {
   EXPECT_TRUE(message.ends_with("10.55.0.9 of default/web-9 (pod-gone) and 54 more")) << message;
 }
 
+TEST(Events, NameThePairsThatHaveOneAddressAndNoMoreThanTen) {
+  std::vector<ContestedAddress> contested(12, {.block = "10.55.0.0-26", .block_uid = "uid-1", .text = "a pair"});
+  const Announcement got = ContestedAnnouncement(contested);
+  EXPECT_EQ(got.uid, "uid-1");
+  EXPECT_TRUE(got.is_warning);
+  EXPECT_TRUE(got.message.starts_with("delete one pod of each pair: a pair; a pair; ")) << got.message;
+  EXPECT_TRUE(got.message.ends_with("; a pair; and 2 more")) << got.message;
+}
+
 TEST(Events, AreWhatKubectlDescribeLooksFor) {
   const nlohmann::json event = EventOf({.kind = "IPBlock",
                                         .name = "10.55.0.0-26",

@@ -127,7 +127,9 @@ void Metrics::Round(std::chrono::nanoseconds took, const Decision& decision) {
   families_->actions.Set(static_cast<double>(decision.actions.size()));
   families_->due.Set(static_cast<double>(decision.orphans.due));
   std::size_t contested = 0;
-  for (const auto& [pool, addresses] : decision.contested) contested += addresses.size();
+  if (decision.contested) {
+    for (const auto& [pool, addresses] : *decision.contested) contested += addresses.size();
+  }
   families_->contested.Set(static_cast<double>(contested));
   families_->braked.Set(decision.orphans.is_braked ? 1 : 0);
   const std::scoped_lock lock(families_->mutex);

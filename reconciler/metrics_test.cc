@@ -44,8 +44,8 @@ TEST(ControllerMetrics, SayWhatBecomesOfOrphans) {
   EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_orphans_kept{why=\"may-be-ending\"} 2\n"));
   EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_orphans_freed_total{why=\"pod-gone\"} 2\n"));
   EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_round_seconds_count 1\n"));
-  decision.contested["uid"] = {{.block = "b", .block_uid = "u", .text = "x"},
-                               {.block = "b", .block_uid = "u", .text = "y"}};
+  decision.contested.emplace()["uid"] = {{.block = "b", .block_uid = "u", .text = "x"},
+                                         {.block = "b", .block_uid = "u", .text = "y"}};
   metrics.Round(std::chrono::milliseconds(2), decision);
   metrics.PutBack();
   EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_addresses_contested 2\n"));

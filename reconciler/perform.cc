@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -29,6 +30,9 @@ constexpr std::chrono::milliseconds kEventLimit{2'000};
 // Where one could not be told, no other is tried for that time: events may be kept in an etcd of their own, and nothing
 // else is to wait for that.
 constexpr std::chrono::seconds kEventPause{30};
+
+// Of one write of a block: each entry's pod is asked for before, and all of that has to come within one request's time.
+constexpr std::size_t kEntriesMax = 20;
 
 // From one event of a pool to the next with the same reason.
 constexpr std::chrono::minutes kPoolEventPeriod{1};
@@ -199,6 +203,7 @@ struct Performer::Visitor {
     std::vector<FreedEntry> freed;
     Expected<void> skipped;
     for (const FreedEntry& one : action.entries) {
+      if (freed.size() == kEntriesMax) break;
       const auto is_gone = one.node_is_gone ? IsNodeGone(one.node) : IsPodGone(one, after.cidr.At(one.offset));
       if (!is_gone) {
         // Nothing can be asked about a pod of such a name; the block's others go without it.
@@ -238,6 +243,7 @@ struct Performer::Visitor {
     ipam::Block after = *action.before;
     std::vector<LostEntry> put;
     for (const LostEntry& one : action.entries) {
+      if (put.size() == kEntriesMax) break;
       const auto has_it = HasAddress(one);
       if (!has_it) return std::unexpected(has_it.error());
       if (!*has_it) continue;
@@ -246,7 +252,7 @@ struct Performer::Visitor {
       after.allocations[static_cast<ipam::BlockOffset>(after.cidr.OffsetOf(one.address))] = *std::move(text);
       put.push_back(one);
     }
-    if (put.empty()) return {};
+    if (put.empty()) return ipam::Fail(ipam::ErrorCode::kConflict, "no pod has what " + after.name + " lost any more");
     auto written = PatchBlock(*action.before, after);
     if (!written) return written;
     for (const LostEntry& one : put) {
@@ -265,12 +271,14 @@ struct Performer::Visitor {
 
   Expected<void> operator()(const ReportContested& action) const {
     std::set<std::string> told;
+    std::map<std::string, std::vector<ContestedAddress>> news;
     for (const ContestedAddress& one : action.addresses) {
       told.insert(one.text);
       if (memory.contested.contains(one.text)) continue;
       spdlog::error("address of two pods block={} found={}", one.block, ipam::Quoted(one.text));
-      Announce(ContestedAnnouncement(one));
+      news[one.block].push_back(one);
     }
+    for (const auto& [block, of_block] : news) Announce(ContestedAnnouncement(of_block));
     memory.contested = std::move(told);
     return {};
   }
@@ -341,6 +349,7 @@ struct Performer::Visitor {
     if (!patched) return std::unexpected(std::move(patched.error()));
     auto seen = ReadBlock(*std::move(patched));
     if (!seen) return std::unexpected(std::move(seen.error()));
+    seen->is_own_write = true;
     world.PutBlock(*std::move(seen));
     return {};
   }
@@ -366,12 +375,15 @@ struct Performer::Visitor {
   // Whether the pod is still there and still has it.
   [[nodiscard]] Expected<bool> HasAddress(const LostEntry& one) const {
     auto object = k8sclient::Get(api, PodPath(one.entry.pod_namespace, one.entry.pod), options);
-    if (!object && object.error().code == ipam::ErrorCode::kNotFound) return false;
+    if (!object && object.error().code == ipam::ErrorCode::kNotFound) {
+      world.pods.Remove(PodKeyOf(one.entry.pod_namespace, one.entry.pod), now.steady);
+      return false;
+    }
     if (!object) return std::unexpected(std::move(object.error()));
     auto pod = ReadPod(*std::move(object));
     if (!pod) return std::unexpected(std::move(pod.error()));
     const bool has_it = pod->identity() == one.entry.uid && pod->node == one.node && pod->HasOwnAddress() &&
-                        std::ranges::find(pod->addresses, one.address) != pod->addresses.end();
+                        !pod->HasOthersThan(one.address);
     world.pods.Put(*std::move(pod), now.steady);
     return has_it;
   }

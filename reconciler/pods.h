@@ -39,6 +39,9 @@ struct SeenPod {
   bool is_terminal = false;                   // Succeeded or Failed
   bool is_host_network = false;
   bool is_cascading = false;  // deleted in the foreground: what it owns is deleted first, while it runs
+  // Its network is there. `addresses` alone do not say that: the kubelet keeps those of a sandbox that has ended until
+  // the next one has others.
+  bool has_sandbox = false;
 
   // By which an entry names it.
   [[nodiscard]] const std::string& identity() const { return config_hash.empty() ? uid : config_hash; }
@@ -46,8 +49,9 @@ struct SeenPod {
   [[nodiscard]] bool HasOthersThan(const ipam::Address& address) const {
     return !addresses.empty() && std::ranges::find(addresses, address) == addresses.end();
   }
+  // And uses it now.
   [[nodiscard]] bool HasOwnAddress() const {
-    return !node.empty() && !addresses.empty() && !is_terminal && !is_host_network;
+    return has_sandbox && !node.empty() && !addresses.empty() && !is_terminal && !is_host_network;
   }
   [[nodiscard]] bool wants_address() const {
     return !node.empty() && addresses.empty() && !is_terminal && !is_host_network;

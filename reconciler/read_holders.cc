@@ -23,6 +23,8 @@ using nlohmann::json;
 
 // Set by the kubelet on the mirror of a static pod.
 constexpr const char* kMirrorAnnotation = "kubernetes.io/config.mirror";
+// Set by the kubelet (Kubernetes 1.29 and newer): True from when a sandbox has its network until that sandbox ends.
+constexpr std::string_view kSandboxCondition = "PodReadyToStartContainers";
 constexpr std::string_view kForegroundFinalizer = "foregroundDeletion";
 constexpr const char* kOutOfService = "node.kubernetes.io/out-of-service";
 constexpr std::int64_t kGraceMaxSeconds = std::int64_t{1} << 31;
@@ -74,6 +76,10 @@ ipam::Expected<SeenPod> ReadPod(json object) {
               .is_host_network = spec.Bool("hostNetwork", false),
               .is_cascading = meta->deleting() && std::ranges::count(meta->finalizers, kForegroundFinalizer) > 0};
   pod.grace = std::chrono::seconds(std::max(ordinary.value_or(pod.grace.count()), deletion.value_or(0)));
+  status.ForEach("conditions", kListMax, [&pod](const FieldReader& condition) {
+    if (condition.String("type", kTextMax) != kSandboxCondition) return;
+    pod.has_sandbox = condition.String("status", kTextMax) == "True";
+  });
   const auto mirror = annotations->find(kMirrorAnnotation);
   if (mirror != annotations->end()) pod.config_hash = mirror->second;
   if (problem.error) return std::unexpected(std::move(*problem.error));

@@ -27,6 +27,16 @@ TEST(ReadPod, KeepsWhatCounts) {
   EXPECT_FALSE(pod.is_host_network);
 }
 
+TEST(ReadPod, HasASandboxWhileTheKubeletSaysThatItsNetworkIsThere) {
+  json object = PodObject();
+  EXPECT_FALSE(ReadPod(object).value().has_sandbox);
+  object["status"]["conditions"] = {{{"type", "Ready"}, {"status", "True"}},
+                                    {{"type", "PodReadyToStartContainers"}, {"status", "True"}}};
+  EXPECT_TRUE(ReadPod(object).value().has_sandbox);
+  object["status"]["conditions"][1]["status"] = "False";
+  EXPECT_FALSE(ReadPod(object).value().has_sandbox);
+}
+
 TEST(ReadPod, AMirrorIsKnownByTheHashOfItsConfiguration) {
   json object = PodObject();
   object["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "abc123";

@@ -86,9 +86,9 @@ void Suspects::NoteReplaced(const HeldEntries& held, const HeldEntries::Entry& n
   for (auto at = first; at != last; ++at) {
     const HeldEntries::Entry older = held.At(at->second);
     const ipam::HeldEntry& before = older.held;
+    const bool is_of_network = NetworkOf(before) == NetworkOf(now) || NetworkOf(before) == kNoNetwork;
     const bool is_same = before.pod_namespace == now.pod_namespace && before.pod == now.pod && before.uid == now.uid &&
-                         before.interface == now.interface && NetworkOf(before) == NetworkOf(now) &&
-                         older.node() == newer.node();
+                         before.interface == now.interface && is_of_network && older.node() == newer.node();
     if (!is_same || before.attachment == now.attachment || before.since_ms >= now.since_ms) continue;
     replaced_.insert(older.key);
     Check(world, older);

@@ -54,6 +54,10 @@ struct Suspect {
   std::uint64_t renewed_at = 0;  // the version after which the next renewal counts
 };
 
+// In the place of the network's digits in the attachment of an entry that was put back (decide_lost.h): which network
+// it was of is not known. No network has these.
+inline constexpr std::string_view kNoNetwork = "000000000000";
+
 // What the pods say about an entry. Nothing: its pod lives.
 [[nodiscard]] std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now);
 

@@ -85,6 +85,7 @@ struct SeenBlock {
   ipam::BlockView block;  // null: it cannot be read, so it counts as in use
   std::string problem;
   EntryCounts entries;
+  bool is_own_write = false;  // it is as this controller wrote it, and nothing else has come of it yet
 
   // Whether it belongs to the pool; one of unknown owner belongs to every pool it lies in.
   [[nodiscard]] bool MayBelongTo(const std::string& of_pool_uid, const std::string& of_space,
