@@ -7,6 +7,7 @@
 #include <thread>
 
 #include <nlohmann/json.hpp>
+#include <spdlog/fmt/fmt.h>
 
 #include "reconciler/read_holders.h"
 
@@ -72,7 +73,7 @@ void Cluster::AwaitConnection(const std::string& node) const {
 }
 
 Pod Cluster::StartPod(const std::string& node, const std::string& name) {
-  Pod pod{.name = name, .uid = "pod-" + std::to_string(++started_)};
+  Pod pod{.name = name, .uid = fmt::format("{:08x}-0000-4000-8000-000000000000", ++started_)};
   if (!pods_.insert(pod.name).second) {
     pod.name += "-" + std::to_string(started_);
     pods_.insert(pod.name);
@@ -87,7 +88,9 @@ Pod Cluster::StartPod(const std::string& node, const std::string& name) {
 void Cluster::TellAddress(const Pod& pod, const std::string& address) {
   static_cast<void>(store_.Change(Pods(), pod.name, [&](json& object) {
     if (object["metadata"]["uid"] == pod.uid) {
-      object["status"] = {{"phase", "Running"}, {"podIPs", json::array({{{"ip", address}}})}};
+      object["status"] = {{"phase", "Running"},
+                          {"podIPs", json::array({{{"ip", address}}})},
+                          {"conditions", json::array({{{"type", "PodReadyToStartContainers"}, {"status", "True"}}})}};
     }
   }));
 }
