@@ -112,7 +112,7 @@ nodes_are_apart() {
 
 # interrupted SIGNAL LINE NODES: up is ended once it has printed LINE; soon nothing may be left.
 interrupted() {
-  local dir=$work/interrupted pid
+  local dir=$work/interrupted pid end text
   "$cluster" up --dir "$dir" --nodes "$3" 2>"$work/progress" &
   pid=$!
   until grep -q "$2" "$work/progress"; do
@@ -124,11 +124,12 @@ interrupted() {
     echo "up succeeded"
     return 1
   fi
-  for _ in {1..100}; do
-    [[ -e $dir/cluster.json ]] || break
+  # What takes it down is itself the last to go.
+  end=$((SECONDS + 20))
+  until text=$([[ ! -e $dir/cluster.json ]] && nothing_left "$dir"); do
+    ((SECONDS < end)) || { echo "$text"; return 1; }
     sleep 0.1
   done
-  nothing_left "$dir"
 }
 
 pod() { # NAME HOSTNETWORK NODE ARGUMENTS
