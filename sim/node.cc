@@ -15,6 +15,9 @@ namespace berth::sim {
 using namespace std::chrono_literals;
 using nlohmann::json;
 
+// Of a machine that goes down, until its agent runs again.
+constexpr auto kBoot = 500ms;
+
 struct Node::Host {
   explicit Host(const std::string& name) : process(std::make_shared<Process>(name)) {}
   ProcessPointer process;
@@ -66,6 +69,8 @@ void Node::Reboot() {
   for (const auto& host : hosts_) Kill(*host);
   std::filesystem::remove_all(options_.folder + "/run");
   std::filesystem::create_directories(options_.folder + "/run");
+  // A POST that was sent before has been executed by then, or never will be (network.cc): nothing fences it.
+  std::this_thread::sleep_for(kBoot);
   StartAgent();
 }
 
