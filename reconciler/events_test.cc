@@ -64,7 +64,7 @@ TEST(Events, NameNoMoreThanTen) {
 }
 
 TEST(Events, NameThePairsThatHaveOneAddressAndNoMoreThanTen) {
-  std::vector<ContestedAddress> contested(12, {.block = "10.55.0.0-26", .block_uid = "uid-1", .text = "a pair"});
+  const std::vector<ContestedAddress> contested(12, {.block = "10.55.0.0-26", .block_uid = "uid-1", .text = "a pair"});
   const Announcement got = ContestedAnnouncement(contested);
   EXPECT_EQ(got.uid, "uid-1");
   EXPECT_TRUE(got.is_warning);
