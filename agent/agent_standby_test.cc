@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Agent: ADDs that are answered with an address on standby before that is written (docs/adr/0008), and what becomes of
 // them when writes fail, get lost, or the agent dies or is replaced.
-#include <atomic>
 #include <set>
 #include <string>
 #include <utility>
@@ -314,9 +313,15 @@ TEST_F(StandbyTest, AfterAWriteThatFailedNobodyIsAnsweredEarly) {
 
 TEST_F(StandbyTest, WhatWasHandedOutInAnOutageIsWrittenAfterIt) {
   StartWithStandby();
-  api_.SetFaults([](const Request&) { return ApiFault::kUnavailable; });
-  ASSERT_TRUE(Add("c1").ok);
-  ASSERT_TRUE(Add("c2").ok);
+  // No write fails before both are answered: after that nobody would be answered early.
+  std::atomic<bool> are_answered = false;
+  api_.SetFaults([&are_answered](const Request&) {
+    are_answered.wait(false);
+    return ApiFault::kUnavailable;
+  });
+  EXPECT_TRUE(Add("c1").ok && Add("c2").ok);
+  are_answered = true;
+  are_answered.notify_all();
   ASSERT_TRUE(Del("c2").ok);
   api_.SetFaults(nullptr);
   AwaitWritten("c1");
