@@ -25,6 +25,15 @@ bool IsGood(const crds::Condition& condition) {
   return condition.status == (is_good_if_true ? "True" : "False");
 }
 
+// The first few by name, and how many more there are.
+template <typename Item, typename Name>
+std::string Named(const std::vector<Item>& items, const Name& name, const std::string& separator = ", ") {
+  std::string text;
+  for (std::size_t i = 0; i < items.size() && i < kNamedMax; ++i) text += (i == 0 ? "" : separator) + name(items[i]);
+  if (items.size() > kNamedMax) text += " and " + std::to_string(items.size() - kNamedMax) + " more";
+  return text;
+}
+
 }  // namespace
 
 std::string_view WhyFreed(const FreedEntry& entry) {
@@ -34,50 +43,38 @@ std::string_view WhyFreed(const FreedEntry& entry) {
 }
 
 Announcement FreedAnnouncement(const ipam::Block& block, const std::vector<FreedEntry>& freed) {
-  std::string message = "gave back " + std::to_string(freed.size()) + " of which no DEL came: ";
-  for (std::size_t i = 0; i < freed.size() && i < kNamedMax; ++i) {
-    const FreedEntry& one = freed[i];
-    if (i > 0) message += ", ";
-    message += block.cidr.At(one.offset).ToString() + " of " + PodKeyOf(one.entry.pod_namespace, one.entry.pod) + " (" +
-               std::string(WhyFreed(one)) + ")";
-  }
-  if (freed.size() > kNamedMax) message += " and " + std::to_string(freed.size() - kNamedMax) + " more";
+  const auto name = [&block](const FreedEntry& one) {
+    return block.cidr.At(one.offset).ToString() + " of " + PodKeyOf(one.entry.pod_namespace, one.entry.pod) + " (" +
+           std::string(WhyFreed(one)) + ")";
+  };
   return {.kind = crds::kBlockKind,
           .name = block.name,
           .uid = block.uid,
           .is_warning = false,
           .reason = "OrphansFreed",
-          .message = std::move(message)};
+          .message = "gave back " + std::to_string(freed.size()) + " of which no DEL came: " + Named(freed, name)};
 }
 
 Announcement PutBackAnnouncement(const ipam::Block& block, const std::vector<LostEntry>& entries) {
-  std::string message = "recorded again what live pods have and nothing recorded any more: ";
-  for (std::size_t i = 0; i < entries.size() && i < kNamedMax; ++i) {
-    const LostEntry& one = entries[i];
-    if (i > 0) message += ", ";
-    message += one.address.ToString() + " of " + PodKeyOf(one.entry.pod_namespace, one.entry.pod);
-  }
-  if (entries.size() > kNamedMax) message += " and " + std::to_string(entries.size() - kNamedMax) + " more";
+  const auto name = [](const LostEntry& one) {
+    return one.address.ToString() + " of " + PodKeyOf(one.entry.pod_namespace, one.entry.pod);
+  };
   return {.kind = crds::kBlockKind,
           .name = block.name,
           .uid = block.uid,
           .is_warning = true,
           .reason = "EntriesPutBack",
-          .message = std::move(message)};
+          .message = "recorded again what live pods have and nothing recorded any more: " + Named(entries, name)};
 }
 
 Announcement ContestedAnnouncement(const std::vector<ContestedAddress>& contested) {
-  std::string message = "delete one pod of each pair: ";
-  for (std::size_t i = 0; i < contested.size() && i < kNamedMax; ++i) {
-    message += (i == 0 ? "" : "; ") + contested[i].text;
-  }
-  if (contested.size() > kNamedMax) message += "; and " + std::to_string(contested.size() - kNamedMax) + " more";
+  const auto name = [](const ContestedAddress& one) { return one.text; };
   return {.kind = crds::kBlockKind,
           .name = contested.front().block,
           .uid = contested.front().block_uid,
           .is_warning = true,
           .reason = "TwoHolders",
-          .message = std::move(message)};
+          .message = "delete one pod of each pair: " + Named(contested, name, "; ")};
 }
 
 std::vector<Announcement> PoolAnnouncements(const SeenPool& before, const SeenPool& after) {

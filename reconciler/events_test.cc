@@ -69,7 +69,7 @@ TEST(Events, NameThePairsThatHaveOneAddressAndNoMoreThanTen) {
   EXPECT_EQ(got.uid, "uid-1");
   EXPECT_TRUE(got.is_warning);
   EXPECT_TRUE(got.message.starts_with("delete one pod of each pair: a pair; a pair; ")) << got.message;
-  EXPECT_TRUE(got.message.ends_with("; a pair; and 2 more")) << got.message;
+  EXPECT_TRUE(got.message.ends_with("; a pair and 2 more")) << got.message;
 }
 
 TEST(Events, AreWhatKubectlDescribeLooksFor) {
