@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FakeClock: real time plus what was slept, so that nobody waits; and chance that always says the same.
+// FakeClock: time goes by only where it is slept or advanced, so that nobody waits and a slow machine changes nothing;
+// and chance that always says the same. It begins now: what waits for a deadline of it by std's means waits that long.
 #pragma once
 
 #include <atomic>
@@ -14,8 +15,8 @@ namespace berth::k8sclient::testing {
 
 class FakeClock final : public Clock {
  public:
-  std::chrono::steady_clock::time_point Now() override { return std::chrono::steady_clock::now() + Offset(); }
-  std::chrono::system_clock::time_point WallNow() override { return std::chrono::system_clock::now() + Offset(); }
+  std::chrono::steady_clock::time_point Now() override { return began_ + Offset(); }
+  std::chrono::system_clock::time_point WallNow() override { return wall_began_ + Offset(); }
   bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) override {
     if (stop.stop_requested()) return false;
     {
@@ -40,6 +41,8 @@ class FakeClock final : public Clock {
  private:
   [[nodiscard]] std::chrono::milliseconds Offset() const { return std::chrono::milliseconds(offset_ms_.load()); }
 
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  const std::chrono::system_clock::time_point wall_began_ = std::chrono::system_clock::now();
   std::atomic<std::int64_t> offset_ms_ = 0;
   mutable std::mutex mutex_;
   std::vector<std::chrono::milliseconds> slept_;
