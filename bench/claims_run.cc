@@ -33,7 +33,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-constexpr const char* kPool = "claims";
+constexpr const char* kClaimsPool = "claims";
 constexpr std::chrono::seconds kLimit{300};
 constexpr int kNicest = 19;
 
@@ -48,7 +48,7 @@ Expected<Agents> MakeAgents(const ClaimsOptions& options, ClaimCounts& counts) {
     if (!api) return std::unexpected(api.error());
     auto node = AgentNode::Make(std::make_unique<CountedApi>(*std::move(api), std::string(crds::kBlocksPath), counts),
                                 {.node = fmt::format("claimer-{:04}", index),
-                                 .pool = kPool,
+                                 .pool = kClaimsPool,
                                  .state_dir = options.state_dir,
                                  .run_dir = options.run_dir,
                                  .server = config->server,
@@ -140,13 +140,13 @@ double SecondsUntil(const std::vector<double>& seconds, std::size_t agents, std:
 Expected<std::string> RunClaims(const ClaimsOptions& options, const Progress& progress) {
   const auto cluster = BenchCluster::Open(options.kubeconfig);
   if (!cluster) return std::unexpected(cluster.error());
-  const auto pool = cluster->MakePool({.name = kPool, .subnet = "10.112.0.0/12"});
+  const auto pool = cluster->MakePool({.name = kClaimsPool, .subnet = "10.112.0.0/12"});
   if (!pool) return std::unexpected(pool.error());
   ClaimCounts counts;
   const auto agents = MakeAgents(options, counts);
   if (!agents) return std::unexpected(agents.error());
   // As in a cluster that is in use, the API server is to have blocks in its cache: it begins with the first LIST.
-  if (const auto none = cluster->CountBlocks(kPool); !none) return std::unexpected(none.error());
+  if (const auto none = cluster->CountBlocks(kClaimsPool); !none) return std::unexpected(none.error());
   const auto before = ServerMetrics::Read(cluster->api());
   if (!before) return std::unexpected(before.error());
   const auto server_cpu_before = CpuOf(options.api_server);
@@ -158,7 +158,7 @@ Expected<std::string> RunClaims(const ClaimsOptions& options, const Progress& pr
   const double server_cpu = SecondsOf(CpuOf(options.api_server) - server_cpu_before);
   const auto after = ServerMetrics::Read(cluster->api());
   if (!after) return std::unexpected(after.error());
-  const auto blocks = cluster->CountBlocks(kPool);
+  const auto blocks = cluster->CountBlocks(kClaimsPool);
   if (!blocks) return std::unexpected(blocks.error());
 
   const Requests requests(*before, *after);

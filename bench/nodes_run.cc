@@ -29,7 +29,7 @@ using ipam::Fail;
 
 namespace {
 
-constexpr const char* kPool = "nodes";
+constexpr const char* kNodesPool = "nodes";
 constexpr std::chrono::seconds kReadyMax{300};
 
 // Linux 6.16 and later give a process a table of its own for the threads that wait, with a few rows for each processor:
@@ -122,7 +122,7 @@ class NodesRun {
   }
 
   Expected<void> MakeAgents() {
-    const auto pool = cluster_.MakePool({.name = kPool, .subnet = "10.64.0.0/12"});
+    const auto pool = cluster_.MakePool({.name = kNodesPool, .subnet = "10.64.0.0/12"});
     if (!pool) return std::unexpected(pool.error());
     auto config = k8sclient::LoadKubeconfig({options_.agent_kubeconfig}, /*context=*/"", k8sclient::ReadWholeFile);
     if (!config) return std::unexpected(config.error());
@@ -131,7 +131,7 @@ class NodesRun {
       if (!api) return std::unexpected(api.error());
       auto node = AgentNode::Make(*std::move(api),
                                   {.node = fmt::format("node-{:04}", index),
-                                   .pool = kPool,
+                                   .pool = kNodesPool,
                                    .state_dir = options_.state_dir,
                                    .run_dir = options_.run_dir,
                                    .server = config->server});
@@ -198,7 +198,7 @@ class NodesRun {
         different.insert(std::move(address));
       }
     }
-    const auto totals = cluster_.CountBlocks(kPool);
+    const auto totals = cluster_.CountBlocks(kNodesPool);
     if (!totals) return std::unexpected(totals.error());
     if (rounds == nullptr) return {};
     rounds->duplicates += answered - different.size();

@@ -20,7 +20,7 @@ using ipam::Fail;
 
 namespace {
 
-k8sclient::CallOptions Soon() { return k8sclient::CallOptions::Within(std::chrono::seconds(25)); }
+k8sclient::CallOptions InTime() { return k8sclient::CallOptions::Within(std::chrono::seconds(25)); }
 
 // Some time: nothing cools in this block, so none has to pass.
 constexpr std::int64_t kNowMs = 1'795'251'446'220;
@@ -43,7 +43,7 @@ Expected<std::unique_ptr<RawBlock>> RawBlock::Create(k8sclient::Api& api, const 
                                                      const ipam::Prefix& cidr, const std::string& node) {
   std::unique_ptr<RawBlock> raw(new RawBlock(api, pool));
   const auto object = k8sclient::Create(
-      api, std::string(crds::kBlocksPath), crds::BlockToJson(ipam::NewBlock(pool, cidr, node)), Soon());
+      api, std::string(crds::kBlocksPath), crds::BlockToJson(ipam::NewBlock(pool, cidr, node)), InTime());
   if (!object) return std::unexpected(object.error().Within("create block " + cidr.ToString()));
   auto block = crds::ParseBlock(*object);
   if (!block) return std::unexpected(block.error());
@@ -80,7 +80,7 @@ Expected<void> RawBlock::Patch(ipam::Block after) {
                                    .body = crds::BlockMergePatch(block_, after).dump(),
                                    .content_type = k8sclient::kMergePatch,
                                    .accept = k8sclient::kPartialMetadata};
-  const auto response = api_.Call(request, Soon());
+  const auto response = api_.Call(request, InTime());
   if (!response) return std::unexpected(response.error());
   if (!response->ok()) return std::unexpected(k8sclient::ToError(request, *response));
   block_ = std::move(after);

@@ -4,16 +4,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "k8sclient/text_at.h"
+
 namespace berth::cli {
 
 namespace {
 
+using k8sclient::TextAt;
 using nlohmann::json;
-
-std::string Text(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found == object.end() || !found->is_string() ? std::string() : found->get<std::string>();
-}
 
 std::unexpected<ipam::Error> NoReport(const std::string& why) {
   return ipam::Fail(ipam::ErrorCode::kDecode, "the report " + why, "make one: berthctl check -o json");
@@ -28,10 +26,10 @@ ipam::Expected<std::vector<Release>> ReadReport(const std::string& text) {
   std::vector<Release> releases;
   for (const json& finding : *findings) {
     if (!finding.is_object()) return NoReport("has a finding that is no object");
-    if (Text(finding, "kind") != "pod-gone") continue;
-    const auto address = ipam::Address::Parse(Text(finding, "address"));
+    if (TextAt(finding, "kind") != "pod-gone") continue;
+    const auto address = ipam::Address::Parse(TextAt(finding, "address"));
     if (!address) return NoReport("has no address in a finding: " + address.error().message);
-    releases.push_back({.address = *address, .space = Text(finding, "space")});
+    releases.push_back({.address = *address, .space = TextAt(finding, "space")});
   }
   return releases;
 }

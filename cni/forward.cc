@@ -174,7 +174,7 @@ std::string ParseVariable(const Fields& body, std::string_view name) {
   return text;
 }
 
-Expected<Environment> CheckVariables(const std::map<std::string, std::string, std::less<>>& variables) {
+Expected<Environment> ParseVariables(const std::map<std::string, std::string, std::less<>>& variables) {
   auto environment = ParseEnvironment([&variables](const char* name) {
     const auto found = variables.find(std::string_view(name));
     return found == variables.end() ? nullptr : found->second.c_str();
@@ -228,7 +228,7 @@ Expected<ForwardedCall> ParseForwardedCall(std::string_view body) {
 
   Fault fault;
   const Fields top(object, "", fault);
-  const auto environment = CheckVariables({{"CNI_COMMAND", ParseVariable(top, "command")},
+  const auto environment = ParseVariables({{"CNI_COMMAND", ParseVariable(top, "command")},
                                            {"CNI_CONTAINERID", ParseVariable(top, "containerID")},
                                            {"CNI_IFNAME", ParseVariable(top, "ifname")},
                                            {"CNI_NETNS", ParseVariable(top, "netns")},

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-std::optional<std::vector<json>> Read(std::string_view bytes, std::size_t piece_bytes) {
+std::optional<std::vector<json>> ReadItems(std::string_view bytes, std::size_t piece_bytes) {
   constexpr std::size_t kBytesMax = 65536;
   std::vector<json> items;
   k8sclient::ListReader reader(kBytesMax, [&items](json item) { items.push_back(std::move(item)); });
@@ -29,8 +29,8 @@ std::optional<std::vector<json>> Read(std::string_view bytes, std::size_t piece_
 }  // namespace
 
 void RunList(std::string_view bytes) {
-  const auto items = Read(bytes, bytes.size());
-  BERTH_CHECK(Read(bytes, 1) == items);
+  const auto items = ReadItems(bytes, bytes.size());
+  BERTH_CHECK(ReadItems(bytes, 1) == items);
   const json whole = json::parse(bytes, nullptr, /*allow_exceptions=*/false);
   // A key that stands there twice is read in one way by the library and in another here.
   if (!items || !whole.is_object() || bytes.find("items") != bytes.rfind("items")) return;

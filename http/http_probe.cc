@@ -21,12 +21,12 @@ using ipam::Fail;
 
 constexpr std::size_t kAnswerBytesMax = std::size_t{1} << 20;
 
-class Socket {
+class Connection {
  public:
-  Socket() : descriptor_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
-  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Socket& operator=(Socket&&) = delete;
-  ~Socket() {
+  Connection() : descriptor_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
+  Connection(Connection&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Connection& operator=(Connection&&) = delete;
+  ~Connection() {
     if (descriptor_ >= 0) close(descriptor_);
   }
   [[nodiscard]] int descriptor() const { return descriptor_; }
@@ -35,14 +35,14 @@ class Socket {
   int descriptor_;
 };
 
-Expected<Socket> Connect(const ProbeOptions& options) {
+Expected<Connection> Connect(const ProbeOptions& options) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (options.socket.size() >= sizeof(address.sun_path)) {
     return Fail(ErrorCode::kInvalid, "--socket " + options.socket + ": at most 107 characters are possible");
   }
   options.socket.copy(address.sun_path, options.socket.size());
-  Socket connection;
+  Connection connection;
   if (connection.descriptor() < 0) return Fail(ErrorCode::kUnavailable, std::string("socket: ") + std::strerror(errno));
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(options.wait_max);
   const timeval limit{.tv_sec = seconds.count(),
@@ -56,7 +56,7 @@ Expected<Socket> Connect(const ProbeOptions& options) {
 }
 
 // All until the server closes.
-Expected<std::string> Ask(const Socket& connection, const std::string& request) {
+Expected<std::string> Ask(const Connection& connection, const std::string& request) {
   if (send(connection.descriptor(), request.data(), request.size(), MSG_NOSIGNAL) < 0) {
     return Fail(ErrorCode::kUnavailable, std::string("send: ") + std::strerror(errno));
   }

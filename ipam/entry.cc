@@ -62,7 +62,7 @@ std::optional<std::string> Decode(std::string_view part) {
   return decoded;
 }
 
-std::optional<std::int64_t> ParseNumber(std::string_view text) {
+std::optional<std::int64_t> ParseInteger(std::string_view text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
@@ -95,7 +95,7 @@ bool ReadOption(std::string_view part, HeldEntry& entry) {
   if (equals == std::string_view::npos || equals == 0) return false;
   const std::string_view key = part.substr(0, equals);
   const std::string_view value = part.substr(equals + 1);
-  const auto number = ParseNumber(value);
+  const auto number = ParseInteger(value);
   auto text = Decode(value);
   if (key == "t" || key == "c") {
     if (!number) return false;
@@ -138,7 +138,7 @@ std::optional<HeldEntry> ParseHeld(std::string_view text) {
 std::optional<CoolingEntry> ParseCooling(std::string_view text) {
   const std::vector<std::string_view> parts = Split(text);
   if (parts.size() < 2 || parts[0] != "~" || !parts[1].starts_with("t=")) return std::nullopt;
-  const auto until = ParseNumber(parts[1].substr(2));
+  const auto until = ParseInteger(parts[1].substr(2));
   if (!until) return std::nullopt;
   CoolingEntry entry{.until_ms = *until, .forget = {}};
   if (parts.size() > 2 && parts[2].starts_with("f=")) entry.forget = parts[2].substr(2);

@@ -10,6 +10,7 @@
 
 #include "k8sclient/base64.h"
 #include "k8sclient/child_process.h"
+#include "k8sclient/text_at.h"
 
 namespace berth::k8sclient {
 namespace {
@@ -20,11 +21,6 @@ using ipam::Fail;
 using nlohmann::json;
 
 constexpr std::chrono::seconds kPluginTimeMax{60};
-
-std::string TextAt(const json& object, const char* key) {
-  const auto it = object.find(key);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
-}
 
 std::string ExecInfo(const ExecPlugin& plugin, const ClientConfig& cluster, const std::string& authority_pem) {
   json info = {{"kind", "ExecCredential"}, {"apiVersion", plugin.api_version}, {"spec", {{"interactive", false}}}};

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ipam/check.h"
+#include "k8sclient/text_at.h"
 #include "k8sclient/url.h"
 #include "k8sclient/verbs.h"
 
@@ -22,11 +23,6 @@ using ipam::Fail;
 using nlohmann::json;
 
 constexpr double kJitter = 1.2;  // an acquiring candidate waits 1 to 2.2 times the retry period
-
-std::string TextAt(const json& object, const char* key) {
-  const auto it = object.find(key);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
-}
 
 std::int64_t NumberAt(const json& object, const char* key) {
   const auto it = object.find(key);

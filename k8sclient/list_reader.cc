@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "k8sclient/text_at.h"
+
 namespace berth::k8sclient {
 namespace {
 
@@ -22,11 +24,6 @@ constexpr std::size_t kInItems = 2;
 
 std::string_view WithoutBlankEnd(std::string_view text) {
   return text.substr(0, text.find_last_not_of(kBlank) + 1);  // npos + 1 is 0
-}
-
-std::string TextAt(const json& object, const char* key) {
-  const auto it = object.find(key);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
 }
 
 }  // namespace

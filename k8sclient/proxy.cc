@@ -7,6 +7,7 @@
 
 #include "ipam/address.h"
 #include "ipam/prefix.h"
+#include "k8sclient/url.h"
 
 namespace berth::k8sclient {
 namespace {
@@ -14,13 +15,6 @@ namespace {
 using ipam::Address;
 using ipam::Expected;
 using ipam::Prefix;
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(
-      lower, lower.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return lower;
-}
 
 std::optional<Address> AsAddress(const std::string& text) {
   const Expected<Address> address = Address::Parse(text);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "k8sclient/status.h"
+#include "k8sclient/text_at.h"
 #include "k8sclient/verbs.h"
 
 namespace berth::k8sclient {
@@ -26,11 +27,6 @@ constexpr int kDoublingsMax = 6;
 constexpr std::chrono::seconds kWatchAtLeast{300};  // and at most twice that, by chance, so that not all come at once
 constexpr std::chrono::seconds kSuspiciouslyShort{1};
 constexpr int kExactFailuresMax = 3;
-
-std::string TextAt(const json& object, const char* key) {
-  const auto it = object.find(key);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
-}
 
 }  // namespace
 

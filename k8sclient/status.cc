@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "k8sclient/text_at.h"
+
 namespace berth::k8sclient {
 namespace {
 
@@ -15,11 +17,6 @@ using nlohmann::json;
 
 // The messages of CEL rules name field and remedy and may come several at a time, hence more than the usual 200.
 constexpr std::size_t kMessageBytesMax = 600;
-
-std::string TextAt(const json& object, const char* key) {
-  const auto it = object.find(key);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
-}
 
 // Foreign text on one line: control characters would break a log, a long one would fill it.
 std::string Quoted(std::string_view text) {

@@ -17,7 +17,7 @@ using ipam::ErrorCode;
 using ipam::Expected;
 using ipam::Fail;
 
-constexpr std::size_t kHeadBytesMax = std::size_t{16} * 1024;
+constexpr std::size_t kProxyHeadBytesMax = std::size_t{16} * 1024;
 
 // Exactly so many bytes: what follows them belongs to the target.
 Expected<std::string> ReadExactly(ByteStream& stream, std::size_t count, Waiter& waiter) {
@@ -42,7 +42,7 @@ Expected<void> Connect(ByteStream& stream, const ServerUrl& proxy, const ServerU
     const Expected<std::string> byte = ReadExactly(stream, 1, waiter);
     if (!byte) return std::unexpected(byte.error());
     head += *byte;
-    if (head.size() > kHeadBytesMax) return Fail(ErrorCode::kUnavailable, "the proxy's answer is too long");
+    if (head.size() > kProxyHeadBytesMax) return Fail(ErrorCode::kUnavailable, "the proxy's answer is too long");
   }
   const bool accepted = (head.starts_with("HTTP/1.1 2") || head.starts_with("HTTP/1.0 2")) && head.size() > 12;
   if (accepted) return {};

@@ -20,13 +20,6 @@ struct Scheme {
 };
 constexpr std::array kSchemes = {Scheme{"https", 443}, Scheme{"http", 80}, Scheme{"socks5", 1080}};
 
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(
-      lower, lower.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return lower;
-}
-
 std::optional<std::string> PercentDecode(std::string_view text) {
   std::string decoded;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -76,6 +69,13 @@ bool TakeHostAndPort(std::string_view text, ServerUrl& url) {
 }
 
 }  // namespace
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(
+      lower, lower.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return lower;
+}
 
 std::string ServerUrl::Authority() const {
   return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);

@@ -26,6 +26,9 @@ struct ServerUrl {
 // Errors: kDecode, with what is wrong; the text is not quoted, because it may hold a password.
 [[nodiscard]] ipam::Expected<ServerUrl> ParseServerUrl(std::string_view text);
 
+// With the letters A to Z in lower case.
+[[nodiscard]] std::string Lower(std::string_view text);
+
 // Everything but letters, digits and "-._~" becomes %XX.
 [[nodiscard]] std::string PercentEncode(std::string_view text);
 

@@ -29,10 +29,6 @@ struct SpacePlan {
   bool may_give_up = true;
 };
 
-bool Has(const std::vector<std::string>& finalizers, std::string_view finalizer) {
-  return std::ranges::find(finalizers, finalizer) != finalizers.end();
-}
-
 std::vector<std::string> With(std::vector<std::string> finalizers, std::string_view finalizer) {
   finalizers.emplace_back(finalizer);
   return finalizers;
@@ -148,7 +144,8 @@ class Round {
     const crds::Space& current = *plan.current;
     for (const crds::AcceptedPool& entry : current.accepted) {
       const SeenPool* pool = world_.FindPoolByUid(entry.uid);
-      if (pool != nullptr && !Has(pool->meta.finalizers, crds::kPoolFinalizer)) AddPoolFinalizer(pool->meta.name);
+      if (pool != nullptr && !HasFinalizer(pool->meta.finalizers, crds::kPoolFinalizer))
+        AddPoolFinalizer(pool->meta.name);
     }
     if (DecideSpaceEnd(name, plan)) return;
     DecideSpaceStatus(name, plan);
@@ -168,7 +165,7 @@ class Round {
     if (plan.acceptance.accepted != current.accepted) {
       if (MayChangeList(plan)) {
         wanted.accepted = plan.acceptance.accepted;
-      } else if (!HasFinalizer(current)) {
+      } else if (!IsKept(current)) {
         AddSpaceFinalizer(current);
       } else {
         decision_.wants_relist.insert(SpaceKey(name));
@@ -198,7 +195,7 @@ class Round {
   // A space that was made here goes when nothing names it any more. True: it is going, nothing else is to be written.
   bool DecideSpaceEnd(const std::string& name, const SpacePlan& plan) {
     const crds::Space& current = *plan.current;
-    if (!HasFinalizer(current) || !current.accepted.empty() || !plan.acceptance.accepted.empty()) return false;
+    if (!IsKept(current) || !current.accepted.empty() || !plan.acceptance.accepted.empty()) return false;
     if (!plan.acceptance.need_finalizer.empty()) return false;
     if (current.meta.deleting()) {
       std::vector<std::string> finalizers = current.meta.finalizers;
@@ -307,10 +304,10 @@ class Round {
 
   static bool IsLeftAlone(const SpacePlan& plan) { return plan.current != nullptr && IsUnreadable(*plan.current); }
 
-  static bool HasFinalizer(const crds::Space& space) { return Has(space.meta.finalizers, crds::kPoolFinalizer); }
+  static bool IsKept(const crds::Space& space) { return HasFinalizer(space.meta.finalizers, crds::kPoolFinalizer); }
 
   [[nodiscard]] bool MayChangeList(const SpacePlan& plan) const {
-    return relisted_ && plan.current != nullptr && HasFinalizer(*plan.current);
+    return relisted_ && plan.current != nullptr && IsKept(*plan.current);
   }
 
   static std::optional<SteadyTime> Written(const std::map<std::string, SteadyTime>& written, const std::string& key) {

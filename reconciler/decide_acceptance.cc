@@ -10,6 +10,7 @@
 #include "crds/names.h"
 #include "ipam/block.h"
 #include "ipam/check.h"
+#include "reconciler/decide_drain.h"
 
 namespace berth::reconciler {
 
@@ -139,7 +140,7 @@ Acceptance DecideAcceptance(const World& world, const std::string& space, const 
     }
     AcceptedPool entry{.pool = pool.name, .uid = pool.uid, .subnet = pool.subnet, .block_length = pool.BlockLength()};
     tentative.push_back(entry);
-    if (std::ranges::find(seen->meta.finalizers, crds::kPoolFinalizer) != seen->meta.finalizers.end()) {
+    if (HasFinalizer(seen->meta.finalizers, crds::kPoolFinalizer)) {
       result.accepted.push_back(std::move(entry));
     } else {
       result.need_finalizer.push_back(pool.name);

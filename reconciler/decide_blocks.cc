@@ -42,7 +42,7 @@ struct Claimer {
   [[nodiscard]] bool IsUrgent(SteadyTime now) const { return waiting && !has_room && *waiting + kPodWaitMax <= now; }
 };
 
-struct Candidate {
+struct BlockToGive {
   const SeenBlock* block;
   SteadyTime since;
 };
@@ -81,7 +81,7 @@ class BlockRound {
     const bool was_scarce = IsScarce(*scope_.world.FindPoolByUid(uid));
     const bool is_scarce = left < (was_scarce ? std::max(wanting, claimers.size()) : wanting);
     if (is_scarce) scarce_.insert(uid);
-    for (const Candidate& candidate : Candidates(blocks)) {
+    for (const BlockToGive& candidate : Candidates(blocks)) {
       const bool is_needed = left < wanting;
       if (left >= urgent && !is_needed) return;
       const SteadyTime due = candidate.since + kEmptyMin + JitterOf(candidate.block->name);
@@ -155,13 +155,13 @@ class BlockRound {
   }
 
   // The longest empty first.
-  [[nodiscard]] std::vector<Candidate> Candidates(const std::vector<OwnedBlock>& blocks) const {
-    std::vector<Candidate> candidates;
+  [[nodiscard]] std::vector<BlockToGive> Candidates(const std::vector<OwnedBlock>& blocks) const {
+    std::vector<BlockToGive> candidates;
     for (const OwnedBlock& one : blocks) {
       const auto since = scope_.empty.Since(one.seen->name);
       if (since && !one.is_going) candidates.push_back({.block = one.seen, .since = *since});
     }
-    std::ranges::stable_sort(candidates, {}, &Candidate::since);
+    std::ranges::stable_sort(candidates, {}, &BlockToGive::since);
     return candidates;
   }
 

@@ -12,10 +12,6 @@ namespace berth::reconciler {
 
 namespace {
 
-bool Has(const std::vector<std::string>& finalizers, std::string_view finalizer) {
-  return std::ranges::find(finalizers, finalizer) != finalizers.end();
-}
-
 std::vector<std::string> Without(std::vector<std::string> finalizers, std::string_view finalizer) {
   std::erase(finalizers, finalizer);
   return finalizers;
@@ -33,7 +29,7 @@ class BlockDrain {
   // False: no more fit into this decision.
   bool Decide(const SeenBlock& seen) {
     if (seen.block == nullptr) return true;
-    const bool has_finalizer = Has(seen.block->finalizers, ipam::kBlockFinalizer);
+    const bool has_finalizer = HasFinalizer(seen.block->finalizers, ipam::kBlockFinalizer);
     if (seen.block->deleting && !has_finalizer) return true;
     const Fate fate = FateOf(seen);
     if (fate == Fate::kStays || seen.entries.IsInUse()) return true;
@@ -90,6 +86,10 @@ bool IsAccepted(const World& world, const SeenPool& pool) {
 
 }  // namespace
 
+bool HasFinalizer(const std::vector<std::string>& finalizers, std::string_view finalizer) {
+  return std::ranges::find(finalizers, finalizer) != finalizers.end();
+}
+
 void DecideBlockDrain(const World& world, const Moment& now, bool relisted, Decision& decision) {
   BlockDrain drain(world, now, relisted, decision);
   for (const auto& [name, seen] : world.blocks()) {
@@ -99,7 +99,7 @@ void DecideBlockDrain(const World& world, const Moment& now, bool relisted, Deci
 
 void DecidePoolDrain(const World& world, bool relisted, Decision& decision) {
   for (const auto& [name, pool] : world.pools) {
-    if (!pool.meta.deleting() || !Has(pool.meta.finalizers, crds::kPoolFinalizer)) continue;
+    if (!pool.meta.deleting() || !HasFinalizer(pool.meta.finalizers, crds::kPoolFinalizer)) continue;
     if (IsAccepted(world, pool) || HasBlock(world, pool)) continue;
     if (!relisted) {
       decision.wants_relist.insert(PoolKey(name));

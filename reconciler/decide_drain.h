@@ -6,6 +6,10 @@
 // before he hands out from it, and gives the block back. Nobody's address is touched here.
 #pragma once
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "reconciler/decision.h"
 #include "reconciler/world.h"
 
@@ -13,6 +17,8 @@ namespace berth::reconciler {
 
 // Block writes of one decision; the rest follows in the next.
 inline constexpr std::size_t kBlockChangesMax = 200;
+
+[[nodiscard]] bool HasFinalizer(const std::vector<std::string>& finalizers, std::string_view finalizer);
 
 // Empty blocks of pools that are being deleted or gone are deleted; empty blocks with a deletionTimestamp lose their
 // finalizer. That a pool is gone is believed only if the world is relisted.

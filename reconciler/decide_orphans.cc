@@ -13,7 +13,7 @@ namespace berth::reconciler {
 namespace {
 
 // Renewals are not news that wakes anybody, so who waits for one looks now and then.
-constexpr std::chrono::seconds kLookPeriod{1};
+constexpr std::chrono::seconds kNextLook{1};
 
 std::chrono::seconds WaitOf(const Suspicion& suspicion) {
   switch (suspicion.cause) {
@@ -37,15 +37,15 @@ std::set<std::pair<std::string, ipam::Address>> AddressesInUse(const World& worl
   return in_use;
 }
 
-struct Candidate {
+struct Orphan {
   const Suspect* suspect;
   bool node_is_gone;
 };
-using Candidates = std::map<std::string, std::vector<Candidate>>;  // by block
+using Orphans = std::map<std::string, std::vector<Orphan>>;  // by block
 
-FreeEntries ToAction(const World& world, const std::string& block, const std::vector<Candidate>& candidates) {
+FreeEntries ToAction(const World& world, const std::string& block, const std::vector<Orphan>& orphans) {
   FreeEntries action{.before = world.blocks().at(block).block, .entries = {}};
-  for (const auto& [suspect, node_is_gone] : candidates) {
+  for (const auto& [suspect, node_is_gone] : orphans) {
     action.entries.push_back({.offset = suspect->offset,
                               .entry = suspect->entry,
                               .node = suspect->node,
@@ -57,8 +57,8 @@ FreeEntries ToAction(const World& world, const std::string& block, const std::ve
 }
 
 // Rules on every suspect. Returns those that may be freed.
-Candidates JudgeAll(const OrphanScope& scope, const Moment& now, Decision& decision) {
-  Candidates candidates;
+Orphans JudgeAll(const OrphanScope& scope, const Moment& now, Decision& decision) {
+  Orphans orphans;
   OrphanFindings& findings = decision.orphans;
   for (const auto& [key, suspect] : scope.suspects.all()) {
     const Ruling ruling = Judge(suspect.suspicion, FactsOf(scope.world, scope.suspects, suspect.node), now.steady);
@@ -66,7 +66,7 @@ Candidates JudgeAll(const OrphanScope& scope, const Moment& now, Decision& decis
     if (!ruling.node_is_gone && suspect.suspicion.cause == Cause::kAbsent) ++findings.unseen[suspect.pool_uid];
     const bool is_readable = scope.world.blocks().at(suspect.block).block != nullptr;
     if (ruling.may_free && is_readable) {
-      candidates[suspect.block].push_back({.suspect = &suspect, .node_is_gone = ruling.node_is_gone});
+      orphans[suspect.block].push_back({.suspect = &suspect, .node_is_gone = ruling.node_is_gone});
     } else {
       ++findings.kept[is_readable ? std::string(ruling.why_kept) : "unreadable-block"];
     }
@@ -74,20 +74,20 @@ Candidates JudgeAll(const OrphanScope& scope, const Moment& now, Decision& decis
   std::size_t unseen = 0;
   for (const auto& [pool, count] : findings.unseen) unseen += count;
   findings.is_braked = unseen >= kBrakeMin && unseen * kBrakePart > scope.held;
-  return candidates;
+  return orphans;
 }
 
 // Takes out those whose address a pod of their node has.
-void KeepInUse(const World& world, Candidates& candidates, OrphanFindings& findings) {
+void KeepInUse(const World& world, Orphans& orphans, OrphanFindings& findings) {
   std::set<std::string> nodes;
-  for (const auto& [block, of_block] : candidates) {
-    for (const Candidate& one : of_block) nodes.insert(one.suspect->node);
+  for (const auto& [block, of_block] : orphans) {
+    for (const Orphan& one : of_block) nodes.insert(one.suspect->node);
   }
   if (nodes.empty()) return;
   const auto in_use = AddressesInUse(world, nodes);
-  for (auto& [block, of_block] : candidates) {
+  for (auto& [block, of_block] : orphans) {
     const ipam::Prefix& cidr = world.blocks().at(block).cidr;
-    const auto erased = std::erase_if(of_block, [&](const Candidate& one) {
+    const auto erased = std::erase_if(of_block, [&](const Orphan& one) {
       return in_use.contains({one.suspect->node, cidr.At(one.suspect->offset)});
     });
     if (erased > 0) findings.kept["address-in-use"] += erased;
@@ -117,7 +117,7 @@ Ruling Judge(const Suspicion& suspicion, const NodeFacts& node, SteadyTime now) 
   if (suspicion.cause == Cause::kUnknown) return {.why_kept = "unknown-pod"};
   if (!node.exists) return {.why_kept = "unknown-node"};
   if (!node.is_ready) return {.why_kept = "node-not-ready"};
-  if (suspicion.renewals < kRenewalsMin) return {.why_kept = "node-not-heard-of", .due = now + kLookPeriod};
+  if (suspicion.renewals < kRenewalsMin) return {.why_kept = "node-not-heard-of", .due = now + kNextLook};
   // It may have heard of the pod's end as late as that, and only then does the pod's end begin.
   const SteadyTime heard = suspicion.first_renewal.value_or(now);
   const SteadyTime due = heard + WaitOf(suspicion);
@@ -126,11 +126,11 @@ Ruling Judge(const Suspicion& suspicion, const NodeFacts& node, SteadyTime now) 
 }
 
 void DecideOrphans(const OrphanScope& scope, const Moment& now, Decision& decision) {
-  Candidates candidates = JudgeAll(scope, now, decision);
+  Orphans orphans = JudgeAll(scope, now, decision);
   OrphanFindings& findings = decision.orphans;
-  KeepInUse(scope.world, candidates, findings);
+  KeepInUse(scope.world, orphans, findings);
   ReportOrphans report;
-  for (const auto& [block, of_block] : candidates) {
+  for (const auto& [block, of_block] : orphans) {
     if (of_block.empty()) continue;
     if (findings.is_braked) {
       findings.kept["too-many"] += of_block.size();
@@ -141,7 +141,7 @@ void DecideOrphans(const OrphanScope& scope, const Moment& now, Decision& decisi
       decision.actions.emplace_back(ToAction(scope.world, block, of_block));
       continue;
     }
-    for (const Candidate& one : of_block) report.entries.insert({block, one.suspect->text});
+    for (const Orphan& one : of_block) report.entries.insert({block, one.suspect->text});
   }
   if (scope.mode == Reclaim::kReport && report.entries != scope.memory.reported) {
     decision.actions.emplace_back(std::move(report));

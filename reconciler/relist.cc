@@ -15,6 +15,7 @@
 #include "crds/object_meta.h"
 #include "ipam/interval_set.h"
 #include "k8sclient/verbs.h"
+#include "reconciler/name_of.h"
 #include "reconciler/perform.h"
 #include "reconciler/read_objects.h"
 #include "reconciler/withheld.h"
@@ -24,10 +25,6 @@ namespace berth::reconciler {
 namespace {
 
 using ipam::Expected;
-
-const std::string& NameOf(const SeenPool& pool) { return pool.meta.name; }
-const std::string& NameOf(const crds::Space& space) { return space.meta.name; }
-const std::string& NameOf(const SeenReservation& reservation) { return reservation.name; }
 
 void LogLeftOut(const nlohmann::json& object, const ipam::Error& error) {
   spdlog::error("object left out name={} err={}", ipam::Quoted(crds::NameOf(object)), ipam::Quoted(error.message));

@@ -12,6 +12,7 @@
 #include <spdlog/spdlog.h>
 
 #include "crds/names.h"
+#include "reconciler/name_of.h"
 #include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"
 
@@ -20,15 +21,6 @@ namespace berth::reconciler {
 namespace {
 
 using nlohmann::json;
-
-const std::string& NameOf(const SeenPool& pool) { return pool.meta.name; }
-const std::string& NameOf(const crds::Space& space) { return space.meta.name; }
-const std::string& NameOf(const SeenReservation& reservation) { return reservation.name; }
-const std::string& NameOf(const SeenBlock& block) { return block.name; }
-PodKey NameOf(const SeenPod& pod) { return PodKeyOf(pod.name_space, pod.name); }
-const std::string& NameOf(const SeenNode& node) { return node.name; }
-AllocationKey NameOf(const SeenAllocation& one) { return AllocationKeyOf(one.name_space, one.name); }
-const std::string& NameOf(const SeenLease& lease) { return lease.node; }
 
 std::string TextIn(const json& object, const char* key) {
   const auto metadata = object.find("metadata");

@@ -12,7 +12,6 @@ namespace {
 
 // A caller that holds so many deletes one, else it adds one.
 constexpr std::size_t kHeldMax = 5;
-constexpr unsigned kTryAgain = 11;
 constexpr int kDelTriesMax = 60;
 constexpr std::chrono::seconds kSlow{1};
 

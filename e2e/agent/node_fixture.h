@@ -62,6 +62,8 @@ class NodeTest : public testing::Test {
 
 // The first address of an ADD's result, without its length; empty: it is none.
 [[nodiscard]] std::string AddressOf(const PluginOutcome& outcome);
+inline constexpr unsigned kTryAgain = 11;  // of CNI errors: later it may go well
+
 // The code of a CNI error; 0: it is none.
 [[nodiscard]] unsigned CodeOf(const PluginOutcome& outcome);
 

@@ -357,6 +357,7 @@ const RightCase kRights[] = {
     {"ControllerCreatesAllocations", kController, kAccounts, "create", kBerth, "ipallocations", "", "team-a", true},
     {"ControllerWatchesPods", kController, kAccounts, "watch", "", "pods", "", "", true},
     {"ControllerCreatesEvents", kController, kAccounts, "create", "", "events", "", "default", true},
+    {"ControllerCreatesNoEventsElsewhere", kController, kAccounts, "create", "", "events", "", "kube-system", false},
     {"ControllerCreatesItsLease",
      kController,
      kAccounts,

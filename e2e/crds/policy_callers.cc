@@ -16,7 +16,7 @@ using nlohmann::json;
 
 const Account kAgent;  // NOLINT(bugprone-throwing-static-initialization): a test may die before main
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization)
-const Account kController{.name_space = "berth-system", .name = "berth-controller"};
+const Account kReconciler{.name_space = "berth-system", .name = "berth-controller"};
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization)
 const Account kRenamed{.name_space = "renamed", .name = "agent"};
 constexpr const char* kRbac = "rbac.authorization.k8s.io";
@@ -76,7 +76,7 @@ k8sclient::ClientConfig PolicyCallers::ConfigOf(const std::string& who, const st
   config.client_certificate = {};
   config.client_key = {};
   if (who == "pod") config.token.text = cluster_.Token(kAgent, PodOf(kAgent, node));
-  if (who == "controller") config.token.text = cluster_.Token(kController, PodOf(kController, node));
+  if (who == "controller") config.token.text = cluster_.Token(kReconciler, PodOf(kReconciler, node));
   if (who == "renamed") config.token.text = cluster_.Token(kRenamed, PodOf(kRenamed, node));
   if (who == "node") config.token.text = cluster_.AgentToken(node);
   if (who == "unbound") config.token.text = cluster_.Token(kAgent, nullptr);

@@ -25,7 +25,7 @@ using testing::HasSubstr;
 
 constexpr const char* kPolicyDryRun = "?dryRun=All&fieldValidation=Strict";
 
-std::string PathOf(const std::string& target) { return "/apis/ipam.berth.dev/v1alpha1/" + target; }
+std::string PathTo(const std::string& target) { return "/apis/ipam.berth.dev/v1alpha1/" + target; }
 
 PolicyCallers& Callers() {
   static PolicyCallers callers;
@@ -35,9 +35,9 @@ PolicyCallers& Callers() {
 Answer TryPolicy(const ObjectCase& c) {
   const Caller& caller = Callers().Get(c.as);
   // The server reads a deletion's options from its body, where there is one.
-  if (!c.remove.empty()) return caller.Send(Method::kDelete, PathOf(c.remove), {{"dryRun", {"All"}}});
+  if (!c.remove.empty()) return caller.Send(Method::kDelete, PathTo(c.remove), {{"dryRun", {"All"}}});
   if (!c.patch.empty())
-    return caller.Send(Method::kPatch, PathOf(c.patch) + kPolicyDryRun, c.document, k8sclient::kMergePatch);
+    return caller.Send(Method::kPatch, PathTo(c.patch) + kPolicyDryRun, c.document, k8sclient::kMergePatch);
   return caller.Send(Method::kPost, CollectionOf(c.document) + kPolicyDryRun, c.document);
 }
 
@@ -114,11 +114,11 @@ class LargestBlock : public testing::Test {
   static ipam::Block Create(const ipam::Block& block) {
     const Answer answer = Send(Method::kPost, std::string(crds::kBlocksPath), crds::BlockToJson(block));
     EXPECT_TRUE(answer.status == 201 || answer.status == 409) << answer.body;
-    return crds::ParseBlock(Get(PathOf("ipblocks/" + block.name)).body).value();
+    return crds::ParseBlock(Get(PathTo("ipblocks/" + block.name)).body).value();
   }
   static void ExpectAccepted(const std::string& who, const ipam::Block& before, const ipam::Block& after) {
     const Answer answer = Callers().Get(who).Send(Method::kPatch,
-                                                  PathOf("ipblocks/" + before.name) + kPolicyDryRun,
+                                                  PathTo("ipblocks/" + before.name) + kPolicyDryRun,
                                                   crds::BlockMergePatch(before, after),
                                                   k8sclient::kMergePatch);
     EXPECT_EQ(answer.status, 200) << who << ' ' << answer.body.value("message", "").substr(0, 500);
@@ -158,7 +158,7 @@ TEST(Policies, LetADeletionInTheForegroundEnd) {
                       {"free", 0},
                       {"allocations", json::object()}};
   ASSERT_EQ(Send(Method::kPost, std::string(crds::kBlocksPath), block).status, 201);
-  const std::string path = PathOf("ipblocks/10.63.0.0-26");
+  const std::string path = PathTo("ipblocks/10.63.0.0-26");
   ASSERT_EQ(Send(Method::kDelete, path, {{"propagationPolicy", "Foreground"}}).status, 200);
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (Get(path).status != 404) ASSERT_LT(std::chrono::steady_clock::now(), end) << Get(path).body;
