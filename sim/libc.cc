@@ -267,6 +267,24 @@ int pthread_cond_signal(pthread_cond_t* condition) noexcept {
   return 0;
 }
 
+// std::call_once. The states are the C library's, which knows a control that it has run itself.
+int pthread_once(pthread_once_t* control, void (*run)()) {
+  constexpr int kRuns = 1;
+  constexpr int kDone = 2;
+  while ((*control & kDone) == 0) {
+    if ((*control & kRuns) != 0) {
+      BERTH_CHECK(sim::InFiber());
+      sim::AwaitAt(control);
+      continue;
+    }
+    *control = kRuns;
+    run();
+    *control = kDone;
+    sim::WakeAllAt(control);
+  }
+  return 0;
+}
+
 // std::atomic::wait and what stands on it: std::stop_callback, for one, waits so for a call of it that runs.
 long syscall(long number, ...) noexcept {
   static auto* const kReal = sim::Real<long(long, ...)>("syscall");
