@@ -16,38 +16,38 @@ using ipam::Fail;
 
 namespace {
 
-constexpr const char* kFile = "queue";
-constexpr const char* kLockFile = "queue.lock";
+constexpr const char* kQueueFile = "queue";
+constexpr const char* kQueueLockFile = "queue.lock";
 
 }  // namespace
 
 Expected<DelQueue> DelQueue::Lock(const Folder& state, BootNanos deadline) {
-  auto lock = state.OpenFile(kLockFile, O_RDWR | O_CREAT);
+  auto lock = state.OpenFile(kQueueLockFile, O_RDWR | O_CREAT);
   if (!lock) return std::unexpected(lock.error());
   const auto is_locked = LockExclusively(*lock, deadline);
-  if (!is_locked) return std::unexpected(is_locked.error().Within(state.PathOf(kLockFile)));
+  if (!is_locked) return std::unexpected(is_locked.error().Within(state.PathOf(kQueueLockFile)));
   if (*is_locked) return DelQueue(state, *std::move(lock));
   return Fail(ErrorCode::kUnavailable,
-              "other calls held " + state.PathOf(kLockFile) + " for too long",
+              "other calls held " + state.PathOf(kQueueLockFile) + " for too long",
               "the call is tried again; is the disk slow?");
 }
 
 Expected<void> DelQueue::Add(std::string_view call) const {
-  const auto file = state_.OpenFile(kFile, O_WRONLY | O_CREAT | O_APPEND);
+  const auto file = state_.OpenFile(kQueueFile, O_WRONLY | O_CREAT | O_APPEND);
   if (!file) return std::unexpected(file.error());
   struct stat before = {};
-  if (fstat(file->descriptor(), &before) != 0) return FailIo("look at", state_.PathOf(kFile));
+  if (fstat(file->descriptor(), &before) != 0) return FailIo("look at", state_.PathOf(kQueueFile));
   // What a process has not written to its end does not spoil this line.
   const std::string line = "\n" + std::string(call) + "\n";
   if (static_cast<std::size_t>(before.st_size) + line.size() > kQueueBytesMax) {
     return Fail(ErrorCode::kUnavailable,
-                state_.PathOf(kFile) + " is full: too many DELs wait for an agent",
+                state_.PathOf(kQueueFile) + " is full: too many DELs wait for an agent",
                 "the call is tried again once this node's berth-agent runs");
   }
   const bool is_written = write(file->descriptor(), line.data(), line.size()) == static_cast<ssize_t>(line.size()) &&
                           fdatasync(file->descriptor()) == 0;
   if (!is_written) {
-    auto failure = FailIo("write", state_.PathOf(kFile));
+    auto failure = FailIo("write", state_.PathOf(kQueueFile));
     static_cast<void>(!ftruncate(file->descriptor(), before.st_size));
     return failure;
   }
@@ -55,8 +55,8 @@ Expected<void> DelQueue::Add(std::string_view call) const {
 }
 
 Expected<std::vector<std::string>> DelQueue::Calls() const {
-  const auto text = state_.Read(kFile);
-  if (!text && errno != ENOENT) return FailIo("read", state_.PathOf(kFile));
+  const auto text = state_.Read(kQueueFile);
+  if (!text && errno != ENOENT) return FailIo("read", state_.PathOf(kQueueFile));
   std::vector<std::string> calls;
   std::string_view rest = text ? std::string_view(*text) : std::string_view();
   for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
@@ -66,6 +66,6 @@ Expected<std::vector<std::string>> DelQueue::Calls() const {
   return calls;
 }
 
-Expected<void> DelQueue::Clear() const { return state_.Remove(kFile); }
+Expected<void> DelQueue::Clear() const { return state_.Remove(kQueueFile); }
 
 }  // namespace berth::node

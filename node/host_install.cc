@@ -56,12 +56,16 @@ bool WriteWhole(const HeldFile& file, std::string_view text) {
 
 }  // namespace
 
-Expected<bool> InstallProgram(const std::string& program, const std::string& folder) {
+Expected<bool> InstallProgram(const std::string& program, const std::string& folder,
+                              const std::function<Expected<void>()>& may) {
   const auto wanted = ReadRegular(program, 0);
   if (!wanted) return std::unexpected(wanted.error());
   const HeldFile directory(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // The other one may be an init container of the release before: whoever is last has the name.
   if (!directory.is_open() || flock(directory.descriptor(), LOCK_EX) != 0) return FailIo("open folder", folder);
+  if (may) {
+    if (auto allowed = may(); !allowed) return std::unexpected(allowed.error());
+  }
   const std::string name = std::filesystem::path(program).filename();
   const std::string path = folder + "/" + name;
   if (const auto there = ReadRegular(path, kProgramMode); there && *there == *wanted) return false;

@@ -3,11 +3,13 @@
 #include "node/host_install.h"
 
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <set>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -15,6 +17,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "node/held_file.h"
 
 namespace berth::node {
 namespace {
@@ -82,6 +86,21 @@ bool HostInstall::KillBeforeCall(int number) const {
   kill(child, SIGKILL);
   waitpid(child, &status, 0);
   return true;
+}
+
+TEST_F(HostInstall, AsksWhetherItMayWhileNobodyElseInstalls) {
+  PutOld();
+  const auto may_not = [this]() -> ipam::Expected<void> {
+    // Whoever installs takes this lock.
+    const HeldFile other(open(bin_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    EXPECT_EQ(flock(other.descriptor(), LOCK_EX | LOCK_NB), -1);
+    return ipam::Fail(ipam::ErrorCode::kUnavailable, "the node is another mode's");
+  };
+  const auto installed = InstallProgram(image() / "berth", bin_, may_not);
+  ASSERT_FALSE(installed.has_value());
+  EXPECT_EQ(installed.error().message, "the node is another mode's");
+  EXPECT_EQ(Read(bin_ / "berth"), old_);
+  EXPECT_EQ(InstallProgram(image() / "berth", bin_, [] { return ipam::Expected<void>(); }).value(), true);
 }
 
 TEST_F(HostInstall, PutsTheProgramWhereNoneIs) {

@@ -13,19 +13,19 @@ using ipam::Fail;
 
 namespace {
 
-constexpr const char* kFile = "mode";
+constexpr const char* kModeFile = "mode";
 constexpr std::string_view kAgentWord = "agent";
 constexpr std::string_view kDirectWord = "direct";
 
 Expected<NodeMode> ReadMode(const Folder& state) {
-  auto text = state.Read(kFile);
+  auto text = state.Read(kModeFile);
   if (!text && errno == ENOENT) return NodeMode::kAgent;
-  if (!text) return FailIo("read", state.PathOf(kFile));
+  if (!text) return FailIo("read", state.PathOf(kModeFile));
   if (text->ends_with('\n')) text->pop_back();  // of people, who write it with an editor
   if (*text == kAgentWord) return NodeMode::kAgent;
   if (*text == kDirectWord) return NodeMode::kDirect;
   return Fail(ErrorCode::kInvalid,
-              state.PathOf(kFile) + " holds " + ipam::Quoted(*text) + " and not agent or direct",
+              state.PathOf(kModeFile) + " holds " + ipam::Quoted(*text) + " and not agent or direct",
               "write what this node has: agent with the program berth, direct with berth-direct");
 }
 
@@ -37,16 +37,17 @@ Expected<void> RequireMode(const Folder& state, NodeMode wanted) {
   if (*mode == wanted) return {};
   if (wanted == NodeMode::kDirect) {
     return Fail(ErrorCode::kUnavailable,
-                state.PathOf(kFile) + " does not say direct: this node's blocks are its agent's to write",
+                state.PathOf(kModeFile) + " does not say direct: this node's blocks are its agent's to write",
                 "install berth in the place of berth-direct, or run berth-agent --retire on this node");
   }
   return Fail(ErrorCode::kUnavailable,
-              state.PathOf(kFile) + " says direct: this node's blocks are berth-direct's to write",
+              state.PathOf(kModeFile) + " says direct: this node's blocks are berth-direct's to write",
               "install berth-direct in the place of berth; or remove the file, and let an agent serve the node");
 }
 
 Expected<void> WriteMode(const Folder& state, NodeMode mode) {
-  return state.Write(kFile, std::string(mode == NodeMode::kDirect ? kDirectWord : kAgentWord) + "\n", FileSync::kYes);
+  return state.Write(
+      kModeFile, std::string(mode == NodeMode::kDirect ? kDirectWord : kAgentWord) + "\n", FileSync::kYes);
 }
 
 Expected<bool> BeginAsDirect(const Folder& state) {
@@ -55,7 +56,7 @@ Expected<bool> BeginAsDirect(const Folder& state) {
   const auto names = state.Names();
   if (!names) return std::unexpected(names.error());
   // An agent makes `nodes` before it serves; `berth` without an agent leaves DELs in `queue`; and people write `mode`.
-  for (const char* left : {"nodes", "queue", kFile}) {
+  for (const char* left : {"nodes", "queue", kModeFile}) {
     if (std::ranges::find(*names, left) == names->end()) continue;
     return Fail(ErrorCode::kUnavailable,
                 state.PathOf(left) + " is there: this node is an agent's, which may still have to write of its pods",
