@@ -299,7 +299,7 @@ Expected<Reply> Agent::Add(Call& call) {
     }
     return std::unexpected(answer.error());
   }
-  if (spare_.fetch_sub(1) <= 0 || own_.Generation() != kept_generation_) Poke();
+  if (warm_blocks_.NeedsRound()) Poke();
   gate_.NoteAnswered(running, node::BootTimeNow());
   const auto take_back = [this, attachment, turn, limit = call.config.ipam.timeout] {
     CallRuntime runtime(clock_, clock_.Now(), limit, own_);

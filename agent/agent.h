@@ -26,6 +26,7 @@
 #include "agent/metrics.h"
 #include "agent/own_blocks.h"
 #include "agent/shared_holdings.h"
+#include "agent/warm_blocks.h"
 #include "cni/config.h"
 #include "cni/environment.h"
 #include "ipam/engine.h"
@@ -100,7 +101,6 @@ class Agent final : private BlockObserver {
   [[nodiscard]] std::string MetricsText();
 
  private:
-  class CallRuntime;
   class CountedCall;
   struct Call;
 
@@ -167,15 +167,8 @@ class Agent final : private BlockObserver {
   void ReplayJournal();
   void CompactJournal();
   void ClaimAhead();
-  [[nodiscard]] bool MayClaimMore(const ipam::Pool& pool, bool is_used, AgentStore& store);
-  // How many addresses there are beyond those to be kept ready; 0 or less: a block was claimed, or cannot be.
-  std::int64_t ClaimAheadFor(const ipam::Pool& pool, const std::vector<ipam::BlockView>& blocks);
   void Resync();
   void ReportOddBlocks() const;
-  void SweepCooled(const std::vector<ipam::BlockView>& blocks);
-  // What pools do not assign any more is not on standby. Nothing is in blocks that are being deleted, of pools that
-  // give nothing, or where nobody holds anything of the pool.
-  void RenewStandby(const std::vector<ipam::BlockView>& blocks);
   void Poke();
   // Ends, once: another agent is the node's, or this one's files are gone.
   void GiveWay();
@@ -218,13 +211,11 @@ class Agent final : private BlockObserver {
   ClusterView view_;
   ClaimTurns turns_{clock_};
   SharedHoldings shared_;
+  WarmBlocks warm_blocks_{Parts(), clock_, metrics_, options_.looks_within};
   AttachmentGate gate_;
   // The API server did not answer lately: DELs go to the journal without trying.
   std::atomic<bool> is_away_ = false;
   std::atomic<std::size_t> calls_ = 0;
-  // So many ADDs make no claim ahead necessary, as long as no block comes or goes.
-  std::atomic<std::int64_t> spare_ = 0;
-  std::atomic<std::uint64_t> kept_generation_ = 0;
   // Blocks may have come or gone that no watch tells of: a claim ahead whose answer did not come, or a restored backup.
   std::atomic<bool> wants_resync_ = false;
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the agent does besides calls: loading and fencing its blocks, replaying the journal, claiming ahead, sweeping
-// cooled entries.
+// What the agent does besides calls: loading and fencing its blocks, replaying the journal, and the rounds of its
+// keeper.
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
 #include <fcntl.h>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,15 +17,14 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/agent.h"
+#include "agent/block_upkeep.h"
 #include "agent/call_runtime.h"
 #include "cni/attachment.h"
 #include "cni/forward.h"
 #include "crds/block.h"
 #include "crds/names.h"
 #include "crds/object_meta.h"
-#include "ipam/claim.h"
 #include "ipam/engine.h"
-#include "ipam/pool_choice.h"
 #include "k8sclient/verbs.h"
 #include "node/del_queue.h"
 #include "node/node_mode.h"
@@ -40,7 +38,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::chrono::seconds kStepMax{20};
 constexpr std::chrono::seconds kRetryPause{1};
 constexpr std::chrono::seconds kKeepEvery{1};
 constexpr std::chrono::milliseconds kKeepPause{20};
@@ -50,8 +47,6 @@ constexpr std::chrono::minutes kResyncEvery{5};
 // The API server's flow control takes a LIST for as much work as a page of it can hold: with 500, a tenth of all that
 // agents may do at the same time, and thousands that start together wait for each other. Few nodes have more blocks.
 constexpr int kOwnBlocksPage = 10;
-// A cluster may have so many nodes that each of them claims a block of a pool before its status tells.
-constexpr int kFewBlocks = 1024;
 
 BlockView ToView(const json& object) {
   auto block = crds::ParseBlock(object);
@@ -93,8 +88,7 @@ void Agent::LoadAndClaim(const std::stop_token& stop) {
   bool goes_on = true;
   while (goes_on) {
     ClaimAhead();
-    const bool has_claimed = own_.Generation() != kept_generation_;
-    goes_on = spare_ < 0 && (has_claimed || clock_.Sleep(kKeepEvery, stop));
+    goes_on = warm_blocks_.lacks() && (warm_blocks_.HasNews() || clock_.Sleep(kKeepEvery, stop));
   }
 }
 
@@ -280,11 +274,10 @@ void Agent::Keep(const std::stop_token& stop) {
     });
     CompactJournal();
     ClaimAhead();
-    const std::vector<BlockView> blocks = own_.Snapshot();
-    SweepCooled(blocks);
+    SweepCooled(own_, clock_);
     // A burst pokes often, and this looks at each address.
     if (clock_.Now() >= next_renewal) {
-      RenewStandby(blocks);
+      RenewStandby(own_, view_, clock_);
       next_renewal = clock_.Now() + kKeepEvery;
     }
     if (clock_.Now() >= next_resync) {
@@ -368,67 +361,7 @@ void Agent::ClaimAhead() {
   if (is_away_) return;
   // The last one may have come about after all, and one is enough.
   if (wants_resync_.exchange(false)) Resync();
-  kept_generation_ = own_.Generation();
-  const std::vector<BlockView> blocks = own_.Snapshot();
-  std::int64_t spare = std::numeric_limits<std::int64_t>::max();
-  const std::optional<ipam::Labels> labels = view_.NodeLabels();
-  for (const ipam::PoolView& pool : view_.AllPools()) {
-    const bool is_for_node = pool->affinity == ipam::Affinity::kNode && pool->warm_addresses > 0 &&
-                             ipam::CheckUsable(*pool) &&
-                             (!pool->node_selector || pool->node_selector->Matches(labels.value_or(ipam::Labels{})));
-    if (is_for_node) spare = std::min(spare, ClaimAheadFor(*pool, blocks));
-  }
-  spare_ = spare;
-}
-
-// Where blocks are scarce they are for nodes that use them. (An ADD claims by itself.) Nodes that see a new pool at the
-// same moment would all take its blocks for free, until its status has counted them: so each looks at a moment of its
-// own, and at the blocks themselves.
-bool Agent::MayClaimMore(const ipam::Pool& pool, bool is_used, AgentStore& store) {
-  if (!ipam::MayClaimAhead(pool, is_used)) return false;
-  if (is_used || ipam::PoolBlocks(pool).Count() > kFewBlocks) return true;
-  if (!turns_.IsLookDue(pool, options_.looks_within)) return false;
-  const auto cidrs = store.ReadBlockCidrs(pool.space);
-  if (!cidrs) return false;
-  ipam::Pool counted = pool;
-  const auto is_its = [&pool](const ipam::Prefix& cidr) { return pool.subnet.Contains(cidr); };
-  counted.block_count = static_cast<ipam::Uint128>(std::ranges::count_if(*cidrs, is_its));
-  return ipam::MayClaimAhead(counted, is_used);
-}
-
-std::int64_t Agent::ClaimAheadFor(const ipam::Pool& pool, const std::vector<BlockView>& blocks) {
-  CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
-  int count = 0;
-  std::uint32_t free = 0;
-  bool is_used = false;
-  for (const BlockView& block : blocks) {
-    if (!ipam::BelongsTo(*block, pool)) continue;
-    ++count;
-    free += ipam::CountFree(*block, pool, runtime.UnixMillis());
-    is_used = is_used || ipam::IsHeld(*block);
-  }
-  const std::int64_t spare = std::int64_t{free} - pool.warm_addresses;
-  if (spare >= 0) return spare;
-  if (pool.max_blocks_per_node > 0 && count >= pool.max_blocks_per_node) return spare;
-  AgentStore store(Parts(), runtime, runtime.end());
-  if (!MayClaimMore(pool, is_used, store)) return std::numeric_limits<std::int64_t>::max();
-  static_cast<void>(store.ReadBlocks(ipam::BlockScope::kOwn, ipam::Freshness::kHint).has_value());
-  const auto turn = store.BeginClaim(pool);
-  if (!turn || turn->is_all_claimed || (turn->look_again && own_.Snapshot().size() != blocks.size())) return spare;
-  // Where it can't be read, a block would not be used, and the next one be claimed.
-  if (const auto latest = view_.ReadLatest(pool.name, k8sclient::CallOptions::Within(kStepMax));
-      !latest || *latest == nullptr || (*latest)->uid != pool.uid) {
-    return spare;
-  }
-  const auto claimed = ipam::Engine(store, runtime).ClaimAhead(pool);
-  if (claimed) {
-    metrics_.Claimed(pool.name, /*ahead=*/true);
-    spdlog::info("block claimed ahead block={} pool={}", (*claimed)->name, pool.name);
-  } else if (claimed.error().code != ErrorCode::kExhausted) {  // ADDs say so
-    if (claimed.error().code == ErrorCode::kUnknownOutcome) wants_resync_ = true;
-    spdlog::warn("claiming ahead failed pool={} err=\"{}\"", pool.name, claimed.error().message);
-  }
-  return spare;
+  if (!warm_blocks_.Claim()) wants_resync_ = true;
 }
 
 // Finds blocks that were claimed for this node by others, or by a write whose answer was lost.
@@ -453,47 +386,6 @@ void Agent::Resync() {
   // The list may be older than the block.
   for (const std::string& name : known) own_.ObserveMissing(name, clock_.Now() + kStepMax);
   ReportOddBlocks();
-}
-
-void Agent::SweepCooled(const std::vector<BlockView>& blocks) {
-  CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
-  const std::int64_t now_ms = runtime.UnixMillis();
-  const auto is_over = [now_ms](const std::string& entry) {
-    const auto until = ipam::CoolingUntil(entry);
-    return until && *until <= now_ms;
-  };
-  for (const BlockView& block : blocks) {
-    const bool has_cooled = std::ranges::any_of(block->allocations, [&](const auto& a) { return is_over(a.second); });
-    if (!has_cooled) continue;
-    const auto sweep = [is_over](ipam::Block& changed) -> Expected<void> {
-      const auto swept = std::erase_if(changed.allocations, [&](const auto& a) { return is_over(a.second); });
-      changed.free = std::min(changed.size(), changed.free + static_cast<std::uint32_t>(swept));
-      return {};
-    };
-    const auto written = own_.Edit(block, {.attachment = {}, .apply = sweep}, runtime.end());
-    if (!written)
-      spdlog::warn("sweeping cooled entries failed block={} err=\"{}\"", block->name, written.error().message);
-  }
-}
-
-void Agent::RenewStandby(const std::vector<BlockView>& blocks) {
-  const std::vector<ipam::PoolView> pools = view_.AllPools();
-  const std::int64_t now_ms = CallRuntime(clock_, clock_.Now(), kStepMax, own_).UnixMillis();
-  for (const BlockView& block : blocks) {
-    if (block->standby.empty()) continue;
-    const auto found = std::ranges::find_if(
-        pools, [&](const ipam::PoolView& one) { return one->uid == block->pool_uid && ipam::CheckUsable(*one); });
-    const ipam::PoolView pool = found == pools.end() ? nullptr : *found;
-    const auto stand_by = [pool, now_ms, uid = block->uid](ipam::Block& changed, std::size_t wanted) {
-      if (changed.uid != uid) return;  // another block by now, maybe of another pool
-      if (pool == nullptr) {
-        changed.standby.clear();
-      } else {
-        ipam::StandBy(changed, *pool, wanted, now_ms);
-      }
-    };
-    own_.RenewStandby(block, stand_by, clock_.Now() + kStepMax);
-  }
 }
 
 }  // namespace berth::agent

@@ -83,6 +83,22 @@ TEST_F(AgentLagTest, AfterARestoredBackupEveryAnsweredAddIsRecordedAgain) {
   EXPECT_EQ(Held().size(), 7U);
 }
 
+// Else a pod's address stands in another one's name: it is lost once that one's DEL comes, and never comes back if that
+// was answered before.
+TEST_F(AgentLagTest, AfterARestoredBackupWhatWasGivenBackIsFreeAgain) {
+  StartAgent();
+  ASSERT_TRUE(Add("before", "tiny").ok);
+  const std::string freed = AddressIn(Add("gone", "tiny"));
+  const auto backup = api_.TakeBackup();
+  ASSERT_TRUE(Del("gone").ok);
+  int takers = 0;
+  while (AddressIn(Add("c" + std::to_string(takers), "tiny")) != freed) ASSERT_LT(++takers, 8) << "nobody gets it";
+  api_.Restore(*backup);
+  Await([&] { return Del("before").ok; }, "the agent writes the block");
+  const auto is_right = [&] { return IsWritten("c" + std::to_string(takers)) && !IsWritten("gone"); };
+  Await(is_right, "the address is recorded for the one that has it");
+}
+
 // It was claimed after the backup was taken; by now another node may have it.
 TEST_F(AgentLagTest, ABlockThatTheBackupDoesNotKnowIsGivenUp) {
   StartAgent();

@@ -90,11 +90,6 @@ void AddProbeOptions(CLI::App& app, http::ProbeOptions& options) {
   app.add_flag("--ready", options.asks_ready, "Whether it has loaded its blocks; else whether it runs");
 }
 
-int Complain(const ipam::Error& error) {
-  spdlog::error("{}{}{}", error.message, error.details.empty() ? "" : ": ", error.details);
-  return EXIT_FAILURE;
-}
-
 // The program of the other mode would answer the node's pods with nothing but errors.
 ipam::Expected<void> TakeMode(const node::Folder& state, bool is_direct) {
   if (!is_direct) return node::RequireMode(state, node::NodeMode::kAgent);
@@ -109,15 +104,17 @@ int Install(const InstallOptions& options) {
   sigemptyset(&signals);
   for (const int number : {SIGTERM, SIGINT}) sigaddset(&signals, number);
   if (options.stays) pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  if (!options.state.empty()) {
+  const auto take_mode = [&options]() -> ipam::Expected<void> {
+    if (options.state.empty()) return {};
     const auto state = node::Folder::Open(options.state);
-    const auto mode = state ? TakeMode(*state, options.is_direct) : std::unexpected(state.error());
-    if (!mode) return Complain(mode.error());
-  }
+    return state ? TakeMode(*state, options.is_direct) : std::unexpected(state.error());
+  };
   std::error_code error;
   const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
-  const auto program = node::InstallProgram(
-      options.program.empty() ? (own.parent_path() / "berth").string() : options.program, options.cni_bin_dir);
+  const auto program =
+      node::InstallProgram(options.program.empty() ? (own.parent_path() / "berth").string() : options.program,
+                           options.cni_bin_dir,
+                           take_mode);
   if (!program) return Complain(program.error());
   spdlog::info("program folder={} is_new={}", options.cni_bin_dir, *program);
   if (!options.conflist_to.empty()) {

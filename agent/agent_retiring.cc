@@ -15,7 +15,7 @@ using ipam::Expected;
 
 namespace {
 
-constexpr std::chrono::seconds kRetryPause{1};
+constexpr std::chrono::seconds kRetirePause{1};
 
 }  // namespace
 
@@ -25,8 +25,8 @@ Expected<void> Agent::Retire(std::chrono::milliseconds limit) {
   late_writer_ = std::jthread([this] { own_.SendLate(); });
   while (true) {
     auto retired = RetireOnce(end);
-    if (retired || own_.stopped() || clock_.Now() + kRetryPause >= end) return retired;
-    static_cast<void>(clock_.Sleep(kRetryPause, {}));
+    if (retired || own_.stopped() || clock_.Now() + kRetirePause >= end) return retired;
+    static_cast<void>(clock_.Sleep(kRetirePause, {}));
   }
 }
 

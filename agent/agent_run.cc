@@ -86,11 +86,6 @@ void RaiseDescriptorLimit() {
     spdlog::warn("raise the limit of open files err=\"{}\"", std::strerror(errno));
 }
 
-int Complain(const ipam::Error& error) {
-  spdlog::error("{}{}{}", error.message, error.details.empty() ? "" : ": ", error.details);
-  return EXIT_FAILURE;
-}
-
 // One agent of the node after another, in one process.
 class Run {
  public:
@@ -196,6 +191,11 @@ Expected<void> Retire(k8sclient::Api& api, const RunOptions& options) {
 }
 
 }  // namespace
+
+int Complain(const ipam::Error& error) {
+  spdlog::error("{}{}{}", error.message, error.details.empty() ? "" : ": ", error.details);
+  return EXIT_FAILURE;
+}
 
 int RunAgent(RunOptions options) {
   RaiseDescriptorLimit();

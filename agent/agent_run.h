@@ -24,6 +24,9 @@ struct RunOptions {
 // Until SIGTERM or SIGINT. The exit status.
 [[nodiscard]] int RunAgent(RunOptions options);
 
+// Says on the log what went wrong. EXIT_FAILURE.
+[[nodiscard]] int Complain(const ipam::Error& error);
+
 // The command line, of the agent and of what its pod needs besides. The exit status.
 [[nodiscard]] int AgentMain(int argc, const char* const* argv);
 

@@ -8,18 +8,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "agent/call_runtime.h"
 #include "crds/names.h"
 #include "crds/object_meta.h"
 
 namespace berth::agent {
 
 using nlohmann::json;
-
-namespace {
-
-constexpr std::chrono::seconds kStepMax{20};
-
-}  // namespace
 
 void BlockWatches::Update() {
   const std::set<std::string> wanted = own_.Names();

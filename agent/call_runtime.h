@@ -8,7 +8,7 @@
 #include <random>
 #include <stop_token>
 
-#include "agent/agent.h"
+#include "agent/own_blocks.h"
 #include "ipam/block_store.h"
 #include "k8sclient/clock.h"
 
@@ -16,8 +16,10 @@ namespace berth::agent {
 
 // For a write that was answered already.
 inline constexpr std::chrono::seconds kLateMax{10};
+// For a step of what goes on besides calls.
+inline constexpr std::chrono::seconds kStepMax{20};
 
-class Agent::CallRuntime final : public ipam::Runtime {
+class CallRuntime final : public ipam::Runtime {
  public:
   // New writes of an ADD begin in the first four fifths of the time only: the rest is for giving back.
   CallRuntime(k8sclient::Clock& clock, SteadyTime begin, std::chrono::milliseconds limit, const OwnBlocks& own)

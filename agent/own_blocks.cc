@@ -57,12 +57,13 @@ std::set<std::string> OwnBlocks::Names() const {
 }
 
 bool OwnBlocks::IsShownAsWritten(const Slot& slot) {
-  return slot.handed_out.empty() && slot.vanished.empty() && std::ranges::none_of(slot.sent, kIsLate) &&
-         std::ranges::none_of(slot.queue, kIsLate);
+  return slot.handed_out.empty() && slot.vanished.empty() && slot.returned.empty() &&
+         std::ranges::none_of(slot.sent, kIsLate) && std::ranges::none_of(slot.queue, kIsLate);
 }
 
 ipam::Block OwnBlocks::Shown(const Slot& slot) {
   ipam::Block block = *slot.view;
+  TakeOutReturned(slot, block);
   AddHandedOut(slot, block);
   AddVanished(slot, block);
   const auto apply = [&](const auto& waiter) {

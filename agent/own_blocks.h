@@ -14,7 +14,7 @@
 //   - An entry that somebody else removed without a mark is written again; a cooling entry is not.
 //   - What is older than what is known is not believed, whatever block of that name it shows. Only where a write finds
 //     that the API server itself has gone back (a backup was restored) is it the truth, and what was known since is
-//     written again, before anything is handed out.
+//     written again, and what was given back since is taken out again, before anything is handed out.
 //   - Another instance in `agent` may mean that this agent was replaced: the node's files say so, and it writes nothing
 //     any more. Else it writes each block once more before it hands out anything of it. What an agent of another
 //     machine has on standby is left there for a minute; if that one comes back meanwhile, changes fail and name both.

@@ -162,6 +162,7 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
     round.base = slot->view;
     changed = *round.base;
     must_fence = slot->doubt_version.has_value() || slot->must_fence;
+    TakeOutReturned(*slot, changed);
     AddHandedOut(*slot, changed);
     handed_out = slot->handed_out;
     if (!changed.deleting) AddVanished(*slot, changed);
@@ -231,6 +232,7 @@ bool OwnBlocks::CommitOnce(const SlotPointer& slot, Round& round) {
     const std::scoped_lock lock(mutex_);
     if (VersionOf(**written) > VersionOf(*slot->view)) slot->view = *written;
     slot->vanished.clear();
+    slot->returned.clear();
     slot->doubt_version.reset();
     slot->in_doubt.clear();
     slot->is_failing = false;

@@ -129,7 +129,8 @@ std::vector<std::string> OwnBlocks::See(Slot& slot, const BlockView& seen) {
   std::vector<std::string> vanished;
   for (const auto& [offset, text] : before->allocations) {
     const std::string attachment(ipam::AttachmentOf(text));
-    if (attachment.empty() || seen->allocations.contains(offset) || ipam::Find(*seen, attachment)) continue;
+    const bool is_taken = seen->allocations.contains(offset) && !slot.returned.contains(offset);
+    if (attachment.empty() || is_taken || ipam::Find(*seen, attachment)) continue;
     if (slot.in_doubt.contains(attachment) || slot.batch.contains(attachment)) continue;
     slot.vanished[offset] = text;
     vanished.push_back(text);
@@ -191,7 +192,15 @@ ipam::Error OwnBlocks::GoBack(const SlotPointer& slot, const BlockView& seen) {
   {
     const std::scoped_lock lock(mutex_);
     is_same = slot->view->uid == seen->uid && seen->node == node();
-    if (is_same && VersionOf(*seen) < VersionOf(*slot->view)) vanished = See(*slot, seen);
+    if (is_same && VersionOf(*seen) < VersionOf(*slot->view)) {
+      const ipam::Block known = Shown(*slot);
+      for (const auto& [offset, text] : seen->allocations) {
+        const ipam::Attachment attachment(ipam::AttachmentOf(text));
+        if (attachment.empty() || ipam::Find(known, attachment) || slot->in_doubt.contains(attachment)) continue;
+        slot->returned[offset] = text;
+      }
+      vanished = See(*slot, seen);
+    }
     // The others may be no better: a write of each has to succeed before anything is handed out of it.
     for (const auto& [name, other] : slots_) other->is_failing = other->must_fence = true;
   }

@@ -66,6 +66,7 @@ struct OwnBlocks::Slot {
 
   ipam::BlockView observed;                           // came from a list while busy
   std::map<ipam::BlockOffset, std::string> vanished;  // held entries that somebody removed: to be written again
+  std::map<ipam::BlockOffset, std::string> returned;  // given back since the backup that was restored: to be taken out
   std::set<ipam::Attachment> batch;                   // whose changes are being sent: what they remove has not vanished
 
   // Goes with every patch until it is in.
@@ -88,6 +89,14 @@ struct OwnBlocks::Slot {
   std::optional<std::string> doubt_version;
   std::set<ipam::Attachment> in_doubt;
 };
+
+// What only a backup has brought back goes, before anything else is put there. Requires: the mutex.
+inline void TakeOutReturned(const OwnBlocks::Slot& slot, ipam::Block& block) {
+  std::erase_if(block.allocations, [&slot](const auto& entry) {
+    const auto found = slot.returned.find(entry.first);
+    return found != slot.returned.end() && found->second == entry.second;
+  });
+}
 
 // The vanished entries go back to where they were, unless somebody else has the address by now. Requires: the mutex.
 inline void AddVanished(const OwnBlocks::Slot& slot, ipam::Block& block) {

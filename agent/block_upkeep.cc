@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks at every entry of every block, and edits few.
+#include "agent/block_upkeep.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <spdlog/spdlog.h>
+
+#include "agent/call_runtime.h"
+#include "ipam/claim.h"
+#include "ipam/engine.h"
+#include "ipam/pool_choice.h"
+
+namespace berth::agent {
+
+using ipam::BlockView;
+using ipam::Expected;
+
+void SweepCooled(OwnBlocks& own, k8sclient::Clock& clock) {
+  CallRuntime runtime(clock, clock.Now(), kStepMax, own);
+  const std::int64_t now_ms = runtime.UnixMillis();
+  const auto is_over = [now_ms](const std::string& entry) {
+    const auto until = ipam::CoolingUntil(entry);
+    return until && *until <= now_ms;
+  };
+  for (const BlockView& block : own.Snapshot()) {
+    const bool has_cooled = std::ranges::any_of(block->allocations, [&](const auto& a) { return is_over(a.second); });
+    if (!has_cooled) continue;
+    const auto sweep = [is_over](ipam::Block& changed) -> Expected<void> {
+      const auto swept = std::erase_if(changed.allocations, [&](const auto& a) { return is_over(a.second); });
+      changed.free = std::min(changed.size(), changed.free + static_cast<std::uint32_t>(swept));
+      return {};
+    };
+    const auto written = own.Edit(block, {.attachment = {}, .apply = sweep}, runtime.end());
+    if (!written)
+      spdlog::warn("sweeping cooled entries failed block={} err=\"{}\"", block->name, written.error().message);
+  }
+}
+
+void RenewStandby(OwnBlocks& own, const ClusterView& view, k8sclient::Clock& clock) {
+  const std::vector<ipam::PoolView> pools = view.AllPools();
+  const std::int64_t now_ms = CallRuntime(clock, clock.Now(), kStepMax, own).UnixMillis();
+  for (const BlockView& block : own.Snapshot()) {
+    if (block->standby.empty()) continue;
+    const auto found = std::ranges::find_if(
+        pools, [&](const ipam::PoolView& one) { return one->uid == block->pool_uid && ipam::CheckUsable(*one); });
+    const ipam::PoolView pool = found == pools.end() ? nullptr : *found;
+    const auto stand_by = [pool, now_ms, uid = block->uid](ipam::Block& changed, std::size_t wanted) {
+      if (changed.uid != uid) return;  // another block by now, maybe of another pool
+      if (pool == nullptr) {
+        changed.standby.clear();
+      } else {
+        ipam::StandBy(changed, *pool, wanted, now_ms);
+      }
+    };
+    own.RenewStandby(block, stand_by, clock.Now() + kStepMax);
+  }
+}
+
+}  // namespace berth::agent

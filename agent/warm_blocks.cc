@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts what is free in each pool; the rest is the care not to claim what others need more.
+#include "agent/warm_blocks.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include <spdlog/spdlog.h>
+
+#include "agent/call_runtime.h"
+#include "ipam/claim.h"
+#include "ipam/engine.h"
+#include "ipam/pool_choice.h"
+
+namespace berth::agent {
+
+using ipam::BlockView;
+using ipam::ErrorCode;
+
+namespace {
+
+// A cluster may have so many nodes that each of them claims a block of a pool before its status tells.
+constexpr int kFewBlocks = 1024;
+
+}  // namespace
+
+bool WarmBlocks::Claim() {
+  is_lost_ = false;
+  generation_ = parts_.own.Generation();
+  const std::vector<BlockView> blocks = parts_.own.Snapshot();
+  std::int64_t spare = std::numeric_limits<std::int64_t>::max();
+  const std::optional<ipam::Labels> labels = parts_.view.NodeLabels();
+  for (const ipam::PoolView& pool : parts_.view.AllPools()) {
+    const bool is_for_node = pool->affinity == ipam::Affinity::kNode && pool->warm_addresses > 0 &&
+                             ipam::CheckUsable(*pool) &&
+                             (!pool->node_selector || pool->node_selector->Matches(labels.value_or(ipam::Labels{})));
+    if (is_for_node) spare = std::min(spare, ClaimFor(*pool, blocks));
+  }
+  spare_ = spare;
+  return !is_lost_;
+}
+
+// Where blocks are scarce they are for nodes that use them. (An ADD claims by itself.) Nodes that see a new pool at the
+// same moment would all take its blocks for free, until its status has counted them: so each looks at a moment of its
+// own, and at the blocks themselves.
+bool WarmBlocks::MayClaimMore(const ipam::Pool& pool, bool is_used, AgentStore& store) {
+  if (!ipam::MayClaimAhead(pool, is_used)) return false;
+  if (is_used || ipam::PoolBlocks(pool).Count() > kFewBlocks) return true;
+  if (!parts_.turns.IsLookDue(pool, looks_within_)) return false;
+  const auto cidrs = store.ReadBlockCidrs(pool.space);
+  if (!cidrs) return false;
+  ipam::Pool counted = pool;
+  const auto is_its = [&pool](const ipam::Prefix& cidr) { return pool.subnet.Contains(cidr); };
+  counted.block_count = static_cast<ipam::Uint128>(std::ranges::count_if(*cidrs, is_its));
+  return ipam::MayClaimAhead(counted, is_used);
+}
+
+std::int64_t WarmBlocks::ClaimFor(const ipam::Pool& pool, const std::vector<BlockView>& blocks) {
+  CallRuntime runtime(clock_, clock_.Now(), kStepMax, parts_.own);
+  int count = 0;
+  std::uint32_t free = 0;
+  bool is_used = false;
+  for (const BlockView& block : blocks) {
+    if (!ipam::BelongsTo(*block, pool)) continue;
+    ++count;
+    free += ipam::CountFree(*block, pool, runtime.UnixMillis());
+    is_used = is_used || ipam::IsHeld(*block);
+  }
+  const std::int64_t spare = std::int64_t{free} - pool.warm_addresses;
+  if (spare >= 0) return spare;
+  if (pool.max_blocks_per_node > 0 && count >= pool.max_blocks_per_node) return spare;
+  AgentStore store(parts_, runtime, runtime.end());
+  if (!MayClaimMore(pool, is_used, store)) return std::numeric_limits<std::int64_t>::max();
+  static_cast<void>(store.ReadBlocks(ipam::BlockScope::kOwn, ipam::Freshness::kHint).has_value());
+  const auto turn = store.BeginClaim(pool);
+  if (!turn || turn->is_all_claimed || (turn->look_again && parts_.own.Snapshot().size() != blocks.size()))
+    return spare;
+  // Where it can't be read, a block would not be used, and the next one be claimed.
+  if (const auto latest = parts_.view.ReadLatest(pool.name, k8sclient::CallOptions::Within(kStepMax));
+      !latest || *latest == nullptr || (*latest)->uid != pool.uid) {
+    return spare;
+  }
+  const auto claimed = ipam::Engine(store, runtime).ClaimAhead(pool);
+  if (claimed) {
+    metrics_.Claimed(pool.name, /*ahead=*/true);
+    spdlog::info("block claimed ahead block={} pool={}", (*claimed)->name, pool.name);
+  } else if (claimed.error().code != ErrorCode::kExhausted) {  // ADDs say so
+    if (claimed.error().code == ErrorCode::kUnknownOutcome) is_lost_ = true;
+    spdlog::warn("claiming ahead failed pool={} err=\"{}\"", pool.name, claimed.error().message);
+  }
+  return spare;
+}
+
+}  // namespace berth::agent
