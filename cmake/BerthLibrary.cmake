@@ -17,9 +17,10 @@ if(NOT BERTH_SANITIZE)
   add_link_options(-Wl,-z,relro,-z,now)
 endif()
 
-# For what the static `berth` is made of: FORTIFY calls what musl does not have.
+# For what the static `berth` is made of: FORTIFY calls what musl does not have. Each function is a section of its own, so
+# that the linker leaves out what is not called.
 function(berth_for_musl target)
-  target_compile_options(${target} PRIVATE -U_FORTIFY_SOURCE)
+  target_compile_options(${target} PRIVATE -U_FORTIFY_SOURCE -ffunction-sections -fdata-sections)
 endfunction()
 
 function(berth_compile_options target)
@@ -27,58 +28,63 @@ function(berth_compile_options target)
   if(BERTH_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${BERTH_SANITIZE} -fno-omit-frame-pointer
                                              -fno-sanitize-recover=all)
+    if(BERTH_SANITIZE MATCHES undefined)
+      # Both are checked at every use of a pointer, a fifth of the time; AddressSanitizer sees null pointers as well.
+      target_compile_options(${target} PRIVATE -fno-sanitize=null,alignment)
+    endif()
     target_link_options(${target} PRIVATE -fsanitize=${BERTH_SANITIZE})
   endif()
   set_target_properties(${target} PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
 endfunction()
 
-# Files of tests are most of what a cold build compiles, so they are compiled in cheaper ways than the code under
-# test, which is compiled like what is shipped, or with all that the sanitizers check.
+# Files of tests are most of what a cold build compiles: without optimization in a third less time, and without
+# UndefinedBehaviorSanitizer in another quarter. ThreadSanitizer sees the same at any level. The code under test is compiled
+# like what is shipped, or with all that the sanitizers check.
 function(berth_cheap_tests target)
+  target_compile_options(${target} PRIVATE -O0 -U_FORTIFY_SOURCE)
   if(BERTH_SANITIZE MATCHES undefined)
-    # Both are checked at every use of a pointer, a third of the time; AddressSanitizer sees null pointers as well.
-    target_compile_options(${target} PRIVATE -fno-sanitize=null,alignment)
-  else()
-    # A third less time per file than the -O2 of release. ThreadSanitizer sees the same at any level.
-    target_compile_options(${target} PRIVATE -O0 -U_FORTIFY_SOURCE)
+    target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
   endif()
 endfunction()
 
-# berth_test_sources(<variable> <folder> tests...): sets the variable to what the folder's test binary is compiled from.
+# berth_together(<variable> <name> sources...): sets the variable to files of the build folder, <name>_<N>.cc, that include up
+# to BERTH_TOGETHER of the sources each.
 #
-# Under sanitizers these are files that include BERTH_TESTS_TOGETHER tests each: the headers of GoogleTest and of JSON,
-# and their templates, are most of a test's compile time. The release build compiles each test alone, so a changed one is
-# compiled quickly, and an include that is missing is found. Tests of one folder thus share their unnamed namespace. The
-# includes go through the folder's link, so that ccache knows them in every clone.
-set(BERTH_TESTS_TOGETHER 7)
-function(berth_test_sources variable folder)
-  if(NOT BERTH_SANITIZE)
-    set(${variable} ${ARGN} PARENT_SCOPE)
-    return()
-  endif()
-  set(sources "")
+# A source alone takes as long as seven together: the headers of JSON, logs and GoogleTest, and their templates, are most of
+# its time. So the sources of a folder share their unnamed namespace (tools/tidy_test.py says where two clash), and
+# clang-tidy, which checks each source alone, finds the include that is missing. The paths are relative, so that ccache
+# knows the files in every clone.
+set(BERTH_TOGETHER 7)
+function(berth_together variable name)
+  set(files "")
   while(ARGN)
-    list(SUBLIST ARGN 0 ${BERTH_TESTS_TOGETHER} batch)
+    list(SUBLIST ARGN 0 ${BERTH_TOGETHER} batch)
     list(REMOVE_ITEM ARGN ${batch})
-    list(TRANSFORM batch REPLACE "^.*/(.*)$" "#include \"${folder}/\\1\"\n")
-    list(LENGTH sources number)
-    set(file ${CMAKE_CURRENT_BINARY_DIR}/tests_${number}.cc)
-    string(JOIN "" includes ${batch})
-    file(CONFIGURE OUTPUT ${file} CONTENT "${includes}" @ONLY)
-    list(APPEND sources ${file})
+    # What is defined in an unnamed namespace stays in this file, though it stands in one that this file includes.
+    set(text "#pragma GCC diagnostic ignored \"-Wsubobject-linkage\"\n")
+    foreach(source IN LISTS batch)
+      get_filename_component(source ${source} ABSOLUTE)
+      file(RELATIVE_PATH source ${CMAKE_CURRENT_BINARY_DIR} ${source})
+      string(APPEND text "#include \"${source}\"\n")
+    endforeach()
+    list(LENGTH files number)
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/${name}_${number}.cc)
+    file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
+    list(APPEND files ${file})
   endwhile()
-  set(${variable} ${sources} PARENT_SCOPE)
+  set(${variable} ${files} PARENT_SCOPE)
 endfunction()
 
-# berth_library(<folder> [SEQUENTIAL] [PUBLIC libs...] [PRIVATE libs...] [TEST_LIBS libs...] [EXCLUDE main.cc ...])
+# berth_library(<folder> [SEQUENTIAL] [ALONE] [PUBLIC libs...] [PRIVATE libs...] [TEST_LIBS libs...] [EXCLUDE main.cc ...])
 #
 # Makes the target berth_<folder> ("-" becomes "_") from every *.cc of the folder but *_test.cc and those of EXCLUDE, and
 # the test binary <folder>_test from every *_test.cc: forgetting to register a test is impossible. PUBLIC is for what the
 # folder's own headers include. Tests carry the label "unit", and the target unit_tests builds what they need. SEQUENTIAL:
-# no thread is started in this folder or beneath it, so its tests are left out under ThreadSanitizer.
+# no thread is started in this folder or beneath it, so its tests are left out under ThreadSanitizer. ALONE: each source is
+# an object of its own, for a program that takes only some of them.
 add_custom_target(unit_tests)
 function(berth_library folder)
-  cmake_parse_arguments(ARG "SEQUENTIAL" "" "PUBLIC;PRIVATE;TEST_LIBS;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(ARG "SEQUENTIAL;ALONE" "" "PUBLIC;PRIVATE;TEST_LIBS;EXCLUDE" ${ARGN})
   string(REPLACE "-" "_" name ${folder})
   set(target berth_${name})
   set(root ${CMAKE_BINARY_DIR}/inc/${folder})
@@ -94,6 +100,9 @@ function(berth_library folder)
     list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/${excluded})
   endforeach()
 
+  if(NOT ARG_ALONE)
+    berth_together(sources sources ${sources})
+  endif()
   add_library(${target} STATIC ${sources})
   target_include_directories(${target} PUBLIC ${root})
   target_link_libraries(${target} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
@@ -104,8 +113,8 @@ function(berth_library folder)
   endif()
 
   if(tests)
-    berth_test_sources(test_sources ${folder} ${tests})
-    add_executable(${name}_test ${test_sources})
+    berth_together(tests tests ${tests})
+    add_executable(${name}_test ${tests})
     set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
     target_link_libraries(${name}_test PRIVATE ${target} ${ARG_PRIVATE} ${ARG_TEST_LIBS} GTest::gmock GTest::gtest_main)
     berth_compile_options(${name}_test)
@@ -120,9 +129,10 @@ function(berth_library folder)
   endif()
 endfunction()
 
-# berth_program(<name> <main.cc> libs...): an executable in <build>/bin.
-function(berth_program name main)
-  add_executable(${name} ${main})
+# berth_program(<name> <sources> libs...): an executable in <build>/bin.
+function(berth_program name sources)
+  berth_together(sources ${name} ${sources})
+  add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE ${ARGN})
   berth_compile_options(${name})
 endfunction()

@@ -111,21 +111,21 @@ def every_page_is_linked(texts: dict[str, str]) -> Iterator[str]:
 DECLARED = re.compile(r"^(?:struct|class|enum class|enum) \w+(?=.*\{)|^constexpr (?:\S+ )+(\w+)(?: =|\[|\{)|^[\w:][^;{}]*? (\w+\(.*\)) \{")
 
 
-def tests_of_a_folder_share_their_names(texts: dict[str, str]) -> Iterator[str]:
-    """Names that two tests of a folder declare: under sanitizers they are compiled together."""
+def sources_of_a_folder_share_their_names(texts: dict[str, str]) -> Iterator[str]:
+    """Names that two sources of a folder declare, or two tests: they are compiled together (cmake/BerthLibrary.cmake)."""
     seen = {}
     for path, text in texts.items():
-        if not path.endswith("_test.cc"):
+        if not path.endswith(".cc"):
             continue
         for number, line in enumerate(text.split("\n"), 1):
-            if not (found := DECLARED.match(line)) or line.startswith(("TEST", "INSTANTIATE", "MATCHER")):
+            if not (found := DECLARED.match(line)) or line.startswith(("TEST", "INSTANTIATE", "MATCHER", "int main(")):
                 continue
-            name = (path.rpartition("/")[0], found[1] or found[2] or found[0])
+            name = (path.rpartition("/")[0], path.endswith("_test.cc"), found[1] or found[2] or found[0])
             if (other := seen.setdefault(name, path)) != path:
-                yield f"{path}:{number}: {other} declares {name[1]} too: give one another name, or share it in a header"
+                yield f"{path}:{number}: {other} declares {name[2]} too: give one another name, or share it in a header"
 
 
-TREE_RULES = (every_page_is_linked, tests_of_a_folder_share_their_names)
+TREE_RULES = (every_page_is_linked, sources_of_a_folder_share_their_names)
 
 GOOD_HEADER = f"// {SPDX}\n// Purpose.\n"
 # rule, path, text, number of findings
@@ -168,12 +168,12 @@ TREE_EXAMPLES = (
     (every_page_is_linked, {"README.md": "[d](docs/a.md)", "docs/a.md": "", "docs/README.md": ""}, 0),
     (every_page_is_linked, {"README.md": "", "docs/a.md": "", "docs/README.md": "[a](a.md)"}, 0),
     (every_page_is_linked, {"README.md": "docs/a.md", "docs/a.md": ""}, 1),
-    (tests_of_a_folder_share_their_names, {"a/b_test.cc": "constexpr int kA = 1;", "a/c_test.cc": "constexpr int kA = 2;"}, 1),
-    (tests_of_a_folder_share_their_names, {"a/b_test.cc": "struct Case {", "a/c_test.cc": "struct Case {"}, 1),
-    (tests_of_a_folder_share_their_names, {"a/b_test.cc": "int F(int a) {", "a/c_test.cc": "int F(int a) {"}, 1),
-    (tests_of_a_folder_share_their_names, {"a/b_test.cc": "int F(int a) {", "a/c_test.cc": "int F(char a) {"}, 0),
-    (tests_of_a_folder_share_their_names, {"a/b_test.cc": "struct Case {", "d/c_test.cc": "struct Case {"}, 0),
-    (tests_of_a_folder_share_their_names, {"a/b_test.cc": "struct Case {", "a/c.cc": "struct Case {"}, 0),
+    (sources_of_a_folder_share_their_names, {"a/b_test.cc": "constexpr int kA = 1;", "a/c_test.cc": "constexpr int kA = 2;"}, 1),
+    (sources_of_a_folder_share_their_names, {"a/b_test.cc": "struct Case {", "a/c_test.cc": "struct Case {"}, 1),
+    (sources_of_a_folder_share_their_names, {"a/b_test.cc": "int F(int a) {", "a/c_test.cc": "int F(int a) {"}, 1),
+    (sources_of_a_folder_share_their_names, {"a/b_test.cc": "int F(int a) {", "a/c_test.cc": "int F(char a) {"}, 0),
+    (sources_of_a_folder_share_their_names, {"a/b_test.cc": "struct Case {", "d/c_test.cc": "struct Case {"}, 0),
+    (sources_of_a_folder_share_their_names, {"a/b_test.cc": "struct Case {", "a/c.cc": "struct Case {"}, 0),
 )
 
 
