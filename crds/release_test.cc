@@ -22,9 +22,13 @@ using testing::IsEmpty;
 using Losses = std::vector<std::string>;
 
 std::string TextOf(const YAML::Node& node) { return node ? YAML::Dump(node) : std::string(); }
+bool IsTrue(const YAML::Node& node) { return node && node.as<bool>(); }
 
 // A limit that became narrower, or is there for the first time.
 void CompareLimits(const std::string& path, const YAML::Node& before, const YAML::Node& after, Losses& losses) {
+  for (const char* edge : {"exclusiveMaximum", "exclusiveMinimum"}) {
+    if (IsTrue(after[edge]) && !IsTrue(before[edge])) losses.push_back(path + ": " + edge + " is new");
+  }
   for (const char* upper : {"maximum", "maxLength", "maxItems", "maxProperties"}) {
     if (!after[upper]) continue;
     if (!before[upper] || after[upper].as<double>() < before[upper].as<double>()) {
@@ -56,23 +60,40 @@ void CompareValues(const std::string& path, const YAML::Node& before, const YAML
   }
 }
 
+// A rule that was not there refuses what was taken. (What another text of a rule allows, nobody can tell from it.)
+void CompareRules(const std::string& path, const YAML::Node& before, const YAML::Node& after, Losses& losses) {
+  const auto text = [](const YAML::Node& rule) { return TextOf(rule["rule"]) + TextOf(rule["optionalOldSelf"]); };
+  for (const auto& now : after["x-kubernetes-validations"]) {
+    bool was_there = false;
+    for (const auto& old : before["x-kubernetes-validations"]) was_there |= text(old) == text(now);
+    if (!was_there) losses.push_back(path + ": this rule is new: " + now["rule"].as<std::string>());
+  }
+}
+
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the schemas in this tree
 void CompareSchemas(const std::string& path, const YAML::Node& before, const YAML::Node& after, Losses& losses) {
   if (!after) {
     losses.push_back(path + ": is dropped");
     return;
   }
-  // What decides which objects are understood, and how patches merge into them.
-  for (const char* key :
-       {"type", "format", "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-int-or-string"}) {
+  // What decides which objects are understood, what they mean, and how patches merge into them.
+  for (const char* key : {"type",
+                          "format",
+                          "default",
+                          "x-kubernetes-list-type",
+                          "x-kubernetes-list-map-keys",
+                          "x-kubernetes-map-type",
+                          "x-kubernetes-int-or-string"}) {
     if (TextOf(before[key]) != TextOf(after[key])) losses.push_back(path + ": " + key + " is another one");
   }
-  if (after["pattern"] && TextOf(before["pattern"]) != TextOf(after["pattern"])) {
-    losses.push_back(path + ": pattern is another one");
+  for (const char* key : {"pattern", "multipleOf", "uniqueItems", "allOf", "anyOf", "oneOf", "not"}) {
+    if (after[key] && TextOf(before[key]) != TextOf(after[key]))
+      losses.push_back(path + ": " + key + " is another one");
   }
   for (const char* key : {"nullable", "x-kubernetes-preserve-unknown-fields"}) {
-    if (before[key] && !after[key]) losses.push_back(path + ": " + key + " is gone");
+    if (IsTrue(before[key]) && !IsTrue(after[key])) losses.push_back(path + ": " + key + " is gone");
   }
+  CompareRules(path, before, after, losses);
   CompareLimits(path, before, after, losses);
   CompareRequired(path, before, after, losses);
   CompareValues(path, before, after, losses);
@@ -98,8 +119,12 @@ Losses Compare(const std::string& before_text, const std::string& after_text) {
   const YAML::Node before = YAML::Load(before_text);
   const YAML::Node after = YAML::Load(after_text);
   Losses losses;
-  for (const char* key : {"group", "scope", "names"}) {
-    if (TextOf(before["spec"][key]) != TextOf(after["spec"][key])) {
+  for (const char* key : {"group", "scope"}) {
+    if (TextOf(before["spec"][key]) != TextOf(after["spec"][key]))
+      losses.push_back(std::string(key) + ": is another one");
+  }
+  for (const char* key : {"kind", "plural"}) {
+    if (TextOf(before["spec"]["names"][key]) != TextOf(after["spec"]["names"][key])) {
       losses.push_back(std::string(key) + ": is another one");
     }
   }
@@ -110,8 +135,14 @@ Losses Compare(const std::string& before_text, const std::string& after_text) {
       losses.push_back(name + ": is served no more");
       continue;
     }
+    if (IsTrue(version["storage"]) && !IsTrue(now["storage"])) losses.push_back(name + ": is stored no more");
     if (TextOf(version["subresources"]) != TextOf(now["subresources"]))
       losses.push_back(name + ": subresources differ");
+    for (const auto& field : version["selectableFields"]) {
+      bool is_there = false;
+      for (const auto& one : now["selectableFields"]) is_there |= TextOf(one["jsonPath"]) == TextOf(field["jsonPath"]);
+      if (!is_there) losses.push_back(name + ": can't be selected by " + field["jsonPath"].as<std::string>());
+    }
     CompareSchemas(name, version["schema"]["openAPIV3Schema"], now["schema"]["openAPIV3Schema"], losses);
   }
   return losses;
@@ -121,6 +152,10 @@ std::string Crd(const std::string& properties, const std::string& more = "") {
   return "spec: {group: g, scope: Cluster, names: {kind: K}, versions: [{name: v1, served: true, schema: "
          "{openAPIV3Schema: {type: object" +
          more + ", properties: {" + properties + "}}}}]}";
+}
+
+std::string Version(const std::string& fields) {
+  return "spec: {names: {kind: K}, versions: [{name: v1, " + fields + ", schema: {openAPIV3Schema: {type: object}}}]}";
 }
 
 struct ChangeCase {
@@ -148,13 +183,6 @@ const ChangeCase kChanges[] = {
      Crd("a: {type: object, x-kubernetes-map-type: atomic}"),
      Crd("a: {type: object}"),
      {"v1.a: x-kubernetes-map-type is another one"}},
-    {"BoundWidened", Crd("a: {type: string, maxLength: 5}"), Crd("a: {type: string, maxLength: 6}"), {}},
-    {"BoundRemoved", Crd("a: {type: string, maxLength: 5}"), Crd("a: {type: string}"), {}},
-    {"BoundNarrowed",
-     Crd("a: {type: string, maxLength: 5}"),
-     Crd("a: {type: string, maxLength: 4}"),
-     {"v1.a: maxLength is smaller"}},
-    {"BoundAdded", Crd("a: {type: integer}"), Crd("a: {type: integer, minimum: 1}"), {"v1.a: minimum is larger"}},
     {"ValueAdded", Crd("a: {type: string, enum: [x]}"), Crd("a: {type: string, enum: [x, y]}"), {}},
     {"ValueRemoved",
      Crd("a: {type: string, enum: [x, y]}"),
@@ -169,6 +197,88 @@ const ChangeCase kChanges[] = {
      Crd("a: {type: string}", ", required: [b]"),
      Crd("a: {type: string}", ", required: [a, b]"),
      {"v1: a is required now"}},
+    {"RuleTextChangedInItsMessageAlone",
+     Crd("a: {type: string, x-kubernetes-validations: [{rule: r, message: m}]}"),
+     Crd("a: {type: string, x-kubernetes-validations: [{rule: r, message: n}]}"),
+     {}},
+    {"RuleRemoved", Crd("a: {type: string, x-kubernetes-validations: [{rule: r}]}"), Crd("a: {type: string}"), {}},
+    {"RuleAdded",
+     Crd("a: {type: string, x-kubernetes-validations: [{rule: r}]}"),
+     Crd("a: {type: string, x-kubernetes-validations: [{rule: r}, {rule: s}]}"),
+     {"v1.a: this rule is new: s"}},
+    {"RuleChanged",
+     Crd("a: {type: string, x-kubernetes-validations: [{rule: r}]}"),
+     Crd("a: {type: string, x-kubernetes-validations: [{rule: s}]}"),
+     {"v1.a: this rule is new: s"}},
+    {"RuleForUpdatesMadeOneForAll",
+     Crd("a: {type: string, x-kubernetes-validations: [{rule: r}]}"),
+     Crd("a: {type: string, x-kubernetes-validations: [{rule: r, optionalOldSelf: true}]}"),
+     {"v1.a: this rule is new: r"}},
+    {"RuleOfTheWholeAdded",
+     Crd("a: {type: string}"),
+     Crd("a: {type: string}", ", x-kubernetes-validations: [{rule: r}]"),
+     {"v1: this rule is new: r"}},
+    {"RuleWithinAMapAdded",
+     Crd("a: {type: object, additionalProperties: {type: string}}"),
+     Crd("a: {type: object, additionalProperties: {type: string, x-kubernetes-validations: [{rule: r}]}}"),
+     {"v1.a.additionalProperties: this rule is new: r"}},
+    {"MapDropped",
+     Crd("a: {type: object, additionalProperties: {type: string}}"),
+     Crd("a: {type: object}"),
+     {"v1.a.additionalProperties: is dropped"}},
+    {"DefaultChanged",
+     Crd("a: {type: string, default: x}"),
+     Crd("a: {type: string, default: y}"),
+     {"v1.a: default is another one"}},
+    {"DefaultAdded", Crd("a: {type: string}"), Crd("a: {type: string, default: y}"), {"v1.a: default is another one"}},
+    {"DefaultRemoved",
+     Crd("a: {type: string, default: x}"),
+     Crd("a: {type: string}"),
+     {"v1.a: default is another one"}},
+    {"UnknownFieldsDropped",
+     Crd("a: {type: object, x-kubernetes-preserve-unknown-fields: true}"),
+     Crd("a: {type: object}"),
+     {"v1.a: x-kubernetes-preserve-unknown-fields is gone"}},
+    {"NullRefused",
+     Crd("a: {type: string, nullable: true}"),
+     Crd("a: {type: string, nullable: false}"),
+     {"v1.a: nullable is gone"}},
+    {"FormatAdded", Crd("a: {type: string}"), Crd("a: {type: string, format: date}"), {"v1.a: format is another one"}},
+    {"AlternativesAdded",
+     Crd("a: {type: object}"),
+     Crd("a: {type: object, oneOf: [{required: [b]}, {required: [c]}]}"),
+     {"v1.a: oneOf is another one"}},
+    {"EdgeExcluded",
+     Crd("a: {type: integer, maximum: 5}"),
+     Crd("a: {type: integer, maximum: 5, exclusiveMaximum: true}"),
+     {"v1.a: exclusiveMaximum is new"}},
+    {"ListMadeAMap",
+     Crd("a: {type: array, x-kubernetes-list-type: atomic}"),
+     Crd("a: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [b]}"),
+     {"v1.a: x-kubernetes-list-type is another one", "v1.a: x-kubernetes-list-map-keys is another one"}},
+    {"EnumAdded", Crd("a: {type: string}"), Crd("a: {type: string, enum: [x]}"), {"v1.a: enum is new"}},
+    {"SelectableFieldAdded", Version("served: true"), Version("served: true, selectableFields: [{jsonPath: .a}]"), {}},
+    {"SelectableFieldRemoved",
+     Version("served: true, selectableFields: [{jsonPath: .a}, {jsonPath: .b}]"),
+     Version("served: true, selectableFields: [{jsonPath: .b}]"),
+     {"v1: can't be selected by .a"}},
+    {"StatusMadeApart",
+     Version("served: true"),
+     Version("served: true, subresources: {status: {}}"),
+     {"v1: subresources differ"}},
+    {"VersionServedNoMore", Version("served: true"), Version("served: false"), {"v1: is served no more"}},
+    {"VersionStoredNoMore",
+     Version("served: true, storage: true"),
+     Version("served: true, storage: false"),
+     {"v1: is stored no more"}},
+    {"KindChanged",
+     "spec: {names: {kind: K, plural: ks}, versions: []}",
+     "spec: {names: {kind: L, plural: ls}, versions: []}",
+     {"kind: is another one", "plural: is another one"}},
+    {"ShortNameAdded",
+     "spec: {names: {kind: K}, versions: []}",
+     "spec: {names: {kind: K, shortNames: [k]}, versions: []}",
+     {}},
     {"VersionGone",
      Crd("a: {type: string}"),
      "spec: {group: g, scope: Cluster, names: {kind: K}, versions: [{name: v2, served: true}]}",
@@ -180,6 +290,22 @@ const ChangeCase kChanges[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Table, CrdChange, testing::ValuesIn(kChanges),
                          [](const auto& c) { return std::string(c.param.name); });
+
+class CrdBound : public testing::TestWithParam<const char*> {};
+
+TEST_P(CrdBound, IsFoundIfItIsTightened) {
+  const std::string key = GetParam();
+  const bool is_upper = key.starts_with("max");
+  const auto bounded = [&key](int bound) { return Crd("a: {" + key + ": " + std::to_string(bound) + "}"); };
+  const Losses found{"v1.a: " + key + (is_upper ? " is smaller" : " is larger")};
+  EXPECT_EQ(Compare(bounded(5), bounded(is_upper ? 4 : 6)), found);
+  EXPECT_EQ(Compare(Crd("a: {}"), bounded(5)), found);
+  EXPECT_THAT(Compare(bounded(5), bounded(is_upper ? 6 : 4)), IsEmpty());
+  EXPECT_THAT(Compare(bounded(5), Crd("a: {}")), IsEmpty());
+}
+INSTANTIATE_TEST_SUITE_P(All, CrdBound,
+                         testing::Values("maximum", "maxLength", "maxItems", "maxProperties", "minimum", "minLength",
+                                         "minItems", "minProperties"));
 
 // What git prints; nothing: it fails.
 std::optional<std::string> Git(const std::string& arguments) {
