@@ -42,6 +42,15 @@ refused() {
   if "$@"; then echo "it succeeded"; return 1; fi
 }
 
+# purge_as_told [OPTION...]: deletes crds/ with the commands of docs/install.md; the options are for the second. Requires:
+# $root.
+purge_as_told() {
+  local commands
+  commands=$(sed -nE 's/^ +(kubectl (patch|delete) -k crds\/ .*)/\1/p' "$root/docs/install.md")
+  [[ $(wc -l <<<"$commands") == 2 ]] || { echo "docs/install.md has other commands: $commands"; return 1; }
+  (cd "$root" && timeout 60 bash -e -c "$commands $*")
+}
+
 # print_counts: the suite's last line. Fails if a check did.
 print_counts() {
   ((failed == 0)) || echo "logs are kept in $work"

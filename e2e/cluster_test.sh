@@ -182,7 +182,7 @@ without_go() { # a PATH that has what the script needs, but no go
   PATH=$work/path refuses "the program go is missing" bash "$cluster" up --dir "$work/none"
 }
 
-with_assets() { # KUBEBUILDER_ASSETS with the three programs of envtest: the other two are our own
+with_assets() { # KUBEBUILDER_ASSETS with the three programs of envtest: the others are our own
   mkdir -p "$work/assets"
   cp -P "$zero"/bin/{etcd,kube-apiserver,kubectl} "$work/assets/" || return 1
   KUBEBUILDER_ASSETS=$work/assets "$cluster" up --dir "$work/assets-cluster" || return 1
@@ -271,6 +271,8 @@ check "an expired certificate is refused" refuses "logged in" in_cluster "$zero"
   --kubeconfig <("$cluster" kubeconfig --dir "$zero" --user late --expired)
 check "the API server stops and starts" restart_apiserver
 check "the API server is killed and starts" restart_apiserver --kill
+check "etcdutl knows what restores take" in_cluster "$zero" bash -c \
+  'etcdutl snapshot restore --help | grep -q -e --bump-revision'
 check "KUBEBUILDER_ASSETS is used, and what it lacks is named" with_assets
 check "an existing cluster is used and left alone" existing
 check "an exported KUBECONFIG is ignored" exported_kubeconfig_is_ignored

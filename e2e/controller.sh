@@ -45,7 +45,7 @@ message() { status "$1" '.status.conditions[] | select(.type == "Ready") | .mess
 says() { [[ $(message "$1") == *"$2"* ]] || { message "$1"; return 1; }; }
 accepted() { kubectl get ipspace "${1:-default}" -o json | jq -r '[.status.accepted[].pool] | sort | join(",")'; }
 entry() { kubectl get ipblock "$1" -o json | jq -r ".allocations[\"$2\"] // \"\""; }
-gone() { refused kubectl get "$1" "$2" >/dev/null 2>&1; }
+gone() { equals "" kubectl get "$1" "$2" -o name --ignore-not-found; }
 lease_holder() { kubectl -n berth-system get lease berth-controller -o jsonpath='{.spec.holderIdentity}'; }
 
 # pool NAME SPEC

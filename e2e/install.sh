@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs berth on a new one-node cluster as a user does: the image, crds/, install/overlays/example-bridge/. Checks what is
 # installed and how it is confined, that every manifest is one the API server takes, that berth can be removed and
-# installed again under running pods, and removed in the wrong order, too. Then the same node with install/overlays/direct/,
-# and the right order. Needs root and build/image/berth.tar (make image). Last line: "N passed, N failed".
+# installed again under running pods, that its agent can leave the node to berth-direct and take it back, and removed in the
+# wrong order, too. Then a new node with install/overlays/direct/, and the right order. Needs root and build/image/berth.tar (make image). Last line: "N passed, N failed".
 set -uo pipefail
 unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
 
@@ -92,15 +92,16 @@ controller_metrics() { # PID
 
 # What the alerts ask for is what the programs say, and Prometheus understands both.
 alerts_use_real_metrics() {
-  local metric pid promtool text
+  local metric metrics pid promtool text
   promtool=$("$root/tools/setup.sh" linters)/promtool
   "$promtool" check rules "$root/install/alerts.yaml" || return 1
   agent_metrics >"$work/metrics.agent" || return 1
   for pid in $(pids_of berth-controller); do controller_metrics "$pid" >"$work/metrics.controller.$pid" || return 1; done
   for text in "$work"/metrics.*; do "$promtool" check metrics <"$text" || return 1; done
-  while read -r metric; do
+  metrics=$(grep -v '^#' "$root/install/alerts.yaml" | grep -oE 'berth_(agent|controller|pool|node)_[a-z_]+' | sort -u) || return 1
+  for metric in $metrics; do
     grep -qE "^$metric(\{| )" "$work"/metrics.* || { echo "no program says $metric"; return 1; }
-  done < <(grep -v '^#' "$root/install/alerts.yaml" | grep -oE 'berth_(agent|controller|pool|node)_[a-z_]+' | sort -u)
+  done
 }
 
 # --- What runs --------------------------------------------------------------------------------------------------------
@@ -152,9 +153,12 @@ status_of() { # PROGRAM FIELD: the values of all its processes, each once
 largest() { status_of "$1" "$2" | tail -n 1; }
 
 listens_nowhere() {
-  local pid
-  for pid in $(pids_of berth-agent) $(pids_of berth-controller); do
-    if nsenter --net="$BERTH_NODE1_NETNS" ss -Hltnp | grep "pid=$pid,"; then return 1; fi
+  local pids pid sockets
+  pids="$(pids_of berth-agent) $(pids_of berth-controller)"
+  equals 3 wc -w <<<"$pids" || return 1
+  sockets=$(nsenter --net="$BERTH_NODE1_NETNS" ss -Hltnp) || return 1
+  for pid in $pids; do
+    if grep "pid=$pid," <<<"$sockets"; then return 1; fi
   done
 }
 
@@ -179,8 +183,10 @@ keeps_addresses() { # DEPLOYMENT: they are as the file says
   equals "$(<"$work/$1.addresses")" addresses_of "$1"
 }
 
-no_address_twice() {
-  equals "" eval "{ addresses_of old; addresses_of new; addresses_of first; } | sort | uniq -d"
+no_address_twice() { # COUNT DEPLOYMENT...
+  local count=$1 deployment all=""
+  for deployment in "${@:2}"; do all+=$(addresses_of "$deployment")$'\n' || return 1; done
+  equals "$count" grep -c . <<<"$all" && equals "" uniq -d < <(grep . <<<"$all" | sort)
 }
 
 comes_back() {
@@ -192,17 +198,42 @@ crds_and_objects_stay() {
 }
 used() { kubectl get ipblocks -o jsonpath="{range .items[?(@.spec.pool==\"$1\")]}{.used}{\"\n\"}{end}" | awk '{s += $1} END {print s + 0}'; }
 
+# --- To berth-direct under running pods, and back -----------------------------------------------------------------------
+
+# operations_commands FIRST LAST: what docs/operations.md tells people, from the line that begins so to the one that does.
+operations_commands() {
+  awk -v first="$1" -v last="$2" 'index($0, first) == 1 { here = 1 } here { print } here && index($0, last) == 1 { exit }' \
+    "$root/docs/operations.md"
+}
+goes_direct() {
+  local commands
+  commands=$(operations_commands "for pod in" "kubectl delete")
+  [[ $(wc -l <<<"$commands") == 5 ]] || { echo "docs/operations.md has no commands: $commands"; return 1; }
+  (cd "$root" && bash -e -o pipefail -c "$commands") && is_direct
+}
+is_direct() {
+  kubectl rollout status --namespace berth-system daemonset/berth-direct --timeout=60s &&
+    equals direct cat "$dir/n1/lib/berth/mode"
+}
+goes_back() {
+  local command
+  command=$(operations_commands "kubectl -n berth-system delete daemonset/berth-direct" kubectl)
+  [[ -n $command ]] || { echo "docs/operations.md has no command"; return 1; }
+  bash -c "$command" && rm "$dir/n1/lib/berth/mode" && comes_back
+}
+
+ends() { kubectl delete deployment "$1" --wait=false && within 120 no_pods -l "app=$1"; }
+
 # --- Removal in the wrong order, berth-direct, and the right order ----------------------------------------------------
 
-no_pods() { equals "" kubectl get pods -o name; }
+no_pods() { equals "" kubectl get pods -o name "$@"; }
 end_pods() { # with DELs that nobody but `berth` itself can answer, if berth is removed
   kubectl delete deployment --all --wait=false && within 120 no_pods
 }
 
 delete_pools_and_crds() {
   kubectl delete ippool --all --wait=false &&
-    kubectl annotate crd -l app.kubernetes.io/name=berth ipam.berth.dev/purge=yes &&
-    kubectl delete -k "$root/crds" --wait=false
+    purge_as_told --wait=false
 }
 are_terminating() { # how many of the CRDs
   kubectl get crd -l app.kubernetes.io/name=berth -o json | jq '[.items[].metadata | select(.deletionTimestamp)] | length'
@@ -219,9 +250,10 @@ mend() {
 
 # Of the node's runtime, and of a program that is not there any more.
 calls_under_way() {
-  local exe
+  local exe node_mounts
+  node_mounts=$(readlink "/proc/$BERTH_NODE1_MOUNTS_PID/ns/mnt") || return 1
   while read -r exe; do
-    if grep -qsF "$dir/n1" "${exe%exe}mountinfo"; then cut -d/ -f3 <<<"$exe"; fi
+    if [[ $(readlink "${exe%exe}ns/mnt") == "$node_mounts" ]]; then cut -d/ -f3 <<<"$exe"; fi
   done < <(find /proc/[0-9]*/exe -prune -lname "*/berth (deleted)" 2>/dev/null)
 }
 
@@ -248,8 +280,7 @@ network_of_direct() {
 remove_in_order() {
   end_pods && kubectl delete ippool,ipspace --all --timeout=60s &&
     kubectl delete -k "$root/install/overlays/direct" --timeout=60s &&
-    kubectl annotate crd -l app.kubernetes.io/name=berth ipam.berth.dev/purge=yes &&
-    kubectl delete -k "$root/crds" --timeout=60s && no_kind
+    purge_as_told && no_kind
 }
 
 [[ -r $image ]] || fail_early "there is no $image: run \"make image\" first"
@@ -281,6 +312,7 @@ for distribution in "${distributions[@]}"; do
   check "and for $distribution" server_takes_distribution "$distribution"
 done
 check "k3s keeps plugins elsewhere" has_own_plugin_folder k3s /var/lib/rancher/k3s/data/cni
+check "kustomize moves nothing to another namespace" refused kustomized elsewhere "namespace: elsewhere"
 check "without kube-proxy both programs are told of the API server" names_api_server_twice
 check "alerts ask for what agents and controllers tell" alerts_use_real_metrics
 
@@ -289,13 +321,24 @@ check "the agent stays under 30 MB" at_most 30000 largest berth-agent VmRSS
 check "a controller stays under 40 MB" at_most 40000 largest berth-controller VmRSS
 echo "      agent $(largest berth-agent VmRSS) kB, controller $(largest berth-controller VmRSS) kB"
 addresses_of old >"$work/old.addresses"
+check "each has an address of its own" equals 30 grep -c "^10[.]55[.]" < <(sort -u "$work/old.addresses")
 check "berth is removed under them" remove_berth
 check "the pods keep their addresses" keeps_addresses old
 check "pools and blocks stay" crds_and_objects_stay
 check "berth comes back" comes_back
 check "30 new pods" run_pods new 30
 check "the old ones keep their addresses" keeps_addresses old
-check "no address is given twice" no_address_twice
+check "no address is given twice" no_address_twice 61 first old new
+
+check "the agent retires, and berth-direct takes over" goes_direct
+check "the node has a network of berth-direct's" network_of_direct
+check "10 pods" run_pods more 10
+check "pods of the agent's time end" ends new
+check "the old ones keep their addresses" keeps_addresses old
+check "an agent takes the node back" goes_back
+check "30 new pods" run_pods new 30
+check "the old ones keep their addresses" keeps_addresses old
+check "no address is given twice" no_address_twice 71 first old more new
 
 check "berth is removed once more" remove_berth
 check "pods end without it" end_pods

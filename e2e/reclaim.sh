@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Tests on a real node that addresses of pods whose DEL never came are given back within a minute, and no live pod's
 # ever: while pods end, the `berth` in the CNI folder is a program that answers DEL with success and does nothing. With
-# the controller up, with one that starts after the pods are gone, and for pods that are deleted by force. Makes a cluster
-# of one node for itself and takes it down. Ends with "N passed, N failed". Takes about four minutes. Needs root.
+# controllers up, with ones that start after the pods are gone, and for pods that are deleted by force. Makes a cluster of
+# one node for itself, installs berth there as users do, and takes it down. Ends with "N passed, N failed". Takes about four
+# minutes. Needs root and build/image/berth.tar (make image).
 #
 #   e2e/reclaim.sh [BUILD_DIR]     default: build. BERTH_SWEEP=all: with 100 pods a story instead of 20
 set -uo pipefail
@@ -10,43 +11,45 @@ unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cluster=$root/e2e/cluster
-# shellcheck source=/dev/null
-source "$root/e2e/tokens.sh"
-bin=$(cd "${1:-$root/build}" && pwd -P)/bin
+build=$(cd "${1:-$root/build}" && pwd -P)
+image=${BERTH_IMAGE_FILE:-$build/image/berth.tar}
 pods=$([[ ${BERTH_SWEEP-} == all ]] && echo 100 || echo 20)
 live=5
 work=$(mktemp -d /tmp/berth-reclaim.XXXX)
 dir=$work/cluster
 # shellcheck source=checks.sh
 source "$root/e2e/checks.sh"
-declare -A pid
 
-for program in berth berth-agent berth-controller berthctl; do
-  [[ -x $bin/$program ]] || fail_early "$bin/$program is missing: build it first (make)"
-done
+[[ -r $image ]] || fail_early "there is no $image: run \"make image\" first"
+[[ -x $build/bin/berthctl ]] || fail_early "$build/bin/berthctl is missing: build it first (make)"
 command -v jq >/dev/null || fail_early "jq is missing: apt-get install jq"
 
 finish() {
   # Before the node's last pods go, so that their DELs are answered.
   [[ -n ${BERTH_NODE1_CNI_BIN_DIR:-} ]] && mend_plugin
   "$cluster" down --dir "$dir" >/dev/null 2>&1
-  local one
-  for one in "${pid[@]}"; do kill "$one" 2>/dev/null; done
   ((failed > 0)) || rm -rf "$work"
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-# start PROGRAM OPTIONS...: with the rights of its service account.
-start() {
-  local program=$1
-  token_kubeconfig "$program" n1 >"$work/$program.kubeconfig"
-  "$bin/$program" --kubeconfig "$work/$program.kubeconfig" --log-level debug "${@:2}" >>"$work/$program.log" 2>&1 &
-  pid[$program]=$!
+berth_system() { kubectl --namespace berth-system "$@"; }
+# What controllers log is kept, since their pods go.
+start_controllers() {
+  berth_system scale deployment/berth-controller --replicas=2 &&
+    berth_system rollout status deployment/berth-controller --timeout=120s || return 1
+  berth_system logs --follow --prefix --tail=-1 -l app.kubernetes.io/component=controller >>"$work/controllers.log" 2>&1 &
 }
-start_agent() { start berth-agent --node n1 --socket "$work/agent.sock" --state "$work/berth"; }
-start_controller() { start berth-controller; }
-kill_controller() { kill -9 "${pid[berth-controller]}"; }
+no_berth_pods() { equals "" berth_system get pods -l "app.kubernetes.io/component=$1" -o name; }
+end_controllers() { berth_system scale deployment/berth-controller --replicas=0 && within 60 no_berth_pods controller; }
+# On no node, for as long as its pods are not to run.
+end_agent() {
+  berth_system patch daemonset berth-agent --patch '{"spec": {"template": {"spec": {"nodeSelector": {"no": "node"}}}}}' &&
+    within 60 no_berth_pods agent
+}
+start_agent() {
+  berth_system rollout undo daemonset/berth-agent && berth_system rollout status daemonset/berth-agent --timeout=120s
+}
 
 # What is held, by namespace/pod and UID.
 holders() {
@@ -54,7 +57,7 @@ holders() {
     jq -r '.items[].allocations[] | select((startswith("~") or startswith("!")) | not) | split(" ") | "\(.[0]) \(.[1])"'
 }
 held() { holders | wc -l; }
-freed() { grep -c "orphan freed" "$work/berth-controller.log"; }
+freed() { grep -c "orphan freed" "$work/controllers.log"; }
 allocations() { kubectl get ipallocations -A -o name | wc -l; }
 cooling_with_mark() { kubectl get ipblocks -o json | jq '[.items[].allocations[] | select(test("^~ t=.* f="))] | length'; }
 events_name_addresses() {
@@ -63,27 +66,13 @@ events_name_addresses() {
 }
 # Every running pod of the live Deployment has its entry.
 live_pods_hold() {
-  local missing
-  missing=$(comm -23 <(kubectl get pods -l app=live -o json |
-    jq -r '.items[].metadata | "\(.namespace)/\(.name) \(.uid)"' | sort) <(holders | sort))
+  local pods missing
+  pods=$(kubectl get pods -l app=live -o json | jq -r '.items[].metadata | "\(.namespace)/\(.name) \(.uid)"' | sort) || return 1
+  equals "$live" wc -l <<<"$pods" || return 1
+  missing=$(comm -23 - <(holders | sort) <<<"$pods")
   [[ -z $missing ]] || { echo "without entry: $missing"; return 1; }
 }
 
-network() {
-  cat <<END
-{"cniVersion": "1.1.0", "name": "reclaim", "plugins": [
-  {"type": "bridge", "bridge": "$BERTH_NODE1_BRIDGE", "isGateway": true, "isDefaultGateway": true, "ipMasq": false,
-   "hairpinMode": true, "ipam": {"type": "berth", "pools": ["v4", "v6"],
-    "agentSocket": "$work/agent.sock", "stateDir": "$work/berth"}}]}
-END
-}
-# pool NAME SUBNET GATEWAY
-pool() {
-  kubectl apply -f - >/dev/null <<END
-{"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPPool", "metadata": {"name": "$1"},
- "spec": {"subnet": "$2", "gateway": "$3"}}
-END
-}
 # deployment NAME REPLICAS
 deployment() {
   kubectl apply -f - <<END
@@ -112,28 +101,19 @@ break_plugin() {
   printf '#!/bin/sh\nexit 0\n' >"$work/nothing"
   put_plugin "$work/nothing"
 }
-mend_plugin() { put_plugin "$bin/berth"; }
+mend_plugin() { [[ ! -e $work/berth ]] || put_plugin "$work/berth"; }
 
 set_up() {
-  "$cluster" up --dir "$dir" --nodes 1 --audit || fail_early "no cluster"
+  "$cluster" up --dir "$dir" --nodes 1 --cni-conf none --image "$image" --audit || fail_early "no cluster"
   eval "$("$cluster" env --dir "$dir")"
-  mend_plugin
-  # The agent's files are not where they are on a node of one's own.
-  printf 'agentSocket %s/\nstateDir %s/\n' "$work" "$work" >"$work/allowed-paths"
-  install -m 644 "$work/allowed-paths" "$BERTH_NODE1_CNI_BIN_DIR/berth.allowed-paths"
-  # Agent and controller run as processes here, which can be killed one by one: their rights without their pods.
-  kubectl apply -k "$root/crds" >/dev/null
-  kubectl apply -f "$root/install/base/namespace.yaml" -f "$root/install/base/flow-control.yaml" \
-    -f "$root/install/base/rbac-controller.yaml" -f "$root/install/base/policy-blocks.yaml" \
-    -f "$root/install/agent/rbac-agent.yaml" >/dev/null
-  kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s >/dev/null
-  network >"$BERTH_NODE1_CNI_CONF_DIR/10-network.conflist"
-  start_agent
-  start_controller
-  pool v4 10.55.0.0/20 10.55.0.1
-  pool v6 2001:db8:55::/112 2001:db8:55::1
-  kubectl wait --for=condition=Ready ippool/v4 ippool/v6 --timeout=60s >/dev/null || fail_early "no pools"
-  kubectl wait --for=condition=Ready node/n1 --timeout=60s >/dev/null
+  {
+    kubectl apply -k "$root/crds" &&
+      kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s &&
+      kubectl apply -k "$root/install/overlays/example-bridge" && kubectl apply -f "$root/e2e/demo/pools.yaml" &&
+      start_controllers && kubectl wait --for=condition=Ready ippool --all --timeout=60s &&
+      kubectl wait --for=condition=Ready node/n1 --timeout=60s
+  } >"$work/install.log" 2>&1 || { cat "$work/install.log"; fail_early "berth is not installed"; }
+  cp "$BERTH_NODE1_CNI_BIN_DIR/berth" "$work/berth"
   deployment live $live >/dev/null
   kubectl rollout status deployment/live --timeout=120s >/dev/null || fail_early "no pods"
   deployment web 0 >/dev/null
@@ -149,7 +129,7 @@ story() {
   check "$name: and an IPAllocation" within 30 equals $((pods + live)) allocations
   break_plugin
   check "$name: they end" "$@"
-  [[ $name == late ]] && start_controller
+  [[ $name == late ]] && start_controllers >/dev/null
   check "$name: within 60 s all are given back" within 60 equals $((2 * live)) held
   check "$name: their IPAllocations are gone" within 10 equals $live allocations
   check "$name: by the controller, each once" equals $((before + 2 * pods)) freed
@@ -160,7 +140,7 @@ story() {
   check "$name: and has not written it again" equals $((2 * live)) held
 }
 scale_down() { kubectl scale deployment/web --replicas=0 && within 120 no_pods; }
-scale_down_without_controller() { kill_controller && scale_down; }
+scale_down_without_controllers() { end_controllers && scale_down; }
 force() {
   kubectl delete deployment web --cascade=orphan && kubectl delete replicasets -l app=web --cascade=orphan &&
     kubectl delete pods -l app=web --force --grace-period=0 && within 60 no_pods
@@ -170,7 +150,7 @@ force() {
 # The API server hears of a quota a moment after it is there.
 refused_by_quota() {
   kubectl delete ipallocations -n default --all
-  grep -q "write failed object=IPAllocation/default/live.*quota: few" "$work/berth-controller.log"
+  grep -q "write failed object=IPAllocation/default/live.*quota: few" "$work/controllers.log"
 }
 
 # Somebody deletes them, and a quota refuses new ones.
@@ -190,7 +170,7 @@ END
 # Somebody removes the entries of a live pod while its node has no agent.
 entries_come_back() {
   local pod block
-  kill -9 "${pid[berth-agent]}"
+  end_agent >/dev/null
   pod=$(kubectl get pods -l app=live -o jsonpath='{.items[0].metadata.name}')
   for block in $(kubectl get ipblocks -o json | jq -r --arg pod "default/$pod " \
     '.items[] | select(any(.allocations[]; startswith($pod))).metadata.name'); do
@@ -201,18 +181,18 @@ entries_come_back() {
   check "entries of a live pod are removed by hand" refused live_pods_hold
   check "without an agent the controller puts them back" within 90 live_pods_hold
   check "both of them" within 5 equals $((2 * live)) held
-  check "and tells of it" grep -q "entry put back.*pod=default/$pod" "$work/berth-controller.log"
-  start_agent
+  check "and tells of it" grep -q "entry put back.*pod=default/$pod" "$work/controllers.log"
+  check "the agent comes back" start_agent
 }
 
 set_up
 allocations_come_back
 entries_come_back
 story seen scale_down
-story late scale_down_without_controller
+story late scale_down_without_controllers
 story force force
 check "pods, record and what the network namespaces have agree" \
-  nsenter --mount="/proc/$BERTH_NODE1_MOUNTS_PID/ns/mnt" "$bin/berthctl" check --settle 20 --node n1 \
+  nsenter --mount="/proc/$BERTH_NODE1_MOUNTS_PID/ns/mnt" "$build/bin/berthctl" check --settle 20 --node n1 \
   --netns "$dir/n1/state/io.containerd.grpc.v1.cri/netns"
-"$root/e2e/rights.sh" note "$dir" "$(dirname "$bin")/rights/reclaim"
+"$root/e2e/rights.sh" note "$dir" "$build/rights/reclaim"
 print_counts

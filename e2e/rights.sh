@@ -11,11 +11,12 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 
 # "<user> <verb> <group>/<resource>[/<subresource>]" of what was allowed; all kubelets are one user.
 note() {
+  [[ -s $1/audit.log ]] || { echo "e2e/rights.sh: $1 has no audit log" >&2; exit 2; }
   mkdir -p "$(dirname "$2")"
   jq -r 'select(.annotations["authorization.k8s.io/decision"] == "allow" and .objectRef != null)
     | [(.user.username | sub("^system:node:.*"; "system:node")), .verb,
        ([.objectRef.apiGroup // "", .objectRef.resource, .objectRef.subresource // empty] | join("/"))]
-    | join(" ")' "$1/audit.log" | grep -E '^system:(node|serviceaccount:berth-system:[^ ]+) ' | sort -u >"$2" || true
+    | join(" ")' "$1/audit.log" | sed -nE '/^system:(node|serviceaccount:berth-system:[^ ]+) /p' | sort -u >"$2"
 }
 
 # For moments that no suite brings about for sure.
@@ -23,7 +24,7 @@ rare="system:serviceaccount:berth-system:berth-controller get ipam.berth.dev/ipb
 system:serviceaccount:berth-system:berth-controller get /nodes"
 
 # The namespaces in which berth has rights of its own.
-namespaces="berth-system kube-node-lease"
+namespaces="berth-system default kube-node-lease"
 
 # granted USER GROUP...: "<verb> <group>/<resource>" by the rules that the API server tells the user. What everybody may,
 # which is to ask about oneself, is left out; so is "reconcile", which no request has: policies ask for it.

@@ -15,7 +15,8 @@ import (
 var assetPrograms = []string{"etcd", "kube-apiserver", "kubectl"}
 
 var (
-	controlPrograms = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"}
+	controlPrograms = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl",
+		"etcdutl"}
 	runtimePrograms = []string{"containerd", "containerd-shim-runc-v2", "ctr", "cnitool"}
 	networkPlugins  = []string{"bridge", "ptp", "host-local", "loopback"}
 )

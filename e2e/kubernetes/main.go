@@ -1,4 +1,4 @@
-// Command kubernetes is one binary with the programs of a control plane, the kubelet and kubectl.
+// Command kubernetes is one binary with the programs of a control plane, the kubelet, kubectl and etcdutl.
 //
 // One binary, because these programs share nearly all of their code: apart they take 600 MB and five times the link
 // time. It acts as the program it is called by (a link named kube-apiserver) or as its first argument says.
@@ -12,6 +12,8 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/etcdutl/v3/etcdutl"
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"
@@ -29,6 +31,7 @@ import (
 // flags and metrics several times.
 var programs = map[string]func() int{
 	"etcd":                    runEtcd,
+	"etcdutl":                 runEtcdutl,
 	"kube-apiserver":          func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
 	"kube-controller-manager": func() int { return cli.Run(controllermanager.NewControllerManagerCommand()) },
 	"kube-scheduler":          func() int { return cli.Run(scheduler.NewSchedulerCommand()) },
@@ -58,6 +61,13 @@ func main() {
 func runEtcd() int {
 	etcdmain.Main(os.Args)
 	return 0
+}
+
+// runEtcdutl knows what is done to snapshots.
+func runEtcdutl() int {
+	command := &cobra.Command{Use: "etcdutl"}
+	command.AddCommand(etcdutl.NewSnapshotCommand())
+	return cli.Run(command)
 }
 
 func runKubectl() int {

@@ -12,19 +12,41 @@ TRY_AGAIN = 11
 GIVE_UP_SECONDS = 120
 
 
-class Caller(threading.Thread):
-    """Until `stop`. An ADD that is told to come again does so: its time is that until it has an address."""
+class Runtime:
+    """Calls a node's `berth` for containers that do not exist."""
 
     def __init__(self, node: Node):
-        super().__init__(name=f"caller-{node.name}")
         self.node = node
-        self.seconds: list[float] = []
-        self.problems: list[str] = []
-        self._stop_requested = threading.Event()
         conflist = next(iter(sorted((node.home / "cni-conf").glob("*.conflist"))))
         network = json.loads(conflist.read_text())
         self._stdin = json.dumps({"cniVersion": network["cniVersion"], "name": "calls", "type": "bridge",
                                   "ipam": network["plugins"][0]["ipam"]})
+
+    def call(self, verb: str, container: str) -> set[str]:
+        """Until it is done: who is told to come again does so. The addresses that it was told."""
+        end = time.monotonic() + GIVE_UP_SECONDS
+        while True:
+            done = subprocess.run(self.node.inside("/opt/cni/bin/berth"), input=self._stdin, text=True,
+                                  capture_output=True, check=False,
+                                  env={"CNI_COMMAND": verb, "CNI_CONTAINERID": container, "CNI_IFNAME": "eth0",
+                                       "CNI_NETNS": "/proc/1/ns/net", "CNI_PATH": "/opt/cni/bin", "PATH": os.environ["PATH"]})
+            answer = json.loads(done.stdout or "{}")
+            if done.returncode == 0:
+                return {one["address"].split("/")[0] for one in answer.get("ips", [])}
+            if answer.get("code") != TRY_AGAIN or time.monotonic() > end:
+                raise Failure(f"{verb} on {self.node.name}: {done.stdout.strip() or done.stderr.strip()}")
+            time.sleep(0.1)
+
+
+class Caller(threading.Thread):
+    """Until `stop`. The time of an ADD is that until it has an address."""
+
+    def __init__(self, node: Node):
+        super().__init__(name=f"caller-{node.name}")
+        self.seconds: list[float] = []
+        self.problems: list[str] = []
+        self._runtime = Runtime(node)
+        self._stop_requested = threading.Event()
 
     def stop(self) -> None:
         self._stop_requested.set()
@@ -32,29 +54,16 @@ class Caller(threading.Thread):
 
     def run(self) -> None:
         number = 0
-        while not self._stop_requested.is_set() and not self.problems:
-            number += 1
-            container = f"{self.name}-{os.getpid()}-{number}"
-            started = time.monotonic()
-            self._call_until_done("ADD", container)
-            self.seconds.append(time.monotonic() - started)
-            self._call_until_done("DEL", container)
-            self._stop_requested.wait(0.05)
-
-    def _call_until_done(self, verb: str, container: str) -> None:
-        end = time.monotonic() + GIVE_UP_SECONDS
-        while True:
-            done = subprocess.run(self.node.inside("/opt/cni/bin/berth"), input=self._stdin, text=True,
-                                  capture_output=True, check=False,
-                                  env={"CNI_COMMAND": verb, "CNI_CONTAINERID": container, "CNI_IFNAME": "eth0",
-                                       "CNI_NETNS": "/proc/1/ns/net", "CNI_PATH": "/opt/cni/bin", "PATH": os.environ["PATH"]})
-            if done.returncode == 0:
-                return
-            error = json.loads(done.stdout or "{}")
-            if error.get("code") != TRY_AGAIN or time.monotonic() > end:
-                self.problems.append(f"{verb} on {self.node.name}: {done.stdout.strip() or done.stderr.strip()}")
-                return
-            time.sleep(0.1)
+        try:
+            while not self._stop_requested.wait(0.05):
+                number += 1
+                container = f"{self.name}-{os.getpid()}-{number}"
+                started = time.monotonic()
+                self._runtime.call("ADD", container)
+                self.seconds.append(time.monotonic() - started)
+                self._runtime.call("DEL", container)
+        except Failure as failure:
+            self.problems.append(str(failure))
 
 
 class Callers:

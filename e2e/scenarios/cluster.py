@@ -7,17 +7,19 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CLUSTER = str(ROOT / "e2e" / "cluster")
 BERTHCTL = str(ROOT / "build" / "bin" / "berthctl")
+NETNS_OF_SANDBOXES = "state/io.containerd.grpc.v1.cri/netns"  # in a node's folder
 # The kubelet gives each container of a pod, the sandbox excepted, a file of the pod's folder.
 HOSTS_OF_POD = re.compile(r"/pods/([0-9a-f-]{36})/etc-hosts /etc/hosts ")
 
@@ -61,6 +63,10 @@ class Node:
     def inside(self, *command: str) -> list[str]:
         """The command as a process of the node's runtime."""
         return ["nsenter", f"--net={self.netns}", f"--mount=/proc/{self.mounts_pid}/ns/mnt", *command]
+
+    def inside_mounts(self, *command: str) -> list[str]:
+        """The command as one that sees the node's files."""
+        return ["nsenter", f"--mount=/proc/{self.mounts_pid}/ns/mnt", *command]
 
     def has_agent(self) -> bool:
         """One that has loaded answers the node's runtime."""
@@ -140,10 +146,22 @@ class Cluster:
         self.tool("start", name)
         self.refresh()
 
-    def reboot(self, node: Node) -> None:
-        """As if the machine lost its power: every process is gone at once, and what is not on disk."""
+    def kill_node(self, node: Node) -> None:
+        """What runs in its containers runs on."""
         self.tool("stop", f"kubelet-{node.name}", "--kill")
         self.tool("stop", f"containerd-{node.name}", "--kill")
+
+    def start_node(self, node: Node) -> None:
+        self.tool("start", f"containerd-{node.name}")
+        # A kubelet that finds no runtime ends; on a host it would be started again.
+        until("containerd serves", 30, lambda: run("ctr", "--address", node.containerd_socket, "version",
+                                                   environment=self._environment))
+        self.tool("start", f"kubelet-{node.name}")
+        self.refresh()
+
+    def power_off(self, node: Node) -> None:
+        """As if the machine lost its power: every process is gone at once, and what is not on disk."""
+        self.kill_node(node)
         shims = list(_shims_of(node))
         ended = shims + [pid for shim in shims for pid in _children_of(shim)]
         for pid in ended:
@@ -158,11 +176,47 @@ class Cluster:
                 Path(point).unlink(missing_ok=True)
         for folder in ("run/berth", "run/containerd", "state"):
             run("find", str(node.home / folder), "-mindepth", "1", "-delete")
-        self.tool("start", f"containerd-{node.name}")
-        # A kubelet that finds no runtime ends; on a host it would be started again.
-        until("containerd serves", 30, lambda: run("ctr", "--address", node.containerd_socket, "version",
-                                                   environment=self._environment))
-        self.tool("start", f"kubelet-{node.name}")
+
+    @contextlib.contextmanager
+    def cut_off(self, node: Node) -> Iterator[None]:
+        """From everything that is not the node itself."""
+        space = ("ip", "-n", node.netns.rsplit("/", 1)[1], "-json")
+        device = json.loads(run(*space, "route", "show", "default"))[0]["dev"]
+        # The other end: a node whose own link goes down loses its routes.
+        peer = json.loads(run(*space, "link", "show", device))[0]["link_index"]
+        name = next(link["ifname"] for link in json.loads(run("ip", "-json", "link")) if link["ifindex"] == peer)
+        change = ("ip", "link", "set", name)
+        run(*change, "down")
+        try:
+            yield
+        finally:
+            run(*change, "up")
+
+    # --- etcd -------------------------------------------------------------------------------------------------------
+
+    def save_etcd(self, file: Path) -> None:
+        """A snapshot as of now. Its data is whole once it has ended."""
+        database = Path(self.directory) / "etcd" / "member" / "snap" / "db"
+        self.tool("stop", "etcd")
+        shutil.copyfile(database, file)
+        self.tool("start", "etcd")
+        self.refresh()
+
+    def restore_etcd(self, file: Path, ended_meanwhile: Iterable[int] = ()) -> None:
+        """As etcd's and Kubernetes' guides have it: API servers are stopped, and versions do not go back. Some processes end
+        before it is back."""
+        wanted = ("--name=", "--data-dir=", "--initial-cluster=", "--initial-advertise-peer-urls=")
+        words = Path(f"/proc/{self._environment['BERTH_ETCD_PID']}/cmdline").read_text().split("\0")
+        options = [word for word in words if word.startswith(wanted)]
+        self.tool("stop-apiserver", "--kill")
+        self.tool("stop", "etcd", "--kill")
+        shutil.rmtree(Path(self.directory) / "etcd")
+        run("etcdutl", "snapshot", "restore", str(file), "--skip-hash-check", "--bump-revision=1000000000", "--mark-compacted",
+            *options, environment=self._environment)
+        for pid in ended_meanwhile:
+            os.kill(pid, signal.SIGKILL)
+        self.tool("start", "etcd")
+        self.tool("start-apiserver")
         self.refresh()
 
     # --- Pods and addresses -----------------------------------------------------------------------------------------
@@ -196,6 +250,25 @@ class Cluster:
                     raise Failure(f"{address} is that of {name} and of {other}")
                 owners[address] = name
         return found
+
+    def findings_on(self, node: Node, settle: int) -> list[dict]:
+        """What berthctl finds wrong there, where it also sees the network namespaces of pods."""
+        namespaces = f"{node.home}/{NETNS_OF_SANDBOXES}"
+        command = node.inside_mounts(BERTHCTL, "check", "--settle", str(settle), "--node", node.name, "--netns", namespaces,
+                                     "-o", "json")
+        done = subprocess.run(command, env=self._environment, text=True, capture_output=True, check=False)
+        if done.returncode not in (0, 1):
+            raise Failure(f"berthctl on {node.name}: {done.stderr.strip()[-600:]}")
+        return json.loads(done.stdout)["findings"]
+
+    def await_no_findings(self, limit: float) -> float:
+        def condition() -> bool:
+            found = [f"{node.name}: {one}" for node in self.nodes for one in self.findings_on(node, settle=3)]
+            if found:
+                raise Failure("; ".join(found)[:1500])
+            return True
+
+        return until("nothing is wrong on any node", limit, condition, pause=1)
 
     def await_pods(self, count: int, limit: float) -> float:
         """So many run and no other one is there; then every address is one pod's, and the record says the same."""

@@ -77,6 +77,10 @@ def of_kubelet(cluster: Cluster, node: Node) -> Credentials:
     return Credentials(f"the kubelet's certificate of {node.name}", json.loads(text))
 
 
+def of_admin(cluster: Cluster) -> Credentials:
+    return Credentials("the administrator", _admin(cluster))
+
+
 def _admin(cluster: Cluster) -> dict:
     return json.loads(cluster.kubectl("config", "view", "--raw", "--minify", "-o", "json"))
 

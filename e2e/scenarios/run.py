@@ -3,107 +3,21 @@
 # removal. Two nodes, the image, the manifests of install/. Prints what it measured; the last line is "N passed, N failed".
 #
 #   e2e/scenarios/run.py [SCENARIO...]     default: all of them, in their order; needs root, make, make image
-import contextlib
 import os
-import random
-import shutil
 import signal
 import sys
-import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import credentials
 from calls import Callers
-from cluster import BERTHCTL, ROOT, Cluster, Failure, Node, resident_megabytes, until
-
-HERE = Path(__file__).resolve().parent
-IMAGE = ROOT / "build" / "image" / "berth.tar"
-OVERLAY = str(ROOT / "install" / "overlays" / "example-bridge")
-LEASE = ("lease", "berth-controller", "-n", "berth-system")
-AGENTS = ("-n", "berth-system", "daemonset/berth-agent")
+from cluster import ROOT, Failure, Node, resident_megabytes, until
+from steps import AGENTS, OVERLAY, Steps, main
 
 
-class Scenarios:
-    """One after another on one cluster, with one Deployment whose pods they keep."""
-
-    def __init__(self, cluster: Cluster):
-        self.cluster = cluster
-
-    # --- Steps ------------------------------------------------------------------------------------------------------
-
-    def install(self) -> None:
-        kubectl = self.cluster.kubectl
-        kubectl("apply", "-k", str(ROOT / "crds"))
-        kubectl("wait", "--for=condition=Established", "crd", "-l", "app.kubernetes.io/name=berth", "--timeout=60s")
-        kubectl("apply", "-k", OVERLAY)
-        kubectl("apply", "-f", str(ROOT / "e2e" / "demo" / "pools.yaml"))
-        kubectl("wait", "--for=condition=Ready", "ippool", "--all", "--timeout=120s")
-        kubectl("rollout", "status", *AGENTS, "--timeout=120s")
-        kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=60s")
-
-    def scale(self, count: int, name: str = "pods") -> None:
-        """Creates the Deployment if it is not there."""
-        text = (HERE / "deployment.yaml").read_text().replace("NAME", name).replace("COUNT", str(count))
-        self.cluster.kubectl("apply", "-f", "-", stdin=text)
-
-    def delete_pods(self, count: int) -> None:
-        names = [pod["metadata"]["name"] for pod in self.cluster.pods() if "deletionTimestamp" not in pod["metadata"]]
-        self.cluster.kubectl("delete", "pod", "--wait=false", *random.sample(names, min(count, len(names))))
-
-    @contextlib.contextmanager
-    def churn(self) -> Iterator[None]:
-        """Pods are deleted at random, ten every two seconds, and others come. No two are ever told the same address."""
-        stop = threading.Event()
-        problems: list[str] = []
-
-        def go_on() -> None:
-            while not stop.wait(2) and not problems:
-                try:
-                    self.delete_pods(10)
-                    told = [(one["ip"], pod["metadata"]["name"]) for pod in self.cluster.pods()
-                            if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
-                            for one in pod["status"].get("podIPs", [])]
-                    addresses = [address for address, _ in told]
-                    problems.extend(f"{address} is that of {name} and of another"
-                                    for address, name in told if addresses.count(address) > 1)
-                except Failure as failure:
-                    problems.append(str(failure))
-
-        thread = threading.Thread(target=go_on)
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
-        if problems:
-            raise Failure("; ".join(problems))
-
-    def leader(self) -> tuple[int, str]:
-        """The process that leads, and its identity."""
-        found: list[tuple[int, str]] = []
-
-        def is_found() -> bool:
-            identity = self.cluster.get(*LEASE)["spec"].get("holderIdentity", "")
-            for pod in self.cluster.berth_pods("controller"):
-                log = self.cluster.kubectl("logs", "-n", "berth-system", pod["metadata"]["name"])
-                if identity and f"identity={identity}" in log:
-                    found.append((self.cluster.process_of(pod), identity))
-            return bool(found)
-
-        until("somebody leads", 60, is_found)
-        return found[0]
-
-    def await_other_leader(self, identity: str, limit: float) -> str:
-        def has_changed() -> bool:
-            return self.cluster.get(*LEASE)["spec"].get("holderIdentity", "") not in ("", identity)
-
-        return f"another leads after {until('another controller leads', limit, has_changed, pause=0.1):.1f} s"
-
-    # --- Scenarios --------------------------------------------------------------------------------------------------
+class Scenarios(Steps):
+    """They keep one Deployment and its pods."""
 
     def agents_are_updated_three_times_under_churn(self) -> str:
         self.scale(200)
@@ -133,7 +47,8 @@ class Scenarios:
         there = sum(pod["spec"]["nodeName"] == node.name for pod in self.cluster.pods())
         if there < 60:
             raise Failure(f"only {there} pods on {node.name}")
-        self.cluster.reboot(node)
+        self.cluster.power_off(node)
+        self.cluster.start_node(node)
         until("its agent serves", 120, node.has_agent)
         took = self.cluster.await_pods(130, 400)
         return f"its {there} pods have addresses again {took:.0f} s after its agent serves"
@@ -157,6 +72,17 @@ class Scenarios:
             raise Failure(f"it was killed for the third time after {last:.0f} s only")
         self.cluster.await_pods(50, 200)
         return f"serves {first:.1f} s after its first end; ended for the third time after {last:.0f} s"
+
+    def agent_that_hangs_is_started_again(self) -> str:
+        node = self.cluster.nodes[1]
+        self.scale(30)
+        self.cluster.await_pods(30, 120)
+        os.kill(self.cluster.agent_on(node), signal.SIGSTOP)
+        self.scale(40)
+        self.delete_pods(5)
+        took = until("an agent serves", 90, node.has_agent)
+        rest = self.cluster.await_pods(40, 120)
+        return f"serves {took:.0f} s after it hung, and all pods run {rest:.0f} s later"
 
     def runtime_of_each_node_is_restarted(self) -> str:
         self.scale(50)
@@ -247,7 +173,8 @@ class Scenarios:
         kubectl("delete", "ippool", "--all", "--timeout=60s")
         until("no block is left", 60, lambda: not self.cluster.items("ipblocks"), pause=1)
         kubectl("delete", "-k", OVERLAY, "--timeout=120s")
-        kubectl("annotate", "crd", "-l", "app.kubernetes.io/name=berth", "ipam.berth.dev/purge=yes")
+        meant = '{"metadata": {"annotations": {"ipam.berth.dev/purge": "yes"}, "finalizers": null}}'
+        kubectl("patch", "-k", str(ROOT / "crds"), "--type=merge", "-p", meant)
         kubectl("delete", "-k", str(ROOT / "crds"), "--timeout=120s")
         if left := [name for name in kubectl("api-resources", "-o", "name").split() if name.endswith(".berth.dev")]:
             raise Failure(f"kinds are left: {left}")
@@ -258,6 +185,7 @@ ALL: tuple[Callable[[Scenarios], str], ...] = (
     Scenarios.agents_are_updated_three_times_under_churn,
     Scenarios.node_with_sixty_pods_is_rebooted,
     Scenarios.agent_is_killed_three_times_within_a_minute,
+    Scenarios.agent_that_hangs_is_started_again,
     Scenarios.runtime_of_each_node_is_restarted,
     Scenarios.controller_that_leads_is_killed,
     Scenarios.controller_that_leads_is_told_to_end,
@@ -269,56 +197,5 @@ ALL: tuple[Callable[[Scenarios], str], ...] = (
 )
 
 
-def show_state(cluster: Cluster) -> None:
-    for what in (("get", "pods", "-A", "-o", "wide"), ("get", "ipblocks,ippools"),
-                 ("logs", "-n", "berth-system", "-l", "app.kubernetes.io/name=berth", "--tail=30", "--prefix")):
-        with contextlib.suppress(Failure):
-            print(cluster.kubectl(*what)[-6000:], file=sys.stderr)
-
-
-def go_through(scenarios: Scenarios, chosen: list[Callable[[Scenarios], str]]) -> int:
-    """How many failed."""
-    failed = 0
-    for scenario in chosen:
-        name, started = scenario.__name__.replace("_", " "), time.monotonic()
-        try:
-            print(f"ok      {name}: {scenario(scenarios)} ({time.monotonic() - started:.0f} s)", flush=True)
-        except Failure as failure:
-            failed += 1
-            print(f"FAILED  {name}: {failure} ({time.monotonic() - started:.0f} s)", flush=True)
-            show_state(scenarios.cluster)
-    return failed
-
-
-def main() -> int:
-    names = sys.argv[1:]
-    chosen = [one for one in ALL if not names or one.__name__ in names]
-    for file in (IMAGE, Path(BERTHCTL)):
-        if not file.exists():
-            print(f"{file} is missing: run \"make image\" and \"make\"", file=sys.stderr)
-            return 1
-    failed = len(chosen)
-    folder = tempfile.mkdtemp(prefix="berth-scenarios.")
-    cluster = Cluster(folder + "/c", nodes=2, image=str(IMAGE))
-    try:
-        cluster.up()
-        scenarios = Scenarios(cluster)
-        scenarios.install()
-        failed = go_through(scenarios, chosen)
-    except Failure as failure:
-        print(f"FAILED  berth is not installed: {failure}", flush=True)
-        show_state(cluster)
-    finally:
-        cluster.down()
-    if failed:
-        print(f"logs are kept in {folder}")
-    else:
-        shutil.rmtree(folder)
-    print(f"{len(chosen) - failed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    # So that the cluster goes down, too, when this is told to end.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    sys.exit(main())
+    sys.exit(main(Scenarios, ALL))

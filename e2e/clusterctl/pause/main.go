@@ -1,6 +1,7 @@
 // Command pause is the only program of the test image: it keeps a pod alive, and it can tell what a pod sees.
 //
 //	pause              sleeps until SIGTERM or SIGINT
+//	pause stay         sleeps until SIGKILL
 //	pause addresses    prints the pod's addresses, one per line, with prefix length
 //	pause get PATH     prints what the API server answers to GET PATH with the pod's service account, then sleeps;
 //	                   ends with 1 if there was no good answer within 30 s
@@ -33,6 +34,11 @@ func main() {
 	switch arguments := os.Args[1:]; {
 	case len(arguments) == 0:
 		sleep()
+	case len(arguments) == 1 && arguments[0] == "stay":
+		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
+		for {
+			time.Sleep(time.Hour)
+		}
 	case len(arguments) == 1 && arguments[0] == "addresses":
 		err = printAddresses()
 	case len(arguments) == 2 && arguments[0] == "get":
@@ -40,7 +46,7 @@ func main() {
 			sleep()
 		}
 	default:
-		err = fmt.Errorf("usage: pause [addresses | get PATH]")
+		err = fmt.Errorf("usage: pause [stay | addresses | get PATH]")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "pause:", err)

@@ -1,0 +1,162 @@
+"""Steps that scenarios share, and how a program goes through its scenarios: on one cluster of two nodes with berth on it, one
+after another, with pods that stay from one to the next.
+"""
+import contextlib
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from cluster import BERTHCTL, ROOT, Cluster, Failure, Node, until
+
+HERE = Path(__file__).resolve().parent
+IMAGE = ROOT / "build" / "image" / "berth.tar"
+OVERLAY = str(ROOT / "install" / "overlays" / "example-bridge")
+LEASE = ("lease", "berth-controller", "-n", "berth-system")
+AGENTS = ("-n", "berth-system", "daemonset/berth-agent")
+
+
+class Steps:
+    """What is done to one cluster."""
+
+    def __init__(self, cluster: Cluster):
+        self.cluster = cluster
+
+    def install(self) -> None:
+        kubectl = self.cluster.kubectl
+        kubectl("apply", "-k", str(ROOT / "crds"))
+        kubectl("wait", "--for=condition=Established", "crd", "-l", "app.kubernetes.io/name=berth", "--timeout=60s")
+        kubectl("apply", "-k", OVERLAY)
+        kubectl("apply", "-f", str(ROOT / "e2e" / "demo" / "pools.yaml"))
+        kubectl("wait", "--for=condition=Ready", "ippool", "--all", "--timeout=120s")
+        kubectl("rollout", "status", *AGENTS, "--timeout=120s")
+        kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=60s")
+
+    def scale(self, count: int, name: str = "pods", *, grace: int = 1, stay: bool = False, node: Node | None = None,
+              namespace: str = "default") -> None:
+        """Creates the Deployment if it is not there. With `stay` its pods ignore SIGTERM, and with a node they are there."""
+        text = (HERE / "deployment.yaml").read_text()
+        values = {"NAME": name, "COUNT": str(count), "GRACE": str(grace), "ARGUMENTS": "stay" if stay else "",
+                  "NODE": f"kubernetes.io/hostname: {node.name}" if node else ""}
+        for word, value in values.items():
+            text = text.replace(word, value)
+        self.cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=text)
+
+    def delete_pods(self, count: int) -> None:
+        names = [pod["metadata"]["name"] for pod in self.cluster.pods() if "deletionTimestamp" not in pod["metadata"]]
+        self.cluster.kubectl("delete", "pod", "--wait=false", *random.sample(names, min(count, len(names))))
+
+    @contextlib.contextmanager
+    def churn(self, *, through_outages: bool = False) -> Iterator[None]:
+        """Pods are deleted at random, ten every two seconds, and others come. No two are ever told the same address."""
+        stop = threading.Event()
+        problems: list[str] = []
+
+        def go_on() -> None:
+            while not stop.wait(2) and not problems:
+                try:
+                    self.delete_pods(10)
+                    told = [(one["ip"], pod["metadata"]["name"]) for pod in self.cluster.pods()
+                            if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
+                            for one in pod["status"].get("podIPs", [])]
+                    addresses = [address for address, _ in told]
+                    problems.extend(f"{address} is that of {name} and of another"
+                                    for address, name in told if addresses.count(address) > 1)
+                except Failure as failure:
+                    if not through_outages:
+                        problems.append(str(failure))
+
+        thread = threading.Thread(target=go_on)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+        if problems:
+            raise Failure("; ".join(problems))
+
+    def leader(self) -> tuple[int, str]:
+        """The process that leads, and its identity."""
+        found: list[tuple[int, str]] = []
+
+        def is_found() -> bool:
+            identity = self.cluster.get(*LEASE)["spec"].get("holderIdentity", "")
+            for pod in self.cluster.berth_pods("controller"):
+                log = self.cluster.kubectl("logs", "-n", "berth-system", pod["metadata"]["name"])
+                if identity and f"identity={identity}" in log:
+                    found.append((self.cluster.process_of(pod), identity))
+            return bool(found)
+
+        until("somebody leads", 60, is_found)
+        return found[0]
+
+    def await_other_leader(self, identity: str, limit: float) -> str:
+        def has_changed() -> bool:
+            return self.cluster.get(*LEASE)["spec"].get("holderIdentity", "") not in ("", identity)
+
+        return f"another leads after {until('another controller leads', limit, has_changed, pause=0.1):.1f} s"
+
+
+AnySteps = TypeVar("AnySteps", bound=Steps)
+
+
+def show_state(cluster: Cluster) -> None:
+    for what in (("get", "pods", "-A", "-o", "wide"), ("get", "ipblocks,ippools"),
+                 ("logs", "-n", "berth-system", "-l", "app.kubernetes.io/name=berth", "--tail=30", "--prefix")):
+        with contextlib.suppress(Failure):
+            print(cluster.kubectl(*what)[-6000:], file=sys.stderr)
+
+
+def go_through(steps: AnySteps, chosen: list[Callable[[AnySteps], str]]) -> int:
+    """How many failed."""
+    failed = 0
+    for scenario in chosen:
+        name, started = scenario.__name__.replace("_", " "), time.monotonic()
+        try:
+            print(f"ok      {name}: {scenario(steps)} ({time.monotonic() - started:.0f} s)", flush=True)
+        except Failure as failure:
+            failed += 1
+            print(f"FAILED  {name}: {failure} ({time.monotonic() - started:.0f} s)", flush=True)
+            show_state(steps.cluster)
+    return failed
+
+
+def main(kind: type[AnySteps], scenarios: tuple[Callable[[AnySteps], str], ...]) -> int:
+    """Those that the command line names, or all, on a cluster that is made for them and taken down."""
+    # So that the cluster goes down, too, when this is told to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    names = sys.argv[1:]
+    chosen = [one for one in scenarios if not names or one.__name__ in names]
+    if unknown := set(names) - {one.__name__ for one in scenarios}:
+        print(f"there is no scenario {', '.join(sorted(unknown))}", file=sys.stderr)
+        return 1
+    for file in (IMAGE, Path(BERTHCTL)):
+        if not file.exists():
+            print(f"{file} is missing: run \"make image\" and \"make\"", file=sys.stderr)
+            return 1
+    failed = len(chosen)
+    folder = tempfile.mkdtemp(prefix="berth-scenarios.")
+    cluster = Cluster(folder + "/c", nodes=2, image=str(IMAGE))
+    try:
+        cluster.up()
+        steps = kind(cluster)
+        steps.install()
+        failed = go_through(steps, chosen)
+    except Failure as failure:
+        print(f"FAILED  berth is not installed: {failure}", flush=True)
+        show_state(cluster)
+    finally:
+        cluster.down()
+    if failed:
+        print(f"logs are kept in {folder}")
+    else:
+        shutil.rmtree(folder)
+    print(f"{len(chosen) - failed} passed, {failed} failed")
+    return 1 if failed else 0
