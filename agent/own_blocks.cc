@@ -57,15 +57,14 @@ std::set<std::string> OwnBlocks::Names() const {
 }
 
 bool OwnBlocks::IsShownAsWritten(const Slot& slot) {
-  return slot.handed_out.empty() && slot.vanished.empty() && slot.returned.empty() &&
-         std::ranges::none_of(slot.sent, kIsLate) && std::ranges::none_of(slot.queue, kIsLate);
+  return slot.handed_out.empty() && slot.overwritten.empty() && std::ranges::none_of(slot.sent, kIsLate) &&
+         std::ranges::none_of(slot.queue, kIsLate);
 }
 
 ipam::Block OwnBlocks::Shown(const Slot& slot) {
   ipam::Block block = *slot.view;
-  TakeOutReturned(slot, block);
+  PutBack(slot, block);
   AddHandedOut(slot, block);
-  AddVanished(slot, block);
   const auto apply = [&](const auto& waiter) {
     if (kIsLate(waiter)) static_cast<void>(waiter->edit.apply(block));
   };
@@ -78,9 +77,9 @@ bool OwnBlocks::Holds(const ipam::Attachment& attachment) const {
   const std::scoped_lock lock(mutex_);
   return std::ranges::any_of(slots_, [&attachment](const auto& named) {
     const Slot& slot = *named.second;
-    const auto is_its = [&](const auto& entry) { return ipam::AttachmentOf(entry.second) == attachment; };
+    const auto is_its = [&](const auto& one) { return ipam::AttachmentOf(one.second.was) == attachment; };
     const auto was_its = [&](const auto& one) { return one.second.attachment == attachment; };
-    return ipam::Find(*slot.view, attachment) || std::ranges::any_of(slot.vanished, is_its) ||
+    return ipam::Find(*slot.view, attachment) || std::ranges::any_of(slot.overwritten, is_its) ||
            std::ranges::any_of(slot.handed_out, was_its);
   });
 }

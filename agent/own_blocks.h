@@ -11,10 +11,12 @@
 //   - A write is a merge patch with the resourceVersion it was decided on. After a conflict all is decided again.
 //   - A write of which the answer was lost is settled by a later write that changes the object, or by a version that is
 //     newer than the one it was decided on. Until then its attachments are in doubt (InDoubt), and DEL fences.
-//   - An entry that somebody else removed without a mark is written again; a cooling entry is not.
+//   - A held entry that somebody else removed or replaced is written again, unless it was freed with its mark; a
+//   cooling
+//     entry is not.
 //   - What is older than what is known is not believed, whatever block of that name it shows. Only where a write finds
 //     that the API server itself has gone back (a backup was restored) is it the truth, and what was known since is
-//     written again, and what was given back since is taken out again, before anything is handed out.
+//     put back to the letter, what was given back since included, before anything is handed out.
 //   - Another instance in `agent` may mean that this agent was replaced: the node's files say so, and it writes nothing
 //     any more. Else it writes each block once more before it hands out anything of it. What an agent of another
 //     machine has on standby is left there for a minute; if that one comes back meanwhile, changes fail and name both.
@@ -232,8 +234,12 @@ class OwnBlocks {
   bool Adopt(const SlotPointer& slot, const ipam::BlockView& seen);
   // As Adopt, of the version that a write met which nothing newer explains.
   [[nodiscard]] ipam::Error GoBack(const SlotPointer& slot, const ipam::BlockView& seen);
-  // Takes what was seen for the truth. Requires: it is the slot's block. Returns the entries that have vanished.
+  // Takes what was seen for the truth, but for what is to be put back. Requires: it is the slot's block. Returns the
+  // entries that have vanished.
   [[nodiscard]] std::vector<std::string> See(Slot& slot, const ipam::BlockView& seen);
+  // Whether what stands at an offset of a version is to become what was expected there. Requires: they differ.
+  [[nodiscard]] bool IsOverwritten(const Slot& slot, const ipam::Block& seen, bool is_older, ipam::BlockOffset offset,
+                                   const std::string& was) const;
   // `before`: the version that it was written over.
   void Insert(const ipam::BlockView& written, const ipam::Block& before);
   // Whether another run of the agent wrote the version; one that knows other files.
@@ -247,7 +253,7 @@ class OwnBlocks {
   [[nodiscard]] std::optional<ipam::Error> Contested(const Slot& slot) const;
   // kNotFound, for whoever waits for it.
   void Forget(const SlotPointer& slot);
-  // Sends the block's vanished entries, if there are any, and the fence that another instance asks for.
+  // Sends what is to be put back, if there is any, and the fence that another instance asks for.
   void WriteAgain(const SlotPointer& slot, SteadyTime deadline);
   [[nodiscard]] ipam::Expected<ipam::BlockView> Patch(const ipam::Block& before, const ipam::Block& after,
                                                       SteadyTime deadline);

@@ -162,10 +162,9 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
     round.base = slot->view;
     changed = *round.base;
     must_fence = slot->doubt_version.has_value() || slot->must_fence;
-    TakeOutReturned(*slot, changed);
+    PutBack(*slot, changed);
     AddHandedOut(*slot, changed);
     handed_out = slot->handed_out;
-    if (!changed.deleting) AddVanished(*slot, changed);
   }
   Waiters pending;
   for (const auto& waiter : round.waiters) {
@@ -201,7 +200,9 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
     if (!attachment.empty() && !changed.allocations.contains(offset)) slot->batch.emplace(attachment);
   }
   // Given back before it could be written again.
-  std::erase_if(slot->vanished, [&changed](const auto& entry) { return !changed.allocations.contains(entry.first); });
+  for (auto& [offset, one] : slot->overwritten) {
+    if (!changed.allocations.contains(offset)) one.was.clear();
+  }
   return changed;
 }
 
@@ -231,8 +232,7 @@ bool OwnBlocks::CommitOnce(const SlotPointer& slot, Round& round) {
   {
     const std::scoped_lock lock(mutex_);
     if (VersionOf(**written) > VersionOf(*slot->view)) slot->view = *written;
-    slot->vanished.clear();
-    slot->returned.clear();
+    slot->overwritten.clear();
     slot->doubt_version.reset();
     slot->in_doubt.clear();
     slot->is_failing = false;

@@ -2,10 +2,13 @@
 // What others did to this node's blocks: removed entries, deleted blocks, restored backups, and agents of other
 // machines that have this node's name.
 #include <algorithm>
+#include <map>
 #include <utility>
+#include <variant>
 
 #include "agent/own_blocks.h"
 #include "agent/own_blocks_slot.h"
+#include "ipam/entry.h"
 
 namespace berth::agent {
 
@@ -24,6 +27,12 @@ constexpr std::string_view kStrangersEntry = "?";
 // "<machine>-<run>.<counter>"
 std::string_view InstanceOf(std::string_view agent) { return agent.substr(0, agent.find('.')); }
 std::string_view MachineOf(std::string_view agent) { return agent.substr(0, agent.find_first_of("-.")); }
+
+bool IsFreedFrom(const ipam::Attachment& attachment, const std::string& text) {
+  const ipam::Entry entry = ipam::ParseEntry(text);
+  const auto* cooling = std::get_if<ipam::CoolingEntry>(&entry);
+  return cooling != nullptr && !attachment.empty() && cooling->forget == attachment;
+}
 
 }  // namespace
 
@@ -62,10 +71,10 @@ void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, S
 void OwnBlocks::WriteAgain(const SlotPointer& slot, SteadyTime deadline) {
   {
     const std::scoped_lock lock(mutex_);
-    if ((slot->vanished.empty() && !slot->must_fence) || stopped_) return;
+    if ((slot->overwritten.empty() && !slot->must_fence) || stopped_) return;
   }
-  // Nothing to change of its own: the vanished entries and the fence go out with it. What fails is tried again with the
-  // next change.
+  // Nothing to change of its own: what is to be put back and the fence go out with it. What fails is tried again with
+  // the next change.
   const ipam::BlockEdit nothing{.attachment = {}, .apply = [](ipam::Block&) -> Expected<void> { return {}; }};
   static_cast<void>(WriteInSlot(slot, nothing, deadline));
 }
@@ -123,19 +132,42 @@ bool OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {
 
 std::vector<std::string> OwnBlocks::See(Slot& slot, const BlockView& seen) {
   const BlockView before = std::exchange(slot.view, seen);
+  const bool is_older = VersionOf(*seen) < VersionOf(*before);
+  ipam::Block expected = *before;
+  PutBack(slot, expected);
   // It is of after the write in doubt: that has landed, or never will.
   slot.doubt_version.reset();
   if (IsForeign(*seen)) MeetStranger(slot, *seen, before->standby);
+  std::map<ipam::BlockOffset, Slot::Overwritten> overwritten;
   std::vector<std::string> vanished;
-  for (const auto& [offset, text] : before->allocations) {
-    const std::string attachment(ipam::AttachmentOf(text));
-    const bool is_taken = seen->allocations.contains(offset) && !slot.returned.contains(offset);
-    if (attachment.empty() || is_taken || ipam::Find(*seen, attachment)) continue;
-    if (slot.in_doubt.contains(attachment) || slot.batch.contains(attachment)) continue;
-    slot.vanished[offset] = text;
-    vanished.push_back(text);
+  for (ipam::BlockOffset offset = 0; offset < seen->size(); ++offset) {
+    const std::string by = TextAt(*seen, offset);
+    const std::string was = TextAt(expected, offset);
+    if (by == was || !IsOverwritten(slot, *seen, is_older, offset, was)) continue;
+    if (!ipam::AttachmentOf(was).empty() && !slot.overwritten.contains(offset)) vanished.push_back(was);
+    overwritten[offset] = {.by = by, .was = was};
   }
+  slot.overwritten = std::move(overwritten);
   return vanished;
+}
+
+bool OwnBlocks::IsOverwritten(const Slot& slot, const ipam::Block& seen, bool is_older, ipam::BlockOffset offset,
+                              const std::string& was) const {
+  const std::string by = TextAt(seen, offset);
+  const auto known = slot.overwritten.find(offset);
+  if (known != slot.overwritten.end() && known->second.by == by) return true;
+  const ipam::Attachment attachment(ipam::AttachmentOf(was));
+  const ipam::Attachment other(ipam::AttachmentOf(by));
+  // A stranger's may be in use on its machine.
+  const auto handed_out = slot.handed_out.find(offset);
+  const bool is_set_aside = handed_out != slot.handed_out.end() && handed_out->second.attachment.empty();
+  if (is_set_aside || (!other.empty() && IsOfAnotherMachine(seen))) return false;
+  if (IsFreedFrom(attachment, by)) return false;
+  if (is_older) return !slot.in_doubt.contains(other);
+  // Nobody else may change a held entry but to free it (docs/state.md), whatever the version is: that of a backup may
+  // be newer.
+  const bool is_changing = slot.in_doubt.contains(attachment) || slot.batch.contains(attachment);
+  return !attachment.empty() && attachment != other && !is_changing;
 }
 
 // It may have answered with what it has on standby, and write that within the minute. What was ours stays ours: it
@@ -192,21 +224,15 @@ ipam::Error OwnBlocks::GoBack(const SlotPointer& slot, const BlockView& seen) {
   {
     const std::scoped_lock lock(mutex_);
     is_same = slot->view->uid == seen->uid && seen->node == node();
-    if (is_same && VersionOf(*seen) < VersionOf(*slot->view)) {
-      const ipam::Block known = Shown(*slot);
-      for (const auto& [offset, text] : seen->allocations) {
-        const ipam::Attachment attachment(ipam::AttachmentOf(text));
-        if (attachment.empty() || ipam::Find(known, attachment) || slot->in_doubt.contains(attachment)) continue;
-        slot->returned[offset] = text;
-      }
-      vanished = See(*slot, seen);
-    }
+    if (is_same && VersionOf(*seen) < VersionOf(*slot->view)) vanished = See(*slot, seen);
     // The others may be no better: a write of each has to succeed before anything is handed out of it.
     for (const auto& [name, other] : slots_) other->is_failing = other->must_fence = true;
   }
   if (!is_same) Forget(slot);
   for (const std::string& text : vanished) observer_.Vanished(seen->name, text);
   observer_.WentBack(seen->name);
+  // Its successor may have written that version.
+  if (is_same && IsForeign(*seen) && !observer_.IsStillOurs()) Stop();
   return {.code = ErrorCode::kUnavailable,
           .message = "the API server has an older version of block " + seen->name + " than it had before",
           .details = "was it restored from a backup? The call is tried again"};

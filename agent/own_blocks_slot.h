@@ -64,10 +64,15 @@ struct OwnBlocks::Slot {
     return std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(took), kLinger, kLingerMax);
   }
 
-  ipam::BlockView observed;                           // came from a list while busy
-  std::map<ipam::BlockOffset, std::string> vanished;  // held entries that somebody removed: to be written again
-  std::map<ipam::BlockOffset, std::string> returned;  // given back since the backup that was restored: to be taken out
-  std::set<ipam::Attachment> batch;                   // whose changes are being sent: what they remove has not vanished
+  ipam::BlockView observed;          // came from a list while busy
+  std::set<ipam::Attachment> batch;  // whose changes are being sent: what they remove has not vanished
+
+  // What somebody removed without a mark, or a backup brought back as it once was. An empty text: no entry.
+  struct Overwritten {
+    std::string by;  // what was seen there
+    std::string was;
+  };
+  std::map<ipam::BlockOffset, Overwritten> overwritten;  // to be put back
 
   // Goes with every patch until it is in.
   struct HandedOut {
@@ -90,20 +95,22 @@ struct OwnBlocks::Slot {
   std::set<ipam::Attachment> in_doubt;
 };
 
-// What only a backup has brought back goes, before anything else is put there. Requires: the mutex.
-inline void TakeOutReturned(const OwnBlocks::Slot& slot, ipam::Block& block) {
-  std::erase_if(block.allocations, [&slot](const auto& entry) {
-    const auto found = slot.returned.find(entry.first);
-    return found != slot.returned.end() && found->second == entry.second;
-  });
+[[nodiscard]] inline std::string TextAt(const ipam::Block& block, ipam::BlockOffset offset) {
+  const auto found = block.allocations.find(offset);
+  return found == block.allocations.end() ? std::string() : found->second;
 }
 
-// The vanished entries go back to where they were, unless somebody else has the address by now. Requires: the mutex.
-inline void AddVanished(const OwnBlocks::Slot& slot, ipam::Block& block) {
-  for (const auto& [offset, text] : slot.vanished) {
-    if (!block.allocations.contains(offset) && !ipam::Find(block, ipam::AttachmentOf(text))) {
-      block.allocations[offset] = text;
-    }
+// What was overwritten is what it was, unless somebody else has the address by now. All that goes does so first: an
+// attachment may have moved. Requires: the mutex.
+inline void PutBack(const OwnBlocks::Slot& slot, ipam::Block& block) {
+  for (const auto& [offset, one] : slot.overwritten) {
+    if (!one.by.empty() && TextAt(block, offset) == one.by) block.allocations.erase(offset);
+  }
+  if (block.deleting) return;
+  for (const auto& [offset, one] : slot.overwritten) {
+    const std::string_view attachment = ipam::AttachmentOf(one.was);
+    const bool is_elsewhere = !attachment.empty() && ipam::Find(block, attachment);
+    if (!one.was.empty() && !is_elsewhere) block.allocations.try_emplace(offset, one.was);
   }
 }
 

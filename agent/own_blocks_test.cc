@@ -11,10 +11,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "crds/block.h"
-#include "crds/names.h"
+#include "agent/own_blocks_test_setup.h"
 #include "ipam/engine_test_setup.h"
-#include "k8sclient/testing/fake_clock.h"
 #include "k8sclient/testing/model_api.h"
 
 namespace berth::agent {
@@ -26,117 +24,6 @@ using k8sclient::Method;
 using k8sclient::testing::FakeClock;
 using k8sclient::testing::ModelApi;
 using std::chrono::seconds;
-
-constexpr std::size_t kStandby = 4;
-const std::string kBlocks(crds::kBlocksPath);
-const std::string kName = "10.55.0.0-26";
-
-class Witness final : public BlockObserver {
- public:
-  void Conflict(const std::string& /*block*/) override {}
-  void Batch(const std::string& /*block*/, std::size_t /*changes*/) override {}
-  void InDoubt(const std::string& /*block*/, const ipam::Error& /*error*/) override {}
-  void HandedOutRefused(const std::string& /*block*/, const std::string& /*entry*/,
-                        const ipam::Error& /*error*/) override {}
-  void HandedOutLost(const std::string& /*block*/, const std::string& entry) override { lost.push_back(entry); }
-  void StandbyNotKept() override { ++not_kept; }
-  void Vanished(const std::string& /*block*/, const std::string& entry) override { vanished.push_back(entry); }
-  void WentBack(const std::string& /*block*/) override { ++went_back; }
-  [[nodiscard]] bool IsStillOurs() override { return !is_replaced; }
-  void MetAnother(const std::string& /*block*/, const std::string& agent) override { met.push_back(agent); }
-
-  bool is_replaced = false;
-  std::vector<std::string> met;
-  std::vector<std::string> lost;
-  std::vector<std::string> vanished;
-  int not_kept = 0;
-  int went_back = 0;
-};
-
-class OwnBlocksTest : public testing::Test {
- protected:
-  [[nodiscard]] SteadyTime Soon() { return clock_.Now() + seconds(5); }
-
-  // As somebody creates a block, and this node's agent takes it over.
-  BlockView MakeBlock() {
-    const auto created =
-        api_.Call({.method = Method::kPost, .path = kBlocks, .body = crds::BlockToJson(NewBlock()).dump()}, {});
-    EXPECT_TRUE(created->ok()) << created->body;
-    EXPECT_TRUE(Fence(own_).has_value());
-    return Stored();
-  }
-  // Of a node without notes.
-  ipam::Expected<void> Fence(OwnBlocks& agent) {
-    return agent.Fence(Stored(), Soon(), [](const ipam::Block&) { return ipam::OffsetSet(); });
-  }
-  // As the controller gives back an empty block.
-  void RemoveBlock() {
-    ASSERT_TRUE(api_.Call({.method = Method::kDelete, .path = kBlocks + "/" + kName}, {})->ok());
-    const auto gone = api_.Call(
-        {.method = Method::kPatch, .path = kBlocks + "/" + kName, .body = R"({"metadata":{"finalizers":null}})"}, {});
-    ASSERT_TRUE(gone->ok());
-  }
-  [[nodiscard]] BlockView Stored() const {
-    const auto objects = api_.Objects(kBlocks);
-    return objects.empty() ? nullptr : std::make_shared<const ipam::Block>(crds::ParseBlock(objects[0]).value());
-  }
-
-  ipam::Expected<BlockView> Add(int number, OwnBlocks* agent = nullptr) {
-    const ipam::HeldEntry entry = EntryOf(number);
-    const auto take = [this, entry](ipam::Block& block) -> ipam::Expected<void> {
-      const auto taken = ipam::Take(block, pool_, entry, std::nullopt, 0);
-      if (!taken) return std::unexpected(taken.error());
-      return {};
-    };
-    const auto stand_by = [this](ipam::Block& block, std::size_t wanted) { ipam::StandBy(block, pool_, wanted, 0); };
-    return (agent == nullptr ? own_ : *agent)
-        .Edit(Named(), {.attachment = entry.attachment, .apply = take, .stand_by = stand_by}, Soon());
-  }
-  BlockView HandOut(int number, OwnBlocks* agent = nullptr) {
-    const ipam::HeldEntry entry = EntryOf(number);
-    const auto take = [this, entry](ipam::Block& block, const ipam::OffsetSet& among) -> ipam::Expected<void> {
-      const auto taken = ipam::TakeStandby(block, pool_, entry, among, 0);
-      if (!taken) return std::unexpected(taken.error());
-      return {};
-    };
-    return (agent == nullptr ? own_ : *agent)
-        .HandOut(Named(), {.attachment = entry.attachment, .apply = nullptr, .take_standby = take}, Soon(), [] {});
-  }
-  [[nodiscard]] bool Holds(int number) const { return own_.Holds(TestAttachment(number)); }
-  [[nodiscard]] bool IsStored(int number) const {
-    const BlockView block = Stored();
-    return block != nullptr && ipam::Find(*block, TestAttachment(number));
-  }
-  // As the agent does from time to time.
-  void WriteWhatIsLeft() {
-    own_.WriteHandedOut(Soon(), [](const ipam::Error&) {});
-    static_cast<void>(
-        own_.Edit(Named(), {.attachment = {}, .apply = [](ipam::Block&) { return ipam::Expected<void>(); }}, Soon()));
-  }
-
-  ipam::Pool pool_ = ipam::TestPool("p1", "10.55.0.0/24");
-  FakeClock clock_;
-  ModelApi api_;
-  Witness seen_;
-  OwnBlocks own_{api_, clock_, {.node = "n1", .instance = "m-me", .standby = kStandby}, seen_};
-
- private:
-  [[nodiscard]] ipam::Block NewBlock() const {
-    return ipam::NewBlock(pool_, ipam::Prefix::Parse("10.55.0.0/26").value(), "n1");
-  }
-  [[nodiscard]] BlockView Named() const { return std::make_shared<const ipam::Block>(NewBlock()); }
-  static ipam::HeldEntry EntryOf(int number) {
-    return {.pod_namespace = "team-a",
-            .pod = "web-" + std::to_string(number),
-            .uid = "u",
-            .attachment = TestAttachment(number),
-            .interface = "eth0",
-            .since_ms = 1,
-            .node = {},
-            .reservation = {},
-            .unknown = {}};
-  }
-};
 
 TEST_F(OwnBlocksTest, AnEarlierBlockOfThatNameInAListThatLagsIsNotBelieved) {
   const BlockView earlier = MakeBlock();
@@ -159,45 +46,6 @@ TEST_F(OwnBlocksTest, ALaterBlockOfThatNameIsBelieved) {
   ASSERT_TRUE(api_.Change(kBlocks, kName, [](nlohmann::json& block) { block["metadata"]["uid"] = "another"; }));
   own_.Observe(Stored(), Soon());
   EXPECT_FALSE(Holds(1));
-}
-
-TEST_F(OwnBlocksTest, WhatAnAgentRecordedBeforeAnOlderBackupCameBackIsRecordedAgain) {
-  MakeBlock();
-  ASSERT_TRUE(Add(1).has_value());
-  const auto backup = api_.TakeBackup();
-  ASSERT_TRUE(Add(2).has_value());
-  ASSERT_NE(HandOut(3), nullptr);
-  api_.Restore(*backup);
-  const auto refused = Add(4);
-  ASSERT_FALSE(refused.has_value());
-  EXPECT_EQ(ipam::CniCode(refused.error().code), 11U) << refused.error().message;
-  EXPECT_EQ(HandOut(5), nullptr) << "nothing is handed out before a write succeeded";
-  EXPECT_EQ(seen_.went_back, 1);
-  WriteWhatIsLeft();
-  for (const int number : {1, 2, 3}) EXPECT_TRUE(IsStored(number)) << number;
-  EXPECT_TRUE(Add(4).has_value());
-  EXPECT_NE(HandOut(5), nullptr);
-}
-
-// Each attempt is one write and one read: thousands of agents meet the restored server at once.
-TEST_F(OwnBlocksTest, AWriteThatAnOlderBackupRefusesIsNotTriedAgainAtOnce) {
-  MakeBlock();
-  const auto backup = api_.TakeBackup();
-  ASSERT_TRUE(Add(1).has_value());
-  api_.Restore(*backup);
-  const int before = api_.CountOf(Method::kPatch) + api_.CountOf(Method::kGet);
-  ASSERT_FALSE(Add(2).has_value());
-  EXPECT_EQ(api_.CountOf(Method::kPatch) + api_.CountOf(Method::kGet) - before, 2);
-}
-
-TEST_F(OwnBlocksTest, WhatABlockHeldThatNoBackupKnowsIsReported) {
-  const auto backup = api_.TakeBackup();
-  MakeBlock();
-  ASSERT_TRUE(Add(1).has_value());
-  ASSERT_NE(HandOut(2), nullptr);
-  api_.Restore(*backup);
-  EXPECT_FALSE(Add(3).has_value());
-  EXPECT_THAT(seen_.lost, testing::UnorderedElementsAre(testing::HasSubstr("web-1"), testing::HasSubstr("web-2")));
 }
 
 TEST_F(OwnBlocksTest, ARolledBackCrdIsNoticedByABlockThatNobodyWrites) {
@@ -266,7 +114,7 @@ class StrangersTest : public OwnBlocksTest {
     return Stored()->agent.starts_with(agent.instance()) ? "it" : Stored()->agent;
   }
 
-  Witness other_seen_;
+  BlockWitness other_seen_;
   OwnBlocks other_{api_, clock_, {.node = "n1", .instance = "other-1", .standby = kStandby}, other_seen_};
 };
 
