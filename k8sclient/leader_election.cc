@@ -22,7 +22,8 @@ using ipam::Expected;
 using ipam::Fail;
 using nlohmann::json;
 
-constexpr double kJitter = 1.2;  // an acquiring candidate waits 1 to 2.2 times the retry period
+// A candidate looks every 1 to 1.2 retry periods: a dead leader's time counts from the look that saw its last renewal.
+constexpr double kJitter = 0.2;
 
 std::int64_t NumberAt(const json& object, const char* key) {
   const auto it = object.find(key);
@@ -81,7 +82,7 @@ LeaderElector::LeaderElector(Api& api, Clock& clock, ElectionOptions options)
     : api_(api), clock_(clock), options_(std::move(options)), candidate_(options_.identity, options_.times) {
   const ElectionTimes& times = options_.times;
   BERTH_CHECK(times.lease > times.renew_deadline);
-  BERTH_CHECK(times.renew_deadline > times.retry * kJitter);
+  BERTH_CHECK(times.renew_deadline > times.retry * (1 + kJitter));
   BERTH_CHECK(times.retry.count() > 0);
 }
 
