@@ -42,12 +42,12 @@ refused() {
   if "$@"; then echo "it succeeded"; return 1; fi
 }
 
-# purge_as_told [OPTION...]: deletes crds/ with the commands of docs/install.md; the options are for the second. Requires:
+# purge_as_told [OPTION...]: deletes crds/ with the commands of docs/install.md; the options are for the last. Requires:
 # $root.
 purge_as_told() {
   local commands
-  commands=$(sed -nE 's/^ +(kubectl (patch|delete) -k crds\/ .*)/\1/p' "$root/docs/install.md")
-  [[ $(wc -l <<<"$commands") == 2 ]] || { echo "docs/install.md has other commands: $commands"; return 1; }
+  commands=$(sed -nE 's/^ +(kubectl (annotate .*purge=yes|patch .*berth-purge .*|delete -k crds\/ .*))/\1/p' "$root/docs/install.md")
+  [[ $(wc -l <<<"$commands") == 3 ]] || { echo "docs/install.md has other commands: $commands"; return 1; }
   (cd "$root" && timeout 60 bash -e -c "$commands $*")
 }
 

@@ -207,9 +207,9 @@ operations_commands() {
 }
 goes_direct() {
   local commands
-  commands=$(operations_commands "for pod in" "kubectl delete")
-  [[ $(wc -l <<<"$commands") == 5 ]] || { echo "docs/operations.md has no commands: $commands"; return 1; }
-  (cd "$root" && bash -e -o pipefail -c "$commands") && is_direct
+  commands=$(operations_commands "kubectl -n berth-system get pods -l" "kubectl apply")
+  [[ $(wc -l <<<"$commands") == 4 ]] || { echo "docs/operations.md has no commands: $commands"; return 1; }
+  (cd "$root" && bash -c "$commands") && is_direct && refused kubectl get -k "$root/install/agent"
 }
 is_direct() {
   kubectl rollout status --namespace berth-system daemonset/berth-direct --timeout=60s &&
@@ -239,6 +239,16 @@ are_terminating() { # how many of the CRDs
   kubectl get crd -l app.kubernetes.io/name=berth -o json | jq '[.items[].metadata | select(.deletionTimestamp)] | length'
 }
 no_kind() { equals "" kubectl get crd -l app.kubernetes.io/name=berth -o name; }
+
+# What is left then waits for its objects.
+repeats_purge() {
+  if purge_as_told --wait=false; then echo "it succeeded"; return 1; fi
+  equals 3 are_terminating
+}
+nothing_comes_back() {
+  kubectl apply -k "$root/crds" && kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=30s &&
+    equals "" kubectl get ippools,ipblocks,ipspaces -o name
+}
 
 # As docs/install.md tells people.
 mend() {
@@ -344,7 +354,9 @@ check "berth is removed once more" remove_berth
 check "pods end without it" end_pods
 check "pools and CRDs are deleted" delete_pools_and_crds
 check "which wait, since nobody lets blocks go" within 10 equals 3 are_terminating
+check "also when somebody repeats the commands" repeats_purge
 check "the command of docs/install.md lets them go" mend
+check "and with them all that they held" nothing_comes_back
 
 check "the node forgets berth" clean_node
 check "berth-direct is installed" install_direct

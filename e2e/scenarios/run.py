@@ -173,8 +173,9 @@ class Scenarios(Steps):
         kubectl("delete", "ippool", "--all", "--timeout=60s")
         until("no block is left", 60, lambda: not self.cluster.items("ipblocks"), pause=1)
         kubectl("delete", "-k", OVERLAY, "--timeout=120s")
-        meant = '{"metadata": {"annotations": {"ipam.berth.dev/purge": "yes"}, "finalizers": null}}'
-        kubectl("patch", "-k", str(ROOT / "crds"), "--type=merge", "-p", meant)
+        kubectl("annotate", "crd", "-l", "app.kubernetes.io/name=berth", "ipam.berth.dev/purge=yes")
+        policy = ("validatingadmissionpolicy/berth-purge", "validatingadmissionpolicybinding/berth-purge")
+        kubectl("patch", *policy, "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
         kubectl("delete", "-k", str(ROOT / "crds"), "--timeout=120s")
         if left := [name for name in kubectl("api-resources", "-o", "name").split() if name.endswith(".berth.dev")]:
             raise Failure(f"kinds are left: {left}")
