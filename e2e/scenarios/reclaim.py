@@ -45,6 +45,8 @@ class Scenarios(Steps):
         """They know what has become of their addresses since, and write it again."""
         with Witness(self.cluster, may_see_duplicates=True) as witness:
             said = self.restore(witness)
+            if witness.all_duplicates:
+                raise Failure(f"in two namespaces: {sorted(witness.all_duplicates)}")
             self.cluster.await_no_findings(120)
             ended = self.end_pods(witness)
         return f"{said}; after their end addresses were held for {ended:.0f} s"
@@ -53,6 +55,8 @@ class Scenarios(Steps):
         """Who knows of the addresses that were taken since is gone."""
         with Witness(self.cluster, may_see_duplicates=True) as witness:
             said = self.restore(witness, [self.cluster.agent_on(node) for node in self.cluster.nodes])
+            if not witness.all_duplicates:
+                raise Failure("no address was given twice, so nothing was tried")
             # As docs/operations.md wants it.
             self.cluster.kubectl("rollout", "restart", "deployment/pods")
             self.cluster.kubectl("rollout", "status", "deployment/pods", "--timeout=200s")
@@ -71,7 +75,8 @@ class Scenarios(Steps):
             self.scale(20, "unknown", grace=120, stay=True)
             self.cluster.await_pods(40, 120)
             self.cluster.restore_etcd(Path(folder) / "snapshot", ended_meanwhile)
-        self.cluster.kubectl("rollout", "restart", *AGENTS)
+        if ended_meanwhile:
+            self.cluster.kubectl("rollout", "restart", *AGENTS)
         self.cluster.kubectl("rollout", "restart", *CONTROLLERS)
         self.scale(20, "later")
         said = self.await_end_of_duplicates(witness)
@@ -81,17 +86,17 @@ class Scenarios(Steps):
     def await_end_of_duplicates(self, witness: Witness) -> str:
         """Each that lasts is told of within a minute, and there is none when all sandboxes of unknown pods have ended."""
         told: set[str] = set()
-        seen: set[str] = set()
         started = time.monotonic()
         while True:
             duplicates = dict(witness.duplicates)
-            seen |= set(duplicates)
             for node in self.cluster.nodes:
-                told |= {one.get("address", "") for one in self.cluster.findings_on(node, settle=2)}
+                told |= {one["address"] for one in self.cluster.findings_on(node, settle=2)
+                         if one["kind"] in ("duplicate", "not-recorded")}
             late = [address for address, since in duplicates.items() if address not in told and time.monotonic() - since > 60]
             if late:
                 raise Failure(f"nobody has told of {late} for a minute")
             if not duplicates and witness.sandboxes() == len(self.cluster.pods()):
+                seen = witness.all_duplicates
                 return f"{len(seen)} addresses twice, {len(seen & told)} of them reported, none after {time.monotonic() - started:.0f} s"
             if time.monotonic() - started > 300:
                 raise Failure(f"after five minutes: {witness.sandboxes()} sandboxes, addresses in two: {sorted(duplicates)}")
@@ -165,6 +170,8 @@ class Scenarios(Steps):
                 self.cluster.kubectl("delete", "pod", "--force", "--grace-period=0", *names)
                 kept = witness.held_on(node)
                 time.sleep(max(0.0, 180 - (time.monotonic() - cut)))
+                if not names or not kept:
+                    raise Failure("the node had no pods")
                 if (left := witness.held_on(node)) != kept:
                     raise Failure(f"of {len(kept)} addresses {len(kept - left)} were given back")
             took = self.cluster.await_pods(40, 200)
@@ -333,6 +340,8 @@ class Scenarios(Steps):
                 with controller.lives():
                     until("it writes", 120, lambda: what_it_writes(witness) != before, pause=0.01)
             took = time.monotonic() - started
+            if lives < 10:
+                raise Failure(f"{lives} controllers wrote all: they were not killed at each write")
             self.cluster.kubectl("scale", "--replicas=2", *CONTROLLERS)
             self.cluster.kubectl("rollout", "status", *CONTROLLERS, "--timeout=120s")
             self.scale(50)

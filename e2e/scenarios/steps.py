@@ -57,11 +57,14 @@ class Steps:
         """Pods are deleted at random, ten every two seconds, and others come. No two are ever told the same address."""
         stop = threading.Event()
         problems: list[str] = []
+        rounds = 0
 
         def go_on() -> None:
+            nonlocal rounds
             while not stop.wait(2) and not problems:
                 try:
                     self.delete_pods(10)
+                    rounds += 1
                     told = [(one["ip"], pod["metadata"]["name"]) for pod in self.cluster.pods()
                             if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
                             for one in pod["status"].get("podIPs", [])]
@@ -79,8 +82,8 @@ class Steps:
         finally:
             stop.set()
             thread.join()
-        if problems:
-            raise Failure("; ".join(problems))
+        if problems or not rounds:
+            raise Failure("; ".join(problems) or "no pod could be deleted")
 
     def leader(self) -> tuple[int, str]:
         """The process that leads, and its identity."""

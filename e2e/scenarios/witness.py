@@ -34,6 +34,7 @@ class Witness(threading.Thread):
         super().__init__(name="witness")
         self.problems: list[str] = []
         self.duplicates: dict[str, float] = {}  # addresses that are in two namespaces, and since when
+        self.all_duplicates: set[str] = set()  # that ever were
         self.count = 0
         self._cluster = cluster
         self._may_see_duplicates = may_see_duplicates
@@ -106,6 +107,7 @@ class Witness(threading.Thread):
         if not self._may_see_duplicates:
             self.problems.extend(f"{address} is in {there}" for address, there in shared.items())
         self.duplicates = {address: self.duplicates.get(address, now) for address in shared}
+        self.all_duplicates |= set(shared)
 
     def held(self) -> set[str]:
         """The addresses that are held, as the API server has them now."""
