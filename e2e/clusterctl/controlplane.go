@@ -146,8 +146,8 @@ func (c ControlPlane) controllerManager() Program {
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.network.Ports.ControllerManager),
 		"--tls-cert-file=" + l.pki("server.crt"), "--tls-private-key-file=" + l.pki("server.key"),
 		"--service-account-private-key-file=" + l.pki("sa.key"), "--root-ca-file=" + l.pki("ca.crt"),
-		"--use-service-account-credentials", "--flex-volume-plugin-dir=" + l.path("volume-plugins"),
-		"--kube-api-qps=200", "--kube-api-burst=400", "--profiling=false"}}
+		// With the limits on its requests that it has by default: how soon the garbage collector deletes is measured.
+		"--use-service-account-credentials", "--flex-volume-plugin-dir=" + l.path("volume-plugins"), "--profiling=false"}}
 }
 
 func (c ControlPlane) scheduler() Program {
