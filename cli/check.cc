@@ -93,8 +93,13 @@ class Checker {
         if (IsOurs(address)) pods[address].push_back(pod.name_space + "/" + pod.name);
       }
     }
+    // Each space may have the same addresses.
+    std::map<ipam::Address, std::set<std::string>> spaces;
+    for (const Use& use : uses_) {
+      if (use.held() != nullptr) spaces[use.address()].insert(use.block->space);
+    }
     for (const auto& [address, names] : pods) {
-      if (names.size() < 2) continue;
+      if (names.size() < 2 || names.size() <= spaces[address].size()) continue;
       Add({.kind = "duplicate",
            .object = "pod/" + names[0],
            .address = address.ToString(),

@@ -112,6 +112,7 @@ const CheckCase kCases[] = {
        i.pools[0].status.blocks = 2;
      },
      ""},
+    {"PodsOfTwoSpacesMayHaveOneAddress", AddOtherSpace, ""},
     {"CountOfBlocksIsWrong", [](Inventory& i) { i.pools[0].status.blocks = 7; }, "count", "status.blocks is 7"},
     {"CountOfAddressesIsWrong", [](Inventory& i) { i.pools[0].status.used = 9; }, "count", "status.used is 9"},
     {"AllocationsAreComplete",

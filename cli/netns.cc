@@ -102,25 +102,18 @@ Expected<std::vector<Finding>> CheckConfigured(const Inventory& inventory, const
   std::vector<Finding> findings;
   int running = 0;
   int missing = 0;
-  std::map<ipam::Address, std::string> where;
-  for (const auto& [address, netns] : configured) {
-    const auto [at, is_first] = where.emplace(address, netns);
-    const auto block = std::ranges::find_if(inventory.blocks, [&](const auto& b) { return b.cidr.Contains(address); });
-    if (is_first || at->second == netns || block == inventory.blocks.end()) continue;
-    findings.push_back({.kind = "duplicate",
-                        .object = "ipblock/" + block->name,
-                        .space = block->space,
-                        .address = address.ToString(),
-                        .message = "the network namespaces " + at->second + " and " + netns + " both have it",
-                        .remedy = "restart one of the two pods"});
-  }
-  std::set<ipam::Address> recorded;
+  std::map<ipam::Address, std::set<std::string>> where;
+  for (const auto& [address, netns] : configured) where[address].insert(netns);
+  // In which spaces: each may have the same addresses.
+  std::map<ipam::Address, std::set<std::string>> recorded;
   for (const Use& use : UsesOf(inventory)) {
     const ipam::HeldEntry* held = use.held();
     const bool may_be_here = use.node() == node || (use.block->shared() && held == nullptr);
     if (!may_be_here) continue;
     // What cools may be on its way out; what cannot be read is held.
-    if (held != nullptr || std::holds_alternative<ipam::OpaqueEntry>(use.entry)) recorded.insert(use.address());
+    if (held != nullptr || std::holds_alternative<ipam::OpaqueEntry>(use.entry)) {
+      recorded[use.address()].insert(use.block->space);
+    }
     const Pod* pod = held == nullptr ? nullptr : inventory.FindPod(held->pod_namespace, held->pod);
     const bool is_running = pod != nullptr && IsOf(*held, *pod) && pod->phase == "Running";
     running += is_running ? 1 : 0;
@@ -139,15 +132,29 @@ Expected<std::vector<Finding>> CheckConfigured(const Inventory& inventory, const
                           " is in these network namespaces",
                       "is this the node, and the folder where its runtime keeps the namespaces of pods?");
   }
-  for (const auto& [address, netns] : where) {
+  for (const auto& [address, namespaces] : where) {
     const auto block = std::ranges::find_if(inventory.blocks, [&](const auto& b) { return b.cidr.Contains(address); });
-    if (block == inventory.blocks.end() || recorded.contains(address)) continue;
-    findings.push_back({.kind = "not-recorded",
-                        .object = "ipblock/" + block->name,
-                        .space = block->space,
-                        .address = address.ToString(),
-                        .message = "the network namespace " + netns + " has it, and no entry of " + node + " is for it",
-                        .remedy = "restart the pod: its address may be given to another"});
+    const std::size_t times = recorded[address].size();
+    if (block == inventory.blocks.end() || namespaces.size() <= times) continue;
+    const std::string& first = *namespaces.begin();
+    const auto add = [&](std::string kind, std::string message, std::string remedy) {
+      findings.push_back({.kind = std::move(kind),
+                          .object = "ipblock/" + block->name,
+                          .space = block->space,
+                          .address = address.ToString(),
+                          .message = std::move(message),
+                          .remedy = std::move(remedy)});
+    };
+    if (namespaces.size() > 1) {
+      add("duplicate",
+          "the network namespaces " + first + " and " + *std::next(namespaces.begin()) + " both have it",
+          "restart one of the two pods");
+    }
+    if (times == 0) {
+      add("not-recorded",
+          "the network namespace " + first + " has it, and no entry of " + node + " is for it",
+          "restart the pod: its address may be given to another");
+    }
   }
   std::ranges::sort(findings);
   return findings;

@@ -23,9 +23,10 @@ struct Configured {
 // Errors: kIo: the folder cannot be read, or a namespace not be entered (that takes CAP_SYS_ADMIN).
 [[nodiscard]] ipam::Expected<std::vector<Configured>> ReadConfigured(const std::string& folder);
 
-// What is wrong about them, sorted: an address of a block that two namespaces have; one that no entry of the node is
-// for; an entry of a running pod of the node of which no namespace has the address. Errors: kInvalid: there is no such
-// node; no namespace has any of several such addresses, so it is another node's folder, or none of a runtime.
+// What is wrong about them, sorted: an address of a block that two namespaces have, unless two address spaces record
+// it; one that no entry of the node is for; an entry of a running pod of the node of which no namespace has the
+// address. Errors: kInvalid: there is no such node; no namespace has any of several such addresses, so it is another
+// node's folder, or none of a runtime.
 [[nodiscard]] ipam::Expected<std::vector<Finding>> CheckConfigured(const Inventory& inventory,
                                                                    const std::vector<Configured>& configured,
                                                                    const std::string& node);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "cli/inventory.h"
 
@@ -11,6 +12,7 @@ namespace berth::cli {
 
 inline constexpr const char* kWebUid = "6f7d0c9e-0000-4000-8000-000000000001";
 inline constexpr const char* kDbUid = "6f7d0c9e-0000-4000-8000-000000000002";
+inline constexpr const char* kBlueUid = "6f7d0c9e-0000-4000-8000-000000000003";
 
 inline std::string HeldText(const std::string& pod, const std::string& uid, char id) {
   return pod + " " + uid + " 0123456789ab-" + std::string(16, id) + " i=eth0 t=1763700000000";
@@ -47,6 +49,18 @@ inline Inventory HealthyInventory() {
   inventory.pods = {RunningPod("web-0", kWebUid, "10.55.0.1"), RunningPod("db-0", kDbUid, "10.55.0.2")};
   inventory.nodes = {"n1"};
   return inventory;
+}
+
+// In which a pod has an address that another has, too.
+inline void AddOtherSpace(Inventory& inventory) {
+  ipam::Block block = inventory.blocks[0];
+  block.space = "blue";
+  block.name = "blue-" + block.name;
+  block.allocations = {{1, HeldText("team-a/blue-0", kBlueUid, 'c')}};
+  inventory.blocks.push_back(std::move(block));
+  inventory.pods.push_back(RunningPod("blue-0", kBlueUid, "10.55.0.1"));
+  inventory.pools[0].status.blocks = 2;
+  inventory.pools[0].status.used = 3;
 }
 
 }  // namespace berth::cli
