@@ -71,6 +71,7 @@ steady_clock::time_point Controller::RunRound(const std::stop_token& stop) {
   did_something_ = false;
   const Moment now = Now();
   memory_.backoff.Forget(now.steady);
+  performer_.SettleDoubts(now, k8sclient::CallOptions::Within(kCallMax, stop));
   const Decision decision = decider_.Decide(world_, memory_, now, /*relisted=*/false);
   AfterDecision(decision, now);
   if (memory_.backoff.MayTry(kServerKey, now.steady) && PerformAll(decision, stop) && WantsRelist(decision)) {

@@ -89,6 +89,28 @@ TEST_F(ControllerAllocationsTest, ThatAreRefusedAreTriedNowAndThenAndNotTenTimes
   EXPECT_EQ(Made(), kPodsCount);
 }
 
+// As while the watch of pods is stuck.
+TEST_F(ControllerAllocationsTest, ThatTheCollectorDeletedAreNotMadeAgainThoughTheirPodsSeemToLive) {
+  Pass(seconds(10));
+  ASSERT_EQ(Made(), kPodsCount);
+  server_->Put(
+      "/api/v1/namespaces/default/pods",
+      {{"metadata", {{"name", "p1000"}, {"namespace", "default"}, {"uid", "u-1000"}}}, {"spec", {{"nodeName", "n1"}}}});
+  for (const json& object : server_->Objects(kAllocations)) {
+    const auto name = object["metadata"]["name"].get<std::string>();
+    if (name.starts_with("p1000") || name.starts_with("p1001")) Delete(kAllocations, name);
+  }
+  ASSERT_EQ(Made(), kPodsCount - 2);
+  int posts = 0;
+  server_->SetFaults([&posts](const k8sclient::Request& request) {
+    posts += request.path == kAllocations && request.method == k8sclient::Method::kPost ? 1 : 0;
+    return ApiFault::kNone;
+  });
+  Pass(seconds(60));
+  EXPECT_EQ(posts, 1) << "that of the one whose pod is there";
+  EXPECT_EQ(Made(), kPodsCount - 1);
+}
+
 TEST_F(ControllerAllocationsTest, ThatHangAreNotTriedOneAfterTheOther) {
   clock_.Advance(seconds(3));
   PutPool("other", {{"subnet", "10.66.0.0/24"}});

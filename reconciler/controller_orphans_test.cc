@@ -110,6 +110,22 @@ TEST_F(ControllerOrphansTest, EventsThatNobodyAnswersHoldUpNothing) {
   EXPECT_EQ(tried, 1);
 }
 
+TEST_F(ControllerOrphansTest, AnEventThatIsThereAlreadyKeepsNoOtherFromBeingTold) {
+  PutBlock("web", "10.55.0.64/26", {{"5", kOrphan}});
+  Pass(seconds(3));
+  Vanish();
+  int tried = 0;
+  server_->SetFaults([&](const k8sclient::Request& request) {
+    const bool is_event = request.path == kEventsPath && request.method == k8sclient::Method::kPost;
+    if (is_event && ++tried == 1) server_->Put(std::string(kEventsPath), json::parse(request.body));
+    return ApiFault::kNone;
+  });
+  Pass(seconds(55));
+  EXPECT_EQ(tried, 2);
+  EXPECT_THAT(Events(), testing::Contains("10.55.0.0-26 OrphansFreed"));
+  EXPECT_THAT(Events(), testing::Contains("10.55.0.64-26 OrphansFreed"));
+}
+
 TEST_F(ControllerOrphansTest, APodThatTheApiServerStillHasIsNotFreedWhateverTheWatchSaid) {
   SeeItVanish();
   Pass(seconds(120));
@@ -347,6 +363,19 @@ TEST_F(ControllerLostTest, WhoLeadsNextLeavesTheConditionUntilItHasLookedItself)
     const auto status = ReadPool(Pool("web")).value().status;
     ASSERT_EQ(crds::FindCondition(status.conditions, kContestedCondition)->status, "True") << i;
   }
+}
+
+TEST_F(ControllerOrphansTest, WhatWasFreedByAWriteOfWhichTheAnswerWasLostIsToldOfOnce) {
+  Vanish();
+  int patches = 0;
+  server_->SetFaults([&patches](const k8sclient::Request& request) {
+    const bool frees = request.method == k8sclient::Method::kPatch && request.path.ends_with(kBlock);
+    return frees && ++patches == 1 ? ApiFault::kLostAfterCommit : ApiFault::kNone;
+  });
+  Pass(seconds(90));
+  EXPECT_EQ(patches, 1);
+  EXPECT_THAT(Events(), testing::Contains(std::string(kBlock) + " OrphansFreed").Times(1));
+  EXPECT_THAT(metrics_.Text(), testing::HasSubstr("berth_controller_orphans_freed_total{why=\"pod-gone\"} 1"));
 }
 
 TEST_F(ControllerOrphansTest, LostAndLateAnswersChangeNothingAboutTheEnd) {

@@ -39,13 +39,11 @@ crds::Allocation ToAllocation(const HeldEntries& held, const std::vector<EntryKe
 }  // namespace
 
 AllocationRuling RuleOnAllocation(const AllocationFacts& facts) {
-  if (!facts.is_held) {
-    const bool is_left = facts.object != nullptr && !facts.object->is_deleting;
-    return is_left ? AllocationRuling::kDelete : AllocationRuling::kNothing;
-  }
+  const bool is_left = facts.object != nullptr && !facts.object->is_deleting;
+  if (!facts.is_held) return is_left ? AllocationRuling::kDelete : AllocationRuling::kNothing;
   if (facts.pod == nullptr || facts.pod->is_terminal) return AllocationRuling::kNothing;
-  // The collector would delete it at once.
-  if (facts.pod->is_cascading) return AllocationRuling::kNothing;
+  // The collector will delete it, with three requests of the forty that it makes a second, while others wait for it.
+  if (facts.pod->is_cascading) return is_left ? AllocationRuling::kDelete : AllocationRuling::kNothing;
   if (facts.object != nullptr && (!facts.lacks_family || facts.object->is_deleting)) return AllocationRuling::kNothing;
   if (!facts.is_settled) return AllocationRuling::kLater;
   return facts.object == nullptr ? AllocationRuling::kMake : AllocationRuling::kDelete;
@@ -85,7 +83,8 @@ void AllocationDecider::DecideOne(const AllocationScope& scope, const Allocation
   if (due > now) {
     later_.emplace(due, key);
   } else if (ruling == AllocationRuling::kMake) {
-    decision.actions.emplace_back(CreateAllocation{.allocation = ToAllocation(scope.held, facts.entries)});
+    decision.actions.emplace_back(CreateAllocation{.allocation = ToAllocation(scope.held, facts.entries),
+                                                   .is_again = holdings_.at(key).is_again});
   } else {
     decision.actions.emplace_back(DeleteAllocation{.allocation = scope.world.allocations.all().at(key)});
   }
@@ -128,7 +127,9 @@ void AllocationDecider::Gather(const AllocationScope& scope, SteadyTime now) {
     open_.insert(key);
     const auto holding = holdings_.find(key);
     const bool is_gone = holding != holdings_.end() && !objects.all().contains(key);
-    if (is_gone) holding->second.settled = now + kAllocationGoneMin;
+    if (!is_gone) continue;
+    holding->second.settled = now + kAllocationGoneMin;
+    holding->second.is_again = true;
   }
 }
 

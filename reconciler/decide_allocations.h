@@ -60,7 +60,8 @@ class AllocationDecider {
   // What an object would be made from.
   struct Holding {
     std::set<EntryKey> entries = {};
-    SteadyTime settled;  // from when on it may be made
+    SteadyTime settled;     // from when on it may be made
+    bool is_again = false;  // it was there, and somebody deleted it
   };
   void Gather(const AllocationScope& scope, SteadyTime now);
   [[nodiscard]] AllocationFacts FactsOf(const AllocationScope& scope, const AllocationKey& key, SteadyTime now) const;

@@ -50,6 +50,10 @@ const RuleCase kRuleCases[] = {
     {"PodIsUnknown", {.is_held = true, .is_settled = true}, AllocationRuling::kNothing},
     {"PodHasEnded", {.is_held = true, .is_settled = true, .pod = &kEnded}, AllocationRuling::kNothing},
     {"PodCascades", {.is_held = true, .is_settled = true, .pod = &kCascades}, AllocationRuling::kNothing},
+    {"PodCascadesAndItIsThere", {.is_held = true, .pod = &kCascades, .object = &kThere}, AllocationRuling::kDelete},
+    {"PodCascadesAndItIsGoing",
+     {.is_held = true, .is_settled = true, .pod = &kCascades, .object = &kGoing},
+     AllocationRuling::kNothing},
     {"GivenBack", {.object = &kThere}, AllocationRuling::kDelete},
     {"GivenBackWhileItIsGoing", {.object = &kGoing}, AllocationRuling::kNothing},
     {"GivenBackBeforeItWasMade", {}, AllocationRuling::kNothing},
@@ -214,12 +218,13 @@ TEST_F(AllocationsTest, ABlockThatCannotBeReadAnyMoreStillHoldsWhatItHeld) {
   EXPECT_EQ(Lines(), kUnmade);
 }
 
-TEST_F(AllocationsTest, UnderAForegroundCascadeItIsMadeAgainOnlyWhenThatIsOver) {
+TEST_F(AllocationsTest, UnderAForegroundCascadeItGoesAndIsMadeAgainOnlyWhenThatIsOver) {
   Hold();
   Make();
   Pass(seconds(60));
   Lines();
   world_.world.pods.Put(kCascades, {});
+  EXPECT_EQ(Lines(), kUnmade);
   world_.world.allocations.Remove(std::string("default/") + kName);
   EXPECT_EQ(Lines(), Texts{});
   world_.world.pods.Put(kLives, {});

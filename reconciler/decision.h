@@ -102,6 +102,8 @@ struct PutBack {
 };
 struct CreateAllocation {
   crds::Allocation allocation;
+  // Somebody deleted it: the collector, if the pod is gone, which is asked for once more before.
+  bool is_again = false;
 };
 struct DeleteAllocation {
   SeenAllocation allocation;
@@ -177,6 +179,13 @@ struct Memory {
   std::map<std::string, std::chrono::steady_clock::time_point> space_counts_written;
   // By name of the space.
   std::map<std::string, std::vector<ReservedRange>> confirmed;
+  // By block: what was freed if a write landed of which the answer was lost, and the block as it is then, but for its
+  // version.
+  struct InDoubt {
+    ipam::Block after;
+    std::vector<FreedEntry> freed;
+  };
+  std::map<std::string, InDoubt> in_doubt;
   // What was last said that would be freed.
   std::set<std::pair<std::string, std::string>> reported;
   // When an event was last told, by UID of the pool and reason.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -221,7 +222,15 @@ struct Performer::Visitor {
     }
     if (freed.empty()) return skipped;
     auto written = PatchBlock(*action.before, after);
+    if (!written && written.error().code == ipam::ErrorCode::kUnknownOutcome) {
+      memory.in_doubt.insert_or_assign(after.name, Memory::InDoubt{after, freed});
+    }
     if (!written) return written;
+    TellFreed(after, freed);
+    return {};
+  }
+
+  void TellFreed(const ipam::Block& after, const std::vector<FreedEntry>& freed) const {
     for (const FreedEntry& one : freed) {
       metrics.Freed(WhyFreed(one));
       spdlog::info("orphan freed pool={} block={} address={} pod={}/{} uid={} attachment={} node={} why={}",
@@ -236,7 +245,6 @@ struct Performer::Visitor {
                    WhyFreed(one));
     }
     Announce(FreedAnnouncement(after, freed));
-    return {};
   }
 
   Expected<void> operator()(const PutBack& action) const {
@@ -285,6 +293,12 @@ struct Performer::Visitor {
 
   Expected<void> operator()(const CreateAllocation& action) const {
     const crds::Allocation& allocation = action.allocation;
+    if (action.is_again) {
+      const auto pod = AskForPod(allocation.meta.name_space, allocation.pod);
+      if (!pod) return std::unexpected(pod.error());
+      const bool is_gone = !*pod || (*pod)->identity() != allocation.uid;
+      if (is_gone) return {};
+    }
     auto created = k8sclient::Create(
         api, AllocationsPath(allocation.meta.name_space), crds::AllocationToJson(allocation), options);
     if (!created) return std::unexpected(std::move(created.error()));
@@ -330,7 +344,8 @@ struct Performer::Visitor {
                                         std::string(kEventsPath),
                                         EventOf(announcement, now.unix_ms),
                                         k8sclient::CallOptions::Within(kEventLimit, options.stop));
-    if (told) return;
+    // One that is there already was told, and its answer lost.
+    if (told || told.error().code == ipam::ErrorCode::kAlreadyExists) return;
     events_again = now.steady + kEventPause;
     spdlog::debug("event not taken object={} err={}", announcement.name, ipam::Quoted(told.error().message));
   }
@@ -372,20 +387,27 @@ struct Performer::Visitor {
     return is_gone;
   }
 
-  // Whether the pod is still there and still has it.
-  [[nodiscard]] Expected<bool> HasAddress(const LostEntry& one) const {
-    auto object = k8sclient::Get(api, PodPath(one.entry.pod_namespace, one.entry.pod), options);
+  // The same of a pod that the world shows. Nothing: it is not there, and not in the world any more.
+  [[nodiscard]] Expected<std::optional<SeenPod>> AskForPod(const std::string& name_space,
+                                                           const std::string& name) const {
+    auto object = k8sclient::Get(api, PodPath(name_space, name), options);
     if (!object && object.error().code == ipam::ErrorCode::kNotFound) {
-      world.pods.Remove(PodKeyOf(one.entry.pod_namespace, one.entry.pod), now.steady);
-      return false;
+      world.pods.Remove(PodKeyOf(name_space, name), now.steady);
+      return std::nullopt;
     }
     if (!object) return std::unexpected(std::move(object.error()));
     auto pod = ReadPod(*std::move(object));
     if (!pod) return std::unexpected(std::move(pod.error()));
-    const bool has_it = pod->identity() == one.entry.uid && pod->node == one.node && pod->HasOwnAddress() &&
-                        !pod->HasOthersThan(one.address);
-    world.pods.Put(*std::move(pod), now.steady);
-    return has_it;
+    world.pods.Put(*pod, now.steady);
+    return *std::move(pod);
+  }
+
+  // Whether the pod is still there and still has it.
+  [[nodiscard]] Expected<bool> HasAddress(const LostEntry& one) const {
+    const auto pod = AskForPod(one.entry.pod_namespace, one.entry.pod);
+    if (!pod) return std::unexpected(pod.error());
+    return *pod && (*pod)->identity() == one.entry.uid && (*pod)->node == one.node && (*pod)->HasOwnAddress() &&
+           !(*pod)->HasOthersThan(one.address);
   }
 
   [[nodiscard]] Expected<bool> IsNodeGone(const std::string& name) const {
@@ -418,6 +440,23 @@ struct Performer::Visitor {
 
 Expected<void> Performer::Perform(const Action& action, const Moment& now, const k8sclient::CallOptions& options) {
   return std::visit(Visitor{api_, world_, memory_, metrics_, events_again_, now, options}, action);
+}
+
+void Performer::SettleDoubts(const Moment& now, const k8sclient::CallOptions& options) {
+  const Visitor visitor{api_, world_, memory_, metrics_, events_again_, now, options};
+  std::erase_if(memory_.in_doubt, [&](const auto& item) {
+    const auto& [after, freed] = item.second;
+    const auto seen = world_.blocks().find(item.first);
+    if (seen == world_.blocks().end() || seen->second.block == nullptr) return true;
+    const ipam::Block& now_there = *seen->second.block;
+    if (now_there.resource_version == after.resource_version) return false;
+    // No two writes of one have the same time in them.
+    const ipam::BlockOffset offset = freed.front().offset;
+    const auto found = now_there.allocations.find(offset);
+    if (found != now_there.allocations.end() && found->second == after.allocations.at(offset))
+      visitor.TellFreed(after, freed);
+    return true;
+  });
 }
 
 }  // namespace berth::reconciler

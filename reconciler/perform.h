@@ -27,6 +27,9 @@ class Performer {
   [[nodiscard]] ipam::Expected<void> Perform(const Action& action, const Moment& now,
                                              const k8sclient::CallOptions& options);
 
+  // Tells of what was freed by writes whose answers were lost, once the world shows that they have landed.
+  void SettleDoubts(const Moment& now, const k8sclient::CallOptions& options);
+
  private:
   struct Visitor;
 
