@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tests on a real control plane that blocks go where they are needed: a pool of four blocks, ten nodes whose containers
-# come and go, each with a real agent as a process, and the controller. No address may be refused for longer than a
-# minute while one is free in an empty block; a node that is gone keeps nothing, not even what it had on standby. The
-# nodes have no kubelet: the script renews their Leases and calls `berth` as a runtime does. Ends with "N passed, N
+# Tests on a real control plane that blocks go where they are needed: a pool of four blocks, ten nodes that come and go,
+# as their containers do, each with a real agent as a process, and the controller. No address may be refused for longer
+# than a minute while one is free in an empty block; a node that is gone keeps nothing, not even what it had on standby.
+# The nodes have no kubelet: the script renews their Leases and calls `berth` as a runtime does. Ends with "N passed, N
 # failed". Takes about five minutes. Needs root.
 #
 #   e2e/blocks.sh [BUILD_DIR]     default: build. ROUNDS=N: instead of 6
@@ -23,6 +23,9 @@ source "$root/e2e/checks.sh"
 pids=()
 declare -A agent
 declare -A containers # by node, those that have an address
+declare -A rests      # by node that was switched off, until when what it had may rest
+off=
+added=0
 refused_max=0
 
 for program in berth berth-agent berth-controller; do
@@ -32,7 +35,7 @@ command -v jq >/dev/null || fail_early "jq is missing: apt-get install jq"
 
 finish() {
   local one
-  for one in "${pids[@]}"; do kill "$one" 2>/dev/null; done
+  for one in "${pids[@]}" "${agent[@]}"; do kill "$one" 2>/dev/null; done
   "$cluster" down --dir "$dir" >/dev/null 2>&1
   ((failed > 0)) || rm -rf "$work"
 }
@@ -72,7 +75,7 @@ scarce() { kubectl get ippool web -o jsonpath='{.status.conditions[?(@.type=="Sc
 
 # add NODE CONTAINER: as a kubelet that tries again each second, with a pod that waits. Whether it got an address in time.
 add() {
-  local node=$1 container=$2 since=$SECONDS end=$((SECONDS + 75))
+  local node=$1 container=$2 since=$SECONDS end=$((SECONDS + 60))
   while ! call ADD "$node" "$container" >"$work/add" 2>&1; do
     ((SECONDS <= end)) || { cat "$work/add"; return 1; }
     if [[ ! -e $work/pod-$container ]]; then
@@ -88,6 +91,7 @@ END
   ((SECONDS - since <= refused_max)) || refused_max=$((SECONDS - since))
   [[ ! -e $work/pod-$container ]] || kubectl delete pod "$container" --force --grace-period=0 >/dev/null 2>&1
   containers[$node]+=" $container"
+  added=$((added + 1))
 }
 del_all() { # NODE
   local container
@@ -122,30 +126,58 @@ END
   kubectl wait --for=condition=Ready ippool/web --timeout=60s >/dev/null || fail_early "no pool"
   for ((i = 1; i <= nodes; i++)); do
     node=n$i
-    "$bin/berth-agent" --kubeconfig "$work/$node.kubeconfig" --node "$node" --socket "$work/$node.sock" \
-      --state "$work/$node" >"$work/$node.log" 2>&1 &
-    agent[$node]=$!
-    pids+=($!)
+    start_agent "$node"
   done
 }
 
-# Containers come on some nodes and go from others, at random, never on more than four nodes at once.
+start_agent() { # NODE
+  "$bin/berth-agent" --kubeconfig "$work/$1.kubeconfig" --node "$1" --socket "$work/$1.sock" \
+    --state "$work/$1" >>"$work/$1.log" 2>&1 &
+  agent[$1]=$!
+  disown
+}
+# As a machine that loses its power, and somebody says so.
+switch_off() { # NODE
+  kill -9 "${agent[$1]}"
+  unset "agent[$1]"
+  sed -i "/^$1$/d" "$work/alive"
+  set_ready "$1" False
+  kubectl taint node "$1" node.kubernetes.io/out-of-service=test:NoExecute >/dev/null
+}
+# What ran there is gone, and so is what was not on its disk.
+switch_on() { # NODE
+  rm -rf "${work:?}/$1" "$work/$1.sock"
+  containers[$1]=""
+  kubectl taint node "$1" node.kubernetes.io/out-of-service- >/dev/null
+  set_ready "$1" True
+  echo "$1" >>"$work/alive"
+  renew
+  start_agent "$1"
+}
+
+# Containers come on some nodes and go from others, at random, never on more than four nodes at once; one node goes, and
+# the one that went before comes back.
 round() {
-  local i node
-  for ((i = 1; i <= nodes; i++)); do
-    ((RANDOM % 2)) && { del_all "n$i" || return 1; }
+  local node
+  for node in "${!agent[@]}"; do
+    ((RANDOM % 2)) && { del_all "$node" || return 1; }
   done
+  [[ -z $off ]] || switch_on "$off"
+  off=$(shuf -e "${!agent[@]}" -n 1)
+  switch_off "$off"
+  # What it held is freed at once, and rests for a minute.
+  [[ -z ${containers[$off]// /} ]] || rests[$off]=$((SECONDS + 75))
   for node in $(shuf -e "${!agent[@]}" -n 4); do
     # Those who stay leave fewer blocks.
     (($(nodes_in_use "$node") < 4)) || continue
     add "$node" "c$SECONDS-$RANDOM-$node" || return 1
   done
 }
-# How many nodes but that one have containers.
+# How many nodes but that one have blocks that are not empty.
 nodes_in_use() {
   local node count=0
   for node in "${!containers[@]}"; do
-    [[ $node == "$1" || -z ${containers[$node]// /} ]] || count=$((count + 1))
+    [[ $node == "$1" || (-z ${containers[$node]// /} && ${rests[$node]-0} -lt $SECONDS) ]] || count=$((count + 1))
   done
   echo "$count"
 }
@@ -163,16 +195,15 @@ check "the containers end" clear_all
 check "n5: a container gets an address from a block that another node left" add n5 first-n5
 check "within less than a minute" test "$refused_max" -le 40
 for ((i = 1; i <= rounds; i++)); do check "round $i: every container gets an address" round; done
-echo "longest refusal: $refused_max s"
+check "and they were some in each" test "$added" -ge $((5 + rounds))
+echo "$added containers, the longest refusal: $refused_max s"
+[[ -z $off ]] || check "the node that went last is back" switch_on "$off"
 check "the containers end" clear_all
 check "within 90 s no block is left with a node that uses none" within 90 equals "" blocks
 check "n6: two containers" add n6 last-1
 check "n6: and one more" add n6 last-2
 check "n6: has addresses on standby" within 10 standby_of n6
-kill -9 "${agent[n6]}"
-sed -i '/^n6$/d' "$work/alive"
-set_ready n6 False
-kubectl taint node n6 node.kubernetes.io/out-of-service=test:NoExecute >/dev/null
+switch_off n6
 check "a node that is off keeps nothing" within 150 equals 0 blocks_of n6
-check "nobody died" kill -0 "${pids[@]:1:1}"
+check "nobody died" kill -0 "${pids[@]}" "${agent[@]}"
 print_counts
