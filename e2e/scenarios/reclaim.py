@@ -109,7 +109,8 @@ class Scenarios(Steps):
         with Witness(self.cluster) as witness:
             self.scale(60)
             self.cluster.await_pods(60, 200)
-            there = witness.sandboxes_on(node)
+            if (there := witness.sandboxes_on(node)) < 20:
+                raise Failure(f"only {there} pods on {node.name}")
             self.cluster.kill_node(node)
             self.cluster.kubectl("delete", "node", node.name)
             until("others have taken the place of its pods", 200, lambda: len(self.running_on(self.cluster.nodes[0])) == 60, pause=1)
@@ -132,7 +133,8 @@ class Scenarios(Steps):
         self.cluster.power_off(node)
         self.cluster.kubectl("delete", "node", node.name)
         off = time.monotonic()
-        until("its blocks are gone", 460, lambda: not [one for one in self.cluster.items("ipblocks") if one["spec"]["node"] == node.name],
+        # Five minutes after the last pod was taken from it, and a minute's rest.
+        until("its blocks are gone", 480, lambda: not [one for one in self.cluster.items("ipblocks") if one["spec"]["node"] == node.name],
               pause=2)
         gone = time.monotonic() - off
         self.cluster.start_node(node)
