@@ -43,7 +43,7 @@ AllocationRuling RuleOnAllocation(const AllocationFacts& facts) {
   if (!facts.is_held) return is_left ? AllocationRuling::kDelete : AllocationRuling::kNothing;
   if (facts.pod == nullptr || facts.pod->is_terminal) return AllocationRuling::kNothing;
   // The collector will delete it, with three requests of the forty that it makes a second, while others wait for it.
-  if (facts.pod->is_cascading) return is_left ? AllocationRuling::kDelete : AllocationRuling::kNothing;
+  if (facts.is_cascading) return is_left ? AllocationRuling::kDelete : AllocationRuling::kNothing;
   if (facts.object != nullptr && (!facts.lacks_family || facts.object->is_deleting)) return AllocationRuling::kNothing;
   if (!facts.is_settled) return AllocationRuling::kLater;
   return facts.object == nullptr ? AllocationRuling::kMake : AllocationRuling::kDelete;
@@ -152,6 +152,7 @@ AllocationFacts AllocationDecider::FactsOf(const AllocationScope& scope, const A
     if (pod == nullptr || entry.held.uid.empty() || pod->identity() != entry.held.uid) continue;
     if (pod->node != entry.node()) continue;
     facts.pod = pod;
+    facts.is_cascading = scope.world.pods.IsCascading(*pod);
     facts.entries.push_back(one);
     if (is_ours && object->second.Lacks(entry.block->cidr.family())) facts.lacks_family = true;
   }

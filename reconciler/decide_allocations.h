@@ -37,6 +37,7 @@ struct AllocationFacts {
   bool is_held = false;                    // the attachment has entries
   bool is_settled = false;                 // and nothing happened to it lately
   const SeenPod* pod = nullptr;            // that the entries name; nullptr: it is not there, or another has its name
+  bool is_cascading = false;               // the pod goes, and the collector deletes what it owns first
   const SeenAllocation* object = nullptr;  // nullptr: there is none
   // It was made before the entry of another family came, and is to be made anew.
   bool lacks_family = false;

@@ -49,10 +49,14 @@ const RuleCase kRuleCases[] = {
      AllocationRuling::kNothing},
     {"PodIsUnknown", {.is_held = true, .is_settled = true}, AllocationRuling::kNothing},
     {"PodHasEnded", {.is_held = true, .is_settled = true, .pod = &kEnded}, AllocationRuling::kNothing},
-    {"PodCascades", {.is_held = true, .is_settled = true, .pod = &kCascades}, AllocationRuling::kNothing},
-    {"PodCascadesAndItIsThere", {.is_held = true, .pod = &kCascades, .object = &kThere}, AllocationRuling::kDelete},
+    {"PodCascades",
+     {.is_held = true, .is_settled = true, .pod = &kLives, .is_cascading = true},
+     AllocationRuling::kNothing},
+    {"PodCascadesAndItIsThere",
+     {.is_held = true, .pod = &kLives, .is_cascading = true, .object = &kThere},
+     AllocationRuling::kDelete},
     {"PodCascadesAndItIsGoing",
-     {.is_held = true, .is_settled = true, .pod = &kCascades, .object = &kGoing},
+     {.is_held = true, .is_settled = true, .pod = &kLives, .is_cascading = true, .object = &kGoing},
      AllocationRuling::kNothing},
     {"GivenBack", {.object = &kThere}, AllocationRuling::kDelete},
     {"GivenBackWhileItIsGoing", {.object = &kGoing}, AllocationRuling::kNothing},
@@ -230,6 +234,34 @@ TEST_F(AllocationsTest, UnderAForegroundCascadeItGoesAndIsMadeAgainOnlyWhenThatI
   world_.world.pods.Put(kLives, {});
   Pass(seconds(5));
   EXPECT_EQ(Lines(), kMade);
+}
+
+// A Deployment is deleted in the foreground: the collector comes to each of its pods by and by.
+TEST_F(AllocationsTest, WhenOthersOfItsOwnerCascadeItGoesBeforeThePodsTurnComes) {
+  SeenPod lives = kLives;
+  lives.owner = 7;
+  world_.world.pods.Put(lives, {});
+  Hold();
+  Make();
+  Pass(seconds(60));
+  Lines();
+  SeenPod other = kCascades;
+  other.owner = 7;
+  for (const char* name : {"a", "b"}) {
+    other.name = other.uid = name;
+    world_.world.pods.Put(other, {});
+  }
+  EXPECT_EQ(Lines(), Texts{}) << "two may be deleted so, and it lives on";
+  other.name = other.uid = "c";
+  world_.world.pods.Put(other, {});
+  EXPECT_EQ(Lines(), kUnmade);
+  world_.world.allocations.Remove(std::string("default/") + kName);
+  Pass(seconds(60));
+  EXPECT_EQ(Lines(), Texts{});
+  world_.world.pods.Remove("default/c", {});
+  Lines();
+  Pass(seconds(5));
+  EXPECT_EQ(Lines(), kMade) << "it has outlived the cascade";
 }
 
 TEST_F(AllocationsTest, APodThatIsSeenLateGetsItsOwnThen) {

@@ -7,18 +7,27 @@
 
 namespace berth::reconciler {
 
+namespace {
+
+// Of one owner: fewer may be deleted so one by one, while the others live on.
+constexpr std::size_t kCascadeMin = 3;
+
+}  // namespace
+
 PodKey PodKeyOf(const std::string& name_space, const std::string& name) { return name_space + '/' + name; }
 
 void Pods::Put(SeenPod pod, SteadyTime now) {
   PodKey key = PodKeyOf(pod.name_space, pod.name);
   touched_.push_back(key);
+  // In before out, so that an update is no news to the others of its owner.
+  CountIn(pod);
   const auto found = pods_.find(key);
   if (found != pods_.end()) {
     if (found->second.identity() != pod.identity()) {
       waiting_.erase(key);
       SawVanish(found->second, now);
     }
-    if (!found->second.node.empty() && --on_node_[found->second.node] == 0) on_node_.erase(found->second.node);
+    CountOut(found->second);
   }
   if (!pod.wants_address()) {
     waiting_.erase(key);
@@ -27,7 +36,6 @@ void Pods::Put(SeenPod pod, SteadyTime now) {
   }
   // A mirror that was made again is the same static pod.
   vanished_.erase(pod.identity());
-  if (!pod.node.empty()) ++on_node_[pod.node];
   pods_.insert_or_assign(std::move(key), std::move(pod));
 }
 
@@ -36,8 +44,33 @@ void Pods::Remove(const PodKey& key, SteadyTime now) {
   if (found == pods_.end()) return;
   waiting_.erase(key);
   SawVanish(found->second, now);
-  if (!found->second.node.empty() && --on_node_[found->second.node] == 0) on_node_.erase(found->second.node);
+  CountOut(found->second);
   pods_.erase(found);
+}
+
+void Pods::CountIn(const SeenPod& pod) {
+  if (!pod.node.empty()) ++on_node_[pod.node];
+  if (pod.is_cascading && pod.owner != 0 && ++cascading_[pod.owner] == kCascadeMin) TouchAllOf(pod.owner);
+}
+
+void Pods::CountOut(const SeenPod& pod) {
+  if (!pod.node.empty() && --on_node_[pod.node] == 0) on_node_.erase(pod.node);
+  if (!pod.is_cascading || pod.owner == 0) return;
+  const std::size_t left = --cascading_[pod.owner];
+  if (left == 0) cascading_.erase(pod.owner);
+  if (left + 1 == kCascadeMin) TouchAllOf(pod.owner);
+}
+
+void Pods::TouchAllOf(std::size_t owner) {
+  for (const auto& [key, pod] : pods_) {
+    if (pod.owner == owner) touched_.push_back(key);
+  }
+}
+
+bool Pods::IsCascading(const SeenPod& pod) const {
+  if (pod.is_cascading || pod.owner == 0) return pod.is_cascading;
+  const auto found = cascading_.find(pod.owner);
+  return found != cascading_.end() && found->second >= kCascadeMin;
 }
 
 void Pods::SawVanish(const SeenPod& pod, SteadyTime now) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -39,6 +40,7 @@ struct SeenPod {
   bool is_terminal = false;                   // Succeeded or Failed
   bool is_host_network = false;
   bool is_cascading = false;  // deleted in the foreground: what it owns is deleted first, while it runs
+  std::size_t owner = 0;      // hash of the UID of what controls it, such as a ReplicaSet; 0: nothing does
   // Its network is there. `addresses` alone do not say that: the kubelet keeps those of a sandbox that has ended until
   // the next one has others.
   bool has_sandbox = false;
@@ -70,6 +72,9 @@ class Pods {
   [[nodiscard]] const std::map<PodKey, SeenPod>& all() const { return pods_; }
   [[nodiscard]] bool IsAnyOn(const std::string& node) const { return on_node_.contains(node); }
 
+  // It is deleted in the foreground, or will be in a moment, as others of its owner are.
+  [[nodiscard]] bool IsCascading(const SeenPod& pod) const;
+
   // Since when pods that are bound to a node and want an address of their own have been seen without one.
   [[nodiscard]] const std::map<PodKey, SteadyTime>& waiting() const { return waiting_; }
 
@@ -97,9 +102,14 @@ class Pods {
     std::uint64_t version;  // when it was still there
   };
 
+  void CountIn(const SeenPod& pod);
+  void CountOut(const SeenPod& pod);
+  void TouchAllOf(std::size_t owner);
+
   std::map<PodKey, SeenPod> pods_;
-  std::unordered_map<std::string, std::size_t> on_node_;  // how many, by node
-  std::unordered_map<std::string, Vanished> vanished_;    // by identity
+  std::unordered_map<std::string, std::size_t> on_node_;    // how many, by node
+  std::unordered_map<std::size_t, std::size_t> cascading_;  // how many, by owner
+  std::unordered_map<std::string, Vanished> vanished_;      // by identity
   std::map<PodKey, SteadyTime> waiting_;
   std::vector<PodKey> touched_;
   std::uint64_t version_ = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -79,6 +80,9 @@ ipam::Expected<SeenPod> ReadPod(json object) {
   status.ForEach("conditions", kListMax, [&pod](const FieldReader& condition) {
     if (condition.String("type", kTextMax) != kSandboxCondition) return;
     pod.has_sandbox = condition.String("status", kTextMax) == "True";
+  });
+  metadata.ForEach("ownerReferences", kListMax, [&pod](const FieldReader& owner) {
+    if (owner.Bool("controller", false)) pod.owner = std::hash<std::string>()(owner.String("uid", kTextMax));
   });
   const auto mirror = annotations->find(kMirrorAnnotation);
   if (mirror != annotations->end()) pod.config_hash = mirror->second;

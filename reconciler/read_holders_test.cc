@@ -53,6 +53,23 @@ TEST(ReadPod, ItsEndTakesAsLongAsWhoeverDeletedItAllowed) {
   EXPECT_EQ(ReadPod(object).value().grace, std::chrono::seconds(30)) << "Kubernetes' default";
 }
 
+TEST(ReadPod, KnowsThatAnotherIsOfTheSameController) {
+  const auto owner_of = [](const char* uid, bool controls) {
+    const json owner = {{"uid", uid}, {"controller", controls}};
+    return ReadPod({{"metadata",
+                     {{"name", "web"},
+                      {"namespace", "default"},
+                      {"uid", "u"},
+                      {"resourceVersion", "1"},
+                      {"ownerReferences", {owner}}}}})
+        .value()
+        .owner;
+  };
+  EXPECT_EQ(owner_of("a", true), owner_of("a", true));
+  EXPECT_NE(owner_of("a", true), owner_of("b", true));
+  EXPECT_EQ(owner_of("a", false), 0U);
+}
+
 TEST(ReadPod, SucceededAndFailedAreTerminal) {
   for (const auto& [phase, is_terminal] :
        {std::pair{"Pending", false}, {"Running", false}, {"Unknown", false}, {"Succeeded", true}, {"Failed", true}}) {
