@@ -21,6 +21,22 @@ TEST_F(AgentTest, AnEntryThatSomebodyRemovedIsWrittenAgain) {
   Await([&] { return Held() == before; }, "the entry is there again");
 }
 
+// That it is in was found by reading the block: nothing has been written since.
+TEST_F(AgentTest, AnEntryOfWhichTheWriteWasNotAnsweredIsWrittenAgainToo) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  FailPatches({ApiFault::kLostAfterCommit});
+  ASSERT_TRUE(Add("c2").ok);
+  const auto before = Held();
+  ASSERT_EQ(before.size(), 2U);
+  const std::string name = api_.Objects(kBlocks)[0]["metadata"]["name"];
+  api_.Change(kBlocks, name, [](nlohmann::json& block) {
+    block["allocations"] = nlohmann::json::object();
+    block["used"] = 0;
+  });
+  Await([&] { return Held() == before; }, "both entries are there again");
+}
+
 TEST_F(AgentTest, AnEntryThatWasReclaimedIsForgotten) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);

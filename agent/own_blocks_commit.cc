@@ -286,7 +286,6 @@ bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::
         const std::scoped_lock lock(mutex_);
         slot->doubt_version = round.base->resource_version;
         slot->in_doubt.insert(slot->batch.begin(), slot->batch.end());
-        slot->in_doubt.erase("");
       }
       observer_.InDoubt(name, error);
       // The first time at once: most often one connection was cut. Then not so fast, and not for ever.

@@ -148,6 +148,7 @@ std::vector<std::string> OwnBlocks::See(Slot& slot, const BlockView& seen) {
     overwritten[offset] = {.by = by, .was = was};
   }
   slot.overwritten = std::move(overwritten);
+  if (!is_older) slot.in_doubt.clear();
   return vanished;
 }
 
