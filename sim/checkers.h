@@ -52,14 +52,13 @@ class Told {
     if (call.verb == "ADD" && !call.address.empty()) addresses_[call.attachment] = call.address;
   }
   void Leaving(const ipam::Attachment& attachment) { addresses_.erase(attachment); }
+  // By attachment, the addresses that a block's entries record. An entry that was put back counts as of who has it.
+  [[nodiscard]] std::multimap<ipam::Attachment, std::string> Recorded(const nlohmann::json& block) const;
   [[nodiscard]] const std::map<ipam::Attachment, std::string>& addresses() const { return addresses_; }
 
  private:
   std::map<ipam::Attachment, std::string> addresses_;
 };
-
-// By attachment, the addresses that a block's entries record.
-[[nodiscard]] std::multimap<ipam::Attachment, std::string> Recorded(const nlohmann::json& block);
 
 // One holder: nobody is told an address that another one has; a repeated ADD is told the same again.
 [[nodiscard]] std::unique_ptr<Checker> MakeOneHolder(Story& story);

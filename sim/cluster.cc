@@ -3,12 +3,15 @@
 #include "sim/cluster.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 #include <spdlog/fmt/fmt.h>
 
+#include "crds/names.h"
 #include "reconciler/read_holders.h"
 
 namespace berth::sim {
@@ -19,16 +22,23 @@ using nlohmann::json;
 namespace {
 
 constexpr std::chrono::seconds kRenewEvery{10};
+constexpr std::chrono::seconds kConnectedMin{2};
 // Kubernetes calls a node unknown that was not heard of for so long.
 constexpr std::chrono::seconds kUnknownAfter{40};
 
 // As ApiServer has it: without the namespace.
 constexpr const char* kLeases = "/apis/coordination.k8s.io/v1/leases";
 
+// The collector takes 40 requests a second, and looks when it has done what it knew of.
+constexpr std::chrono::milliseconds kCollectEach{25};
+constexpr std::chrono::seconds kCollectEvery{5};
+
 const std::string& Pods() {
   static const std::string kPath(reconciler::kPodsPath);
   return kPath;
 }
+
+std::string NewUid(std::uint64_t number) { return fmt::format("{:08x}-0000-4000-8000-000000000000", number); }
 
 }  // namespace
 
@@ -53,8 +63,9 @@ void Cluster::Renew(const std::string& node) {
   }
 }
 
-void Cluster::CutOff(const std::string& node, Nanos time) {
-  if (!cut_off_.insert(node).second) return;
+bool Cluster::CutOff(const std::string& node, Nanos time) {
+  // So long a connection lasts that a kubelet hears what became of its pods when it can renew its Lease.
+  if (Now() - connected_[node] < kConnectedMin || !cut_off_.insert(node).second) return false;
   story_.Tell(node + " is cut off");
   Spawn(std::make_shared<Process>(node + ".cut"), [this, node, time] {
     std::this_thread::sleep_for(std::min<Nanos>(time, kUnknownAfter));
@@ -63,9 +74,40 @@ void Cluster::CutOff(const std::string& node, Nanos time) {
       std::this_thread::sleep_for(time - kUnknownAfter);
     }
     story_.Tell(node + " is connected again");
-    cut_off_.erase(node);
-    SetReady(node, true);
+    Connect(node);
   });
+  return true;
+}
+
+void Cluster::Connect(const std::string& node) {
+  cut_off_.erase(node);
+  connected_[node] = Now();
+  SetReady(node, true);
+  for (const auto& [name, one] : static_pods_) {
+    if (one.node == node) PutMirror(name);
+  }
+}
+
+bool Cluster::RemoveNode(const std::string& name) {
+  if (Now() - connected_[name] < kConnectedMin || !cut_off_.insert(name).second) return false;
+  gone_.insert(name);
+  story_.Tell(name + " is removed from the cluster");
+  const auto remove = [this](const std::string& collection, const std::string& object) {
+    static_cast<void>(
+        store_.Call({.method = k8sclient::Method::kDelete, .path = collection + "/" + object, .body = {}}, {}));
+  };
+  remove(std::string(reconciler::kNodesPath), name);
+  remove(kLeases, name);
+  for (const json& pod : store_.Objects(Pods())) {
+    if (pod["spec"]["nodeName"] == name) remove(Pods(), pod["metadata"]["name"]);
+  }
+  return true;
+}
+
+void Cluster::ReturnNode(const std::string& name) {
+  story_.Tell(name + " is back");
+  gone_.erase(name);
+  Connect(name);
 }
 
 void Cluster::AwaitConnection(const std::string& node) const {
@@ -73,7 +115,7 @@ void Cluster::AwaitConnection(const std::string& node) const {
 }
 
 Pod Cluster::StartPod(const std::string& node, const std::string& name) {
-  Pod pod{.name = name, .uid = fmt::format("{:08x}-0000-4000-8000-000000000000", ++started_)};
+  Pod pod{.name = name, .uid = NewUid(++started_)};
   if (!pods_.insert(pod.name).second) {
     pod.name += "-" + std::to_string(started_);
     pods_.insert(pod.name);
@@ -85,22 +127,99 @@ Pod Cluster::StartPod(const std::string& node, const std::string& name) {
   return pod;
 }
 
-void Cluster::TellAddress(const Pod& pod, const std::string& address) {
+Pod Cluster::StartStaticPod(const std::string& node, const std::string& name) {
+  const Pod pod{.name = fmt::format("{}-static-{}", name, ++started_),
+                .uid = fmt::format("{}{:024x}", kStaticHash, started_),
+                .is_static = true};
+  static_pods_[pod.name] = {.pod = pod, .node = node, .address = {}};
+  PutMirror(pod.name);
+  return pod;
+}
+
+void Cluster::PutMirror(const std::string& name) {
+  const auto found = static_pods_.find(name);
+  if (found == static_pods_.end() || found->second.is_lost || !IsConnected(found->second.node)) return;
+  const StaticPod& one = found->second;
+  const bool is_there = store_.Change(Pods(), name, [](json&) {});
+  if (is_there) return;
+  store_.Put(Pods(),
+             {{"metadata",
+               {{"name", name},
+                {"namespace", kNamespace},
+                {"uid", NewUid(++started_)},
+                {"annotations", {{"kubernetes.io/config.mirror", one.pod.uid}}}}},
+              {"spec", {{"nodeName", one.node}, {"terminationGracePeriodSeconds", kGrace.count()}}},
+              {"status", {{"phase", "Pending"}}}});
+  PutStatus(one.pod, one.address);
+}
+
+void Cluster::PutStatus(const Pod& pod, const std::string& address) {
+  story_.Tell(pod.name + (address.empty() ? " has no sandbox" : " has " + address));
   static_cast<void>(store_.Change(Pods(), pod.name, [&](json& object) {
-    if (object["metadata"]["uid"] == pod.uid) {
-      object["status"] = {{"phase", "Running"},
-                          {"podIPs", json::array({{{"ip", address}}})},
-                          {"conditions", json::array({{{"type", "PodReadyToStartContainers"}, {"status", "True"}}})}};
-    }
+    if (!pod.is_static && object["metadata"]["uid"] != pod.uid) return;
+    json& status = object["status"];
+    const char* const has_sandbox = address.empty() ? "False" : "True";
+    status["conditions"] = json::array({{{"type", "PodReadyToStartContainers"}, {"status", has_sandbox}}});
+    if (address.empty()) return;
+    status["phase"] = "Running";
+    status["podIPs"] = json::array({{{"ip", address}}});
   }));
 }
 
+void Cluster::TellAddress(const Pod& pod, const std::string& node, const std::string& address) {
+  if (pod.is_static && static_pods_.contains(pod.name)) static_pods_[pod.name].address = address;
+  const std::uint64_t turn = ++news_[pod.uid];
+  if (IsConnected(node)) return PutStatus(pod, address);
+  Spawn(std::make_shared<Process>(node + ".status"), [this, pod, node, address, turn] {
+    AwaitConnection(node);
+    if (news_[pod.uid] == turn) PutStatus(pod, address);
+  });
+}
+
 void Cluster::RemovePod(const Pod& pod) {
-  static_cast<void>(store_.Call({.method = k8sclient::Method::kDelete,
-                                 .path = Pods() + "/" + pod.name,
-                                 .body = json{{"preconditions", {{"uid", pod.uid}}}}.dump()},
-                                {}));
+  static_pods_.erase(pod.name);
+  json options = json::object();
+  if (!pod.is_static) options["preconditions"]["uid"] = pod.uid;
+  static_cast<void>(
+      store_.Call({.method = k8sclient::Method::kDelete, .path = Pods() + "/" + pod.name, .body = options.dump()}, {}));
   pods_.erase(pod.name);
+}
+
+void Cluster::LoseMirror(Nanos time) {
+  if (static_pods_.empty()) return;
+  const auto at = static_cast<std::ptrdiff_t>(Below(static_pods_.size()));
+  const std::string name = std::next(static_pods_.begin(), at)->first;
+  if (std::exchange(static_pods_[name].is_lost, true)) return;
+  story_.Tell("the mirror of " + name + " is deleted");
+  static_cast<void>(store_.Call({.method = k8sclient::Method::kDelete, .path = Pods() + "/" + name, .body = {}}, {}));
+  Spawn(std::make_shared<Process>("mirror"), [this, name, time] {
+    std::this_thread::sleep_for(time);
+    const auto found = static_pods_.find(name);
+    if (found == static_pods_.end()) return;
+    found->second.is_lost = false;
+    PutMirror(name);
+  });
+}
+
+void Cluster::CollectGarbage() {
+  const std::string allocations(crds::kAllocationsPath);
+  while (true) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(kCollectEvery) + std::chrono::milliseconds(Below(5'000)));
+    std::set<std::string> alive;
+    for (const json& pod : store_.Objects(Pods())) alive.insert(pod["metadata"]["uid"]);
+    for (const json& object : store_.Objects(allocations)) {
+      const json& metadata = object["metadata"];
+      if (!metadata.contains("ownerReferences")) continue;
+      if (alive.contains(metadata["ownerReferences"][0]["uid"])) continue;
+      std::this_thread::sleep_for(kCollectEach);
+      const std::string name = metadata["name"];
+      story_.Tell("collects " + name);
+      static_cast<void>(store_.Call({.method = k8sclient::Method::kDelete,
+                                     .path = allocations + "/" + name,
+                                     .body = json{{"preconditions", {{"uid", metadata["uid"]}}}}.dump()},
+                                    {}));
+    }
+  }
 }
 
 }  // namespace berth::sim

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cluster: what Kubernetes itself keeps of nodes and pods, as far as berth-controller looks at it.
+// Cluster: what Kubernetes itself keeps of nodes and pods, as far as berth-controller looks at it, and its garbage
+// collector.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 
@@ -14,10 +16,13 @@ namespace berth::sim {
 inline constexpr const char* kNamespace = "ns";
 // Of every pod; so long its end may take.
 inline constexpr std::chrono::seconds kGrace{30};
+// In the UID that the kubelet gives a static pod: the hash of its configuration.
+inline constexpr const char* kStaticHash = "f00dcafe";
 
 struct Pod {
   std::string name;
-  std::string uid;
+  std::string uid;  // as the kubelet tells it
+  bool is_static = false;
 };
 
 class Cluster {
@@ -27,26 +32,55 @@ class Cluster {
 
   // A Node that is Ready, whose Lease is renewed every ten seconds.
   void AddNode(const std::string& name);
-  // The node's kubelet hears and says nothing for so long.
-  void CutOff(const std::string& node, Nanos time);
+  // The node's kubelet hears and says nothing for so long. False: it does not already, or heard again just now.
+  [[nodiscard]] bool CutOff(const std::string& node, Nanos time);
   // What is planted (plants.h).
   void RenewWhenCutOff(bool renews) { renews_when_cut_off_ = renews; }
   // Waits until it hears.
   void AwaitConnection(const std::string& node) const;
+  [[nodiscard]] bool IsConnected(const std::string& node) const { return !cut_off_.contains(node); }
+
+  // Its Node is deleted, as are all of its pods; its kubelet hears and says nothing. False: as CutOff.
+  [[nodiscard]] bool RemoveNode(const std::string& name);
+  void ReturnNode(const std::string& name);
+  [[nodiscard]] bool IsGone(const std::string& node) const { return gone_.contains(node); }
 
   // By that name, or, if there is such a pod, by another.
   [[nodiscard]] Pod StartPod(const std::string& node, const std::string& name);
-  void TellAddress(const Pod& pod, const std::string& address);
+  // The API server hears of it by its mirror, which has another UID each time.
+  [[nodiscard]] Pod StartStaticPod(const std::string& node, const std::string& name);
+  // What its kubelet says of it, as soon as it is heard; the newest counts. Empty: its sandbox has ended.
+  void TellAddress(const Pod& pod, const std::string& node, const std::string& address);
+  // The container is through: for a static pod that its manifest is gone.
   void RemovePod(const Pod& pod);
+  // Somebody deletes the mirror of a static pod, and the kubelet makes it again so much later.
+  void LoseMirror(Nanos time);
+
+  // Deletes what belongs to pods that are gone, for ever.
+  void CollectGarbage();
 
  private:
   void Renew(const std::string& node);
   void SetReady(const std::string& node, bool is_ready);
+  void Connect(const std::string& node);
+  void PutMirror(const std::string& name);
+  void PutStatus(const Pod& pod, const std::string& address);
+
+  struct StaticPod {
+    Pod pod;
+    std::string node;
+    std::string address;
+    bool is_lost = false;  // its mirror is
+  };
 
   k8sclient::testing::ModelApi& store_;
   Story& story_;
   std::set<std::string> pods_;
+  std::map<std::string, StaticPod> static_pods_;  // by name
+  std::map<std::string, std::uint64_t> news_;     // by pod: how often its kubelet had something to say
   std::set<std::string> cut_off_;
+  std::map<std::string, Nanos> connected_;  // since when, by node; 0: it always was
+  std::set<std::string> gone_;
   std::uint64_t started_ = 0;
   bool renews_when_cut_off_ = false;
 };

@@ -17,9 +17,11 @@ namespace {
 // One program's; never destroyed: nobody cleans up after a killed process.
 struct Leader {
   explicit Leader(k8sclient::Api& api)
-      : controller(api, k8sclient::RealClock(), mailbox, metrics, {.reclaim = reconciler::Reclaim::kOn}),
+      : controller(api, k8sclient::RealClock(), mailbox, metrics,
+                   {.reclaim = reconciler::Reclaim::kOn, .keeps_allocations = true}),
         watches(api, k8sclient::RealClock(), mailbox, metrics) {
     watches.AddHolders(/*since=*/"");
+    watches.AddAllocations();
   }
   reconciler::Mailbox mailbox;
   reconciler::Metrics metrics;

@@ -2,6 +2,7 @@
 // Containers and their calls.
 #include "sim/kubelet.h"
 
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -44,11 +45,14 @@ std::string AddressIn(const std::string& result) {
 std::string Kubelet::Arguments(const std::string& container) const {
   const auto found = valid_.find(container);
   if (options_.cluster == nullptr || found == valid_.end()) return {};
+  const Pod& pod = found->second;
+  const std::string odd = options_.tells_odd_uids && !pod.is_static ? "0dd-" : "";
   return fmt::format(
-      "IgnoreUnknown=1;K8S_POD_NAMESPACE={};K8S_POD_NAME={};K8S_POD_UID={};K8S_POD_INFRA_CONTAINER_ID={}",
+      "IgnoreUnknown=1;K8S_POD_NAMESPACE={};K8S_POD_NAME={};K8S_POD_UID={}{};K8S_POD_INFRA_CONTAINER_ID={}",
       kNamespace,
-      found->second.name,
-      found->second.uid,
+      pod.name,
+      odd,
+      pod.uid,
       container);
 }
 
@@ -111,17 +115,21 @@ void Kubelet::Del(const std::string& container) {
 
 void Kubelet::End(const std::string& container) {
   const Pod pod = valid_[container];
-  if (options_.cluster == nullptr) return Del(container);
-  constexpr std::uint64_t kWays = 6;
-  const std::uint64_t way = Below(kWays);
-  if (way == 0) {
-    // Deleted by force: the kubelet ends the container when it hears of it.
-    options_.cluster->RemovePod(pod);
-    options_.cluster->AwaitConnection(node_.name());
-    std::this_thread::sleep_for(std::chrono::milliseconds(Below(std::chrono::milliseconds(kGrace).count())));
-    return Del(container);
-  }
-  if (way == 1 && options_.loses_dels) {
+  // Where nobody knows an entry's pod, its address is free when no pod has it any more.
+  const bool may_be_forced = options_.cluster != nullptr && !pod.is_static && !options_.tells_odd_uids;
+  const bool is_forced = may_be_forced && Below(6) == 0;
+  if (!is_forced) return Finish(container);
+  // Deleted by force: the kubelet ends the container when it hears of it.
+  options_.cluster->RemovePod(pod);
+  options_.cluster->AwaitConnection(node_.name());
+  std::this_thread::sleep_for(std::chrono::milliseconds(Below(std::chrono::milliseconds(kGrace).count())));
+  Del(container);
+}
+
+void Kubelet::Finish(const std::string& container) {
+  const Pod pod = valid_[container];
+  // Of a static pod nothing but its DEL tells that it is gone.
+  if (options_.loses_dels && options_.cluster != nullptr && !pod.is_static && Below(6) == 0) {
     story_.Tell("no DEL of " + container);
     Leave(container);
     lost_.insert(AttachmentOf(container));
@@ -129,35 +137,116 @@ void Kubelet::End(const std::string& container) {
   } else {
     Del(container);
   }
-  options_.cluster->RemovePod(pod);
+  if (options_.cluster != nullptr) options_.cluster->RemovePod(pod);
+}
+
+Pod Kubelet::Start(const std::string& name) {
+  Cluster* const cluster = options_.cluster;
+  if (cluster == nullptr) return {};
+  while (node_.is_off() || cluster->IsGone(node_.name())) {
+    std::this_thread::sleep_for(std::chrono::seconds(Below(20)));
+  }
+  return Below(8) == 0 ? cluster->StartStaticPod(node_.name(), name) : cluster->StartPod(node_.name(), name);
+}
+
+void Kubelet::Run(const std::string& container, const Pod& pod, bool tells_address) {
+  valid_[container] = pod;
+  const int boot = boots_;
+  const std::string address = Add(container);
+  const auto lives = [&] { return !address.empty() && boot == boots_; };
+  Cluster* const cluster = options_.cluster;
+  if (lives() && cluster != nullptr && tells_address) cluster->TellAddress(pod, node_.name(), address);
+  if (lives() && Below(5) == 0) static_cast<void>(Add(container));
+  if (Below(3) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(Below(200)));
+  if (lives() && cluster != nullptr && options_.renews_sandboxes && Below(6) == 0) {
+    return Renew(container);
+  }
+  const bool stays = lives() && Below(3) == 0;
+  if (stays) {
+    settled_.insert(container);
+  } else {
+    End(container);
+  }
 }
 
 void Kubelet::Churn(const std::string& name, int containers) {
   for (int number = 0; number < containers; ++number) {
-    const std::string container = fmt::format("{}-{}", name, number);
-    valid_[container] = options_.cluster == nullptr ? Pod() : options_.cluster->StartPod(node_.name(), name);
-    const int boot = boots_;
-    const std::string address = Add(container);
-    const bool lives = !address.empty() && boot == boots_;
-    if (lives && options_.cluster != nullptr && Below(2) == 0) {
-      options_.cluster->TellAddress(valid_[container], address);
-    }
-    if (lives && Below(5) == 0) static_cast<void>(Add(container));
-    if (Below(3) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(Below(200)));
-    const bool stays = !address.empty() && boot == boots_ && Below(3) == 0;
-    if (stays) {
-      settled_.insert(container);
-    } else {
-      End(container);
-    }
+    // Some end before their kubelet comes to say it.
+    Run(fmt::format("{}-{}", name, number), Start(name), options_.tells_odd_uids || Below(2) == 0);
   }
 }
 
+void Kubelet::RenewSandbox() {
+  if (settled_.empty() || !options_.renews_sandboxes || options_.cluster == nullptr) return;
+  const std::string container = *std::next(settled_.begin(), static_cast<std::ptrdiff_t>(Below(settled_.size())));
+  settled_.erase(container);
+  ++ending_;
+  Spawn(std::make_shared<Process>(node_.name() + ".kubelet"), [this, container] {
+    Renew(container);
+    --ending_;
+  });
+}
+
+void Kubelet::Renew(const std::string& container) {
+  const Pod pod = valid_[container];
+  const int returns = returns_;
+  Del(container);
+  options_.cluster->TellAddress(pod, node_.name(), "");
+  constexpr int kAttemptsMax = 20;
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    if (Below(2) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(Below(2'000)));
+    const std::string next = fmt::format("{}r{}", container, attempt);
+    valid_[next] = pod;
+    const int boot = boots_;
+    const std::string address = Add(next);
+    const bool is_wanted = returns == returns_ && !options_.cluster->IsGone(node_.name());
+    if (address.empty() || boot != boots_ || !is_wanted) {
+      Del(next);
+      if (is_wanted) continue;
+      break;
+    }
+    options_.cluster->TellAddress(pod, node_.name(), address);
+    settled_.insert(next);
+    return;
+  }
+  options_.cluster->RemovePod(pod);
+}
+
+void Kubelet::StartStatic(const std::string& name) {
+  Run(name, options_.cluster->StartStaticPod(node_.name(), name), /*tells_address=*/true);
+}
+
+std::map<ipam::Attachment, Pod> Kubelet::settled() const {
+  std::map<ipam::Attachment, Pod> settled;
+  for (const std::string& container : settled_) settled.emplace(AttachmentOf(container), valid_.at(container));
+  return settled;
+}
+
 void Kubelet::Reboot(const std::function<void()>& reboot) {
-  ++boots_;
-  for (const auto& [container, pod] : valid_) Leave(container);
+  CountAsGone();
   reboot();
-  EndAll();
+  Return();
+}
+
+void Kubelet::CountAsGone() {
+  ++boots_;
+  gone_ = valid_;
+  for (const auto& [container, pod] : valid_) Leave(container);
+}
+
+void Kubelet::Return() {
+  ++returns_;
+  const auto gone = std::exchange(gone_, {});
+  for (const std::string& container : std::set<std::string>(settled_)) {
+    if (valid_.at(container).is_static && !gone.contains(container)) continue;
+    settled_.erase(container);
+    ++ending_;
+    Spawn(std::make_shared<Process>(node_.name() + ".kubelet"), [this, container] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(Below(std::chrono::milliseconds(kGrace).count())));
+      Finish(container);
+      --ending_;
+    });
+  }
 }
 
 void Kubelet::EndAll() {

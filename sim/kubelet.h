@@ -28,6 +28,8 @@ class Kubelet {
     std::vector<std::string> pools;
     Cluster* cluster = nullptr;  // null: nobody looks at pods
     bool loses_dels = false;     // some
+    bool renews_sandboxes = false;
+    bool tells_odd_uids = false;  // the runtime, of pods that are not static
   };
   // All must outlive this.
   Kubelet(Node& node, Story& story, const Checkers& checkers, Options options)
@@ -38,6 +40,10 @@ class Kubelet {
 
   // One thread of it: so many containers, one after another. Some stay.
   void Churn(const std::string& name, int containers);
+  // One of the containers that stayed ends, and its pod gets another.
+  void RenewSandbox();
+  // A static pod.
+  void StartStatic(const std::string& name);
   // CNI GC: all that is not valid is to go.
   void CollectGarbage();
   // The machine goes down and comes up again by `reboot`: no container lives any more.
@@ -45,16 +51,34 @@ class Kubelet {
   // All containers that stayed go.
   void EndAll();
 
+  // Nothing that runs here has a right to its address any more: the machine is off, or its node gone from the cluster.
+  void CountAsGone();
+  // The node is in the cluster again, all of its pods are gone from there, and their containers end. Static pods stay,
+  // unless they counted as gone.
+  void Return();
+  [[nodiscard]] bool IsEnding() const { return ending_ > 0; }
+
   [[nodiscard]] std::uint64_t calls() const { return calls_; }
+  [[nodiscard]] bool tells_odd_uids() const { return options_.tells_odd_uids; }
   // Whose containers went without a DEL.
   [[nodiscard]] const std::set<ipam::Attachment>& lost() const { return lost_; }
+  // Of the pods whose containers stay, by attachment.
+  [[nodiscard]] std::map<ipam::Attachment, Pod> settled() const;
 
  private:
+  // A pod that is started where this node may start one, once it may.
+  [[nodiscard]] Pod Start(const std::string& name);
+  // The pod gets a sandbox, and maybe another one after that; the last one ends or stays.
+  void Run(const std::string& container, const Pod& pod, bool tells_address);
+  // Only when a pod's sandbox has ended there is another. It stays.
+  void Renew(const std::string& container);
   // The address; empty: none.
   std::string Add(const std::string& container);
   void Del(const std::string& container);
   // The container and its pod go, in one of several ways.
   void End(const std::string& container);
+  // The container first.
+  void Finish(const std::string& container);
   void Leave(const std::string& container);
   // CNI_ARGS.
   [[nodiscard]] std::string Arguments(const std::string& container) const;
@@ -66,9 +90,12 @@ class Kubelet {
   Options options_;
   std::function<void(nlohmann::json&)> lie_;
   std::map<std::string, Pod> valid_;  // containers that may hold something
+  std::map<std::string, Pod> gone_;   // of these those that counted as gone last
   std::set<ipam::Attachment> lost_;
   std::set<std::string> settled_;  // of these those that stay
   int boots_ = 0;
+  int returns_ = 0;
+  int ending_ = 0;
   std::uint64_t calls_ = 0;
 };
 

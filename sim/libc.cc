@@ -7,23 +7,19 @@
 // code under test. Outside of fibers time is the real one, and locks are free.
 //
 // Not here, and not used by what is simulated: rwlocks, sockets, epoll.
-#include "sim/libc.h"
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdint>
 #include <ctime>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <random>
 #include <sched.h>
-#include <set>
-#include <string>
-#include <string_view>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -153,27 +149,15 @@ void SleepUntil(Nanos until) {
   while (Now() < until) static_cast<void>(Park(until));
 }
 
-struct FreeLocks {
-  std::string suffix;
-  std::set<int> descriptors;
-};
-FreeLocks& TheFreeLocks() {
-  static FreeLocks locks;
-  return locks;
-}
-
-int Opened(int descriptor, std::string_view path) {
+int Opened(int descriptor) {
   if (descriptor < 0 || !InFiber()) return descriptor;
   CurrentProcess()->descriptors.push_back(descriptor);
-  FreeLocks& free = TheFreeLocks();
-  if (!free.suffix.empty() && path.ends_with(free.suffix)) free.descriptors.insert(descriptor);
   return descriptor;
 }
 
 // A lock of a file: the real one, asked for again until it is there. It goes with its descriptor, as in life.
 template <typename Try>
-int AwaitFileLock(int descriptor, const Try& attempt) {
-  if (TheFreeLocks().descriptors.contains(descriptor)) return 0;
+int AwaitFileLock(const Try& attempt) {
   while (true) {
     MayYield();
     const int done = attempt();
@@ -183,8 +167,6 @@ int AwaitFileLock(int descriptor, const Try& attempt) {
 }
 
 }  // namespace
-
-void FreeLocksOf(std::string_view suffix) { TheFreeLocks().suffix = suffix; }
 
 }  // namespace berth::sim
 
@@ -347,7 +329,7 @@ int open(const char* path, int flags, ...) {
   va_start(arguments, flags);
   const auto mode = (flags & (O_CREAT | __O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : mode_t{0};
   va_end(arguments);
-  return sim::Opened(kReal(path, flags, mode), path);
+  return sim::Opened(kReal(path, flags, mode));
 }
 int __open_2(const char* path, int flags) { return open(path, flags); }
 int openat(int folder, const char* path, int flags, ...) {
@@ -356,19 +338,23 @@ int openat(int folder, const char* path, int flags, ...) {
   va_start(arguments, flags);
   const auto mode = (flags & (O_CREAT | __O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : mode_t{0};
   va_end(arguments);
-  return sim::Opened(kReal(folder, path, flags, mode), path);
+  return sim::Opened(kReal(folder, path, flags, mode));
 }
 int __openat_2(int folder, const char* path, int flags) { return openat(folder, path, flags); }
 int close(int descriptor) {
   static auto* const kReal = sim::Real<int(int)>("close");
   std::erase(sim::CurrentProcess()->descriptors, descriptor);
-  sim::TheFreeLocks().descriptors.erase(descriptor);
   return kReal(descriptor);
+}
+int closedir(DIR* folder) {
+  static auto* const kReal = sim::Real<int(DIR*)>("closedir");
+  std::erase(sim::CurrentProcess()->descriptors, dirfd(folder));
+  return kReal(folder);
 }
 int flock(int descriptor, int operation) noexcept {
   static auto* const kReal = sim::Real<int(int, int)>("flock");
   if ((operation & (LOCK_NB | LOCK_UN)) != 0) return kReal(descriptor, operation);
-  return sim::AwaitFileLock(descriptor, [&] { return kReal(descriptor, operation | LOCK_NB); });
+  return sim::AwaitFileLock([&] { return kReal(descriptor, operation | LOCK_NB); });
 }
 int fcntl(int descriptor, int command, ...) {
   static auto* const kReal = sim::Real<int(int, int, ...)>("fcntl");
@@ -377,10 +363,10 @@ int fcntl(int descriptor, int command, ...) {
   void* const argument = va_arg(arguments, void*);
   va_end(arguments);
   if (command == F_OFD_SETLKW) {
-    return sim::AwaitFileLock(descriptor, [&] { return kReal(descriptor, F_OFD_SETLK, argument); });
+    return sim::AwaitFileLock([&] { return kReal(descriptor, F_OFD_SETLK, argument); });
   }
   const int done = kReal(descriptor, command, argument);
-  return command == F_DUPFD_CLOEXEC ? sim::Opened(done, "") : done;
+  return command == F_DUPFD_CLOEXEC ? sim::Opened(done) : done;
 }
 int fcntl64(int descriptor, int command, ...) __attribute__((alias("fcntl")));
 

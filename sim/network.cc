@@ -2,6 +2,7 @@
 // The way of a request there and back.
 #include "sim/network.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -83,14 +84,12 @@ Network::Answer Network::Execute(Request request) {
     request.body.clear();
   }
   if (lies_.rewrites) lies_.rewrites(request);
-  Answer answer = server.Call(request, {});
-  if (lies_.changes) lies_.changes(request, answer);
-  return answer;
+  return server.Call(request, {});
 }
 
-void Network::Travel(const std::shared_ptr<Exchange>& exchange, Fate fate) {
-  std::this_thread::sleep_for(There());
+void Network::Travel(const std::shared_ptr<Exchange>& exchange, Fate fate, bool is_slow) {
   const Request& request = exchange->request;
+  std::this_thread::sleep_for(is_slow ? HowLate(request.method) : There());
   switch (fate) {
     case Fate::kRefused:
       return exchange->Finish(Fail(ErrorCode::kUnavailable, "the API server is away"));
@@ -117,7 +116,8 @@ Network::Answer Network::Call(const Request& request, const k8sclient::CallOptio
   if (fate != Fate::kAnswered) ++faults_;
   const auto exchange = std::make_shared<Exchange>();
   exchange->request = request;
-  Spawn(wire_, [this, exchange, fate] { Travel(exchange, fate); });
+  const bool is_slow = std::exchange(is_next_slow_, false);
+  Spawn(wire_, [this, exchange, fate, is_slow] { Travel(exchange, fate, is_slow); });
   const ErrorCode over = IsWrite(request.method) ? ErrorCode::kUnknownOutcome : ErrorCode::kTimeout;
   const std::stop_callback wake(options.stop, [exchange, over] { exchange->Finish(Fail(over, "stopped")); });
   std::unique_lock lock(exchange->mutex);
@@ -128,6 +128,7 @@ Network::Answer Network::Call(const Request& request, const k8sclient::CallOptio
     return Fail(over, "time was over");
   }
   Answer answer = *exchange->answer;  // NOLINT(bugprone-unchecked-optional-access): it was waited for
+  if (lies_.changes) lies_.changes(request, answer);
   if (IsWrite(request.method)) {
     story_.Tell(fmt::format("{} {} {} -> {}",
                             ToString(request.method),
@@ -154,6 +155,32 @@ Network::Answer Network::Watch(const Request& request, const k8sclient::WatchOpt
   });
   if (lies_.changes) lies_.changes(request, answer);
   return answer;
+}
+
+Network::Answer Link::Call(const Request& request, const k8sclient::CallOptions& options) {
+  const bool is_repeated = network_.lies().repeats_when_cut;
+  if (is_cut_ && is_repeated && request.method == Method::kGet && told_.contains(request.path)) {
+    return told_.at(request.path);
+  }
+  const bool is_write = IsWrite(request.method);
+  if (is_cut_) {
+    // Some find no way; of others the packets are lost, as they are of what is under way.
+    if (Below(2) == 0) return Fail(ErrorCode::kUnavailable, "no route to host");
+    const auto now = std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(std::min<Nanos>(options.deadline - now, std::chrono::seconds(Below(10))));
+    return Fail(is_write ? ErrorCode::kUnknownOutcome : ErrorCode::kTimeout, "time was over");
+  }
+  if (is_write && on_write_ && on_write_(request.method)) network_.SlowNext();
+  auto answer = network_.Call(request, options);
+  if (is_cut_) return Fail(is_write ? ErrorCode::kUnknownOutcome : ErrorCode::kUnavailable, "the connection was cut");
+  if (is_repeated && answer && answer->ok()) told_[request.path] = *answer;
+  return answer;
+}
+
+Network::Answer Link::Watch(const Request& request, const k8sclient::WatchOptions& options,
+                            const k8sclient::WatchSink& sink) {
+  if (is_cut_) return Fail(ErrorCode::kUnavailable, "no route to host");
+  return network_.Watch(request, options, [&](std::string_view line) { return !is_cut_ && sink(line); });
 }
 
 }  // namespace berth::sim

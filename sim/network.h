@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,21 +40,26 @@ class Network final : public k8sclient::Api {
   void RestartOne(Nanos away);
 
   // What is planted (plants.h): changes a request, its true answer, or what a watch tells; or keeps a request from
-  // being executed at all. Unset members lie about nothing.
+  // being executed at all. Unset members lie about nothing. Answers and what a watch tells are changed in the process
+  // that asked.
   using Answer = ipam::Expected<k8sclient::Response>;
   struct Lies {
     std::function<bool(const k8sclient::Request&)> swallows = {};  // it is not executed, and answered as if it were
     std::function<void(k8sclient::Request&)> rewrites = {};
     std::function<void(const k8sclient::Request&, Answer&)> changes = {};
     std::function<bool(std::string& line)> tells = {};  // false: that line of a watch is left out
-    bool lost_is_refused = false;  // a write whose answer was lost counts as one that was never sent
+    bool lost_is_refused = false;   // a write whose answer was lost counts as one that was never sent
+    bool repeats_when_cut = false;  // a GET over a link that is cut is answered as that object was told last
   };
   void Plant(Lies lies) { lies_ = std::move(lies); }
+  [[nodiscard]] const Lies& lies() const { return lies_; }
 
   [[nodiscard]] std::uint64_t requests() const { return requests_; }
   [[nodiscard]] std::uint64_t faults() const { return faults_; }
 
   Answer Call(const k8sclient::Request& request, const k8sclient::CallOptions& options) override;
+  // The next one arrives late, and is answered.
+  void SlowNext() { is_next_slow_ = true; }
   Answer Watch(const k8sclient::Request& request, const k8sclient::WatchOptions& options,
                const k8sclient::WatchSink& sink) override;
 
@@ -62,7 +68,7 @@ class Network final : public k8sclient::Api {
   enum class Fate : std::uint8_t { kAnswered, kRefused, kLost, kLate };
   [[nodiscard]] Fate Choose() const;
   // In the request's own process.
-  void Travel(const std::shared_ptr<Exchange>& exchange, Fate fate);
+  void Travel(const std::shared_ptr<Exchange>& exchange, Fate fate, bool is_slow);
   [[nodiscard]] Answer Execute(k8sclient::Request request);
   [[nodiscard]] ApiServer& AnyServer();
   [[nodiscard]] ipam::ErrorCode NoAnswer(const k8sclient::Request& request) const;
@@ -71,10 +77,34 @@ class Network final : public k8sclient::Api {
   std::vector<ApiServer*> servers_;
   const ApiServer* away_ = nullptr;  // is being restarted
   Weather weather_;
+  bool is_next_slow_ = false;
   Lies lies_;
   std::uint64_t requests_ = 0;
   std::uint64_t faults_ = 0;
   ProcessPointer wire_ = std::make_shared<Process>("network");
+};
+
+// Link: the way of one machine's agents to the network, which can be cut.
+class Link final : public k8sclient::Api {
+ public:
+  // Must outlive this.
+  explicit Link(Network& network) : network_(network) {}
+
+  void Cut(bool is_cut) { is_cut_ = is_cut; }
+  [[nodiscard]] bool is_cut() const { return is_cut_; }
+  // Called before each write that is sent. True: it is long under way.
+  using OnWrites = std::function<bool(k8sclient::Method method)>;
+  void OnWrite(OnWrites on_write) { on_write_ = std::move(on_write); }
+
+  Network::Answer Call(const k8sclient::Request& request, const k8sclient::CallOptions& options) override;
+  Network::Answer Watch(const k8sclient::Request& request, const k8sclient::WatchOptions& options,
+                        const k8sclient::WatchSink& sink) override;
+
+ private:
+  Network& network_;
+  OnWrites on_write_;
+  bool is_cut_ = false;
+  std::map<std::string, k8sclient::Response> told_;  // by path, if that is planted
 };
 
 }  // namespace berth::sim

@@ -17,6 +17,8 @@ using nlohmann::json;
 
 // Of a machine that goes down, until its agent runs again.
 constexpr auto kBoot = 500ms;
+// Of an agent that is slow: most calls take a lock some times.
+constexpr std::uint64_t kPausesOneIn = 25;
 
 struct Node::Host {
   explicit Host(const std::string& name) : process(std::make_shared<Process>(name)) {}
@@ -25,8 +27,8 @@ struct Node::Host {
   bool has_ended = false;  // was replaced, and ended by itself
 };
 
-Node::Node(Options options, Network& network, Story& story)
-    : options_(std::move(options)), network_(network), story_(story) {
+Node::Node(Options options, k8sclient::Api& api, Story& story)
+    : options_(std::move(options)), api_(api), story_(story) {
   std::filesystem::create_directories(options_.folder + "/run");
   std::filesystem::create_directories(options_.folder + "/state");
 }
@@ -34,11 +36,13 @@ Node::Node(Options options, Network& network, Story& story)
 void Node::StartAgent() {
   if (before_start_) before_start_(options_.folder);
   const auto host = std::make_shared<Host>(options_.name + ".agent" + std::to_string(hosts_.size() + 1));
+  const bool is_slow = options_.slow_one_in > 0 && Below(options_.slow_one_in) == 0;
+  if (is_slow) host->process->pauses_one_in = kPausesOneIn;
   hosts_.push_back(host);
   newest_ = host.get();
   story_.Tell("starts " + host->process->name);
   Spawn(host->process, [this, host] {
-    auto made = agent::Agent::Make(network_,
+    auto made = agent::Agent::Make(api_,
                                    k8sclient::RealClock(),
                                    {.node = options_.name,
                                     .state_dir = options_.folder + "/state",
@@ -64,17 +68,36 @@ void Node::KillAgent() {
   if (newest_ != nullptr) Kill(*newest_);
 }
 
-void Node::Reboot() {
-  story_.Tell("reboots " + options_.name);
+void Node::KillAgents() {
   for (const auto& host : hosts_) Kill(*host);
+}
+
+bool Node::IsServing() const {
+  return newest_ != nullptr && serving_ == newest_ && !newest_->process->is_dead && newest_->agent->IsReady();
+}
+
+void Node::PowerOff() {
+  story_.Tell(options_.name + " goes down");
+  is_off_ = true;
+  KillAgents();
   std::filesystem::remove_all(options_.folder + "/run");
   std::filesystem::create_directories(options_.folder + "/run");
-  // A POST that was sent before has been executed by then, or never will be (network.cc): nothing fences it.
-  std::this_thread::sleep_for(kBoot);
+}
+
+void Node::PowerOn() {
+  is_off_ = false;
   StartAgent();
 }
 
+void Node::Reboot() {
+  PowerOff();
+  // A POST that was sent before has been executed by then, or never will be (network.cc): nothing fences it.
+  std::this_thread::sleep_for(kBoot);
+  PowerOn();
+}
+
 void Node::Supervise() {
+  if (is_off_) return;
   for (const auto& host : hosts_) {
     if (host->has_ended) Kill(*host);
   }
@@ -83,6 +106,7 @@ void Node::Supervise() {
 
 std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::microseconds patience) {
   const auto is_served = [this] { return serving_ != nullptr && !serving_->process->is_dead && !serving_->has_ended; };
+  if (on_call_) on_call_();
   const Nanos dialling_until = Now() + 10s;
   while (!is_served()) {
     if (Now() >= dialling_until) return std::nullopt;
@@ -97,8 +121,9 @@ std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::micros
   const auto call = std::make_shared<Call>();
   // Some calls are slow to arrive, and some callers give up early: the DEL that follows may overtake the ADD.
   const std::chrono::microseconds travel(Below(8) == 0 ? Below(60'000) : Below(50));
-  Spawn(host->process, [host, call, body, travel] {
+  Spawn(host->process, [this, host, call, body, travel] {
     std::this_thread::sleep_for(travel);
+    if (before_call_) before_call_(options_.folder);
     const agent::Reply reply = host->agent->Handle(body);
     call->is_delivered = !call->is_abandoned;
     if (call->is_delivered) call->answer = {.ok = reply.ok, .body = reply.body};
@@ -117,8 +142,7 @@ std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::micros
 }
 
 bool Node::IsAtRest() const {
-  if (newest_ == nullptr || serving_ != newest_ || newest_->process->is_dead || !newest_->agent->IsReady())
-    return false;
+  if (!IsServing()) return false;
   const json debug = json::parse(newest_->agent->DebugBlocks());
   return debug["journal"].empty() && debug["handedOut"].empty();
 }

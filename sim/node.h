@@ -9,7 +9,7 @@
 #include <string>
 
 #include "agent/agent.h"
-#include "sim/network.h"
+#include "k8sclient/api.h"
 #include "sim/scheduler.h"
 #include "sim/story.h"
 
@@ -25,22 +25,36 @@ class Node {
  public:
   struct Options {
     std::string name;
-    std::string folder;        // is made
-    std::size_t standby = 64;  // AgentOptions::standby
+    std::string folder;             // is made
+    std::size_t standby = 64;       // AgentOptions::standby
+    std::uint64_t slow_one_in = 0;  // of its agents one in so many is stopped now and then; 0: none
   };
-  // network and story must outlive this.
-  Node(Options options, Network& network, Story& story);
+  // api and story must outlive this.
+  Node(Options options, k8sclient::Api& api, Story& story);
 
   // Starts another agent, whether one serves or not: that one is replaced.
   void StartAgent();
   // As kill -9; the newest, or the one that serves.
   void KillAgent();
-  // All agents at once, then /run is empty, and a new agent starts.
+  // All of them.
+  void KillAgents();
+  // The newest, and has loaded its blocks.
+  [[nodiscard]] bool IsServing() const;
+  // All agents at once, then /run is empty.
+  void PowerOff();
+  // A new agent starts.
+  void PowerOn();
+  [[nodiscard]] bool is_off() const { return is_off_; }
   void Reboot();
-  // A process that has ended by itself is started again, as a kubelet does.
+  // A process that has ended by itself is started again, as a kubelet does, if the machine is on.
   void Supervise();
   // Before an agent starts: what is planted (world.h).
-  void BeforeStart(std::function<void(const std::string& folder)> sabotage) { before_start_ = std::move(sabotage); }
+  using Sabotage = std::function<void(const std::string& folder)>;
+  void BeforeStart(Sabotage sabotage) { before_start_ = std::move(sabotage); }
+  // The same, before it is handed a call.
+  void BeforeCall(Sabotage sabotage) { before_call_ = std::move(sabotage); }
+  // Called when a call begins.
+  void OnCall(std::function<void()> on_call) { on_call_ = std::move(on_call); }
 
   // As `berth` does: finds the agent that serves, hands the call over, waits. nullopt: nobody served within ten
   // seconds, the agent died meanwhile, or the caller lost patience.
@@ -58,9 +72,12 @@ class Node {
   void Kill(Host& host);
 
   Options options_;
-  Network& network_;
+  k8sclient::Api& api_;
   Story& story_;
-  std::function<void(const std::string&)> before_start_;
+  bool is_off_ = false;
+  Sabotage before_start_;
+  Sabotage before_call_;
+  std::function<void()> on_call_;
   std::vector<std::shared_ptr<Host>> hosts_;  // never destroyed: nobody cleans up after a killed process
   Host* newest_ = nullptr;
   Host* serving_ = nullptr;  // has bound the socket last

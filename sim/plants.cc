@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <map>
 
 #include <nlohmann/json.hpp>
 
+#include "sim/cluster.h"
 #include "sim/scheduler.h"
 
 namespace berth::sim {
@@ -145,12 +147,28 @@ void SparesNothing(json& call) {
   if (call["command"] == "GC") call["config"]["cni.dev/valid-attachments"] = json::array();
 }
 
+// What nobody but controllers is told.
+Network::Lies ToControllers(const Network::Lies& lies) {
+  const auto is_controller = [] { return CurrentProcess()->name.starts_with("controller"); };
+  return {.changes =
+              [=, lie = lies.changes](const Request& request, Network::Answer& answer) {
+                if (is_controller()) lie(request, answer);
+              },
+          .tells = [=, lie = lies.tells](std::string& line) { return !is_controller() || lie(line); }};
+}
+
+// The UID that a kubelet gives a static pod, on whatever way, has dashes as those of other pods.
+constexpr std::string_view kDashedHash = "f00d-afe";
+void DashesHash(json& call) {
+  std::string args = call["args"];
+  const std::size_t at = args.find(kStaticHash);
+  if (at != std::string::npos) call["args"] = args.replace(at, kDashedHash.size(), kDashedHash);
+}
+
 void IsNotDated(json& call) { call["startedBootNanos"] = INT64_MAX; }
 
-}  // namespace
-
-const std::vector<Plant>& AllPlants() {
-  static const std::vector<Plant> kPlants{
+std::vector<Plant> OfAgents() {
+  return {
       {.name = "journal-not-replayed",
        .what = "an agent that starts knows nothing of DELs that were answered before",
        .before_start = Removing("/journal")},
@@ -163,21 +181,15 @@ const std::vector<Plant>& AllPlants() {
       {.name = "no-fence",
        .what = "an agent that starts does not write its blocks: what its predecessor sent may land later",
        .lies = {.swallows = IsFence}},
-      {.name = "creator-not-held",
-       .what = "a predecessor creates blocks and hands out while its successor reads what there is",
-       .free_lock = "/creator.lock"},
       {.name = "conflict-is-success",
        .what = "a patch that met another's is taken for done",
        .lies = {.changes = ConflictIsSuccess}},
       {.name = "del-overtakes-add",
        .what = "a DEL leaves no mark: an ADD that comes after it is served",
-       .now_and_then = Removing("/deleted/")},
+       .before_call = Removing("/deleted/")},
       {.name = "patch-does-not-compare",
        .what = "a patch is written whatever the object has become since it was read",
        .lies = {.rewrites = Without(Method::kPatch, "/metadata/resourceVersion")}},
-      {.name = "deletion-does-not-compare",
-       .what = "an empty block is deleted whatever it has become since it was read",
-       .lies = {.rewrites = Without(Method::kDelete, "/preconditions")}},
       {.name = "exists-is-success",
        .what = "a block that another one has created first is taken for one's own",
        .lies = {.changes = ExistsIsSuccess}},
@@ -198,9 +210,28 @@ const std::vector<Plant>& AllPlants() {
        .lies = {.tells = TellsOldContent}},
       {.name = "gc-spares-nothing", .what = "a GC frees what is in use as well", .call = SparesNothing},
       {.name = "calls-not-dated", .what = "an ADD counts as begun after every DEL", .call = IsNotDated},
+  };
+}
+
+std::vector<Plant> OfControllers() {
+  return {
       {.name = "no-grace",
        .what = "the controller waits for the end of a pod as if it took no time",
        .lies = {.changes = AnswersNoGrace, .tells = TellsNoGrace}},
+      {.name = "mirror-is-the-pod",
+       .what = "a static pod is gone when its mirror is",
+       .lies = Replacing(kStaticHash, std::string(kDashedHash)),
+       .call = DashesHash},
+      {.name = "allocation-is-the-pod",
+       .what = "a pod is gone when its IPAllocation is",
+       .frees_without_allocation = true},
+      {.name = "gone-node-hands-out",
+       .what = "an agent that does not hear the API server takes what it heard last for what is",
+       .lies = {.repeats_when_cut = true}},
+      {.name = "put-back-over-standby",
+       .what = "the controller does not know what is on standby",
+       .faults = {"cut-off", "sandbox"},
+       .lies = ToControllers(Replacing("\"standby\"", "\"none\""))},
       {.name = "uid-not-compared", .what = "a pod of the same name is taken for it", .call = NamesNoUid},
       {.name = "pods-without-addresses", .what = "no pod has one", .lies = Replacing("\"podIPs\"", "\"none\"")},
       {.name = "lease-of-a-node-that-is-cut-off",
@@ -217,6 +248,16 @@ const std::vector<Plant>& AllPlants() {
        .what = "a block is given back though it is in use",
        .gives_back_in_use = true},
   };
+}
+
+}  // namespace
+
+const std::vector<Plant>& AllPlants() {
+  static const std::vector<Plant> kPlants = [] {
+    auto plants = OfAgents();
+    std::ranges::move(OfControllers(), std::back_inserter(plants));
+    return plants;
+  }();
   return kPlants;
 }
 

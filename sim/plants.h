@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,14 +20,16 @@ namespace berth::sim {
 struct Plant {
   std::string_view name;
   std::string_view what;  // is defective then
+  // By which --plants looks for it; all of them if empty.
+  std::set<std::string> faults = {};
   std::function<void(const std::string& node_folder)> before_start = nullptr;
-  std::function<void(const std::string& node_folder)> now_and_then = nullptr;
+  std::function<void(const std::string& node_folder)> before_call = nullptr;  // of an agent's
   Network::Lies lies = {};
   std::function<void(nlohmann::json& call)> call = nullptr;  // changes what an agent is handed
-  std::string_view free_lock = {};                           // locks of files whose name ends so keep nobody out
   bool gives_back_in_use = false;                            // the finalizer of a block goes though it is in use
-  bool gives_back_blindly = false;   // it goes although something came into the block since it was looked at
-  bool renews_when_cut_off = false;  // the Lease of a node whose kubelet hears nothing
+  bool gives_back_blindly = false;        // a block goes although something came into it since it was looked at
+  bool frees_without_allocation = false;  // an entry goes with its IPAllocation
+  bool renews_when_cut_off = false;       // the Lease of a node whose kubelet hears nothing
 };
 
 [[nodiscard]] const std::vector<Plant>& AllPlants();

@@ -87,7 +87,7 @@ Report Finish(const Child& child, int status) {
 
 // What every child would otherwise do for itself: the CRDs' schemas, and OpenSSL's tables.
 void WarmUp() {
-  for (const std::string_view path : {crds::kPoolsPath, crds::kBlocksPath})
+  for (const std::string_view path : {crds::kPoolsPath, crds::kBlocksPath, crds::kAllocationsPath})
     static_cast<void>(k8sclient::testing::ModelSchema::Of(std::string(path)));
   static_cast<void>(cni::MakeAttachment("net", "container", "eth0"));
 }

@@ -47,6 +47,7 @@ constexpr std::uint64_t kSwitchesMax = 30'000'000;
 // So seldom a timer fires though somebody could run, if it is near: the machine was busy for so long.
 constexpr std::uint64_t kBusyOneIn = 64;
 constexpr Nanos kBusyMax = std::chrono::milliseconds(100);
+constexpr Nanos kPauseMax = std::chrono::milliseconds(50);
 constexpr std::uint64_t kHashStart = 14695981039346656037U;
 constexpr std::uint64_t kHashFactor = 1099511628211U;
 
@@ -265,6 +266,10 @@ void Yield() {
 }
 
 void MayYield() {
+  const std::uint64_t pauses_one_in = CurrentProcess()->pauses_one_in;
+  if (pauses_one_in > 0 && Below(pauses_one_in) == 0) {
+    static_cast<void>(Park(Now() + Nanos(Below(kPauseMax.count()))));
+  }
   if (InFiber() && (The().yield_one_in == 1 || Below(The().yield_one_in) == 0)) Yield();
 }
 

@@ -30,6 +30,8 @@ struct Process {
   explicit Process(std::string called) : name(std::move(called)) {}
   const std::string name;
   bool is_dead = false;
+  // At so few of their chances its threads are stopped for some milliseconds, as by a busy machine; 0: at none.
+  std::uint64_t pauses_one_in = 0;
   std::vector<int> descriptors;  // open ones, by open(2) and its like
 };
 using ProcessPointer = std::shared_ptr<Process>;

@@ -59,7 +59,8 @@ void Describe(CLI::App& app, Options& options) {
       ->check(CLI::Range(1, 1000));
   std::string known;
   for (const std::string& fault : Extent::AllFaults()) known += (known.empty() ? "" : ",") + fault;
-  app.add_option("--faults", options.faults, "which faults there are, by commas, or none; all: " + known);
+  app.add_option(
+      "--faults", options.faults, "which faults there are, by commas, or none; without this all but pause: " + known);
   std::string plants = "a defect on purpose, to see that it is found:";
   for (const Plant& plant : AllPlants()) plants += "\n" + std::string(plant.name) + ": " + std::string(plant.what);
   app.add_option("--plant", options.plant, plants);
@@ -143,6 +144,7 @@ double CpuSeconds() {
 bool LookFor(const Plant& plant, const Options& options) {
   Case like = options.like;
   like.plant = &plant;
+  if (options.faults.empty() && !plant.faults.empty()) like.extent.faults = plant.faults;
   std::uint64_t seeds = 0;
   std::optional<Report> found;
   const double begin = CpuSeconds();

@@ -3,6 +3,7 @@
 #include "sim/world.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <thread>
 #include <utility>
@@ -10,8 +11,12 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "crds/names.h"
-#include "sim/libc.h"
+#include "ipam/entry.h"
+#include "ipam/prefix.h"
+#include "reconciler/read_holders.h"
+#include "reconciler/suspects.h"
 #include "sim/scheduler.h"
+#include "sim/world_machine.h"
 
 namespace berth::sim {
 
@@ -30,40 +35,18 @@ constexpr std::uint64_t kQuietRequestsMax = 30;
 // off before (docs/controller.md).
 constexpr Nanos kFreedMax = std::chrono::minutes(14);
 
-bool IsEmpty(const json& block) {
-  return block.value("allocations", json::object()).empty() && block.value("standby", json::array()).empty();
-}
-
 }  // namespace
 
-struct World::Machine {
-  Machine(Node::Options options, Network& network, Story& story, const Kubelet::Checkers& checkers,
-          Kubelet::Options of_kubelet)
-      : folder(options.folder),
-        node(std::move(options), network, story),
-        kubelet(node, story, checkers, std::move(of_kubelet)) {}
-  std::string folder;
-  Node node;
-  Kubelet kubelet;
-  int churning = 0;
-};
-
 std::set<std::string> Extent::AllFaults() {
-  return {"away",
-          "refused",
-          "lost",
-          "late",
-          "lag",
-          "kill",
-          "overlap",
-          "reboot",
-          "restart",
-          "give-back",
-          "gc",
-          "calendar",
-          "shared",
-          "cut-off",
-          "no-del"};
+  return {"away",    "refused",   "lost",   "late",       "lag",     "kill",    "overlap",   "reboot",
+          "restart", "give-back", "gc",     "calendar",   "shared",  "cut-off", "no-del",    "mirror",
+          "vanish",  "edit",      "delete", "allocation", "odd-uid", "sandbox", "meanwhile", "pause"};
+}
+
+std::set<std::string> Extent::UsualFaults() {
+  auto faults = AllFaults();
+  faults.erase("pause");
+  return faults;
 }
 
 World::World(std::uint64_t seed, Extent extent, const Plant* plant, std::string folder, bool is_told)
@@ -84,12 +67,11 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, std::string 
   if (plant_ != nullptr) {
     cluster_.RenewWhenCutOff(plant_->renews_when_cut_off);
     network_.Plant(plant_->lies);
-    FreeLocksOf(plant_->free_lock);
   }
   store_.OnStore([this](const std::string& collection, const json& before, const json& after) {
     const auto change = std::make_shared<const ApiServer::Change>(collection, before, after);
     for (const auto& server : servers_) server->Learn(change);
-    if (collection != kBlocks) return;
+    if (collection != kBlocks || is_unwatched_) return;
     for (const auto& checker : checkers_) checker->Stored(before, after);
   });
 }
@@ -140,16 +122,28 @@ void World::AddMachine(const std::string& name) {
   std::vector<std::string> pools{"big"};
   if (May("shared") && Below(4) == 0) pools = {"small"};
   machines_.push_back(std::make_unique<Machine>(
-      Node::Options{.name = name, .folder = folder_ + "/" + name, .standby = kStandby.at(Below(kStandby.size()))},
+      Node::Options{.name = name,
+                    .folder = folder_ + "/" + name,
+                    .standby = kStandby.at(Below(kStandby.size())),
+                    .slow_one_in = May("pause") && Below(2) == 0 ? std::uint64_t{3} : 0},
       network_,
       story_,
       checkers_,
-      Kubelet::Options{
-          .pools = pools, .cluster = controllers_.count() == 0 ? nullptr : &cluster_, .loses_dels = May("no-del")}));
+      Kubelet::Options{.pools = pools,
+                       .cluster = controllers_.count() == 0 ? nullptr : &cluster_,
+                       .loses_dels = May("no-del"),
+                       .renews_sandboxes = May("sandbox"),
+                       .tells_odd_uids = machines_.empty() && May("odd-uid") && Below(8) == 0}));
   if (controllers_.count() > 0) cluster_.AddNode(name);
   Machine& machine = *machines_.back();
+  machine.link.OnWrite([this, &machine](k8sclient::Method method) {
+    // Creations are rare, and nothing fences them.
+    return ReplaceMeanwhile(machine, method == k8sclient::Method::kPost ? 4 : 32) && Below(2) == 0;
+  });
+  machine.node.OnCall([this, &machine] { ReplaceMeanwhile(machine, 64); });
   if (plant_ != nullptr) {
     machine.node.BeforeStart(plant_->before_start);
+    machine.node.BeforeCall(plant_->before_call);
     machine.kubelet.Plant(plant_->call);
   }
   machine.node.StartAgent();
@@ -166,7 +160,9 @@ void World::AddMachine(const std::string& name) {
 }
 
 bool World::IsChurning() const {
-  return std::ranges::any_of(machines_, [](const auto& machine) { return machine->churning > 0; });
+  return std::ranges::any_of(machines_, [](const auto& machine) {
+    return machine->churning > 0 || machine->is_left_alone() || machine->kubelet.IsEnding();
+  });
 }
 
 void World::Main() {
@@ -174,7 +170,11 @@ void World::Main() {
   for (auto left = Below(static_cast<std::uint64_t>(extent_.controllers) + 1); left > 0; --left) controllers_.Start();
   PutPool("big", Below(2) == 0 ? "10.56.0.0/23" : "10.56.0.0/26", false);
   PutPool("small", "10.66.0.0/27", true);
+  if (controllers_.count() > 0) {
+    Spawn(std::make_shared<Process>("collector"), [this] { cluster_.CollectGarbage(); });
+  }
   agents_left_ = static_cast<int>(Below(static_cast<std::uint64_t>(extent_.agents)));
+  meanwhiles_left_ = May("meanwhile") ? static_cast<int>(Below(2 * static_cast<std::uint64_t>(extent_.agents))) : 0;
   const auto nodes = 1 + Below(static_cast<std::uint64_t>(extent_.nodes));
   for (std::uint64_t i = 1; i <= nodes; ++i) AddMachine("n" + std::to_string(i));
   while (IsChurning()) OneMoment();
@@ -185,120 +185,6 @@ void World::Main() {
   Stop();
 }
 
-void World::ChangeWeather(bool is_calm) {
-  const auto chance = [this, is_calm](const char* fault, std::uint64_t most) {
-    return is_calm || !May(fault) ? 0 : Below(most);
-  };
-  // Mostly some milliseconds, now and then some seconds.
-  const Nanos lag = milliseconds(1 + chance("lag", Below(4) == 0 ? 4'000 : 50));
-  network_.Set({.is_away = false,
-                .refused = chance("refused", 60),
-                .lost = chance("lost", 80),
-                .late = chance("late", 80),
-                .lag = lag});
-}
-
-void World::OneMoment() {
-  ChangeWeather(Below(4) == 0);
-  std::this_thread::sleep_for(milliseconds(20 + Below(600)));
-  for (const auto& machine : machines_) {
-    machine->node.Supervise();
-    if (plant_ != nullptr && plant_->now_and_then) plant_->now_and_then(machine->folder);
-  }
-  Machine& machine = *machines_[Below(machines_.size())];
-  switch (Below(14)) {
-    case 0:
-      if (!May("away")) break;
-      story_.Tell("the API server is away");
-      network_.Set({.is_away = true});
-      std::this_thread::sleep_for(milliseconds(Below(3'000)));
-      network_.Set({});
-      break;
-    case 1:
-    case 2:
-    case 3:
-      ReplaceAgent(machine);
-      break;
-    case 4:
-      if (May("reboot") && Below(3) == 0) Reboot(machine);
-      break;
-    case 5:
-    case 6:
-    case 7:
-      if (May("give-back")) GiveBackBlock();
-      break;
-    case 8:
-      if (May("gc")) machine.kubelet.CollectGarbage();
-      break;
-    case 9:
-      // Not far: the calendar orders entries by age.
-      if (May("calendar")) JumpCalendar(milliseconds(Below(4'000)) - 2s);
-      break;
-    case 10:
-      if (May("restart")) network_.RestartOne(milliseconds(Below(500)));
-      break;
-    case 11:
-      if (May("kill")) controllers_.ReplaceOne();
-      break;
-    case 12:
-      if (May("cut-off") && controllers_.count() > 0)
-        cluster_.CutOff(machine.node.name(), milliseconds(Below(120'000)));
-      break;
-    default:
-      break;
-  }
-}
-
-void World::ReplaceAgent(Machine& machine) {
-  if (agents_left_ == 0) return;
-  const bool overlaps = May("overlap") && Below(3) == 0;
-  if (!overlaps && !May("kill")) return;
-  --agents_left_;
-  ++kills_;
-  if (overlaps) return machine.node.StartAgent();
-  machine.node.KillAgent();
-  std::this_thread::sleep_for(milliseconds(Below(2) == 0 ? 0 : Below(500)));
-  machine.node.StartAgent();
-}
-
-void World::Reboot(Machine& machine) {
-  ++kills_;
-  machine.kubelet.Reboot([&machine] { machine.node.Reboot(); });
-}
-
-json World::FindBlock(const std::string& name) const {
-  for (const json& block : store_.Objects(kBlocks)) {
-    if (block["metadata"]["name"] == name) return block;
-  }
-  return nullptr;
-}
-
-void World::GiveBackBlock() {
-  const bool in_use_too = plant_ != nullptr && plant_->gives_back_in_use;
-  const bool is_blind = plant_ != nullptr && plant_->gives_back_blindly;
-  const auto blocks = store_.Objects(kBlocks);
-  if (blocks.empty()) return;
-  const json& block = blocks[Below(blocks.size())];
-  if (!IsEmpty(block) && !in_use_too) return;
-  const std::string name = block["metadata"]["name"];
-  const std::string path = kBlocks + "/" + name;
-  const json options = {{"preconditions", {{"resourceVersion", block["metadata"]["resourceVersion"]}}}};
-  story_.Tell("gives back " + name);
-  static_cast<void>(store_.Call({.method = k8sclient::Method::kDelete, .path = path, .body = options.dump()}, {}));
-  for (int look = 0; look < 20; ++look) {
-    std::this_thread::sleep_for(milliseconds(Below(50)));
-    const json now = FindBlock(name);
-    if (now.is_null() || !now["metadata"].contains("deletionTimestamp")) return;
-    if (!IsEmpty(now) && !in_use_too) continue;
-    json patch = {{"metadata", {{"finalizers", nullptr}, {"resourceVersion", now["metadata"]["resourceVersion"]}}}};
-    if (is_blind) {
-      patch["metadata"].erase("resourceVersion");
-      std::this_thread::sleep_for(milliseconds(Below(50)));
-    }
-    static_cast<void>(store_.Call({.method = k8sclient::Method::kPatch, .path = path, .body = patch.dump()}, {}));
-  }
-}
-
 std::string World::Unrest() const {
   const auto restless = std::ranges::find_if(machines_, [](const auto& machine) { return !machine->node.IsAtRest(); });
   return restless == machines_.end() ? "" : (*restless)->node.Unrest();
@@ -306,6 +192,7 @@ std::string World::Unrest() const {
 
 void World::ComeToRest() {
   story_.Tell("calm");
+  meanwhiles_left_ = 0;
   ChangeWeather(true);
   const Nanos end = Now() + 90s;
   const auto is_at_rest = [this] {
@@ -320,20 +207,31 @@ void World::ComeToRest() {
   for (const auto& checker : checkers_) checker->AtRest(store_.Objects(kBlocks));
 }
 
-bool World::IsLostLeft() const {
-  const auto blocks = store_.Objects(kBlocks);
-  return std::ranges::any_of(blocks, [this](const json& block) {
-    return std::ranges::any_of(Recorded(block), [this](const auto& entry) {
-      return std::ranges::any_of(machines_,
-                                 [&](const auto& machine) { return machine->kubelet.lost().contains(entry.first); });
-    });
-  });
+std::string World::LostAndLeft() const {
+  for (const json& block : store_.Objects(kBlocks)) {
+    for (const json& entry : block["allocations"]) {
+      const std::string& text = entry.get_ref<const std::string&>();
+      const std::string attachment(ipam::AttachmentOf(text));
+      const bool was_put_back = attachment.starts_with(reconciler::kNoNetwork);
+      const auto has_lost = [&](const auto& machine) { return machine->kubelet.lost().contains(attachment); };
+      if (was_put_back ? IsPodGone(text) : std::ranges::any_of(machines_, has_lost)) return text;
+    }
+  }
+  return {};
+}
+
+bool World::IsPodGone(const std::string& text) const {
+  const auto entry = ipam::ParseEntry(text);
+  const auto pods = store_.Objects(std::string(reconciler::kPodsPath));
+  const std::string& uid = std::get<ipam::HeldEntry>(entry).uid;
+  return std::ranges::none_of(pods, [&](const json& pod) { return pod["metadata"]["uid"] == uid; });
 }
 
 void World::AwaitLost() {
   const Nanos end = Now() + kFreedMax;
-  while (IsLostLeft()) {
-    if (Now() > end) return story_.Break("dead-freed", "the address of a pod that is gone is still held");
+  std::string left;
+  while (!(left = LostAndLeft()).empty()) {
+    if (Now() > end) return story_.Break("dead-freed", "the address of a pod that is gone is still held: " + left);
     std::this_thread::sleep_for(5s);
   }
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,9 +30,11 @@ struct Extent {
   int callers = 5;      // of a node, side by side
   int containers = 20;  // of a caller, one after another
   // Faults by name; absent ones do not happen.
-  std::set<std::string> faults = AllFaults();
+  std::set<std::string> faults = UsualFaults();
 
   [[nodiscard]] static std::set<std::string> AllFaults();
+  // Without those of which it is known what they break (docs/simulation.md).
+  [[nodiscard]] static std::set<std::string> UsualFaults();
 };
 
 struct Outcome {
@@ -67,7 +70,29 @@ class World {
   [[nodiscard]] bool May(const std::string& fault) const { return extent_.faults.contains(fault); }
   [[nodiscard]] bool IsChurning() const;
   void ReplaceAgent(Machine& machine);
+  // While something is under way there, once in so many times, the agent is replaced. True: so it is.
+  bool ReplaceMeanwhile(Machine& machine, std::uint64_t one_in);
   void Reboot(Machine& machine);
+  void CutOff(Machine& machine);
+  // Its Node is deleted, and comes again. Meanwhile the machine is off, or hears of nobody.
+  void Vanish(Machine& machine);
+  // Somebody takes an entry out of a block. Returns when it is there again.
+  void EditByHand(Machine& machine);
+  // The same while no agent runs: the controller puts it there again.
+  void EditWithoutAgent(Machine& machine);
+  struct Place {
+    std::string block;
+    std::string offset;
+    std::string text;
+    std::string address;
+  };
+  // A held entry in an own block of the machine, of a pod whose container stays; with `is_told` one of which the API
+  // server knows that it has the address.
+  [[nodiscard]] std::optional<Place> AnyEntry(const Machine& machine, bool is_told) const;
+  void TakeOut(const Place& place);
+  [[nodiscard]] bool IsThere(const Place& place) const;
+  void DeleteAllocation();
+  void DeleteBlock();
   // As the controller gives back an empty block.
   void GiveBackBlock();
   [[nodiscard]] nlohmann::json FindBlock(const std::string& name) const;
@@ -75,7 +100,10 @@ class World {
   [[nodiscard]] std::string Unrest() const;
   // The controller has freed the addresses of those whose DEL never came.
   void AwaitLost();
-  [[nodiscard]] bool IsLostLeft() const;
+  // One of them; empty: none is left.
+  [[nodiscard]] std::string LostAndLeft() const;
+  // Of an entry that was put back.
+  [[nodiscard]] bool IsPodGone(const std::string& text) const;
   void CheckQuiet();
 
   Extent extent_;
@@ -91,6 +119,10 @@ class World {
   std::vector<std::unique_ptr<Machine>> machines_;
   ProcessPointer outside_ = std::make_shared<Process>("world");
   int agents_left_ = 0;
+  int meanwhiles_left_ = 0;  // in which an agent is replaced
+  int vanishes_left_ = 1;
+  bool is_unwatched_ = false;  // by checkers
+  bool is_editing_ = false;    // somebody edits by hand, and only the agent that runs knows what was there
   std::uint64_t kills_ = 0;
 };
 

@@ -54,6 +54,7 @@ std::pair<std::string, std::string> SplitPath(const std::string& path) {
                                                         "/nodes",
                                                         "/pods",
                                                         "/events",
+                                                        "/leases",
                                                         "/namespaces"};
   // Namespaces are the last: they stand before what is in them.
   for (const std::string& collection : kCollections) {

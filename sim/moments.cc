@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens in the moments of a history: weather, deaths, cuts, and people.
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "crds/names.h"
+#include "ipam/entry.h"
+#include "ipam/prefix.h"
+#include "reconciler/read_holders.h"
+#include "sim/scheduler.h"
+#include "sim/world.h"
+#include "sim/world_machine.h"
+
+namespace berth::sim {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+namespace {
+
+// So long a Node is gone until nothing on it has a right to its address any more (docs/controller.md).
+constexpr Nanos kNodeGone = std::chrono::minutes(5);
+
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization): without memory there is no simulation
+const std::string kAllBlocks(crds::kBlocksPath);
+
+bool IsEmpty(const json& block) {
+  return block.value("allocations", json::object()).empty() && block.value("standby", json::array()).empty();
+}
+
+}  // namespace
+
+void World::ChangeWeather(bool is_calm) {
+  const auto chance = [this, is_calm](const char* fault, std::uint64_t most) {
+    return is_calm || !May(fault) ? 0 : Below(most);
+  };
+  // Mostly some milliseconds, now and then some seconds.
+  const Nanos lag = milliseconds(1 + chance("lag", Below(4) == 0 ? 4'000 : 50));
+  network_.Set({.is_away = false,
+                .refused = chance("refused", 60),
+                .lost = chance("lost", 80),
+                .late = chance("late", 80),
+                .lag = lag});
+}
+
+void World::OneMoment() {
+  ChangeWeather(Below(4) == 0);
+  // Where some wait for minutes, not all the others shall live through a lifetime.
+  const bool is_slow = std::ranges::any_of(machines_, [](const auto& machine) { return machine->is_left_alone(); });
+  std::this_thread::sleep_for(milliseconds(20 + Below(is_slow ? 10'000 : 600)));
+  for (const auto& machine : machines_) machine->node.Supervise();
+  Machine& machine = *machines_[Below(machines_.size())];
+  if (machine.is_left_alone()) return;
+  switch (Below(20)) {
+    case 0:
+      if (!May("away")) break;
+      story_.Tell("the API server is away");
+      network_.Set({.is_away = true});
+      std::this_thread::sleep_for(milliseconds(Below(3'000)));
+      network_.Set({});
+      break;
+    case 1:
+    case 2:
+    case 3:
+      ReplaceAgent(machine);
+      break;
+    case 4:
+      if (May("reboot") && Below(3) == 0) Reboot(machine);
+      break;
+    case 5:
+    case 6:
+    case 7:
+      if (May("give-back")) GiveBackBlock();
+      break;
+    case 8:
+      if (May("gc")) machine.kubelet.CollectGarbage();
+      break;
+    case 9:
+      // Not far: the calendar orders entries by age.
+      if (May("calendar")) JumpCalendar(milliseconds(Below(4'000)) - 2s);
+      break;
+    case 10:
+      if (May("restart")) network_.RestartOne(milliseconds(Below(500)));
+      break;
+    case 11:
+      if (May("kill")) controllers_.ReplaceOne();
+      break;
+    case 12:
+      if (May("cut-off") && controllers_.count() > 0) CutOff(machine);
+      break;
+    case 13:
+      if (May("vanish") && controllers_.count() > 0 && Below(4) == 0) Vanish(machine);
+      break;
+    case 14:
+      if (May("mirror")) cluster_.LoseMirror(std::chrono::seconds(Below(180)));
+      break;
+    case 15:
+      if (May("edit")) EditByHand(machine);
+      break;
+    case 16:
+      if (May("edit") && controllers_.count() > 0 && Below(4) == 0) EditWithoutAgent(machine);
+      break;
+    case 17:
+      if (May("delete") && Below(4) == 0) DeleteBlock();
+      break;
+    case 18:
+      if (May("allocation")) DeleteAllocation();
+      break;
+    default:
+      break;
+  }
+}
+
+void World::ReplaceAgent(Machine& machine) {
+  if (agents_left_ == 0) return;
+  const bool overlaps = May("overlap") && Below(3) == 0;
+  if (!overlaps && !May("kill")) return;
+  --agents_left_;
+  ++kills_;
+  if (overlaps) return machine.node.StartAgent();
+  machine.node.KillAgent();
+  std::this_thread::sleep_for(milliseconds(Below(2) == 0 ? 0 : Below(500)));
+  machine.node.StartAgent();
+}
+
+bool World::ReplaceMeanwhile(Machine& machine, std::uint64_t one_in) {
+  const bool may_be = meanwhiles_left_ > 0 && !is_editing_ && !machine.is_left_alone() && !machine.node.is_off();
+  if (!may_be || Below(one_in) != 0) return false;
+  --meanwhiles_left_;
+  ++kills_;
+  Spawn(outside_, [this, &machine, overlaps = May("overlap") && Below(2) == 0] {
+    std::this_thread::sleep_for(std::chrono::microseconds(Below(Below(4) == 0 ? 100'000 : 1'000)));
+    if (machine.node.is_off() || is_editing_) return;
+    if (!overlaps) machine.node.KillAgent();
+    machine.node.StartAgent();
+  });
+  return true;
+}
+
+void World::CutOff(Machine& machine) {
+  const Nanos time = milliseconds(Below(3) == 0 ? Below(20'000) : 20'000 + Below(120'000));
+  if (!cluster_.CutOff(machine.node.name(), time) || Below(2) != 0) return;
+  // A little later its agents as well. Meanwhile it goes on, and nobody hears of that.
+  const Nanos before = std::min<Nanos>(time, milliseconds(Below(3'000)));
+  machine.is_cut_off = true;
+  Spawn(outside_, [&machine, time, before] {
+    constexpr int kRenewals = 3;
+    for (int i = 0; i < kRenewals; ++i) {
+      machine.kubelet.RenewSandbox();
+      std::this_thread::sleep_for(before / kRenewals);
+    }
+    machine.link.Cut(true);
+    machine.kubelet.RenewSandbox();
+    std::this_thread::sleep_for(time - before);
+    machine.link.Cut(false);
+    machine.is_cut_off = false;
+  });
+}
+
+void World::Vanish(Machine& machine) {
+  const std::string name = machine.node.name();
+  if (vanishes_left_ == 0 || machine.kubelet.tells_odd_uids() || !cluster_.RemoveNode(name)) return;
+  --vanishes_left_;
+  machine.is_gone = true;
+  machine.link.Cut(true);
+  const bool is_off = Below(2) == 0;
+  const Nanos time = Below(2) == 0 ? kNodeGone + milliseconds(Below(300'000)) : milliseconds(Below(300'000));
+  Spawn(outside_, [this, &machine, name, is_off, time] {
+    if (is_off) {
+      machine.kubelet.CountAsGone();
+      machine.node.PowerOff();
+    }
+    std::this_thread::sleep_for(std::min(time, kNodeGone));
+    if (!is_off && time >= kNodeGone) {
+      machine.kubelet.CountAsGone();
+      std::this_thread::sleep_for(time - kNodeGone);
+      // Its kubelet knows nothing of that, and starts what its manifests say.
+      machine.kubelet.StartStatic(name + "late");
+    } else {
+      std::this_thread::sleep_for(time - std::min(time, kNodeGone));
+    }
+    machine.link.Cut(false);
+    cluster_.ReturnNode(name);
+    if (is_off) machine.node.PowerOn();
+    machine.kubelet.Return();
+    machine.is_gone = false;
+  });
+}
+
+std::optional<World::Place> World::AnyEntry(const Machine& machine, bool is_told) const {
+  const auto settled = machine.kubelet.settled();
+  const auto pods = store_.Objects(std::string(reconciler::kPodsPath));
+  const auto has_told = [&](const Pod& pod, const std::string& address) {
+    return std::ranges::any_of(pods, [&](const json& object) {
+      return object["metadata"]["name"] == pod.name && !pod.is_static &&
+             object.value("/status/podIPs/0/ip"_json_pointer, "") == address;
+    });
+  };
+  std::vector<Place> places;
+  for (const json& block : store_.Objects(kAllBlocks)) {
+    const bool is_own = block["spec"].value("node", "") == machine.node.name();
+    if (!is_own || block["metadata"].contains("deletionTimestamp")) continue;
+    const auto cidr = ipam::Prefix::Parse(block["spec"]["cidr"].get<std::string>());
+    for (const auto& [offset, text] : block["allocations"].items()) {
+      const auto found = settled.find(std::string(ipam::AttachmentOf(text.get_ref<const std::string&>())));
+      if (found == settled.end()) continue;
+      const std::string address = cidr->At(static_cast<std::uint32_t>(std::stoul(offset))).ToString();
+      if (is_told && !has_told(found->second, address)) continue;
+      places.push_back({.block = block["metadata"]["name"], .offset = offset, .text = text, .address = address});
+    }
+  }
+  if (places.empty()) return std::nullopt;
+  return places[Below(places.size())];
+}
+
+void World::TakeOut(const Place& place) {
+  story_.Tell("takes " + place.address + " out of " + place.block);
+  is_editing_ = true;
+  is_unwatched_ = true;
+  store_.Change(kAllBlocks, place.block, [&](json& block) {
+    block["allocations"].erase(place.offset);
+    block["used"] = block["allocations"].size();
+  });
+  is_unwatched_ = false;
+}
+
+bool World::IsThere(const Place& place) const {
+  const json block = FindBlock(place.block);
+  return !block.is_null() && block["allocations"].contains(place.offset);
+}
+
+void World::EditByHand(Machine& machine) {
+  const auto place = AnyEntry(machine, /*is_told=*/false);
+  if (!place || !machine.node.IsServing()) return;
+  ChangeWeather(true);
+  TakeOut(*place);
+  const Nanos end = Now() + 100s;
+  while (!IsThere(*place)) {
+    if (Now() > end) return story_.Break("put-back", "nobody wrote " + place->address + " again");
+    std::this_thread::sleep_for(50ms);
+  }
+  is_editing_ = false;
+}
+
+void World::EditWithoutAgent(Machine& machine) {
+  const auto place = AnyEntry(machine, /*is_told=*/true);
+  if (!place || !machine.node.IsServing() || agents_left_ == 0) return;
+  --agents_left_;
+  ChangeWeather(true);
+  machine.node.KillAgents();
+  TakeOut(*place);
+  const Nanos end = Now() + 5min;
+  while (!IsThere(*place)) {
+    if (Now() > end) return story_.Break("put-back", "nobody put " + place->address + " back");
+    std::this_thread::sleep_for(1s);
+  }
+  is_editing_ = false;
+  machine.node.StartAgent();
+}
+
+void World::DeleteAllocation() {
+  const std::string path(crds::kAllocationsPath);
+  const auto objects = store_.Objects(path);
+  if (objects.empty()) return;
+  const json& metadata = objects[Below(objects.size())]["metadata"];
+  const std::string name = metadata["name"];
+  story_.Tell("deletes IPAllocation " + name);
+  static_cast<void>(store_.Call({.method = k8sclient::Method::kDelete, .path = path + "/" + name, .body = {}}, {}));
+  if (plant_ == nullptr || !plant_->frees_without_allocation) return;
+  for (const json& block : store_.Objects(kAllBlocks)) {
+    for (const auto& [offset, text] : block["allocations"].items()) {
+      const std::string attachment(ipam::AttachmentOf(text.get_ref<const std::string&>()));
+      if (attachment.empty() || !name.ends_with(attachment)) continue;
+      store_.Change(kAllBlocks, block["metadata"]["name"], [&, at = offset](json& changed) {
+        changed["allocations"][at] = "~ t=1767225600000 f=" + attachment;
+      });
+    }
+  }
+}
+
+void World::DeleteBlock() {
+  const auto blocks = store_.Objects(kAllBlocks);
+  if (blocks.empty()) return;
+  const json& block = blocks[Below(blocks.size())];
+  // One that was written since it was created: its node's agent knows that it is there.
+  if (!block.contains("standby")) return;
+  const std::string name = block["metadata"]["name"];
+  story_.Tell("deletes " + name);
+  static_cast<void>(
+      store_.Call({.method = k8sclient::Method::kDelete, .path = kAllBlocks + "/" + name, .body = {}}, {}));
+}
+
+void World::Reboot(Machine& machine) {
+  ++kills_;
+  machine.kubelet.Reboot([&machine] { machine.node.Reboot(); });
+}
+
+json World::FindBlock(const std::string& name) const {
+  for (const json& block : store_.Objects(kAllBlocks)) {
+    if (block["metadata"]["name"] == name) return block;
+  }
+  return nullptr;
+}
+
+void World::GiveBackBlock() {
+  const bool in_use_too = plant_ != nullptr && plant_->gives_back_in_use;
+  const bool is_blind = plant_ != nullptr && plant_->gives_back_blindly;
+  const auto blocks = store_.Objects(kAllBlocks);
+  if (blocks.empty()) return;
+  const json& block = blocks[Below(blocks.size())];
+  if (!IsEmpty(block) && !in_use_too) return;
+  const std::string name = block["metadata"]["name"];
+  const std::string path = kAllBlocks + "/" + name;
+  json options = {{"preconditions", {{"resourceVersion", block["metadata"]["resourceVersion"]}}}};
+  if (is_blind) {
+    options = json::object();
+    std::this_thread::sleep_for(milliseconds(Below(50)));
+  }
+  story_.Tell("gives back " + name);
+  static_cast<void>(store_.Call({.method = k8sclient::Method::kDelete, .path = path, .body = options.dump()}, {}));
+  for (int look = 0; look < 20; ++look) {
+    std::this_thread::sleep_for(milliseconds(Below(50)));
+    const json now = FindBlock(name);
+    if (now.is_null() || !now["metadata"].contains("deletionTimestamp")) return;
+    if (!IsEmpty(now) && !in_use_too && !is_blind) continue;
+    json patch = {{"metadata", {{"finalizers", nullptr}, {"resourceVersion", now["metadata"]["resourceVersion"]}}}};
+    if (is_blind) patch["metadata"].erase("resourceVersion");
+    static_cast<void>(store_.Call({.method = k8sclient::Method::kPatch, .path = path, .body = patch.dump()}, {}));
+  }
+}
+
+}  // namespace berth::sim
