@@ -164,7 +164,7 @@ bool OwnBlocks::IsOverwritten(const Slot& slot, const ipam::Block& seen, bool is
   const bool is_set_aside = handed_out != slot.handed_out.end() && handed_out->second.attachment.empty();
   if (is_set_aside || (!other.empty() && IsOfAnotherMachine(seen))) return false;
   if (IsFreedFrom(attachment, by)) return false;
-  if (is_older) return !slot.in_doubt.contains(other);
+  if (is_older) return other.empty() || !slot.in_doubt.contains(other);
   // Nobody else may change a held entry but to free it (docs/state.md), whatever the version is: that of a backup may
   // be newer.
   const bool is_changing = slot.in_doubt.contains(attachment) || slot.batch.contains(attachment);
