@@ -18,6 +18,7 @@
 #include "node/machine_name.h"
 #include "node/node_mode.h"
 #include "node/random_name.h"
+#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -62,7 +63,7 @@ class Agent::CountedCall {
     const std::size_t left = --agent_.calls_;
     agent_.metrics_.SetCallsWaiting(left);
     if (left > 0) return;
-    const std::scoped_lock lock(agent_.mutex_);
+    const sync::Lock lock(agent_.mutex_);
     // Not after each call: the keeper would wake as well.
     if (agent_.draining_) agent_.changed_.notify_all();
   }
@@ -116,7 +117,7 @@ void Agent::Start() {
 }
 
 void Agent::BeginStop() {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   stopping_ = true;
   changed_.notify_all();
 }
@@ -124,27 +125,27 @@ void Agent::BeginStop() {
 void Agent::Drain(std::chrono::milliseconds limit) {
   const SteadyTime end = clock_.Now() + limit;
   {
-    std::unique_lock lock(mutex_);
+    sync::Lock lock(mutex_);
     draining_ = true;
-    changed_.wait_until(lock, end, [this] { return calls_.load() == 0; });
+    changed_.wait_until(lock.native(), end, [this] { return calls_.load() == 0; });
   }
   own_.AwaitLate(end);
 }
 
 bool Agent::IsReady() const {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   return ready_ && !stopping_;
 }
 
 Expected<void> Agent::WaitUntilReady(SteadyTime deadline) {
-  std::unique_lock lock(mutex_);
-  const bool done = changed_.wait_until(lock, deadline, [this] { return ready_ || stopping_; });
+  sync::Lock lock(mutex_);
+  const bool done =
+      changed_.wait_until(lock.native(), deadline, [this]() BERTH_REQUIRES(mutex_) { return ready_ || stopping_; });
   if (stopping_) return Fail(ErrorCode::kUnavailable, "the node's berth-agent is ending", "the call is tried again");
   if (done) return {};
   return NotLoaded(ErrorCode::kUnavailable);
 }
 
-// With mutex_ held.
 std::unexpected<Error> Agent::NotLoaded(ErrorCode code) const {
   return Fail(code,
               "the node's berth-agent has not loaded its blocks yet",
@@ -258,7 +259,7 @@ Expected<Reply> Agent::Dispatch(Call& call) {
       // A restart of the agent or a short outage of the API server must not make the node NotReady.
       if (IsReady() || HasLoadedSinceBoot()) return silent({});
       {
-        const std::scoped_lock lock(mutex_);
+        const sync::Lock lock(mutex_);
         return NotLoaded(ErrorCode::kNotReady);
       }
     case cni::Verb::kAbout:
@@ -432,7 +433,7 @@ Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cn
 
 Expected<void> Agent::WriteDown(const ipam::Attachment& attachment, JournalSync sync) {
   if (!is_creator_) {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     return NotLoaded(ErrorCode::kUnavailable);
   }
   // An agent that has taken over has read the journal, and would never see this line.
@@ -442,7 +443,7 @@ Expected<void> Agent::WriteDown(const ipam::Attachment& attachment, JournalSync 
 }
 
 void Agent::Poke() {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   poked_ = true;
   changed_.notify_all();
 }

@@ -34,6 +34,7 @@
 #include "k8sclient/clock.h"
 #include "k8sclient/verbs.h"
 #include "node/node_directory.h"
+#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -135,7 +136,7 @@ class Agent final : private BlockObserver {
   // A DEL that is to be done later goes to the journal. Errors: kIo; kUnavailable: this agent was replaced.
   [[nodiscard]] ipam::Expected<void> WriteDown(const ipam::Attachment& attachment, JournalSync sync);
   [[nodiscard]] ipam::Expected<void> WaitUntilReady(SteadyTime deadline);
-  [[nodiscard]] std::unexpected<ipam::Error> NotLoaded(ipam::ErrorCode code) const;
+  [[nodiscard]] std::unexpected<ipam::Error> NotLoaded(ipam::ErrorCode code) const BERTH_REQUIRES(mutex_);
 
   [[nodiscard]] AgentStoreParts Parts() {
     return {.own = own_, .view = view_, .turns = turns_, .shared = shared_, .api = api_, .directory = directory_};
@@ -199,13 +200,13 @@ class Agent final : private BlockObserver {
   Metrics metrics_;
 
   // Before what has threads that call Poke until they have ended.
-  mutable std::mutex mutex_;
+  mutable sync::Mutex mutex_;
   std::condition_variable changed_;
-  bool draining_ = false;
-  bool ready_ = false;
-  bool stopping_ = false;
-  bool poked_ = false;
-  std::string load_error_;  // why loading has not worked yet
+  bool draining_ BERTH_GUARDED_BY(mutex_) = false;
+  bool ready_ BERTH_GUARDED_BY(mutex_) = false;
+  bool stopping_ BERTH_GUARDED_BY(mutex_) = false;
+  bool poked_ BERTH_GUARDED_BY(mutex_) = false;
+  std::string load_error_ BERTH_GUARDED_BY(mutex_);  // why loading has not worked yet
 
   OwnBlocks own_;
   ClusterView view_;

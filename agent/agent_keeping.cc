@@ -28,6 +28,7 @@
 #include "k8sclient/verbs.h"
 #include "node/del_queue.h"
 #include "node/node_mode.h"
+#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -64,7 +65,7 @@ void Agent::Load(const std::stop_token& stop) {
   if (!LoadUntilDone(stop)) return;
   LeaveLoadedMark();
   keeper_ = std::jthread([this](const std::stop_token& keeper_stop) { Keep(keeper_stop); });
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   ready_ = true;
   changed_.notify_all();
   spdlog::info("ready node={} instance={} blocks={}", options_.node, own_.instance(), own_.Snapshot().size());
@@ -102,7 +103,7 @@ bool Agent::LoadUntilDone(const std::stop_token& stop) {
                  loaded.error().message,
                  loaded.error().details);
     {
-      const std::scoped_lock lock(mutex_);
+      const sync::Lock lock(mutex_);
       const ipam::Error& error = loaded.error();
       load_error_ = error.message + (error.details.empty() ? "" : ": " + error.details);
     }
@@ -286,8 +287,10 @@ void Agent::Keep(const std::stop_token& stop) {
     }
     // A burst of ADDs needs one look at what is left, not one each.
     if (!clock_.Sleep(kKeepPause, stop)) return;
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kKeepEvery, [&] { return poked_ || stopping_ || stop.stop_requested(); });
+    sync::Lock lock(mutex_);
+    changed_.wait_for(lock.native(), kKeepEvery, [&]() BERTH_REQUIRES(mutex_) {
+      return poked_ || stopping_ || stop.stop_requested();
+    });
     if (stopping_) return;
     poked_ = false;
   }
@@ -295,11 +298,11 @@ void Agent::Keep(const std::stop_token& stop) {
 
 void Agent::ReplayJournal() {
   struct Pass {
-    std::mutex mutex;
+    sync::Mutex mutex;
     std::condition_variable ended;
-    int open = 0;
-    int written = 0;
-    std::optional<ipam::Error> failure;
+    int open BERTH_GUARDED_BY(mutex) = 0;
+    int written BERTH_GUARDED_BY(mutex) = 0;
+    std::optional<ipam::Error> failure BERTH_GUARDED_BY(mutex);
   };
   const auto pass = std::make_shared<Pass>();
   for (const ipam::Attachment& attachment : journal_->Pending()) {
@@ -313,13 +316,13 @@ void Agent::ReplayJournal() {
       continue;
     }
     {
-      const std::scoped_lock lock(pass->mutex);
+      const sync::Lock lock(pass->mutex);
       ++pass->open;
     }
     ipam::Engine engine(store, runtime);
     const auto released =
         Release(store, engine, attachment, std::move(turn), [pass](const std::optional<ipam::Error>& failure) {
-          const std::scoped_lock lock(pass->mutex);
+          const sync::Lock lock(pass->mutex);
           if (failure) pass->failure = failure;
           if (!failure) ++pass->written;
           --pass->open;
@@ -328,8 +331,8 @@ void Agent::ReplayJournal() {
     if (!released && IsAway(released.error().code)) break;  // the others would fail for the same reason
   }
   // Each ends: in a patch, at its deadline, or with the agent.
-  std::unique_lock lock(pass->mutex);
-  pass->ended.wait(lock, [&pass] { return pass->open == 0; });
+  sync::Lock lock(pass->mutex);
+  pass->ended.wait(lock.native(), [&pass]() BERTH_REQUIRES(pass->mutex) { return pass->open == 0; });
   if (pass->failure) {
     spdlog::warn(
         "journalled DELs failed, trying again pending={} err=\"{}\"", journal_->Size(), pass->failure->message);

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <sys/resource.h>
@@ -24,6 +23,7 @@
 #include "k8sclient/http_api.h"
 #include "k8sclient/kubeconfig.h"
 #include "node/node_directory.h"
+#include "sync/mutex.h"
 
 namespace berth::agent {
 namespace {
@@ -118,8 +118,8 @@ class Run {
   k8sclient::Api& api_;
   const RunOptions& options_;
   const sigset_t& signals_;
-  std::mutex mutex_;
-  Agent* agent_ = nullptr;  // null: standing by
+  sync::Mutex mutex_;
+  Agent* agent_ BERTH_GUARDED_BY(mutex_) = nullptr;  // null: standing by
 };
 
 Expected<std::unique_ptr<HttpServer>> Run::ServeProbes() {
@@ -131,7 +131,7 @@ Expected<std::unique_ptr<HttpServer>> Run::ServeProbes() {
 }
 
 HttpAnswer Run::AnswerProbe(const HttpRequest& request) {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   if (agent_ != nullptr && request.path != "/cni") return Answer(*agent_, request);
   // Ready: it serves within a second if the other one goes. The DaemonSet controller deletes an old pod that is not,
   // however the new one is.
@@ -152,7 +152,7 @@ Expected<bool> Run::Serve() {
                                   .is_urgent = IsUrgent});
   if (!server) return std::unexpected(server.error());
   const auto show = [this](Agent* shown) {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     agent_ = shown;
   };
   show(agent->get());

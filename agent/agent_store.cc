@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "ipam/check.h"
+#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -45,16 +46,16 @@ Expected<void> TakeOverBlock(OwnBlocks& own, const node::NodeDirectory& director
 }
 
 ClaimTurns::Turn ClaimTurns::Begin(const std::string& what, SteadyTime deadline) {
-  std::unique_lock lock(mutex_);
+  sync::Lock lock(mutex_);
   Taken& one = taken_[what];  // stays as long as it is taken or waited for
   const bool waited = one.is_taken;
   ++one.waiting;
-  const bool is_free = ended_.wait_until(lock, deadline, [&one] { return !one.is_taken; });
+  const bool is_free = ended_.wait_until(lock.native(), deadline, [&one] { return !one.is_taken; });
   --one.waiting;
   if (!is_free) return {.hold = nullptr, .waited = true};
   one.is_taken = true;
   const auto end = [this, what](void*) {
-    const std::scoped_lock leave(mutex_);
+    const sync::Lock leave(mutex_);
     const auto mine = taken_.find(what);
     mine->second.is_taken = false;
     if (mine->second.waiting == 0) taken_.erase(mine);
@@ -64,26 +65,26 @@ ClaimTurns::Turn ClaimTurns::Begin(const std::string& what, SteadyTime deadline)
 }
 
 void ClaimTurns::Leave(const std::string& what, const BlockView& written) {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   taken_.at(what).left = written;
 }
 
 void ClaimTurns::NoteAllClaimed(const ipam::Pool& pool) {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   const auto believed = std::chrono::duration_cast<std::chrono::milliseconds>(kAllClaimedMin * (1 + clock_.Random()));
   all_claimed_[pool.uid] = {
       .claimable = pool.claimable, .block_count = pool.block_count, .until = clock_.Now() + believed};
 }
 
 bool ClaimTurns::IsAllClaimed(const ipam::Pool& pool) const {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   const auto found = all_claimed_.find(pool.uid);
   return found != all_claimed_.end() && clock_.Now() < found->second.until &&
          found->second.block_count == pool.block_count && found->second.claimable == pool.claimable;
 }
 
 bool ClaimTurns::IsLookDue(const ipam::Pool& pool, std::chrono::milliseconds first_within) {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   const SteadyTime now = clock_.Now();
   const auto after = [&](std::chrono::milliseconds least, std::chrono::milliseconds within) {
     return now + least + std::chrono::duration_cast<std::chrono::milliseconds>(within * clock_.Random());
@@ -95,19 +96,21 @@ bool ClaimTurns::IsLookDue(const ipam::Pool& pool, std::chrono::milliseconds fir
 }
 
 void LateEdits::Begin() {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   ++open_;
 }
 
 void LateEdits::End(const std::optional<ipam::Error>& failure) {
   Then then;
+  std::optional<ipam::Error> first;
   {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     if (failure && failure->code != ErrorCode::kNotFound && !failure_) failure_ = failure;
     if (--open_ > 0) return;
     then = std::exchange(then_, nullptr);
+    first = failure_;
   }
-  then(failure_);
+  then(first);
 }
 
 AgentStore::AgentStore(const AgentStoreParts& parts, ipam::Runtime& runtime, SteadyTime deadline)

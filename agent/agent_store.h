@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,6 +20,7 @@
 #include "k8sclient/clock.h"
 #include "node/direct_store.h"
 #include "node/node_directory.h"
+#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -61,11 +61,11 @@ class ClaimTurns {
   };
 
   k8sclient::Clock& clock_;
-  mutable std::mutex mutex_;
+  mutable sync::Mutex mutex_;
   std::condition_variable ended_;
-  std::map<std::string, Taken> taken_;             // and waited for
-  std::map<std::string, AllClaimed> all_claimed_;  // by UID
-  std::map<std::string, SteadyTime> next_looks_;   // by UID
+  std::map<std::string, Taken> taken_ BERTH_GUARDED_BY(mutex_);             // and waited for
+  std::map<std::string, AllClaimed> all_claimed_ BERTH_GUARDED_BY(mutex_);  // by UID
+  std::map<std::string, SteadyTime> next_looks_ BERTH_GUARDED_BY(mutex_);   // by UID
 };
 
 // What the stores of all calls share; it must outlive them.
@@ -91,10 +91,10 @@ class LateEdits {
   void End(const std::optional<ipam::Error>& failure);
 
  private:
-  std::mutex mutex_;
-  int open_ = 1;  // the call's own part
-  std::optional<ipam::Error> failure_;
-  Then then_;
+  sync::Mutex mutex_;
+  int open_ BERTH_GUARDED_BY(mutex_) = 1;  // the call's own part
+  std::optional<ipam::Error> failure_ BERTH_GUARDED_BY(mutex_);
+  Then then_ BERTH_GUARDED_BY(mutex_);
 };
 
 // Makes a block of this node the agent's, with all that an earlier one handed out of it and did not write.

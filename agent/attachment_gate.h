@@ -9,12 +9,12 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 
 #include "ipam/entry.h"
 #include "node/node_directory.h"
+#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -47,15 +47,15 @@ class AttachmentGate {
   [[nodiscard]] bool WasNewerAddAnswered(const ipam::Attachment& attachment, node::BootNanos started) const;
 
  private:
-  mutable std::mutex mutex_;
+  mutable sync::Mutex mutex_;
   std::condition_variable left_;
-  std::set<ipam::Attachment> inside_;
-  RunningAdds adds_;
+  std::set<ipam::Attachment> inside_ BERTH_GUARDED_BY(mutex_);
+  RunningAdds adds_ BERTH_GUARDED_BY(mutex_);
   struct AnsweredAdds {
     node::BootNanos started = 0;  // the newest of each
     node::BootNanos answered = 0;
   };
-  std::map<ipam::Attachment, AnsweredAdds> answered_;
+  std::map<ipam::Attachment, AnsweredAdds> answered_ BERTH_GUARDED_BY(mutex_);
   std::size_t answered_max_ = 1024;  // then the old ones are forgotten
 };
 

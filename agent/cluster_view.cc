@@ -10,6 +10,7 @@
 #include "crds/object_meta.h"
 #include "crds/pool.h"
 #include "k8sclient/verbs.h"
+#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -46,7 +47,7 @@ void ClusterView::WatchPools() {
   WatchActions actions;
   actions.listed = [this](const std::set<std::string>& names) {
     {
-      const std::scoped_lock lock(mutex_);
+      const sync::Lock lock(mutex_);
       std::erase_if(pools_, [&names](const auto& known) { return !names.contains(known.first); });
       pools_listed_ = true;
       listed_.notify_all();
@@ -55,13 +56,13 @@ void ClusterView::WatchPools() {
   };
   actions.upsert = [this](const json& object) {
     {
-      const std::scoped_lock lock(mutex_);
+      const sync::Lock lock(mutex_);
       Learn(object);
     }
     changed_();
   };
   actions.remove = [this](const json& object) {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     // A list that lags may show it once more.
     proofs_.erase(crds::NameOf(object));
     const auto known = pools_.find(crds::NameOf(object));
@@ -74,15 +75,15 @@ void ClusterView::WatchPools() {
 void ClusterView::WatchNamespaces() {
   WatchActions actions;
   actions.listed = [this](const std::set<std::string>& names) {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     std::erase_if(namespaces_, [&names](const auto& known) { return !names.contains(known.first); });
   };
   actions.upsert = [this](const json& object) {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     namespaces_[crds::NameOf(object)] = crds::LabelsOf(object);
   };
   actions.remove = [this](const json& object) {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     namespaces_.erase(crds::NameOf(object));
   };
   watches_.push_back({.options = {.path = "/api/v1/namespaces", .metadata_only = true}, .actions = std::move(actions)});
@@ -91,7 +92,7 @@ void ClusterView::WatchNamespaces() {
 void ClusterView::WatchNode() {
   const auto put = [this](const ipam::Labels& labels) {
     {
-      const std::scoped_lock lock(mutex_);
+      const sync::Lock lock(mutex_);
       node_labels_ = labels;
       node_listed_ = true;
       listed_.notify_all();
@@ -120,13 +121,14 @@ void ClusterView::ListAll(const std::stop_token& stop) {
 }
 
 bool ClusterView::IsListed() const {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   return pools_listed_ && node_listed_;
 }
 
 bool ClusterView::WaitUntilListed(std::chrono::milliseconds limit) {
-  std::unique_lock lock(mutex_);
-  return listed_.wait_for(lock, limit, [this] { return pools_listed_ && node_listed_; });
+  sync::Lock lock(mutex_);
+  return listed_.wait_for(
+      lock.native(), limit, [this]() BERTH_REQUIRES(mutex_) { return pools_listed_ && node_listed_; });
 }
 
 void ClusterView::Learn(const json& object) {
@@ -144,12 +146,12 @@ void ClusterView::Learn(const json& object) {
 Expected<ipam::PoolView> ClusterView::ReadLatest(const std::string& name, const k8sclient::CallOptions& options) {
   std::uint64_t read = 0;
   {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     read = ++reads_;
   }
   const auto object = k8sclient::Get(api_, std::string(crds::kPoolsPath) + k8sclient::Path({name}), options);
   if (!object && object.error().code == ipam::ErrorCode::kNotFound) {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     Proof& proof = proofs_[name];
     const auto known = pools_.find(name);
     proof = {.uid = known == pools_.end() ? proof.uid : known->second.pool->uid, .exists = false, .read = reads_};
@@ -158,7 +160,7 @@ Expected<ipam::PoolView> ClusterView::ReadLatest(const std::string& name, const 
   if (!object) return std::unexpected(object.error().Within("get ippool " + name));
   auto pool = crds::ParsePool(*object);
   if (!pool) return std::unexpected(pool.error());
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   Learn(*object);
   // One that began before it was gone says nothing of now.
   Proof& proof = proofs_[name];
@@ -172,14 +174,14 @@ bool ClusterView::IsProved(const ipam::Pool& pool, bool exists) const {
 }
 
 void ClusterView::Distrust() {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   proofs_.clear();
   for (auto& [name, known] : pools_) known.version = 0;
 }
 
 std::vector<ipam::PoolView> ClusterView::Pools(std::span<const std::string> names) const {
   std::vector<ipam::PoolView> pools;
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   for (const std::string& name : names) {
     const auto found = pools_.find(name);
     if (found != pools_.end() && IsProved(*found->second.pool, true)) pools.push_back(found->second.pool);
@@ -189,7 +191,7 @@ std::vector<ipam::PoolView> ClusterView::Pools(std::span<const std::string> name
 
 std::vector<ipam::PoolView> ClusterView::AllPools() const {
   std::vector<ipam::PoolView> pools;
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   for (const auto& [name, known] : pools_) {
     if (!IsProved(*known.pool, false)) pools.push_back(known.pool);
   }
@@ -197,13 +199,13 @@ std::vector<ipam::PoolView> ClusterView::AllPools() const {
 }
 
 std::optional<ipam::Labels> ClusterView::NodeLabels() const {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   if (!node_listed_) return std::nullopt;
   return node_labels_;
 }
 
 std::optional<ipam::Labels> ClusterView::NamespaceLabels(const std::string& name) const {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   const auto found = namespaces_.find(name);
   if (found == namespaces_.end()) return std::nullopt;
   return found->second;

@@ -12,7 +12,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -28,6 +27,7 @@
 #include "k8sclient/api.h"
 #include "k8sclient/clock.h"
 #include "k8sclient/reflector.h"
+#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -79,24 +79,24 @@ class ClusterView {
     std::uint64_t read = 0;  // number of the GET; of one that did not find it: of the last that had begun by then
   };
 
-  [[nodiscard]] bool IsProved(const ipam::Pool& pool, bool exists) const;
-  // What was seen takes the place of what is older. Requires: the mutex.
-  void Learn(const nlohmann::json& object);
+  [[nodiscard]] bool IsProved(const ipam::Pool& pool, bool exists) const BERTH_REQUIRES(mutex_);
+  // What was seen takes the place of what is older.
+  void Learn(const nlohmann::json& object) BERTH_REQUIRES(mutex_);
   void WatchPools();
   void WatchNamespaces();
   void WatchNode();
 
   k8sclient::Api& api_;
   k8sclient::Clock& clock_;
-  mutable std::mutex mutex_;
+  mutable sync::Mutex mutex_;
   std::condition_variable listed_;
-  std::map<std::string, KnownPool> pools_;
-  std::map<std::string, Proof> proofs_;
-  std::uint64_t reads_ = 0;
-  std::map<std::string, ipam::Labels> namespaces_;
-  ipam::Labels node_labels_;
-  bool pools_listed_ = false;
-  bool node_listed_ = false;
+  std::map<std::string, KnownPool> pools_ BERTH_GUARDED_BY(mutex_);
+  std::map<std::string, Proof> proofs_ BERTH_GUARDED_BY(mutex_);
+  std::uint64_t reads_ BERTH_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, ipam::Labels> namespaces_ BERTH_GUARDED_BY(mutex_);
+  ipam::Labels node_labels_ BERTH_GUARDED_BY(mutex_);
+  bool pools_listed_ BERTH_GUARDED_BY(mutex_) = false;
+  bool node_listed_ BERTH_GUARDED_BY(mutex_) = false;
   const std::string node_;
   std::function<void()> changed_;
   std::vector<Watch> watches_;

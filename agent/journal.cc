@@ -9,6 +9,8 @@
 #include <fstream>
 #include <unistd.h>
 
+#include "sync/mutex.h"
+
 namespace berth::agent {
 
 using ipam::ErrorCode;
@@ -39,6 +41,7 @@ Expected<std::unique_ptr<Journal>> Journal::Open(const std::string& path) {
   before.close();
   std::unique_ptr<Journal> journal(new Journal(path, std::move(pending)));
   // So that it does not grow for ever and a cut-off line does not join the next one.
+  const sync::Lock lock(journal->mutex_);
   if (auto written = journal->WriteAnew(); !written) return std::unexpected(written.error());
   return journal;
 }
@@ -77,47 +80,47 @@ Expected<void> Journal::Append(char mark, const ipam::Attachment& attachment, Jo
 }
 
 Expected<void> Journal::Add(const ipam::Attachment& attachment, JournalSync sync) {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   if (auto added = Append('+', attachment, sync); !added) return added;
   pending_.insert(attachment);
   return {};
 }
 
 void Journal::Remove(const ipam::Attachment& attachment) {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   if (pending_.erase(attachment) == 0) return;
   // A line that is missing only makes the DEL come twice.
   static_cast<void>(Append('-', attachment, JournalSync::kNo).has_value());
 }
 
 Expected<void> Journal::Sync() {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   if (fdatasync(file_.descriptor()) != 0) return FailIo("sync", path_);
   return {};
 }
 
 std::size_t Journal::Size() const {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   return pending_.size();
 }
 
 bool Journal::IsLong() const {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   return lines_ > kLinesMax + 2 * pending_.size();
 }
 
 Expected<void> Journal::Compact() {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   return WriteAnew();
 }
 
 bool Journal::Contains(const ipam::Attachment& attachment) const {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   return pending_.contains(attachment);
 }
 
 std::vector<ipam::Attachment> Journal::Pending() const {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   return {pending_.begin(), pending_.end()};
 }
 

@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "ipam/entry.h"
 #include "ipam/error.h"
 #include "node/held_file.h"
+#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -50,16 +50,16 @@ class Journal {
   Journal(std::string path, std::set<ipam::Attachment> pending)
       : path_(std::move(path)), pending_(std::move(pending)) {}
 
-  [[nodiscard]] ipam::Expected<void> Append(char mark, const ipam::Attachment& attachment, JournalSync sync);
-  // Puts a file with what is pending in the place of the one there is. Requires: the mutex, or that nobody else knows
-  // this object.
-  [[nodiscard]] ipam::Expected<void> WriteAnew();
+  [[nodiscard]] ipam::Expected<void> Append(char mark, const ipam::Attachment& attachment, JournalSync sync)
+      BERTH_REQUIRES(mutex_);
+  // Puts a file with what is pending in the place of the one there is.
+  [[nodiscard]] ipam::Expected<void> WriteAnew() BERTH_REQUIRES(mutex_);
 
   const std::string path_;
-  mutable std::mutex mutex_;
-  node::HeldFile file_;
-  std::size_t lines_ = 0;  // in the file
-  std::set<ipam::Attachment> pending_;
+  mutable sync::Mutex mutex_;
+  node::HeldFile file_ BERTH_GUARDED_BY(mutex_);
+  std::size_t lines_ BERTH_GUARDED_BY(mutex_) = 0;  // in the file
+  std::set<ipam::Attachment> pending_ BERTH_GUARDED_BY(mutex_);
 };
 
 }  // namespace berth::agent

@@ -3,7 +3,6 @@
 #include "agent/metrics.h"
 
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include <prometheus/counter.h>
@@ -11,6 +10,8 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
+
+#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -87,9 +88,9 @@ struct Metrics::Families {
   prometheus::Family<prometheus::Gauge>& addresses =
       BuildGauge().Name("berth_agent_addresses").Help("Addresses in this node's blocks").Register(registry);
 
-  std::mutex mutex;
-  std::vector<prometheus::Gauge*> block_gauges;
-  std::vector<prometheus::Gauge*> address_gauges;
+  sync::Mutex mutex;
+  std::vector<prometheus::Gauge*> block_gauges BERTH_GUARDED_BY(mutex);
+  std::vector<prometheus::Gauge*> address_gauges BERTH_GUARDED_BY(mutex);
 };
 
 Metrics::Metrics() : families_(std::make_unique<Families>()) {}
@@ -114,7 +115,7 @@ void Metrics::SetHandedOut(std::size_t pending) { families_->handed_out.Set(stat
 void Metrics::SetJournal(std::size_t pending) { families_->journal.Set(static_cast<double>(pending)); }
 
 void Metrics::BeginPools() {
-  const std::scoped_lock lock(families_->mutex);
+  const sync::Lock lock(families_->mutex);
   for (prometheus::Gauge* gauge : families_->block_gauges) families_->blocks.Remove(gauge);
   for (prometheus::Gauge* gauge : families_->address_gauges) families_->addresses.Remove(gauge);
   families_->block_gauges.clear();
@@ -122,7 +123,7 @@ void Metrics::BeginPools() {
 }
 
 void Metrics::Pool(const std::string& pool, std::size_t blocks, std::size_t used, std::size_t free) {
-  const std::scoped_lock lock(families_->mutex);
+  const sync::Lock lock(families_->mutex);
   const auto set = [](prometheus::Gauge& gauge, std::size_t value) {
     gauge.Set(static_cast<double>(value));
     return &gauge;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "agent/own_blocks_slot.h"
+#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -39,7 +40,7 @@ OwnBlocks::OwnBlocks(k8sclient::Api& api, k8sclient::Clock& clock, OwnBlocksOpti
     : api_(api), clock_(clock), options_(std::move(options)), observer_(observer) {}
 
 std::vector<BlockView> OwnBlocks::Snapshot(std::uint64_t until) const {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   std::vector<BlockView> views;
   views.reserve(slots_.size());
   for (const auto& [name, slot] : slots_) {
@@ -50,18 +51,18 @@ std::vector<BlockView> OwnBlocks::Snapshot(std::uint64_t until) const {
 }
 
 std::set<std::string> OwnBlocks::Names() const {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   std::set<std::string> names;
   for (const auto& [name, slot] : slots_) names.insert(name);
   return names;
 }
 
-bool OwnBlocks::IsShownAsWritten(const Slot& slot) {
+bool OwnBlocks::IsShownAsWritten(const Slot& slot) const {
   return slot.handed_out.empty() && slot.overwritten.empty() && std::ranges::none_of(slot.sent, kIsLate) &&
          std::ranges::none_of(slot.queue, kIsLate);
 }
 
-ipam::Block OwnBlocks::Shown(const Slot& slot) {
+ipam::Block OwnBlocks::Shown(const Slot& slot) const {
   ipam::Block block = *slot.view;
   PutBack(slot, block);
   AddHandedOut(slot, block);
@@ -74,7 +75,7 @@ ipam::Block OwnBlocks::Shown(const Slot& slot) {
 }
 
 bool OwnBlocks::Holds(const ipam::Attachment& attachment) const {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   return std::ranges::any_of(slots_, [&attachment](const auto& named) {
     const Slot& slot = *named.second;
     const auto is_its = [&](const auto& one) { return ipam::AttachmentOf(one.second.was) == attachment; };
@@ -85,12 +86,12 @@ bool OwnBlocks::Holds(const ipam::Attachment& attachment) const {
 }
 
 std::uint64_t OwnBlocks::Generation() const {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   return generation_;
 }
 
 std::string OwnBlocks::NextFence() {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   return instance() + "." + std::to_string(++fences_);
 }
 
@@ -127,7 +128,7 @@ void OwnBlocks::Insert(const BlockView& created) { Insert(created, *created); }
 void OwnBlocks::Insert(const BlockView& written, const ipam::Block& before) {
   // An earlier block of that name is gone, and what it held.
   if (const SlotPointer known = FindSlot(written->name)) Adopt(known, written);
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   auto& slot = slots_[written->name];
   ++generation_;
   if (slot != nullptr) return;
@@ -139,7 +140,7 @@ void OwnBlocks::Insert(const BlockView& written, const ipam::Block& before) {
 }
 
 OwnBlocks::SlotPointer OwnBlocks::FindSlot(const std::string& name) const {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   const auto found = slots_.find(name);
   return found == slots_.end() ? nullptr : found->second;
 }
@@ -151,7 +152,7 @@ Expected<BlockView> OwnBlocks::Edit(const BlockView& seen, const ipam::BlockEdit
 
 Expected<BlockView> OwnBlocks::WriteInSlot(const SlotPointer& slot, const ipam::BlockEdit& edit, SteadyTime deadline) {
   const auto self = std::make_shared<Waiter>(edit, deadline);
-  std::unique_lock lock(mutex_);
+  sync::Lock lock(mutex_);
   slot->queue.push_back(self);
   if (slot->busy && CountThreads(slot->queue) >= slot->expected) slot->arrived.notify_one();
   while (!self->result && !stopped_) {
@@ -162,10 +163,13 @@ Expected<BlockView> OwnBlocks::WriteInSlot(const SlotPointer& slot, const ipam::
       return nullptr;
     }
     if (!slot->busy) {
-      SendBatch(slot, deadline, lock);
+      slot->busy = true;
+      lock.unlock();
+      SendBatch(slot, deadline);
+      lock.lock();
       continue;
     }
-    if (self->changed.wait_until(lock, deadline) != std::cv_status::timeout || self->result) continue;
+    if (self->changed.wait_until(lock.native(), deadline) != std::cv_status::timeout || self->result) continue;
     if (self->is_sent) {
       // In doubt (InDoubt) until its batch is through.
       return Fail(ErrorCode::kUnknownOutcome,
@@ -184,13 +188,15 @@ Expected<BlockView> OwnBlocks::WriteInSlot(const SlotPointer& slot, const ipam::
   return Ending();
 }
 
-void OwnBlocks::SendBatch(const SlotPointer& slot, SteadyTime deadline, std::unique_lock<std::mutex>& lock) {
-  slot->busy = true;
+void OwnBlocks::SendBatch(const SlotPointer& slot, SteadyTime deadline) {
+  sync::Lock lock(mutex_);
   // Callers that were just answered are often back soon. A part of the time of a patch is little to wait for them, and
   // saves a patch. A caller that is alone expects nobody.
   const auto patience = std::min<std::chrono::steady_clock::duration>(slot->took / kGatherPart, kGatherMax);
   const auto end = std::min(deadline, std::chrono::steady_clock::now() + patience);
-  slot->arrived.wait_until(lock, end, [&] { return CountThreads(slot->queue) >= slot->expected || stopped_; });
+  slot->arrived.wait_until(lock.native(), end, [&]() BERTH_REQUIRES(mutex_) {
+    return CountThreads(slot->queue) >= slot->expected || stopped_;
+  });
   slot->sent.assign(slot->queue.begin(), slot->queue.end());
   slot->queue.clear();
   for (const auto& waiter : slot->sent) waiter->is_sent = true;
@@ -204,10 +210,8 @@ void OwnBlocks::SendBatch(const SlotPointer& slot, SteadyTime deadline, std::uni
   slot->idle.notify_all();
   WakeNext(*slot);
   const BlockView observed = std::exchange(slot->observed, nullptr);
-  if (observed == nullptr) return;
   lock.unlock();
-  Adopt(slot, observed);
-  lock.lock();
+  if (observed != nullptr) Adopt(slot, observed);
 }
 
 void OwnBlocks::WakeNext(const Slot& slot) {
@@ -221,7 +225,7 @@ void OwnBlocks::WakeNext(const Slot& slot) {
 
 void OwnBlocks::EditLater(const BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline,
                           const EditDone& done) {
-  std::unique_lock lock(mutex_);
+  sync::Lock lock(mutex_);
   const auto found = slots_.find(seen->name);
   if (stopped_ || found == slots_.end()) {
     const bool is_ending = stopped_;
@@ -243,7 +247,7 @@ void OwnBlocks::QueueLate(Slot& slot, const ipam::BlockEdit& edit, std::chrono::
 }
 
 void OwnBlocks::SendLate() {
-  std::unique_lock lock(mutex_);
+  sync::Lock lock(mutex_);
   while (!stopped_) {
     SlotPointer first;
     SteadyTime due = SteadyTime::max();
@@ -257,12 +261,15 @@ void OwnBlocks::SendLate() {
     }
     late_wakes_ = due;
     if (first == nullptr) {
-      late_.wait(lock);
+      late_.wait(lock.native());
     } else if (due > std::chrono::steady_clock::now()) {
-      late_.wait_until(lock, due);
+      late_.wait_until(lock.native(), due);
     } else {
       late_wakes_ = SteadyTime::min();
-      SendBatch(first, std::chrono::steady_clock::now() + kGatherMax, lock);
+      first->busy = true;
+      lock.unlock();
+      SendBatch(first, std::chrono::steady_clock::now() + kGatherMax);
+      lock.lock();
     }
   }
   Waiters left;
@@ -279,8 +286,9 @@ OwnBlocks::Waiters OwnBlocks::TakeLate(Slot& slot) {
 }
 
 void OwnBlocks::AwaitLate(SteadyTime deadline) {
-  std::unique_lock lock(mutex_);
-  late_is_over_.wait_until(lock, deadline, [this] { return late_count_ == 0 || stopped_; });
+  sync::Lock lock(mutex_);
+  late_is_over_.wait_until(
+      lock.native(), deadline, [this]() BERTH_REQUIRES(mutex_) { return late_count_ == 0 || stopped_; });
 }
 
 void OwnBlocks::WakeAll(Slot& slot) {
@@ -292,7 +300,7 @@ void OwnBlocks::WakeAll(Slot& slot) {
 
 std::vector<ipam::OpenIntent> OwnBlocks::InDoubt(const ipam::Attachment& attachment) const {
   std::vector<ipam::OpenIntent> intents;
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   for (const auto& [name, slot] : slots_) {
     const auto is_under_way = [&attachment](const auto& waiter) {
       return waiter->edit.attachment == attachment && !waiter->result;
@@ -305,13 +313,13 @@ std::vector<ipam::OpenIntent> OwnBlocks::InDoubt(const ipam::Attachment& attachm
 }
 
 void OwnBlocks::CloseIntent(const ipam::OpenIntent& intent) {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   const auto found = slots_.find(intent.id);
   if (found != slots_.end()) found->second->in_doubt.erase(intent.attachment);
 }
 
 void OwnBlocks::Stop() {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   stopped_ = true;
   for (const auto& [name, slot] : slots_) WakeAll(*slot);
   late_.notify_all();
@@ -319,7 +327,7 @@ void OwnBlocks::Stop() {
 }
 
 bool OwnBlocks::stopped() const {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   return stopped_;
 }
 

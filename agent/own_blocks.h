@@ -30,7 +30,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -41,6 +40,7 @@
 #include "k8sclient/api.h"
 #include "k8sclient/clock.h"
 #include "node/handed_out.h"
+#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -186,17 +186,16 @@ class OwnBlocks {
   [[nodiscard]] SlotPointer FindSlot(const std::string& name) const;
   [[nodiscard]] ipam::Expected<ipam::BlockView> WriteInSlot(const SlotPointer& slot, const ipam::BlockEdit& edit,
                                                             SteadyTime deadline);
-  // What may be handed out of a block now: nothing while its writes do not go well. Requires: the mutex.
-  [[nodiscard]] ipam::OffsetSet OnStandby(const Slot& slot) const;
-  // Gathers what waits, sends it and lets the next batch begin. Requires: the lock is held and slot->busy is false.
-  void SendBatch(const SlotPointer& slot, SteadyTime deadline, std::unique_lock<std::mutex>& lock);
-  // Whoever is to send what is left in the queue. Requires: the mutex.
-  void WakeNext(const Slot& slot);
-  // This agent ends: nobody waits any longer. Requires: the mutex.
-  static void WakeAll(Slot& slot);
-  // Requires: the mutex.
+  // What may be handed out of a block now: nothing while its writes do not go well.
+  [[nodiscard]] ipam::OffsetSet OnStandby(const Slot& slot) const BERTH_REQUIRES(mutex_);
+  // Gathers what waits, sends it and lets the next batch begin. Requires: this thread set slot->busy.
+  void SendBatch(const SlotPointer& slot, SteadyTime deadline) BERTH_EXCLUDES(mutex_);
+  // Whoever is to send what is left in the queue.
+  void WakeNext(const Slot& slot) BERTH_REQUIRES(mutex_);
+  // This agent ends: nobody waits any longer.
+  void WakeAll(Slot& slot) BERTH_REQUIRES(mutex_);
   void QueueLate(Slot& slot, const ipam::BlockEdit& edit, std::chrono::milliseconds linger, SteadyTime deadline,
-                 const EditDone& done);
+                 const EditDone& done) BERTH_REQUIRES(mutex_);
   // The round's changes applied to the newest version. nullopt: an address was handed out meanwhile that they take.
   [[nodiscard]] std::optional<ipam::Block> TryDecide(const SlotPointer& slot, Round& round);
   // What the round carried is in, or was given back. Calls what waits for it.
@@ -214,11 +213,11 @@ class OwnBlocks {
   // Not proven for a minute: the controller may have taken the node for gone, and given the addresses to others.
   [[nodiscard]] bool IsProofLate() const;
   void TakeProof(bool is_kept);
-  // The block as Snapshot shows it. Requires: the mutex.
-  [[nodiscard]] static ipam::Block Shown(const Slot& slot);
-  [[nodiscard]] static bool IsShownAsWritten(const Slot& slot);
-  // What waits of EditLater leaves the queue. Requires: the mutex.
-  [[nodiscard]] static Waiters TakeLate(Slot& slot);
+  // The block as Snapshot shows it.
+  [[nodiscard]] ipam::Block Shown(const Slot& slot) const BERTH_REQUIRES(mutex_);
+  [[nodiscard]] bool IsShownAsWritten(const Slot& slot) const BERTH_REQUIRES(mutex_);
+  // What waits of EditLater leaves the queue.
+  [[nodiscard]] Waiters TakeLate(Slot& slot) BERTH_REQUIRES(mutex_);
   // Sends what the waiters want and finishes each of them. Requires: this thread set slot->busy.
   void Commit(const SlotPointer& slot, const Waiters& waiters);
   // One decision and one request. False: decide again.
@@ -236,7 +235,7 @@ class OwnBlocks {
   [[nodiscard]] ipam::Error GoBack(const SlotPointer& slot, const ipam::BlockView& seen);
   // Takes what was seen for the truth, but for what is to be put back. Requires: it is the slot's block. Returns the
   // entries that have vanished.
-  [[nodiscard]] std::vector<std::string> See(Slot& slot, const ipam::BlockView& seen);
+  [[nodiscard]] std::vector<std::string> See(Slot& slot, const ipam::BlockView& seen) BERTH_REQUIRES(mutex_);
   // Whether what stands at an offset of a version is to become what was expected there. Requires: they differ.
   [[nodiscard]] bool IsOverwritten(const Slot& slot, const ipam::Block& seen, bool is_older, ipam::BlockOffset offset,
                                    const std::string& was) const;
@@ -245,10 +244,10 @@ class OwnBlocks {
   // Whether another run of the agent wrote the version; one that knows other files.
   [[nodiscard]] bool IsForeign(const ipam::Block& block) const;
   [[nodiscard]] bool IsOfAnotherMachine(const ipam::Block& block) const;
-  // Sets aside what such a version has on standby, but for what is `ours`. Requires: the mutex.
-  void MeetStranger(Slot& slot, const ipam::Block& seen, const ipam::OffsetSet& ours);
-  // It was not met for a minute. Requires: the mutex.
-  void PartFromStranger(Slot& slot);
+  // Sets aside what such a version has on standby, but for what is `ours`.
+  void MeetStranger(Slot& slot, const ipam::Block& seen, const ipam::OffsetSet& ours) BERTH_REQUIRES(mutex_);
+  // It was not met for a minute.
+  void PartFromStranger(Slot& slot) BERTH_REQUIRES(mutex_);
   // Why nothing is written: another agent came back.
   [[nodiscard]] std::optional<ipam::Error> Contested(const Slot& slot) const;
   // kNotFound, for whoever waits for it.
@@ -268,16 +267,15 @@ class OwnBlocks {
   std::atomic<Kept> standby_kept_ = Kept::kUnknown;
   std::atomic<SteadyTime> proof_due_ = SteadyTime::min();
 
-  // Guards everything below, and what slots and waiters hold.
-  mutable std::mutex mutex_;
-  std::map<std::string, SlotPointer> slots_;
-  std::uint64_t generation_ = 0;
-  std::uint64_t fences_ = 0;  // counter of the `agent` field
-  bool stopped_ = false;
-  std::size_t late_count_ = 0;                 // changes of EditLater that are not done
-  std::condition_variable late_;               // for SendLate: there is one that no caller will send
-  SteadyTime late_wakes_ = SteadyTime::min();  // when SendLate looks again by itself
-  std::condition_variable late_is_over_;       // late_count_ has become 0
+  mutable sync::Mutex mutex_;  // also guards what slots and waiters hold
+  std::map<std::string, SlotPointer> slots_ BERTH_GUARDED_BY(mutex_);
+  std::uint64_t generation_ BERTH_GUARDED_BY(mutex_) = 0;
+  std::uint64_t fences_ BERTH_GUARDED_BY(mutex_) = 0;  // counter of the `agent` field
+  bool stopped_ BERTH_GUARDED_BY(mutex_) = false;
+  std::size_t late_count_ BERTH_GUARDED_BY(mutex_) = 0;  // changes of EditLater that are not done
+  std::condition_variable late_;                         // for SendLate: there is one that no caller will send
+  SteadyTime late_wakes_ BERTH_GUARDED_BY(mutex_) = SteadyTime::min();  // when SendLate looks again by itself
+  std::condition_variable late_is_over_;                                // late_count_ has become 0
 };
 
 }  // namespace berth::agent

@@ -11,6 +11,7 @@
 #include "crds/block.h"
 #include "crds/names.h"
 #include "k8sclient/verbs.h"
+#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -84,7 +85,7 @@ void OwnBlocks::ProveStandby(SteadyTime deadline) {
   if (!IsProofDue()) return;
   BlockView block;
   {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     const auto stands_by = [](const auto& named) { return !named.second->view->standby.empty(); };
     const auto found = std::ranges::find_if(slots_, stands_by);
     if (found != slots_.end()) block = found->second->view;
@@ -109,13 +110,13 @@ void OwnBlocks::Commit(const SlotPointer& slot, const Waiters& waiters) {
 
 void OwnBlocks::Run(const SlotPointer& slot, Round& round) {
   {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     slot->batch.clear();
     for (const auto& waiter : round.waiters) slot->batch.insert(waiter->edit.attachment);
   }
   while (!round.waiters.empty() && !CommitOnce(slot, round)) {
   }
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   slot->batch.clear();
   slot->leaving.clear();
 }
@@ -125,7 +126,7 @@ bool OwnBlocks::Settle(const SlotPointer& slot, Round& round) {
   while (true) {
     std::string name;
     {
-      const std::scoped_lock lock(mutex_);
+      const sync::Lock lock(mutex_);
       if (!slot->doubt_version) return true;
       name = slot->view->name;
     }
@@ -158,7 +159,7 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
   ipam::Block changed;
   std::map<ipam::BlockOffset, Slot::HandedOut> handed_out;
   {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     round.base = slot->view;
     changed = *round.base;
     must_fence = slot->doubt_version.has_value() || slot->must_fence;
@@ -183,7 +184,7 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
   // What was handed out and given back rests for one patch: until its note is gone, nobody may get another for it.
   ipam::EraseIf(changed.standby, [&handed_out](auto offset) { return handed_out.contains(offset); });
   round.handed_out = LeaveHandedOut(handed_out, round.is_alone, round.only, changed);
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   ipam::OffsetSet leaving;
   for (const ipam::BlockOffset offset : round.base->standby) {
     if (!changed.standby.contains(offset)) leaving.insert(offset);
@@ -230,7 +231,7 @@ bool OwnBlocks::CommitOnce(const SlotPointer& slot, Round& round) {
   const auto took = std::chrono::steady_clock::now() - begin;
   if (!written) return AfterFailure(slot, round, written.error());
   {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     if (VersionOf(**written) > VersionOf(*slot->view)) slot->view = *written;
     slot->overwritten.clear();
     slot->doubt_version.reset();
@@ -260,7 +261,7 @@ bool OwnBlocks::AfterConflict(const SlotPointer& slot, Round& round, const ipam:
   }
   if (read && ++round.conflicts < kConflictsMax) return false;
   if (!read) {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     slot->is_failing = true;
   }
   if (!read && read.error().code == ErrorCode::kNotFound) Forget(slot);
@@ -271,7 +272,7 @@ bool OwnBlocks::AfterConflict(const SlotPointer& slot, Round& round, const ipam:
 bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::Error& error) {
   const std::string& name = round.base->name;
   if (error.code != ErrorCode::kConflict) {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     slot->is_failing = true;
   }
   switch (error.code) {
@@ -283,7 +284,7 @@ bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::
       return true;
     case ErrorCode::kUnknownOutcome: {
       {
-        const std::scoped_lock lock(mutex_);
+        const sync::Lock lock(mutex_);
         slot->doubt_version = round.base->resource_version;
         slot->in_doubt.insert(slot->batch.begin(), slot->batch.end());
       }
@@ -324,7 +325,7 @@ bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::
 void OwnBlocks::FinishAll(const SlotPointer& slot, Round& round, const Expected<BlockView>& result) {
   Expected<BlockView> told = result;
   if (!told && round.is_in_doubt) {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     // The last failure says nothing about the patch before it.
     if (slot->doubt_version && slots_.contains(slot->view->name)) told.error().code = ErrorCode::kUnknownOutcome;
   }
@@ -336,14 +337,14 @@ void OwnBlocks::FinishAll(const SlotPointer& slot, Round& round, const Expected<
 
 void OwnBlocks::Finish(Waiter& waiter, const Expected<BlockView>& result) {
   {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     waiter.result = result;
   }
   // Without the mutex, which it takes first. It lives as long as its batch.
   waiter.changed.notify_one();
   if (!waiter.done) return;
   waiter.done(result);
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   if (--late_count_ == 0) late_is_over_.notify_all();
 }
 

@@ -9,6 +9,7 @@
 #include "agent/own_blocks.h"
 #include "agent/own_blocks_slot.h"
 #include "ipam/entry.h"
+#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -39,7 +40,7 @@ bool IsFreedFrom(const ipam::Attachment& attachment, const std::string& text) {
 void OwnBlocks::Observe(const BlockView& seen, SteadyTime deadline) {
   SlotPointer slot;
   {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     const auto found = slots_.find(seen->name);
     if (found == slots_.end()) return;
     slot = found->second;
@@ -55,12 +56,14 @@ void OwnBlocks::Observe(const BlockView& seen, SteadyTime deadline) {
 void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, SteadyTime deadline) {
   SlotPointer slot;
   {
-    std::unique_lock lock(mutex_);
+    sync::Lock lock(mutex_);
     const auto found = slots_.find(name);
     if (found == slots_.end()) return;
     slot = found->second;
     // The answer of the patch in flight may be this very version.
-    slot->idle.wait_until(lock, deadline, [&] { return !slot->busy || stopped_ || version <= VersionOf(*slot->view); });
+    slot->idle.wait_until(lock.native(), deadline, [&]() BERTH_REQUIRES(mutex_) {
+      return !slot->busy || stopped_ || version <= VersionOf(*slot->view);
+    });
     if (stopped_ || version <= VersionOf(*slot->view)) return;
   }
   // What can't be read now is seen by the next write, which conflicts, or by the next resync.
@@ -70,7 +73,7 @@ void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, S
 
 void OwnBlocks::WriteAgain(const SlotPointer& slot, SteadyTime deadline) {
   {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     if ((slot->overwritten.empty() && !slot->must_fence) || stopped_) return;
   }
   // Nothing to change of its own: what is to be put back and the fence go out with it. What fails is tried again with
@@ -82,11 +85,11 @@ void OwnBlocks::WriteAgain(const SlotPointer& slot, SteadyTime deadline) {
 void OwnBlocks::ObserveGone(const std::string& name, const std::string& uid, SteadyTime deadline) {
   SlotPointer slot;
   {
-    std::unique_lock lock(mutex_);
+    sync::Lock lock(mutex_);
     const auto found = slots_.find(name);
     if (found == slots_.end()) return;
     slot = found->second;
-    slot->idle.wait_until(lock, deadline, [&] { return !slot->busy || stopped_; });
+    slot->idle.wait_until(lock.native(), deadline, [&]() BERTH_REQUIRES(mutex_) { return !slot->busy || stopped_; });
     if (slot->busy || stopped_ || slot->view->uid != uid) return;
   }
   Forget(slot);
@@ -101,7 +104,7 @@ void OwnBlocks::ObserveMissing(const std::string& name, SteadyTime deadline) {
   } else if (read.error().code == ErrorCode::kNotFound) {
     std::string uid;
     {
-      const std::scoped_lock lock(mutex_);
+      const sync::Lock lock(mutex_);
       uid = slot->view->uid;
     }
     ObserveGone(name, uid, deadline);
@@ -113,7 +116,7 @@ bool OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {
   bool is_foreign = false;
   std::vector<std::string> vanished;
   {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     if (VersionOf(*seen) <= VersionOf(*slot->view)) return true;
     is_same = slot->view->uid == seen->uid && seen->node == node();
     if (is_same) vanished = See(*slot, seen);
@@ -211,7 +214,7 @@ void OwnBlocks::PartFromStranger(Slot& slot) {
 }
 
 std::optional<ipam::Error> OwnBlocks::Contested(const Slot& slot) const {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   if (!slot.stranger || !slot.is_contested()) return std::nullopt;
   return ipam::Error{.code = ErrorCode::kUnavailable,
                      .message = "agents " + std::string(InstanceOf(slot.stranger->agent)) + " and " + instance() +
@@ -223,7 +226,7 @@ ipam::Error OwnBlocks::GoBack(const SlotPointer& slot, const BlockView& seen) {
   bool is_same = false;
   std::vector<std::string> vanished;
   {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     is_same = slot->view->uid == seen->uid && seen->node == node();
     if (is_same && VersionOf(*seen) < VersionOf(*slot->view)) vanished = See(*slot, seen);
     // The others may be no better: a write of each has to succeed before anything is handed out of it.
@@ -245,7 +248,7 @@ void OwnBlocks::Forget(const SlotPointer& slot) {
   std::map<ipam::BlockOffset, Slot::HandedOut> handed_out;
   BlockView held;
   {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     name = slot->view->name;
     const auto found = slots_.find(name);
     if (found == slots_.end() || found->second != slot) return;

@@ -6,6 +6,7 @@
 
 #include "agent/own_blocks.h"
 #include "agent/own_blocks_slot.h"
+#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -37,7 +38,7 @@ ipam::OffsetSet OwnBlocks::OnStandby(const Slot& slot) const {
 
 BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline,
                              std::function<void()> settled) {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   const auto found = slots_.find(seen->name);
   if (stopped_ || found == slots_.end()) return nullptr;
   Slot& slot = *found->second;
@@ -66,7 +67,7 @@ BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::BlockEdit& edit,
 void OwnBlocks::Resume(const node::HandedOut& note, std::function<void()> settled) {
   bool is_lost = true;
   if (const SlotPointer slot = FindSlot(note.block)) {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     const ipam::Block& block = *slot->view;
     is_lost = block.uid != note.block_uid || note.offset >= block.size();
     if (!is_lost && !ipam::Find(block, note.attachment)) {
@@ -80,7 +81,7 @@ void OwnBlocks::Resume(const node::HandedOut& note, std::function<void()> settle
 }
 
 bool OwnBlocks::IsHandedOut(const std::string& block, const ipam::Attachment& attachment) const {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   const auto found = slots_.find(block);
   const auto is_its = [&attachment](const auto& one) { return one.second.attachment == attachment; };
   return found != slots_.end() && std::ranges::any_of(found->second->handed_out, is_its);
@@ -88,7 +89,7 @@ bool OwnBlocks::IsHandedOut(const std::string& block, const ipam::Attachment& at
 
 std::set<ipam::Attachment> OwnBlocks::HandedOut() const {
   std::set<ipam::Attachment> attachments;
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   for (const auto& [name, slot] : slots_) {
     for (const auto& [offset, one] : slot->handed_out) attachments.insert(one.attachment);
   }
@@ -97,7 +98,7 @@ std::set<ipam::Attachment> OwnBlocks::HandedOut() const {
 }
 
 void OwnBlocks::WriteHandedOut(SteadyTime deadline, const std::function<void(const ipam::Error&)>& failed) {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   for (const auto& [name, slot] : slots_) {
     PartFromStranger(*slot);
     const bool has_some = !slot->handed_out.empty() || slot->must_fence;
@@ -126,7 +127,7 @@ void OwnBlocks::ChooseStandby(const SlotPointer& slot, const Round& round, ipam:
   StandBy stand_by;
   std::size_t wanted = options_.standby;
   if (MayStandBy()) {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     if (last != round.waiters.rend()) slot->stand_by = (*last)->edit.stand_by;
     stand_by = slot->stand_by;
     // What the patch may not carry stays on standby beside them (LeaveHandedOut).
@@ -144,7 +145,7 @@ void OwnBlocks::SettleHandedOut(const SlotPointer& slot, const Round& round) {
   std::vector<std::string> lost;
   std::string name;
   {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     name = slot->view->name;
     for (const auto& [offset, attachment] : round.handed_out) {
       const auto one = slot->handed_out.find(offset);
@@ -166,7 +167,7 @@ void OwnBlocks::SettleHandedOut(const SlotPointer& slot, const Round& round) {
 void OwnBlocks::SendHandedOutApart(const SlotPointer& slot, SteadyTime deadline) {
   std::vector<ipam::BlockOffset> offsets;
   {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     for (const auto& [offset, one] : slot->handed_out) {
       if (!one.attachment.empty()) offsets.push_back(offset);
     }
@@ -183,7 +184,7 @@ void OwnBlocks::Refuse(const SlotPointer& slot, ipam::BlockOffset offset, const 
   std::string name;
   std::string entry;
   {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     const auto one = slot->handed_out.find(offset);
     if (one == slot->handed_out.end()) return;
     one->second.is_refused = true;

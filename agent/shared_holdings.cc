@@ -6,6 +6,8 @@
 #include <utility>
 #include <variant>
 
+#include "sync/mutex.h"
+
 namespace berth::agent {
 
 void SharedHoldings::Note(std::uint64_t writes, const std::string& node, std::span<const ipam::BlockView> blocks) {
@@ -20,13 +22,13 @@ void SharedHoldings::Note(std::uint64_t writes, const std::string& node, std::sp
       if (!is_others) attachments.emplace(attachment);
     }
   }
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   noted_at_ = writes;
   attachments_ = std::move(attachments);
 }
 
 bool SharedHoldings::HasNone(const ipam::Attachment& attachment) const {
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   return noted_at_ == writes_ && !attachments_.contains(attachment);
 }
 

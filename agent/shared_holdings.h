@@ -8,13 +8,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <set>
 #include <span>
 #include <string>
 
 #include "ipam/block_store.h"
 #include "ipam/entry.h"
+#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -35,9 +35,9 @@ class SharedHoldings {
 
  private:
   std::atomic<std::uint64_t> writes_ = 1;
-  mutable std::mutex mutex_;
-  std::uint64_t noted_at_ = 0;
-  std::set<ipam::Attachment> attachments_;
+  mutable sync::Mutex mutex_;
+  std::uint64_t noted_at_ BERTH_GUARDED_BY(mutex_) = 0;
+  std::set<ipam::Attachment> attachments_ BERTH_GUARDED_BY(mutex_);
 };
 
 }  // namespace berth::agent

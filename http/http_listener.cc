@@ -16,6 +16,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include "sync/mutex.h"
+
 namespace berth::http {
 
 using ipam::ErrorCode;
@@ -96,7 +98,7 @@ Expected<void> HttpListener::Prepare() {
 HttpListener::~HttpListener() {
   StopAccepting();
   {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     is_ending_ = true;
     read_until_ = std::chrono::steady_clock::now() + kLastReadMax;
     changed_.notify_all();
@@ -112,11 +114,11 @@ HttpListener::~HttpListener() {
 
 void HttpListener::StopAccepting() {
   if (listener_ < 0) return;
-  std::unique_lock lock(mutex_);
+  sync::Lock lock(mutex_);
   is_stopping_ = true;
   const std::uint64_t one = 1;
   static_cast<void>(!write(wake_, &one, sizeof(one)));
-  changed_.wait(lock, [this] { return !is_polled_; });
+  changed_.wait(lock.native(), [this]() BERTH_REQUIRES(mutex_) { return !is_polled_; });
   is_polled_ = true;
   lock.unlock();
   // From here on a UNIX socket refuses callers, so that none comes between the last one accepted and the close.
@@ -133,7 +135,7 @@ void HttpListener::StopAccepting() {
 }
 
 void HttpListener::Work() {
-  std::unique_lock lock(mutex_);
+  sync::Lock lock(mutex_);
   while (true) {
     if (const auto job = TakeJob()) {
       // For the next job, or to poll.
@@ -154,12 +156,11 @@ void HttpListener::Work() {
     } else if (is_ending_) {
       return;
     } else {
-      changed_.wait(lock);
+      changed_.wait(lock.native());
     }
   }
 }
 
-// With mutex_ held, as the next two.
 std::unique_ptr<HttpListener::Job> HttpListener::TakeJob() {
   const auto pop = [](std::deque<Job>& jobs) {
     auto job = std::make_unique<Job>(std::move(jobs.front()));
@@ -286,7 +287,7 @@ void HttpListener::ReadFrom(Id id, int operation, std::vector<Job>& jobs) {
 
 bool HttpListener::IsFull(bool is_urgent, const std::vector<Job>& jobs) {
   const auto read = std::ranges::count(jobs, is_urgent, &Job::is_urgent);
-  const std::scoped_lock lock(mutex_);
+  const sync::Lock lock(mutex_);
   // What was read with it waits as well, unless a worker takes it at once.
   const std::size_t others_free = options_.workers - options_.kept_workers - others_served_;
   const std::size_t free = is_urgent ? options_.kept_workers : others_free;

@@ -13,13 +13,13 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "http/http_message.h"
 #include "http/http_server.h"
 #include "ipam/error.h"
+#include "sync/mutex.h"
 
 namespace berth::http {
 
@@ -68,9 +68,9 @@ class HttpListener {
   [[nodiscard]] ipam::Expected<void> Prepare();
 
   void Work();
-  [[nodiscard]] std::unique_ptr<Job> TakeJob();
-  [[nodiscard]] bool MayPoll() const;
-  void Queue(std::vector<Job> jobs);
+  [[nodiscard]] std::unique_ptr<Job> TakeJob() BERTH_REQUIRES(mutex_);
+  [[nodiscard]] bool MayPoll() const BERTH_REQUIRES(mutex_);
+  void Queue(std::vector<Job> jobs) BERTH_REQUIRES(mutex_);
   void Serve(const Job& job);
   [[nodiscard]] HttpAnswer AnswerTo(const HttpRequest& request) const;
 
@@ -98,15 +98,15 @@ class HttpListener {
   Time accept_again_ = {};  // no descriptors are left until then
   bool is_paused_ = false;
 
-  std::mutex mutex_;
+  sync::Mutex mutex_;
   std::condition_variable changed_;
-  bool is_polled_ = false;
-  bool is_stopping_ = false;  // somebody waits for the turn to poll, to stop accepting
-  bool is_ending_ = false;
-  Time read_until_ = Time::max();  // at the end
-  std::deque<Job> urgent_;
-  std::deque<Job> others_;
-  std::size_t others_served_ = 0;
+  bool is_polled_ BERTH_GUARDED_BY(mutex_) = false;
+  bool is_stopping_ BERTH_GUARDED_BY(mutex_) = false;  // somebody waits for the turn to poll, to stop accepting
+  bool is_ending_ BERTH_GUARDED_BY(mutex_) = false;
+  Time read_until_ BERTH_GUARDED_BY(mutex_) = Time::max();  // at the end
+  std::deque<Job> urgent_ BERTH_GUARDED_BY(mutex_);
+  std::deque<Job> others_ BERTH_GUARDED_BY(mutex_);
+  std::size_t others_served_ BERTH_GUARDED_BY(mutex_) = 0;
   std::vector<std::thread> workers_;
 };
 

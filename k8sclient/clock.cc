@@ -3,8 +3,9 @@
 #include "k8sclient/clock.h"
 
 #include <condition_variable>
-#include <mutex>
 #include <random>
+
+#include "sync/mutex.h"
 
 namespace berth::k8sclient {
 namespace {
@@ -15,10 +16,10 @@ class SystemClock final : public Clock {
   std::chrono::system_clock::time_point WallNow() override { return std::chrono::system_clock::now(); }
 
   bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) override {
-    std::mutex mutex;
+    sync::Mutex mutex;
     std::condition_variable_any never_notified;
-    std::unique_lock lock(mutex);
-    never_notified.wait_for(lock, stop, duration, [] { return false; });
+    sync::Lock lock(mutex);
+    never_notified.wait_for(lock.native(), stop, duration, [] { return false; });
     return !stop.stop_requested();
   }
 

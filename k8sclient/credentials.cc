@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "k8sclient/base64.h"
+#include "sync/mutex.h"
 
 namespace berth::k8sclient {
 namespace {
@@ -75,8 +76,9 @@ Credentials::Credentials(ClientConfig config, ReadFile read_file, Clock& clock, 
     : config_(std::move(config)), read_file_(std::move(read_file)), clock_(clock), log_(std::move(log)) {}
 
 Expected<std::shared_ptr<const CredentialSnapshot>> Credentials::Current(const CallOptions& options) {
-  std::unique_lock lock(mutex_);
-  if (!changed_.wait_until(lock, options.stop, options.deadline, [this] { return !reading_; })) {
+  sync::Lock lock(mutex_);
+  if (!changed_.wait_until(
+          lock.native(), options.stop, options.deadline, [this]() BERTH_REQUIRES(mutex_) { return !reading_; })) {
     return Fail(ErrorCode::kTimeout, config_.source + ": time was over while credentials were being read");
   }
   if (IsFresh()) return snapshot_;
@@ -100,7 +102,7 @@ Expected<std::shared_ptr<const CredentialSnapshot>> Credentials::Current(const C
 }
 
 void Credentials::Reject(const CredentialSnapshot& rejected) {
-  const std::lock_guard lock(mutex_);
+  const sync::Lock lock(mutex_);
   if (snapshot_ && snapshot_->serial == rejected.serial) rejected_ = true;
 }
 

@@ -8,7 +8,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include "k8sclient/clock.h"
 #include "k8sclient/exec_plugin.h"
 #include "k8sclient/log_line.h"
+#include "sync/mutex.h"
 
 namespace berth::k8sclient {
 
@@ -47,7 +47,7 @@ class Credentials {
   [[nodiscard]] const ClientConfig& config() const { return config_; }
 
  private:
-  [[nodiscard]] bool IsFresh() const;
+  [[nodiscard]] bool IsFresh() const BERTH_REQUIRES(mutex_);
   [[nodiscard]] ipam::Expected<CredentialSnapshot> Read(const CallOptions& options);
   [[nodiscard]] ipam::Expected<void> ReadExec(const ExecPlugin& plugin, const CallOptions& options,
                                               CredentialSnapshot& into);
@@ -59,12 +59,12 @@ class Credentials {
   Clock& clock_;
   const LogLine log_;
 
-  std::mutex mutex_;  // guards all below
+  sync::Mutex mutex_;
   std::condition_variable_any changed_;
-  bool reading_ = false;  // a caller reads, with the mutex released
-  std::shared_ptr<const CredentialSnapshot> snapshot_;
-  std::chrono::steady_clock::time_point read_at_;
-  bool rejected_ = false;
+  bool reading_ BERTH_GUARDED_BY(mutex_) = false;  // a caller reads, with the mutex released
+  std::shared_ptr<const CredentialSnapshot> snapshot_ BERTH_GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point read_at_ BERTH_GUARDED_BY(mutex_);
+  bool rejected_ BERTH_GUARDED_BY(mutex_) = false;
 
   // Touched only by the caller that set reading_.
   std::optional<ExecCredential> exec_;

@@ -3,7 +3,6 @@
 #include "k8sclient/http_api.h"
 
 #include <algorithm>
-#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "k8sclient/line_splitter.h"
 #include "k8sclient/proxy.h"
 #include "k8sclient/status.h"
+#include "sync/mutex.h"
 
 namespace berth::k8sclient {
 namespace {
@@ -122,7 +122,7 @@ class HttpApi::State {
 
   // The connection used last is taken first: the others grow old and are closed.
   Expected<std::unique_ptr<Connection>> Take(const CredentialSnapshot& credential) {
-    const std::lock_guard lock(mutex_);
+    const sync::Lock lock(mutex_);
     if (NeedsTls() && (!tls_ || tls_serial_ < credential.tls_serial)) {
       Expected<std::shared_ptr<const TlsContext>> tls =
           TlsContext::Make(credential,
@@ -146,7 +146,7 @@ class HttpApi::State {
   }
 
   void GiveBack(std::unique_ptr<Connection> connection) {
-    const std::lock_guard lock(mutex_);
+    const sync::Lock lock(mutex_);
     if (connection->tls() == tls_.get() && idle_.size() < kIdleConnectionsMax) idle_.push_back(std::move(connection));
   }
 
@@ -154,10 +154,10 @@ class HttpApi::State {
   Clock& clock_;
   Credentials credentials_;
   std::optional<TlsSessionStore> tls_sessions_;
-  std::mutex mutex_;  // guards all below
-  std::shared_ptr<const TlsContext> tls_;
-  std::uint64_t tls_serial_ = 0;                   // of the credential that tls_ was made with
-  std::vector<std::unique_ptr<Connection>> idle_;  // all made with tls_
+  sync::Mutex mutex_;
+  std::shared_ptr<const TlsContext> tls_ BERTH_GUARDED_BY(mutex_);
+  std::uint64_t tls_serial_ BERTH_GUARDED_BY(mutex_) = 0;                   // of the credential that tls_ was made with
+  std::vector<std::unique_ptr<Connection>> idle_ BERTH_GUARDED_BY(mutex_);  // all made with tls_
 };
 
 HttpApi::HttpApi(std::unique_ptr<State> state) : state_(std::move(state)) {}

@@ -3,7 +3,6 @@
 #include "k8sclient/tls.h"
 
 #include <cstdint>
-#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -14,6 +13,7 @@
 
 #include "ipam/check.h"
 #include "k8sclient/tls_session.h"
+#include "sync/mutex.h"
 
 namespace berth::k8sclient {
 namespace {
@@ -124,15 +124,15 @@ class TlsContext::Resumption {
   Resumption& operator=(const Resumption&) = delete;
 
   [[nodiscard]] bool HasSession() const {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     return session_ != nullptr;
   }
   void OfferIn(SSL* ssl) const {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     if (session_ != nullptr) SSL_set_session(ssl, session_.get());
   }
   void Forget() {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     if (session_ == nullptr) return;
     session_.reset();
     store_.write("");
@@ -184,8 +184,8 @@ class TlsContext::Resumption {
   const CredentialSnapshot credential_;
   const TlsSessionStore store_;
   std::string key_;
-  mutable std::mutex mutex_;
-  SessionPtr session_;  // guarded by mutex_; none: whole handshakes
+  mutable sync::Mutex mutex_;
+  SessionPtr session_ BERTH_GUARDED_BY(mutex_);  // none: whole handshakes
 };
 
 void StartOpenSsl() {

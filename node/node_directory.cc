@@ -7,7 +7,6 @@
 #include <charconv>
 #include <ctime>
 #include <fcntl.h>
-#include <mutex>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <utility>
@@ -16,6 +15,7 @@
 
 #include "cni/attachment.h"
 #include "crds/block.h"
+#include "sync/mutex.h"
 
 namespace berth::node {
 
@@ -112,8 +112,8 @@ std::string NodeDirectory::ReadVersion() const {
 
 void NodeDirectory::WriteVersion(const std::string& version) const {
   // Threads of one process have no lock of the node among them.
-  static std::mutex mutex;
-  const std::scoped_lock lock(mutex);
+  static sync::Mutex mutex;
+  const sync::Lock lock(mutex);
   const std::int64_t newer = ParseNumber(version).value_or(0);
   if (newer > 0 && ParseNumber(ReadVersion()).value_or(0) >= newer) return;
   // Without the file the next call makes a consistent LIST: slower, and as right. An old version left standing would be

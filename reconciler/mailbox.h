@@ -8,7 +8,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "reconciler/world.h"
+#include "sync/mutex.h"
 
 namespace berth::reconciler {
 
@@ -26,7 +26,7 @@ class Mailbox {
  public:
   template <typename Seen>
   void Replace(std::map<std::string, Seen> objects) {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     ReplaceLocked(std::move(objects));
   }
   // The pods of a list, and its version.
@@ -34,14 +34,14 @@ class Mailbox {
 
   template <typename Seen>
   void Put(std::string name, Seen object) {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     Of<Seen>().changes.insert_or_assign(std::move(name), std::move(object));
     Ring<Seen>();
   }
 
   template <typename Seen>
   void Remove(std::string name) {
-    const std::scoped_lock lock(mutex_);
+    const sync::Lock lock(mutex_);
     Of<Seen>().changes.insert_or_assign(std::move(name), std::nullopt);
     Ring<Seen>();
   }
@@ -71,9 +71,8 @@ class Mailbox {
     std::map<std::string, std::optional<Seen>> changes = {};
   };
 
-  // Requires: the mutex.
   template <typename Seen>
-  void ReplaceLocked(std::map<std::string, Seen> objects) {
+  void ReplaceLocked(std::map<std::string, Seen> objects) BERTH_REQUIRES(mutex_) {
     Pending<Seen>& pending = Of<Seen>();
     if constexpr (std::is_same_v<Seen, SeenPod>) NoteReplaced(objects);
     pending = {.is_loaded = true, .replaces = true, .changes = {}};
@@ -81,15 +80,13 @@ class Mailbox {
     Ring<Seen>();
   }
 
-  // Pods that are on their way to the world and are not in the list that comes after were seen to vanish. Requires: the
-  // mutex.
-  void NoteReplaced(const std::map<PodKey, SeenPod>& listed);
+  // Pods that are on their way to the world and are not in the list that comes after were seen to vanish.
+  void NoteReplaced(const std::map<PodKey, SeenPod>& listed) BERTH_REQUIRES(mutex_);
 
   template <typename Seen>
-  [[nodiscard]] Pending<Seen>& Of();
-  // Requires: the mutex.
+  [[nodiscard]] Pending<Seen>& Of() BERTH_REQUIRES(mutex_);
   template <typename Seen>
-  void Ring() {
+  void Ring() BERTH_REQUIRES(mutex_) {
     if constexpr (kIsMurmur<Seen>) {
       has_murmur_ = true;
     } else {
@@ -101,54 +98,53 @@ class Mailbox {
   static constexpr bool kIsMurmur = std::is_same_v<Seen, SeenPod> || std::is_same_v<Seen, SeenNode> ||
                                     std::is_same_v<Seen, SeenLease> || std::is_same_v<Seen, SeenAllocation>;
 
-  mutable std::mutex mutex_;
+  mutable sync::Mutex mutex_;
   std::condition_variable_any news_;
-  // All guarded by mutex_.
-  bool has_news_ = false;
-  bool has_murmur_ = false;
-  Pending<SeenPool> pools_;
-  Pending<crds::Space> spaces_;
-  Pending<SeenReservation> reservations_;
-  Pending<SeenBlock> blocks_;
-  Pending<SeenPod> pods_;
-  std::vector<SeenPod> vanished_;
-  std::uint64_t pods_version_ = 0;
-  std::uint64_t first_pods_version_ = 0;  // of the first list
-  Pending<SeenNode> nodes_;
-  Pending<SeenLease> leases_;
-  Pending<SeenAllocation> allocations_;
+  bool has_news_ BERTH_GUARDED_BY(mutex_) = false;
+  bool has_murmur_ BERTH_GUARDED_BY(mutex_) = false;
+  Pending<SeenPool> pools_ BERTH_GUARDED_BY(mutex_);
+  Pending<crds::Space> spaces_ BERTH_GUARDED_BY(mutex_);
+  Pending<SeenReservation> reservations_ BERTH_GUARDED_BY(mutex_);
+  Pending<SeenBlock> blocks_ BERTH_GUARDED_BY(mutex_);
+  Pending<SeenPod> pods_ BERTH_GUARDED_BY(mutex_);
+  std::vector<SeenPod> vanished_ BERTH_GUARDED_BY(mutex_);
+  std::uint64_t pods_version_ BERTH_GUARDED_BY(mutex_) = 0;
+  std::uint64_t first_pods_version_ BERTH_GUARDED_BY(mutex_) = 0;  // of the first list
+  Pending<SeenNode> nodes_ BERTH_GUARDED_BY(mutex_);
+  Pending<SeenLease> leases_ BERTH_GUARDED_BY(mutex_);
+  Pending<SeenAllocation> allocations_ BERTH_GUARDED_BY(mutex_);
 };
 
 template <>
-inline Mailbox::Pending<SeenPool>& Mailbox::Of() {
+inline Mailbox::Pending<SeenPool>& Mailbox::Of() BERTH_REQUIRES(mutex_) {
   return pools_;
 }
 template <>
-inline Mailbox::Pending<crds::Space>& Mailbox::Of() {
+inline Mailbox::Pending<crds::Space>& Mailbox::Of() BERTH_REQUIRES(mutex_) {
   return spaces_;
 }
 template <>
-inline Mailbox::Pending<SeenReservation>& Mailbox::Of() {
+inline Mailbox::Pending<SeenReservation>& Mailbox::Of() BERTH_REQUIRES(mutex_) {
   return reservations_;
 }
 template <>
-inline Mailbox::Pending<SeenBlock>& Mailbox::Of() {
+inline Mailbox::Pending<SeenBlock>& Mailbox::Of() BERTH_REQUIRES(mutex_) {
   return blocks_;
 }
 template <>
-inline Mailbox::Pending<SeenPod>& Mailbox::Of() {
+inline Mailbox::Pending<SeenPod>& Mailbox::Of() BERTH_REQUIRES(mutex_) {
   return pods_;
 }
 template <>
-inline Mailbox::Pending<SeenNode>& Mailbox::Of() {
+inline Mailbox::Pending<SeenNode>& Mailbox::Of() BERTH_REQUIRES(mutex_) {
   return nodes_;
 }
 template <>
-inline Mailbox::Pending<SeenLease>& Mailbox::Of() {
+inline Mailbox::Pending<SeenLease>& Mailbox::Of() BERTH_REQUIRES(mutex_) {
   return leases_;
 }
 template <>
-inline Mailbox::Pending<SeenAllocation>& Mailbox::Of() {
+inline Mailbox::Pending<SeenAllocation>& Mailbox::Of() BERTH_REQUIRES(mutex_) {
   return allocations_;
 }
 

@@ -3,7 +3,6 @@
 #include "reconciler/metrics.h"
 
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include <prometheus/counter.h>
@@ -11,6 +10,8 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
+
+#include "sync/mutex.h"
 
 namespace berth::reconciler {
 
@@ -98,11 +99,14 @@ struct Metrics::Families {
                       .Register(registry)
                       .Add({});
 
-  std::mutex mutex;  // of the boards
-  Board kept{registry, "berth_controller_orphans_kept", "Entries whose pods are not known to live, by why they stay"};
-  Board pool_addresses{registry, "berth_pool_addresses", "Addresses of a pool, as its status says"};
-  Board pool_blocks{registry, "berth_pool_blocks", "Blocks of a pool, as its status says"};
-  Board node_addresses{registry, "berth_node_addresses_held", "Addresses held in a node's blocks"};
+  sync::Mutex mutex;
+  Board kept BERTH_GUARDED_BY(mutex){
+      registry, "berth_controller_orphans_kept", "Entries whose pods are not known to live, by why they stay"};
+  Board pool_addresses BERTH_GUARDED_BY(mutex){
+      registry, "berth_pool_addresses", "Addresses of a pool, as its status says"};
+  Board pool_blocks BERTH_GUARDED_BY(mutex){registry, "berth_pool_blocks", "Blocks of a pool, as its status says"};
+  Board node_addresses BERTH_GUARDED_BY(mutex){
+      registry, "berth_node_addresses_held", "Addresses held in a node's blocks"};
 };
 
 Metrics::Metrics() : families_(std::make_unique<Families>()) {}
@@ -132,7 +136,7 @@ void Metrics::Round(std::chrono::nanoseconds took, const Decision& decision) {
   }
   families_->contested.Set(static_cast<double>(contested));
   families_->braked.Set(decision.orphans.is_braked ? 1 : 0);
-  const std::scoped_lock lock(families_->mutex);
+  const sync::Lock lock(families_->mutex);
   families_->kept.Clear();
   for (const auto& [why, count] : decision.orphans.kept)
     families_->kept.Set({{"why", why}}, static_cast<double>(count));
@@ -143,13 +147,13 @@ void Metrics::Look(const World& world) {
   for (const auto& [name, seen] : world.blocks()) {
     if (seen.block != nullptr && !seen.block->node.empty()) held[seen.block->node] += seen.entries.held;
   }
-  const std::scoped_lock lock(families_->mutex);
+  const sync::Lock lock(families_->mutex);
   families_->node_addresses.Clear();
   for (const auto& [node, count] : held) families_->node_addresses.Set({{"node", node}}, static_cast<double>(count));
   families_->pool_addresses.Clear();
   families_->pool_blocks.Clear();
   for (const auto& [name, pool] : world.pools) {
-    const auto set = [&](const char* state, ipam::Uint128 count) {
+    const auto set = [&](const char* state, ipam::Uint128 count) BERTH_REQUIRES(families_->mutex) {
       families_->pool_addresses.Set({{"pool", name}, {"state", state}}, static_cast<double>(count));
     };
     set("total", pool.status.total);
@@ -161,7 +165,7 @@ void Metrics::Look(const World& world) {
 
 std::string Metrics::Text() const {
   // Not between Clear and Set.
-  const std::scoped_lock lock(families_->mutex);
+  const sync::Lock lock(families_->mutex);
   return prometheus::TextSerializer().Serialize(families_->registry.Collect());
 }
 

@@ -14,13 +14,14 @@ CPP = (".cc", ".h")
 CODE = (*CPP, ".go", ".py", ".sh")
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 
-# What a banned call is, where it is banned, what to use instead, and who may use it because it implements that.
+# What is banned, where, what to use instead, and who may use it: ends of files' names, and folders.
 BANNED = (
     (r"\bsystem_clock::now\b", CPP, "take the time from the clock that you are given", ("clock.cc", "clock.h", "process_runtime.cc")),
     (r"\b(sleep_for|sleep_until|usleep|sleep)\(", ("_test.cc",), "await a condition, or advance a fake clock", ("sim/api_server_test.cc", "sim/scheduler_test.cc")),
     (r"(?<![\w:.>])(std::)?s?rand\(", CPP, "take random numbers from the source that you are given", ()),
     (r"(?<!\w)assert\(", CPP, "BERTH_CHECK, which is on in release builds too", ("check.h",)),
     (r"(?<!\w)(setenv|putenv|unsetenv)\(", CPP, "pass the value: getenv is safe only where nothing changes", ("_test.cc",)),
+    (r"\bstd::(mutex|scoped_lock|lock_guard|unique_lock|shared_mutex|recursive_mutex)\b", CPP, "sync::Mutex and sync::Lock, which clang checks", ("sync/mutex.h", "_test.cc", "_test_setup.h", "scripted_agent.h", "k8sclient/testing/", "sim/", "e2e/", "bench/")),
     (r"\bstd::cout\b", CPP, "std::fputs or std::fwrite, whose failure can be seen, or the log", ()),
 )
 
@@ -57,7 +58,7 @@ def leaves_nothing_for_later(path: str, text: str) -> Iterator[Finding]:
 
 def calls_nothing_banned(path: str, text: str) -> Iterator[Finding]:
     for pattern, endings, instead, allowed in BANNED:
-        if not path.endswith(endings) or path.endswith(allowed):
+        if not path.endswith(endings) or path.endswith(allowed) or path.startswith(allowed):
             continue
         for number, line in enumerate(text.split("\n"), 1):
             if found := re.search(pattern, without_comments(line)):
@@ -155,6 +156,8 @@ EXAMPLES = (
     (calls_nothing_banned, "a/b.cc", 'setenv("A", "b", 1);\n', 1),
     (calls_nothing_banned, "a/b_test.cc", 'setenv("A", "b", 1);\n', 0),
     (calls_nothing_banned, "a/b.cc", "static_assert(a == b);\n", 0),
+    (calls_nothing_banned, "a/b.cc", "const std::scoped_lock lock(mutex_);\n", 1),
+    (calls_nothing_banned, "sim/b.cc", "const std::scoped_lock lock(mutex_);\n", 0),
     (calls_nothing_banned, "a/b.cc", 'std::cout << "https://example.org";\n', 1),
     (calls_nothing_banned, "a/b.cc", 'Say("https://example.org"); std::cout << a;\n', 1),
     (is_short_enough, "a/b.cc", "\n" * 500, 0),
