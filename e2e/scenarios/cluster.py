@@ -192,6 +192,9 @@ class Cluster:
         finally:
             run(*change, "up")
 
+    def api_server(self) -> int:
+        return int(self._environment["BERTH_APISERVER_PID"])
+
     # --- etcd -------------------------------------------------------------------------------------------------------
 
     def save_etcd(self, file: Path) -> None:
@@ -312,6 +315,12 @@ def _shims_of(node: Node) -> Iterator[int]:
 def _children_of(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
     return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def cpu_seconds(pid: int) -> float:
+    """That the process and its threads have used since it began."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_megabytes(pid: int) -> float:

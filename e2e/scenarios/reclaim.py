@@ -20,12 +20,11 @@ import credentials
 from calls import Runtime
 from cluster import Failure, Node, run, until
 from controllers import ControllerProcess, dels_do_nothing, what_it_writes
-from steps import AGENTS, Steps, main
+from steps import AGENTS, CONTROLLERS, Steps, main
 from witness import Witness
 
 WHOLE = os.environ.get("BERTH_SWEEP") == "all"
 POOL_IS_FULL = "is exhausted"
-CONTROLLERS = ("-n", "berth-system", "deployment/berth-controller")
 
 
 class Scenarios(Steps):

@@ -5,6 +5,7 @@
 #   e2e/scenarios/run.py [SCENARIO...]     default: all of them, in their order; needs root, make, make image
 import os
 import signal
+import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -12,8 +13,8 @@ from pathlib import Path
 
 import credentials
 from calls import Callers
-from cluster import ROOT, Failure, Node, resident_megabytes, until
-from steps import AGENTS, OVERLAY, Steps, main
+from cluster import ROOT, Failure, Node, cpu_seconds, resident_megabytes, until
+from steps import AGENTS, CONTROLLERS, OVERLAY, Steps, main
 
 
 class Scenarios(Steps):
@@ -90,6 +91,39 @@ class Scenarios(Steps):
             for node in self.cluster.nodes:
                 self.cluster.restart(f"containerd-{node.name}")
         return f"50 pods run {self.cluster.await_pods(50, 200):.0f} s after the last restart"
+
+    def controllers_cost_little(self) -> str:
+        """CPU time while pods come and go, with controllers and without, in turns: machines are noisy."""
+        pods = 60
+        of_api_server: dict[bool, list[float]] = {True: [], False: []}
+        of_controllers: list[float] = []
+        self.scale(0)
+        self.cluster.await_pods(0, 120)
+        for are_there in (True, False) * 3:
+            self.cluster.kubectl("scale", f"--replicas={2 if are_there else 0}", *CONTROLLERS)
+            self.cluster.kubectl("rollout", "status", *CONTROLLERS, "--timeout=120s")
+            until("controllers are as many as they are to be", 60,
+                  lambda: len(self.cluster.berth_pods("controller")) == (2 if are_there else 0))  # noqa: B023
+            if are_there:
+                self.leader()
+            processes = [self.cluster.process_of(pod) for pod in self.cluster.berth_pods("controller")]
+            before = cpu_seconds(self.cluster.api_server()), sum(map(cpu_seconds, processes))
+            self.scale(pods)
+            self.cluster.kubectl("rollout", "status", "deployment/pods", "--timeout=200s")
+            self.scale(0)
+            self.cluster.kubectl("wait", "--for=delete", "pod", "-l", "app=pods", "--timeout=200s")
+            if are_there:
+                until("no IPAllocation is left", 60, lambda: not self.cluster.items("ipallocations", "-A"))
+            of_api_server[are_there].append(1000 * (cpu_seconds(self.cluster.api_server()) - before[0]) / pods)
+            of_controllers += [1000 * (sum(map(cpu_seconds, processes)) - before[1]) / pods] if are_there else []
+        self.cluster.kubectl("scale", "--replicas=2", *CONTROLLERS)
+        self.cluster.kubectl("rollout", "status", *CONTROLLERS, "--timeout=120s")
+        own, with_them, without = (statistics.median(one) for one in (of_controllers, of_api_server[True], of_api_server[False]))
+        # The API server's is compared with itself; the controllers' own depends on what else keeps the processors busy.
+        if with_them > 1.3 * without:
+            raise Failure(f"the API server takes {with_them:.0f} ms a pod, without controllers {without:.0f} ms")
+        return (f"{own:.1f} ms for each pod that comes and goes; the API server takes {with_them:.0f} ms, without controllers "
+                f"{without:.0f} ms")
 
     def controller_that_leads_is_killed(self) -> str:
         process, identity = self.leader()
@@ -188,6 +222,7 @@ ALL: tuple[Callable[[Scenarios], str], ...] = (
     Scenarios.agent_is_killed_three_times_within_a_minute,
     Scenarios.agent_that_hangs_is_started_again,
     Scenarios.runtime_of_each_node_is_restarted,
+    Scenarios.controllers_cost_little,
     Scenarios.controller_that_leads_is_killed,
     Scenarios.controller_that_leads_is_told_to_end,
     Scenarios.controller_that_leads_hangs,

@@ -19,6 +19,7 @@ HERE = Path(__file__).resolve().parent
 IMAGE = ROOT / "build" / "image" / "berth.tar"
 OVERLAY = str(ROOT / "install" / "overlays" / "example-bridge")
 LEASE = ("lease", "berth-controller", "-n", "berth-system")
+CONTROLLERS = ("-n", "berth-system", "deployment/berth-controller")
 AGENTS = ("-n", "berth-system", "daemonset/berth-agent")
 
 
