@@ -47,7 +47,9 @@ Reflector::Reflector(Api& api, ReflectorHandler& handler, Clock& clock, Reflecto
 
 void Reflector::Run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    const Expected<void> done = next_list_ == NextList::kNone ? Watch(stop) : List(stop);
+    const Expected<void> done = next_list_ == NextList::kNone   ? Watch(stop)
+                                : next_list_ == NextList::kLook ? Look(stop)
+                                                                : List(stop);
     if (stop.stop_requested()) return;
     if (done) continue;
     // A version that is no number, or of another cluster's future, is refused in other ways.
@@ -60,6 +62,7 @@ void Reflector::Run(const std::stop_token& stop) {
       next_list_ = next_list_ == NextList::kNone ? NextList::kNotOlder : NextList::kConsistent;
       continue;
     }
+    if (next_list_ == NextList::kNone) next_list_ = NextList::kLook;
     WaitAfter(done.error(), stop);
   }
 }
@@ -104,6 +107,19 @@ Expected<void> Reflector::List(const std::stop_token& stop) {
   return {};
 }
 
+Expected<void> Reflector::Look(const std::stop_token& stop) {
+  const Request request{
+      .path = options_.path,
+      .query = {{"limit", "1"}, {"resourceVersion", resource_version_}, {"resourceVersionMatch", "NotOlderThan"}},
+      .accept = kPartialMetadataList};
+  const Expected<Response> answer =
+      api_.Call(request, {.deadline = clock_.Now() + options_.list_max, .stop = stop, .body = {}});
+  if (!answer) return std::unexpected(answer.error());
+  if (!answer->ok()) return std::unexpected(ToError(request, *answer));
+  next_list_ = NextList::kNone;
+  return {};
+}
+
 Expected<void> Reflector::Watch(const std::stop_token& stop) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(kWatchAtLeast * (1 + clock_.Random()));
   Request request{.path = options_.path,
@@ -132,6 +148,7 @@ Expected<void> Reflector::Watch(const std::stop_token& stop) {
     return Fail(ErrorCode::kUnavailable, "GET " + options_.path + ": the watch ended at once");
   }
   failures_ = 0;
+  if (clock_.Now() - began < seconds) next_list_ = NextList::kLook;
   return {};
 }
 

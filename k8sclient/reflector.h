@@ -65,11 +65,15 @@ class Reflector {
   void Run(const std::stop_token& stop);
 
  private:
-  // How fresh the next LIST has to be, or that none is needed.
-  enum class NextList : std::uint8_t { kNone, kAny, kNotOlder, kExact, kConsistent };
+  // How fresh the next LIST has to be, or that none is needed, or only a look whether the server has come to the
+  // version.
+  enum class NextList : std::uint8_t { kNone, kLook, kAny, kNotOlder, kExact, kConsistent };
 
   [[nodiscard]] static NextList FirstList(const ReflectorOptions& options);
   [[nodiscard]] ipam::Expected<void> List(const std::stop_token& stop);
+  // A server whose backup was restored has not come to the version that was seen. It refuses no watch from there: it
+  // waits, and tells nothing until it has. So after a watch that ended before its time, kGone is asked for.
+  [[nodiscard]] ipam::Expected<void> Look(const std::stop_token& stop);
   [[nodiscard]] ipam::Expected<void> Watch(const std::stop_token& stop);
   // False, with `failure` filled in, if the stream must end.
   [[nodiscard]] bool TakeEvent(std::string_view line, ipam::Expected<void>& failure);

@@ -30,6 +30,12 @@ std::string Gone() {
   return R"({"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}})";
 }
 
+Response TooLarge() {
+  const char* const body =
+      R"({"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}})";
+  return {.status = 504, .body = body};
+}
+
 Response ListOf(const std::vector<std::string>& names, const std::string& version) {
   json items = json::array();
   for (const std::string& name : names) items.push_back({{"metadata", {{"name", name}}}});
@@ -63,13 +69,15 @@ class Recorder final : public ReflectorHandler {
 struct WatchScript {
   std::vector<std::string> lines;
   Expected<Response> end = Response{.status = 200};
+  std::chrono::minutes takes{5};  // as long as was asked for
 };
 
 class ReflectorTest : public ::testing::Test {
  protected:
   // Runs the reflector until both scripts are used up, and one request more is made.
   void RunScripts() {
-    api_.on_call = [this](const Request&) -> Expected<Response> {
+    api_.on_call = [this](const Request& request) -> Expected<Response> {
+      if (IsLook(request)) return look_;
       if (lists_.empty()) return Stop();
       Expected<Response> answer = std::move(lists_.front());
       lists_.pop_front();
@@ -79,7 +87,7 @@ class ReflectorTest : public ::testing::Test {
       if (watches_.empty()) return Stop();
       const WatchScript script = std::move(watches_.front());
       watches_.pop_front();
-      clock_.Advance(std::chrono::minutes(5));
+      clock_.Advance(script.takes);
       for (const std::string& line : script.lines) {
         if (!sink(line)) return Response{.status = 200};
       }
@@ -93,13 +101,20 @@ class ReflectorTest : public ::testing::Test {
     return ipam::Fail(ErrorCode::kTimeout, "stopped");
   }
 
-  // The requests as "list rv=.. match=.." and "watch rv=..".
+  // Whether the server has come to a version.
+  static bool IsLook(const Request& request) { return QueryValue(request, "limit") == "1"; }
+
+  // The requests as "list rv=.. match=..", "watch rv=.." and "look rv=..".
   std::vector<std::string> Requests() const {
     std::vector<std::string> lines;
     for (const Request& request : api_.requests()) {
       const bool watch = QueryValue(request, "watch") == "true";
-      lines.push_back((watch ? "watch rv=" : "list rv=") + QueryValue(request, "resourceVersion") +
-                      (watch ? "" : " match=" + QueryValue(request, "resourceVersionMatch")));
+      const bool look = IsLook(request);
+      lines.push_back((watch  ? "watch rv="
+                       : look ? "look rv="
+                              : "list rv=") +
+                      QueryValue(request, "resourceVersion") +
+                      (watch || look ? "" : " match=" + QueryValue(request, "resourceVersionMatch")));
     }
     return lines;
   }
@@ -111,6 +126,7 @@ class ReflectorTest : public ::testing::Test {
   ReflectorOptions options_{.path = "/apis/ipam.berth.dev/v1alpha1/ipblocks"};
   std::deque<Expected<Response>> lists_;
   std::deque<WatchScript> watches_;
+  Response look_{.status = 200};
 };
 
 using Lines = std::vector<std::string>;
@@ -189,9 +205,7 @@ TEST_F(ReflectorTest, GoneAsTheAnswerListsNotOlderThanSeen) {
 }
 
 TEST_F(ReflectorTest, AVersionTheServerHasNotReachedLeadsToAConsistentList) {
-  const std::string too_large =
-      R"({"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}})";
-  lists_ = {ListOf({"a"}, "10"), Response{.status = 504, .body = too_large}, ListOf({"b"}, "5")};
+  lists_ = {ListOf({"a"}, "10"), TooLarge(), ListOf({"b"}, "5")};
   watches_ = {{.lines = {Gone()}}};
   RunScripts();
   EXPECT_EQ(Requests(),
@@ -209,6 +223,32 @@ TEST_F(ReflectorTest, ABrokenWatchGoesOnWithoutAList) {
   RunScripts();
   EXPECT_EQ(recorder_.lines, (Lines{"replace a", "upsert a", "failed Unavailable wait 800"}));
   EXPECT_EQ(Requests().back(), "watch rv=11");
+}
+
+// It would tell nothing of a watch from there.
+TEST_F(ReflectorTest, AServerWhoseBackupWasRestoredIsListedAfterAWatchThatBroke) {
+  lists_ = {ListOf({"a"}, "10"), ListOf({"b"}, "5")};
+  watches_ = {{.lines = {}, .end = ipam::Fail(ErrorCode::kUnavailable, "reset")}};
+  look_ = TooLarge();
+  RunScripts();
+  EXPECT_EQ(
+      Requests(),
+      (Lines{"list rv=0 match=(none)", "watch rv=10", "look rv=10", "list rv=(none) match=(none)", "watch rv=5"}));
+  EXPECT_EQ(recorder_.lines, (Lines{"replace a", "failed Unavailable wait 800", "failed Gone wait 0", "replace b"}));
+}
+
+TEST_F(ReflectorTest, AWatchThatEndsBeforeItsTimeIsFollowedByALook) {
+  lists_ = {ListOf({"a"}, "10")};
+  watches_ = {{.lines = {}, .takes = std::chrono::minutes(1)}};
+  RunScripts();
+  EXPECT_EQ(Requests(), (Lines{"list rv=0 match=(none)", "watch rv=10", "look rv=10", "watch rv=10"}));
+}
+
+TEST_F(ReflectorTest, AWatchThatEndsInItsTimeIsFollowedByTheNext) {
+  lists_ = {ListOf({"a"}, "10")};
+  watches_ = {{}};
+  RunScripts();
+  EXPECT_EQ(Requests(), (Lines{"list rv=0 match=(none)", "watch rv=10", "watch rv=10"}));
 }
 
 TEST_F(ReflectorTest, WaitsDoubleUpToHalfAMinuteAndStartAnewAfterAnEvent) {
