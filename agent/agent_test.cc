@@ -294,7 +294,8 @@ TEST_F(ScarcePool, IsNotListedAgainBeforeItsStatusChanges) {
   // Nothing of another pool is claimed ahead, which would be looked at as well.
   api_.Change(std::string(crds::kPoolsPath), "p1", [](nlohmann::json& pool) { pool["spec"]["warmAddresses"] = 0; });
   PutPool("one", "10.99.0.0/30", "Node", 30);
-  const char* const of_another = R"({"metadata":{"name":"10.99.0.0-30","finalizers":["ipam.berth.dev/in-use"]},
+  const char* const of_another = R"({"apiVersion":"ipam.berth.dev/v1alpha1","kind":"IPBlock",
+      "metadata":{"name":"10.99.0.0-30","finalizers":["ipam.berth.dev/in-use"]},
       "spec":{"space":"default","pool":"one","poolUID":"uid-of-one","cidr":"10.99.0.0/30","node":"n2"},
       "used":0,"free":2,"allocations":{}})";
   ASSERT_TRUE(api_.Call({.method = k8sclient::Method::kPost, .path = kBlocks, .body = of_another}, {})->ok());

@@ -2,7 +2,7 @@
 // ApiServer: one of several before one store. Its watch cache comes after the store, and may lag far behind.
 //
 // As in the real one, writes and consistent reads are the store's; a read with a resourceVersion and every watch are
-// the cache's. One that names a version waits for it, for three seconds.
+// the cache's. A read that names a version waits for it, for three seconds.
 #pragma once
 
 #include <condition_variable>
@@ -47,8 +47,8 @@ class ApiServer final : public k8sclient::Api {
   void Fill();
   // Requires: mutex_.
   void SeeAll();
-  // False: not in time.
-  [[nodiscard]] bool AwaitVersion(std::uint64_t version);
+  // Or until it is too late.
+  void AwaitVersion(std::uint64_t version);
 
   k8sclient::testing::ModelApi& store_;
   // What the cache has seen. It counts versions as the store does, for it goes through the same changes.
@@ -57,8 +57,7 @@ class ApiServer final : public k8sclient::Api {
   std::mutex mutex_;
   std::condition_variable happened_;
   std::deque<std::shared_ptr<const Change>> unseen_;
-  std::uint64_t seen_ = k8sclient::testing::ModelApi().TakeBackup()->version;
-  std::uint64_t forgotten_ = 0;  // watches from before that are refused
+  std::uint64_t seen_ = k8sclient::testing::ModelApi::kFirstVersion;
 };
 
 }  // namespace berth::sim

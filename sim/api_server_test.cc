@@ -37,15 +37,17 @@ struct OneServer {
     for (const json& object : objects->items) names += " " + object["metadata"]["name"].get<std::string>();
     return names;
   }
-  // What a watch from that version tells first, or that of its refusal.
+  // What a watch from that version tells first: a name, or the code of an error.
   [[nodiscard]] std::string Watch(const std::string& version) {
     std::string told;
-    const auto ended =
+    static_cast<void>(
         server.Watch({.path = "/api/v1/nodes", .query = {{"resourceVersion", version}}}, {}, [&](auto line) {
-          told = json::parse(line)["object"]["metadata"]["name"];
+          const json object = json::parse(line)["object"];
+          told = object.value("kind", "") == "Status" ? object["code"].dump()
+                                                      : object["metadata"]["name"].get<std::string>();
           return false;
-        });
-    return told.empty() ? std::to_string(ended->status) : told;
+        }));
+    return told;
   }
 
   k8sclient::testing::ModelApi store;

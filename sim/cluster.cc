@@ -38,6 +38,10 @@ const std::string& Pods() {
   return kPath;
 }
 
+std::string PathOfPod(const std::string& name) {
+  return fmt::format("/api/v1/namespaces/{}/pods/{}", kNamespace, name);
+}
+
 std::string NewUid(std::uint64_t number) { return fmt::format("{:08x}-0000-4000-8000-000000000000", number); }
 
 }  // namespace
@@ -92,14 +96,10 @@ bool Cluster::RemoveNode(const std::string& name) {
   if (Now() - connected_[name] < kConnectedMin || !cut_off_.insert(name).second) return false;
   gone_.insert(name);
   story_.Tell(name + " is removed from the cluster");
-  const auto remove = [this](const std::string& collection, const std::string& object) {
-    static_cast<void>(
-        store_.Call({.method = k8sclient::Method::kDelete, .path = collection + "/" + object, .body = {}}, {}));
-  };
-  remove(std::string(reconciler::kNodesPath), name);
-  remove(kLeases, name);
+  store_.Remove(std::string(reconciler::kNodesPath), name);
+  store_.Remove(kLeases, name);
   for (const json& pod : store_.Objects(Pods())) {
-    if (pod["spec"]["nodeName"] == name) remove(Pods(), pod["metadata"]["name"]);
+    if (pod["spec"]["nodeName"] == name) store_.Remove(Pods(), pod["metadata"]["name"]);
   }
   return true;
 }
@@ -181,7 +181,7 @@ void Cluster::RemovePod(const Pod& pod) {
   json options = json::object();
   if (!pod.is_static) options["preconditions"]["uid"] = pod.uid;
   static_cast<void>(
-      store_.Call({.method = k8sclient::Method::kDelete, .path = Pods() + "/" + pod.name, .body = options.dump()}, {}));
+      store_.Call({.method = k8sclient::Method::kDelete, .path = PathOfPod(pod.name), .body = options.dump()}, {}));
   pods_.erase(pod.name);
 }
 
@@ -191,7 +191,7 @@ void Cluster::LoseMirror(Nanos time) {
   const std::string name = std::next(static_pods_.begin(), at)->first;
   if (std::exchange(static_pods_[name].is_lost, true)) return;
   story_.Tell("the mirror of " + name + " is deleted");
-  static_cast<void>(store_.Call({.method = k8sclient::Method::kDelete, .path = Pods() + "/" + name, .body = {}}, {}));
+  store_.Remove(Pods(), name);
   Spawn(std::make_shared<Process>("mirror"), [this, name, time] {
     std::this_thread::sleep_for(time);
     const auto found = static_pods_.find(name);
@@ -214,10 +214,12 @@ void Cluster::CollectGarbage() {
       std::this_thread::sleep_for(kCollectEach);
       const std::string name = metadata["name"];
       story_.Tell("collects " + name);
-      static_cast<void>(store_.Call({.method = k8sclient::Method::kDelete,
-                                     .path = allocations + "/" + name,
-                                     .body = json{{"preconditions", {{"uid", metadata["uid"]}}}}.dump()},
-                                    {}));
+      static_cast<void>(store_.Call(
+          {.method = k8sclient::Method::kDelete,
+           .path = fmt::format(
+               "{}/{}/ipallocations/{}", crds::kNamespacesPath, metadata["namespace"].get<std::string>(), name),
+           .body = json{{"preconditions", {{"uid", metadata["uid"]}}}}.dump()},
+          {}));
     }
   }
 }

@@ -269,7 +269,7 @@ void World::DeleteAllocation() {
   const json& metadata = objects[Below(objects.size())]["metadata"];
   const std::string name = metadata["name"];
   story_.Tell("deletes IPAllocation " + name);
-  static_cast<void>(store_.Call({.method = k8sclient::Method::kDelete, .path = path + "/" + name, .body = {}}, {}));
+  store_.Remove(path, name);
   if (plant_ == nullptr || !plant_->frees_without_allocation) return;
   for (const json& block : store_.Objects(kAllBlocks)) {
     for (const auto& [offset, text] : block["allocations"].items()) {

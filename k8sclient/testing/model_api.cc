@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model's verbs, watches and faults.
+// The model's writes and faults. What it reads is in model_reads.cc.
 #include "k8sclient/testing/model_api.h"
 
 #include <algorithm>
@@ -16,56 +16,82 @@ using nlohmann::json;
 
 namespace {
 
-Response Refusal(int code, const std::string& reason, const std::string& message, const std::string& name) {
-  const json status = {{"kind", "Status"},
-                       {"apiVersion", "v1"},
-                       {"status", "Failure"},
-                       {"code", code},
-                       {"reason", reason},
-                       {"message", message},
-                       {"details", {{"name", name}, {"kind", "ipblocks"}}}};
-  return {.status = code, .body = status.dump()};
+// When everything happens.
+constexpr const char* kNow = "2026-01-01T00:00:00Z";
+
+bool IsName(const std::string& name) {
+  constexpr std::size_t kLongest = 253;
+  const auto is_inner = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; };
+  return !name.empty() && name.size() <= kLongest && std::ranges::all_of(name, is_inner) && name.front() != '-' &&
+         name.front() != '.' && name.back() != '-' && name.back() != '.';
 }
 
-std::string QueryValue(const Request& request, const std::string& key) {
-  for (const auto& [name, value] : request.query) {
-    if (name == key) return value;
+json Finalizers(const json& object) { return object["metadata"].value("finalizers", json::array()); }
+
+bool IsGoing(const json& object) { return object["metadata"].contains("deletionTimestamp"); }
+
+// A new object's metadata, before the server adds its part.
+std::optional<Refused> BadMetadata(const json& metadata) {
+  if (!IsName(metadata.value("name", ""))) return Invalid("metadata.name", "not a name");
+  if (!metadata.value("resourceVersion", "").empty()) {
+    return Refused{
+        .status = 500, .reason = "", .message = "resourceVersion should not be set on objects to be created"};
+  }
+  for (const json& owner : metadata.value("ownerReferences", json::array())) {
+    if (owner.value("uid", "").empty()) return Invalid("metadata.ownerReferences.uid", "must not be empty");
   }
   return {};
 }
 
-// "metadata.name=x" or "spec.node=": one term.
-bool Selected(const json& object, const std::string& selector) {
-  if (selector.empty()) return true;
-  const std::size_t equals = selector.find('=');
-  const std::size_t dot = selector.find('.');
-  const auto part = object.find(selector.substr(0, dot));
-  if (part == object.end()) return selector.size() == equals + 1;
-  return part->value(selector.substr(dot + 1, equals - dot - 1), std::string()) == selector.substr(equals + 1);
+// Puts back what only the server sets, or says which of it somebody wanted to change.
+std::optional<Refused> KeepMetadata(const json& before, json& changed) {
+  const json& old = before["metadata"];
+  json& metadata = changed["metadata"];
+  for (const char* const key : {"name", "namespace"}) {
+    if (old.contains(key) && metadata.value(key, old[key]) != old[key]) {
+      return BadRequest(std::string("the ") + key + " of the object does not match the one of the path");
+    }
+  }
+  for (const char* const key : {"uid", "deletionTimestamp"}) {
+    if (metadata.contains(key) && metadata[key] != old.value(key, json())) {
+      return Invalid(std::string("metadata.") + key, "field is immutable");
+    }
+  }
+  for (const char* const key : {"name",
+                                "namespace",
+                                "uid",
+                                "resourceVersion",
+                                "generation",
+                                "creationTimestamp",
+                                "deletionTimestamp",
+                                "deletionGracePeriodSeconds"}) {
+    metadata.erase(key);
+    if (old.contains(key)) metadata[key] = old[key];
+  }
+  const json finalizers = Finalizers(before);
+  const bool has_new = std::ranges::any_of(
+      Finalizers(changed), [&](const json& one) { return std::ranges::find(finalizers, one) == finalizers.end(); });
+  if (IsGoing(before) && has_new) return Invalid("metadata.finalizers", "no new one can be added");
+  return {};
 }
 
-// ".../ipblocks/name" is an object, ".../ipblocks" a collection. Good for what the list names.
-std::pair<std::string, std::string> SplitPath(const std::string& path) {
-  static const std::vector<std::string> kCollections = {"/ippools",
-                                                        "/ipblocks",
-                                                        "/ipspaces",
-                                                        "/ipreservations",
-                                                        "/ipallocations",
-                                                        "/nodes",
-                                                        "/pods",
-                                                        "/events",
-                                                        "/leases",
-                                                        "/namespaces"};
-  // Namespaces are the last: they stand before what is in them.
-  for (const std::string& collection : kCollections) {
-    if (path.ends_with(collection)) return {path, ""};
-    const std::size_t at = path.find(collection + "/");
-    if (at == std::string::npos) continue;
-    const std::size_t name = at + collection.size() + 1;
-    return {path.substr(0, name - 1), path.substr(name, path.find('/', name) - name)};
+// Whether something differs that is not metadata, nor a status that is written apart.
+bool IsSpecChanged(json before, json after, bool has_status) {
+  for (json* const object : {&before, &after}) {
+    object->erase("metadata");
+    if (has_status) object->erase("status");
   }
-  return {path, ""};
+  return before != after;
 }
+
+void RaiseGeneration(json& object) {
+  json& metadata = object["metadata"];
+  metadata["generation"] = metadata.value("generation", 1) + 1;
+}
+
+Refused Conflict(const std::string& why) { return {.status = 409, .reason = "Conflict", .message = why}; }
+
+Response Ok(const json& object) { return {.status = 200, .body = object.dump()}; }
 
 }  // namespace
 
@@ -106,55 +132,76 @@ void ModelApi::Restore(const Backup& backup) {
   const std::scoped_lock lock(mutex_);
   collections_ = backup.collections;
   version_ = backup.version;
+  forgotten_ = version_;
   events_.clear();
   ++restores_;
   happened_.notify_all();
 }
 
-void ModelApi::Store(const std::string& collection, const std::string& type, json object) {
+const json& ModelApi::Store(const std::string& collection, json object, bool is_gone) {
   object["metadata"]["resourceVersion"] = std::to_string(++version_);
-  const std::string name = object["metadata"]["name"].get<std::string>();
-  if (stored_) {
-    const auto before = collections_[collection].find(name);
-    stored_(collection,
-            before == collections_[collection].end() ? json() : before->second,
-            type == "DELETED" ? json() : object);
-  }
-  if (type == "DELETED") {
-    collections_[collection].erase(name);
-  } else {
-    collections_[collection][name] = object;
-  }
-  events_.push_back({.version = version_, .collection = collection, .type = type, .object = std::move(object)});
+  ByName& objects = collections_[collection];
+  json& place = objects[KeyOf(object)];
+  json before = std::exchange(place, object);
+  if (is_gone) objects.erase(KeyOf(object));
+  if (stored_) stored_(collection, before, is_gone ? json() : object);
+  events_.push_back({.version = version_,
+                     .collection = collection,
+                     .before = std::move(before),
+                     .object = std::move(object),
+                     .is_gone = is_gone});
   happened_.notify_all();
+  return events_.back().object;
+}
+
+std::optional<std::string> ModelApi::Find(const Target& collection, const std::string& name) const {
+  const auto objects = collections_.find(collection.collection);
+  if (objects == collections_.end()) return {};
+  const auto is_it = [&](const auto& one) {
+    return one.first == name || (collection.name_space.empty() && one.first.ends_with("/" + name));
+  };
+  const std::string key = KeyOf(collection.name_space, name);
+  const auto found =
+      objects->second.contains(key) ? objects->second.find(key) : std::ranges::find_if(objects->second, is_it);
+  return found == objects->second.end() ? std::nullopt : std::optional(found->first);
 }
 
 void ModelApi::Put(const std::string& collection, json object) {
   const std::scoped_lock lock(mutex_);
-  const std::string name = object["metadata"]["name"].get<std::string>();
-  const bool exists = collections_[collection].contains(name);
-  if (!object["metadata"].contains("uid")) object["metadata"]["uid"] = "uid-" + std::to_string(++uids_);
-  Store(collection, exists ? "MODIFIED" : "ADDED", std::move(object));
+  const Target target = ParseTarget(collection);
+  json& metadata = object["metadata"];
+  if (!target.name_space.empty()) metadata["namespace"] = target.name_space;
+  if (!metadata.contains("uid")) metadata["uid"] = "uid-" + std::to_string(++uids_);
+  Store(target.collection, std::move(object));
+}
+
+void ModelApi::Remove(const std::string& collection, const std::string& name) {
+  const std::scoped_lock lock(mutex_);
+  const Target target = ParseTarget(collection);
+  if (const auto key = Find(target, name)) Store(target.collection, collections_[target.collection][*key], true);
 }
 
 std::vector<json> ModelApi::Objects(const std::string& collection) const {
   const std::scoped_lock lock(mutex_);
+  const Target target = ParseTarget(collection);
   std::vector<json> objects;
-  const auto found = collections_.find(collection);
+  const auto found = collections_.find(target.collection);
   if (found == collections_.end()) return objects;
-  for (const auto& [name, object] : found->second) objects.push_back(object);
+  for (const auto& [key, object] : found->second) {
+    if (IsIn(target, object)) objects.push_back(object);
+  }
   return objects;
 }
 
 bool ModelApi::Change(const std::string& collection, const std::string& name,
                       const std::function<void(json&)>& change) {
   const std::scoped_lock lock(mutex_);
-  auto& objects = collections_[collection];
-  const auto found = objects.find(name);
-  if (found == objects.end()) return false;
-  json object = found->second;
+  const Target target = ParseTarget(collection);
+  const auto key = Find(target, name);
+  if (!key) return false;
+  json object = collections_[target.collection][*key];
   change(object);
-  Store(collection, "MODIFIED", std::move(object));
+  Store(target.collection, std::move(object));
   return true;
 }
 
@@ -164,95 +211,124 @@ int ModelApi::CountOf(Method method) const {
   return found == counts_.end() ? 0 : found->second;
 }
 
-Response ModelApi::Create(const std::string& collection, const Request& request) {
-  json object = json::parse(request.body);
-  const std::string name = object["metadata"]["name"].get<std::string>();
-  if (collections_[collection].contains(name)) return Refusal(409, "AlreadyExists", name + " already exists", name);
-  if (const auto why = ModelSchema::Of(collection).Violation(object); !why.empty()) {
-    return Refusal(422, "Invalid", name + " is invalid: " + why, name);
-  }
-  object["metadata"]["uid"] = "uid-" + std::to_string(++uids_);
-  Store(collection, "ADDED", std::move(object));
-  return {.status = 201, .body = collections_[collection][name].dump()};
+std::expected<json, Refused> ModelApi::Parsed(const Request& request) const {
+  json body = json::parse(request.body, nullptr, /*allow_exceptions=*/false);
+  if (!body.is_object()) return std::unexpected(BadRequest("the body is no JSON object"));
+  for (const std::string& field : dropped_fields_) body.erase(field);
+  return body;
 }
 
-Response ModelApi::Patch(const std::string& collection, const std::string& name, const Request& request) {
-  auto& objects = collections_[collection];
-  const auto found = objects.find(name);
-  if (found == objects.end()) return Refusal(404, "NotFound", name + " not found", name);
-  const json patch = json::parse(request.body);
-  const std::string expected = patch.value("/metadata/resourceVersion"_json_pointer, std::string());
-  if (!expected.empty() && found->second["metadata"]["resourceVersion"] != expected) {
-    return Refusal(409, "Conflict", name + " has been modified", name);
+ModelApi::Answer ModelApi::Create(const Request& request, const Target& target) {
+  auto object = Parsed(request);
+  if (!object) return std::unexpected(object.error());
+  const ModelSchema& schema = ModelSchema::Of(target.collection);
+  if (schema.is_known() && object->value("kind", "") != schema.kind())
+    return std::unexpected(BadRequest("not the kind"));
+  json& metadata = (*object)["metadata"];
+  if (metadata.is_null()) metadata = json::object();
+  if (metadata.value("namespace", target.name_space) != target.name_space) {
+    return std::unexpected(BadRequest("the namespace of the object does not match the one of the path"));
   }
-  json changed = found->second;
-  changed.merge_patch(patch);
-  changed["metadata"]["resourceVersion"] = found->second["metadata"]["resourceVersion"];
-  if (changed == found->second) return {.status = 200, .body = changed.dump()};
-  if (const auto why = ModelSchema::Of(collection).Violation(changed); !why.empty()) {
-    return Refusal(422, "Invalid", name + " is invalid: " + why, name);
+  if (const auto why = BadMetadata(metadata)) return std::unexpected(*why);
+  if (!target.name_space.empty()) metadata["namespace"] = target.name_space;
+  schema.Complete(*object);
+  if (schema.has_status()) object->erase("status");
+  if (auto why = schema.Violation(*object)) return std::unexpected(*std::move(why));
+  if (collections_[target.collection].contains(KeyOf(*object))) {
+    return std::unexpected(Refused{.status = 409, .reason = "AlreadyExists", .message = "already exists"});
   }
-  const json& metadata = changed["metadata"];
-  const bool is_gone = metadata.contains("deletionTimestamp") && metadata.value("finalizers", json::array()).empty();
-  Store(collection, is_gone ? "DELETED" : "MODIFIED", changed);
-  return {.status = 200, .body = events_.back().object.dump()};
+  metadata["uid"] = "uid-" + std::to_string(++uids_);
+  metadata["creationTimestamp"] = kNow;
+  metadata.erase("deletionTimestamp");
+  if (schema.is_known()) metadata["generation"] = 1;
+  return Response{.status = 201, .body = Store(target.collection, *std::move(object)).dump()};
 }
 
-Response ModelApi::Delete(const std::string& collection, const std::string& name, const Request& request) {
-  auto& objects = collections_[collection];
-  const auto found = objects.find(name);
-  if (found == objects.end()) return Refusal(404, "NotFound", name + " not found", name);
+ModelApi::Answer ModelApi::Patch(const Request& request, const Target& target) {
+  const auto patch = Parsed(request);
+  if (!patch) return std::unexpected(patch.error());
+  const auto& objects = collections_[target.collection];
+  const auto found = objects.find(target.key());
+  if (found == objects.end()) return std::unexpected(NotFound());
+  const json& before = found->second;
+  const std::string expected = patch->value("/metadata/resourceVersion"_json_pointer, std::string());
+  if (!expected.empty() && before["metadata"]["resourceVersion"] != expected) {
+    return std::unexpected(Conflict("the object has been modified"));
+  }
+  const ModelSchema& schema = ModelSchema::Of(target.collection);
+  json changed = before;
+  changed.merge_patch(*patch);
+  schema.Complete(changed);
+  if (schema.has_status()) {
+    // Each of the two paths writes its part alone.
+    json other = target.subresource.empty() ? changed : before;
+    const json& status = target.subresource.empty() ? before : changed;
+    other.erase("status");
+    if (status.contains("status")) other["status"] = status["status"];
+    changed = std::move(other);
+  }
+  if (auto why = KeepMetadata(before, changed)) return std::unexpected(*std::move(why));
+  if (changed == before) return Ok(AcceptedForm(request, changed));
+  if (auto why = schema.Violation(changed, before)) return std::unexpected(*std::move(why));
+  if (schema.is_known() && IsSpecChanged(before, changed, schema.has_status())) RaiseGeneration(changed);
+  const bool is_gone = IsGoing(changed) && Finalizers(changed).empty();
+  return Ok(AcceptedForm(request, Store(target.collection, std::move(changed), is_gone)));
+}
+
+ModelApi::Answer ModelApi::Delete(const Request& request, const Target& target) {
+  const auto& objects = collections_[target.collection];
+  const auto found = objects.find(target.key());
+  if (found == objects.end()) return std::unexpected(NotFound());
   json object = found->second;
   const json options = json::parse(request.body.empty() ? "{}" : request.body);
   const json preconditions = options.value("preconditions", json::object());
   for (const auto& [key, value] : preconditions.items()) {
-    if (object["metadata"][key] != value) return Refusal(409, "Conflict", "precondition failed: " + key, name);
+    if (object["metadata"][key] != value) return std::unexpected(Conflict("precondition failed: " + key));
   }
-  if (object["metadata"].contains("deletionTimestamp")) return {.status = 200, .body = object.dump()};
-  const bool has_finalizers = !object["metadata"].value("finalizers", json::array()).empty();
-  object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z";
-  Store(collection, has_finalizers ? "MODIFIED" : "DELETED", std::move(object));
-  return {.status = 200, .body = events_.back().object.dump()};
+  if (Finalizers(object).empty()) {
+    const json details = {
+        {"name", target.name}, {"group", target.group}, {"kind", target.plural}, {"uid", object["metadata"]["uid"]}};
+    Store(target.collection, std::move(object), true);
+    return Ok({{"kind", "Status"}, {"apiVersion", "v1"}, {"status", "Success"}, {"details", details}});
+  }
+  if (IsGoing(object)) return Ok(object);
+  object["metadata"]["deletionTimestamp"] = kNow;
+  object["metadata"]["deletionGracePeriodSeconds"] = 0;
+  if (ModelSchema::Of(target.collection).is_known()) RaiseGeneration(object);
+  return Ok(Store(target.collection, std::move(object)));
 }
 
-Response ModelApi::List(const ByName& objects, const Request& request) const {
-  json items = json::array();
-  for (const auto& [name, object] : objects) {
-    if (Selected(object, QueryValue(request, "fieldSelector"))) items.push_back(object);
-  }
-  const json list = {{"metadata", {{"resourceVersion", std::to_string(version_)}}}, {"items", std::move(items)}};
-  return {.status = 200, .body = list.dump()};
-}
-
-Response ModelApi::Read(const Collections& collections, const Request& request) const {
-  const auto [collection, name] = SplitPath(request.path);
-  const auto found = collections.find(collection);
-  static const ByName kNone;
-  const ByName& objects = found == collections.end() ? kNone : found->second;
-  if (name.empty()) return List(objects, request);
-  const auto object = objects.find(name);
-  if (object == objects.end()) return Refusal(404, "NotFound", name + " not found", name);
-  return {.status = 200, .body = object->second.dump()};
-}
-
-Response ModelApi::Execute(Request request) {
-  const auto [collection, name] = SplitPath(request.path);
-  if (json body = json::parse(request.body, nullptr, /*allow_exceptions=*/false); body.is_object()) {
-    for (const std::string& field : dropped_fields_) body.erase(field);
-    request.body = body.dump();
-  }
+ModelApi::Answer ModelApi::Answered(const Request& request, const Target& target) {
+  const ModelSchema& schema = ModelSchema::Of(target.collection);
+  const bool is_ours = target.group == "ipam.berth.dev";
+  const bool has_path =
+      target.subresource.empty() || (target.subresource == "status" && (!is_ours || schema.has_status()));
+  if (is_ours && !schema.is_known()) return Response{.status = 404, .body = "404 page not found\n"};
+  if (!has_path) return std::unexpected(NotFound());
   switch (request.method) {
+    case Method::kGet:
+      return Read(request, target);
     case Method::kPost:
-      return Create(collection, request);
+      return Create(request, target);
     case Method::kPatch:
-      return Patch(collection, name, request);
+      return Patch(request, target);
     case Method::kDelete:
-      return Delete(collection, name, request);
-    default:
+      return Delete(request, target);
+    case Method::kPut:
       break;
   }
-  const bool is_cached = held_cache_ && QueryValue(request, "resourceVersion") == "0";
-  return Read(is_cached ? *held_cache_ : collections_, request);
+  return std::unexpected(Refused{.status = 405, .reason = "MethodNotAllowed", .message = "the model has no PUT"});
+}
+
+Response ModelApi::Execute(const Request& request) {
+  Target target = ParseTarget(request.path);
+  Answer answer = Answered(request, target);
+  if (answer) return *std::move(answer);
+  if (request.method == Method::kPost) {
+    const json body = json::parse(request.body, nullptr, /*allow_exceptions=*/false);
+    target.name = body.is_object() ? body.value("/metadata/name"_json_pointer, std::string()) : "";
+  }
+  return ToResponse(answer.error(), target);
 }
 
 Expected<Response> ModelApi::Call(const Request& request, const CallOptions& /*options*/) {
@@ -270,9 +346,11 @@ Expected<Response> ModelApi::Call(const Request& request, const CallOptions& /*o
     case ApiFault::kUnavailable:
       return Fail(ErrorCode::kUnavailable, "the API server is away");
     case ApiFault::kInvalid:
-      return Refusal(422, "Invalid", "a rule refuses it", "");
+      return ToResponse({.status = 422, .reason = "Invalid", .message = "a rule refuses it"},
+                        ParseTarget(request.path));
     case ApiFault::kForbidden:
-      return Refusal(403, "Forbidden", "cannot patch resource", "");
+      return ToResponse({.status = 403, .reason = "Forbidden", .message = "cannot patch resource"},
+                        ParseTarget(request.path));
     case ApiFault::kLostAfterCommit:
       static_cast<void>(Execute(request));
       break;
@@ -281,40 +359,6 @@ Expected<Response> ModelApi::Call(const Request& request, const CallOptions& /*o
       break;
   }
   return Fail(IsWrite(request.method) ? ErrorCode::kUnknownOutcome : ErrorCode::kUnavailable, "the answer was lost");
-}
-
-Expected<Response> ModelApi::Watch(const Request& request, const WatchOptions& options, const WatchSink& sink) {
-  std::uint64_t seen = std::stoull("0" + QueryValue(request, "resourceVersion"));
-  const std::string selector = QueryValue(request, "fieldSelector");
-  const std::stop_callback wake(options.stop, [this] {
-    const std::scoped_lock lock(mutex_);
-    happened_.notify_all();
-  });
-  std::uint64_t restores = 0;
-  {
-    const std::scoped_lock lock(mutex_);
-    restores = restores_;
-    if (seen > version_) return Refusal(410, "Expired", "that version is yet to come", "");
-  }
-  while (true) {
-    std::vector<Event> news;
-    {
-      std::unique_lock lock(mutex_);
-      happened_.wait(lock, [&] {
-        return options.stop.stop_requested() || restores_ > restores ||
-               (!events_.empty() && events_.back().version > seen);
-      });
-      if (options.stop.stop_requested()) return Fail(ErrorCode::kTimeout, "stopped");
-      if (restores_ > restores) return Response{.status = 200};
-      for (auto event = std::ranges::upper_bound(events_, seen, {}, &Event::version); event != events_.end(); ++event) {
-        if (event->collection == request.path && Selected(event->object, selector)) news.push_back(*event);
-      }
-      seen = events_.back().version;
-    }
-    for (const Event& event : news) {
-      if (!sink(json{{"type", event.type}, {"object", event.object}}.dump())) return Response{.status = 200};
-    }
-  }
 }
 
 }  // namespace berth::k8sclient::testing

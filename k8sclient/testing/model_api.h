@@ -2,12 +2,13 @@
 // ModelApi: an API server in memory for tests, with the faults that a real one and a network have.
 //
 // It keeps what berth relies on: resourceVersions from one counter, merge patches that compare, 404 and 409, identical
-// patches that change nothing, finalizers, field selectors on metadata.name and spec fields, watches, the bounds of the
-// CRDs (model_schema.h). Rules in CEL are the real server's, in the end-to-end tests.
+// patches that change nothing, finalizers, field selectors, pages and lists of an older version, watches with
+// bookmarks, and what the CRDs bound (model_schema.h). e2e/contract holds it to what the real one does.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
+#include <expected>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +21,7 @@
 #include <nlohmann/json.hpp>
 
 #include "k8sclient/api.h"
+#include "k8sclient/testing/model_request.h"
 
 namespace berth::k8sclient::testing {
 
@@ -35,6 +37,9 @@ enum class ApiFault : std::uint8_t {
 // Any thread.
 class ModelApi final : public Api {
  public:
+  // Of the empty store.
+  static constexpr std::uint64_t kFirstVersion = 100;
+
   // Asked for each request, while no lock of the model is held. Unset: no faults.
   using Faults = std::function<ApiFault(const Request& request)>;
   void SetFaults(Faults faults);
@@ -52,8 +57,10 @@ class ModelApi final : public Api {
   [[nodiscard]] std::shared_ptr<const Backup> TakeBackup() const;
   void Restore(const Backup& backup);
 
-  // Direct access for tests, without faults and counting.
+  // Direct access for tests, without faults, checks and counting. A collection is that of all namespaces or of one.
   void Put(const std::string& collection, nlohmann::json object);
+  // Takes it away, whatever its finalizers; nothing happens if it is not there.
+  void Remove(const std::string& collection, const std::string& name);
   [[nodiscard]] std::vector<nlohmann::json> Objects(const std::string& collection) const;
   // Changes an object as somebody else would; false: it does not exist.
   bool Change(const std::string& collection, const std::string& name,
@@ -71,19 +78,34 @@ class ModelApi final : public Api {
   struct Event {
     std::uint64_t version;
     std::string collection;
-    std::string type;
-    nlohmann::json object;
+    nlohmann::json before;  // null: it was not there
+    nlohmann::json object;  // as it is told, also of one that is gone
+    bool is_gone;
   };
   using ByName = std::map<std::string, nlohmann::json>;
   using Collections = std::map<std::string, ByName>;
+  using Answer = std::expected<Response, Refused>;
 
-  Response Execute(Request request);
-  Response Read(const Collections& collections, const Request& request) const;
-  Response Create(const std::string& collection, const Request& request);
-  Response Patch(const std::string& collection, const std::string& name, const Request& request);
-  Response Delete(const std::string& collection, const std::string& name, const Request& request);
-  Response List(const ByName& objects, const Request& request) const;
-  void Store(const std::string& collection, const std::string& type, nlohmann::json object);
+  Response Execute(const Request& request);
+  Answer Answered(const Request& request, const Target& target);
+  Answer Create(const Request& request, const Target& target);
+  Answer Patch(const Request& request, const Target& target);
+  Answer Delete(const Request& request, const Target& target);
+  [[nodiscard]] Answer Read(const Request& request, const Target& target) const;
+  [[nodiscard]] Answer List(const Request& request, const Target& target) const;
+  // A body, as it would be stored.
+  [[nodiscard]] std::expected<nlohmann::json, Refused> Parsed(const Request& request) const;
+  // The key under which the object of that name is kept, in whatever namespace if the collection is that of all.
+  [[nodiscard]] std::optional<std::string> Find(const Target& collection, const std::string& name) const;
+  // Stores the object; gone: takes it away, and this is what watches are told. The version is set. Returns it.
+  const nlohmann::json& Store(const std::string& collection, nlohmann::json object, bool is_gone = false);
+  // The collection as it was.
+  [[nodiscard]] ByName AsOf(std::uint64_t version, const std::string& collection) const;
+  // What a watch tells of an event; null: nothing.
+  [[nodiscard]] static nlohmann::json Told(const Event& event, const Request& request, const Target& target);
+  // What a watch tells first, and from where it goes on.
+  [[nodiscard]] std::vector<nlohmann::json> Begin(const Request& request, const Target& target,
+                                                  std::uint64_t& seen) const;
 
   mutable std::mutex mutex_;
   std::condition_variable happened_;
@@ -93,7 +115,8 @@ class ModelApi final : public Api {
   std::vector<Event> events_;
   std::vector<Request> late_writes_;
   std::map<Method, int> counts_;
-  std::uint64_t version_ = 100;
+  std::uint64_t version_ = kFirstVersion;
+  std::uint64_t forgotten_ = kFirstVersion;  // what was before that version
   std::uint64_t uids_ = 100;
   std::uint64_t restores_ = 0;
   Faults faults_;

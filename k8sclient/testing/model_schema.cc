@@ -2,13 +2,21 @@
 // From a CRD's YAML to a check of JSON.
 #include "k8sclient/testing/model_schema.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <regex.h>
+#include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include <yaml-cpp/yaml.h>
+
+#include "k8sclient/testing/model_rules.h"
 
 namespace berth::k8sclient::testing {
 
@@ -16,22 +24,103 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::array kBounds = {
-    "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"};
+struct SchemaRule {
+  ModelRule rule;
+  std::string field;  // what it speaks of, from the node on: ".used"
+  std::string text;
+  bool is_of_change;    // needs what was before
+  bool is_of_creation;  // holds if nothing was before
+};
+
+struct Bound {
+  const char* name;
+  bool is_least;
+  std::int64_t limit;
+};
+
+}  // namespace
+
+// What holds for one value.
+struct SchemaNode {
+  std::string type;
+  std::vector<Bound> bounds = {};
+  std::shared_ptr<regex_t> pattern = {};
+  std::string pattern_text = {};
+  std::string item_key = {};  // of a list: the field by which its items differ
+  std::vector<std::string> choices = {};
+  std::vector<std::string> required = {};
+  std::vector<SchemaRule> rules = {};
+  json standard = {};  // its default; null: none
+  std::map<std::string, SchemaNode> properties = {};
+  std::shared_ptr<SchemaNode> inner = {};  // of the items of a list, of the values of a map
+
+  // What holds for the part of that name; null: nothing.
+  [[nodiscard]] const SchemaNode* PartOf(const std::string& key) const {
+    const auto found = properties.find(key);
+    return found == properties.end() ? inner.get() : &found->second;
+  }
+};
+
+namespace {
+
+constexpr const char* kTimePattern =
+    "^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?([Zz]|[-+][0-9]{2}:[0-9]{2})$";
+
+json ScalarOf(const YAML::Node& node, const std::string& type) {
+  if (type == "integer") return node.as<std::int64_t>();
+  if (type == "boolean") return node.as<bool>();
+  return node.as<std::string>();
+}
+
+// The C library's: it needs no stack for long texts, of which threads of the simulator have little.
+std::shared_ptr<regex_t> Compile(const std::string& pattern) {
+  const std::shared_ptr<regex_t> compiled(new regex_t(), [](regex_t* regex) {
+    regfree(regex);
+    delete regex;
+  });
+  if (regcomp(compiled.get(), pattern.c_str(), REG_EXTENDED | REG_NOSUB) != 0) {
+    throw std::runtime_error("not a pattern: " + pattern);
+  }
+  return compiled;
+}
+
+std::vector<SchemaRule> RulesOf(const YAML::Node& rules) {
+  std::vector<SchemaRule> all;
+  for (const auto& rule : rules) {
+    const auto text = rule["rule"].as<std::string>();
+    all.push_back({.rule = RuleOf(text),
+                   .field = rule["fieldPath"].as<std::string>(""),
+                   .text = text,
+                   .is_of_change = text.find("oldSelf") != std::string::npos,
+                   .is_of_creation = rule["optionalOldSelf"].as<bool>(false)});
+  }
+  return all;
+}
 
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the schemas in this tree
-json BoundsOf(const YAML::Node& schema) {
-  json bounds = {{"type", schema["type"].as<std::string>("")}};
-  for (const char* const bound : kBounds) {
-    if (schema[bound]) bounds[bound] = schema[bound].as<std::int64_t>();
+SchemaNode NodeOf(const YAML::Node& schema) {
+  constexpr std::array kBounds = {
+      "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"};
+  SchemaNode node{.type = schema["type"].as<std::string>("")};
+  for (const char* const name : kBounds) {
+    if (schema[name]) node.bounds.push_back({name, name[1] == 'i', schema[name].as<std::int64_t>()});
   }
+  if (schema["default"]) node.standard = ScalarOf(schema["default"], node.type);
+  node.pattern_text =
+      schema["format"].as<std::string>("") == "date-time" ? kTimePattern : schema["pattern"].as<std::string>("");
+  if (!node.pattern_text.empty()) node.pattern = Compile(node.pattern_text);
+  // There is no list with two of them.
+  if (schema["x-kubernetes-list-map-keys"]) node.item_key = schema["x-kubernetes-list-map-keys"][0].as<std::string>();
+  if (schema["enum"]) node.choices = schema["enum"].as<std::vector<std::string>>();
+  if (schema["required"]) node.required = schema["required"].as<std::vector<std::string>>();
+  node.rules = RulesOf(schema["x-kubernetes-validations"]);
   for (const auto& property : schema["properties"]) {
-    bounds["properties"][property.first.as<std::string>()] = BoundsOf(property.second);
+    node.properties.emplace(property.first.as<std::string>(), NodeOf(property.second));
   }
   for (const char* const inner : {"items", "additionalProperties"}) {
-    if (schema[inner] && schema[inner].IsMap()) bounds[inner] = BoundsOf(schema[inner]);
+    if (schema[inner] && schema[inner].IsMap()) node.inner = std::make_shared<SchemaNode>(NodeOf(schema[inner]));
   }
-  return bounds;
+  return node;
 }
 
 bool HasType(const json& value, const std::string& type) {
@@ -46,31 +135,99 @@ bool HasType(const json& value, const std::string& type) {
 // What the bounds of its type compare.
 std::int64_t SizeOf(const json& value) {
   if (value.is_number_integer()) return value.get<std::int64_t>();
-  if (value.is_string()) return static_cast<std::int64_t>(value.get_ref<const std::string&>().size());
+  if (value.is_string()) {
+    return std::ranges::count_if(value.get_ref<const std::string&>(), [](char c) { return (c & 0xC0) != 0x80; });
+  }
   return static_cast<std::int64_t>(value.size());
 }
 
-// NOLINTNEXTLINE(misc-no-recursion): as deep as the schemas in this tree
-std::string Check(const json& bounds, const json& value, const std::string& path) {
-  if (!HasType(value, bounds["type"])) return path + ": must be of type " + bounds["type"].get<std::string>();
+std::optional<Refused> BrokenBound(const SchemaNode& node, const json& value, const std::string& path) {
+  if (!HasType(value, node.type)) return Invalid(path, "must be of type " + node.type);
   const std::int64_t size = SizeOf(value);
-  for (const char* const bound : kBounds) {
-    if (!bounds.contains(bound)) continue;
-    const std::int64_t limit = bounds[bound];
-    const bool is_broken = bound[1] == 'i' ? size < limit : size > limit;
-    if (is_broken) return path + ": " + std::to_string(size) + " breaks " + bound + " " + std::to_string(limit);
+  for (const Bound& bound : node.bounds) {
+    if (bound.is_least ? size >= bound.limit : size <= bound.limit) continue;
+    return Invalid(path, std::to_string(size) + " breaks " + bound.name + " " + std::to_string(bound.limit));
   }
-  if (!value.is_structured()) return {};
-  for (const auto& [key, inner] : value.items()) {
-    const json* rule = bounds.contains("items") ? &bounds["items"] : nullptr;
-    if (bounds.contains("additionalProperties")) rule = &bounds["additionalProperties"];
-    if (bounds.contains("properties") && bounds["properties"].contains(key)) rule = &bounds["properties"][key];
-    if (rule == nullptr || key == "metadata") continue;
-    std::string violation = path;
-    violation = Check(*rule, inner, violation.append(".").append(key));
-    if (!violation.empty()) return violation;
+  if (node.pattern && regexec(node.pattern.get(), value.get_ref<const std::string&>().c_str(), 0, nullptr, 0) != 0) {
+    return Invalid(path, "should match " + node.pattern_text);
+  }
+  if (!node.choices.empty() &&
+      std::ranges::find(node.choices, value.get_ref<const std::string&>()) == node.choices.end()) {
+    return Invalid(path, value.dump() + " is not supported");
   }
   return {};
+}
+
+std::string PathTo(const std::string& path, const json& value, const std::string& key) {
+  if (value.is_array()) return path + "[" + key + "]";
+  return path.empty() ? key : path + "." + key;
+}
+
+// What the part was before; null: it was not there. Items of lists have no place of their own.
+const json& PartOf(const json& before, const std::string& key) {
+  static const json kNone;
+  if (!before.is_object()) return kNone;
+  const auto found = before.find(key);
+  return found == before.end() ? kNone : *found;
+}
+
+std::optional<Refused> CheckForm(const SchemaNode& node, const json& value, const json& /*before*/,
+                                 const std::string& path) {
+  if (auto refused = BrokenBound(node, value, path)) return refused;
+  if (!node.item_key.empty()) {
+    std::set<std::string> seen;
+    for (const json& item : value) {
+      if (!seen.insert(item.value(node.item_key, "")).second) return Invalid(path, "Duplicate value");
+    }
+  }
+  for (const std::string& key : node.required) {
+    if (!value.contains(key)) return Invalid(PathTo(path, value, key), "Required value");
+  }
+  return {};
+}
+
+std::optional<Refused> CheckRules(const SchemaNode& node, const json& value, const json& before,
+                                  const std::string& path) {
+  for (const SchemaRule& rule : node.rules) {
+    if (rule.is_of_change && before.is_null() != rule.is_of_creation) continue;
+    if (rule.rule(value, before)) continue;
+    constexpr std::size_t kTextMax = 100;
+    return Invalid(path.empty() && !rule.field.empty() ? rule.field.substr(1) : path + rule.field,
+                   "breaks " + rule.text.substr(0, kTextMax));
+  }
+  return {};
+}
+
+// From the outside to the inside, where something differs from what was before.
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the schemas in this tree
+std::optional<Refused> CheckAll(decltype(CheckForm)* check, const SchemaNode& node, const json& value,
+                                const json& before, const std::string& path) {
+  if (value == before) return {};
+  if (auto refused = check(node, value, before, path)) return refused;
+  if (!value.is_structured()) return {};
+  for (const auto& [key, inner] : value.items()) {
+    const SchemaNode* const part = node.PartOf(key);
+    if (part == nullptr) continue;
+    if (auto refused = CheckAll(check, *part, inner, PartOf(before, key), PathTo(path, value, key))) return refused;
+  }
+  return {};
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the schemas in this tree
+void CompleteOne(const SchemaNode& node, json& value) {
+  if (value.is_array() && node.inner) {
+    for (json& item : value) CompleteOne(*node.inner, item);
+  }
+  if (!value.is_object() || node.properties.empty()) return;
+  for (auto part = value.begin(); part != value.end();) {
+    part = node.properties.contains(part.key()) ? std::next(part) : value.erase(part);
+  }
+  for (const auto& [key, inner] : node.properties) {
+    const auto part = value.find(key);
+    const bool is_missing = part == value.end() || part->is_null();
+    if (is_missing && !inner.standard.is_null()) value[key] = inner.standard;
+    if (part != value.end()) CompleteOne(inner, *part);
+  }
 }
 
 }  // namespace
@@ -80,17 +237,32 @@ const ModelSchema& ModelSchema::Of(const std::string& collection) {
   static std::map<std::string, ModelSchema> schemas;
   const std::scoped_lock lock(mutex);
   const auto [known, is_new] = schemas.try_emplace(collection);
-  if (!is_new) return known->second;
+  ModelSchema& schema = known->second;
+  if (!is_new) return schema;
   const std::string plural = collection.substr(collection.rfind('/') + 1);
   const std::string file = std::string(BERTH_SOURCE_DIR) + "/crds/" + plural.substr(0, plural.size() - 1) + ".yaml";
-  if (std::filesystem::exists(file)) {
-    known->second.root_ = BoundsOf(YAML::LoadFile(file)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]);
+  if (!std::filesystem::exists(file)) return schema;
+  const YAML::Node crd = YAML::LoadFile(file)["spec"];
+  const YAML::Node version = crd["versions"][0];
+  schema.root_ = std::make_shared<const SchemaNode>(NodeOf(version["schema"]["openAPIV3Schema"]));
+  schema.kind_ = crd["names"]["kind"].as<std::string>();
+  schema.has_status_ = version["subresources"].IsDefined();  // there is no other one
+  for (const auto& field : version["selectableFields"]) {
+    schema.selectable_.insert(field["jsonPath"].as<std::string>().substr(1));
   }
-  return known->second;
+  return schema;
 }
 
-std::string ModelSchema::Violation(const json& object) const {
-  return root_.is_null() ? std::string() : Check(root_, object, "");
+bool ModelSchema::IsSelectable(const std::string& field) const { return !is_known() || selectable_.contains(field); }
+
+void ModelSchema::Complete(json& object) const {
+  if (is_known()) CompleteOne(*root_, object);
+}
+
+std::optional<Refused> ModelSchema::Violation(const json& object, const json& before) const {
+  if (!is_known()) return {};
+  if (auto refused = CheckAll(CheckForm, *root_, object, before, "")) return refused;
+  return CheckAll(CheckRules, *root_, object, before, "");
 }
 
 }  // namespace berth::k8sclient::testing

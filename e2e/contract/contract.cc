@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// All cases in one list.
+#include "e2e/contract/contract.h"
+
+namespace berth::e2e {
+
+std::vector<ContractCase> ContractCases() {
+  std::vector<ContractCase> all;
+  for (const auto* cases : {&WriteCases(), &DeletionCases(), &ReadCases(), &WatchCases(), &SchemaCases()}) {
+    all.insert(all.end(), cases->begin(), cases->end());
+  }
+  return all;
+}
+
+}  // namespace berth::e2e

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables of e2e/crds/objects on the model: it takes and refuses the objects that the real API server does.
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "e2e/contract/client.h"
+#include "e2e/crds/object_cases.h"
+#include "k8sclient/testing/model_api.h"
+
+namespace berth::e2e {
+namespace {
+
+using nlohmann::json;
+
+// But for those that are about fields of which the kind knows nothing: the tables are sent to be read strictly.
+std::vector<ObjectCase> CasesFor(const std::string& file) {
+  std::vector<ObjectCase> cases = LoadCases("e2e/crds/objects/" + file);
+  std::erase_if(cases, [](const ObjectCase& c) {
+    return !c.refused.empty() && c.refused[0].find("unknown field") != std::string::npos;
+  });
+  return cases;
+}
+
+class ModelObjects : public ::testing::TestWithParam<ObjectCase> {};
+
+TEST_P(ModelObjects, AreTakenOrRefused) {
+  k8sclient::testing::ModelApi api;
+  ContractClient client(api, "");
+  for (const json& object : LoadObjects("e2e/crds/objects/base.yaml")) client.Created(object);
+  const ObjectCase& c = GetParam();
+  const std::string name_space = c.patch.starts_with("ipallocations/") ? "namespaces/default/" : "";
+  const Said said = c.patch.empty() ? client.Create(c.document)
+                                    : client.Patch("/apis/ipam.berth.dev/v1alpha1/" + name_space + c.patch, c.document);
+  EXPECT_EQ(said.ok(), c.accepted) << said.body;
+}
+
+std::string CaseName(const ::testing::TestParamInfo<ObjectCase>& c) { return c.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Pool, ModelObjects, ::testing::ValuesIn(CasesFor("ippool.yaml")), CaseName);
+INSTANTIATE_TEST_SUITE_P(Block, ModelObjects, ::testing::ValuesIn(CasesFor("ipblock.yaml")), CaseName);
+INSTANTIATE_TEST_SUITE_P(Others, ModelObjects, ::testing::ValuesIn(CasesFor("others.yaml")), CaseName);
+
+}  // namespace
+}  // namespace berth::e2e
