@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Proves k8sclient/ on a real API server: verbs, errors, credentials, watches, leader election, and all of it through
-# restarts of the server; and the contract to which the models of it are held (e2e/contract). Makes a control plane for itself
-# and takes it down. Ends with "N passed, N failed". Takes about a minute and a half.
+# restarts of the server and a restored backup; and the contract to which the models of it are held (e2e/contract). Makes a
+# control plane for itself and takes it down. Ends with "N passed, N failed". Takes about two minutes.
 #
 #   e2e/k8sclient.sh [BUILD_DIR]     default: build
 set -uo pipefail
