@@ -350,12 +350,7 @@ Expected<void> Agent::Del(Call& call) {
     const auto patience = std::min(call.deadline, clock_.Now() + std::chrono::seconds(is_away_ ? 0 : 5));
     if (is_away_ || !WaitUntilReady(patience)) return journal();
   }
-  if (HoldsNothing(call.store, attachment)) {
-    // Asked afterwards: what a successor has given to it is not in this agent's memory.
-    if (auto creator = directory_.HoldCreator(own_.instance()); !creator) return std::unexpected(creator.error());
-    journal_->Remove(attachment);
-    return {};
-  }
+  if (HoldsNothing(call.store, attachment)) return ConcludeFreed(attachment);
   if (is_away_) return journal();
   const auto done = Release(call.store, call.ipam.engine(), attachment, std::move(turn), nullptr);
   if (!done && IsAway(done.error().code)) return journal();
@@ -377,7 +372,7 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
   }
   if (!intents->empty() || !own_.Holds(attachment)) {
     auto written = engine.Del(attachment);
-    if (written) journal_->Remove(attachment);
+    if (written) written = ConcludeFreed(attachment);
     if (then) then(written ? std::nullopt : std::optional(written.error()));
     return written;
   }
@@ -428,6 +423,12 @@ Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cn
   for (auto& [name, value] : *annotations) {
     if (name.starts_with(cni::kAnnotationPrefix)) config.annotations[name] = std::move(value);
   }
+  return {};
+}
+
+Expected<void> Agent::ConcludeFreed(const ipam::Attachment& attachment) {
+  if (auto creator = directory_.HoldCreator(own_.instance()); !creator) return std::unexpected(creator.error());
+  journal_->Remove(attachment);
   return {};
 }
 

@@ -133,6 +133,9 @@ class Agent final : private BlockObserver {
   void GoAway();
   // Whether it is known that nothing of the attachment is recorded, or may be. Requires: its turn; ready.
   [[nodiscard]] bool HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const;
+  // Nothing of it is recorded, as far as this agent knows. Asked last: a successor may have given it an address, or
+  // have found a note of one and write that again. Errors: kUnavailable: there is one.
+  [[nodiscard]] ipam::Expected<void> ConcludeFreed(const ipam::Attachment& attachment);
   // A DEL that is to be done later goes to the journal. Errors: kIo; kUnavailable: this agent was replaced.
   [[nodiscard]] ipam::Expected<void> WriteDown(const ipam::Attachment& attachment, JournalSync sync);
   [[nodiscard]] ipam::Expected<void> WaitUntilReady(SteadyTime deadline);

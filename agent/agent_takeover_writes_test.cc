@@ -187,6 +187,36 @@ TEST_F(TakeoverWritesTest, ABlockThatWasCreatedUnheardIsOfOneAgentAtATime) {
   EXPECT_EQ(reply.ok, IsHeld("c1")) << reply.body;
 }
 
+// The newer one has read that it was handed out, and its fence is on its way: it writes the entry again.
+TEST_F(TakeoverWritesTest, ADelThatASuccessorUndoesIsNotAnswered) {
+  older_ = MakeAgentOf(watched_, {.standby = 4});
+  older_->Start();
+  Await([this] { return older_->IsReady(); }, "the older agent is ready");
+  // The write after the creation puts addresses on standby.
+  for (const char* container : {"c0", "c00"}) ASSERT_TRUE(older_->Handle(Body("ADD", container)).ok);
+  // The next write is in, and nobody learns of it: a DEL waits until it is settled.
+  const auto is_readable = std::make_shared<std::atomic<bool>>(false);
+  const auto is_lost = std::make_shared<std::atomic<bool>>(false);
+  api_.SetFaults([=](const Request& request) {
+    if (!IsOfBlocks(request)) return ApiFault::kNone;
+    if (request.method == Method::kPatch && !is_lost->exchange(true)) return ApiFault::kLostAfterCommit;
+    return request.method == Method::kGet && !*is_readable ? ApiFault::kUnavailable : ApiFault::kNone;
+  });
+  ASSERT_TRUE(older_->Handle(Body("ADD", "c1")).ok);
+  Await([this] { return IsHeld("c1"); }, "the entry is written");
+  *is_readable = true;
+  slow_.HoldRequest([](const Request& request) { return request.method == Method::kPatch && IsOfBlocks(request); });
+  agent_ = MakeAgentOf(slow_, {.standby = 4});
+  agent_->Start();
+  slow_.AwaitHeld();
+  const Reply reply = older_->Handle(Body("DEL", "c1"));
+  slow_.Release();
+  Await([this] { return agent_->IsReady(); }, "the newer agent is ready");
+  ASSERT_FALSE(reply.ok);
+  ASSERT_TRUE(Del("c1").ok);
+  Await([this] { return !IsHeld("c1"); }, "the DEL is written");
+}
+
 class UnreadPoolTest : public TakeoverWritesTest {
  protected:
   // POSTs of blocks succeed; of what comes after one so many fail: neither are pools read nor blocks changed.
