@@ -31,6 +31,7 @@ constexpr const char* kOutOfService = "node.kubernetes.io/out-of-service";
 constexpr std::int64_t kGraceMaxSeconds = std::int64_t{1} << 31;
 constexpr std::size_t kListMax = 4096;  // of taints, conditions or addresses: more than any object has
 constexpr std::size_t kTextMax = 1 << 16;
+constexpr std::size_t kUnlimited = SIZE_MAX;
 
 std::vector<ipam::Address> ReadAddresses(const FieldReader& status) {
   std::vector<ipam::Address> addresses;
@@ -81,8 +82,11 @@ ipam::Expected<SeenPod> ReadPod(json object) {
     if (condition.String("type", kTextMax) != kSandboxCondition) return;
     pod.has_sandbox = condition.String("status", kTextMax) == "True";
   });
-  metadata.ForEach("ownerReferences", kListMax, [&pod](const FieldReader& owner) {
-    if (owner.Bool("controller", false)) pod.owner = std::hash<std::string>()(owner.String("uid", kTextMax));
+  // Any text is an owner's UID, and any number of owners is allowed.
+  metadata.ForEach("ownerReferences", kUnlimited, [&pod](const FieldReader& owner) {
+    if (!owner.Bool("controller", false)) return;
+    // Who names the UID of another namespace's owner has none of its pods.
+    pod.owner = std::hash<std::string>()(pod.name_space + "/" + owner.String("uid", kUnlimited));
   });
   const auto mirror = annotations->find(kMirrorAnnotation);
   if (mirror != annotations->end()) pod.config_hash = mirror->second;

@@ -54,11 +54,11 @@ TEST(ReadPod, ItsEndTakesAsLongAsWhoeverDeletedItAllowed) {
 }
 
 TEST(ReadPod, KnowsThatAnotherIsOfTheSameController) {
-  const auto owner_of = [](const char* uid, bool controls) {
+  const auto owner_of = [](const std::string& uid, bool controls, const char* name_space = "default") {
     const json owner = {{"uid", uid}, {"controller", controls}};
     return ReadPod({{"metadata",
                      {{"name", "web"},
-                      {"namespace", "default"},
+                      {"namespace", name_space},
                       {"uid", "u"},
                       {"resourceVersion", "1"},
                       {"ownerReferences", {owner}}}}})
@@ -67,6 +67,8 @@ TEST(ReadPod, KnowsThatAnotherIsOfTheSameController) {
   };
   EXPECT_EQ(owner_of("a", true), owner_of("a", true));
   EXPECT_NE(owner_of("a", true), owner_of("b", true));
+  EXPECT_NE(owner_of("a", true), owner_of("a", true, "other"));
+  EXPECT_NE(owner_of(std::string(100'000, 'a'), true), 0U);
   EXPECT_EQ(owner_of("a", false), 0U);
 }
 
