@@ -135,7 +135,7 @@ void OwnBlocks::Insert(const BlockView& written, const ipam::Block& before) {
   slot = std::make_shared<Slot>();
   slot->born = generation_;
   slot->view = written;
-  if (IsOfAnotherMachine(before)) MeetStranger(*slot, before, {});
+  if (IsOfAnotherMachine(before)) MeetStranger(*slot, before, ipam::Block{});
   slot->must_fence = false;
 }
 

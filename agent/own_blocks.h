@@ -244,8 +244,8 @@ class OwnBlocks {
   // Whether another run of the agent wrote the version; one that knows other files.
   [[nodiscard]] bool IsForeign(const ipam::Block& block) const;
   [[nodiscard]] bool IsOfAnotherMachine(const ipam::Block& block) const;
-  // Sets aside what such a version has on standby, but for what is `ours`.
-  void MeetStranger(Slot& slot, const ipam::Block& seen, const ipam::OffsetSet& ours) BERTH_REQUIRES(mutex_);
+  // Sets aside what such a version has on standby, but for what this agent expected to have there, or to hold.
+  void MeetStranger(Slot& slot, const ipam::Block& seen, const ipam::Block& expected) BERTH_REQUIRES(mutex_);
   // It was not met for a minute.
   void PartFromStranger(Slot& slot) BERTH_REQUIRES(mutex_);
   // Why nothing is written: another agent came back.

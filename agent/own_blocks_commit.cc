@@ -198,7 +198,8 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
   // What is taken out has not vanished, on whoever's behalf.
   for (const auto& [offset, text] : round.base->allocations) {
     const std::string_view attachment = ipam::AttachmentOf(text);
-    if (!attachment.empty() && !changed.allocations.contains(offset)) slot->batch.emplace(attachment);
+    if (!attachment.empty() && ipam::AttachmentOf(TextAt(changed, offset)) != attachment)
+      slot->batch.emplace(attachment);
   }
   // Given back before it could be written again.
   for (auto& [offset, one] : slot->overwritten) {

@@ -67,8 +67,7 @@ void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, S
     if (stopped_ || version <= VersionOf(*slot->view)) return;
   }
   // What can't be read now is seen by the next write, which conflicts, or by the next resync.
-  if (const auto read = Read(name, deadline); read && !Adopt(slot, *read)) return;
-  WriteAgain(slot, deadline);
+  if (const auto read = Read(name, deadline)) Observe(*read, deadline);
 }
 
 void OwnBlocks::WriteAgain(const SlotPointer& slot, SteadyTime deadline) {
@@ -76,8 +75,8 @@ void OwnBlocks::WriteAgain(const SlotPointer& slot, SteadyTime deadline) {
     const sync::Lock lock(mutex_);
     if ((slot->overwritten.empty() && !slot->must_fence) || stopped_) return;
   }
-  // Nothing to change of its own: what is to be put back and the fence go out with it. What fails is tried again with
-  // the next change.
+  // Nothing to change of its own: what is to be put back and the fence go out with it. What fails, WriteHandedOut tries
+  // again.
   const ipam::BlockEdit nothing{.attachment = {}, .apply = [](ipam::Block&) -> Expected<void> { return {}; }};
   static_cast<void>(WriteInSlot(slot, nothing, deadline));
 }
@@ -113,23 +112,18 @@ void OwnBlocks::ObserveMissing(const std::string& name, SteadyTime deadline) {
 
 bool OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {
   bool is_same = false;
-  bool is_foreign = false;
+  const bool is_foreign = IsForeign(*seen);
   std::vector<std::string> vanished;
+  if (is_foreign && !observer_.IsStillOurs()) Stop();
   {
     const sync::Lock lock(mutex_);
     if (VersionOf(*seen) <= VersionOf(*slot->view)) return true;
     is_same = slot->view->uid == seen->uid && seen->node == node();
     if (is_same) vanished = See(*slot, seen);
-    is_foreign = is_same && IsForeign(*seen);
   }
   if (!is_same) Forget(slot);
   for (const std::string& text : vanished) observer_.Vanished(seen->name, text);
-  if (!is_foreign) return is_same;
-  if (observer_.IsStillOurs()) {
-    observer_.MetAnother(seen->name, seen->agent);
-  } else {
-    Stop();
-  }
+  if (is_same && is_foreign && !stopped()) observer_.MetAnother(seen->name, seen->agent);
   return is_same;
 }
 
@@ -140,7 +134,7 @@ std::vector<std::string> OwnBlocks::See(Slot& slot, const BlockView& seen) {
   PutBack(slot, expected);
   // It is of after the write in doubt: that has landed, or never will.
   slot.doubt_version.reset();
-  if (IsForeign(*seen)) MeetStranger(slot, *seen, before->standby);
+  if (IsForeign(*seen)) MeetStranger(slot, *seen, expected);
   std::map<ipam::BlockOffset, Slot::Overwritten> overwritten;
   std::vector<std::string> vanished;
   for (ipam::BlockOffset offset = 0; offset < seen->size(); ++offset) {
@@ -176,7 +170,7 @@ bool OwnBlocks::IsOverwritten(const Slot& slot, const ipam::Block& seen, bool is
 
 // It may have answered with what it has on standby, and write that within the minute. What was ours stays ours: it
 // keeps away from that as well.
-void OwnBlocks::MeetStranger(Slot& slot, const ipam::Block& seen, const ipam::OffsetSet& ours) {
+void OwnBlocks::MeetStranger(Slot& slot, const ipam::Block& seen, const ipam::Block& expected) {
   const SteadyTime now = clock_.Now();
   const bool is_known = slot.stranger && now - slot.stranger->met < kStrangerMax;
   // What it writes before this agent's fence is in is no answer to that.
@@ -186,7 +180,7 @@ void OwnBlocks::MeetStranger(Slot& slot, const ipam::Block& seen, const ipam::Of
   slot.is_failing = true;
   slot.stranger = Stranger{.agent = seen.agent, .met = now, .came_back = came_back};
   for (const ipam::BlockOffset offset : seen.standby) {
-    if (ours.contains(offset)) continue;
+    if (expected.standby.contains(offset) || !ipam::AttachmentOf(TextAt(expected, offset)).empty()) continue;
     slot.handed_out.try_emplace(
         offset,
         Slot::HandedOut{.attachment = {}, .entry = std::string(kStrangersEntry), .settled = [] {}, .is_refused = true});

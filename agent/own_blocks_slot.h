@@ -106,7 +106,6 @@ inline void PutBack(const OwnBlocks::Slot& slot, ipam::Block& block) {
   for (const auto& [offset, one] : slot.overwritten) {
     if (!one.by.empty() && TextAt(block, offset) == one.by) block.allocations.erase(offset);
   }
-  if (block.deleting) return;
   for (const auto& [offset, one] : slot.overwritten) {
     const std::string_view attachment = ipam::AttachmentOf(one.was);
     const bool is_elsewhere = !attachment.empty() && ipam::Find(block, attachment);

@@ -101,7 +101,7 @@ void OwnBlocks::WriteHandedOut(SteadyTime deadline, const std::function<void(con
   const sync::Lock lock(mutex_);
   for (const auto& [name, slot] : slots_) {
     PartFromStranger(*slot);
-    const bool has_some = !slot->handed_out.empty() || slot->must_fence;
+    const bool has_some = !slot->handed_out.empty() || !slot->overwritten.empty() || slot->must_fence;
     if (stopped_ || !has_some || slot->busy || !slot->queue.empty()) continue;
     for (auto& [offset, one] : slot->handed_out) one.is_refused = one.attachment.empty();
     QueueLate(*slot, NothingElse(), kSendNow, deadline, [failed](const Expected<BlockView>& written) {

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -33,10 +35,14 @@ class BlockWitness final : public BlockObserver {
   void StandbyNotKept() override { ++not_kept; }
   void Vanished(const std::string& /*block*/, const std::string& entry) override { vanished.push_back(entry); }
   void WentBack(const std::string& /*block*/) override { ++went_back; }
-  [[nodiscard]] bool IsStillOurs() override { return !is_replaced; }
+  [[nodiscard]] bool IsStillOurs() override {
+    if (meanwhile) std::exchange(meanwhile, nullptr)();
+    return !is_replaced;
+  }
   void MetAnother(const std::string& /*block*/, const std::string& agent) override { met.push_back(agent); }
 
   bool is_replaced = false;
+  std::function<void()> meanwhile;  // once, while the agent asks whether it was replaced
   std::vector<std::string> met;
   std::vector<std::string> lost;
   std::vector<std::string> vanished;

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// OwnBlocks: what somebody took from this node's blocks is put back, and what this node gave up is not.
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "agent/own_blocks.h"
+#include "agent/own_blocks_test_setup.h"
+#include "ipam/engine_test_setup.h"
+#include "k8sclient/testing/model_api.h"
+
+namespace berth::agent {
+namespace {
+
+using ipam::TestAttachment;
+using k8sclient::Method;
+using k8sclient::testing::ApiFault;
+using nlohmann::json;
+
+class PutBackTest : public OwnBlocksTest {
+ protected:
+  void TakeOut(int number) {
+    ASSERT_TRUE(api_.Change(kBlocks, kName, [&](json& block) {
+      const json before = block["allocations"];
+      for (const auto& [offset, text] : before.items()) {
+        if (ipam::AttachmentOf(text.get_ref<const std::string&>()) == TestAttachment(number))
+          block["allocations"].erase(offset);
+      }
+      block["used"] = block["allocations"].size();
+    }));
+  }
+};
+
+class BackupOfAnEarlierRunTest : public PutBackTest, public testing::WithParamInterface<bool> {};
+
+// What that run had on standby when the backup was taken was handed out since: nobody else may get it.
+TEST_P(BackupOfAnEarlierRunTest, WhatWasOnStandbyThenAndIsHeldNowIsPutBack) {
+  const bool versions_go_on = GetParam();
+  MakeBlock();
+  BlockWitness unused;
+  OwnBlocks earlier(api_, clock_, {.node = "n1", .instance = "m-before", .standby = kStandby}, unused);
+  ASSERT_TRUE(Fence(earlier).has_value());
+  ASSERT_TRUE(Add(1, &earlier).has_value());
+  const auto backup = api_.TakeBackup();
+  const json old = api_.Objects(kBlocks)[0];
+  ASSERT_NE(HandOut(2, &earlier), nullptr);
+  earlier.WriteHandedOut(Soon(), [](const ipam::Error&) {});
+  ASSERT_TRUE(Add(3, &earlier).has_value());
+  OwnBlocks own(api_, clock_, {.node = "n1", .instance = "m-now", .standby = kStandby}, seen_);
+  ASSERT_TRUE(Fence(own).has_value());
+  ASSERT_TRUE(IsStored(2));
+  if (versions_go_on) {
+    ASSERT_TRUE(api_.Change(kBlocks, kName, [&](json& block) {
+      json restored = old;
+      restored["metadata"] = block["metadata"];
+      block = restored;
+    }));
+    own.Observe(Stored(), Soon());
+  } else {
+    api_.Restore(*backup);
+    ASSERT_FALSE(Add(9, &own).has_value());
+  }
+  ASSERT_TRUE(Add(4, &own).has_value() || Add(4, &own).has_value());
+  EXPECT_TRUE(IsStored(2));
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, BackupOfAnEarlierRunTest, testing::Bool(), [](const auto& versions_go_on) {
+  return std::string(versions_go_on.param ? "VersionsGoOn" : "VersionsGoBack");
+});
+
+TEST_F(PutBackTest, WhatAGarbageCollectionLeftToRestStaysGoneThoughTheAnswerWasLost) {
+  MakeBlock();
+  Write({{1, TextOf(1)}, {2, TextOf(2)}});
+  bool is_lost = false;
+  api_.SetFaults([&is_lost](const k8sclient::Request& request) {
+    const bool loses = request.method == Method::kPatch && !std::exchange(is_lost, true);
+    return loses ? ApiFault::kLostAfterCommit : ApiFault::kNone;
+  });
+  Write({{1, "~ t=99999999999999"}});
+  ASSERT_TRUE(is_lost);
+  EXPECT_THAT(seen_.vanished, testing::IsEmpty());
+  ASSERT_TRUE(Add(5).has_value());
+  EXPECT_FALSE(IsStored(1));
+}
+
+TEST_F(PutBackTest, WhatCouldNotBePutBackAtOnceIsWithoutAnyOtherChange) {
+  MakeBlock();
+  Write({{1, TextOf(1)}});
+  TakeOut(1);
+  api_.SetFaults([](const k8sclient::Request& request) {
+    return request.method == Method::kPatch ? ApiFault::kUnavailable : ApiFault::kNone;
+  });
+  own_.Observe(Stored(), Soon());
+  ASSERT_FALSE(IsStored(1));
+  api_.SetFaults(nullptr);
+  const std::jthread late([this] { own_.SendLate(); });
+  own_.WriteHandedOut(Soon(), [](const ipam::Error&) {});
+  own_.AwaitLate(Soon());
+  EXPECT_TRUE(IsStored(1));
+  own_.Stop();
+}
+
+// An edit of the older one runs between its seeing the newer one's version and its learning that it was replaced.
+TEST_F(PutBackTest, WhatASuccessorFreedStaysFree) {
+  MakeBlock();
+  BlockWitness seen;
+  OwnBlocks older(api_, clock_, {.node = "n1", .instance = "m-older", .standby = 0}, seen);
+  ASSERT_TRUE(Fence(older).has_value());
+  ASSERT_TRUE(Add(1, &older).has_value());
+  OwnBlocks newer(api_, clock_, {.node = "n1", .instance = "m-newer", .standby = 0}, seen_);
+  ASSERT_TRUE(Fence(newer).has_value());
+  const auto free = [](ipam::Block& block) -> ipam::Expected<void> {
+    static_cast<void>(ipam::Release(block, TestAttachment(1), 0));
+    return {};
+  };
+  ASSERT_TRUE(newer.Edit(Stored(), {.attachment = TestAttachment(1), .apply = free}, Soon()).has_value());
+  seen.is_replaced = true;
+  seen.meanwhile = [&] { static_cast<void>(Add(3, &older)); };
+  older.Observe(Stored(), Soon());
+  EXPECT_FALSE(IsStored(1));
+}
+
+TEST_F(PutBackTest, OfABlockThatIsBeingDeletedAsWell) {
+  MakeBlock();
+  Write({{1, TextOf(1)}, {2, TextOf(2)}});
+  ASSERT_TRUE(api_.Call({.method = Method::kDelete, .path = kBlocks + "/" + kName}, {})->ok());
+  own_.Observe(Stored(), Soon());
+  TakeOut(1);
+  TakeOut(2);
+  own_.Observe(Stored(), Soon());
+  WriteWhatIsLeft();
+  for (const int number : {1, 2}) EXPECT_TRUE(IsStored(number)) << number;
+}
+
+}  // namespace
+}  // namespace berth::agent
