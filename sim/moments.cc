@@ -314,7 +314,7 @@ void World::GiveBackBlock() {
   const json& block = blocks[Below(blocks.size())];
   if (!IsEmpty(block) && !in_use_too) return;
   // Nor is one given back as soon as it is there: a creation of it that is in doubt comes to nothing before.
-  if (!is_blind && !block.contains("standby") && !block.contains("used")) return;
+  if (!is_blind && block["metadata"].value("generation", 1) < 2) return;
   const std::string name = block["metadata"]["name"];
   const std::string path = kAllBlocks + "/" + name;
   json options = {{"preconditions", {{"resourceVersion", block["metadata"]["resourceVersion"]}}}};
