@@ -158,10 +158,10 @@ Network::Answer Network::Watch(const Request& request, const k8sclient::WatchOpt
 }
 
 Network::Answer Link::Call(const Request& request, const k8sclient::CallOptions& options) {
-  const bool is_repeated = network_.lies().repeats_when_cut;
-  if (is_cut_ && is_repeated && request.method == Method::kGet && told_.contains(request.path)) {
-    return told_.at(request.path);
-  }
+  const bool is_repeated = network_.lies().repeats_when_cut && request.method == Method::kGet;
+  // A page is no answer to who asks for the next one.
+  const auto question = std::tuple(request.path, request.query, std::string(request.accept));
+  if (is_cut_ && is_repeated && told_.contains(question)) return told_.at(question);
   const bool is_write = IsWrite(request.method);
   if (is_cut_) {
     // Some find no way; of others the packets are lost, as they are of what is under way.
@@ -173,7 +173,7 @@ Network::Answer Link::Call(const Request& request, const k8sclient::CallOptions&
   if (is_write && on_write_ && on_write_(request.method)) network_.SlowNext();
   auto answer = network_.Call(request, options);
   if (is_cut_) return Fail(is_write ? ErrorCode::kUnknownOutcome : ErrorCode::kUnavailable, "the connection was cut");
-  if (is_repeated && answer && answer->ok()) told_[request.path] = *answer;
+  if (is_repeated && answer && answer->ok()) told_[question] = *answer;
   return answer;
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "k8sclient/api.h"
@@ -104,7 +105,8 @@ class Link final : public k8sclient::Api {
   Network& network_;
   OnWrites on_write_;
   bool is_cut_ = false;
-  std::map<std::string, k8sclient::Response> told_;  // by path, if that is planted
+  // What was answered, by path, query and form, if that is planted.
+  std::map<std::tuple<std::string, k8sclient::Query, std::string>, k8sclient::Response> told_;
 };
 
 }  // namespace berth::sim
