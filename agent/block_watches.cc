@@ -26,13 +26,16 @@ void BlockWatches::Update() {
 
 std::unique_ptr<WatchThread> BlockWatches::Watch(const std::string& block) {
   WatchActions actions;
-  actions.upsert = [this](const json& object) {
+  const auto told = std::make_shared<std::uint64_t>(0);
+  actions.upsert = [this, told](const json& object) {
     const auto meta = crds::ParseObjectMeta(object, crds::kBlockKind);
-    if (meta) own_.ObserveVersion(meta->name, VersionOf(meta->resource_version), clock_.Now() + kStepMax);
+    if (!meta) return;
+    *told = VersionOf(meta->resource_version);
+    own_.ObserveVersion(meta->name, *told, clock_.Now() + kStepMax);
   };
-  actions.listed = [this, block](const std::set<std::string>& names) {
+  actions.listed = [this, block, told](const std::set<std::string>& names) {
     // A list from a cache may not know a block yet that was created just now.
-    if (names.empty()) own_.ObserveMissing(block, clock_.Now() + kStepMax);
+    own_.ObserveListed(block, names.empty() ? 0 : *told, clock_.Now() + kStepMax);
   };
   actions.remove = [this](const json& object) {
     const auto meta = crds::ParseObjectMeta(object, crds::kBlockKind);

@@ -38,6 +38,27 @@ TEST_F(OwnBlocksBackupTest, WhatAnAgentRecordedBeforeAnOlderBackupCameBackIsReco
   EXPECT_NE(HandOut(5), nullptr);
 }
 
+TEST_F(OwnBlocksBackupTest, AnAgentThatNobodyAsksWritesAgainWhatAListDoesNotShow) {
+  MakeBlock();
+  ASSERT_TRUE(Add(1).has_value());
+  const auto backup = api_.TakeBackup();
+  ASSERT_TRUE(Add(2).has_value());
+  constexpr std::uint64_t kBump = 1000;
+  api_.Restore(*backup, kBump);
+  own_.ObserveListed(kName, VersionOf(*Stored()), Soon());
+  WriteWhatIsLeft();
+  EXPECT_TRUE(IsStored(2));
+}
+
+TEST_F(OwnBlocksBackupTest, AListThatIsOlderThanTheBlockChangesNothing) {
+  MakeBlock();
+  const std::uint64_t then = VersionOf(*Stored());
+  ASSERT_TRUE(Add(1).has_value());
+  const int before = api_.CountOf(Method::kPatch);
+  own_.ObserveListed(kName, then, Soon());
+  EXPECT_EQ(api_.CountOf(Method::kPatch), before);
+}
+
 // What stood at an offset when the backup was taken, and what did when it came back.
 struct BackupCase {
   const char* name;

@@ -128,13 +128,14 @@ std::shared_ptr<const ModelApi::Backup> ModelApi::TakeBackup() const {
   return std::make_shared<const Backup>(Backup{.collections = collections_, .version = version_});
 }
 
-void ModelApi::Restore(const Backup& backup) {
+void ModelApi::Restore(const Backup& backup, std::uint64_t bump) {
   const std::scoped_lock lock(mutex_);
   collections_ = backup.collections;
-  version_ = backup.version;
+  version_ = backup.version + bump;
   forgotten_ = version_;
   events_.clear();
   ++restores_;
+  if (restored_) restored_({.collections = collections_, .version = version_});
   happened_.notify_all();
 }
 

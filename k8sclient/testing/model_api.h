@@ -52,10 +52,12 @@ class ModelApi final : public Api {
   // The CRDs are rolled back: this field of any object is forgotten, and dropped from what is written from now on.
   void DropField(const std::string& field);
 
-  // What a backup holds, and a restore of it: the counter of versions goes back as well, and watches end.
+  // What a backup holds, and a restore of it: the counter of versions goes back as well, and watches end. With `bump` it
+  // goes on so far above the backup's, nothing is known of what was before, and objects keep their versions
+  // (etcdutl snapshot restore --bump-revision --mark-compacted).
   struct Backup;
   [[nodiscard]] std::shared_ptr<const Backup> TakeBackup() const;
-  void Restore(const Backup& backup);
+  void Restore(const Backup& backup, std::uint64_t bump = 0);
 
   // Direct access for tests, without faults, checks and counting. A collection is that of all namespaces or of one.
   void Put(const std::string& collection, nlohmann::json object);
@@ -70,6 +72,8 @@ class ModelApi final : public Api {
   using Stored =
       std::function<void(const std::string& collection, const nlohmann::json& before, const nlohmann::json& after)>;
   void OnStore(Stored stored) { stored_ = std::move(stored); }
+  // The same of a restore: what there is now.
+  void OnRestore(std::function<void(const Backup& now)> restored) { restored_ = std::move(restored); }
 
   ipam::Expected<Response> Call(const Request& request, const CallOptions& options) override;
   ipam::Expected<Response> Watch(const Request& request, const WatchOptions& options, const WatchSink& sink) override;
@@ -121,6 +125,7 @@ class ModelApi final : public Api {
   std::uint64_t restores_ = 0;
   Faults faults_;
   Stored stored_;
+  std::function<void(const Backup&)> restored_;
 };
 
 struct ModelApi::Backup {
