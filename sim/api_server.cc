@@ -62,6 +62,13 @@ void ApiServer::Restart() {
   cache_.Restore(*cache_.TakeBackup());
 }
 
+void ApiServer::Reload(const k8sclient::testing::ModelApi::Backup& now) {
+  const std::scoped_lock lock(mutex_);
+  unseen_.clear();
+  cache_.Restore(now);
+  seen_ = now.version;
+}
+
 void ApiServer::AwaitVersion(std::uint64_t version) {
   std::unique_lock lock(mutex_);
   happened_.wait_for(lock, kVersionWait, [&] { return seen_ >= version; });

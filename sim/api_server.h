@@ -37,6 +37,10 @@ class ApiServer final : public k8sclient::Api {
   void Lag(Nanos most) { lag_ = most; }
   // All watches end; the new cache knows nothing of the past.
   void Restart();
+  // No watch begins any more at a version that it has now or had before.
+  void Compact() { cache_.Compact(); }
+  // As Restart, since the store was restored from a backup (ModelApi::OnRestore).
+  void Reload(const k8sclient::testing::ModelApi::Backup& now);
 
   ipam::Expected<k8sclient::Response> Call(const k8sclient::Request& request,
                                            const k8sclient::CallOptions& options) override;

@@ -33,6 +33,8 @@ constexpr const char* kLeases = "/apis/coordination.k8s.io/v1/leases";
 constexpr std::chrono::milliseconds kCollectEach{25};
 constexpr std::chrono::seconds kCollectEvery{5};
 
+constexpr std::uint64_t kBump = 1'000'000'000;
+
 const std::string& Pods() {
   static const std::string kPath(reconciler::kPodsPath);
   return kPath;
@@ -53,6 +55,7 @@ void Cluster::SetReady(const std::string& node, bool is_ready) {
 }
 
 void Cluster::AddNode(const std::string& name) {
+  nodes_.insert(name);
   SetReady(name, true);
   Spawn(std::make_shared<Process>(name + ".lease"), [this, name] { Renew(name); });
 }
@@ -116,10 +119,7 @@ void Cluster::AwaitConnection(const std::string& node) const {
 
 Pod Cluster::StartPod(const std::string& node, const std::string& name) {
   Pod pod{.name = name, .uid = NewUid(++started_)};
-  if (!pods_.insert(pod.name).second) {
-    pod.name += "-" + std::to_string(started_);
-    pods_.insert(pod.name);
-  }
+  if (store_.Change(Pods(), pod.name, [](json&) {})) pod.name += "-" + std::to_string(started_);
   store_.Put(Pods(),
              {{"metadata", {{"name", pod.name}, {"namespace", kNamespace}, {"uid", pod.uid}}},
               {"spec", {{"nodeName", node}, {"terminationGracePeriodSeconds", kGrace.count()}}},
@@ -182,7 +182,6 @@ void Cluster::RemovePod(const Pod& pod) {
   if (!pod.is_static) options["preconditions"]["uid"] = pod.uid;
   static_cast<void>(
       store_.Call({.method = k8sclient::Method::kDelete, .path = PathOfPod(pod.name), .body = options.dump()}, {}));
-  pods_.erase(pod.name);
 }
 
 void Cluster::LoseMirror(Nanos time) {
@@ -199,6 +198,42 @@ void Cluster::LoseMirror(Nanos time) {
     found->second.is_lost = false;
     PutMirror(name);
   });
+}
+
+bool Cluster::Knows(const Pod& pod) const {
+  return pod.is_static || std::ranges::any_of(store_.Objects(Pods()),
+                                              [&](const json& object) { return object["metadata"]["uid"] == pod.uid; });
+}
+
+void Cluster::Restore(const k8sclient::testing::ModelApi::Backup& backup) {
+  std::map<std::string, json> before;
+  for (const json& pod : store_.Objects(Pods())) before.emplace(pod["metadata"]["uid"], pod);
+  store_.Restore(backup, kBump);
+  for (const std::string& node : nodes_) SetReady(node, /*is_ready=*/true);
+  for (const json& pod : store_.Objects(Pods())) {
+    const std::string uid = pod["metadata"]["uid"];
+    Spawn(std::make_shared<Process>("kubelet"), [this, pod, known = before[uid], turn = news_[uid]] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(Below(10'000)));
+      TellAgain(pod, known, news_[pod["metadata"]["uid"]] == turn);
+    });
+  }
+  for (const auto& [name, one] : static_pods_) PutMirror(name);
+}
+
+void Cluster::TellAgain(const json& pod, const json& known, bool is_newest) {
+  const std::string name = pod["metadata"]["name"];
+  const bool is_mirror = pod["metadata"].contains("annotations");
+  const bool is_over = is_mirror ? !static_pods_.contains(name) : known.is_null();
+  if (is_over) {
+    story_.Tell(name + " is in the store again, and ends");
+    const json same = {{"preconditions", {{"uid", pod["metadata"]["uid"]}}}};
+    static_cast<void>(
+        store_.Call({.method = k8sclient::Method::kDelete, .path = PathOfPod(name), .body = same.dump()}, {}));
+  } else if (is_newest && !known.is_null()) {
+    static_cast<void>(store_.Change(Pods(), name, [&](json& object) {
+      if (object["metadata"]["uid"] == pod["metadata"]["uid"]) object["status"] = known["status"];
+    }));
+  }
 }
 
 void Cluster::CollectGarbage() {

@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "k8sclient/testing/model_api.h"
 #include "sim/scheduler.h"
 #include "sim/story.h"
@@ -38,6 +40,7 @@ class Cluster {
   void RenewWhenCutOff(bool renews) { renews_when_cut_off_ = renews; }
   // Waits until it hears.
   void AwaitConnection(const std::string& node) const;
+  [[nodiscard]] bool AreAllConnected() const { return cut_off_.empty(); }
   [[nodiscard]] bool IsConnected(const std::string& node) const { return !cut_off_.contains(node); }
 
   // Its Node is deleted, as are all of its pods; its kubelet hears and says nothing. False: as CutOff.
@@ -56,6 +59,11 @@ class Cluster {
   // Somebody deletes the mirror of a static pod, and the kubelet makes it again so much later.
   void LoseMirror(Nanos time);
 
+  // The store goes back to that backup, and its versions go on far above. Kubelets tell again what they know of pods
+  // that still are in the store, and end those that are in there again. Requires: all nodes are connected.
+  void Restore(const k8sclient::testing::ModelApi::Backup& backup);
+  [[nodiscard]] bool Knows(const Pod& pod) const;
+
   // Deletes what belongs to pods that are gone, for ever.
   void CollectGarbage();
 
@@ -65,6 +73,9 @@ class Cluster {
   void Connect(const std::string& node);
   void PutMirror(const std::string& name);
   void PutStatus(const Pod& pod, const std::string& address);
+  // A kubelet of a pod that is in the store once more. known: as it was just before the restore; null: it was not
+  // there.
+  void TellAgain(const nlohmann::json& pod, const nlohmann::json& known, bool is_newest);
 
   struct StaticPod {
     Pod pod;
@@ -75,7 +86,7 @@ class Cluster {
 
   k8sclient::testing::ModelApi& store_;
   Story& story_;
-  std::set<std::string> pods_;
+  std::set<std::string> nodes_;
   std::map<std::string, StaticPod> static_pods_;  // by name
   std::map<std::string, std::uint64_t> news_;     // by pod: how often its kubelet had something to say
   std::set<std::string> cut_off_;

@@ -2,6 +2,7 @@
 // Containers and their calls.
 #include "sim/kubelet.h"
 
+#include <algorithm>
 #include <iterator>
 #include <thread>
 #include <utility>
@@ -97,10 +98,13 @@ Heard Kubelet::Call(const std::string& verb, const std::string& container, std::
 
 std::string Kubelet::Add(const std::string& container) {
   const bool is_impatient = Below(10) == 0;
-  return Call("ADD", container, is_impatient ? std::chrono::microseconds(Below(30'000)) : kPatience).address;
+  const Heard heard = Call("ADD", container, is_impatient ? std::chrono::microseconds(Below(30'000)) : kPatience);
+  if (!heard.address.empty()) told_.insert(container);
+  return heard.address;
 }
 
 void Kubelet::Leave(const std::string& container) {
+  told_.erase(container);
   for (const auto& checker : checkers_) checker->Leaving(AttachmentOf(container));
 }
 
@@ -146,12 +150,14 @@ Pod Kubelet::Start(const std::string& name) {
   while (node_.is_off() || cluster->IsGone(node_.name())) {
     std::this_thread::sleep_for(std::chrono::seconds(Below(20)));
   }
-  return Below(8) == 0 ? cluster->StartStaticPod(node_.name(), name) : cluster->StartPod(node_.name(), name);
+  return options_.has_static_pods && Below(8) == 0 ? cluster->StartStaticPod(node_.name(), name)
+                                                   : cluster->StartPod(node_.name(), name);
 }
 
 void Kubelet::Run(const std::string& container, const Pod& pod, bool tells_address) {
   valid_[container] = pod;
   const int boot = boots_;
+  const int returns = returns_;
   const std::string address = Add(container);
   const auto lives = [&] { return !address.empty() && boot == boots_; };
   Cluster* const cluster = options_.cluster;
@@ -162,7 +168,9 @@ void Kubelet::Run(const std::string& container, const Pod& pod, bool tells_addre
     return Renew(container);
   }
   const bool stays = lives() && Below(3) == 0;
-  if (stays) {
+  if (returns != returns_) {
+    Finish(container);
+  } else if (stays) {
     settled_.insert(container);
   } else {
     End(container);
@@ -213,14 +221,18 @@ void Kubelet::Renew(const std::string& container) {
 }
 
 void Kubelet::StartStatic(const std::string& name) {
+  if (!options_.has_static_pods) return;
   Run(name, options_.cluster->StartStaticPod(node_.name(), name), /*tells_address=*/true);
 }
 
-std::map<ipam::Attachment, Pod> Kubelet::settled() const {
-  std::map<ipam::Attachment, Pod> settled;
-  for (const std::string& container : settled_) settled.emplace(AttachmentOf(container), valid_.at(container));
-  return settled;
+std::map<ipam::Attachment, Pod> Kubelet::PodsOf(const std::set<std::string>& containers) const {
+  std::map<ipam::Attachment, Pod> pods;
+  for (const std::string& container : containers) pods.emplace(AttachmentOf(container), valid_.at(container));
+  return pods;
 }
+
+std::map<ipam::Attachment, Pod> Kubelet::holders() const { return PodsOf(told_); }
+std::map<ipam::Attachment, Pod> Kubelet::settled() const { return PodsOf(settled_); }
 
 void Kubelet::Reboot(const std::function<void()>& reboot) {
   CountAsGone();
@@ -238,15 +250,29 @@ void Kubelet::Return() {
   ++returns_;
   const auto gone = std::exchange(gone_, {});
   for (const std::string& container : std::set<std::string>(settled_)) {
-    if (valid_.at(container).is_static && !gone.contains(container)) continue;
-    settled_.erase(container);
-    ++ending_;
-    Spawn(std::make_shared<Process>(node_.name() + ".kubelet"), [this, container] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(Below(std::chrono::milliseconds(kGrace).count())));
-      Finish(container);
-      --ending_;
-    });
+    if (!valid_.at(container).is_static || gone.contains(container)) FinishLater(container);
   }
+}
+
+void Kubelet::EndUnknown() {
+  ++returns_;
+  for (const std::string& container : std::set<std::string>(settled_)) {
+    if (!options_.cluster->Knows(valid_.at(container))) FinishLater(container);
+  }
+}
+
+void Kubelet::FinishLater(const std::string& container) {
+  settled_.erase(container);
+  ++ending_;
+  Spawn(std::make_shared<Process>(node_.name() + ".kubelet"), [this, container] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(Below(std::chrono::milliseconds(kGrace).count())));
+    Finish(container);
+    --ending_;
+  });
+}
+
+bool Kubelet::MayHold(const ipam::Attachment& attachment) const {
+  return std::ranges::any_of(valid_, [&](const auto& one) { return AttachmentOf(one.first) == attachment; });
 }
 
 void Kubelet::EndAll() {

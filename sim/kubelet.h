@@ -29,6 +29,7 @@ class Kubelet {
     Cluster* cluster = nullptr;  // null: nobody looks at pods
     bool loses_dels = false;     // some
     bool renews_sandboxes = false;
+    bool has_static_pods = true;
     bool tells_odd_uids = false;  // the runtime, of pods that are not static
   };
   // All must outlive this.
@@ -42,7 +43,7 @@ class Kubelet {
   void Churn(const std::string& name, int containers);
   // One of the containers that stayed ends, and its pod gets another.
   void RenewSandbox();
-  // A static pod.
+  // A static pod, if there are any.
   void StartStatic(const std::string& name);
   // CNI GC: all that is not valid is to go.
   void CollectGarbage();
@@ -56,13 +57,18 @@ class Kubelet {
   // The node is in the cluster again, all of its pods are gone from there, and their containers end. Static pods stay,
   // unless they counted as gone.
   void Return();
+  // The API server's data was restored from a backup: pods that are not in it any more end.
+  void EndUnknown();
   [[nodiscard]] bool IsEnding() const { return ending_ > 0; }
 
   [[nodiscard]] std::uint64_t calls() const { return calls_; }
   [[nodiscard]] bool tells_odd_uids() const { return options_.tells_odd_uids; }
   // Whose containers went without a DEL.
   [[nodiscard]] const std::set<ipam::Attachment>& lost() const { return lost_; }
-  // Of the pods whose containers stay, by attachment.
+  [[nodiscard]] bool MayHold(const ipam::Attachment& attachment) const;
+  // Who was told an address, and did not begin to leave.
+  [[nodiscard]] std::map<ipam::Attachment, Pod> holders() const;
+  // Of these the pods whose containers stay, by attachment.
   [[nodiscard]] std::map<ipam::Attachment, Pod> settled() const;
 
  private:
@@ -74,11 +80,14 @@ class Kubelet {
   void Renew(const std::string& container);
   // The address; empty: none.
   std::string Add(const std::string& container);
+  [[nodiscard]] std::map<ipam::Attachment, Pod> PodsOf(const std::set<std::string>& containers) const;
   void Del(const std::string& container);
   // The container and its pod go, in one of several ways.
   void End(const std::string& container);
   // The container first.
   void Finish(const std::string& container);
+  // Of one that stayed, within its grace.
+  void FinishLater(const std::string& container);
   void Leave(const std::string& container);
   // CNI_ARGS.
   [[nodiscard]] std::string Arguments(const std::string& container) const;
@@ -92,6 +101,7 @@ class Kubelet {
   std::map<std::string, Pod> valid_;  // containers that may hold something
   std::map<std::string, Pod> gone_;   // of these those that counted as gone last
   std::set<ipam::Attachment> lost_;
+  std::set<std::string> told_;     // an address
   std::set<std::string> settled_;  // of these those that stay
   int boots_ = 0;
   int returns_ = 0;

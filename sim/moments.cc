@@ -12,7 +12,6 @@
 #include "reconciler/read_holders.h"
 #include "sim/scheduler.h"
 #include "sim/world.h"
-#include "sim/world_machine.h"
 
 namespace berth::sim {
 
@@ -55,13 +54,9 @@ void World::OneMoment() {
   for (const auto& machine : machines_) machine->node.Supervise();
   Machine& machine = *machines_[Below(machines_.size())];
   if (machine.is_left_alone()) return;
-  switch (Below(20)) {
+  switch (Below(21)) {
     case 0:
-      if (!May("away")) break;
-      story_.Tell("the API server is away");
-      network_.Set({.is_away = true});
-      std::this_thread::sleep_for(milliseconds(Below(3'000)));
-      network_.Set({});
+      if (May("away")) BeAway();
       break;
     case 1:
     case 2:
@@ -110,9 +105,28 @@ void World::OneMoment() {
     case 18:
       if (May("allocation")) DeleteAllocation();
       break;
+    case 19:
+      if (has_backups_) BackUpOrRestore();
+      break;
+    case 20:
+      if (May("compact")) Compact();
+      break;
     default:
       break;
   }
+}
+
+void World::BeAway() {
+  story_.Tell("the API server is away");
+  network_.Set({.is_away = true});
+  std::this_thread::sleep_for(milliseconds(Below(3'000)));
+  network_.Set({});
+}
+
+void World::Compact() {
+  story_.Tell("compaction");
+  store_.Compact();
+  for (const auto& server : servers_) server->Compact();
 }
 
 void World::ReplaceAgent(Machine& machine) {
@@ -262,6 +276,13 @@ void World::EditWithoutAgent(Machine& machine) {
   machine.node.StartAgent();
 }
 
+void World::BackUpOrRestore() {
+  if (!backups_.MayRestore()) return backups_.Take();
+  is_editing_ = true;
+  backups_.Restore();
+  is_editing_ = false;
+}
+
 void World::DeleteAllocation() {
   const std::string path(crds::kAllocationsPath);
   const auto objects = store_.Objects(path);
@@ -287,7 +308,7 @@ void World::DeleteBlock() {
   if (blocks.empty()) return;
   const json& block = blocks[Below(blocks.size())];
   // One that was written since it was created: its node's agent knows that it is there.
-  if (!block.contains("standby")) return;
+  if (!block.contains("standby") || Now() - created_.at(block["metadata"]["uid"]) < 1s) return;
   const std::string name = block["metadata"]["name"];
   story_.Tell("deletes " + name);
   static_cast<void>(
@@ -314,7 +335,7 @@ void World::GiveBackBlock() {
   const json& block = blocks[Below(blocks.size())];
   if (!IsEmpty(block) && !in_use_too) return;
   // Nor is one given back as soon as it is there: a creation of it that is in doubt comes to nothing before.
-  if (!is_blind && block["metadata"].value("generation", 1) < 2) return;
+  if (!is_blind && Now() - created_.at(block["metadata"]["uid"]) < 1s) return;
   const std::string name = block["metadata"]["name"];
   const std::string path = kAllBlocks + "/" + name;
   json options = {{"preconditions", {{"resourceVersion", block["metadata"]["resourceVersion"]}}}};

@@ -35,6 +35,7 @@ milliseconds HowLate(Method method) { return milliseconds(Below(method == Method
 
 struct Network::Exchange {
   Request request;
+  std::uint64_t cuts = 0;  // when it was sent
   std::mutex mutex;
   std::condition_variable answered;
   std::optional<Answer> answer;
@@ -76,7 +77,9 @@ ErrorCode Network::NoAnswer(const Request& request) const {
   return IsWrite(request.method) && !lies_.lost_is_refused ? ErrorCode::kUnknownOutcome : ErrorCode::kUnavailable;
 }
 
-Network::Answer Network::Execute(Request request) {
+Network::Answer Network::Execute(const Exchange& exchange) {
+  Request request = exchange.request;
+  if (exchange.cuts != cuts_) return Fail(NoAnswer(request), "the connection was cut");
   ApiServer& server = AnyServer();
   if (&server == away_) return Fail(ErrorCode::kUnavailable, "that API server is away");
   if (lies_.swallows && lies_.swallows(request)) {
@@ -94,17 +97,18 @@ void Network::Travel(const std::shared_ptr<Exchange>& exchange, Fate fate, bool 
     case Fate::kRefused:
       return exchange->Finish(Fail(ErrorCode::kUnavailable, "the API server is away"));
     case Fate::kLost:
-      static_cast<void>(Execute(request));
+      static_cast<void>(Execute(*exchange));
       std::this_thread::sleep_for(Back());
       return exchange->Finish(Fail(NoAnswer(request), "the answer was lost"));
     case Fate::kLate:
       exchange->Finish(Fail(NoAnswer(request), "the connection was cut"));
       std::this_thread::sleep_for(HowLate(request.method));
-      static_cast<void>(Execute(request));
+      static_cast<void>(Execute(*exchange));
       return;
     case Fate::kAnswered: {
-      Answer answer = Execute(request);
+      Answer answer = Execute(*exchange);
       std::this_thread::sleep_for(Back());
+      if (exchange->cuts != cuts_) answer = Fail(NoAnswer(request), "the connection was cut");
       return exchange->Finish(std::move(answer));
     }
   }
@@ -116,6 +120,7 @@ Network::Answer Network::Call(const Request& request, const k8sclient::CallOptio
   if (fate != Fate::kAnswered) ++faults_;
   const auto exchange = std::make_shared<Exchange>();
   exchange->request = request;
+  exchange->cuts = cuts_;
   const bool is_slow = std::exchange(is_next_slow_, false);
   Spawn(wire_, [this, exchange, fate, is_slow] { Travel(exchange, fate, is_slow); });
   const ErrorCode over = IsWrite(request.method) ? ErrorCode::kUnknownOutcome : ErrorCode::kTimeout;

@@ -39,6 +39,8 @@ class Network final : public k8sclient::Api {
   void Set(const Weather& weather);
   // One of them is away for so long, and has forgotten what its cache knew.
   void RestartOne(Nanos away);
+  // All connections end. What was under way is lost.
+  void CutAll() { ++cuts_; }
 
   // What is planted (plants.h): changes a request, its true answer, or what a watch tells; or keeps a request from
   // being executed at all. Unset members lie about nothing. Answers and what a watch tells are changed in the process
@@ -70,7 +72,7 @@ class Network final : public k8sclient::Api {
   [[nodiscard]] Fate Choose() const;
   // In the request's own process.
   void Travel(const std::shared_ptr<Exchange>& exchange, Fate fate, bool is_slow);
-  [[nodiscard]] Answer Execute(k8sclient::Request request);
+  [[nodiscard]] Answer Execute(const Exchange& exchange);
   [[nodiscard]] ApiServer& AnyServer();
   [[nodiscard]] ipam::ErrorCode NoAnswer(const k8sclient::Request& request) const;
 
@@ -79,6 +81,7 @@ class Network final : public k8sclient::Api {
   const ApiServer* away_ = nullptr;  // is being restarted
   Weather weather_;
   bool is_next_slow_ = false;
+  std::uint64_t cuts_ = 0;  // of all
   Lies lies_;
   std::uint64_t requests_ = 0;
   std::uint64_t faults_ = 0;

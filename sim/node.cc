@@ -15,8 +15,9 @@ namespace berth::sim {
 using namespace std::chrono_literals;
 using nlohmann::json;
 
-// Of a machine that goes down, until its agent runs again.
-constexpr auto kBoot = 500ms;
+// Of a machine that goes down, until its agent runs again: longer than a write may be late (network.cc). Who wrote to a
+// Shared block is not known any more then.
+constexpr auto kBoot = 5s;
 // Of an agent that is slow: most calls take a lock some times.
 constexpr std::uint64_t kPausesOneIn = 25;
 
@@ -91,7 +92,6 @@ void Node::PowerOn() {
 
 void Node::Reboot() {
   PowerOff();
-  // A POST that was sent before has been executed by then, or never will be (network.cc): nothing fences it.
   std::this_thread::sleep_for(kBoot);
   PowerOn();
 }

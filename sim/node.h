@@ -44,6 +44,8 @@ class Node {
   void PowerOff();
   // A new agent starts.
   void PowerOn();
+  // So many agents were started.
+  [[nodiscard]] std::size_t starts() const { return hosts_.size(); }
   [[nodiscard]] bool is_off() const { return is_off_; }
   void Reboot();
   // A process that has ended by itself is started again, as a kubelet does, if the machine is on.

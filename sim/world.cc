@@ -16,7 +16,6 @@
 #include "reconciler/read_holders.h"
 #include "reconciler/suspects.h"
 #include "sim/scheduler.h"
-#include "sim/world_machine.h"
 
 namespace berth::sim {
 
@@ -38,9 +37,9 @@ constexpr Nanos kFreedMax = std::chrono::minutes(14);
 }  // namespace
 
 std::set<std::string> Extent::AllFaults() {
-  return {"away",    "refused",   "lost",   "late",       "lag",     "kill",    "overlap",   "reboot",
-          "restart", "give-back", "gc",     "calendar",   "shared",  "cut-off", "no-del",    "mirror",
-          "vanish",  "edit",      "delete", "allocation", "odd-uid", "sandbox", "meanwhile", "pause"};
+  return {"away",      "refused",    "lost",     "late",    "lag",       "kill",   "overlap", "reboot", "restart",
+          "give-back", "gc",         "calendar", "shared",  "cut-off",   "no-del", "mirror",  "vanish", "edit",
+          "delete",    "allocation", "odd-uid",  "sandbox", "meanwhile", "pause",  "restore", "compact"};
 }
 
 std::set<std::string> Extent::UsualFaults() {
@@ -56,7 +55,8 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, std::string 
       story_(is_told),
       network_(story_),
       cluster_(store_, story_),
-      controllers_(network_, story_) {
+      controllers_(network_, story_),
+      backups_(store_, cluster_, network_, story_, machines_) {
   std::filesystem::remove_all(folder_);
   std::filesystem::create_directories(folder_);
   Begin(seed);
@@ -71,8 +71,13 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, std::string 
   store_.OnStore([this](const std::string& collection, const json& before, const json& after) {
     const auto change = std::make_shared<const ApiServer::Change>(collection, before, after);
     for (const auto& server : servers_) server->Learn(change);
+    if (collection == kBlocks && before.is_null()) created_[after["metadata"]["uid"]] = Now();
     if (collection != kBlocks || is_unwatched_) return;
     for (const auto& checker : checkers_) checker->Stored(before, after);
+  });
+  store_.OnRestore([this](const k8sclient::testing::ModelApi::Backup& now) {
+    for (const auto& server : servers_) server->Reload(now);
+    network_.CutAll();
   });
 }
 
@@ -115,6 +120,7 @@ void World::AddServers() {
     servers_.push_back(std::make_unique<ApiServer>(store_, "apiserver" + std::to_string(i)));
     network_.Add(*servers_.back());
   }
+  if (May("compact") && Below(2) == 0) store_.SetPageMax(1 + Below(4));
 }
 
 void World::AddMachine(const std::string& name) {
@@ -133,6 +139,7 @@ void World::AddMachine(const std::string& name) {
                        .cluster = controllers_.count() == 0 ? nullptr : &cluster_,
                        .loses_dels = May("no-del"),
                        .renews_sandboxes = May("sandbox"),
+                       .has_static_pods = !has_backups_,
                        .tells_odd_uids = machines_.empty() && May("odd-uid") && Below(8) == 0}));
   if (controllers_.count() > 0) cluster_.AddNode(name);
   Machine& machine = *machines_.back();
@@ -173,6 +180,7 @@ void World::Main() {
   if (controllers_.count() > 0) {
     Spawn(std::make_shared<Process>("collector"), [this] { cluster_.CollectGarbage(); });
   }
+  has_backups_ = May("restore") && controllers_.count() > 0 && Below(2) == 0;
   agents_left_ = static_cast<int>(Below(static_cast<std::uint64_t>(extent_.agents)));
   meanwhiles_left_ = May("meanwhile") ? static_cast<int>(Below(2 * static_cast<std::uint64_t>(extent_.agents))) : 0;
   const auto nodes = 1 + Below(static_cast<std::uint64_t>(extent_.nodes));
@@ -214,6 +222,11 @@ std::string World::LostAndLeft() const {
       const std::string attachment(ipam::AttachmentOf(text));
       const bool was_put_back = attachment.starts_with(reconciler::kNoNetwork);
       const auto has_lost = [&](const auto& machine) { return machine->kubelet.lost().contains(attachment); };
+      if (attachment.empty()) continue;
+      const auto may_hold = [&](const auto& machine) { return machine->kubelet.MayHold(attachment); };
+      // It was given back after the backup was taken.
+      if (backups_.was_restored() && !was_put_back && IsPodGone(text) && std::ranges::none_of(machines_, may_hold))
+        return text;
       if (was_put_back ? IsPodGone(text) : std::ranges::any_of(machines_, has_lost)) return text;
     }
   }

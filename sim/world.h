@@ -10,12 +10,12 @@
 
 #include "k8sclient/testing/model_api.h"
 #include "sim/api_server.h"
+#include "sim/backups.h"
 #include "sim/checkers.h"
 #include "sim/cluster.h"
 #include "sim/controllers.h"
-#include "sim/kubelet.h"
+#include "sim/machine.h"
 #include "sim/network.h"
-#include "sim/node.h"
 #include "sim/plants.h"
 #include "sim/story.h"
 
@@ -58,8 +58,6 @@ class World {
   [[nodiscard]] Outcome Run();
 
  private:
-  struct Machine;
-
   void PutPool(const std::string& name, const std::string& subnet, bool is_shared);
   void AddServers();
   void AddMachine(const std::string& name);
@@ -69,6 +67,9 @@ class World {
   void ChangeWeather(bool is_calm);
   [[nodiscard]] bool May(const std::string& fault) const { return extent_.faults.contains(fault); }
   [[nodiscard]] bool IsChurning() const;
+  // The API server, for some seconds.
+  void BeAway();
+  void Compact();
   void ReplaceAgent(Machine& machine);
   // While something is under way there, once in so many times, the agent is replaced. True: so it is.
   bool ReplaceMeanwhile(Machine& machine, std::uint64_t one_in);
@@ -91,6 +92,7 @@ class World {
   [[nodiscard]] std::optional<Place> AnyEntry(const Machine& machine, bool is_told) const;
   void TakeOut(const Place& place);
   [[nodiscard]] bool IsThere(const Place& place) const;
+  void BackUpOrRestore();
   void DeleteAllocation();
   void DeleteBlock();
   // As the controller gives back an empty block.
@@ -116,13 +118,17 @@ class World {
   Cluster cluster_;
   Controllers controllers_;
   Kubelet::Checkers checkers_;
-  std::vector<std::unique_ptr<Machine>> machines_;
+  Machines machines_;
+  Backups backups_;
   ProcessPointer outside_ = std::make_shared<Process>("world");
   int agents_left_ = 0;
   int meanwhiles_left_ = 0;  // in which an agent is replaced
   int vanishes_left_ = 1;
   bool is_unwatched_ = false;  // by checkers
   bool is_editing_ = false;    // somebody edits by hand, and only the agent that runs knows what was there
+  // Static pods are not there then: whose entry is held again stays held (docs/operations.md).
+  bool has_backups_ = false;
+  std::map<std::string, Nanos> created_;  // when which block was, by uid
   std::uint64_t kills_ = 0;
 };
 

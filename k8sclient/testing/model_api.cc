@@ -123,6 +123,16 @@ void ModelApi::DropField(const std::string& field) {
   }
 }
 
+void ModelApi::Compact() {
+  const std::scoped_lock lock(mutex_);
+  forgotten_ = version_;
+}
+
+void ModelApi::SetPageMax(std::size_t objects) {
+  const std::scoped_lock lock(mutex_);
+  page_max_ = objects;
+}
+
 std::shared_ptr<const ModelApi::Backup> ModelApi::TakeBackup() const {
   const std::scoped_lock lock(mutex_);
   return std::make_shared<const Backup>(Backup{.collections = collections_, .version = version_});

@@ -49,12 +49,17 @@ class ModelApi final : public Api {
   void HoldCache();
   void ReleaseCache();
 
+  // What was before is forgotten, as by etcd's compaction: no watch and no next page begins there.
+  void Compact();
+  // Pages are no longer than that, whatever the limit.
+  void SetPageMax(std::size_t objects);
+
   // The CRDs are rolled back: this field of any object is forgotten, and dropped from what is written from now on.
   void DropField(const std::string& field);
 
-  // What a backup holds, and a restore of it: the counter of versions goes back as well, and watches end. With `bump` it
-  // goes on so far above the backup's, nothing is known of what was before, and objects keep their versions
-  // (etcdutl snapshot restore --bump-revision --mark-compacted).
+  // What a backup holds, and a restore of it: the counter of versions goes back as well, and watches end. With `bump`
+  // it goes on so far above the backup's, nothing is known of what was before, and objects keep their versions (etcdutl
+  // snapshot restore --bump-revision --mark-compacted).
   struct Backup;
   [[nodiscard]] std::shared_ptr<const Backup> TakeBackup() const;
   void Restore(const Backup& backup, std::uint64_t bump = 0);
@@ -121,6 +126,7 @@ class ModelApi final : public Api {
   std::map<Method, int> counts_;
   std::uint64_t version_ = kFirstVersion;
   std::uint64_t forgotten_ = kFirstVersion;  // what was before that version
+  std::size_t page_max_ = SIZE_MAX;
   std::uint64_t uids_ = 100;
   std::uint64_t restores_ = 0;
   Faults faults_;

@@ -58,10 +58,11 @@ std::expected<Page, Refused> PageFor(const Request& request, std::uint64_t now, 
   return page;
 }
 
-std::size_t LimitOf(const Request& request) {
+std::size_t LimitOf(const Request& request, std::size_t page_max) {
   // What is at hand is told as a whole.
   const auto limit = ToVersion(Parameter(request, "limit"));
-  return limit && *limit > 0 && Parameter(request, "resourceVersion") != "0" ? *limit : SIZE_MAX;
+  return limit && *limit > 0 && Parameter(request, "resourceVersion") != "0" ? std::min<std::size_t>(*limit, page_max)
+                                                                             : SIZE_MAX;
 }
 
 }  // namespace
@@ -89,7 +90,7 @@ ModelApi::Answer ModelApi::List(const Request& request, const Target& target) co
   const auto found = collections.find(target.collection);
   const ByName past = page->version < version_ ? AsOf(page->version, target.collection) : kNone;
   const ByName& objects = page->version < version_ ? past : found == collections.end() ? kNone : found->second;
-  const std::size_t limit = LimitOf(request);
+  const std::size_t limit = LimitOf(request, page_max_);
   json items = json::array();
   json metadata = {{"resourceVersion", std::to_string(page->version)}};
   std::string last;

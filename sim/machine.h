@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// A machine of the world: its files, its way to the network, its agents, its kubelet. Private to World's source files.
+// Machine: its files, its way to the network, its agents, its kubelet.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "sim/world.h"
+#include "sim/kubelet.h"
+#include "sim/network.h"
+#include "sim/node.h"
+#include "sim/story.h"
 
 namespace berth::sim {
 
-struct World::Machine {
+struct Machine {
   Machine(Node::Options options, Network& network, Story& story, const Kubelet::Checkers& checkers,
           Kubelet::Options of_kubelet)
       : folder(options.folder),
@@ -26,5 +31,7 @@ struct World::Machine {
   bool is_gone = false;     // from the cluster
   bool is_cut_off = false;  // its agents, now or soon
 };
+
+using Machines = std::vector<std::unique_ptr<Machine>>;
 
 }  // namespace berth::sim

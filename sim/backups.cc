@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// When one is restored, and what has to come back.
+#include "sim/backups.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "crds/names.h"
+#include "reconciler/suspects.h"
+#include "sim/scheduler.h"
+
+namespace berth::sim {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+namespace {
+
+// What may not have come or gone, by UID: who has to write a block again, or an entry of a Shared block, knows of it
+// only while it is there.
+std::map<std::string, json> Fixed(const std::vector<json>& blocks) {
+  std::map<std::string, json> fixed;
+  for (const json& block : blocks) {
+    const bool is_own = block["spec"].contains("node");
+    fixed[block["metadata"]["uid"]] = {block["metadata"].contains("deletionTimestamp"),
+                                       is_own ? json() : block["allocations"]};
+  }
+  return fixed;
+}
+
+}  // namespace
+
+std::size_t Backups::Starts() const {
+  std::size_t starts = 0;
+  for (const auto& machine : machines_) starts += machine->node.starts();
+  return starts;
+}
+
+void Backups::Take() {
+  story_.Tell("takes a backup");
+  backup_ = store_.TakeBackup();
+  starts_ = Starts();
+}
+
+bool Backups::MayRestore() const {
+  const auto is_fit = [](const auto& machine) {
+    return machine->node.IsServing() && !machine->is_left_alone() && !machine->kubelet.tells_odd_uids();
+  };
+  if (backup_ == nullptr || Starts() != starts_ || !cluster_.AreAllConnected()) return false;
+  if (!std::ranges::all_of(machines_, is_fit)) return false;
+  const std::string path(crds::kBlocksPath);
+  std::vector<json> then;
+  if (const auto found = backup_->collections.find(path); found != backup_->collections.end()) {
+    for (const auto& [name, block] : found->second) then.push_back(block);
+  }
+  return Fixed(then) == Fixed(store_.Objects(path));
+}
+
+void Backups::Restore() {
+  story_.Tell("the API server's data is restored from the backup");
+  was_restored_ = true;
+  network_.Set({.is_away = true});
+  std::this_thread::sleep_for(milliseconds(Below(3'000)));
+  cluster_.Restore(*backup_);
+  std::this_thread::sleep_for(milliseconds(Below(1'000)));
+  network_.Set({});
+  for (const auto& machine : machines_) machine->kubelet.EndUnknown();
+  const Nanos end = Now() + 100s;
+  ipam::Attachment lost;
+  while (!(lost = Unrecorded()).empty()) {
+    if (Now() > end) return story_.Break("put-back", "nobody wrote the entry of " + lost + " again");
+    std::this_thread::sleep_for(50ms);
+  }
+  backup_ = nullptr;
+}
+
+ipam::Attachment Backups::Unrecorded() const {
+  std::string all;
+  for (const json& block : store_.Objects(std::string(crds::kBlocksPath))) all += block["allocations"].dump();
+  for (const auto& machine : machines_) {
+    for (const auto& [attachment, pod] : machine->kubelet.holders()) {
+      // The controller puts an entry back without knowing the attachment.
+      const std::string put_back = fmt::format("{} {}", pod.uid, reconciler::kNoNetwork);
+      if (!all.contains(attachment) && !all.contains(put_back)) return attachment;
+    }
+  }
+  return {};
+}
+
+}  // namespace berth::sim
