@@ -318,9 +318,9 @@ def _children_of(pid: int) -> list[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """That the process and its threads have used since it began."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """That the process's threads have used since they began. (stat of the process counts in hundredths.)"""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 
 
 def resident_megabytes(pid: int) -> float:
