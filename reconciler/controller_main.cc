@@ -120,14 +120,12 @@ ipam::Expected<void> Elect(const Options& options, k8sclient::Api& api, HandOver
 // Ends the process in an orderly way on the first SIGTERM or SIGINT. Requires: both are blocked in every thread.
 std::jthread StopOnSignal(std::stop_source& source, const sigset_t& signals) {
   return std::jthread([&source, signals](const std::stop_token& done) {
-    const timespec period{.tv_sec = 0, .tv_nsec = 200'000'000};
-    while (!done.stop_requested()) {
-      const int number = sigtimedwait(&signals, nullptr, &period);
-      if (number <= 0) continue;
-      spdlog::info("ending signal={}", number);
-      source.request_stop();
-      return;
-    }
+    const std::stop_callback wake(done, [thread = pthread_self()] { pthread_kill(thread, SIGINT); });
+    int number = 0;
+    sigwait(&signals, &number);
+    if (done.stop_requested()) return;
+    spdlog::info("ending signal={}", number);
+    source.request_stop();
   });
 }
 
