@@ -26,6 +26,7 @@ constexpr milliseconds kLongestWait{30'000};
 constexpr int kDoublingsMax = 6;
 constexpr std::chrono::seconds kWatchAtLeast{300};  // and at most twice that, by chance, so that not all come at once
 constexpr std::chrono::seconds kSuspiciouslyShort{1};
+constexpr milliseconds kAtOnce{1};  // from one event to the next, if nobody had to wait for it
 constexpr int kExactFailuresMax = 3;
 
 }  // namespace
@@ -42,6 +43,7 @@ Reflector::Reflector(Api& api, ReflectorHandler& handler, Clock& clock, Reflecto
       handler_(handler),
       clock_(clock),
       options_(std::move(options)),
+      events_(options_.skipped),
       next_list_(FirstList(options_)),
       resource_version_(options_.since) {}
 
@@ -131,12 +133,16 @@ Expected<void> Reflector::Watch(const std::stop_token& stop) {
   if (!options_.field_selector.empty()) request.query.emplace_back("fieldSelector", options_.field_selector);
   if (!options_.label_selector.empty()) request.query.emplace_back("labelSelector", options_.label_selector);
   const auto began = clock_.Now();
+  auto read_at = began;  // the last event
   bool heard = false;
   Expected<void> failure;
   const Expected<Response> ended =
       api_.Watch(request, {.idle_max = options_.idle_max, .stop = stop}, [&](std::string_view line) {
+        const bool was_awaited = clock_.Now() - read_at > kAtOnce;
         const bool go_on = TakeEvent(line, failure);
         heard = heard || go_on;
+        if (go_on && was_awaited && options_.pause > milliseconds(0)) clock_.Sleep(options_.pause, stop);
+        read_at = clock_.Now();
         return go_on;
       });
   if (heard) failures_ = 0;
@@ -153,7 +159,7 @@ Expected<void> Reflector::Watch(const std::stop_token& stop) {
 }
 
 bool Reflector::TakeEvent(std::string_view line, Expected<void>& failure) {
-  json event = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  json event = events_.Read(line);
   const std::string type = event.is_object() ? TextAt(event, "type") : std::string();
   const auto object = event.is_object() ? event.find("object") : event.end();
   if (type.empty() || object == event.end() || !object->is_object()) {

@@ -17,6 +17,7 @@
 #include "ipam/error.h"
 #include "k8sclient/api.h"
 #include "k8sclient/clock.h"
+#include "k8sclient/event_reader.h"
 
 namespace berth::k8sclient {
 
@@ -48,7 +49,10 @@ struct ReflectorOptions {
   std::string field_selector = {};
   std::string label_selector = {};
   bool metadata_only = false;  // PartialObjectMetadata
+  SkippedFields skipped = {};  // of what a watch tells
   bool in_pages = false;       // of a large collection
+  // After an event that had to be waited for, so that those that follow it are read at one go.
+  std::chrono::milliseconds pause{0};
   // Begin with the collection as it was at that version, so that what happened since is told as events. If the server
   // has forgotten that, with what is. Empty: with what is.
   std::string since = {};
@@ -83,6 +87,7 @@ class Reflector {
   ReflectorHandler& handler_;
   Clock& clock_;
   const ReflectorOptions options_;
+  EventReader events_;
   NextList next_list_;
   std::string resource_version_;  // last seen; empty before the first LIST
   int failures_ = 0;              // in a row

@@ -62,7 +62,7 @@ class Recorder final : public ReflectorHandler {
 
  private:
   std::string list_;
-  static std::string Name(const json& object) { return object["metadata"]["name"].get<std::string>(); }
+  static std::string Name(const json& object) { return object["metadata"].value("name", "(none)"); }
 };
 
 // What one WATCH does: gives lines, then ends like that.
@@ -137,6 +137,22 @@ TEST_F(ReflectorTest, ListsFromMemoryThenWatchesFromThere) {
   RunScripts();
   EXPECT_EQ(recorder_.lines, (Lines{"replace a b", "upsert c", "upsert a", "delete b"}));
   EXPECT_EQ(Requests(), (Lines{"list rv=0 match=(none)", "watch rv=10", "watch rv=13"}));
+}
+
+TEST_F(ReflectorTest, AnEventThatIsWaitedForIsFollowedByAPauseAndThoseThatComeWithItAreNot) {
+  options_.pause = std::chrono::milliseconds(250);
+  lists_ = {ListOf({}, "10")};
+  watches_ = {{.lines = {Event("ADDED", "a", "11"), Event("ADDED", "b", "12"), Event("ADDED", "c", "13")}}};
+  RunScripts();
+  EXPECT_EQ(clock_.slept(), std::vector{options_.pause});
+}
+
+TEST_F(ReflectorTest, WhatIsSkippedIsNotHandedOver) {
+  options_.skipped = {{"metadata", {"name"}}};
+  lists_ = {ListOf({}, "10")};
+  watches_ = {{.lines = {Event("ADDED", "a", "11")}}};
+  RunScripts();
+  EXPECT_EQ(recorder_.lines, (Lines{"replace", "upsert (none)"}));
 }
 
 TEST_F(ReflectorTest, AListInPagesIsConsistent) {

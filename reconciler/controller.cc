@@ -15,8 +15,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// Between two rounds, so that a cluster in which every node writes blocks costs twenty rounds a second at most.
-constexpr std::chrono::milliseconds kRoundPause{50};
+// Between two rounds, so that a cluster in which every node writes blocks costs five rounds a second at most.
+constexpr std::chrono::milliseconds kRoundPause{200};
 constexpr std::chrono::milliseconds kRoundPeriodMax{60'000};
 constexpr std::chrono::milliseconds kCallMax{10'000};
 // Of what nobody waits for, and the API server serves last.

@@ -54,6 +54,12 @@ std::string PodPath(const std::string& name_space, const std::string& name) {
   return k8sclient::Path({"api", "v1", "namespaces", name_space, "pods", name});
 }
 
+k8sclient::SkippedFields BulkOfPods() {
+  return {{"metadata", {"managedFields"}},
+          {"spec", {"affinity", "containers", "ephemeralContainers", "initContainers", "tolerations", "volumes"}},
+          {"status", {"containerStatuses", "ephemeralContainerStatuses", "initContainerStatuses"}}};
+}
+
 // NOLINTNEXTLINE(performance-unnecessary-value-param): all readers have one type
 ipam::Expected<SeenPod> ReadPod(json object) {
   auto meta = crds::ParseObjectMeta(object, "Pod");

@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "ipam/error.h"
+#include "k8sclient/event_reader.h"
 #include "reconciler/allocations.h"
 #include "reconciler/nodes.h"
 #include "reconciler/pods.h"
@@ -22,6 +23,9 @@ inline constexpr std::string_view kNodeLeasesPath = "/apis/coordination.k8s.io/v
 
 // A resourceVersion as the number that it is; 0: it is none.
 [[nodiscard]] std::uint64_t ParseVersion(const std::string& text);
+
+// The bulk of a pod, of which ReadPod reads nothing.
+[[nodiscard]] k8sclient::SkippedFields BulkOfPods();
 
 // Errors: kInvalid: a field that counts has another type than Kubernetes gives it.
 [[nodiscard]] ipam::Expected<SeenPod> ReadPod(nlohmann::json object);

@@ -27,6 +27,23 @@ TEST(ReadPod, KeepsWhatCounts) {
   EXPECT_FALSE(pod.is_host_network);
 }
 
+TEST(ReadPod, NeedsNothingOfItsBulk) {
+  const json object = json::parse(R"({
+    "metadata": {"name": "web", "namespace": "team-a", "uid": "u-1", "resourceVersion": "7",
+                 "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 50,
+                 "finalizers": ["foregroundDeletion"], "annotations": {"kubernetes.io/config.mirror": "abc123"},
+                 "ownerReferences": [{"uid": "o", "controller": true}], "managedFields": [{"manager": "kubelet"}]},
+    "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 5, "hostNetwork": true, "containers": [{"name": "c"}],
+             "initContainers": [{"name": "i"}], "ephemeralContainers": [{"name": "e"}], "volumes": [{"name": "v"}],
+             "tolerations": [{"key": "k"}], "affinity": {"nodeAffinity": {}}},
+    "status": {"phase": "Succeeded", "podIPs": [{"ip": "10.55.0.7"}], "containerStatuses": [{"name": "c"}],
+               "initContainerStatuses": [{"name": "i"}], "ephemeralContainerStatuses": [{"name": "e"}],
+               "conditions": [{"type": "PodReadyToStartContainers", "status": "True"}]}})");
+  const json event = k8sclient::EventReader(BulkOfPods()).Read(json{{"object", object}}.dump());
+  EXPECT_EQ(ReadPod(event["object"]).value(), ReadPod(object).value());
+  EXPECT_LT(event.dump().size(), object.dump().size() * 2 / 3);
+}
+
 TEST(ReadPod, HasASandboxWhileTheKubeletSaysThatItsNetworkIsThere) {
   json object = PodObject();
   EXPECT_FALSE(ReadPod(object).value().has_sandbox);

@@ -22,6 +22,9 @@ namespace {
 
 using nlohmann::json;
 
+// Of pods and IPAllocations: what is decided from them waits for seconds, and a pod's life is fifteen events.
+constexpr std::chrono::milliseconds kPause{250};
+
 std::string TextIn(const json& object, const char* key) {
   const auto metadata = object.find("metadata");
   if (metadata == object.end() || !metadata->is_object()) return {};
@@ -139,7 +142,7 @@ Watches::Watches(k8sclient::Api& api, k8sclient::Clock& clock, Mailbox& mailbox,
 
 void Watches::AddHolders(const std::string& since) {
   Add(std::make_unique<Handler<SeenPod>>("Pod", ReadPod, mailbox_, metrics_),
-      {.path = std::string(kPodsPath), .since = since});
+      {.path = std::string(kPodsPath), .skipped = BulkOfPods(), .pause = kPause, .since = since});
   Add(std::make_unique<Handler<SeenNode>>("Node", ReadNode, mailbox_, metrics_), {.path = std::string(kNodesPath)});
   Add(std::make_unique<Handler<SeenLease>>("Lease", ReadLease, mailbox_, metrics_),
       {.path = std::string(kNodeLeasesPath)});
@@ -147,7 +150,10 @@ void Watches::AddHolders(const std::string& since) {
 
 void Watches::AddAllocations() {
   Add(std::make_unique<Handler<SeenAllocation>>(crds::kAllocationKind, ReadAllocation, mailbox_, metrics_),
-      {.path = std::string(crds::kAllocationsPath), .metadata_only = true});
+      {.path = std::string(crds::kAllocationsPath),
+       .metadata_only = true,
+       .skipped = {{"metadata", {"managedFields"}}},
+       .pause = kPause});
 }
 
 void Watches::Add(std::unique_ptr<k8sclient::ReflectorHandler> handler, k8sclient::ReflectorOptions options) {
