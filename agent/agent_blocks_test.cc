@@ -97,6 +97,25 @@ TEST_F(AgentTest, ABlockThatIsGoneWhileItIsWrittenIsForgotten) {
   EXPECT_TRUE(Add("c2").ok);
 }
 
+TEST_F(AgentTest, ACreationInDoubtIsNotSettledByWhatIsKnownOfAnEarlierBlockOfThatName) {
+  PutPool("p1", "10.55.0.0/25", "Node");
+  agent_ = MakeAgent(/*watches_blocks=*/false);
+  agent_->Start();
+  ASSERT_TRUE(Add("c1").ok);
+  const std::string name = api_.Objects(kBlocks)[0]["metadata"]["name"];
+  api_.Change(
+      kBlocks, name, [](nlohmann::json& block) { block["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"; });
+  ASSERT_TRUE(Del("c1").ok);
+  Await([&] { return Held().empty(); }, "the DEL is written");
+  RemoveBlock(name);
+  api_.SetFaults([lost = std::make_shared<std::atomic<bool>>(false)](const k8sclient::Request& request) {
+    const bool is_first = request.method == k8sclient::Method::kPost && !lost->exchange(true);
+    return is_first ? ApiFault::kLostAfterCommit : ApiFault::kNone;
+  });
+  ASSERT_TRUE(Add("c2").ok);
+  EXPECT_EQ(Held().size(), 1U);
+}
+
 // Given back when it was empty and claimed by another node, and no watch has told.
 class MovedBlockTest : public AgentTest {
  protected:

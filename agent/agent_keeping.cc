@@ -387,7 +387,9 @@ void Agent::Resync() {
     if (fenced) spdlog::info("block found block={} pool={}", block->name, block->pool);
   }
   // The list may be older than the block.
-  for (const std::string& name : known) own_.ObserveListed(name, /*version=*/0, clock_.Now() + kStepMax);
+  for (const std::string& name : known) {
+    static_cast<void>(own_.ObserveListed(name, /*version=*/0, clock_.Now() + kStepMax));
+  }
   ReportOddBlocks();
 }
 

@@ -203,6 +203,11 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::BlockEdi
     return seen;
   }
   const SteadyTime deadline = std::min(deadline_, std::chrono::steady_clock::now() + edit_max_);
+  // A creation is in doubt, and what is known may be an earlier block of that name, which is gone.
+  if (seen->resource_version.empty()) {
+    if (auto looked = own_.ObserveListed(seen->name, /*version=*/0, deadline); !looked)
+      return std::unexpected(looked.error());
+  }
   if (!own_.Knows(seen->name)) return EditUnknown(seen, edit, deadline);
   ipam::BlockEdit wanted = edit;
   if (!hands_out_) wanted.take_standby = nullptr;

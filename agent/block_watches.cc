@@ -35,7 +35,7 @@ std::unique_ptr<WatchThread> BlockWatches::Watch(const std::string& block) {
   };
   actions.listed = [this, block, told](const std::set<std::string>& names) {
     // A list from a cache may not know a block yet that was created just now.
-    own_.ObserveListed(block, names.empty() ? 0 : *told, clock_.Now() + kStepMax);
+    static_cast<void>(own_.ObserveListed(block, names.empty() ? 0 : *told, clock_.Now() + kStepMax));
   };
   actions.remove = [this](const json& object) {
     const auto meta = crds::ParseObjectMeta(object, crds::kBlockKind);

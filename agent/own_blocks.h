@@ -162,8 +162,8 @@ class OwnBlocks {
   // The block with that uid is gone. (Another of the same name may be there.)
   void ObserveGone(const std::string& name, const std::string& uid, SteadyTime deadline);
   // A list showed the block in that version; 0: not at all. Where that is older than what is known, looks whether the
-  // list is, or the block is gone, or the API server has gone back.
-  void ObserveListed(const std::string& name, std::uint64_t version, SteadyTime deadline);
+  // list is, or the block is gone, or the API server has gone back. Errors: those of reading it.
+  ipam::Expected<void> ObserveListed(const std::string& name, std::uint64_t version, SteadyTime deadline);
 
   [[nodiscard]] const std::string& node() const { return options_.node; }
   // `agent` of a block that this run creates.

@@ -94,25 +94,29 @@ void OwnBlocks::ObserveGone(const std::string& name, const std::string& uid, Ste
   Forget(slot);
 }
 
-void OwnBlocks::ObserveListed(const std::string& name, std::uint64_t version, SteadyTime deadline) {
+Expected<void> OwnBlocks::ObserveListed(const std::string& name, std::uint64_t version, SteadyTime deadline) {
   SlotPointer slot;
   BlockView known;
   {
     const sync::Lock lock(mutex_);
     const auto found = slots_.find(name);
-    if (found == slots_.end() || version >= VersionOf(*found->second->view)) return;
+    if (found == slots_.end() || version >= VersionOf(*found->second->view)) return {};
     slot = found->second;
     known = slot->view;
   }
   const auto read = Read(name, deadline);
-  if (!read && read.error().code == ErrorCode::kNotFound) return ObserveGone(name, known->uid, deadline);
-  if (!read) return;
+  if (!read) {
+    if (read.error().code != ErrorCode::kNotFound) return std::unexpected(read.error());
+    ObserveGone(name, known->uid, deadline);
+    return {};
+  }
   if (VersionOf(**read) < VersionOf(*known)) {
     // A write meets that as any other does after a restore.
     const sync::Lock lock(mutex_);
     slot->must_fence = true;
   }
   Observe(*read, deadline);
+  return {};
 }
 
 bool OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {
