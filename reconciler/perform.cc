@@ -35,6 +35,9 @@ constexpr std::chrono::seconds kEventPause{30};
 // Of one write of a block: each entry's pod is asked for before, and all of that has to come within one request's time.
 constexpr std::size_t kEntriesMax = 20;
 
+// So far a watch may be behind the API server.
+constexpr std::chrono::seconds kWatchMax{10};
+
 // From one event of a pool to the next with the same reason.
 constexpr std::chrono::minutes kPoolEventPeriod{1};
 
@@ -43,6 +46,13 @@ using nlohmann::json;
 
 std::unexpected<ipam::Error> Vanished(const ObjectKey& key) {
   return ipam::Fail(ipam::ErrorCode::kNotFound, key + " is gone");
+}
+
+// The API server says of a pod what its watch has not told yet: it is asked again when that may have been told.
+std::unexpected<ipam::Error> BehindItsWatch(std::string what) {
+  return std::unexpected(ipam::Error{.code = ipam::ErrorCode::kConflict,
+                                     .message = std::move(what) + ", which its watch has not told yet",
+                                     .retry_after = kWatchMax});
 }
 
 // Of the characters of names in Kubernetes. With others a path may mean something else than a pod.
@@ -212,7 +222,10 @@ struct Performer::Visitor {
         if (is_gone.error().code != ipam::ErrorCode::kInvalid) return skipped;
         continue;
       }
-      if (!*is_gone) continue;
+      if (!*is_gone) {
+        skipped = BehindItsWatch("pod " + one.entry.pod + " lives");
+        continue;
+      }
       const ipam::CoolingEntry cooling{.until_ms = now.unix_ms + std::chrono::milliseconds(kFreedRest).count(),
                                        .forget = one.entry.attachment};
       auto text = ipam::FormatEntry(cooling);
@@ -260,7 +273,7 @@ struct Performer::Visitor {
       after.allocations[static_cast<ipam::BlockOffset>(after.cidr.OffsetOf(one.address))] = *std::move(text);
       put.push_back(one);
     }
-    if (put.empty()) return ipam::Fail(ipam::ErrorCode::kConflict, "no pod has what " + after.name + " lost any more");
+    if (put.empty()) return BehindItsWatch("no pod has what " + after.name + " lost any more");
     auto written = PatchBlock(*action.before, after);
     if (!written) return written;
     for (const LostEntry& one : put) {
@@ -297,7 +310,7 @@ struct Performer::Visitor {
       const auto pod = AskForPod(allocation.meta.name_space, allocation.pod);
       if (!pod) return std::unexpected(pod.error());
       const bool is_gone = !*pod || (*pod)->identity() != allocation.uid;
-      if (is_gone) return {};
+      if (is_gone) return BehindItsWatch("pod " + allocation.pod + " is gone");
     }
     auto created = k8sclient::Create(
         api, AllocationsPath(allocation.meta.name_space), crds::AllocationToJson(allocation), options);
@@ -369,8 +382,8 @@ struct Performer::Visitor {
     return {};
   }
 
-  // Asks the API server itself, not the world. What it answers goes into the world, so that one that lives after all is
-  // not suspected any more.
+  // Asks the API server itself, not the world. What it answers stays out of the world: the watch, which may be behind
+  // it, would then tell of earlier pods as if they were the next, and of the renewals of Leases more would count.
   [[nodiscard]] Expected<bool> IsPodGone(const FreedEntry& one, const ipam::Address& address) const {
     if (!IsDnsName(one.entry.pod_namespace) || !IsDnsName(one.entry.pod)) {
       return ipam::Fail(ipam::ErrorCode::kInvalid, "no pod is called " + ipam::Quoted(one.entry.pod));
@@ -382,23 +395,17 @@ struct Performer::Visitor {
     if (!pod) return std::unexpected(std::move(pod.error()));
     const bool is_another = !one.entry.uid.empty() && pod->identity() != one.entry.uid;
     const bool has_others = one.was_replaced && pod->HasOthersThan(address);
-    const bool is_gone = is_another || has_others || (one.was_terminal && pod->is_terminal);
-    world.pods.Put(*std::move(pod), now.steady);
-    return is_gone;
+    return is_another || has_others || (one.was_terminal && pod->is_terminal);
   }
 
-  // The same of a pod that the world shows. Nothing: it is not there, and not in the world any more.
+  // The same of a pod that the world shows. Nothing: it is not there.
   [[nodiscard]] Expected<std::optional<SeenPod>> AskForPod(const std::string& name_space,
                                                            const std::string& name) const {
     auto object = k8sclient::Get(api, PodPath(name_space, name), options);
-    if (!object && object.error().code == ipam::ErrorCode::kNotFound) {
-      world.pods.Remove(PodKeyOf(name_space, name), now.steady);
-      return std::nullopt;
-    }
+    if (!object && object.error().code == ipam::ErrorCode::kNotFound) return std::nullopt;
     if (!object) return std::unexpected(std::move(object.error()));
     auto pod = ReadPod(*std::move(object));
     if (!pod) return std::unexpected(std::move(pod.error()));
-    world.pods.Put(*pod, now.steady);
     return *std::move(pod);
   }
 
