@@ -16,6 +16,8 @@ if(NOT BERTH_SANITIZE)
                       $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=3>)
   add_link_options(-Wl,-z,relro,-z,now)
 endif()
+# A program names the libraries that it calls, not all that its parts may call.
+add_link_options(-Wl,--as-needed)
 
 # For what the static `berth` is made of: FORTIFY calls what musl does not have. Each function is a section of its own, so
 # that the linker leaves out what is not called.
@@ -77,16 +79,17 @@ function(berth_together variable name)
   set(${variable} ${files} PARENT_SCOPE)
 endfunction()
 
-# berth_library(<folder> [SEQUENTIAL] [ALONE] [PUBLIC libs...] [PRIVATE libs...] [TEST_LIBS libs...] [EXCLUDE main.cc ...])
+# berth_library(<folder> [SEQUENTIAL] [ALONE] [APART a.cc ...] [PUBLIC libs...] [PRIVATE libs...] [TEST_LIBS libs...]
+#               [EXCLUDE main.cc ...])
 #
 # Makes the target berth_<folder> ("-" becomes "_") from every *.cc of the folder but *_test.cc and those of EXCLUDE, and
 # the test binary <folder>_test from every *_test.cc: forgetting to register a test is impossible. PUBLIC is for what the
 # folder's own headers include. Tests carry the label "unit", and the target unit_tests builds what they need. SEQUENTIAL:
 # no thread is started in this folder or beneath it, so its tests are left out under ThreadSanitizer. ALONE: each source is
-# an object of its own, for a program that takes only some of them.
+# an object of its own, for a program that takes only some of them; APART: so is each of these.
 add_custom_target(unit_tests)
 function(berth_library folder)
-  cmake_parse_arguments(ARG "SEQUENTIAL;ALONE" "" "PUBLIC;PRIVATE;TEST_LIBS;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(ARG "SEQUENTIAL;ALONE" "" "PUBLIC;PRIVATE;TEST_LIBS;EXCLUDE;APART" ${ARGN})
   string(REPLACE "-" "_" name ${folder})
   set(target berth_${name})
   set(root ${CMAKE_BINARY_DIR}/inc/${folder})
@@ -98,14 +101,14 @@ function(berth_library folder)
   foreach(test IN LISTS tests)
     list(REMOVE_ITEM sources ${test})
   endforeach()
-  foreach(excluded IN LISTS ARG_EXCLUDE)
+  foreach(excluded IN LISTS ARG_EXCLUDE ARG_APART)
     list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/${excluded})
   endforeach()
 
   if(NOT ARG_ALONE)
     berth_together(sources sources ${sources})
   endif()
-  add_library(${target} STATIC ${sources})
+  add_library(${target} STATIC ${sources} ${ARG_APART})
   target_include_directories(${target} PUBLIC ${root})
   target_link_libraries(${target} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
   berth_compile_options(${target})
