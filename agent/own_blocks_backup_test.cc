@@ -45,7 +45,7 @@ TEST_F(OwnBlocksBackupTest, AnAgentThatNobodyAsksWritesAgainWhatAListDoesNotShow
   ASSERT_TRUE(Add(2).has_value());
   constexpr std::uint64_t kBump = 1000;
   api_.Restore(*backup, kBump);
-  own_.ObserveListed(kName, VersionOf(*Stored()), Soon());
+  ASSERT_TRUE(own_.ObserveListed(kName, VersionOf(*Stored()), Soon()).has_value());
   WriteWhatIsLeft();
   EXPECT_TRUE(IsStored(2));
 }
@@ -55,7 +55,7 @@ TEST_F(OwnBlocksBackupTest, AListThatIsOlderThanTheBlockChangesNothing) {
   const std::uint64_t then = VersionOf(*Stored());
   ASSERT_TRUE(Add(1).has_value());
   const int before = api_.CountOf(Method::kPatch);
-  own_.ObserveListed(kName, then, Soon());
+  ASSERT_TRUE(own_.ObserveListed(kName, then, Soon()).has_value());
   EXPECT_EQ(api_.CountOf(Method::kPatch), before);
 }
 
