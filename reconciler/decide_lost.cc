@@ -79,10 +79,13 @@ Judged JudgeAddress(const SeenPod& pod, const ipam::Address& address, const std:
 ContestedAddress ToContested(const SeenPod& pod, const ipam::Address& address, const ipam::Block& block) {
   const auto entry = ipam::ParseEntry(block.allocations.at(OffsetIn(block, address)));
   const auto& held = std::get<ipam::HeldEntry>(entry);
+  const std::string who = PodKeyOf(pod.name_space, pod.name);
+  std::string recorded = PodKeyOf(held.pod_namespace, held.pod);
+  // A pod of a StatefulSet has its predecessor's name.
+  if (recorded == who) recorded += " with UID " + held.uid;
   return {.block = block.name,
           .block_uid = block.uid,
-          .text = address.ToString() + ": " + PodKeyOf(pod.name_space, pod.name) + " on " + pod.node +
-                  " has it, and it is recorded for " + PodKeyOf(held.pod_namespace, held.pod) +
+          .text = address.ToString() + ": " + who + " on " + pod.node + " has it, and it is recorded for " + recorded +
                   (block.shared() ? "" : " on " + block.node)};
 }
 

@@ -267,6 +267,14 @@ TEST_F(LostTest, AnotherNodesPodWithTheAddressIsReportedToo) {
               ElementsAre("10.55.0.3: default/web on n1 has it, and it is recorded for default/web-1 on n2"));
 }
 
+TEST_F(LostTest, APredecessorOfThatNameIsToldApartByItsUid) {
+  PutBlock({{3, "default/web 99999999-2222-3333-4444-555555555555 0123456789ab-0123456789abcdef i=eth0 t=1"}});
+  Pass(seconds(31));
+  EXPECT_THAT(Contested(),
+              ElementsAre("10.55.0.3: default/web on n1 has it, and it is recorded for default/web with "
+                          "UID 99999999-2222-3333-4444-555555555555 on n1"));
+}
+
 TEST_F(LostTest, APodThatEndsSoonContestsNothing) {
   PutBlock({{3, kHeldEntry}});
   Pass(seconds(15));
