@@ -162,7 +162,8 @@ Expected<BlockView> OwnBlocks::WriteInSlot(const SlotPointer& slot, const ipam::
       WakeNext(*slot);
       return nullptr;
     }
-    if (!slot->busy) {
+    // Whose time is over does not begin what may take as long as the others have.
+    if (!slot->busy && std::chrono::steady_clock::now() < deadline) {
       slot->busy = true;
       lock.unlock();
       SendBatch(slot, deadline);

@@ -48,6 +48,20 @@ TEST_F(OwnBlocksTest, ALaterBlockOfThatNameIsBelieved) {
   EXPECT_FALSE(Holds(1));
 }
 
+// A call would last for as long as others have time whose changes go along.
+TEST_F(OwnBlocksTest, WhoseTimeIsOverSendsNobodysChanges) {
+  MakeBlock();
+  const int before = api_.CountOf(Method::kPatch);
+  const auto take = [](ipam::Block& block) -> ipam::Expected<void> {
+    SetText(block, 1, TextOf(1));
+    return {};
+  };
+  const auto edited = own_.Edit(Stored(), {.attachment = {}, .apply = take}, std::chrono::steady_clock::now());
+  ASSERT_FALSE(edited.has_value());
+  EXPECT_EQ(edited.error().code, ipam::ErrorCode::kTimeout);
+  EXPECT_EQ(api_.CountOf(Method::kPatch), before);
+}
+
 TEST_F(OwnBlocksTest, ARolledBackCrdIsNoticedByABlockThatNobodyWrites) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
