@@ -66,6 +66,8 @@ class Told {
 [[nodiscard]] std::unique_ptr<Checker> MakeNothingLiveFreed(Story& story);
 // At rest: what was answered is recorded; nothing else is, and nobody twice.
 [[nodiscard]] std::unique_ptr<Checker> MakeNothingLeft(Story& story);
+// Standby: nobody but a node's agent writes where it has addresses on standby.
+[[nodiscard]] std::unique_ptr<Checker> MakeStandbyKept(Story& story);
 // In time: every call is answered, or its caller gave up.
 [[nodiscard]] std::unique_ptr<Checker> MakeInTime(Story& story);
 

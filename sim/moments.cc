@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens in the moments of a history: weather, deaths, cuts, and people.
 #include <algorithm>
+#include <array>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -18,6 +20,7 @@ namespace berth::sim {
 using namespace std::chrono_literals;
 using nlohmann::json;
 using std::chrono::milliseconds;
+using std::chrono::seconds;
 
 namespace {
 
@@ -46,6 +49,41 @@ void World::ChangeWeather(bool is_calm) {
                 .lag = lag});
 }
 
+struct World::Moment {
+  const char* fault;
+  std::uint64_t weight;
+  void (*happens)(World& world, Machine& machine);
+  bool needs_pods = false;
+};
+
+std::span<const World::Moment> World::AllMoments() {
+  static constexpr std::array kMoments{
+      Moment{"away", 12, [](World& world, Machine&) { world.BeAway(); }},
+      Moment{"overlap", 12, [](World& world, Machine& machine) { world.ReplaceAgent(machine, /*overlaps=*/true); }},
+      Moment{"kill", 24, [](World& world, Machine& machine) { world.ReplaceAgent(machine, /*overlaps=*/false); }},
+      Moment{"reboot", 4, [](World& world, Machine& machine) { world.Reboot(machine); }},
+      Moment{"give-back", 36, [](World& world, Machine&) { world.GiveBackBlock(); }},
+      Moment{"gc", 12, [](World&, Machine& machine) { machine.kubelet.CollectGarbage(); }},
+      // Not far: the calendar orders entries by age.
+      Moment{"calendar", 12, [](World&, Machine&) { JumpCalendar(milliseconds(Below(4'000)) - 2s); }},
+      Moment{"restart", 12, [](World& world, Machine&) { world.network_.RestartOne(milliseconds(Below(500))); }},
+      Moment{"compact", 12, [](World& world, Machine&) { world.Compact(); }},
+      Moment{"delete", 3, [](World& world, Machine&) { world.DeleteBlock(); }},
+      Moment{"edit", 12, [](World& world, Machine& machine) { world.EditByHand(machine); }},
+      Moment{"edit", 3, [](World& world, Machine& machine) { world.EditWithoutAgent(machine); }, true},
+      Moment{"kill", 12, [](World& world, Machine&) { world.controllers_.ReplaceOne(); }, true},
+      Moment{"cut-off", 12, [](World& world, Machine& machine) { world.CutOff(machine); }, true},
+      Moment{
+          "deaf", 12, [](World& world, Machine& machine) { world.Deafen(machine, 0s, milliseconds(Below(140'000))); }},
+      Moment{"vanish", 3, [](World& world, Machine& machine) { world.Vanish(machine); }, true},
+      Moment{"mirror", 12, [](World& world, Machine&) { world.cluster_.LoseMirror(seconds(Below(180))); }, true},
+      Moment{"allocation", 12, [](World& world, Machine&) { world.DeleteAllocation(); }, true},
+      Moment{"restore", 12, [](World& world, Machine&) { world.BackUpOrRestore(); }, true},
+      Moment{nullptr, 35, [](World&, Machine&) {}},
+  };
+  return kMoments;
+}
+
 void World::OneMoment() {
   ChangeWeather(Below(4) == 0);
   // Where some wait for minutes, not all the others shall live through a lifetime.
@@ -54,65 +92,16 @@ void World::OneMoment() {
   for (const auto& machine : machines_) machine->node.Supervise();
   Machine& machine = *machines_[Below(machines_.size())];
   if (machine.is_left_alone()) return;
-  switch (Below(21)) {
-    case 0:
-      if (May("away")) BeAway();
-      break;
-    case 1:
-    case 2:
-    case 3:
-      ReplaceAgent(machine);
-      break;
-    case 4:
-      if (May("reboot") && Below(3) == 0) Reboot(machine);
-      break;
-    case 5:
-    case 6:
-    case 7:
-      if (May("give-back")) GiveBackBlock();
-      break;
-    case 8:
-      if (May("gc")) machine.kubelet.CollectGarbage();
-      break;
-    case 9:
-      // Not far: the calendar orders entries by age.
-      if (May("calendar")) JumpCalendar(milliseconds(Below(4'000)) - 2s);
-      break;
-    case 10:
-      if (May("restart")) network_.RestartOne(milliseconds(Below(500)));
-      break;
-    case 11:
-      if (May("kill")) controllers_.ReplaceOne();
-      break;
-    case 12:
-      if (May("cut-off") && controllers_.count() > 0) CutOff(machine);
-      break;
-    case 13:
-      if (May("vanish") && controllers_.count() > 0 && Below(4) == 0) Vanish(machine);
-      break;
-    case 14:
-      if (May("mirror")) cluster_.LoseMirror(std::chrono::seconds(Below(180)));
-      break;
-    case 15:
-      if (May("edit")) EditByHand(machine);
-      break;
-    case 16:
-      if (May("edit") && controllers_.count() > 0 && Below(4) == 0) EditWithoutAgent(machine);
-      break;
-    case 17:
-      if (May("delete") && Below(4) == 0) DeleteBlock();
-      break;
-    case 18:
-      if (May("allocation")) DeleteAllocation();
-      break;
-    case 19:
-      if (has_backups_) BackUpOrRestore();
-      break;
-    case 20:
-      if (May("compact")) Compact();
-      break;
-    default:
-      break;
+  const auto weight_of = [this](const Moment& moment) {
+    const bool may_be = moment.fault == nullptr || May(moment.fault);
+    return may_be && (controllers_.count() > 0 || !moment.needs_pods) ? moment.weight : 0;
+  };
+  std::uint64_t all = 0;
+  for (const Moment& moment : AllMoments()) all += weight_of(moment);
+  std::uint64_t left = Below(all);
+  for (const Moment& moment : AllMoments()) {
+    if (left < weight_of(moment)) return moment.happens(*this, machine);
+    left -= weight_of(moment);
   }
 }
 
@@ -129,10 +118,8 @@ void World::Compact() {
   for (const auto& server : servers_) server->Compact();
 }
 
-void World::ReplaceAgent(Machine& machine) {
+void World::ReplaceAgent(Machine& machine, bool overlaps) {
   if (agents_left_ == 0) return;
-  const bool overlaps = May("overlap") && Below(3) == 0;
-  if (!overlaps && !May("kill")) return;
   --agents_left_;
   ++kills_;
   if (overlaps) return machine.node.StartAgent();
@@ -158,18 +145,21 @@ bool World::ReplaceMeanwhile(Machine& machine, std::uint64_t one_in) {
 void World::CutOff(Machine& machine) {
   const Nanos time = milliseconds(Below(3) == 0 ? Below(20'000) : 20'000 + Below(120'000));
   if (!cluster_.CutOff(machine.node.name(), time) || Below(2) != 0) return;
-  // A little later its agents as well. Meanwhile it goes on, and nobody hears of that.
-  const Nanos before = std::min<Nanos>(time, milliseconds(Below(3'000)));
+  // A little later its agents as well.
+  Deafen(machine, std::min<Nanos>(time, milliseconds(Below(3'000))), time);
+}
+
+void World::Deafen(Machine& machine, Nanos from, Nanos until) {
   machine.is_cut_off = true;
-  Spawn(outside_, [&machine, time, before] {
+  Spawn(outside_, [&machine, from, until] {
     constexpr int kRenewals = 3;
     for (int i = 0; i < kRenewals; ++i) {
       machine.kubelet.RenewSandbox();
-      std::this_thread::sleep_for(before / kRenewals);
+      std::this_thread::sleep_for(from / kRenewals);
     }
     machine.link.Cut(true);
     machine.kubelet.RenewSandbox();
-    std::this_thread::sleep_for(time - before);
+    std::this_thread::sleep_for(until - from);
     machine.link.Cut(false);
     machine.is_cut_off = false;
   });
@@ -277,6 +267,7 @@ void World::EditWithoutAgent(Machine& machine) {
 }
 
 void World::BackUpOrRestore() {
+  if (!has_backups_) return;
   if (!backups_.MayRestore()) return backups_.Take();
   is_editing_ = true;
   backups_.Restore();

@@ -228,7 +228,7 @@ std::vector<Plant> OfControllers() {
        .lies = {.repeats_when_cut = true}},
       {.name = "put-back-over-standby",
        .what = "the controller does not know what is on standby",
-       .faults = {"cut-off", "sandbox"},
+       .faults = {"cut-off", "deaf", "sandbox"},
        .lies = ToControllers(Replacing("\"standby\"", "\"none\""))},
       {.name = "uid-not-compared", .what = "a pod of the same name is taken for it", .call = NamesNoUid},
       {.name = "pods-without-addresses", .what = "no pod has one", .lies = Replacing("\"podIPs\"", "\"none\"")},

@@ -37,9 +37,9 @@ constexpr Nanos kFreedMax = std::chrono::minutes(14);
 }  // namespace
 
 std::set<std::string> Extent::AllFaults() {
-  return {"away",      "refused",    "lost",     "late",    "lag",       "kill",   "overlap", "reboot", "restart",
-          "give-back", "gc",         "calendar", "shared",  "cut-off",   "no-del", "mirror",  "vanish", "edit",
-          "delete",    "allocation", "odd-uid",  "sandbox", "meanwhile", "pause",  "restore", "compact"};
+  return {"away",      "refused",    "lost",     "late",    "lag",       "kill",   "overlap", "reboot",  "restart",
+          "give-back", "gc",         "calendar", "shared",  "cut-off",   "no-del", "mirror",  "vanish",  "edit",
+          "delete",    "allocation", "odd-uid",  "sandbox", "meanwhile", "pause",  "restore", "compact", "deaf"};
 }
 
 std::set<std::string> Extent::UsualFaults() {
@@ -63,6 +63,7 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, std::string 
   checkers_.push_back(MakeOneHolder(story_));
   checkers_.push_back(MakeNothingLiveFreed(story_));
   checkers_.push_back(MakeNothingLeft(story_));
+  checkers_.push_back(MakeStandbyKept(story_));
   checkers_.push_back(MakeInTime(story_));
   if (plant_ != nullptr) {
     cluster_.RenewWhenCutOff(plant_->renews_when_cut_off);

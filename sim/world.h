@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -58,11 +59,16 @@ class World {
   [[nodiscard]] Outcome Run();
 
  private:
+  // What happens by chance, with the fault that it is; null: nothing does.
+  struct Moment;
+  [[nodiscard]] static std::span<const Moment> AllMoments();
+
   void PutPool(const std::string& name, const std::string& subnet, bool is_shared);
   void AddServers();
   void AddMachine(const std::string& name);
   // The history, in a process of its own.
   void Main();
+  // One that may be, by its weight.
   void OneMoment();
   void ChangeWeather(bool is_calm);
   [[nodiscard]] bool May(const std::string& fault) const { return extent_.faults.contains(fault); }
@@ -70,11 +76,13 @@ class World {
   // The API server, for some seconds.
   void BeAway();
   void Compact();
-  void ReplaceAgent(Machine& machine);
+  void ReplaceAgent(Machine& machine, bool overlaps);
   // While something is under way there, once in so many times, the agent is replaced. True: so it is.
   bool ReplaceMeanwhile(Machine& machine, std::uint64_t one_in);
   void Reboot(Machine& machine);
   void CutOff(Machine& machine);
+  // Its agents reach nobody; what they tell and hand out meanwhile, nobody hears of from them.
+  void Deafen(Machine& machine, Nanos from, Nanos until);
   // Its Node is deleted, and comes again. Meanwhile the machine is off, or hears of nobody.
   void Vanish(Machine& machine);
   // Somebody takes an entry out of a block. Returns when it is there again.
