@@ -13,6 +13,7 @@
 #include "crds/names.h"
 #include "k8sclient/client_config.h"
 #include "k8sclient/clock.h"
+#include "k8sclient/http_api.h"
 #include "k8sclient/kubeconfig.h"
 #include "k8sclient/status.h"
 #include "k8sclient/tls.h"
@@ -74,17 +75,7 @@ std::string HostSafe(std::string_view node) {
 
 }  // namespace
 
-DirectCall::DirectCall(const cni::Environment& environment, const cni::NetworkConfig& config, node::BootNanos started,
-                       node::Folder state, node::NodeDirectory directory)
-    : environment_(environment),
-      config_(config),
-      started_(started),
-      state_(std::move(state)),
-      directory_(std::move(directory)),
-      runtime_(config.ipam.timeout, environment.verb == cni::Verb::kAdd ? getppid() : 0) {}
-
-Expected<std::unique_ptr<DirectCall>> DirectCall::Make(const cni::Environment& environment,
-                                                       const cni::NetworkConfig& config, node::BootNanos started) {
+Expected<DirectPlace> FindDirectPlace(const cni::NetworkConfig& config) {
   auto state = node::Folder::Open(config.ipam.state_dir);
   if (!state) return std::unexpected(state.error());
   if (auto mode = node::RequireMode(*state, node::NodeMode::kDirect); !mode) return std::unexpected(mode.error());
@@ -93,7 +84,7 @@ Expected<std::unique_ptr<DirectCall>> DirectCall::Make(const cni::Environment& e
   if (!path) return std::unexpected(path.error());
   auto client = k8sclient::LoadKubeconfig({*path}, /*context=*/"", k8sclient::ReadWholeFile);
   if (!client) return KubeconfigError(client.error());
-  const auto node = FindNodeName(config.ipam.node_name, *client);
+  auto node = FindNodeName(config.ipam.node_name, *client);
   if (!node) return std::unexpected(node.error());
   const std::string& socket = config.ipam.agent_socket;
   auto directory = node::NodeDirectory::Open(socket.substr(0, socket.rfind('/')), HostSafe(*node), client->server);
@@ -103,64 +94,96 @@ Expected<std::unique_ptr<DirectCall>> DirectCall::Make(const cni::Environment& e
       .write = [notes = *directory](const std::string& session) { notes.WriteNote(kSessionNote, session); }};
   auto api = k8sclient::HttpApi::Make(*std::move(client), {.user_agent = "berth-direct", .tls_sessions = sessions});
   if (!api) return KubeconfigError(api.error());
+  return DirectPlace{
+      .node = *std::move(node), .state = *std::move(state), .directory = *std::move(directory), .api = *std::move(api)};
+}
 
-  std::unique_ptr<DirectCall> call(
-      new DirectCall(environment, config, started, *std::move(state), *std::move(directory)));
-  call->api_ = *std::move(api);
-  const auto timeout_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(config.ipam.timeout).count();
-  node::DirectStoreOptions options{.node = *node,
-                                   .call = call->runtime_.RequestOptions(),
+DirectCall::DirectCall(const cni::Environment& environment, const cni::NetworkConfig& config, node::BootNanos started,
+                       DirectPlace place)
+    : environment_(environment),
+      config_(config),
+      started_(started),
+      place_(std::move(place)),
+      runtime_(config.ipam.timeout, environment.verb == cni::Verb::kAdd ? getppid() : 0),
+      store_(*place_.api, place_.directory, runtime_, StoreOptions()),
+      call_(environment, config, store_, runtime_) {}
+
+node::DirectStoreOptions DirectCall::StoreOptions() {
+  const auto timeout_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(config_.ipam.timeout).count();
+  node::DirectStoreOptions options{.node = place_.node,
+                                   .call = runtime_.RequestOptions(),
                                    .lock_deadline = node::BootTimeNow() + timeout_ns * 4 / 5};
   options.on_unreadable = [](const ipam::Error& error) {
     std::fprintf(stderr, "berth-direct: block left alone: %s\n", error.message.c_str());
   };
-  options.attachment = cni::MakeAttachment(config.name, environment.container_id, environment.ifname);
-  if (environment.verb == cni::Verb::kDel) options.recent = node::RecentUse::kIfItHolds;
-  if (environment.verb == cni::Verb::kAdd) options.recent = node::RecentUse::kUnlessItHolds;
-  options.on_locked = [raw = call.get()] { return raw->EnterTurn(); };
-  call->store_ = std::make_unique<node::DirectStore>(*call->api_, call->directory_, call->runtime_, std::move(options));
-  call->call_ = std::make_unique<node::IpamCall>(environment, config, *call->store_, call->runtime_);
-  return call;
+  options.attachment = cni::MakeAttachment(config_.name, environment_.container_id, environment_.ifname);
+  if (environment_.verb == cni::Verb::kDel) options.recent = node::RecentUse::kIfItHolds;
+  if (environment_.verb == cni::Verb::kAdd) options.recent = node::RecentUse::kUnlessItHolds;
+  options.on_locked = [this] { return EnterTurn(); };
+  return options;
+}
+
+Expected<std::string> DirectCall::Serve() {
+  const auto silent = [](const Expected<void>& outcome) -> Expected<std::string> {
+    if (!outcome) return std::unexpected(outcome.error());
+    return std::string();
+  };
+  switch (environment_.verb) {
+    case cni::Verb::kAdd:
+      return Add();
+    case cni::Verb::kDel:
+      return silent(Del());
+    case cni::Verb::kCheck:
+      return silent(call_.Check());
+    case cni::Verb::kGc:
+      return silent(Gc());
+    case cni::Verb::kStatus:
+      return silent(Status());
+    case cni::Verb::kAbout:
+    case cni::Verb::kVersion:
+      break;
+  }
+  return Fail(ErrorCode::kInternal, "this verb needs no call");
 }
 
 Expected<void> DirectCall::EnterTurn() const {
   // An agent takes the lock before it looks at any block: one that came while this call waited says so here.
-  if (auto mode = node::RequireMode(state_, node::NodeMode::kDirect); !mode) return mode;
+  if (auto mode = node::RequireMode(place_.state, node::NodeMode::kDirect); !mode) return mode;
   if (environment_.verb != cni::Verb::kAdd) return {};
-  const auto deleted = directory_.DeletedAt(attachment());
+  const auto deleted = place_.directory.DeletedAt(attachment());
   if (!deleted || started_ >= *deleted) return {};
   return Fail(ErrorCode::kTimeout, "a DEL of this container came after this ADD was started: nothing is allocated");
 }
 
 Expected<std::string> DirectCall::Add() {
-  const auto request = call_->MakeAddRequest();
+  const auto request = call_.MakeAddRequest();
   if (!request) return std::unexpected(request.error());
-  auto running = directory_.HoldRunning(attachment());
+  auto running = place_.directory.HoldRunning(attachment());
   if (!running) return std::unexpected(running.error());
   running_ = *std::move(running);
-  auto answer = call_->Add(*request);
+  auto answer = call_.Add(*request);
   if (!answer) {
-    directory_.ForgetRunning(attachment());
+    place_.directory.ForgetRunning(attachment());
     return std::unexpected(answer.error());
   }
   took_ = answer->took;
-  store_->Unlock();
+  store_.Unlock();
   return std::move(answer->text);
 }
 
 Expected<void> DirectCall::TakeBackAdd() {
-  directory_.ForgetRunning(attachment());
+  place_.directory.ForgetRunning(attachment());
   if (!took_) return {};
-  if (auto locked = store_->Lock(); !locked) return locked;
-  return call_->engine().Del(attachment());
+  if (auto locked = store_.Lock(); !locked) return locked;
+  return call_.engine().Del(attachment());
 }
 
 Expected<void> DirectCall::Del() {
   // First the lock: an ADD of this attachment that runs gets to its end, and its intents are seen if it dies.
-  if (auto locked = store_->Lock(); !locked) return locked;
-  if (auto marked = directory_.MarkDeleted(attachment(), started_); !marked) return marked;
-  directory_.ForgetRunning(attachment());
-  return call_->engine().Del(attachment());
+  if (auto locked = store_.Lock(); !locked) return locked;
+  if (auto marked = place_.directory.MarkDeleted(attachment(), started_); !marked) return marked;
+  place_.directory.ForgetRunning(attachment());
+  return call_.engine().Del(attachment());
 }
 
 Expected<void> DirectCall::Gc() {
@@ -168,12 +191,12 @@ Expected<void> DirectCall::Gc() {
   // later cannot be.
   const auto now = k8sclient::RealClock().WallNow();
   const std::int64_t listed_ms = node::StartMillis(now, node::BootTimeNow() - started_);
-  const auto running = directory_.ReadRunning(listed_ms);
+  const auto running = place_.directory.ReadRunning(listed_ms);
   if (!running) return std::unexpected(running.error());
-  if (auto locked = store_->Lock(); !locked) return locked;
-  const auto intents = directory_.ReadIntents("");
+  if (auto locked = store_.Lock(); !locked) return locked;
+  const auto intents = place_.directory.ReadIntents("");
   if (!intents) return std::unexpected(intents.error());
-  return call_->CollectGarbage(
+  return call_.CollectGarbage(
       listed_ms,
       [&running](const ipam::Attachment& attachment) { return running->contains(attachment); },
       [&intents] {
@@ -188,7 +211,7 @@ Expected<void> DirectCall::Status() {
   const k8sclient::Request request{.path = std::string(crds::kPoolsPath),
                                    .query = {{"limit", "1"}, {"resourceVersion", "0"}},
                                    .accept = k8sclient::kPartialMetadataList};
-  const auto response = api_->Call(request, runtime_.RequestOptions());
+  const auto response = place_.api->Call(request, runtime_.RequestOptions());
   ipam::Error error;
   if (!response) {
     error = response.error();

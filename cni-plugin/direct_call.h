@@ -8,52 +8,60 @@
 #include "cni-plugin/process_runtime.h"
 #include "cni/config.h"
 #include "cni/environment.h"
-#include "k8sclient/http_api.h"
+#include "k8sclient/api.h"
 #include "node/direct_store.h"
+#include "node/folder.h"
 #include "node/ipam_call.h"
 #include "node/node_directory.h"
 
 namespace berth::cni_plugin {
 
+// What a call works on.
+struct DirectPlace {
+  std::string node;
+  node::Folder state;
+  node::NodeDirectory directory;
+  std::shared_ptr<k8sclient::Api> api;
+};
+// Reads the kubeconfig and opens the node's directory, sends nothing. Errors: kDecode, kIo: the kubeconfig, each with
+// its path; kInvalid: no node name can be told; kUnavailable: this node is its agent's.
+[[nodiscard]] ipam::Expected<DirectPlace> FindDirectPlace(const cni::NetworkConfig& config);
+
 class DirectCall {
  public:
-  // `started`: when this process began. Reads kubeconfig and opens the node's directory, sends nothing.
-  // Errors: kDecode, kIo: the kubeconfig, each with its path; kInvalid: no node name can be told; kUnavailable: this
-  // node is its agent's.
-  [[nodiscard]] static ipam::Expected<std::unique_ptr<DirectCall>> Make(const cni::Environment& environment,
-                                                                        const cni::NetworkConfig& config,
-                                                                        node::BootNanos started);
+  // `started`: when this process began. environment and config must outlive this.
+  DirectCall(const cni::Environment& environment, const cni::NetworkConfig& config, node::BootNanos started,
+             DirectPlace place);
+  DirectCall(const DirectCall&) = delete;
+  DirectCall& operator=(const DirectCall&) = delete;
+  ~DirectCall() = default;
 
-  // What to print. On an error nothing is held that was not before.
-  [[nodiscard]] ipam::Expected<std::string> Add();
-  // After Add: the answer could not be printed. Gives back what Add took.
+  // What to print; empty for verbs that print nothing. On an error nothing is held that was not before.
+  [[nodiscard]] ipam::Expected<std::string> Serve();
+  // After an ADD: the answer could not be printed. Gives back what it took.
   [[nodiscard]] ipam::Expected<void> TakeBackAdd();
-  // After Add: the caller has the answer.
+  // After an ADD: the caller has the answer.
   void AnswerDelivered() { node::NodeDirectory::NoteEnd(running_); }
 
-  [[nodiscard]] ipam::Expected<void> Del();
-  [[nodiscard]] ipam::Expected<void> Check() { return call_->Check(); }
-  [[nodiscard]] ipam::Expected<void> Gc();
-  [[nodiscard]] ipam::Expected<void> Status();
-
-  [[nodiscard]] const std::string& node() const { return store_->Node(); }
-  [[nodiscard]] const ipam::Attachment& attachment() const { return call_->attachment(); }
+  [[nodiscard]] const std::string& node() const { return place_.node; }
+  [[nodiscard]] const ipam::Attachment& attachment() const { return call_.attachment(); }
 
  private:
-  DirectCall(const cni::Environment& environment, const cni::NetworkConfig& config, node::BootNanos started,
-             node::Folder state, node::NodeDirectory directory);
+  [[nodiscard]] node::DirectStoreOptions StoreOptions();
   // With the lock, before anything is looked at that leads to a write.
   [[nodiscard]] ipam::Expected<void> EnterTurn() const;
+  [[nodiscard]] ipam::Expected<std::string> Add();
+  [[nodiscard]] ipam::Expected<void> Del();
+  [[nodiscard]] ipam::Expected<void> Gc();
+  [[nodiscard]] ipam::Expected<void> Status();
 
   const cni::Environment& environment_;
   const cni::NetworkConfig& config_;
   node::BootNanos started_;
-  node::Folder state_;
-  node::NodeDirectory directory_;
+  DirectPlace place_;
   ProcessRuntime runtime_;
-  std::unique_ptr<k8sclient::HttpApi> api_;
-  std::unique_ptr<node::DirectStore> store_;
-  std::unique_ptr<node::IpamCall> call_;
+  node::DirectStore store_;
+  node::IpamCall call_;
   node::HeldFile running_;
   bool took_ = false;
 };

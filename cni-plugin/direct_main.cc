@@ -15,33 +15,6 @@
 namespace berth::cni_plugin {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-
-// What is to be printed; empty for verbs that print nothing.
-Expected<std::string> Serve(DirectCall& call, cni::Verb verb) {
-  const auto silent = [](const Expected<void>& outcome) -> Expected<std::string> {
-    if (!outcome) return std::unexpected(outcome.error());
-    return std::string();
-  };
-  switch (verb) {
-    case cni::Verb::kAdd:
-      return call.Add();
-    case cni::Verb::kDel:
-      return silent(call.Del());
-    case cni::Verb::kCheck:
-      return silent(call.Check());
-    case cni::Verb::kGc:
-      return silent(call.Gc());
-    case cni::Verb::kStatus:
-      return silent(call.Status());
-    case cni::Verb::kAbout:
-    case cni::Verb::kVersion:
-      break;
-  }
-  return ipam::Fail(ErrorCode::kInternal, "this verb needs no call");
-}
-
 int ServeDirectly(const PluginCall& called, node::BootNanos started) {
   const cni::Environment& environment = called.environment;
   const cni::NetworkConfig& config = called.config;
@@ -51,26 +24,27 @@ int ServeDirectly(const PluginCall& called, node::BootNanos started) {
     return PrintError(error, config.version);
   };
   if (auto netns = CheckNetns(environment); !netns) return fail(netns.error());
-  auto call = DirectCall::Make(environment, config, started);
-  if (!call) {
-    ipam::Error error = call.error();
-    if (environment.verb == cni::Verb::kStatus) error.code = ErrorCode::kNotReady;
+  auto place = FindDirectPlace(config);
+  if (!place) {
+    ipam::Error error = place.error();
+    if (environment.verb == cni::Verb::kStatus) error.code = ipam::ErrorCode::kNotReady;
     return fail(error);
   }
-  const auto text = Serve(**call, environment.verb);
+  DirectCall call(environment, config, started, *std::move(place));
+  const auto text = call.Serve();
   if (!text) return fail(text.error());
   if (text->empty()) {
-    log.Succeeded(environment, config, (*call)->node(), (*call)->attachment(), *text);
+    log.Succeeded(environment, config, call.node(), call.attachment(), *text);
     return EXIT_SUCCESS;
   }
   if (auto printed = PrintAnswer(*text); !printed) {
     log.Failed(environment, config, printed.error());
-    const auto taken_back = (*call)->TakeBackAdd();
+    const auto taken_back = call.TakeBackAdd();
     if (!taken_back) log.Failed(environment, config, taken_back.error());
     return EXIT_FAILURE;
   }
-  (*call)->AnswerDelivered();
-  log.Succeeded(environment, config, (*call)->node(), (*call)->attachment(), *text);
+  call.AnswerDelivered();
+  log.Succeeded(environment, config, call.node(), call.attachment(), *text);
   return EXIT_SUCCESS;
 }
 
