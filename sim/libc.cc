@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstdarg>
 #include <cstdint>
 #include <ctime>
@@ -155,13 +157,20 @@ int Opened(int descriptor) {
   return descriptor;
 }
 
-// A lock of a file: the real one, asked for again until it is there. It goes with its descriptor, as in life.
+// A lock of a file: the real one, asked for again until it is there. It goes with its descriptor, as in life. A
+// process's alarm ends the wait.
 template <typename Try>
 int AwaitFileLock(const Try& attempt) {
+  const Nanos begin = Now();
   while (true) {
     MayYield();
     const int done = attempt();
     if (done == 0 || (errno != EWOULDBLOCK && errno != EACCES) || !InFiber()) return done;
+    const Nanos alarm = CurrentProcess()->alarm_every;
+    if (alarm > Nanos::zero() && Now() - begin >= alarm) {
+      errno = EINTR;
+      return -1;
+    }
     SleepUntil(Now() + kFilePause);
   }
 }
@@ -350,6 +359,18 @@ int closedir(DIR* folder) {
   static auto* const kReal = sim::Real<int(DIR*)>("closedir");
   std::erase(sim::CurrentProcess()->descriptors, dirfd(folder));
   return kReal(folder);
+}
+// Only for alarms of a process, of which a simulated one has its own.
+int setitimer(__itimer_which_t which, const itimerval* timer, itimerval* before) noexcept {
+  static auto* const kReal = sim::Real<int(__itimer_which_t, const itimerval*, itimerval*)>("setitimer");
+  if (!sim::InFiber()) return kReal(which, timer, before);
+  sim::CurrentProcess()->alarm_every =
+      std::chrono::seconds(timer->it_interval.tv_sec) + std::chrono::microseconds(timer->it_interval.tv_usec);
+  return 0;
+}
+int sigaction(int number, const struct sigaction* action, struct sigaction* before) noexcept {
+  static auto* const kReal = sim::Real<int(int, const struct sigaction*, struct sigaction*)>("sigaction");
+  return sim::InFiber() ? 0 : kReal(number, action, before);
 }
 int flock(int descriptor, int operation) noexcept {
   static auto* const kReal = sim::Real<int(int, int)>("flock");

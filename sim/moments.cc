@@ -182,8 +182,9 @@ void World::Vanish(Machine& machine) {
     if (!is_off && time >= kNodeGone) {
       machine.kubelet.CountAsGone();
       std::this_thread::sleep_for(time - kNodeGone);
-      // Its kubelet knows nothing of that, and starts what its manifests say.
-      machine.kubelet.StartStatic(name + "late");
+      // Its kubelet knows nothing of that, and starts what its manifests say. Without an agent it has no success before
+      // the machine is reached again.
+      if (machine.node.has_agents()) machine.kubelet.StartStatic(name + "late");
     } else {
       std::this_thread::sleep_for(time - std::min(time, kNodeGone));
     }
@@ -196,6 +197,7 @@ void World::Vanish(Machine& machine) {
 }
 
 std::optional<World::Place> World::AnyEntry(const Machine& machine, bool is_told) const {
+  if (!machine.node.has_agents() || !machine.node.IsServing()) return std::nullopt;
   const auto settled = machine.kubelet.settled();
   const auto pods = store_.Objects(std::string(reconciler::kPodsPath));
   const auto has_told = [&](const Pod& pod, const std::string& address) {
@@ -239,7 +241,7 @@ bool World::IsThere(const Place& place) const {
 
 void World::EditByHand(Machine& machine) {
   const auto place = AnyEntry(machine, /*is_told=*/false);
-  if (!place || !machine.node.IsServing()) return;
+  if (!place) return;
   ChangeWeather(true);
   TakeOut(*place);
   const Nanos end = Now() + 100s;
@@ -252,7 +254,7 @@ void World::EditByHand(Machine& machine) {
 
 void World::EditWithoutAgent(Machine& machine) {
   const auto place = AnyEntry(machine, /*is_told=*/true);
-  if (!place || !machine.node.IsServing() || agents_left_ == 0) return;
+  if (!place || agents_left_ == 0) return;
   --agents_left_;
   ChangeWeather(true);
   machine.node.KillAgents();

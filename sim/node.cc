@@ -18,8 +18,6 @@ using nlohmann::json;
 // Of a machine that goes down, until its agent runs again: longer than a write may be late (network.cc). Who wrote to a
 // Shared block is not known any more then.
 constexpr auto kBoot = 5s;
-// Of an agent that is slow: most calls take a lock some times.
-constexpr std::uint64_t kPausesOneIn = 25;
 
 struct Node::Host {
   explicit Host(const std::string& name) : process(std::make_shared<Process>(name)) {}
@@ -32,9 +30,15 @@ Node::Node(Options options, k8sclient::Api& api, Story& story)
     : options_(std::move(options)), api_(api), story_(story) {
   std::filesystem::create_directories(options_.folder + "/run");
   std::filesystem::create_directories(options_.folder + "/state");
+  if (!options_.is_direct) return;
+  direct_ = std::make_unique<DirectCalls>(
+      DirectCalls::Options{.node = options_.name, .folder = options_.folder, .slow_one_in = options_.slow_one_in},
+      api_,
+      story_);
 }
 
 void Node::StartAgent() {
+  if (!has_agents()) return;
   if (before_start_) before_start_(options_.folder);
   const auto host = std::make_shared<Host>(options_.name + ".agent" + std::to_string(hosts_.size() + 1));
   const bool is_slow = options_.slow_one_in > 0 && Below(options_.slow_one_in) == 0;
@@ -66,14 +70,17 @@ void Node::Kill(Host& host) {
 }
 
 void Node::KillAgent() {
+  if (direct_ != nullptr) direct_->Kill();
   if (newest_ != nullptr) Kill(*newest_);
 }
 
 void Node::KillAgents() {
+  if (direct_ != nullptr) direct_->Kill();
   for (const auto& host : hosts_) Kill(*host);
 }
 
 bool Node::IsServing() const {
+  if (!has_agents()) return !is_off_;
   return newest_ != nullptr && serving_ == newest_ && !newest_->process->is_dead && newest_->agent->IsReady();
 }
 
@@ -107,6 +114,7 @@ void Node::Supervise() {
 std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::microseconds patience) {
   const auto is_served = [this] { return serving_ != nullptr && !serving_->process->is_dead && !serving_->has_ended; };
   if (on_call_) on_call_();
+  if (!has_agents()) return CallDirectly(body, patience);
   const Nanos dialling_until = Now() + 10s;
   while (!is_served()) {
     if (Now() >= dialling_until) return std::nullopt;
@@ -141,13 +149,24 @@ std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::micros
   return call->answer;
 }
 
+std::optional<CniAnswer> Node::CallDirectly(const std::string& body, std::chrono::microseconds patience) {
+  if (is_off_) {
+    std::this_thread::sleep_for(20ms);
+    return std::nullopt;
+  }
+  if (before_call_) before_call_(options_.folder);
+  return direct_->Call(body, patience);
+}
+
 bool Node::IsAtRest() const {
   if (!IsServing()) return false;
+  if (!has_agents()) return direct_->IsIdle();
   const json debug = json::parse(newest_->agent->DebugBlocks());
   return debug["journal"].empty() && debug["handedOut"].empty();
 }
 
 std::string Node::Unrest() const {
+  if (!has_agents()) return options_.name + " is off, or calls of berth-direct run";
   if (newest_ == nullptr || newest_->process->is_dead) return options_.name + " has no agent";
   if (serving_ != newest_) return options_.name + " has an agent that does not serve";
   const std::string ready = newest_->agent->IsReady() ? "" : ", which is not ready";

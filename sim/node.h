@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Node: a machine with its files, and the agents that run on it, one after another or side by side.
+// Node: a machine with its files, and the agents that run on it, one after another or side by side, or berth-direct.
 #pragma once
 
 #include <cstddef>
@@ -10,31 +10,28 @@
 
 #include "agent/agent.h"
 #include "k8sclient/api.h"
+#include "sim/direct_calls.h"
 #include "sim/scheduler.h"
 #include "sim/story.h"
 
 namespace berth::sim {
-
-// What `berth` prints.
-struct CniAnswer {
-  bool ok = false;
-  std::string body;
-};
 
 class Node {
  public:
   struct Options {
     std::string name;
     std::string folder;             // is made
+    bool is_direct = false;         // has no agents: calls are berth-direct's
     std::size_t standby = 64;       // AgentOptions::standby
-    std::uint64_t slow_one_in = 0;  // of its agents one in so many is stopped now and then; 0: none
+    std::uint64_t slow_one_in = 0;  // of its processes one in so many is stopped now and then; 0: none
   };
   // api and story must outlive this.
   Node(Options options, k8sclient::Api& api, Story& story);
 
-  // Starts another agent, whether one serves or not: that one is replaced.
+  [[nodiscard]] bool has_agents() const { return !options_.is_direct; }
+  // Starts another agent, whether one serves or not: that one is replaced. Nothing, where there are none.
   void StartAgent();
-  // As kill -9; the newest, or the one that serves.
+  // As kill -9; the newest, or the one that serves. Without agents: the calls that run.
   void KillAgent();
   // All of them.
   void KillAgents();
@@ -72,10 +69,12 @@ class Node {
  private:
   struct Host;
   void Kill(Host& host);
+  [[nodiscard]] std::optional<CniAnswer> CallDirectly(const std::string& body, std::chrono::microseconds patience);
 
   Options options_;
   k8sclient::Api& api_;
   Story& story_;
+  std::unique_ptr<DirectCalls> direct_;  // null: there are agents
   bool is_off_ = false;
   Sabotage before_start_;
   Sabotage before_call_;

@@ -33,8 +33,11 @@ struct Process {
   // At so few of their chances its threads are stopped for some milliseconds, as by a busy machine; 0: at none.
   std::uint64_t pauses_one_in = 0;
   std::vector<int> descriptors;  // open ones, by open(2) and its like
+  Nanos alarm_every{0};          // 0: never
 };
 using ProcessPointer = std::shared_ptr<Process>;
+// Of one that is slow: most calls take a lock some times.
+inline constexpr std::uint64_t kPausesOneIn = 25;
 
 // Begins the simulation of a seed. Until then, and outside of fibers, the C library's calls are the real ones.
 void Begin(std::uint64_t seed);

@@ -37,9 +37,10 @@ constexpr Nanos kFreedMax = std::chrono::minutes(14);
 }  // namespace
 
 std::set<std::string> Extent::AllFaults() {
-  return {"away",      "refused",    "lost",     "late",    "lag",       "kill",   "overlap", "reboot",  "restart",
-          "give-back", "gc",         "calendar", "shared",  "cut-off",   "no-del", "mirror",  "vanish",  "edit",
-          "delete",    "allocation", "odd-uid",  "sandbox", "meanwhile", "pause",  "restore", "compact", "deaf"};
+  return {"away",    "refused",   "lost",      "late",    "lag",      "kill",       "overlap",
+          "reboot",  "restart",   "give-back", "gc",      "calendar", "shared",     "cut-off",
+          "no-del",  "mirror",    "vanish",    "edit",    "delete",   "allocation", "odd-uid",
+          "sandbox", "meanwhile", "pause",     "restore", "compact",  "deaf",       "direct"};
 }
 
 std::set<std::string> Extent::UsualFaults() {
@@ -126,11 +127,13 @@ void World::AddServers() {
 
 void World::AddMachine(const std::string& name) {
   constexpr std::array<std::size_t, 3> kStandby{0, 3, 16};
+  const bool is_direct = May("direct") && !has_backups_ && Below(4) == 0;
   std::vector<std::string> pools{"big"};
   if (May("shared") && Below(4) == 0) pools = {"small"};
   machines_.push_back(std::make_unique<Machine>(
       Node::Options{.name = name,
                     .folder = folder_ + "/" + name,
+                    .is_direct = is_direct,
                     .standby = kStandby.at(Below(kStandby.size())),
                     .slow_one_in = May("pause") && Below(2) == 0 ? std::uint64_t{3} : 0},
       network_,

@@ -95,8 +95,8 @@ class World {
     std::string text;
     std::string address;
   };
-  // A held entry in an own block of the machine, of a pod whose container stays; with `is_told` one of which the API
-  // server knows that it has the address.
+  // A held entry in an own block of the machine, of which an agent serves, of a pod whose container stays; with
+  // `is_told` one of which the API server knows that it has the address.
   [[nodiscard]] std::optional<Place> AnyEntry(const Machine& machine, bool is_told) const;
   void TakeOut(const Place& place);
   [[nodiscard]] bool IsThere(const Place& place) const;

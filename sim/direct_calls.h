@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// DirectCalls: berth-direct on a machine that has no agent, one process for each call.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "k8sclient/api.h"
+#include "sim/scheduler.h"
+#include "sim/story.h"
+
+namespace berth::sim {
+
+// What a plugin prints.
+struct CniAnswer {
+  bool ok = false;
+  std::string body;
+};
+
+class DirectCalls {
+ public:
+  struct Options {
+    std::string node;
+    std::string folder;             // its run/ and state/ are there
+    std::uint64_t slow_one_in = 0;  // of its processes one in so many is stopped now and then; 0: none
+  };
+  // api and story must outlive this. The machine's mode becomes direct.
+  DirectCalls(Options options, k8sclient::Api& api, Story& story);
+
+  // nullopt: the process was killed, or the caller lost patience.
+  [[nodiscard]] std::optional<CniAnswer> Call(const std::string& body, std::chrono::microseconds patience);
+  // All that run.
+  void Kill();
+  [[nodiscard]] bool IsIdle() const { return running_.empty(); }
+
+ private:
+  struct Running;
+  void Serve(Running& running, const std::string& body);
+
+  const Options options_;
+  k8sclient::Api& api_;
+  Story& story_;
+  std::vector<std::shared_ptr<Running>> running_;
+  int started_ = 0;
+};
+
+}  // namespace berth::sim
