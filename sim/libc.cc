@@ -46,7 +46,7 @@ constexpr std::int64_t kNanosPerSecond = 1'000'000'000;
 // 2026-01-01, the calendar when a simulation begins.
 constexpr Nanos kCalendarStart = std::chrono::seconds(1'767'225'600);
 // What is looked at again and again because a real file cannot wake a fiber.
-constexpr Nanos kFilePause = std::chrono::milliseconds(1);
+constexpr Nanos kFilePauseMax = std::chrono::milliseconds(10);
 
 template <typename Function>
 Function* Real(const char* name) {
@@ -171,7 +171,7 @@ int AwaitFileLock(const Try& attempt) {
       errno = EINTR;
       return -1;
     }
-    SleepUntil(Now() + kFilePause);
+    SleepUntil(Now() + Nanos(Below(kFilePauseMax.count())));
   }
 }
 

@@ -137,14 +137,14 @@ std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::micros
     if (call->is_delivered) call->answer = {.ok = reply.ok, .body = reply.body};
     if (!call->is_delivered && reply.take_back) reply.take_back();
   });
-  const Nanos until = Now() + patience;
+  const Nanos begin = Now();
   while (!call->is_delivered) {
     if (host->process->is_dead) return std::nullopt;
-    if (Now() > until) {
+    if (Now() - begin > patience) {
       call->is_abandoned = true;
       return std::nullopt;
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(100 + Below(400)));
+    std::this_thread::sleep_for(std::chrono::microseconds(100 + Below(400)) + (Now() - begin) / 32);
   }
   return call->answer;
 }

@@ -101,9 +101,12 @@ struct State {
   ProcessPointer outside = std::make_shared<Process>("simulation");
 };
 
-State& The() {
-  static State state;
-  return state;
+// Whoever asks first makes it, maybe before main; it outlives whoever asks last. Without the guard of a local static,
+// which is asked for at each switch.
+inline State& The() {
+  constinit static State* state = nullptr;
+  if (state == nullptr) state = new State;  // NOLINT(cppcoreguidelines-owning-memory)
+  return *state;
 }
 
 struct StackAllocator {
