@@ -46,6 +46,7 @@ void World::ChangeWeather(bool is_calm) {
                 .refused = chance("refused", 60),
                 .lost = chance("lost", 80),
                 .late = chance("late", 80),
+                .denied = chance("denied", 60),
                 .lag = lag});
 }
 

@@ -3,6 +3,7 @@
 #include "sim/network.h"
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -31,6 +32,30 @@ microseconds Back() { return microseconds(200 + (Below(30) == 0 ? Below(800'000)
 // A real API server gives up a POST that waits sooner than a client may repeat a PATCH.
 milliseconds HowLate(Method method) { return milliseconds(Below(method == Method::kPost ? 200 : 4'000)); }
 
+// What an API server says when it does not say what became of a request.
+struct Denial {
+  int status;
+  const char* message;
+  bool may_be_executed = false;
+};
+constexpr std::array kDenials{
+    Denial{401, "Unauthorized"},
+    Denial{403, "ipblocks is forbidden: User \"berth\" cannot do that"},
+    Denial{403, "admission webhook \"policy.example.org\" denied the request: not now"},
+    Denial{429, "the server has received too many requests and has asked us to try again later"},
+    Denial{500, "etcdserver: leader changed", true},
+    Denial{504, "Timeout: request did not complete within requested timeout", true},
+};
+
+k8sclient::Response Deny(const Denial& denial) {
+  const nlohmann::json status = {{"kind", "Status"},
+                                 {"apiVersion", "v1"},
+                                 {"status", "Failure"},
+                                 {"message", denial.message},
+                                 {"code", denial.status}};
+  return {.status = denial.status, .body = status.dump()};
+}
+
 }  // namespace
 
 struct Network::Exchange {
@@ -53,6 +78,7 @@ Network::Fate Network::Choose() const {
   if (dice < weather_.refused) return Fate::kRefused;
   if (dice < weather_.refused + weather_.lost) return Fate::kLost;
   if (dice < weather_.refused + weather_.lost + weather_.late) return Fate::kLate;
+  if (dice < weather_.refused + weather_.lost + weather_.late + weather_.denied) return Fate::kDenied;
   return Fate::kAnswered;
 }
 
@@ -105,6 +131,11 @@ void Network::Travel(const std::shared_ptr<Exchange>& exchange, Fate fate, bool 
       std::this_thread::sleep_for(HowLate(request.method));
       static_cast<void>(Execute(*exchange));
       return;
+    case Fate::kDenied: {
+      const Denial& denial = kDenials.at(Below(kDenials.size()));
+      if (denial.may_be_executed && Below(2) == 0) static_cast<void>(Execute(*exchange));
+      return exchange->Finish(Deny(denial));
+    }
     case Fate::kAnswered: {
       Answer answer = Execute(*exchange);
       std::this_thread::sleep_for(Back());

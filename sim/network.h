@@ -26,6 +26,7 @@ struct Weather {
   std::uint64_t refused = 0;  // come to nothing, and the client knows
   std::uint64_t lost = 0;     // are executed, and the answer does not come
   std::uint64_t late = 0;     // are executed long after the client gave up
+  std::uint64_t denied = 0;   // are answered with an error, and some are executed all the same
   Nanos lag{0};               // at most so late a cache of an API server sees what is stored
 };
 
@@ -68,7 +69,7 @@ class Network final : public k8sclient::Api {
 
  private:
   struct Exchange;
-  enum class Fate : std::uint8_t { kAnswered, kRefused, kLost, kLate };
+  enum class Fate : std::uint8_t { kAnswered, kRefused, kLost, kLate, kDenied };
   [[nodiscard]] Fate Choose() const;
   // In the request's own process.
   void Travel(const std::shared_ptr<Exchange>& exchange, Fate fate, bool is_slow);

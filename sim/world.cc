@@ -37,15 +37,16 @@ constexpr Nanos kFreedMax = std::chrono::minutes(14);
 }  // namespace
 
 std::set<std::string> Extent::AllFaults() {
-  return {"away",    "refused",   "lost",      "late",    "lag",      "kill",       "overlap",
-          "reboot",  "restart",   "give-back", "gc",      "calendar", "shared",     "cut-off",
-          "no-del",  "mirror",    "vanish",    "edit",    "delete",   "allocation", "odd-uid",
-          "sandbox", "meanwhile", "pause",     "restore", "compact",  "deaf",       "direct"};
+  return {"away",    "refused",   "lost",   "late",       "lag",     "kill",    "overlap",   "reboot",
+          "restart", "give-back", "gc",     "calendar",   "shared",  "cut-off", "no-del",    "mirror",
+          "vanish",  "edit",      "delete", "allocation", "odd-uid", "sandbox", "meanwhile", "pause",
+          "restore", "compact",   "deaf",   "direct",     "denied"};
 }
 
 std::set<std::string> Extent::UsualFaults() {
   auto faults = AllFaults();
   faults.erase("pause");
+  faults.erase("denied");
   return faults;
 }
 
