@@ -350,7 +350,8 @@ Expected<void> Agent::Del(Call& call) {
     const auto patience = std::min(call.deadline, clock_.Now() + std::chrono::seconds(is_away_ ? 0 : 5));
     if (is_away_ || !WaitUntilReady(patience)) return journal();
   }
-  if (HoldsNothing(call.store, attachment)) return ConcludeFreed(attachment);
+  const bool knows_all = knows_all_;
+  if (HoldsNothing(call.store, attachment)) return ConcludeFreed(attachment, knows_all);
   if (is_away_) return journal();
   const auto done = Release(call.store, call.ipam.engine(), attachment, std::move(turn), nullptr);
   if (!done && IsAway(done.error().code)) return journal();
@@ -365,6 +366,7 @@ bool Agent::HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) 
 
 Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipam::Attachment& attachment,
                               std::shared_ptr<void> turn, LateEdits::Then then) {
+  const bool knows_all = knows_all_;
   const auto intents = store.ReadOpenIntents(attachment);
   if (!intents) {
     if (then) then(intents.error());
@@ -372,7 +374,7 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
   }
   if (!intents->empty() || !own_.Holds(attachment)) {
     auto written = engine.Del(attachment);
-    if (written) written = ConcludeFreed(attachment);
+    if (written) written = ConcludeFreed(attachment, knows_all);
     if (then) then(written ? std::nullopt : std::optional(written.error()));
     return written;
   }
@@ -382,15 +384,17 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
       return added;
     }
   }
-  const auto late = std::make_shared<LateEdits>([this, attachment, turn = std::move(turn), then = std::move(then)](
-                                                    const std::optional<Error>& failure) {
-    if (!failure) journal_->Remove(attachment);
-    if (failure && !is_away_) {
-      spdlog::warn("a DEL that was answered is not written yet attachment={} err=\"{}\"", attachment, failure->message);
-    }
-    if (failure && IsAway(failure->code)) GoAway();
-    if (then) then(failure);
-  });
+  const auto late =
+      std::make_shared<LateEdits>([this, attachment, knows_all, turn = std::move(turn), then = std::move(then)](
+                                      const std::optional<Error>& failure) {
+        if (!failure && knows_all) journal_->Remove(attachment);
+        if (failure && !is_away_) {
+          spdlog::warn(
+              "a DEL that was answered is not written yet attachment={} err=\"{}\"", attachment, failure->message);
+        }
+        if (failure && IsAway(failure->code)) GoAway();
+        if (then) then(failure);
+      });
   store.EditLater(late, clock_.Now() + kLateMax);
   auto released = engine.Del(attachment);
   late->End(released ? std::nullopt : std::optional(released.error()));
@@ -426,7 +430,8 @@ Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cn
   return {};
 }
 
-Expected<void> Agent::ConcludeFreed(const ipam::Attachment& attachment) {
+Expected<void> Agent::ConcludeFreed(const ipam::Attachment& attachment, bool knows_all) {
+  if (!knows_all) return WriteDown(attachment, JournalSync::kYes);
   if (auto creator = directory_.HoldCreator(own_.instance()); !creator) return std::unexpected(creator.error());
   journal_->Remove(attachment);
   return {};

@@ -131,11 +131,13 @@ class Agent final : private BlockObserver {
                                              LateEdits::Then then);
   // The API server is away: what is left of DELs is the journal's.
   void GoAway();
-  // Whether it is known that nothing of the attachment is recorded, or may be. Requires: its turn; ready.
+  // Whether nothing of the attachment is recorded in what is known, or may be. Requires: its turn; ready.
   [[nodiscard]] bool HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const;
   // Nothing of it is recorded, as far as this agent knows. Asked last: a successor may have given it an address, or
-  // have found a note of one and write that again. Errors: kUnavailable: there is one.
-  [[nodiscard]] ipam::Expected<void> ConcludeFreed(const ipam::Attachment& attachment);
+  // have found a note of one and write that again. Without `knows_all`, which is knows_all_ as it was before anything
+  // was looked for, a block that is left alone may hold it: the DEL stays in the journal until that one is known.
+  // Errors: kUnavailable: there is a successor; kIo.
+  [[nodiscard]] ipam::Expected<void> ConcludeFreed(const ipam::Attachment& attachment, bool knows_all);
   // A DEL that is to be done later goes to the journal. Errors: kIo; kUnavailable: this agent was replaced.
   [[nodiscard]] ipam::Expected<void> WriteDown(const ipam::Attachment& attachment, JournalSync sync);
   [[nodiscard]] ipam::Expected<void> WaitUntilReady(SteadyTime deadline);
@@ -166,6 +168,8 @@ class Agent final : private BlockObserver {
   [[nodiscard]] ipam::Expected<ListedBlocks> ListOwnBlocks(k8sclient::ListOptions options);
   // Takes them over, and writes what an earlier agent had handed out.
   [[nodiscard]] ipam::Expected<void> FenceOwnBlocks();
+  // Tries again what could not be understood or not be written then.
+  void FenceLeftAlone();
   void Keep(const std::stop_token& stop);
   // Writes what is pending; what a call is about to write is left to that.
   void ReplayJournal();
@@ -220,11 +224,13 @@ class Agent final : private BlockObserver {
   // The API server did not answer lately: DELs go to the journal without trying.
   std::atomic<bool> is_away_ = false;
   std::atomic<std::size_t> calls_ = 0;
+  // No block is left alone.
+  std::atomic<bool> knows_all_ = false;
   // Blocks may have come or gone that no watch tells of: a claim ahead whose answer did not come, or a restored backup.
   std::atomic<bool> wants_resync_ = false;
 
   BlockWatches block_watches_;
-  std::set<std::string> left_alone_;  // when blocks were loaded: they could not be understood, or not be written
+  std::set<std::string> left_alone_;  // since blocks were loaded: they could not be understood, or not be written
   std::jthread late_writer_;
   std::jthread loader_;
   std::jthread keeper_;

@@ -42,6 +42,7 @@ namespace {
 constexpr std::chrono::seconds kRetryPause{1};
 constexpr std::chrono::seconds kKeepEvery{1};
 constexpr std::chrono::milliseconds kKeepPause{20};
+constexpr std::chrono::seconds kFencePauseMax{60};
 // And up to as long again. A LIST by node makes the API server look at every block there is: of five thousand nodes
 // twice a minute that is more than it can do.
 constexpr std::chrono::minutes kResyncEvery{5};
@@ -193,6 +194,7 @@ Expected<void> Agent::FenceOwnBlocks() {
     spdlog::error("block left alone block={} err=\"{}\"", block->name, fenced.error().message);
     left_alone_.insert(block->name);
   }
+  knows_all_ = left_alone_.empty();
   const auto notes = directory_.ReadHandedOut();
   if (!notes) return std::unexpected(notes.error());
   for (const node::HandedOut& note : *notes) {
@@ -202,6 +204,19 @@ Expected<void> Agent::FenceOwnBlocks() {
     directory_.ForgetHandedOut(note.attachment, note.block);
   }
   return {};
+}
+
+void Agent::FenceLeftAlone() {
+  const auto creator = directory_.HoldCreator(own_.instance());
+  if (!creator) return;
+  const SteadyTime deadline = clock_.Now() + kStepMax;
+  std::erase_if(left_alone_, [&](const std::string& name) {
+    const auto block = own_.Read(name, deadline);
+    const auto fenced = block ? TakeOverBlock(own_, directory_, *block, deadline) : std::unexpected(block.error());
+    if (fenced) spdlog::info("block is not left alone any more block={}", name);
+    return fenced || fenced.error().code == ErrorCode::kNotFound;
+  });
+  knows_all_ = left_alone_.empty();
 }
 
 Expected<void> Agent::SettleLeftIntents() {
@@ -258,6 +273,8 @@ void Agent::Keep(const std::stop_token& stop) {
   };
   auto next_resync = after_resync();
   auto next_renewal = clock_.Now();
+  SteadyTime next_fence = clock_.Now();
+  std::chrono::seconds fence_pause = kKeepEvery;
   ReportOddBlocks();
   while (!stop.stop_requested() && !own_.stopped()) {
     if (directory_.IsGone()) {
@@ -268,6 +285,11 @@ void Agent::Keep(const std::stop_token& stop) {
     if (options_.watches_blocks) block_watches_.Update();
     // A DEL may have found nobody at the socket of an agent that was replaced while this one was ready already.
     if (auto taken = TakeQueuedDels(); !taken) spdlog::warn("queued DELs wait err=\"{}\"", taken.error().message);
+    if (!left_alone_.empty() && clock_.Now() >= next_fence) {
+      FenceLeftAlone();
+      next_fence = clock_.Now() + fence_pause;
+      fence_pause = std::min(2 * fence_pause, kFencePauseMax);
+    }
     ReplayJournal();
     own_.ProveStandby(clock_.Now() + kStepMax);
     own_.WriteHandedOut(clock_.Now() + kLateMax, [this](const ipam::Error& error) {
@@ -311,8 +333,9 @@ void Agent::ReplayJournal() {
     if (turn == nullptr || !journal_->Contains(attachment)) continue;
     CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
     AgentStore store(Parts(), runtime, runtime.end());
+    const bool knows_all = knows_all_;
     if (HoldsNothing(store, attachment)) {
-      journal_->Remove(attachment);
+      if (knows_all) journal_->Remove(attachment);
       continue;
     }
     {
@@ -380,7 +403,7 @@ void Agent::Resync() {
       own_.Observe(block, clock_.Now() + kStepMax);
       continue;
     }
-    // Claimed for this node by the controller, or by a call whose answer was lost; or left alone before.
+    // Claimed for this node by the controller, or by a call whose answer was lost.
     const auto pool = view_.ReadLatest(block->pool, k8sclient::CallOptions::Within(kStepMax));
     if (!pool || *pool == nullptr) continue;
     const auto fenced = TakeOverBlock(own_, directory_, block, clock_.Now() + kStepMax);

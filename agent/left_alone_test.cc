@@ -183,6 +183,55 @@ TEST_F(LeftAlone, ABlockThatIsRefusedUnderTheAgentStopsNoAddWhileAnotherHasRoom)
   EXPECT_EQ(api_.Objects(std::string(crds::kBlocksPath)).size(), 2U) << "and costs no block";
 }
 
+TEST_F(LeftAlone, ADelOfWhatABlockHoldsThatCannotBeWrittenIsDoneOnceItCan) {
+  StartAgent();
+  ASSERT_TRUE(Add("a").ok);
+  agent_.reset();
+  FailPatches(std::vector(1000, ApiFault::kInvalid));
+  StartAgent();
+  ASSERT_TRUE(Del("a").ok);
+  ASSERT_EQ(Held().size(), 1U);
+  api_.SetFaults({});
+  Await([this] { return Held().empty(); }, "the DEL is written");
+}
+
+TEST_F(LeftAlone, ADelOfWhatAnUnreadableBlockHoldsIsDoneOnceItCanBeRead) {
+  StartAgent();
+  ASSERT_TRUE(Add("a").ok);
+  const std::string block = BlockName();
+  agent_.reset();
+  MakeUnreadable(block);
+  StartAgent();
+  ASSERT_TRUE(Del("a").ok);
+  MakeReadable(block);
+  Await([this] { return Held().empty(); }, "the DEL is written");
+}
+
+TEST_F(LeftAlone, ADelThatWaitsForABlockSurvivesARestart) {
+  StartAgent();
+  ASSERT_TRUE(Add("a").ok);
+  agent_.reset();
+  FailPatches(std::vector(1000, ApiFault::kInvalid));
+  StartAgent();
+  ASSERT_TRUE(Del("a").ok);
+  agent_.reset();
+  api_.SetFaults({});
+  StartAgent();
+  Await([this] { return Held().empty(); }, "the DEL is written");
+}
+
+TEST_F(LeftAlone, WhatOtherBlocksHoldIsGivenBackMeanwhile) {
+  StartAgent();
+  ASSERT_TRUE(Add("a").ok);
+  const std::string block = BlockName();
+  agent_.reset();
+  MakeUnreadable(block);
+  StartAgent();
+  ASSERT_TRUE(Add("b").ok);
+  ASSERT_TRUE(Del("b").ok);
+  Await([this] { return Held().size() == 1; }, "only what the unreadable block holds is left");
+}
+
 TEST_F(LeftAlone, ABlockKeepsTheNodeFromBeingRetired) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
