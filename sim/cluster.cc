@@ -212,9 +212,11 @@ void Cluster::Restore(const k8sclient::testing::ModelApi::Backup& backup) {
   for (const std::string& node : nodes_) SetReady(node, /*is_ready=*/true);
   for (const json& pod : store_.Objects(Pods())) {
     const std::string uid = pod["metadata"]["uid"];
+    ++telling_;
     Spawn(std::make_shared<Process>("kubelet"), [this, pod, known = before[uid], turn = news_[uid]] {
       std::this_thread::sleep_for(std::chrono::milliseconds(Below(10'000)));
       TellAgain(pod, known, news_[pod["metadata"]["uid"]] == turn);
+      --telling_;
     });
   }
   for (const auto& [name, one] : static_pods_) PutMirror(name);

@@ -63,6 +63,8 @@ class Cluster {
   // that still are in the store, and end those that are in there again. Requires: all nodes are connected.
   void Restore(const k8sclient::testing::ModelApi::Backup& backup);
   [[nodiscard]] bool Knows(const Pod& pod) const;
+  // Since the last restore, if there was one, all kubelets have.
+  [[nodiscard]] bool HaveToldAgain() const { return telling_ == 0; }
 
   // Deletes what belongs to pods that are gone, for ever.
   void CollectGarbage();
@@ -93,6 +95,7 @@ class Cluster {
   std::map<std::string, Nanos> connected_;  // since when, by node; 0: it always was
   std::set<std::string> gone_;
   std::uint64_t started_ = 0;
+  int telling_ = 0;  // pods of which a kubelet has still to tell again
   bool renews_when_cut_off_ = false;
 };
 

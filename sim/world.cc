@@ -46,7 +46,6 @@ std::set<std::string> Extent::AllFaults() {
 std::set<std::string> Extent::UsualFaults() {
   auto faults = AllFaults();
   faults.erase("pause");
-  faults.erase("denied");
   return faults;
 }
 
@@ -209,7 +208,8 @@ void World::ComeToRest() {
   ChangeWeather(true);
   const Nanos end = Now() + 90s;
   const auto is_at_rest = [this] {
-    return std::ranges::all_of(machines_, [](const auto& machine) { return machine->node.IsAtRest(); });
+    return cluster_.HaveToldAgain() &&
+           std::ranges::all_of(machines_, [](const auto& machine) { return machine->node.IsAtRest(); });
   };
   while (!is_at_rest()) {
     for (const auto& machine : machines_) machine->node.Supervise();
