@@ -162,8 +162,8 @@ Expected<BlockView> OwnBlocks::WriteInSlot(const SlotPointer& slot, const ipam::
       WakeNext(*slot);
       return nullptr;
     }
-    // Whose time is over does not begin what may take as long as the others have.
-    if (!slot->busy && std::chrono::steady_clock::now() < deadline) {
+    // A batch may take as long as the last of its callers has time: that one sends it.
+    if (!slot->busy && std::chrono::steady_clock::now() < deadline && SenderOf(*slot) == self) {
       slot->busy = true;
       lock.unlock();
       SendBatch(slot, deadline);
@@ -215,10 +215,18 @@ void OwnBlocks::SendBatch(const SlotPointer& slot, SteadyTime deadline) {
   if (observed != nullptr) Adopt(slot, observed);
 }
 
+std::shared_ptr<OwnBlocks::Waiter> OwnBlocks::SenderOf(const Slot& slot) {
+  std::shared_ptr<Waiter> sender;
+  for (const auto& waiter : slot.queue) {
+    const bool is_thread = !waiter->done;
+    if (is_thread && (sender == nullptr || waiter->deadline > sender->deadline)) sender = waiter;
+  }
+  return sender;
+}
+
 void OwnBlocks::WakeNext(const Slot& slot) {
-  const auto thread = std::ranges::find_if(slot.queue, [](const auto& waiter) { return !waiter->done; });
-  if (thread != slot.queue.end()) {
-    (*thread)->changed.notify_one();
+  if (const auto sender = SenderOf(slot)) {
+    sender->changed.notify_one();
   } else if (!slot.queue.empty()) {
     late_.notify_one();
   }

@@ -191,6 +191,8 @@ class OwnBlocks {
   [[nodiscard]] ipam::OffsetSet OnStandby(const Slot& slot) const BERTH_REQUIRES(mutex_);
   // Gathers what waits, sends it and lets the next batch begin. Requires: this thread set slot->busy.
   void SendBatch(const SlotPointer& slot, SteadyTime deadline) BERTH_EXCLUDES(mutex_);
+  // The thread in the queue that has the most time; nullptr: no thread waits there.
+  [[nodiscard]] static std::shared_ptr<Waiter> SenderOf(const Slot& slot);
   // Whoever is to send what is left in the queue.
   void WakeNext(const Slot& slot) BERTH_REQUIRES(mutex_);
   // This agent ends: nobody waits any longer.
@@ -208,6 +210,8 @@ class OwnBlocks {
   void Run(const SlotPointer& slot, Round& round);
   // What `changed` is to have on standby, by the newest edit that knows the pool: nothing, if it holds nothing.
   void ChooseStandby(const SlotPointer& slot, const Round& round, ipam::Block& changed);
+  // A block as it was read after that version was known.
+  void ObserveRead(const ipam::BlockView& read, std::uint64_t known, SteadyTime deadline);
   // Whether the API server keeps `standby` at all: an older CRD drops it.
   [[nodiscard]] bool MayStandBy() const { return options_.standby > 0 && standby_kept_ != Kept::kNo; }
   [[nodiscard]] bool IsProofDue() const;

@@ -92,17 +92,20 @@ void OwnBlocks::ProveStandby(SteadyTime deadline) {
   }
   if (block == nullptr) return;
   const auto read = Read(block->name, deadline);
-  // Another version says nothing: whoever wrote that may have changed it.
-  if (read && (*read)->resource_version == block->resource_version) TakeProof((*read)->standby == block->standby);
+  if (!read) return;
+  if ((*read)->resource_version == block->resource_version) return TakeProof((*read)->standby == block->standby);
+  // Whoever wrote that may have changed it: the next look tells.
+  ObserveRead(*read, VersionOf(*block), deadline);
 }
 
 void OwnBlocks::Commit(const SlotPointer& slot, const Waiters& waiters) {
   Round round{.waiters = waiters};
-  for (const auto& waiter : waiters) round.deadline = std::max(round.deadline, waiter->deadline);
   // What nobody waits for may have waited long for the patch before it. A request that is cut short is in doubt, and
   // makes a slow API server slower.
-  if (CountThreads(waiters) == 0) {
-    round.deadline = std::max(round.deadline, std::chrono::steady_clock::now() + kRequestMax);
+  const bool has_threads = CountThreads(waiters) > 0;
+  if (!has_threads) round.deadline = std::chrono::steady_clock::now() + kRequestMax;
+  for (const auto& waiter : waiters) {
+    if (!waiter->done || !has_threads) round.deadline = std::max(round.deadline, waiter->deadline);
   }
   Run(slot, round);
   if (round.is_alone && !round.only) SendHandedOutApart(slot, round.deadline);

@@ -95,14 +95,12 @@ void OwnBlocks::ObserveGone(const std::string& name, const std::string& uid, Ste
 }
 
 Expected<void> OwnBlocks::ObserveListed(const std::string& name, std::uint64_t version, SteadyTime deadline) {
-  SlotPointer slot;
   BlockView known;
   {
     const sync::Lock lock(mutex_);
     const auto found = slots_.find(name);
     if (found == slots_.end() || version >= VersionOf(*found->second->view)) return {};
-    slot = found->second;
-    known = slot->view;
+    known = found->second->view;
   }
   const auto read = Read(name, deadline);
   if (!read) {
@@ -110,13 +108,18 @@ Expected<void> OwnBlocks::ObserveListed(const std::string& name, std::uint64_t v
     ObserveGone(name, known->uid, deadline);
     return {};
   }
-  if (VersionOf(**read) < VersionOf(*known)) {
+  ObserveRead(*read, VersionOf(*known), deadline);
+  return {};
+}
+
+void OwnBlocks::ObserveRead(const BlockView& read, std::uint64_t known, SteadyTime deadline) {
+  const SlotPointer slot = FindSlot(read->name);
+  if (slot != nullptr && VersionOf(*read) < known) {
     // A write meets that as any other does after a restore.
     const sync::Lock lock(mutex_);
     slot->must_fence = true;
   }
-  Observe(*read, deadline);
-  return {};
+  Observe(read, deadline);
 }
 
 bool OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {

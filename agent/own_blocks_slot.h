@@ -159,7 +159,7 @@ inline constexpr auto kIsLate = [](const auto& waiter) { return waiter->done && 
 // One batch on its way, through as many requests as it takes.
 struct OwnBlocks::Round {
   Waiters waiters;            // without a result yet
-  SteadyTime deadline{};      // of the last of them
+  SteadyTime deadline{};      // of the last of them for whom a thread waits, if there are any
   ipam::BlockView base = {};  // what the next patch is decided on
   bool is_in_doubt = false;   // a patch with these changes may have landed
   int conflicts = 0;

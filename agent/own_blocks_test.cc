@@ -2,9 +2,11 @@
 // OwnBlocks: what it believes of blocks that it is shown, when lists lag and when the API server forgets.
 #include "agent/own_blocks.h"
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -62,6 +64,45 @@ TEST_F(OwnBlocksTest, WhoseTimeIsOverSendsNobodysChanges) {
   EXPECT_EQ(api_.CountOf(Method::kPatch), before);
 }
 
+// Two callers wait for a patch that is under way: the first has less time than the second.
+TEST_F(OwnBlocksTest, WhoHasLessTimeDoesNotSendForWhoHasMore) {
+  MakeBlock();
+  const auto edits = [this](int number, SteadyTime deadline) {
+    const ipam::BlockEdit edit{.attachment = ipam::TestAttachment(number),
+                               .apply = [number](ipam::Block& block) -> ipam::Expected<void> {
+                                 SetText(block, static_cast<ipam::BlockOffset>(number), TextOf(number));
+                                 return {};
+                               }};
+    return own_.Edit(Stored(), edit, deadline).has_value();
+  };
+  constexpr auto kCallers = 2;
+  std::mutex mutex;
+  std::vector<std::jthread> callers;
+  std::map<int, std::thread::id> callers_by_number;
+  std::map<int, std::thread::id> senders;
+  const auto call = [&](int number, seconds time) {
+    {
+      const std::scoped_lock lock(mutex);
+      callers_by_number[number] = std::this_thread::get_id();
+    }
+    EXPECT_TRUE(edits(number, std::chrono::steady_clock::now() + time));
+  };
+  api_.SetFaults([&](const k8sclient::Request& request) {
+    const std::scoped_lock lock(mutex);
+    for (int number = 1; number <= kCallers; ++number) {
+      if (request.body.contains(TextOf(number))) senders[number] = std::this_thread::get_id();
+    }
+    if (!callers.empty()) return k8sclient::testing::ApiFault::kNone;
+    callers.emplace_back(call, 1, seconds(10));
+    callers.emplace_back(call, 2, seconds(30));
+    return k8sclient::testing::ApiFault::kNone;
+  });
+  ASSERT_TRUE(edits(3, Soon()));
+  callers.clear();
+  api_.SetFaults(nullptr);
+  EXPECT_EQ(senders.at(2), callers_by_number.at(2)) << "the patch lasts for as long as that caller has time";
+}
+
 TEST_F(OwnBlocksTest, ARolledBackCrdIsNoticedByABlockThatNobodyWrites) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
@@ -98,6 +139,20 @@ TEST_F(OwnBlocksTest, WhoDidNotHearTheApiServerForAMinuteHandsOutNoStandby) {
   api_.SetFaults(nullptr);
   own_.ProveStandby(Soon());
   EXPECT_NE(HandOut(3), nullptr);
+}
+
+// It would be read every second for as long as nobody else told of that version.
+TEST_F(OwnBlocksTest, AReadThatFindsANewerVersionOfABlockTellsOfIt) {
+  MakeBlock();
+  ASSERT_TRUE(Add(1).has_value());
+  ASSERT_TRUE(api_.Change(kBlocks, kName, [](nlohmann::json& block) { block["free"] = 7; }));
+  clock_.Advance(std::chrono::minutes(1));
+  own_.ProveStandby(Soon());
+  EXPECT_EQ(own_.Snapshot().at(0)->resource_version, Stored()->resource_version);
+  own_.ProveStandby(Soon());
+  const int before = api_.CountOf(Method::kGet);
+  own_.ProveStandby(Soon());
+  EXPECT_EQ(api_.CountOf(Method::kGet), before);
 }
 
 TEST_F(OwnBlocksTest, StandbyIsProvedOnceAMinuteAndNotMoreOften) {
