@@ -79,7 +79,7 @@ Expected<std::unique_ptr<Agent>> Agent::Make(k8sclient::Api& api, k8sclient::Clo
   auto state = node::Folder::Open(options.state_dir);
   if (!state) return std::unexpected(state.error());
   if (auto mode = node::RequireMode(*state, node::NodeMode::kAgent); !mode) return std::unexpected(mode.error());
-  const auto machine = node::MachineName(options.state_dir);
+  const auto machine = node::MachineName(*state);
   if (!machine) return std::unexpected(machine.error());
   Files files{.instance = *machine + "-" + node::RandomDigits(kInstanceDigits),
               .directory = *std::move(directory),

@@ -126,7 +126,7 @@ Expected<void> Agent::TakeOver() {
   if (!nodes) return std::unexpected(nodes.error());
   const auto folder = nodes->Sub(options_.node);
   if (!folder) return std::unexpected(folder.error());
-  auto journal = Journal::Open(folder->PathOf("journal"));
+  auto journal = Journal::Open(*folder);
   if (!journal) return std::unexpected(journal.error());
   journal_ = *std::move(journal);
   is_creator_ = true;

@@ -3,43 +3,36 @@
 #include "agent/journal.h"
 
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
-#include <filesystem>
-#include <fstream>
+#include <sstream>
+#include <string>
 #include <unistd.h>
 
 #include "sync/mutex.h"
 
 namespace berth::agent {
 
-using ipam::ErrorCode;
 using ipam::Expected;
-using ipam::Fail;
 
 namespace {
 
 constexpr std::size_t kAttachmentLength = 29;
 constexpr std::size_t kLinesMax = 4096;
-
-std::unexpected<ipam::Error> FailIo(const std::string& what, const std::string& path) {
-  return Fail(ErrorCode::kIo,
-              what + " " + path + ": " + std::strerror(errno),
-              "is the agent's --state folder on a writable disk with room?");
-}
+constexpr const char* kFile = "journal";
 
 }  // namespace
 
-Expected<std::unique_ptr<Journal>> Journal::Open(const std::string& path) {
+Expected<std::unique_ptr<Journal>> Journal::Open(const node::Folder& folder) {
+  const auto text = folder.Read(kFile);
+  if (!text && errno != ENOENT) return node::FailIo("read", folder.PathOf(kFile));
   std::set<ipam::Attachment> pending;
-  std::ifstream before(path);
+  std::istringstream before(text.value_or(""));
   for (std::string line; std::getline(before, line);) {
     if (line.size() != kAttachmentLength + 1) continue;
     if (line[0] == '+') pending.insert(line.substr(1));
     if (line[0] == '-') pending.erase(line.substr(1));
   }
-  before.close();
-  std::unique_ptr<Journal> journal(new Journal(path, std::move(pending)));
+  std::unique_ptr<Journal> journal(new Journal(folder, std::move(pending)));
   // So that it does not grow for ever and a cut-off line does not join the next one.
   const sync::Lock lock(journal->mutex_);
   if (auto written = journal->WriteAnew(); !written) return std::unexpected(written.error());
@@ -47,35 +40,28 @@ Expected<std::unique_ptr<Journal>> Journal::Open(const std::string& path) {
 }
 
 Expected<void> Journal::WriteAnew() {
-  const std::string next = path_ + ".next";
-  node::HeldFile file(open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
-  if (!file.is_open()) return FailIo("create", next);
   std::string text;
   for (const ipam::Attachment& attachment : pending_) text += "+" + attachment + "\n";
-  if (write(file.descriptor(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    return FailIo("write", next);
-  }
-  if (fdatasync(file.descriptor()) != 0) return FailIo("sync", next);
-  if (rename(next.c_str(), path_.c_str()) != 0) return FailIo("replace", path_);
+  if (auto written = folder_.Write(kFile, text, node::FileSync::kYes); !written) return written;
   // From here on the old file is nobody's.
-  file_ = std::move(file);
+  auto file = folder_.OpenFile(kFile, O_WRONLY | O_APPEND);
+  file_ = file ? *std::move(file) : node::HeldFile();
   lines_ = pending_.size();
-  const std::string folder = std::filesystem::path(path_).parent_path();
-  const node::HeldFile directory(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory.is_open() || fsync(directory.descriptor()) != 0) return FailIo("sync", folder);
+  if (!file) return std::unexpected(file.error());
   return {};
 }
 
 Expected<void> Journal::Append(char mark, const ipam::Attachment& attachment, JournalSync sync) {
   const std::string line = mark + attachment + "\n";
   if (write(file_.descriptor(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-    auto failure = FailIo("write", path_);
+    auto failure = node::FailIo("write", folder_.PathOf(kFile));
     // A part of a line would spoil the next one.
     static_cast<void>(!ftruncate(file_.descriptor(), static_cast<off_t>(lines_ * line.size())));
     return failure;
   }
   ++lines_;
-  if (sync == JournalSync::kYes && fdatasync(file_.descriptor()) != 0) return FailIo("sync", path_);
+  if (sync == JournalSync::kYes && fdatasync(file_.descriptor()) != 0)
+    return node::FailIo("sync", folder_.PathOf(kFile));
   return {};
 }
 
@@ -95,7 +81,7 @@ void Journal::Remove(const ipam::Attachment& attachment) {
 
 Expected<void> Journal::Sync() {
   const sync::Lock lock(mutex_);
-  if (fdatasync(file_.descriptor()) != 0) return FailIo("sync", path_);
+  if (fdatasync(file_.descriptor()) != 0) return node::FailIo("sync", folder_.PathOf(kFile));
   return {};
 }
 

@@ -9,11 +9,12 @@
 #include <cstdint>
 #include <memory>
 #include <set>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "ipam/entry.h"
 #include "ipam/error.h"
+#include "node/folder.h"
 #include "node/held_file.h"
 #include "sync/mutex.h"
 
@@ -27,8 +28,9 @@ enum class JournalSync : std::uint8_t {
 // Any thread.
 class Journal {
  public:
-  // Reads the file or makes it. A last line that was cut off is dropped: nobody was answered for it. Errors: kIo.
-  [[nodiscard]] static ipam::Expected<std::unique_ptr<Journal>> Open(const std::string& path);
+  // Reads the file `journal` or makes it. A last line that was cut off is dropped: nobody was answered for it. Errors:
+  // kIo.
+  [[nodiscard]] static ipam::Expected<std::unique_ptr<Journal>> Open(const node::Folder& folder);
 
   // Errors: kIo: the caller must not answer success.
   [[nodiscard]] ipam::Expected<void> Add(const ipam::Attachment& attachment, JournalSync sync);
@@ -43,19 +45,20 @@ class Journal {
 
   // Whether the file has many more lines than are pending.
   [[nodiscard]] bool IsLong() const;
-  // Writes the file anew, with what is pending. Requires: no later process has opened it. Errors: kIo: it is as it was.
+  // Writes the file anew, with what is pending. Requires: no later process has opened it. Errors: kIo: it is as it
+  // was, or takes no more lines.
   [[nodiscard]] ipam::Expected<void> Compact();
 
  private:
-  Journal(std::string path, std::set<ipam::Attachment> pending)
-      : path_(std::move(path)), pending_(std::move(pending)) {}
+  Journal(node::Folder folder, std::set<ipam::Attachment> pending)
+      : folder_(std::move(folder)), pending_(std::move(pending)) {}
 
   [[nodiscard]] ipam::Expected<void> Append(char mark, const ipam::Attachment& attachment, JournalSync sync)
       BERTH_REQUIRES(mutex_);
   // Puts a file with what is pending in the place of the one there is.
   [[nodiscard]] ipam::Expected<void> WriteAnew() BERTH_REQUIRES(mutex_);
 
-  const std::string path_;
+  const node::Folder folder_;
   mutable sync::Mutex mutex_;
   node::HeldFile file_ BERTH_GUARDED_BY(mutex_);
   std::size_t lines_ BERTH_GUARDED_BY(mutex_) = 0;  // in the file

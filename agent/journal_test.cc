@@ -19,12 +19,13 @@ using testing::IsEmpty;
 class JournalTest : public testing::Test {
  protected:
   JournalTest() : path_(std::filesystem::temp_directory_path() / ("berth-journal-test." + std::to_string(getpid()))) {
-    std::filesystem::remove(path_);
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directories(path_);
   }
-  ~JournalTest() override { std::filesystem::remove(path_); }
+  ~JournalTest() override { std::filesystem::remove_all(path_); }
 
   [[nodiscard]] std::unique_ptr<Journal> Open() const {
-    auto journal = Journal::Open(path_);
+    auto journal = Journal::Open(node::Folder::Open(path_).value());
     EXPECT_TRUE(journal.has_value());
     return *std::move(journal);
   }
@@ -32,7 +33,7 @@ class JournalTest : public testing::Test {
     const std::string digits = std::to_string(number);
     return "0123456789ab-" + std::string(16 - digits.size(), '0') + digits;
   }
-  void Write(const std::string& text) const { std::ofstream(path_) << text; }
+  void Write(const std::string& text) const { std::ofstream(path_ / "journal") << text; }
 
   const std::filesystem::path path_;
 };
@@ -82,11 +83,12 @@ TEST_F(JournalTest, AFileThatIsWrittenAnewIsShort) {
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(journal->Add(Number(i), JournalSync::kNo).has_value());
   for (int i = 1; i < 100; ++i) journal->Remove(Number(i));
   ASSERT_TRUE(journal->Compact().has_value());
-  EXPECT_EQ(std::filesystem::file_size(path_), Number(0).size() + 2);
+  EXPECT_EQ(std::filesystem::file_size(path_ / "journal"), Number(0).size() + 2);
 }
 
-TEST_F(JournalTest, AFolderThatIsMissingIsAnError) {
-  EXPECT_EQ(Journal::Open(path_ / "missing" / "journal").error().code, ipam::ErrorCode::kIo);
+TEST_F(JournalTest, AFileThatCannotBeReadIsAnError) {
+  std::filesystem::create_directory(path_ / "journal");
+  EXPECT_EQ(Journal::Open(node::Folder::Open(path_).value()).error().code, ipam::ErrorCode::kIo);
 }
 
 }  // namespace

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <filesystem>
-#include <fstream>
 
 #include "node/random_name.h"
 
@@ -13,27 +11,23 @@ namespace berth::node {
 
 namespace {
 
+constexpr const char* kFile = "machine";
 constexpr std::size_t kDigits = 8;
 
 bool IsName(const std::string& text) {
   return text.size() == kDigits && std::ranges::all_of(text, [](unsigned char c) { return std::isxdigit(c) != 0; });
 }
 
-std::string ReadWord(const std::string& path) {
-  std::string word;
-  std::ifstream(path) >> word;
-  return word;
-}
-
 }  // namespace
 
-ipam::Expected<std::string> MachineName(const std::string& state_dir) {
-  const std::string path = state_dir + "/machine";
-  if (std::string known = ReadWord(path); IsName(known)) return known;
+ipam::Expected<std::string> MachineName(const Folder& state) {
+  if (const auto known = state.Read(kFile)) {
+    std::string name = known->substr(0, known->find('\n'));
+    if (IsName(name)) return name;
+  }
   std::string name = RandomDigits(kDigits);
-  std::ofstream(path) << name << '\n';
-  if (ReadWord(path) == name) return name;
-  return ipam::Fail(ipam::ErrorCode::kIo, "write " + path, "is it on a writable file system with room?");
+  if (auto written = state.Write(kFile, name + "\n", FileSync::kYes); !written) return std::unexpected(written.error());
+  return name;
 }
 
 }  // namespace berth::node

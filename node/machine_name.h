@@ -6,11 +6,12 @@
 #include <string>
 
 #include "ipam/error.h"
+#include "node/folder.h"
 
 namespace berth::node {
 
-// Hexadecimal digits, made at the first call and kept in the file `machine` of that folder, which is to survive a
-// reboot. Errors: kIo.
-[[nodiscard]] ipam::Expected<std::string> MachineName(const std::string& state_dir);
+// Hexadecimal digits, made at the first call and kept in the file `machine` of that folder, which is to survive the
+// machine's end. Errors: kIo.
+[[nodiscard]] ipam::Expected<std::string> MachineName(const Folder& state);
 
 }  // namespace berth::node

@@ -19,23 +19,25 @@ class MachineNameTest : public testing::Test {
   }
   ~MachineNameTest() override { std::filesystem::remove_all(root_); }
 
+  [[nodiscard]] ipam::Expected<std::string> NameOf(const std::string& machine) const {
+    return MachineName(Folder::Open(root_ + machine).value());
+  }
+
   const std::string root_ =
       std::filesystem::temp_directory_path().string() + "/berth-machine-name-test." + std::to_string(getpid());
 };
 
 TEST_F(MachineNameTest, StaysAsItWasMade) {
-  const auto name = MachineName(root_ + "/a");
+  const auto name = NameOf("/a");
   ASSERT_TRUE(name.has_value());
-  EXPECT_EQ(MachineName(root_ + "/a"), name);
+  EXPECT_EQ(NameOf("/a"), name);
 }
 
-TEST_F(MachineNameTest, IsAnotherOnAnotherMachine) {
-  EXPECT_NE(*MachineName(root_ + "/a"), *MachineName(root_ + "/b"));
-}
+TEST_F(MachineNameTest, IsAnotherOnAnotherMachine) { EXPECT_NE(*NameOf("/a"), *NameOf("/b")); }
 
 TEST_F(MachineNameTest, IsMadeAnewWhereItCannotBeRead) {
   std::ofstream(root_ + "/a/machine") << "../x";
-  const auto name = MachineName(root_ + "/a");
+  const auto name = NameOf("/a");
   ASSERT_TRUE(name.has_value());
   EXPECT_EQ(name->find_first_not_of("0123456789abcdef"), std::string::npos);
 }
