@@ -63,11 +63,7 @@ void DirectCalls::Serve(Running& running, const std::string& body) {
                                .api = std::shared_ptr<k8sclient::Api>(std::shared_ptr<void>(), &api_)});
   const auto text = call.Serve();
   if (!text) {
-    // The folder's name is another one each time a seed is run.
-    ipam::Error error = text.error();
-    if (const auto at = error.message.find(options_.folder); at != std::string::npos)
-      error.message.erase(at, options_.folder.size());
-    running.answer = {.ok = false, .body = cni::ErrorJson(error, config->version)};
+    running.answer = {.ok = false, .body = cni::ErrorJson(text.error(), config->version)};
   } else if (running.is_abandoned && !text->empty()) {
     static_cast<void>(call.TakeBackAdd());
   } else {

@@ -24,14 +24,15 @@
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <type_traits>
 #include <unistd.h>
-#include <unordered_map>
 #include <vector>
 
 #include "ipam/check.h"
+#include "sim/files.h"
 #include "sim/scheduler.h"
 
 // The C library says how these are named, what they take, and what a mutex looks like.
@@ -45,8 +46,6 @@ namespace {
 constexpr std::int64_t kNanosPerSecond = 1'000'000'000;
 // 2026-01-01, the calendar when a simulation begins.
 constexpr Nanos kCalendarStart = std::chrono::seconds(1'767'225'600);
-// What is looked at again and again because a real file cannot wake a fiber.
-constexpr Nanos kFilePauseMax = std::chrono::milliseconds(10);
 
 template <typename Function>
 Function* Real(const char* name) {
@@ -68,25 +67,6 @@ Nanos ClockNow(clockid_t clock) {
   return Now() + (is_calendar ? kCalendarStart + CalendarOffset() : kBootedBefore);
 }
 Nanos SinceBegin(clockid_t clock, const timespec& time) { return ToNanos(time) - (ClockNow(clock) - Now()); }
-
-// Who waits for a lock or a condition, by its address. The order is that of coming, never that of addresses.
-using Waiters = std::vector<Fiber*>;
-std::unordered_map<const void*, Waiters>& WaitersOf() {
-  static std::unordered_map<const void*, Waiters> waiters;
-  return waiters;
-}
-
-void AwaitAt(const void* address) {
-  WaitersOf()[address].push_back(Self());
-  static_cast<void>(Park());
-}
-void WakeAllAt(const void* address) {
-  const auto found = WaitersOf().find(address);
-  if (found == WaitersOf().end()) return;
-  const Waiters woken = std::move(found->second);
-  WaitersOf().erase(found);
-  for (Fiber* const fiber : woken) Unpark(fiber);
-}
 
 // What of a pthread_mutex_t is used: __kind, as its initialiser left it, the depth, and a place for the owner.
 struct Mutex {
@@ -124,7 +104,7 @@ void Lock(pthread_mutex_t* address) {
   MayYield();
   while (!mutex.is_free()) {
     BERTH_CHECK(InFiber());
-    AwaitAt(address);
+    static_cast<void>(AwaitAt(address));
   }
   mutex.Take();
 }
@@ -135,14 +115,7 @@ void Unlock(pthread_mutex_t* address) {
 
 // False: the time came first.
 bool AwaitCondition(const void* condition, pthread_mutex_t* mutex, Nanos until) {
-  Fiber* const self = Self();
-  WaitersOf()[condition].push_back(self);
-  Unlock(mutex);
-  const bool is_woken = Park(until);
-  if (!is_woken) {
-    const auto found = WaitersOf().find(condition);
-    if (found != WaitersOf().end()) std::erase(found->second, self);
-  }
+  const bool is_woken = AwaitAt(condition, until, [mutex] { Unlock(mutex); });
   Lock(mutex);
   return is_woken;
 }
@@ -157,22 +130,26 @@ int Opened(int descriptor) {
   return descriptor;
 }
 
-// A lock of a file: the real one, asked for again until it is there. It goes with its descriptor, as in life. A
-// process's alarm ends the wait.
-template <typename Try>
-int AwaitFileLock(const Try& attempt) {
-  const Nanos begin = Now();
-  while (true) {
-    MayYield();
-    const int done = attempt();
-    if (done == 0 || (errno != EWOULDBLOCK && errno != EACCES) || !InFiber()) return done;
-    const Nanos alarm = CurrentProcess()->alarm_every;
-    if (alarm > Nanos::zero() && Now() - begin >= alarm) {
-      errno = EINTR;
-      return -1;
-    }
-    SleepUntil(Now() + Nanos(Below(kFilePauseMax.count())));
+// A process's alarm ends the wait.
+int AwaitFileLock(int descriptor, int operation) {
+  const Nanos alarm = CurrentProcess()->alarm_every;
+  const Nanos end = alarm > Nanos::zero() ? Now() + alarm : Nanos::max();
+  while (TryLockFile(descriptor, operation) != 0) {
+    if (!InFiber() || (operation & LOCK_NB) != 0) return -1;
+    if (AwaitAt(LockOfFile(descriptor), end)) continue;
+    errno = EINTR;
+    return -1;
   }
+  return 0;
+}
+
+// What changes a file may be the last thing that its process does.
+template <typename Result>
+Result Changed(Result result) {
+  const int error = errno;
+  MayYield();
+  errno = error;
+  return result;
 }
 
 }  // namespace
@@ -228,7 +205,7 @@ int pthread_mutex_destroy(pthread_mutex_t* /*mutex*/) noexcept { return 0; }
 
 int pthread_cond_init(pthread_cond_t* /*condition*/, const pthread_condattr_t* /*attributes*/) noexcept { return 0; }
 int pthread_cond_destroy(pthread_cond_t* condition) noexcept {
-  sim::WaitersOf().erase(condition);
+  sim::ForgetWaitersAt(condition);
   return 0;
 }
 int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
@@ -246,15 +223,7 @@ int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
   return 0;
 }
 int pthread_cond_signal(pthread_cond_t* condition) noexcept {
-  const auto found = sim::WaitersOf().find(condition);
-  if (found == sim::WaitersOf().end()) return 0;
-  auto& waiters = found->second;
-  std::erase_if(waiters, sim::IsDead);
-  if (waiters.empty()) return 0;
-  const auto at = static_cast<std::ptrdiff_t>(sim::Below(waiters.size()));
-  sim::Fiber* const woken = waiters[static_cast<std::size_t>(at)];
-  waiters.erase(waiters.begin() + at);
-  sim::Unpark(woken);
+  sim::WakeOneAt(condition);
   return 0;
 }
 
@@ -265,7 +234,7 @@ int pthread_once(pthread_once_t* control, void (*run)()) {
   while ((*control & kDone) == 0) {
     if ((*control & kRuns) != 0) {
       BERTH_CHECK(sim::InFiber());
-      sim::AwaitAt(control);
+      static_cast<void>(sim::AwaitAt(control));
       continue;
     }
     *control = kRuns;
@@ -285,6 +254,10 @@ long syscall(long number, ...) noexcept {
   for (long& one : argument) one = va_arg(arguments, long);
   va_end(arguments);
   constexpr long kCommand = 127;
+  if (number == SYS_getdents64 && sim::IsSimulated(static_cast<int>(argument[0]))) {
+    return sim::ReadNames(
+        static_cast<int>(argument[0]), reinterpret_cast<void*>(argument[1]), static_cast<std::size_t>(argument[2]));
+  }
   if (number != SYS_futex || !sim::InFiber()) {
     return kReal(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
   }
@@ -298,7 +271,7 @@ long syscall(long number, ...) noexcept {
     errno = EAGAIN;
     return -1;
   }
-  sim::AwaitAt(word);
+  static_cast<void>(sim::AwaitAt(word));
   return 0;
 }
 
@@ -330,10 +303,11 @@ int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* 
 }
 int nanosleep(const timespec* time, timespec* left) { return clock_nanosleep(CLOCK_MONOTONIC, 0, time, left); }
 
-// --- Files: who has them open, and locks ----------------------------------------------------------------------------
+// --- Files: those below /sim are simulated, of the others it counts who has them open -------------------------------
 
 int open(const char* path, int flags, ...) {
   static auto* const kReal = sim::Real<int(const char*, int, ...)>("open");
+  if (sim::IsSimulated(path)) return sim::Opened(sim::OpenFile(AT_FDCWD, path, flags));
   va_list arguments;
   va_start(arguments, flags);
   const auto mode = (flags & (O_CREAT | __O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : mode_t{0};
@@ -343,6 +317,7 @@ int open(const char* path, int flags, ...) {
 int __open_2(const char* path, int flags) { return open(path, flags); }
 int openat(int folder, const char* path, int flags, ...) {
   static auto* const kReal = sim::Real<int(int, const char*, int, ...)>("openat");
+  if (sim::IsSimulated(folder) || sim::IsSimulated(path)) return sim::Opened(sim::OpenFile(folder, path, flags));
   va_list arguments;
   va_start(arguments, flags);
   const auto mode = (flags & (O_CREAT | __O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : mode_t{0};
@@ -353,12 +328,74 @@ int __openat_2(int folder, const char* path, int flags) { return openat(folder, 
 int close(int descriptor) {
   static auto* const kReal = sim::Real<int(int)>("close");
   std::erase(sim::CurrentProcess()->descriptors, descriptor);
-  return kReal(descriptor);
+  return sim::IsSimulated(descriptor) ? sim::CloseFile(descriptor) : kReal(descriptor);
 }
 int closedir(DIR* folder) {
   static auto* const kReal = sim::Real<int(DIR*)>("closedir");
   std::erase(sim::CurrentProcess()->descriptors, dirfd(folder));
   return kReal(folder);
+}
+ssize_t read(int descriptor, void* buffer, size_t count) {
+  static auto* const kReal = sim::Real<ssize_t(int, void*, size_t)>("read");
+  return sim::IsSimulated(descriptor) ? sim::ReadFile(descriptor, buffer, count) : kReal(descriptor, buffer, count);
+}
+ssize_t __read_chk(int descriptor, void* buffer, size_t count, size_t /*room*/) {
+  return read(descriptor, buffer, count);
+}
+ssize_t write(int descriptor, const void* bytes, size_t count) {
+  static auto* const kReal = sim::Real<ssize_t(int, const void*, size_t)>("write");
+  if (!sim::IsSimulated(descriptor)) return kReal(descriptor, bytes, count);
+  return sim::Changed(sim::WriteFile(descriptor, bytes, count));
+}
+int ftruncate(int descriptor, off_t bytes) noexcept {
+  static auto* const kReal = sim::Real<int(int, off_t)>("ftruncate");
+  if (!sim::IsSimulated(descriptor)) return kReal(descriptor, bytes);
+  return sim::Changed(sim::TruncateFile(descriptor, bytes));
+}
+int fsync(int descriptor) {
+  static auto* const kReal = sim::Real<int(int)>("fsync");
+  if (!sim::IsSimulated(descriptor)) return kReal(descriptor);
+  return sim::Changed(sim::SyncFile(descriptor));
+}
+int fdatasync(int descriptor) { return fsync(descriptor); }
+int fstat(int descriptor, struct stat* facts) noexcept {
+  static auto* const kReal = sim::Real<int(int, struct stat*)>("fstat");
+  return sim::IsSimulated(descriptor) ? sim::StatFile(descriptor, facts) : kReal(descriptor, facts);
+}
+int futimens(int descriptor, const timespec* times) noexcept {
+  static auto* const kReal = sim::Real<int(int, const timespec*)>("futimens");
+  if (!sim::IsSimulated(descriptor)) return kReal(descriptor, times);
+  sim::SetFileTime(descriptor, times[1]);
+  return 0;
+}
+int access(const char* path, int mode) noexcept {
+  static auto* const kReal = sim::Real<int(const char*, int)>("access");
+  if (!sim::IsSimulated(path)) return kReal(path, mode);
+  if (sim::IsFile(path)) return 0;
+  errno = ENOENT;
+  return -1;
+}
+int mkdirat(int folder, const char* path, mode_t mode) noexcept {
+  static auto* const kReal = sim::Real<int(int, const char*, mode_t)>("mkdirat");
+  if (!sim::IsSimulated(folder) && !sim::IsSimulated(path)) return kReal(folder, path, mode);
+  return sim::Changed(sim::MakeFolder(folder, path));
+}
+int mkdir(const char* path, mode_t mode) noexcept { return mkdirat(AT_FDCWD, path, mode); }
+int renameat(int from, const char* path, int to, const char* new_path) noexcept {
+  static auto* const kReal = sim::Real<int(int, const char*, int, const char*)>("renameat");
+  if (!sim::IsSimulated(from) && !sim::IsSimulated(path)) return kReal(from, path, to, new_path);
+  return sim::Changed(sim::RenameFile(from, path, to, new_path));
+}
+int unlinkat(int folder, const char* path, int flags) noexcept {
+  static auto* const kReal = sim::Real<int(int, const char*, int)>("unlinkat");
+  if (!sim::IsSimulated(folder) && !sim::IsSimulated(path)) return kReal(folder, path, flags);
+  return sim::Changed(sim::RemoveFile(folder, path));
+}
+int flock(int descriptor, int operation) noexcept {
+  static auto* const kReal = sim::Real<int(int, int)>("flock");
+  if (!sim::IsSimulated(descriptor)) return kReal(descriptor, operation);
+  sim::MayYield();
+  return sim::AwaitFileLock(descriptor, operation);
 }
 // Only for alarms of a process, of which a simulated one has its own.
 int setitimer(__itimer_which_t which, const itimerval* timer, itimerval* before) noexcept {
@@ -372,24 +409,6 @@ int sigaction(int number, const struct sigaction* action, struct sigaction* befo
   static auto* const kReal = sim::Real<int(int, const struct sigaction*, struct sigaction*)>("sigaction");
   return sim::InFiber() ? 0 : kReal(number, action, before);
 }
-int flock(int descriptor, int operation) noexcept {
-  static auto* const kReal = sim::Real<int(int, int)>("flock");
-  if ((operation & (LOCK_NB | LOCK_UN)) != 0) return kReal(descriptor, operation);
-  return sim::AwaitFileLock([&] { return kReal(descriptor, operation | LOCK_NB); });
-}
-int fcntl(int descriptor, int command, ...) {
-  static auto* const kReal = sim::Real<int(int, int, ...)>("fcntl");
-  va_list arguments;
-  va_start(arguments, command);
-  void* const argument = va_arg(arguments, void*);
-  va_end(arguments);
-  if (command == F_OFD_SETLKW) {
-    return sim::AwaitFileLock([&] { return kReal(descriptor, F_OFD_SETLK, argument); });
-  }
-  const int done = kReal(descriptor, command, argument);
-  return command == F_DUPFD_CLOEXEC ? sim::Opened(done) : done;
-}
-int fcntl64(int descriptor, int command, ...) __attribute__((alias("fcntl")));
 
 }  // extern "C"
 

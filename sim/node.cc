@@ -2,13 +2,13 @@
 // Agents as processes of a node.
 #include "sim/node.h"
 
-#include <filesystem>
 #include <thread>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "k8sclient/clock.h"
+#include "sim/files.h"
 
 namespace berth::sim {
 
@@ -28,8 +28,8 @@ struct Node::Host {
 
 Node::Node(Options options, k8sclient::Api& api, Story& story)
     : options_(std::move(options)), api_(api), story_(story) {
-  std::filesystem::create_directories(options_.folder + "/run");
-  std::filesystem::create_directories(options_.folder + "/state");
+  MakeFolders(options_.folder + "/run");
+  MakeFolders(options_.folder + "/state");
   if (!options_.is_direct) return;
   direct_ = std::make_unique<DirectCalls>(
       DirectCalls::Options{.node = options_.name, .folder = options_.folder, .slow_one_in = options_.slow_one_in},
@@ -88,8 +88,8 @@ void Node::PowerOff() {
   story_.Tell(options_.name + " goes down");
   is_off_ = true;
   KillAgents();
-  std::filesystem::remove_all(options_.folder + "/run");
-  std::filesystem::create_directories(options_.folder + "/run");
+  RemoveTree(options_.folder + "/run");
+  MakeFolders(options_.folder + "/run");
 }
 
 void Node::PowerOn() {

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
 #include <iterator>
 #include <map>
 
 #include <nlohmann/json.hpp>
 
 #include "sim/cluster.h"
+#include "sim/files.h"
 #include "sim/scheduler.h"
 
 namespace berth::sim {
@@ -22,14 +22,7 @@ using nlohmann::json;
 
 // Removes the files whose path holds that text.
 std::function<void(const std::string&)> Removing(std::string text) {
-  return [text = std::move(text)](const std::string& folder) {
-    std::vector<std::filesystem::path> found;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-      if (entry.is_regular_file() && entry.path().string().find(text) != std::string::npos)
-        found.push_back(entry.path());
-    }
-    for (const auto& path : found) std::filesystem::remove(path);
-  };
+  return [text = std::move(text)](const std::string& folder) { RemoveFilesLike(folder, text); };
 }
 
 // A patch that changes nothing but who the agent is.

@@ -92,14 +92,12 @@ void WarmUp() {
   static_cast<void>(cni::MakeAttachment("net", "container", "eth0"));
 }
 
-std::string FolderOf(const Case& one) { return fmt::format("/dev/shm/berth-sim.{}.{}", getpid(), one.seed); }
-
 }  // namespace
 
 Outcome RunHere(const Case& one, bool is_told) {
   // Never destroyed: that would take a tenth of the time, and the process ends.
   auto* const world =  // NOLINT(cppcoreguidelines-owning-memory)
-      new World(one.seed, one.extent, one.plant, FolderOf(one), is_told);
+      new World(one.seed, one.extent, one.plant, is_told);
   return world->Run();
 }
 

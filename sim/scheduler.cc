@@ -12,10 +12,10 @@
 #include <exception>
 #include <execinfo.h>
 #include <queue>
-#include <random>
 #include <sys/mman.h>
 #include <sys/single_threaded.h>
 #include <unistd.h>
+#include <unordered_map>
 #include <utility>
 
 #include "ipam/check.h"
@@ -79,13 +79,14 @@ struct Timer {
   }
 };
 
-// NOLINTNEXTLINE(bugprone-random-generator-seed): Begin seeds it
 struct State {
-  std::mt19937_64 random;  // Begin seeds it
+  std::uint64_t random = 0;  // Begin seeds it
   Nanos now{0};
   Nanos calendar{0};
   std::vector<Fiber*> runnable;
   std::priority_queue<Timer> timers;
+  // Who waits for a lock or a condition, by its address. The order is that of coming, never that of addresses.
+  std::unordered_map<const void*, std::vector<Fiber*>> waiters;
   Fiber* current = nullptr;
   boost::context::fiber back;  // to the scheduler
   std::array<std::uintptr_t, 2> exceptions{};
@@ -103,10 +104,15 @@ struct State {
 
 // Whoever asks first makes it, maybe before main; it outlives whoever asks last. Without the guard of a local static,
 // which is asked for at each switch.
-inline State& The() {
-  constinit static State* state = nullptr;
-  if (state == nullptr) state = new State;  // NOLINT(cppcoreguidelines-owning-memory)
-  return *state;
+constinit State* the_state = nullptr;
+
+[[gnu::noinline]] void MakeState() { the_state = new State; }  // NOLINT(cppcoreguidelines-owning-memory)
+
+[[gnu::always_inline]] inline State& The() {
+  if (the_state == nullptr) [[unlikely]] {
+    MakeState();
+  }
+  return *the_state;
 }
 
 struct StackAllocator {
@@ -193,7 +199,7 @@ void Fire() {
 
 Fiber* PickRunnable() {
   State& the = The();
-  const std::size_t at = the.random() % the.runnable.size();
+  const std::size_t at = Random() % the.runnable.size();
   Fiber* const fiber = the.runnable[at];
   the.runnable[at] = the.runnable.back();
   the.runnable.pop_back();
@@ -206,12 +212,12 @@ Fiber* PickRunnable() {
 void Begin(std::uint64_t seed) {
   State& the = The();
   BERTH_CHECK(the.switches == 0);
-  the.random.seed(seed);
+  the.random = seed;
   // libstdc++ looks at it, and would not tell other threads what happens if there are none.
   __libc_single_threaded = 0;
   // Some histories switch at every chance, some seldom: each finds what the other does not.
   constexpr std::array<std::uint64_t, 4> kYields{1, 1, 4, 16};
-  the.yield_one_in = kYields.at(the.random() % kYields.size());
+  the.yield_one_in = kYields.at(Below(kYields.size()));
 }
 
 void Spawn(const ProcessPointer& process, std::function<void()> body) {
@@ -225,7 +231,7 @@ Ended Run(Nanos limit) {
     if (the.now > limit) return Ended::kTimeOver;
     if (the.runnable.empty() && the.timers.empty()) return Ended::kStuck;
     const bool is_near = !the.timers.empty() && the.timers.top().when - the.now < kBusyMax;
-    if (the.runnable.empty() || (is_near && the.random() % kBusyOneIn == 0)) {
+    if (the.runnable.empty() || (is_near && Random() % kBusyOneIn == 0)) {
       Fire();
       continue;
     }
@@ -248,7 +254,13 @@ Nanos Now() { return The().now; }
 Nanos CalendarOffset() { return The().calendar; }
 void JumpCalendar(Nanos by) { The().calendar += by; }
 
-std::uint64_t Random() { return The().random(); }
+// SplitMix64: any seed is as good as any other, also the next one.
+std::uint64_t Random() {
+  std::uint64_t mixed = The().random += 0x9e3779b97f4a7c15U;
+  mixed = (mixed ^ (mixed >> 30U)) * 0xbf58476d1ce4e5b9U;
+  mixed = (mixed ^ (mixed >> 27U)) * 0x94d049bb133111ebU;
+  return mixed ^ (mixed >> 31U);
+}
 std::uint64_t Below(std::uint64_t bound) { return Random() % bound; }
 
 std::uint64_t Hash() { return The().hash; }
@@ -257,7 +269,8 @@ void Mark(std::string_view text) {
 }
 std::uint64_t Switches() { return The().switches; }
 
-bool InFiber() { return The().current != nullptr; }
+// Whoever makes the state allocates, and asks.
+bool InFiber() { return the_state != nullptr && the_state->current != nullptr; }
 Fiber* Self() { return The().current; }
 std::uint64_t IdOf(const Fiber* fiber) { return fiber->id; }
 bool IsDead(const Fiber* fiber) { return fiber->process->is_dead || fiber->is_done; }
@@ -298,6 +311,38 @@ void Unpark(Fiber* fiber) {
   fiber->timed_out = false;
   MakeRunnable(fiber);
 }
+
+bool AwaitAt(const void* address, Nanos until, const std::function<void()>& then) {
+  Fiber* const self = Self();
+  The().waiters[address].push_back(self);
+  if (then) then();
+  const bool is_woken = Park(until);
+  const auto found = The().waiters.find(address);
+  if (!is_woken && found != The().waiters.end()) std::erase(found->second, self);
+  return is_woken;
+}
+
+void WakeAllAt(const void* address) {
+  const auto found = The().waiters.find(address);
+  if (found == The().waiters.end()) return;
+  const auto woken = std::move(found->second);
+  The().waiters.erase(found);
+  for (Fiber* const fiber : woken) Unpark(fiber);
+}
+
+void WakeOneAt(const void* address) {
+  const auto found = The().waiters.find(address);
+  if (found == The().waiters.end()) return;
+  auto& waiters = found->second;
+  std::erase_if(waiters, IsDead);
+  if (waiters.empty()) return;
+  const auto at = static_cast<std::ptrdiff_t>(Below(waiters.size()));
+  Fiber* const woken = waiters[static_cast<std::size_t>(at)];
+  waiters.erase(waiters.begin() + at);
+  Unpark(woken);
+}
+
+void ForgetWaitersAt(const void* address) { The().waiters.erase(address); }
 
 void RememberStacks() { The().remembers_stacks = true; }
 

@@ -34,6 +34,7 @@ struct Process {
   std::uint64_t pauses_one_in = 0;
   std::vector<int> descriptors;  // open ones, by open(2) and its like
   Nanos alarm_every{0};          // 0: never
+  std::size_t bytes = 0;         // by new, and not freed yet, by whomever
 };
 using ProcessPointer = std::shared_ptr<Process>;
 // Of one that is slow: most calls take a lock some times.
@@ -87,6 +88,13 @@ void Yield();
 // Until Unpark; false: the time came first. Nanos::max(): no limit.
 [[nodiscard]] bool Park(Nanos until = Nanos::max());
 void Unpark(Fiber* fiber);
+// Waits until somebody wakes those who wait at that address. `then` is called when it counts as one of them. False: the
+// time came first.
+[[nodiscard]] bool AwaitAt(const void* address, Nanos until = Nanos::max(), const std::function<void()>& then = {});
+void WakeAllAt(const void* address);
+// Any of them.
+void WakeOneAt(const void* address);
+void ForgetWaitersAt(const void* address);
 [[nodiscard]] bool IsDead(const Fiber* fiber);
 [[nodiscard]] Nanos CalendarOffset();
 // From now on each fiber remembers where it waits; slow.

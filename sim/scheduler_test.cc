@@ -4,7 +4,6 @@
 
 #include <condition_variable>
 #include <fcntl.h>
-#include <filesystem>
 #include <functional>
 #include <mutex>
 #include <random>
@@ -118,8 +117,8 @@ TEST(Scheduler, RunsAStopCallbackToItsEndBeforeItGoes) {
 }
 
 TEST(Scheduler, TakesTheFileLocksOfAKilledProcess) {
-  const std::string path = std::filesystem::temp_directory_path() / ("berth-sim-test." + std::to_string(getpid()));
-  const Written told = TellOf(1, [&path](std::string& text) {
+  const Written told = TellOf(1, [](std::string& text) {
+    const std::string path = "/sim/lock";
     const auto holder = std::make_shared<Process>("holder");
     Spawn(holder, [&] {
       flock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600), LOCK_EX);
@@ -131,7 +130,6 @@ TEST(Scheduler, TakesTheFileLocksOfAKilledProcess) {
     flock(open(path.c_str(), O_RDWR | O_CLOEXEC), LOCK_EX);
     text += "taken";
   });
-  std::filesystem::remove(path);
   EXPECT_EQ(told.text, "held taken");
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -15,6 +14,7 @@
 #include "ipam/prefix.h"
 #include "reconciler/read_holders.h"
 #include "reconciler/suspects.h"
+#include "sim/files.h"
 #include "sim/scheduler.h"
 
 namespace berth::sim {
@@ -49,17 +49,14 @@ std::set<std::string> Extent::UsualFaults() {
   return faults;
 }
 
-World::World(std::uint64_t seed, Extent extent, const Plant* plant, std::string folder, bool is_told)
+World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told)
     : extent_(std::move(extent)),
       plant_(plant),
-      folder_(std::move(folder)),
       story_(is_told),
       network_(story_),
       cluster_(store_, story_),
       controllers_(network_, story_),
       backups_(store_, cluster_, network_, story_, machines_) {
-  std::filesystem::remove_all(folder_);
-  std::filesystem::create_directories(folder_);
   Begin(seed);
   checkers_.push_back(MakeOneHolder(story_));
   checkers_.push_back(MakeNothingLiveFreed(story_));
@@ -88,7 +85,6 @@ World::~World() = default;
 Outcome World::Run() {
   Spawn(outside_, [this] { Main(); });
   const Ended ended = sim::Run(kHistoryMax);
-  std::filesystem::remove_all(folder_);
   if (ended == Ended::kStuck) story_.Break("goes-on", "all wait for one another");
   if (ended == Ended::kTimeOver) story_.Break("goes-on", "it does not end");
   if (ended == Ended::kLivelock) story_.Break("goes-on", "threads only wake one another");
@@ -132,7 +128,7 @@ void World::AddMachine(const std::string& name) {
   if (May("shared") && Below(4) == 0) pools = {"small"};
   machines_.push_back(std::make_unique<Machine>(
       Node::Options{.name = name,
-                    .folder = folder_ + "/" + name,
+                    .folder = std::string(kFiles) + name,
                     .is_direct = is_direct,
                     .standby = kStandby.at(Below(kStandby.size())),
                     .slow_one_in = May("pause") && Below(2) == 0 ? std::uint64_t{3} : 0},

@@ -50,8 +50,8 @@ struct Outcome {
 
 class World {
  public:
-  // `folder` is made, and removed at the end of Run. `plant` may be null.
-  World(std::uint64_t seed, Extent extent, const Plant* plant, std::string folder, bool is_told);
+  // `plant` may be null.
+  World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -118,7 +118,6 @@ class World {
 
   Extent extent_;
   const Plant* plant_;
-  std::string folder_;
   Story story_;
   k8sclient::testing::ModelApi store_;
   std::vector<std::unique_ptr<ApiServer>> servers_;
