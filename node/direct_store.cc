@@ -308,7 +308,7 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
       base = *std::move(read);
       intent.NoteSeen(base->resource_version);
       // What was in doubt may be in it: whoever looks from now on, once the intent is closed, must see it too.
-      directory_.WriteVersion(base->resource_version);
+      directory_.RaiseVersion(base->resource_version);
     }
     // Not until the wait after a conflict is over.
     auto attempt = BeginAttempt();
@@ -319,7 +319,7 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
     if (changed == *base) {
       if (!edit.fence) {
         if (!base->shared()) recent_.NoteWritten(base);
-        directory_.WriteVersion(base->resource_version);
+        directory_.RaiseVersion(base->resource_version);
         return intent.Finish(base);
       }
       ipam::Touch(changed);

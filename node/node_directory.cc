@@ -110,10 +110,15 @@ std::string NodeDirectory::ReadVersion() const {
   return text.starts_with(whose) && ParseNumber(text.substr(whose.size())) ? text.substr(whose.size()) : "";
 }
 
-void NodeDirectory::WriteVersion(const std::string& version) const {
+void NodeDirectory::WriteVersion(const std::string& version) const { ChangeVersion(version, /*only_raises=*/false); }
+
+void NodeDirectory::RaiseVersion(const std::string& version) const { ChangeVersion(version, /*only_raises=*/true); }
+
+void NodeDirectory::ChangeVersion(const std::string& version, bool only_raises) const {
   // Threads of one process have no lock of the node among them.
   static sync::Mutex mutex;
   const sync::Lock lock(mutex);
+  if (only_raises && ReadVersion().empty()) return;
   const std::int64_t newer = ParseNumber(version).value_or(0);
   if (newer > 0 && ParseNumber(ReadVersion()).value_or(0) >= newer) return;
   // Without the file the next call makes a consistent LIST: slower, and as right. An old version left standing would be

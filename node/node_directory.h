@@ -41,8 +41,11 @@ class NodeDirectory {
 
   // resourceVersion of the last block write of this node; empty: unknown, or written through another `server`.
   [[nodiscard]] std::string ReadVersion() const;
-  // Keeps the higher of the two; another thread may write at the same time. Empty: forgets it.
+  // Of a write, or of a consistent list. Keeps the higher of the two; another thread may write at the same time. Empty:
+  // forgets it.
   void WriteVersion(const std::string& version) const;
+  // Of an object that was read: writes before that one may be newer. So what is not known stays so.
+  void RaiseVersion(const std::string& version) const;
 
   // Intents (ipam::OpenIntent): a write is about to be sent of which the outcome may not be known.
   [[nodiscard]] ipam::Expected<std::string> OpenIntent(const ipam::Attachment& attachment,
@@ -101,6 +104,7 @@ class NodeDirectory {
   };
   NodeDirectory(Folders folders, std::string server) : folders_(std::move(folders)), server_(std::move(server)) {}
   void ForgetOldMarks() const;
+  void ChangeVersion(const std::string& version, bool only_raises) const;
 
   Folders folders_;
   std::string server_;

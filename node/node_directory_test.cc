@@ -73,6 +73,16 @@ TEST_F(NodeDirectoryTest, AVersionCanBeForgotten) {
   EXPECT_EQ(a_.ReadVersion(), "105");
 }
 
+// It would be older than a write of this node whose version nobody knows.
+TEST_F(NodeDirectoryTest, AVersionThatIsNotKnownIsNotThatOfAnObjectThatWasRead) {
+  a_.WriteVersion("107");
+  a_.RaiseVersion("109");
+  EXPECT_EQ(a_.ReadVersion(), "109");
+  a_.WriteVersion("");
+  a_.RaiseVersion("109");
+  EXPECT_EQ(a_.ReadVersion(), "");
+}
+
 TEST_F(NodeDirectoryTest, AVersionOfAnotherApiServerCountsAsUnknownAndGivesWay) {
   a_.WriteVersion("107");
   EXPECT_EQ(b_.ReadVersion(), "");
