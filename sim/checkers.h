@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,8 @@ class Checker {
   virtual void Ended(const Heard& /*call*/) {}
   // The API server stored a block; null: it was not there before, or is not any more.
   virtual void Stored(const nlohmann::json& /*before*/, const nlohmann::json& /*after*/) {}
+  // From now on nobody is to be told one of these addresses.
+  virtual void Withheld(const std::set<std::string>& /*addresses*/) {}
   // All is over and written.
   virtual void AtRest(const std::vector<nlohmann::json>& /*blocks*/) {}
 };
@@ -68,6 +71,8 @@ class Told {
 [[nodiscard]] std::unique_ptr<Checker> MakeNothingLeft(Story& story);
 // Standby: nobody but a node's agent writes where it has addresses on standby.
 [[nodiscard]] std::unique_ptr<Checker> MakeStandbyKept(Story& story);
+// Withheld: a reserved address goes to nobody; and nobody is told one that is withheld.
+[[nodiscard]] std::unique_ptr<Checker> MakeWithheldKept(Story& story);
 // In time: every call is answered, or its caller gave up.
 [[nodiscard]] std::unique_ptr<Checker> MakeInTime(Story& story);
 

@@ -30,6 +30,7 @@ struct Description;
 
 struct Inode {
   bool is_folder = false;
+  bool is_in_memory = false;  // as what is below it: nothing reaches a disk
   int links = 1;
   timespec modified{};
   std::string data;
@@ -120,7 +121,7 @@ void Change(Inode& folder, std::vector<std::pair<std::string, InodePointer>> cha
       folder.names[name] = inode;
     }
   }
-  folder.unsynced.push_back(std::move(changes));
+  if (!folder.is_in_memory) folder.unsynced.push_back(std::move(changes));
 }
 
 void SyncNames(Inode& folder) {
@@ -291,7 +292,9 @@ int MakeFolder(int at, const char* path) {
   const Place place = PlaceOf(at, path);
   if (place.folder == nullptr) return Refuse(ENOENT);
   if (place.name.empty() || place.inode() != nullptr) return Refuse(EEXIST);
-  Change(*place.folder, {{place.name, New(/*is_folder=*/true)}});
+  const InodePointer folder = New(/*is_folder=*/true);
+  folder->is_in_memory = place.folder->is_in_memory;
+  Change(*place.folder, {{place.name, folder}});
   return 0;
 }
 
@@ -323,6 +326,12 @@ void MakeFolders(const std::string& path) {
   }
 }
 
+void MakeMemoryDisk(const std::string& path) {
+  RemoveTree(path);
+  MakeFolders(path);
+  PlaceOf(-1, path).inode()->is_in_memory = true;
+}
+
 void RemoveTree(const std::string& path) {
   const Place place = PlaceOf(-1, path);
   const InodePointer inode = place.inode();
@@ -343,6 +352,16 @@ void RemoveFilesLike(const std::string& folder, std::string_view text) {
       if (!child->is_folder && whole.find(text) != std::string::npos) Change(*inode, {{name, nullptr}});
     }
   }
+}
+
+std::size_t CountFiles(const std::string& folder) {
+  std::vector<std::pair<std::string, InodePointer>> folders;
+  if (const InodePointer root = PlaceOf(-1, folder).inode()) CollectFolders(root, folder, folders);
+  std::size_t files = 0;
+  for (const auto& [path, inode] : folders) {
+    for (const auto& [name, child] : inode->names) files += child->is_folder ? 0 : 1;
+  }
+  return files;
 }
 
 void CutPower(const std::string& folder) {

@@ -49,10 +49,14 @@ void SetFileTime(int descriptor, const timespec& modified);
 
 // With those above it; they are on the disk.
 void MakeFolders(const std::string& path);
+// Anew, and empty.
+void MakeMemoryDisk(const std::string& path);
 // With all that is in it. Nothing happens if it is not there.
 void RemoveTree(const std::string& path);
 // All files below a folder whose path holds that text.
 void RemoveFilesLike(const std::string& folder, std::string_view text);
+// In it and below.
+[[nodiscard]] std::size_t CountFiles(const std::string& folder);
 // What is left of a folder after that. Requires: nobody has a file in it open.
 void CutPower(const std::string& folder);
 

@@ -279,6 +279,8 @@ void Kubelet::EndAll() {
   for (const std::string& container : std::exchange(settled_, {})) End(container);
 }
 
+void Kubelet::DelUnknown() { static_cast<void>(Call("DEL", "unknown", kPatience)); }
+
 void Kubelet::CollectGarbage() { static_cast<void>(Call("GC", "", kPatience)); }
 
 }  // namespace berth::sim

@@ -45,6 +45,8 @@ class Kubelet {
   void RenewSandbox();
   // A static pod, if there are any.
   void StartStatic(const std::string& name);
+  // A DEL of a container that never was.
+  void DelUnknown();
   // CNI GC: all that is not valid is to go.
   void CollectGarbage();
   // The machine goes down and comes up again by `reboot`: no container lives any more.
@@ -63,6 +65,8 @@ class Kubelet {
 
   [[nodiscard]] std::uint64_t calls() const { return calls_; }
   [[nodiscard]] bool tells_odd_uids() const { return options_.tells_odd_uids; }
+  // Of its pools not all are Shared.
+  [[nodiscard]] bool has_own_blocks() const { return options_.pools.front() != "small"; }
   // Whose containers went without a DEL.
   [[nodiscard]] const std::set<ipam::Attachment>& lost() const { return lost_; }
   [[nodiscard]] bool MayHold(const ipam::Attachment& attachment) const;

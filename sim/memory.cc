@@ -66,7 +66,7 @@ void* Allocate(std::size_t bytes) {
   } else {
     piece = Carve(room.bytes);
   }
-  std::size_t* const owner = InFiber() ? &CurrentProcess()->bytes : &outside;
+  std::size_t* const owner = InFiber() && !IsOwnWork() ? &CurrentProcess()->bytes : &outside;
   *owner += room.bytes;
   new (piece) Head{.bytes = room.bytes, .owner = owner};
   return piece + sizeof(Head);

@@ -79,6 +79,7 @@ std::span<const World::Moment> World::AllMoments() {
       Moment{"vanish", 3, [](World& world, Machine& machine) { world.Vanish(machine); }, true},
       Moment{"mirror", 12, [](World& world, Machine&) { world.cluster_.LoseMirror(seconds(Below(180))); }, true},
       Moment{"allocation", 12, [](World& world, Machine&) { world.DeleteAllocation(); }, true},
+      Moment{"pools", 12, [](World& world, Machine&) { world.EditPool(); }, true},
       Moment{"restore", 12, [](World& world, Machine&) { world.BackUpOrRestore(); }, true},
       Moment{nullptr, 35, [](World&, Machine&) {}},
   };
@@ -267,6 +268,11 @@ void World::EditWithoutAgent(Machine& machine) {
   }
   is_editing_ = false;
   machine.node.StartAgent();
+}
+
+void World::EditPool() {
+  // A backup would bring back what was edited.
+  if (!has_backups_) pools_.EditOne();
 }
 
 void World::BackUpOrRestore() {

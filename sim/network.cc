@@ -199,6 +199,7 @@ Network::Answer Link::Call(const Request& request, const k8sclient::CallOptions&
   const auto question = std::tuple(request.path, request.query, std::string(request.accept));
   if (is_cut_ && is_repeated && told_.contains(question)) return told_.at(question);
   const bool is_write = IsWrite(request.method);
+  if (request.method == Method::kGet && k8sclient::testing::ParseTarget(request.path).name.empty()) ++lists_;
   if (is_cut_) {
     // Some find no way; of others the packets are lost, as they are of what is under way.
     if (Below(2) == 0) return Fail(ErrorCode::kUnavailable, "no route to host");

@@ -97,6 +97,8 @@ class Link final : public k8sclient::Api {
 
   void Cut(bool is_cut) { is_cut_ = is_cut; }
   [[nodiscard]] bool is_cut() const { return is_cut_; }
+  // So many LISTs were sent.
+  [[nodiscard]] std::uint64_t lists() const { return lists_; }
   // Called before each write that is sent. True: it is long under way.
   using OnWrites = std::function<bool(k8sclient::Method method)>;
   void OnWrite(OnWrites on_write) { on_write_ = std::move(on_write); }
@@ -109,6 +111,7 @@ class Link final : public k8sclient::Api {
   Network& network_;
   OnWrites on_write_;
   bool is_cut_ = false;
+  std::uint64_t lists_ = 0;
   // What was answered, by path, query and form, if that is planted.
   std::map<std::tuple<std::string, k8sclient::Query, std::string>, k8sclient::Response> told_;
 };

@@ -28,7 +28,7 @@ struct Node::Host {
 
 Node::Node(Options options, k8sclient::Api& api, Story& story)
     : options_(std::move(options)), api_(api), story_(story) {
-  MakeFolders(options_.folder + "/run");
+  MakeMemoryDisk(options_.folder + "/run");
   MakeFolders(options_.folder + "/state");
   if (!options_.is_direct) return;
   direct_ = std::make_unique<DirectCalls>(
@@ -88,8 +88,7 @@ void Node::PowerOff() {
   story_.Tell(options_.name + " goes down");
   is_off_ = true;
   KillAgents();
-  RemoveTree(options_.folder + "/run");
-  MakeFolders(options_.folder + "/run");
+  MakeMemoryDisk(options_.folder + "/run");
 }
 
 void Node::PowerOn() {
@@ -164,6 +163,8 @@ bool Node::IsAtRest() const {
   const json debug = json::parse(newest_->agent->DebugBlocks());
   return debug["journal"].empty() && debug["handedOut"].empty();
 }
+
+std::size_t Node::bytes() const { return newest_ == nullptr ? 0 : newest_->process->bytes; }
 
 std::string Node::Unrest() const {
   if (!has_agents()) return options_.name + " is off, or calls of berth-direct run";

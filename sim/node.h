@@ -64,6 +64,8 @@ class Node {
   // Why not, for a person.
   [[nodiscard]] std::string Unrest() const;
 
+  // What the newest agent has allocated.
+  [[nodiscard]] std::size_t bytes() const;
   [[nodiscard]] const std::string& name() const { return options_.name; }
 
  private:

@@ -106,6 +106,15 @@ struct State {
 // which is asked for at each switch.
 constinit State* the_state = nullptr;
 
+// What is allocated meanwhile is the scheduler's own. No other fiber runs meanwhile.
+constinit bool is_own_work = false;
+struct OwnWork {
+  OwnWork() { is_own_work = true; }
+  OwnWork(const OwnWork&) = delete;
+  OwnWork& operator=(const OwnWork&) = delete;
+  ~OwnWork() { is_own_work = false; }
+};
+
 [[gnu::noinline]] void MakeState() { the_state = new State; }  // NOLINT(cppcoreguidelines-owning-memory)
 
 [[gnu::always_inline]] inline State& The() {
@@ -140,6 +149,7 @@ void SwapExceptions(std::array<std::uintptr_t, 2>& out, const std::array<std::ui
 void MakeRunnable(Fiber* fiber) {
   if (fiber->is_runnable || fiber->is_done || fiber->process->is_dead) return;
   fiber->is_runnable = true;
+  const OwnWork own;
   The().runnable.push_back(fiber);
 }
 
@@ -269,6 +279,7 @@ void Mark(std::string_view text) {
 }
 std::uint64_t Switches() { return The().switches; }
 
+bool IsOwnWork() { return is_own_work; }
 // Whoever makes the state allocates, and asks.
 bool InFiber() { return the_state != nullptr && the_state->current != nullptr; }
 Fiber* Self() { return The().current; }
@@ -300,6 +311,7 @@ bool Park(Nanos until) {
     self->stack.resize(static_cast<std::size_t>(backtrace(self->stack.data(), kFramesMax)));
   }
   if (until != Nanos::max()) {
+    const OwnWork own;
     the.timers.push({.when = until, .order = ++the.timers_made, .fiber = self, .park = self->parks});
   }
   ToScheduler();
@@ -314,12 +326,17 @@ void Unpark(Fiber* fiber) {
 
 bool AwaitAt(const void* address, Nanos until, const std::function<void()>& then) {
   Fiber* const self = Self();
-  The().waiters[address].push_back(self);
+  {
+    const OwnWork own;
+    The().waiters[address].push_back(self);
+  }
   if (then) then();
-  const bool is_woken = Park(until);
+  if (Park(until)) return true;
   const auto found = The().waiters.find(address);
-  if (!is_woken && found != The().waiters.end()) std::erase(found->second, self);
-  return is_woken;
+  if (found == The().waiters.end()) return false;
+  std::erase(found->second, self);
+  if (found->second.empty()) The().waiters.erase(found);
+  return false;
 }
 
 void WakeAllAt(const void* address) {

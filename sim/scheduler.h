@@ -76,7 +76,10 @@ void JumpCalendar(Nanos by);
 void Mark(std::string_view text);
 [[nodiscard]] std::uint64_t Switches();
 
-// --- For libc.cc ----------------------------------------------------------------------------------------------------
+// --- For libc.cc and memory.cc --------------------------------------------------------------------------------------
+
+// What is allocated now is the scheduler's, and not the running process's.
+[[nodiscard]] bool IsOwnWork();
 
 // Whether a fiber runs; if not, there is nobody to wait for.
 [[nodiscard]] bool InFiber();

@@ -28,8 +28,8 @@ namespace {
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): without memory there is no simulation
 const std::string kBlocks(crds::kBlocksPath);
 constexpr Nanos kHistoryMax = std::chrono::hours(3);
-// Of one node that has nothing to do, a minute: looks at its pools and blocks, and nothing that grows with them.
-constexpr std::uint64_t kQuietRequestsMax = 30;
+// Of each node, once nothing goes wrong any more.
+constexpr int kSteadyContainers = 5;
 // A pod that a controller did not see go is waited for for ten minutes, and its node's Lease, and a node that was cut
 // off before (docs/controller.md).
 constexpr Nanos kFreedMax = std::chrono::minutes(14);
@@ -40,7 +40,7 @@ std::set<std::string> Extent::AllFaults() {
   return {"away",    "refused",   "lost",   "late",       "lag",     "kill",    "overlap",   "reboot",
           "restart", "give-back", "gc",     "calendar",   "shared",  "cut-off", "no-del",    "mirror",
           "vanish",  "edit",      "delete", "allocation", "odd-uid", "sandbox", "meanwhile", "pause",
-          "restore", "compact",   "deaf",   "direct",     "denied"};
+          "restore", "compact",   "deaf",   "direct",     "denied",  "pools"};
 }
 
 std::set<std::string> Extent::UsualFaults() {
@@ -55,6 +55,7 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told
       story_(is_told),
       network_(story_),
       cluster_(store_, story_),
+      pools_(store_, story_),
       controllers_(network_, story_),
       backups_(store_, cluster_, network_, story_, machines_) {
   Begin(seed);
@@ -63,6 +64,7 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told
   checkers_.push_back(MakeNothingLeft(story_));
   checkers_.push_back(MakeStandbyKept(story_));
   checkers_.push_back(MakeInTime(story_));
+  checkers_.push_back(MakeWithheldKept(story_));
   if (plant_ != nullptr) {
     cluster_.RenewWhenCutOff(plant_->renews_when_cut_off);
     network_.Plant(plant_->lies);
@@ -99,19 +101,6 @@ Outcome World::Run() {
   return outcome;
 }
 
-void World::PutPool(const std::string& name, const std::string& subnet, bool is_shared) {
-  json pool = {{"metadata", {{"name", name}, {"uid", "uid-of-" + name}, {"generation", 1}}},
-               {"spec",
-                {{"subnet", subnet},
-                 {"affinity", is_shared ? "Shared" : "Node"},
-                 {"warmAddresses", Below(2) * 8},
-                 {"blockSize", 28}}}};
-  if (controllers_.count() == 0) {
-    pool["status"]["conditions"] = {{{"type", "Ready"}, {"status", "True"}, {"reason", "Accepted"}}};
-  }
-  store_.Put(std::string(crds::kPoolsPath), pool);
-}
-
 void World::AddServers() {
   const auto servers = 1 + Below(static_cast<std::uint64_t>(extent_.servers));
   for (std::uint64_t i = 1; i <= servers; ++i) {
@@ -124,8 +113,7 @@ void World::AddServers() {
 void World::AddMachine(const std::string& name) {
   constexpr std::array<std::size_t, 3> kStandby{0, 3, 16};
   const bool is_direct = May("direct") && !has_backups_ && Below(4) == 0;
-  std::vector<std::string> pools{"big"};
-  if (May("shared") && Below(4) == 0) pools = {"small"};
+  const std::vector<std::string> pools = pools_.ForNode(May("shared"));
   machines_.push_back(std::make_unique<Machine>(
       Node::Options{.name = name,
                     .folder = std::string(kFiles) + name,
@@ -156,18 +144,21 @@ void World::AddMachine(const std::string& name) {
   machine.node.StartAgent();
   const auto callers = static_cast<int>(1 + Below(static_cast<std::uint64_t>(extent_.callers)));
   for (int caller = 0; caller < callers; ++caller) {
-    ++machine.churning;
     const auto containers = static_cast<int>(1 + Below(static_cast<std::uint64_t>(extent_.containers)));
-    Spawn(std::make_shared<Process>(name + ".kubelet"),
-          [&machine, containers, called = fmt::format("{}c{}", name, caller)] {
-            machine.kubelet.Churn(called, containers);
-            --machine.churning;
-          });
+    Churn(machine, fmt::format("{}c{}", name, caller), containers);
   }
 }
 
+void World::Churn(Machine& machine, const std::string& called, int containers) {
+  ++machine.churning;
+  Spawn(std::make_shared<Process>(machine.node.name() + ".kubelet"), [&machine, containers, called] {
+    machine.kubelet.Churn(called, containers);
+    --machine.churning;
+  });
+}
+
 bool World::IsChurning() const {
-  return std::ranges::any_of(machines_, [](const auto& machine) {
+  return !pools_.AreOn() || std::ranges::any_of(machines_, [](const auto& machine) {
     return machine->churning > 0 || machine->is_left_alone() || machine->kubelet.IsEnding();
   });
 }
@@ -175,21 +166,26 @@ bool World::IsChurning() const {
 void World::Main() {
   AddServers();
   for (auto left = Below(static_cast<std::uint64_t>(extent_.controllers) + 1); left > 0; --left) controllers_.Start();
-  PutPool("big", Below(2) == 0 ? "10.56.0.0/23" : "10.56.0.0/26", false);
-  PutPool("small", "10.66.0.0/27", true);
+  pools_.Make(controllers_.count() > 0);
   if (controllers_.count() > 0) {
     Spawn(std::make_shared<Process>("collector"), [this] { cluster_.CollectGarbage(); });
   }
   has_backups_ = May("restore") && controllers_.count() > 0 && Below(2) == 0;
+  if (May("pools") && controllers_.count() > 0 && !has_backups_ && Below(4) == 0) pools_.MakeTwin();
+  Spawn(outside_, [this] { bounds_.WatchForStorms(); });
   agents_left_ = static_cast<int>(Below(static_cast<std::uint64_t>(extent_.agents)));
   meanwhiles_left_ = May("meanwhile") ? static_cast<int>(Below(2 * static_cast<std::uint64_t>(extent_.agents))) : 0;
   const auto nodes = 1 + Below(static_cast<std::uint64_t>(extent_.nodes));
   for (std::uint64_t i = 1; i <= nodes; ++i) AddMachine("n" + std::to_string(i));
   while (IsChurning()) OneMoment();
   ComeToRest();
-  CheckQuiet();
+  bounds_.CheckQuiet();
+  CheckSteady();
   for (const auto& machine : machines_) machine->kubelet.EndAll();
   ComeToRest();
+  AwaitDrained();
+  // Long, so not in all of them.
+  if (Below(8) == 0) bounds_.CheckGrowth();
   Stop();
 }
 
@@ -245,20 +241,42 @@ void World::AwaitLost() {
   const Nanos end = Now() + kFreedMax;
   std::string left;
   while (!(left = LostAndLeft()).empty()) {
+    if (pools_.IsBraked()) ReleaseByHand();
     if (Now() > end) return story_.Break("dead-freed", "the address of a pod that is gone is still held: " + left);
     std::this_thread::sleep_for(5s);
   }
 }
 
-void World::CheckQuiet() {
-  // What settles first: watches come again, cooled entries are swept.
-  std::this_thread::sleep_for(30s);
-  const std::uint64_t before = network_.requests();
-  std::this_thread::sleep_for(60s);
-  const std::uint64_t sent = network_.requests() - before;
-  if (sent > kQuietRequestsMax * (machines_.size() + controllers_.count())) {
-    story_.Break("quiet", fmt::format("{} idle nodes sent {} requests in a minute", machines_.size(), sent));
+void World::ReleaseByHand() {
+  for (const json& block : store_.Objects(kBlocks)) {
+    const auto release = [&](const std::string& offset, const std::string& attachment) {
+      story_.Tell("a person releases " + attachment);
+      store_.Change(kBlocks, block["metadata"]["name"], [&](json& changed) {
+        changed["allocations"][offset] = "~ t=1767225600000 f=" + attachment;
+      });
+    };
+    for (const auto& [offset, text] : block["allocations"].items()) {
+      const std::string attachment(ipam::AttachmentOf(text.get_ref<const std::string&>()));
+      const auto has_lost = [&](const auto& machine) { return machine->kubelet.lost().contains(attachment); };
+      if (std::ranges::any_of(machines_, has_lost)) release(offset, attachment);
+    }
   }
+}
+
+void World::AwaitDrained() {
+  const Nanos end = Now() + 3min;
+  while (pools_.IsDraining()) {
+    if (Now() > end) return story_.Break("drained", "a deleted pool is still there, and nothing is held in it");
+    std::this_thread::sleep_for(1s);
+  }
+}
+
+void World::CheckSteady() {
+  for (const auto& checker : checkers_) checker->Withheld(pools_.Withheld());
+  bounds_.BeginSteady();
+  for (const auto& machine : machines_) Churn(*machine, machine->node.name() + "steady", kSteadyContainers);
+  while (IsChurning()) std::this_thread::sleep_for(100ms);
+  bounds_.EndSteady(kSteadyContainers);
 }
 
 }  // namespace berth::sim

@@ -12,12 +12,14 @@
 #include "k8sclient/testing/model_api.h"
 #include "sim/api_server.h"
 #include "sim/backups.h"
+#include "sim/bounds.h"
 #include "sim/checkers.h"
 #include "sim/cluster.h"
 #include "sim/controllers.h"
 #include "sim/machine.h"
 #include "sim/network.h"
 #include "sim/plants.h"
+#include "sim/pools.h"
 #include "sim/story.h"
 
 namespace berth::sim {
@@ -63,7 +65,6 @@ class World {
   struct Moment;
   [[nodiscard]] static std::span<const Moment> AllMoments();
 
-  void PutPool(const std::string& name, const std::string& subnet, bool is_shared);
   void AddServers();
   void AddMachine(const std::string& name);
   // The history, in a process of its own.
@@ -100,6 +101,7 @@ class World {
   [[nodiscard]] std::optional<Place> AnyEntry(const Machine& machine, bool is_told) const;
   void TakeOut(const Place& place);
   [[nodiscard]] bool IsThere(const Place& place) const;
+  void EditPool();
   void BackUpOrRestore();
   void DeleteAllocation();
   void DeleteBlock();
@@ -110,11 +112,17 @@ class World {
   [[nodiscard]] std::string Unrest() const;
   // The controller has freed the addresses of those whose DEL never came.
   void AwaitLost();
+  // It does not believe that so many pods are gone: a person has looked, and takes their entries out.
+  void ReleaseByHand();
+  // A pool that was deleted is gone once nothing is held in it.
+  void AwaitDrained();
   // One of them; empty: none is left.
   [[nodiscard]] std::string LostAndLeft() const;
   // Of an entry that was put back.
   [[nodiscard]] bool IsPodGone(const std::string& text) const;
-  void CheckQuiet();
+  // Containers come and go while nothing goes wrong.
+  void CheckSteady();
+  void Churn(Machine& machine, const std::string& called, int containers);
 
   Extent extent_;
   const Plant* plant_;
@@ -123,10 +131,12 @@ class World {
   std::vector<std::unique_ptr<ApiServer>> servers_;
   Network network_;
   Cluster cluster_;
+  Pools pools_;
   Controllers controllers_;
   Kubelet::Checkers checkers_;
   Machines machines_;
   Backups backups_;
+  Bounds bounds_{story_, network_, machines_, controllers_};
   ProcessPointer outside_ = std::make_shared<Process>("world");
   int agents_left_ = 0;
   int meanwhiles_left_ = 0;  // in which an agent is replaced

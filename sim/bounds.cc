@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The figures, and where they come from.
+#include "sim/bounds.h"
+
+#include <chrono>
+#include <thread>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "sim/files.h"
+
+namespace berth::sim {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// Of one program that has nothing to do, a minute: looks at its pools and blocks, and nothing that grows with them.
+constexpr std::uint64_t kQuietRequestsMax = 30;
+// In a minute of any weather, and for each call: three times of what was seen in the worst.
+constexpr std::uint64_t kStormRequests = 300;
+constexpr std::uint64_t kStormRequestsOfCall = 4;
+// One now and then finds what no watch tells of.
+constexpr std::uint64_t kSteadyListsMax = 3;
+// Marks of DELs are forgotten after eleven minutes, at the next DEL. Twice of what was seen to be left then.
+constexpr Nanos kUntilForgotten = 12min;
+constexpr std::size_t kFilesMax = 28;
+constexpr std::size_t kAgentBytesMax = std::size_t{600} << 10U;
+
+}  // namespace
+
+std::uint64_t Bounds::calls() const {
+  std::uint64_t sum = 0;
+  for (const auto& machine : machines_) sum += machine->kubelet.calls();
+  return sum;
+}
+
+void Bounds::WatchForStorms() {
+  while (true) {
+    const std::uint64_t requests_before = network_.requests();
+    const std::uint64_t calls_before = calls();
+    std::this_thread::sleep_for(60s);
+    const std::uint64_t sent = network_.requests() - requests_before;
+    const std::uint64_t called = calls() - calls_before;
+    if (sent > kStormRequests * programs() + kStormRequestsOfCall * called)
+      story_.Break("storm",
+                   fmt::format("{} programs sent {} requests in a minute of {} calls", programs(), sent, called));
+  }
+}
+
+void Bounds::CheckQuiet() {
+  // What settles first: watches come again, cooled entries are swept.
+  std::this_thread::sleep_for(30s);
+  const std::uint64_t before = network_.requests();
+  std::this_thread::sleep_for(60s);
+  const std::uint64_t sent = network_.requests() - before;
+  if (sent > kQuietRequestsMax * programs())
+    story_.Break("quiet", fmt::format("{} idle nodes sent {} requests in a minute", machines_.size(), sent));
+}
+
+void Bounds::BeginSteady() {
+  lists_.clear();
+  for (const auto& machine : machines_) lists_.push_back(machine->link.lists());
+}
+
+void Bounds::EndSteady(int containers) {
+  for (std::size_t i = 0; i < machines_.size(); ++i) {
+    const Machine& machine = *machines_[i];
+    const std::uint64_t sent = machine.link.lists() - lists_[i];
+    // Without an agent, and in Shared blocks, each call begins with one.
+    if (!machine.node.has_agents() || !machine.kubelet.has_own_blocks() || sent <= kSteadyListsMax) continue;
+    story_.Break("no-list", fmt::format("{} sent {} LISTs for {} containers", machine.node.name(), sent, containers));
+  }
+}
+
+void Bounds::CheckGrowth() {
+  std::this_thread::sleep_for(kUntilForgotten);
+  for (const auto& machine : machines_) {
+    machine->kubelet.DelUnknown();
+    const std::size_t files = CountFiles(machine->folder);
+    const std::size_t bytes = machine->node.bytes();
+    if (files <= kFilesMax && bytes <= kAgentBytesMax) continue;
+    const std::string& name = machine->node.name();
+    story_.Break("growth", fmt::format("{}: {} files, {} bytes of its agent, and nothing is held", name, files, bytes));
+  }
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Edits as a person makes them: by patches that name no version.
+#include "sim/pools.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/fmt/fmt.h>
+
+#include "crds/names.h"
+#include "ipam/prefix.h"
+#include "sim/scheduler.h"
+
+namespace berth::sim {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kSmallSubnet = "10.66.0.0/27";
+constexpr int kBlockSize = 28;
+constexpr std::size_t kExcludesMax = 6;
+constexpr std::size_t kReservationsMax = 4;
+
+const std::string& Path() {
+  static const std::string kPath(crds::kPoolsPath);
+  return kPath;
+}
+const std::string& ReservationsPath() {
+  static const std::string kPath(crds::kReservationsPath);
+  return kPath;
+}
+
+// Any address of it, its edges included.
+ipam::Address AddressIn(const std::string& subnet) {
+  const auto prefix = ipam::Prefix::Parse(subnet);
+  return prefix->At(static_cast<std::uint32_t>(Below(std::uint64_t{1} << (32 - prefix->length()))));
+}
+
+}  // namespace
+
+void Pools::Put(const std::string& name, const std::string& subnet, int block_size, bool is_shared) {
+  json pool = {{"metadata", {{"name", name}, {"uid", "uid-of-" + name}, {"generation", 1}}},
+               {"spec",
+                {{"subnet", subnet},
+                 {"affinity", is_shared ? "Shared" : "Node"},
+                 {"warmAddresses", Below(2) * 8},
+                 {"blockSize", block_size}}}};
+  if (!has_controllers_) {
+    pool["status"]["conditions"] = {{{"type", "Ready"}, {"status", "True"}, {"reason", "Accepted"}}};
+  }
+  store_.Put(Path(), pool);
+}
+
+void Pools::Make(bool has_controllers) {
+  has_controllers_ = has_controllers;
+  big_subnet_ = Below(2) == 0 ? "10.56.0.0/23" : "10.56.0.0/26";
+  Put("big", big_subnet_, kBlockSize, /*is_shared=*/false);
+  Put("small", kSmallSubnet, kBlockSize, /*is_shared=*/true);
+}
+
+void Pools::MakeTwin() {
+  has_twin_ = true;
+  Spawn(std::make_shared<Process>("person"), [this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(Below(100)));
+    Put("twin", big_subnet_, kBlockSize - static_cast<int>(Below(2)), /*is_shared=*/false);
+  });
+}
+
+std::vector<std::string> Pools::ForNode(bool may_be_shared) const {
+  if (may_be_shared && Below(4) == 0) return {"small"};
+  if (!has_twin_) return {"big"};
+  return Below(2) == 0 ? std::vector<std::string>{"big", "twin"} : std::vector<std::string>{"twin", "big"};
+}
+
+json Pools::SpecOf(const std::string& pool) const {
+  for (const json& object : store_.Objects(Path())) {
+    if (object["metadata"]["name"] == pool) return object["spec"];
+  }
+  return nullptr;
+}
+
+void Pools::Patch(const std::string& pool, const json& spec) {
+  const json patch = {{"spec", spec}};
+  story_.Tell(fmt::format("edits pool {}: {}", pool, spec.dump()));
+  static_cast<void>(
+      store_.Call({.method = k8sclient::Method::kPatch, .path = Path() + "/" + pool, .body = patch.dump()}, {}));
+}
+
+void Pools::SwitchOff(const std::string& pool) {
+  ++off_;
+  Patch(pool, {{"disabled", true}});
+  Spawn(std::make_shared<Process>("person"), [this, pool] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(Below(20'000)));
+    Patch(pool, {{"disabled", false}});
+    --off_;
+  });
+}
+
+void Pools::Exclude(const std::string& pool) {
+  json spec = SpecOf(pool);
+  if (spec.is_null()) return;
+  json excluded = spec.value("exclude", json::array());
+  if (excluded.size() >= kExcludesMax || (!excluded.empty() && Below(4) == 0)) {
+    excluded.erase(Below(excluded.size()));
+  } else {
+    excluded.push_back(AddressIn(spec["subnet"]).ToString());
+  }
+  Patch(pool, {{"exclude", excluded}});
+}
+
+void Pools::Reserve() {
+  const auto there = store_.Objects(ReservationsPath());
+  if (there.size() >= kReservationsMax || (!there.empty() && Below(4) == 0)) {
+    const std::string name = there[Below(there.size())]["metadata"]["name"];
+    story_.Tell("deletes reservation " + name);
+    return store_.Remove(ReservationsPath(), name);
+  }
+  const std::string name = fmt::format("r{}", ++reservations_);
+  const std::string address = AnyAddress();
+  story_.Tell("reserves " + address + " as " + name);
+  store_.Put(ReservationsPath(),
+             {{"apiVersion", "ipam.berth.dev/v1alpha1"},
+              {"kind", "IPReservation"},
+              {"metadata", {{"name", name}, {"uid", "uid-of-" + name}, {"generation", 1}}},
+              {"spec", {{"space", "default"}, {"addresses", {address}}}}});
+}
+
+void Pools::Delete() {
+  if (!has_twin_ || std::exchange(is_deleted_, true)) return;
+  story_.Tell("deletes pool big");
+  static_cast<void>(store_.Call({.method = k8sclient::Method::kDelete, .path = Path() + "/big", .body = {}}, {}));
+}
+
+std::string Pools::AnyAddress() const { return AddressIn(Below(2) == 0 ? big_subnet_ : kSmallSubnet).ToString(); }
+
+void Pools::EditOne() {
+  const std::string pool = Below(3) == 0 ? "small" : "big";
+  switch (Below(12)) {
+    case 0:
+    case 1:
+      return SwitchOff(pool);
+    case 2:
+      return Patch(pool, {{"cooldownSeconds", Below(3) * 5}});
+    case 3:
+      return Patch(pool, {{"warmAddresses", Below(3) * 8}});
+    case 4:
+      return Delete();
+    case 5:
+    case 6:
+    case 7:
+      return Exclude(pool);
+    default:
+      return Reserve();
+  }
+}
+
+std::set<std::string> Pools::Withheld() const {
+  std::set<std::string> withheld;
+  for (const json& reservation : store_.Objects(ReservationsPath())) {
+    for (const json& address : reservation["spec"]["addresses"]) withheld.insert(address);
+  }
+  // What one pool excludes another one may hand out.
+  if (has_twin_) return withheld;
+  for (const json& pool : store_.Objects(Path())) {
+    for (const json& address : pool["spec"].value("exclude", json::array())) withheld.insert(address);
+  }
+  return withheld;
+}
+
+bool Pools::IsDraining() const {
+  const auto pools = store_.Objects(Path());
+  return std::ranges::any_of(pools, [](const json& pool) { return pool["metadata"].contains("deletionTimestamp"); });
+}
+
+bool Pools::IsBraked() const {
+  const auto pools = store_.Objects(Path());
+  return std::ranges::any_of(pools, [](const json& pool) {
+    const json conditions = pool.value("/status/conditions"_json_pointer, json::array());
+    return std::ranges::any_of(conditions, [](const json& one) {
+      return one.value("type", "") == "Reclaiming" && one.value("status", "") == "False";
+    });
+  });
+}
+
+}  // namespace berth::sim

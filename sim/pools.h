@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pools and reservations, and people who edit them: pools that are switched off for a while, addresses that are
+// excluded or reserved, a pool that is deleted, and one that must not be accepted beside another.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "k8sclient/testing/model_api.h"
+#include "sim/story.h"
+
+namespace berth::sim {
+
+class Pools {
+ public:
+  // Both must outlive this.
+  Pools(k8sclient::testing::ModelApi& store, Story& story) : store_(store), story_(story) {}
+
+  // Without a controller they are Ready from the start.
+  void Make(bool has_controllers);
+  // Beside `big`, its subnet once more: cut in the same way, so that the two share it, or in another, so that only one
+  // of them may ever be accepted.
+  void MakeTwin();
+  // What a node's network configuration names, by chance.
+  [[nodiscard]] std::vector<std::string> ForNode(bool may_be_shared) const;
+
+  // One of these edits. Requires: there are controllers.
+  void EditOne();
+  // None is switched off any more, or soon.
+  [[nodiscard]] bool AreOn() const { return off_ == 0; }
+  // What nobody may be handed out: all of it once this was so for a while.
+  [[nodiscard]] std::set<std::string> Withheld() const;
+  // A deleted pool is still there.
+  [[nodiscard]] bool IsDraining() const;
+  // A pool says that the controller does not believe that so many pods are gone.
+  [[nodiscard]] bool IsBraked() const;
+
+ private:
+  void Put(const std::string& name, const std::string& subnet, int block_size, bool is_shared);
+  [[nodiscard]] nlohmann::json SpecOf(const std::string& pool) const;
+  void Patch(const std::string& pool, const nlohmann::json& spec);
+  void SwitchOff(const std::string& pool);
+  void Exclude(const std::string& pool);
+  void Reserve();
+  void Delete();
+  // Of `big` or `small`, in CIDR form.
+  [[nodiscard]] std::string AnyAddress() const;
+
+  k8sclient::testing::ModelApi& store_;
+  Story& story_;
+  bool has_controllers_ = false;
+  bool has_twin_ = false;
+  bool is_deleted_ = false;  // one of the two
+  int off_ = 0;
+  int reservations_ = 0;
+  std::string big_subnet_;
+};
+
+}  // namespace berth::sim

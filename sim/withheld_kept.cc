@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is reserved in a block nobody takes; and once an address was withheld for a while, nobody is told it.
+#include <string>
+#include <variant>
+
+#include "sim/checkers.h"
+
+namespace berth::sim {
+namespace {
+
+class WithheldKept final : public Checker {
+ public:
+  explicit WithheldKept(Story& story) : story_(story) {}
+
+  void Stored(const nlohmann::json& before, const nlohmann::json& after) override {
+    if (before.is_null() || after.is_null()) return;
+    for (const auto& [offset, entry] : before["allocations"].items()) {
+      const auto was = ipam::ParseEntry(entry.get_ref<const std::string&>());
+      const auto now = after["allocations"].find(offset);
+      if (!std::holds_alternative<ipam::ReservedEntry>(was) || now == after["allocations"].end()) continue;
+      if (ipam::AttachmentOf(now->get_ref<const std::string&>()).empty()) continue;
+      story_.Break("withheld", "a reserved address was taken: " + now->dump());
+    }
+  }
+  void Ended(const Heard& call) override {
+    if (call.verb != "ADD" || call.address.empty()) return;
+    const bool is_new = told_.insert(call.attachment).second;
+    if (is_new && withheld_.contains(call.address))
+      story_.Break("withheld", call.attachment + " was told " + call.address + ", which is withheld");
+  }
+  void Withheld(const std::set<std::string>& addresses) override { withheld_ = addresses; }
+
+ private:
+  Story& story_;
+  std::set<ipam::Attachment> told_;
+  std::set<std::string> withheld_;
+};
+
+}  // namespace
+
+std::unique_ptr<Checker> MakeWithheldKept(Story& story) { return std::make_unique<WithheldKept>(story); }
+
+}  // namespace berth::sim
