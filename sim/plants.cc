@@ -9,6 +9,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "crds/names.h"
+#include "node/boot_time.h"
+#include "node/folder.h"
 #include "sim/cluster.h"
 #include "sim/files.h"
 #include "sim/scheduler.h"
@@ -139,13 +142,53 @@ void SparesNothing(json& call) {
 }
 
 // What nobody but controllers is told.
-Network::Lies ToControllers(const Network::Lies& lies) {
-  const auto is_controller = [] { return CurrentProcess()->name.starts_with("controller"); };
+Network::Lies ToThose(const Network::Lies& lies, const std::function<bool(const std::string& process)>& are_lied_to) {
+  const auto is_one = [are_lied_to] { return are_lied_to(CurrentProcess()->name); };
   return {.changes =
               [=, lie = lies.changes](const Request& request, Network::Answer& answer) {
-                if (is_controller()) lie(request, answer);
+                if (is_one()) lie(request, answer);
               },
-          .tells = [=, lie = lies.tells](std::string& line) { return !is_controller() || lie(line); }};
+          .tells = [=, lie = lies.tells](std::string& line) { return !is_one() || lie(line); }};
+}
+bool IsController(const std::string& process) { return process.starts_with("controller"); }
+Network::Lies ToControllers(const Network::Lies& lies) { return ToThose(lies, IsController); }
+Network::Lies ToNodes(const Network::Lies& lies) {
+  return ToThose(lies, [](const std::string& process) { return !IsController(process); });
+}
+
+// An event in eight is told as a bookmark: that all up to its version was told.
+bool TellsBookmarkEarly(std::string& line) {
+  constexpr std::uint64_t kOneIn = 8;
+  json event = json::parse(line);
+  if (event["type"] == "ERROR" || Below(kOneIn) != 0) return true;
+  const json version = event["object"]["metadata"]["resourceVersion"];
+  event = {{"type", "BOOKMARK"},
+           {"object",
+            {{"kind", event["object"].value("kind", "")},
+             {"apiVersion", event["object"].value("apiVersion", "")},
+             {"metadata", {{"resourceVersion", version}}}}}};
+  line = event.dump();
+  return true;
+}
+
+// Only patches of that kind.
+std::function<void(Request&)> OfKind(std::string_view path, std::function<void(Request&)> rewrite) {
+  return [path = std::string(path), rewrite = std::move(rewrite)](Request& request) {
+    if (request.path.starts_with(path)) rewrite(request);
+  };
+}
+
+bool IsEndOfPool(const Request& request) {
+  return request.method == Method::kPatch && request.path.starts_with(crds::kPoolsPath) &&
+         request.body.find("finalizers") != std::string::npos;
+}
+
+// No mark of a DEL is ever looked at whether it is old: that was done a moment ago.
+void PutOffForgetting(const std::string& folder) {
+  const auto nodes = node::Folder::Open(folder + "/run/nodes");
+  if (!nodes) return;
+  const auto own = nodes->Sub(folder.substr(folder.rfind('/') + 1));
+  if (own) static_cast<void>(own->Write("forgot", std::to_string(node::BootTimeNow())).has_value());
 }
 
 // The UID that a kubelet gives a static pod, on whatever way, has dashes as those of other pods.
@@ -199,6 +242,17 @@ std::vector<Plant> OfAgents() {
       {.name = "watch-tells-old-content",
        .what = "what a watch tells is as new as its version says, and is not",
        .lies = {.tells = TellsOldContent}},
+      {.name = "bookmark-too-early",
+       .what = "a watch says that it has told all up to a version, and has not",
+       .lies = {.tells = TellsBookmarkEarly}},
+      {.name = "excludes-not-seen",
+       .what = "nodes do not see what pools exclude",
+       .lies = ToNodes(Replacing("\"exclude\"", "\"none\""))},
+      {.name = "reservation-is-nothing",
+       .what = "nodes take a reserved address of a block for one that has rested",
+       .lies = ToNodes(Replacing("\"! r", "\"~ t=1 x=r"))},
+      {.name = "marks-kept", .what = "marks of DELs are kept for ever", .before_call = PutOffForgetting},
+      {.name = "lists-without-end", .what = "a node lists its blocks ten times a second", .lists_without_end = true},
       {.name = "gc-spares-nothing", .what = "a GC frees what is in use as well", .call = SparesNothing},
       {.name = "calls-not-dated", .what = "an ADD counts as begun after every DEL", .call = IsNotDated},
   };
@@ -223,6 +277,11 @@ std::vector<Plant> OfControllers() {
        .what = "the controller does not know what is on standby",
        .faults = {"cut-off", "deaf", "sandbox"},
        .lies = ToControllers(Replacing("\"standby\"", "\"none\""))},
+      {.name = "two-leaders-accept-two-pools",
+       .what = "a pool is accepted whatever else was since its leader looked",
+       .faults = {"pools", "lag", "late", "refused"},
+       .lies = {.rewrites = OfKind(crds::kSpacesPath, Without(Method::kPatch, "/metadata/resourceVersion"))}},
+      {.name = "pool-never-goes", .what = "the finalizer of a pool stays", .lies = {.swallows = IsEndOfPool}},
       {.name = "uid-not-compared", .what = "a pod of the same name is taken for it", .call = NamesNoUid},
       {.name = "pods-without-addresses", .what = "no pod has one", .lies = Replacing("\"podIPs\"", "\"none\"")},
       {.name = "lease-of-a-node-that-is-cut-off",

@@ -68,7 +68,7 @@ void Pools::Make(bool has_controllers) {
 void Pools::MakeTwin() {
   has_twin_ = true;
   Spawn(std::make_shared<Process>("person"), [this] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(Below(100)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(Below(Below(2) == 0 ? 50 : 3'000)));
     Put("twin", big_subnet_, kBlockSize - static_cast<int>(Below(2)), /*is_shared=*/false);
   });
 }

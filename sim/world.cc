@@ -34,6 +34,14 @@ constexpr int kSteadyContainers = 5;
 // off before (docs/controller.md).
 constexpr Nanos kFreedMax = std::chrono::minutes(14);
 
+// What is planted (plants.h).
+void ListForEver(Machine& machine) {
+  while (true) {
+    static_cast<void>(machine.link.Call({.method = k8sclient::Method::kGet, .path = kBlocks, .body = {}}, {}));
+    std::this_thread::sleep_for(100ms);
+  }
+}
+
 }  // namespace
 
 std::set<std::string> Extent::AllFaults() {
@@ -140,6 +148,8 @@ void World::AddMachine(const std::string& name) {
     machine.node.BeforeStart(plant_->before_start);
     machine.node.BeforeCall(plant_->before_call);
     machine.kubelet.Plant(plant_->call);
+    if (plant_->lists_without_end)
+      Spawn(std::make_shared<Process>(name + ".agent"), [&machine] { ListForEver(machine); });
   }
   machine.node.StartAgent();
   const auto callers = static_cast<int>(1 + Below(static_cast<std::uint64_t>(extent_.callers)));
@@ -171,7 +181,7 @@ void World::Main() {
     Spawn(std::make_shared<Process>("collector"), [this] { cluster_.CollectGarbage(); });
   }
   has_backups_ = May("restore") && controllers_.count() > 0 && Below(2) == 0;
-  if (May("pools") && controllers_.count() > 0 && !has_backups_ && Below(4) == 0) pools_.MakeTwin();
+  if (May("pools") && controllers_.count() > 0 && !has_backups_ && Below(2) == 0) pools_.MakeTwin();
   Spawn(outside_, [this] { bounds_.WatchForStorms(); });
   agents_left_ = static_cast<int>(Below(static_cast<std::uint64_t>(extent_.agents)));
   meanwhiles_left_ = May("meanwhile") ? static_cast<int>(Below(2 * static_cast<std::uint64_t>(extent_.agents))) : 0;
