@@ -244,7 +244,7 @@ Expected<Reply> Agent::Dispatch(Call& call) {
     case cni::Verb::kDel:
       return silent(Del(call));
     case cni::Verb::kCheck:
-      return Check(call);
+      return silent(Check(call));
     case cni::Verb::kGc: {
       if (auto ready = WaitUntilReady(call.deadline); !ready) return std::unexpected(ready.error());
       call.store.LimitEdits(std::chrono::milliseconds(call.config.ipam.timeout) / kGarbageShares);
@@ -321,13 +321,13 @@ Expected<Reply> Agent::Add(Call& call) {
                .take_back = answer->took ? std::function<void()>(take_back) : nullptr};
 }
 
-Expected<Reply> Agent::Check(Call& call) {
+Expected<void> Agent::Check(Call& call) {
   if (auto ready = WaitUntilReady(call.deadline); !ready) return std::unexpected(ready.error());
-  // What a DEL has taken out is not in the block any more.
+  // What a DEL has taken out is not in the block any more, or the journal knows of it.
   const auto turn = gate_.Enter(call.ipam.attachment(), call.deadline);
   if (turn == nullptr) return Fail(ErrorCode::kTimeout, "another call of this container did not end in time");
-  if (auto checked = call.ipam.Check(); !checked) return std::unexpected(checked.error());
-  return Reply{.ok = true, .took = false, .body = {}, .hold = {}, .take_back = {}};
+  if (journal_->Contains(call.ipam.attachment())) return call.ipam.HoldsNothing();
+  return call.ipam.Check();
 }
 
 Expected<void> Agent::Del(Call& call) {

@@ -119,7 +119,7 @@ class Agent final : private BlockObserver {
   [[nodiscard]] ipam::Expected<Reply> Dispatch(Call& call);
   [[nodiscard]] ipam::Expected<Reply> Add(Call& call);
   [[nodiscard]] ipam::Expected<void> Del(Call& call);
-  [[nodiscard]] ipam::Expected<Reply> Check(Call& call);
+  [[nodiscard]] ipam::Expected<void> Check(Call& call);
   // Errors: those of the GET; kUnavailable: another pod has that name by now.
   [[nodiscard]] ipam::Expected<void> ReadPodAnnotations(const cni::Environment& environment,
                                                         cni::NetworkConfig& config) const;

@@ -76,6 +76,19 @@ TEST_F(AgentTest, CheckAfterADelSaysThatNothingIsHeld) {
   EXPECT_EQ(nlohmann::json::parse(agent_->Handle(body.dump()).body)["code"], 103) << "it holds nothing";
 }
 
+TEST_F(AgentTest, CheckAfterADelThatHasStillToBeWrittenSaysThatNothingIsHeld) {
+  StartAgent();
+  const std::string added = Add("c1").body;
+  auto body = nlohmann::json::parse(Body("CHECK", "c1"));
+  body["config"]["prevResult"] = nlohmann::json::parse(added);
+  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  ASSERT_TRUE(Del("c1").ok);
+  EXPECT_TRUE(agent_->Handle(body.dump()).body.contains("\"code\":103")) << "the API server is away";
+  api_.SetFaults(nullptr);
+  Await([this] { return Held().empty(); }, "the DEL is written");
+  EXPECT_TRUE(agent_->Handle(body.dump()).body.contains("\"code\":103"));
+}
+
 TEST_F(AgentTest, DelOfAnUnknownContainerSucceeds) {
   StartAgent();
   EXPECT_TRUE(Del("c1").ok);

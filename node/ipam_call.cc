@@ -97,15 +97,17 @@ Expected<AddAnswer> IpamCall::Add(const ipam::AddRequest& request) {
   return std::unexpected(std::move(error));
 }
 
+std::unexpected<ipam::Error> IpamCall::HoldsNothing() const {
+  return Fail(ErrorCode::kNothingHeld,
+              "container " + environment_.container_id + " interface " + environment_.ifname +
+                  " holds no address of network " + config_.name,
+              "its address was given back, or the container was attached by another plugin");
+}
+
 Expected<void> IpamCall::Check() {
   const auto held = engine_.Held(attachment_);
   if (!held) return std::unexpected(held.error());
-  if (held->empty()) {
-    return Fail(ErrorCode::kNothingHeld,
-                "container " + environment_.container_id + " interface " + environment_.ifname +
-                    " holds no address of network " + config_.name,
-                "its address was given back, or the container was attached by another plugin");
-  }
+  if (held->empty()) return HoldsNothing();
   const std::string whose = " of container " + environment_.container_id + " interface " + environment_.ifname;
   for (const ipam::HeldAddress& own : *held) {
     const auto previous = std::ranges::find(config_.previous, own.address, &cni::PreviousAddress::address);

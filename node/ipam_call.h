@@ -40,8 +40,10 @@ class IpamCall {
   // On an error nothing is held that was not before.
   [[nodiscard]] ipam::Expected<AddAnswer> Add(const ipam::AddRequest& request);
 
-  // Errors: kInvalid: no address is held, one is not in prevResult, or its gateway there is not the pool's.
+  // Errors: kNothingHeld; kInvalid: one is not in prevResult, or its gateway there is not the pool's.
   [[nodiscard]] ipam::Expected<void> Check();
+  // What a CHECK is told of an attachment that holds no address.
+  [[nodiscard]] std::unexpected<ipam::Error> HoldsNothing() const;
 
   // Does nothing if the configuration has no list: nobody said what is valid. What was taken from `listed_ms` on (UNIX
   // time in milliseconds) stays: the list was made before and cannot know of it. `is_running` keeps attachments whose
