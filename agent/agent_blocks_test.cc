@@ -216,5 +216,22 @@ TEST_F(AgentTest, ACallThatGaveUpIsInDoubtUntilItsHalfOfTheBatchIsThrough) {
   Await([&] { return Held().size() == 5; }, "c0, the filler and three of four");
 }
 
+// An answer of 403 does not say that the block is another node's, and it may be what this call has created.
+TEST_F(AgentTest, AnAddDoesNotGoOnToAnotherBlockWhileItsFirstMayHoldIt) {
+  StartAgent();
+  std::atomic<int> posts = 0;
+  api_.SetFaults([&posts](const k8sclient::Request& request) {
+    const bool is_creation = request.method == k8sclient::Method::kPost && request.path == kBlocks;
+    if (is_creation && ++posts == 1) return ApiFault::kLostAfterCommit;
+    const bool looks = request.method == k8sclient::Method::kGet && request.path.starts_with(kBlocks + "/");
+    return looks ? ApiFault::kForbidden : ApiFault::kNone;
+  });
+  EXPECT_FALSE(Add("c1").ok);
+  EXPECT_EQ(posts, 2);
+  api_.SetFaults(nullptr);
+  ASSERT_TRUE(Del("c1").ok);
+  Await([this] { return Held().empty(); }, "the DEL is written");
+}
+
 }  // namespace
 }  // namespace berth::agent

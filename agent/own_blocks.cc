@@ -162,7 +162,7 @@ Expected<BlockView> OwnBlocks::WriteInSlot(const SlotPointer& slot, const ipam::
       WakeNext(*slot);
       return nullptr;
     }
-    // A batch may take as long as the last of its callers has time: that one sends it.
+    // Whoever sends waits for the answer: so the one that has the most time does, and for no longer.
     if (!slot->busy && std::chrono::steady_clock::now() < deadline && SenderOf(*slot) == self) {
       slot->busy = true;
       lock.unlock();
@@ -203,7 +203,7 @@ void OwnBlocks::SendBatch(const SlotPointer& slot, SteadyTime deadline) {
   for (const auto& waiter : slot->sent) waiter->is_sent = true;
   const Waiters batch = slot->sent;
   lock.unlock();
-  Commit(slot, batch);
+  Commit(slot, batch, deadline);
   lock.lock();
   slot->sent.clear();
   slot->expected = CountThreads(batch) + CountThreads(slot->queue);
@@ -276,8 +276,9 @@ void OwnBlocks::SendLate() {
     } else {
       late_wakes_ = SteadyTime::min();
       first->busy = true;
+      const SteadyTime end = EndOf(first->queue);
       lock.unlock();
-      SendBatch(first, std::chrono::steady_clock::now() + kGatherMax);
+      SendBatch(first, end);
       lock.lock();
     }
   }

@@ -189,7 +189,7 @@ class OwnBlocks {
                                                             SteadyTime deadline);
   // What may be handed out of a block now: nothing while its writes do not go well.
   [[nodiscard]] ipam::OffsetSet OnStandby(const Slot& slot) const BERTH_REQUIRES(mutex_);
-  // Gathers what waits, sends it and lets the next batch begin. Requires: this thread set slot->busy.
+  // Gathers what waits, sends it, by the deadline, and lets the next batch begin. Requires: this thread set slot->busy.
   void SendBatch(const SlotPointer& slot, SteadyTime deadline) BERTH_EXCLUDES(mutex_);
   // The thread in the queue that has the most time; nullptr: no thread waits there.
   [[nodiscard]] static std::shared_ptr<Waiter> SenderOf(const Slot& slot);
@@ -223,8 +223,8 @@ class OwnBlocks {
   [[nodiscard]] bool IsShownAsWritten(const Slot& slot) const BERTH_REQUIRES(mutex_);
   // What waits of EditLater leaves the queue.
   [[nodiscard]] Waiters TakeLate(Slot& slot) BERTH_REQUIRES(mutex_);
-  // Sends what the waiters want and finishes each of them. Requires: this thread set slot->busy.
-  void Commit(const SlotPointer& slot, const Waiters& waiters);
+  // Sends what the waiters want and finishes each of them, by that time. Requires: this thread set slot->busy.
+  void Commit(const SlotPointer& slot, const Waiters& waiters, SteadyTime end);
   // One decision and one request. False: decide again.
   [[nodiscard]] bool CommitOnce(const SlotPointer& slot, Round& round);
   [[nodiscard]] bool Settle(const SlotPointer& slot, Round& round);

@@ -24,7 +24,6 @@ using nlohmann::json;
 namespace {
 
 constexpr std::chrono::milliseconds kSettlePause{50};
-constexpr std::chrono::seconds kRequestMax{10};
 constexpr int kConflictsMax = 50;
 // From one proof that `standby` is kept to the next.
 constexpr std::chrono::seconds kProofEvery{30};
@@ -98,17 +97,10 @@ void OwnBlocks::ProveStandby(SteadyTime deadline) {
   ObserveRead(*read, VersionOf(*block), deadline);
 }
 
-void OwnBlocks::Commit(const SlotPointer& slot, const Waiters& waiters) {
-  Round round{.waiters = waiters};
-  // What nobody waits for may have waited long for the patch before it. A request that is cut short is in doubt, and
-  // makes a slow API server slower.
-  const bool has_threads = CountThreads(waiters) > 0;
-  if (!has_threads) round.deadline = std::chrono::steady_clock::now() + kRequestMax;
-  for (const auto& waiter : waiters) {
-    if (!waiter->done || !has_threads) round.deadline = std::max(round.deadline, waiter->deadline);
-  }
+void OwnBlocks::Commit(const SlotPointer& slot, const Waiters& waiters, SteadyTime end) {
+  Round round{.waiters = waiters, .deadline = end};
   Run(slot, round);
-  if (round.is_alone && !round.only) SendHandedOutApart(slot, round.deadline);
+  if (round.is_alone && !round.only) SendHandedOutApart(slot, end);
 }
 
 void OwnBlocks::Run(const SlotPointer& slot, Round& round) {
@@ -186,7 +178,7 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
   ChooseStandby(slot, round, changed);
   // What was handed out and given back rests for one patch: until its note is gone, nobody may get another for it.
   ipam::EraseIf(changed.standby, [&handed_out](auto offset) { return handed_out.contains(offset); });
-  round.handed_out = LeaveHandedOut(handed_out, round.is_alone, round.only, changed);
+  round.handed_out = LeaveHandedOut(handed_out, round.is_alone, round.only, *round.base, changed);
   const sync::Lock lock(mutex_);
   ipam::OffsetSet leaving;
   for (const ipam::BlockOffset offset : round.base->standby) {
@@ -318,8 +310,8 @@ bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::
     const auto middle = round.waiters.begin() + static_cast<std::ptrdiff_t>(round.waiters.size() / 2);
     const Waiters first(round.waiters.begin(), middle);
     const Waiters second(middle, round.waiters.end());
-    Commit(slot, first);
-    Commit(slot, second);
+    Commit(slot, first, round.deadline);
+    Commit(slot, second, round.deadline);
     return true;
   }
   FinishAll(slot, round, std::unexpected(error));

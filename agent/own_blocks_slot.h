@@ -129,16 +129,17 @@ inline void AddHandedOut(const OwnBlocks::Slot& slot, ipam::Block& block) {
 }
 
 // Decided with all that was handed out, a patch need not carry all of it: what it may not carry stays on standby.
-// Returns what is carried, or was given back by what was decided.
+// Returns what is carried, is there already (an answer was lost), or was given back by what was decided.
 inline std::map<ipam::BlockOffset, ipam::Attachment> LeaveHandedOut(
     const std::map<ipam::BlockOffset, OwnBlocks::Slot::HandedOut>& handed_out, bool is_alone,
-    std::optional<ipam::BlockOffset> only, ipam::Block& block) {
+    std::optional<ipam::BlockOffset> only, const ipam::Block& base, ipam::Block& block) {
   std::map<ipam::BlockOffset, ipam::Attachment> carried;
   for (const auto& item : handed_out) {
     const auto& [offset, one] = item;
     const auto there = one.attachment.empty() ? std::optional(offset) : ipam::Find(block, one.attachment);
     // Changed by what was decided: the change must not get lost.
-    if (MayGo(item, is_alone, only) || !there || block.allocations.at(*there) != one.entry) {
+    const bool is_changed = !there || block.allocations.at(*there) != one.entry;
+    if (MayGo(item, is_alone, only) || is_changed || TextAt(base, *there) == one.entry) {
       carried.emplace(offset, one.attachment);
     } else {
       block.allocations.erase(*there);
@@ -156,10 +157,24 @@ inline constexpr auto kIsLate = [](const auto& waiter) { return waiter->done && 
   return static_cast<std::size_t>(std::ranges::count_if(waiters, [](const auto& waiter) { return !waiter->done; }));
 }
 
+// So long a request may take.
+inline constexpr std::chrono::seconds kRequestMax{10};
+
+// How long to try: for as long as a thread waits. What nobody waits for may have waited long for the patch before it: a
+// request that is cut short is in doubt, and makes a slow API server slower.
+[[nodiscard]] inline SteadyTime EndOf(const auto& waiters) {
+  const bool has_threads = CountThreads(waiters) > 0;
+  SteadyTime end = has_threads ? SteadyTime::min() : std::chrono::steady_clock::now() + kRequestMax;
+  for (const auto& waiter : waiters) {
+    if (!waiter->done || !has_threads) end = std::max(end, waiter->deadline);
+  }
+  return end;
+}
+
 // One batch on its way, through as many requests as it takes.
 struct OwnBlocks::Round {
   Waiters waiters;            // without a result yet
-  SteadyTime deadline{};      // of the last of them for whom a thread waits, if there are any
+  SteadyTime deadline{};      // of all of it
   ipam::BlockView base = {};  // what the next patch is decided on
   bool is_in_doubt = false;   // a patch with these changes may have landed
   int conflicts = 0;

@@ -2,11 +2,9 @@
 // OwnBlocks: what it believes of blocks that it is shown, when lists lag and when the API server forgets.
 #include "agent/own_blocks.h"
 
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -64,43 +62,30 @@ TEST_F(OwnBlocksTest, WhoseTimeIsOverSendsNobodysChanges) {
   EXPECT_EQ(api_.CountOf(Method::kPatch), before);
 }
 
-// Two callers wait for a patch that is under way: the first has less time than the second.
-TEST_F(OwnBlocksTest, WhoHasLessTimeDoesNotSendForWhoHasMore) {
+TEST_F(OwnBlocksTest, WhatWasHandedOutAndIsInStaysInWhereTheNextPatchIsRefused) {
   MakeBlock();
-  const auto edits = [this](int number, SteadyTime deadline) {
-    const ipam::BlockEdit edit{.attachment = ipam::TestAttachment(number),
-                               .apply = [number](ipam::Block& block) -> ipam::Expected<void> {
-                                 SetText(block, static_cast<ipam::BlockOffset>(number), TextOf(number));
-                                 return {};
-                               }};
-    return own_.Edit(Stored(), edit, deadline).has_value();
-  };
-  constexpr auto kCallers = 2;
-  std::mutex mutex;
-  std::vector<std::jthread> callers;
-  std::map<int, std::thread::id> callers_by_number;
-  std::map<int, std::thread::id> senders;
-  const auto call = [&](int number, seconds time) {
-    {
-      const std::scoped_lock lock(mutex);
-      callers_by_number[number] = std::this_thread::get_id();
-    }
-    EXPECT_TRUE(edits(number, std::chrono::steady_clock::now() + time));
-  };
-  api_.SetFaults([&](const k8sclient::Request& request) {
-    const std::scoped_lock lock(mutex);
-    for (int number = 1; number <= kCallers; ++number) {
-      if (request.body.contains(TextOf(number))) senders[number] = std::this_thread::get_id();
-    }
-    if (!callers.empty()) return k8sclient::testing::ApiFault::kNone;
-    callers.emplace_back(call, 1, seconds(10));
-    callers.emplace_back(call, 2, seconds(30));
-    return k8sclient::testing::ApiFault::kNone;
+  ASSERT_TRUE(Add(1).has_value());
+  const ipam::BlockOffset first = ipam::Find(*Stored(), ipam::TestAttachment(1)).value();
+  constexpr std::chrono::milliseconds kWithin{200};
+  ASSERT_NE(HandOut(2, nullptr, kWithin), nullptr);
+  api_.SetFaults([](const k8sclient::Request& request) {
+    return request.method == Method::kPatch ? ApiFault::kLostAfterCommit : ApiFault::kUnavailable;
   });
-  ASSERT_TRUE(edits(3, Soon()));
-  callers.clear();
-  api_.SetFaults(nullptr);
-  EXPECT_EQ(senders.at(2), callers_by_number.at(2)) << "the patch lasts for as long as that caller has time";
+  const auto nothing = [](ipam::Block&) { return ipam::Expected<void>(); };
+  const SteadyTime soon = std::chrono::steady_clock::now() + kWithin;
+  EXPECT_FALSE(own_.Edit(Stored(), {.attachment = {}, .apply = nothing}, soon).has_value());
+  ASSERT_TRUE(IsStored(2));
+  int patches = 0;
+  api_.SetFaults([&patches](const k8sclient::Request& request) {
+    return request.method == Method::kPatch && ++patches == 1 ? ApiFault::kInvalid : ApiFault::kNone;
+  });
+  int without = 0;
+  api_.OnStore([&without](const std::string&, const nlohmann::json&, const nlohmann::json& after) {
+    if (!after["allocations"].dump().contains(TextOf(2))) ++without;
+  });
+  Write({{first, ""}});
+  EXPECT_FALSE(IsStored(1));
+  EXPECT_EQ(without, 0);
 }
 
 TEST_F(OwnBlocksTest, ARolledBackCrdIsNoticedByABlockThatNobodyWrites) {

@@ -108,7 +108,8 @@ class OwnBlocksTest : public ::testing::Test {
     return (agent == nullptr ? own_ : *agent)
         .Edit(Named(), {.attachment = entry.attachment, .apply = take, .stand_by = stand_by}, Soon());
   }
-  ipam::BlockView HandOut(int number, OwnBlocks* agent = nullptr) {
+  ipam::BlockView HandOut(int number, OwnBlocks* agent = nullptr,
+                          std::chrono::milliseconds within = std::chrono::seconds(5)) {
     const ipam::HeldEntry entry = EntryOf(number);
     const auto take = [this, entry](ipam::Block& block, const ipam::OffsetSet& among) -> ipam::Expected<void> {
       const auto taken = ipam::TakeStandby(block, pool_, entry, among, 0);
@@ -116,7 +117,10 @@ class OwnBlocksTest : public ::testing::Test {
       return {};
     };
     return (agent == nullptr ? own_ : *agent)
-        .HandOut(Named(), {.attachment = entry.attachment, .apply = nullptr, .take_standby = take}, Soon(), [] {});
+        .HandOut(Named(),
+                 {.attachment = entry.attachment, .apply = nullptr, .take_standby = take},
+                 clock_.Now() + within,
+                 [] {});
   }
   [[nodiscard]] bool Holds(int number) const { return own_.Holds(ipam::TestAttachment(number)); }
   [[nodiscard]] bool IsStored(int number) const {

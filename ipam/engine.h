@@ -103,7 +103,8 @@ class Engine {
   [[nodiscard]] Expected<Prefix> PickClaim(const Pool& pool, int attempt);
   [[nodiscard]] Expected<Address> ClaimBlock(Call& call, const PoolView& pool, const Prefix& cidr,
                                              std::optional<Address> requested);
-  [[nodiscard]] Expected<BlockView> CreateSettled(Call& call, const Block& block);
+  // `was_in_doubt` becomes true if a creation may have succeeded whose answer did not come.
+  [[nodiscard]] Expected<BlockView> CreateSettled(Call& call, const Block& block, bool& was_in_doubt);
   [[nodiscard]] Expected<Address> VerifyClaim(Call& call, const Pool& pool, const BlockView& claimed,
                                               std::optional<Address> requested);
   void TakeBack(Call& call);

@@ -96,7 +96,8 @@ Expected<Address> Engine::ClaimBlock(Call& call, const PoolView& pool, const Pre
   const std::int64_t now_ms = runtime_.UnixMillis();
   const HeldEntry entry = call.EntryFor(store_.Node(), *pool, now_ms);
   if (auto taken = Take(block, *pool, entry, requested, now_ms); !taken) return taken;
-  auto claimed = CreateSettled(call, block);
+  bool was_in_doubt = false;
+  auto claimed = CreateSettled(call, block, was_in_doubt);
   if (!claimed && claimed.error().code == ErrorCode::kAlreadyExists) {
     // Perhaps it is ours all the same: claimed for this node by the controller, by a call whose answer was lost, or, if
     // Shared, by anybody.
@@ -111,17 +112,21 @@ Expected<Address> Engine::ClaimBlock(Call& call, const PoolView& pool, const Pre
     };
     claimed = store_.Edit(std::make_shared<const Block>(std::move(block)),
                           {.attachment = call.request.attachment, .apply = take});
-    // It is there and refuses to be written: left alone, as if it were another node's.
-    if (!claimed && !requested && IsRefusal(claimed.error().code)) claimed.error().code = ErrorCode::kAlreadyExists;
+    // It is there and refuses to be written: left alone, as if it were another node's. But if it may be what this call
+    // created, with its entry in it, then another address would be a second one.
+    if (!claimed && !requested && IsRefusal(claimed.error().code)) {
+      claimed.error().code = was_in_doubt ? ErrorCode::kUnknownOutcome : ErrorCode::kAlreadyExists;
+    }
   }
   if (!claimed) return std::unexpected(claimed.error());
   return VerifyClaim(call, *pool, *claimed, requested);
 }
 
-Expected<BlockView> Engine::CreateSettled(Call& call, const Block& block) {
+Expected<BlockView> Engine::CreateSettled(Call& call, const Block& block, bool& was_in_doubt) {
   while (true) {
     auto created = store_.Create(block, call.request.attachment);
     if (created || created.error().code != ErrorCode::kUnknownOutcome) return created;
+    was_in_doubt = true;
     // The same creation again tells: it succeeds, and then the first one cannot any more, or the block exists.
     if (!runtime_.Wait(kUnknownOutcomePause) || !runtime_.MayGoOn()) return created;
   }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <string>
@@ -37,6 +38,7 @@ inline Written TellOf(std::uint64_t seed, const std::function<void(std::string& 
     const Ended ended = Run(limit);
     text.push_back(static_cast<char>(ended));
     const bool is_told = write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    std::fflush(stdout);  // what did not hold
     _exit(is_told && !::testing::Test::HasFailure() ? 0 : 1);
   }
   close(ends[1]);
