@@ -327,7 +327,11 @@ Expected<void> Agent::Check(Call& call) {
   const auto turn = gate_.Enter(call.ipam.attachment(), call.deadline);
   if (turn == nullptr) return Fail(ErrorCode::kTimeout, "another call of this container did not end in time");
   if (journal_->Contains(call.ipam.attachment())) return call.ipam.HoldsNothing();
-  return call.ipam.Check();
+  const bool knows_all = knows_all_;
+  auto checked = call.ipam.Check();
+  if (checked || knows_all || checked.error().code != ErrorCode::kNothingHeld) return checked;
+  return Fail(
+      ErrorCode::kUnavailable, "a block of this node is left alone, and may hold the address", "see the agent's log");
 }
 
 Expected<void> Agent::Del(Call& call) {

@@ -56,6 +56,18 @@ TEST_F(LeftAlone, AnUnreadableBlockDoesNotKeepTheAgentFromStarting) {
   }
 }
 
+TEST_F(LeftAlone, ACheckOfWhatABlockMayHoldIsToCallAgain) {
+  StartAgent();
+  const std::string added = Add("a").body;
+  json check = json::parse(Body("CHECK", "a"));
+  check["config"]["prevResult"] = json::parse(added);
+  const std::string block = BlockName();
+  agent_.reset();
+  MakeUnreadable(block);
+  StartAgent();
+  EXPECT_THAT(agent_->Handle(check.dump()).body, HasSubstr("\"code\":11,"));
+}
+
 TEST_F(LeftAlone, AnUnreadableSharedBlockDoesNotStopOthers) {
   PutPool("shared", "10.66.0.0/24", "Shared");
   StartAgent();

@@ -25,6 +25,8 @@ struct Heard {
   std::string verb = {};
   ipam::Attachment attachment = {};
   std::string address = {};  // of an ADD that succeeded
+  std::string result = {};   // likewise, all of it
+  std::string error = {};    // CNI's error object, if that is the answer
   bool is_answered = false;
   Nanos took{0};
   Nanos allowed{0};  // ipam.timeoutSeconds and what the shim waits besides
@@ -40,6 +42,8 @@ class Checker {
   // Before a DEL is sent: from then on its address may be given to others.
   virtual void Leaving(const ipam::Attachment& /*attachment*/) {}
   virtual void Ended(const Heard& /*call*/) {}
+  // Somebody took its entry out: until it is stored again nobody but its node's agent knows that it was there.
+  virtual void TakenOut(const ipam::Attachment& /*attachment*/) {}
   // The API server stored a block; null: it was not there before, or is not any more.
   virtual void Stored(const nlohmann::json& /*before*/, const nlohmann::json& /*after*/) {}
   // From now on nobody is to be told one of these addresses.
@@ -73,6 +77,8 @@ class Told {
 [[nodiscard]] std::unique_ptr<Checker> MakeStandbyKept(Story& story);
 // Withheld: a reserved address goes to nobody; and nobody is told one that is withheld.
 [[nodiscard]] std::unique_ptr<Checker> MakeWithheldKept(Story& story);
+// CHECK: who has an address is never told that it does not have it; who has given it back is not told that it has.
+[[nodiscard]] std::unique_ptr<Checker> MakeCheckHolds(Story& story);
 // In time: every call is answered, or its caller gave up.
 [[nodiscard]] std::unique_ptr<Checker> MakeInTime(Story& story);
 

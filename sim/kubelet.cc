@@ -20,21 +20,9 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::string_view kNetwork = "net";
-constexpr std::string_view kInterface = "eth0";
 constexpr int kTimeoutSeconds = 10;
 constexpr Nanos kAllowed = std::chrono::seconds(kTimeoutSeconds) + 11s;
 constexpr std::chrono::microseconds kPatience = 60s;
-
-json Config(const std::vector<std::string>& pools) {
-  return {{"cniVersion", "1.1.0"},
-          {"name", kNetwork},
-          {"ipam", {{"type", "berth"}, {"pools", pools}, {"timeoutSeconds", kTimeoutSeconds}}}};
-}
-
-ipam::Attachment AttachmentOf(const std::string& container) {
-  return cni::MakeAttachment(kNetwork, container, kInterface);
-}
 
 std::string AddressIn(const std::string& result) {
   const auto address = json::parse(result)["ips"][0]["address"].get<std::string>();
@@ -43,10 +31,22 @@ std::string AddressIn(const std::string& result) {
 
 }  // namespace
 
+ipam::Attachment Kubelet::AttachmentOf(const Interface& interface) {
+  return cni::MakeAttachment(interface.network->name, interface.container, interface.network->interface);
+}
+
+std::vector<Kubelet::Interface> Kubelet::InterfacesOf(const std::string& container) const {
+  const auto found = valid_.find(container);
+  const std::size_t count = found == valid_.end() ? 1 : found->second.networks;
+  std::vector<Interface> interfaces;
+  for (std::size_t i = 0; i < count; ++i) interfaces.push_back({container, &options_.networks[i]});
+  return interfaces;
+}
+
 std::string Kubelet::Arguments(const std::string& container) const {
   const auto found = valid_.find(container);
   if (options_.cluster == nullptr || found == valid_.end()) return {};
-  const Pod& pod = found->second;
+  const Pod& pod = found->second.pod;
   const std::string odd = options_.tells_odd_uids && !pod.is_static ? "0dd-" : "";
   return fmt::format(
       "IgnoreUnknown=1;K8S_POD_NAMESPACE={};K8S_POD_NAME={};K8S_POD_UID={}{};K8S_POD_INFRA_CONTAINER_ID={}",
@@ -57,68 +57,154 @@ std::string Kubelet::Arguments(const std::string& container) const {
       container);
 }
 
-Heard Kubelet::Call(const std::string& verb, const std::string& container, std::chrono::microseconds patience) {
-  ++calls_;
-  json config = Config(options_.pools);
-  if (verb == "GC") {
-    json valid = json::array();
-    for (const auto& [one, pod] : valid_) valid.push_back({{"containerID", one}, {"ifname", kInterface}});
-    config["cni.dev/valid-attachments"] = valid;
+json Kubelet::ValidIn(const PodNetwork& network) const {
+  // Multus names those of all networks.
+  const bool names_all = options_.networks.size() > 1 && Below(2) == 0;
+  json valid = json::array();
+  for (const auto& [container, sandbox] : valid_) {
+    for (const Interface& one : InterfacesOf(container)) {
+      if (one.network != &network && !names_all) continue;
+      valid.push_back({{"containerID", container}, {"ifname", one.network->interface}});
+    }
   }
+  return valid;
+}
+
+Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::chrono::microseconds patience,
+                    const std::string& previous_result) {
+  ++calls_;
+  const auto& [container, network] = interface;
+  json config = {{"cniVersion", "1.1.0"},
+                 {"name", network->name},
+                 {"ipam", {{"type", "berth"}, {"pools", network->pools}, {"timeoutSeconds", kTimeoutSeconds}}}};
+  if (verb == "GC") config["cni.dev/valid-attachments"] = ValidIn(*network);
+  if (!previous_result.empty()) config["prevResult"] = json::parse(previous_result);
   const Nanos begin = Now();
   json body = {{"command", verb},
                {"containerID", container},
-               {"ifname", verb == "GC" ? "" : kInterface},
-               {"netns", verb == "ADD" ? "/var/run/netns/x" : ""},
+               {"ifname", verb == "GC" ? "" : network->interface},
+               {"netns", verb == "ADD" || verb == "CHECK" ? "/var/run/netns/x" : ""},
                {"args", Arguments(container)},
                {"startedBootNanos", node::BootTimeNow()},
                {"config", config}};
   if (lie_) lie_(body);
-  story_.Tell(fmt::format("{} {}", verb, container));
+  const std::string what = fmt::format("{} {} {}", verb, container, network->interface);
+  story_.Tell(what);
   const int boot = boots_;
   auto answer = node_.Call(body.dump(), patience);
   if (boot != boots_) answer.reset();  // nobody was left to hear it
   Heard heard{.verb = verb,
-              .attachment = container.empty() ? "" : AttachmentOf(container),
+              .attachment = container.empty() ? "" : AttachmentOf(interface),
               .address = {},
+              .result = {},
+              .error = {},
               .is_answered = answer.has_value(),
               .took = Now() - begin,
               .allowed = kAllowed};
-  if (answer && answer->ok && verb == "ADD") heard.address = AddressIn(answer->body);
-  story_.Tell(fmt::format("{} {} -> {}",
-                          verb,
-                          container,
-                          !answer      ? "no answer"
-                          : answer->ok ? heard.address
-                                       : answer->body));
+  if (answer && !answer->ok) heard.error = answer->body;
+  if (answer && answer->ok && verb == "ADD") {
+    heard.result = answer->body;
+    heard.address = AddressIn(answer->body);
+  }
+  story_.Tell(fmt::format("{} -> {}", what, !answer ? "no answer" : answer->ok ? heard.address : answer->body));
   for (const auto& checker : checkers_) checker->Ended(heard);
-  if (verb != "ADD") heard.is_answered = answer && answer->ok;
   return heard;
+}
+
+void Kubelet::Create(const std::string& container, const Pod& pod) {
+  const bool is_in_all = options_.networks.size() > 1 && Below(2) == 0;
+  valid_[container] = {.pod = pod, .networks = is_in_all ? options_.networks.size() : 1};
 }
 
 std::string Kubelet::Add(const std::string& container) {
   const bool is_impatient = Below(10) == 0;
-  const Heard heard = Call("ADD", container, is_impatient ? std::chrono::microseconds(Below(30'000)) : kPatience);
-  if (!heard.address.empty()) told_.insert(container);
-  return heard.address;
+  auto interfaces = InterfacesOf(container);
+  // Multus attaches one after another, containerd all at once.
+  if (interfaces.size() > 1 && Below(3) == 0) std::ranges::reverse(interfaces);
+  const Pod pod = valid_.at(container).pod;
+  const int boot = boots_;
+  std::string address;
+  for (const Interface& one : interfaces) {
+    if (boot != boots_) return {};
+    const Heard heard = Call("ADD", one, is_impatient ? std::chrono::microseconds(Below(30'000)) : kPatience);
+    if (heard.address.empty()) return {};
+    told_.insert_or_assign(heard.attachment, Holder{.pod = pod, .interface = one, .result = heard.result});
+    if (one.network == options_.networks.data()) address = heard.address;
+    // CRI-O asks at once.
+    if (options_.checks && Below(6) == 0) Check(one, heard.result);
+  }
+  return address;
+}
+
+void Kubelet::Check(const Interface& interface, const std::string& previous_result) {
+  static_cast<void>(Call("CHECK", interface, kPatience, previous_result));
+}
+
+void Kubelet::CheckNowAndThen() {
+  if (!options_.checks) return;
+  constexpr std::uint64_t kEveryMs = 10'000;
+  while (checks_now_) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(Below(kEveryMs)));
+    if (told_.empty() || !checks_now_) continue;
+    const Holder one = std::next(told_.begin(), static_cast<std::ptrdiff_t>(Below(told_.size())))->second;
+    Check(one.interface, one.result);
+  }
+}
+
+void Kubelet::CheckAll() {
+  if (!options_.checks) return;
+  for (const auto& [attachment, one] : std::map<ipam::Attachment, Holder>(told_)) Check(one.interface, one.result);
+}
+
+void Kubelet::Leave(const Interface& interface) {
+  told_.erase(AttachmentOf(interface));
+  for (const auto& checker : checkers_) checker->Leaving(AttachmentOf(interface));
 }
 
 void Kubelet::Leave(const std::string& container) {
-  told_.erase(container);
-  for (const auto& checker : checkers_) checker->Leaving(AttachmentOf(container));
+  for (const Interface& one : InterfacesOf(container)) Leave(one);
 }
 
 void Kubelet::Del(const std::string& container) {
+  auto interfaces = InterfacesOf(container);
+  if (Below(2) == 0) std::ranges::reverse(interfaces);
+  std::map<ipam::Attachment, Holder> had;
+  for (const Interface& one : interfaces) {
+    if (auto held = told_.extract(AttachmentOf(one))) had.insert(std::move(held));
+  }
   Leave(container);
-  while (!Call("DEL", container, kPatience).is_answered)
-    std::this_thread::sleep_for(std::chrono::milliseconds(Below(300)));
+  const auto is_done = [&](const Interface& one) {
+    const Heard heard = Call("DEL", one, kPatience);
+    return heard.is_answered && heard.error.empty();
+  };
+  // One that fails does not keep the others from being asked for, and all are asked for again.
+  const auto are_done = [&] {
+    std::size_t done = 0;
+    for (const Interface& one : interfaces) done += is_done(one) ? 1 : 0;
+    return done == interfaces.size();
+  };
+  while (!are_done()) std::this_thread::sleep_for(std::chrono::milliseconds(Below(300)));
   // A runtime that was killed in the middle asks once more.
-  if (Below(6) == 0) static_cast<void>(Call("DEL", container, kPatience));
+  if (Below(6) == 0) static_cast<void>(are_done());
+  if (options_.checks && Below(6) == 0) {
+    for (const auto& [attachment, one] : had) Check(one.interface, one.result);
+  }
   valid_.erase(container);
 }
 
+void Kubelet::Detach(const std::string& container) {
+  const Interface second = InterfacesOf(container).back();
+  Leave(second);
+  while (true) {
+    const Heard heard = Call("DEL", second, kPatience);
+    if (heard.is_answered && heard.error.empty()) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(Below(300)));
+  }
+  valid_.at(container).networks = 1;
+}
+
 void Kubelet::End(const std::string& container) {
-  const Pod pod = valid_[container];
+  const Pod pod = valid_.at(container).pod;
   // Where nobody knows an entry's pod, its address is free when no pod has it any more.
   const bool may_be_forced = options_.cluster != nullptr && !pod.is_static && !options_.tells_odd_uids;
   const bool is_forced = may_be_forced && Below(6) == 0;
@@ -131,12 +217,12 @@ void Kubelet::End(const std::string& container) {
 }
 
 void Kubelet::Finish(const std::string& container) {
-  const Pod pod = valid_[container];
+  const Pod pod = valid_.at(container).pod;
   // Of a static pod nothing but its DEL tells that it is gone.
   if (options_.loses_dels && options_.cluster != nullptr && !pod.is_static && Below(6) == 0) {
     story_.Tell("no DEL of " + container);
     Leave(container);
-    lost_.insert(AttachmentOf(container));
+    for (const Interface& one : InterfacesOf(container)) lost_.insert(AttachmentOf(one));
     valid_.erase(container);
   } else {
     Del(container);
@@ -155,7 +241,7 @@ Pod Kubelet::Start(const std::string& name) {
 }
 
 void Kubelet::Run(const std::string& container, const Pod& pod, bool tells_address) {
-  valid_[container] = pod;
+  Create(container, pod);
   const int boot = boots_;
   const int returns = returns_;
   const std::string address = Add(container);
@@ -164,9 +250,12 @@ void Kubelet::Run(const std::string& container, const Pod& pod, bool tells_addre
   if (lives() && cluster != nullptr && tells_address) cluster->TellAddress(pod, node_.name(), address);
   if (lives() && Below(5) == 0) static_cast<void>(Add(container));
   if (Below(3) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(Below(200)));
-  if (lives() && cluster != nullptr && options_.renews_sandboxes && Below(6) == 0) {
-    return Renew(container);
-  }
+  const bool is_in_all = InterfacesOf(container).size() > 1;
+  if (cluster != nullptr && lives() && options_.renews_sandboxes && Below(6) == 0) return Renew(container);
+  // What it has got in the other network goes as well, and the pod gets another sandbox.
+  const bool is_half = is_in_all && address.empty() && boot == boots_ && returns == returns_;
+  if (cluster != nullptr && is_half && Below(2) == 0) return Renew(container);
+  if (lives() && is_in_all && Below(6) == 0) Detach(container);
   const bool stays = lives() && Below(3) == 0;
   if (returns != returns_) {
     Finish(container);
@@ -196,7 +285,7 @@ void Kubelet::RenewSandbox() {
 }
 
 void Kubelet::Renew(const std::string& container) {
-  const Pod pod = valid_[container];
+  const Pod pod = valid_.at(container).pod;
   const int returns = returns_;
   Del(container);
   options_.cluster->TellAddress(pod, node_.name(), "");
@@ -204,7 +293,7 @@ void Kubelet::Renew(const std::string& container) {
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     if (Below(2) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(Below(2'000)));
     const std::string next = fmt::format("{}r{}", container, attempt);
-    valid_[next] = pod;
+    Create(next, pod);
     const int boot = boots_;
     const std::string address = Add(next);
     const bool is_wanted = returns == returns_ && !options_.cluster->IsGone(node_.name());
@@ -225,14 +314,19 @@ void Kubelet::StartStatic(const std::string& name) {
   Run(name, options_.cluster->StartStaticPod(node_.name(), name), /*tells_address=*/true);
 }
 
-std::map<ipam::Attachment, Pod> Kubelet::PodsOf(const std::set<std::string>& containers) const {
+std::map<ipam::Attachment, Pod> Kubelet::holders() const {
   std::map<ipam::Attachment, Pod> pods;
-  for (const std::string& container : containers) pods.emplace(AttachmentOf(container), valid_.at(container));
+  for (const auto& [attachment, one] : told_) pods.emplace(attachment, one.pod);
   return pods;
 }
 
-std::map<ipam::Attachment, Pod> Kubelet::holders() const { return PodsOf(told_); }
-std::map<ipam::Attachment, Pod> Kubelet::settled() const { return PodsOf(settled_); }
+std::map<ipam::Attachment, Pod> Kubelet::settled() const {
+  std::map<ipam::Attachment, Pod> pods;
+  for (const auto& [attachment, one] : told_) {
+    if (settled_.contains(one.interface.container)) pods.emplace(attachment, one.pod);
+  }
+  return pods;
+}
 
 void Kubelet::Reboot(const std::function<void()>& reboot) {
   CountAsGone();
@@ -243,21 +337,21 @@ void Kubelet::Reboot(const std::function<void()>& reboot) {
 void Kubelet::CountAsGone() {
   ++boots_;
   gone_ = valid_;
-  for (const auto& [container, pod] : valid_) Leave(container);
+  for (const auto& [container, sandbox] : valid_) Leave(container);
 }
 
 void Kubelet::Return() {
   ++returns_;
   const auto gone = std::exchange(gone_, {});
   for (const std::string& container : std::set<std::string>(settled_)) {
-    if (!valid_.at(container).is_static || gone.contains(container)) FinishLater(container);
+    if (!valid_.at(container).pod.is_static || gone.contains(container)) FinishLater(container);
   }
 }
 
 void Kubelet::EndUnknown() {
   ++returns_;
   for (const std::string& container : std::set<std::string>(settled_)) {
-    if (!options_.cluster->Knows(valid_.at(container))) FinishLater(container);
+    if (!options_.cluster->Knows(valid_.at(container).pod)) FinishLater(container);
   }
 }
 
@@ -272,15 +366,23 @@ void Kubelet::FinishLater(const std::string& container) {
 }
 
 bool Kubelet::MayHold(const ipam::Attachment& attachment) const {
-  return std::ranges::any_of(valid_, [&](const auto& one) { return AttachmentOf(one.first) == attachment; });
+  const auto is_it = [&](const Interface& one) { return AttachmentOf(one) == attachment; };
+  return std::ranges::any_of(valid_,
+                             [&](const auto& item) { return std::ranges::any_of(InterfacesOf(item.first), is_it); });
 }
 
 void Kubelet::EndAll() {
   for (const std::string& container : std::exchange(settled_, {})) End(container);
 }
 
-void Kubelet::DelUnknown() { static_cast<void>(Call("DEL", "unknown", kPatience)); }
+bool Kubelet::has_own_blocks() const {
+  return std::ranges::none_of(options_.networks, [](const auto& network) { return network.pools.front() == "small"; });
+}
 
-void Kubelet::CollectGarbage() { static_cast<void>(Call("GC", "", kPatience)); }
+void Kubelet::DelUnknown() { static_cast<void>(Call("DEL", {"unknown", &options_.networks.front()}, kPatience)); }
+
+void Kubelet::CollectGarbage() {
+  for (const PodNetwork& network : options_.networks) static_cast<void>(Call("GC", {"", &network}, kPatience));
+}
 
 }  // namespace berth::sim

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kubelet: containers that come and go on a node, with containerd's habits: an ADD that failed is followed by DELs
 // until one succeeds, and by a new sandbox; a DEL is repeated; a caller may be killed in the middle. In a cluster with
-// pods, some go before their containers, and some containers go without a DEL.
+// pods, some go before their containers, and some containers go without a DEL. As Multus does it gives some containers
+// a second interface; as CRI-O does it CHECKs them.
 #pragma once
 
 #include <chrono>
@@ -21,16 +22,31 @@
 
 namespace berth::sim {
 
+// Names, as two files need them.
+inline constexpr const char* kFirstNetwork = "net";
+inline constexpr const char* kFirstInterface = "eth0";
+inline constexpr const char* kSecondNetwork = "net2";
+inline constexpr const char* kSecondInterface = "net1";
+
+// A network of pods, and the interface by which containers are in it.
+struct PodNetwork {
+  std::string name;
+  std::string interface;
+  std::vector<std::string> pools;
+};
+
 class Kubelet {
  public:
   using Checkers = std::vector<std::unique_ptr<Checker>>;
   struct Options {
-    std::vector<std::string> pools;
+    // Of the first the kubelet reports the address; in a second one some containers are besides.
+    std::vector<PodNetwork> networks;
     Cluster* cluster = nullptr;  // null: nobody looks at pods
     bool loses_dels = false;     // some
     bool renews_sandboxes = false;
     bool has_static_pods = true;
     bool tells_odd_uids = false;  // the runtime, of pods that are not static
+    bool checks = false;          // containers that have addresses
   };
   // All must outlive this.
   Kubelet(Node& node, Story& story, const Checkers& checkers, Options options)
@@ -47,8 +63,13 @@ class Kubelet {
   void StartStatic(const std::string& name);
   // A DEL of a container that never was.
   void DelUnknown();
-  // CNI GC: all that is not valid is to go.
+  // CNI GC, of each network: all that is not valid is to go.
   void CollectGarbage();
+  // CNI CHECK of somebody now and then, until EndChecks.
+  void CheckNowAndThen();
+  void EndChecks() { checks_now_ = false; }
+  // Of all that have addresses.
+  void CheckAll();
   // The machine goes down and comes up again by `reboot`: no container lives any more.
   void Reboot(const std::function<void()>& reboot);
   // All containers that stayed go.
@@ -66,7 +87,7 @@ class Kubelet {
   [[nodiscard]] std::uint64_t calls() const { return calls_; }
   [[nodiscard]] bool tells_odd_uids() const { return options_.tells_odd_uids; }
   // Of its pools not all are Shared.
-  [[nodiscard]] bool has_own_blocks() const { return options_.pools.front() != "small"; }
+  [[nodiscard]] bool has_own_blocks() const;
   // Whose containers went without a DEL.
   [[nodiscard]] const std::set<ipam::Attachment>& lost() const { return lost_; }
   [[nodiscard]] bool MayHold(const ipam::Attachment& attachment) const;
@@ -76,16 +97,36 @@ class Kubelet {
   [[nodiscard]] std::map<ipam::Attachment, Pod> settled() const;
 
  private:
+  // Of a container in a network.
+  struct Interface {
+    std::string container;
+    const PodNetwork* network;
+  };
+  // A pod's, with which so many of the networks it was to be attached to.
+  struct Sandbox {
+    Pod pod;
+    std::size_t networks = 1;
+  };
+  // Whose interface got an address, and what the ADD printed.
+  struct Holder {
+    Pod pod;
+    Interface interface;
+    std::string result;
+  };
+
   // A pod that is started where this node may start one, once it may.
   [[nodiscard]] Pod Start(const std::string& name);
   // The pod gets a sandbox, and maybe another one after that; the last one ends or stays.
   void Run(const std::string& container, const Pod& pod, bool tells_address);
   // Only when a pod's sandbox has ended there is another. It stays.
   void Renew(const std::string& container);
-  // The address; empty: none.
+  void Create(const std::string& container, const Pod& pod);
+  // The address in the first network; empty: not all networks gave one.
   std::string Add(const std::string& container);
-  [[nodiscard]] std::map<ipam::Attachment, Pod> PodsOf(const std::set<std::string>& containers) const;
   void Del(const std::string& container);
+  // The second interface alone.
+  void Detach(const std::string& container);
+  void Check(const Interface& interface, const std::string& previous_result);
   // The container and its pod go, in one of several ways.
   void End(const std::string& container);
   // The container first.
@@ -93,20 +134,28 @@ class Kubelet {
   // Of one that stayed, within its grace.
   void FinishLater(const std::string& container);
   void Leave(const std::string& container);
+  void Leave(const Interface& interface);
+
+  [[nodiscard]] static ipam::Attachment AttachmentOf(const Interface& interface);
+  [[nodiscard]] std::vector<Interface> InterfacesOf(const std::string& container) const;
   // CNI_ARGS.
   [[nodiscard]] std::string Arguments(const std::string& container) const;
-  Heard Call(const std::string& verb, const std::string& container, std::chrono::microseconds patience);
+  // What a GC of that network is told.
+  [[nodiscard]] nlohmann::json ValidIn(const PodNetwork& network) const;
+  Heard Call(const std::string& verb, const Interface& interface, std::chrono::microseconds patience,
+             const std::string& previous_result = {});
 
   Node& node_;
   Story& story_;
   const Checkers& checkers_;
   Options options_;
   std::function<void(nlohmann::json&)> lie_;
-  std::map<std::string, Pod> valid_;  // containers that may hold something
-  std::map<std::string, Pod> gone_;   // of these those that counted as gone last
+  std::map<std::string, Sandbox> valid_;  // containers that may hold something
+  std::map<std::string, Sandbox> gone_;   // of these those that counted as gone last
   std::set<ipam::Attachment> lost_;
-  std::set<std::string> told_;     // an address
-  std::set<std::string> settled_;  // of these those that stay
+  std::map<ipam::Attachment, Holder> told_;  // an address
+  std::set<std::string> settled_;            // containers that stay
+  bool checks_now_ = true;
   int boots_ = 0;
   int returns_ = 0;
   int ending_ = 0;

@@ -74,8 +74,8 @@ std::span<const World::Moment> World::AllMoments() {
       Moment{"edit", 3, [](World& world, Machine& machine) { world.EditWithoutAgent(machine); }, true},
       Moment{"kill", 12, [](World& world, Machine&) { world.controllers_.ReplaceOne(); }, true},
       Moment{"cut-off", 12, [](World& world, Machine& machine) { world.CutOff(machine); }, true},
-      Moment{
-          "deaf", 12, [](World& world, Machine& machine) { world.Deafen(machine, 0s, milliseconds(Below(140'000))); }},
+      Moment{"deaf", 12, [](World& world, Machine& machine) { world.Deafen(machine, Link::State::kCut); }},
+      Moment{"mute", 12, [](World& world, Machine& machine) { world.Deafen(machine, Link::State::kUnheard); }},
       Moment{"vanish", 3, [](World& world, Machine& machine) { world.Vanish(machine); }, true},
       Moment{"mirror", 12, [](World& world, Machine&) { world.cluster_.LoseMirror(seconds(Below(180))); }, true},
       Moment{"allocation", 12, [](World& world, Machine&) { world.DeleteAllocation(); }, true},
@@ -148,21 +148,28 @@ void World::CutOff(Machine& machine) {
   const Nanos time = milliseconds(Below(3) == 0 ? Below(20'000) : 20'000 + Below(120'000));
   if (!cluster_.CutOff(machine.node.name(), time) || Below(2) != 0) return;
   // A little later its agents as well.
-  Deafen(machine, std::min<Nanos>(time, milliseconds(Below(3'000))), time);
+  const bool is_mute = May("mute") && Below(2) == 0;
+  const auto state = is_mute ? Link::State::kUnheard : Link::State::kCut;
+  Deafen(machine, state, std::min<Nanos>(time, milliseconds(Below(3'000))), time);
 }
 
-void World::Deafen(Machine& machine, Nanos from, Nanos until) {
+void World::Deafen(Machine& machine, Link::State state) { Deafen(machine, state, 0s, milliseconds(Below(140'000))); }
+
+void World::Deafen(Machine& machine, Link::State state, Nanos from, Nanos until) {
   machine.is_cut_off = true;
-  Spawn(outside_, [&machine, from, until] {
+  Spawn(outside_, [this, &machine, state, from, until] {
     constexpr int kRenewals = 3;
     for (int i = 0; i < kRenewals; ++i) {
       machine.kubelet.RenewSandbox();
       std::this_thread::sleep_for(from / kRenewals);
     }
-    machine.link.Cut(true);
+    story_.Tell(
+        fmt::format("{} {}", machine.node.name(), state == Link::State::kCut ? "reaches nobody" : "hears nobody"));
+    machine.link.Set(state);
     machine.kubelet.RenewSandbox();
     std::this_thread::sleep_for(until - from);
-    machine.link.Cut(false);
+    machine.link.Set(Link::State::kOpen);
+    story_.Tell(machine.node.name() + " hears again");
     machine.is_cut_off = false;
   });
 }
@@ -172,7 +179,7 @@ void World::Vanish(Machine& machine) {
   if (vanishes_left_ == 0 || machine.kubelet.tells_odd_uids() || !cluster_.RemoveNode(name)) return;
   --vanishes_left_;
   machine.is_gone = true;
-  machine.link.Cut(true);
+  machine.link.Set(Link::State::kCut);
   const bool is_off = Below(2) == 0;
   const Nanos time = Below(2) == 0 ? kNodeGone + milliseconds(Below(300'000)) : milliseconds(Below(300'000));
   Spawn(outside_, [this, &machine, name, is_off, time] {
@@ -190,7 +197,7 @@ void World::Vanish(Machine& machine) {
     } else {
       std::this_thread::sleep_for(time - std::min(time, kNodeGone));
     }
-    machine.link.Cut(false);
+    machine.link.Set(Link::State::kOpen);
     cluster_.ReturnNode(name);
     if (is_off) machine.node.PowerOn();
     machine.kubelet.Return();
@@ -228,6 +235,7 @@ std::optional<World::Place> World::AnyEntry(const Machine& machine, bool is_told
 void World::TakeOut(const Place& place) {
   story_.Tell("takes " + place.address + " out of " + place.block);
   is_editing_ = true;
+  for (const auto& checker : checkers_) checker->TakenOut(ipam::Attachment(ipam::AttachmentOf(place.text)));
   is_unwatched_ = true;
   store_.Change(kAllBlocks, place.block, [&](json& block) {
     block["allocations"].erase(place.offset);

@@ -197,10 +197,10 @@ Network::Answer Link::Call(const Request& request, const k8sclient::CallOptions&
   const bool is_repeated = network_.lies().repeats_when_cut && request.method == Method::kGet;
   // A page is no answer to who asks for the next one.
   const auto question = std::tuple(request.path, request.query, std::string(request.accept));
-  if (is_cut_ && is_repeated && told_.contains(question)) return told_.at(question);
+  if (is_cut() && is_repeated && told_.contains(question)) return told_.at(question);
   const bool is_write = IsWrite(request.method);
   if (request.method == Method::kGet && k8sclient::testing::ParseTarget(request.path).name.empty()) ++lists_;
-  if (is_cut_) {
+  if (is_cut()) {
     // Some find no way; of others the packets are lost, as they are of what is under way.
     if (Below(2) == 0) return Fail(ErrorCode::kUnavailable, "no route to host");
     const auto now = std::chrono::steady_clock::now();
@@ -209,15 +209,36 @@ Network::Answer Link::Call(const Request& request, const k8sclient::CallOptions&
   }
   if (is_write && on_write_ && on_write_(request.method)) network_.SlowNext();
   auto answer = network_.Call(request, options);
-  if (is_cut_) return Fail(is_write ? ErrorCode::kUnknownOutcome : ErrorCode::kUnavailable, "the connection was cut");
+  if (!AwaitHearing(options.deadline, options.stop)) {
+    const bool is_over = state_ == State::kUnheard;
+    const ErrorCode no_answer = is_over ? ErrorCode::kTimeout : ErrorCode::kUnavailable;
+    return Fail(is_write ? ErrorCode::kUnknownOutcome : no_answer,
+                is_over ? "time was over" : "the connection was cut");
+  }
+  if (is_cut()) return Fail(is_write ? ErrorCode::kUnknownOutcome : ErrorCode::kUnavailable, "the connection was cut");
   if (is_repeated && answer && answer->ok()) told_[question] = *answer;
   return answer;
 }
 
+bool Link::AwaitHearing(std::chrono::steady_clock::time_point deadline, const std::stop_token& stop) const {
+  if (state_ != State::kUnheard) return true;
+  constexpr Nanos kLook = milliseconds(100);
+  while (state_ == State::kUnheard) {
+    const Nanos left = deadline - std::chrono::steady_clock::now();
+    if (left <= Nanos(0) || stop.stop_requested()) return false;
+    std::this_thread::sleep_for(std::min(left, kLook));
+  }
+  return Below(2) == 0;
+}
+
 Network::Answer Link::Watch(const Request& request, const k8sclient::WatchOptions& options,
                             const k8sclient::WatchSink& sink) {
-  if (is_cut_) return Fail(ErrorCode::kUnavailable, "no route to host");
-  return network_.Watch(request, options, [&](std::string_view line) { return !is_cut_ && sink(line); });
+  if (is_cut()) return Fail(ErrorCode::kUnavailable, "no route to host");
+  const auto hears = [&] { return AwaitHearing(std::chrono::steady_clock::now() + options.idle_max, options.stop); };
+  auto answer =
+      network_.Watch(request, options, [&](std::string_view line) { return hears() && !is_cut() && sink(line); });
+  if (!hears()) return Fail(ErrorCode::kUnavailable, "the connection was cut");
+  return answer;
 }
 
 }  // namespace berth::sim

@@ -5,10 +5,12 @@
 // own, so that it arrives although its sender was killed.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -89,14 +91,18 @@ class Network final : public k8sclient::Api {
   ProcessPointer wire_ = std::make_shared<Process>("network");
 };
 
-// Link: the way of one machine's agents to the network, which can be cut.
+// Link: the way of one machine's agents to the network, which can be cut, or lead in one direction only.
 class Link final : public k8sclient::Api {
  public:
+  enum class State : std::uint8_t {
+    kOpen,
+    kCut,      // nothing arrives
+    kUnheard,  // requests arrive and are executed; no answer comes, nor what a watch tells
+  };
   // Must outlive this.
   explicit Link(Network& network) : network_(network) {}
 
-  void Cut(bool is_cut) { is_cut_ = is_cut; }
-  [[nodiscard]] bool is_cut() const { return is_cut_; }
+  void Set(State state) { state_ = state; }
   // So many LISTs were sent.
   [[nodiscard]] std::uint64_t lists() const { return lists_; }
   // Called before each write that is sent. True: it is long under way.
@@ -108,9 +114,13 @@ class Link final : public k8sclient::Api {
                         const k8sclient::WatchSink& sink) override;
 
  private:
+  [[nodiscard]] bool is_cut() const { return state_ == State::kCut; }
+  // Until what was sent meanwhile comes after all: TCP sends it again. False: it does not, the connection is given up.
+  [[nodiscard]] bool AwaitHearing(std::chrono::steady_clock::time_point deadline, const std::stop_token& stop) const;
+
   Network& network_;
   OnWrites on_write_;
-  bool is_cut_ = false;
+  State state_ = State::kOpen;
   std::uint64_t lists_ = 0;
   // What was answered, by path, query and form, if that is planted.
   std::map<std::tuple<std::string, k8sclient::Query, std::string>, k8sclient::Response> told_;

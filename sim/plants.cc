@@ -6,14 +6,17 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "cni/attachment.h"
 #include "crds/names.h"
 #include "node/boot_time.h"
 #include "node/folder.h"
 #include "sim/cluster.h"
 #include "sim/files.h"
+#include "sim/kubelet.h"
 #include "sim/scheduler.h"
 
 namespace berth::sim {
@@ -108,11 +111,13 @@ void AnswersNoGrace(const Request& /*request*/, Network::Answer& answer) {
   if (answer) HideGrace(answer->body);
 }
 
-// All that was asked for and all that is told.
-Network::Lies Replacing(const std::string& from, const std::string& to) {
-  const auto replace = [from, to](std::string& text) {
-    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-      text.replace(at, from.size(), to);
+// All that was asked for and all that is told: the first of each pair is the second.
+Network::Lies Replacing(std::vector<std::pair<std::string, std::string>> pairs) {
+  const auto replace = [pairs = std::move(pairs)](std::string& text) {
+    for (const auto& [from, to] : pairs) {
+      for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+        text.replace(at, from.size(), to);
+      }
     }
   };
   return {.changes =
@@ -124,6 +129,10 @@ Network::Lies Replacing(const std::string& from, const std::string& to) {
                 replace(line);
                 return true;
               }};
+}
+
+Network::Lies Replacing(const std::string& from, const std::string& to) {
+  return Replacing(std::vector{std::pair(from, to)});
 }
 
 // An entry without a UID is anybody's who has the name.
@@ -139,6 +148,25 @@ void NamesNoUid(json& call) {
 // An empty list, not none: without one a GC frees nothing.
 void SparesNothing(json& call) {
   if (call["command"] == "GC") call["config"]["cni.dev/valid-attachments"] = json::array();
+}
+
+// It goes to another network than its list is of.
+void MistakesTheNetwork(json& call) {
+  if (call["command"] != "GC") return;
+  json& name = call["config"]["name"];
+  name = name == kFirstNetwork ? kSecondNetwork : kFirstNetwork;
+}
+
+// What must show one's own writes is answered by whoever has not seen them yet.
+void ReadsBeforeOwnWrites(Request& request) {
+  const auto has = [&](std::string_view name) {
+    return std::ranges::any_of(request.query, [&](const auto& item) { return item.first == name; });
+  };
+  if (request.method != Method::kGet || has("watch") || !has("resourceVersionMatch")) return;
+  std::erase_if(request.query, [](const auto& item) { return item.first == "resourceVersionMatch"; });
+  for (auto& [name, value] : request.query) {
+    if (name == "resourceVersion") value = "0";
+  }
 }
 
 // What nobody but controllers is told.
@@ -218,6 +246,11 @@ std::vector<Plant> OfAgents() {
       {.name = "conflict-is-success",
        .what = "a patch that met another's is taken for done",
        .lies = {.changes = ConflictIsSuccess}},
+      {.name = "creators-not-locked",
+       .what = "the lock of who creates blocks keeps nobody out",
+       .faults = {"overlap", "meanwhile", "pause", "late", "lost", "restart", "kill"},
+       .before_start = Removing("/creator.lock"),
+       .before_call = Removing("/creator.lock")},
       {.name = "del-overtakes-add",
        .what = "a DEL leaves no mark: an ADD that comes after it is served",
        .before_call = Removing("/deleted/")},
@@ -254,6 +287,12 @@ std::vector<Plant> OfAgents() {
       {.name = "marks-kept", .what = "marks of DELs are kept for ever", .before_call = PutOffForgetting},
       {.name = "lists-without-end", .what = "a node lists its blocks ten times a second", .lists_without_end = true},
       {.name = "gc-spares-nothing", .what = "a GC frees what is in use as well", .call = SparesNothing},
+      {.name = "gc-of-another-network",
+       .what = "a GC frees what another network's list does not name",
+       .call = MistakesTheNetwork},
+      {.name = "own-writes-not-awaited",
+       .what = "what a process reads may be older than what one before it wrote",
+       .lies = {.rewrites = ReadsBeforeOwnWrites}},
       {.name = "calls-not-dated", .what = "an ADD counts as begun after every DEL", .call = IsNotDated},
   };
 }
@@ -282,6 +321,10 @@ std::vector<Plant> OfControllers() {
        .faults = {"pools", "lag", "late", "refused"},
        .lies = {.rewrites = OfKind(crds::kSpacesPath, Without(Method::kPatch, "/metadata/resourceVersion"))}},
       {.name = "pool-never-goes", .what = "the finalizer of a pool stays", .lies = {.swallows = IsEndOfPool}},
+      {.name = "networks-not-compared",
+       .what = "an entry of a pod's second network counts as one of the first",
+       .lies = ToControllers(Replacing({{cni::NetworkDigits(kSecondNetwork), cni::NetworkDigits(kFirstNetwork)},
+                                        {std::string("i=") + kSecondInterface, std::string("i=") + kFirstInterface}}))},
       {.name = "uid-not-compared", .what = "a pod of the same name is taken for it", .call = NamesNoUid},
       {.name = "pods-without-addresses", .what = "no pod has one", .lies = Replacing("\"podIPs\"", "\"none\"")},
       {.name = "lease-of-a-node-that-is-cut-off",

@@ -73,8 +73,7 @@ void Pools::MakeTwin() {
   });
 }
 
-std::vector<std::string> Pools::ForNode(bool may_be_shared) const {
-  if (may_be_shared && Below(4) == 0) return {"small"};
+std::vector<std::string> Pools::BigOnes() const {
   if (!has_twin_) return {"big"};
   return Below(2) == 0 ? std::vector<std::string>{"big", "twin"} : std::vector<std::string>{"twin", "big"};
 }

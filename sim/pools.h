@@ -24,8 +24,8 @@ class Pools {
   // Beside `big`, its subnet once more: cut in the same way, so that the two share it, or in another, so that only one
   // of them may ever be accepted.
   void MakeTwin();
-  // What a node's network configuration names, by chance.
-  [[nodiscard]] std::vector<std::string> ForNode(bool may_be_shared) const;
+  // What a node's network configuration names, by chance: `big` and its twin, if there is one.
+  [[nodiscard]] std::vector<std::string> BigOnes() const;
 
   // One of these edits. Requires: there are controllers.
   void EditOne();

@@ -59,8 +59,7 @@ void Describe(CLI::App& app, Options& options) {
       ->check(CLI::Range(1, 1000));
   std::string known;
   for (const std::string& fault : Extent::AllFaults()) known += (known.empty() ? "" : ",") + fault;
-  app.add_option(
-      "--faults", options.faults, "which faults there are, by commas, or none; without this all but pause: " + known);
+  app.add_option("--faults", options.faults, "which faults there are, by commas, or none; without this all: " + known);
   std::string plants = "a defect on purpose, to see that it is found:";
   for (const Plant& plant : AllPlants()) plants += "\n" + std::string(plant.name) + ": " + std::string(plant.what);
   app.add_option("--plant", options.plant, plants);

@@ -45,16 +45,10 @@ void ListForEver(Machine& machine) {
 }  // namespace
 
 std::set<std::string> Extent::AllFaults() {
-  return {"away",    "refused",   "lost",   "late",       "lag",     "kill",    "overlap",   "reboot",
-          "restart", "give-back", "gc",     "calendar",   "shared",  "cut-off", "no-del",    "mirror",
-          "vanish",  "edit",      "delete", "allocation", "odd-uid", "sandbox", "meanwhile", "pause",
-          "restore", "compact",   "deaf",   "direct",     "denied",  "pools"};
-}
-
-std::set<std::string> Extent::UsualFaults() {
-  auto faults = AllFaults();
-  faults.erase("pause");
-  return faults;
+  return {"away",      "refused",    "lost",     "late",    "lag",       "kill",   "overlap", "reboot",  "restart",
+          "give-back", "gc",         "calendar", "shared",  "cut-off",   "no-del", "mirror",  "vanish",  "edit",
+          "delete",    "allocation", "odd-uid",  "sandbox", "meanwhile", "pause",  "restore", "compact", "deaf",
+          "direct",    "denied",     "mute",     "check",   "second",    "pools"};
 }
 
 World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told)
@@ -73,6 +67,7 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told
   checkers_.push_back(MakeStandbyKept(story_));
   checkers_.push_back(MakeInTime(story_));
   checkers_.push_back(MakeWithheldKept(story_));
+  checkers_.push_back(MakeCheckHolds(story_));
   if (plant_ != nullptr) {
     cluster_.RenewWhenCutOff(plant_->renews_when_cut_off);
     network_.Plant(plant_->lies);
@@ -87,6 +82,7 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told
   store_.OnRestore([this](const k8sclient::testing::ModelApi::Backup& now) {
     for (const auto& server : servers_) server->Reload(now);
     network_.CutAll();
+    NoteTakenOut(now);
   });
 }
 
@@ -109,6 +105,28 @@ Outcome World::Run() {
   return outcome;
 }
 
+void World::NoteTakenOut(const k8sclient::testing::ModelApi::Backup& now) {
+  std::string recorded;
+  if (const auto blocks = now.collections.find(kBlocks); blocks != now.collections.end()) {
+    for (const auto& [name, block] : blocks->second) recorded += block["allocations"].dump();
+  }
+  for (const auto& machine : machines_) {
+    for (const auto& [attachment, pod] : machine->kubelet.holders()) {
+      if (recorded.contains(attachment)) continue;
+      for (const auto& checker : checkers_) checker->TakenOut(attachment);
+    }
+  }
+}
+
+std::vector<PodNetwork> World::AnyNetworks(bool tells_odd_uids) const {
+  PodNetwork first{.name = kFirstNetwork, .interface = kFirstInterface, .pools = pools_.BigOnes()};
+  PodNetwork second{.name = kSecondNetwork, .interface = kSecondInterface, .pools = {"small"}};
+  if (May("shared") && Below(4) == 0) std::swap(first.pools, second.pools);
+  // Of the addresses of such pods nobody but the kubelet tells that they are in use, and it tells those of one network.
+  if (tells_odd_uids || !May("second") || Below(3) != 0) return {first};
+  return {first, second};
+}
+
 void World::AddServers() {
   const auto servers = 1 + Below(static_cast<std::uint64_t>(extent_.servers));
   for (std::uint64_t i = 1; i <= servers; ++i) {
@@ -120,23 +138,24 @@ void World::AddServers() {
 
 void World::AddMachine(const std::string& name) {
   constexpr std::array<std::size_t, 3> kStandby{0, 3, 16};
+  const bool tells_odd_uids = machines_.empty() && May("odd-uid") && Below(8) == 0;
   const bool is_direct = May("direct") && !has_backups_ && Below(4) == 0;
-  const std::vector<std::string> pools = pools_.ForNode(May("shared"));
-  machines_.push_back(std::make_unique<Machine>(
-      Node::Options{.name = name,
-                    .folder = std::string(kFiles) + name,
-                    .is_direct = is_direct,
-                    .standby = kStandby.at(Below(kStandby.size())),
-                    .slow_one_in = May("pause") && Below(2) == 0 ? std::uint64_t{3} : 0},
-      network_,
-      story_,
-      checkers_,
-      Kubelet::Options{.pools = pools,
-                       .cluster = controllers_.count() == 0 ? nullptr : &cluster_,
-                       .loses_dels = May("no-del"),
-                       .renews_sandboxes = May("sandbox"),
-                       .has_static_pods = !has_backups_,
-                       .tells_odd_uids = machines_.empty() && May("odd-uid") && Below(8) == 0}));
+  machines_.push_back(
+      std::make_unique<Machine>(Node::Options{.name = name,
+                                              .folder = std::string(kFiles) + name,
+                                              .is_direct = is_direct,
+                                              .standby = kStandby.at(Below(kStandby.size())),
+                                              .slow_one_in = May("pause") && Below(2) == 0 ? std::uint64_t{3} : 0},
+                                network_,
+                                story_,
+                                checkers_,
+                                Kubelet::Options{.networks = AnyNetworks(tells_odd_uids),
+                                                 .cluster = controllers_.count() == 0 ? nullptr : &cluster_,
+                                                 .loses_dels = May("no-del"),
+                                                 .renews_sandboxes = May("sandbox"),
+                                                 .has_static_pods = !has_backups_,
+                                                 .tells_odd_uids = tells_odd_uids,
+                                                 .checks = May("check")}));
   if (controllers_.count() > 0) cluster_.AddNode(name);
   Machine& machine = *machines_.back();
   machine.link.OnWrite([this, &machine](k8sclient::Method method) {
@@ -152,6 +171,7 @@ void World::AddMachine(const std::string& name) {
       Spawn(std::make_shared<Process>(name + ".agent"), [&machine] { ListForEver(machine); });
   }
   machine.node.StartAgent();
+  Spawn(std::make_shared<Process>(name + ".kubelet"), [&machine] { machine.kubelet.CheckNowAndThen(); });
   const auto callers = static_cast<int>(1 + Below(static_cast<std::uint64_t>(extent_.callers)));
   for (int caller = 0; caller < callers; ++caller) {
     const auto containers = static_cast<int>(1 + Below(static_cast<std::uint64_t>(extent_.containers)));
@@ -189,6 +209,8 @@ void World::Main() {
   for (std::uint64_t i = 1; i <= nodes; ++i) AddMachine("n" + std::to_string(i));
   while (IsChurning()) OneMoment();
   ComeToRest();
+  for (const auto& machine : machines_) machine->kubelet.EndChecks();
+  for (const auto& machine : machines_) machine->kubelet.CheckAll();
   bounds_.CheckQuiet();
   CheckSteady();
   for (const auto& machine : machines_) machine->kubelet.EndAll();

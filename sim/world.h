@@ -33,11 +33,9 @@ struct Extent {
   int callers = 5;      // of a node, side by side
   int containers = 20;  // of a caller, one after another
   // Faults by name; absent ones do not happen.
-  std::set<std::string> faults = UsualFaults();
+  std::set<std::string> faults = AllFaults();
 
   [[nodiscard]] static std::set<std::string> AllFaults();
-  // Without those of which it is known what they break (docs/simulation.md).
-  [[nodiscard]] static std::set<std::string> UsualFaults();
 };
 
 struct Outcome {
@@ -65,6 +63,8 @@ class World {
   struct Moment;
   [[nodiscard]] static std::span<const Moment> AllMoments();
 
+  // All that a node's pods are in: one, or two.
+  [[nodiscard]] std::vector<PodNetwork> AnyNetworks(bool tells_odd_uids) const;
   void AddServers();
   void AddMachine(const std::string& name);
   // The history, in a process of its own.
@@ -82,8 +82,9 @@ class World {
   bool ReplaceMeanwhile(Machine& machine, std::uint64_t one_in);
   void Reboot(Machine& machine);
   void CutOff(Machine& machine);
-  // Its agents reach nobody; what they tell and hand out meanwhile, nobody hears of from them.
-  void Deafen(Machine& machine, Nanos from, Nanos until);
+  // Its agents hear nobody; what they hand out meanwhile nobody hears of from them, or nobody tells them that it did.
+  void Deafen(Machine& machine, Link::State state);
+  void Deafen(Machine& machine, Link::State state, Nanos from, Nanos until);
   // Its Node is deleted, and comes again. Meanwhile the machine is off, or hears of nobody.
   void Vanish(Machine& machine);
   // Somebody takes an entry out of a block. Returns when it is there again.
@@ -102,6 +103,8 @@ class World {
   void TakeOut(const Place& place);
   [[nodiscard]] bool IsThere(const Place& place) const;
   void EditPool();
+  // Whoever has an address, and is not in what a restored backup holds.
+  void NoteTakenOut(const k8sclient::testing::ModelApi::Backup& now);
   void BackUpOrRestore();
   void DeleteAllocation();
   void DeleteBlock();

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a CHECK says of an attachment is so.
+#include <set>
+
+#include "ipam/error.h"
+#include "sim/checkers.h"
+
+namespace berth::sim {
+namespace {
+
+constexpr Nanos kStillOut = Nanos::max();
+
+// Other errors say that nothing is known now: the API server is away, time was over.
+bool SaysThatItHasNot(const std::string& error) {
+  const auto object = nlohmann::json::parse(error);
+  if (object["code"] == ipam::CniCode(ipam::ErrorCode::kNothingHeld)) return true;
+  return object["msg"].get_ref<const std::string&>().contains("prevResult");
+}
+
+class CheckHolds final : public Checker {
+ public:
+  explicit CheckHolds(Story& story) : story_(story) {}
+
+  void Leaving(const ipam::Attachment& attachment) override { told_.erase(attachment); }
+  void Ended(const Heard& call) override {
+    const bool is_done = call.is_answered && call.error.empty();
+    if (call.verb == "ADD" && is_done) told_.insert(call.attachment);
+    if (call.verb == "DEL" && is_done) given_back_.try_emplace(call.attachment, Now());
+    if (call.verb == "CHECK" && call.is_answered) Judge(call);
+  }
+  void TakenOut(const ipam::Attachment& attachment) override { out_[attachment] = kStillOut; }
+  void Stored(const nlohmann::json& /*before*/, const nlohmann::json& after) override {
+    if (out_.empty() || after.is_null()) return;
+    for (const nlohmann::json& entry : after.value("allocations", nlohmann::json::object())) {
+      const auto found = out_.find(std::string(ipam::AttachmentOf(entry.get_ref<const std::string&>())));
+      if (found != out_.end() && found->second == kStillOut) found->second = Now();
+    }
+  }
+
+ private:
+  void Judge(const Heard& call) {
+    const Nanos began = Now() - call.took;
+    if (call.error.empty()) {
+      const auto given_back = given_back_.find(call.attachment);
+      if (given_back == given_back_.end() || given_back->second > began) return;
+      return story_.Break("check", "a CHECK of " + call.attachment + " succeeds after its DEL was answered");
+    }
+    if (!told_.contains(call.attachment) || !SaysThatItHasNot(call.error)) return;
+    const auto out = out_.find(call.attachment);
+    if (out != out_.end() && out->second >= began) return;
+    story_.Break("check", "a CHECK of " + call.attachment + ", which has an address, says: " + call.error);
+  }
+
+  Story& story_;
+  std::set<ipam::Attachment> told_;               // and did not begin to leave
+  std::map<ipam::Attachment, Nanos> given_back_;  // when the first DEL was answered
+  std::map<ipam::Attachment, Nanos> out_;         // of a block, until then
+};
+
+}  // namespace
+
+std::unique_ptr<Checker> MakeCheckHolds(Story& story) { return std::make_unique<CheckHolds>(story); }
+
+}  // namespace berth::sim
