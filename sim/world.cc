@@ -29,7 +29,7 @@ namespace {
 const std::string kBlocks(crds::kBlocksPath);
 constexpr Nanos kHistoryMax = std::chrono::hours(3);
 // Of each node, once nothing goes wrong any more.
-constexpr int kSteadyContainers = 5;
+constexpr int kSteadyContainers = 8;
 // A pod that a controller did not see go is waited for for ten minutes, and its node's Lease, and a node that was cut
 // off before (docs/controller.md).
 constexpr Nanos kFreedMax = std::chrono::minutes(14);
