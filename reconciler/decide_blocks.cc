@@ -89,6 +89,7 @@ class BlockRound {
         decision_.WakeAt(due);
         continue;
       }
+      if (IsInUse(*candidate.block->block)) continue;
       Add(DeleteBlock{.block = candidate.block->block, .why = "it is empty, and other nodes have none"});
       ++left;
       const auto owner = claimers.find(candidate.block->block->node);
@@ -152,6 +153,16 @@ class BlockRound {
       owner->second.has_room = owner->second.has_room || scope_.census.FreeIn(one.seen->name) > 0;
     }
     return claimers;
+  }
+
+  // A pod of its node has an address of it all the same: somebody took the entry out, and it is to be put back
+  // (decide_lost.h).
+  [[nodiscard]] bool IsInUse(const ipam::Block& block) const {
+    return std::ranges::any_of(scope_.world.pods.all(), [&block](const auto& item) {
+      const SeenPod& pod = item.second;
+      const auto is_of_block = [&block](const ipam::Address& address) { return block.cidr.Contains(address); };
+      return pod.node == block.node && pod.HasOwnAddress() && std::ranges::any_of(pod.addresses, is_of_block);
+    });
   }
 
   // The longest empty first.

@@ -38,6 +38,16 @@ class BlocksWorld {
     t_.Block(cidr, "web", entries, {.is_deleting = is_deleting, .standby = standby, .node = node});
     return *this;
   }
+  BlocksWorld& PodWith(const std::string& node, const std::string& address) {
+    t_.world.pods.Put({.name_space = "default",
+                       .name = "has-" + address,
+                       .uid = "u-2",
+                       .node = node,
+                       .addresses = {ipam::Address::Parse(address).value()},
+                       .has_sandbox = true},
+                      t_.now.steady);
+    return *this;
+  }
   BlocksWorld& WaitingPod(const std::string& node) {
     t_.world.pods.Put({.name_space = "default", .name = "late", .uid = "u-1", .node = node}, t_.now.steady);
     return *this;
@@ -123,6 +133,17 @@ const BlocksCase kBlocksCases[] = {
      60,
      75},
     {"OneInUseStays", [](BlocksWorld& w) { w.Nodes(10).Block("10.55.0.0/26", "n1", {{3, kHeldEntry}}); }, kHour, ""},
+    // Somebody took its entry out while no agent ran, and that is seen by a comparison of each minute.
+    {"OneOfWhichAPodHasAnAddressWithoutAnEntryStays",
+     [](BlocksWorld& w) { w.Nodes(10).Block("10.55.0.0/26", "n1").PodWith("n1", "10.55.0.7"); },
+     kHour,
+     ""},
+    {"OneOfWhichAPodOfAnotherNodeHasAnAddressGoes",
+     [](BlocksWorld& w) { w.Nodes(10).Block("10.55.0.0/26", "n1").PodWith("n2", "10.55.0.7"); },
+     kHour,
+     "delete block 10.55.0.0-26",
+     60,
+     75},
     {"OneThatNobodyUnderstandsStays",
      [](BlocksWorld& w) { w.Nodes(10).Block("10.55.0.0/26", "n1", {{3, "?"}}); },
      kHour,
