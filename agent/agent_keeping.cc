@@ -122,9 +122,9 @@ Expected<void> Agent::TakeOver() {
   if (auto creator = directory_.BecomeCreator(own_.instance()); !creator) return creator;
   // An agent that retires writes the mode while it is the creator: that was before, or never comes.
   if (auto mode = node::RequireMode(state_, node::NodeMode::kAgent); !mode) return mode;
-  const auto nodes = state_.Sub("nodes");
+  const auto nodes = state_.Sub("nodes", node::FileSync::kYes);
   if (!nodes) return std::unexpected(nodes.error());
-  const auto folder = nodes->Sub(options_.node);
+  const auto folder = nodes->Sub(options_.node, node::FileSync::kYes);
   if (!folder) return std::unexpected(folder.error());
   auto journal = Journal::Open(*folder);
   if (!journal) return std::unexpected(journal.error());
@@ -360,6 +360,8 @@ void Agent::ReplayJournal() {
     spdlog::warn(
         "journalled DELs failed, trying again pending={} err=\"{}\"", journal_->Size(), pass->failure->message);
     if (IsAway(pass->failure->code)) return;
+    // What is refused may stay so for long.
+    if (auto synced = journal_->Sync(); !synced) spdlog::error("journal err=\"{}\"", synced.error().message);
   }
   if (pass->written > 0) spdlog::info("journal written count={}", pass->written);
   // What was refused was answered, too.

@@ -102,7 +102,7 @@ void OwnBlocks::WriteHandedOut(SteadyTime deadline, const std::function<void(con
   for (const auto& [name, slot] : slots_) {
     PartFromStranger(*slot);
     const bool has_some = !slot->handed_out.empty() || !slot->overwritten.empty() || slot->must_fence;
-    if (stopped_ || !has_some || slot->busy || !slot->queue.empty()) continue;
+    if (stopped_ || !has_some || slot->busy || !slot->queue.empty() || slot->is_contested()) continue;
     for (auto& [offset, one] : slot->handed_out) one.is_refused = one.attachment.empty();
     QueueLate(*slot, NothingElse(), kSendNow, deadline, [failed](const Expected<BlockView>& written) {
       if (!written) failed(written.error());

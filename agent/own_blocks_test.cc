@@ -216,6 +216,20 @@ TEST_F(StrangersTest, OneThatComesBackIsNamedByBothAndNeitherWrites) {
   EXPECT_EQ(api_.CountOf(Method::kPatch), before);
 }
 
+// An agent took that for an API server that is away, and asked again and again whether it is back.
+TEST_F(StrangersTest, WhatIsLeftOfABlockThatBothWriteIsNotTried) {
+  ASSERT_TRUE(Fence(other_).has_value());
+  for (int i = 0; i < 3; ++i) {
+    own_.Observe(Stored(), Soon());
+    other_.Observe(Stored(), Soon());
+  }
+  ASSERT_FALSE(Add(2, &other_).has_value());
+  int failures = 0;
+  other_.WriteHandedOut(Soon(), [&](const ipam::Error&) { ++failures; });
+  ASSERT_FALSE(Add(3, &other_).has_value()) << "and takes along what waits";
+  EXPECT_EQ(failures, 0);
+}
+
 // It has not seen this one's fence, which conflicts with what it writes.
 TEST_F(StrangersTest, OneThatGoesOnWritingHasNotComeBack) {
   int writes = 5;

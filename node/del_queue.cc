@@ -37,6 +37,8 @@ Expected<void> DelQueue::Add(std::string_view call) const {
   if (!file) return std::unexpected(file.error());
   struct stat before = {};
   if (fstat(file->descriptor(), &before) != 0) return FailIo("look at", state_.PathOf(kQueueFile));
+  // First its name: who finds something in it does not know whether whoever made it lived to sync the folder.
+  if (auto synced = before.st_size == 0 ? state_.Sync() : Expected<void>(); !synced) return synced;
   // What a process has not written to its end does not spoil this line.
   const std::string line = "\n" + std::string(call) + "\n";
   if (static_cast<std::size_t>(before.st_size) + line.size() > kQueueBytesMax) {
@@ -51,7 +53,7 @@ Expected<void> DelQueue::Add(std::string_view call) const {
     static_cast<void>(!ftruncate(file->descriptor(), before.st_size));
     return failure;
   }
-  return before.st_size == 0 ? state_.Sync() : Expected<void>();
+  return {};
 }
 
 Expected<std::vector<std::string>> DelQueue::Calls() const {

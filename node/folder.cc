@@ -63,10 +63,11 @@ Expected<Folder> Folder::Open(const std::string& path) {
   return Folder(path, std::move(folder));
 }
 
-Expected<Folder> Folder::Sub(const std::string& name) const {
+Expected<Folder> Folder::Sub(const std::string& name, FileSync sync) const {
   errno = EINVAL;
   HeldFile folder = IsPlain(name) ? OpenOrMake(file_->descriptor(), name.c_str()) : HeldFile();
   if (!folder.is_open()) return FailIo("open", PathOf(name));
+  if (auto synced = sync == FileSync::kYes ? Sync() : Expected<void>(); !synced) return std::unexpected(synced.error());
   return Folder(PathOf(name), std::move(folder));
 }
 

@@ -26,8 +26,9 @@ class Folder {
  public:
   // Makes it if it is missing, and those above it. Errors: kIo: also where `path` itself is a symbolic link.
   [[nodiscard]] static ipam::Expected<Folder> Open(const std::string& path);
-  // A folder in it, made if it is missing. Errors: kIo.
-  [[nodiscard]] ipam::Expected<Folder> Sub(const std::string& name) const;
+  // A folder in it, made if it is missing. With kYes that it is there survives the machine when this returns, whoever
+  // made it. Errors: kIo.
+  [[nodiscard]] ipam::Expected<Folder> Sub(const std::string& name, FileSync sync = FileSync::kNo) const;
 
   // Errors: kIo, with errno as open(2) left it.
   [[nodiscard]] ipam::Expected<HeldFile> OpenFile(const std::string& name, int flags) const;
