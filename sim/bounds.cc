@@ -20,8 +20,8 @@ constexpr std::uint64_t kQuietRequestsMax = 30;
 // In a minute of any weather, and for each call: three times of what was seen in the worst.
 constexpr std::uint64_t kStormRequests = 300;
 constexpr std::uint64_t kStormRequestsOfCall = 4;
-// Some find what no watch tells of, or what other nodes have where a block is claimed; with one for each call there would
-// be two for each container.
+// Some find what no watch tells of, or what other nodes have where a block is claimed; with one for each call there
+// would be two for each container.
 constexpr std::uint64_t kSteadyListsMax = 8;
 // Marks of DELs are forgotten after eleven minutes, at the next DEL. Twice of what was seen to be left then.
 constexpr Nanos kUntilForgotten = 12min;

@@ -101,10 +101,20 @@ bool Cluster::RemoveNode(const std::string& name) {
   story_.Tell(name + " is removed from the cluster");
   store_.Remove(std::string(reconciler::kNodesPath), name);
   store_.Remove(kLeases, name);
-  for (const json& pod : store_.Objects(Pods())) {
-    if (pod["spec"]["nodeName"] == name) store_.Remove(Pods(), pod["metadata"]["name"]);
-  }
+  RemovePodsOf(name);
   return true;
+}
+
+bool Cluster::RemovePods(const std::string& node) {
+  if (Now() - connected_[node] < kConnectedMin || cut_off_.contains(node)) return false;
+  RemovePodsOf(node);
+  return true;
+}
+
+void Cluster::RemovePodsOf(const std::string& node) {
+  for (const json& pod : store_.Objects(Pods())) {
+    if (pod["spec"]["nodeName"] == node) store_.Remove(Pods(), pod["metadata"]["name"]);
+  }
 }
 
 void Cluster::ReturnNode(const std::string& name) {

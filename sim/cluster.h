@@ -46,6 +46,9 @@ class Cluster {
   // Its Node is deleted, as are all of its pods; its kubelet hears and says nothing. False: as CutOff.
   [[nodiscard]] bool RemoveNode(const std::string& name);
   void ReturnNode(const std::string& name);
+  // All pods of the node are deleted, and its Node stays: another machine of that name is it from now on. False: as
+  // CutOff.
+  [[nodiscard]] bool RemovePods(const std::string& node);
   [[nodiscard]] bool IsGone(const std::string& node) const { return gone_.contains(node); }
 
   // By that name, or, if there is such a pod, by another.
@@ -70,6 +73,7 @@ class Cluster {
   void CollectGarbage();
 
  private:
+  void RemovePodsOf(const std::string& node);
   void Renew(const std::string& node);
   void SetReady(const std::string& node, bool is_ready);
   void Connect(const std::string& node);

@@ -57,6 +57,10 @@ void RemoveTree(const std::string& path);
 void RemoveFilesLike(const std::string& folder, std::string_view text);
 // In it and below.
 [[nodiscard]] std::size_t CountFiles(const std::string& folder);
+// All of it is on the disk, as when a machine goes down in order.
+void SyncTree(const std::string& folder);
+// What is planted (plants.h): from now on no sync does anything of processes whose name has this in it.
+void IgnoreSyncsOf(const std::string& process);
 // What is left of a folder after that. Requires: nobody has a file in it open.
 void CutPower(const std::string& folder);
 

@@ -185,6 +185,9 @@ void Kubelet::Del(const std::string& container) {
   };
   while (!are_done()) std::this_thread::sleep_for(std::chrono::milliseconds(Below(300)));
   // A runtime that was killed in the middle asks once more.
+  for (const Interface& one : interfaces) {
+    ended_[AttachmentOf(one)] = {.when = Now(), .is_static = valid_[container].pod.is_static};
+  }
   if (Below(6) == 0) static_cast<void>(are_done());
   if (options_.checks && Below(6) == 0) {
     for (const auto& [attachment, one] : had) Check(one.interface, one.result);
@@ -278,7 +281,7 @@ void Kubelet::RenewSandbox() {
   const std::string container = *std::next(settled_.begin(), static_cast<std::ptrdiff_t>(Below(settled_.size())));
   settled_.erase(container);
   ++ending_;
-  Spawn(std::make_shared<Process>(node_.name() + ".kubelet"), [this, container] {
+  Spawn(process_, [this, container] {
     Renew(container);
     --ending_;
   });
@@ -334,6 +337,29 @@ void Kubelet::Reboot(const std::function<void()>& reboot) {
   Return();
 }
 
+void Kubelet::LosePower(Nanos before, const std::function<void()>& reboot) {
+  for (const auto& [attachment, ended] : ended_) {
+    if (ended.when + before <= Now()) continue;
+    (ended.is_static ? lost_static_ : lost_).insert(attachment);
+  }
+  Reboot(reboot);
+}
+
+void Kubelet::Retire() {
+  Kill(*process_);
+  CountAsGone();
+  for (const auto& [container, sandbox] : valid_) {
+    for (const Interface& one : InterfacesOf(container)) lost_.insert(AttachmentOf(one));
+  }
+  MayComeBack();
+  valid_.clear();
+  settled_.clear();
+}
+
+void Kubelet::MayComeBack() {
+  for (const auto& [attachment, ended] : ended_) lost_.insert(attachment);
+}
+
 void Kubelet::CountAsGone() {
   ++boots_;
   gone_ = valid_;
@@ -358,7 +384,7 @@ void Kubelet::EndUnknown() {
 void Kubelet::FinishLater(const std::string& container) {
   settled_.erase(container);
   ++ending_;
-  Spawn(std::make_shared<Process>(node_.name() + ".kubelet"), [this, container] {
+  Spawn(process_, [this, container] {
     std::this_thread::sleep_for(std::chrono::milliseconds(Below(std::chrono::milliseconds(kGrace).count())));
     Finish(container);
     --ending_;

@@ -52,6 +52,9 @@ class Kubelet {
   Kubelet(Node& node, Story& story, const Checkers& checkers, Options options)
       : node_(node), story_(story), checkers_(checkers), options_(std::move(options)) {}
 
+  // Of all its threads.
+  [[nodiscard]] const ProcessPointer& process() const { return process_; }
+
   // What is planted (plants.h): changes what an agent is handed.
   void Plant(std::function<void(nlohmann::json& call)> lie) { lie_ = std::move(lie); }
 
@@ -72,6 +75,13 @@ class Kubelet {
   void CheckAll();
   // The machine goes down and comes up again by `reboot`: no container lives any more.
   void Reboot(const std::function<void()>& reboot);
+  // The same, by a power cut. What was answered to a DEL in the time just before may be forgotten.
+  void LosePower(Nanos before, const std::function<void()>& reboot);
+  // The machine is out of use for ever, and its disk: of all that it had and gave back nobody hears any more. Requires:
+  // no static pods.
+  void Retire();
+  // What was given back so far may be held again, by another machine of that name.
+  void MayComeBack();
   // All containers that stayed go.
   void EndAll();
 
@@ -90,6 +100,8 @@ class Kubelet {
   [[nodiscard]] bool has_own_blocks() const;
   // Whose containers went without a DEL.
   [[nodiscard]] const std::set<ipam::Attachment>& lost() const { return lost_; }
+  // Of these those of static pods: whose DEL was answered and may be forgotten. Nothing but a person frees them then.
+  [[nodiscard]] const std::set<ipam::Attachment>& lost_static() const { return lost_static_; }
   [[nodiscard]] bool MayHold(const ipam::Attachment& attachment) const;
   // Who was told an address, and did not begin to leave.
   [[nodiscard]] std::map<ipam::Attachment, Pod> holders() const;
@@ -149,10 +161,17 @@ class Kubelet {
   Story& story_;
   const Checkers& checkers_;
   Options options_;
+  ProcessPointer process_ = std::make_shared<Process>(node_.called() + ".kubelet");
   std::function<void(nlohmann::json&)> lie_;
   std::map<std::string, Sandbox> valid_;  // containers that may hold something
   std::map<std::string, Sandbox> gone_;   // of these those that counted as gone last
   std::set<ipam::Attachment> lost_;
+  std::set<ipam::Attachment> lost_static_;
+  struct Ended {
+    Nanos when;  // its DEL was answered
+    bool is_static;
+  };
+  std::map<ipam::Attachment, Ended> ended_;
   std::map<ipam::Attachment, Holder> told_;  // an address
   std::set<std::string> settled_;            // containers that stay
   bool checks_now_ = true;

@@ -30,6 +30,7 @@ struct Machine {
   int churning = 0;
   bool is_gone = false;     // from the cluster
   bool is_cut_off = false;  // its agents, now or soon
+  bool has_double = false;  // another machine of that name runs, or what it sent is under way
 };
 
 using Machines = std::vector<std::unique_ptr<Machine>>;

@@ -26,6 +26,8 @@ namespace {
 
 // So long a Node is gone until nothing on it has a right to its address any more (docs/controller.md).
 constexpr Nanos kNodeGone = std::chrono::minutes(5);
+// So long an agent may try to write a DEL that it has answered before it syncs its journal (kLateMax of the agent).
+constexpr Nanos kUnsynced = 11s;
 
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): without memory there is no simulation
 const std::string kAllBlocks(crds::kBlocksPath);
@@ -63,6 +65,7 @@ std::span<const World::Moment> World::AllMoments() {
       Moment{"overlap", 12, [](World& world, Machine& machine) { world.ReplaceAgent(machine, /*overlaps=*/true); }},
       Moment{"kill", 24, [](World& world, Machine& machine) { world.ReplaceAgent(machine, /*overlaps=*/false); }},
       Moment{"reboot", 4, [](World& world, Machine& machine) { world.Reboot(machine); }},
+      Moment{"power", 4, [](World& world, Machine& machine) { world.LosePower(machine); }, true},
       Moment{"give-back", 36, [](World& world, Machine&) { world.GiveBackBlock(); }},
       Moment{"gc", 12, [](World&, Machine& machine) { machine.kubelet.CollectGarbage(); }},
       // Not far: the calendar orders entries by age.
@@ -77,6 +80,7 @@ std::span<const World::Moment> World::AllMoments() {
       Moment{"deaf", 12, [](World& world, Machine& machine) { world.Deafen(machine, Link::State::kCut); }},
       Moment{"mute", 12, [](World& world, Machine& machine) { world.Deafen(machine, Link::State::kUnheard); }},
       Moment{"vanish", 3, [](World& world, Machine& machine) { world.Vanish(machine); }, true},
+      Moment{"replaced", 24, [](World& world, Machine& machine) { world.Replace(machine); }, true},
       Moment{"mirror", 12, [](World& world, Machine&) { world.cluster_.LoseMirror(seconds(Below(180))); }, true},
       Moment{"allocation", 12, [](World& world, Machine&) { world.DeleteAllocation(); }, true},
       Moment{"pools", 12, [](World& world, Machine&) { world.EditPool(); }, true},
@@ -168,6 +172,8 @@ void World::Deafen(Machine& machine, Link::State state, Nanos from, Nanos until)
     machine.link.Set(state);
     machine.kubelet.RenewSandbox();
     std::this_thread::sleep_for(until - from);
+    // What was answered meanwhile is in the journal alone.
+    if (May("power") && controllers_.count() > 0 && Below(4) == 0) LosePower(machine);
     machine.link.Set(Link::State::kOpen);
     story_.Tell(machine.node.name() + " hears again");
     machine.is_cut_off = false;
@@ -205,8 +211,39 @@ void World::Vanish(Machine& machine) {
   });
 }
 
+void World::Replace(Machine& machine) {
+  const std::string name = machine.node.name();
+  if (!has_replacement_ || !replaced_.empty() || machine.kubelet.tells_odd_uids()) return;
+  // The Node goes and another one comes, or it stays.
+  const bool is_removed = Below(2) == 0;
+  if (!(is_removed ? cluster_.RemoveNode(name) : cluster_.RemovePods(name))) return;
+  machine.kubelet.Retire();
+  const bool runs_on = machine.node.has_agents() && Below(2) == 0;
+  if (!runs_on) machine.node.PowerOff();
+  if (is_removed) {
+    std::this_thread::sleep_for(milliseconds(Below(5'000)));
+    cluster_.ReturnNode(name);
+  }
+  story_.Tell("another machine is " + name);
+  const auto slot = std::ranges::find(machines_, &machine, &std::unique_ptr<Machine>::get);
+  replaced_.push_back(std::exchange(*slot, MakeMachine(name, name + "b", !machine.node.has_agents())));
+  Machine& other = **slot;
+  StartMachine(other);
+  if (!runs_on) return;
+  other.has_double = true;
+  Spawn(outside_, [&machine, &other] {
+    constexpr Nanos kUnderWay = 5s;
+    std::this_thread::sleep_for(milliseconds(Below(120'000)));
+    machine.node.PowerOff();
+    std::this_thread::sleep_for(kUnderWay);
+    // What one of the two frees the other may write again, until the controller frees it (docs/failures.md).
+    other.kubelet.MayComeBack();
+    other.has_double = false;
+  });
+}
+
 std::optional<World::Place> World::AnyEntry(const Machine& machine, bool is_told) const {
-  if (!machine.node.has_agents() || !machine.node.IsServing()) return std::nullopt;
+  if (!machine.node.has_agents() || !machine.node.IsServing() || machine.has_double) return std::nullopt;
   const auto settled = machine.kubelet.settled();
   const auto pods = store_.Objects(std::string(reconciler::kPodsPath));
   const auto has_told = [&](const Pod& pod, const std::string& address) {
@@ -304,11 +341,14 @@ void World::DeleteAllocation() {
     for (const auto& [offset, text] : block["allocations"].items()) {
       const std::string attachment(ipam::AttachmentOf(text.get_ref<const std::string&>()));
       if (attachment.empty() || !name.ends_with(attachment)) continue;
-      store_.Change(kAllBlocks, block["metadata"]["name"], [&, at = offset](json& changed) {
-        changed["allocations"][at] = "~ t=1767225600000 f=" + attachment;
-      });
+      FreeByHand(block["metadata"]["name"], offset, attachment);
     }
   }
+}
+
+void World::FreeByHand(const std::string& block, const std::string& offset, const std::string& attachment) {
+  store_.Change(
+      kAllBlocks, block, [&](json& changed) { changed["allocations"][offset] = "~ t=1767225600000 f=" + attachment; });
 }
 
 void World::DeleteBlock() {
@@ -326,6 +366,12 @@ void World::DeleteBlock() {
 void World::Reboot(Machine& machine) {
   ++kills_;
   machine.kubelet.Reboot([&machine] { machine.node.Reboot(); });
+}
+
+void World::LosePower(Machine& machine) {
+  ++kills_;
+  // berth-direct has written a DEL before it answers.
+  machine.kubelet.LosePower(machine.node.has_agents() ? kUnsynced : 0s, [&machine] { machine.node.LosePower(); });
 }
 
 json World::FindBlock(const std::string& name) const {

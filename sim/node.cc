@@ -29,7 +29,7 @@ struct Node::Host {
 Node::Node(Options options, k8sclient::Api& api, Story& story)
     : options_(std::move(options)), api_(api), story_(story) {
   MakeMemoryDisk(options_.folder + "/run");
-  MakeFolders(options_.folder + "/state");
+  MakeFolders(StateFolder());
   if (!options_.is_direct) return;
   direct_ = std::make_unique<DirectCalls>(
       DirectCalls::Options{.node = options_.name, .folder = options_.folder, .slow_one_in = options_.slow_one_in},
@@ -40,7 +40,7 @@ Node::Node(Options options, k8sclient::Api& api, Story& story)
 void Node::StartAgent() {
   if (!has_agents()) return;
   if (before_start_) before_start_(options_.folder);
-  const auto host = std::make_shared<Host>(options_.name + ".agent" + std::to_string(hosts_.size() + 1));
+  const auto host = std::make_shared<Host>(options_.called + ".agent" + std::to_string(hosts_.size() + 1));
   const bool is_slow = options_.slow_one_in > 0 && Below(options_.slow_one_in) == 0;
   if (is_slow) host->process->pauses_one_in = kPausesOneIn;
   hosts_.push_back(host);
@@ -50,7 +50,7 @@ void Node::StartAgent() {
     auto made = agent::Agent::Make(api_,
                                    k8sclient::RealClock(),
                                    {.node = options_.name,
-                                    .state_dir = options_.folder + "/state",
+                                    .state_dir = StateFolder(),
                                     .run_dir = options_.folder + "/run",
                                     .server = "https://model",
                                     .loaded_mark = options_.folder + "/run/loaded",
@@ -84,11 +84,16 @@ bool Node::IsServing() const {
   return newest_ != nullptr && serving_ == newest_ && !newest_->process->is_dead && newest_->agent->IsReady();
 }
 
-void Node::PowerOff() {
-  story_.Tell(options_.name + " goes down");
+void Node::End() {
   is_off_ = true;
   KillAgents();
   MakeMemoryDisk(options_.folder + "/run");
+}
+
+void Node::PowerOff() {
+  story_.Tell(options_.called + " goes down");
+  End();
+  SyncTree(StateFolder());
 }
 
 void Node::PowerOn() {
@@ -98,6 +103,14 @@ void Node::PowerOn() {
 
 void Node::Reboot() {
   PowerOff();
+  std::this_thread::sleep_for(kBoot);
+  PowerOn();
+}
+
+void Node::LosePower() {
+  story_.Tell(options_.called + " loses its power");
+  End();
+  CutPower(StateFolder());
   std::this_thread::sleep_for(kBoot);
   PowerOn();
 }
@@ -167,9 +180,9 @@ bool Node::IsAtRest() const {
 std::size_t Node::bytes() const { return newest_ == nullptr ? 0 : newest_->process->bytes; }
 
 std::string Node::Unrest() const {
-  if (!has_agents()) return options_.name + " is off, or calls of berth-direct run";
-  if (newest_ == nullptr || newest_->process->is_dead) return options_.name + " has no agent";
-  if (serving_ != newest_) return options_.name + " has an agent that does not serve";
+  if (!has_agents()) return options_.called + " is off, or calls of berth-direct run";
+  if (newest_ == nullptr || newest_->process->is_dead) return options_.called + " has no agent";
+  if (serving_ != newest_) return options_.called + " has an agent that does not serve";
   const std::string ready = newest_->agent->IsReady() ? "" : ", which is not ready";
   return newest_->process->name + ready + ": " + newest_->agent->DebugBlocks();
 }

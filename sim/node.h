@@ -20,6 +20,7 @@ class Node {
  public:
   struct Options {
     std::string name;
+    std::string called;             // in a story: one of two machines with that name
     std::string folder;             // is made
     bool is_direct = false;         // has no agents: calls are berth-direct's
     std::size_t standby = 64;       // AgentOptions::standby
@@ -45,6 +46,8 @@ class Node {
   [[nodiscard]] std::size_t starts() const { return hosts_.size(); }
   [[nodiscard]] bool is_off() const { return is_off_; }
   void Reboot();
+  // The same, by a power cut.
+  void LosePower();
   // A process that has ended by itself is started again, as a kubelet does, if the machine is on.
   void Supervise();
   // Before an agent starts: what is planted (world.h).
@@ -67,10 +70,13 @@ class Node {
   // What the newest agent has allocated.
   [[nodiscard]] std::size_t bytes() const;
   [[nodiscard]] const std::string& name() const { return options_.name; }
+  [[nodiscard]] const std::string& called() const { return options_.called; }
 
  private:
   struct Host;
   void Kill(Host& host);
+  void End();
+  [[nodiscard]] std::string StateFolder() const { return options_.folder + "/state"; }
   [[nodiscard]] std::optional<CniAnswer> CallDirectly(const std::string& body, std::chrono::microseconds patience);
 
   Options options_;

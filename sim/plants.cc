@@ -229,6 +229,12 @@ void DashesHash(json& call) {
 
 void IsNotDated(json& call) { call["startedBootNanos"] = INT64_MAX; }
 
+// Every machine by the same.
+void NameTheMachine(const std::string& folder) {
+  const auto state = node::Folder::Open(folder + "/state");
+  if (state) static_cast<void>(state->Write("machine", "0123abcd\n", node::FileSync::kYes).has_value());
+}
+
 std::vector<Plant> OfAgents() {
   return {
       {.name = "journal-not-replayed",
@@ -293,6 +299,13 @@ std::vector<Plant> OfAgents() {
       {.name = "own-writes-not-awaited",
        .what = "what a process reads may be older than what one before it wrote",
        .lies = {.rewrites = ReadsBeforeOwnWrites}},
+      {.name = "syncs-nothing",
+       .what = "what an agent synced to disk is lost by a power cut, as what it did not",
+       .ignores_syncs = true},
+      {.name = "machines-have-one-identity",
+       .what = "a machine takes what another one of its name has on standby for its own",
+       .faults = {"replaced", "kill", "lag", "away"},
+       .before_start = NameTheMachine},
       {.name = "calls-not-dated", .what = "an ADD counts as begun after every DEL", .call = IsNotDated},
   };
 }

@@ -31,6 +31,7 @@ struct Plant {
   bool frees_without_allocation = false;  // an entry goes with its IPAllocation
   bool lists_without_end = false;         // each node with an agent
   bool renews_when_cut_off = false;       // the Lease of a node whose kubelet hears nothing
+  bool ignores_syncs = false;             // of agents
 };
 
 [[nodiscard]] const std::vector<Plant>& AllPlants();

@@ -48,7 +48,7 @@ std::set<std::string> Extent::AllFaults() {
   return {"away",      "refused",    "lost",     "late",    "lag",       "kill",   "overlap", "reboot",  "restart",
           "give-back", "gc",         "calendar", "shared",  "cut-off",   "no-del", "mirror",  "vanish",  "edit",
           "delete",    "allocation", "odd-uid",  "sandbox", "meanwhile", "pause",  "restore", "compact", "deaf",
-          "direct",    "denied",     "mute",     "check",   "second",    "pools"};
+          "direct",    "denied",     "mute",     "check",   "second",    "pools",  "power",   "replaced"};
 }
 
 World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told)
@@ -71,6 +71,7 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told
   if (plant_ != nullptr) {
     cluster_.RenewWhenCutOff(plant_->renews_when_cut_off);
     network_.Plant(plant_->lies);
+    if (plant_->ignores_syncs) IgnoreSyncsOf(".agent");
   }
   store_.OnStore([this](const std::string& collection, const json& before, const json& after) {
     const auto change = std::make_shared<const ApiServer::Change>(collection, before, after);
@@ -102,6 +103,7 @@ Outcome World::Run() {
                   .switches = Switches(),
                   .seconds = std::chrono::duration<double>(Now()).count()};
   for (const auto& machine : machines_) outcome.calls += machine->kubelet.calls();
+  for (const auto& machine : replaced_) outcome.calls += machine->kubelet.calls();
   return outcome;
 }
 
@@ -137,27 +139,34 @@ void World::AddServers() {
 }
 
 void World::AddMachine(const std::string& name) {
+  const bool is_direct = May("direct") && !has_backups_ && Below(2) == 0;
+  machines_.push_back(MakeMachine(name, name, is_direct));
+  if (controllers_.count() > 0) cluster_.AddNode(name);
+  StartMachine(*machines_.back());
+}
+
+std::unique_ptr<Machine> World::MakeMachine(const std::string& name, const std::string& called, bool is_direct) {
   constexpr std::array<std::size_t, 3> kStandby{0, 3, 16};
   const bool tells_odd_uids = machines_.empty() && May("odd-uid") && Below(8) == 0;
-  const bool is_direct = May("direct") && !has_backups_ && Below(4) == 0;
-  machines_.push_back(
-      std::make_unique<Machine>(Node::Options{.name = name,
-                                              .folder = std::string(kFiles) + name,
-                                              .is_direct = is_direct,
-                                              .standby = kStandby.at(Below(kStandby.size())),
-                                              .slow_one_in = May("pause") && Below(2) == 0 ? std::uint64_t{3} : 0},
-                                network_,
-                                story_,
-                                checkers_,
-                                Kubelet::Options{.networks = AnyNetworks(tells_odd_uids),
-                                                 .cluster = controllers_.count() == 0 ? nullptr : &cluster_,
-                                                 .loses_dels = May("no-del"),
-                                                 .renews_sandboxes = May("sandbox"),
-                                                 .has_static_pods = !has_backups_,
-                                                 .tells_odd_uids = tells_odd_uids,
-                                                 .checks = May("check")}));
-  if (controllers_.count() > 0) cluster_.AddNode(name);
-  Machine& machine = *machines_.back();
+  return std::make_unique<Machine>(Node::Options{.name = name,
+                                                 .called = called,
+                                                 .folder = std::string(kFiles) + called,
+                                                 .is_direct = is_direct,
+                                                 .standby = kStandby.at(Below(kStandby.size())),
+                                                 .slow_one_in = May("pause") && Below(2) == 0 ? std::uint64_t{3} : 0},
+                                   network_,
+                                   story_,
+                                   checkers_,
+                                   Kubelet::Options{.networks = AnyNetworks(tells_odd_uids),
+                                                    .cluster = controllers_.count() == 0 ? nullptr : &cluster_,
+                                                    .loses_dels = May("no-del"),
+                                                    .renews_sandboxes = May("sandbox"),
+                                                    .has_static_pods = !has_backups_ && !has_replacement_,
+                                                    .tells_odd_uids = tells_odd_uids,
+                                                    .checks = May("check")});
+}
+
+void World::StartMachine(Machine& machine) {
   machine.link.OnWrite([this, &machine](k8sclient::Method method) {
     // Creations are rare, and nothing fences them.
     return ReplaceMeanwhile(machine, method == k8sclient::Method::kPost ? 4 : 32) && Below(2) == 0;
@@ -167,21 +176,20 @@ void World::AddMachine(const std::string& name) {
     machine.node.BeforeStart(plant_->before_start);
     machine.node.BeforeCall(plant_->before_call);
     machine.kubelet.Plant(plant_->call);
-    if (plant_->lists_without_end)
-      Spawn(std::make_shared<Process>(name + ".agent"), [&machine] { ListForEver(machine); });
+    if (plant_->lists_without_end) Spawn(std::make_shared<Process>("lister"), [&machine] { ListForEver(machine); });
   }
   machine.node.StartAgent();
-  Spawn(std::make_shared<Process>(name + ".kubelet"), [&machine] { machine.kubelet.CheckNowAndThen(); });
+  Spawn(machine.kubelet.process(), [&machine] { machine.kubelet.CheckNowAndThen(); });
   const auto callers = static_cast<int>(1 + Below(static_cast<std::uint64_t>(extent_.callers)));
   for (int caller = 0; caller < callers; ++caller) {
     const auto containers = static_cast<int>(1 + Below(static_cast<std::uint64_t>(extent_.containers)));
-    Churn(machine, fmt::format("{}c{}", name, caller), containers);
+    Churn(machine, fmt::format("{}c{}", machine.node.called(), caller), containers);
   }
 }
 
 void World::Churn(Machine& machine, const std::string& called, int containers) {
   ++machine.churning;
-  Spawn(std::make_shared<Process>(machine.node.name() + ".kubelet"), [&machine, containers, called] {
+  Spawn(machine.kubelet.process(), [&machine, containers, called] {
     machine.kubelet.Churn(called, containers);
     --machine.churning;
   });
@@ -189,7 +197,7 @@ void World::Churn(Machine& machine, const std::string& called, int containers) {
 
 bool World::IsChurning() const {
   return !pools_.AreOn() || std::ranges::any_of(machines_, [](const auto& machine) {
-    return machine->churning > 0 || machine->is_left_alone() || machine->kubelet.IsEnding();
+    return machine->churning > 0 || machine->is_left_alone() || machine->has_double || machine->kubelet.IsEnding();
   });
 }
 
@@ -202,6 +210,7 @@ void World::Main() {
   }
   has_backups_ = May("restore") && controllers_.count() > 0 && Below(2) == 0;
   if (May("pools") && controllers_.count() > 0 && !has_backups_ && Below(2) == 0) pools_.MakeTwin();
+  has_replacement_ = May("replaced") && controllers_.count() > 0 && !has_backups_ && Below(2) == 0;
   Spawn(outside_, [this] { bounds_.WatchForStorms(); });
   agents_left_ = static_cast<int>(Below(static_cast<std::uint64_t>(extent_.agents)));
   meanwhiles_left_ = May("meanwhile") ? static_cast<int>(Below(2 * static_cast<std::uint64_t>(extent_.agents))) : 0;
@@ -250,16 +259,20 @@ std::string World::LostAndLeft() const {
       const std::string& text = entry.get_ref<const std::string&>();
       const std::string attachment(ipam::AttachmentOf(text));
       const bool was_put_back = attachment.starts_with(reconciler::kNoNetwork);
-      const auto has_lost = [&](const auto& machine) { return machine->kubelet.lost().contains(attachment); };
       if (attachment.empty()) continue;
       const auto may_hold = [&](const auto& machine) { return machine->kubelet.MayHold(attachment); };
       // It was given back after the backup was taken.
       if (backups_.was_restored() && !was_put_back && IsPodGone(text) && std::ranges::none_of(machines_, may_hold))
         return text;
-      if (was_put_back ? IsPodGone(text) : std::ranges::any_of(machines_, has_lost)) return text;
+      if (was_put_back ? IsPodGone(text) : HasLost(attachment)) return text;
     }
   }
   return {};
+}
+
+bool World::HasLost(const ipam::Attachment& attachment) const {
+  const auto has_lost = [&](const auto& machine) { return machine->kubelet.lost().contains(attachment); };
+  return std::ranges::any_of(machines_, has_lost) || std::ranges::any_of(replaced_, has_lost);
 }
 
 bool World::IsPodGone(const std::string& text) const {
@@ -269,29 +282,28 @@ bool World::IsPodGone(const std::string& text) const {
   return std::ranges::none_of(pods, [&](const json& pod) { return pod["metadata"]["uid"] == uid; });
 }
 
-void World::AwaitLost() {
-  const Nanos end = Now() + kFreedMax;
-  std::string left;
-  while (!(left = LostAndLeft()).empty()) {
-    if (pools_.IsBraked()) ReleaseByHand();
-    if (Now() > end) return story_.Break("dead-freed", "the address of a pod that is gone is still held: " + left);
-    std::this_thread::sleep_for(5s);
+void World::ReleaseByHand() {
+  const bool is_braked = pools_.IsBraked();
+  for (const json& block : store_.Objects(kBlocks)) {
+    for (const auto& [offset, text] : block["allocations"].items()) {
+      const ipam::Attachment attachment(ipam::AttachmentOf(text.get_ref<const std::string&>()));
+      const auto is_static = [&](const auto& machine) { return machine->kubelet.lost_static().contains(attachment); };
+      if (attachment.empty() || !(std::ranges::any_of(machines_, is_static) || (is_braked && HasLost(attachment))))
+        continue;
+      story_.Tell("gives back what " + attachment + " had");
+      FreeByHand(block["metadata"]["name"], offset, attachment);
+    }
   }
 }
 
-void World::ReleaseByHand() {
-  for (const json& block : store_.Objects(kBlocks)) {
-    const auto release = [&](const std::string& offset, const std::string& attachment) {
-      story_.Tell("a person releases " + attachment);
-      store_.Change(kBlocks, block["metadata"]["name"], [&](json& changed) {
-        changed["allocations"][offset] = "~ t=1767225600000 f=" + attachment;
-      });
-    };
-    for (const auto& [offset, text] : block["allocations"].items()) {
-      const std::string attachment(ipam::AttachmentOf(text.get_ref<const std::string&>()));
-      const auto has_lost = [&](const auto& machine) { return machine->kubelet.lost().contains(attachment); };
-      if (std::ranges::any_of(machines_, has_lost)) release(offset, attachment);
-    }
+void World::AwaitLost() {
+  const Nanos end = Now() + kFreedMax;
+  std::string left;
+  ReleaseByHand();
+  while (!(left = LostAndLeft()).empty()) {
+    if (Now() > end) return story_.Break("dead-freed", "the address of a pod that is gone is still held: " + left);
+    std::this_thread::sleep_for(5s);
+    ReleaseByHand();
   }
 }
 

@@ -67,6 +67,10 @@ class World {
   [[nodiscard]] std::vector<PodNetwork> AnyNetworks(bool tells_odd_uids) const;
   void AddServers();
   void AddMachine(const std::string& name);
+  [[nodiscard]] std::unique_ptr<Machine> MakeMachine(const std::string& name, const std::string& called,
+                                                     bool is_direct);
+  // Its agent and its callers.
+  void StartMachine(Machine& machine);
   // The history, in a process of its own.
   void Main();
   // One that may be, by its weight.
@@ -81,12 +85,15 @@ class World {
   // While something is under way there, once in so many times, the agent is replaced. True: so it is.
   bool ReplaceMeanwhile(Machine& machine, std::uint64_t one_in);
   void Reboot(Machine& machine);
+  void LosePower(Machine& machine);
   void CutOff(Machine& machine);
   // Its agents hear nobody; what they hand out meanwhile nobody hears of from them, or nobody tells them that it did.
   void Deafen(Machine& machine, Link::State state);
   void Deafen(Machine& machine, Link::State state, Nanos from, Nanos until);
   // Its Node is deleted, and comes again. Meanwhile the machine is off, or hears of nobody.
   void Vanish(Machine& machine);
+  // Another machine takes its name. It goes off at once, or its agents run on for a while.
+  void Replace(Machine& machine);
   // Somebody takes an entry out of a block. Returns when it is there again.
   void EditByHand(Machine& machine);
   // The same while no agent runs: the controller puts it there again.
@@ -115,10 +122,13 @@ class World {
   [[nodiscard]] std::string Unrest() const;
   // The controller has freed the addresses of those whose DEL never came.
   void AwaitLost();
-  // It does not believe that so many pods are gone: a person has looked, and takes their entries out.
-  void ReleaseByHand();
   // A pool that was deleted is gone once nothing is held in it.
   void AwaitDrained();
+  // A person gives back what the controller does not (docs/operations.md): what static pods had, and, where it does not
+  // believe that so many pods are gone, what the others had.
+  void ReleaseByHand();
+  void FreeByHand(const std::string& block, const std::string& offset, const std::string& attachment);
+  [[nodiscard]] bool HasLost(const ipam::Attachment& attachment) const;
   // One of them; empty: none is left.
   [[nodiscard]] std::string LostAndLeft() const;
   // Of an entry that was put back.
@@ -138,6 +148,7 @@ class World {
   Controllers controllers_;
   Kubelet::Checkers checkers_;
   Machines machines_;
+  Machines replaced_;  // by others of the same names
   Backups backups_;
   Bounds bounds_{story_, network_, machines_, controllers_};
   ProcessPointer outside_ = std::make_shared<Process>("world");
@@ -148,6 +159,8 @@ class World {
   bool is_editing_ = false;    // somebody edits by hand, and only the agent that runs knows what was there
   // Static pods are not there then: whose entry is held again stays held (docs/operations.md).
   bool has_backups_ = false;
+  // A machine's name is taken by another, once. Nor are there static pods then: who would free what one of them had?
+  bool has_replacement_ = false;
   std::map<std::string, Nanos> created_;  // when which block was, by uid
   std::uint64_t kills_ = 0;
 };
