@@ -37,6 +37,12 @@ const std::string& ReservationsPath() {
   return kPath;
 }
 
+bool HasCondition(const json& pool, std::string_view type, std::string_view status) {
+  const json conditions = pool.value("/status/conditions"_json_pointer, json::array());
+  return std::ranges::any_of(
+      conditions, [&](const json& one) { return one.value("type", "") == type && one.value("status", "") == status; });
+}
+
 // Any address of it, its edges included.
 ipam::Address AddressIn(const std::string& subnet) {
   const auto prefix = ipam::Prefix::Parse(subnet);
@@ -58,18 +64,21 @@ void Pools::Put(const std::string& name, const std::string& subnet, int block_si
   store_.Put(Path(), pool);
 }
 
-void Pools::Make(bool has_controllers) {
+void Pools::Make(bool has_controllers, bool has_twin) {
   has_controllers_ = has_controllers;
+  has_twin_ = has_twin;
   big_subnet_ = Below(2) == 0 ? "10.56.0.0/23" : "10.56.0.0/26";
-  Put("big", big_subnet_, kBlockSize, /*is_shared=*/false);
   Put("small", kSmallSubnet, kBlockSize, /*is_shared=*/true);
-}
-
-void Pools::MakeTwin() {
-  has_twin_ = true;
-  Spawn(std::make_shared<Process>("person"), [this] {
+  const int twin_size = kBlockSize - static_cast<int>(Below(2));
+  const auto put = [this, twin_size](bool is_twin) {
+    Put(is_twin ? "twin" : "big", big_subnet_, is_twin ? twin_size : kBlockSize, /*is_shared=*/false);
+  };
+  if (!has_twin) return put(/*is_twin=*/false);
+  const bool is_first = Below(2) == 0;
+  put(is_first);
+  Spawn(std::make_shared<Process>("person"), [put, is_first] {
     std::this_thread::sleep_for(std::chrono::milliseconds(Below(Below(2) == 0 ? 50 : 3'000)));
-    Put("twin", big_subnet_, kBlockSize - static_cast<int>(Below(2)), /*is_shared=*/false);
+    put(!is_first);
   });
 }
 
@@ -160,6 +169,15 @@ void Pools::EditOne() {
   }
 }
 
+void Pools::Stored(const json& before, const json& after) {
+  const std::string name = (after.is_null() ? before : after)["metadata"]["name"];
+  if (name == "small") return;
+  ready_.erase(name);
+  if (!after.is_null() && HasCondition(after, "Ready", "True")) ready_[name] = after["spec"]["blockSize"];
+  const auto is_other = [this](const auto& one) { return one.second != ready_.begin()->second; };
+  if (std::ranges::any_of(ready_, is_other)) story_.Break("accepted", "big and twin are Ready and cut otherwise");
+}
+
 std::set<std::string> Pools::Withheld() const {
   std::set<std::string> withheld;
   for (const json& reservation : store_.Objects(ReservationsPath())) {
@@ -180,12 +198,7 @@ bool Pools::IsDraining() const {
 
 bool Pools::IsBraked() const {
   const auto pools = store_.Objects(Path());
-  return std::ranges::any_of(pools, [](const json& pool) {
-    const json conditions = pool.value("/status/conditions"_json_pointer, json::array());
-    return std::ranges::any_of(conditions, [](const json& one) {
-      return one.value("type", "") == "Reclaiming" && one.value("status", "") == "False";
-    });
-  });
+  return std::ranges::any_of(pools, [](const json& pool) { return HasCondition(pool, "Reclaiming", "False"); });
 }
 
 }  // namespace berth::sim

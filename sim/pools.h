@@ -3,6 +3,7 @@
 // excluded or reserved, a pool that is deleted, and one that must not be accepted beside another.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,16 +20,18 @@ class Pools {
   // Both must outlive this.
   Pools(k8sclient::testing::ModelApi& store, Story& story) : store_(store), story_(story) {}
 
-  // Without a controller they are Ready from the start.
-  void Make(bool has_controllers);
-  // Beside `big`, its subnet once more: cut in the same way, so that the two share it, or in another, so that only one
-  // of them may ever be accepted.
-  void MakeTwin();
+  // `big` and `small`; without a controller they are Ready from the start. The twin of `big` has its subnet once more,
+  // and comes a little before it or after it: cut in the same way, so that the two share it, or in another, so that
+  // only one of them may ever be accepted.
+  void Make(bool has_controllers, bool has_twin);
   // What a node's network configuration names, by chance: `big` and its twin, if there is one.
   [[nodiscard]] std::vector<std::string> BigOnes() const;
 
   // One of these edits. Requires: there are controllers.
   void EditOne();
+  // The API server stored one; null: it is gone. Rule `accepted`: of two that cut one subnet in two ways one may be
+  // Ready.
+  void Stored(const nlohmann::json& before, const nlohmann::json& after);
   // None is switched off any more, or soon.
   [[nodiscard]] bool AreOn() const { return off_ == 0; }
   // What nobody may be handed out: all of it once this was so for a while.
@@ -56,6 +59,7 @@ class Pools {
   bool is_deleted_ = false;  // one of the two
   int off_ = 0;
   int reservations_ = 0;
+  std::map<std::string, int> ready_ = {};  // `big` and its twin, with their block sizes
   std::string big_subnet_;
 };
 

@@ -76,6 +76,7 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told
   store_.OnStore([this](const std::string& collection, const json& before, const json& after) {
     const auto change = std::make_shared<const ApiServer::Change>(collection, before, after);
     for (const auto& server : servers_) server->Learn(change);
+    if (collection == crds::kPoolsPath) pools_.Stored(before, after);
     if (collection == kBlocks && before.is_null()) created_[after["metadata"]["uid"]] = Now();
     if (collection != kBlocks || is_unwatched_) return;
     for (const auto& checker : checkers_) checker->Stored(before, after);
@@ -204,12 +205,12 @@ bool World::IsChurning() const {
 void World::Main() {
   AddServers();
   for (auto left = Below(static_cast<std::uint64_t>(extent_.controllers) + 1); left > 0; --left) controllers_.Start();
-  pools_.Make(controllers_.count() > 0);
+  has_backups_ = May("restore") && controllers_.count() > 0 && Below(2) == 0;
+  const bool has_twin = May("pools") && controllers_.count() > 0 && !has_backups_ && Below(2) == 0;
+  pools_.Make(controllers_.count() > 0, has_twin);
   if (controllers_.count() > 0) {
     Spawn(std::make_shared<Process>("collector"), [this] { cluster_.CollectGarbage(); });
   }
-  has_backups_ = May("restore") && controllers_.count() > 0 && Below(2) == 0;
-  if (May("pools") && controllers_.count() > 0 && !has_backups_ && Below(2) == 0) pools_.MakeTwin();
   has_replacement_ = May("replaced") && controllers_.count() > 0 && !has_backups_ && Below(2) == 0;
   Spawn(outside_, [this] { bounds_.WatchForStorms(); });
   agents_left_ = static_cast<int>(Below(static_cast<std::uint64_t>(extent_.agents)));
