@@ -2,6 +2,7 @@
 // Histories in children, and what they told by a pipe.
 #include "sim/runner.h"
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <map>
@@ -24,7 +25,8 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::uint64_t kShrinkSeeds = 200;
+// Of each attempt.
+constexpr std::chrono::seconds kShrinkTime{10};
 
 json ToJson(const Outcome& outcome) {
   json broken = json::array();
@@ -138,28 +140,37 @@ Case Shrink(const Case& failing, const std::string& rule, unsigned jobs) {
   // Less of anything is another history, so each attempt looks at some seeds.
   const auto first_failing = [&](const Case& like) -> std::optional<Case> {
     std::optional<Case> found;
-    RunMany(
-        like, {.first = 1, .runs = kShrinkSeeds, .jobs = jobs, .stops_at_failure = true}, [&](const Report& report) {
-          const bool is_it = !report.outcome.broken.empty() && report.outcome.broken.front().rule == rule;
-          if (is_it && !found) found = report.of;
-        });
+    RunMany(like,
+            {.first = 1, .runs = UINT64_MAX, .jobs = jobs, .time = kShrinkTime, .stops_at_failure = true},
+            [&](const Report& report) {
+              const bool is_it = !report.outcome.broken.empty() && report.outcome.broken.front().rule == rule;
+              if (is_it && !found) found = report.of;
+            });
     return found;
   };
   Case smallest = failing;
+  // True: it is smaller.
   const auto attempt = [&](const std::function<void(Extent&)>& make_less) {
     Case less = smallest;
     make_less(less.extent);
-    if (auto found = first_failing(less)) smallest = *std::move(found);
+    const auto found = first_failing(less);
+    if (found) smallest = *found;
+    return found.has_value();
   };
-  for (const std::string& fault : Extent::AllFaults()) attempt([&](Extent& extent) { extent.faults.erase(fault); });
-  attempt([](Extent& extent) { extent.controllers = 0; });
+  // Half of them at once, then a quarter, and so on: most have no part in it.
+  for (std::size_t part = smallest.extent.faults.size() / 2; part > 0; part /= 2) {
+    const std::vector<std::string> faults(smallest.extent.faults.begin(), smallest.extent.faults.end());
+    for (std::size_t begin = 0; begin < faults.size(); begin += part) {
+      attempt([&](Extent& extent) {
+        for (std::size_t i = begin; i < std::min(begin + part, faults.size()); ++i) extent.faults.erase(faults[i]);
+      });
+    }
+  }
+  if (smallest.extent.controllers > 0) attempt([](Extent& extent) { extent.controllers = 0; });
   for (int Extent::* const count :
        {&Extent::servers, &Extent::nodes, &Extent::agents, &Extent::callers, &Extent::containers}) {
     for (const int few : {1, 2, 3, 5}) {
-      if (smallest.extent.*count <= few) break;
-      const int before = smallest.extent.*count;
-      attempt([&](Extent& extent) { extent.*count = few; });
-      if (smallest.extent.*count != before) break;
+      if (smallest.extent.*count <= few || attempt([&](Extent& extent) { extent.*count = few; })) break;
     }
   }
   return smallest;

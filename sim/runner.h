@@ -39,7 +39,8 @@ struct RunOptions {
 void RunMany(const Case& like, const RunOptions& options, const std::function<void(const Report&)>& report);
 [[nodiscard]] Report RunApart(const Case& one);
 
-// A case of less extent in which the same rule is broken: fewer nodes, agents, callers, containers, kinds of fault.
+// A case of less extent in which the same rule is broken: fewer kinds of fault, nodes, agents, callers, containers.
+// Takes some minutes.
 [[nodiscard]] Case Shrink(const Case& failing, const std::string& rule, unsigned jobs);
 
 // What to type to see it again.

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 namespace berth::sim {
 
 class Story {
@@ -15,6 +17,8 @@ class Story {
 
   // By the running process. Part of the history's hash.
   void Tell(std::string_view what);
+  // As a block is stored now, if anybody is told.
+  void TellBlock(const nlohmann::json& before, const nlohmann::json& after) const;
   // A rule is broken: the history ends here. `rule` is its checker's short name.
   void Break(std::string_view rule, const std::string& how);
 
@@ -25,6 +29,8 @@ class Story {
   [[nodiscard]] const std::vector<Broken>& broken() const { return broken_; }
 
  private:
+  static void Print(std::string_view who, std::string_view what);
+
   bool is_told_;
   std::vector<Broken> broken_;
 };

@@ -78,6 +78,7 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told
     for (const auto& server : servers_) server->Learn(change);
     if (collection == crds::kPoolsPath) pools_.Stored(before, after);
     if (collection == kBlocks && before.is_null()) created_[after["metadata"]["uid"]] = Now();
+    if (collection == kBlocks) story_.TellBlock(before, after);
     if (collection != kBlocks || is_unwatched_) return;
     for (const auto& checker : checkers_) checker->Stored(before, after);
   });
