@@ -112,7 +112,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, cons
     }
     const auto written = Patch(*base, fenced, deadline);
     if (written) {
-      Insert(*written, foreign == nullptr ? *base : *foreign);
+      Insert(*written, foreign == nullptr ? base : foreign);
       return {};
     }
     const ErrorCode code = written.error().code;
@@ -123,11 +123,14 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, cons
   }
 }
 
-void OwnBlocks::Insert(const BlockView& created) { Insert(created, *created); }
+void OwnBlocks::Insert(const BlockView& created) { Insert(created, created); }
 
-void OwnBlocks::Insert(const BlockView& written, const ipam::Block& before) {
-  // An earlier block of that name is gone, and what it held.
-  if (const SlotPointer known = FindSlot(written->name)) Adopt(known, written);
+void OwnBlocks::Insert(const BlockView& written, const BlockView& before) {
+  // An earlier block of that name is gone, and what it held; or this one was fenced before, and `written` does not say any
+  // more who wrote what is in it.
+  if (const SlotPointer known = FindSlot(written->name)) {
+    if (Adopt(known, before)) Adopt(known, written);
+  }
   const sync::Lock lock(mutex_);
   auto& slot = slots_[written->name];
   ++generation_;
@@ -135,7 +138,7 @@ void OwnBlocks::Insert(const BlockView& written, const ipam::Block& before) {
   slot = std::make_shared<Slot>();
   slot->born = generation_;
   slot->view = written;
-  if (IsOfAnotherMachine(before)) MeetStranger(*slot, before, ipam::Block{});
+  if (IsOfAnotherMachine(*before)) MeetStranger(*slot, *before, ipam::Block{});
   slot->must_fence = false;
 }
 

@@ -245,7 +245,7 @@ class OwnBlocks {
   [[nodiscard]] bool IsOverwritten(const Slot& slot, const ipam::Block& seen, bool is_older, ipam::BlockOffset offset,
                                    const std::string& was) const;
   // `before`: the version that it was written over.
-  void Insert(const ipam::BlockView& written, const ipam::Block& before);
+  void Insert(const ipam::BlockView& written, const ipam::BlockView& before);
   // Whether another run of the agent wrote the version; one that knows other files.
   [[nodiscard]] bool IsForeign(const ipam::Block& block) const;
   [[nodiscard]] bool IsOfAnotherMachine(const ipam::Block& block) const;

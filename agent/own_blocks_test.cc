@@ -216,6 +216,19 @@ TEST_F(StrangersTest, OneThatComesBackIsNamedByBothAndNeitherWrites) {
   EXPECT_EQ(api_.CountOf(Method::kPatch), before);
 }
 
+// An agent that could not read another block begins to load once more.
+TEST_F(StrangersTest, WhatItWroteStaysWhereTheBlockIsFencedOnceMore) {
+  const ipam::BlockOffset offset = ipam::Find(*Stored(), ipam::TestAttachment(1)).value();
+  ASSERT_TRUE(api_.Change(kBlocks, kName, [&](nlohmann::json& block) {
+    block["allocations"] = {{std::to_string(offset), TextOf(2)}};
+    block["agent"] = "other-1.7";
+  }));
+  ASSERT_TRUE(Fence(own_).has_value());
+  WriteWhatIsLeft();
+  EXPECT_TRUE(IsStored(2));
+  EXPECT_TRUE(seen_.vanished.empty());
+}
+
 // An agent took that for an API server that is away, and asked again and again whether it is back.
 TEST_F(StrangersTest, WhatIsLeftOfABlockThatBothWriteIsNotTried) {
   ASSERT_TRUE(Fence(other_).has_value());

@@ -157,6 +157,13 @@ Case Shrink(const Case& failing, const std::string& rule, unsigned jobs) {
     if (found) smallest = *found;
     return found.has_value();
   };
+  if (smallest.extent.controllers > 0) attempt([](Extent& extent) { extent.controllers = 0; });
+  for (int Extent::* const count :
+       {&Extent::servers, &Extent::nodes, &Extent::agents, &Extent::callers, &Extent::containers}) {
+    for (const int few : {1, 2, 3, 5}) {
+      if (smallest.extent.*count <= few || attempt([&](Extent& extent) { extent.*count = few; })) break;
+    }
+  }
   // Half of them at once, then a quarter, and so on: most have no part in it.
   for (std::size_t part = smallest.extent.faults.size() / 2; part > 0; part /= 2) {
     const std::vector<std::string> faults(smallest.extent.faults.begin(), smallest.extent.faults.end());
@@ -164,13 +171,6 @@ Case Shrink(const Case& failing, const std::string& rule, unsigned jobs) {
       attempt([&](Extent& extent) {
         for (std::size_t i = begin; i < std::min(begin + part, faults.size()); ++i) extent.faults.erase(faults[i]);
       });
-    }
-  }
-  if (smallest.extent.controllers > 0) attempt([](Extent& extent) { extent.controllers = 0; });
-  for (int Extent::* const count :
-       {&Extent::servers, &Extent::nodes, &Extent::agents, &Extent::callers, &Extent::containers}) {
-    for (const int few : {1, 2, 3, 5}) {
-      if (smallest.extent.*count <= few || attempt([&](Extent& extent) { extent.*count = few; })) break;
     }
   }
   return smallest;
