@@ -126,8 +126,8 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, cons
 void OwnBlocks::Insert(const BlockView& created) { Insert(created, created); }
 
 void OwnBlocks::Insert(const BlockView& written, const BlockView& before) {
-  // An earlier block of that name is gone, and what it held; or this one was fenced before, and `written` does not say any
-  // more who wrote what is in it.
+  // An earlier block of that name is gone, and what it held; or this one was fenced before, and `written` does not say
+  // any more who wrote what is in it.
   if (const SlotPointer known = FindSlot(written->name)) {
     if (Adopt(known, before)) Adopt(known, written);
   }

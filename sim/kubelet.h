@@ -96,8 +96,9 @@ class Kubelet {
 
   [[nodiscard]] std::uint64_t calls() const { return calls_; }
   [[nodiscard]] bool tells_odd_uids() const { return options_.tells_odd_uids; }
-  // Of its pools not all are Shared.
+  // None of its pools is Shared.
   [[nodiscard]] bool has_own_blocks() const;
+  [[nodiscard]] bool has_second_network() const { return options_.networks.size() > 1; }
   // Whose containers went without a DEL.
   [[nodiscard]] const std::set<ipam::Attachment>& lost() const { return lost_; }
   // Of these those of static pods: whose DEL was answered and may be forgotten. Nothing but a person frees them then.

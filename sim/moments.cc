@@ -2,6 +2,7 @@
 // What happens in the moments of a history: weather, deaths, cuts, and people.
 #include <algorithm>
 #include <array>
+#include <set>
 #include <span>
 #include <thread>
 #include <utility>
@@ -218,7 +219,8 @@ void World::Replace(Machine& machine) {
   const bool is_removed = Below(2) == 0;
   if (!(is_removed ? cluster_.RemoveNode(name) : cluster_.RemovePods(name))) return;
   machine.kubelet.Retire();
-  const bool runs_on = machine.node.has_agents() && Below(2) == 0;
+  // Of a second network the controller frees nothing of a pod that lives (docs/controller.md).
+  const bool runs_on = machine.node.has_agents() && !machine.kubelet.has_second_network() && Below(2) == 0;
   if (!runs_on) machine.node.PowerOff();
   if (is_removed) {
     std::this_thread::sleep_for(milliseconds(Below(5'000)));
@@ -244,6 +246,8 @@ void World::Replace(Machine& machine) {
 
 std::optional<World::Place> World::AnyEntry(const Machine& machine, bool is_told) const {
   if (!machine.node.has_agents() || !machine.node.IsServing() || machine.has_double) return std::nullopt;
+  // What its agent has left alone it would not write again.
+  const std::set<std::string> known = machine.node.KnownBlocks();
   const auto settled = machine.kubelet.settled();
   const auto pods = store_.Objects(std::string(reconciler::kPodsPath));
   const auto has_told = [&](const Pod& pod, const std::string& address) {
@@ -255,7 +259,8 @@ std::optional<World::Place> World::AnyEntry(const Machine& machine, bool is_told
   std::vector<Place> places;
   for (const json& block : store_.Objects(kAllBlocks)) {
     const bool is_own = block["spec"].value("node", "") == machine.node.name();
-    if (!is_own || block["metadata"].contains("deletionTimestamp")) continue;
+    const bool is_known = is_own && known.contains(block["metadata"]["name"]);
+    if (!is_known || block["metadata"].contains("deletionTimestamp")) continue;
     const auto cidr = ipam::Prefix::Parse(block["spec"]["cidr"].get<std::string>());
     for (const auto& [offset, text] : block["allocations"].items()) {
       const auto found = settled.find(std::string(ipam::AttachmentOf(text.get_ref<const std::string&>())));

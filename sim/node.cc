@@ -177,6 +177,13 @@ bool Node::IsAtRest() const {
   return debug["journal"].empty() && debug["handedOut"].empty();
 }
 
+std::set<std::string> Node::KnownBlocks() const {
+  std::set<std::string> names;
+  const json debug = json::parse(newest_->agent->DebugBlocks());
+  for (const json& block : debug["blocks"]) names.insert(block["name"]);
+  return names;
+}
+
 std::size_t Node::bytes() const { return newest_ == nullptr ? 0 : newest_->process->bytes; }
 
 std::string Node::Unrest() const {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "agent/agent.h"
@@ -67,6 +68,8 @@ class Node {
   // Why not, for a person.
   [[nodiscard]] std::string Unrest() const;
 
+  // To the newest agent. Requires: IsServing, with agents.
+  [[nodiscard]] std::set<std::string> KnownBlocks() const;
   // What the newest agent has allocated.
   [[nodiscard]] std::size_t bytes() const;
   [[nodiscard]] const std::string& name() const { return options_.name; }
