@@ -36,18 +36,28 @@ std::uint64_t Bounds::calls() const {
   return sum;
 }
 
+std::size_t Bounds::agents_started() const {
+  std::size_t sum = 0;
+  for (const auto& machine : machines_) sum += machine->node.starts();
+  return sum;
+}
+
 void Bounds::WatchForStorms() {
   while (true) {
     const std::uint64_t requests_before = network_.requests();
     const std::uint64_t calls_before = calls();
+    const std::size_t started_before = agents_started();
     std::this_thread::sleep_for(60s);
     const std::uint64_t sent = network_.requests() - requests_before;
     // Less than before: another machine has taken the place of one.
     if (calls() < calls_before) continue;
     const std::uint64_t called = calls() - calls_before;
-    if (sent > kStormRequests * programs() + kStormRequestsOfCall * called)
-      story_.Break("storm",
-                   fmt::format("{} programs sent {} requests in a minute of {} calls", programs(), sent, called));
+    // Each that lived at any time of it, and other ones than the newest too.
+    std::size_t agents = agents_started() - started_before;
+    for (const auto& machine : machines_) agents += machine->node.living();
+    const std::size_t all = programs() + agents;
+    if (sent > kStormRequests * all + kStormRequestsOfCall * called)
+      story_.Break("storm", fmt::format("{} programs sent {} requests in a minute of {} calls", all, sent, called));
   }
 }
 

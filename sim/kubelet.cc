@@ -140,11 +140,10 @@ std::string Kubelet::Add(const std::string& container) {
 }
 
 void Kubelet::Check(const Interface& interface, const std::string& previous_result) {
-  static_cast<void>(Call("CHECK", interface, kPatience, previous_result));
+  if (options_.checks) static_cast<void>(Call("CHECK", interface, kPatience, previous_result));
 }
 
 void Kubelet::CheckNowAndThen() {
-  if (!options_.checks) return;
   constexpr std::uint64_t kEveryMs = 10'000;
   while (checks_now_) {
     std::this_thread::sleep_for(std::chrono::milliseconds(Below(kEveryMs)));
@@ -155,7 +154,6 @@ void Kubelet::CheckNowAndThen() {
 }
 
 void Kubelet::CheckAll() {
-  if (!options_.checks) return;
   for (const auto& [attachment, one] : std::map<ipam::Attachment, Holder>(told_)) Check(one.interface, one.result);
 }
 

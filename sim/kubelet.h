@@ -71,6 +71,8 @@ class Kubelet {
   // CNI CHECK of somebody now and then, until EndChecks.
   void CheckNowAndThen();
   void EndChecks() { checks_now_ = false; }
+  // None at all from now on.
+  void NeverCheck() { options_.checks = false; }
   // Of all that have addresses.
   void CheckAll();
   // The machine goes down and comes up again by `reboot`: no container lives any more.

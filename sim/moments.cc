@@ -233,6 +233,9 @@ void World::Replace(Machine& machine) {
   StartMachine(other);
   if (!runs_on) return;
   other.has_double = true;
+  // Where the old machine kept it from writing, an address may be put back by the controller, which knows no
+  // attachment.
+  other.kubelet.NeverCheck();
   Spawn(outside_, [&machine, &other] {
     constexpr Nanos kUnderWay = 5s;
     std::this_thread::sleep_for(milliseconds(Below(120'000)));

@@ -2,6 +2,7 @@
 // Agents as processes of a node.
 #include "sim/node.h"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -182,6 +183,11 @@ std::set<std::string> Node::KnownBlocks() const {
   const json debug = json::parse(newest_->agent->DebugBlocks());
   for (const json& block : debug["blocks"]) names.insert(block["name"]);
   return names;
+}
+
+std::size_t Node::living() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(hosts_, [](const auto& host) { return !host->process->is_dead; }));
 }
 
 std::size_t Node::bytes() const { return newest_ == nullptr ? 0 : newest_->process->bytes; }

@@ -43,6 +43,8 @@ class Node {
   void PowerOff();
   // A new agent starts.
   void PowerOn();
+  // Of its agents so many live.
+  [[nodiscard]] std::size_t living() const;
   // So many agents were started.
   [[nodiscard]] std::size_t starts() const { return hosts_.size(); }
   [[nodiscard]] bool is_off() const { return is_off_; }

@@ -252,7 +252,14 @@ void World::ComeToRest() {
     std::this_thread::sleep_for(50ms);
   }
   AwaitLost();
-  for (const auto& checker : checkers_) checker->AtRest(store_.Objects(kBlocks));
+  auto blocks = store_.Objects(kBlocks);
+  for (json& block : blocks) {
+    const json entries = block["allocations"];
+    for (const auto& [offset, text] : entries.items()) {
+      if (IsKept(text.get_ref<const std::string&>())) block["allocations"].erase(offset);
+    }
+  }
+  for (const auto& checker : checkers_) checker->AtRest(blocks);
 }
 
 std::string World::LostAndLeft() const {
@@ -266,10 +273,16 @@ std::string World::LostAndLeft() const {
       // It was given back after the backup was taken.
       if (backups_.was_restored() && !was_put_back && IsPodGone(text) && std::ranges::none_of(machines_, may_hold))
         return text;
-      if (was_put_back ? IsPodGone(text) : HasLost(attachment)) return text;
+      if (was_put_back ? IsPodGone(text) : HasLost(attachment) && !IsKept(text)) return text;
     }
   }
   return {};
+}
+
+bool World::IsKept(const std::string& text) const {
+  const ipam::Attachment attachment(ipam::AttachmentOf(text));
+  return !replaced_.empty() && !attachment.empty() && !attachment.starts_with(reconciler::kNoNetwork) &&
+         HasLost(attachment) && !IsPodGone(text);
 }
 
 bool World::HasLost(const ipam::Attachment& attachment) const {

@@ -129,6 +129,8 @@ class World {
   void ReleaseByHand();
   void FreeByHand(const std::string& block, const std::string& offset, const std::string& attachment);
   [[nodiscard]] bool HasLost(const ipam::Attachment& attachment) const;
+  // What one of two machines of a name wrote again, of a sandbox that has ended of a pod that lives: it goes with that.
+  [[nodiscard]] bool IsKept(const std::string& text) const;
   // One of them; empty: none is left.
   [[nodiscard]] std::string LostAndLeft() const;
   // Of an entry that was put back.
