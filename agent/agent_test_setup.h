@@ -79,10 +79,9 @@ class AgentTest : public testing::Test {
     PutPool("p1", "10.55.0.0/24", "Node");
     PutPool("shared", "10.66.0.0/26", "Shared");
   }
-  ~AgentTest() override {
-    agent_.reset();
-    std::filesystem::remove_all(directory_);
-  }
+  ~AgentTest() override { std::filesystem::remove_all(directory_); }
+  // Before what a derived fixture has, such as the API that its threads use.
+  void TearDown() override { agent_.reset(); }
 
   void PutPool(const std::string& name, const std::string& subnet, const std::string& affinity, int block_size = 26) {
     api_.Put(std::string(crds::kPoolsPath),
