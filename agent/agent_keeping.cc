@@ -120,6 +120,12 @@ Expected<void> Agent::TakeOver() {
     lock_ = *std::move(lock);
   }
   if (auto creator = directory_.BecomeCreator(own_.instance()); !creator) return creator;
+  // Until the journal is open: a later agent waits, and the journal of one that was faster is not replaced.
+  const auto creator = directory_.HoldCreator(own_.instance());
+  if (!creator) {
+    static_cast<void>(IsStillOurs());
+    return std::unexpected(creator.error());
+  }
   // An agent that retires writes the mode while it is the creator: that was before, or never comes.
   if (auto mode = node::RequireMode(state_, node::NodeMode::kAgent); !mode) return mode;
   const auto nodes = state_.Sub("nodes", node::FileSync::kYes);

@@ -18,12 +18,14 @@ namespace {
 
 constexpr std::size_t kAttachmentLength = 29;
 constexpr std::size_t kLinesMax = 4096;
+// A block that is left alone for long keeps each DEL of its node here.
+constexpr std::size_t kBytesMax = std::size_t{256} << 20;
 constexpr const char* kFile = "journal";
 
 }  // namespace
 
 Expected<std::unique_ptr<Journal>> Journal::Open(const node::Folder& folder) {
-  const auto text = folder.Read(kFile);
+  const auto text = folder.Read(kFile, kBytesMax);
   if (!text && errno != ENOENT) return node::FailIo("read", folder.PathOf(kFile));
   std::set<ipam::Attachment> pending;
   std::istringstream before(text.value_or(""));
@@ -42,12 +44,13 @@ Expected<std::unique_ptr<Journal>> Journal::Open(const node::Folder& folder) {
 Expected<void> Journal::WriteAnew() {
   std::string text;
   for (const ipam::Attachment& attachment : pending_) text += "+" + attachment + "\n";
+  // From here on the old file is nobody's, whatever comes: no line goes there.
+  file_ = node::HeldFile();
   if (auto written = folder_.Write(kFile, text, node::FileSync::kYes); !written) return written;
-  // From here on the old file is nobody's.
   auto file = folder_.OpenFile(kFile, O_WRONLY | O_APPEND);
-  file_ = file ? *std::move(file) : node::HeldFile();
-  lines_ = pending_.size();
   if (!file) return std::unexpected(file.error());
+  file_ = *std::move(file);
+  lines_ = pending_.size();
   return {};
 }
 
@@ -92,7 +95,7 @@ std::size_t Journal::Size() const {
 
 bool Journal::IsLong() const {
   const sync::Lock lock(mutex_);
-  return lines_ > kLinesMax + 2 * pending_.size();
+  return !file_.is_open() || lines_ > kLinesMax + 2 * pending_.size();
 }
 
 Expected<void> Journal::Compact() {

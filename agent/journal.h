@@ -43,7 +43,7 @@ class Journal {
   [[nodiscard]] std::vector<ipam::Attachment> Pending() const;
   [[nodiscard]] std::size_t Size() const;
 
-  // Whether the file has many more lines than are pending.
+  // Whether the file has many more lines than are pending, or takes none any more.
   [[nodiscard]] bool IsLong() const;
   // Writes the file anew, with what is pending. Requires: no later process has opened it. Errors: kIo: it is as it
   // was, or takes no more lines.

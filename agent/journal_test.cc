@@ -86,6 +86,15 @@ TEST_F(JournalTest, AFileThatIsWrittenAnewIsShort) {
   EXPECT_EQ(std::filesystem::file_size(path_ / "journal"), Number(0).size() + 2);
 }
 
+// A node whose block is left alone for weeks.
+TEST_F(JournalTest, AFileOfMoreThanFourMebibytesIsRead) {
+  constexpr int kMany = 140'000;
+  std::string text;
+  for (int i = 0; i < kMany; ++i) text += "+" + Number(i) + "\n";
+  Write(text);
+  EXPECT_EQ(Open()->Size(), static_cast<std::size_t>(kMany));
+}
+
 TEST_F(JournalTest, AFileThatCannotBeReadIsAnError) {
   std::filesystem::create_directory(path_ / "journal");
   EXPECT_EQ(Journal::Open(node::Folder::Open(path_).value()).error().code, ipam::ErrorCode::kIo);

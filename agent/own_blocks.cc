@@ -201,8 +201,13 @@ void OwnBlocks::SendBatch(const SlotPointer& slot, SteadyTime deadline) {
   slot->arrived.wait_until(lock.native(), end, [&]() BERTH_REQUIRES(mutex_) {
     return CountThreads(slot->queue) >= slot->expected || stopped_;
   });
-  slot->sent.assign(slot->queue.begin(), slot->queue.end());
-  slot->queue.clear();
+  // It is over when this call's time is. Threads that joined and have more send the next one.
+  std::deque<std::shared_ptr<Waiter>> later;
+  const auto has_more = [deadline](const auto& waiter) {
+    return !waiter->done && waiter->deadline > deadline + kGatherMax;
+  };
+  std::ranges::partition_copy(slot->queue, std::back_inserter(later), std::back_inserter(slot->sent), has_more);
+  slot->queue = std::move(later);
   for (const auto& waiter : slot->sent) waiter->is_sent = true;
   const Waiters batch = slot->sent;
   lock.unlock();

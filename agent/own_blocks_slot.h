@@ -138,7 +138,7 @@ inline std::map<ipam::BlockOffset, ipam::Attachment> LeaveHandedOut(
     const auto& [offset, one] = item;
     const auto there = one.attachment.empty() ? std::optional(offset) : ipam::Find(block, one.attachment);
     // Changed by what was decided: the change must not get lost.
-    const bool is_changed = !there || block.allocations.at(*there) != one.entry;
+    const bool is_changed = !there || TextAt(block, *there) != one.entry;
     if (MayGo(item, is_alone, only) || is_changed || TextAt(base, *there) == one.entry) {
       carried.emplace(offset, one.attachment);
     } else {

@@ -216,6 +216,33 @@ TEST_F(StrangersTest, OneThatComesBackIsNamedByBothAndNeitherWrites) {
   EXPECT_EQ(api_.CountOf(Method::kPatch), before);
 }
 
+TEST_F(StrangersTest, WhatItHadOnStandbyAndGaveBackMayBeSwept) {
+  constexpr const char* kOffset = "40";
+  const auto write = [&](const std::string& agent, const std::function<void(nlohmann::json&)>& change) {
+    ASSERT_TRUE(api_.Change(kBlocks, kName, [&](nlohmann::json& block) {
+      block["agent"] = agent;
+      change(block);
+    }));
+  };
+  write("other-1.7", [](nlohmann::json& block) { block["standby"] = {std::stoi(kOffset)}; });
+  own_.Observe(Stored(), Soon());
+  write("other-1.8", [](nlohmann::json& block) {
+    block.erase("standby");
+    block["allocations"][kOffset] = "~ t=1";
+    block["used"] = 2;
+  });
+  api_.SetFaults([](const k8sclient::Request& request) {
+    return request.method == Method::kPatch ? ApiFault::kUnavailable : ApiFault::kNone;
+  });
+  own_.Observe(Stored(), Soon());
+  api_.SetFaults(nullptr);
+  const auto sweep = [](ipam::Block& block) -> ipam::Expected<void> {
+    std::erase_if(block.allocations, [](const auto& one) { return one.second.starts_with("~"); });
+    return {};
+  };
+  EXPECT_TRUE(own_.Edit(Stored(), {.attachment = {}, .apply = sweep}, Soon()).has_value());
+}
+
 // An agent that could not read another block begins to load once more.
 TEST_F(StrangersTest, WhatItWroteStaysWhereTheBlockIsFencedOnceMore) {
   const ipam::BlockOffset offset = ipam::Find(*Stored(), ipam::TestAttachment(1)).value();

@@ -23,7 +23,6 @@ namespace {
 using ipam::ErrorCode;
 using ipam::Expected;
 
-constexpr std::size_t kFileBytesMax = std::size_t{4} << 20;
 constexpr std::size_t kProcessDigits = 12;
 constexpr std::string_view kPartPrefix = ".part.";  // no name of ours begins so
 constexpr mode_t kFolderMode = 0755;
@@ -81,12 +80,12 @@ Expected<HeldFile> Folder::OpenFile(const std::string& name, int flags) const {
 }
 
 // Not by a stream, whose buffer of 8 KB is what malloc clears its small free pieces up for, each time.
-std::optional<std::string> Folder::Read(const std::string& name) const {
+std::optional<std::string> Folder::Read(const std::string& name, std::size_t bytes_max) const {
   const auto file = OpenFile(name, O_RDONLY);
   if (!file) return std::nullopt;
   std::string text;
   std::array<char, 4096> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init): read() fills what is used of it
-  while (text.size() <= kFileBytesMax) {
+  while (text.size() <= bytes_max) {
     const ssize_t got = read(file->descriptor(), buffer.data(), buffer.size());
     if (got == 0) return text;
     if (got < 0) return std::nullopt;

@@ -5,6 +5,7 @@
 // neither it nor what is in it is followed where it is a symbolic link, and only plain names are opened or removed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -32,9 +33,10 @@ class Folder {
 
   // Errors: kIo, with errno as open(2) left it.
   [[nodiscard]] ipam::Expected<HeldFile> OpenFile(const std::string& name, int flags) const;
-  // Empty, with errno: there is none, or it can't be read, or it is larger than 4 MiB.
-  [[nodiscard]] std::optional<std::string> Read(const std::string& name) const;
-  // Whole or not at all. Errors: kIo: it is as it was.
+  // Empty, with errno: there is none, or it can't be read, or it is larger than that.
+  static constexpr std::size_t kFileBytesMax = std::size_t{4} << 20;
+  [[nodiscard]] std::optional<std::string> Read(const std::string& name, std::size_t bytes_max = kFileBytesMax) const;
+  // Whole or not at all. Errors: kIo: it is as it was, or, if the folder can't be synced, may be so after a crash.
   [[nodiscard]] ipam::Expected<void> Write(const std::string& name, std::string_view text,
                                            FileSync sync = FileSync::kNo) const;
   // Not there: success. Errors: kIo.

@@ -18,16 +18,22 @@ bool IsName(const std::string& text) {
   return text.size() == kDigits && std::ranges::all_of(text, [](unsigned char c) { return std::isxdigit(c) != 0; });
 }
 
+// Empty: there is none.
+std::string ReadName(const Folder& state) {
+  const std::string text = state.Read(kFile).value_or("");
+  std::string name = text.substr(0, text.find('\n'));
+  return IsName(name) ? name : "";
+}
+
 }  // namespace
 
 ipam::Expected<std::string> MachineName(const Folder& state) {
-  if (const auto known = state.Read(kFile)) {
-    std::string name = known->substr(0, known->find('\n'));
-    if (IsName(name)) return name;
-  }
-  std::string name = RandomDigits(kDigits);
+  if (std::string known = ReadName(state); !known.empty()) return known;
+  const std::string name = RandomDigits(kDigits);
   if (auto written = state.Write(kFile, name + "\n", FileSync::kYes); !written) return std::unexpected(written.error());
-  return name;
+  // Another one may have made it meanwhile: the last counts.
+  std::string made = ReadName(state);
+  return made.empty() ? name : made;
 }
 
 }  // namespace berth::node
