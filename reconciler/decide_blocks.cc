@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
+#include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -82,6 +85,7 @@ class BlockRound {
     const bool is_scarce = left < (was_scarce ? std::max(wanting, claimers.size()) : wanting);
     if (is_scarce) scarce_.insert(uid);
     for (const BlockToGive& candidate : Candidates(blocks)) {
+      if (changes_ >= kBlockChangesMax) return decision_.WakeAt(now_.steady);
       const bool is_needed = left < wanting;
       if (left >= urgent && !is_needed) return;
       const SteadyTime due = candidate.since + kEmptyMin + JitterOf(candidate.block->name);
@@ -157,12 +161,17 @@ class BlockRound {
 
   // A pod of its node has an address of it all the same: somebody took the entry out, and it is to be put back
   // (decide_lost.h).
-  [[nodiscard]] bool IsInUse(const ipam::Block& block) const {
-    return std::ranges::any_of(scope_.world.pods.all(), [&block](const auto& item) {
-      const SeenPod& pod = item.second;
-      const auto is_of_block = [&block](const ipam::Address& address) { return block.cidr.Contains(address); };
-      return pod.node == block.node && pod.HasOwnAddress() && std::ranges::any_of(pod.addresses, is_of_block);
-    });
+  [[nodiscard]] bool IsInUse(const ipam::Block& block) {
+    // Once a round, and only if a block is to go: there may be a hundred thousand pods.
+    if (!in_use_) {
+      in_use_.emplace();
+      for (const auto& [key, pod] : scope_.world.pods.all()) {
+        if (!pod.HasOwnAddress()) continue;
+        std::ranges::copy(pod.addresses, std::back_inserter((*in_use_)[pod.node]));
+      }
+    }
+    return std::ranges::any_of((*in_use_)[block.node],
+                               [&block](const ipam::Address& address) { return block.cidr.Contains(address); });
   }
 
   // The longest empty first.
@@ -179,9 +188,10 @@ class BlockRound {
   const BlockScope& scope_;
   const Moment& now_;
   Decision& decision_;
-  std::map<std::string, SteadyTime> waiting_;               // by node
-  std::map<std::string, std::vector<OwnedBlock>> by_pool_;  // by UID
-  std::set<std::string> scarce_;                            // UIDs
+  std::map<std::string, SteadyTime> waiting_;                                // by node
+  std::map<std::string, std::vector<OwnedBlock>> by_pool_;                   // by UID
+  std::set<std::string> scarce_;                                             // UIDs
+  std::optional<std::map<std::string, std::vector<ipam::Address>>> in_use_;  // of pods, by node
   std::size_t changes_ = 0;
 };
 
