@@ -57,13 +57,13 @@ struct FileTable {
 };
 
 FileTable& Table() {
-  static auto* const state = [] {
+  static auto* const kTable = [] {
     auto* const made = new FileTable;  // NOLINT(cppcoreguidelines-owning-memory): outlives whoever asks last
     made->root = std::make_shared<Inode>();
     made->root->is_folder = true;
     return made;
   }();
-  return *state;
+  return *kTable;
 }
 
 int Refuse(int error) {
@@ -139,7 +139,7 @@ InodePointer New(bool is_folder) {
   return inode;
 }
 
-void Unlock(Description& description) {
+void Unlock(const Description& description) {
   Inode& inode = *description.inode;
   if (std::erase(inode.holders, &description) > 0) WakeAllAt(&inode.holders);
 }

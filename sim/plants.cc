@@ -281,17 +281,6 @@ std::vector<Plant> OfAgents() {
       {.name = "watch-tells-old-content",
        .what = "what a watch tells is as new as its version says, and is not",
        .lies = {.tells = TellsOldContent}},
-      {.name = "bookmark-too-early",
-       .what = "a watch says that it has told all up to a version, and has not",
-       .lies = {.tells = TellsBookmarkEarly}},
-      {.name = "excludes-not-seen",
-       .what = "nodes do not see what pools exclude",
-       .lies = ToNodes(Replacing("\"exclude\"", "\"none\""))},
-      {.name = "reservation-is-nothing",
-       .what = "nodes take a reserved address of a block for one that has rested",
-       .lies = ToNodes(Replacing("\"! r", "\"~ t=1 x=r"))},
-      {.name = "marks-kept", .what = "marks of DELs are kept for ever", .before_call = PutOffForgetting},
-      {.name = "lists-without-end", .what = "a node lists its blocks ten times a second", .lists_without_end = true},
       {.name = "gc-spares-nothing", .what = "a GC frees what is in use as well", .call = SparesNothing},
       {.name = "gc-of-another-network",
        .what = "a GC frees what another network's list does not name",
@@ -307,6 +296,22 @@ std::vector<Plant> OfAgents() {
        .faults = {"replaced", "kill", "lag", "away"},
        .before_start = NameTheMachine},
       {.name = "calls-not-dated", .what = "an ADD counts as begun after every DEL", .call = IsNotDated},
+  };
+}
+
+std::vector<Plant> OfWatchesAndBounds() {
+  return {
+      {.name = "bookmark-too-early",
+       .what = "a watch says that it has told all up to a version, and has not",
+       .lies = {.tells = TellsBookmarkEarly}},
+      {.name = "excludes-not-seen",
+       .what = "nodes do not see what pools exclude",
+       .lies = ToNodes(Replacing("\"exclude\"", "\"none\""))},
+      {.name = "reservation-is-nothing",
+       .what = "nodes take a reserved address of a block for one that has rested",
+       .lies = ToNodes(Replacing("\"! r", "\"~ t=1 x=r"))},
+      {.name = "marks-kept", .what = "marks of DELs are kept for ever", .before_call = PutOffForgetting},
+      {.name = "lists-without-end", .what = "a node lists its blocks ten times a second", .lists_without_end = true},
   };
 }
 
@@ -361,6 +366,7 @@ std::vector<Plant> OfControllers() {
 const std::vector<Plant>& AllPlants() {
   static const std::vector<Plant> kPlants = [] {
     auto plants = OfAgents();
+    std::ranges::move(OfWatchesAndBounds(), std::back_inserter(plants));
     std::ranges::move(OfControllers(), std::back_inserter(plants));
     return plants;
   }();

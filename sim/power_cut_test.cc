@@ -130,7 +130,7 @@ std::string CallOf(const char* verb) {
 TEST_F(PowerCutTest, KeepsADelThatTheApiServerRefuses) {
   std::uint64_t kept = 0;
   for (std::uint64_t seed = 1; seed <= kCutSeeds; ++seed) {
-    const Written told = TellOf(seed, [this](std::string& text) {
+    const Written told = TellOf(seed, [](std::string& text) {
       spdlog::set_level(spdlog::level::off);
       Story story(/*is_told=*/false);
       auto& api = *new k8sclient::testing::ModelApi;  // NOLINT(cppcoreguidelines-owning-memory): agents outlive it

@@ -235,7 +235,7 @@ void Spawn(const ProcessPointer& process, std::function<void()> body) {
 }
 
 Ended Run(Nanos limit) {
-  State& the = The();
+  const State& the = The();
   while (!the.is_stopped) {
     if (the.switches > kSwitchesMax) return Ended::kLivelock;
     if (the.now > limit) return Ended::kTimeOver;

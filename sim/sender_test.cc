@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A call that sends the changes of others, in virtual time.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -15,7 +16,28 @@ namespace {
 
 using k8sclient::Method;
 using k8sclient::testing::ApiFault;
+using std::chrono::milliseconds;
 using std::chrono::seconds;
+
+// A patch takes a second, and is cut short at its deadline.
+class SlowApi final : public k8sclient::Api {
+ public:
+  explicit SlowApi(k8sclient::Api& inner) : inner_(inner) {}
+  ipam::Expected<k8sclient::Response> Call(const k8sclient::Request& request,
+                                           const k8sclient::CallOptions& options) override {
+    const auto end = std::chrono::steady_clock::now() + (request.method == Method::kPatch ? seconds(1) : seconds(0));
+    std::this_thread::sleep_until(std::min(end, options.deadline));
+    if (end > options.deadline) return ipam::Fail(ipam::ErrorCode::kUnknownOutcome, "time was over");
+    return inner_.Call(request, options);
+  }
+  ipam::Expected<k8sclient::Response> Watch(const k8sclient::Request& request, const k8sclient::WatchOptions& options,
+                                            const k8sclient::WatchSink& sink) override {
+    return inner_.Watch(request, options, sink);
+  }
+
+ private:
+  k8sclient::Api& inner_;
+};
 
 class Sender final : public agent::OwnBlocksTest {
  public:
@@ -36,9 +58,31 @@ class Sender final : public agent::OwnBlocksTest {
     call(4, seconds(10));
     return std::chrono::duration_cast<seconds>(std::chrono::steady_clock::now() - begin);
   }
-  void TestBody() override {}
+
+  // Whether a call that has five seconds is served, where a patch takes one. It joins while another gathers that has
+  // three tenths of a second left.
+  bool JoinsWhoHasLittleTime() {
+    MakeBlock();
+    SlowApi slow(api_);
+    agent::OwnBlocks own(slow, clock_, {.node = "n1", .instance = "m-me"}, seen_);
+    EXPECT_TRUE(Fence(own).has_value());
+    const auto call = [&](int number, milliseconds time) {
+      return own.Edit(Stored(), Taking(number), std::chrono::steady_clock::now() + time).has_value();
+    };
+    {
+      // So that two are expected.
+      const std::jthread first([&] { call(1, seconds(5)); });
+      const std::jthread second([&] { call(2, seconds(5)); });
+    }
+    const std::jthread first([&] { call(3, seconds(5)); });
+    std::this_thread::sleep_for(milliseconds(300));
+    const std::jthread second([&] { call(4, seconds(1)); });
+    std::this_thread::sleep_for(milliseconds(680 + Below(80)));
+    return call(5, seconds(5));
+  }
 
  private:
+  void TestBody() override {}
   static ipam::BlockEdit Taking(int number) {
     const auto take = [number](ipam::Block& block) -> ipam::Expected<void> {
       SetText(block, static_cast<ipam::BlockOffset>(number), agent::TextOf(number));
@@ -56,6 +100,16 @@ TEST(Sender, IsBackAtItsTimeThoughOthersHaveMore) {
     });
     EXPECT_EQ(ended, Ended::kStopped);
     EXPECT_LE(std::stoi(text), 10) << "seed " << seed;
+  }
+}
+
+TEST(Sender, CutsNobodyOffWhoHasMoreTime) {
+  for (std::uint64_t seed = 1; seed < 40; ++seed) {
+    const auto [text, ended] = TellOf(seed, [](std::string& told) {
+      Sender sender;
+      told = sender.JoinsWhoHasLittleTime() ? "served" : "cut off";
+    });
+    EXPECT_EQ(text, "served") << "seed " << seed;
   }
 }
 
