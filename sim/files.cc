@@ -250,7 +250,7 @@ int StatFile(int descriptor, struct stat* facts) {
 void SetFileTime(int descriptor, const timespec& modified) { Of(descriptor).inode->modified = modified; }
 
 int TryLockFile(int descriptor, int operation) {
-  Description& file = Of(descriptor);
+  const Description& file = Of(descriptor);
   Inode& inode = *file.inode;
   // As the kernel does it: a lock of another kind is given up first.
   const bool had = std::ranges::find(inode.holders, &file) != inode.holders.end();
