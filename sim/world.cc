@@ -205,9 +205,12 @@ bool World::IsChurning() const {
 
 void World::Main() {
   AddServers();
-  for (auto left = Below(static_cast<std::uint64_t>(extent_.controllers) + 1); left > 0; --left) controllers_.Start();
+  const auto controllers_max = static_cast<std::uint64_t>(extent_.controllers);
+  const bool has_rivals = plant_ != nullptr && plant_->has_rivals;
+  for (auto left = has_rivals ? controllers_max : Below(controllers_max + 1); left > 0; --left) controllers_.Start();
+  ChangeWeather(/*is_calm=*/false);
   has_backups_ = May("restore") && controllers_.count() > 0 && Below(2) == 0;
-  const bool has_twin = May("pools") && controllers_.count() > 0 && !has_backups_ && Below(2) == 0;
+  const bool has_twin = May("pools") && controllers_.count() > 0 && !has_backups_ && (has_rivals || Below(2) == 0);
   pools_.Make(controllers_.count() > 0, has_twin);
   if (controllers_.count() > 0) {
     Spawn(std::make_shared<Process>("collector"), [this] { cluster_.CollectGarbage(); });
