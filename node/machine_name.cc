@@ -21,18 +21,18 @@ bool IsName(const std::string& text) {
 // Empty: there is none.
 std::string ReadName(const Folder& state) {
   const std::string text = state.Read(kFile).value_or("");
-  std::string name = text.substr(0, text.find('\n'));
+  const std::string name = text.substr(0, text.find('\n'));
   return IsName(name) ? name : "";
 }
 
 }  // namespace
 
 ipam::Expected<std::string> MachineName(const Folder& state) {
-  if (std::string known = ReadName(state); !known.empty()) return known;
+  if (const std::string known = ReadName(state); !known.empty()) return known;
   const std::string name = RandomDigits(kDigits);
   if (auto written = state.Write(kFile, name + "\n", FileSync::kYes); !written) return std::unexpected(written.error());
   // Another one may have made it meanwhile: the last counts.
-  std::string made = ReadName(state);
+  const std::string made = ReadName(state);
   return made.empty() ? name : made;
 }
 
