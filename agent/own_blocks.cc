@@ -284,9 +284,10 @@ void OwnBlocks::SendLate() {
     } else {
       late_wakes_ = SteadyTime::min();
       first->busy = true;
-      const SteadyTime end = EndOf(first->queue);
       lock.unlock();
-      SendBatch(first, end);
+      // What nobody waits for may have waited long for the patch before it. A request that is cut short is in doubt,
+      // and makes a slow API server slower.
+      SendBatch(first, std::chrono::steady_clock::now() + kRequestMax);
       lock.lock();
     }
   }

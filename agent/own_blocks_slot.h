@@ -160,17 +160,6 @@ inline constexpr auto kIsLate = [](const auto& waiter) { return waiter->done && 
 // So long a request may take.
 inline constexpr std::chrono::seconds kRequestMax{10};
 
-// How long to try: for as long as a thread waits. What nobody waits for may have waited long for the patch before it: a
-// request that is cut short is in doubt, and makes a slow API server slower.
-[[nodiscard]] inline SteadyTime EndOf(const auto& waiters) {
-  const bool has_threads = CountThreads(waiters) > 0;
-  SteadyTime end = has_threads ? SteadyTime::min() : std::chrono::steady_clock::now() + kRequestMax;
-  for (const auto& waiter : waiters) {
-    if (!waiter->done || !has_threads) end = std::max(end, waiter->deadline);
-  }
-  return end;
-}
-
 // One batch on its way, through as many requests as it takes.
 struct OwnBlocks::Round {
   Waiters waiters;            // without a result yet
