@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bounds: how much may be asked of the API server, in whatever weather, and how much of what is over may be kept.
+// Minutes are virtual; a bound for a time can't be awaited by a condition.
 #pragma once
 
 #include <cstdint>
