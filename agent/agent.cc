@@ -289,6 +289,7 @@ Expected<Reply> Agent::Add(Call& call) {
     }
     journal_->Remove(attachment);
   }
+  if (auto free = MustNotBeLeftAlone(attachment, call.deadline); !free) return std::unexpected(free.error());
   if (!is_away_) call.store.HandOutStandby(clock_.Now() + kLateMax);
   auto answer = call.ipam.Add(*request);
   if (!answer) {
@@ -327,7 +328,7 @@ Expected<void> Agent::Check(Call& call) {
   const auto turn = gate_.Enter(call.ipam.attachment(), call.deadline);
   if (turn == nullptr) return Fail(ErrorCode::kTimeout, "another call of this container did not end in time");
   if (journal_->Contains(call.ipam.attachment())) return call.ipam.HoldsNothing();
-  const bool knows_all = knows_all_;
+  const bool knows_all = KnowsAll();
   auto checked = call.ipam.Check();
   if (checked || knows_all || checked.error().code != ErrorCode::kNothingHeld) return checked;
   return Fail(
@@ -354,7 +355,7 @@ Expected<void> Agent::Del(Call& call) {
     const auto patience = std::min(call.deadline, clock_.Now() + std::chrono::seconds(is_away_ ? 0 : 5));
     if (is_away_ || !WaitUntilReady(patience)) return journal();
   }
-  const bool knows_all = knows_all_;
+  const bool knows_all = KnowsAll();
   if (HoldsNothing(call.store, attachment)) return ConcludeFreed(attachment, knows_all);
   if (is_away_) return journal();
   const auto done = Release(call.store, call.ipam.engine(), attachment, std::move(turn), nullptr);
@@ -370,7 +371,7 @@ bool Agent::HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) 
 
 Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipam::Attachment& attachment,
                               std::shared_ptr<void> turn, LateEdits::Then then) {
-  const bool knows_all = knows_all_;
+  const bool knows_all = KnowsAll();
   const auto intents = store.ReadOpenIntents(attachment);
   if (!intents) {
     if (then) then(intents.error());

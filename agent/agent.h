@@ -134,7 +134,7 @@ class Agent final : private BlockObserver {
   // Whether nothing of the attachment is recorded in what is known, or may be. Requires: its turn; ready.
   [[nodiscard]] bool HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const;
   // Nothing of it is recorded, as far as this agent knows. Asked last: a successor may have given it an address, or
-  // have found a note of one and write that again. Without `knows_all`, which is knows_all_ as it was before anything
+  // have found a note of one and write that again. Without `knows_all`, which is KnowsAll as it was before anything
   // was looked for, a block that is left alone may hold it: the DEL stays in the journal until that one is known.
   // Errors: kUnavailable: there is a successor; kIo.
   [[nodiscard]] ipam::Expected<void> ConcludeFreed(const ipam::Attachment& attachment, bool knows_all);
@@ -166,6 +166,10 @@ class Agent final : private BlockObserver {
     std::set<std::string> left_alone = {};  // cannot be understood
   };
   [[nodiscard]] ipam::Expected<ListedBlocks> ListOwnBlocks(k8sclient::ListOptions options);
+  [[nodiscard]] std::set<std::string> LeftAlone() const;
+  [[nodiscard]] bool KnowsAll() const { return LeftAlone().empty(); }
+  // Errors: kUnavailable: a block that is left alone holds it, or can't be read now.
+  [[nodiscard]] ipam::Expected<void> MustNotBeLeftAlone(const ipam::Attachment& attachment, SteadyTime deadline);
   // Takes them over, and writes what an earlier agent had handed out.
   [[nodiscard]] ipam::Expected<void> FenceOwnBlocks();
   // Tries again what could not be understood or not be written then.
@@ -214,6 +218,8 @@ class Agent final : private BlockObserver {
   bool stopping_ BERTH_GUARDED_BY(mutex_) = false;
   bool poked_ BERTH_GUARDED_BY(mutex_) = false;
   std::string load_error_ BERTH_GUARDED_BY(mutex_);  // why loading has not worked yet
+  // Blocks that could not be understood, or not be written, since they were loaded.
+  std::set<std::string> left_alone_ BERTH_GUARDED_BY(mutex_);
 
   OwnBlocks own_;
   ClusterView view_;
@@ -224,13 +230,10 @@ class Agent final : private BlockObserver {
   // The API server did not answer lately: DELs go to the journal without trying.
   std::atomic<bool> is_away_ = false;
   std::atomic<std::size_t> calls_ = 0;
-  // No block is left alone.
-  std::atomic<bool> knows_all_ = false;
   // Blocks may have come or gone that no watch tells of: a claim ahead whose answer did not come, or a restored backup.
   std::atomic<bool> wants_resync_ = false;
 
   BlockWatches block_watches_;
-  std::set<std::string> left_alone_;  // since blocks were loaded: they could not be understood, or not be written
   std::jthread late_writer_;
   std::jthread loader_;
   std::jthread keeper_;

@@ -192,20 +192,22 @@ Expected<Agent::ListedBlocks> Agent::ListOwnBlocks(k8sclient::ListOptions option
 Expected<void> Agent::FenceOwnBlocks() {
   auto listed = ListOwnBlocks({.page_size = kOwnBlocksPage});
   if (!listed) return std::unexpected(listed.error());
-  left_alone_ = std::move(listed->left_alone);
   for (const BlockView& block : listed->blocks) {
     const auto fenced = TakeOverBlock(own_, directory_, block, clock_.Now() + kStepMax);
     if (fenced || fenced.error().code == ErrorCode::kNotFound) continue;
     if (!IsOfOneBlock(fenced.error().code)) return fenced;
     spdlog::error("block left alone block={} err=\"{}\"", block->name, fenced.error().message);
-    left_alone_.insert(block->name);
+    listed->left_alone.insert(block->name);
   }
-  knows_all_ = left_alone_.empty();
+  {
+    const sync::Lock lock(mutex_);
+    left_alone_ = listed->left_alone;
+  }
   const auto notes = directory_.ReadHandedOut();
   if (!notes) return std::unexpected(notes.error());
   for (const node::HandedOut& note : *notes) {
     // The note is all there is of an address in a block that is left alone.
-    if (own_.Knows(note.block) || left_alone_.contains(note.block)) continue;
+    if (own_.Knows(note.block) || listed->left_alone.contains(note.block)) continue;
     HandedOutLost(note.block, note.entry);
     directory_.ForgetHandedOut(note.attachment, note.block);
   }
@@ -216,13 +218,32 @@ void Agent::FenceLeftAlone() {
   const auto creator = directory_.HoldCreator(own_.instance());
   if (!creator) return;
   const SteadyTime deadline = clock_.Now() + kStepMax;
-  std::erase_if(left_alone_, [&](const std::string& name) {
+  std::set<std::string> left = LeftAlone();
+  std::erase_if(left, [&](const std::string& name) {
     const auto block = own_.Read(name, deadline);
     const auto fenced = block ? TakeOverBlock(own_, directory_, *block, deadline) : std::unexpected(block.error());
     if (fenced) spdlog::info("block is not left alone any more block={}", name);
     return fenced || fenced.error().code == ErrorCode::kNotFound;
   });
-  knows_all_ = left_alone_.empty();
+  const sync::Lock lock(mutex_);
+  left_alone_ = std::move(left);
+}
+
+std::set<std::string> Agent::LeftAlone() const {
+  const sync::Lock lock(mutex_);
+  return left_alone_;
+}
+
+Expected<void> Agent::MustNotBeLeftAlone(const ipam::Attachment& attachment, SteadyTime deadline) {
+  for (const std::string& name : LeftAlone()) {
+    const auto block = own_.Read(name, deadline);
+    const bool is_elsewhere = block ? !ipam::Find(**block, attachment) : IsOfOneBlock(block.error().code);
+    if (is_elsewhere || (!block && block.error().code == ErrorCode::kNotFound)) continue;
+    return ipam::Fail(ErrorCode::kUnavailable,
+                      "block " + name + " is left alone, and may hold an address of this container",
+                      "the call is tried again; the agent's log says what is wrong with the block");
+  }
+  return {};
 }
 
 Expected<void> Agent::SettleLeftIntents() {
@@ -291,7 +312,7 @@ void Agent::Keep(const std::stop_token& stop) {
     if (options_.watches_blocks) block_watches_.Update();
     // A DEL may have found nobody at the socket of an agent that was replaced while this one was ready already.
     if (auto taken = TakeQueuedDels(); !taken) spdlog::warn("queued DELs wait err=\"{}\"", taken.error().message);
-    if (!left_alone_.empty() && clock_.Now() >= next_fence) {
+    if (!KnowsAll() && clock_.Now() >= next_fence) {
       FenceLeftAlone();
       next_fence = clock_.Now() + fence_pause;
       fence_pause = std::min(2 * fence_pause, kFencePauseMax);
@@ -339,7 +360,7 @@ void Agent::ReplayJournal() {
     if (turn == nullptr || !journal_->Contains(attachment)) continue;
     CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
     AgentStore store(Parts(), runtime, runtime.end());
-    const bool knows_all = knows_all_;
+    const bool knows_all = KnowsAll();
     if (HoldsNothing(store, attachment)) {
       if (knows_all) journal_->Remove(attachment);
       continue;

@@ -43,9 +43,9 @@ Expected<void> Agent::RetireOnce(SteadyTime end) {
   if (!queue) return std::unexpected(queue.error());
   const auto queued = queue->Calls();
   if (!queued) return std::unexpected(queued.error());
-  if (!left_alone_.empty()) {
+  if (const auto left_alone = LeftAlone(); !left_alone.empty()) {
     return ipam::Fail(ErrorCode::kUnavailable,
-                      "block " + *left_alone_.begin() + " is left alone: it cannot be read or not be written",
+                      "block " + *left_alone.begin() + " is left alone: it cannot be read or not be written",
                       "mend it or delete it: the log says what is wrong with it");
   }
   const std::size_t dels = journal_->Size() + queued->size();

@@ -115,6 +115,17 @@ TEST_F(LeftAlone, ABlockThatCannotBeWrittenDoesNotKeepTheAgentFromStarting) {
   EXPECT_TRUE(reply.ok) << reply.body;
 }
 
+TEST_F(LeftAlone, AnAddThatComesAgainIsToldNoOtherAddressThanABlockHolds) {
+  StartAgent();
+  ASSERT_TRUE(Add("a").ok);
+  const std::string block = BlockName();
+  agent_.reset();
+  FailPatches(std::vector(1000, ApiFault::kInvalid));
+  StartAgent();
+  EXPECT_THAT(Add("a").body, HasSubstr("\"code\":11,"));
+  EXPECT_EQ(Held().size(), 1U);
+}
+
 // Its address was answered and its entry never written: only the note says who has it.
 TEST_F(LeftAlone, WhatWasHandedOutOfAnUnreadableBlockIsNotForgotten) {
   StartHandingOut("p1");
