@@ -49,8 +49,8 @@ void Bounds::WatchForStorms() {
     const std::size_t started_before = agents_started();
     std::this_thread::sleep_for(60s);
     const std::uint64_t sent = network_.requests() - requests_before;
-    // Less than before: another machine has taken the place of one.
-    if (calls() < calls_before) continue;
+    // Another machine may have taken the place of one, and counts anew.
+    if (calls() < calls_before || agents_started() < started_before) continue;
     const std::uint64_t called = calls() - calls_before;
     // Each that lived at any time of it, and other ones than the newest too.
     std::size_t agents = agents_started() - started_before;

@@ -172,15 +172,22 @@ std::optional<CniAnswer> Node::CallDirectly(const std::string& body, std::chrono
 }
 
 bool Node::IsAtRest() const {
-  if (!IsServing()) return false;
-  if (!has_agents()) return direct_->IsIdle();
-  const json debug = json::parse(newest_->agent->DebugBlocks());
-  return debug["journal"].empty() && debug["handedOut"].empty();
+  if (!has_agents()) return !is_off_ && direct_->IsIdle();
+  const json debug = Debug();
+  return !debug.is_null() && debug["journal"].empty() && debug["handedOut"].empty();
+}
+
+json Node::Debug() const {
+  // Meanwhile another one may start.
+  const Host* const asked = newest_;
+  if (!IsServing() || asked != newest_) return nullptr;
+  return json::parse(asked->agent->DebugBlocks());
 }
 
 std::set<std::string> Node::KnownBlocks() const {
   std::set<std::string> names;
-  const json debug = json::parse(newest_->agent->DebugBlocks());
+  const json debug = Debug();
+  if (debug.is_null()) return names;
   for (const json& block : debug["blocks"]) names.insert(block["name"]);
   return names;
 }

@@ -9,6 +9,8 @@
 #include <set>
 #include <string>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "agent/agent.h"
 #include "k8sclient/api.h"
 #include "sim/direct_calls.h"
@@ -70,7 +72,7 @@ class Node {
   // Why not, for a person.
   [[nodiscard]] std::string Unrest() const;
 
-  // To the newest agent. Requires: IsServing, with agents.
+  // To the newest agent; none if it does not serve.
   [[nodiscard]] std::set<std::string> KnownBlocks() const;
   // What the newest agent has allocated.
   [[nodiscard]] std::size_t bytes() const;
@@ -79,6 +81,8 @@ class Node {
 
  private:
   struct Host;
+  // What the newest agent tells of itself; null: it does not serve.
+  [[nodiscard]] nlohmann::json Debug() const;
   void Kill(Host& host);
   void End();
   [[nodiscard]] std::string StateFolder() const { return options_.folder + "/state"; }
