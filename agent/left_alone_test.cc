@@ -118,7 +118,6 @@ TEST_F(LeftAlone, ABlockThatCannotBeWrittenDoesNotKeepTheAgentFromStarting) {
 TEST_F(LeftAlone, AnAddThatComesAgainIsToldNoOtherAddressThanABlockHolds) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
-  const std::string block = BlockName();
   agent_.reset();
   FailPatches(std::vector(1000, ApiFault::kInvalid));
   StartAgent();
