@@ -51,4 +51,11 @@ void Controllers::ReplaceOne() {
   Start();
 }
 
+void Controllers::LeaveOne() {
+  while (running_.size() > 1) {
+    Kill(*running_.back());
+    running_.pop_back();
+  }
+}
+
 }  // namespace berth::sim

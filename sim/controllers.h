@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Controllers: berth-controller as processes, of which several may lead at a time: who leads does not matter for
-// safety, so the simulator elects nobody.
+// safety, so the simulator elects nobody; in the calm one leads.
 #pragma once
 
 #include <string>
@@ -20,6 +20,9 @@ class Controllers {
   void Start();
   // As kill -9, of any; another one starts.
   void ReplaceOne();
+  // As the election sees to within seconds. Two that lead write over what the other reports, for as long as they have
+  // not seen the same for the same time.
+  void LeaveOne();
   [[nodiscard]] std::size_t count() const { return running_.size(); }
 
  private:

@@ -63,8 +63,8 @@ Nanos ToNanos(const timespec& time) { return std::chrono::seconds(time.tv_sec) +
 constexpr Nanos kBootedBefore = std::chrono::hours(1000);
 
 Nanos ClockNow(clockid_t clock) {
-  const bool is_calendar = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
-  return Now() + (is_calendar ? kCalendarStart + CalendarOffset() : kBootedBefore);
+  if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) return Now() + kCalendarStart + CalendarOffset();
+  return Now() + kBootedBefore + (clock == CLOCK_BOOTTIME ? TimeSuspended() : Nanos(0));
 }
 Nanos SinceBegin(clockid_t clock, const timespec& time) { return ToNanos(time) - (ClockNow(clock) - Now()); }
 

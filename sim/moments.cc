@@ -71,6 +71,7 @@ std::span<const World::Moment> World::AllMoments() {
       Moment{"gc", 12, [](World&, Machine& machine) { machine.kubelet.CollectGarbage(); }},
       // Not far: the calendar orders entries by age.
       Moment{"calendar", 12, [](World&, Machine&) { JumpCalendar(milliseconds(Below(4'000)) - 2s); }},
+      Moment{"suspend", 6, [](World&, Machine&) { Suspend(milliseconds(Below(30'000))); }},
       Moment{"restart", 12, [](World& world, Machine&) { world.network_.RestartOne(milliseconds(Below(500))); }},
       Moment{"compact", 12, [](World& world, Machine&) { world.Compact(); }},
       Moment{"delete", 3, [](World& world, Machine&) { world.DeleteBlock(); }},

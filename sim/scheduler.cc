@@ -83,6 +83,7 @@ struct State {
   std::uint64_t random = 0;  // Begin seeds it
   Nanos now{0};
   Nanos calendar{0};
+  Nanos suspended{0};
   std::vector<Fiber*> runnable;
   std::priority_queue<Timer> timers;
   // Who waits for a lock or a condition, by its address. The order is that of coming, never that of addresses.
@@ -263,6 +264,11 @@ const ProcessPointer& CurrentProcess() { return InFiber() ? Self()->process : Th
 Nanos Now() { return The().now; }
 Nanos CalendarOffset() { return The().calendar; }
 void JumpCalendar(Nanos by) { The().calendar += by; }
+Nanos TimeSuspended() { return The().suspended; }
+void Suspend(Nanos time) {
+  The().suspended += time;
+  JumpCalendar(time);
+}
 
 // SplitMix64: any seed is as good as any other, also the next one.
 std::uint64_t Random() {

@@ -66,6 +66,8 @@ void Kill(Process& process);
 [[nodiscard]] Nanos Now();
 // What the calendar shows more than when it began; jumps with it.
 void JumpCalendar(Nanos by);
+// All machines are suspended: the calendar and the time since boot go on meanwhile, steady time does not.
+void Suspend(Nanos time);
 
 // From the seed. Requires: bound > 0.
 [[nodiscard]] std::uint64_t Random();
@@ -100,6 +102,7 @@ void WakeOneAt(const void* address);
 void ForgetWaitersAt(const void* address);
 [[nodiscard]] bool IsDead(const Fiber* fiber);
 [[nodiscard]] Nanos CalendarOffset();
+[[nodiscard]] Nanos TimeSuspended();
 // From now on each fiber remembers where it waits; slow.
 void RememberStacks();
 // Where the fibers of living processes wait, for a person.

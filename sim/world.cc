@@ -45,10 +45,10 @@ void ListForEver(Machine& machine) {
 }  // namespace
 
 std::set<std::string> Extent::AllFaults() {
-  return {"away",      "refused",    "lost",     "late",    "lag",       "kill",   "overlap", "reboot",  "restart",
-          "give-back", "gc",         "calendar", "shared",  "cut-off",   "no-del", "mirror",  "vanish",  "edit",
-          "delete",    "allocation", "odd-uid",  "sandbox", "meanwhile", "pause",  "restore", "compact", "deaf",
-          "direct",    "denied",     "mute",     "check",   "second",    "pools",  "power",   "replaced"};
+  return {"away",      "refused",    "lost",     "late",    "lag",       "kill",   "overlap", "reboot",   "restart",
+          "give-back", "gc",         "calendar", "shared",  "cut-off",   "no-del", "mirror",  "vanish",   "edit",
+          "delete",    "allocation", "odd-uid",  "sandbox", "meanwhile", "pause",  "restore", "compact",  "deaf",
+          "direct",    "denied",     "mute",     "check",   "second",    "pools",  "power",   "replaced", "suspend"};
 }
 
 World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told)
@@ -225,6 +225,7 @@ void World::Main() {
   ComeToRest();
   for (const auto& machine : machines_) machine->kubelet.EndChecks();
   for (const auto& machine : machines_) machine->kubelet.CheckAll();
+  controllers_.LeaveOne();
   bounds_.CheckQuiet();
   CheckSteady();
   for (const auto& machine : machines_) machine->kubelet.EndAll();

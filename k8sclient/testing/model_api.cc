@@ -3,8 +3,10 @@
 #include "k8sclient/testing/model_api.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
+#include "crds/timestamp.h"
 #include "k8sclient/testing/model_schema.h"
 
 namespace berth::k8sclient::testing {
@@ -16,8 +18,10 @@ using nlohmann::json;
 
 namespace {
 
-// When everything happens.
-constexpr const char* kNow = "2026-01-01T00:00:00Z";
+std::string Now() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return crds::FormatTimestamp(std::chrono::floor<std::chrono::milliseconds>(now).count());
+}
 
 bool IsName(const std::string& name) {
   constexpr std::size_t kLongest = 253;
@@ -249,7 +253,7 @@ ModelApi::Answer ModelApi::Create(const Request& request, const Target& target) 
     return std::unexpected(Refused{.status = 409, .reason = "AlreadyExists", .message = "already exists"});
   }
   metadata["uid"] = "uid-" + std::to_string(++uids_);
-  metadata["creationTimestamp"] = kNow;
+  metadata["creationTimestamp"] = Now();
   metadata.erase("deletionTimestamp");
   if (schema.is_known()) metadata["generation"] = 1;
   return Response{.status = 201, .body = Store(target.collection, *std::move(object)).dump()};
@@ -303,7 +307,7 @@ ModelApi::Answer ModelApi::Delete(const Request& request, const Target& target) 
     return Ok({{"kind", "Status"}, {"apiVersion", "v1"}, {"status", "Success"}, {"details", details}});
   }
   if (IsGoing(object)) return Ok(object);
-  object["metadata"]["deletionTimestamp"] = kNow;
+  object["metadata"]["deletionTimestamp"] = Now();
   object["metadata"]["deletionGracePeriodSeconds"] = 0;
   if (ModelSchema::Of(target.collection).is_known()) RaiseGeneration(object);
   return Ok(Store(target.collection, std::move(object)));
