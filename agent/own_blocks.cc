@@ -211,7 +211,7 @@ void OwnBlocks::SendBatch(const SlotPointer& slot, SteadyTime deadline) {
   for (const auto& waiter : slot->sent) waiter->is_sent = true;
   const Waiters batch = slot->sent;
   lock.unlock();
-  Commit(slot, batch, deadline);
+  Commit(slot, {.waiters = batch, .deadline = deadline});
   lock.lock();
   slot->sent.clear();
   slot->expected = CountThreads(batch) + CountThreads(slot->queue);

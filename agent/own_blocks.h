@@ -223,8 +223,8 @@ class OwnBlocks {
   [[nodiscard]] bool IsShownAsWritten(const Slot& slot) const BERTH_REQUIRES(mutex_);
   // What waits of EditLater leaves the queue.
   [[nodiscard]] Waiters TakeLate(Slot& slot) BERTH_REQUIRES(mutex_);
-  // Sends what the waiters want and finishes each of them, by that time. Requires: this thread set slot->busy.
-  void Commit(const SlotPointer& slot, const Waiters& waiters, SteadyTime end);
+  // Sends what the waiters want and finishes each of them, by its deadline. Requires: this thread set slot->busy.
+  void Commit(const SlotPointer& slot, Round round);
   // One decision and one request. False: decide again.
   [[nodiscard]] bool CommitOnce(const SlotPointer& slot, Round& round);
   [[nodiscard]] bool Settle(const SlotPointer& slot, Round& round);

@@ -97,10 +97,9 @@ void OwnBlocks::ProveStandby(SteadyTime deadline) {
   ObserveRead(*read, VersionOf(*block), deadline);
 }
 
-void OwnBlocks::Commit(const SlotPointer& slot, const Waiters& waiters, SteadyTime end) {
-  Round round{.waiters = waiters, .deadline = end};
+void OwnBlocks::Commit(const SlotPointer& slot, Round round) {
   Run(slot, round);
-  if (round.is_alone && !round.only) SendHandedOutApart(slot, end);
+  if (round.is_alone && !round.only) SendHandedOutApart(slot, round.deadline);
 }
 
 void OwnBlocks::Run(const SlotPointer& slot, Round& round) {
@@ -157,6 +156,7 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
     const sync::Lock lock(mutex_);
     round.base = slot->view;
     changed = *round.base;
+    // For edit.fence, too: a doubt that is over leaves nothing that could land.
     must_fence = slot->doubt_version.has_value() || slot->must_fence;
     PutBack(*slot, changed);
     AddHandedOut(*slot, changed);
@@ -170,7 +170,6 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
       continue;
     }
     changed = std::move(trial);
-    must_fence = must_fence || waiter->edit.fence;
     pending.push_back(waiter);
   }
   round.waiters = std::move(pending);
@@ -310,8 +309,8 @@ bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::
     const auto middle = round.waiters.begin() + static_cast<std::ptrdiff_t>(round.waiters.size() / 2);
     const Waiters first(round.waiters.begin(), middle);
     const Waiters second(middle, round.waiters.end());
-    Commit(slot, first, round.deadline);
-    Commit(slot, second, round.deadline);
+    Commit(slot, {.waiters = first, .deadline = round.deadline, .is_in_doubt = round.is_in_doubt});
+    Commit(slot, {.waiters = second, .deadline = round.deadline, .is_in_doubt = round.is_in_doubt});
     return true;
   }
   FinishAll(slot, round, std::unexpected(error));
@@ -322,8 +321,8 @@ void OwnBlocks::FinishAll(const SlotPointer& slot, Round& round, const Expected<
   Expected<BlockView> told = result;
   if (!told && round.is_in_doubt) {
     const sync::Lock lock(mutex_);
-    // The last failure says nothing about the patch before it.
-    if (slot->doubt_version && slots_.contains(slot->view->name)) told.error().code = ErrorCode::kUnknownOutcome;
+    // The last failure says nothing about the patch before it, which may be in.
+    if (slots_.contains(slot->view->name)) told.error().code = ErrorCode::kUnknownOutcome;
   }
   // Those for whom a thread waits first.
   std::ranges::stable_partition(round.waiters, [](const auto& waiter) { return !waiter->done; });

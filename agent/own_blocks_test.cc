@@ -88,6 +88,49 @@ TEST_F(OwnBlocksTest, WhatWasHandedOutAndIsInStaysInWhereTheNextPatchIsRefused) 
   EXPECT_EQ(without, 0);
 }
 
+// An ADD that takes this for a refusal goes on to another block, and holds an address in both.
+TEST_F(OwnBlocksTest, AChangeThatIsInHasNotFailedWhereTheNextPatchIsRefused) {
+  for (const ApiFault refusal : {ApiFault::kForbidden, ApiFault::kInvalid}) {
+    const int number = static_cast<int>(refusal);
+    if (Stored() == nullptr) MakeBlock();
+    int patches = 0;
+    api_.SetFaults([&](const k8sclient::Request& request) {
+      if (request.method == Method::kPatch) return ++patches == 1 ? ApiFault::kLostAfterCommit : refusal;
+      api_.Change(kBlocks, kName, [](nlohmann::json& block) { block["agent"] = "other-1.1"; });
+      return ApiFault::kNone;
+    });
+    std::optional<ipam::ErrorCode> other;
+    const auto note = [&other](const auto& written) {
+      if (!written) other = written.error().code;
+    };
+    const auto take = [](ipam::Block& block) -> ipam::Expected<void> {
+      block.allocations[60] = TextOf(60);
+      return {};
+    };
+    own_.EditLater(Stored(), {.attachment = ipam::TestAttachment(60), .apply = take}, Soon(), note);
+    const auto added = Add(number);
+    ASSERT_TRUE(IsStored(number));
+    ASSERT_GT(patches, 1);
+    EXPECT_EQ(added.error().code, ipam::ErrorCode::kUnknownOutcome) << number;
+    EXPECT_EQ(other, ipam::ErrorCode::kUnknownOutcome) << number;
+  }
+}
+
+TEST_F(OwnBlocksTest, AFenceThatWasSeenIsNotWrittenAgain) {
+  MakeBlock();
+  int patches = 0;
+  api_.SetFaults([&](const k8sclient::Request& request) {
+    const bool is_lost = request.method == Method::kPatch && ++patches == 1;
+    return is_lost ? ApiFault::kLostAfterCommit : ApiFault::kNone;
+  });
+  const auto take = [](ipam::Block& block) -> ipam::Expected<void> {
+    block.allocations[7] = TextOf(1);
+    return {};
+  };
+  ASSERT_TRUE(own_.Edit(Stored(), {.attachment = ipam::TestAttachment(1), .apply = take, .fence = true}, Soon()));
+  EXPECT_EQ(patches, 1);
+}
+
 TEST_F(OwnBlocksTest, ARolledBackCrdIsNoticedByABlockThatNobodyWrites) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
