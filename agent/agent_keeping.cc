@@ -235,10 +235,15 @@ std::set<std::string> Agent::LeftAlone() const {
 }
 
 Expected<void> Agent::MustNotBeLeftAlone(const ipam::Attachment& attachment, SteadyTime deadline) {
+  if (KnowsAll()) return {};
+  const auto notes = directory_.ReadHandedOut();
+  if (!notes) return std::unexpected(notes.error());
   for (const std::string& name : LeftAlone()) {
     const auto block = own_.Read(name, deadline);
     const bool is_elsewhere = block ? !ipam::Find(**block, attachment) : IsOfOneBlock(block.error().code);
-    if (is_elsewhere || (!block && block.error().code == ErrorCode::kNotFound)) continue;
+    const auto is_its = [&](const auto& note) { return note.attachment == attachment && note.block == name; };
+    const bool is_gone = !block && block.error().code == ErrorCode::kNotFound;
+    if (is_gone || (is_elsewhere && std::ranges::none_of(*notes, is_its))) continue;
     return ipam::Fail(ErrorCode::kUnavailable,
                       "block " + name + " is left alone, and may hold an address of this container",
                       "the call is tried again; the agent's log says what is wrong with the block");

@@ -125,6 +125,19 @@ TEST_F(LeftAlone, AnAddThatComesAgainIsToldNoOtherAddressThanABlockHolds) {
   EXPECT_EQ(Held().size(), 1U);
 }
 
+TEST_F(LeftAlone, AnAddThatComesAgainIsToldNoOtherAddressThanWasHandedOut) {
+  StartHandingOut("p1");
+  const std::string block = BlockName();
+  FailPatches(std::vector(1000, ApiFault::kUnavailable));
+  ASSERT_TRUE(Add("b").ok);
+  agent_.reset();
+  api_.SetFaults({});
+  MakeUnreadable(block);
+  agent_ = MakeAgentOf(watched_, {.standby = 4});
+  agent_->Start();
+  EXPECT_THAT(Add("b").body, HasSubstr("\"code\":11,"));
+}
+
 // Its address was answered and its entry never written: only the note says who has it.
 TEST_F(LeftAlone, WhatWasHandedOutOfAnUnreadableBlockIsNotForgotten) {
   StartHandingOut("p1");
