@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -12,6 +11,7 @@
 
 #include "crds/names.h"
 #include "reconciler/decide_drain.h"
+#include "reconciler/decide_lost.h"
 #include "reconciler/decide_orphans.h"
 
 namespace berth::reconciler {
@@ -53,7 +53,7 @@ struct BlockToGive {
 class BlockRound {
  public:
   BlockRound(const BlockScope& scope, const Moment& now, Decision& decision)
-      : scope_(scope), now_(now), decision_(decision) {
+      : scope_(scope), now_(now), decision_(decision), pod_addresses_(scope.world) {
     for (const auto& [key, since] : scope.world.pods.waiting()) {
       const std::string& node = scope.world.pods.Find(key)->node;
       const auto [found, is_new] = waiting_.try_emplace(node, since);
@@ -93,7 +93,7 @@ class BlockRound {
         decision_.WakeAt(due);
         continue;
       }
-      if (IsInUse(*candidate.block->block)) continue;
+      if (pod_addresses_.AreLostIn(*candidate.block->block)) continue;
       Add(DeleteBlock{.block = candidate.block->block, .why = "it is empty, and other nodes have none"});
       ++left;
       const auto owner = claimers.find(candidate.block->block->node);
@@ -159,21 +159,6 @@ class BlockRound {
     return claimers;
   }
 
-  // A pod of its node has an address of it all the same: somebody took the entry out, and it is to be put back
-  // (decide_lost.h).
-  [[nodiscard]] bool IsInUse(const ipam::Block& block) {
-    // Once a round, and only if a block is to go: there may be a hundred thousand pods.
-    if (!in_use_) {
-      in_use_.emplace();
-      for (const auto& [key, pod] : scope_.world.pods.all()) {
-        if (!pod.HasOwnAddress()) continue;
-        std::ranges::copy(pod.addresses, std::back_inserter((*in_use_)[pod.node]));
-      }
-    }
-    return std::ranges::any_of((*in_use_)[block.node],
-                               [&block](const ipam::Address& address) { return block.cidr.Contains(address); });
-  }
-
   // The longest empty first.
   [[nodiscard]] std::vector<BlockToGive> Candidates(const std::vector<OwnedBlock>& blocks) const {
     std::vector<BlockToGive> candidates;
@@ -188,10 +173,10 @@ class BlockRound {
   const BlockScope& scope_;
   const Moment& now_;
   Decision& decision_;
-  std::map<std::string, SteadyTime> waiting_;                                // by node
-  std::map<std::string, std::vector<OwnedBlock>> by_pool_;                   // by UID
-  std::set<std::string> scarce_;                                             // UIDs
-  std::optional<std::map<std::string, std::vector<ipam::Address>>> in_use_;  // of pods, by node
+  PodAddresses pod_addresses_;
+  std::map<std::string, SteadyTime> waiting_;               // by node
+  std::map<std::string, std::vector<OwnedBlock>> by_pool_;  // by UID
+  std::set<std::string> scarce_;                            // UIDs
   std::size_t changes_ = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "crds/names.h"
+#include "reconciler/decide_lost.h"
 
 namespace berth::reconciler {
 
@@ -22,7 +23,7 @@ enum class Fate : std::uint8_t { kStays, kIsDeleted, kPoolIsDeleted, kPoolIsGone
 class BlockDrain {
  public:
   BlockDrain(const World& world, const Moment& now, bool relisted, Decision& decision)
-      : now_ms_(now.unix_ms), relisted_(relisted), decision_(decision) {
+      : now_ms_(now.unix_ms), relisted_(relisted), decision_(decision), pod_addresses_(world) {
     for (const auto& [name, pool] : world.pools) (pool.meta.deleting() ? deleted_ : live_).insert(pool.meta.uid);
   }
 
@@ -37,6 +38,7 @@ class BlockDrain {
       decision_.WakeAt(seen.entries.cooling_until_ms);
       return true;
     }
+    if (pod_addresses_.AreLostIn(*seen.block)) return true;
     if (fate == Fate::kPoolIsGone && !relisted_) {
       decision_.wants_relist.insert(BlockKey(seen.name));
       return true;
@@ -65,6 +67,7 @@ class BlockDrain {
   std::int64_t now_ms_;
   bool relisted_;
   Decision& decision_;
+  PodAddresses pod_addresses_;
   std::set<std::string> live_;
   std::set<std::string> deleted_;
   std::size_t changes_ = 0;

@@ -57,6 +57,19 @@ std::function<void(TestWorld&)> DyingWith(const std::map<ipam::BlockOffset, std:
     t.Pool("web", kDrainedPool, {.is_deleting = true}).Block("10.55.0.0/26", "web", entries, traits);
   };
 }
+// As where somebody took the entry out. kHeldEntry is of that pod.
+std::function<void(TestWorld&)> AndPodWith(const std::string& address, std::function<void(TestWorld&)> given) {
+  return [=](TestWorld& t) {
+    given(t);
+    t.world.pods.Put({.name_space = "default",
+                      .name = "web-1",
+                      .uid = "6f1d",
+                      .node = "n1",
+                      .addresses = {ipam::Address::Parse(address).value()},
+                      .has_sandbox = true},
+                     t.now.steady);
+  };
+}
 std::function<void(TestWorld&)> OrphanWith(const std::map<ipam::BlockOffset, std::string>& entries) {
   return [=](TestWorld& t) { t.Block("10.55.0.0/26", "web", entries); };
 }
@@ -91,6 +104,32 @@ const BlockDrainCase kBlockDrainCases[] = {
     {"EmptyOfAnEarlierPoolOfTheNameIsAskedAboutFirst",
      LiveWith({}, {.pool_uid = "uid-of-the-former"}),
      kAsksFirst,
+     kDeleted},
+    {"OfADeletedPoolStaysWhileAPodHasAnAddressWithoutAnEntry",
+     AndPodWith("10.55.0.7", DyingWith({})),
+     kNothing,
+     kNothing},
+    {"DeletedStaysWhileAPodHasAnAddressWithoutAnEntry",
+     AndPodWith("10.55.0.7", LiveWith({}, {.is_deleting = true})),
+     kNothing,
+     kNothing},
+    {"OfAPoolThatIsGoneStaysWhileAPodHasAnAddressWithoutAnEntry",
+     AndPodWith("10.55.0.7", OrphanWith({})),
+     kNothing,
+     kNothing},
+    {"SharedStaysWhileAPodOfAnyNodeHasAnAddressWithoutAnEntry",
+     AndPodWith("10.55.0.7", DyingWith({}, {.node = ""})),
+     kNothing,
+     kNothing},
+    {"AnAddressInAnotherBlockKeepsNone", AndPodWith("10.55.0.77", DyingWith({})), kDeleted, kDeleted},
+    {"AnAddressOfAnotherNodeKeepsNone", AndPodWith("10.55.0.7", DyingWith({}, {.node = "n2"})), kDeleted, kDeleted},
+    {"AnAddressThatAnotherSpaceRecordsKeepsNone",
+     AndPodWith("10.55.0.7",
+                [](TestWorld& t) {
+                  DyingWith({})(t);
+                  t.Pool("blue", kDrainedPool).Block("10.55.0.0/26", "blue", {{7, kHeldEntry}}, {.space = "blue"});
+                }),
+     kDeleted,
      kDeleted},
     {"UnreadableIsNeverDeleted",
      [](TestWorld& t) {

@@ -124,6 +124,30 @@ std::optional<ipam::HeldEntry> EntryOf(const SeenPod& pod, const ipam::Block& bl
   return entry;
 }
 
+bool PodAddresses::AreLostIn(const ipam::Block& block) {
+  if (pods_.empty()) {
+    std::vector<const SeenPod*>& all = pods_[""];
+    for (const auto& [key, pod] : world_.pods.all()) {
+      if (!pod.HasOwnAddress()) continue;
+      all.push_back(&pod);
+      pods_[pod.node].push_back(&pod);
+    }
+  }
+  return std::ranges::any_of(pods_[block.node], [&](const SeenPod* pod) {
+    return std::ranges::any_of(pod->addresses, [&](const ipam::Address& address) {
+      return block.cidr.Contains(address) && !IsRecorded(*pod, address);
+    });
+  });
+}
+
+bool PodAddresses::IsRecorded(const SeenPod& pod, const ipam::Address& address) const {
+  return std::ranges::any_of(world_.blocks(), [&](const auto& item) {
+    const ipam::BlockView& block = item.second.block;
+    return block != nullptr && block->cidr.Contains(address) &&
+           StateOf(pod, address, *block) == AddressState::kRecorded;
+  });
+}
+
 void LostEntries::Decide(const World& world, const Memory& memory, const Moment& now, Decision& decision) {
   NoteWrites(world, now.steady);
   if (!compared_ || *compared_ + kComparePeriod <= now.steady) Compare(world, now.steady);

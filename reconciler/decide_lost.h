@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ipam/address.h"
 #include "ipam/block.h"
@@ -49,6 +50,20 @@ enum class AddressState : std::uint8_t {
 // it, so it goes when the pod is gone or has another sandbox with other addresses (decide_orphans.h). Nothing: a static
 // pod, of which it cannot be known that it is gone, or the UID has no 16 hexadecimal digits.
 [[nodiscard]] std::optional<ipam::HeldEntry> EntryOf(const SeenPod& pod, const ipam::Block& block, const Moment& now);
+
+// Whether a block lacks the entry of an address that a pod has: it is to be put back, so that the block must not go.
+class PodAddresses {
+ public:
+  explicit PodAddresses(const World& world) : world_(world) {}
+  [[nodiscard]] bool AreLostIn(const ipam::Block& block);
+
+ private:
+  [[nodiscard]] bool IsRecorded(const SeenPod& pod, const ipam::Address& address) const;
+
+  const World& world_;
+  // By node, and "" for all; gathered at the first question: there may be a hundred thousand pods.
+  std::map<std::string, std::vector<const SeenPod*>> pods_;
+};
 
 class LostEntries {
  public:
