@@ -287,7 +287,7 @@ Expected<Reply> Agent::Add(Call& call) {
     if (auto done = call.ipam.engine().Del(attachment); !done) {
       return std::unexpected(done.error().Within("an earlier DEL of this container has still to be written"));
     }
-    journal_->Remove(attachment);
+    if (auto removed = journal_->Remove(attachment); !removed) return std::unexpected(removed.error());
   }
   if (auto free = MustNotBeLeftAlone(attachment, call.deadline); !free) return std::unexpected(free.error());
   if (!is_away_) call.store.HandOutStandby(clock_.Now() + kLateMax);

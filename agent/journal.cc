@@ -75,11 +75,12 @@ Expected<void> Journal::Add(const ipam::Attachment& attachment, JournalSync sync
   return {};
 }
 
-void Journal::Remove(const ipam::Attachment& attachment) {
+Expected<void> Journal::Remove(const ipam::Attachment& attachment) {
   const sync::Lock lock(mutex_);
-  if (pending_.erase(attachment) == 0) return;
-  // A line that is missing only makes the DEL come twice.
-  static_cast<void>(Append('-', attachment, JournalSync::kNo).has_value());
+  if (!pending_.contains(attachment)) return {};
+  if (auto removed = Append('-', attachment, JournalSync::kNo); !removed) return removed;
+  pending_.erase(attachment);
+  return {};
 }
 
 Expected<void> Journal::Sync() {

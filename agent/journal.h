@@ -36,8 +36,8 @@ class Journal {
   [[nodiscard]] ipam::Expected<void> Add(const ipam::Attachment& attachment, JournalSync sync);
   // What was added survives the machine when it returns. Errors: kIo.
   [[nodiscard]] ipam::Expected<void> Sync();
-  // Done: not synced, since doing it twice is harmless.
-  void Remove(const ipam::Attachment& attachment);
+  // Done: not synced, since doing it twice is harmless until another comes under that name. Errors: kIo: it is pending.
+  ipam::Expected<void> Remove(const ipam::Attachment& attachment);
 
   [[nodiscard]] bool Contains(const ipam::Attachment& attachment) const;
   [[nodiscard]] std::vector<ipam::Attachment> Pending() const;

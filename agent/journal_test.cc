@@ -95,6 +95,16 @@ TEST_F(JournalTest, AFileOfMoreThanFourMebibytesIsRead) {
   EXPECT_EQ(Open()->Size(), static_cast<std::size_t>(kMany));
 }
 
+// Else a later process did it again, to whoever has come under that name since.
+TEST_F(JournalTest, WhatCannotBeWrittenToBeDoneStaysPending) {
+  const auto journal = Open();
+  ASSERT_TRUE(journal->Add(Number(1), JournalSync::kNo).has_value());
+  std::filesystem::remove_all(path_);
+  ASSERT_FALSE(journal->Compact().has_value());
+  EXPECT_FALSE(journal->Remove(Number(1)).has_value());
+  EXPECT_TRUE(journal->Contains(Number(1)));
+}
+
 TEST_F(JournalTest, AFileThatCannotBeReadIsAnError) {
   std::filesystem::create_directory(path_ / "journal");
   EXPECT_EQ(Journal::Open(node::Folder::Open(path_).value()).error().code, ipam::ErrorCode::kIo);
