@@ -289,7 +289,7 @@ Expected<Reply> Agent::Add(Call& call) {
     }
     if (auto removed = journal_->Remove(attachment); !removed) return std::unexpected(removed.error());
   }
-  if (auto free = MustNotBeLeftAlone(attachment, call.deadline); !free) return std::unexpected(free.error());
+  if (auto free = left_alone_.MustNotHold(attachment, call.deadline); !free) return std::unexpected(free.error());
   if (!is_away_) call.store.HandOutStandby(clock_.Now() + kLateMax);
   auto answer = call.ipam.Add(*request);
   if (!answer) {
@@ -328,7 +328,7 @@ Expected<void> Agent::Check(Call& call) {
   const auto turn = gate_.Enter(call.ipam.attachment(), call.deadline);
   if (turn == nullptr) return Fail(ErrorCode::kTimeout, "another call of this container did not end in time");
   if (journal_->Contains(call.ipam.attachment())) return call.ipam.HoldsNothing();
-  const bool knows_all = KnowsAll();
+  const bool knows_all = left_alone_.IsEmpty();
   auto checked = call.ipam.Check();
   if (checked || knows_all || checked.error().code != ErrorCode::kNothingHeld) return checked;
   return Fail(
@@ -355,7 +355,7 @@ Expected<void> Agent::Del(Call& call) {
     const auto patience = std::min(call.deadline, clock_.Now() + std::chrono::seconds(is_away_ ? 0 : 5));
     if (is_away_ || !WaitUntilReady(patience)) return journal();
   }
-  const bool knows_all = KnowsAll();
+  const bool knows_all = left_alone_.IsEmpty();
   if (HoldsNothing(call.store, attachment)) return ConcludeFreed(attachment, knows_all);
   if (is_away_) return journal();
   const auto done = Release(call.store, call.ipam.engine(), attachment, std::move(turn), nullptr);
@@ -371,7 +371,7 @@ bool Agent::HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) 
 
 Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipam::Attachment& attachment,
                               std::shared_ptr<void> turn, LateEdits::Then then) {
-  const bool knows_all = KnowsAll();
+  const bool knows_all = left_alone_.IsEmpty();
   const auto intents = store.ReadOpenIntents(attachment);
   if (!intents) {
     if (then) then(intents.error());

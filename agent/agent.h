@@ -23,6 +23,7 @@
 #include "agent/block_watches.h"
 #include "agent/cluster_view.h"
 #include "agent/journal.h"
+#include "agent/left_alone.h"
 #include "agent/metrics.h"
 #include "agent/own_blocks.h"
 #include "agent/shared_holdings.h"
@@ -134,9 +135,9 @@ class Agent final : private BlockObserver {
   // Whether nothing of the attachment is recorded in what is known, or may be. Requires: its turn; ready.
   [[nodiscard]] bool HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const;
   // Nothing of it is recorded, as far as this agent knows. Asked last: a successor may have given it an address, or
-  // have found a note of one and write that again. Without `knows_all`, which is KnowsAll as it was before anything
-  // was looked for, a block that is left alone may hold it: the DEL stays in the journal until that one is known.
-  // Errors: kUnavailable: there is a successor; kIo.
+  // have found a note of one and write that again. Without `knows_all`, which says that no block was left alone before
+  // anything was looked for, one that is may hold it: the DEL stays in the journal until that one is known. Errors:
+  // kUnavailable: there is a successor; kIo.
   [[nodiscard]] ipam::Expected<void> ConcludeFreed(const ipam::Attachment& attachment, bool knows_all);
   // A DEL that is to be done later goes to the journal. Errors: kIo; kUnavailable: this agent was replaced.
   [[nodiscard]] ipam::Expected<void> WriteDown(const ipam::Attachment& attachment, JournalSync sync);
@@ -166,14 +167,8 @@ class Agent final : private BlockObserver {
     std::set<std::string> left_alone = {};  // cannot be understood
   };
   [[nodiscard]] ipam::Expected<ListedBlocks> ListOwnBlocks(k8sclient::ListOptions options);
-  [[nodiscard]] std::set<std::string> LeftAlone() const;
-  [[nodiscard]] bool KnowsAll() const { return LeftAlone().empty(); }
-  // Errors: kUnavailable: a block that is left alone holds it, or can't be read now.
-  [[nodiscard]] ipam::Expected<void> MustNotBeLeftAlone(const ipam::Attachment& attachment, SteadyTime deadline);
   // Takes them over, and writes what an earlier agent had handed out.
   [[nodiscard]] ipam::Expected<void> FenceOwnBlocks();
-  // Tries again what could not be understood or not be written then.
-  void FenceLeftAlone();
   void Keep(const std::stop_token& stop);
   // Writes what is pending; what a call is about to write is left to that.
   void ReplayJournal();
@@ -218,10 +213,9 @@ class Agent final : private BlockObserver {
   bool stopping_ BERTH_GUARDED_BY(mutex_) = false;
   bool poked_ BERTH_GUARDED_BY(mutex_) = false;
   std::string load_error_ BERTH_GUARDED_BY(mutex_);  // why loading has not worked yet
-  // Blocks that could not be understood, or not be written, since they were loaded.
-  std::set<std::string> left_alone_ BERTH_GUARDED_BY(mutex_);
 
   OwnBlocks own_;
+  LeftAlone left_alone_{own_, directory_, clock_};
   ClusterView view_;
   ClaimTurns turns_{clock_};
   SharedHoldings shared_;

@@ -42,7 +42,6 @@ namespace {
 constexpr std::chrono::seconds kRetryPause{1};
 constexpr std::chrono::seconds kKeepEvery{1};
 constexpr std::chrono::milliseconds kKeepPause{20};
-constexpr std::chrono::seconds kFencePauseMax{60};
 // And up to as long again. A LIST by node makes the API server look at every block there is: of five thousand nodes
 // twice a minute that is more than it can do.
 constexpr std::chrono::minutes kResyncEvery{5};
@@ -56,9 +55,6 @@ BlockView ToView(const json& object) {
   spdlog::error("block not understood err=\"{}\"", block.error().message);
   return nullptr;
 }
-
-// It can't be written, or not be understood: that stops nothing else.
-bool IsOfOneBlock(ErrorCode code) { return code == ErrorCode::kInvalid || code == ErrorCode::kConflict; }
 
 }  // namespace
 
@@ -199,10 +195,7 @@ Expected<void> Agent::FenceOwnBlocks() {
     spdlog::error("block left alone block={} err=\"{}\"", block->name, fenced.error().message);
     listed->left_alone.insert(block->name);
   }
-  {
-    const sync::Lock lock(mutex_);
-    left_alone_ = listed->left_alone;
-  }
+  left_alone_.Set(listed->left_alone);
   const auto notes = directory_.ReadHandedOut();
   if (!notes) return std::unexpected(notes.error());
   for (const node::HandedOut& note : *notes) {
@@ -210,43 +203,6 @@ Expected<void> Agent::FenceOwnBlocks() {
     if (own_.Knows(note.block) || listed->left_alone.contains(note.block)) continue;
     HandedOutLost(note.block, note.entry);
     directory_.ForgetHandedOut(note.attachment, note.block);
-  }
-  return {};
-}
-
-void Agent::FenceLeftAlone() {
-  const auto creator = directory_.HoldCreator(own_.instance());
-  if (!creator) return;
-  const SteadyTime deadline = clock_.Now() + kStepMax;
-  std::set<std::string> left = LeftAlone();
-  std::erase_if(left, [&](const std::string& name) {
-    const auto block = own_.Read(name, deadline);
-    const auto fenced = block ? TakeOverBlock(own_, directory_, *block, deadline) : std::unexpected(block.error());
-    if (fenced) spdlog::info("block is not left alone any more block={}", name);
-    return fenced || fenced.error().code == ErrorCode::kNotFound;
-  });
-  const sync::Lock lock(mutex_);
-  left_alone_ = std::move(left);
-}
-
-std::set<std::string> Agent::LeftAlone() const {
-  const sync::Lock lock(mutex_);
-  return left_alone_;
-}
-
-Expected<void> Agent::MustNotBeLeftAlone(const ipam::Attachment& attachment, SteadyTime deadline) {
-  if (KnowsAll()) return {};
-  const auto notes = directory_.ReadHandedOut();
-  if (!notes) return std::unexpected(notes.error());
-  for (const std::string& name : LeftAlone()) {
-    const auto block = own_.Read(name, deadline);
-    const bool is_elsewhere = block ? !ipam::Find(**block, attachment) : IsOfOneBlock(block.error().code);
-    const auto is_its = [&](const auto& note) { return note.attachment == attachment && note.block == name; };
-    const bool is_gone = !block && block.error().code == ErrorCode::kNotFound;
-    if (is_gone || (is_elsewhere && std::ranges::none_of(*notes, is_its))) continue;
-    return ipam::Fail(ErrorCode::kUnavailable,
-                      "block " + name + " is left alone, and may hold an address of this container",
-                      "the call is tried again; the agent's log says what is wrong with the block");
   }
   return {};
 }
@@ -305,8 +261,6 @@ void Agent::Keep(const std::stop_token& stop) {
   };
   auto next_resync = after_resync();
   auto next_renewal = clock_.Now();
-  SteadyTime next_fence = clock_.Now();
-  std::chrono::seconds fence_pause = kKeepEvery;
   ReportOddBlocks();
   while (!stop.stop_requested() && !own_.stopped()) {
     if (directory_.IsGone()) {
@@ -317,11 +271,7 @@ void Agent::Keep(const std::stop_token& stop) {
     if (options_.watches_blocks) block_watches_.Update();
     // A DEL may have found nobody at the socket of an agent that was replaced while this one was ready already.
     if (auto taken = TakeQueuedDels(); !taken) spdlog::warn("queued DELs wait err=\"{}\"", taken.error().message);
-    if (!KnowsAll() && clock_.Now() >= next_fence) {
-      FenceLeftAlone();
-      next_fence = clock_.Now() + fence_pause;
-      fence_pause = std::min(2 * fence_pause, kFencePauseMax);
-    }
+    left_alone_.TryAgain();
     ReplayJournal();
     own_.ProveStandby(clock_.Now() + kStepMax);
     own_.WriteHandedOut(clock_.Now() + kLateMax, [this](const ipam::Error& error) {
@@ -365,7 +315,7 @@ void Agent::ReplayJournal() {
     if (turn == nullptr || !journal_->Contains(attachment)) continue;
     CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
     AgentStore store(Parts(), runtime, runtime.end());
-    const bool knows_all = KnowsAll();
+    const bool knows_all = left_alone_.IsEmpty();
     if (HoldsNothing(store, attachment)) {
       if (knows_all) journal_->Remove(attachment);
       continue;

@@ -43,7 +43,7 @@ Expected<void> Agent::RetireOnce(SteadyTime end) {
   if (!queue) return std::unexpected(queue.error());
   const auto queued = queue->Calls();
   if (!queued) return std::unexpected(queued.error());
-  if (const auto left_alone = LeftAlone(); !left_alone.empty()) {
+  if (const auto left_alone = left_alone_.Names(); !left_alone.empty()) {
     return ipam::Fail(ErrorCode::kUnavailable,
                       "block " + *left_alone.begin() + " is left alone: it cannot be read or not be written",
                       "mend it or delete it: the log says what is wrong with it");

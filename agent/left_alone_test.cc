@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-class LeftAlone : public AgentTest {
+class LeftAloneTest : public AgentTest {
  protected:
   void MakeUnreadable(const std::string& block) {
     ASSERT_TRUE(
@@ -39,7 +39,7 @@ class LeftAlone : public AgentTest {
   }
 };
 
-TEST_F(LeftAlone, AnUnreadableBlockDoesNotKeepTheAgentFromStarting) {
+TEST_F(LeftAloneTest, AnUnreadableBlockDoesNotKeepTheAgentFromStarting) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   const std::string block = BlockName();
@@ -56,7 +56,7 @@ TEST_F(LeftAlone, AnUnreadableBlockDoesNotKeepTheAgentFromStarting) {
   }
 }
 
-TEST_F(LeftAlone, ACheckOfWhatABlockMayHoldIsToCallAgain) {
+TEST_F(LeftAloneTest, ACheckOfWhatABlockMayHoldIsToCallAgain) {
   StartAgent();
   const std::string added = Add("a").body;
   json check = json::parse(Body("CHECK", "a"));
@@ -68,7 +68,7 @@ TEST_F(LeftAlone, ACheckOfWhatABlockMayHoldIsToCallAgain) {
   EXPECT_THAT(agent_->Handle(check.dump()).body, HasSubstr("\"code\":11,"));
 }
 
-TEST_F(LeftAlone, AnUnreadableSharedBlockDoesNotStopOthers) {
+TEST_F(LeftAloneTest, AnUnreadableSharedBlockDoesNotStopOthers) {
   PutPool("shared", "10.66.0.0/24", "Shared");
   StartAgent();
   ASSERT_TRUE(Add("a", "shared").ok);
@@ -78,7 +78,7 @@ TEST_F(LeftAlone, AnUnreadableSharedBlockDoesNotStopOthers) {
   EXPECT_TRUE(Del("b").ok);
 }
 
-TEST_F(LeftAlone, ABlockThatBecomesUnreadableUnderTheAgentStopsNoAdd) {
+TEST_F(LeftAloneTest, ABlockThatBecomesUnreadableUnderTheAgentStopsNoAdd) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   MakeUnreadable(BlockName());
@@ -86,7 +86,7 @@ TEST_F(LeftAlone, ABlockThatBecomesUnreadableUnderTheAgentStopsNoAdd) {
   EXPECT_TRUE(reply.ok) << reply.body;
 }
 
-TEST_F(LeftAlone, AnnotationsAndFinalizersOfOthersAreNoReason) {
+TEST_F(LeftAloneTest, AnnotationsAndFinalizersOfOthersAreNoReason) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   const std::string first = BlockName();
@@ -101,7 +101,7 @@ TEST_F(LeftAlone, AnnotationsAndFinalizersOfOthersAreNoReason) {
   EXPECT_EQ(Held().size(), 2U) << "from the same block";
 }
 
-TEST_F(LeftAlone, ABlockThatCannotBeWrittenDoesNotKeepTheAgentFromStarting) {
+TEST_F(LeftAloneTest, ABlockThatCannotBeWrittenDoesNotKeepTheAgentFromStarting) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   const std::string block = BlockName();
@@ -115,7 +115,7 @@ TEST_F(LeftAlone, ABlockThatCannotBeWrittenDoesNotKeepTheAgentFromStarting) {
   EXPECT_TRUE(reply.ok) << reply.body;
 }
 
-TEST_F(LeftAlone, AnAddThatComesAgainIsToldNoOtherAddressThanABlockHolds) {
+TEST_F(LeftAloneTest, AnAddThatComesAgainIsToldNoOtherAddressThanABlockHolds) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   agent_.reset();
@@ -125,7 +125,7 @@ TEST_F(LeftAlone, AnAddThatComesAgainIsToldNoOtherAddressThanABlockHolds) {
   EXPECT_EQ(Held().size(), 1U);
 }
 
-TEST_F(LeftAlone, AnAddThatComesAgainIsToldNoOtherAddressThanWasHandedOut) {
+TEST_F(LeftAloneTest, AnAddThatComesAgainIsToldNoOtherAddressThanWasHandedOut) {
   StartHandingOut("p1");
   const std::string block = BlockName();
   FailPatches(std::vector(1000, ApiFault::kUnavailable));
@@ -139,7 +139,7 @@ TEST_F(LeftAlone, AnAddThatComesAgainIsToldNoOtherAddressThanWasHandedOut) {
 }
 
 // Its address was answered and its entry never written: only the note says who has it.
-TEST_F(LeftAlone, WhatWasHandedOutOfAnUnreadableBlockIsNotForgotten) {
+TEST_F(LeftAloneTest, WhatWasHandedOutOfAnUnreadableBlockIsNotForgotten) {
   StartHandingOut("p1");
   const std::string block = BlockName();
   FailPatches(std::vector(1000, ApiFault::kUnavailable));
@@ -164,7 +164,7 @@ TEST_F(LeftAlone, WhatWasHandedOutOfAnUnreadableBlockIsNotForgotten) {
 }
 
 // The block is good again before the agent looks, and an ADD comes across it.
-TEST_F(LeftAlone, WhatWasHandedOutOfItIsNotGivenAgainByAnAddThatFindsItGood) {
+TEST_F(LeftAloneTest, WhatWasHandedOutOfItIsNotGivenAgainByAnAddThatFindsItGood) {
   PutPool("one", "10.99.0.0/28", "Node", 28);
   StartHandingOut("one");
   const std::string block = BlockName();
@@ -184,7 +184,7 @@ TEST_F(LeftAlone, WhatWasHandedOutOfItIsNotGivenAgainByAnAddThatFindsItGood) {
   }
 }
 
-TEST_F(LeftAlone, AWriteThatIsOpenInABlockThatCannotBeWrittenDoesNotKeepTheAgentFromStarting) {
+TEST_F(LeftAloneTest, AWriteThatIsOpenInABlockThatCannotBeWrittenDoesNotKeepTheAgentFromStarting) {
   StartAgent();
   ASSERT_TRUE(Add("a", "shared").ok);
   FailPatches(std::vector(1000, ApiFault::kLateCommit));
@@ -195,7 +195,7 @@ TEST_F(LeftAlone, AWriteThatIsOpenInABlockThatCannotBeWrittenDoesNotKeepTheAgent
   Await([this] { return agent_->IsReady(); }, "the agent is ready");
 }
 
-TEST_F(LeftAlone, ABlockThatIsRefusedUnderTheAgentStopsNoAddWhileAnotherHasRoom) {
+TEST_F(LeftAloneTest, ABlockThatIsRefusedUnderTheAgentStopsNoAddWhileAnotherHasRoom) {
   PutPool("two", "10.99.0.0/28", "Node", 29);
   StartAgent();
   while (api_.Objects(std::string(crds::kBlocksPath)).size() < 2) {
@@ -218,7 +218,7 @@ TEST_F(LeftAlone, ABlockThatIsRefusedUnderTheAgentStopsNoAddWhileAnotherHasRoom)
   EXPECT_EQ(api_.Objects(std::string(crds::kBlocksPath)).size(), 2U) << "and costs no block";
 }
 
-TEST_F(LeftAlone, ADelOfWhatABlockHoldsThatCannotBeWrittenIsDoneOnceItCan) {
+TEST_F(LeftAloneTest, ADelOfWhatABlockHoldsThatCannotBeWrittenIsDoneOnceItCan) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   agent_.reset();
@@ -230,7 +230,7 @@ TEST_F(LeftAlone, ADelOfWhatABlockHoldsThatCannotBeWrittenIsDoneOnceItCan) {
   Await([this] { return Held().empty(); }, "the DEL is written");
 }
 
-TEST_F(LeftAlone, ADelOfWhatAnUnreadableBlockHoldsIsDoneOnceItCanBeRead) {
+TEST_F(LeftAloneTest, ADelOfWhatAnUnreadableBlockHoldsIsDoneOnceItCanBeRead) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   const std::string block = BlockName();
@@ -242,7 +242,7 @@ TEST_F(LeftAlone, ADelOfWhatAnUnreadableBlockHoldsIsDoneOnceItCanBeRead) {
   Await([this] { return Held().empty(); }, "the DEL is written");
 }
 
-TEST_F(LeftAlone, ADelThatWaitsForABlockSurvivesARestart) {
+TEST_F(LeftAloneTest, ADelThatWaitsForABlockSurvivesARestart) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   agent_.reset();
@@ -255,7 +255,7 @@ TEST_F(LeftAlone, ADelThatWaitsForABlockSurvivesARestart) {
   Await([this] { return Held().empty(); }, "the DEL is written");
 }
 
-TEST_F(LeftAlone, WhatOtherBlocksHoldIsGivenBackMeanwhile) {
+TEST_F(LeftAloneTest, WhatOtherBlocksHoldIsGivenBackMeanwhile) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   const std::string block = BlockName();
@@ -267,7 +267,7 @@ TEST_F(LeftAlone, WhatOtherBlocksHoldIsGivenBackMeanwhile) {
   Await([this] { return Held().size() == 1; }, "only what the unreadable block holds is left");
 }
 
-TEST_F(LeftAlone, ABlockKeepsTheNodeFromBeingRetired) {
+TEST_F(LeftAloneTest, ABlockKeepsTheNodeFromBeingRetired) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   const std::string block = BlockName();

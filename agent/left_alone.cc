@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asks the API server each time: nothing is known of these blocks.
+#include "agent/left_alone.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "agent/agent_store.h"
+#include "agent/call_runtime.h"
+
+namespace berth::agent {
+
+using ipam::ErrorCode;
+using ipam::Expected;
+
+namespace {
+
+constexpr std::chrono::seconds kPauseMax{60};
+
+}  // namespace
+
+bool IsOfOneBlock(ErrorCode code) { return code == ErrorCode::kInvalid || code == ErrorCode::kConflict; }
+
+void LeftAlone::Set(std::set<std::string> names) {
+  const sync::Lock lock(mutex_);
+  names_ = std::move(names);
+}
+
+std::set<std::string> LeftAlone::Names() const {
+  const sync::Lock lock(mutex_);
+  return names_;
+}
+
+Expected<void> LeftAlone::MustNotHold(const ipam::Attachment& attachment, SteadyTime deadline) const {
+  const std::set<std::string> names = Names();
+  if (names.empty()) return {};
+  // What was handed out and is not written, only its note knows.
+  const auto notes = directory_.ReadHandedOut();
+  if (!notes) return std::unexpected(notes.error());
+  for (const std::string& name : names) {
+    const auto is_its = [&](const auto& note) { return note.attachment == attachment && note.block == name; };
+    const auto block = own_.Read(name, deadline);
+    const bool is_gone = !block && block.error().code == ErrorCode::kNotFound;
+    const bool is_seen = block ? ipam::Find(**block, attachment).has_value() : !IsOfOneBlock(block.error().code);
+    if (is_gone || (!is_seen && std::ranges::none_of(*notes, is_its))) continue;
+    return ipam::Fail(ErrorCode::kUnavailable,
+                      "block " + name + " is left alone, and may hold an address of this container",
+                      "the call is tried again; the agent's log says what is wrong with the block");
+  }
+  return {};
+}
+
+void LeftAlone::TryAgain() {
+  std::set<std::string> names = Names();
+  if (names.empty() || clock_.Now() < due_) return;
+  const auto creator = directory_.HoldCreator(own_.instance());
+  if (!creator) return;
+  const SteadyTime deadline = clock_.Now() + kStepMax;
+  std::erase_if(names, [&](const std::string& name) {
+    const auto block = own_.Read(name, deadline);
+    const auto taken = block ? TakeOverBlock(own_, directory_, *block, deadline) : std::unexpected(block.error());
+    if (taken) spdlog::info("block is not left alone any more block={}", name);
+    return taken || taken.error().code == ErrorCode::kNotFound;
+  });
+  Set(std::move(names));
+  due_ = clock_.Now() + pause_;
+  pause_ = std::min(2 * pause_, kPauseMax);
+}
+
+}  // namespace berth::agent
