@@ -20,6 +20,9 @@ constexpr std::uint64_t kQuietRequestsMax = 30;
 // In a minute of any weather, and for each call: three times of what was seen in the worst.
 constexpr std::uint64_t kStormRequests = 300;
 constexpr std::uint64_t kStormRequestsOfCall = 4;
+// Of two controllers that both lead: where one of them cannot hear, each writes over what the other has written for as
+// long as that lasts. An election keeps them from it.
+constexpr std::uint64_t kRivalsRequests = 3'000;
 // Some find what no watch tells of, or what other nodes have where a block is claimed; with one for each call there
 // would be two for each container.
 constexpr std::uint64_t kSteadyListsMax = 8;
@@ -47,6 +50,7 @@ void Bounds::WatchForStorms() {
     const std::uint64_t requests_before = network_.requests();
     const std::uint64_t calls_before = calls();
     const std::size_t started_before = agents_started();
+    const std::uint64_t of_rivals = controllers_.count() > 1 ? kRivalsRequests : 0;
     std::this_thread::sleep_for(60s);
     const std::uint64_t sent = network_.requests() - requests_before;
     // Another machine may have taken the place of one, and counts anew.
@@ -56,7 +60,7 @@ void Bounds::WatchForStorms() {
     std::size_t agents = agents_started() - started_before;
     for (const auto& machine : machines_) agents += machine->node.living();
     const std::size_t all = programs() + agents;
-    if (sent > kStormRequests * all + kStormRequestsOfCall * called)
+    if (sent > kStormRequests * all + kStormRequestsOfCall * called + of_rivals)
       story_.Break("storm", fmt::format("{} programs sent {} requests in a minute of {} calls", all, sent, called));
   }
 }
