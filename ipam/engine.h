@@ -103,8 +103,11 @@ class Engine {
   [[nodiscard]] Expected<Prefix> PickClaim(const Pool& pool, int attempt);
   [[nodiscard]] Expected<Address> ClaimBlock(Call& call, const PoolView& pool, const Prefix& cidr,
                                              std::optional<Address> requested);
-  // `was_in_doubt` becomes true if a creation may have succeeded whose answer did not come.
-  [[nodiscard]] Expected<BlockView> CreateSettled(Call& call, const Block& block, bool& was_in_doubt);
+  struct Creation {
+    Expected<BlockView> block;
+    bool was_in_doubt = false;  // one before it may have succeeded, whose answer did not come
+  };
+  [[nodiscard]] Creation CreateSettled(Call& call, const Block& block);
   [[nodiscard]] Expected<Address> VerifyClaim(Call& call, const Pool& pool, const BlockView& claimed,
                                               std::optional<Address> requested);
   void TakeBack(Call& call);

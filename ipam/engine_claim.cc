@@ -96,8 +96,7 @@ Expected<Address> Engine::ClaimBlock(Call& call, const PoolView& pool, const Pre
   const std::int64_t now_ms = runtime_.UnixMillis();
   const HeldEntry entry = call.EntryFor(store_.Node(), *pool, now_ms);
   if (auto taken = Take(block, *pool, entry, requested, now_ms); !taken) return taken;
-  bool was_in_doubt = false;
-  auto claimed = CreateSettled(call, block, was_in_doubt);
+  auto [claimed, was_in_doubt] = CreateSettled(call, block);
   if (!claimed && claimed.error().code == ErrorCode::kAlreadyExists) {
     // Perhaps it is ours all the same: claimed for this node by the controller, by a call whose answer was lost, or, if
     // Shared, by anybody.
@@ -122,13 +121,12 @@ Expected<Address> Engine::ClaimBlock(Call& call, const PoolView& pool, const Pre
   return VerifyClaim(call, *pool, *claimed, requested);
 }
 
-Expected<BlockView> Engine::CreateSettled(Call& call, const Block& block, bool& was_in_doubt) {
-  while (true) {
+Engine::Creation Engine::CreateSettled(Call& call, const Block& block) {
+  for (bool was_in_doubt = false;; was_in_doubt = true) {
     auto created = store_.Create(block, call.request.attachment);
-    if (created || created.error().code != ErrorCode::kUnknownOutcome) return created;
-    was_in_doubt = true;
+    if (created || created.error().code != ErrorCode::kUnknownOutcome) return {std::move(created), was_in_doubt};
     // The same creation again tells: it succeeds, and then the first one cannot any more, or the block exists.
-    if (!runtime_.Wait(kUnknownOutcomePause) || !runtime_.MayGoOn()) return created;
+    if (!runtime_.Wait(kUnknownOutcomePause) || !runtime_.MayGoOn()) return {std::move(created), true};
   }
 }
 
