@@ -76,7 +76,7 @@ TEST_F(ControllerBlocksTest, AnAddThatWritesAfterTheDeletionKeepsItsAddress) {
   Pass(60);
   EXPECT_EQ(EntryAt(kEmptyBlock, "3"), kHeldEntry);
   SetEntry(kEmptyBlock, "3", nullptr);
-  Pass(5);
+  Pass(15);
   EXPECT_FALSE(Exists(crds::kBlocksPath, kEmptyBlock));
 }
 

@@ -45,6 +45,7 @@ class Round {
     PlanPools();
     census_.Take(world_, counted_, now_.unix_ms);
     if (world_.knows_holders) kept_.held.Update(world_);
+    kept_.empty.Update(world_, now_);
     DecideReclaimed();
     for (const auto& [name, plan] : plans_) {
       if (!IsLeftAlone(plan)) DecideSpace(name, plan);
@@ -53,7 +54,7 @@ class Round {
     for (const auto& [name, plan] : plans_) {
       if (!IsLeftAlone(plan)) DecideReservedIn(name, plan);
     }
-    DecideBlockDrain(world_, now_, relisted_, decision_);
+    DecideBlockDrain(world_, kept_.empty, now_, relisted_, decision_);
     DecidePoolDrain(world_, relisted_, decision_);
     // Last, because nothing waits for them.
     if (world_.knows_holders && kept_.settings.keeps_allocations) {
@@ -80,7 +81,6 @@ class Round {
         decision_);
     if (mode != Reclaim::kOn) return;
     kept_.lost.Decide(world_, memory_, now_, decision_);
-    kept_.empty.Update(world_, now_);
     DecideBlocks(
         {.world = world_, .census = census_, .suspects = kept_.suspects, .empty = kept_.empty, .pools = counted_},
         now_,

@@ -73,8 +73,9 @@ class BlockRound {
     // Most pools are like that: every node could have one more.
     if (!hands_out || left >= scope_.world.nodes.all().size()) return;
     const std::vector<OwnedBlock>& blocks = by_pool_[uid];
-    left += static_cast<Uint128>(std::ranges::count_if(
-        blocks, [&](const OwnedBlock& one) { return one.is_going && one.seen->entries.IsEmpty(now_.unix_ms); }));
+    left += static_cast<Uint128>(std::ranges::count_if(blocks, [&](const OwnedBlock& one) {
+      return one.is_going && one.seen->entries.IsEmpty(now_.unix_ms) && !pod_addresses_.AreLostIn(*one.seen->block);
+    }));
     std::map<std::string, Claimer> claimers = ClaimersOf(pool, blocks);
     auto wanting = static_cast<std::size_t>(
         std::ranges::count_if(claimers, [](const auto& item) { return item.second.WantsBlock(); }));
@@ -89,8 +90,8 @@ class BlockRound {
       const bool is_needed = left < wanting;
       if (left >= urgent && !is_needed) return;
       const SteadyTime due = candidate.since + kEmptyMin + JitterOf(candidate.block->name);
-      if (left >= urgent && now_.steady < due) {
-        decision_.WakeAt(due);
+      if (const SteadyTime at = left >= urgent ? due : candidate.since + kSeenEmptyMin; now_.steady < at) {
+        decision_.WakeAt(at);
         continue;
       }
       if (pod_addresses_.AreLostIn(*candidate.block->block)) continue;
@@ -181,20 +182,6 @@ class BlockRound {
 };
 
 }  // namespace
-
-void EmptyBlocks::Update(const World& world, const Moment& now) {
-  std::map<std::string, SteadyTime> since;
-  for (const auto& [name, seen] : world.blocks()) {
-    if (seen.block == nullptr || !seen.entries.IsEmpty(now.unix_ms)) continue;
-    since.emplace_hint(since.end(), name, Since(name).value_or(now.steady));
-  }
-  since_ = std::move(since);
-}
-
-std::optional<SteadyTime> EmptyBlocks::Since(const std::string& block) const {
-  const auto found = since_.find(block);
-  return found == since_.end() ? std::nullopt : std::optional(found->second);
-}
 
 void DecideBlocks(const BlockScope& scope, const Moment& now, Decision& decision) {
   BlockRound round(scope, now, decision);

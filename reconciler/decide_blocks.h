@@ -9,11 +9,11 @@
 
 #include <chrono>
 #include <map>
-#include <optional>
 #include <string>
 
 #include "reconciler/census.h"
 #include "reconciler/decision.h"
+#include "reconciler/empty_blocks.h"
 #include "reconciler/suspects.h"
 #include "reconciler/world.h"
 
@@ -25,17 +25,6 @@ inline constexpr std::chrono::seconds kEmptyMin{60};
 inline constexpr std::chrono::seconds kEmptyJitter{15};
 // A pod that has waited so long for an address does not wait for a block's rest.
 inline constexpr std::chrono::seconds kPodWaitMax{10};
-
-// Since when blocks have been empty, as far as was seen.
-class EmptyBlocks {
- public:
-  void Update(const World& world, const Moment& now);
-  // Nothing: it is not.
-  [[nodiscard]] std::optional<SteadyTime> Since(const std::string& block) const;
-
- private:
-  std::map<std::string, SteadyTime> since_;  // by name
-};
 
 struct BlockScope {
   const World& world;

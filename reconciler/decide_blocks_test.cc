@@ -132,6 +132,21 @@ const BlocksCase kBlocksCases[] = {
      "delete block 10.55.0.0-26",
      60,
      75},
+    {"OneThatCannotGoIsNotOnItsWay",
+     [](BlocksWorld& w) {
+       w.Nodes(5)
+           .Node("n1", /*is_ready=*/false)
+           .Block("10.55.0.0/26", "n1", {}, {}, /*is_deleting=*/true)
+           .PodWith("n1", "10.55.0.7")
+           .Block("10.55.0.64/26", "n2")
+           .Block("10.55.0.128/26", "n3", {{3, kHeldEntry}})
+           .Block("10.55.0.192/26", "n4", {{3, kHeldEntry}})
+           .WaitingPod("n5");
+     },
+     kHour,
+     "delete block 10.55.0.64-26",
+     10,
+     75},
     {"OneInUseStays", [](BlocksWorld& w) { w.Nodes(10).Block("10.55.0.0/26", "n1", {{3, kHeldEntry}}); }, kHour, ""},
     // Somebody took its entry out while no agent ran, and that is seen by a comparison of each minute.
     {"OneOfWhichAPodHasAnAddressWithoutAnEntryStays",
@@ -227,10 +242,10 @@ const BlocksCase kBlocksCases[] = {
      301},
     {"AndWhatItHadOnStandbyDoesNotHoldUpADeletion",
      [](BlocksWorld& w) { w.Nodes(1).Block("10.55.0.0/26", "gone", {}, {4}, /*is_deleting=*/true); },
-     301,
+     kHour,
      "block 10.55.0.0-26 standby=[] if gone is gone; block 10.55.0.0-26 finalizers=[]",
      300,
-     301},
+     311},
     {"ButItsEntriesAreFreedFirst",
      [](BlocksWorld& w) { w.Nodes(1).Block("10.55.0.0/26", "gone", {{3, kHeldEntry}}, {4}); },
      kHour,

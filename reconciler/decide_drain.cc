@@ -22,8 +22,8 @@ enum class Fate : std::uint8_t { kStays, kIsDeleted, kPoolIsDeleted, kPoolIsGone
 
 class BlockDrain {
  public:
-  BlockDrain(const World& world, const Moment& now, bool relisted, Decision& decision)
-      : now_ms_(now.unix_ms), relisted_(relisted), decision_(decision), pod_addresses_(world) {
+  BlockDrain(const World& world, const EmptyBlocks& empty, const Moment& now, bool relisted, Decision& decision)
+      : now_(now), empty_(empty), relisted_(relisted), decision_(decision), pod_addresses_(world) {
     for (const auto& [name, pool] : world.pools) (pool.meta.deleting() ? deleted_ : live_).insert(pool.meta.uid);
   }
 
@@ -34,8 +34,13 @@ class BlockDrain {
     if (seen.block->deleting && !has_finalizer) return true;
     const Fate fate = FateOf(seen);
     if (fate == Fate::kStays || seen.entries.IsInUse()) return true;
-    if (!seen.entries.IsEmpty(now_ms_)) {
+    const auto since = empty_.Since(seen.name);
+    if (!since) {
       decision_.WakeAt(seen.entries.cooling_until_ms);
+      return true;
+    }
+    if (now_.steady < *since + kSeenEmptyMin) {
+      decision_.WakeAt(*since + kSeenEmptyMin);
       return true;
     }
     if (pod_addresses_.AreLostIn(*seen.block)) return true;
@@ -44,7 +49,7 @@ class BlockDrain {
       return true;
     }
     if (++changes_ > kBlockChangesMax) {
-      decision_.WakeAt(now_ms_);
+      decision_.WakeAt(now_.unix_ms);
       return false;
     }
     if (!seen.block->deleting) {
@@ -64,7 +69,8 @@ class BlockDrain {
     return deleted_.contains(seen.pool_uid) ? Fate::kPoolIsDeleted : Fate::kPoolIsGone;
   }
 
-  std::int64_t now_ms_;
+  const Moment& now_;
+  const EmptyBlocks& empty_;
   bool relisted_;
   Decision& decision_;
   PodAddresses pod_addresses_;
@@ -93,8 +99,9 @@ bool HasFinalizer(const std::vector<std::string>& finalizers, std::string_view f
   return std::ranges::find(finalizers, finalizer) != finalizers.end();
 }
 
-void DecideBlockDrain(const World& world, const Moment& now, bool relisted, Decision& decision) {
-  BlockDrain drain(world, now, relisted, decision);
+void DecideBlockDrain(const World& world, const EmptyBlocks& empty, const Moment& now, bool relisted,
+                      Decision& decision) {
+  BlockDrain drain(world, empty, now, relisted, decision);
   for (const auto& [name, seen] : world.blocks()) {
     if (!drain.Decide(seen)) return;
   }

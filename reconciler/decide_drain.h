@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "reconciler/decision.h"
+#include "reconciler/empty_blocks.h"
 #include "reconciler/world.h"
 
 namespace berth::reconciler {
@@ -21,8 +22,10 @@ inline constexpr std::size_t kBlockChangesMax = 200;
 [[nodiscard]] bool HasFinalizer(const std::vector<std::string>& finalizers, std::string_view finalizer);
 
 // Empty blocks of pools that are being deleted or gone are deleted; empty blocks with a deletionTimestamp lose their
-// finalizer. That a pool is gone is believed only if the world is relisted.
-void DecideBlockDrain(const World& world, const Moment& now, bool relisted, Decision& decision);
+// finalizer; none in which a pod has an address. That a pool is gone is believed only if the world is relisted.
+// Requires: `empty` is up to date.
+void DecideBlockDrain(const World& world, const EmptyBlocks& empty, const Moment& now, bool relisted,
+                      Decision& decision);
 
 // Pools with a deletionTimestamp that no space has accepted any more and of which no block is left lose their
 // finalizer, if the world is relisted.

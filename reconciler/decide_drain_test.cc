@@ -29,6 +29,16 @@ struct BlockDrainCase {
   Lines want_unlisted;
   Lines want_relisted;
 };
+// When its blocks have been as they are for so long.
+Decision Drain(TestWorld& t, bool relisted, std::chrono::seconds time = kSeenEmptyMin) {
+  EmptyBlocks empty;
+  empty.Update(t.world, t.now);
+  t.now.steady += time;
+  Decision decision;
+  DecideBlockDrain(t.world, empty, t.now, relisted, decision);
+  return decision;
+}
+
 class BlockDrains : public testing::TestWithParam<BlockDrainCase> {};
 
 TEST_P(BlockDrains, OnlyWhenNobodyHoldsAnything) {
@@ -36,8 +46,7 @@ TEST_P(BlockDrains, OnlyWhenNobodyHoldsAnything) {
   for (const bool relisted : {false, true}) {
     TestWorld t;
     c.given(t);
-    Decision decision;
-    DecideBlockDrain(t.world, t.now, relisted, decision);
+    const Decision decision = Drain(t, relisted);
     EXPECT_EQ(TestWorld::Describe(decision), relisted ? c.want_relisted : c.want_unlisted) << "relisted: " << relisted;
   }
 }
@@ -151,9 +160,20 @@ TEST(BlockDrain, LooksAgainWhenTheLastEntryHasCooled) {
   TestWorld t;
   t.Pool("web", kDrainedPool, {.is_deleting = true});
   t.Block("10.55.0.0/26", "web", {{3, "~ t=1800000005000"}, {4, "~ t=1800000009000"}});
-  Decision decision;
-  DecideBlockDrain(t.world, t.now, /*relisted=*/false, decision);
+  const Decision decision = Drain(t, /*relisted=*/false);
   EXPECT_EQ(decision.wake_unix_ms, 1'800'000'009'000);
+}
+
+// Its pods may have addresses that nobody knows yet.
+TEST(BlockDrain, WhatWasEmptiedJustNowWaits) {
+  for (const bool is_deleting : {false, true}) {
+    TestWorld t;
+    t.Pool("web", kDrainedPool, {.is_deleting = true}).Block("10.55.0.0/26", "web", {}, {.is_deleting = is_deleting});
+    const SteadyTime due = t.now.steady + kSeenEmptyMin;
+    const Decision decision = Drain(t, /*relisted=*/true, kSeenEmptyMin - std::chrono::seconds(1));
+    EXPECT_EQ(TestWorld::Describe(decision), kNothing) << is_deleting;
+    EXPECT_EQ(decision.wake_steady, due) << is_deleting;
+  }
 }
 
 TEST(BlockDrain, KeepsTheFinalizersOfOthers) {
@@ -162,8 +182,7 @@ TEST(BlockDrain, KeepsTheFinalizersOfOthers) {
   ipam::Block block = *t.world.blocks().at("10.55.0.0-26").block;
   block.finalizers = {"example.org/a", std::string(ipam::kBlockFinalizer), "example.org/b"};
   t.world.PutBlock(SeenAs(std::move(block)));
-  Decision decision;
-  DecideBlockDrain(t.world, t.now, /*relisted=*/false, decision);
+  const Decision decision = Drain(t, /*relisted=*/false);
   EXPECT_EQ(TestWorld::Describe(decision), Lines{"block 10.55.0.0-26 finalizers=[example.org/a,example.org/b]"});
 }
 
@@ -171,8 +190,7 @@ TEST(BlockDrain, ALongListIsDoneInParts) {
   TestWorld t;
   t.Pool("web", {{"subnet", "10.55.0.0/16"}}, {.is_deleting = true});
   for (int i = 0; i < 250; ++i) t.Block("10.55." + std::to_string(i) + ".0/26", "web", {});
-  Decision decision;
-  DecideBlockDrain(t.world, t.now, /*relisted=*/false, decision);
+  const Decision decision = Drain(t, /*relisted=*/false);
   EXPECT_EQ(decision.actions.size(), kBlockChangesMax);
   EXPECT_EQ(decision.wake_unix_ms, kTestNowMs) << "the rest would wait for an event";
 }

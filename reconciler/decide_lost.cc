@@ -125,15 +125,15 @@ std::optional<ipam::HeldEntry> EntryOf(const SeenPod& pod, const ipam::Block& bl
 }
 
 bool PodAddresses::AreLostIn(const ipam::Block& block) {
-  if (pods_.empty()) {
-    std::vector<const SeenPod*>& all = pods_[""];
+  if (!pods_) {
+    pods_.emplace();
     for (const auto& [key, pod] : world_.pods.all()) {
       if (!pod.HasOwnAddress()) continue;
-      all.push_back(&pod);
-      pods_[pod.node].push_back(&pod);
+      (*pods_)[""].push_back(&pod);
+      (*pods_)[pod.node].push_back(&pod);
     }
   }
-  return std::ranges::any_of(pods_[block.node], [&](const SeenPod* pod) {
+  return std::ranges::any_of((*pods_)[block.node], [&](const SeenPod* pod) {
     return std::ranges::any_of(pod->addresses, [&](const ipam::Address& address) {
       return block.cidr.Contains(address) && !IsRecorded(*pod, address);
     });

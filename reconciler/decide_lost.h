@@ -51,7 +51,8 @@ enum class AddressState : std::uint8_t {
 // pod, of which it cannot be known that it is gone, or the UID has no 16 hexadecimal digits.
 [[nodiscard]] std::optional<ipam::HeldEntry> EntryOf(const SeenPod& pod, const ipam::Block& block, const Moment& now);
 
-// Whether a block lacks the entry of an address that a pod has: it is to be put back, so that the block must not go.
+// Whether a block lacks the entry of an address that a pod has. Such a block must not go: the entry is put back there,
+// or the pod is the last that may use the address.
 class PodAddresses {
  public:
   explicit PodAddresses(const World& world) : world_(world) {}
@@ -62,7 +63,7 @@ class PodAddresses {
 
   const World& world_;
   // By node, and "" for all; gathered at the first question: there may be a hundred thousand pods.
-  std::map<std::string, std::vector<const SeenPod*>> pods_;
+  std::optional<std::map<std::string, std::vector<const SeenPod*>>> pods_;
 };
 
 class LostEntries {

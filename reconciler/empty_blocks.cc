@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// By name: a block that is made again begins anew, as it is not there in between or not empty.
+#include "reconciler/empty_blocks.h"
+
+#include <utility>
+
+namespace berth::reconciler {
+
+void EmptyBlocks::Update(const World& world, const Moment& now) {
+  std::map<std::string, SteadyTime> since;
+  for (const auto& [name, seen] : world.blocks()) {
+    if (seen.block == nullptr || !seen.entries.IsEmpty(now.unix_ms)) continue;
+    since.emplace_hint(since.end(), name, Since(name).value_or(now.steady));
+  }
+  since_ = std::move(since);
+}
+
+std::optional<SteadyTime> EmptyBlocks::Since(const std::string& block) const {
+  const auto found = since_.find(block);
+  return found == since_.end() ? std::nullopt : std::optional(found->second);
+}
+
+}  // namespace berth::reconciler
