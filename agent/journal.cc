@@ -54,7 +54,7 @@ Expected<void> Journal::WriteAnew() {
   return {};
 }
 
-Expected<void> Journal::Append(char mark, const ipam::Attachment& attachment, JournalSync sync) {
+Expected<void> Journal::Append(char mark, const ipam::Attachment& attachment) {
   const std::string line = mark + attachment + "\n";
   if (write(file_.descriptor(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
     auto failure = node::FailIo("write", folder_.PathOf(kFile));
@@ -63,30 +63,32 @@ Expected<void> Journal::Append(char mark, const ipam::Attachment& attachment, Jo
     return failure;
   }
   ++lines_;
-  if (sync == JournalSync::kYes && fdatasync(file_.descriptor()) != 0)
-    return node::FailIo("sync", folder_.PathOf(kFile));
+  return {};
+}
+
+Expected<void> Journal::SyncFile() const {
+  if (fdatasync(file_.descriptor()) != 0) return node::FailIo("sync", folder_.PathOf(kFile));
   return {};
 }
 
 Expected<void> Journal::Add(const ipam::Attachment& attachment, JournalSync sync) {
   const sync::Lock lock(mutex_);
-  if (auto added = Append('+', attachment, sync); !added) return added;
+  if (auto added = Append('+', attachment); !added) return added;
   pending_.insert(attachment);
-  return {};
+  return sync == JournalSync::kYes ? SyncFile() : Expected<void>();
 }
 
 Expected<void> Journal::Remove(const ipam::Attachment& attachment) {
   const sync::Lock lock(mutex_);
   if (!pending_.contains(attachment)) return {};
-  if (auto removed = Append('-', attachment, JournalSync::kNo); !removed) return removed;
+  if (auto removed = Append('-', attachment); !removed) return removed;
   pending_.erase(attachment);
   return {};
 }
 
 Expected<void> Journal::Sync() {
   const sync::Lock lock(mutex_);
-  if (fdatasync(file_.descriptor()) != 0) return node::FailIo("sync", folder_.PathOf(kFile));
-  return {};
+  return SyncFile();
 }
 
 std::size_t Journal::Size() const {

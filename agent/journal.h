@@ -32,11 +32,12 @@ class Journal {
   // kIo.
   [[nodiscard]] static ipam::Expected<std::unique_ptr<Journal>> Open(const node::Folder& folder);
 
-  // Errors: kIo: the caller must not answer success.
+  // Errors: kIo: the caller must not answer success, though it may be pending.
   [[nodiscard]] ipam::Expected<void> Add(const ipam::Attachment& attachment, JournalSync sync);
   // What was added survives the machine when it returns. Errors: kIo.
   [[nodiscard]] ipam::Expected<void> Sync();
-  // Done: not synced, since doing it twice is harmless until another comes under that name. Errors: kIo: it is pending.
+  // Done: not synced, since what a machine's end leaves of it is done twice. Errors: kIo: it is pending still, which
+  // only matters to whoever takes the name anew.
   ipam::Expected<void> Remove(const ipam::Attachment& attachment);
 
   [[nodiscard]] bool Contains(const ipam::Attachment& attachment) const;
@@ -53,8 +54,8 @@ class Journal {
   Journal(node::Folder folder, std::set<ipam::Attachment> pending)
       : folder_(std::move(folder)), pending_(std::move(pending)) {}
 
-  [[nodiscard]] ipam::Expected<void> Append(char mark, const ipam::Attachment& attachment, JournalSync sync)
-      BERTH_REQUIRES(mutex_);
+  [[nodiscard]] ipam::Expected<void> Append(char mark, const ipam::Attachment& attachment) BERTH_REQUIRES(mutex_);
+  [[nodiscard]] ipam::Expected<void> SyncFile() const BERTH_REQUIRES(mutex_);
   // Puts a file with what is pending in the place of the one there is.
   [[nodiscard]] ipam::Expected<void> WriteAnew() BERTH_REQUIRES(mutex_);
 

@@ -2,13 +2,26 @@
 // Journal: what a later process finds in the file.
 #include "agent/journal.h"
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+namespace {
+bool g_syncs_fail = false;
+}  // namespace
+
+// The C library's, for a disk that fails.
+int fdatasync(int descriptor) {
+  if (!g_syncs_fail) return static_cast<int>(syscall(SYS_fdatasync, descriptor));
+  errno = EIO;
+  return -1;
+}
 
 namespace berth::agent {
 namespace {
@@ -103,6 +116,19 @@ TEST_F(JournalTest, WhatCannotBeWrittenToBeDoneStaysPending) {
   ASSERT_FALSE(journal->Compact().has_value());
   EXPECT_FALSE(journal->Remove(Number(1)).has_value());
   EXPECT_TRUE(journal->Contains(Number(1)));
+}
+
+// The runtime sends the DEL again. Nothing may be left of the first one then.
+TEST_F(JournalTest, WhatCouldNotBeSyncedIsPendingAndCanBeDone) {
+  {
+    const auto journal = Open();
+    ASSERT_TRUE(journal->Add(Number(1), JournalSync::kNo).has_value());
+    g_syncs_fail = true;
+    EXPECT_FALSE(journal->Add(Number(2), JournalSync::kYes).has_value());
+    g_syncs_fail = false;
+    ASSERT_TRUE(journal->Remove(Number(2)).has_value());
+  }
+  EXPECT_THAT(Open()->Pending(), ElementsAre(Number(1)));
 }
 
 TEST_F(JournalTest, AFileThatCannotBeReadIsAnError) {
