@@ -283,6 +283,11 @@ Expected<Reply> Agent::Add(Call& call) {
     return Fail(ErrorCode::kTimeout, "a DEL of this container came after this ADD was started: nothing is allocated");
   }
   if (journal_->Contains(attachment)) {
+    if (!left_alone_.IsEmpty()) {
+      return Fail(ErrorCode::kUnavailable,
+                  "an earlier DEL of this container waits for a block that is left alone",
+                  "the call is tried again; the agent's log says what is wrong with the block");
+    }
     // What an earlier container of this name left must not be taken for this one's.
     if (auto done = call.ipam.engine().Del(attachment); !done) {
       return std::unexpected(done.error().Within("an earlier DEL of this container has still to be written"));

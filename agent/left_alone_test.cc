@@ -230,6 +230,19 @@ TEST_F(LeftAloneTest, ADelOfWhatABlockHoldsThatCannotBeWrittenIsDoneOnceItCan) {
   Await([this] { return Held().empty(); }, "the DEL is written");
 }
 
+TEST_F(LeftAloneTest, ADelThatWaitsForABlockIsNotForgottenByAnAddOfItsName) {
+  StartAgent();
+  ASSERT_TRUE(Add("a").ok);
+  const std::string block = BlockName();
+  agent_.reset();
+  MakeUnreadable(block);
+  StartAgent();
+  ASSERT_TRUE(Del("a").ok);
+  EXPECT_THAT(Add("a").body, HasSubstr("\"code\":11,"));
+  MakeReadable(block);
+  Await([this] { return Held().empty(); }, "the DEL is written");
+}
+
 TEST_F(LeftAloneTest, ADelOfWhatAnUnreadableBlockHoldsIsDoneOnceItCanBeRead) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
