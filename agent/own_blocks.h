@@ -231,6 +231,8 @@ class OwnBlocks {
   [[nodiscard]] ipam::Block Decide(const SlotPointer& slot, Round& round);
   [[nodiscard]] bool AfterFailure(const SlotPointer& slot, Round& round, const ipam::Error& error);
   [[nodiscard]] bool AfterConflict(const SlotPointer& slot, Round& round, const ipam::Error& error);
+  // A failure says nothing about a patch before it, which may be in or land later: then the outcome is not known.
+  [[nodiscard]] ipam::Error OfRound(const SlotPointer& slot, const Round& round, ipam::Error error) const;
   void FinishAll(const SlotPointer& slot, Round& round, const ipam::Expected<ipam::BlockView>& result);
   void Finish(Waiter& waiter, const ipam::Expected<ipam::BlockView>& result);
   // A version of a block, from wherever; if it is news, finds out what somebody else did to it. False: what was seen is

@@ -156,7 +156,7 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
     const sync::Lock lock(mutex_);
     round.base = slot->view;
     changed = *round.base;
-    // For edit.fence, too: a doubt that is over leaves nothing that could land.
+    // Nor does edit.fence ask for more: without a doubt nothing can land.
     must_fence = slot->doubt_version.has_value() || slot->must_fence;
     PutBack(*slot, changed);
     AddHandedOut(*slot, changed);
@@ -166,7 +166,7 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
   for (const auto& waiter : round.waiters) {
     ipam::Block trial = changed;
     if (auto applied = waiter->edit.apply(trial); !applied) {
-      Finish(*waiter, std::unexpected(applied.error()));
+      Finish(*waiter, std::unexpected(OfRound(slot, round, applied.error())));
       continue;
     }
     changed = std::move(trial);
@@ -317,13 +317,16 @@ bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::
   return true;
 }
 
+ipam::Error OwnBlocks::OfRound(const SlotPointer& slot, const Round& round, ipam::Error error) const {
+  if (!round.is_in_doubt) return error;
+  const sync::Lock lock(mutex_);
+  const auto found = slots_.find(slot->view->name);
+  if (found != slots_.end() && found->second == slot) error.code = ErrorCode::kUnknownOutcome;
+  return error;
+}
+
 void OwnBlocks::FinishAll(const SlotPointer& slot, Round& round, const Expected<BlockView>& result) {
-  Expected<BlockView> told = result;
-  if (!told && round.is_in_doubt) {
-    const sync::Lock lock(mutex_);
-    // The last failure says nothing about the patch before it, which may be in.
-    if (slots_.contains(slot->view->name)) told.error().code = ErrorCode::kUnknownOutcome;
-  }
+  const Expected<BlockView> told = result ? result : std::unexpected(OfRound(slot, round, result.error()));
   // Those for whom a thread waits first.
   std::ranges::stable_partition(round.waiters, [](const auto& waiter) { return !waiter->done; });
   for (const auto& waiter : round.waiters) Finish(*waiter, told);

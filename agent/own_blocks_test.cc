@@ -116,6 +116,25 @@ TEST_F(OwnBlocksTest, AChangeThatIsInHasNotFailedWhereTheNextPatchIsRefused) {
   }
 }
 
+TEST_F(OwnBlocksTest, NoAddIsToldThatABlockIsFullWhereItsPatchMayStillLand) {
+  MakeBlock();
+  std::map<ipam::BlockOffset, std::string> full;
+  for (int i = 0; i < 64; ++i) full[static_cast<ipam::BlockOffset>(i)] = TextOf(100 + i);
+  Write(full);
+  int patches = 0;
+  api_.SetFaults([&](const k8sclient::Request& request) {
+    if (request.method != Method::kPatch) return ApiFault::kNone;
+    return ++patches == 1 ? ApiFault::kLateCommit : ApiFault::kInvalid;
+  });
+  const auto release = [](ipam::Block& block) -> ipam::Expected<void> {
+    block.allocations.erase(7);
+    return {};
+  };
+  own_.EditLater(Stored(), {.attachment = ipam::TestAttachment(107), .apply = release}, Soon(), [](const auto&) {});
+  // The patch of both is in doubt, the next one is refused, and then each is tried on its own.
+  EXPECT_EQ(Add(1).error().code, ipam::ErrorCode::kUnknownOutcome);
+}
+
 TEST_F(OwnBlocksTest, AFenceThatWasSeenIsNotWrittenAgain) {
   MakeBlock();
   int patches = 0;

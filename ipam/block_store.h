@@ -47,8 +47,8 @@ struct BlockEdit {
   // Prepares the block for the ADDs to come: sent along with changes of it. Cannot fail.
   std::function<void(Block&, std::size_t wanted)> stand_by = {};
 
-  // Write even if `apply` changed nothing: an older write of this attachment may still be under way, and only a
-  // successful write makes sure that it never lands.
+  // Write even if `apply` changed nothing, unless it is known that none is under way: an older write of this attachment
+  // may be, and only a successful one after it makes sure that it never lands.
   bool fence = false;
 };
 
