@@ -70,7 +70,7 @@ int RunPlugin(const Program& program, std::span<char* const> arguments,
 
 Expected<std::string> ReadAll(int descriptor, std::size_t bytes_max, std::string_view what) {
   std::string text;
-  constexpr std::size_t kStep = std::size_t{64} << 10;
+  constexpr std::size_t kStep = std::size_t{4} << 10;  // most are shorter
   while (text.size() <= bytes_max) {
     const std::size_t before = text.size();
     text.resize(before + kStep);
