@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What OwnBlocks keeps for each block and each waiting change. Private to its source files.
+// What OwnBlocks keeps for each block and each waiting change. Private to its source files. Its mutex guards all that
+// changes here; an annotation cannot name it, as these do not know whose they are.
 #pragma once
 
 #include <algorithm>

@@ -245,7 +245,7 @@ const BlocksCase kBlocksCases[] = {
      kHour,
      "block 10.55.0.0-26 standby=[] if gone is gone; block 10.55.0.0-26 finalizers=[]",
      300,
-     311},
+     306},
     {"ButItsEntriesAreFreedFirst",
      [](BlocksWorld& w) { w.Nodes(1).Block("10.55.0.0/26", "gone", {{3, kHeldEntry}}, {4}); },
      kHour,

@@ -15,7 +15,7 @@ namespace berth::reconciler {
 // So long a block has to be seen empty before it may go, whoever wants it. Within that time the node's agent has
 // written again what somebody took out, the kubelet has told which addresses its pods have, and the watch of pods has
 // caught up with that of blocks.
-inline constexpr std::chrono::seconds kSeenEmptyMin{10};
+inline constexpr std::chrono::seconds kSeenEmptyMin{5};
 
 class EmptyBlocks {
  public:
