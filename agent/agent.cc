@@ -397,7 +397,7 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
   const auto late =
       std::make_shared<LateEdits>([this, attachment, knows_all, turn = std::move(turn), then = std::move(then)](
                                       const std::optional<Error>& failure) {
-        if (!failure && knows_all) journal_->Remove(attachment);
+        if (!failure && knows_all) static_cast<void>(journal_->Remove(attachment));
         if (failure && !is_away_) {
           spdlog::warn(
               "a DEL that was answered is not written yet attachment={} err=\"{}\"", attachment, failure->message);
@@ -443,7 +443,7 @@ Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cn
 Expected<void> Agent::ConcludeFreed(const ipam::Attachment& attachment, bool knows_all) {
   if (!knows_all) return WriteDown(attachment, JournalSync::kYes);
   if (auto creator = directory_.HoldCreator(own_.instance()); !creator) return std::unexpected(creator.error());
-  journal_->Remove(attachment);
+  static_cast<void>(journal_->Remove(attachment));
   return {};
 }
 

@@ -317,7 +317,7 @@ void Agent::ReplayJournal() {
     AgentStore store(Parts(), runtime, runtime.end());
     const bool knows_all = left_alone_.IsEmpty();
     if (HoldsNothing(store, attachment)) {
-      if (knows_all) journal_->Remove(attachment);
+      if (knows_all) static_cast<void>(journal_->Remove(attachment));
       continue;
     }
     {

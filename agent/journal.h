@@ -36,9 +36,9 @@ class Journal {
   [[nodiscard]] ipam::Expected<void> Add(const ipam::Attachment& attachment, JournalSync sync);
   // What was added survives the machine when it returns. Errors: kIo.
   [[nodiscard]] ipam::Expected<void> Sync();
-  // Done: not synced, since what a machine's end leaves of it is done twice. Errors: kIo: it is pending still, which
-  // only matters to whoever takes the name anew.
-  ipam::Expected<void> Remove(const ipam::Attachment& attachment);
+  // Done: not synced, since what a machine's end leaves of it is done twice. Errors: kIo: it is pending still, and done
+  // again, which matters only to whoever takes the name anew.
+  [[nodiscard]] ipam::Expected<void> Remove(const ipam::Attachment& attachment);
 
   [[nodiscard]] bool Contains(const ipam::Attachment& attachment) const;
   [[nodiscard]] std::vector<ipam::Attachment> Pending() const;

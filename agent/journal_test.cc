@@ -60,7 +60,7 @@ TEST_F(JournalTest, ALaterProcessFindsNothingOfWhatIsDone) {
   {
     const auto journal = Open();
     ASSERT_TRUE(journal->Add(Number(1), JournalSync::kYes).has_value());
-    journal->Remove(Number(1));
+    ASSERT_TRUE(journal->Remove(Number(1)).has_value());
   }
   EXPECT_THAT(Open()->Pending(), IsEmpty());
 }
@@ -74,7 +74,7 @@ TEST_F(JournalTest, AFileWithManyLinesThatAreDoneIsLong) {
   const auto journal = Open();
   for (int i = 0; i < 3000; ++i) {
     ASSERT_TRUE(journal->Add(Number(i), JournalSync::kNo).has_value());
-    journal->Remove(Number(i));
+    ASSERT_TRUE(journal->Remove(Number(i)).has_value());
   }
   EXPECT_TRUE(journal->IsLong());
 }
@@ -83,10 +83,10 @@ TEST_F(JournalTest, AFileThatIsWrittenAnewKeepsWhatIsPendingAndWhatComesAfter) {
   {
     const auto journal = Open();
     for (int i = 0; i < 3; ++i) ASSERT_TRUE(journal->Add(Number(i), JournalSync::kNo).has_value());
-    journal->Remove(Number(1));
+    ASSERT_TRUE(journal->Remove(Number(1)).has_value());
     ASSERT_TRUE(journal->Compact().has_value());
     ASSERT_TRUE(journal->Add(Number(3), JournalSync::kNo).has_value());
-    journal->Remove(Number(0));
+    ASSERT_TRUE(journal->Remove(Number(0)).has_value());
   }
   EXPECT_THAT(Open()->Pending(), ElementsAre(Number(2), Number(3)));
 }
@@ -94,7 +94,7 @@ TEST_F(JournalTest, AFileThatIsWrittenAnewKeepsWhatIsPendingAndWhatComesAfter) {
 TEST_F(JournalTest, AFileThatIsWrittenAnewIsShort) {
   const auto journal = Open();
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(journal->Add(Number(i), JournalSync::kNo).has_value());
-  for (int i = 1; i < 100; ++i) journal->Remove(Number(i));
+  for (int i = 1; i < 100; ++i) ASSERT_TRUE(journal->Remove(Number(i)).has_value());
   ASSERT_TRUE(journal->Compact().has_value());
   EXPECT_EQ(std::filesystem::file_size(path_ / "journal"), Number(0).size() + 2);
 }

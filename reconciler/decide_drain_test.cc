@@ -67,7 +67,7 @@ std::function<void(TestWorld&)> DyingWith(const std::map<ipam::BlockOffset, std:
   };
 }
 // As where somebody took the entry out. kHeldEntry is of that pod.
-std::function<void(TestWorld&)> AndPodWith(const std::string& address, std::function<void(TestWorld&)> given) {
+std::function<void(TestWorld&)> AndPodWith(const std::string& address, const std::function<void(TestWorld&)>& given) {
   return [=](TestWorld& t) {
     given(t);
     t.world.pods.Put({.name_space = "default",
