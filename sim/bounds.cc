@@ -50,9 +50,11 @@ void Bounds::WatchForStorms() {
     const std::uint64_t requests_before = network_.requests();
     const std::uint64_t calls_before = calls();
     const std::size_t started_before = agents_started();
-    const std::uint64_t of_rivals = controllers_.count() > 1 ? kRivalsRequests : 0;
+    const std::uint64_t of_controllers_before = controllers_.requests();
+    const bool are_rivals = controllers_.count() > 1;
     std::this_thread::sleep_for(60s);
-    const std::uint64_t sent = network_.requests() - requests_before;
+    const std::uint64_t of_controllers = controllers_.requests() - of_controllers_before;
+    const std::uint64_t sent = network_.requests() - requests_before - (are_rivals ? of_controllers : 0);
     // Another machine may have taken the place of one, and counts anew.
     if (calls() < calls_before || agents_started() < started_before) continue;
     const std::uint64_t called = calls() - calls_before;
@@ -60,7 +62,7 @@ void Bounds::WatchForStorms() {
     std::size_t agents = agents_started() - started_before;
     for (const auto& machine : machines_) agents += machine->node.living();
     const std::size_t all = programs() + agents;
-    if (sent > kStormRequests * all + kStormRequestsOfCall * called + of_rivals)
+    if (sent > kStormRequests * all + kStormRequestsOfCall * called || of_controllers > kRivalsRequests)
       story_.Break("storm", fmt::format("{} programs sent {} requests in a minute of {} calls", all, sent, called));
   }
 }

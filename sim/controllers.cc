@@ -36,7 +36,7 @@ void Controllers::Start() {
   running_.push_back(process);
   story_.Tell("starts " + process->name);
   Spawn(process, [this] {
-    auto* const leader = new Leader(network_);  // NOLINT(cppcoreguidelines-owning-memory): see above
+    auto* const leader = new Leader(link_);  // NOLINT(cppcoreguidelines-owning-memory): see above
     leader->watches.Start();
     leader->controller.Run(std::stop_token());
   });

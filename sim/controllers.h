@@ -15,7 +15,7 @@ namespace berth::sim {
 class Controllers {
  public:
   // Both must outlive this.
-  Controllers(Network& network, Story& story) : network_(network), story_(story) {}
+  Controllers(Network& network, Story& story) : link_(network), story_(story) {}
 
   void Start();
   // As kill -9, of any; another one starts.
@@ -23,10 +23,11 @@ class Controllers {
   // As the election sees to within seconds. Two that lead write over what the other reports, for as long as they have
   // not seen the same for the same time.
   void LeaveOne();
+  [[nodiscard]] std::uint64_t requests() const { return link_.requests(); }
   [[nodiscard]] std::size_t count() const { return running_.size(); }
 
  private:
-  Network& network_;
+  Link link_;
   Story& story_;
   std::vector<ProcessPointer> running_;
   std::uint64_t started_ = 0;

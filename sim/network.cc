@@ -208,6 +208,7 @@ Network::Answer Link::Call(const Request& request, const k8sclient::CallOptions&
     return Fail(is_write ? ErrorCode::kUnknownOutcome : ErrorCode::kTimeout, "time was over");
   }
   if (is_write && on_write_ && on_write_(request.method)) network_.SlowNext();
+  ++requests_;
   auto answer = network_.Call(request, options);
   if (!AwaitHearing(options.deadline, options.stop)) {
     const bool is_over = state_ == State::kUnheard;
@@ -235,6 +236,7 @@ Network::Answer Link::Watch(const Request& request, const k8sclient::WatchOption
                             const k8sclient::WatchSink& sink) {
   if (is_cut()) return Fail(ErrorCode::kUnavailable, "no route to host");
   const auto hears = [&] { return AwaitHearing(std::chrono::steady_clock::now() + options.idle_max, options.stop); };
+  ++requests_;
   auto answer =
       network_.Watch(request, options, [&](std::string_view line) { return hears() && !is_cut() && sink(line); });
   if (!hears()) return Fail(ErrorCode::kUnavailable, "the connection was cut");

@@ -91,7 +91,8 @@ class Network final : public k8sclient::Api {
   ProcessPointer wire_ = std::make_shared<Process>("network");
 };
 
-// Link: the way of one machine's agents to the network, which can be cut, or lead in one direction only.
+// Link: the way of one machine's agents, or of the controllers, to the network, which can be cut, or lead in one
+// direction only.
 class Link final : public k8sclient::Api {
  public:
   enum class State : std::uint8_t {
@@ -103,7 +104,8 @@ class Link final : public k8sclient::Api {
   explicit Link(Network& network) : network_(network) {}
 
   void Set(State state) { state_ = state; }
-  // So many LISTs were sent.
+  // So many were sent.
+  [[nodiscard]] std::uint64_t requests() const { return requests_; }
   [[nodiscard]] std::uint64_t lists() const { return lists_; }
   // Called before each write that is sent. True: it is long under way.
   using OnWrites = std::function<bool(k8sclient::Method method)>;
@@ -121,6 +123,7 @@ class Link final : public k8sclient::Api {
   Network& network_;
   OnWrites on_write_;
   State state_ = State::kOpen;
+  std::uint64_t requests_ = 0;
   std::uint64_t lists_ = 0;
   // What was answered, by path, query and form, if that is planted.
   std::map<std::tuple<std::string, k8sclient::Query, std::string>, k8sclient::Response> told_;

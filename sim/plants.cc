@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <map>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -40,12 +43,16 @@ bool IsFence(const Request& request) {
 
 constexpr int kConflict = 409;
 
-void ConflictIsSuccess(const Request& request, Network::Answer& answer) {
-  if (request.method == Method::kPatch && answer && answer->status == kConflict) {
-    json body = json::parse(request.body);
-    answer->status = 200;
-    answer->body = json{{"metadata", body["metadata"]}}.dump();
-  }
+// The answer is about the object as it was last told of: a client looks at its name and uid.
+std::function<void(const Request&, Network::Answer&)> ConflictIsSuccess() {
+  return [seen = std::make_shared<std::map<std::string, json>>()](const Request& request, Network::Answer& answer) {
+    if (!answer) return;
+    if (request.method == Method::kPatch && answer->status == kConflict && seen->contains(request.path)) {
+      *answer = {.status = 200, .body = json{{"metadata", seen->at(request.path)}}.dump()};
+    }
+    const json body = json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
+    if (answer->ok() && body.contains("/metadata/uid"_json_pointer)) (*seen)[request.path] = body["metadata"];
+  };
 }
 
 void ExistsIsSuccess(const Request& request, Network::Answer& answer) {
@@ -251,7 +258,7 @@ std::vector<Plant> OfAgents() {
        .lies = {.swallows = IsFence}},
       {.name = "conflict-is-success",
        .what = "a patch that met another's is taken for done",
-       .lies = {.changes = ConflictIsSuccess}},
+       .lies = {.changes = ConflictIsSuccess()}},
       {.name = "creators-not-locked",
        .what = "the lock of who creates blocks keeps nobody out",
        .faults = {"overlap", "meanwhile", "pause", "late", "lost", "restart", "kill"},
