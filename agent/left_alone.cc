@@ -43,8 +43,8 @@ Expected<void> LeftAlone::MustNotHold(const ipam::Attachment& attachment, Steady
     const auto is_its = [&](const auto& note) { return note.attachment == attachment && note.block == name; };
     const auto block = own_.Read(name, deadline);
     const bool is_gone = !block && block.error().code == ErrorCode::kNotFound;
-    const bool is_seen = block ? ipam::Find(**block, attachment).has_value() : !IsOfOneBlock(block.error().code);
-    if (is_gone || (!is_seen && std::ranges::none_of(*notes, is_its))) continue;
+    const bool may_hold = block ? ipam::Find(**block, attachment).has_value() : !IsOfOneBlock(block.error().code);
+    if (is_gone || (!may_hold && std::ranges::none_of(*notes, is_its))) continue;
     return ipam::Fail(ErrorCode::kUnavailable,
                       "block " + name + " is left alone, and may hold an address of this container",
                       "the call is tried again; the agent's log says what is wrong with the block");

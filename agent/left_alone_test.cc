@@ -32,6 +32,16 @@ class LeftAloneTest : public AgentTest {
     ASSERT_TRUE(Add("a2", pool).ok);
     ASSERT_TRUE(api_.Objects(std::string(crds::kBlocksPath)).front().contains("standby"));
   }
+  // An agent whose only block, of which that container has an address, cannot be understood.
+  std::string StartBesideUnreadable(const std::string& container) {
+    StartAgent();
+    EXPECT_TRUE(Add(container).ok);
+    const std::string block = BlockName();
+    agent_.reset();
+    MakeUnreadable(block);
+    StartAgent();
+    return block;
+  }
   // Of the only block there is.
   [[nodiscard]] std::string BlockName() const {
     const auto blocks = api_.Objects(std::string(crds::kBlocksPath));
@@ -231,12 +241,7 @@ TEST_F(LeftAloneTest, ADelOfWhatABlockHoldsThatCannotBeWrittenIsDoneOnceItCan) {
 }
 
 TEST_F(LeftAloneTest, ADelThatWaitsForABlockIsNotForgottenByAnAddOfItsName) {
-  StartAgent();
-  ASSERT_TRUE(Add("a").ok);
-  const std::string block = BlockName();
-  agent_.reset();
-  MakeUnreadable(block);
-  StartAgent();
+  const std::string block = StartBesideUnreadable("a");
   ASSERT_TRUE(Del("a").ok);
   EXPECT_THAT(Add("a").body, HasSubstr("\"code\":11,"));
   MakeReadable(block);
@@ -244,12 +249,7 @@ TEST_F(LeftAloneTest, ADelThatWaitsForABlockIsNotForgottenByAnAddOfItsName) {
 }
 
 TEST_F(LeftAloneTest, ADelOfWhatAnUnreadableBlockHoldsIsDoneOnceItCanBeRead) {
-  StartAgent();
-  ASSERT_TRUE(Add("a").ok);
-  const std::string block = BlockName();
-  agent_.reset();
-  MakeUnreadable(block);
-  StartAgent();
+  const std::string block = StartBesideUnreadable("a");
   ASSERT_TRUE(Del("a").ok);
   MakeReadable(block);
   Await([this] { return Held().empty(); }, "the DEL is written");
