@@ -187,7 +187,7 @@ clear_all() {
 }
 
 set_up
-check "four blocks for ten nodes are scarce" within 30 equals True scarce
+check "four blocks for ten nodes are scarce" soon equals True scarce
 check "so nobody claims ahead" equals "" blocks
 for node in n1 n2 n3 n4; do check "$node: a container gets an address" add "$node" "first-$node"; done
 check "four nodes have all blocks" equals 4 count_blocks
@@ -202,7 +202,7 @@ check "the containers end" clear_all
 check "within 90 s no block is left with a node that uses none" within 90 equals "" blocks
 check "n6: two containers" add n6 last-1
 check "n6: and one more" add n6 last-2
-check "n6: has addresses on standby" within 10 standby_of n6
+check "n6: has addresses on standby" soon standby_of n6
 switch_off n6
 check "a node that is off keeps nothing" within 150 equals 0 blocks_of n6
 check "nobody died" kill -0 "${pids[@]}" "${agent[@]}"

@@ -29,6 +29,10 @@ within() {
   done
 }
 
+# soon COMMAND...: as within, where what is tested is that it comes about. The limit is for a machine that has other things
+# to do.
+soon() { within 60 "$@"; }
+
 # equals WANT COMMAND...: the command must succeed and print exactly WANT.
 equals() {
   local want=$1 got

@@ -353,7 +353,7 @@ check "no address is given twice" no_address_twice 71 first old more new
 check "berth is removed once more" remove_berth
 check "pods end without it" end_pods
 check "pools and CRDs are deleted" delete_pools_and_crds
-check "which wait, since nobody lets blocks go" within 10 equals 3 are_terminating
+check "which wait, since nobody lets blocks go" soon equals 3 are_terminating
 check "also when somebody repeats the commands" repeats_purge
 check "the command of docs/install.md lets them go" mend
 check "and with them all that they held" nothing_comes_back

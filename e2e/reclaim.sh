@@ -125,15 +125,15 @@ story() {
   shift
   before=$(freed)
   check "$name: $pods pods run" scale "$pods"
-  check "$name: each has two addresses" within 10 equals $((2 * (pods + live))) held
-  check "$name: and an IPAllocation" within 30 equals $((pods + live)) allocations
+  check "$name: each has two addresses" soon equals $((2 * (pods + live))) held
+  check "$name: and an IPAllocation" soon equals $((pods + live)) allocations
   break_plugin
   check "$name: they end" "$@"
   [[ $name == late ]] && start_controllers >/dev/null
   check "$name: within 60 s all are given back" within 60 equals $((2 * live)) held
-  check "$name: their IPAllocations are gone" within 10 equals $live allocations
+  check "$name: their IPAllocations are gone" soon equals $live allocations
   check "$name: by the controller, each once" equals $((before + 2 * pods)) freed
-  check "$name: and events of the blocks tell of it" within 5 events_name_addresses
+  check "$name: and events of the blocks tell of it" soon events_name_addresses
   mend_plugin
   check "$name: live pods have theirs" live_pods_hold
   check "$name: the agent sweeps what has rested" within 90 equals 0 cooling_with_mark
@@ -156,11 +156,11 @@ refused_by_quota() {
 # Somebody deletes them, and a quota refuses new ones.
 allocations_come_back() {
   kubectl delete ipallocations -n default --all
-  check "deleted IPAllocations of live pods are made again" within 10 equals $live allocations
+  check "deleted IPAllocations of live pods are made again" soon equals $live allocations
   kubectl apply -f - <<END
 {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"count/ipallocations.ipam.berth.dev": "0"}}}
 END
-  check "with a quota in the way none is made, and that is said" within 30 refused_by_quota
+  check "with a quota in the way none is made, and that is said" soon refused_by_quota
   check "pods start all the same" scale 3
   check "and end" scale 0
   kubectl delete resourcequota few
@@ -180,7 +180,7 @@ entries_come_back() {
   done
   check "entries of a live pod are removed by hand" refused live_pods_hold
   check "without an agent the controller puts them back" within 90 live_pods_hold
-  check "both of them" within 5 equals $((2 * live)) held
+  check "both of them" soon equals $((2 * live)) held
   check "and tells of it" grep -q "entry put back.*pod=default/$pod" "$work/controllers.log"
   check "the agent comes back" start_agent
 }
