@@ -65,19 +65,21 @@ class RequestCount : public Conformance {
 
   void AwaitWatched() {
     EXPECT_TRUE(Eventually([this] {
-      const std::vector<e2e::SeenRequest> seen = node_->proxy().Seen();
-      return std::ranges::all_of(Blocks(), [&seen](const json& block) {
-        return std::ranges::any_of(seen, [&block](const e2e::SeenRequest& request) {
-          return request.status != 0 && WatchedBlock(request) == block["name"];
-        });
-      });
+      std::set<std::string> blocks = Blocks();
+      for (const e2e::SeenRequest& request : node_->proxy().Seen()) {
+        if (request.status != 0) blocks.erase(WatchedBlock(request));
+      }
+      return blocks.empty();
     }));
   }
 
-  // Of the agent, as it knows them.
-  [[nodiscard]] json Blocks() const {
+  // The names of what the agent knows.
+  [[nodiscard]] std::set<std::string> Blocks() const {
     const auto reply = e2e::GetOverSocket(node_->socket(), "/debug/blocks");
-    return reply ? json::parse(reply->body)["blocks"] : json::array({{{"name", "of an agent that does not answer"}}});
+    if (!reply) return {"of an agent that does not answer"};
+    std::set<std::string> names;
+    for (const json& block : json::parse(reply->body)["blocks"]) names.insert(block["name"]);
+    return names;
   }
 
   // Whose watch begins with this list; empty: it is something else.
