@@ -217,7 +217,8 @@ class OwnBlocks {
   [[nodiscard]] bool IsProofDue() const;
   // Not proven for a minute: the controller may have taken the node for gone, and given the addresses to others.
   [[nodiscard]] bool IsProofLate() const;
-  void TakeProof(bool is_kept);
+  // Of what was asked for at that time since boot.
+  void TakeProof(std::chrono::nanoseconds asked, bool is_kept);
   // The block as Snapshot shows it.
   [[nodiscard]] ipam::Block Shown(const Slot& slot) const BERTH_REQUIRES(mutex_);
   [[nodiscard]] bool IsShownAsWritten(const Slot& slot) const BERTH_REQUIRES(mutex_);
@@ -272,7 +273,7 @@ class OwnBlocks {
   const OwnBlocksOptions options_;
   BlockObserver& observer_;
   std::atomic<Kept> standby_kept_ = Kept::kUnknown;
-  std::atomic<SteadyTime> proof_due_ = SteadyTime::min();
+  std::atomic<std::chrono::nanoseconds> proof_due_ = std::chrono::nanoseconds::min();  // since boot
 
   mutable sync::Mutex mutex_;  // also guards what slots and waiters hold
   std::map<std::string, SlotPointer> slots_ BERTH_GUARDED_BY(mutex_);

@@ -58,6 +58,7 @@ Expected<BlockView> OwnBlocks::Read(const std::string& name, SteadyTime deadline
 Expected<BlockView> OwnBlocks::Patch(const ipam::Block& before, const ipam::Block& after, SteadyTime deadline) {
   // Now and then the whole block is asked for, to see what became of `standby`.
   const bool asks_for_all = !after.standby.empty() && IsProofDue();
+  const auto asked = clock_.SinceBoot();
   const auto answer = k8sclient::MergePatch(api_,
                                             BlockPath(before.name),
                                             crds::BlockMergePatch(before, after),
@@ -67,16 +68,16 @@ Expected<BlockView> OwnBlocks::Patch(const ipam::Block& before, const ipam::Bloc
   if (!asks_for_all) return ToView(crds::BlockAfterPatch(after, *answer));
   auto written = ToView(answer);
   if (!written) return written;
-  TakeProof((*written)->standby == after.standby);
+  TakeProof(asked, (*written)->standby == after.standby);
   return written;
 }
 
-bool OwnBlocks::IsProofDue() const { return standby_kept_ != Kept::kNo && clock_.Now() >= proof_due_.load(); }
+bool OwnBlocks::IsProofDue() const { return standby_kept_ != Kept::kNo && clock_.SinceBoot() >= proof_due_.load(); }
 
-bool OwnBlocks::IsProofLate() const { return clock_.Now() >= proof_due_.load() + kProofEvery; }
+bool OwnBlocks::IsProofLate() const { return clock_.SinceBoot() >= proof_due_.load() + kProofEvery; }
 
-void OwnBlocks::TakeProof(bool is_kept) {
-  proof_due_ = clock_.Now() + kProofEvery;
+void OwnBlocks::TakeProof(std::chrono::nanoseconds asked, bool is_kept) {
+  proof_due_ = asked + kProofEvery;
   if (standby_kept_.exchange(is_kept ? Kept::kYes : Kept::kNo) != Kept::kNo && !is_kept) observer_.StandbyNotKept();
 }
 
@@ -90,9 +91,10 @@ void OwnBlocks::ProveStandby(SteadyTime deadline) {
     if (found != slots_.end()) block = found->second->view;
   }
   if (block == nullptr) return;
+  const auto asked = clock_.SinceBoot();
   const auto read = Read(block->name, deadline);
   if (!read) return;
-  if ((*read)->resource_version == block->resource_version) return TakeProof((*read)->standby == block->standby);
+  if ((*read)->resource_version == block->resource_version) return TakeProof(asked, (*read)->standby == block->standby);
   // Whoever wrote that may have changed it: the next look tells.
   ObserveRead(*read, VersionOf(*block), deadline);
 }

@@ -188,6 +188,24 @@ TEST_F(OwnBlocksTest, WhoDidNotHearTheApiServerForAMinuteHandsOutNoStandby) {
   EXPECT_NE(HandOut(3), nullptr);
 }
 
+// The same, of a machine that slept while others were told.
+TEST_F(OwnBlocksTest, WhoWakesHandsOutNoStandbyUntilItIsProved) {
+  MakeBlock();
+  ASSERT_TRUE(Add(1).has_value());
+  clock_.Suspend(std::chrono::minutes(1));
+  EXPECT_EQ(HandOut(2), nullptr);
+  own_.ProveStandby(Soon());
+  EXPECT_NE(HandOut(2), nullptr);
+}
+
+// It is as old as the request that asked for it.
+TEST_F(OwnBlocksTest, AProofThatArrivesAfterASleepIsLate) {
+  MakeBlock();
+  api_.OnStore([this](const auto&...) { clock_.Suspend(std::chrono::minutes(1)); });
+  ASSERT_TRUE(Add(1).has_value());
+  EXPECT_EQ(HandOut(2), nullptr);
+}
+
 // It would be read every second for as long as nobody else told of that version.
 TEST_F(OwnBlocksTest, AReadThatFindsANewerVersionOfABlockTellsOfIt) {
   MakeBlock();

@@ -3,6 +3,7 @@
 #include "k8sclient/clock.h"
 
 #include <condition_variable>
+#include <ctime>
 #include <random>
 
 #include "sync/mutex.h"
@@ -13,6 +14,11 @@ namespace {
 class SystemClock final : public Clock {
  public:
   std::chrono::steady_clock::time_point Now() override { return std::chrono::steady_clock::now(); }
+  std::chrono::nanoseconds SinceBoot() override {
+    timespec now{};
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+  }
   std::chrono::system_clock::time_point WallNow() override { return std::chrono::system_clock::now(); }
 
   bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) override {

@@ -15,6 +15,9 @@ class Clock {
   virtual ~Clock() = default;
 
   [[nodiscard]] virtual std::chrono::steady_clock::time_point Now() = 0;
+  // Since the machine was started. It goes on while the machine is suspended, which Now does not (CLOCK_BOOTTIME): for
+  // the age of what others may have changed meanwhile.
+  [[nodiscard]] virtual std::chrono::nanoseconds SinceBoot() = 0;
   // The calendar's time, for timestamps that people read; compared only with what the outside world stamped.
   [[nodiscard]] virtual std::chrono::system_clock::time_point WallNow() = 0;
   // Waits; false as soon as stop is requested.

@@ -71,6 +71,7 @@ class TlsSession : public ::testing::Test {
  private:
   struct ShiftedClock final : Clock {
     std::chrono::steady_clock::time_point Now() override { return RealClock().Now(); }
+    std::chrono::nanoseconds SinceBoot() override { return RealClock().SinceBoot(); }
     std::chrono::system_clock::time_point WallNow() override { return RealClock().WallNow() + ahead; }
     bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) override {
       return RealClock().Sleep(duration, stop);

@@ -16,7 +16,8 @@ namespace berth::k8sclient::testing {
 class FakeClock final : public Clock {
  public:
   std::chrono::steady_clock::time_point Now() override { return began_ + Offset(); }
-  std::chrono::system_clock::time_point WallNow() override { return wall_began_ + Offset(); }
+  std::chrono::nanoseconds SinceBoot() override { return kBootedBefore + Offset() + Suspended(); }
+  std::chrono::system_clock::time_point WallNow() override { return wall_began_ + Offset() + Suspended(); }
   bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) override {
     if (stop.stop_requested()) return false;
     {
@@ -30,6 +31,8 @@ class FakeClock final : public Clock {
   double Random() override { return 0; }
 
   void Advance(std::chrono::milliseconds duration) { offset_ms_ += duration.count(); }
+  // The machine is, for so long.
+  void Suspend(std::chrono::milliseconds duration) { suspended_ms_ += duration.count(); }
   [[nodiscard]] std::vector<std::chrono::milliseconds> slept() const {
     const std::lock_guard lock(mutex_);
     return slept_;
@@ -41,9 +44,13 @@ class FakeClock final : public Clock {
  private:
   [[nodiscard]] std::chrono::milliseconds Offset() const { return std::chrono::milliseconds(offset_ms_.load()); }
 
+  [[nodiscard]] std::chrono::milliseconds Suspended() const { return std::chrono::milliseconds(suspended_ms_.load()); }
+
+  static constexpr std::chrono::hours kBootedBefore{1};
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   const std::chrono::system_clock::time_point wall_began_ = std::chrono::system_clock::now();
   std::atomic<std::int64_t> offset_ms_ = 0;
+  std::atomic<std::int64_t> suspended_ms_ = 0;
   mutable std::mutex mutex_;
   std::vector<std::chrono::milliseconds> slept_;
 };
