@@ -11,9 +11,8 @@
 //   - A write is a merge patch with the resourceVersion it was decided on. After a conflict all is decided again.
 //   - A write of which the answer was lost is settled by a later write that changes the object, or by a version that is
 //     newer than the one it was decided on. Until then its attachments are in doubt (InDoubt), and DEL fences.
-//   - A held entry that somebody else removed or replaced is written again, unless it was freed with its mark; a
-//   cooling
-//     entry is not.
+//   - A held entry that somebody else removed or replaced is written again, unless it was freed with its mark. A
+//     cooling entry is not.
 //   - What is older than what is known is not believed, whatever block of that name it shows. Only where a write finds
 //     that the API server itself has gone back (a backup was restored) is it the truth, and what was known since is
 //     put back to the letter, what was given back since included, before anything is handed out.
@@ -212,8 +211,8 @@ class OwnBlocks {
   void ChooseStandby(const SlotPointer& slot, const Round& round, ipam::Block& changed);
   // A block as it was read after that version was known.
   void ObserveRead(const ipam::BlockView& read, std::uint64_t known, SteadyTime deadline);
-  // Whether the API server keeps `standby` at all: an older CRD drops it.
-  [[nodiscard]] bool MayStandBy() const { return options_.standby > 0 && standby_kept_ != Kept::kNo; }
+  // An API server whose CRD is older drops `standby`.
+  [[nodiscard]] bool MayStandBy() const { return options_.standby > 0 && !drops_standby_; }
   [[nodiscard]] bool IsProofDue() const;
   // Not proven for a minute: the controller may have taken the node for gone, and given the addresses to others.
   [[nodiscard]] bool IsProofLate() const;
@@ -266,13 +265,11 @@ class OwnBlocks {
                                                       SteadyTime deadline);
   [[nodiscard]] std::string NextFence();
 
-  enum class Kept : std::uint8_t { kUnknown, kYes, kNo };
-
   k8sclient::Api& api_;
   k8sclient::Clock& clock_;
   const OwnBlocksOptions options_;
   BlockObserver& observer_;
-  std::atomic<Kept> standby_kept_ = Kept::kUnknown;
+  std::atomic<bool> drops_standby_ = false;                                            // as the API server has shown
   std::atomic<std::chrono::nanoseconds> proof_due_ = std::chrono::nanoseconds::min();  // since boot
 
   mutable sync::Mutex mutex_;  // also guards what slots and waiters hold

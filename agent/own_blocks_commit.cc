@@ -72,13 +72,13 @@ Expected<BlockView> OwnBlocks::Patch(const ipam::Block& before, const ipam::Bloc
   return written;
 }
 
-bool OwnBlocks::IsProofDue() const { return standby_kept_ != Kept::kNo && clock_.SinceBoot() >= proof_due_.load(); }
+bool OwnBlocks::IsProofDue() const { return !drops_standby_ && clock_.SinceBoot() >= proof_due_.load(); }
 
 bool OwnBlocks::IsProofLate() const { return clock_.SinceBoot() >= proof_due_.load() + kProofEvery; }
 
 void OwnBlocks::TakeProof(std::chrono::nanoseconds asked, bool is_kept) {
   proof_due_ = asked + kProofEvery;
-  if (standby_kept_.exchange(is_kept ? Kept::kYes : Kept::kNo) != Kept::kNo && !is_kept) observer_.StandbyNotKept();
+  if (!is_kept && !drops_standby_.exchange(true)) observer_.StandbyNotKept();
 }
 
 void OwnBlocks::ProveStandby(SteadyTime deadline) {
