@@ -55,6 +55,7 @@ class RequestCount : public Conformance {
   void WarmUp() {
     node_->NoFaults();
     Ok(node_->Through(Base("ADD", pools()).With("CNI_CONTAINERID", "warm-up")));
+    AwaitWritten();
     if (InAgentMode()) AwaitWatched();
   }
 
@@ -77,8 +78,9 @@ class RequestCount : public Conformance {
   [[nodiscard]] std::set<std::string> Blocks() const {
     const auto reply = e2e::GetOverSocket(node_->socket(), "/debug/blocks");
     if (!reply) return {"of an agent that does not answer"};
+    const json state = json::parse(reply->body);
     std::set<std::string> names;
-    for (const json& block : json::parse(reply->body)["blocks"]) names.insert(block["name"]);
+    for (const json& block : state.at("blocks")) names.insert(block.at("name"));
     return names;
   }
 
