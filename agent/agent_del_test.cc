@@ -266,7 +266,7 @@ TEST_F(AgentTest, ABlockThatCannotBeWrittenLeavesGarbageCollectionTimeForTheOthe
         request.method == k8sclient::Method::kPatch && request.path.find("/10.55.") != std::string::npos;
     return is_lost ? ApiFault::kLateCommit : ApiFault::kNone;
   });
-  auto body = nlohmann::json::parse(Body("GC", "", "p1", node::BootTimeNow() + 1'000'000'000, /*timeout_s=*/2));
+  auto body = nlohmann::json::parse(Body("GC", "", "p1", node::BootTimeNow() + 1'000'000'000, /*timeout_s=*/8));
   body["config"]["cni.dev/valid-attachments"] = nlohmann::json::array();
   EXPECT_FALSE(agent_->Handle(body.dump()).ok);
   const auto held = Held();

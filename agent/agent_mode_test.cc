@@ -174,7 +174,7 @@ TEST_F(QueuedDelTest, OfAnAddWhosePatchIsStillOnItsWayTakesThatOut) {
     if (request.method == Method::kPatch) return ApiFault::kLateCommit;
     return request.method == Method::kGet ? ApiFault::kUnavailable : ApiFault::kNone;
   });
-  ASSERT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), 1)).ok);
+  ASSERT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), 3)).ok);
   KillAgent();
   QueueDel("c1");
   StartAgent();
@@ -229,7 +229,7 @@ TEST_F(NodeModeTest, AnAgentThatMeetsTheModeTooLateWritesNothing) {
   agent_ = MakeAgent();
   ASSERT_TRUE(Retire());
   agent_->Start();
-  EXPECT_THAT(agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), 1)).body, HasSubstr("/mode says direct"));
+  EXPECT_THAT(agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), 3)).body, HasSubstr("/mode says direct"));
   EXPECT_TRUE(Held().empty());
 }
 
@@ -237,7 +237,7 @@ TEST_F(NodeModeTest, AnAgentThatStartsLetsADirectCallEnd) {
   auto lock = node::NodeDirectory::Open(run_dir(), "n1", "s")->Lock(/*deadline=*/0);
   ASSERT_TRUE(lock.has_value());
   StartAgent();
-  EXPECT_THAT(agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), 1)).body,
+  EXPECT_THAT(agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), 3)).body,
               HasSubstr("a call of berth-direct has not ended"));
   EXPECT_EQ(api_.CountOf(Method::kPost), 0);
   lock->Close();
@@ -291,7 +291,7 @@ TEST_F(NodeModeTest, NothingThatAnAgentSentLandsAfterItRetired) {
     if (request.method == Method::kPatch) return ApiFault::kLateCommit;
     return request.method == Method::kGet ? ApiFault::kUnavailable : ApiFault::kNone;
   });
-  ASSERT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), 1)).ok);
+  ASSERT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), 3)).ok);
   KillAgent();
   ASSERT_TRUE(Retire());
   ASSERT_TRUE(Call("c1").Del());

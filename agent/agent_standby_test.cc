@@ -134,9 +134,13 @@ TEST_F(StandbyTest, AddsBehindTheFirstOfABlockAreAnsweredWithItsPatch) {
   ASSERT_TRUE(Add("c0").ok);
   ASSERT_TRUE(Standby().empty()) << "the creation brings none";
   std::atomic<int> patches = 0;
+  std::atomic<bool> are_answered = false;
   api_.SetFaults([&](const Request& request) {
     if (request.method != Method::kPatch) return ApiFault::kNone;
-    if (++patches > 1) return ApiFault::kUnavailable;
+    if (++patches > 1) {
+      are_answered.wait(false);
+      return ApiFault::kUnavailable;
+    }
     is_held_ = true;
     may_go_.wait(false);
     return ApiFault::kNone;
@@ -145,7 +149,7 @@ TEST_F(StandbyTest, AddsBehindTheFirstOfABlockAreAnsweredWithItsPatch) {
   std::array<Reply, 1 + (kStandbyOfAgent + 1) / 2> replies;
   std::vector<std::jthread> callers;
   const auto add = [&](std::size_t i) {
-    callers.emplace_back([&, i] { replies.at(i) = AddWithin("c" + std::to_string(i + 1), 2); });
+    callers.emplace_back([&, i] { replies.at(i) = AddWithin("c" + std::to_string(i + 1), 20); });
   };
   add(0);
   Await([this] { return is_held_.load(); }, "the first patch is sent");
@@ -156,6 +160,8 @@ TEST_F(StandbyTest, AddsBehindTheFirstOfABlockAreAnsweredWithItsPatch) {
   may_go_ = true;
   may_go_.notify_all();
   callers.clear();
+  are_answered = true;
+  are_answered.notify_all();
   EXPECT_TRUE(std::ranges::all_of(replies, &Reply::ok));
   api_.SetFaults(nullptr);
 }

@@ -162,13 +162,13 @@ class AgentTest : public testing::Test {
     return held;
   }
 
-  // Waits until `condition` holds; fails the test after ten seconds. It looks every millisecond: what an agent's
+  // Waits until `condition` holds; fails the test after a minute. It looks every millisecond: what an agent's
   // threads do has no event to wait for.
   template <typename Condition>
   void Await(const Condition& condition, const char* what) const {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!condition()) {
-      ASSERT_LT(std::chrono::steady_clock::now(), end) << "not within ten seconds: " << what;
+      ASSERT_LT(std::chrono::steady_clock::now(), end) << "not within a minute: " << what;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }

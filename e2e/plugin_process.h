@@ -68,7 +68,7 @@ class PluginProcess {
   [[nodiscard]] bool AwaitReading(std::chrono::milliseconds limit = std::chrono::seconds(10)) const;
 
   // Feeds stdin and collects the streams until it has ended; kills it after `limit`. Requires: not called before.
-  [[nodiscard]] PluginOutcome Wait(std::chrono::milliseconds limit = std::chrono::seconds(60));
+  [[nodiscard]] PluginOutcome Wait(std::chrono::milliseconds limit = std::chrono::seconds(300));
 
  private:
   void Feed(std::size_t& written);
@@ -84,6 +84,6 @@ class PluginProcess {
 };
 
 // Start and wait.
-[[nodiscard]] PluginOutcome RunPlugin(PluginCall call, std::chrono::milliseconds limit = std::chrono::seconds(60));
+[[nodiscard]] PluginOutcome RunPlugin(PluginCall call, std::chrono::milliseconds limit = std::chrono::seconds(300));
 
 }  // namespace berth::e2e

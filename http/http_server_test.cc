@@ -54,6 +54,15 @@ class HttpServerTest : public testing::Test {
     return caller;
   }
   [[nodiscard]] std::string StatusOf(const std::string& path) const { return Ask(path).ReceiveStatus(); }
+  // Of the one that is answered first.
+  [[nodiscard]] static std::string FirstStatusOf(const HttpTestCaller& a, const HttpTestCaller& b) {
+    constexpr milliseconds kTurn{100};
+    for (int turns = 0; turns < 100; ++turns) {
+      const HttpTestCaller& one = turns % 2 == 0 ? a : b;
+      if (const std::string status = one.ReceiveStatus(kTurn); !status.empty()) return status;
+    }
+    return "";
+  }
   // So many "/slow" that are all served now.
   std::vector<HttpTestCaller> AskSlowly(int count) {
     std::vector<HttpTestCaller> callers;
@@ -202,8 +211,7 @@ TEST_F(HttpServerTest, OneTooManyIsToldSo) {
   const HttpTestCaller first = Ask("/x");
   const HttpTestCaller second = Ask("/x");
   // Either may be read first.
-  const std::string told = second.ReceiveStatus(seconds(1)) + first.ReceiveStatus(seconds(1));
-  EXPECT_EQ(told, "503");
+  EXPECT_EQ(FirstStatusOf(first, second), "503");
   EXPECT_EQ(StatusOf("/urgent"), "200");
 }
 
@@ -218,8 +226,7 @@ TEST_F(HttpServerTest, OneTooManyIsToldSoThoughBothAreReadTogether) {
   first.SendGet("/x");
   second.SendGet("/x");
   LetGoOn();
-  const std::string told = second.ReceiveStatus(seconds(1)) + first.ReceiveStatus(seconds(1));
-  EXPECT_EQ(told, "503");
+  EXPECT_EQ(FirstStatusOf(first, second), "503");
 }
 
 TEST_F(HttpServerTest, ThoseWhomWorkersAreFreeForAreNotTooMany) {

@@ -171,7 +171,7 @@ class Run(unittest.TestCase):
     def test_cpu_time_of_processes_in_the_background_counts(self):
         work = "i=0; while ((i < 300000)); do i=$((i + 1)); done"
         # It detaches itself, as the supervisor of a cluster does, and has ended before the step has.
-        step = Step("a", f"(setsid bash -c '{work}; touch done' &); until [[ -e done ]]; do sleep 0.1; done; sleep 0.2", minutes=1)
+        step = Step("a", f"(setsid bash -c '{work}; touch done' &); until [[ -e done ]]; do sleep 0.1; done; sleep 1", minutes=1)
         runner = run_tests.Runner([step], whole=False, repeat=False)
         with mock.patch.object(run_tests, "ROOT", self.root), mock.patch.object(run_tests, "LOGS", self.root):
             with contextlib.redirect_stdout(io.StringIO()):

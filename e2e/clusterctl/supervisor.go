@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	startTimeout = 60 * time.Second
+	startTimeout = 120 * time.Second
 	nodeTimeout  = 120 * time.Second
 	stopPatience = 5 * time.Second
 )

@@ -31,7 +31,7 @@ class BadInput : public Conformance {
     const Call call = WithKubeconfig(Base("ADD"), kubeconfig);
     if (!InAgentMode()) return Error(call, codes);
     const auto agent = StartAgent("unready-" + tag(), kubeconfig, Scratch());
-    return Error(WithSocket(call, agent->settings().socket).Config({{"ipam", {{"timeoutSeconds", 2}}}}), codes);
+    return Error(WithSocket(call, agent->settings().socket).Config({{"ipam", {{"timeoutSeconds", 5}}}}), codes);
   }
 };
 
@@ -176,7 +176,7 @@ TEST_F(BeforeCrds, MissingCrdsAreNamed) {
   if (InAgentMode()) {
     const std::string node = Settings::Get().NodeName();
     agent = StartAgent(node, Settings::Get().NodeKubeconfig(node), Scratch());
-    add = WithSocket(add, agent->settings().socket).Config({{"ipam", {{"timeoutSeconds", 2}}}});
+    add = WithSocket(add, agent->settings().socket).Config({{"ipam", {{"timeoutSeconds", 5}}}});
     status = WithSocket(status, agent->settings().socket);
   }
   const json error = ExpectError(Run(add), {InAgentMode() ? 11U : 102U}, InAgentMode() ? "ipblocks" : "ippools");

@@ -81,7 +81,7 @@ class Conformance : public testing::Test {
   json Error(const Call& call, const std::set<unsigned>& codes, std::string_view about = "");
 
   // Agent mode: waits until the agents that this test called have written what they have answered by now
-  // (docs/adr/0006 and 0008). While the API server is away they don't: it waits for two seconds then.
+  // (docs/adr/0006 and 0008). While the API server is away they don't: it waits for twenty seconds then.
   void AwaitWritten() const;
   // The addresses with entries in this test's pools, after AwaitWritten.
   [[nodiscard]] std::set<std::string> Allocated();

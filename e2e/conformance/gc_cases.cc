@@ -127,7 +127,7 @@ TEST_F(Garbage, Case119_OneFailedReleaseDoesNotKeepTheOthersAndIsListed) {
                                                                                        : e2e::Fault::kNone;
   });
   Call gc = node.Through(Gc(json::array()));
-  gc.config["ipam"]["timeoutSeconds"] = 2;
+  gc.config["ipam"]["timeoutSeconds"] = 8;
   ExpectError(Run(gc), {11}, "10.1.2.0-29");
   EXPECT_THAT(Allocated(), ElementsAre("10.1.2.2"));
   node.NoFaults();

@@ -24,6 +24,7 @@ class Case062 : public Conformance {
     Call call = Base("ADD").With("CNI_CONTAINERID", "c" + std::to_string(i));
     const std::string node = "n" + std::to_string(1 + i % nodes);
     call.config["ipam"]["nodeName"] = node;
+    call.config["ipam"]["timeoutSeconds"] = 240;  // whatever else the machine does
     call.config["ipam"]["kubeconfig"] = Settings::Get().NodeKubeconfig(node);
     call.config["ipam"]["agentSocket"] = Settings::Get().AgentSocket(node);
     call.config["ipam"]["stateDir"] = Settings::Get().StateDir(node);
