@@ -137,26 +137,19 @@ TEST_F(StandbyTest, AddsBehindTheFirstOfABlockAreAnsweredWithItsPatch) {
   std::atomic<bool> are_answered = false;
   api_.SetFaults([&](const Request& request) {
     if (request.method != Method::kPatch) return ApiFault::kNone;
-    if (++patches > 1) {
-      are_answered.wait(false);
-      return ApiFault::kUnavailable;
-    }
     is_held_ = true;
-    may_go_.wait(false);
+    (++patches == 1 ? may_go_ : are_answered).wait(false);
     return ApiFault::kNone;
   });
-  // Few enough that the next patch, which fails, is not sent at once: nobody may get into that one.
+  // Few enough that the next patch is not sent at once: nobody may get into that one.
   std::array<Reply, 1 + (kStandbyOfAgent + 1) / 2> replies;
   std::vector<std::jthread> callers;
-  const auto add = [&](std::size_t i) {
+  for (std::size_t i = 0; i < replies.size(); ++i) {
     callers.emplace_back([&, i] { replies.at(i) = AddWithin("c" + std::to_string(i + 1), 20); });
-  };
-  add(0);
-  Await([this] { return is_held_.load(); }, "the first patch is sent");
-  for (std::size_t i = 1; i < replies.size(); ++i) add(i);
+    Await([this] { return is_held_.load(); }, "the first patch is sent");
+  }
   // They come to wait behind it. One that is later than this gets its address without waiting.
-  const auto then = k8sclient::RealClock().WallNow();
-  Await([&] { return k8sclient::RealClock().WallNow() > then + std::chrono::milliseconds(100); }, "time goes on");
+  static_cast<void>(k8sclient::RealClock().Sleep(std::chrono::milliseconds(100), {}));
   may_go_ = true;
   may_go_.notify_all();
   callers.clear();
