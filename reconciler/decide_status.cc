@@ -88,7 +88,9 @@ std::optional<Readiness> ReadinessOf(const SeenPool& pool, bool is_accepted, con
     return not_ready("Deleting",
                      "the pool is being deleted: nothing more is handed out, and it goes when the last of its "
                      "addresses is given back (kubectl get ipblocks --field-selector spec.pool=" +
-                         pool.meta.name + ")");
+                         pool.meta.name +
+                         "); a block that records nothing stays while a pod has an address of it (kubectl get pods -A "
+                         "-o wide)");
   }
   if (is_accepted || !pool.pool) {
     if (auto invalid = WhyInvalid(pool)) return Readiness{.is_ready = false, .why = *std::move(invalid)};
