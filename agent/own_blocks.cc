@@ -110,7 +110,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, cons
     for (const ipam::BlockOffset offset : foreign == nullptr ? ipam::OffsetSet() : foreign->standby) {
       if (!fenced.allocations.contains(offset)) fenced.standby.insert(offset);
     }
-    const auto written = Patch(*base, fenced, deadline);
+    const auto written = Patch(*base, fenced, clock_.SinceBoot(), deadline);
     if (written) {
       Insert(*written, foreign == nullptr ? base : foreign);
       return {};

@@ -216,7 +216,8 @@ class OwnBlocks {
   [[nodiscard]] bool IsProofDue() const;
   // Not proven for a minute: the controller may have taken the node for gone, and given the addresses to others.
   [[nodiscard]] bool IsProofLate() const;
-  // Of what was asked for at that time since boot.
+  // Of what was asked for at that time since boot. After a lapse it says nothing of other blocks, which may have been
+  // given to other nodes meanwhile: each is to be proved by itself.
   void TakeProof(std::chrono::nanoseconds asked, bool is_kept);
   // The block as Snapshot shows it.
   [[nodiscard]] ipam::Block Shown(const Slot& slot) const BERTH_REQUIRES(mutex_);
@@ -261,16 +262,18 @@ class OwnBlocks {
   void Forget(const SlotPointer& slot);
   // Sends what is to be put back, if there is any, and the fence that another instance asks for.
   void WriteAgain(const SlotPointer& slot, SteadyTime deadline);
+  // Sent at `asked`, since boot.
   [[nodiscard]] ipam::Expected<ipam::BlockView> Patch(const ipam::Block& before, const ipam::Block& after,
-                                                      SteadyTime deadline);
+                                                      std::chrono::nanoseconds asked, SteadyTime deadline);
   [[nodiscard]] std::string NextFence();
 
   k8sclient::Api& api_;
   k8sclient::Clock& clock_;
   const OwnBlocksOptions options_;
   BlockObserver& observer_;
-  std::atomic<bool> drops_standby_ = false;                                            // as the API server has shown
-  std::atomic<std::chrono::nanoseconds> proof_due_ = std::chrono::nanoseconds::min();  // since boot
+  std::atomic<bool> drops_standby_ = false;                                              // as the API server has shown
+  std::atomic<std::chrono::nanoseconds> proof_due_ = std::chrono::nanoseconds::min();    // since boot
+  std::atomic<std::chrono::nanoseconds> lapse_ended_ = std::chrono::nanoseconds::min();  // since boot
 
   mutable sync::Mutex mutex_;  // also guards what slots and waiters hold
   std::map<std::string, SlotPointer> slots_ BERTH_GUARDED_BY(mutex_);

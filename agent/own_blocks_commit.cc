@@ -55,10 +55,10 @@ Expected<BlockView> OwnBlocks::Read(const std::string& name, SteadyTime deadline
   return block;
 }
 
-Expected<BlockView> OwnBlocks::Patch(const ipam::Block& before, const ipam::Block& after, SteadyTime deadline) {
+Expected<BlockView> OwnBlocks::Patch(const ipam::Block& before, const ipam::Block& after,
+                                     std::chrono::nanoseconds asked, SteadyTime deadline) {
   // Now and then the whole block is asked for, to see what became of `standby`.
   const bool asks_for_all = !after.standby.empty() && IsProofDue();
-  const auto asked = clock_.SinceBoot();
   const auto answer = k8sclient::MergePatch(api_,
                                             BlockPath(before.name),
                                             crds::BlockMergePatch(before, after),
@@ -77,24 +77,35 @@ bool OwnBlocks::IsProofDue() const { return !drops_standby_ && clock_.SinceBoot(
 bool OwnBlocks::IsProofLate() const { return clock_.SinceBoot() >= proof_due_.load() + kProofEvery; }
 
 void OwnBlocks::TakeProof(std::chrono::nanoseconds asked, bool is_kept) {
+  // Before the first one there is nothing on standby.
+  if (proof_due_.load() != std::chrono::nanoseconds::min() && IsProofLate()) lapse_ended_ = asked;
   proof_due_ = asked + kProofEvery;
   if (!is_kept && !drops_standby_.exchange(true)) observer_.StandbyNotKept();
 }
 
 void OwnBlocks::ProveStandby(SteadyTime deadline) {
   if (!IsProofDue()) return;
+  SlotPointer slot;
   BlockView block;
   {
     const sync::Lock lock(mutex_);
     const auto stands_by = [](const auto& named) { return !named.second->view->standby.empty(); };
     const auto found = std::ranges::find_if(slots_, stands_by);
-    if (found != slots_.end()) block = found->second->view;
+    if (found == slots_.end()) return;
+    slot = found->second;
+    block = slot->view;
   }
-  if (block == nullptr) return;
   const auto asked = clock_.SinceBoot();
   const auto read = Read(block->name, deadline);
+  if (!read && read.error().code == ErrorCode::kNotFound) ObserveGone(block->name, block->uid, deadline);
   if (!read) return;
-  if ((*read)->resource_version == block->resource_version) return TakeProof(asked, (*read)->standby == block->standby);
+  if ((*read)->resource_version == block->resource_version) {
+    {
+      const sync::Lock lock(mutex_);
+      slot->proved = std::max(slot->proved, asked);
+    }
+    return TakeProof(asked, (*read)->standby == block->standby);
+  }
   // Whoever wrote that may have changed it: the next look tells.
   ObserveRead(*read, VersionOf(*block), deadline);
 }
@@ -224,7 +235,8 @@ bool OwnBlocks::CommitOnce(const SlotPointer& slot, Round& round) {
   }
   observer_.Batch(changed.name, round.waiters.size());
   const auto begin = std::chrono::steady_clock::now();
-  const auto written = Patch(*round.base, changed, round.deadline);
+  const auto asked = clock_.SinceBoot();
+  const auto written = Patch(*round.base, changed, asked, round.deadline);
   const auto took = std::chrono::steady_clock::now() - begin;
   if (!written) return AfterFailure(slot, round, written.error());
   {
@@ -234,6 +246,7 @@ bool OwnBlocks::CommitOnce(const SlotPointer& slot, Round& round) {
     slot->doubt_version.reset();
     slot->in_doubt.clear();
     slot->is_failing = false;
+    slot->proved = asked;
     if (std::exchange(slot->must_fence, false) && slot->stranger) slot->stranger->met = clock_.Now();
     slot->took = slot->took.count() == 0 ? took : (3 * slot->took + took) / 4;
   }

@@ -86,6 +86,7 @@ struct OwnBlocks::Slot {
   StandBy stand_by;         // of the newest edit that knew the pool: DELs do not
   ipam::OffsetSet leaving;  // what the patch in flight gives away or takes off standby
   bool is_failing = false;  // the last patch did not succeed
+  std::chrono::nanoseconds proved = std::chrono::nanoseconds::min();  // the last that did was sent then, since boot
   bool must_fence = false;  // the next patch raises `agent`: it is to succeed before anything is handed out
   std::optional<Stranger> stranger;
   // Both have written over the other twice: neither changes the block until a minute went by.

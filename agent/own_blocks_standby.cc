@@ -26,7 +26,8 @@ ipam::OffsetSet OwnBlocks::OnStandby(const Slot& slot) const {
   // A write that fails or is in doubt must not be followed by answers that rest on the next one.
   const auto is_refused = [](const auto& one) { return one.second.is_refused; };
   const bool goes_well = !slot.is_failing && !slot.doubt_version && !slot.view->deleting && MayStandBy() &&
-                         !IsProofLate() && !slot.is_contested() && std::ranges::none_of(slot.handed_out, is_refused);
+                         !IsProofLate() && slot.proved >= lapse_ended_.load() && !slot.is_contested() &&
+                         std::ranges::none_of(slot.handed_out, is_refused);
   ipam::OffsetSet offsets;
   if (!goes_well) return offsets;
   offsets = slot.view->standby;

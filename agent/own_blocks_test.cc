@@ -206,6 +206,29 @@ TEST_F(OwnBlocksTest, AProofThatArrivesAfterASleepIsLate) {
   EXPECT_EQ(HandOut(2), nullptr);
 }
 
+// It may have been given to another node meanwhile, as where the controller gives up one block after another.
+TEST_F(OwnBlocksTest, AProofOfOneBlockAfterASleepIsNoneOfAnother) {
+  MakeBlock();
+  ASSERT_TRUE(Add(1).has_value());
+  const ipam::Block second = ipam::NewBlock(pool_, ipam::Prefix::Parse("10.55.0.64/26").value(), "n1");
+  const auto made = api_.Call({.method = Method::kPost, .path = kBlocks, .body = crds::BlockToJson(second).dump()}, {});
+  const auto seen = std::make_shared<const ipam::Block>(crds::ParseBlock(nlohmann::json::parse(made->body)).value());
+  ASSERT_TRUE(own_.Fence(seen, Soon(), [](const ipam::Block&) { return ipam::OffsetSet{8, 9}; }).has_value());
+  const auto hand_out = [&](int number) {
+    const auto take = [number](ipam::Block& block, const ipam::OffsetSet& among) -> ipam::Expected<void> {
+      block.allocations[*among.begin()] = TextOf(number);
+      return {};
+    };
+    return own_.HandOut(
+        seen, {.attachment = ipam::TestAttachment(number), .apply = nullptr, .take_standby = take}, Soon(), [] {});
+  };
+  ASSERT_NE(hand_out(2), nullptr);
+  clock_.Suspend(std::chrono::minutes(6));
+  ASSERT_TRUE(Add(3).has_value());
+  EXPECT_NE(HandOut(4), nullptr);
+  EXPECT_EQ(hand_out(5), nullptr);
+}
+
 // It would be read every second for as long as nobody else told of that version.
 TEST_F(OwnBlocksTest, AReadThatFindsANewerVersionOfABlockTellsOfIt) {
   MakeBlock();
