@@ -138,7 +138,10 @@ TEST_F(StandbyTest, AddsBehindTheFirstOfABlockAreAnsweredWithItsPatch) {
   api_.SetFaults([&](const Request& request) {
     if (request.method != Method::kPatch) return ApiFault::kNone;
     is_held_ = true;
-    (++patches == 1 ? may_go_ : are_answered).wait(false);
+    if (++patches == 1)
+      may_go_.wait(false);
+    else
+      Await([&] { return are_answered.load(); }, "the ADDs are answered");
     return ApiFault::kNone;
   });
   // Few enough that the next patch is not sent at once: nobody may get into that one.
@@ -154,7 +157,6 @@ TEST_F(StandbyTest, AddsBehindTheFirstOfABlockAreAnsweredWithItsPatch) {
   may_go_.notify_all();
   callers.clear();
   are_answered = true;
-  are_answered.notify_all();
   EXPECT_TRUE(std::ranges::all_of(replies, &Reply::ok));
   api_.SetFaults(nullptr);
 }
@@ -320,7 +322,6 @@ TEST_F(StandbyTest, WhatWasHandedOutInAnOutageIsWrittenAfterIt) {
   });
   EXPECT_TRUE(Add("c1").ok && Add("c2").ok);
   are_answered = true;
-  are_answered.notify_all();
   ASSERT_TRUE(Del("c2").ok);
   api_.SetFaults(nullptr);
   AwaitWritten("c1");

@@ -181,7 +181,7 @@ reservations() {
 drains() {
   set_entry 10.55.0.0-26 3 "$held"
   kubectl delete ippool good --wait=false
-  check "a deleted pool is not Ready at once" soon equals False/Deleting ready good
+  check "a deleted pool is not Ready" soon equals False/Deleting ready good
   check "its empty block goes" soon gone ipblock 10.55.0.64-26
   check "its used block stays" kubectl get ipblock 10.55.0.0-26
   sleep 2
@@ -278,7 +278,11 @@ api_restart() {
   $is_shorter || { kill "$pid"; wait "$pid"; start first; }
   pool after '{"subnet": "10.90.0.0/24"}'
   check "it goes on after a restart of the API server" soon equals True/Accepted ready after
-  check "without having lost the lease" eval "! $is_shorter || kill -0 $pid"
+  if $is_shorter; then
+    check "without having lost the lease" kill -0 "$pid"
+  else
+    check "(the restart took too long for the lease: that is not looked at)" true
+  fi
 }
 
 # Without a lease to lose, it may last as long as it wants.

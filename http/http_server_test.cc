@@ -55,10 +55,10 @@ class HttpServerTest : public testing::Test {
   }
   [[nodiscard]] std::string StatusOf(const std::string& path) const { return Ask(path).ReceiveStatus(); }
   // Of the one that is answered first.
-  [[nodiscard]] static std::string FirstStatusOf(const HttpTestCaller& a, const HttpTestCaller& b) {
+  [[nodiscard]] static std::string FirstStatusOf(const HttpTestCaller& a, const HttpTestCaller& b, int turns = 100) {
     constexpr milliseconds kTurn{100};
-    for (int turns = 0; turns < 100; ++turns) {
-      const HttpTestCaller& one = turns % 2 == 0 ? a : b;
+    for (int turn = 0; turn < turns; ++turn) {
+      const HttpTestCaller& one = turn % 2 == 0 ? a : b;
       if (const std::string status = one.ReceiveStatus(kTurn); !status.empty()) return status;
     }
     return "";
@@ -212,6 +212,7 @@ TEST_F(HttpServerTest, OneTooManyIsToldSo) {
   const HttpTestCaller second = Ask("/x");
   // Either may be read first.
   EXPECT_EQ(FirstStatusOf(first, second), "503");
+  EXPECT_EQ(FirstStatusOf(first, second, /*turns=*/4), "") << "the other one waits";
   EXPECT_EQ(StatusOf("/urgent"), "200");
 }
 
@@ -227,6 +228,7 @@ TEST_F(HttpServerTest, OneTooManyIsToldSoThoughBothAreReadTogether) {
   second.SendGet("/x");
   LetGoOn();
   EXPECT_EQ(FirstStatusOf(first, second), "503");
+  EXPECT_EQ(FirstStatusOf(first, second, /*turns=*/4), "") << "the other one waits";
 }
 
 TEST_F(HttpServerTest, ThoseWhomWorkersAreFreeForAreNotTooMany) {

@@ -85,8 +85,8 @@ class Conformance : public testing::Test {
   void AwaitWritten() const;
   // The addresses with entries in this test's pools, after AwaitWritten.
   [[nodiscard]] std::set<std::string> Allocated();
-  // That these are allocated, and no others: now in direct mode; within ten seconds in agent mode, where what could not
-  // be written at once is written later.
+  // That these are allocated, and no others: now in direct mode; in the end in agent mode, where what could not be
+  // written at once is written later.
   void ExpectAllocatedAtLast(const std::set<std::string>& addresses);
   [[nodiscard]] static bool InAgentMode() { return Settings::Get().mode == Mode::kAgent; }
 

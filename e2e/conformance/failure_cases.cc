@@ -199,7 +199,9 @@ TEST_F(Proxied, Case100_DelWithoutApiServerSucceedsInAgentModeAndIsDoneLater) {
     Ok(Brief("ADD", "c2"));
     node().FaultAlways(fault);
     OkSilently(Brief("DEL"));
-    const PluginOutcome second = Run(Brief("DEL", "c2"));
+    Call patient = Brief("DEL", "c2");
+    patient.config["ipam"]["timeoutSeconds"] = 30;
+    const PluginOutcome second = Run(patient);
     EXPECT_EQ(second.exit_code, 0) << second.out;
     EXPECT_LT(second.took, kSlack) << "it is known by now that nobody answers";
     node().NoFaults();

@@ -37,6 +37,7 @@ class RequestCount : public Conformance {
     AwaitWritten();
     const std::size_t sent = node_->proxy().Seen().size();
     std::vector<Audited> requests = InAgentMode() ? Passed() : std::vector<Audited>();
+    watched_.clear();
     for (int tries = 0; tries < 1000 && !InAgentMode() && requests.size() < sent; ++tries) {
       ::poll(nullptr, 0, 5);
       requests = ReadLog(begin);
@@ -148,7 +149,7 @@ class RequestCount : public Conformance {
   }
 
   std::string log_;
-  std::set<std::string> watched_;  // blocks that may be read once since their watch has begun
+  std::set<std::string> watched_;  // blocks that may be read once in this call, since their watch has begun
   std::optional<NodeProxy> node_;
 };
 
