@@ -119,10 +119,10 @@ Expected<void> RelistBlocks(k8sclient::Api& api, World& world, std::int64_t now_
 }  // namespace
 
 Expected<void> Relist(k8sclient::Api& api, World& world, std::int64_t now_ms, const k8sclient::CallOptions& options) {
-  auto pools = ListAll<SeenPool>(api, crds::kPoolsPath, ReadPool, options);
-  if (!pools) return std::unexpected(std::move(pools.error()));
   auto spaces = ListAll<crds::Space>(api, crds::kSpacesPath, ReadSpace, options);
   if (!spaces) return std::unexpected(std::move(spaces.error()));
+  auto pools = ListAll<SeenPool>(api, crds::kPoolsPath, ReadPool, options);
+  if (!pools) return std::unexpected(std::move(pools.error()));
   auto reservations = ListAll<SeenReservation>(api, crds::kReservationsPath, ReadReservation, options);
   if (!reservations) return std::unexpected(std::move(reservations.error()));
   world.pools = *std::move(pools);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Relist: makes sure that the world is no older than now.
 //
-// Pools, spaces and reservations are listed consistently, then the blocks, by their metadata only: a world of ten
-// thousand blocks is some megabytes that way. Blocks that the world does not know, and those with reserved addresses
+// Spaces, pools and reservations are listed consistently, then the blocks, by their metadata only: a world of ten
+// thousand blocks is some megabytes that way. The spaces come first: a pool that one of them has accepted and that is
+// not in the later list is gone. Blocks that the world does not know, and those with reserved addresses
 // that it knows in another version, are read. The blocks come last: who claims one reads its pool afterwards, so a
 // block that is not in the list will find what was written before.
 #pragma once
