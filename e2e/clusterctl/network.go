@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	numbersMax   = 255
-	portFirst    = 20000 // below the kernel's range for outgoing connections, which starts at 32768
-	portCount    = 12000
-	portTriesMax = 200
+	numbersMax     = 255
+	portFirst      = 20000 // below the kernel's range for outgoing connections, which starts at 32768
+	portCount      = 12000
+	portsOfCluster = 5
+	portTriesMax   = 200
 )
 
 // Ports on the API address or on loopback.
@@ -60,15 +61,12 @@ func newNetwork(l Layout, nodes int) (Network, error) {
 		network.APIAddress = fmt.Sprintf("198.18.%d.1", number)
 		network.ServiceCIDR = fmt.Sprintf("198.19.%d.0/24", number)
 	}
-	ports := &network.Ports
-	for _, port := range []*int{
-		&ports.Etcd, &ports.EtcdPeer, &ports.APIServer, &ports.ControllerManager, &ports.Scheduler} {
-		free, err := freePort(network.APIAddress)
-		if err != nil {
-			return network, err
-		}
-		*port = free
+	first, err := freePorts(network.APIAddress)
+	if err != nil {
+		return network, err
 	}
+	network.Ports = Ports{
+		Etcd: first, EtcdPeer: first + 1, APIServer: first + 2, ControllerManager: first + 3, Scheduler: first + 4}
 	return network, nil
 }
 
@@ -104,24 +102,29 @@ func claimNumber(l Layout) (int, error) {
 	return 0, fmt.Errorf("198.18.0.0/24 to 198.18.%d.0/24 are all in use: take a cluster down first", numbersMax-1)
 }
 
-// freePort tries random ports, so that clusters that start at the same time hardly ever meet.
-func freePort(address string) (int, error) {
+// freePorts finds portsOfCluster of them in a row, at random, so that clusters that start at the same time hardly ever
+// meet. Returns the first.
+func freePorts(address string) (int, error) {
 	for range portTriesMax {
-		port := portFirst + rand.IntN(portCount)
-		free := true
+		first := portFirst + portsOfCluster*rand.IntN(portCount/portsOfCluster)
+		if arePortsFree(address, first) {
+			return first, nil
+		}
+	}
+	return 0, fmt.Errorf("no %d free ports in a row in %d-%d", portsOfCluster, portFirst, portFirst+portCount-1)
+}
+
+func arePortsFree(address string, first int) bool {
+	for port := first; port < first+portsOfCluster; port++ {
 		for _, host := range []string{address, "127.0.0.1"} {
 			listener, err := net.Listen("tcp", fmt.Sprintf("%s:%d", host, port))
 			if err != nil {
-				free = false
-				break
+				return false
 			}
 			listener.Close()
 		}
-		if free {
-			return port, nil
-		}
 	}
-	return 0, fmt.Errorf("no free port in %d-%d", portFirst, portFirst+portCount-1)
+	return true
 }
 
 // connectNode gives a node its namespace, joined to the link bridge.
