@@ -201,11 +201,11 @@ check "and they were some in each" test "$added" -ge $((5 + rounds))
 echo "$added containers, the longest refusal: $refused_max s"
 [[ -z $off ]] || check "the node that went last is back" switch_on "$off"
 check "the containers end" clear_all
-check "no block is left with a node that uses none" within 240 equals "" blocks
+check "within 90 s no block is left with a node that uses none" within 90 equals "" blocks
 check "n6: two containers" add n6 last-1
 check "n6: and one more" add n6 last-2
 check "n6: has addresses on standby" soon standby_of n6
 switch_off n6
-check "a node that is off keeps nothing" within 240 equals 0 blocks_of n6
+check "a node that is off keeps nothing" within 150 equals 0 blocks_of n6
 check "nobody died" kill -0 "${pids[@]}" "${agent[@]}"
 print_counts

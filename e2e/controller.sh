@@ -92,7 +92,7 @@ events_of() {
 
 acceptance() {
   pool good '{"subnet": "10.55.0.0/24", "gateway": "10.55.0.1"}'
-  check "a pool is Ready" soon equals True/Accepted ready good
+  check "a pool is Ready within two seconds" within 2 equals True/Accepted ready good
   check "an event tells of it" soon equals "Normal Accepted" events_of good
   check "it has its finalizer" equals ipam.berth.dev/drain status good '.metadata.finalizers[0]'
   check "it says what is withheld" equals '["10.55.0.1"]' status good '.status.withheld | tojson'
@@ -340,6 +340,7 @@ eval "$("$cluster" env --dir "$dir")"
 kubectl wait --for condition=Established crd --all --timeout 30s >/dev/null
 token_kubeconfig berth-controller controllers >"$work/kubeconfig" || fail_early "no kubeconfig for the controller"
 start first
+check "it leads" soon grep -q " leading" "$work/first.log"
 acceptance
 refusals
 reservations

@@ -136,7 +136,7 @@ story() {
   check "$name: and events of the blocks tell of it" soon events_name_addresses
   mend_plugin
   check "$name: live pods have theirs" live_pods_hold
-  check "$name: the agent sweeps what has rested" within 180 equals 0 cooling_with_mark
+  check "$name: the agent sweeps what has rested" within 90 equals 0 cooling_with_mark
   check "$name: and has not written it again" equals $((2 * live)) held
 }
 scale_down() { kubectl scale deployment/web --replicas=0 && within 120 no_pods; }
@@ -179,7 +179,7 @@ entries_come_back() {
       kubectl replace -f -
   done
   check "entries of a live pod are removed by hand" refused live_pods_hold
-  check "without an agent the controller puts them back" within 180 live_pods_hold
+  check "without an agent the controller puts them back" within 90 live_pods_hold
   check "both of them" soon equals $((2 * live)) held
   check "and tells of it" grep -q "entry put back.*pod=default/$pod" "$work/controllers.log"
   check "the agent comes back" start_agent

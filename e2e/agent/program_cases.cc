@@ -192,7 +192,7 @@ TEST_F(ProgramTest, ACallWaitsTenSecondsForAnAgentThatDoesNotCome) {
   const PluginOutcome outcome = RunPlugin(CallOf("ADD", "c1", SocketPath()));
   EXPECT_EQ(CodeOf(outcome), kTryAgain);
   EXPECT_GE(outcome.took, milliseconds(9'900));
-  EXPECT_LT(outcome.took, seconds(20));
+  EXPECT_LT(outcome.took, seconds(14));
   EXPECT_THAT(outcome.out, HasSubstr(SocketPath()));
 }
 

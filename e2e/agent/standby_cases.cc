@@ -86,7 +86,7 @@ TEST_F(TwoAgentsTest, OneThatStandsByEndsAtOnceWhenItIsTold) {
   const auto newer = Start("newer");
   ASSERT_TRUE(Eventually([&] { return Serves("newer") && StandsBy("older"); }));
   older->Signal(SIGTERM);
-  EXPECT_EQ(older->AwaitEnd(seconds(20)).value_or(-1), 0);
+  EXPECT_EQ(older->AwaitEnd(seconds(5)).value_or(-1), 0);
   EXPECT_TRUE(Serves("newer"));
 }
 
