@@ -55,6 +55,21 @@ json Convert(ondemand::value value, const FieldNames& skipped) {
   }
 }
 
+// Of an array of objects, these members of each.
+json ConvertItems(ondemand::value value, const FieldNames& wanted) {
+  if (value.type() != ondemand::json_type::array) return Convert(value, kNoFieldNames);
+  json::array_t items;
+  for (auto item : value.get_array()) {
+    json::object_t members;
+    for (auto field : item.get_object()) {
+      const std::string_view name = field.unescaped_key();
+      if (wanted.contains(name)) members.insert_or_assign(std::string(name), Convert(field.value(), kNoFieldNames));
+    }
+    items.emplace_back(std::move(members));
+  }
+  return items;
+}
+
 }  // namespace
 
 struct EventReader::Parser {
@@ -62,15 +77,21 @@ struct EventReader::Parser {
   std::string padded;
 };
 
-EventReader::EventReader(SkippedFields skipped) : skipped_(std::move(skipped)), parser_(std::make_unique<Parser>()) {}
+EventReader::EventReader(SkippedFields skipped, ItemFields items)
+    : skipped_(std::move(skipped)), items_(std::move(items)), parser_(std::make_unique<Parser>()) {}
 EventReader::~EventReader() = default;
 
 json EventReader::Read(std::string_view line) {
   parser_->padded.assign(line);
   parser_->padded.append(simdjson::SIMDJSON_PADDING, ' ');
   const auto convert_section = [this](std::string_view name, ondemand::value section) {
-    const auto skipped = skipped_.find(name);
-    return Convert(section, skipped == skipped_.end() ? kNoFieldNames : skipped->second);
+    const auto found = skipped_.find(name);
+    const FieldNames& skipped = found == skipped_.end() ? kNoFieldNames : found->second;
+    if (items_.empty() || section.type() != ondemand::json_type::object) return Convert(section, skipped);
+    return ConvertMembers(section.get_object(), skipped, [this](std::string_view member, ondemand::value value) {
+      const auto items = items_.find(member);
+      return items == items_.end() ? Convert(value, kNoFieldNames) : ConvertItems(value, items->second);
+    });
   };
   try {
     ondemand::document document = parser_->parser.iterate(parser_->padded.data(), line.size(), parser_->padded.size());

@@ -19,11 +19,14 @@ namespace berth::k8sclient {
 // Of which of an object's members which of theirs, such as {"spec", {"containers"}}.
 using FieldNames = std::set<std::string, std::less<>>;
 using SkippedFields = std::map<std::string, FieldNames, std::less<>>;
+// Of which array, inside one of the object's members, only these members of each item are read, such as {"containers",
+// {"resources"}} for spec.containers[*].resources.
+using ItemFields = std::map<std::string, FieldNames, std::less<>>;
 
 // One thread at a time.
 class EventReader {
  public:
-  explicit EventReader(SkippedFields skipped);
+  explicit EventReader(SkippedFields skipped, ItemFields items = {});
   EventReader(const EventReader&) = delete;
   EventReader& operator=(const EventReader&) = delete;
   ~EventReader();
@@ -34,6 +37,7 @@ class EventReader {
  private:
   struct Parser;
   const SkippedFields skipped_;
+  const ItemFields items_;
   std::unique_ptr<Parser> parser_;
 };
 

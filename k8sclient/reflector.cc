@@ -43,7 +43,7 @@ Reflector::Reflector(Api& api, ReflectorHandler& handler, Clock& clock, Reflecto
       handler_(handler),
       clock_(clock),
       options_(std::move(options)),
-      events_(options_.skipped),
+      events_(options_.skipped, options_.items),
       next_list_(FirstList(options_)),
       resource_version_(options_.since) {}
 

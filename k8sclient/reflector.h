@@ -50,6 +50,7 @@ struct ReflectorOptions {
   std::string label_selector = {};
   bool metadata_only = false;  // PartialObjectMetadata
   SkippedFields skipped = {};  // of what a watch tells
+  ItemFields items = {};       // of what a watch tells
   bool in_pages = false;       // of a large collection
   // After an event that had to be waited for, so that those that follow it are read at one go.
   std::chrono::milliseconds pause{0};

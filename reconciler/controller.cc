@@ -3,10 +3,13 @@
 #include "reconciler/controller.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string_view>
 
 #include <spdlog/spdlog.h>
 
+#include "reconciler/decide_numbers.h"
 #include "reconciler/relist.h"
 
 namespace berth::reconciler {
@@ -39,8 +42,13 @@ constexpr std::chrono::seconds kVanishedHandedOver{15};
 constexpr const char* kServerKey = "server";
 constexpr const char* kRelistKey = "relist";
 
-bool IsOfAllocation(const Action& action) {
-  return std::holds_alternative<CreateAllocation>(action) || std::holds_alternative<DeleteAllocation>(action);
+// Actions that nothing else waits for have a part of each round of their own, and failures of their own: under which key.
+// nullptr: the others wait for it.
+const char* AsideKey(const Action& action) {
+  if (std::holds_alternative<CreateAllocation>(action) || std::holds_alternative<DeleteAllocation>(action))
+    return kAllocationsKey;
+  if (std::holds_alternative<ShowNumbers>(action) || std::holds_alternative<ListPods>(action)) return kNodesKey;
+  return nullptr;
 }
 
 // Whether the next request will fare no better, whatever object it is about.
@@ -99,6 +107,8 @@ void Controller::AfterDecision(const Decision& decision, const Moment& now) {
       spdlog::info("orphans are freed again");
     }
   }
+  std::erase_if(memory_.pods_listed, [&](const auto& item) { return item.second.at + kNextList < now.steady; });
+  std::erase_if(memory_.numbers_written, [&](const auto& item) { return item.second + kCalmNodePause < now.steady; });
   on_version(VersionForSuccessor(now.steady));
   if (now.steady - vanished_forgotten_ < kVanishedKept) return;
   vanished_forgotten_ = now.steady;
@@ -118,25 +128,25 @@ std::uint64_t Controller::VersionForSuccessor(steady_clock::time_point now) cons
 }
 
 bool Controller::PerformAll(const Decision& decision, const std::stop_token& stop) {
-  std::optional<steady_clock::time_point> aside_end;
+  std::map<std::string_view, steady_clock::time_point> aside_ends;  // by AsideKey
   for (const Action& action : decision.actions) {
     if (stop.stop_requested()) return false;
     const Moment now = Now();
     const ObjectKey key = KeyOf(action);
     // A server that is away for them may just be busy with what matters.
-    const bool is_aside = IsOfAllocation(action);
-    if (!memory_.backoff.MayTry(key, now.steady) || (is_aside && !memory_.backoff.MayTry(kAllocationsKey, now.steady)))
+    const char* const aside = AsideKey(action);
+    if (!memory_.backoff.MayTry(key, now.steady) || (aside != nullptr && !memory_.backoff.MayTry(aside, now.steady)))
       continue;
-    if (is_aside && !aside_end) aside_end = now.steady + kAsidePerRound;
-    if (is_aside && now.steady > *aside_end) continue;
-    const auto done =
-        performer_.Perform(action, now, k8sclient::CallOptions::Within(is_aside ? kAsideMax : kCallMax, stop));
+    if (aside != nullptr && now.steady > aside_ends.try_emplace(aside, now.steady + kAsidePerRound).first->second)
+      continue;
+    const auto done = performer_.Perform(
+        action, now, k8sclient::CallOptions::Within(aside == nullptr ? kCallMax : kAsideMax, stop));
     if (!done) {
-      HandleFailure(key, done.error(), is_aside ? kAllocationsKey : kServerKey);
-      if (IsServerAway(done.error().code) && !is_aside) return false;
+      HandleFailure(key, done.error(), aside == nullptr ? kServerKey : aside);
+      if (IsServerAway(done.error().code) && aside == nullptr) return false;
       continue;
     }
-    if (is_aside) memory_.backoff.Succeeded(kAllocationsKey);
+    if (aside != nullptr) memory_.backoff.Succeeded(aside);
     did_something_ = true;
     memory_.backoff.Succeeded(key);
     memory_.backoff.Succeeded(kServerKey);
@@ -175,7 +185,7 @@ void Controller::HandleFailure(const ObjectKey& key, const ipam::Error& error, c
   const bool is_passing = error.code == ipam::ErrorCode::kConflict || error.code == ipam::ErrorCode::kNotFound ||
                           error.code == ipam::ErrorCode::kAlreadyExists;
   // Where one hangs that nobody waits for, the next hundred would.
-  const bool hangs = server == kAllocationsKey && error.code == ipam::ErrorCode::kUnknownOutcome;
+  const bool hangs = server != kServerKey && error.code == ipam::ErrorCode::kUnknownOutcome;
   const bool is_away = IsServerAway(error.code) || hangs;
   const auto wait = memory_.backoff.Failed(is_away ? server : key, error, now);
   if (!is_passing) metrics_.WriteFailed(ipam::ToString(error.code));

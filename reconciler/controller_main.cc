@@ -91,7 +91,7 @@ void Lead(k8sclient::Api& api, Desk& desk, const Settings& settings, const std::
   Controller controller(api, k8sclient::RealClock(), desk.mailbox, desk.metrics, settings);
   controller.on_version = [&hand_over](std::uint64_t version) { hand_over.reached = version; };
   Watches watches(api, k8sclient::RealClock(), desk.mailbox, desk.metrics);
-  if (settings.reclaim != Reclaim::kOff || settings.keeps_allocations) watches.AddHolders(hand_over.found);
+  watches.AddHolders(hand_over.found);
   if (settings.keeps_allocations) watches.AddAllocations();
   watches.Start();
   controller.Run(stop);
@@ -168,7 +168,13 @@ int Run(const Options& options) {
   const std::jthread signal_thread = StopOnSignal(source, signals);
   const auto lead = [&](const std::stop_token& stop) {
     is_leading = true;
-    Lead(**api, desk, {.reclaim = options.reclaim, .keeps_allocations = options.keeps_allocations}, stop);
+    Lead(**api,
+         desk,
+         {.reclaim = options.reclaim,
+          .keeps_allocations = options.keeps_allocations,
+          .counts = options.counts,
+          .patches_per_second = options.patches_per_second},
+         stop);
   };
   if (!options.elects_leader) {
     lead(source.get_token());

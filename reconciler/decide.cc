@@ -46,6 +46,14 @@ class Round {
     census_.Take(world_, counted_, now_.unix_ms);
     if (world_.knows_holders) kept_.held.Update(world_);
     kept_.empty.Update(world_, now_);
+    counted_pools_ = CountedPools(world_, counted_);
+    if (world_.knows_holders) {
+      kept_.counts.Update({.world = world_,
+                           .census = census_,
+                           .pools = counted_pools_,
+                           .held = kept_.held,
+                           .leaving = kept_.leaving});
+    }
     DecideReclaimed();
     for (const auto& [name, plan] : plans_) {
       if (!IsLeftAlone(plan)) DecideSpace(name, plan);
@@ -56,6 +64,15 @@ class Round {
     }
     DecideBlockDrain(world_, kept_.empty, now_, relisted_, decision_);
     DecidePoolDrain(world_, relisted_, decision_);
+    if (world_.knows_holders) {
+      kept_.numbers.Decide({.world = world_,
+                            .counts = kept_.counts,
+                            .memory = memory_,
+                            .counts_pools = kept_.settings.counts,
+                            .patches_per_second = kept_.settings.patches_per_second},
+                           now_,
+                           decision_);
+    }
     // Last, because nothing waits for them.
     if (world_.knows_holders && kept_.settings.keeps_allocations) {
       kept_.allocations.Decide({.held = kept_.held, .world = world_, .memory = memory_}, now_, decision_);
@@ -323,6 +340,7 @@ class Round {
   Census& census_;
   std::map<std::string, SpacePlan> plans_;      // by name of the space
   std::map<std::string, CountedPool> counted_;  // by UID of the pool
+  CountedPools counted_pools_;
   Decision decision_;
 };
 

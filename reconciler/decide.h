@@ -6,10 +6,15 @@
 // relisted world: one that was compared with consistent lists begun after it was seen (relist.h).
 #pragma once
 
+#include <set>
+#include <string>
+
 #include "reconciler/census.h"
+#include "reconciler/counts.h"
 #include "reconciler/decide_allocations.h"
 #include "reconciler/decide_blocks.h"
 #include "reconciler/decide_lost.h"
+#include "reconciler/decide_numbers.h"
 #include "reconciler/decide_orphans.h"
 #include "reconciler/decision.h"
 #include "reconciler/held_entries.h"
@@ -21,6 +26,8 @@ namespace berth::reconciler {
 struct Settings {
   Reclaim reclaim = Reclaim::kOff;
   bool keeps_allocations = false;
+  bool counts = false;          // Nodes show numbers of addresses
+  int patches_per_second = 20;  // of Nodes
 };
 
 class Decider {
@@ -32,11 +39,15 @@ class Decider {
               .suspects = {},
               .empty = {},
               .lost = {},
-              .allocations = {}} {}
+              .allocations = {},
+              .counts = {},
+              .numbers = {},
+              .leaving = {}} {}
 
   [[nodiscard]] Decision Decide(const World& world, const Memory& memory, const Moment& now, bool relisted);
 
   [[nodiscard]] const Suspects& suspects() const { return kept_.suspects; }
+  [[nodiscard]] const Counts& counts() const { return kept_.counts; }
 
   // What is kept up from decision to decision.
   struct Kept {
@@ -47,6 +58,9 @@ class Decider {
     EmptyBlocks empty;
     LostEntries lost;
     AllocationDecider allocations;
+    Counts counts;
+    NumberDecider numbers;
+    std::set<std::string> leaving;  // names of blocks that are to be deleted once no number counts them
   };
 
  private:

@@ -28,6 +28,9 @@ struct KeyVisitor {
   ObjectKey operator()(const ReportOrphans& /*a*/) const { return "orphans"; }
   ObjectKey operator()(const ReportContested& /*a*/) const { return "contested"; }
   ObjectKey operator()(const ConfirmReserved& a) const { return SpaceKey(a.space); }
+  ObjectKey operator()(const CreateBlock& a) const { return BlockKey(a.block.name); }
+  ObjectKey operator()(const ShowNumbers& a) const { return NodeKey(a.node); }
+  ObjectKey operator()(const ListPods& a) const { return NodeKey(a.node); }
 };
 
 }  // namespace
@@ -36,6 +39,7 @@ ObjectKey KeyOf(const Action& action) { return std::visit(KeyVisitor(), action);
 ObjectKey PoolKey(const std::string& name) { return "IPPool/" + name; }
 ObjectKey SpaceKey(const std::string& name) { return "IPSpace/" + name; }
 ObjectKey BlockKey(const std::string& name) { return "IPBlock/" + name; }
+ObjectKey NodeKey(const std::string& name) { return "Node/" + name; }
 ObjectKey AllocationObjectKey(const AllocationKey& key) { return "IPAllocation/" + key; }
 
 void Decision::WakeAt(std::int64_t unix_ms) { wake_unix_ms = std::min(wake_unix_ms.value_or(unix_ms), unix_ms); }

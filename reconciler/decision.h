@@ -25,6 +25,7 @@
 #include "ipam/interval_set.h"
 #include "reconciler/allocations.h"
 #include "reconciler/backoff.h"
+#include "reconciler/pods.h"
 
 namespace berth::reconciler {
 
@@ -130,9 +131,29 @@ struct ConfirmReserved {
   std::vector<ReservedRange> reserved;
 };
 
+// A block for a node whose agent did not ask for it: pods wait that could run there. It is empty.
+struct CreateBlock {
+  ipam::Block block;
+  std::string why;  // for the log: which pod waits
+};
+// What a Node shall show of some resources from now on; nothing: no number.
+struct ShowNumbers {
+  std::string node;
+  std::string resource_version;  // that it was decided on
+  std::map<std::string, std::optional<std::int64_t>> numbers;  // by resource
+  // Not empty: for an event, why there is no number any more, or that there is one again.
+  std::string news = {};
+  bool is_bad_news = false;
+};
+// Reads the node's pods as they are now, into Memory::pods_listed.
+struct ListPods {
+  std::string node;
+};
+
 using Action = std::variant<CreateSpace, DeleteSpace, SetSpaceFinalizers, SetSpaceStatus, SetPoolFinalizers,
                             SetPoolStatus, ChangeBlock, DeleteBlock, FreeEntries, PutBack, CreateAllocation,
-                            DeleteAllocation, ReportOrphans, ReportContested, ConfirmReserved>;
+                            DeleteAllocation, ReportOrphans, ReportContested, ConfirmReserved,
+                            CreateBlock, ShowNumbers, ListPods>;
 
 // "IPPool/web": what an action is about, for back-off and logs.
 using ObjectKey = std::string;
@@ -140,9 +161,11 @@ using ObjectKey = std::string;
 [[nodiscard]] ObjectKey PoolKey(const std::string& name);
 [[nodiscard]] ObjectKey SpaceKey(const std::string& name);
 [[nodiscard]] ObjectKey BlockKey(const std::string& name);
+[[nodiscard]] ObjectKey NodeKey(const std::string& name);
 [[nodiscard]] ObjectKey AllocationObjectKey(const AllocationKey& key);
-// What fails if no IPAllocation can be written at all.
+// What fails if no IPAllocation, or no Node, can be written at all.
 inline constexpr const char* kAllocationsKey = "IPAllocations";
+inline constexpr const char* kNodesKey = "Nodes";
 
 // What became of the entries whose pods are not known to live.
 struct OrphanFindings {
@@ -192,6 +215,16 @@ struct Memory {
   std::map<std::pair<std::string, std::string>, std::chrono::steady_clock::time_point> pool_events;
   // The texts of the contested addresses that were told of last.
   std::set<std::string> contested;
+  // By node: its pods, as a consistent list said; `at`: when the list was asked for.
+  struct PodsListed {
+    SteadyTime at;
+    std::vector<SeenPod> pods;
+  };
+  std::map<std::string, PodsListed> pods_listed;
+  // By node: when its numbers were last written.
+  std::map<std::string, SteadyTime> numbers_written;
+  // Nodes of which an event said that they show no number.
+  std::set<std::string> without_numbers;
 };
 
 }  // namespace berth::reconciler

@@ -102,7 +102,7 @@ nlohmann::json EventOf(const Announcement& announcement, std::int64_t now_ms) {
           {"kind", "Event"},
           {"metadata", {{"name", name}, {"namespace", "default"}}},
           {"involvedObject",
-           {{"apiVersion", crds::kApiVersion},
+           {{"apiVersion", announcement.kind == kNodeKind ? std::string_view("v1") : crds::kApiVersion},
             {"kind", announcement.kind},
             {"name", announcement.name},
             {"uid", announcement.uid}}},

@@ -24,7 +24,9 @@ inline constexpr std::string_view kEventsPath = "/api/v1/namespaces/default/even
 // The API server refuses longer messages; what is longer is cut.
 inline constexpr std::size_t kEventMessageMax = 1024;
 
-// About an object of berth's without a namespace.
+inline constexpr std::string_view kNodeKind = "Node";
+
+// About an object without a namespace: a Node, or one of berth's.
 struct Announcement {
   std::string_view kind;
   std::string name;

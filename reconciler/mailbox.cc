@@ -88,7 +88,7 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
   ApplyEach(
       std::move(nodes),
       world.nodes.all(),
-      [&world](SeenNode node) { world.nodes.Put(std::move(node)); },
+      [&world, now](SeenNode node) { world.nodes.PutShown(std::move(node), now); },
       [&world](const std::string& name) { world.nodes.Remove(name); });
   ApplyEach(
       std::move(leases),

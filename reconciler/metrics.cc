@@ -83,6 +83,11 @@ struct Metrics::Families {
                           .Help("Entries written again for live pods of which the record was gone")
                           .Register(registry)
                           .Add({});
+  Counter& nodes_written = BuildCounter()
+                               .Name("berth_controller_node_writes_total")
+                               .Help("Writes of numbers of addresses to Nodes")
+                               .Register(registry)
+                               .Add({});
   Gauge& contested = BuildGauge()
                          .Name("berth_controller_addresses_contested")
                          .Help("Addresses that a pod has and that are recorded for another")
@@ -123,6 +128,8 @@ void Metrics::WriteFailed(std::string_view code) {
 }
 
 void Metrics::Freed(std::string_view why) { families_->freed.Add({{"why", std::string(why)}}).Increment(); }
+
+void Metrics::NodeWritten() { families_->nodes_written.Increment(); }
 
 void Metrics::PutBack() { families_->put_back.Increment(); }
 

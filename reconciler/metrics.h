@@ -29,6 +29,8 @@ class Metrics {
   void Freed(std::string_view why);
   // An entry was put back.
   void PutBack();
+  // Numbers of a Node were written.
+  void NodeWritten();
   void WriteFailed(std::string_view code);
   // Replaces what was said of pools and nodes. Looks at each block, so not for every round.
   void Look(const World& world);

@@ -11,6 +11,44 @@ void Nodes::Put(SeenNode node) {
   nodes_.insert_or_assign(std::move(name), std::move(node));
 }
 
+void Nodes::PutShown(SeenNode node, SteadyTime now) {
+  Shown& shown = shown_[node.name];
+  if (shown.uid != node.uid) {
+    // A Node that was made again under its name may still be taken for the one before.
+    for (const std::string& resource : shown.present) shown.absent_since[resource] = now;
+    if (shown.uid.empty()) shown.first_seen = now;
+    shown.present.clear();
+    shown.uid = node.uid;
+  }
+  for (const std::string& resource : shown.present) {
+    if (!node.numbers.contains(resource)) shown.absent_since[resource] = now;
+  }
+  shown.present.clear();
+  for (const auto& [resource, number] : node.numbers) {
+    shown.present.insert(resource);
+    shown.absent_since.erase(resource);
+  }
+  Put(std::move(node));
+}
+
+void Nodes::Remove(const std::string& name) {
+  nodes_.erase(name);
+  shown_.erase(name);
+}
+
+std::optional<SteadyTime> Nodes::AbsentSince(const std::string& node, const std::string& resource) const {
+  const auto shown = shown_.find(node);
+  if (shown == shown_.end() || shown->second.present.contains(resource)) return std::nullopt;
+  const auto since = shown->second.absent_since.find(resource);
+  return since == shown->second.absent_since.end() ? shown->second.first_seen : since->second;
+}
+
+bool Nodes::WasShown(const std::string& node, const std::string& resource) const {
+  const auto shown = shown_.find(node);
+  return shown != shown_.end() &&
+         (shown->second.present.contains(resource) || shown->second.absent_since.contains(resource));
+}
+
 void Nodes::PutLease(SeenLease lease) {
   Renewal& last = renewals_[lease.node];
   if (last.time != lease.renewed) last = {.time = std::move(lease.renewed), .version = lease.version};

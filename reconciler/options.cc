@@ -40,7 +40,7 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
          "--reclaim",
          options.reclaim,
          "What to do with addresses of pods that are gone without having given them back: on frees them, report "
-         "only logs which, off does not look at pods at all")
+         "only logs which, off does neither")
       ->type_name("WORD")  // and a description: those that CLI11 has name the numbers behind the words
       ->transform(CLI::CheckedTransformer(ReclaimTexts()).description("in {off,report,on}"))
       ->default_str("on");
@@ -48,6 +48,18 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
       ->type_name("WORD")
       ->transform(CLI::CheckedTransformer(SwitchTexts()).description("in {off,on}"))
       ->default_str("on");
+  app.add_option("--count",
+                 options.counts,
+                 "Whether Nodes show how many addresses they have for pods, as ipam.berth.dev/<resource> in capacity and "
+                 "allocatable. off takes these numbers away")
+      ->type_name("WORD")
+      ->transform(CLI::CheckedTransformer(SwitchTexts()).description("in {off,on}"))
+      ->default_str("on");
+  app.add_option("--node-patches-per-second",
+                 options.patches_per_second,
+                 "How many writes of Nodes a second at most; bursts of 100 are allowed")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   app.add_option("--health-address",
                  options.health_address,
                  "host:port for /healthz, /readyz and /metrics, such as 0.0.0.0:8080. Default: none");

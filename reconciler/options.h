@@ -17,6 +17,8 @@ struct Options {
   bool elects_leader = true;
   Reclaim reclaim = Reclaim::kOn;
   bool keeps_allocations = true;
+  bool counts = true;
+  int patches_per_second = 20;
   std::string health_address;  // host:port; empty: no endpoint
   std::string probe_socket;    // a UNIX socket with the same; empty: none
   std::string log_level = "info";

@@ -19,6 +19,7 @@
 #include "k8sclient/verbs.h"
 #include "reconciler/decide_orphans.h"
 #include "reconciler/events.h"
+#include "reconciler/quantity.h"
 #include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"
 
@@ -340,6 +341,71 @@ struct Performer::Visitor {
       spdlog::info("orphan found, it would be freed block={} entry={}", one.first, ipam::Quoted(one.second));
     }
     memory.reported = action.entries;
+    return {};
+  }
+
+  Expected<void> operator()(const CreateBlock& action) const {
+    auto created = k8sclient::Create(api, std::string(crds::kBlocksPath), crds::BlockToJson(action.block), options);
+    if (!created) return std::unexpected(std::move(created.error()));
+    auto seen = ReadBlock(*std::move(created));
+    if (!seen) return std::unexpected(std::move(seen.error()));
+    spdlog::info("block created for a node block={} pool={} node={} why={}",
+                 action.block.name,
+                 action.block.pool,
+                 action.block.node,
+                 ipam::Quoted(action.why));
+    world.PutBlock(*std::move(seen));
+    return {};
+  }
+
+  Expected<void> operator()(const ShowNumbers& action) const {
+    json numbers = json::object();
+    for (const auto& [resource, number] : action.numbers) {
+      json& value = numbers[std::string(kResourcePrefix) + resource];
+      if (number) value = std::to_string(*number);
+    }
+    const json patch = {{"metadata", {{"resourceVersion", action.resource_version}}},
+                        {"status", {{"capacity", numbers}, {"allocatable", numbers}}}};
+    auto patched = k8sclient::MergePatch(api, ObjectPath(kNodesPath, action.node) + "/status", patch, options);
+    if (!patched) return std::unexpected(std::move(patched.error()));
+    auto node = ReadNode(*std::move(patched));
+    if (!node) return std::unexpected(std::move(node.error()));
+    memory.numbers_written[action.node] = now.steady;
+    metrics.NodeWritten();
+    spdlog::info("numbers of a node written node={} numbers={}", action.node, numbers.dump());
+    TellOfNumbers(*node, action);
+    world.nodes.Put(*std::move(node));
+    return {};
+  }
+
+  // That a number is there again is said only where it was said that there is none.
+  void TellOfNumbers(const SeenNode& node, const ShowNumbers& action) const {
+    if (action.news.empty()) return;
+    if (action.is_bad_news ? !memory.without_numbers.insert(node.name).second
+                           : memory.without_numbers.erase(node.name) == 0)
+      return;
+    Announce({.kind = kNodeKind,
+              .name = node.name,
+              .uid = node.uid,
+              .is_warning = action.is_bad_news,
+              .reason = action.is_bad_news ? "AddressesNotCounted" : "AddressesCounted",
+              .message = action.news});
+  }
+
+  Expected<void> operator()(const ListPods& action) const {
+    Memory::PodsListed listed{.at = now.steady, .pods = {}};
+    const auto take = [&listed](const json& object) {
+      auto pod = ReadPod(object);
+      if (pod) return listed.pods.push_back(*std::move(pod));
+      spdlog::error("pod left out err={}", ipam::Quoted(pod.error().message));
+    };
+    const auto version = k8sclient::ListEach(api,
+                                             std::string(kPodsPath),
+                                             {.field_selector = "spec.nodeName=" + action.node},
+                                             options,
+                                             {.begin = [&listed] { listed.pods.clear(); }, .item = take});
+    if (!version) return std::unexpected(version.error());
+    memory.pods_listed.insert_or_assign(action.node, std::move(listed));
     return {};
   }
 

@@ -12,12 +12,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "ipam/address.h"
+#include "reconciler/placement.h"
 
 namespace berth::reconciler {
 
@@ -26,6 +28,13 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 // "<namespace>/<name>"
 using PodKey = std::string;
 [[nodiscard]] PodKey PodKeyOf(const std::string& name_space, const std::string& name);
+
+// Units of `ipam.berth.dev/<resource>` that a pod requests.
+struct UnitRequest {
+  std::string resource;  // without the prefix: "ipv4"
+  std::int64_t units = 0;
+  friend bool operator==(const UnitRequest&, const UnitRequest&) = default;
+};
 
 struct SeenPod {
   std::string name_space;
@@ -44,7 +53,14 @@ struct SeenPod {
   // Its network is there. `addresses` alone do not say that: the kubelet keeps those of a sandbox that has ended until
   // the next one has others.
   bool has_sandbox = false;
+  std::vector<UnitRequest> requests = {};  // one for each resource, all above 0
+  // The scheduler found no node for it (condition PodScheduled False, reason Unschedulable).
+  bool is_unschedulable = false;
+  // The nodes it may run on. Null unless the pod is unschedulable and requests addresses: only then it is looked at.
+  std::shared_ptr<const Placement> placement = {};
 
+  // It is bound to a node and has not ended: the scheduler and the kubelet subtract its requests there.
+  [[nodiscard]] bool IsActive() const { return !node.empty() && !is_terminal; }
   // By which an entry names it.
   [[nodiscard]] const std::string& identity() const { return config_hash.empty() ? uid : config_hash; }
   // It is known which addresses it has, and that this is none of them.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@
 #include "crds/names.h"
 #include "crds/object_meta.h"
 #include "k8sclient/verbs.h"
+#include "reconciler/quantity.h"
 
 namespace berth::reconciler {
 
@@ -26,6 +28,9 @@ using nlohmann::json;
 constexpr const char* kMirrorAnnotation = "kubernetes.io/config.mirror";
 // Set by the kubelet (Kubernetes 1.29 and newer): True from when a sandbox has its network until that sandbox ends.
 constexpr std::string_view kSandboxCondition = "PodReadyToStartContainers";
+// Set by kube-scheduler.
+constexpr std::string_view kScheduledCondition = "PodScheduled";
+constexpr std::string_view kUnschedulable = "Unschedulable";
 constexpr std::string_view kForegroundFinalizer = "foregroundDeletion";
 constexpr const char* kOutOfService = "node.kubernetes.io/out-of-service";
 constexpr std::int64_t kGraceMaxSeconds = std::int64_t{1} << 31;
@@ -42,6 +47,20 @@ std::vector<ipam::Address> ReadAddresses(const FieldReader& status) {
   return addresses;
 }
 
+void ReadNumbers(const json& status, SeenNode& node) {
+  const auto list = [&status](const char* name) {
+    const auto found = status.is_object() ? status.find(name) : status.end();
+    return found == status.end() ? json() : *found;
+  };
+  for (const auto& [resource, units] : ReadUnits(list("capacity"))) node.numbers[resource].capacity = units;
+  const json allocatable = list("allocatable");
+  for (const auto& [resource, units] : ReadUnits(allocatable)) node.numbers[resource].allocatable = units;
+  const auto pods = allocatable.is_object() ? allocatable.find("pods") : allocatable.end();
+  if (pods != allocatable.end() && pods->is_string()) {
+    node.pods_max = ParseUnits(pods->get_ref<const std::string&>()).value_or(0);
+  }
+}
+
 }  // namespace
 
 std::uint64_t ParseVersion(const std::string& text) {
@@ -56,8 +75,16 @@ std::string PodPath(const std::string& name_space, const std::string& name) {
 
 k8sclient::SkippedFields BulkOfPods() {
   return {{"metadata", {"managedFields"}},
-          {"spec", {"affinity", "containers", "ephemeralContainers", "initContainers", "tolerations", "volumes"}},
+          {"spec", {"ephemeralContainers", "volumes"}},
           {"status", {"containerStatuses", "ephemeralContainerStatuses", "initContainerStatuses"}}};
+}
+
+k8sclient::ItemFields ReadOfContainers() {
+  return {{"containers", {"resources"}}, {"initContainers", {"resources", "restartPolicy"}}};
+}
+
+k8sclient::SkippedFields BulkOfNodes() {
+  return {{"metadata", {"managedFields"}}, {"status", {"images", "volumesAttached", "volumesInUse", "nodeInfo"}}};
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): all readers have one type
@@ -85,9 +112,17 @@ ipam::Expected<SeenPod> ReadPod(json object) {
               .is_cascading = meta->deleting() && std::ranges::count(meta->finalizers, kForegroundFinalizer) > 0};
   pod.grace = std::chrono::seconds(std::max(ordinary.value_or(pod.grace.count()), deletion.value_or(0)));
   status.ForEach("conditions", kListMax, [&pod](const FieldReader& condition) {
-    if (condition.String("type", kTextMax) != kSandboxCondition) return;
-    pod.has_sandbox = condition.String("status", kTextMax) == "True";
+    const std::string type = condition.String("type", kTextMax);
+    if (type == kSandboxCondition) pod.has_sandbox = condition.String("status", kTextMax) == "True";
+    if (type != kScheduledCondition) return;
+    pod.is_unschedulable =
+        condition.String("status", kTextMax) == "False" && condition.String("reason", kTextMax) == kUnschedulable;
   });
+  if (const auto found = object.find("spec"); found != object.end()) {
+    pod.requests = ReadRequests(*found);
+    if (pod.is_unschedulable && pod.node.empty() && !pod.requests.empty())
+      pod.placement = std::make_shared<const Placement>(ReadPlacement(*found));
+  }
   // Any text is an owner's UID, and any number of owners is allowed.
   metadata.ForEach("ownerReferences", kUnlimited, [&pod](const FieldReader& owner) {
     if (!owner.Bool("controller", false)) return;
@@ -106,13 +141,18 @@ ipam::Expected<SeenNode> ReadNode(json object) {
   if (!meta) return std::unexpected(std::move(meta.error()));
   crds::Problem problem{.object = "Node " + meta->name};
   const FieldReader document(object, problem);
-  SeenNode node{.name = std::move(meta->name), .labels = crds::LabelsOf(object)};
+  SeenNode node{.name = std::move(meta->name),
+                .uid = std::move(meta->uid),
+                .resource_version = std::move(meta->resource_version),
+                .labels = crds::LabelsOf(object)};
   document.Object("status").ForEach("conditions", kListMax, [&node](const FieldReader& condition) {
     if (condition.String("type", kTextMax) == "Ready") node.is_ready = condition.String("status", kTextMax) == "True";
   });
   document.Object("spec").ForEach("taints", kListMax, [&node](const FieldReader& taint) {
     if (taint.String("key", kTextMax) == kOutOfService) node.is_out_of_service = true;
   });
+  if (const auto spec = object.find("spec"); spec != object.end()) node.taints = ReadTaints(*spec);
+  if (const auto status = object.find("status"); status != object.end()) ReadNumbers(*status, node);
   if (problem.error) return std::unexpected(std::move(*problem.error));
   return node;
 }

@@ -24,8 +24,10 @@ inline constexpr std::string_view kNodeLeasesPath = "/apis/coordination.k8s.io/v
 // A resourceVersion as the number that it is; 0: it is none.
 [[nodiscard]] std::uint64_t ParseVersion(const std::string& text);
 
-// The bulk of a pod, of which ReadPod reads nothing.
+// The bulk of a pod and of a Node, of which ReadPod and ReadNode read nothing.
 [[nodiscard]] k8sclient::SkippedFields BulkOfPods();
+[[nodiscard]] k8sclient::ItemFields ReadOfContainers();
+[[nodiscard]] k8sclient::SkippedFields BulkOfNodes();
 
 // Errors: kInvalid: a field that counts has another type than Kubernetes gives it.
 [[nodiscard]] ipam::Expected<SeenPod> ReadPod(nlohmann::json object);

@@ -214,6 +214,15 @@ struct ActionText {
   std::string operator()(const ReportOrphans& a) const {
     return "report " + std::to_string(a.entries.size()) + " orphans";
   }
+  std::string operator()(const CreateBlock& a) const { return "create block " + a.block.name + " for " + a.block.node; }
+  std::string operator()(const ShowNumbers& a) const {
+    std::string line = "node " + a.node;
+    for (const auto& [resource, number] : a.numbers) {
+      line += " " + resource + "=" + (number ? std::to_string(*number) : "none");
+    }
+    return line;
+  }
+  std::string operator()(const ListPods& a) const { return "list pods of " + a.node; }
   std::string operator()(const ConfirmReserved& a) const {
     return "confirm " + a.space + " " + std::to_string(a.reserved.size());
   }

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counting: the pods' part is kept up node by node, the blocks' part is summed anew each time.
+#include "reconciler/counts.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace berth::reconciler {
+
+namespace {
+
+// Under which an entry is found; "" if it names nothing that a pod has.
+std::string KeyOf(const ipam::HeldEntry& entry) {
+  if (!entry.pod.empty() && !entry.pod_namespace.empty()) return PodKeyOf(entry.pod_namespace, entry.pod);
+  return entry.uid;
+}
+
+}  // namespace
+
+CountedPools::CountedPools(const World& world, const std::map<std::string, CountedPool>& pools) {
+  std::map<std::string, std::vector<const ipam::Pool*>> by_resource;
+  for (const auto& [name, seen] : world.pools) {
+    if (!seen.pool || seen.pool->resource.empty()) continue;
+    resource_of_.emplace(seen.meta.uid, seen.pool->resource);
+    const bool is_for_nodes = seen.pool->affinity == ipam::Affinity::kNode && !seen.meta.deleting();
+    if (is_for_nodes && pools.contains(seen.meta.uid)) by_resource[seen.pool->resource].push_back(&*seen.pool);
+  }
+  for (const auto& [resource, members] : by_resource) {
+    const bool is_mixed = std::ranges::any_of(members, [&](const ipam::Pool* one) {
+      return one->namespace_selector != members.front()->namespace_selector;
+    });
+    for (const ipam::Pool* pool : members) {
+      if (is_mixed && pool->namespace_selector) {
+        of_mixed_namespaces_.insert(pool->uid);
+        continue;
+      }
+      if (pool->disabled || !world.pools.at(pool->name).IsReady()) continue;
+      counted_.emplace(pool->uid, pool);
+      resources_.insert(resource);
+    }
+  }
+}
+
+const std::string& CountedPools::ResourceOf(const std::string& pool_uid) const {
+  static const std::string kNone;
+  const auto found = resource_of_.find(pool_uid);
+  return found == resource_of_.end() ? kNone : found->second;
+}
+
+bool CountedPools::Counts(const std::string& pool_uid, const SeenNode& node) const {
+  const auto found = counted_.find(pool_uid);
+  if (found == counted_.end()) return false;
+  const auto& selector = found->second->node_selector;
+  return !selector || selector->Matches(node.labels);
+}
+
+void Counts::Update(const Scope& scope) {
+  if (resource_of_ != scope.pools.resource_of()) {
+    resource_of_ = scope.pools.resource_of();
+    for (const auto& [node, pods] : requesting_) changed_.insert(node);
+  }
+  TakePods(scope);
+  TakeEntries(scope);
+  for (const std::string& node : changed_) {
+    of_pods_.erase(node);
+    const auto pods = requesting_.find(node);
+    if (pods == requesting_.end()) continue;
+    NodeTally& tally = of_pods_[node];
+    for (const PodKey& key : pods->second) AddPod(*scope.world.pods.Find(key), tally);
+  }
+  changed_.clear();
+  usable_.clear();
+  for (const auto& [name, node] : scope.world.nodes.all()) {
+    NodeTally& tally = usable_[name];
+    for (const auto& [uid, pool] : scope.pools.counted()) {
+      if (scope.pools.Counts(uid, node)) tally[pool->resource].is_counted = true;
+    }
+  }
+  for (const auto& [name, seen] : scope.world.blocks()) {
+    if (seen.block == nullptr || seen.block->deleting || scope.leaving.contains(name)) continue;
+    const SeenNode* node = scope.world.nodes.Find(seen.block->node);
+    if (node == nullptr || !scope.pools.Counts(seen.pool_uid, *node)) continue;
+    usable_[node->name][scope.pools.ResourceOf(seen.pool_uid)].usable += scope.census.FreeIn(name);
+  }
+  tallies_ = usable_;
+  for (auto& [node, tally] : tallies_) {
+    const auto pods = of_pods_.find(node);
+    if (pods == of_pods_.end()) continue;
+    for (const auto& [resource, part] : pods->second) {
+      tally[resource].held = part.held;
+      tally[resource].requested = part.requested;
+    }
+  }
+}
+
+const NodeTally& Counts::Of(const std::string& node) const {
+  static const NodeTally kNone;
+  const auto found = tallies_.find(node);
+  return found == tallies_.end() ? kNone : found->second;
+}
+
+NodeTally Counts::WithPods(const std::string& node, const std::vector<SeenPod>& pods) const {
+  NodeTally tally;
+  if (const auto usable = usable_.find(node); usable != usable_.end()) tally = usable->second;
+  for (const SeenPod& pod : pods) {
+    if (pod.IsActive() && pod.node == node) AddPod(pod, tally);
+  }
+  return tally;
+}
+
+std::size_t Counts::ActivePods(const std::string& node) const {
+  const auto found = active_.find(node);
+  return found == active_.end() ? 0 : found->second;
+}
+
+void Counts::AddPod(const SeenPod& pod, NodeTally& tally) const {
+  std::map<std::string, std::int64_t> addresses;  // recorded for the pod, by resource
+  const auto count = [&](const std::string& key) {
+    const auto [first, last] = recorded_.equal_range(key);
+    for (auto at = first; at != last; ++at) {
+      const Recorded& one = at->second;
+      const bool is_its = one.uid == pod.uid || one.uid == pod.config_hash;
+      const bool has_it = one.node == pod.node && std::ranges::find(pod.addresses, one.address) != pod.addresses.end();
+      if ((one.uid.empty() || !is_its) && !has_it) continue;
+      const auto resource = resource_of_.find(one.pool_uid);
+      if (resource != resource_of_.end()) ++addresses[resource->second];
+    }
+  };
+  count(PodKeyOf(pod.name_space, pod.name));
+  count(pod.uid);
+  for (const UnitRequest& request : pod.requests) {
+    Tally& of_resource = tally[request.resource];
+    of_resource.requested += request.units;
+    of_resource.held += std::min(request.units, addresses[request.resource]);
+  }
+}
+
+void Counts::TakeEntries(const Scope& scope) {
+  const auto note = [&](const HeldEntries::Place& place, bool came) {
+    const HeldEntries::Entry entry = HeldEntries::Read(place);
+    const std::string key = KeyOf(entry.held);
+    if (key.empty()) return;
+    if (came) {
+      recorded_.emplace(key,
+                        Recorded{.key = entry.key,
+                                 .uid = entry.held.uid,
+                                 .node = entry.node(),
+                                 .pool_uid = entry.block->pool_uid,
+                                 .address = entry.block->cidr.At(entry.key.second)});
+    } else {
+      const auto [first, last] = recorded_.equal_range(key);
+      const auto found = std::find_if(first, last, [&](const auto& item) { return item.second.key == entry.key; });
+      if (found != last) recorded_.erase(found);
+    }
+    changed_.insert(entry.node());
+  };
+  for (const HeldEntries::Place& place : scope.held.went()) note(place, /*came=*/false);
+  for (const HeldEntries::Place& place : scope.held.came()) note(place, /*came=*/true);
+}
+
+void Counts::TakePods(const Scope& scope) {
+  if (!is_taken_) {
+    is_taken_ = true;
+    for (const auto& [key, pod] : scope.world.pods.all()) PlacePod(key, &pod);
+    return;
+  }
+  for (const PodKey& key : scope.world.pods.touched()) PlacePod(key, scope.world.pods.Find(key));
+}
+
+// `pod`: nullptr if it is gone.
+void Counts::PlacePod(const PodKey& key, const SeenPod* pod) {
+  if (const auto before = node_of_.find(key); before != node_of_.end()) {
+    const std::string& node = before->second;
+    if (--active_[node] == 0) active_.erase(node);
+    if (const auto pods = requesting_.find(node); pods != requesting_.end() && pods->second.erase(key) > 0) {
+      changed_.insert(node);
+      if (pods->second.empty()) requesting_.erase(pods);
+    }
+    node_of_.erase(before);
+  }
+  const bool waits = pod != nullptr && pod->placement != nullptr && !pod->is_terminal;
+  if (waits) {
+    waiting_.insert(key);
+  } else {
+    waiting_.erase(key);
+  }
+  if (pod == nullptr || !pod->IsActive()) return;
+  node_of_.emplace(key, pod->node);
+  ++active_[pod->node];
+  if (pod->requests.empty()) return;
+  requesting_[pod->node].insert(key);
+  changed_.insert(pod->node);
+}
+
+}  // namespace berth::reconciler

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comparing what Nodes show with what they should show.
+#include "reconciler/decide_numbers.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <vector>
+
+namespace berth::reconciler {
+
+namespace {
+
+constexpr std::size_t kSuspectPart = 10;  // a tenth
+
+std::string Text(const std::string& resource) { return "ipam.berth.dev/" + resource; }
+
+std::optional<std::int64_t> ShownBy(const SeenNode& node, const std::string& resource) {
+  const auto number = node.numbers.find(resource);
+  if (number == node.numbers.end()) return std::nullopt;
+  return number->second.Highest();
+}
+
+// Units left for further pods; a number that is missing leaves none.
+std::int64_t LeftOf(std::optional<std::int64_t> number, const Tally& tally) {
+  return number ? *number - tally.requested : 0;
+}
+
+}  // namespace
+
+bool AreManyNotReady(const World& world) {
+  const auto& nodes = world.nodes.all();
+  const auto count = std::ranges::count_if(nodes, [](const auto& item) { return !item.second.is_ready; });
+  return static_cast<std::size_t>(count) * kSuspectPart > nodes.size();
+}
+
+std::optional<std::int64_t> NumberDecider::Wanted(const World& world, const SeenNode& node, const Tally& tally) {
+  if (!node.is_ready && !AreManyNotReady(world)) return std::nullopt;
+  return tally.Number();
+}
+
+// What is to be written of one Node.
+struct NumberDecider::Plan {
+  const SeenNode* node;
+  std::map<std::string, std::optional<std::int64_t>> numbers = {};
+  std::string news = {};
+  bool is_bad_news = false;
+  bool is_waited_for = false;  // pods wait for it
+  bool is_calm = true;         // enough is left before and after, of every resource in it
+  bool is_raise = false;
+};
+
+class NumberDecider::Pass {
+ public:
+  Pass(NumberDecider& decider, const NumberScope& scope, const Moment& now, Decision& decision)
+      : decider_(decider), scope_(scope), now_(now), decision_(decision), many_not_ready_(AreManyNotReady(scope.world)) {
+    for (const PodKey& key : scope.counts.waiting()) {
+      for (const UnitRequest& request : scope.world.pods.Find(key)->requests) waited_for_.insert(request.resource);
+    }
+  }
+
+  void Run() {
+    std::vector<Plan> plans;
+    for (const auto& [name, node] : scope_.world.nodes.all()) {
+      Plan plan{.node = &node};
+      std::set<std::string> resources;
+      for (const auto& [resource, number] : node.numbers) resources.insert(resource);
+      for (const auto& [resource, tally] : scope_.counts.Of(name)) resources.insert(resource);
+      for (const std::string& resource : resources) DecideOne(node, resource, plan);
+      if (!plan.numbers.empty()) plans.push_back(std::move(plan));
+    }
+    std::erase_if(decider_.lowering_, [this](const auto& item) { return !kept_.contains(item.first); });
+    // Those that pods wait for go first, then what raises, in the order of names.
+    std::ranges::stable_sort(plans, {}, [](const Plan& plan) {
+      return std::tuple(!plan.is_waited_for, !plan.is_raise);
+    });
+    Refill();
+    for (Plan& plan : plans) Emit(plan);
+  }
+
+ private:
+  void DecideOne(const SeenNode& node, const std::string& resource, Plan& plan) {
+    const NodeTally& of_node = scope_.counts.Of(node.name);
+    const auto found = of_node.find(resource);
+    const Tally tally = found == of_node.end() ? Tally() : found->second;
+    const auto number = node.numbers.find(resource);
+    const std::optional<std::int64_t> shown = ShownBy(node, resource);
+    const bool is_one = number == node.numbers.end() || number->second.capacity == number->second.allocatable;
+    if (!scope_.counts_pools || (!tally.is_counted && tally.held == 0 && tally.requested == 0)) {
+      // No pool of that resource counts here: without a number no pod is placed and none is rejected.
+      if (shown) Write(node, resource, std::nullopt, tally, plan);
+      return;
+    }
+    const bool is_ready = node.is_ready || many_not_ready_;
+    const std::optional<std::int64_t> wanted = is_ready ? tally.Number() : std::nullopt;
+    if (!shown) {
+      if (wanted) DecideReturn(node, resource, tally, plan);
+      return;
+    }
+    if (wanted >= shown) {
+      if (wanted > shown || !is_one) Write(node, resource, wanted, tally, plan);
+      return;
+    }
+    DecideLower(node, resource, {.tally = tally, .wanted = wanted, .shown = *shown, .is_ready = is_ready}, plan);
+  }
+
+  struct Lower {
+    const Tally& tally;
+    std::optional<std::int64_t> wanted;
+    std::int64_t shown;
+    bool is_ready;
+  };
+
+  void DecideLower(const SeenNode& node, const std::string& resource, const Lower& lower, Plan& plan) {
+    const Key key{node.name, resource};
+    kept_.insert(key);
+    Lowering& lowering = decider_.lowering_.try_emplace(key, Lowering{.since = now_.steady, .highest = lower.wanted})
+                             .first->second;
+    lowering.highest = std::max(lowering.highest, lower.wanted);
+    if (const SteadyTime due = lowering.since + kLowerAfter; now_.steady < due) return decision_.WakeAt(due);
+    if (!lower.is_ready) {
+      return Take(node, resource, lower.tally, "the node is not Ready", plan);
+    }
+    const auto* listed = Listed(node.name, lowering.since + kLowerAfter);
+    if (listed == nullptr) return;
+    const Tally fresh = TallyOf(node.name, resource, *listed);
+    // Above what is wanted for five seconds, and never below what the list says is there.
+    const std::optional<std::int64_t> target = std::max(lowering.highest, fresh.Number());
+    if (target && *target >= lower.shown) return;
+    if (target && *target - fresh.requested >= kLeftMin) return Write(node, resource, target, fresh, plan);
+    if (target) return Write(node, resource, std::nullopt, fresh, plan);
+    Take(node, resource, fresh,
+         "its pods request " + std::to_string(fresh.requested) + ", and " + std::to_string(fresh.held) +
+             " addresses are held by them and " + std::to_string(fresh.usable) + " free",
+         plan);
+  }
+
+  // A number is to be shown where there is none.
+  void DecideReturn(const SeenNode& node, const std::string& resource, const Tally& tally, Plan& plan) {
+    const auto since = scope_.world.nodes.AbsentSince(node.name, resource);
+    // The watch has not shown yet what was written.
+    if (!since) return;
+    if (const SteadyTime due = *since + kAbsentFor; now_.steady < due) return decision_.WakeAt(due);
+    // Where no number was seen before, the scheduler has placed no pod by one.
+    if (!scope_.world.nodes.WasShown(node.name, resource)) return Write(node, resource, tally.Number(), tally, plan);
+    const auto* listed = Listed(node.name, *since + kAbsentFor);
+    if (listed == nullptr) return;
+    const Tally fresh = TallyOf(node.name, resource, *listed);
+    if (!fresh.Number()) return;
+    if (plan.news.empty()) plan.news = Text(resource) + " shows " + std::to_string(*fresh.Number());
+    Write(node, resource, fresh.Number(), fresh, plan);
+  }
+
+  // The number is taken away for as long as that lasts, which people shall know.
+  void Take(const SeenNode& node, const std::string& resource, const Tally& tally, const std::string& why, Plan& plan) {
+    plan.news = Text(resource) + " is not shown, so no pod that requests it is placed here: " + why;
+    plan.is_bad_news = true;
+    Write(node, resource, std::nullopt, tally, plan);
+  }
+
+  // The node's pods as a list said that was asked for after `after` and is still good; nullptr: one is asked for.
+  const Memory::PodsListed* Listed(const std::string& node, SteadyTime after) {
+    const auto found = scope_.memory.pods_listed.find(node);
+    if (found != scope_.memory.pods_listed.end()) {
+      const Memory::PodsListed& listed = found->second;
+      if (listed.at >= after && now_.steady <= listed.at + kListValid) return &listed;
+      const SteadyTime next = listed.at + kNextList;
+      if (listed.at >= after && now_.steady < next) {
+        decision_.WakeAt(next);
+        return nullptr;
+      }
+    }
+    if (asked_.insert(node).second) decision_.actions.push_back(ListPods{.node = node});
+    return nullptr;
+  }
+
+  [[nodiscard]] Tally TallyOf(const std::string& node, const std::string& resource,
+                              const Memory::PodsListed& listed) const {
+    const NodeTally all = scope_.counts.WithPods(node, listed.pods);
+    const auto found = all.find(resource);
+    return found == all.end() ? Tally() : found->second;
+  }
+
+  void Write(const SeenNode& node, const std::string& resource, std::optional<std::int64_t> number,
+             const Tally& tally, Plan& plan) {
+    const std::optional<std::int64_t> shown = ShownBy(node, resource);
+    plan.numbers.emplace(resource, number);
+    plan.is_raise = plan.is_raise || std::max(number, shown) == number;
+    const bool waits = waited_for_.contains(resource);
+    plan.is_waited_for = plan.is_waited_for || (waits && number && LeftOf(shown, tally) <= 0);
+    plan.is_calm = plan.is_calm && !waits && LeftOf(shown, tally) >= kLeftMin && LeftOf(number, tally) >= kLeftMin;
+  }
+
+  void Refill() {
+    const double rate = scope_.patches_per_second;
+    if (decider_.refilled_) {
+      const std::chrono::duration<double> passed = now_.steady - *decider_.refilled_;
+      decider_.tokens_ = std::min<double>(kPatchBurst, decider_.tokens_ + rate * passed.count());
+    }
+    decider_.refilled_ = now_.steady;
+  }
+
+  void Emit(Plan& plan) {
+    if (!scope_.memory.backoff.MayTry(NodeKey(plan.node->name), now_.steady)) return;
+    const auto written = scope_.memory.numbers_written.find(plan.node->name);
+    if (written != scope_.memory.numbers_written.end()) {
+      const SteadyTime due = written->second + (plan.is_calm ? kCalmNodePause : kNodePause);
+      if (now_.steady < due) return decision_.WakeAt(due);
+    }
+    if (decider_.tokens_ < 1) return decision_.WakeAt(now_.steady + std::chrono::milliseconds(100));
+    decider_.tokens_ -= 1;
+    decision_.actions.push_back(ShowNumbers{.node = plan.node->name,
+                                            .resource_version = plan.node->resource_version,
+                                            .numbers = std::move(plan.numbers),
+                                            .news = std::move(plan.news),
+                                            .is_bad_news = plan.is_bad_news});
+  }
+
+  NumberDecider& decider_;
+  const NumberScope& scope_;
+  const Moment& now_;
+  Decision& decision_;
+  const bool many_not_ready_;
+  std::set<std::string> waited_for_;  // resources that unschedulable pods request
+  std::set<Key> kept_;
+  std::set<std::string> asked_;
+};
+
+void NumberDecider::Decide(const NumberScope& scope, const Moment& now, Decision& decision) {
+  Pass(*this, scope, now, decision).Run();
+}
+
+}  // namespace berth::reconciler

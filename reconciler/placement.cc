@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matching pods with nodes.
+#include "reconciler/placement.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <nlohmann/json.hpp>
+
+namespace berth::reconciler {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kCordonTaint = "node.kubernetes.io/unschedulable";
+
+// The value in that field, or null.
+const json& At(const json& object, const char* key) {
+  static const json kNull;
+  if (!object.is_object()) return kNull;
+  const auto found = object.find(key);
+  return found == object.end() ? kNull : *found;
+}
+
+std::string Text(const json& object, const char* key) {
+  const json& value = At(object, key);
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+std::optional<std::int64_t> ParseInteger(const std::string& text) {
+  std::int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || at != end) return std::nullopt;
+  return number;
+}
+
+void ReadRequirements(const json& list, bool is_field, std::vector<NodeRequirement>& into) {
+  if (!list.is_array()) return;
+  for (const json& item : list) {
+    NodeRequirement one{.key = Text(item, "key"), .op = Text(item, "operator"), .values = {}, .is_field = is_field};
+    const json& values = At(item, "values");
+    if (values.is_array()) {
+      for (const json& value : values) {
+        if (value.is_string()) one.values.push_back(value.get<std::string>());
+      }
+    }
+    into.push_back(std::move(one));
+  }
+}
+
+}  // namespace
+
+bool Toleration::Tolerates(const Taint& taint) const {
+  if (!effect.empty() && effect != taint.effect) return false;
+  if (key.empty()) return exists;
+  return key == taint.key && (exists || value == taint.value);
+}
+
+bool NodeRequirement::Matches(const std::string& node, const ipam::Labels& labels) const {
+  std::optional<std::string> actual;
+  if (is_field) {
+    if (key != "metadata.name") return false;
+    actual = node;
+  } else if (const auto found = labels.find(key); found != labels.end()) {
+    actual = found->second;
+  }
+  const bool is_listed = actual && std::ranges::find(values, *actual) != values.end();
+  if (op == "In") return is_listed;
+  if (op == "NotIn") return !is_listed;
+  if (op == "Exists") return actual.has_value();
+  if (op == "DoesNotExist") return !actual.has_value();
+  if ((op != "Gt" && op != "Lt") || !actual || values.size() != 1) return false;
+  const auto left = ParseInteger(*actual);
+  const auto right = ParseInteger(values.front());
+  if (!left || !right) return false;
+  return op == "Gt" ? *left > *right : *left < *right;
+}
+
+bool Placement::Admits(const std::string& node, const ipam::Labels& labels, const std::vector<Taint>& taints) const {
+  for (const auto& [key, value] : node_selector) {
+    const auto found = labels.find(key);
+    if (found == labels.end() || found->second != value) return false;
+  }
+  if (terms) {
+    const auto matches = [&](const std::vector<NodeRequirement>& term) {
+      // A term without requirements matches no node.
+      return !term.empty() &&
+             std::ranges::all_of(term, [&](const NodeRequirement& one) { return one.Matches(node, labels); });
+    };
+    if (std::ranges::none_of(*terms, matches)) return false;
+  }
+  return std::ranges::all_of(taints, [&](const Taint& taint) {
+    return taint.effect == "PreferNoSchedule" ||
+           std::ranges::any_of(tolerations, [&](const Toleration& one) { return one.Tolerates(taint); });
+  });
+}
+
+Placement ReadPlacement(const json& spec) {
+  Placement placement;
+  const json& selector = At(spec, "nodeSelector");
+  if (selector.is_object()) {
+    for (const auto& [key, value] : selector.items()) {
+      if (value.is_string()) placement.node_selector.emplace(key, value.get<std::string>());
+    }
+  }
+  const json& required = At(At(At(spec, "affinity"), "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution");
+  const json& terms = At(required, "nodeSelectorTerms");
+  if (terms.is_array()) {
+    placement.terms.emplace();
+    for (const json& item : terms) {
+      std::vector<NodeRequirement> term;
+      ReadRequirements(At(item, "matchExpressions"), /*is_field=*/false, term);
+      ReadRequirements(At(item, "matchFields"), /*is_field=*/true, term);
+      placement.terms->push_back(std::move(term));
+    }
+  }
+  const json& tolerations = At(spec, "tolerations");
+  if (tolerations.is_array()) {
+    for (const json& item : tolerations) {
+      placement.tolerations.push_back({.key = Text(item, "key"),
+                                       .exists = Text(item, "operator") == "Exists",
+                                       .value = Text(item, "value"),
+                                       .effect = Text(item, "effect")});
+    }
+  }
+  return placement;
+}
+
+std::vector<Taint> ReadTaints(const json& spec) {
+  std::vector<Taint> taints;
+  const json& list = At(spec, "taints");
+  if (list.is_array()) {
+    for (const json& item : list)
+      taints.push_back({.key = Text(item, "key"), .value = Text(item, "value"), .effect = Text(item, "effect")});
+  }
+  const json& cordon = At(spec, "unschedulable");
+  if (cordon.is_boolean() && cordon.get<bool>()) {
+    const Taint taint{.key = kCordonTaint, .value = "", .effect = "NoSchedule"};
+    if (std::ranges::find(taints, taint) == taints.end()) taints.push_back(taint);
+  }
+  return taints;
+}
+
+}  // namespace berth::reconciler
