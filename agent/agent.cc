@@ -297,6 +297,9 @@ Expected<Reply> Agent::Add(Call& call) {
   if (auto free = left_alone_.MustNotHold(attachment, call.deadline); !free) return std::unexpected(free.error());
   if (!is_away_) call.store.HandOutStandby(clock_.Now() + kLateMax);
   auto answer = call.ipam.Add(*request);
+  if (!answer && answer.error().code == ErrorCode::kExhausted && FoundBlocks(call.deadline)) {
+    answer = call.ipam.Add(*request);
+  }
   if (!answer) {
     if (answer.error().code == ErrorCode::kUnavailable) is_away_ = true;
     if (call.store.leaves_unnoted()) {

@@ -175,6 +175,12 @@ class Agent final : private BlockObserver {
   void CompactJournal();
   void ClaimAhead();
   void Resync();
+  void FindBlocks();
+  // The Node's number has risen above what this agent's blocks come to: the controller has made a block for it.
+  [[nodiscard]] bool IsNumberAboveBlocks();
+  // Before a call is told that a pool is exhausted: has the keeper look for blocks that others made for this node, at
+  // most once a second. True: blocks have come.
+  [[nodiscard]] bool FoundBlocks(SteadyTime deadline);
   void ReportOddBlocks() const;
   void Poke();
   // Ends, once: another agent is the node's, or this one's files are gone.
@@ -226,6 +232,8 @@ class Agent final : private BlockObserver {
   std::atomic<std::size_t> calls_ = 0;
   // Blocks may have come or gone that no watch tells of: a claim ahead whose answer did not come, or a restored backup.
   std::atomic<bool> wants_resync_ = false;
+  std::uint64_t resyncs_ BERTH_GUARDED_BY(mutex_) = 0;
+  SteadyTime next_look_ BERTH_GUARDED_BY(mutex_){};  // for a call that finds a pool exhausted
 
   BlockWatches block_watches_;
   std::jthread late_writer_;

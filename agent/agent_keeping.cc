@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <fcntl.h>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -42,6 +43,8 @@ namespace {
 constexpr std::chrono::seconds kRetryPause{1};
 constexpr std::chrono::seconds kKeepEvery{1};
 constexpr std::chrono::milliseconds kKeepPause{20};
+// A call that finds a pool exhausted waits so long for the keeper's look.
+constexpr std::chrono::seconds kLookMax{2};
 // And up to as long again. A LIST by node makes the API server look at every block there is: of five thousand nodes
 // twice a minute that is more than it can do.
 constexpr std::chrono::minutes kResyncEvery{5};
@@ -370,12 +373,52 @@ void Agent::CompactJournal() {
 void Agent::ClaimAhead() {
   if (is_away_) return;
   // The last one may have come about after all, and one is enough.
-  if (wants_resync_.exchange(false)) Resync();
+  const bool is_above = IsNumberAboveBlocks();
+  if (wants_resync_.exchange(false) || is_above) Resync();
   if (!warm_blocks_.Claim()) wants_resync_ = true;
+}
+
+bool Agent::IsNumberAboveBlocks() {
+  const auto numbers = view_.TakeRisenNumbers();
+  if (!numbers) return false;
+  CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
+  std::map<std::string, std::int64_t> known;     // addresses, by resource
+  for (const ipam::PoolView& pool : view_.AllPools()) {
+    for (const BlockView& block : own_.Snapshot()) {
+      if (!ipam::BelongsTo(*block, *pool)) continue;
+      const auto free = ipam::CountFree(*block, *pool, runtime.UnixMillis());
+      known[pool->resource] += std::int64_t{free} + static_cast<std::int64_t>(block->used());
+    }
+  }
+  return std::ranges::any_of(*numbers, [&](const auto& one) { return one.second > known[one.first]; });
+}
+
+bool Agent::FoundBlocks(SteadyTime deadline) {
+  const std::uint64_t generation = own_.Generation();
+  sync::Lock lock(mutex_);
+  const SteadyTime now = clock_.Now();
+  if (now < next_look_ || stopping_) return false;
+  next_look_ = now + kKeepEvery;
+  const std::uint64_t before = resyncs_;
+  wants_resync_ = true;
+  poked_ = true;
+  changed_.notify_all();
+  changed_.wait_until(lock.native(), std::min(deadline, now + kLookMax), [&]() BERTH_REQUIRES(mutex_) {
+    return resyncs_ != before || stopping_;
+  });
+  lock.unlock();
+  return own_.Generation() != generation;
 }
 
 // Finds blocks that were claimed for this node by others, or by a write whose answer was lost.
 void Agent::Resync() {
+  FindBlocks();
+  const sync::Lock lock(mutex_);
+  ++resyncs_;
+  changed_.notify_all();
+}
+
+void Agent::FindBlocks() {
   const auto creator = directory_.HoldCreator(own_.instance());
   if (!creator) return;
   const auto listed = ListOwnBlocks({.resource_version = "0", .page_size = 0});

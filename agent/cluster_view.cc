@@ -2,6 +2,8 @@
 // The watches of pools, namespaces and the node.
 #include "agent/cluster_view.h"
 
+#include <utility>
+
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
@@ -9,6 +11,7 @@
 #include "crds/names.h"
 #include "crds/object_meta.h"
 #include "crds/pool.h"
+#include "crds/quantity.h"
 #include "k8sclient/verbs.h"
 #include "sync/mutex.h"
 
@@ -90,10 +93,15 @@ void ClusterView::WatchNamespaces() {
 }
 
 void ClusterView::WatchNode() {
-  const auto put = [this](const ipam::Labels& labels) {
+  const auto put = [this](const ipam::Labels& labels, std::map<std::string, std::int64_t> numbers) {
     {
       const sync::Lock lock(mutex_);
       node_labels_ = labels;
+      for (const auto& [resource, number] : numbers) {
+        const auto before = node_numbers_.find(resource);
+        if (before == node_numbers_.end() || before->second < number) numbers_rose_ = true;
+      }
+      node_numbers_ = std::move(numbers);
       node_listed_ = true;
       listed_.notify_all();
     }
@@ -101,13 +109,14 @@ void ClusterView::WatchNode() {
   };
   WatchActions actions;
   actions.listed = [put](const std::set<std::string>& names) {
-    if (names.empty()) put({});
+    if (names.empty()) put({}, {});
   };
-  actions.upsert = [put](const json& object) { put(crds::LabelsOf(object)); };
-  actions.remove = [put](const json& /*object*/) { put({}); };
-  watches_.push_back(
-      {.options = {.path = "/api/v1/nodes", .field_selector = "metadata.name=" + node_, .metadata_only = true},
-       .actions = std::move(actions)});
+  actions.upsert = [put](const json& object) { put(crds::LabelsOf(object), crds::AllocatableUnits(object)); };
+  actions.remove = [put](const json& /*object*/) { put({}, {}); };
+  watches_.push_back({.options = {.path = "/api/v1/nodes",
+                                  .field_selector = "metadata.name=" + node_,
+                                  .skipped = {{"metadata", {"managedFields"}}, {"spec", {"taints"}}, {"status", {"images"}}}},
+                      .actions = std::move(actions)});
 }
 
 void ClusterView::Start() {
@@ -202,6 +211,12 @@ std::optional<ipam::Labels> ClusterView::NodeLabels() const {
   const sync::Lock lock(mutex_);
   if (!node_listed_) return std::nullopt;
   return node_labels_;
+}
+
+std::optional<std::map<std::string, std::int64_t>> ClusterView::TakeRisenNumbers() {
+  const sync::Lock lock(mutex_);
+  if (!std::exchange(numbers_rose_, false)) return std::nullopt;
+  return node_numbers_;
 }
 
 std::optional<ipam::Labels> ClusterView::NamespaceLabels(const std::string& name) const {

@@ -59,6 +59,8 @@ class ClusterView {
   void Distrust();
   // Nothing: not listed yet (the node: or it has no object, which counts as one without labels after listing).
   [[nodiscard]] std::optional<ipam::Labels> NodeLabels() const;
+  // The numbers that the Node shows, by resource (docs/scheduling.md), if one of them has risen since the last call.
+  [[nodiscard]] std::optional<std::map<std::string, std::int64_t>> TakeRisenNumbers();
   [[nodiscard]] std::optional<ipam::Labels> NamespaceLabels(const std::string& name) const;
 
  private:
@@ -95,6 +97,8 @@ class ClusterView {
   std::uint64_t reads_ BERTH_GUARDED_BY(mutex_) = 0;
   std::map<std::string, ipam::Labels> namespaces_ BERTH_GUARDED_BY(mutex_);
   ipam::Labels node_labels_ BERTH_GUARDED_BY(mutex_);
+  std::map<std::string, std::int64_t> node_numbers_ BERTH_GUARDED_BY(mutex_);
+  bool numbers_rose_ BERTH_GUARDED_BY(mutex_) = false;
   bool pools_listed_ BERTH_GUARDED_BY(mutex_) = false;
   bool node_listed_ BERTH_GUARDED_BY(mutex_) = false;
   const std::string node_;

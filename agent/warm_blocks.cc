@@ -32,7 +32,8 @@ bool WarmBlocks::Claim() {
   std::int64_t spare = std::numeric_limits<std::int64_t>::max();
   const std::optional<ipam::Labels> labels = parts_.view.NodeLabels();
   for (const ipam::PoolView& pool : parts_.view.AllPools()) {
-    const bool is_for_node = pool->affinity == ipam::Affinity::kNode && pool->warm_addresses > 0 &&
+    const bool is_wanted = pool->warm_addresses > 0 || !pool->resource.empty();
+    const bool is_for_node = pool->affinity == ipam::Affinity::kNode && is_wanted &&
                              ipam::CheckUsable(*pool) &&
                              (!pool->node_selector || pool->node_selector->Matches(labels.value_or(ipam::Labels{})));
     if (is_for_node) spare = std::min(spare, ClaimFor(*pool, blocks));
@@ -67,11 +68,13 @@ std::int64_t WarmBlocks::ClaimFor(const ipam::Pool& pool, const std::vector<Bloc
     free += ipam::CountFree(*block, pool, runtime.UnixMillis());
     is_used = is_used || ipam::IsHeld(*block);
   }
-  const std::int64_t spare = std::int64_t{free} - pool.warm_addresses;
+  // Without a block of a counted pool the Node shows no number of it, and no pod would ever come and use one.
+  const bool lacks_first = count == 0 && !pool.resource.empty();
+  const std::int64_t spare = lacks_first ? -1 : std::int64_t{free} - pool.warm_addresses;
   if (spare >= 0) return spare;
   if (pool.max_blocks_per_node > 0 && count >= pool.max_blocks_per_node) return spare;
   AgentStore store(parts_, runtime, runtime.end());
-  if (!MayClaimMore(pool, is_used, store)) return std::numeric_limits<std::int64_t>::max();
+  if (!MayClaimMore(pool, is_used || lacks_first, store)) return std::numeric_limits<std::int64_t>::max();
   static_cast<void>(store.ReadBlocks(ipam::BlockScope::kOwn, ipam::Freshness::kHint).has_value());
   const auto turn = store.BeginClaim(pool);
   if (!turn || turn->is_all_claimed || (turn->look_again && parts_.own.Snapshot().size() != blocks.size()))

@@ -26,6 +26,9 @@
 
 namespace berth::reconciler {
 
+// Blocks that are to be deleted once no Node counts their addresses; by name: since when none has.
+using LeavingBlocks = std::map<std::string, std::optional<SteadyTime>>;
+
 struct Tally {
   std::int64_t usable = 0;
   std::int64_t held = 0;
@@ -76,7 +79,7 @@ class Counts {
     const Census& census;       // of the same pools
     const CountedPools& pools;
     const HeldEntries& held;    // every change of it is seen here
-    const std::set<std::string>& leaving;  // names of blocks that are to be deleted: they are not usable
+    const LeavingBlocks& leaving;  // these are not usable
   };
   // Requires: world.knows_holders; since the last call no pod was forgotten as touched that was not seen here.
   void Update(const Scope& scope);

@@ -46,13 +46,17 @@ class Round {
     census_.Take(world_, counted_, now_.unix_ms);
     if (world_.knows_holders) kept_.held.Update(world_);
     kept_.empty.Update(world_, now_);
-    counted_pools_ = CountedPools(world_, counted_);
+    if (kept_.settings.counts) counted_pools_ = CountedPools(world_, counted_);
     if (world_.knows_holders) {
       kept_.counts.Update({.world = world_,
                            .census = census_,
                            .pools = counted_pools_,
                            .held = kept_.held,
                            .leaving = kept_.leaving});
+    }
+    if (world_.knows_holders && kept_.settings.counts) {
+      kept_.demand.Decide(
+          {.world = world_, .census = census_, .counts = kept_.counts, .pools = counted_pools_}, now_, decision_);
     }
     DecideReclaimed();
     for (const auto& [name, plan] : plans_) {
@@ -98,10 +102,17 @@ class Round {
         decision_);
     if (mode != Reclaim::kOn) return;
     kept_.lost.Decide(world_, memory_, now_, decision_);
-    DecideBlocks(
-        {.world = world_, .census = census_, .suspects = kept_.suspects, .empty = kept_.empty, .pools = counted_},
-        now_,
-        decision_);
+    DecideBlocks({.world = world_,
+                  .census = census_,
+                  .suspects = kept_.suspects,
+                  .empty = kept_.empty,
+                  .pools = counted_,
+                  .counted = counted_pools_,
+                  .counts = kept_.counts,
+                  .demand = kept_.demand},
+                 now_,
+                 kept_.leaving,
+                 decision_);
   }
 
   void PlanSpaces() {

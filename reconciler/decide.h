@@ -6,13 +6,11 @@
 // relisted world: one that was compared with consistent lists begun after it was seen (relist.h).
 #pragma once
 
-#include <set>
-#include <string>
-
 #include "reconciler/census.h"
 #include "reconciler/counts.h"
 #include "reconciler/decide_allocations.h"
 #include "reconciler/decide_blocks.h"
+#include "reconciler/decide_demand.h"
 #include "reconciler/decide_lost.h"
 #include "reconciler/decide_numbers.h"
 #include "reconciler/decide_orphans.h"
@@ -42,6 +40,7 @@ class Decider {
               .allocations = {},
               .counts = {},
               .numbers = {},
+              .demand = {},
               .leaving = {}} {}
 
   [[nodiscard]] Decision Decide(const World& world, const Memory& memory, const Moment& now, bool relisted);
@@ -60,7 +59,8 @@ class Decider {
     AllocationDecider allocations;
     Counts counts;
     NumberDecider numbers;
-    std::set<std::string> leaving;  // names of blocks that are to be deleted once no number counts them
+    DemandDecider demand;
+    LeavingBlocks leaving;
   };
 
  private:

@@ -52,8 +52,8 @@ struct BlockToGive {
 
 class BlockRound {
  public:
-  BlockRound(const BlockScope& scope, const Moment& now, Decision& decision)
-      : scope_(scope), now_(now), decision_(decision), pod_addresses_(scope.world) {
+  BlockRound(const BlockScope& scope, const Moment& now, LeavingBlocks& leaving, Decision& decision)
+      : scope_(scope), now_(now), leaving_(leaving), decision_(decision), pod_addresses_(scope.world) {
     for (const auto& [key, since] : scope.world.pods.waiting()) {
       const std::string& node = scope.world.pods.Find(key)->node;
       const auto [found, is_new] = waiting_.try_emplace(node, since);
@@ -70,17 +70,19 @@ class BlockRound {
   void DecidePool(const std::string& uid, const ipam::Pool& pool) {
     const bool hands_out = pool.affinity == ipam::Affinity::kNode && !pool.disabled && !pool.deleting;
     Uint128 left = scope_.census.OfPool(uid).blocks_unclaimed;
+    const Lack lack = LackOf(uid);
     // Most pools are like that: every node could have one more.
-    if (!hands_out || left >= scope_.world.nodes.all().size()) return;
+    if (!hands_out || left >= scope_.world.nodes.all().size() + lack.blocks) return;
     const std::vector<OwnedBlock>& blocks = by_pool_[uid];
     left += static_cast<Uint128>(std::ranges::count_if(blocks, [&](const OwnedBlock& one) {
       return one.is_going && one.seen->entries.IsEmpty(now_.unix_ms) && !pod_addresses_.AreLostIn(*one.seen->block);
     }));
     std::map<std::string, Claimer> claimers = ClaimersOf(pool, blocks);
-    auto wanting = static_cast<std::size_t>(
-        std::ranges::count_if(claimers, [](const auto& item) { return item.second.WantsBlock(); }));
-    const auto urgent = static_cast<std::size_t>(
-        std::ranges::count_if(claimers, [this](const auto& item) { return item.second.IsUrgent(now_.steady); }));
+    auto wanting = lack.blocks + static_cast<std::size_t>(std::ranges::count_if(
+                                     claimers, [](const auto& item) { return item.second.WantsBlock(); }));
+    const auto urgent = UrgentOf(lack) + static_cast<std::size_t>(std::ranges::count_if(claimers, [this](const auto& item) {
+                          return item.second.IsUrgent(now_.steady);
+                        }));
     // It ends later than it begins: were they to claim ahead at once, it would begin again.
     const bool was_scarce = IsScarce(*scope_.world.FindPoolByUid(uid));
     const bool is_scarce = left < (was_scarce ? std::max(wanting, claimers.size()) : wanting);
@@ -95,7 +97,8 @@ class BlockRound {
         continue;
       }
       if (pod_addresses_.AreLostIn(*candidate.block->block)) continue;
-      Add(DeleteBlock{.block = candidate.block->block, .why = "it is empty, and other nodes have none"});
+      if (scope_.demand.MayStillDraw(candidate.block->name, now_.steady)) continue;
+      Leave(uid, *candidate.block);
       ++left;
       const auto owner = claimers.find(candidate.block->block->node);
       if (owner != claimers.end() && --owner->second.blocks == 0) ++wanting;
@@ -103,8 +106,51 @@ class BlockRound {
   }
 
   [[nodiscard]] const std::set<std::string>& scarce() const { return scarce_; }
+  [[nodiscard]] LeavingBlocks TakeLeft() { return std::move(left_); }
 
  private:
+  [[nodiscard]] Lack LackOf(const std::string& uid) const {
+    const auto found = scope_.demand.lacks().find(uid);
+    return found == scope_.demand.lacks().end() ? Lack() : found->second;
+  }
+  // Blocks for pods that have waited for long enough.
+  [[nodiscard]] std::size_t UrgentOf(const Lack& lack) const {
+    if (lack.blocks == 0 || lack.since + kPodWaitMax <= now_.steady) return lack.blocks;
+    decision_.WakeAt(lack.since + kPodWaitMax);
+    return 0;
+  }
+
+  // Deletes an empty block, after the number of its node has gone down for it.
+  void Leave(const std::string& pool_uid, const SeenBlock& seen) {
+    if (!IsCounted(pool_uid, seen)) return Delete(seen);
+    const SeenNode& node = *scope_.world.nodes.Find(seen.block->node);
+    const auto before = leaving_.find(seen.name);
+    std::optional<SteadyTime>& uncounted = left_[seen.name];
+    const std::string& resource = scope_.counted.ResourceOf(pool_uid);
+    // The counts leave it out only from the next decision on.
+    if (before == leaving_.end()) return decision_.WakeAt(now_.steady);
+    const NodeTally& tallies = scope_.counts.Of(node.name);
+    const auto tally = tallies.find(resource);
+    const std::int64_t sum = tally == tallies.end() ? 0 : tally->second.Sum();
+    const auto number = node.numbers.find(resource);
+    const bool is_uncounted = number == node.numbers.end() || number->second.Highest() <= sum;
+    if (!is_uncounted) return;
+    uncounted = before->second.value_or(now_.steady);
+    if (const SteadyTime due = *uncounted + kUncountedFor; now_.steady < due) return decision_.WakeAt(due);
+    // Pods that came meanwhile need it.
+    if (tally != tallies.end() && tally->second.Left() < 0) return;
+    Delete(seen);
+  }
+
+  [[nodiscard]] bool IsCounted(const std::string& pool_uid, const SeenBlock& seen) const {
+    const SeenNode* node = scope_.world.nodes.Find(seen.block->node);
+    return node != nullptr && scope_.counted.Counts(pool_uid, *node);
+  }
+
+  void Delete(const SeenBlock& seen) {
+    Add(DeleteBlock{.block = seen.block, .why = "it is empty, and other nodes have none"});
+  }
+
   [[nodiscard]] bool IsOfGoneNode(const ipam::Block& block) {
     if (block.node.empty()) return false;
     const NodeFacts facts = FactsOf(scope_.world, scope_.suspects, block.node);
@@ -173,6 +219,8 @@ class BlockRound {
 
   const BlockScope& scope_;
   const Moment& now_;
+  const LeavingBlocks& leaving_;
+  LeavingBlocks left_;  // as leaving_ shall be
   Decision& decision_;
   PodAddresses pod_addresses_;
   std::map<std::string, SteadyTime> waiting_;               // by node
@@ -183,9 +231,10 @@ class BlockRound {
 
 }  // namespace
 
-void DecideBlocks(const BlockScope& scope, const Moment& now, Decision& decision) {
-  BlockRound round(scope, now, decision);
+void DecideBlocks(const BlockScope& scope, const Moment& now, LeavingBlocks& leaving, Decision& decision) {
+  BlockRound round(scope, now, leaving, decision);
   for (const auto& [uid, counted] : scope.pools) round.DecidePool(uid, counted.pool);
+  leaving = round.TakeLeft();
   decision.scarce = round.scarce();
 }
 

@@ -16,10 +16,10 @@
 #include "crds/allocation.h"
 #include "crds/block.h"
 #include "crds/names.h"
+#include "crds/quantity.h"
 #include "k8sclient/verbs.h"
 #include "reconciler/decide_orphans.h"
 #include "reconciler/events.h"
-#include "reconciler/quantity.h"
 #include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"
 
@@ -361,7 +361,7 @@ struct Performer::Visitor {
   Expected<void> operator()(const ShowNumbers& action) const {
     json numbers = json::object();
     for (const auto& [resource, number] : action.numbers) {
-      json& value = numbers[std::string(kResourcePrefix) + resource];
+      json& value = numbers[std::string(crds::kResourcePrefix) + resource];
       if (number) value = std::to_string(*number);
     }
     const json patch = {{"metadata", {{"resourceVersion", action.resource_version}}},

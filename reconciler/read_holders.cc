@@ -14,8 +14,9 @@
 #include "crds/field_reader.h"
 #include "crds/names.h"
 #include "crds/object_meta.h"
+#include "crds/quantity.h"
 #include "k8sclient/verbs.h"
-#include "reconciler/quantity.h"
+#include "reconciler/pod_requests.h"
 
 namespace berth::reconciler {
 
@@ -52,12 +53,12 @@ void ReadNumbers(const json& status, SeenNode& node) {
     const auto found = status.is_object() ? status.find(name) : status.end();
     return found == status.end() ? json() : *found;
   };
-  for (const auto& [resource, units] : ReadUnits(list("capacity"))) node.numbers[resource].capacity = units;
+  for (const auto& [resource, units] : crds::ReadUnits(list("capacity"))) node.numbers[resource].capacity = units;
   const json allocatable = list("allocatable");
-  for (const auto& [resource, units] : ReadUnits(allocatable)) node.numbers[resource].allocatable = units;
+  for (const auto& [resource, units] : crds::ReadUnits(allocatable)) node.numbers[resource].allocatable = units;
   const auto pods = allocatable.is_object() ? allocatable.find("pods") : allocatable.end();
   if (pods != allocatable.end() && pods->is_string()) {
-    node.pods_max = ParseUnits(pods->get_ref<const std::string&>()).value_or(0);
+    node.pods_max = crds::ParseUnits(pods->get_ref<const std::string&>()).value_or(0);
   }
 }
 

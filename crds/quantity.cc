@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantities and the sum of a pod's requests.
-#include "reconciler/quantity.h"
+// Reading quantities.
+#include "crds/quantity.h"
 
 #include <algorithm>
 #include <array>
@@ -11,14 +11,11 @@
 
 #include <nlohmann/json.hpp>
 
-namespace berth::reconciler {
+namespace berth::crds {
 
 namespace {
 
 using nlohmann::json;
-using Units = std::map<std::string, std::int64_t>;
-
-constexpr std::int64_t kUnitsMax = std::int64_t{1} << 62;
 
 constexpr std::array<std::pair<std::string_view, double>, 16> kSuffixes{{{"", 1.0},
                                                                          {"n", 1e-9},
@@ -36,28 +33,6 @@ constexpr std::array<std::pair<std::string_view, double>, 16> kSuffixes{{{"", 1.
                                                                          {"Ti", 1099511627776.0},
                                                                          {"Pi", 1125899906842624.0},
                                                                          {"Ei", 1152921504606846976.0}}};
-
-std::int64_t SaturatingSum(std::int64_t a, std::int64_t b) { return a > kUnitsMax - b ? kUnitsMax : a + b; }
-
-void Add(Units& to, const Units& more) {
-  for (const auto& [resource, units] : more) to[resource] = SaturatingSum(to[resource], units);
-}
-
-void Raise(Units& to, const Units& least) {
-  for (const auto& [resource, units] : least) to[resource] = std::max(to[resource], units);
-}
-
-const json& At(const json& object, const char* key) {
-  static const json kNull;
-  if (!object.is_object()) return kNull;
-  const auto found = object.find(key);
-  return found == object.end() ? kNull : *found;
-}
-
-bool IsSidecar(const json& init_container) {
-  const json& policy = At(init_container, "restartPolicy");
-  return policy.is_string() && policy.get_ref<const std::string&>() == "Always";
-}
 
 }  // namespace
 
@@ -78,8 +53,8 @@ std::optional<std::int64_t> ParseUnits(std::string_view quantity) {
   return static_cast<std::int64_t>(units);
 }
 
-Units ReadUnits(const json& resource_list) {
-  Units units;
+std::map<std::string, std::int64_t> ReadUnits(const json& resource_list) {
+  std::map<std::string, std::int64_t> units;
   if (!resource_list.is_object()) return units;
   for (const auto& [name, value] : resource_list.items()) {
     if (!name.starts_with(kResourcePrefix)) continue;
@@ -91,34 +66,11 @@ Units ReadUnits(const json& resource_list) {
   return units;
 }
 
-std::vector<UnitRequest> ReadRequests(const json& pod_spec) {
-  Units together;
-  const json& containers = At(pod_spec, "containers");
-  if (containers.is_array()) {
-    for (const json& one : containers) Add(together, ReadUnits(At(At(one, "resources"), "requests")));
-  }
-  Units peak;
-  Units sidecars;
-  const json& init_containers = At(pod_spec, "initContainers");
-  if (init_containers.is_array()) {
-    for (const json& one : init_containers) {
-      Units units = ReadUnits(At(At(one, "resources"), "requests"));
-      if (IsSidecar(one)) {
-        Add(sidecars, units);
-        Raise(peak, sidecars);
-        continue;
-      }
-      Add(units, sidecars);
-      Raise(peak, units);
-    }
-  }
-  Add(together, sidecars);
-  Raise(together, peak);
-  std::vector<UnitRequest> requests;
-  for (const auto& [resource, units] : together) {
-    if (units > 0) requests.push_back({.resource = resource, .units = units});
-  }
-  return requests;
+std::map<std::string, std::int64_t> AllocatableUnits(const json& node) {
+  const auto status = node.is_object() ? node.find("status") : node.end();
+  if (status == node.end() || !status->is_object()) return {};
+  const auto allocatable = status->find("allocatable");
+  return allocatable == status->end() ? std::map<std::string, std::int64_t>() : ReadUnits(*allocatable);
 }
 
-}  // namespace berth::reconciler
+}  // namespace berth::crds
