@@ -78,8 +78,10 @@ class BlockRound {
       return one.is_going && one.seen->entries.IsEmpty(now_.unix_ms) && !pod_addresses_.AreLostIn(*one.seen->block);
     }));
     std::map<std::string, Claimer> claimers = ClaimersOf(pool, blocks);
-    auto wanting = lack.blocks + static_cast<std::size_t>(std::ranges::count_if(
-                                     claimers, [](const auto& item) { return item.second.WantsBlock(); }));
+    // A node that lacks its first block may be one that waiting pods lack a block on.
+    auto wanting = std::max(lack.blocks, static_cast<std::size_t>(std::ranges::count_if(claimers, [](const auto& item) {
+                              return item.second.WantsBlock();
+                            })));
     const auto urgent = UrgentOf(lack) + static_cast<std::size_t>(std::ranges::count_if(claimers, [this](const auto& item) {
                           return item.second.IsUrgent(now_.steady);
                         }));

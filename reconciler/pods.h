@@ -37,10 +37,10 @@ struct UnitRequest {
 };
 
 struct SeenPod {
-  std::string name_space;
-  std::string name;
-  std::string uid;
-  std::string node;  // empty: not bound yet
+  std::string name_space = {};
+  std::string name = {};
+  std::string uid = {};
+  std::string node = {};  // empty: not bound yet
   // Of the mirror of a static pod: the hash of its configuration, which the kubelet tells the runtime as the pod's UID.
   // Empty: not a mirror.
   std::string config_hash = {};

@@ -33,13 +33,18 @@ TEST(ReadPod, NeedsNothingOfItsBulk) {
                  "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 50,
                  "finalizers": ["foregroundDeletion"], "annotations": {"kubernetes.io/config.mirror": "abc123"},
                  "ownerReferences": [{"uid": "o", "controller": true}], "managedFields": [{"manager": "kubelet"}]},
-    "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 5, "hostNetwork": true, "containers": [{"name": "c"}],
-             "initContainers": [{"name": "i"}], "ephemeralContainers": [{"name": "e"}], "volumes": [{"name": "v"}],
+    "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 5, "hostNetwork": true,
+             "containers": [{"name": "c", "image": "registry/app:1", "env": [{"name": "HOME", "value": "/srv/app"}],
+                             "volumeMounts": [{"name": "v", "mountPath": "/srv/app/data"}],
+                             "resources": {"requests": {"ipam.berth.dev/ipv4": "1"}}}],
+             "initContainers": [{"name": "i", "image": "registry/init:1", "restartPolicy": "Always",
+                                 "resources": {"requests": {"ipam.berth.dev/ipv4": "2"}}}],
+             "ephemeralContainers": [{"name": "e"}], "volumes": [{"name": "v"}],
              "tolerations": [{"key": "k"}], "affinity": {"nodeAffinity": {}}},
     "status": {"phase": "Succeeded", "podIPs": [{"ip": "10.55.0.7"}], "containerStatuses": [{"name": "c"}],
                "initContainerStatuses": [{"name": "i"}], "ephemeralContainerStatuses": [{"name": "e"}],
                "conditions": [{"type": "PodReadyToStartContainers", "status": "True"}]}})");
-  const json event = k8sclient::EventReader(BulkOfPods()).Read(json{{"object", object}}.dump());
+  const json event = k8sclient::EventReader(BulkOfPods(), ReadOfContainers()).Read(json{{"object", object}}.dump());
   EXPECT_EQ(ReadPod(event["object"]).value(), ReadPod(object).value());
   EXPECT_LT(event.dump().size(), object.dump().size() * 2 / 3);
 }

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks for nodes that waiting pods could run on, and blocks that leave for them.
+#include "reconciler/decide_demand.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "reconciler/numbers_world.h"
+
+namespace berth::reconciler {
+namespace {
+
+using Lines = NumbersWorld::Lines;
+
+std::size_t CountOf(const Lines& lines, const std::string& what) {
+  return static_cast<std::size_t>(std::ranges::count_if(lines, [&](const std::string& line) {
+    return line.contains(what);
+  }));
+}
+
+json PoolOf(int blocks) {
+  return {{"subnet", "10.55.0.0/24"},
+          {"blockSize", 29},
+          {"allowEdgeAddresses", true},
+          {"ranges", {"10.55.0.0-10.55.0." + std::to_string(blocks * 8 - 1)}}};
+}
+Placement On(const std::string& zone) { return {.node_selector = {{"zone", zone}}, .terms = {}, .tolerations = {}}; }
+
+TEST(Demand, OfAPodThatFindsNoRoomMakesABlockAndItsNumberIsShown) {
+  NumbersWorld world;
+  world.Node("n1").Pass(10);
+  const Lines lines = world.Waiting("w").Pass(10);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_TRUE(lines[0].starts_with("2: create block ")) << lines[0];
+  EXPECT_EQ(lines[1], "2: node n1 ipv4=8");
+}
+
+TEST(Demand, IsNoneWhileANodeHasRoom) {
+  NumbersWorld world;
+  world.Node("n1").Node("n2").Block("10.55.0.0/29").Pass(10);
+  EXPECT_EQ(world.Waiting("w").Pass(29), Lines());
+}
+
+TEST(Demand, GoesToTheNextNodeAfterThirtySecondsWithoutAPod) {
+  NumbersWorld world;
+  world.Node("n1").Node("n2").Node("n3").Pass(10);
+  const Lines lines = world.Waiting("w").Pass(100);
+  EXPECT_EQ(CountOf(lines, "create block"), 3U) << "each node is tried once";
+  for (const char* node : {"n1", "n2", "n3"}) EXPECT_EQ(CountOf(lines, std::string("for ") + node), 1U) << node;
+}
+
+TEST(Demand, IsForNodesThatThePodMayRunOn) {
+  NumbersWorld world;
+  world.Node("n1").Node("n2", true, {{"zone", "b"}}).Node("n3", /*is_ready=*/false, {{"zone", "b"}}).Pass(10);
+  const Lines lines = world.Waiting("w", On("b")).Pass(100);
+  EXPECT_EQ(CountOf(lines, "create block"), 1U);
+  EXPECT_EQ(CountOf(lines, "for n2"), 1U);
+}
+
+TEST(Demand, OfManyPodsMakesAsManyBlocksAsTheyNeed) {
+  NumbersWorld world;
+  world.Node("n1").Node("n2").Pass(10);
+  for (int i = 0; i < 20; ++i) world.Waiting("w" + std::to_string(i));
+  EXPECT_EQ(CountOf(world.Pass(5), "create block"), 3U);
+}
+
+TEST(Demand, StopsAtTheBlocksThatANodeMayHave) {
+  json spec = PoolOf(30);
+  spec["maxBlocksPerNode"] = 2;
+  NumbersWorld world(spec);
+  world.Node("n1").Pass(10);
+  for (int i = 0; i < 100; ++i) world.Waiting("w" + std::to_string(i));
+  EXPECT_EQ(CountOf(world.Pass(20), "create block"), 2U);
+}
+
+TEST(Demand, OfAPodThatRequestsMoreThanABlockHasMakesNoneInVain) {
+  NumbersWorld world;
+  world.Node("n1").Pass(10);
+  EXPECT_LE(CountOf(world.Waiting("w", {}, 9).Pass(3), "create block"), 3U);
+}
+
+TEST(Demand, WhereAllBlocksExistTakesAnEmptyOneFromANodeThatThePodMayNotRunOn) {
+  NumbersWorld world(PoolOf(2));
+  world.Node("n1").Node("n2").Node("n3", true, {{"zone", "b"}});
+  world.Block("10.55.0.0/29", "n1").Block("10.55.0.8/29", "n2").Pass(30);
+  const Lines lines = world.Waiting("w", On("b")).Pass(60);
+  EXPECT_EQ(CountOf(lines, "delete block"), 1U);
+  EXPECT_EQ(CountOf(lines, "for n3"), 1U);
+  EXPECT_EQ(world.Shown("n3"), "8");
+  const auto number = [&](const char* what) {
+    return std::ranges::find_if(lines, [&](const std::string& line) { return line.contains(what); }) - lines.begin();
+  };
+  EXPECT_LT(number("ipv4=0"), number("delete block")) << "the number goes down before the block goes";
+}
+
+TEST(Demand, KeepsABlockThatAPodWasPlacedByWhileItWasLeaving) {
+  NumbersWorld world(PoolOf(1));
+  world.Node("n1").Node("n2", true, {{"zone", "b"}}).Block("10.55.0.0/29").Pass(30);
+  world.Waiting("w", On("b")).Pass(11);
+  world.Bound("late");
+  const Lines lines = world.Pass(60);
+  EXPECT_EQ(CountOf(lines, "delete block"), 0U);
+}
+
+TEST(Demand, OfPodsThatAreGoneIsOver) {
+  NumbersWorld world(PoolOf(1));
+  world.Node("n1").Node("n2", true, {{"zone", "b"}}).Block("10.55.0.0/29").Pass(30);
+  world.Waiting("w", On("b")).Pass(14);
+  world.Gone("w").Pass(30);
+  EXPECT_EQ(world.Shown("n1"), "8") << "the block counts again";
+}
+
+}  // namespace
+}  // namespace berth::reconciler

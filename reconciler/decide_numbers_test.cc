@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a Node's number is written, and what comes before a smaller one.
+#include "reconciler/decide_numbers.h"
+
+#include <gtest/gtest.h>
+
+#include "reconciler/numbers_world.h"
+
+namespace berth::reconciler {
+namespace {
+
+using Lines = NumbersWorld::Lines;
+
+// A node that has shown 8 for long.
+NumbersWorld Settled() {
+  NumbersWorld world;
+  world.Node("n1").Block("10.55.0.0/29").Pass(30);
+  return world;
+}
+
+TEST(Numbers, OfANewNodeIsShownOnceItWasSeenWithoutOneForThreeSeconds) {
+  NumbersWorld world;
+  world.Node("n1").Block("10.55.0.0/29");
+  EXPECT_EQ(world.Pass(20), Lines{"3: node n1 ipv4=8"});
+}
+
+TEST(Numbers, AreRaisedAtOnce) {
+  NumbersWorld world = Settled();
+  world.Block("10.55.0.8/29");
+  EXPECT_EQ(world.Pass(20), Lines{"0: node n1 ipv4=16"});
+}
+
+TEST(Numbers, AreNotWrittenWhileRequestingPodsComeAndGo) {
+  NumbersWorld world = Settled();
+  EXPECT_EQ(world.Bound("a").Pass(20), Lines());
+  EXPECT_EQ(world.Gone("a").Pass(20), Lines());
+}
+
+TEST(Numbers, AreLoweredAfterFiveSecondsAndAListWhereEnoughIsLeft) {
+  NumbersWorld world;
+  world.Node("n1").Block("10.55.0.0/29").Block("10.55.0.8/29").Pass(30);
+  world.world().world.RemoveBlock("10.55.0.8-29");
+  EXPECT_EQ(world.Pass(20), (Lines{"5: list pods of n1", "5: node n1 ipv4=8"}));
+}
+
+TEST(Numbers, AreNotLoweredForADipOfFourSeconds) {
+  NumbersWorld world;
+  world.Node("n1").Block("10.55.0.0/29").Block("10.55.0.8/29").Pass(30);
+  world.world().world.RemoveBlock("10.55.0.8-29");
+  EXPECT_EQ(world.Pass(3), Lines());
+  EXPECT_EQ(world.Block("10.55.0.8/29").Pass(20), Lines());
+}
+
+TEST(Numbers, AreTakenAwayFirstWhereFewAreLeft) {
+  NumbersWorld world;
+  world.Node("n1").Block("10.55.0.0/29").Block("10.55.0.8/29").Bound("a").Pass(30);
+  world.world().world.RemoveBlock("10.55.0.8-29");
+  EXPECT_EQ(world.Pass(30),
+            (Lines{"5: list pods of n1", "5: node n1 ipv4=none", "8: list pods of n1", "8: node n1 ipv4=8"}));
+}
+
+TEST(Numbers, ComeBackOnlyAfterTheWatchOfNodesHasShownTheAbsence) {
+  NumbersWorld world;
+  world.Node("n1").Block("10.55.0.0/29").Block("10.55.0.8/29").Bound("a").Pass(30);
+  world.world().world.RemoveBlock("10.55.0.8-29");
+  world.watch_shows = false;
+  EXPECT_EQ(world.Pass(60), (Lines{"5: list pods of n1", "5: node n1 ipv4=none"}));
+  world.watch_shows = true;
+  world.Shows("n1", std::nullopt);
+  EXPECT_EQ(world.Pass(10), (Lines{"3: list pods of n1", "3: node n1 ipv4=8"}));
+}
+
+TEST(Numbers, DoNotComeBackBelowWhatAListSaysIsBound) {
+  NumbersWorld world;
+  world.Node("n1").Block("10.55.0.0/29").Block("10.55.0.8/29").Bound("a").Pass(30);
+  world.world().world.RemoveBlock("10.55.0.8-29");
+  world.BoundUnseen("b", 8);
+  Lines lines = world.Pass(9);
+  ASSERT_GE(lines.size(), 2U);
+  EXPECT_EQ(lines[1], "5: node n1 ipv4=none");
+  for (const std::string& line : lines) EXPECT_EQ(line.find("ipv4=8"), std::string::npos) << line;
+  EXPECT_EQ(world.Shown(), "none");
+}
+
+TEST(Numbers, OfADisabledPoolStayAtWhatItsPodsHold) {
+  NumbersWorld world = Settled();
+  world.Disable();
+  world.Pass(20);
+  EXPECT_EQ(world.Shown(), "none");
+}
+
+TEST(Numbers, OfANodeThatIsNotReadyAreTakenAway) {
+  NumbersWorld world = Settled();
+  for (int i = 2; i <= 12; ++i) world.Node("n" + std::to_string(i));
+  world.Pass(10);
+  world.Node("n1", /*is_ready=*/false);
+  EXPECT_EQ(world.Pass(20), Lines{"5: node n1 ipv4=none"});
+}
+
+TEST(Numbers, StayWhereMoreThanATenthOfTheNodesAreNotReady) {
+  NumbersWorld world = Settled();
+  world.Node("n1", /*is_ready=*/false);
+  EXPECT_EQ(world.Pass(20), Lines());
+}
+
+TEST(Numbers, AreWrittenAgainAfterAnEditByHand) {
+  NumbersWorld world = Settled();
+  EXPECT_EQ(world.Shows("n1", 3).Pass(20), Lines{"0: node n1 ipv4=8"});
+}
+
+TEST(Numbers, ThatSomebodyTookAwayComeBackAfterAList) {
+  NumbersWorld world = Settled();
+  EXPECT_EQ(world.Shows("n1", std::nullopt).Pass(20), (Lines{"3: list pods of n1", "3: node n1 ipv4=8"}));
+}
+
+TEST(Numbers, ThatSomebodyRaisedGoDownAsOthersDo) {
+  NumbersWorld world = Settled();
+  EXPECT_EQ(world.Shows("n1", 1000).Pass(20), (Lines{"5: list pods of n1", "5: node n1 ipv4=8"}));
+}
+
+TEST(Numbers, OfANodeThatIsMadeAnewAreWrittenAgain) {
+  NumbersWorld world = Settled();
+  world.RemoveNode("n1").Node("n1");
+  EXPECT_EQ(world.Pass(20), Lines{"3: node n1 ipv4=8"});
+}
+
+TEST(Numbers, GoWithTheLastPoolOfTheirResource) {
+  NumbersWorld world = Settled();
+  world.world().world.RemoveBlock("10.55.0.0-29");
+  world.world().world.pools.clear();
+  EXPECT_EQ(world.Pass(20), Lines{"0: node n1 ipv4=none"});
+}
+
+TEST(Numbers, GoWhereCountingIsOff) {
+  NumbersWorld world = Settled();
+  world.world().decider = Decider({.reclaim = Reclaim::kOn, .counts = false});
+  EXPECT_EQ(world.Pass(20), Lines{"0: node n1 ipv4=none"});
+}
+
+TEST(Numbers, OfOneNodeAreWrittenOnceASecondWhilePodsWait) {
+  NumbersWorld world = Settled();
+  world.Waiting("w", {.node_selector = {{"no", "node"}}, .terms = {}, .tolerations = {}});
+  world.Block("10.55.0.8/29");
+  EXPECT_EQ(world.Pass(0), Lines{"0: node n1 ipv4=16"});
+  world.Block("10.55.0.16/29");
+  EXPECT_EQ(world.Pass(0), Lines{"0: node n1 ipv4=24"});
+}
+
+TEST(Numbers, OfOneNodeAreWrittenEveryTenSecondsWhereEnoughIsLeft) {
+  NumbersWorld world = Settled();
+  world.Block("10.55.0.8/29");
+  EXPECT_EQ(world.Pass(0), Lines{"0: node n1 ipv4=16"});
+  world.Block("10.55.0.16/29");
+  EXPECT_EQ(world.Pass(20), Lines{"9: node n1 ipv4=24"});
+}
+
+TEST(Numbers, OfAHundredNodesAreWrittenInOneGoAndThenTwentyASecond) {
+  NumbersWorld world;
+  for (int i = 0; i < 130; ++i) world.Node("n" + std::to_string(i));
+  std::map<int, int> by_second;
+  for (const std::string& line : world.Pass(8)) ++by_second[std::stoi(line)];
+  EXPECT_EQ(by_second, (std::map<int, int>{{3, 100}, {4, 20}, {5, 10}}));
+}
+
+TEST(Numbers, ThatPodsWaitForAreWrittenFirst) {
+  NumbersWorld world({{"subnet", "10.55.0.0/20"}, {"blockSize", 29}, {"allowEdgeAddresses", true}});
+  for (int i = 0; i < 130; ++i) world.Node("n" + std::to_string(100 + i));
+  world.Pass(8);
+  world.Waiting("w", {.node_selector = {{"no", "node"}}, .terms = {}, .tolerations = {}});
+  for (int i = 0; i < 130; ++i)
+    world.Block("10.55." + std::to_string(i / 32) + "." + std::to_string(i % 32 * 8) + "/29", "n" + std::to_string(100 + i));
+  std::size_t written = 0;
+  for (const std::string& line : world.Pass(8)) written += line.ends_with("ipv4=8") ? 1 : 0;
+  EXPECT_EQ(written, 130U);
+}
+
+}  // namespace
+}  // namespace berth::reconciler

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests only: a world whose Nodes, pods and blocks change as the controller decides, second by second.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "reconciler/test_world.h"
+
+namespace berth::reconciler {
+
+// The pool "v4" of eight-address blocks that counts as ipv4. What is decided is done at once; what is written to a Node is
+// shown by its watch as `watch_shows` says.
+class NumbersWorld {
+ public:
+  using Lines = std::vector<std::string>;
+
+  explicit NumbersWorld(json spec = {{"subnet", "10.55.0.0/24"}, {"blockSize", 29}, {"allowEdgeAddresses", true}}) {
+    t_.decider = Decider({.reclaim = Reclaim::kOn, .counts = true});
+    t_.world.knows_holders = true;
+    t_.Pool("v4", std::move(spec), {.is_ready = true}).Space("default", {"v4"});
+  }
+
+  NumbersWorld& Node(const std::string& name, bool is_ready = true, const ipam::Labels& labels = {}) {
+    SeenNode node{.name = name, .uid = "uid-of-" + name, .is_ready = is_ready, .labels = labels, .pods_max = 110};
+    if (const SeenNode* before = t_.world.nodes.Find(name)) node.numbers = before->numbers;
+    t_.world.nodes.PutShown(std::move(node), t_.now.steady);
+    return *this;
+  }
+  // Edited by hand.
+  NumbersWorld& Shows(const std::string& name, std::optional<std::int64_t> number) {
+    SeenNode node = *t_.world.nodes.Find(name);
+    node.numbers.clear();
+    if (number) node.numbers["ipv4"] = {.capacity = number, .allocatable = number};
+    t_.world.nodes.PutShown(std::move(node), t_.now.steady);
+    return *this;
+  }
+  NumbersWorld& RemoveNode(const std::string& name) {
+    t_.world.nodes.Remove(name);
+    return *this;
+  }
+  NumbersWorld& Block(const std::string& cidr, const std::string& node = "n1", bool is_deleting = false) {
+    t_.Block(cidr, "v4", {}, {.is_deleting = is_deleting, .node = node});
+    return *this;
+  }
+  // A pod that requests `units` and runs on the node; its addresses are not recorded.
+  NumbersWorld& Bound(const std::string& name, std::int64_t units = 1, const std::string& node = "n1") {
+    t_.world.pods.Put(
+        {.name_space = "default", .name = name, .uid = name, .node = node, .requests = {{"ipv4", units}}}, t_.now.steady);
+    return *this;
+  }
+  // One that the API server has and that the watch of pods has not shown.
+  NumbersWorld& BoundUnseen(const std::string& name, std::int64_t units = 1, const std::string& node = "n1") {
+    unseen_.push_back(
+        {.name_space = "default", .name = name, .uid = name, .node = node, .requests = {{"ipv4", units}}});
+    return *this;
+  }
+  // A pod for which the scheduler finds no node.
+  NumbersWorld& Waiting(const std::string& name, Placement placement = {}, std::int64_t units = 1) {
+    t_.world.pods.Put({.name_space = "default",
+                       .name = name,
+                       .uid = name,
+                       .requests = {{"ipv4", units}},
+                       .is_unschedulable = true,
+                       .placement = std::make_shared<const Placement>(std::move(placement))},
+                      t_.now.steady);
+    return *this;
+  }
+  NumbersWorld& Gone(const std::string& pod) {
+    t_.world.pods.Remove(PodKeyOf("default", pod), t_.now.steady);
+    return *this;
+  }
+  NumbersWorld& Disable() {
+    t_.Pool("v4", {{"subnet", "10.55.0.0/24"}, {"blockSize", 29}, {"allowEdgeAddresses", true}, {"disabled", true}});
+    return *this;
+  }
+
+  // What is done from now on until so many seconds later, each with when it was.
+  Lines Pass(int seconds) {
+    Lines lines;
+    for (int i = 0; i <= seconds; ++i) {
+      for (const std::string& line : Decide()) lines.push_back(std::to_string(i) + ": " + line);
+      t_.now.steady += std::chrono::seconds(1);
+      t_.now.unix_ms += 1000;
+    }
+    return lines;
+  }
+  [[nodiscard]] std::string Shown(const std::string& node = "n1") const {
+    const SeenNode* seen = t_.world.nodes.Find(node);
+    if (seen == nullptr) return "no node";
+    const auto number = seen->numbers.find("ipv4");
+    return number == seen->numbers.end() ? "none" : std::to_string(number->second.allocatable.value_or(-1));
+  }
+  TestWorld& world() { return t_; }
+  bool watch_shows = true;  // what the controller writes to Nodes
+
+ private:
+  // Until nothing is left to do: what an action leads to is decided at once, as in the next round of the controller.
+  Lines Decide() {
+    Lines lines;
+    for (int round = 0; round < 4; ++round) {
+      const Decision decision = t_.Decide(/*relisted=*/false);
+      t_.world.pods.ForgetTouched();
+      bool did = false;
+      for (const Action& action : decision.actions) did = Do(action, lines) || did;
+      if (!did) break;
+    }
+    return lines;
+  }
+
+  bool Do(const Action& action, Lines& lines) {
+    if (const auto* status = std::get_if<SetPoolStatus>(&action)) {
+      t_.world.pools.at(status->pool).status = status->status;
+      return false;
+    }
+    if (const auto* list = std::get_if<ListPods>(&action)) {
+      Memory::PodsListed listed{.at = t_.now.steady, .pods = unseen_};
+      for (const auto& [key, pod] : t_.world.pods.all()) {
+        if (pod.node == list->node) listed.pods.push_back(pod);
+      }
+      t_.memory.pods_listed.insert_or_assign(list->node, std::move(listed));
+      lines.push_back(std::visit(ActionText(), action));
+      return true;
+    }
+    if (const auto* show = std::get_if<ShowNumbers>(&action)) {
+      SeenNode node = *t_.world.nodes.Find(show->node);
+      for (const auto& [resource, number] : show->numbers) {
+        node.numbers.erase(resource);
+        if (number) node.numbers[resource] = {.capacity = number, .allocatable = number};
+      }
+      t_.memory.numbers_written[show->node] = t_.now.steady;
+      if (watch_shows) t_.world.nodes.PutShown(node, t_.now.steady);
+      t_.world.nodes.Put(std::move(node));
+      lines.push_back(std::visit(ActionText(), action));
+      return true;
+    }
+    if (const auto* create = std::get_if<CreateBlock>(&action)) {
+      ipam::Block block = create->block;
+      block.uid = "uid-of-" + block.name;
+      block.resource_version = "1";
+      block.pool_uid = "uid-of-v4";
+      t_.world.PutBlock(SeenAs(std::move(block)));
+      lines.push_back(std::visit(ActionText(), action));
+      return true;
+    }
+    if (const auto* deletion = std::get_if<DeleteBlock>(&action)) {
+      lines.push_back(std::visit(ActionText(), action));
+      t_.world.RemoveBlock(deletion->block->name);
+      return true;
+    }
+    return false;
+  }
+
+  TestWorld t_;
+  std::vector<SeenPod> unseen_;
+};
+
+}  // namespace berth::reconciler
