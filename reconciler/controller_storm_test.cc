@@ -230,6 +230,9 @@ class Storm {
         Answer(attachment, taken);
         return;
       }
+    } else if (read.error().code == ipam::ErrorCode::kNotFound) {
+      // The node's list of pools is older than this answer: what the list says of that name no longer holds.
+      pools_seen_.erase(taken.pool);
     }
     RemoveEntry(taken.block, attachment);
   }
