@@ -74,6 +74,17 @@ END
   [[ $text == *'unknown field "spec.blocksize"'* ]] || { echo "$text"; return 1; }
 }
 
+# The UID of the flow schema by which the API server queues the controller's patch of a Node's status.
+flow_of_a_count() {
+  local token server
+  token=$(kubectl -n berth-system create token berth-controller) || return 1
+  server=$(kubectl config view --minify -o jsonpath='{.clusters[0].cluster.server}') || return 1
+  curl -sSfk -o /dev/null -D - -X PATCH "$server/api/v1/nodes/n1/status" -H "Authorization: Bearer $token" \
+    -H 'Content-Type: application/merge-patch+json' -d '{"status": {"capacity": {"ipam.berth.dev/ipv4": "1"}}}' |
+    tr -d '\r' | sed -nE 's/^x-kubernetes-pf-flowschema-uid: //ip'
+}
+has_its_queue() { equals "$(kubectl get flowschema berth -o jsonpath='{.metadata.uid}')" flow_of_a_count; }
+
 crd_count() { kubectl get crd -l app.kubernetes.io/name=berth -o name | wc -l; }
 
 # purge_is_refused COMMAND...: it must fail, name the remedy and leave the CRDs.
@@ -123,6 +134,7 @@ check "kubectl explain tells what an entry looks like" \
   says "<namespace>/<pod> <uid> <attachment> i=<interface> t=<unix ms>" kubectl explain ipblock.allocations
 check "kubectl explain describes every kind" explains_everything
 run_table
+check "the controller's counts of addresses have berth's queue" has_its_queue
 check "kubectl get berth lists pools" says "ippool.ipam.berth.dev/base" kubectl get berth -A
 check "kubectl get berth lists allocations" says "ipallocation.ipam.berth.dev/web-0" kubectl get berth -A
 check "kubectl get ipb shows who owns a block" says "10.55.0.0-26 10.55.0.0/26 n1 base 2 62" kubectl get ipb

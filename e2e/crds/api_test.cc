@@ -327,6 +327,7 @@ TEST_P(Rights, AreThoseOfTheInstallation) {
 constexpr const char* kNode = "system:node:n1";
 constexpr const char* kNodes = "system:nodes";
 constexpr const char* kController = "system:serviceaccount:berth-system:berth-controller";
+constexpr const char* kAgentUser = "system:serviceaccount:berth-system:berth-agent";
 constexpr const char* kAccounts = "system:serviceaccounts";
 constexpr const char* kBerth = "ipam.berth.dev";
 
@@ -345,6 +346,7 @@ const RightCase kRights[] = {
     {"NodeWritesNoSpace", kNode, kNodes, "patch", kBerth, "ipspaces", "status", "", false},
     {"NodeCreatesNoAllocation", kNode, kNodes, "create", kBerth, "ipallocations", "", "team-a", false},
     {"NodePatchesNoReservation", kNode, kNodes, "patch", kBerth, "ipreservations", "", "", false},
+    {"AgentPatchesNoNodeStatus", kAgentUser, kAccounts, "patch", "", "nodes", "status", "", false},
     {"NodeListsNoNamespaces", kNode, kNodes, "list", "", "namespaces", "", "", false},
     {"NodeReadsNoForeignSecrets", kNode, kNodes, "list", "", "secrets", "", "team-a", false},
     {"ControllerWatchesPools", kController, kAccounts, "watch", kBerth, "ippools", "", "", true},
@@ -353,9 +355,14 @@ const RightCase kRights[] = {
     {"ControllerCreatesSpaces", kController, kAccounts, "create", kBerth, "ipspaces", "", "", true},
     {"ControllerPatchesSpaceStatus", kController, kAccounts, "patch", kBerth, "ipspaces", "status", "", true},
     {"ControllerPatchesBlocks", kController, kAccounts, "patch", kBerth, "ipblocks", "", "", true},
+    {"ControllerCreatesBlocks", kController, kAccounts, "create", kBerth, "ipblocks", "", "", true},
     {"ControllerDeletesBlocks", kController, kAccounts, "delete", kBerth, "ipblocks", "", "", true},
     {"ControllerCreatesAllocations", kController, kAccounts, "create", kBerth, "ipallocations", "", "team-a", true},
     {"ControllerWatchesPods", kController, kAccounts, "watch", "", "pods", "", "", true},
+    {"ControllerPatchesNodeStatus", kController, kAccounts, "patch", "", "nodes", "status", "", true},
+    {"ControllerReplacesNoNodeStatus", kController, kAccounts, "update", "", "nodes", "status", "", false},
+    {"ControllerPatchesNoNode", kController, kAccounts, "patch", "", "nodes", "", "", false},
+    {"ControllerDeletesNoNode", kController, kAccounts, "delete", "", "nodes", "", "", false},
     {"ControllerCreatesEvents", kController, kAccounts, "create", "", "events", "", "default", true},
     {"ControllerCreatesNoEventsElsewhere", kController, kAccounts, "create", "", "events", "", "kube-system", false},
     {"ControllerCreatesItsLease",

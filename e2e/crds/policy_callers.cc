@@ -19,6 +19,8 @@ const Account kAgent;  // NOLINT(bugprone-throwing-static-initialization): a tes
 const Account kReconciler{.name_space = "berth-system", .name = "berth-controller"};
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization)
 const Account kRenamed{.name_space = "renamed", .name = "agent"};
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization)
+const Account kStrong{.name_space = "renamed", .name = "berth-controller"};
 constexpr const char* kRbac = "rbac.authorization.k8s.io";
 
 std::string Variable(const char* name) {
@@ -33,27 +35,36 @@ void Create(const std::string& collection, const json& object) {
   if (answer.status != 201 && answer.status != 409) throw std::runtime_error(collection + ": " + answer.body.dump());
 }
 
-void CreateRenamed() {
+// Gives the subjects every right that RBAC can grant on the resources.
+void Grant(const std::string& role, const char* group, const json& resources, const json& subjects) {
   const std::string rbac = std::string("/apis/") + kRbac + "/v1/";
-  Create("/api/v1/namespaces", {{"metadata", {{"name", kRenamed.name_space}}}});
-  Create("/api/v1/namespaces/" + kRenamed.name_space + "/serviceaccounts", {{"metadata", {{"name", kRenamed.name}}}});
+  const json verbs = {"get", "create", "patch", "update", "delete", "deletecollection"};
   Create(rbac + "clusterroles",
-         {{"metadata", {{"name", "policy-test"}}},
-          {"rules",
-           {{{"apiGroups", {"ipam.berth.dev"}},
-             {"resources", {"ipblocks"}},
-             {"verbs", {"get", "create", "patch", "update", "delete", "deletecollection"}}}}}});
+         {{"metadata", {{"name", role}}},
+          {"rules", {{{"apiGroups", {group}}, {"resources", resources}, {"verbs", verbs}}}}});
   Create(rbac + "clusterrolebindings",
-         {{"metadata", {{"name", "policy-test"}}},
-          {"roleRef", {{"apiGroup", kRbac}, {"kind", "ClusterRole"}, {"name", "policy-test"}}},
-          {"subjects",
-           {{{"kind", "ServiceAccount"}, {"name", kRenamed.name}, {"namespace", kRenamed.name_space}},
-            {{"kind", "User"}, {"apiGroup", kRbac}, {"name", "system:node:n7"}}}}});
+         {{"metadata", {{"name", role}}},
+          {"roleRef", {{"apiGroup", kRbac}, {"kind", "ClusterRole"}, {"name", role}}},
+          {"subjects", subjects}});
+}
+
+json SubjectOf(const Account& account) {
+  return {{"kind", "ServiceAccount"}, {"name", account.name}, {"namespace", account.name_space}};
+}
+
+void CreateStrongCallers() {
+  Create("/api/v1/namespaces", {{"metadata", {{"name", kRenamed.name_space}}}});
+  for (const Account& account : {kRenamed, kStrong}) {
+    Create("/api/v1/namespaces/" + account.name_space + "/serviceaccounts", {{"metadata", {{"name", account.name}}}});
+  }
+  const json impostor = {{"kind", "User"}, {"apiGroup", kRbac}, {"name", "system:node:n7"}};
+  Grant("policy-test", "ipam.berth.dev", json::array({"ipblocks"}), json::array({SubjectOf(kRenamed), impostor}));
+  Grant("policy-test-nodes", "", {"nodes", "nodes/status"}, json::array({SubjectOf(kStrong)}));
 }
 
 }  // namespace
 
-PolicyCallers::PolicyCallers() : cluster_(Variable("KUBECONFIG")) { CreateRenamed(); }
+PolicyCallers::PolicyCallers() : cluster_(Variable("KUBECONFIG")) { CreateStrongCallers(); }
 
 const Caller& PolicyCallers::Get(const std::string& who) {
   const auto found = callers_.find(who);
@@ -78,6 +89,7 @@ k8sclient::ClientConfig PolicyCallers::ConfigOf(const std::string& who, const st
   if (who == "pod") config.token.text = cluster_.Token(kAgent, PodOf(kAgent, node));
   if (who == "controller") config.token.text = cluster_.Token(kReconciler, PodOf(kReconciler, node));
   if (who == "renamed") config.token.text = cluster_.Token(kRenamed, PodOf(kRenamed, node));
+  if (who == "strong") config.token.text = cluster_.Token(kStrong, PodOf(kStrong, node));
   if (who == "node") config.token.text = cluster_.AgentToken(node);
   if (who == "unbound") config.token.text = cluster_.Token(kAgent, nullptr);
   if (config.token.text.empty()) throw std::runtime_error("policy.yaml: nobody is called \"" + who + "\"");

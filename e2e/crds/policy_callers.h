@@ -14,12 +14,13 @@ namespace berth::e2e {
 class PolicyCallers {
  public:
   // Makes the service account "renamed", as one of another namespace, which may everything with blocks that RBAC can
-  // grant: policies alone confine it. The same for the user "system:node:n7".
+  // grant: policies alone confine it. The same for the user "system:node:n7". And "strong", a service account of that
+  // namespace that is called berth-controller and may do everything with Nodes that RBAC can grant.
   PolicyCallers();
 
   // "<who> <node>": "pod" and "node" are agents with a token bound to a pod on the node, or to the node; "unbound" is
-  // one with neither; "renamed" see above; "controller" is the controller in a pod on the node; "kubelet" has a
-  // certificate, "impostor" one without the group system:nodes. Empty: the administrator.
+  // one with neither; "renamed" and "strong" see above; "controller" is the controller in a pod on the node; "kubelet"
+  // has a certificate, "impostor" one without the group system:nodes. Empty: the administrator.
   [[nodiscard]] const Caller& Get(const std::string& who);
 
  private:

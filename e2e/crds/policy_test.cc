@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The policies on a real API server: who may write what of a block, by the table in e2e/crds/objects/policy.yaml, sent
-// as dry runs; and that no legal block is too large for them.
+// The policies on a real API server: who may write what of a block and of a Node, by the tables policy.yaml and
+// policy-nodes.yaml in e2e/crds/objects, sent as dry runs; and that no legal block is too large for the policies.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -25,7 +25,9 @@ using testing::HasSubstr;
 
 constexpr const char* kPolicyDryRun = "?dryRun=All&fieldValidation=Strict";
 
-std::string PathTo(const std::string& target) { return "/apis/ipam.berth.dev/v1alpha1/" + target; }
+std::string PathTo(const std::string& target) {
+  return (target.starts_with("nodes/") ? "/api/v1/" : "/apis/ipam.berth.dev/v1alpha1/") + target;
+}
 
 PolicyCallers& Callers() {
   static PolicyCallers callers;
@@ -49,11 +51,17 @@ void Prepare() {
       EXPECT_TRUE(answer.status == 201 || answer.status == 409) << answer.body;
     }
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    const ObjectCase forbidden{.as = "unbound", .patch = "ipblocks/10.60.0.0-26", .document = {{"next", 9}}};
-    while (TryPolicy(forbidden).status != 422) {
-      if (std::chrono::steady_clock::now() < end) continue;
-      ADD_FAILURE() << "the policies are not in force";
-      return false;
+    const json labels = {{"metadata", {{"labels", {{"zone", "b"}}}}}};
+    const ObjectCase forbidden[] = {
+        {.as = "unbound", .patch = "ipblocks/10.60.0.0-26", .document = {{"next", 9}}},
+        {.as = "controller n9", .patch = "nodes/counted/status", .document = labels},
+    };
+    for (const ObjectCase& c : forbidden) {
+      while (TryPolicy(c).status != 422) {
+        if (std::chrono::steady_clock::now() < end) continue;
+        ADD_FAILURE() << "the policy that refuses this is not in force: " << c.patch;
+        return false;
+      }
     }
     return true;
   }();
@@ -78,6 +86,24 @@ TEST_P(Policy, ConfinesEverybodyToWhatIsTheirs) {
 
 INSTANTIATE_TEST_SUITE_P(Table, Policy, testing::ValuesIn(LoadCases("e2e/crds/objects/policy.yaml")),
                          [](const auto& c) { return c.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Nodes, Policy, testing::ValuesIn(LoadCases("e2e/crds/objects/policy-nodes.yaml")),
+                         [](const auto& c) { return c.param.name; });
+
+// The API server itself drops them from a patch of the status, before policies see it.
+TEST(Policies, LetNoTaintThroughWithACount) {
+  Prepare();
+  const json patch = {
+      {"spec", {{"taints", nullptr}, {"unschedulable", true}, {"podCIDR", "192.0.2.0/24"}}},
+      {"status", {{"capacity", {{"ipam.berth.dev/ipv4", "9"}}}, {"allocatable", {{"ipam.berth.dev/ipv4", "9"}}}}}};
+  const std::string path = "/api/v1/nodes/counted/status?dryRun=All";
+  const Answer answer = Callers().Get("controller n9").Send(Method::kPatch, path, patch, k8sclient::kMergePatch);
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_THAT(answer.body["spec"]["taints"].dump(), HasSubstr("example.org/full"));
+  EXPECT_FALSE(answer.body["spec"].contains("unschedulable"));
+  EXPECT_NE(answer.body["spec"].value("podCIDR", ""), "192.0.2.0/24");
+  EXPECT_EQ(answer.body["status"]["capacity"]["ipam.berth.dev/ipv4"], "9");
+}
 
 // Blocks of 256 entries of 800 characters, of the node with the longest name.
 class LargestBlock : public testing::Test {

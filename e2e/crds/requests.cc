@@ -104,6 +104,16 @@ std::string CollectionOf(const nlohmann::json& object) {
     return std::string(crds::kNamespacesPath) + "/" + object["metadata"]["namespace"].get<std::string>() + "/" +
            std::string(crds::kAllocationsResource);
   }
+  const std::string name_space = "namespaces/" + object["metadata"].value("namespace", "") + "/";
+  const std::string admission = "/apis/admissionregistration.k8s.io/v1/";
+  if (kind == "Node") return "/api/v1/nodes";
+  if (kind == "Namespace") return "/api/v1/namespaces";
+  if (kind == "Pod") return "/api/v1/" + name_space + "pods";
+  if (kind == "LimitRange") return "/api/v1/" + name_space + "limitranges";
+  if (kind == "ResourceQuota") return "/api/v1/" + name_space + "resourcequotas";
+  if (kind == "PriorityClass") return "/apis/scheduling.k8s.io/v1/priorityclasses";
+  if (kind == "MutatingAdmissionPolicy") return admission + "mutatingadmissionpolicies";
+  if (kind == "MutatingAdmissionPolicyBinding") return admission + "mutatingadmissionpolicybindings";
   Fail("no collection for kind \"" + kind + "\"");
 }
 
