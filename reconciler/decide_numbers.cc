@@ -126,7 +126,11 @@ class NumberDecider::Pass {
     const Tally fresh = TallyOf(node.name, resource, *listed);
     // Above what is wanted for five seconds, and never below what the list says is there.
     const std::optional<std::int64_t> target = std::max(lowering.highest, fresh.Number());
-    if (target && *target >= lower.shown) return;
+    if (target && *target >= lower.shown) {
+      // The highest number was wanted too long ago, or was written by now: look at the next five seconds.
+      lowering = {.since = now_.steady, .highest = lower.wanted};
+      return decision_.WakeAt(now_.steady + kLowerAfter);
+    }
     if (target && *target - fresh.requested >= kLeftMin) return Write(node, resource, target, fresh, plan);
     if (target) return Write(node, resource, std::nullopt, fresh, plan);
     Take(node, resource, fresh,
