@@ -382,7 +382,7 @@ bool Agent::IsNumberAboveBlocks() {
   const auto numbers = view_.TakeRisenNumbers();
   if (!numbers) return false;
   CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
-  std::map<std::string, std::int64_t> known;     // addresses, by resource
+  std::map<std::string, std::int64_t> known;  // addresses, by resource
   for (const ipam::PoolView& pool : view_.AllPools()) {
     for (const BlockView& block : own_.Snapshot()) {
       if (!ipam::BelongsTo(*block, *pool)) continue;

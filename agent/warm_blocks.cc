@@ -33,8 +33,7 @@ bool WarmBlocks::Claim() {
   const std::optional<ipam::Labels> labels = parts_.view.NodeLabels();
   for (const ipam::PoolView& pool : parts_.view.AllPools()) {
     const bool is_wanted = pool->warm_addresses > 0 || !pool->resource.empty();
-    const bool is_for_node = pool->affinity == ipam::Affinity::kNode && is_wanted &&
-                             ipam::CheckUsable(*pool) &&
+    const bool is_for_node = pool->affinity == ipam::Affinity::kNode && is_wanted && ipam::CheckUsable(*pool) &&
                              (!pool->node_selector || pool->node_selector->Matches(labels.value_or(ipam::Labels{})));
     if (is_for_node) spare = std::min(spare, ClaimFor(*pool, blocks));
   }

@@ -127,6 +127,7 @@ make_certificate impostor-n7 --user system:node:n7
 
 check "the commands of README.md install all, as they stand there" installs_as_told
 check "kubectl apply -f finds nothing to change" changes_nothing_by_file
+check "the policy that adds requests to pods is applied" kubectl apply -k "$root/install/overlays/requests"
 check "kubectl explain tells what a block size is" \
   says "Prefix length of the blocks the pool is cut into: 24 (256 addresses) to 32 (1 address) for IPv4" \
   kubectl explain ippool.spec.blockSize

@@ -66,8 +66,8 @@ class CountedPools {
   [[nodiscard]] const std::map<std::string, std::string>& resource_of() const { return resource_of_; }
 
  private:
-  std::map<std::string, std::string> resource_of_;     // by UID, of every readable pool
-  std::map<std::string, const ipam::Pool*> counted_;   // by UID
+  std::map<std::string, std::string> resource_of_;    // by UID, of every readable pool
+  std::map<std::string, const ipam::Pool*> counted_;  // by UID
   std::set<std::string> of_mixed_namespaces_;
   std::set<std::string> resources_;
 };
@@ -76,9 +76,9 @@ class Counts {
  public:
   struct Scope {
     const World& world;
-    const Census& census;       // of the same pools
+    const Census& census;  // of the same pools
     const CountedPools& pools;
-    const HeldEntries& held;    // every change of it is seen here
+    const HeldEntries& held;       // every change of it is seen here
     const LeavingBlocks& leaving;  // these are not usable
   };
   // Requires: world.knows_holders; since the last call no pod was forgotten as touched that was not seen here.
@@ -109,16 +109,16 @@ class Counts {
   void PlacePod(const PodKey& key, const SeenPod* pod);
   void AddPod(const SeenPod& pod, NodeTally& tally) const;
 
-  bool is_taken_ = false;  // the first Update was
-  std::map<std::string, std::string> resource_of_;  // of pools, as of the last Update
+  bool is_taken_ = false;                                    // the first Update was
+  std::map<std::string, std::string> resource_of_;           // of pools, as of the last Update
   std::unordered_multimap<std::string, Recorded> recorded_;  // by PodKey, or by UID where no pod is named
   std::map<PodKey, std::string> node_of_;                    // where each active pod was counted
   std::map<std::string, std::size_t> active_;                // how many pods, by node
   std::map<std::string, std::set<PodKey>> requesting_;       // active ones that request something, by node
   std::set<PodKey> waiting_;
-  std::set<std::string> changed_;                            // nodes of which the pods' part is to be counted again
-  std::map<std::string, NodeTally> of_pods_;                 // held and requested, by node
-  std::map<std::string, NodeTally> usable_;                  // usable and is_counted, by node
+  std::set<std::string> changed_;             // nodes of which the pods' part is to be counted again
+  std::map<std::string, NodeTally> of_pods_;  // held and requested, by node
+  std::map<std::string, NodeTally> usable_;   // usable and is_counted, by node
   std::map<std::string, NodeTally> tallies_;
 };
 

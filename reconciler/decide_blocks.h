@@ -5,8 +5,9 @@
 // Only an empty block goes, by a deletion that requires the version it was seen in: an ADD that wrote meanwhile makes
 // it a conflict, one that comes later finds the block being deleted and takes another (decide_drain.h does the rest).
 //
-// A block whose addresses a Node's number counts leaves in two steps: first the number goes down (decide_numbers.h), then,
-// if what is bound still fits, the block goes. While blocks are scarce nobody claims ahead (ipam/claim.h), so what was given back stays for who needs it.
+// A block whose addresses a Node's number counts leaves in two steps: first the number goes down (decide_numbers.h),
+// then, if what is bound still fits, the block goes. While blocks are scarce nobody claims ahead (ipam/claim.h), so
+// what was given back stays for who needs it.
 #pragma once
 
 #include <chrono>

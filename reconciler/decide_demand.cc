@@ -238,9 +238,9 @@ class DemandDecider::Pass {
   const DemandScope& scope_;
   const Moment& now_;
   Decision& decision_;
-  std::map<std::string, Room> rooms_;  // by node
+  std::map<std::string, Room> rooms_;                             // by node
   std::map<std::pair<std::string, std::string>, int> blocks_of_;  // how many, by node and pool
-  std::map<std::string, std::size_t> taken_;  // blocks that this pass creates, by pool
+  std::map<std::string, std::size_t> taken_;                      // blocks that this pass creates, by pool
   std::size_t created_count_ = 0;
 };
 

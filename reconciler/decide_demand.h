@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Demand: blocks for nodes on which waiting pods could run.
 //
-// A pod that requests addresses is placed only on a node whose number has room for it. Agents claim blocks for pods that
-// are bound already, and ahead while blocks are plenty. So where the number of every node that a waiting pod could run
-// on is used up, nobody would claim anything, and the pod would wait for ever: the controller creates a block for one of
-// these nodes.
+// A pod that requests addresses is placed only on a node whose number has room for it. Agents claim blocks for pods
+// that are bound already, and ahead while blocks are plenty. So where the number of every node that a waiting pod could
+// run on is used up, nobody would claim anything, and the pod would wait for ever: the controller creates a block for
+// one of these nodes.
 #pragma once
 
 #include <chrono>
@@ -56,8 +56,8 @@ class DemandDecider {
 
   std::map<PodKey, SteadyTime> waiting_since_;
   std::map<NodeResource, SteadyTime> room_since_;  // since when the node's number has had room while pods waited
-  std::map<NodeResource, SteadyTime> tried_;       // when a block was last created there, or its room last found useless
-  std::map<std::string, SteadyTime> created_;      // by name of the block
+  std::map<NodeResource, SteadyTime> tried_;   // when a block was last created there, or its room last found useless
+  std::map<std::string, SteadyTime> created_;  // by name of the block
   std::map<std::string, Lack> lacks_;
 };
 

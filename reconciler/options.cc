@@ -48,10 +48,11 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
       ->type_name("WORD")
       ->transform(CLI::CheckedTransformer(SwitchTexts()).description("in {off,on}"))
       ->default_str("on");
-  app.add_option("--count",
-                 options.counts,
-                 "Whether Nodes show how many addresses they have for pods, as ipam.berth.dev/<resource> in capacity and "
-                 "allocatable. off takes these numbers away")
+  app.add_option(
+         "--count",
+         options.counts,
+         "Whether Nodes show how many addresses they have for pods, as ipam.berth.dev/<resource> in capacity and "
+         "allocatable. off takes these numbers away")
       ->type_name("WORD")
       ->transform(CLI::CheckedTransformer(SwitchTexts()).description("in {off,on}"))
       ->default_str("on");

@@ -36,6 +36,9 @@ std::optional<std::string> After(std::string_view line, std::string_view key) {
 void ReadComment(std::string_view comment, ObjectCase& result) {
   if (auto text = After(comment, "refused: ")) {
     result.refused.push_back(std::move(*text));
+  } else if (auto request = After(comment, "gets: ")) {
+    result.accepted = true;
+    if (*request != "nothing") result.gets.push_back(std::move(*request));
   } else if (auto target = After(comment, "patch: ")) {
     result.patch = std::move(*target);
   } else if (auto who = After(comment, "as: ")) {

@@ -13,6 +13,7 @@ struct ObjectCase {
   std::string name = {};  // the first comment, as an identifier
   bool accepted = false;
   std::vector<std::string> refused = {};  // texts that the refusal must hold
+  std::vector<std::string> gets = {};     // requests for addresses that an accepted pod then has
   std::string as = {};                    // who; empty: the administrator
   std::string remove = {};                // "<resource>/<name>" to delete; the document is empty then
   std::string patch = {};                 // "<resource>/<name>[/status]"; empty: the document is an object to create
