@@ -152,6 +152,7 @@ void Counts::TakeEntries(const Scope& scope) {
       if (found != last) recorded_.erase(found);
     }
     changed_.insert(entry.node());
+    if (const auto pod = node_of_.find(key); pod != node_of_.end()) changed_.insert(pod->second);
   };
   for (const HeldEntries::Place& place : scope.held.went()) note(place, /*came=*/false);
   for (const HeldEntries::Place& place : scope.held.came()) note(place, /*came=*/true);

@@ -84,7 +84,7 @@ TEST(Demand, WhereAllBlocksExistTakesAnEmptyOneFromANodeThatThePodMayNotRunOn) {
   NumbersWorld world(PoolOf(2));
   world.Node("n1").Node("n2").Node("n3", true, {{"zone", "b"}});
   world.Block("10.55.0.0/29", "n1").Block("10.55.0.8/29", "n2").Pass(30);
-  const Lines lines = world.Waiting("w", On("b")).Pass(60);
+  const Lines lines = world.Waiting("w", On("b")).Pass(28);
   EXPECT_EQ(CountOf(lines, "delete block"), 1U);
   EXPECT_EQ(CountOf(lines, "for n3"), 1U);
   EXPECT_EQ(world.Shown("n3"), "8");
