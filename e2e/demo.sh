@@ -99,6 +99,37 @@ make_pools() {
   kubectl wait --for=condition=Ready ippool/pods-v4 ippool/pods-v6 --timeout=60s
 }
 
+# The number is there, and the API server goes by the policy: a pod that is not created gets the request.
+count_addresses() {
+  kubectl wait --for=jsonpath='{.status.allocatable.ipam\.berth\.dev/ipv4}' node/n1 --timeout=60s
+  kubectl apply -k "$install/overlays/requests/"
+  local end=$((SECONDS + 30))
+  until kubectl run asks --image=none --dry-run=server -o yaml | grep -q ipam.berth.dev/ipv4; do
+    ((SECONDS < end)) || return 1
+    sleep 0.2
+  done
+}
+
+number() { kubectl get node n1 -o jsonpath='{.status.allocatable.ipam\.berth\.dev/ipv4}'; }
+pods_in() { kubectl get pods -l app=web --field-selector="status.phase=$1" -o name | wc -l; }
+
+# await_pods RUNNING PENDING
+await_pods() {
+  local end=$((SECONDS + 120))
+  until [[ $(pods_in Running) == "$1" && $(pods_in Pending) == "$2" ]]; do
+    ((SECONDS < end)) || { kubectl get pods; return 1; }
+    sleep 0.2
+  done
+}
+scale_beyond() { kubectl scale deployment/web --replicas=$(($1 + 2)) && await_pods "$1" 2; }
+replace_one() {
+  kubectl delete "$(kubectl get pods -l app=web --field-selector=status.phase=Running -o name | head -n 1)" && await_pods "$1" 2
+}
+reason_of_pending() {
+  kubectl get pods -l app=web --field-selector=status.phase=Pending \
+    -o jsonpath='{range .items[*]}{.metadata.name}{"  "}{.status.conditions[?(@.type=="PodScheduled")].message}{"\n"}{end}' | cut -c1-110
+}
+
 run_pods() {
   kubectl apply -f "$here/demo/deployment.yaml"
   kubectl rollout status deployment/web --timeout=180s
@@ -200,11 +231,12 @@ main() {
   step "kubectl apply -k crds/" install_crds
   step "kubectl apply -k install/overlays/example-bridge/" install_berth
   step "an IPv4 and an IPv6 pool, accepted" make_pools
+  step "node ready with its new network" kubectl wait --for=condition=Ready node/n1 --timeout=60s
+  step "kubectl apply -k install/overlays/requests/" count_addresses
   shown kubectl get pods --namespace berth-system
   shown kubectl get ippools
 
   heading "$pods dual-stack pods"
-  step "node ready with its new network" kubectl wait --for=condition=Ready node/n1 --timeout=60s
   step "deployment/web with $pods replicas running" run_pods
   step "pools counted" await_used "$pods"
   shown kubectl get ippools,ipblocks
@@ -212,6 +244,15 @@ main() {
   block=$(kubectl get ipblocks -o jsonpath='{.items[?(@.spec.pool=="pods-v4")].metadata.name}')
   say "" "Who has what in block ${block%% *}:"
   who_has "${block%% *}" | sed 's/^/    /'
+
+  heading "The scheduler counts addresses"
+  local room
+  room=$(number)
+  shown kubectl get nodes -o custom-columns='NODE:.metadata.name,ADDRESSES:.status.allocatable.ipam\.berth\.dev/ipv4'
+  step "room for $room pods, deployment/web scaled to $((room + 2))" scale_beyond "$room"
+  say "" "$room run, and 2 wait:"
+  reason_of_pending | sed 's/^/    /'
+  step "one pod deleted, one that waited runs" replace_one "$room"
 
   heading "All pods gone"
   step "deployment/web scaled to 0" remove_pods

@@ -290,6 +290,7 @@ class Round {
                    {.counts_written = Written(memory_.pool_counts_written, pool.meta.uid), .now = now_});
     }
     if (decision_.scarce) SetScarce(wanted.status, pool, decision_.scarce->contains(pool.meta.uid), now_);
+    SetCounted(wanted.status, pool, counted_pools_.of_mixed_namespaces().contains(pool.meta.uid), now_);
     if (wanted.wake) decision_.WakeAt(*wanted.wake);
     if (wanted.status == pool.status) return;
     decision_.actions.push_back(SetPoolStatus{

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "reconciler/decide_status.h"
 #include "reconciler/numbers_world.h"
 
 namespace berth::reconciler {
@@ -135,6 +136,24 @@ TEST(Numbers, GoWhereCountingIsOff) {
   NumbersWorld world = Settled();
   world.world().decider = Decider({.reclaim = Reclaim::kOn, .counts = false});
   EXPECT_EQ(world.Pass(20), Lines{"0: node n1 ipv4=none"});
+}
+
+TEST(Numbers, OfAPoolWithAnotherNamespaceSelectorAreLeftOutAndItsConditionSaysSo) {
+  NumbersWorld world = Settled();
+  const auto counted = [&world] {
+    const auto* condition = crds::FindCondition(world.world().world.pools.at("team").status.conditions, kCountedCondition);
+    return condition == nullptr ? "never" : condition->status;
+  };
+  json spec = {{"subnet", "10.66.0.0/24"}, {"namespaceSelector", {{"matchLabels", {{"team", "a"}}}}}};
+  world.world().Pool("team", spec, {.is_ready = true}).Space("default", {"v4", "team"});
+  world.Pass(2);
+  EXPECT_EQ(counted(), "False");
+  spec["resource"] = "team";
+  auto status = world.world().world.pools.at("team").status;
+  world.world().Pool("team", spec, {.is_ready = true});
+  world.world().world.pools.at("team").status = status;
+  world.Pass(2);
+  EXPECT_EQ(counted(), "True");
 }
 
 TEST(Numbers, OfOneNodeAreWrittenOnceASecondWhilePodsWait) {

@@ -166,6 +166,21 @@ void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, c
                      MakeCondition(crds::kScarceCondition, is_scarce, std::move(why), pool.meta.generation, now));
 }
 
+void SetCounted(crds::PoolStatus& status, const SeenPool& pool, bool is_mixed, const Moment& now) {
+  const crds::Condition* current = crds::FindCondition(status.conditions, kCountedCondition);
+  const bool was_mixed = current != nullptr && current->status == "False";
+  if (was_mixed == is_mixed) return;
+  Reason why{.reason = "Counted", .message = "free addresses in the pool's blocks are in the numbers of their Nodes"};
+  if (is_mixed) {
+    why = {.reason = "MixedNamespaceSelectors",
+           .message = "free addresses of this pool are in no Node's number: pools with other namespaceSelectors have the same "
+                      "spec.resource, and a pod could be placed by addresses that its namespace does not get; give this "
+                      "pool a resource of its own"};
+  }
+  crds::SetCondition(status.conditions,
+                     MakeCondition(kCountedCondition, !is_mixed, std::move(why), pool.meta.generation, now));
+}
+
 Wanted<crds::PoolStatus> StatusOfAccepted(const SeenPool& pool, const CountedPool& counted, const PoolCounts& counts,
                                           const Readiness& readiness, const Pace& pace) {
   Wanted<crds::PoolStatus> wanted{.status = pool.status, .has_new_counts = false, .wake = std::nullopt};

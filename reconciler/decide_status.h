@@ -50,6 +50,13 @@ inline constexpr std::string_view kContestedCondition = "Contested";
 // Sets the condition Scarce, which stands there once blocks were scarce (decide_blocks.h).
 void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, const Moment& now);
 
+// False: the pool's free addresses are in no Node's number (counts.h).
+inline constexpr std::string_view kCountedCondition = "Counted";
+
+// Sets the condition Counted to False if the pool has another namespaceSelector than other pools of its resource, and, if
+// it was False, to True once it has not.
+void SetCounted(crds::PoolStatus& status, const SeenPool& pool, bool is_mixed, const Moment& now);
+
 // A status as it shall be. Where only counts differ and need not be written yet, they are those it has, and `wake` says
 // when they shall be.
 template <typename Status>

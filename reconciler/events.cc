@@ -21,7 +21,8 @@ constexpr std::size_t kNamedMax = 10;
 
 // Conditions of which that status is nothing to look after.
 bool IsGood(const crds::Condition& condition) {
-  const bool is_good_if_true = condition.type == crds::kReadyCondition || condition.type == kReclaimingCondition;
+  const bool is_good_if_true = condition.type == crds::kReadyCondition || condition.type == kReclaimingCondition ||
+                               condition.type == kCountedCondition;
   return condition.status == (is_good_if_true ? "True" : "False");
 }
 
