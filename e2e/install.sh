@@ -123,7 +123,7 @@ run_pods() { # NAME COUNT: prints nothing; all are Running when it ends
 first_pod() {
   local begun
   begun=$(milliseconds)
-  apply_crds && install_berth && kubectl apply -f "$root/e2e/demo/pools.yaml" || return 1
+  apply_crds && install_berth && kubectl apply -f "$root/install/overlays/example-bridge/pools.yaml" || return 1
   run_pods first 1 || return 1
   [[ $(addresses_of first) == 10.55.* ]] || { echo "address: $(addresses_of first)"; return 1; }
   echo $(($(milliseconds) - begun)) >"$work/first"
@@ -274,7 +274,7 @@ clean_node() {
 }
 
 install_direct() {
-  apply_crds && kubectl apply -k "$root/install/overlays/direct" && kubectl apply -f "$root/e2e/demo/pools.yaml" &&
+  apply_crds && kubectl apply -k "$root/install/overlays/direct" && kubectl apply -f "$root/install/overlays/example-bridge/pools.yaml" &&
     kubectl rollout status --namespace berth-system daemonset/berth-direct --timeout=60s &&
     kubectl wait --for=condition=Ready ippool --all --timeout=60s
 }

@@ -109,7 +109,7 @@ set_up() {
   {
     kubectl apply -k "$root/crds" &&
       kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s &&
-      kubectl apply -k "$root/install/overlays/example-bridge" && kubectl apply -f "$root/e2e/demo/pools.yaml" &&
+      kubectl apply -k "$root/install/overlays/example-bridge" && kubectl apply -f "$root/install/overlays/example-bridge/pools.yaml" &&
       start_controllers && kubectl wait --for=condition=Ready ippool --all --timeout=60s &&
       kubectl wait --for=condition=Ready node/n1 --timeout=60s
   } >"$work/install.log" 2>&1 || { cat "$work/install.log"; fail_early "berth is not installed"; }

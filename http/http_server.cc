@@ -9,7 +9,9 @@
 #include <cstring>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <optional>
 #include <random>
+#include <string_view>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -60,6 +62,72 @@ class Socket {
  private:
   int descriptor_;
 };
+
+// A numeric address and the ports that may be tried there.
+struct TcpPlace {
+  sockaddr_storage address = {};
+  socklen_t size = 0;
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+};
+
+// The whole text is a port. getaddrinfo would take "-1" and "65536", too.
+std::optional<std::uint16_t> ParsePort(std::string_view text) {
+  std::uint16_t port = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, wrong] = std::from_chars(text.data(), end, port);
+  if (wrong != std::errc() || rest != end) return std::nullopt;
+  return port;
+}
+
+Expected<TcpPlace> ParseTcpPlace(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos)
+    return Fail(ErrorCode::kInvalid, "address " + ipam::Quoted(text) + " has no port; write it as 127.0.0.1:9745");
+  const std::string_view ports = std::string_view(text).substr(colon + 1);
+  const std::size_t dash = ports.find('-');
+  const auto first = ParsePort(ports.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : ParsePort(ports.substr(dash + 1));
+  const bool is_range = dash != std::string_view::npos;
+  std::string host = text.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (!first || !last || *last < *first || (is_range && *first == 0) ||
+      getaddrinfo(host.empty() ? nullptr : host.c_str(), "0", &hints, &found) != 0) {
+    return Fail(ErrorCode::kInvalid,
+                "address " + ipam::Quoted(text) +
+                    " is no address and port; write it as 127.0.0.1:9745, or with a range of ports as "
+                    "127.0.0.1:9746-9749");
+  }
+  TcpPlace place{.size = found->ai_addrlen, .first = *first, .last = *last};
+  std::memcpy(&place.address, found->ai_addr, found->ai_addrlen);
+  freeaddrinfo(found);
+  return place;
+}
+
+// The descriptor of a socket that listens there. -1: it does not, and errno says why.
+int ListenOn(TcpPlace place, std::uint16_t port, bool shares_port) {
+  // Both families have it at the same place.
+  reinterpret_cast<sockaddr_in*>(&place.address)->sin_port = htons(port);
+  Socket socket(place.address.ss_family);
+  const int descriptor = socket.descriptor();
+  const int on = 1;
+  // SO_REUSEPORT: a successor listens while this process still does, as on the UNIX socket.
+  const int shared = shares_port ? 1 : 0;
+  const bool listening = descriptor >= 0 && setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+                         setsockopt(descriptor, SOL_SOCKET, SO_REUSEPORT, &shared, sizeof(shared)) == 0 &&
+                         bind(descriptor, reinterpret_cast<const sockaddr*>(&place.address), place.size) == 0 &&
+                         listen(descriptor, kBacklog) == 0;
+  if (listening) return socket.Release();
+  const int why = errno;
+  if (descriptor >= 0) close(socket.Release());
+  errno = why;
+  return -1;
+}
 
 }  // namespace
 
@@ -122,37 +190,16 @@ Expected<void> HttpServer::ListenLocal() {
 }
 
 Expected<void> HttpServer::ListenTcp() {
-  const std::string& text = options_.tcp_address;
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos)
-    return Fail(ErrorCode::kInvalid, "address " + ipam::Quoted(text) + " has no port; write it as 127.0.0.1:9745");
-  // getaddrinfo would take "-1" and "65536" for ports.
-  std::uint16_t port = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, wrong] = std::from_chars(text.data() + colon + 1, end, port);
-  std::string host = text.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  if (wrong != std::errc() || rest != end ||
-      getaddrinfo(host.empty() ? nullptr : host.c_str(), text.c_str() + colon + 1, &hints, &found) != 0) {
-    return Fail(ErrorCode::kInvalid,
-                "address " + ipam::Quoted(text) + " is no address and port; write it as 127.0.0.1:9745");
+  const auto place = ParseTcpPlace(options_.tcp_address);
+  if (!place) return std::unexpected(place.error());
+  int descriptor = -1;
+  for (unsigned port = place->first; port <= place->last && descriptor < 0; ++port) {
+    descriptor = ListenOn(*place, static_cast<std::uint16_t>(port), options_.shares_port);
+    if (descriptor < 0 && errno != EADDRINUSE) break;
   }
-  Socket socket(found->ai_family);
-  const int descriptor = socket.descriptor();
-  const int on = 1;
-  // SO_REUSEPORT: a successor listens while this process still does, as on the socket.
-  const bool listening = descriptor >= 0 && setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
-                         setsockopt(descriptor, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == 0 &&
-                         bind(descriptor, found->ai_addr, found->ai_addrlen) == 0 && listen(descriptor, kBacklog) == 0;
-  freeaddrinfo(found);
-  if (!listening) return FailIo("listen on " + text);
+  if (descriptor < 0) return FailIo("listen on " + options_.tcp_address);
   tcp_port_ = PortOf(descriptor);
-  auto listener = HttpListener::Make(socket.Release(),
+  auto listener = HttpListener::Make(descriptor,
                                      {.is_local = false,
                                       .workers = kTcpWorkers,
                                       .kept_workers = 0,

@@ -34,9 +34,11 @@ struct HttpAnswer {
 
 struct HttpServerOptions {
   std::string socket_path = {};  // made with mode 0600; one that is there is replaced; empty: none
-  // "127.0.0.1:9745", "[::1]:9745", ":9745" (every address of the machine); port 0: any that is free; empty: none. It
-  // is shared with the user's other servers of this kind: while both listen, either may be asked.
+  // "127.0.0.1:9745", "[::1]:9745", ":9745" (every address of the machine); port 0: any that is free; "host:9746-9749":
+  // the first free port of that range; empty: no TCP.
   std::string tcp_address = {};
+  // Two servers of one user may listen on one port at a time, as during an update: the kernel asks either of them.
+  bool shares_port = true;
   // Of the socket. One in eight is kept for urgent requests. TCP has a few of its own.
   std::size_t workers = 64;
   std::size_t reading_max = 1024;                     // connections of which the request has not come as a whole

@@ -12,7 +12,7 @@
 namespace berth::reconciler {
 
 struct HealthPlaces {
-  std::string address = {};  // "host:port"
+  std::string address = {};  // "host:port"; "host:first-last": the first free port, which no other process shares
   std::string socket = {};   // a UNIX socket, for probes where no port is to be taken
 };
 

@@ -2,11 +2,13 @@
 // Health: what the endpoints answer, also while others are slow.
 #include "reconciler/health.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "http/http_probe.h"
@@ -63,6 +65,33 @@ TEST(Health, IsAnsweredWhileOthersAreSlow) {
     slow.back().Send("GET /readyz HTT");
   }
   EXPECT_EQ(AnswerTo("/readyz", (*server)->tcp_port()), "200 ok\n");
+}
+
+TEST(Health, ASecondControllerTakesTheNextPortOfTheRange) {
+  const auto sources = [](const char* name) {
+    return HealthSources{.why_not_ready = [] { return std::string(); }, .metrics = [name] { return std::string(name); }};
+  };
+  // A port that is free now; the next ones are above it.
+  const auto probe = ServeHealth({.address = "127.0.0.1:0"}, sources("probe"));
+  ASSERT_TRUE(probe.has_value()) << probe.error().message;
+  const int taken = (*probe)->tcp_port();
+  const std::string range = "127.0.0.1:" + std::to_string(taken) + "-" + std::to_string(std::min(taken + 20, 65535));
+  const auto first = ServeHealth({.address = range}, sources("first"));
+  const auto second = ServeHealth({.address = range}, sources("second"));
+  ASSERT_TRUE(first.has_value()) << first.error().message;
+  ASSERT_TRUE(second.has_value()) << second.error().message;
+  EXPECT_EQ(AnswerTo("/metrics", taken), "200 probe");
+  EXPECT_EQ(AnswerTo("/metrics", (*first)->tcp_port()), "200 first");
+  EXPECT_EQ(AnswerTo("/metrics", (*second)->tcp_port()), "200 second");
+}
+
+TEST(Health, SharesNoPort) {
+  const auto sources = [] { return HealthSources{.why_not_ready = [] { return std::string(); }}; };
+  const auto first = ServeHealth({.address = "127.0.0.1:0"}, sources());
+  ASSERT_TRUE(first.has_value()) << first.error().message;
+  const auto second = ServeHealth({.address = "127.0.0.1:" + std::to_string((*first)->tcp_port())}, sources());
+  ASSERT_FALSE(second.has_value());
+  EXPECT_THAT(second.error().message, testing::HasSubstr("Address already in use"));
 }
 
 TEST(Health, NamesTheOptionThatIsWrong) {

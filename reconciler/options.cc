@@ -63,7 +63,8 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
       ->capture_default_str();
   app.add_option("--health-address",
                  options.health_address,
-                 "host:port for /healthz, /readyz and /metrics, such as 0.0.0.0:8080. Default: none");
+                 "host:port for /healthz, /readyz and /metrics, such as 0.0.0.0:9746; with host:9746-9749 the first free port of "
+                 "that range. Default: none");
   app.add_option(
       "--probe-socket", options.probe_socket, "UNIX socket with the same, for the subcommand. Default: none");
   http::ProbeOptions probe;

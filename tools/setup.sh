@@ -20,7 +20,7 @@ build_packages=(
   libssl-dev libyaml-cpp-dev musl-dev nlohmann-json3-dev prometheus-cpp-dev zlib1g-dev
 )
 image_packages=(buildah)
-cluster_packages=(curl iproute2 iptables jq nftables procps runc shellcheck util-linux)
+cluster_packages=(busybox-static curl iproute2 iptables jq nftables procps runc shellcheck util-linux)
 
 # Debian 12 has clang-tidy 14, which finds no std::expected in GCC 12's library.
 clang_format_version=23.1.5

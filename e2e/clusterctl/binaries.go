@@ -177,5 +177,12 @@ func (b Binaries) install(l Layout) error {
 	if b.pause == "" {
 		return nil
 	}
-	return writeImage(b.pause, l.path("image", "pause.tar"))
+	if err := writePauseImage(b.pause, l.path("image", "pause.tar")); err != nil {
+		return err
+	}
+	made, err := writeUserImage(busyboxProgram, l.path("image", "busybox.tar"))
+	if err == nil && !made {
+		fmt.Fprintf(os.Stderr, "pods cannot use %s here: the Debian package busybox-static is missing\n", userImage)
+	}
+	return err
 }

@@ -72,7 +72,11 @@ func (s *Supervisor) prepareNode(ctx context.Context, node *Node, authority *Aut
 	}); err != nil {
 		return err
 	}
-	for _, image := range s.options.images {
+	images := s.options.images
+	if busybox := s.layout.path("image", "busybox.tar"); exists(busybox) {
+		images = append([]string{busybox}, images...)
+	}
+	for _, image := range images {
 		if err := load(ctx, image); err != nil {
 			return err
 		}

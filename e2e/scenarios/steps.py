@@ -34,7 +34,7 @@ class Steps:
         kubectl("apply", "-k", str(ROOT / "crds"))
         kubectl("wait", "--for=condition=Established", "crd", "-l", "app.kubernetes.io/name=berth", "--timeout=60s")
         kubectl("apply", "-k", OVERLAY)
-        kubectl("apply", "-f", str(ROOT / "e2e" / "demo" / "pools.yaml"))
+        kubectl("apply", "-f", str(ROOT / "install" / "overlays" / "example-bridge" / "pools.yaml"))
         kubectl("wait", "--for=condition=Ready", "ippool", "--all", "--timeout=120s")
         kubectl("rollout", "status", *AGENTS, "--timeout=120s")
         kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=60s")
