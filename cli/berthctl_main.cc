@@ -15,6 +15,7 @@
 
 #include "cli/block_map.h"
 #include "cli/check.h"
+#include "cli/map_page.h"
 #include "cli/netns.h"
 #include "cli/options.h"
 #include "cli/release.h"
@@ -71,12 +72,29 @@ void KeepPool(Inventory& inventory, const std::string& pool) {
   std::erase_if(inventory.blocks, [&](const ipam::Block& block) { return block.pool != pool; });
 }
 
+int WritePage(const std::string& page, const std::string& file) {
+  if (file == "-") {
+    Say(page);
+    return kDone;
+  }
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out << page << std::flush;
+  if (!out) {
+    return Fail({.code = ipam::ErrorCode::kIo,
+                 .message = "cannot write " + ipam::Quoted(file),
+                 .details = "name a file in a folder that exists and that you may write to"});
+  }
+  Say("the map is in " + file + ": open it in a browser\n");
+  return kDone;
+}
+
 int Show(const Options& options, k8sclient::Api& api) {
   const bool is_map = options.command == Command::kShowMap;
   auto inventory = ReadInventory(api, /*with_pods=*/is_map);
   if (!inventory) return Fail(inventory.error());
   for (const ipam::Error& error : inventory->unreadable) Complain(error);
   KeepPool(*inventory, options.pool);
+  if (is_map && !options.html.empty()) return WritePage(MapPage(*inventory), options.html);
   if (is_map) {
     const Colours colours = ColoursOf(options);
     for (const ipam::Block& block : inventory->blocks) {

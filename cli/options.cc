@@ -2,6 +2,7 @@
 // The commands and flags, as --help shows them.
 #include "cli/options.h"
 
+#include <cstdio>
 #include <map>
 
 #include <CLI/CLI.hpp>
@@ -14,6 +15,15 @@ namespace {
 
 constexpr int kUsageExit = 2;
 
+constexpr const char* kWhereToBegin =
+    R"(berthctl shows which pod has which address, and finds what is wrong. Begin with:
+
+  berthctl show map      every address of every block, as one character
+  berthctl check         duplicates, leaks and wrong counts
+
+All commands: berthctl --help
+)";
+
 // Sets `command` when the subcommand was given.
 CLI::App* Add(CLI::App& parent, Options& options, Command command, const char* name, const char* says) {
   CLI::App* sub = parent.add_subcommand(name, says);
@@ -24,31 +34,38 @@ CLI::App* Add(CLI::App& parent, Options& options, Command command, const char* n
 void AddFormat(CLI::App& app, Options& options, const std::map<std::string, Format>& formats) {
   std::string words;
   for (const auto& [word, format] : formats) words += (words.empty() ? "in {" : ",") + word;
-  app.add_option("-o,--output", options.format, "How to print")
+  app.add_option("-o,--output", options.format, "Form of the output")
       ->type_name("WORD")  // and a description: those that CLI11 has name the numbers behind the words
       ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case).description(words + "}"))
       ->default_str("table");
 }
 
 void AddShow(CLI::App& app, Options& options) {
-  CLI::App* show = app.add_subcommand("show", "Print pools, blocks or addresses");
+  CLI::App* show = app.add_subcommand("show", "Print pools, blocks, addresses, or a map of all addresses");
   show->require_subcommand(1);
   show->footer(
-      "Examples:\n  berthctl show pools\n  berthctl show blocks --pool web -o yaml\n  berthctl show map --pool web");
+      "Examples:\n  berthctl show pools\n  berthctl show blocks --pool web -o yaml\n  berthctl show map --pool web\n"
+      "  berthctl show map --html map.html");
   const std::map<std::string, Format> formats = {
       {"table", Format::kTable}, {"json", Format::kJson}, {"yaml", Format::kYaml}};
   for (CLI::App* sub :
-       {Add(*show, options, Command::kShowPools, "pools", "What may be handed out, and how much is left"),
-        Add(*show, options, Command::kShowBlocks, "blocks", "Which node has which part of a pool"),
-        Add(*show, options, Command::kShowAddresses, "addresses", "Who has each address")}) {
+       {Add(*show, options, Command::kShowPools, "pools", "Each pool with its subnet and how many addresses are left"),
+        Add(*show, options, Command::kShowBlocks, "blocks", "Each block with its node and its addresses by state"),
+        Add(*show, options, Command::kShowAddresses, "addresses", "Each address with an entry: its state, its pod, and since when")}) {
     AddFormat(*sub, options, formats);
-    sub->add_option("--pool", options.pool, "Of this pool only");
+    sub->add_option("--pool", options.pool, "Only this pool");
   }
-  CLI::App* map = Add(*show, options, Command::kShowMap, "map", "One character for each address");
-  map->add_option("--pool", options.pool, "Of this pool only");
-  map->add_option("--color", options.colour, "Colours: auto is on a terminal, unless NO_COLOR is set")
+  CLI::App* map = Add(*show, options, Command::kShowMap, "map", "Every address of every block, as one character");
+  map->add_option("--pool", options.pool, "Only this pool");
+  map->add_option("--color", options.colour, "Whether to use colours; auto: on a terminal, unless NO_COLOR is set")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
+  map->add_option("--html",
+                  options.html,
+                  "Write the map to this file as a web page, with a table of all addresses; - is stdout. The page is one "
+                  "file and loads nothing. With many blocks give --pool, too")
+      ->type_name("FILE");
+  map->footer("Examples:\n  berthctl show map\n  berthctl show map --pool web --html map.html");
 }
 
 void AddRelease(CLI::App& app, Options& options) {
@@ -56,16 +73,16 @@ void AddRelease(CLI::App& app, Options& options) {
                           options,
                           Command::kRelease,
                           "release",
-                          "End the entries of addresses whose pods are gone; looks at pod and node first. It needs the "
-                          "verb reconcile or override on ipblocks");
+                          "Free addresses whose pods are gone. berthctl looks at the pod and its node first, and refuses if "
+                          "the address may be in use. You need the verb reconcile or override on ipblocks");
   release->footer(
       "Examples:\n  berthctl release 10.55.0.7\n  berthctl check -o json | berthctl release --report -\n"
-      "  berthctl release 10.55.0.7 --sure      # its pod is unknown, and you saw that no container has it");
-  release->add_option("address", options.addresses, "Addresses");
-  release->add_option("--report", options.report, "All that this report of check calls pod-gone; - is stdin");
-  release->add_option("--space", options.space, "Address space of the addresses")
+      "  berthctl release 10.55.0.7 --sure      # the pod is unknown, and you saw that no container has the address");
+  release->add_option("address", options.addresses, "Addresses to release");
+  release->add_option("--report", options.report, "Release every address that this report of \"berthctl check -o json\" calls pod-gone; - is stdin");
+  release->add_option("--space", options.space, "Space of the addresses")
       ->default_str(std::string(ipam::kDefaultSpace));
-  release->add_flag("--sure", options.is_sure, "Also where nobody can look for the pod: it is static or unknown");
+  release->add_flag("--sure", options.is_sure, "Release an address although its pod is static or unknown, so that berthctl cannot look for it");
 }
 
 }  // namespace
@@ -73,17 +90,22 @@ void AddRelease(CLI::App& app, Options& options) {
 std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, const std::string& version) {
   Options options;
   options.space = ipam::kDefaultSpace;
-  CLI::App app("Shows and checks who has which address of berth's pools.", "berthctl");
+  if (argc <= 1) {
+    std::fputs(kWhereToBegin, stdout);
+    return Exit{0};
+  }
+  CLI::App app("Shows which pod has which address of berth's pools, finds what is wrong, and frees leaked addresses.",
+               "berthctl");
   app.set_version_flag("--version", "berthctl " + version);
   app.require_subcommand(1);
   app.fallthrough();
   app.footer(
-      "Examples:\n  berthctl show pools\n  berthctl who 10.55.0.7\n  berthctl who team-a/web-0\n  berthctl check");
-  app.add_option("--kubeconfig", options.kubeconfig, "Default: $KUBECONFIG, or ~/.kube/config");
-  app.add_option("--context", options.context, "Of the kubeconfig. Default: its current one");
+      "Examples:\n  berthctl show map\n  berthctl check\n  berthctl who 10.55.0.7\n  berthctl who team-a/web-0");
+  app.add_option("--kubeconfig", options.kubeconfig, "Credentials for the API server; default: $KUBECONFIG, or ~/.kube/config");
+  app.add_option("--context", options.context, "Context of the kubeconfig; default: its current context");
   AddShow(app, options);
 
-  CLI::App* who = Add(app, options, Command::kWho, "who", "Who has an address, or which addresses a pod has");
+  CLI::App* who = Add(app, options, Command::kWho, "who", "Tell which pod has an address, or which addresses a pod has");
   who->footer("Examples:\n  berthctl who 10.55.0.7\n  berthctl who team-a/web-0 -o json");
   who->add_option("what", options.who, "An address, or <namespace>/<pod>")->required();
   AddFormat(*who, options, {{"table", Format::kTable}, {"json", Format::kJson}, {"yaml", Format::kYaml}});
@@ -93,18 +115,20 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, cons
           options,
           Command::kCheck,
           "check",
-          "Look for duplicates, leaks and wrong counts. Exit code 0: nothing is wrong, 1: something is, 2: it "
-          "could not be found out");
+          "Look for duplicates, leaks and wrong counts. Exit code 0: nothing is wrong; 1: something is wrong; 2: "
+          "berthctl could not find out");
   check->footer(
       "Examples:\n  berthctl check\n  berthctl check -o json >report.json\n"
-      "  berthctl check --netns /run/netns --node worker-1      # what its pods have indeed");
+      "  berthctl check --netns /run/netns --node worker-1      # also compares with the interfaces of pods");
   AddFormat(*check, options, {{"table", Format::kTable}, {"json", Format::kJson}});
   unsigned settle_s = static_cast<unsigned>(options.settle.count());
-  check->add_option("--settle", settle_s, "Seconds between two looks; only what both find is wrong. 0: one look")
+  check->add_option("--settle", settle_s, "Seconds between two looks; only what both find is reported. 0: one look")
       ->capture_default_str();
   CLI::Option* netns = check->add_option(
-      "--netns", options.netns, "On a node, as root: also compare with the network namespaces in this folder");
-  check->add_option("--node", options.node, "With --netns: the name of the Node that this is")->needs(netns);
+      "--netns",
+      options.netns,
+      "On a node, as root: also compare with the addresses in the network namespaces of this folder");
+  check->add_option("--node", options.node, "With --netns: the name of this node")->needs(netns);
   netns->needs("--node");
   AddRelease(app, options);
   try {

@@ -21,6 +21,7 @@ struct Options {
   Format format = Format::kTable;
   std::string colour = "auto";              // auto, always, never
   std::string pool = {};                    // show: of this pool only; empty: all
+  std::string html = {};                    // show map: a file for a web page; "-" is stdout; empty: text
   std::string who = {};                     // who: an address or a pod
   std::chrono::seconds settle{15};          // check: between the two looks
   std::string netns = {};                   // check: a folder of network namespaces; empty: none are looked at
@@ -31,12 +32,12 @@ struct Options {
   bool is_sure = false;                     // release
 };
 
-// The program ends at once: after --help or --version with 0, after a mistake with 2.
+// The program ends at once: after --help, --version or without arguments with 0, after a mistake with 2.
 struct Exit {
   int code = 0;
 };
 
-// Prints help and mistakes, and `version` for --version.
+// Prints help and mistakes, `version` for --version, and without arguments where to begin.
 [[nodiscard]] std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, const std::string& version);
 
 }  // namespace berth::cli

@@ -16,24 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string TimeOf(std::int64_t unix_ms) {
-  const std::chrono::sys_seconds time{std::chrono::seconds(unix_ms / 1000)};
-  const std::chrono::sys_days day = std::chrono::floor<std::chrono::days>(time);
-  const std::chrono::year_month_day date(day);
-  const std::chrono::hh_mm_ss clock(time - day);
-  char text[32];
-  std::snprintf(text,
-                sizeof text,
-                "%04d-%02u-%02uT%02d:%02d:%02dZ",
-                static_cast<int>(date.year()),
-                static_cast<unsigned>(date.month()),
-                static_cast<unsigned>(date.day()),
-                static_cast<int>(clock.hours().count()),
-                static_cast<int>(clock.minutes().count()),
-                static_cast<int>(clock.seconds().count()));
-  return text;
-}
-
 Json Row(const ipam::Block& block, ipam::Address address, const char* state) {
   return {{"address", address.ToString()},
           {"state", state},
@@ -136,6 +118,24 @@ Json WhoHas(const Inventory& inventory, ipam::Address address) {
 }
 
 }  // namespace
+
+std::string TimeOf(std::int64_t unix_ms) {
+  const std::chrono::sys_seconds time{std::chrono::seconds(unix_ms / 1000)};
+  const std::chrono::sys_days day = std::chrono::floor<std::chrono::days>(time);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss clock(time - day);
+  char text[32];
+  std::snprintf(text,
+                sizeof text,
+                "%04d-%02u-%02uT%02d:%02d:%02dZ",
+                static_cast<int>(date.year()),
+                static_cast<unsigned>(date.month()),
+                static_cast<unsigned>(date.day()),
+                static_cast<int>(clock.hours().count()),
+                static_cast<int>(clock.minutes().count()),
+                static_cast<int>(clock.seconds().count()));
+  return text;
+}
 
 Json PoolRows(const Inventory& inventory) {
   Json rows = Json::array();

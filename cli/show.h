@@ -14,6 +14,9 @@ namespace berth::cli {
 
 enum class Format : std::uint8_t { kTable, kJson, kYaml };
 
+// "2025-11-21T04:40:00Z".
+[[nodiscard]] std::string TimeOf(std::int64_t unix_ms);
+
 // Each an array of flat objects with the same members in the same order (nlohmann::ordered_json).
 [[nodiscard]] nlohmann::ordered_json PoolRows(const Inventory& inventory);
 [[nodiscard]] nlohmann::ordered_json BlockRows(const Inventory& inventory);

@@ -6,6 +6,7 @@
 #   tools/setup.sh go        checks Go, and Debian packages with which it fetches modules
 #   tools/setup.sh cluster   Debian packages that a local Kubernetes cluster needs
 #   tools/setup.sh image     Debian packages that make the image
+#   tools/setup.sh browser   Chromium, in which a test opens the page of "berthctl show map --html"
 #   tools/setup.sh lint      clang-format and clang-tidy as Python wheels of fixed versions, in a venv in the cache folder;
 #                            there, too, promtool, out of a Debian package that is not installed: it would start a server
 #   tools/setup.sh linters   prints the folder of those programs (installing nothing)
@@ -20,6 +21,7 @@ build_packages=(
   libssl-dev libyaml-cpp-dev musl-dev nlohmann-json3-dev prometheus-cpp-dev zlib1g-dev
 )
 image_packages=(buildah)
+browser_packages=(chromium)
 cluster_packages=(busybox-static curl iproute2 iptables jq nftables procps runc shellcheck util-linux)
 
 # Debian 12 has clang-tidy 14, which finds no std::expected in GCC 12's library.
@@ -115,7 +117,7 @@ install_promtool() {
   rm -rf "$folder"
 }
 
-(($# > 0)) || fail "say what to set up: build, cluster, image, lint (see the top of $0)"
+(($# > 0)) || fail "say what to set up: build, cluster, image, browser, lint (see the top of $0)"
 for part in "$@"; do
   case $part in
     build) install_packages "${build_packages[@]}" ;;
@@ -125,11 +127,12 @@ for part in "$@"; do
       ;;
     cluster) install_packages "${cluster_packages[@]}" ;;
     image) install_packages "${image_packages[@]}" ;;
+    browser) install_packages "${browser_packages[@]}" ;;
     lint)
       install_linters
       install_promtool
       ;;
     linters) echo "$linters_dir/bin" ;;
-    *) fail "unknown part '$part': build, cluster, image, lint and linters are known" ;;
+    *) fail "unknown part '$part': build, go, cluster, image, browser, lint and linters are known" ;;
   esac
 done

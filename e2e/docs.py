@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+# Runs what README.md and docs/install.md tell people to type, as it stands, on a cluster of two nodes without a network.
+#
+#   e2e/docs.py             needs root, build/image/berth.tar (make image) and build/bin/berthctl (make)
+#   e2e/docs.py --list      shows the blocks and what becomes of each
+#   e2e/docs.py --update    also writes the output of the blocks `console` into the documents
+#
+# The first words behind a fence say what its block is:
+#   sh               commands, run in the root of the tree
+#   sh on-each-node  commands, run on every node, in the folder of the image
+#   sh at-the-end    commands, run after those of all documents
+#   sh no-test       commands that are not run; a comment "<!-- no test: why -->" stands before the block
+#   console          a transcript: lines that begin with "$ " are run, and their output must be the one below
+#   json file=PATH   the same JSON as in that file
+#   yaml kustomization   a kustomization.yaml in a folder beside the tree, which is called berth there
+#   yaml, text, mermaid  not typed
+# Environment variables stay from block to block, as in a person's shell. Last line: "N passed, N failed".
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = ("README.md", "docs/install.md")
+TRY_FOLDER = "/tmp/try"  # of the documents' cluster; a test has a folder of its own
+BLOCK_LIMIT_S = 240
+KNOWN = (
+    ("sh",), ("sh", "on-each-node"), ("sh", "at-the-end"), ("sh", "no-test"), ("console",), ("json",), ("yaml",),
+    ("yaml", "kustomization"), ("text",), ("mermaid",),
+)
+
+
+@dataclass
+class Block:
+    document: str
+    line: int  # of the opening fence, from 1
+    words: tuple  # behind the fence, without file=PATH
+    file: str
+    text: str
+    comment: str  # the line before the block
+
+    def name(self) -> str:
+        first = self.text.strip().split("\n")[0][:70]
+        return f"{self.document}:{self.line}: {first}"
+
+
+def blocks_of(document: str, text: str) -> list[Block]:
+    blocks = []
+    lines = text.split("\n")
+    start, indent = None, ""
+    for number, line in enumerate(lines):
+        fence = re.match(r"( *)```(.*)$", line)
+        if start is None and fence:
+            start, indent = number, fence[1]
+        elif start is not None and fence and not fence[2]:
+            words = lines[start].strip()[3:].split()
+            file = next((word[5:] for word in words if word.startswith("file=")), "")
+            blocks.append(Block(
+                document, start + 1, tuple(word for word in words if not word.startswith("file=")), file,
+                "\n".join(body.removeprefix(indent) for body in lines[start + 1 : number]) + "\n",
+                lines[start - 1].strip() if start else "",
+            ))
+            start = None
+    if start is not None:
+        raise ValueError(f"{document}:{start + 1}: the block does not end")
+    return blocks
+
+
+def complaint_about(block: Block) -> str:
+    """What is wrong with the block's form; empty: nothing."""
+    if block.words not in KNOWN:
+        return f"``` {' '.join(block.words)}: unknown; the top of e2e/docs.py lists the kinds of blocks"
+    if block.words == ("sh", "no-test") and not re.match(r"<!-- no test: .+ -->$", block.comment):
+        return "no comment before the block says why it is not run: <!-- no test: why -->"
+    return ""
+
+
+def normalised(output: str) -> list[str]:
+    """The words of each line, without what differs from run to run: ages, times, addresses in a pool."""
+    lines = []
+    for line in output.strip().split("\n"):
+        line = re.sub(r"\b\d+(\.\d+)? ms\b", "T ms", line)
+        line = re.sub(r"\b(\d+[dhms])+\b", "AGE", line)
+        line = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", line)
+        line = re.sub(r"10\.55\.\d+\.\d+", "10.55.x.x", line)
+        line = re.sub(r"2001[:-]db8[:-]55(::|--)[0-9a-f]{1,4}", "2001:db8:55::x", line)
+        line = re.sub(r"\b[0-9a-f]{12}-[0-9a-f]{16}\b", "ATTACHMENT", line)
+        lines.append(" ".join(re.sub(r"\bn[12]\b", "n", line).split()))
+    return sorted(lines[1:]) if len(lines) > 2 else lines
+
+
+class Reader:
+    """A person at a terminal, who types the blocks."""
+
+    def __init__(self, work: Path):
+        self.work = work
+        self.dir = work / "c"
+        self.state = work / "environment"
+        self.state.write_text("")
+        self.nodes = 0
+
+    def shell(self, text: str, folder: Path = ROOT, before: str = "") -> str:
+        """Runs the commands until one fails; the environment that they leave is that of the next. Returns the output."""
+        text = text.replace(TRY_FOLDER, str(self.dir))
+        script = f"set -e -o pipefail\n. {self.state}\n{before}\n{text}\nexport -p >{self.state}\n"
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, timeout=BLOCK_LIMIT_S,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"it ended with {done.returncode}:\n{done.stdout[-3000:]}")
+        return done.stdout
+
+    def value(self, name: str) -> str:
+        return self.shell(f'printf %s "${{{name}:-}}"')
+
+    def on_each_node(self, text: str) -> None:
+        for index in range(1, int(self.value("BERTH_NODES") or 0) + 1):
+            pid = self.value(f"BERTH_NODE{index}_MOUNTS_PID")
+            script = self.work / f"node{index}.sh"
+            script.write_text(f"set -e -o pipefail\ncd {ROOT}/build/image\n{text}")
+            self.shell(
+                f"CONTAINERD_ADDRESS=$BERTH_NODE{index}_CONTAINERD_SOCKET nsenter --mount=/proc/{pid}/ns/mnt "
+                f"--net=$BERTH_NODE{index}_NETNS bash {script}"
+            )
+
+    def kustomization(self, text: str) -> str:
+        """Makes the folder and returns what kustomize makes of it."""
+        folder = self.work / "mine"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        link = self.work / "berth"
+        if not link.exists():
+            # A copy: kustomize takes no link out of its folder.
+            shutil.copytree(ROOT / "install", link / "install")
+        shutil.copy(ROOT / "install/overlays/example-bridge/10-berth.conflist", folder)
+        (folder / "kustomization.yaml").write_text(text)
+        return self.shell(f"kubectl kustomize {folder}")
+
+    def transcript(self, text: str) -> list[tuple[str, str, str]]:
+        """Runs the commands of a block `console`. Returns (command, output in the document, output now) of each."""
+        results = []
+        for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
+            command, _, written = part.partition("\n")
+            results.append((command, written.strip("\n"), self.shell(command).strip("\n")))
+        return results
+
+
+def run(reader: Reader, block: Block, update: bool) -> None:
+    """Raises RuntimeError or AssertionError if the block does not do what it says."""
+    if block.words == ("sh", "on-each-node"):
+        reader.on_each_node(block.text)
+    elif block.words[0] == "sh":
+        reader.shell(block.text)
+    elif block.words[0] == "console":
+        new = ""
+        for command, written, now in reader.transcript(block.text):
+            new += f"$ {command}\n{now}\n"
+            if not update and normalised(written) != normalised(now):
+                raise AssertionError(f"$ {command}\nsays now:\n{now}\nand in the document:\n{written}")
+        if update:
+            path = ROOT / block.document
+            path.write_text(path.read_text().replace(block.text, new))
+    elif block.words == ("yaml", "kustomization"):
+        if "kind: DaemonSet" not in reader.kustomization(block.text):
+            raise AssertionError("it makes no DaemonSet")
+    elif block.file:
+        if json.loads(block.text) != json.loads((ROOT / block.file).read_text()):
+            raise AssertionError(f"it is not what {block.file} says")
+
+
+def metrics_are_served(reader: Reader) -> None:
+    """With the component of docs/install.md each agent and each controller serves its metrics at a port."""
+    text = (ROOT / "docs/install.md").read_text()
+    component = next(b for b in blocks_of("", text) if "install/metrics" in b.text)
+    overlay = component.text.replace("../berth/install  ", "../berth/install/overlays/example-bridge  ")
+    reader.kustomization(overlay)
+    reader.shell(f"kubectl apply -k {reader.work}/mine")
+    reader.shell("kubectl -n berth-system rollout status daemonset/berth-agent deployment/berth-controller --timeout=120s")
+    deadline = time.monotonic() + 30
+    while True:
+        agents = controllers = 0
+        for index in (1, 2):
+            address = reader.value(f"BERTH_NODE{index}_ADDRESS")
+            for port in (9745, 9746, 9747):
+                output = reader.shell(
+                    f"nsenter --net=$BERTH_NODE{index}_NETNS curl -s -m 5 http://{address}:{port}/metrics || true"
+                )
+                agents += "\nberth_agent_calls_waiting " in output
+                controllers += "\nberth_controller_leading " in output
+        if (agents, controllers) == (2, 2):
+            return
+        if time.monotonic() > deadline:
+            raise AssertionError(f"metrics of {agents} agents and {controllers} controllers, wanted 2 and 2")
+        time.sleep(0.5)
+
+
+def main() -> int:
+    blocks = []
+    for document in DOCUMENTS:
+        blocks += blocks_of(document, (ROOT / document).read_text())
+    if "--list" in sys.argv:
+        for block in blocks:
+            print(f"{' '.join(block.words):<20} {block.name()}")
+        return 0
+    update = "--update" in sys.argv
+    for name in ("KUBECONFIG", "KUBEBUILDER_ASSETS", "BERTH_USE_EXISTING_CLUSTER"):
+        os.environ.pop(name, None)
+    work = Path(tempfile.mkdtemp(prefix="berth-docs."))
+    reader = Reader(work)
+    passed = failed = 0
+    started = time.monotonic()
+
+    def check(name: str, action) -> bool:
+        nonlocal passed, failed
+        try:
+            action()
+        except (RuntimeError, AssertionError, subprocess.TimeoutExpired, OSError, ValueError) as error:
+            failed += 1
+            print(f"{time.monotonic() - started:4.0f}s  FAIL  {name}\n{error}", flush=True)
+            return False
+        passed += 1
+        print(f"{time.monotonic() - started:4.0f}s  ok    {name}", flush=True)
+        return True
+
+    def is_well_formed() -> None:
+        wrong = [f"{block.name()}: {complaint_about(block)}" for block in blocks if complaint_about(block)]
+        if wrong:
+            raise AssertionError("\n".join(wrong))
+
+    goes_on = check("every block says what it is", is_well_formed)
+    typed = [block for block in blocks if block.words[:2] not in (("sh", "no-test"), ("sh", "at-the-end"))
+             and (block.words[0] in ("sh", "console") or block.file or "kustomization" in block.words)]
+    try:
+        for block in typed:
+            if goes_on and block.document != "README.md" and not reader.nodes:
+                reader.nodes = 2
+                goes_on = check("the component install/metrics serves metrics", lambda: metrics_are_served(reader))
+            # What follows a failed command would fail as well, and say nothing.
+            if goes_on:
+                goes_on = check(block.name(), lambda b=block: run(reader, b, update))
+                if not goes_on:
+                    print(subprocess.run(
+                        ["bash", "-c", f". {reader.state}; kubectl get pods,nodes -A -o wide; kubectl get events -A | tail -20"],
+                        capture_output=True, text=True, check=False).stdout)
+    finally:
+        last = [block for block in blocks if block.words == ("sh", "at-the-end")]
+        for block in last:
+            check(block.name(), lambda b=block: run(reader, b, update))
+        if not last:
+            subprocess.run([ROOT / "e2e/cluster", "down", "--dir", reader.dir], check=False)
+    if failed == 0:
+        shutil.rmtree(work)
+    else:
+        print(f"logs are kept in {work}")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
