@@ -37,8 +37,8 @@ tr:target { background: #fff3c4 }
 .bar { display: inline-block; width: 6rem; height: .7rem; border: 1px solid #555; background: #fff } .bar b { display: block; height: 100%; background: #0072b2 }
 .map { display: grid; grid-template-columns: repeat(32, 1fr); gap: 2px; max-width: 58rem }
 .map > *, .key { font: bold 12px/1.35rem ui-monospace, monospace; text-align: center; text-decoration: none; color: #000; border: 1px solid #999; box-sizing: border-box; height: 1.5rem; overflow: hidden }
-.key { display: inline-block; width: 1.5rem; margin-right: .35rem } .legend span { margin-right: 1.2rem; white-space: nowrap; display: inline-block }
-.free { background: #fff; color: #777 } .held { background: #0072b2; color: #fff } .orphan { background: #d55e00; color: #fff }
+.key { display: inline-block; width: 1.5rem; margin-right: .35rem; vertical-align: middle } .legend span { margin-right: 1.2rem; white-space: nowrap; display: inline-block }
+.free { background: #fff; color: #666 } .held { background: #0072b2; color: #fff } .orphan { background: #d55e00 }
 .standby { background: #9ad0f0 } .cooling { background: #f0e442 } .reserved { background: #cc79a7 }
 .none { background: repeating-linear-gradient(45deg, #fff, #fff 3px, #bbb 3px, #bbb 5px) }
 a:focus, a:hover { outline: 3px solid #000 }
@@ -174,7 +174,7 @@ std::string Counts(const std::vector<AddressState>& states) {
 
 std::string Addresses(const std::vector<AddressRow>& rows) {
   if (rows.empty()) return "<p>No address has an entry.</p>\n";
-  constexpr std::array<const char*, 7> kColumns = {"pod", "node", "interface", "since", "pool", "space", "block"};
+  constexpr std::array<const char*, 6> kColumns = {"pod", "node", "interface", "since", "pool", "space"};
   std::string text = "<div class=\"wide\"><table>\n<tr><th>address</th><th>state</th>";
   for (const char* column : kColumns) text += std::string("<th>") + column + "</th>";
   text += "</tr>\n";

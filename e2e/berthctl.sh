@@ -28,43 +28,49 @@ ends() {
   [[ $code == "$want" && $text == *"$says"* ]] || { echo "wanted $want and '$says', got $code: $text"; return 1; }
 }
 
-# pod NAME NODE ADDRESS: one that runs, as far as the API server knows.
+# pod NAME NODE ADDRESS [NAMESPACE]: one that runs, as far as the API server knows.
 pod() {
+  local namespace=${4:-kube-public}
   kubectl create -f - >/dev/null <<END || return 1
-{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "$1", "namespace": "kube-public"},
+{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "$1", "namespace": "$namespace"},
  "spec": {"nodeName": "$2", "containers": [{"name": "x", "image": "example.org/x"}]}}
 END
-  kubectl -n kube-public patch pod "$1" --subresource status --type merge \
+  kubectl -n "$namespace" patch pod "$1" --subresource status --type merge \
     -p "{\"status\": {\"phase\": \"Running\", \"podIP\": \"$3\", \"podIPs\": [{\"ip\": \"$3\"}]}}" >/dev/null
 }
 
-# held POD UID ID: an entry.
-held() { echo "kube-public/$1 $2 0123456789ab-$(printf '%016d' "$3") i=eth0 t=1763700000000"; }
+# held POD UID ID [NAMESPACE]: an entry.
+held() { echo "${4:-kube-public}/$1 $2 0123456789ab-$(printf '%016d' "$3") i=eth0 t=1763700000000"; }
 
 prepare() {
   { kubectl apply -k "$root/crds" && kubectl apply -k "$root/install"; } >/dev/null || return 1
   kubectl wait --for condition=Established crd -l app.kubernetes.io/name=berth --timeout 30s >/dev/null || return 1
   kubectl create -f - >/dev/null <<'END' || return 1
 {"apiVersion": "v1", "kind": "List", "items": [
- {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}},
+ {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker-1"}},
  {"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPPool", "metadata": {"name": "web"}, "spec": {"subnet": "10.55.0.0/24"}}]}
 END
-  kubectl patch node n1 --subresource status --type merge -p '{"status": {"conditions": [{"type": "Ready", "status": "True"}]}}' \
+  kubectl patch node worker-1 --subresource status --type merge -p '{"status": {"conditions": [{"type": "Ready", "status": "True"}]}}' \
     >/dev/null || return 1
-  kubectl patch ippool web --subresource status --type merge -p '{"status": {"total": "254", "used": "2", "free": "252",
+  kubectl patch ippool web --subresource status --type merge -p '{"status": {"total": "254", "used": "3", "free": "251",
     "blocks": 1, "conditions": [{"type": "Ready", "status": "True", "reason": "Accepted", "message": "",
     "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}' >/dev/null || return 1
   kubectl -n kube-public wait --for create serviceaccount/default --timeout 30s >/dev/null || return 1
-  pod live n1 10.55.0.1 || return 1
-  local uid
+  # team-a/web-0 and 10.55.0.7 are those of the examples in the help.
+  kubectl create namespace team-a >/dev/null &&
+    kubectl -n team-a wait --for create serviceaccount/default --timeout 30s >/dev/null || return 1
+  pod live worker-1 10.55.0.1 && pod web-0 worker-1 10.55.0.7 team-a || return 1
+  local uid web_uid
   uid=$(kubectl -n kube-public get pod live -o jsonpath='{.metadata.uid}')
+  web_uid=$(kubectl -n team-a get pod web-0 -o jsonpath='{.metadata.uid}')
   kubectl create -f - >/dev/null <<END
 {"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPBlock",
  "metadata": {"name": "10.55.0.0-26", "finalizers": ["ipam.berth.dev/in-use"]},
  "spec": {"space": "default", "pool": "web", "poolUID": "$(kubectl get ippool web -o jsonpath='{.metadata.uid}')",
-  "cidr": "10.55.0.0/26", "node": "n1"},
- "used": 3, "free": 61, "standby": [5],
- "allocations": {"1": "$(held live "$uid" 1)", "2": "$(held dead "${uid/?/0}-" 2)", "3": "! printer"}}
+  "cidr": "10.55.0.0/26", "node": "worker-1"},
+ "used": 4, "free": 60, "standby": [5],
+ "allocations": {"1": "$(held live "$uid" 1)", "2": "$(held dead "${uid/?/0}-" 2)", "3": "! printer",
+  "7": "$(held web-0 "$web_uid" 7 team-a)"}}
 END
 }
 
@@ -77,6 +83,30 @@ entry() { kubectl get ipblock 10.55.0.0-26 -o jsonpath="{.allocations.$1}"; }
 
 # A look that takes one second between its two: nothing changes here but by this script.
 find_wrong() { berthctl check --settle 1 "$@"; }
+
+# The page must hold all that berthctl knows, and be readable in a browser.
+draws_page() {
+  berthctl show map --pool web --html "$work/map.html" && "$root/e2e/map_page.py" "$work/map.html" &&
+    grep -q '10.55.0.2 orphan, pod kube-public/dead' "$work/map.html" || return 1
+  ends 2 "cannot write" berthctl show map --html /absent/map.html
+}
+
+# Every example of the help runs; that check finds something, or that a release is refused, is exit code 1. The one with
+# --netns needs a node with containers: e2e/reclaim.sh runs that command.
+examples_run() {
+  local line code count=0 command
+  for command in "" "show" "show map" "who" "check" "release"; do
+    # shellcheck disable=SC2086 # two words
+    while read -r line; do
+      [[ $line != *--netns* ]] || continue
+      code=0
+      (cd "$work" && bash -o pipefail -c "$line") </dev/null || code=$?
+      ((code <= 1)) || { echo "$line: $code"; return 1; }
+      count=$((count + 1))
+    done < <(berthctl $command --help | sed -n '/^Examples:/,$p' | sed -n 's/^  //p')
+  done
+  ((count >= 12)) || { echo "only $count examples"; return 1; }
+}
 
 release_by_report() {
   local report code=0
@@ -99,20 +129,23 @@ check "it shows pools" ends 0 "web    default   10.55.0.0/24" berthctl show pool
 check "it shows blocks as YAML" ends 0 'block: "10.55.0.0-26"' berthctl show blocks -o yaml
 check "it shows addresses as JSON" ends 0 '"pod": "kube-public/live"' berthctl show addresses -o json
 check "it draws a map, without colours where nobody sees it" ends 0 " #?!.s" berthctl show map --pool web
+check "its page is readable in a browser, also on a phone" draws_page
+check "without arguments it says where to begin" ends 0 "berthctl show map" berthctl
 check "it tells who has an address" ends 0 kube-public/live berthctl who 10.55.0.1
 check "it tells which address a pod has" ends 0 10.55.0.2 berthctl who kube-public/dead
 check "it says when nobody has it" ends 2 "no block covers 10.66.0.1" berthctl who 10.66.0.1
 check "it does not release what a pod has" ends 1 "running pod kube-public/live" berthctl release 10.55.0.1
 check "nor what is reserved" ends 1 "held by nobody" berthctl release 10.55.0.3
-kubectl patch node n1 --subresource status --type merge -p '{"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}' \
+kubectl patch node worker-1 --subresource status --type merge -p '{"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}' \
   >/dev/null
 check "nor what a node has that is not Ready" ends 1 "which is not Ready" berthctl release 10.55.0.2
-kubectl patch node n1 --subresource status --type merge -p '{"status": {"conditions": [{"type": "Ready", "status": "True"}]}}' \
+kubectl patch node worker-1 --subresource status --type merge -p '{"status": {"conditions": [{"type": "Ready", "status": "True"}]}}' \
   >/dev/null
 check "it finds the entry of a pod that is gone and releases it by its report" release_by_report
-kubectl patch ippool web --subresource status --type merge -p '{"status": {"used": "1"}}' >/dev/null
+kubectl patch ippool web --subresource status --type merge -p '{"status": {"used": "2"}}' >/dev/null
 check "then nothing is wrong" ends 0 "nothing is wrong" find_wrong
-pod stranger n1 10.55.0.9
+check "the examples of its help run" examples_run
+pod stranger worker-1 10.55.0.9
 check "it finds a pod that no entry knows" ends 1 "not-recorded: pod/kube-public/stranger 10.55.0.9" find_wrong
 kubectl delete ippool web --wait=false >/dev/null
 kubectl patch ippool web --type merge -p '{"metadata": {"finalizers": null}}' >/dev/null 2>&1
