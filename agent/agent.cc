@@ -141,7 +141,8 @@ Expected<void> Agent::WaitUntilReady(SteadyTime deadline) {
   sync::Lock lock(mutex_);
   const bool done =
       changed_.wait_until(lock.native(), deadline, [this]() BERTH_REQUIRES(mutex_) { return ready_ || stopping_; });
-  if (stopping_) return Fail(ErrorCode::kUnavailable, "the node's berth-agent is ending", "the call is tried again");
+  if (stopping_)
+    return Fail(ErrorCode::kUnavailable, "the node's berth-agent is shutting down", "the call is tried again");
   if (done) return {};
   return NotLoaded(ErrorCode::kUnavailable);
 }
@@ -432,8 +433,9 @@ Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cn
   const auto meta = crds::ParseObjectMeta(*pod, "Pod");
   if (!meta) return std::unexpected(meta.error().Within("read the pod's annotations"));
   if (!args->pod_uid.empty() && meta->uid != args->pod_uid) {
-    return Fail(ErrorCode::kUnavailable,
-                "pod " + args->pod_namespace + "/" + args->pod_name + " is another one by now");
+    return Fail(
+        ErrorCode::kUnavailable,
+        "pod " + args->pod_namespace + "/" + args->pod_name + " has been replaced by another pod of the same name");
   }
   auto annotations = crds::ParseAnnotations(*pod, "Pod");
   if (!annotations) return std::unexpected(annotations.error().Within("read the pod's annotations"));

@@ -157,7 +157,7 @@ void Agent::GiveWay() {
 Expected<void> Agent::LoadOnce() {
   // In this order: first nobody else creates blocks of this node, then those that exist are listed. A later agent waits
   // until that is done, and fences them after this one.
-  if (!IsStillOurs()) return ipam::Fail(ErrorCode::kUnavailable, "another agent serves this node by now");
+  if (!IsStillOurs()) return ipam::Fail(ErrorCode::kUnavailable, "another agent has taken over this node");
   const auto creator = directory_.HoldCreator(own_.instance());
   if (!creator) return std::unexpected(creator.error());
   if (auto taken = TakeQueuedDels(); !taken) return taken;

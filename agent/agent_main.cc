@@ -36,32 +36,34 @@ struct InstallOptions {
 };
 
 void AddRunOptions(CLI::App& app, RunOptions& options, std::string& log_level) {
-  app.add_option("--kubeconfig", options.kubeconfig, "Credentials for the API server; without it those of the pod")
+  app.add_option("--kubeconfig", options.kubeconfig, "Credentials for the API server; default: those of the pod")
       ->check(CLI::ExistingFile);
   app.add_option(
-         "--node", options.agent.node, "Name of the Node object; default: from a kubeconfig of system:node:NAME")
+         "--node", options.agent.node, "Name of this node; default: NAME of the kubeconfig's user system:node:NAME")
       ->envname("NODE_NAME");
-  app.add_option("--socket", options.socket, "UNIX socket for the CNI plugin; what a reboot may lose is kept beside it")
+  app.add_option(
+         "--socket", options.socket, "UNIX socket for the plugin berth; files that a reboot may lose are in its folder")
       ->capture_default_str();
   app.add_option("--probe-socket",
                  options.probe_socket,
-                 "UNIX socket that tells of this process alone, while it stands by as well; default: none");
+                 "UNIX socket for the subcommand probe, which answers for this process only; default: none");
   app.add_option(
-         "--state", options.agent.state_dir, "Folder for what must survive a reboot: mode, journal, queued DELs")
+         "--state", options.agent.state_dir, "Folder for files that must survive a reboot: mode, journal, queued DELs")
       ->capture_default_str();
-  app.add_flag(
-      "--retire",
-      options.retires,
-      "Write all that is still to be written, leave this node to berth-direct, and end; see docs/operations.md");
-  app.add_option(
-         "--standby",
-         options.agent.standby,
-         "Addresses of a block that a pod may get a moment before that is written; 0: every ADD waits for its write")
+  app.add_flag("--retire",
+               options.retires,
+               "Write everything that is pending, leave this node to berth-direct, and end; see docs/operations.md");
+  app.add_option("--standby",
+                 options.agent.standby,
+                 "Addresses of each block that are on standby: a pod may get one a moment before its entry is written; "
+                 "0: every ADD "
+                 "waits for its write")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
-  app.add_flag("--read-pods",
-               options.agent.reads_pods,
-               "Read a pod's annotations with a GET where the runtime hands over none; needs the right to get pods");
+  app.add_flag(
+      "--read-pods",
+      options.agent.reads_pods,
+      "Read the pod's annotations from the API server if the runtime hands over none; needs the right to get pods");
   app.add_option("--http-address",
                  options.http_address,
                  "Address and port for /healthz, /readyz and /metrics, such as 127.0.0.1:9745; default: socket only");
@@ -71,23 +73,26 @@ void AddRunOptions(CLI::App& app, RunOptions& options, std::string& log_level) {
 }
 
 void AddInstallOptions(CLI::App& app, InstallOptions& options) {
-  app.add_option("--program", options.program, "The plugin; default: the one beside this program");
+  app.add_option("--program", options.program, "The plugin to install; default: berth in the folder of this program");
   app.add_option("--cni-bin-dir", options.cni_bin_dir, "The host's folder of CNI plugins")->required();
-  auto* const from = app.add_option("--conflist-from", options.conflist_from, "A network configuration for the node");
-  auto* const to = app.add_option("--conflist-to", options.conflist_to, "The host's file that is to hold it");
+  auto* const from = app.add_option("--conflist-from", options.conflist_from, "A network configuration to install");
+  auto* const to =
+      app.add_option("--conflist-to", options.conflist_to, "The host's file for that network configuration");
   from->needs(to);
   to->needs(from);
   auto* const state = app.add_option(
-      "--state", options.state, "The host's state folder: nothing is installed where its mode is another");
+      "--state",
+      options.state,
+      "The host's state folder; nothing is installed if the mode in it is direct, or with --direct if it is agent");
   app.add_flag(
-         "--direct", options.is_direct, "For berth-direct: the node's mode becomes direct, unless an agent was here")
+         "--direct", options.is_direct, "Install berth-direct: set the node's mode to direct, unless an agent was here")
       ->needs(state);
-  app.add_flag("--stay", options.stays, "Wait for SIGTERM afterwards, for a container that must not end");
+  app.add_flag("--stay", options.stays, "Afterwards wait for SIGTERM, for a container that must not end");
 }
 
 void AddProbeOptions(CLI::App& app, http::ProbeOptions& options) {
   app.add_option("--socket", options.socket, "The agent's --probe-socket, or its --socket")->required();
-  app.add_flag("--ready", options.asks_ready, "Whether it has loaded its blocks; else whether it runs");
+  app.add_flag("--ready", options.asks_ready, "Ask whether it has loaded its blocks");
 }
 
 // The program of the other mode would answer the node's pods with nothing but errors.
@@ -141,14 +146,24 @@ int AgentMain(int argc, const char* const* argv) {
   InstallOptions install;
   http::ProbeOptions probe;
   std::string log_level = "info";
-  CLI::App app{"berth-agent: hands out the addresses of one node's pods, recorded in the API server.", "berth-agent"};
+  CLI::App app{
+      "Gives addresses to the pods of one node: answers the plugin berth from memory, and records who has which "
+      "address in "
+      "the API server.",
+      "berth-agent"};
   app.set_version_flag("--version", std::string("berth-agent ") + kVersionAndCommit);
   app.require_subcommand(0, 1);
   AddRunOptions(app, run, log_level);
-  auto* const installs = app.add_subcommand("install", "Puts the plugin berth on the host, and ends");
+  auto* const installs = app.add_subcommand("install", "Put the plugin berth on the host, and end");
   AddInstallOptions(*installs, install);
-  auto* const probes = app.add_subcommand("probe", "Asks an agent how it is; exit status 0: well");
+  auto* const probes = app.add_subcommand("probe", "Ask an agent on this host whether it runs; exit code 0: yes");
   AddProbeOptions(*probes, probe);
+  app.footer(
+      "Examples:\n"
+      "  berth-agent --kubeconfig ~/.kube/config --node worker-1 --socket /tmp/berth/agent.sock --state "
+      "/tmp/berth/state\n"
+      "  berth-agent probe --ready --socket /run/berth/agent.sock\n"
+      "  berth-agent install --cni-bin-dir /opt/cni/bin");
   // As CLI11 takes a list: the last one first.
   std::vector<std::string> arguments(std::reverse_iterator(argv + argc), std::reverse_iterator(argv + 1));
   try {

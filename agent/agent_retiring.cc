@@ -45,8 +45,8 @@ Expected<void> Agent::RetireOnce(SteadyTime end) {
   if (!queued) return std::unexpected(queued.error());
   if (const auto left_alone = left_alone_.Names(); !left_alone.empty()) {
     return ipam::Fail(ErrorCode::kUnavailable,
-                      "block " + *left_alone.begin() + " is left alone: it cannot be read or not be written",
-                      "mend it or delete it: the log says what is wrong with it");
+                      "block " + *left_alone.begin() + " is left alone: it cannot be read or cannot be written",
+                      "correct it or delete it: the log says what is wrong with it");
   }
   const std::size_t dels = journal_->Size() + queued->size();
   const std::size_t adds = own_.HandedOut().size();
@@ -54,7 +54,7 @@ Expected<void> Agent::RetireOnce(SteadyTime end) {
     return ipam::Fail(
         ErrorCode::kUnavailable,
         std::to_string(dels) + " DELs and " + std::to_string(adds) + " ADDs that were answered are not written yet",
-        "is the API server well? the log says what it answers");
+        "check the API server: the log says what it answers");
   }
   // What direct mode knew of blocks is from before this agent's time.
   directory_.WriteVersion("");

@@ -329,7 +329,7 @@ Expected<ipam::ClaimTurn> AgentStore::BeginClaim(const ipam::Pool& pool) {
   const ClaimTurns::Turn turn = turns_.Begin(pool.name, deadline_);
   if (turn.hold == nullptr) {
     return Fail(ErrorCode::kTimeout,
-                "time was over while another call claimed a block of pool " + pool.name,
+                "the time limit passed while another call claimed a block of pool " + pool.name,
                 "the call is tried again");
   }
   const bool blocks_came = pool.affinity == ipam::Affinity::kNode ? own_.Generation() != generation_ : turn.waited;

@@ -43,11 +43,12 @@ class CallRuntime final : public ipam::Runtime {
 
   [[nodiscard]] ipam::Expected<void> MayGoOn() override {
     if (own_.stopped()) {
-      return ipam::Fail(ipam::ErrorCode::kUnavailable, "the node's berth-agent is ending", "the call is tried again");
+      return ipam::Fail(
+          ipam::ErrorCode::kUnavailable, "the node's berth-agent is shutting down", "the call is tried again");
     }
     if (clock_.Now() < last_start_) return {};
     return ipam::Fail(ipam::ErrorCode::kTimeout,
-                      "no time is left of ipam.timeoutSeconds",
+                      "the time limit ipam.timeoutSeconds has passed",
                       "the call is tried again; is the API server slow, or the block contended?");
   }
 

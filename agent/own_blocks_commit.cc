@@ -219,7 +219,7 @@ bool OwnBlocks::CommitOnce(const SlotPointer& slot, Round& round) {
   if (!Settle(slot, round)) return true;
   if (stopped()) {
     FinishAll(
-        slot, round, Fail(ErrorCode::kUnavailable, "this agent was replaced by another", "the call is tried again"));
+        slot, round, Fail(ErrorCode::kUnavailable, "another agent has replaced this one", "the call is tried again"));
     return true;
   }
   if (auto contested = Contested(*slot)) {

@@ -30,7 +30,7 @@ namespace {
 using ipam::Expected;
 
 constexpr const char* kAbout =
-    "Measures ADD and DEL of IPAM plugins, called as an interface plugin calls them, against a running cluster.\n"
+    "Measures ADD and DEL of IPAM plugins, called as an interface plugin calls them, on a running cluster.\n"
     "bench/run.sh starts one, calls this, and takes the cluster down.";
 
 struct Options {
@@ -266,7 +266,8 @@ int Run(Options options) {
 }  // namespace berth::bench
 
 int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
-  CLI::App app{berth::bench::kAbout};
+  CLI::App app{berth::bench::kAbout, "berth-bench"};
+  app.footer("Examples:\n  bench/run.sh --callers 1 --operations 50\n  bench/run.sh --nodes 100 --addresses 2000");
   berth::bench::Options options;
   berth::bench::AddOptions(app, options);
   CLI11_PARSE(app, argc, argv);

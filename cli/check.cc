@@ -120,7 +120,8 @@ class Checker {
       if (pod == nullptr) {
         Add(About(use, "pod-gone", "pod " + NameOf(*held) + " does not exist", remedy));
       } else if (!IsOf(*held, *pod)) {
-        Add(About(use, "pod-gone", "pod " + NameOf(*held) + " is another one by now", remedy));
+        Add(About(
+            use, "pod-gone", "pod " + NameOf(*held) + " has been replaced by another pod of the same name", remedy));
       } else if (pod->ended()) {
         Add(About(use, "pod-gone", "pod " + NameOf(*held) + " has ended: " + pod->phase, remedy));
       }

@@ -91,8 +91,8 @@ std::string Bar(const SeenPool& seen) {
   const auto total = static_cast<double>(seen.status.total);
   const double share = total > 0 ? static_cast<double>(seen.status.used) / total : 0;
   const int percent = static_cast<int>(share * 100 + 0.5);
-  return "<span class=\"bar\" title=\"" + std::to_string(percent) + " % used\"><b style=\"width: " +
-         std::to_string(percent) + "%\"></b></span>";
+  return "<span class=\"bar\" title=\"" + std::to_string(percent) +
+         " % used\"><b style=\"width: " + std::to_string(percent) + "%\"></b></span>";
 }
 
 std::string Pools(const Inventory& inventory) {
@@ -207,14 +207,14 @@ std::string MapPage(const Inventory& inventory) {
       rows.push_back(std::move(row));
     }
     blocks += "<h3>" + block.cidr.ToString() + " <small>pool " + Html(block.pool) + " · " +
-              (block.shared() ? "shared by all nodes" : "node " + Html(block.node)) + Counts(states) + "</small></h3>\n" +
-              Cells(block, states, of_block);
+              (block.shared() ? "shared by all nodes" : "node " + Html(block.node)) + Counts(states) +
+              "</small></h3>\n" + Cells(block, states, of_block);
   }
-  return std::string(kHead) + "<h1>Who has which address</h1>\n<p>" + Counted(inventory.pools.size(), "pool", "pools") + ", " +
-         Counted(inventory.blocks.size(), "block", "blocks") + ", " +
+  return std::string(kHead) + "<h1>Who has which address</h1>\n<p>" + Counted(inventory.pools.size(), "pool", "pools") +
+         ", " + Counted(inventory.blocks.size(), "block", "blocks") + ", " +
          Counted(rows.size(), "address with an entry", "addresses with entries") + ", read at " +
-         TimeOf(inventory.now_ms) + " by <code>berthctl show map</code>.</p>\n" +
-         "<h2>Pools</h2>\n" + Pools(inventory) + "<h2>Blocks</h2>\n" + Legend() +
+         TimeOf(inventory.now_ms) + " by <code>berthctl show map</code>.</p>\n" + "<h2>Pools</h2>\n" +
+         Pools(inventory) + "<h2>Blocks</h2>\n" + Legend() +
          (blocks.empty() ? "<p>There is no block: no node has claimed one yet.</p>\n" : blocks) +
          "<h2>Addresses</h2>\n" + Addresses(rows) + "</body>\n</html>\n";
 }

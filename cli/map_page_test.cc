@@ -30,7 +30,8 @@ TEST(MapPage, ShowsEveryStateByACharacterAndByName) {
   EXPECT_THAT(page, HasSubstr("title=\"10.55.0.4 reserved by printer\">!</a>"));
   EXPECT_THAT(page, HasSubstr("title=\"10.55.0.5 standby\">s</span>"));
   EXPECT_THAT(page, HasSubstr("title=\"10.55.0.6 free\">.</span>"));
-  EXPECT_THAT(page, HasSubstr("node n1 · 58 free · 1 held · 1 orphan · 1 standby · 1 cooling · 1 reserved · 1 not assignable"));
+  EXPECT_THAT(
+      page, HasSubstr("node n1 · 58 free · 1 held · 1 orphan · 1 standby · 1 cooling · 1 reserved · 1 not assignable"));
 }
 
 TEST(MapPage, HasARowForEachEntryToWhichTheCellLeads) {

@@ -51,7 +51,11 @@ void AddShow(CLI::App& app, Options& options) {
   for (CLI::App* sub :
        {Add(*show, options, Command::kShowPools, "pools", "Each pool with its subnet and how many addresses are left"),
         Add(*show, options, Command::kShowBlocks, "blocks", "Each block with its node and its addresses by state"),
-        Add(*show, options, Command::kShowAddresses, "addresses", "Each address with an entry: its state, its pod, and since when")}) {
+        Add(*show,
+            options,
+            Command::kShowAddresses,
+            "addresses",
+            "Each address with an entry: its state, its pod, and since when")}) {
     AddFormat(*sub, options, formats);
     sub->add_option("--pool", options.pool, "Only this pool");
   }
@@ -60,29 +64,36 @@ void AddShow(CLI::App& app, Options& options) {
   map->add_option("--color", options.colour, "Whether to use colours; auto: on a terminal, unless NO_COLOR is set")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
-  map->add_option("--html",
-                  options.html,
-                  "Write the map to this file as a web page, with a table of all addresses; - is stdout. The page is one "
-                  "file and loads nothing. With many blocks give --pool, too")
+  map->add_option(
+         "--html",
+         options.html,
+         "Write the map to this file as a web page, with a table of all addresses; - is stdout. The page is one "
+         "file and loads nothing. With many blocks give --pool, too")
       ->type_name("FILE");
   map->footer("Examples:\n  berthctl show map\n  berthctl show map --pool web --html map.html");
 }
 
 void AddRelease(CLI::App& app, Options& options) {
-  CLI::App* release = Add(app,
-                          options,
-                          Command::kRelease,
-                          "release",
-                          "Free addresses whose pods are gone. berthctl looks at the pod and its node first, and refuses if "
-                          "the address may be in use. You need the verb reconcile or override on ipblocks");
+  CLI::App* release =
+      Add(app,
+          options,
+          Command::kRelease,
+          "release",
+          "Free addresses whose pods are gone. berthctl looks at the pod and its node first, and refuses if "
+          "the address may be in use. You need the verb reconcile or override on ipblocks");
   release->footer(
       "Examples:\n  berthctl release 10.55.0.7\n  berthctl check -o json | berthctl release --report -\n"
       "  berthctl release 10.55.0.7 --sure      # the pod is unknown, and you saw that no container has the address");
   release->add_option("address", options.addresses, "Addresses to release");
-  release->add_option("--report", options.report, "Release every address that this report of \"berthctl check -o json\" calls pod-gone; - is stdin");
+  release->add_option(
+      "--report",
+      options.report,
+      "Release every address that this report of \"berthctl check -o json\" calls pod-gone; - is stdin");
   release->add_option("--space", options.space, "Space of the addresses")
       ->default_str(std::string(ipam::kDefaultSpace));
-  release->add_flag("--sure", options.is_sure, "Release an address although its pod is static or unknown, so that berthctl cannot look for it");
+  release->add_flag("--sure",
+                    options.is_sure,
+                    "Release an address although its pod is static or unknown, so that berthctl cannot look for it");
 }
 
 }  // namespace
@@ -99,13 +110,14 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, cons
   app.set_version_flag("--version", "berthctl " + version);
   app.require_subcommand(1);
   app.fallthrough();
-  app.footer(
-      "Examples:\n  berthctl show map\n  berthctl check\n  berthctl who 10.55.0.7\n  berthctl who team-a/web-0");
-  app.add_option("--kubeconfig", options.kubeconfig, "Credentials for the API server; default: $KUBECONFIG, or ~/.kube/config");
+  app.footer("Examples:\n  berthctl show map\n  berthctl check\n  berthctl who 10.55.0.7\n  berthctl who team-a/web-0");
+  app.add_option(
+      "--kubeconfig", options.kubeconfig, "Credentials for the API server; default: $KUBECONFIG, or ~/.kube/config");
   app.add_option("--context", options.context, "Context of the kubeconfig; default: its current context");
   AddShow(app, options);
 
-  CLI::App* who = Add(app, options, Command::kWho, "who", "Tell which pod has an address, or which addresses a pod has");
+  CLI::App* who =
+      Add(app, options, Command::kWho, "who", "Tell which pod has an address, or which addresses a pod has");
   who->footer("Examples:\n  berthctl who 10.55.0.7\n  berthctl who team-a/web-0 -o json");
   who->add_option("what", options.who, "An address, or <namespace>/<pod>")->required();
   AddFormat(*who, options, {{"table", Format::kTable}, {"json", Format::kJson}, {"yaml", Format::kYaml}});
@@ -124,10 +136,10 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, cons
   unsigned settle_s = static_cast<unsigned>(options.settle.count());
   check->add_option("--settle", settle_s, "Seconds between two looks; only what both find is reported. 0: one look")
       ->capture_default_str();
-  CLI::Option* netns = check->add_option(
-      "--netns",
-      options.netns,
-      "On a node, as root: also compare with the addresses in the network namespaces of this folder");
+  CLI::Option* netns =
+      check->add_option("--netns",
+                        options.netns,
+                        "On a node, as root: also compare with the addresses in the network namespaces of this folder");
   check->add_option("--node", options.node, "With --netns: the name of this node")->needs(netns);
   netns->needs("--node");
   AddRelease(app, options);

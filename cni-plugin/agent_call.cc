@@ -125,7 +125,7 @@ Expected<AgentAnswer> AgentCall::Ask(const std::string& body) const {
     if (!connection && IsAbsence(connection.error())) return WithoutAgent(body, connection.error());
     if (!connection) return NotConnected(connection.error());
     if (Is(Verb::kAdd) && caller_.IsGone()) {
-      return ipam::Fail(ErrorCode::kTimeout, "the caller has ended: nobody waits for an address any more");
+      return ipam::Fail(ErrorCode::kTimeout, "the caller has ended, so nobody waits for an address any more");
     }
     auto answer = Exchange(*connection, request, end_);
     if (answer || is_repeated || end_.Passed()) return answer;
@@ -167,7 +167,7 @@ Expected<AgentAnswer> AgentCall::NotConnected(int error) const {
   }
   if (error == EAGAIN) {
     return ipam::Fail(ErrorCode::kTimeout,
-                      "berth-agent on " + Socket() + " takes no more calls",
+                      "berth-agent on " + Socket() + " accepts no more calls",
                       "it is overloaded or stopped: look at its log");
   }
   if (error == ENAMETOOLONG) {
@@ -190,7 +190,7 @@ Expected<int> AgentCall::Print(const AgentAnswer& answer) const {
   if (answer.body.empty() && !Is(Verb::kAdd)) return EXIT_SUCCESS;
   if (!IsObject(answer.body)) {
     return ipam::Fail(ErrorCode::kUnknownOutcome,
-                      "berth-agent answers with what is no result: " + ipam::Quoted(answer.body));
+                      "berth-agent's answer is not a CNI result: " + ipam::Quoted(answer.body));
   }
   if (const auto printed = PrintAnswer(answer.body); !printed) {
     Complain(kProgram, printed.error());

@@ -43,7 +43,7 @@ Expected<std::vector<cni::PathRule>> ReadRules(const std::string& file, std::str
   const bool is_roots = status.st_uid == 0 || status.st_uid == geteuid();
   if (!S_ISREG(status.st_mode) || !is_roots || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return ipam::Fail(ErrorCode::kInvalid,
-                      file + " allows nothing: it is not a file of root that nobody else may write",
+                      file + " has no effect: it must be a file of root that nobody else may write",
                       "chown root " + file + "; chmod 644 " + file);
   }
   auto text = ReadAll(opened.number(), kFileBytesMax, file);

@@ -51,7 +51,7 @@ Expected<std::string> FindNodeName(const std::string& configured, const k8sclien
   if (user && user->starts_with(kNodeUserPrefix)) return user->substr(kNodeUserPrefix.size());
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) != 0 || host[0] == '\0') {
-    return Fail(ErrorCode::kInvalid, "the node's name cannot be told", "set ipam.nodeName");
+    return Fail(ErrorCode::kInvalid, "the node's name is unknown", "set ipam.nodeName");
   }
   std::string name = host.data();
   // As the kubelet registers it.

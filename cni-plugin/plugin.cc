@@ -35,6 +35,9 @@ int Run(const Program& program, std::span<char* const> arguments,
     const std::string line = std::string(program.name) + " " + std::string(program.version);
     return PrintAnswer(line) ? EXIT_SUCCESS : EXIT_FAILURE;
   }
+  if (arguments.size() > 1 && std::string_view(arguments[1]) == "--help") {
+    return PrintAnswer(cni::AboutText(program.name)) ? EXIT_SUCCESS : EXIT_FAILURE;
+  }
   auto environment = cni::ParseEnvironment([](const char* name) { return std::getenv(name); });
   if (!environment) return PrintError(environment.error(), cni::kNewestVersion);
   if (environment->verb == cni::Verb::kAbout) {

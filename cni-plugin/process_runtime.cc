@@ -49,12 +49,12 @@ ipam::Expected<void> ProcessRuntime::MayGoOn() {
   if (std::chrono::steady_clock::now() >= last_start_) {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit_).count();
     return ipam::Fail(ipam::ErrorCode::kTimeout,
-                      "no time is left of ipam.timeoutSeconds (" + std::to_string(seconds) + ")",
+                      "the time limit ipam.timeoutSeconds has passed (" + std::to_string(seconds) + ")",
                       "the call is tried again; is the API server slow, or the block contended?");
   }
   // An orphan belongs to somebody else by now.
   if (parent_ != 0 && getppid() != parent_) {
-    return ipam::Fail(ipam::ErrorCode::kTimeout, "the caller has ended: nobody waits for an address any more");
+    return ipam::Fail(ipam::ErrorCode::kTimeout, "the caller has ended, so nobody waits for an address any more");
   }
   return {};
 }

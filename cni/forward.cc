@@ -203,7 +203,7 @@ Expected<std::string> MakeForwardedBody(const ForwardedCall& call, const std::op
   body += '}';
   if (body.size() > kForwardedBytesMax) {
     return Fail(ErrorCode::kInvalid,
-                "what the node agent needs of stdin and CNI_ARGS is larger than " +
+                "the part of stdin and CNI_ARGS that the node agent needs is larger than " +
                     std::to_string(kForwardedBytesMax >> 20U) + " MiB",
                 "shorten ipam, runtimeConfig.ips and args.cni.ips in the network configuration");
   }

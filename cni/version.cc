@@ -37,9 +37,16 @@ std::string VersionAnswer() {
 }
 
 std::string AboutText(std::string_view program) {
-  return std::string(program) +
-         ": CNI IPAM plugin, addresses for a whole Kubernetes cluster\nCNI protocol versions supported: " +
-         SupportedVersions() + "\n";
+  const std::string name(program);
+  return name +
+         ": gives a pod an address that no other pod of the cluster has. A CNI plugin such as bridge executes it as "
+         "its "
+         "IPAM plugin; it reads the call from CNI_* variables and the network configuration from stdin.\n"
+         "CNI protocol versions supported: " +
+         SupportedVersions() + "\n\nExamples:\n  CNI_COMMAND=VERSION " + name +
+         "\n  echo '{\"cniVersion\": \"1.1.0\", \"name\": \"pods\", \"ipam\": {\"pools\": [\"pods-v4\"]}}' | "
+         "CNI_COMMAND=STATUS " +
+         name + "\n";
 }
 
 }  // namespace berth::cni

@@ -37,7 +37,8 @@ inline constexpr Version kNewestVersion = Version::k1_1_0;
 // What VERSION prints: the newest version, whatever stdin holds (it need not be read), and the list.
 [[nodiscard]] std::string VersionAnswer();
 
-// What a call without CNI_COMMAND prints to stderr: the program's name and the versions.
+// What a call without CNI_COMMAND prints to stderr, and --help to stdout: what the program is for, the versions,
+// examples.
 [[nodiscard]] std::string AboutText(std::string_view program);
 
 }  // namespace berth::cni

@@ -109,6 +109,16 @@ std::uint64_t Number(const char* text, std::uint64_t otherwise) {
 
 int Main(int argc, char** argv) {
   const std::string only = argc > 1 ? argv[1] : "";
+  if (only == "--help" || only == "-h") {
+    std::printf(
+        "Feeds changed inputs of fuzz/corpus to the code that reads foreign text, and stops at the first that breaks "
+        "it.\n"
+        "Usage: berth-fuzz [TARGET], in build/fuzz; FUZZ_SECONDS and BERTH_SEED set time per target and "
+        "seed.\nTargets:");
+    for (const Target& target : AllTargets()) std::printf(" %s", std::string(target.name).c_str());
+    std::printf("\n\nExamples:\n  make fuzz\n  FUZZ_SECONDS=5 make fuzz TARGET=block\n");
+    return EXIT_SUCCESS;
+  }
   const std::chrono::seconds limit(Number(std::getenv("FUZZ_SECONDS"), 30));
   const std::uint64_t seed = Number(std::getenv("BERTH_SEED"), std::random_device()());
   bool is_known = only.empty();

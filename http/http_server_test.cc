@@ -307,8 +307,7 @@ TEST_P(RefusedAddress, IsInvalid) {
 }
 INSTANTIATE_TEST_SUITE_P(Table, RefusedAddress,
                          testing::Values("8080", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:65536", "127.0.0.1:-1",
-                                         "127.0.0.1:9746-", "127.0.0.1:9746-9745", "127.0.0.1:0-1",
-                                         "localhost:8080"));
+                                         "127.0.0.1:9746-", "127.0.0.1:9746-9745", "127.0.0.1:0-1", "localhost:8080"));
 
 struct RefusedRequest {
   const char* name;

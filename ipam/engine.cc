@@ -171,7 +171,7 @@ Expected<void> Engine::MarkSharedSibling(Call& call) {
     if (auto go_on = runtime_.MayGoOn(); !go_on) return go_on;
     const auto mark = [attachment](Block& block) -> Expected<void> {
       const auto offset = Find(block, attachment);
-      if (!offset) return Fail(ErrorCode::kConflict, "the attachment's address was given back meanwhile");
+      if (!offset) return Fail(ErrorCode::kConflict, "the attachment's address was freed meanwhile");
       Entry entry = ParseEntry(block.allocations.at(*offset));
       if (auto* held = std::get_if<HeldEntry>(&entry)) held->has_shared_sibling = true;
       auto text = FormatEntry(entry);

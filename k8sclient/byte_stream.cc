@@ -100,7 +100,7 @@ Expected<void> ByteStream::AwaitRetry(const char* doing, Waiter& waiter, Waiter:
   std::array<pollfd, 1> polled{{{.fd = socket_, .events = events, .revents = 0}}};
   const Expected<int> ready = waiter.Wait(polled, until);
   if (!ready) return std::unexpected(ready.error().Within(doing));
-  if (*ready == 0) return Fail(ErrorCode::kTimeout, std::string(doing) + ": nothing came for too long");
+  if (*ready == 0) return Fail(ErrorCode::kTimeout, std::string(doing) + ": no data arrived within the time limit");
   return {};
 }
 

@@ -29,7 +29,7 @@ class ByteStream {
                                               Waiter& waiter);
 
   // At least one byte, or 0 when the peer has closed the connection in order (under TLS: said so under its protection).
-  // Reads on until `until`, then returns kTimeout "nothing came for too long".
+  // Reads on until `until`, then returns kTimeout "no data arrived within the time limit".
   [[nodiscard]] ipam::Expected<std::size_t> Read(std::span<char> into, Waiter& waiter,
                                                  Waiter::TimePoint until = Waiter::TimePoint::max());
 

@@ -101,7 +101,7 @@ std::unexpected<ipam::Error> IpamCall::HoldsNothing() const {
   return Fail(ErrorCode::kNothingHeld,
               "container " + environment_.container_id + " interface " + environment_.ifname +
                   " holds no address of network " + config_.name,
-              "its address was given back, or the container was attached by another plugin");
+              "its address was freed, or another plugin attached the container");
 }
 
 Expected<void> IpamCall::Check() {

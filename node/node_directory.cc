@@ -163,7 +163,7 @@ Expected<std::vector<ipam::OpenIntent>> NodeDirectory::ReadIntents(std::string_v
     if (!intent) {
       return Fail(ErrorCode::kInternal,
                   folders_.intents.PathOf(name) + ": " + intent.error().message,
-                  "look at the file, make sure that the attachment it names holds no address, then remove it");
+                  "look at the file, check that the attachment in it holds no address, then remove the file");
     }
     intents.push_back(*std::move(intent));
   }
@@ -193,7 +193,7 @@ Expected<std::vector<HandedOut>> NodeDirectory::ReadHandedOut() const {
     if (!one) {
       return Fail(ErrorCode::kInternal,
                   folder.PathOf(name) + ": " + one.error().message,
-                  "look at the file, make sure that no pod uses the address it names, then remove it");
+                  "look at the file, check that no pod uses the address in it, then remove the file");
     }
     all.push_back(*std::move(one));
   }
@@ -253,7 +253,7 @@ Expected<HeldFile> NodeDirectory::HoldCreator(const std::string& instance) const
   if (!file) return file;
   if (flock(file->descriptor(), LOCK_SH) != 0) return FailIo("lock", folders_.node.PathOf(kCreatorLockFile));
   if (folders_.node.Read(kCreatorFile) == instance) return file;
-  return Fail(ErrorCode::kUnavailable, "another agent serves this node by now", "the call is tried again");
+  return Fail(ErrorCode::kUnavailable, "another agent has taken over this node", "the call is tried again");
 }
 
 Expected<HeldFile> NodeDirectory::HoldRunning(const ipam::Attachment& attachment) const {

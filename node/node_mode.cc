@@ -37,12 +37,12 @@ Expected<void> RequireMode(const Folder& state, NodeMode wanted) {
   if (*mode == wanted) return {};
   if (wanted == NodeMode::kDirect) {
     return Fail(ErrorCode::kUnavailable,
-                state.PathOf(kModeFile) + " does not say direct: this node's blocks are its agent's to write",
+                state.PathOf(kModeFile) + " does not say direct: only the node's agent may write this node's blocks",
                 "install berth in the place of berth-direct, or run berth-agent --retire on this node");
   }
   return Fail(ErrorCode::kUnavailable,
-              state.PathOf(kModeFile) + " says direct: this node's blocks are berth-direct's to write",
-              "install berth-direct in the place of berth; or remove the file, and let an agent serve the node");
+              state.PathOf(kModeFile) + " says direct: only berth-direct may write this node's blocks",
+              "install berth-direct in the place of berth; or remove the file, so that an agent serves the node");
 }
 
 Expected<void> WriteMode(const Folder& state, NodeMode mode) {
@@ -58,9 +58,11 @@ Expected<bool> BeginAsDirect(const Folder& state) {
   // An agent makes `nodes` before it serves; `berth` without an agent leaves DELs in `queue`; and people write `mode`.
   for (const char* left : {"nodes", "queue", kModeFile}) {
     if (std::ranges::find(*names, left) == names->end()) continue;
-    return Fail(ErrorCode::kUnavailable,
-                state.PathOf(left) + " is there: this node is an agent's, which may still have to write of its pods",
-                "run berth-agent --retire on this node; or remove the folder, if no pod here has an address of berth");
+    return Fail(
+        ErrorCode::kUnavailable,
+        state.PathOf(left) +
+            " is there: this node belongs to an agent, which may still have to record addresses of its pods",
+        "run berth-agent --retire on this node; or remove the folder if no pod on this node has an address from berth");
   }
   if (auto written = WriteMode(state, NodeMode::kDirect); !written) return std::unexpected(written.error());
   return true;

@@ -24,13 +24,13 @@ crds::Condition MakeCondition(std::string_view type, bool status, Reason why, st
 }
 
 void SetExhausted(crds::PoolStatus& status, std::int64_t generation, const PoolCounts& counts, const Moment& now) {
-  Reason why{.reason = "AddressesLeft", .message = "blocks can be claimed"};
+  Reason why{.reason = "AddressesLeft", .message = "nodes can claim more blocks"};
   if (counts.free == 0) {
     why = {.reason = "NoAddressLeft",
            .message = "every address is held, cooling or reserved: enlarge spec.ranges, or add another pool"};
   } else if (counts.claimable.empty()) {
     why = {.reason = "AllBlocksClaimed",
-           .message = "addresses are left inside blocks only: a node whose blocks are full gets none"};
+           .message = "every block belongs to a node: a node whose blocks are full gets no more addresses"};
   }
   crds::SetCondition(status.conditions,
                      MakeCondition(crds::kExhaustedCondition, counts.free == 0, std::move(why), generation, now));
@@ -85,12 +85,13 @@ std::optional<Readiness> ReadinessOf(const SeenPool& pool, bool is_accepted, con
     return Readiness{.is_ready = false, .why = {.reason = std::move(reason), .message = std::move(message)}};
   };
   if (pool.meta.deleting()) {
-    return not_ready("Deleting",
-                     "the pool is being deleted: nothing more is handed out, and it goes when the last of its "
-                     "addresses is given back (kubectl get ipblocks --field-selector spec.pool=" +
-                         pool.meta.name +
-                         "); a block that records nothing stays while a pod has an address of it (kubectl get pods -A "
-                         "-o wide)");
+    return not_ready(
+        "Deleting",
+        "the pool is being deleted: pods get no address from it, and it goes when its last address is freed "
+        "(kubectl get ipblocks --field-selector spec.pool=" +
+            pool.meta.name +
+            "); a block without entries stays while a pod has an address of it (kubectl get pods -A "
+            "-o wide)");
   }
   if (is_accepted || !pool.pool) {
     if (auto invalid = WhyInvalid(pool)) return Readiness{.is_ready = false, .why = *std::move(invalid)};
@@ -98,13 +99,14 @@ std::optional<Readiness> ReadinessOf(const SeenPool& pool, bool is_accepted, con
   if (!is_accepted) return refused == nullptr ? std::nullopt : std::optional(Readiness{.why = *refused});
   BERTH_CHECK(pool.pool.has_value());  // otherwise it is invalid
   if (pool.pool->disabled) {
-    return not_ready(
-        "Disabled", "spec.disabled is true: nothing is handed out, pods keep what they have; set it to false to go on");
+    return not_ready("Disabled",
+                     "spec.disabled is true: pods get no address from this pool and keep those that they have; set it "
+                     "to false to go on");
   }
   return Readiness{.is_ready = true,
                    .why = {.reason = "Accepted",
-                           .message = "addresses are handed out in space " + pool.pool->space + ", cut into /" +
-                                      std::to_string(pool.pool->BlockLength()) + " blocks"}};
+                           .message = "pods get addresses from this pool: space " + pool.pool->space + ", blocks of /" +
+                                      std::to_string(pool.pool->BlockLength())}};
 }
 
 void SetReadiness(crds::PoolStatus& status, const SeenPool& pool, const Readiness& readiness, const Moment& now) {
@@ -117,14 +119,14 @@ void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t h
   const crds::Condition* current = crds::FindCondition(status.conditions, kReclaimingCondition);
   const bool was_braked = current != nullptr && current->status == "False";
   if (was_braked == (held_back > 0)) return;
-  Reason why{.reason = "AsUsual", .message = "addresses of pods that are gone are given back"};
+  Reason why{.reason = "AsUsual", .message = "the controller frees addresses of pods that are gone"};
   if (held_back > 0) {
     why = {.reason = "TooManyOrphans",
            .message =
                std::to_string(held_back) +
-               " entries name pods that do not exist and that nobody saw go, too many to believe it: nothing is "
-               "given back until there are fewer; if those pods are gone indeed, give them back with berthctl release "
-               "(docs/operations.md)"};
+               " entries name pods that do not exist, and the controller saw none of them go: so many are likely a "
+               "mistake, and nothing is freed until there are fewer; if the pods are really gone, free the addresses "
+               "with berthctl release (docs/troubleshooting.md)"};
   }
   crds::SetCondition(status.conditions,
                      MakeCondition(kReclaimingCondition, held_back == 0, std::move(why), pool.meta.generation, now));
@@ -135,7 +137,7 @@ void SetContested(Wanted<crds::PoolStatus>& wanted, const SeenPool& pool,
   const crds::Condition* current = crds::FindCondition(wanted.status.conditions, kContestedCondition);
   const bool was_contested = current != nullptr && current->status == "True";
   if (contested.empty() && !was_contested) return;
-  Reason why{.reason = "OneHolderEach", .message = "no pod has an address that is recorded for another"};
+  Reason why{.reason = "OneHolderEach", .message = "no pod has an address that is recorded for another pod"};
   if (!contested.empty()) {
     why = {.reason = "TwoHolders", .message = "delete one pod of each pair: " + NamesOf(contested)};
     if (was_contested && current->message == why.message) return;
@@ -155,12 +157,12 @@ void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, c
   const crds::Condition* current = crds::FindCondition(status.conditions, crds::kScarceCondition);
   const bool was_scarce = current != nullptr && current->status == "True";
   if (was_scarce == is_scarce) return;
-  Reason why{.reason = "BlocksForAll", .message = "every node could have another block"};
+  Reason why{.reason = "BlocksForAll", .message = "there are enough blocks for every node"};
   if (is_scarce) {
     why = {.reason = "FewerBlocksThanNodes",
            .message =
-               "fewer blocks are left than nodes without one: empty ones are given back after a minute, and none "
-               "is claimed before a pod needs it; enlarge spec.ranges or use smaller blocks if pods wait"};
+               "fewer blocks are left than nodes that need one: empty blocks go back after a minute, and a node claims "
+               "a block only when a pod needs it; enlarge spec.ranges or use smaller blocks if pods wait"};
   }
   crds::SetCondition(status.conditions,
                      MakeCondition(crds::kScarceCondition, is_scarce, std::move(why), pool.meta.generation, now));

@@ -53,19 +53,20 @@ Announcement FreedAnnouncement(const ipam::Block& block, const std::vector<Freed
           .uid = block.uid,
           .is_warning = false,
           .reason = "OrphansFreed",
-          .message = "gave back " + std::to_string(freed.size()) + " of which no DEL came: " + Named(freed, name)};
+          .message = "freed addresses whose pods are gone and whose DEL never came: " + Named(freed, name)};
 }
 
 Announcement PutBackAnnouncement(const ipam::Block& block, const std::vector<LostEntry>& entries) {
   const auto name = [](const LostEntry& one) {
     return one.address.ToString() + " of " + PodKeyOf(one.entry.pod_namespace, one.entry.pod);
   };
-  return {.kind = crds::kBlockKind,
-          .name = block.name,
-          .uid = block.uid,
-          .is_warning = true,
-          .reason = "EntriesPutBack",
-          .message = "recorded again what live pods have and nothing recorded any more: " + Named(entries, name)};
+  return {
+      .kind = crds::kBlockKind,
+      .name = block.name,
+      .uid = block.uid,
+      .is_warning = true,
+      .reason = "EntriesPutBack",
+      .message = "recorded again these addresses of live pods, whose entries were missing: " + Named(entries, name)};
 }
 
 Announcement ContestedAnnouncement(const std::vector<ContestedAddress>& contested) {

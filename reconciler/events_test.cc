@@ -51,7 +51,8 @@ TEST(Events, NameWhatWasFreedAndWhoseItWas) {
   EXPECT_EQ(got.uid, "uid-1");
   EXPECT_FALSE(got.is_warning);
   EXPECT_EQ(got.message,
-            "gave back 2 of which no DEL came: 10.55.0.3 of default/web-0 (pod-gone), 10.55.0.7 of default/web-1 "
+            "freed addresses whose pods are gone and whose DEL never came: 10.55.0.3 of default/web-0 (pod-gone), "
+            "10.55.0.7 of default/web-1 "
             "(pod-gone)");
 }
 
@@ -59,7 +60,7 @@ TEST(Events, NameNoMoreThanTen) {
   std::vector<FreedEntry> freed;
   for (ipam::BlockOffset i = 0; i < 64; ++i) freed.push_back(FreedOf(i, "web-" + std::to_string(i)));
   const std::string message = FreedAnnouncement(BlockOfEvents(), freed).message;
-  EXPECT_TRUE(message.starts_with("gave back 64 ")) << message;
+  EXPECT_TRUE(message.starts_with("freed addresses ")) << message;
   EXPECT_TRUE(message.ends_with("10.55.0.9 of default/web-9 (pod-gone) and 54 more")) << message;
 }
 

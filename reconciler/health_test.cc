@@ -69,7 +69,8 @@ TEST(Health, IsAnsweredWhileOthersAreSlow) {
 
 TEST(Health, ASecondControllerTakesTheNextPortOfTheRange) {
   const auto sources = [](const char* name) {
-    return HealthSources{.why_not_ready = [] { return std::string(); }, .metrics = [name] { return std::string(name); }};
+    return HealthSources{.why_not_ready = [] { return std::string(); },
+                         .metrics = [name] { return std::string(name); }};
   };
   // A port that is free now; the next ones are above it.
   const auto probe = ServeHealth({.address = "127.0.0.1:0"}, sources("probe"));

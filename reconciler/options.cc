@@ -25,26 +25,27 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
   Options options;
   std::string log_format = "text";
   CLI::App app(
-      "Accepts IPPools, keeps their counts and what is withheld from them, enters reservations into blocks, frees the "
-      "addresses of pods that are gone, and lets deleted pools and blocks go once they are empty. Several may run: one "
-      "leads.",
+      "Accepts IPPools and keeps their status, withholds reserved addresses, frees the addresses of pods that are "
+      "gone, "
+      "and removes deleted pools and blocks once they are empty. Several may run: one leads, the others wait.",
       "berth-controller");
   app.set_version_flag("--version", "berth-controller " + version);
-  app.add_option("--kubeconfig", options.kubeconfig, "How to reach the API server. Default: as a pod of the cluster");
+  app.add_option("--kubeconfig", options.kubeconfig, "Credentials for the API server; default: those of the pod");
   app.add_option("--lease-namespace", options.lease_namespace, "Namespace of the Lease")->capture_default_str();
   app.add_option("--lease-name", options.lease_name, "Name of the Lease that the leader holds")->capture_default_str();
   app.add_flag("!--no-leader-election",
                options.elects_leader,
-               "Lead at once, without a Lease. For tests: two that lead do no harm, but twice the work");
+               "Lead at once, without a Lease. For tests: two leaders do no harm, but twice the work");
   app.add_option(
          "--reclaim",
          options.reclaim,
-         "What to do with addresses of pods that are gone without having given them back: on frees them, report "
-         "only logs which, off does neither")
+         "What to do with orphans, which are addresses of pods that are gone and whose DEL never came: on frees them, "
+         "report only logs them, off ignores them")
       ->type_name("WORD")  // and a description: those that CLI11 has name the numbers behind the words
       ->transform(CLI::CheckedTransformer(ReclaimTexts()).description("in {off,report,on}"))
       ->default_str("on");
-  app.add_option("--allocations", options.keeps_allocations, "Whether to keep an IPAllocation for each pod's addresses")
+  app.add_option(
+         "--allocations", options.keeps_allocations, "Whether to keep an IPAllocation for each attachment of a pod")
       ->type_name("WORD")
       ->transform(CLI::CheckedTransformer(SwitchTexts()).description("in {off,on}"))
       ->default_str("on");
@@ -61,22 +62,27 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
                  "How many writes of Nodes a second at most; bursts of 100 are allowed")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--health-address",
-                 options.health_address,
-                 "host:port for /healthz, /readyz and /metrics, such as 0.0.0.0:9746; with host:9746-9749 the first free port of "
-                 "that range. Default: none");
   app.add_option(
-      "--probe-socket", options.probe_socket, "UNIX socket with the same, for the subcommand. Default: none");
+      "--health-address",
+      options.health_address,
+      "host:port for /healthz, /readyz and /metrics, such as 0.0.0.0:9746; for a range such as 0.0.0.0:9746-9749 the "
+      "first free port. Default: none");
+  app.add_option(
+      "--probe-socket", options.probe_socket, "UNIX socket with the same, for the subcommand probe. Default: none");
   http::ProbeOptions probe;
-  auto* const probes = app.add_subcommand("probe", "Asks a controller how it is; exit status 0: well");
+  auto* const probes = app.add_subcommand("probe", "Ask a controller on this host whether it runs; exit code 0: yes");
   probes->add_option("--socket", probe.socket, "The controller's --probe-socket")->required();
-  probes->add_flag("--ready", probe.asks_ready, "Whether it could lead, or does; else whether it runs");
-  app.add_option("--log-level", options.log_level, "What to log")
+  probes->add_flag("--ready", probe.asks_ready, "Ask whether it leads or could lead");
+  app.add_option("--log-level", options.log_level, "Least important level to log")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();
-  app.add_option("--log-format", log_format, "How to log, on stderr")
+  app.add_option("--log-format", log_format, "Form of the log, which goes to stderr")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
+  app.footer(
+      "Examples:\n"
+      "  berth-controller --kubeconfig ~/.kube/config --reclaim report --probe-socket /tmp/berth-controller.sock\n"
+      "  berth-controller probe --ready --socket /tmp/berth-controller.sock");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -221,7 +221,11 @@ int RunAll(const Options& options) {
 int main(int argc, const char* const* argv) {
   Options options;
   CLI::App app{
-      "berth-sim: the node agents of a simulated cluster under every fault there is, one history from each seed"};
+      "Runs agents, controllers and berth-direct in a simulated cluster with random faults, and checks that no address "
+      "is "
+      "given twice or lost. Each seed makes one history, which it repeats exactly.",
+      "berth-sim"};
+  app.footer("Examples:\n  berth-sim --runs 100 --jobs 2\n  berth-sim --seed 17 --trace");
   Describe(app, options);
   CLI11_PARSE(app, argc, argv);
   if (!Complete(options, app.count("--runs") > 0)) return 2;

@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+# A test of docs/troubleshooting.md: it has every CNI error, condition and event that the code can tell a person, and none
+# that the code does not know. It runs in ctest as "docs".
+#
+#   tools/docs_test.py            the test; last line: "N passed, N failed"
+#   tools/docs_test.py --list     prints the messages of the code as rows of the document's table
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "troubleshooting.md"
+# Folders whose errors a CNI answer can hold. Other folders tell their errors in logs.
+CNI_FOLDERS = ("agent", "cni", "cni-plugin", "ipam", "k8sclient", "node")
+# The model is for tests, and the installing of programs and the election of a leader answer no call.
+NO_CNI_FILES = ("model_block_store.cc", "host_install.cc", "leader_election.cc", "agent_retiring.cc")
+
+
+def code_of(path: Path) -> str:
+    return re.sub(r"^\s*//.*$", "", path.read_text(), flags=re.M)
+
+
+def sources(folders: tuple) -> Iterator[Path]:
+    for folder in folders:
+        for path in sorted((ROOT / folder).glob("*.cc")) + sorted((ROOT / folder).glob("*.h")):
+            if not re.search(r"_test\.cc$|test_|testing", path.name):
+                yield path
+
+
+def arguments(text: str, start: int) -> list[str]:
+    """The arguments of a C++ call whose text after the opening parenthesis begins there."""
+    depth, current, found, in_string, at = 0, "", [], False, start
+    while at < len(text):
+        c = text[at]
+        if in_string:
+            if c == "\\":
+                current += c
+                at += 1
+                c = text[at]
+            elif c == '"':
+                in_string = False
+        elif c == '"':
+            in_string = True
+        elif c in "([{":
+            depth += 1
+        elif c in ")]}":
+            if depth == 0:
+                return [*found, current]
+            depth -= 1
+        elif c == "," and depth == 0:
+            found.append(current)
+            current, c = "", ""
+        current += c
+        at += 1
+    return [*found, current]
+
+
+def pattern(expression: str) -> str:
+    """The literals of a C++ expression, with … where it puts values."""
+    text = ""
+    for part in re.findall(r'"(?:[^"\\]|\\.)*"|[^"]+', expression):
+        if part.startswith('"'):
+            text += part[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+        elif re.sub(r"[\s+]|std::string\(|\)", "", part):
+            text += "…"
+    return re.sub("…+", "…", text)
+
+
+def says_something(text: str) -> bool:
+    """Whether a message has words of its own: not one that only puts others together."""
+    return len(re.findall(r"[a-z]{2,}", text)) >= 2
+
+
+def cni_codes() -> dict[str, str]:
+    """ErrorCode's names and the CNI code of each, by ipam/error.cc."""
+    text = code_of(ROOT / "ipam" / "error.cc")
+    constants = dict(re.findall(r"constexpr std::uint32_t (k\w+) = (\d+);", text))
+    body = text[text.index("CniCode(ErrorCode code) {") : text.index("std::string_view ToString(ErrorCode")]
+    codes, waiting = {}, []
+    for name, value in re.findall(r"case ErrorCode::(k\w+):|return (\w+);", body):
+        if name:
+            waiting.append(name)
+        else:
+            codes |= {one: constants.get(value, value) for one in waiting}
+            waiting = []
+    return codes
+
+
+def cni_messages() -> dict[str, tuple[str, str, str]]:
+    """Message pattern -> (CNI code, remedy, file)."""
+    codes = cni_codes()
+    found = {}
+    for path in sources(CNI_FOLDERS):
+        if path.name in NO_CNI_FILES:
+            continue
+        text = code_of(path)
+        for call in re.finditer(r"\bFail\(\s*(?:ipam::)?ErrorCode::(k\w+),", text):
+            parts = arguments(text, call.end())
+            message = pattern(parts[0])
+            if says_something(message):
+                found[message] = (codes[call[1]], pattern(parts[1]) if len(parts) > 1 else "", str(path.relative_to(ROOT)))
+    return found
+
+
+def reasons() -> set[str]:
+    """Of conditions and events: literals of `.reason = ...` and what helpers are given."""
+    found = set()
+    for path in sources(("reconciler",)):
+        text = code_of(path)
+        for assignment in re.finditer(r"\.reason = ", text):
+            found |= set(re.findall(r'"([A-Z][A-Za-z]+)"', arguments(text, assignment.end())[0]))
+        found |= set(re.findall(r'not_ready\(\s*"([A-Z][A-Za-z]+)"', text))
+        found |= set(re.findall(r'\{"spec\.\w+", "([A-Z][A-Za-z]+)"\}', text))
+    return found
+
+
+def condition_types() -> set[str]:
+    found = set()
+    for path in (ROOT / "crds" / "names.h", *sorted((ROOT / "reconciler").glob("*.h"))):
+        found |= set(re.findall(r'k\w+Condition = "([A-Z][A-Za-z]+)"', code_of(path)))
+    return found
+
+
+def rows(page: str, heading: str) -> list[list[str]]:
+    """The cells of the tables below a heading, up to the next one of its level."""
+    level = heading.split(" ")[0]
+    start = page.index(f"\n{heading}\n")
+    end = re.search(rf"^#{{1,{len(level)}}} ", page[start + len(heading) + 2 :], re.M)
+    part = page[start : start + len(heading) + 2 + end.start() if end else len(page)]
+    return [
+        [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        for line in part.split("\n")
+        if line.startswith("|") and not re.match(r"\|[-| ]+\|$", line)
+    ]
+
+
+def quoted(cells: list[str]) -> set[str]:
+    return {text for cell in cells for text in re.findall(r"``? ?(.+?) ?``?(?=[^`]|$)", cell)}
+
+
+def compare(what: str, code: set, page: set, where: dict | None = None) -> list[str]:
+    lines = [f"docs/troubleshooting.md has no {what} {one!r}{' of ' + where[one] if where else ''}: add a row that says what to do"
+             for one in sorted(code - page)]
+    return lines + [f"docs/troubleshooting.md has the {what} {one!r}, which the code does not know: correct or remove it"
+                    for one in sorted(page - code)]
+
+
+def main() -> int:
+    messages = cni_messages()
+    if "--list" in sys.argv:
+        for message, (code, remedy, file) in sorted(messages.items(), key=lambda item: (int(item[1][0]), item[1][2], item[0])):
+            print(f"| {code} | `{message}` | {remedy} | {file}")
+        return 0
+    page = PAGE.read_text()
+    all_messages = rows(page, "## All messages of CNI errors")
+    results = [
+        compare("CNI code", set(cni_codes().values()), {row[0] for row in rows(page, "## CNI error codes")[1:]}),
+        compare("message", set(messages), set().union(*(quoted(row[:1]) for row in all_messages[1:])),
+                {message: told[2] for message, told in messages.items()}),
+        compare("reason", reasons(),
+                set().union(*(quoted(row[1:2]) for row in rows(page, "## Conditions of a pool")[1:]),
+                            *(quoted(row[:1]) for row in rows(page, "## Events")[1:]))),
+        compare("condition", condition_types(), set().union(*(quoted(row[:1]) for row in rows(page, "## Conditions of a pool")[1:]))),
+        [f"the row {row} has no remedy" for row in all_messages[1:] if len(row) < 2 or not row[-1]],
+    ]
+    for line in (line for lines in results for line in lines):
+        print(line)
+    failed = sum(1 for lines in results if lines)
+    print(f"{len(results) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
