@@ -84,9 +84,10 @@ entry() { kubectl get ipblock 10.55.0.0-26 -o jsonpath="{.allocations.$1}"; }
 # A look that takes one second between its two: nothing changes here but by this script.
 find_wrong() { berthctl check --settle 1 "$@"; }
 
-# The page must hold all that berthctl knows, and be readable in a browser.
+# The page must hold all that berthctl knows, and be readable in a browser. BERTH_MAP_PICTURE=docs/map.png makes the picture
+# of docs/operations.md.
 draws_page() {
-  berthctl show map --pool web --html "$work/map.html" && "$root/e2e/map_page.py" "$work/map.html" &&
+  berthctl show map --pool web --html "$work/map.html" && "$root/e2e/map_page.py" "$work/map.html" ${BERTH_MAP_PICTURE:+--picture "$BERTH_MAP_PICTURE"} &&
     grep -q '10.55.0.2 orphan, pod kube-public/dead' "$work/map.html" || return 1
   ends 2 "cannot write" berthctl show map --html /absent/map.html
 }

@@ -96,7 +96,7 @@ def main() -> int:
     if not all(checks.values()):
         print(json.dumps(seen, indent=1))
     if "--picture" in sys.argv:
-        chromium("--window-size=1020,760", f"--screenshot={sys.argv[sys.argv.index('--picture') + 1]}", f"file://{path}")
+        chromium("--window-size=1020,720", f"--screenshot={sys.argv[sys.argv.index('--picture') + 1]}", f"file://{path}")
     failed = list(checks.values()).count(False)
     print(f"{len(checks) - failed} passed, {failed} failed")
     return 1 if failed else 0
