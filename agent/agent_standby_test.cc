@@ -157,6 +157,7 @@ TEST_F(StandbyTest, AddsBehindTheFirstOfABlockAreAnsweredWithItsPatch) {
   may_go_.notify_all();
   callers.clear();
   are_answered = true;
+  are_answered.notify_all();
   EXPECT_TRUE(std::ranges::all_of(replies, &Reply::ok));
   api_.SetFaults(nullptr);
 }
@@ -322,6 +323,7 @@ TEST_F(StandbyTest, WhatWasHandedOutInAnOutageIsWrittenAfterIt) {
   });
   EXPECT_TRUE(Add("c1").ok && Add("c2").ok);
   are_answered = true;
+  are_answered.notify_all();
   ASSERT_TRUE(Del("c2").ok);
   api_.SetFaults(nullptr);
   AwaitWritten("c1");
