@@ -131,7 +131,7 @@ TEST_F(OverloadedAgent, ThatTakesNoMoreCallsEndsTheCallInTime) {
   ASSERT_TRUE(waiting.has_value());
   const Finished finished = RunBerth("ADD", Configuration(socket_, kOneSecond));
   EXPECT_EQ(ErrorOf(finished)["code"], 11);
-  EXPECT_THAT(ErrorOf(finished)["msg"], HasSubstr("takes no more calls"));
+  EXPECT_THAT(ErrorOf(finished)["msg"], HasSubstr("accepts no more calls"));
   EXPECT_LT(finished.took, milliseconds(4500));
 }
 

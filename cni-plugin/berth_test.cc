@@ -44,7 +44,7 @@ TEST_F(BerthAlone, TellsAPersonWhatItIs) {
   const Finished finished = PluginProcess({.variables = {}, .input = ""}).Wait();
   EXPECT_EQ(finished.status, EXIT_SUCCESS);
   EXPECT_EQ(finished.out, "");
-  EXPECT_THAT(finished.err, HasSubstr("berth: CNI IPAM plugin"));
+  EXPECT_THAT(finished.err, HasSubstr("berth: gives a pod an address"));
 }
 
 TEST_F(BerthAlone, RefusesBadVariables) {
