@@ -95,7 +95,7 @@ install_berth() {
 }
 
 make_pools() {
-  kubectl apply -f "$install/overlays/example-bridge/pools.yaml"
+  kubectl apply -f "$here/demo/pools.yaml"
   kubectl wait --for=condition=Ready ippool/pods-v4 ippool/pods-v6 --timeout=60s
 }
 
