@@ -93,6 +93,26 @@ json ContractClient::Allocation(const std::string& name_space) const {
   return allocation;
 }
 
+json ContractClient::Node() const {
+  // Kubernetes' TTL controller would add this annotation a moment later.
+  return {{"apiVersion", "v1"},
+          {"kind", "Node"},
+          {"metadata", {{"name", space_}, {"annotations", {{"node.alpha.kubernetes.io/ttl", "0"}}}}},
+          {"status", {{"capacity", {{"cpu", "2"}}}, {"allocatable", {{"cpu", "2"}}}}}};
+}
+
+json ContractClient::Pod(int number) const {
+  const json one = {{"ipam.berth.dev/ipv4", "1"}};
+  return {{"apiVersion", "v1"},
+          {"kind", "Pod"},
+          {"metadata", {{"name", space_ + "-" + std::to_string(number)}, {"namespace", "default"}}},
+          {"spec",
+           {{"automountServiceAccountToken", false},
+            {"schedulerName", "nobody"},
+            {"containers",
+             {{{"name", "a"}, {"image", "a"}, {"resources", {{"requests", one}, {"limits", one}}}}}}}}};
+}
+
 Said ContractClient::Send(const k8sclient::Request& request) {
   const auto response = api_.Call(request, k8sclient::CallOptions::Within(kAnswerMax));
   if (!response) throw std::runtime_error(request.path + ": " + response.error().message);
@@ -137,6 +157,14 @@ void ContractClient::AwaitCache(const std::string& version) {
   if (!said.ok()) throw std::runtime_error("no list: " + said.body.dump());
 }
 
+Said ContractClient::Bind(const json& pod, const std::string& node) {
+  const json binding = {{"apiVersion", "v1"},
+                        {"kind", "Binding"},
+                        {"metadata", {{"name", pod.at("metadata").at("name")}}},
+                        {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}}}};
+  return Send({.method = Method::kPost, .path = PathOf(pod) + "/binding", .body = binding.dump()});
+}
+
 std::vector<json> ContractClient::Watch(const std::string& collection, Query query, std::size_t count,
                                         std::string_view accept, const std::function<void()>& meanwhile) {
   const bool is_namespaced = collection.ends_with("ipallocations");
@@ -165,7 +193,8 @@ std::string CollectionPath(const json& object) {
   std::string kind = object.at("kind");
   for (char& c : kind) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   const std::string name_space = object.value("/metadata/namespace"_json_pointer, std::string());
-  std::string path = "/apis/" + std::string(kGroup);
+  const std::string group = object.at("apiVersion");
+  std::string path = (group == "v1" ? "/api/" : "/apis/") + group;
   if (!name_space.empty()) path += "/namespaces/" + name_space;
   return path + "/" + kind + "s";
 }

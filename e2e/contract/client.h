@@ -42,6 +42,9 @@ class ContractClient {
   [[nodiscard]] nlohmann::json Block(int number = 0) const;
   [[nodiscard]] nlohmann::json Pool() const;
   [[nodiscard]] nlohmann::json Allocation(const std::string& name_space = "default") const;
+  // A node with two CPUs, and a pod that no scheduler looks at and that requests one address.
+  [[nodiscard]] nlohmann::json Node() const;
+  [[nodiscard]] nlohmann::json Pod(int number = 0) const;
 
   Said Create(const nlohmann::json& object);
   // The object as it was created.
@@ -52,6 +55,8 @@ class ContractClient {
   Said Get(const std::string& path, k8sclient::Query query = {}, std::string_view accept = k8sclient::kJson);
   // As Get of a collection, of what is in the case's space.
   Said List(const std::string& collection, k8sclient::Query query = {}, std::string_view accept = k8sclient::kJson);
+  // The pod to the node, by the pod's subresource `binding`.
+  Said Bind(const nlohmann::json& pod, const std::string& node);
   Said Send(const k8sclient::Request& request);
 
   // After this, what the server has at hand holds what was written until that version.

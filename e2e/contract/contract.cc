@@ -6,7 +6,7 @@ namespace berth::e2e {
 
 std::vector<ContractCase> ContractCases() {
   std::vector<ContractCase> all;
-  for (const auto* cases : {&WriteCases(), &DeletionCases(), &ReadCases(), &WatchCases(), &SchemaCases()}) {
+  for (const auto* cases : {&WriteCases(), &DeletionCases(), &ReadCases(), &WatchCases(), &SchemaCases(), &NodeCases()}) {
     all.insert(all.end(), cases->begin(), cases->end());
   }
   return all;

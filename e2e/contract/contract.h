@@ -23,6 +23,7 @@ struct ContractCase {
 [[nodiscard]] const std::vector<ContractCase>& ReadCases();
 [[nodiscard]] const std::vector<ContractCase>& WatchCases();
 [[nodiscard]] const std::vector<ContractCase>& SchemaCases();
+[[nodiscard]] const std::vector<ContractCase>& NodeCases();
 
 // All of them.
 [[nodiscard]] std::vector<ContractCase> ContractCases();

@@ -93,6 +93,22 @@ void RaiseGeneration(json& object) {
   metadata["generation"] = metadata.value("generation", 1) + 1;
 }
 
+// A kind of Kubernetes itself whose status only its subresource writes.
+bool IsNodeOrPod(const Target& target) {
+  return target.group.empty() && (target.plural == "nodes" || target.plural == "pods");
+}
+
+// Each of the two paths writes its part alone. A write to the status of a node or a pod changes metadata as well; one to
+// the status of a custom resource does not.
+json WithoutTheOtherPart(const json& before, const json& changed, bool is_status, bool takes_metadata) {
+  json object = is_status ? before : changed;
+  const json& status = is_status ? changed : before;
+  object.erase("status");
+  if (status.contains("status")) object["status"] = status["status"];
+  if (is_status && takes_metadata) object["metadata"] = changed["metadata"];
+  return object;
+}
+
 Refused Conflict(const std::string& why) { return {.status = 409, .reason = "Conflict", .message = why}; }
 
 Response Ok(const json& object) { return {.status = 200, .body = object.dump()}; }
@@ -248,6 +264,8 @@ ModelApi::Answer ModelApi::Create(const Request& request, const Target& target) 
   if (!target.name_space.empty()) metadata["namespace"] = target.name_space;
   schema.Complete(*object);
   if (schema.has_status()) object->erase("status");
+  // A node is created with its status, a pod is not.
+  if (IsNodeOrPod(target) && target.plural == "pods") (*object)["status"] = {{"phase", "Pending"}};
   if (auto why = schema.Violation(*object)) return std::unexpected(*std::move(why));
   if (collections_[target.collection].contains(KeyOf(*object))) {
     return std::unexpected(Refused{.status = 409, .reason = "AlreadyExists", .message = "already exists"});
@@ -274,20 +292,41 @@ ModelApi::Answer ModelApi::Patch(const Request& request, const Target& target) {
   json changed = before;
   changed.merge_patch(*patch);
   schema.Complete(changed);
-  if (schema.has_status()) {
-    // Each of the two paths writes its part alone.
-    json other = target.subresource.empty() ? changed : before;
-    const json& status = target.subresource.empty() ? before : changed;
-    other.erase("status");
-    if (status.contains("status")) other["status"] = status["status"];
-    changed = std::move(other);
+  if (schema.has_status() || IsNodeOrPod(target)) {
+    changed = WithoutTheOtherPart(before, changed, !target.subresource.empty(), IsNodeOrPod(target));
   }
   if (auto why = KeepMetadata(before, changed)) return std::unexpected(*std::move(why));
-  if (changed == before) return Ok(AcceptedForm(request, changed));
+  if (changed == before) {
+    if (unchanged_) unchanged_(request);
+    return Ok(AcceptedForm(request, changed));
+  }
   if (auto why = schema.Violation(changed, before)) return std::unexpected(*std::move(why));
   if (schema.is_known() && IsSpecChanged(before, changed, schema.has_status())) RaiseGeneration(changed);
   const bool is_gone = IsGoing(changed) && Finalizers(changed).empty();
   return Ok(AcceptedForm(request, Store(target.collection, std::move(changed), is_gone)));
+}
+
+ModelApi::Answer ModelApi::Bind(const Request& request, const Target& target) {
+  const auto binding = Parsed(request);
+  if (!binding) return std::unexpected(binding.error());
+  const auto& objects = collections_[target.collection];
+  const auto found = objects.find(target.key());
+  if (found == objects.end()) return std::unexpected(NotFound());
+  json pod = found->second;
+  const std::string uid = binding->value("/metadata/uid"_json_pointer, std::string());
+  if (!uid.empty() && pod["metadata"]["uid"] != uid) return std::unexpected(Conflict("precondition failed: UID"));
+  if (IsGoing(pod)) return std::unexpected(Conflict("the pod is being deleted, cannot be assigned to a host"));
+  if (!pod.value("/spec/nodeName"_json_pointer, "").empty()) {
+    return std::unexpected(Conflict("the pod is already assigned to a node"));
+  }
+  pod["spec"]["nodeName"] = binding->at("target").at("name");
+  json& conditions = pod["status"]["conditions"];
+  if (!conditions.is_array()) conditions = json::array();
+  std::erase_if(conditions.get_ref<json::array_t&>(), [](const json& one) { return one["type"] == "PodScheduled"; });
+  conditions.push_back({{"type", "PodScheduled"}, {"status", "True"}});
+  Store(target.collection, std::move(pod));
+  const json success = {{"kind", "Status"}, {"apiVersion", "v1"}, {"status", "Success"}, {"code", 201}};
+  return Response{.status = 201, .body = success.dump()};
 }
 
 ModelApi::Answer ModelApi::Delete(const Request& request, const Target& target) {
@@ -316,6 +355,10 @@ ModelApi::Answer ModelApi::Delete(const Request& request, const Target& target) 
 ModelApi::Answer ModelApi::Answered(const Request& request, const Target& target) {
   const ModelSchema& schema = ModelSchema::Of(target.collection);
   const bool is_ours = target.group == "ipam.berth.dev";
+  if (IsNodeOrPod(target) && target.plural == "pods" && target.subresource == "binding") {
+    if (request.method == Method::kPost) return Bind(request, target);
+    return std::unexpected(Refused{.status = 405, .reason = "MethodNotAllowed", .message = "a binding is only created"});
+  }
   const bool has_path =
       target.subresource.empty() || (target.subresource == "status" && (!is_ours || schema.has_status()));
   if (is_ours && !schema.is_known()) return Response{.status = 404, .body = "404 page not found\n"};

@@ -77,6 +77,8 @@ class ModelApi final : public Api {
   using Stored =
       std::function<void(const std::string& collection, const nlohmann::json& before, const nlohmann::json& after)>;
   void OnStore(Stored stored) { stored_ = std::move(stored); }
+  // Told of each patch that leaves its object as it was, under the model's lock.
+  void OnUnchanged(std::function<void(const Request& request)> unchanged) { unchanged_ = std::move(unchanged); }
   // The same of a restore: what there is now.
   void OnRestore(std::function<void(const Backup& now)> restored) { restored_ = std::move(restored); }
 
@@ -100,6 +102,8 @@ class ModelApi final : public Api {
   Answer Create(const Request& request, const Target& target);
   Answer Patch(const Request& request, const Target& target);
   Answer Delete(const Request& request, const Target& target);
+  // A pod to a node, as a scheduler does it.
+  Answer Bind(const Request& request, const Target& target);
   [[nodiscard]] Answer Read(const Request& request, const Target& target) const;
   [[nodiscard]] Answer List(const Request& request, const Target& target) const;
   // A body, as it would be stored.
@@ -131,6 +135,7 @@ class ModelApi final : public Api {
   std::uint64_t restores_ = 0;
   Faults faults_;
   Stored stored_;
+  std::function<void(const Request&)> unchanged_;
   std::function<void(const Backup&)> restored_;
 };
 
