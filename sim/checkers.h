@@ -77,6 +77,8 @@ class Told {
 [[nodiscard]] std::unique_ptr<Checker> MakeStandbyKept(Story& story);
 // Withheld: a reserved address goes to nobody; and nobody is told one that is withheld.
 [[nodiscard]] std::unique_ptr<Checker> MakeWithheldKept(Story& story);
+// Given back: a controller deletes a block only while nobody has an address or standby in it.
+[[nodiscard]] std::unique_ptr<Checker> MakeGivenBack(Story& story);
 // CHECK: who has an address is never told that it does not have it; who has given it back is not told that it has.
 [[nodiscard]] std::unique_ptr<Checker> MakeCheckHolds(Story& story);
 // In time: every call is answered, or its caller gave up.

@@ -13,6 +13,7 @@
 
 #include "crds/names.h"
 #include "reconciler/read_holders.h"
+#include "sim/counted.h"
 
 namespace berth::sim {
 
@@ -49,9 +50,19 @@ std::string NewUid(std::uint64_t number) { return fmt::format("{:08x}-0000-4000-
 }  // namespace
 
 void Cluster::SetReady(const std::string& node, bool is_ready) {
+  const json conditions = {{{"type", "Ready"}, {"status", is_ready ? "True" : "Unknown"}}};
+  // A kubelet leaves the resources that others have added to its Node.
+  const bool is_there = store_.Change(std::string(reconciler::kNodesPath), node, [&](json& object) {
+    object["status"]["conditions"] = conditions;
+  });
+  if (is_there) return;
+  const json resources = {{"cpu", "8"}, {"pods", "110"}};
   store_.Put(std::string(reconciler::kNodesPath),
-             {{"metadata", {{"name", node}, {"uid", "uid-of-" + node}}},
-              {"status", {{"conditions", {{{"type", "Ready"}, {"status", is_ready ? "True" : "Unknown"}}}}}}});
+             {{"metadata",
+               {{"name", node},
+                {"uid", fmt::format("uid-of-{}-{}", node, ++made_nodes_)},
+                {"labels", {{"kubernetes.io/hostname", node}}}}},
+              {"status", {{"conditions", conditions}, {"capacity", resources}, {"allocatable", resources}}}});
 }
 
 void Cluster::AddNode(const std::string& name) {
@@ -113,7 +124,7 @@ bool Cluster::RemovePods(const std::string& node) {
 
 void Cluster::RemovePodsOf(const std::string& node) {
   for (const json& pod : store_.Objects(Pods())) {
-    if (pod["spec"]["nodeName"] == node) store_.Remove(Pods(), pod["metadata"]["name"]);
+    if (NodeOf(pod) == node) store_.Remove(Pods(), pod["metadata"]["name"]);
   }
 }
 
@@ -135,6 +146,54 @@ Pod Cluster::StartPod(const std::string& node, const std::string& name) {
               {"spec", {{"nodeName", node}, {"terminationGracePeriodSeconds", kGrace.count()}}},
               {"status", {{"phase", "Pending"}}}});
   return pod;
+}
+
+Pod Cluster::CreatePod(const std::string& name, std::int64_t units, const std::string& node) {
+  const Pod pod{.name = name, .uid = NewUid(++started_), .units = units};
+  const json requests = {{kCountedResource, std::to_string(units)}};
+  json spec = {{"terminationGracePeriodSeconds", kGrace.count()},
+               {"containers", {{{"name", "main"}, {"resources", {{"requests", requests}, {"limits", requests}}}}}}};
+  if (!node.empty()) spec["nodeSelector"] = {{"kubernetes.io/hostname", node}};
+  story_.Tell(fmt::format("creates {}, which requests {}{}", name, units, node.empty() ? "" : " on " + node));
+  store_.Put(Pods(),
+             {{"metadata", {{"name", pod.name}, {"namespace", kNamespace}, {"uid", pod.uid}}},
+              {"spec", spec},
+              {"status", {{"phase", "Pending"}}}});
+  return pod;
+}
+
+bool Cluster::IsPending(const Pod& pod) const {
+  const auto answer = store_.Call({.method = k8sclient::Method::kGet, .path = PathOfPod(pod.name), .body = {}}, {});
+  if (!answer || !answer->ok()) return false;
+  const json object = json::parse(answer->body);
+  return object["metadata"]["uid"] == pod.uid && NodeOf(object).empty();
+}
+
+void Cluster::MarkTerminating(const Pod& pod) {
+  static_cast<void>(store_.Change(Pods(), pod.name, [&](json& object) {
+    if (object["metadata"]["uid"] != pod.uid) return;
+    object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z";
+    object["metadata"]["deletionGracePeriodSeconds"] = kGrace.count();
+  }));
+}
+
+void Cluster::MarkSucceeded(const Pod& pod) {
+  story_.Tell(pod.name + " succeeded");
+  ended_.push_back(pod);
+  static_cast<void>(store_.Change(Pods(), pod.name, [&](json& object) {
+    if (object["metadata"]["uid"] == pod.uid) object["status"]["phase"] = "Succeeded";
+  }));
+}
+
+void Cluster::RemoveEnded() {
+  for (const Pod& pod : std::exchange(ended_, {})) RemovePod(pod);
+}
+
+void Cluster::RemoveNumber(const std::string& node) {
+  story_.Tell("somebody takes the number of " + node + " off");
+  static_cast<void>(store_.Change(std::string(reconciler::kNodesPath), node, [](json& object) {
+    for (const char* const part : {"capacity", "allocatable"}) object["status"][part].erase(kCountedResource);
+  }));
 }
 
 Pod Cluster::StartStaticPod(const std::string& node, const std::string& name) {

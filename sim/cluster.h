@@ -3,9 +3,11 @@
 // collector.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -25,6 +27,7 @@ struct Pod {
   std::string name;
   std::string uid;  // as the kubelet tells it
   bool is_static = false;
+  std::int64_t units = 0;  // of the counted resource, which it requests; 0: none, and no scheduler looks at it
 };
 
 class Cluster {
@@ -49,10 +52,23 @@ class Cluster {
   // All pods of the node are deleted, and its Node stays: another machine of that name is it from now on. False: as
   // CutOff.
   [[nodiscard]] bool RemovePods(const std::string& node);
+  // Of pods that were bound to the node since.
+  void RemoveLatePods(const std::string& node) { RemovePodsOf(node); }
   [[nodiscard]] bool IsGone(const std::string& node) const { return gone_.contains(node); }
 
   // By that name, or, if there is such a pod, by another.
   [[nodiscard]] Pod StartPod(const std::string& node, const std::string& name);
+  // One that requests units of the counted resource, and that the scheduler binds, to that node alone unless it is empty.
+  [[nodiscard]] Pod CreatePod(const std::string& name, std::int64_t units, const std::string& node);
+  // It is there, and bound to no node.
+  [[nodiscard]] bool IsPending(const Pod& pod) const;
+  // Somebody deletes it, and its kubelet ends it: it is there until RemovePod.
+  void MarkTerminating(const Pod& pod);
+  // Its containers have ended. It stays, as that of a Job does, until RemoveEnded.
+  void MarkSucceeded(const Pod& pod);
+  void RemoveEnded();
+  // Somebody takes what the Node shows of the counted resource off by hand.
+  void RemoveNumber(const std::string& node);
   // The API server hears of it by its mirror, which has another UID each time.
   [[nodiscard]] Pod StartStaticPod(const std::string& node, const std::string& name);
   // What its kubelet says of it, as soon as it is heard; the newest counts. Empty: its sandbox has ended.
@@ -96,9 +112,11 @@ class Cluster {
   std::map<std::string, StaticPod> static_pods_;  // by name
   std::map<std::string, std::uint64_t> news_;     // by pod: how often its kubelet had something to say
   std::set<std::string> cut_off_;
+  std::vector<Pod> ended_;                  // Succeeded
   std::map<std::string, Nanos> connected_;  // since when, by node; 0: it always was
   std::set<std::string> gone_;
   std::uint64_t started_ = 0;
+  std::uint64_t made_nodes_ = 0;
   int telling_ = 0;  // pods of which a kubelet has still to tell again
   bool renews_when_cut_off_ = false;
 };

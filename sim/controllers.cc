@@ -18,7 +18,7 @@ namespace {
 struct Leader {
   explicit Leader(k8sclient::Api& api)
       : controller(api, k8sclient::RealClock(), mailbox, metrics,
-                   {.reclaim = reconciler::Reclaim::kOn, .keeps_allocations = true}),
+                   {.reclaim = reconciler::Reclaim::kOn, .keeps_allocations = true, .counts = true}),
         watches(api, k8sclient::RealClock(), mailbox, metrics) {
     watches.AddHolders(/*since=*/"");
     watches.AddAllocations();

@@ -212,12 +212,24 @@ void Kubelet::End(const std::string& container) {
   // Where nobody knows an entry's pod, its address is free when no pod has it any more.
   const bool may_be_forced = options_.cluster != nullptr && !pod.is_static && !options_.tells_odd_uids;
   const bool is_forced = may_be_forced && Below(6) == 0;
-  if (!is_forced) return Finish(container);
+  if (!is_forced) return pod.units > 0 ? EndScheduled(container) : Finish(container);
   // Deleted by force: the kubelet ends the container when it hears of it.
   options_.cluster->RemovePod(pod);
   options_.cluster->AwaitConnection(node_.name());
   std::this_thread::sleep_for(std::chrono::milliseconds(Below(std::chrono::milliseconds(kGrace).count())));
   Del(container);
+}
+
+void Kubelet::EndScheduled(const std::string& container) {
+  const Pod pod = valid_.at(container).pod;
+  if (Below(3) == 0) options_.cluster->MarkTerminating(pod);
+  if (Below(3) == 0 && options_.cluster->IsConnected(node_.name())) {
+    // From now on somebody else may have the address.
+    Leave(container);
+    options_.cluster->MarkSucceeded(pod);
+    return Del(container);
+  }
+  Finish(container);
 }
 
 void Kubelet::Finish(const std::string& container) {
@@ -275,6 +287,16 @@ void Kubelet::Churn(const std::string& name, int containers) {
     // Some end before their kubelet comes to say it.
     Run(fmt::format("{}-{}", name, number), Start(name), options_.tells_odd_uids || Below(2) == 0);
   }
+}
+
+void Kubelet::RunScheduled(const Pod& pod) {
+  if (!options_.counted->Admits(node_.name(), pod.uid)) return;
+  Run(node_.called() + "-" + pod.name, pod, options_.tells_odd_uids || Below(2) == 0);
+}
+
+void Kubelet::EndOne() {
+  if (settled_.empty()) return;
+  FinishLater(*std::next(settled_.begin(), static_cast<std::ptrdiff_t>(Below(settled_.size()))));
 }
 
 void Kubelet::RenewSandbox() {

@@ -17,6 +17,7 @@
 
 #include "sim/checkers.h"
 #include "sim/cluster.h"
+#include "sim/counted.h"
 #include "sim/node.h"
 #include "sim/story.h"
 
@@ -47,6 +48,7 @@ class Kubelet {
     bool has_static_pods = true;
     bool tells_odd_uids = false;  // the runtime, of pods that are not static
     bool checks = false;          // containers that have addresses
+    Counted* counted = nullptr;   // admits pods that request addresses; null: there are none
   };
   // All must outlive this.
   Kubelet(Node& node, Story& story, const Checkers& checkers, Options options)
@@ -60,6 +62,10 @@ class Kubelet {
 
   // One thread of it: so many containers, one after another. Some stay.
   void Churn(const std::string& name, int containers);
+  // A pod that the scheduler has bound to this node: the kubelet admits it, and it runs.
+  void RunScheduled(const Pod& pod);
+  // One of the containers that stayed ends.
+  void EndOne();
   // One of the containers that stayed ends, and its pod gets another.
   void RenewSandbox();
   // A static pod, if there are any.
@@ -146,6 +152,8 @@ class Kubelet {
   void End(const std::string& container);
   // The container first.
   void Finish(const std::string& container);
+  // A pod of the scheduler's: it is deleted first, or succeeds, or neither.
+  void EndScheduled(const std::string& container);
   // Of one that stayed, within its grace.
   void FinishLater(const std::string& container);
   void Leave(const std::string& container);

@@ -51,6 +51,8 @@ void World::ChangeWeather(bool is_calm) {
                 .late = chance("late", 80),
                 .denied = chance("denied", 60),
                 .lag = lag});
+  // With a binding that takes 0.9 s it places a pod by what was so less than 3 s ago.
+  scheduler_.Lag(milliseconds(1 + chance("lag", Below(4) == 0 ? 1'900 : 50)));
 }
 
 struct World::Moment {
@@ -58,6 +60,7 @@ struct World::Moment {
   std::uint64_t weight;
   void (*happens)(World& world, Machine& machine);
   bool needs_pods = false;
+  bool needs_scheduler = false;
 };
 
 std::span<const World::Moment> World::AllMoments() {
@@ -87,6 +90,9 @@ std::span<const World::Moment> World::AllMoments() {
       Moment{"allocation", 12, [](World& world, Machine&) { world.DeleteAllocation(); }, true},
       Moment{"pools", 12, [](World& world, Machine&) { world.EditPool(); }, true},
       Moment{"restore", 12, [](World& world, Machine&) { world.BackUpOrRestore(); }, true},
+      Moment{"scheduler", 24, [](World&, Machine& machine) { machine.kubelet.EndOne(); }, true, true},
+      Moment{"kubelet", 12, [](World& world, Machine& machine) { world.RestartKubelet(machine); }, true, true},
+      Moment{"number", 3, [](World& world, Machine& machine) { world.cluster_.RemoveNumber(machine.node.name()); }, true, true},
       Moment{nullptr, 35, [](World&, Machine&) {}},
   };
   return kMoments;
@@ -102,7 +108,8 @@ void World::OneMoment() {
   if (machine.is_left_alone()) return;
   const auto weight_of = [this](const Moment& moment) {
     const bool may_be = moment.fault == nullptr || May(moment.fault);
-    return may_be && (controllers_.count() > 0 || !moment.needs_pods) ? moment.weight : 0;
+    const bool has_actors = (controllers_.count() > 0 || !moment.needs_pods) && (has_scheduler_ || !moment.needs_scheduler);
+    return may_be && has_actors ? moment.weight : 0;
   };
   std::uint64_t all = 0;
   for (const Moment& moment : AllMoments()) all += weight_of(moment);
@@ -220,6 +227,8 @@ void World::Replace(Machine& machine) {
   const bool is_removed = Below(2) == 0;
   if (!(is_removed ? cluster_.RemoveNode(name) : cluster_.RemovePods(name))) return;
   machine.kubelet.Retire();
+  // The scheduler may have bound one meanwhile.
+  cluster_.RemoveLatePods(name);
   // Of a second network the controller frees nothing of a pod that lives (docs/controller.md).
   const bool runs_on = machine.node.has_agents() && !machine.kubelet.has_second_network() && Below(2) == 0;
   if (!runs_on) machine.node.PowerOff();

@@ -3,6 +3,7 @@
 #include "sim/plants.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <iterator>
@@ -17,6 +18,7 @@
 #include "crds/names.h"
 #include "node/boot_time.h"
 #include "node/folder.h"
+#include "reconciler/read_holders.h"
 #include "sim/cluster.h"
 #include "sim/files.h"
 #include "sim/kubelet.h"
@@ -369,6 +371,102 @@ std::vector<Plant> OfControllers() {
   };
 }
 
+// Addresses that rest are shown as free.
+bool HideCooling(json& object) {
+  if (!object.is_object() || !object.contains("allocations")) return false;
+  std::vector<std::string> offsets;
+  for (const auto& [offset, text] : object["allocations"].items()) {
+    if (text.get_ref<const std::string&>().starts_with("~")) offsets.push_back(offset);
+  }
+  for (const std::string& offset : offsets) object["allocations"].erase(offset);
+  object["used"] = object["allocations"].size();
+  return !offsets.empty();
+}
+void AnswersNoCooling(const Request& /*request*/, Network::Answer& answer) {
+  if (!answer || answer->body.find("\"~") == std::string::npos) return;
+  json body = json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
+  HideCooling(body);
+  if (body.contains("items")) {
+    for (json& item : body["items"]) HideCooling(item);
+  }
+  answer->body = body.dump();
+}
+bool TellsNoCooling(std::string& line) {
+  if (line.find("\"~") == std::string::npos) return true;
+  json event = json::parse(line);
+  HideCooling(event["object"]);
+  line = event.dump();
+  return true;
+}
+
+bool HasParameter(const Request& request, std::string_view key) {
+  return std::ranges::any_of(request.query, [&](const auto& item) { return item.first == key; });
+}
+
+// The pods of a node are listed from a cache that lags.
+void ListsPodsFromCache(Request& request) {
+  if (request.method != Method::kGet || request.path != reconciler::kPodsPath) return;
+  if (HasParameter(request, "fieldSelector") && !HasParameter(request, "resourceVersion"))
+    request.query.emplace_back("resourceVersion", "0");
+}
+
+void DropsNulls(Request& request) {
+  if (request.method != Method::kPatch) return;
+  json body = json::parse(request.body);
+  for (const char* const part : {"capacity", "allocatable"}) {
+    json& numbers = body["status"][part];
+    for (auto number = numbers.begin(); number != numbers.end();) {
+      number = number->is_null() ? numbers.erase(number) : std::next(number);
+    }
+  }
+  request.body = body.dump();
+}
+
+std::vector<Plant> OfCounting() {
+  return {
+      {.name = "pods-without-phase",
+       .what = "pods that have ended count as if they ran",
+       .lies = ToControllers(Replacing("\"phase\"", "\"none\"")),
+       .counts = true},
+      {.name = "pods-without-requests",
+       .what = "pods request nothing",
+       .lies = ToControllers(Replacing("\"resources\"", "\"none\"")),
+       .counts = true},
+      {.name = "cooling-is-over",
+       .what = "addresses that rest count as free",
+       .lies = ToControllers({.changes = AnswersNoCooling, .tells = TellsNoCooling}),
+       .counts = true},
+      {.name = "pod-lists-from-cache",
+       .what = "consistent lists of a node's pods come from a cache that lags",
+       .lies = {.rewrites = ListsPodsFromCache},
+       .counts = true},
+      {.name = "nulls-not-sent",
+       .what = "a patch takes no number off a Node",
+       .lies = {.rewrites = OfKind(reconciler::kNodesPath, DropsNulls)},
+       .counts = true},
+      {.name = "scheduler-sees-nodes-late",
+       .what = "the scheduler sees a Node 10 s after the controller",
+       .counts = true,
+       .lag_of_scheduler = std::chrono::seconds(10)},
+      {.name = "stale-node-patch",
+       .what = "a number is written whatever the Node has become since it was read",
+       .lies = {.rewrites = OfKind(reconciler::kNodesPath, Without(Method::kPatch, "/metadata/resourceVersion"))},
+       .counts = true},
+      {.name = "block-deletion-does-not-compare",
+       .what = "an empty block is deleted whatever has come into it since it was read",
+       .lies = {.rewrites = OfKind(crds::kBlocksPath, Without(Method::kDelete, "/preconditions/resourceVersion"))},
+       .counts = true},
+      {.name = "rise-not-shown",
+       .what = "an agent does not see that its Node shows more",
+       .lies = ToNodes(Replacing("\"allocatable\"", "\"none\"")),
+       .counts = true},
+      {.name = "unschedulable-not-shown",
+       .what = "the controller does not see that a pod fits nowhere",
+       .lies = ToControllers(Replacing("\"Unschedulable\"", "\"none\"")),
+       .counts = true},
+  };
+}
+
 }  // namespace
 
 const std::vector<Plant>& AllPlants() {
@@ -376,6 +474,7 @@ const std::vector<Plant>& AllPlants() {
     auto plants = OfAgents();
     std::ranges::move(OfWatchesAndBounds(), std::back_inserter(plants));
     std::ranges::move(OfControllers(), std::back_inserter(plants));
+    std::ranges::move(OfCounting(), std::back_inserter(plants));
     return plants;
   }();
   return kPlants;

@@ -14,6 +14,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "sim/network.h"
+#include "sim/scheduler.h"
 
 namespace berth::sim {
 
@@ -33,6 +34,8 @@ struct Plant {
   bool lists_without_end = false;         // each node with an agent
   bool renews_when_cut_off = false;       // the Lease of a node whose kubelet hears nothing
   bool ignores_syncs = false;             // of agents
+  bool counts = false;                    // there is a scheduler in every history
+  Nanos lag_of_scheduler{0};              // its watch of Nodes tells of each change so late
 };
 
 [[nodiscard]] const std::vector<Plant>& AllPlants();

@@ -57,6 +57,7 @@ void Pools::Put(const std::string& name, const std::string& subnet, int block_si
                 {{"subnet", subnet},
                  {"affinity", is_shared ? "Shared" : "Node"},
                  {"warmAddresses", Below(2) * 8},
+                 {"cooldownSeconds", cooldown_seconds_},
                  {"blockSize", block_size}}}};
   if (!has_controllers_) {
     pool["status"]["conditions"] = {{{"type", "Ready"}, {"status", "True"}, {"reason", "Accepted"}}};
@@ -64,10 +65,15 @@ void Pools::Put(const std::string& name, const std::string& subnet, int block_si
   store_.Put(Path(), pool);
 }
 
-void Pools::Make(bool has_controllers, bool has_twin) {
+void Pools::Make(bool has_controllers, bool has_twin, bool is_counted) {
   has_controllers_ = has_controllers;
   has_twin_ = has_twin;
   big_subnet_ = Below(2) == 0 ? "10.56.0.0/23" : "10.56.0.0/26";
+  if (is_counted) {
+    constexpr std::uint64_t kLongCooldown = 90;
+    cooldown_seconds_ = Below(3) == 0 ? kLongCooldown : 0;
+    if (Below(3) != 0) big_subnet_ = "10.56.0.0/27";
+  }
   Put("small", kSmallSubnet, kBlockSize, /*is_shared=*/true);
   const int twin_size = kBlockSize - static_cast<int>(Below(2));
   const auto put = [this, twin_size](bool is_twin) {

@@ -3,6 +3,7 @@
 // excluded or reserved, a pool that is deleted, and one that must not be accepted beside another.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -23,7 +24,8 @@ class Pools {
   // `big` and `small`; without a controller they are Ready from the start. The twin of `big` has its subnet once more,
   // and comes a little before it or after it: cut in the same way, so that the two share it, or in another, so that
   // only one of them may ever be accepted.
-  void Make(bool has_controllers, bool has_twin);
+  // is_counted: addresses may be so few that nodes compete for them, and some cool down for long.
+  void Make(bool has_controllers, bool has_twin, bool is_counted = false);
   // What a node's network configuration names, by chance: `big` and its twin, if there is one.
   [[nodiscard]] std::vector<std::string> BigOnes() const;
 
@@ -56,6 +58,7 @@ class Pools {
   Story& story_;
   bool has_controllers_ = false;
   bool has_twin_ = false;
+  std::uint64_t cooldown_seconds_ = 0;
   bool is_deleted_ = false;  // one of the two
   int off_ = 0;
   int reservations_ = 0;

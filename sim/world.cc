@@ -48,7 +48,8 @@ std::set<std::string> Extent::AllFaults() {
   return {"away",      "refused",    "lost",     "late",    "lag",       "kill",   "overlap", "reboot",   "restart",
           "give-back", "gc",         "calendar", "shared",  "cut-off",   "no-del", "mirror",  "vanish",   "edit",
           "delete",    "allocation", "odd-uid",  "sandbox", "meanwhile", "pause",  "restore", "compact",  "deaf",
-          "direct",    "denied",     "mute",     "check",   "second",    "pools",  "power",   "replaced", "suspend"};
+          "direct",    "denied",     "mute",     "check",   "second",    "pools",  "power",   "replaced", "suspend",
+          "scheduler", "kubelet",    "number"};
 }
 
 World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told)
@@ -59,6 +60,9 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told
       cluster_(store_, story_),
       pools_(store_, story_),
       controllers_(network_, story_),
+      counted_(store_, story_),
+      scheduler_(store_, counted_, story_),
+      workload_(cluster_),
       backups_(store_, cluster_, network_, story_, machines_) {
   Begin(seed);
   checkers_.push_back(MakeOneHolder(story_));
@@ -68,20 +72,28 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told
   checkers_.push_back(MakeInTime(story_));
   checkers_.push_back(MakeWithheldKept(story_));
   checkers_.push_back(MakeCheckHolds(story_));
+  checkers_.push_back(MakeGivenBack(story_));
   if (plant_ != nullptr) {
     cluster_.RenewWhenCutOff(plant_->renews_when_cut_off);
     network_.Plant(plant_->lies);
+    scheduler_.LagOfNodes(plant_->lag_of_scheduler);
     if (plant_->ignores_syncs) IgnoreSyncsOf(".agent");
   }
   store_.OnStore([this](const std::string& collection, const json& before, const json& after) {
     const auto change = std::make_shared<const ApiServer::Change>(collection, before, after);
     for (const auto& server : servers_) server->Learn(change);
     if (collection == crds::kPoolsPath) pools_.Stored(before, after);
+    if (has_scheduler_) {
+      counted_.Stored(collection, before, after);
+      scheduler_.Stored(collection, before, after);
+      if (collection == reconciler::kPodsPath) DeliverIfBound(before, after);
+    }
     if (collection == kBlocks && before.is_null()) created_[after["metadata"]["uid"]] = Now();
     if (collection == kBlocks) story_.TellBlock(before, after);
     if (collection != kBlocks || is_unwatched_) return;
     for (const auto& checker : checkers_) checker->Stored(before, after);
   });
+  store_.OnUnchanged([this](const k8sclient::Request& request) { counted_.Unchanged(request); });
   store_.OnRestore([this](const k8sclient::testing::ModelApi::Backup& now) {
     for (const auto& server : servers_) server->Reload(now);
     network_.CutAll();
@@ -165,7 +177,8 @@ std::unique_ptr<Machine> World::MakeMachine(const std::string& name, const std::
                                                     .renews_sandboxes = May("sandbox"),
                                                     .has_static_pods = !has_backups_ && !has_replacement_,
                                                     .tells_odd_uids = tells_odd_uids,
-                                                    .checks = May("check")});
+                                                    .checks = May("check"),
+                                                    .counted = has_scheduler_ ? &counted_ : nullptr});
 }
 
 void World::StartMachine(Machine& machine) {
@@ -198,7 +211,7 @@ void World::Churn(Machine& machine, const std::string& called, int containers) {
 }
 
 bool World::IsChurning() const {
-  return !pools_.AreOn() || std::ranges::any_of(machines_, [](const auto& machine) {
+  return !pools_.AreOn() || working_ > 0 || delivering_ > 0 || std::ranges::any_of(machines_, [](const auto& machine) {
     return machine->churning > 0 || machine->is_left_alone() || machine->has_double || machine->kubelet.IsEnding();
   });
 }
@@ -207,11 +220,15 @@ void World::Main() {
   AddServers();
   const auto controllers_max = static_cast<std::uint64_t>(extent_.controllers);
   const bool has_rivals = plant_ != nullptr && plant_->has_rivals;
-  for (auto left = has_rivals ? controllers_max : Below(controllers_max + 1); left > 0; --left) controllers_.Start();
+  auto controllers = has_rivals ? controllers_max : Below(controllers_max + 1);
+  if (plant_ != nullptr && plant_->counts) controllers = std::max<std::uint64_t>(controllers, 1);
+  for (auto left = controllers; left > 0; --left) controllers_.Start();
   ChangeWeather(/*is_calm=*/false);
-  has_backups_ = May("restore") && controllers_.count() > 0 && Below(2) == 0;
+  has_backups_ = May("restore") && controllers_.count() > 0 && Below(2) == 0 && !(plant_ != nullptr && plant_->counts);
+  const bool is_counting = plant_ != nullptr && plant_->counts;
+  has_scheduler_ = May("scheduler") && controllers_.count() > 0 && !has_backups_ && (is_counting || Below(2) == 0);
   const bool has_twin = May("pools") && controllers_.count() > 0 && !has_backups_ && (has_rivals || Below(2) == 0);
-  pools_.Make(controllers_.count() > 0, has_twin);
+  pools_.Make(controllers_.count() > 0, has_twin, has_scheduler_);
   if (controllers_.count() > 0) {
     Spawn(std::make_shared<Process>("collector"), [this] { cluster_.CollectGarbage(); });
   }
@@ -221,15 +238,22 @@ void World::Main() {
   meanwhiles_left_ = May("meanwhile") ? static_cast<int>(Below(2 * static_cast<std::uint64_t>(extent_.agents))) : 0;
   const auto nodes = 1 + Below(static_cast<std::uint64_t>(extent_.nodes));
   for (std::uint64_t i = 1; i <= nodes; ++i) AddMachine("n" + std::to_string(i));
+  if (has_scheduler_) StartWorkload();
   while (IsChurning()) OneMoment();
   ComeToRest();
   for (const auto& machine : machines_) machine->kubelet.EndChecks();
   for (const auto& machine : machines_) machine->kubelet.CheckAll();
   controllers_.LeaveOne();
   bounds_.CheckQuiet();
+  if (has_scheduler_) AwaitPending();
   CheckSteady();
+  workload_.EndWaiting();
+  if (has_scheduler_) AwaitScheduled();
   for (const auto& machine : machines_) machine->kubelet.EndAll();
+  if (has_scheduler_) AwaitNumbers();
+  cluster_.RemoveEnded();
   ComeToRest();
+  if (has_scheduler_) AwaitNumbers();
   AwaitDrained();
   // Long, so not in all of them.
   if (Below(8) == 0) bounds_.CheckGrowth();
@@ -245,6 +269,9 @@ void World::ComeToRest() {
   story_.Tell("calm");
   meanwhiles_left_ = 0;
   ChangeWeather(true);
+  // A pod that gets its address while the rules are checked would break them.
+  scheduler_.Pause(true);
+  if (has_scheduler_) AwaitScheduled();
   const Nanos end = Now() + 90s;
   const auto is_at_rest = [this] {
     return cluster_.HaveToldAgain() &&
@@ -264,6 +291,13 @@ void World::ComeToRest() {
     }
   }
   for (const auto& checker : checkers_) checker->AtRest(blocks);
+  scheduler_.Pause(false);
+}
+
+void World::AwaitScheduled() {
+  constexpr Nanos kBindingMax = 1s;
+  std::this_thread::sleep_for(kBindingMax);
+  while (IsChurning()) std::this_thread::sleep_for(100ms);
 }
 
 std::string World::LostAndLeft() const {
@@ -332,6 +366,83 @@ void World::AwaitDrained() {
     if (Now() > end) return story_.Break("drained", "a deleted pool is still there, and nothing is held in it");
     std::this_thread::sleep_for(1s);
   }
+}
+
+Machine* World::FindMachine(const std::string& node) const {
+  const auto found = std::ranges::find_if(machines_, [&](const auto& one) { return one->node.name() == node; });
+  return found == machines_.end() ? nullptr : found->get();
+}
+
+void World::StartWorkload() {
+  scheduler_.Start();
+  std::vector<std::string> nodes;
+  for (const auto& machine : machines_) nodes.push_back(machine->node.name());
+  const auto threads = static_cast<int>(1 + Below(2 * static_cast<std::uint64_t>(extent_.callers)));
+  for (int thread = 0; thread < threads; ++thread) {
+    const auto pods = static_cast<int>(1 + Below(static_cast<std::uint64_t>(extent_.containers)));
+    ++working_;
+    Spawn(outside_, [this, pods, nodes, name = fmt::format("w{}", thread)] {
+      workload_.Churn(name, pods, nodes);
+      --working_;
+    });
+  }
+}
+
+void World::DeliverIfBound(const json& before, const json& after) {
+  if (after.is_null() || before.is_null() || !NodeOf(before).empty() || NodeOf(after).empty()) return;
+  const Pod pod{.name = after["metadata"]["name"], .uid = after["metadata"]["uid"], .units = UnitsOf(after)};
+  ++delivering_;
+  Spawn(outside_, [this, pod, node = NodeOf(after)] {
+    Deliver(pod, node);
+    --delivering_;
+  });
+}
+
+void World::Deliver(const Pod& pod, const std::string& node) {
+  // Kubernetes deletes a pod of a node that is gone after about this time.
+  constexpr Nanos kCollected = 60s;
+  std::this_thread::sleep_for(milliseconds(Below(10) == 0 ? Below(1'000) : Below(50)));
+  const Nanos since = Now();
+  while (cluster_.Knows(pod)) {
+    Machine* const machine = FindMachine(node);
+    if (cluster_.IsConnected(node) && !machine->node.is_off() && !machine->is_gone) {
+      ++machine->churning;
+      return Spawn(machine->kubelet.process(), [machine, pod] {
+        machine->kubelet.RunScheduled(pod);
+        --machine->churning;
+      });
+    }
+    if (cluster_.IsGone(node) && Now() - since > kCollected) return cluster_.RemovePod(pod);
+    std::this_thread::sleep_for(500ms);
+  }
+}
+
+void World::RestartKubelet(Machine& machine) {
+  if (cluster_.IsConnected(machine.node.name()) && !machine.node.is_off()) {
+    counted_.RestartKubelet(machine.node.name());
+  }
+}
+
+void World::AwaitNumbers() {
+  // A number goes down after 5 s at the earliest, without a number for 3 s, and at most once in 10 s.
+  constexpr Nanos kNumbersMax = 45s;
+  const Nanos end = Now() + kNumbersMax;
+  std::string deviation;
+  while (!(deviation = counted_.Deviation()).empty()) {
+    if (Now() > end) return story_.Break("counted", deviation);
+    std::this_thread::sleep_for(1s);
+  }
+}
+
+void World::AwaitPending() {
+  AwaitNumbers();
+  const Nanos end = Now() + 2min;
+  std::string pending;
+  while (!(pending = counted_.PendingThatFits()).empty()) {
+    if (Now() > end) return story_.Break("pending", pending);
+    std::this_thread::sleep_for(1s);
+  }
+  for (const auto& machine : machines_) RestartKubelet(*machine);
 }
 
 void World::CheckSteady() {

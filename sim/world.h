@@ -16,11 +16,14 @@
 #include "sim/checkers.h"
 #include "sim/cluster.h"
 #include "sim/controllers.h"
+#include "sim/counted.h"
+#include "sim/kube_scheduler.h"
 #include "sim/machine.h"
 #include "sim/network.h"
 #include "sim/plants.h"
 #include "sim/pools.h"
 #include "sim/story.h"
+#include "sim/workload.h"
 
 namespace berth::sim {
 
@@ -138,6 +141,19 @@ class World {
   // Containers come and go while nothing goes wrong.
   void CheckSteady();
   void Churn(Machine& machine, const std::string& called, int containers);
+  // Pods that request addresses, and the scheduler that binds them.
+  void StartWorkload();
+  // The kubelet of the node hears of a pod that the scheduler has bound to it.
+  void Deliver(const Pod& pod, const std::string& node);
+  void DeliverIfBound(const nlohmann::json& before, const nlohmann::json& after);
+  [[nodiscard]] Machine* FindMachine(const std::string& node) const;
+  void RestartKubelet(Machine& machine);
+  // Every pod that the scheduler has placed runs, or has ended.
+  void AwaitScheduled();
+  // Nodes show what they should. Rule `counted`.
+  void AwaitNumbers();
+  // Pods that fit somewhere run. Rule `pending`.
+  void AwaitPending();
 
   Extent extent_;
   const Plant* plant_;
@@ -148,6 +164,9 @@ class World {
   Cluster cluster_;
   Pools pools_;
   Controllers controllers_;
+  Counted counted_;
+  KubeScheduler scheduler_;
+  Workload workload_;
   Kubelet::Checkers checkers_;
   Machines machines_;
   Machines replaced_;  // by others of the same names
@@ -163,6 +182,10 @@ class World {
   bool has_backups_ = false;
   // A machine's name is taken by another, once. Nor are there static pods then: who would free what one of them had?
   bool has_replacement_ = false;
+  // Some pods request addresses. Not beside backups: pods that are unbound in one may run by now.
+  bool has_scheduler_ = false;
+  int working_ = 0;     // threads of the workload
+  int delivering_ = 0;  // pods that a kubelet has still to hear of
   std::map<std::string, Nanos> created_;  // when which block was, by uid
   std::uint64_t kills_ = 0;
 };

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// The numbers of Nodes, from stored objects.
+#include "sim/counted.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/fmt/fmt.h>
+
+#include "crds/names.h"
+#include "ipam/entry.h"
+#include "ipam/interval_set.h"
+#include "ipam/pool.h"
+#include "reconciler/read_holders.h"
+#include "reconciler/read_objects.h"
+
+namespace berth::sim {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kCountedName = "ipv4";
+constexpr const char* kMirror = "kubernetes.io/config.mirror";
+// Most of what a kubelet's informer lags behind; one time in twenty as long as the scheduler's.
+constexpr Nanos kKubeletLag = std::chrono::milliseconds(50);
+constexpr Nanos kKubeletLagMax = std::chrono::seconds(2);
+
+std::int64_t ToNumber(const json& text) { return text.is_string() ? std::stoll(text.get<std::string>()) : 0; }
+
+std::int64_t UnixMs() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::floor<std::chrono::milliseconds>(now).count();
+}
+
+// Pools that are counted: Ready, enabled, with blocks of nodes.
+std::map<std::string, ipam::Pool> CountedPools(const k8sclient::testing::ModelApi& store) {
+  std::map<std::string, ipam::Pool> pools;
+  for (const json& object : store.Objects(std::string(crds::kPoolsPath))) {
+    const auto seen = reconciler::ReadPool(object);
+    if (!seen || !seen->pool || !seen->IsReady()) continue;
+    const ipam::Pool& pool = *seen->pool;
+    const bool is_counted = pool.affinity == ipam::Affinity::kNode && pool.resource == kCountedName && !pool.disabled &&
+                            !seen->meta.deleting();
+    if (is_counted) pools.emplace(seen->meta.uid, pool);
+  }
+  return pools;
+}
+
+std::set<std::string> ResourcePoolUids(const k8sclient::testing::ModelApi& store) {
+  std::set<std::string> uids;
+  for (const json& object : store.Objects(std::string(crds::kPoolsPath))) {
+    if (object["spec"].value("resource", kCountedName) == kCountedName) uids.insert(object["metadata"]["uid"]);
+  }
+  return uids;
+}
+
+ipam::Prefix CidrOf(const json& block) { return *ipam::Prefix::Parse(block["spec"]["cidr"].get<std::string>()); }
+
+// Addresses that the pool may hand out in the block and that nobody has, waits for or reserved.
+std::int64_t FreeIn(const json& block, const ipam::Pool& pool, std::int64_t now_ms) {
+  const ipam::Prefix cidr = CidrOf(block);
+  const ipam::IntervalSet assignable = ipam::AssignableIn(pool, cidr);
+  auto free = static_cast<std::int64_t>(assignable.Count());
+  for (const auto& [offset, text] : block["allocations"].items()) {
+    const auto until = ipam::CoolingUntil(text.get_ref<const std::string&>());
+    if (until && *until <= now_ms) continue;
+    if (assignable.Contains(cidr.At(static_cast<std::uint32_t>(std::stoul(offset))))) --free;
+  }
+  return free;
+}
+
+bool IsGoing(const json& object) { return object["metadata"].contains("deletionTimestamp"); }
+
+bool HasNoEntries(const json& block, std::int64_t now_ms) {
+  if (!block.value("standby", json::array()).empty()) return false;
+  return std::ranges::all_of(block["allocations"], [&](const json& text) {
+    const auto entry = ipam::ParseEntry(text.get_ref<const std::string&>());
+    const auto* const cooling = std::get_if<ipam::CoolingEntry>(&entry);
+    return std::holds_alternative<ipam::ReservedEntry>(entry) || (cooling != nullptr && cooling->until_ms <= now_ms);
+  });
+}
+
+// Whether the entry is the pod's: by its UID, else by its name and the address that the pod reports.
+bool IsOf(const ipam::HeldEntry& entry, const json& pod, const std::string& address) {
+  const json& metadata = pod["metadata"];
+  const std::string hash = metadata.value("annotations", json::object()).value(kMirror, std::string());
+  if (!entry.uid.empty() && (entry.uid == metadata["uid"] || entry.uid == hash)) return true;
+  const auto addresses = pod.value("/status/podIPs"_json_pointer, json::array());
+  return entry.pod == metadata["name"] && entry.pod_namespace == metadata.value("namespace", "") &&
+         std::ranges::any_of(addresses, [&](const json& one) { return one["ip"] == address; });
+}
+
+}  // namespace
+
+std::int64_t UnitsOf(const json& pod) {
+  std::int64_t units = 0;
+  const auto spec = pod.find("spec");
+  if (spec == pod.end() || !spec->contains("containers")) return 0;
+  for (const json& container : (*spec)["containers"]) {
+    const json requests = container.value("/resources/requests"_json_pointer, json::object());
+    if (requests.contains(kCountedResource)) units += ToNumber(requests[kCountedResource]);
+  }
+  return units;
+}
+
+std::string NodeOf(const json& pod) { return pod.value("/spec/nodeName"_json_pointer, std::string()); }
+
+bool HasEnded(const json& pod) {
+  const std::string phase = pod.value("/status/phase"_json_pointer, std::string());
+  return phase == "Succeeded" || phase == "Failed";
+}
+
+std::optional<std::int64_t> NumberOf(const json& node) {
+  const json allocatable = node.value("/status/allocatable"_json_pointer, json::object());
+  if (!allocatable.contains(kCountedResource)) return std::nullopt;
+  return ToNumber(allocatable[kCountedResource]);
+}
+
+bool IsReadyNode(const json& node) {
+  const json conditions = node.value("/status/conditions"_json_pointer, json::array());
+  return std::ranges::any_of(conditions, [](const json& one) { return one["type"] == "Ready" && one["status"] == "True"; });
+}
+
+void Counted::Stored(const std::string& collection, const json& before, const json& after) {
+  if (collection == reconciler::kNodesPath) NodeStored(before, after);
+  if (collection == reconciler::kPodsPath) PodStored(before, after);
+}
+
+void Counted::NodeStored(const json& before, const json& after) {
+  const std::string name = (after.is_null() ? before : after)["metadata"]["name"];
+  const auto number = after.is_null() ? std::nullopt : NumberOf(after);
+  auto& shown = shown_[name];
+  const bool was_shown = !shown.empty() && shown.back().number.has_value();
+  const std::string version = (after.is_null() ? before : after)["metadata"]["resourceVersion"];
+  if (number != (shown.empty() ? std::nullopt : shown.back().number)) {
+    story_.Tell(number ? fmt::format("{} shows {}", name, *number)
+                       : fmt::format("{} shows no number{}", name, was_shown ? " any more" : ""));
+  }
+  shown.push_back({.since = Now(), .version = std::stoull(version), .number = number});
+  CheckLow(name);
+}
+
+void Counted::PodStored(const json& before, const json& after) {
+  const json& pod = after.is_null() ? before : after;
+  const std::int64_t units = UnitsOf(pod);
+  if (units == 0) return;
+  const std::string uid = pod["metadata"]["uid"];
+  const std::string node = after.is_null() || HasEnded(after) ? std::string() : NodeOf(after);
+  if (node.empty()) {
+    pods_.erase(uid);
+    return;
+  }
+  const auto [found, is_new] = pods_.try_emplace(uid, Pod{.units = units, .node = node});
+  if (is_new) CheckLow(node);
+}
+
+std::int64_t Counted::RequestedOn(const std::string& node) const {
+  std::int64_t sum = 0;
+  for (const auto& [uid, pod] : pods_) sum += pod.node == node ? pod.units : 0;
+  return sum;
+}
+
+void Counted::CheckLow(const std::string& node) {
+  const auto shown = shown_.find(node);
+  if (shown == shown_.end() || shown->second.empty() || !shown->second.back().number) return;
+  const std::int64_t requested = RequestedOn(node);
+  if (*shown->second.back().number >= requested) return;
+  story_.Break("low", fmt::format("{} shows {}, and its pods request {}", node, *shown->second.back().number, requested));
+}
+
+void Counted::Unchanged(const k8sclient::Request& request) {
+  if (!request.path.starts_with(reconciler::kNodesPath)) return;
+  story_.Break("no-patch", request.path + " is as it was before the patch " + request.body);
+}
+
+std::optional<std::int64_t> Counted::SeenByKubelet(const std::string& node, std::uint64_t version_min) {
+  const auto& shown = shown_[node];
+  if (shown.empty()) return std::nullopt;
+  const Nanos most = Below(20) == 0 ? kKubeletLagMax : kKubeletLag;
+  const Nanos until = Now() - Nanos(Below(static_cast<std::uint64_t>(most.count())));
+  std::size_t& seen = seen_[node];
+  while (seen + 1 < shown.size() && (shown[seen + 1].since <= until || shown[seen].version < version_min)) ++seen;
+  return shown[seen].number;
+}
+
+bool Counted::Admits(const std::string& node, const std::string& uid) {
+  const auto found = pods_.find(uid);
+  if (found == pods_.end()) return true;
+  std::int64_t sum = found->second.units;
+  std::uint64_t version_min = placed_[uid];
+  for (const auto& [other, pod] : pods_) {
+    if (pod.node != node || !pod.is_admitted || other == uid) continue;
+    sum += pod.units;
+    version_min = std::max(version_min, placed_[other]);
+  }
+  const auto number = SeenByKubelet(node, version_min);
+  if (number && *number < sum) {
+    story_.Break("rejected",
+                 fmt::format("OutOf{}: {} shows {}, and with {} its pods request {}", kCountedResource, node, *number, uid, sum));
+    return false;
+  }
+  found->second.is_admitted = true;
+  return true;
+}
+
+void Counted::RestartKubelet(const std::string& node) {
+  story_.Tell("the kubelet of " + node + " restarts");
+  std::uint64_t version_min = 0;
+  for (const auto& [uid, pod] : pods_) {
+    if (pod.node == node && pod.is_admitted) version_min = std::max(version_min, placed_[uid]);
+  }
+  const auto number = SeenByKubelet(node, version_min);
+  std::int64_t sum = 0;
+  // UIDs grow with the time of creation.
+  for (const auto& [uid, pod] : pods_) {
+    if (pod.node != node || !pod.is_admitted) continue;
+    sum += pod.units;
+    if (!number || *number >= sum) continue;
+    story_.Break("rejected", fmt::format("{} runs, and its kubelet, restarted, rejects it: {} shows {}", uid, node, *number));
+  }
+}
+
+std::map<std::string, Counted::Expected> Counted::ExpectedOfNodes() const {
+  std::map<std::string, Expected> nodes;
+  for (const json& node : store_.Objects(std::string(reconciler::kNodesPath))) {
+    if (IsReadyNode(node)) nodes[node["metadata"]["name"]];
+  }
+  const std::int64_t now_ms = UnixMs();
+  const auto pools = CountedPools(store_);
+  const auto of_resource = ResourcePoolUids(store_);
+  std::map<std::string, std::int64_t> recorded;  // by the pod's UID
+  std::vector<json> requesting;
+  for (json& pod : store_.Objects(std::string(reconciler::kPodsPath))) {
+    const auto node = nodes.find(NodeOf(pod));
+    const std::int64_t units = UnitsOf(pod);
+    if (units == 0 || HasEnded(pod) || node == nodes.end()) continue;
+    node->second.requested += units;
+    requesting.push_back(std::move(pod));
+  }
+  for (const json& block : store_.Objects(std::string(crds::kBlocksPath))) {
+    const std::string pool_uid = block["spec"].value("poolUID", "");
+    const auto pool = pools.find(pool_uid);
+    const auto node = nodes.find(block["spec"].value("node", ""));
+    if (pool != pools.end() && node != nodes.end() && !IsGoing(block)) {
+      node->second.usable += FreeIn(block, pool->second, now_ms);
+    }
+    if (!of_resource.contains(pool_uid)) continue;
+    const ipam::Prefix cidr = CidrOf(block);
+    for (const auto& [offset, text] : block["allocations"].items()) {
+      const auto entry = ipam::ParseEntry(text.get_ref<const std::string&>());
+      const auto* const held = std::get_if<ipam::HeldEntry>(&entry);
+      if (held == nullptr) continue;
+      const std::string address = cidr.At(static_cast<std::uint32_t>(std::stoul(offset))).ToString();
+      const auto pod = std::ranges::find_if(requesting, [&](const json& one) { return IsOf(*held, one, address); });
+      if (pod != requesting.end()) ++recorded[(*pod)["metadata"]["uid"]];
+    }
+  }
+  for (const json& pod : requesting) {
+    nodes[NodeOf(pod)].held += std::min(UnitsOf(pod), recorded[pod["metadata"]["uid"]]);
+  }
+  return nodes;
+}
+
+std::string Counted::Deviation() const {
+  const auto expected = ExpectedOfNodes();
+  for (const json& node : store_.Objects(std::string(reconciler::kNodesPath))) {
+    const std::string name = node["metadata"]["name"];
+    const auto found = expected.find(name);
+    if (found == expected.end()) continue;
+    const json capacity = node.value("/status/capacity"_json_pointer, json::object());
+    const auto number = NumberOf(node);
+    const bool are_equal = capacity.contains(kCountedResource) == number.has_value() &&
+                           (!number || ToNumber(capacity[kCountedResource]) == *number);
+    // No number and 0 mean the same to everybody.
+    const Expected& right = found->second;
+    if (are_equal && number.value_or(0) == right.number().value_or(0) && (!number || right.number())) continue;
+    return fmt::format("{} shows {}{}, and should show {}: usable {}, held {}, requested {}",
+                       name,
+                       number ? std::to_string(*number) : "no number",
+                       are_equal ? "" : ", capacity something else",
+                       right.number() ? std::to_string(*right.number()) : "none",
+                       right.usable,
+                       right.held,
+                       right.requested);
+  }
+  return {};
+}
+
+std::string Counted::PendingThatFits() const {
+  const auto nodes = ExpectedOfNodes();
+  const auto pools = CountedPools(store_);
+  const std::int64_t now_ms = UnixMs();
+  const auto blocks = store_.Objects(std::string(crds::kBlocksPath));
+  // The most addresses that a block has which no node has, or which one has that can do without.
+  std::int64_t to_get = 0;
+  for (const auto& [uid, pool] : pools) {
+    const ipam::PoolBlocks cidrs(pool);
+    for (ipam::Uint128 i = 0; i < cidrs.Count(); ++i) {
+      const ipam::Prefix cidr = cidrs.At(i);
+      const bool is_taken = std::ranges::any_of(blocks, [&](const json& block) { return CidrOf(block).Overlaps(cidr); });
+      if (!is_taken) to_get = std::max(to_get, static_cast<std::int64_t>(ipam::AssignableIn(pool, cidr).Count()));
+    }
+  }
+  std::map<std::string, std::int64_t> spare;  // of blocks that their node can do without, by node
+  for (const json& block : blocks) {
+    const auto pool = pools.find(block["spec"].value("poolUID", ""));
+    const auto node = nodes.find(block["spec"].value("node", ""));
+    if (pool == pools.end() || node == nodes.end() || IsGoing(block) || !HasNoEntries(block, now_ms)) continue;
+    const std::int64_t free = FreeIn(block, pool->second, now_ms);
+    if (node->second.usable + node->second.held - free < node->second.requested) continue;
+    spare[node->first] = std::max(spare[node->first], free);
+  }
+  for (const json& pod : store_.Objects(std::string(reconciler::kPodsPath))) {
+    const std::int64_t units = UnitsOf(pod);
+    if (units == 0 || !NodeOf(pod).empty() || HasEnded(pod) || IsGoing(pod)) continue;
+    const std::string wanted = pod.value("/spec/nodeSelector/kubernetes.io~1hostname"_json_pointer, std::string());
+    for (const auto& [name, node] : nodes) {
+      if (!wanted.empty() && wanted != name) continue;
+      std::int64_t best = to_get;
+      for (const auto& [owner, free] : spare) best = owner == name ? best : std::max(best, free);
+      const std::int64_t left = node.usable + node.held - node.requested;
+      if (left < units && best + std::min<std::int64_t>(left, 0) < units) continue;
+      return fmt::format("{} requests {} and is Pending: {} has {} left, and could get a block with {}",
+                         pod["metadata"]["name"].get<std::string>(),
+                         units,
+                         name,
+                         left,
+                         best);
+    }
+  }
+  return {};
+}
+
+}  // namespace berth::sim
