@@ -67,9 +67,9 @@ void Bounds::WatchForStorms() {
   }
 }
 
-void Bounds::CheckQuiet() {
+void Bounds::CheckQuiet(Nanos cooldown) {
   // What settles first: watches come again, cooled entries are swept.
-  std::this_thread::sleep_for(30s);
+  std::this_thread::sleep_for(30s + cooldown);
   const std::uint64_t before = network_.requests();
   std::this_thread::sleep_for(60s);
   const std::uint64_t sent = network_.requests() - before;

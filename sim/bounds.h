@@ -22,7 +22,7 @@ class Bounds {
   // Rule `storm`: of each minute, for ever.
   void WatchForStorms();
   // Rule `quiet`: of a minute in which nobody calls.
-  void CheckQuiet();
+  void CheckQuiet(Nanos cooldown);
   // Rule `no-list`: of so many containers of each node that come and go while nothing goes wrong.
   void BeginSteady();
   void EndSteady(int containers);

@@ -11,6 +11,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "cni/attachment.h"
+#include "ipam/error.h"
 #include "node/node_directory.h"
 
 namespace berth::sim {
@@ -111,16 +112,23 @@ Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::ch
   const bool may_be_back = lost_.contains(heard.attachment) || lost_static_.contains(heard.attachment);
   if (verb == "CHECK" && may_be_back) return heard;
   for (const auto& checker : checkers_) checker->Ended(heard);
+  CheckRoom(heard);
   return heard;
 }
 
+void Kubelet::CheckRoom(const Heard& heard) {
+  if (!is_burst_ || heard.verb != "ADD" || heard.error.empty() || !has_own_blocks()) return;
+  if (json::parse(heard.error)["code"] != ipam::CniCode(ipam::ErrorCode::kExhausted)) return;
+  story_.Break("room", "the scheduler placed a pod, and there is no address for it: " + heard.error);
+}
+
 void Kubelet::Create(const std::string& container, const Pod& pod) {
-  const bool is_in_all = options_.networks.size() > 1 && Below(2) == 0;
+  const bool is_in_all = options_.networks.size() > 1 && !is_burst_ && Below(2) == 0;
   valid_[container] = {.pod = pod, .networks = is_in_all ? options_.networks.size() : 1};
 }
 
 std::string Kubelet::Add(const std::string& container) {
-  const bool is_impatient = Below(10) == 0;
+  const bool is_impatient = !is_burst_ && Below(10) == 0;
   auto interfaces = InterfacesOf(container);
   // Multus attaches one after another, containerd all at once.
   if (interfaces.size() > 1 && Below(3) == 0) std::ranges::reverse(interfaces);
@@ -267,12 +275,12 @@ void Kubelet::Run(const std::string& container, const Pod& pod, bool tells_addre
   if (lives() && Below(5) == 0) static_cast<void>(Add(container));
   if (Below(3) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(Below(200)));
   const bool is_in_all = InterfacesOf(container).size() > 1;
-  if (cluster != nullptr && lives() && options_.renews_sandboxes && Below(6) == 0) return Renew(container);
+  if (cluster != nullptr && lives() && options_.renews_sandboxes && !is_burst_ && Below(6) == 0) return Renew(container);
   // What it has got in the other network goes as well, and the pod gets another sandbox.
   const bool is_half = is_in_all && address.empty() && boot == boots_ && returns == returns_;
   if (cluster != nullptr && is_half && Below(2) == 0) return Renew(container);
   if (lives() && is_in_all && Below(6) == 0) Detach(container);
-  const bool stays = lives() && Below(3) == 0;
+  const bool stays = lives() && (is_burst_ || Below(3) == 0);
   if (returns != returns_) {
     Finish(container);
   } else if (stays) {

@@ -77,6 +77,10 @@ class Kubelet {
   // CNI CHECK of somebody now and then, until EndChecks.
   void CheckNowAndThen();
   void EndChecks() { checks_now_ = false; }
+  // From now on nothing takes an address but pods that request one, and they keep it. Rule `room`: none of them is told
+  // that the pool is exhausted.
+  void BeginBurst() { is_burst_ = true; }
+  void EndBurst() { is_burst_ = false; }
   // None at all from now on.
   void NeverCheck() { options_.checks = false; }
   // Of all that have addresses.
@@ -163,6 +167,8 @@ class Kubelet {
   [[nodiscard]] std::vector<Interface> InterfacesOf(const std::string& container) const;
   // CNI_ARGS.
   [[nodiscard]] std::string Arguments(const std::string& container) const;
+  // Rule `room`.
+  void CheckRoom(const Heard& heard);
   // What a GC of that network is told.
   [[nodiscard]] nlohmann::json ValidIn(const PodNetwork& network) const;
   Heard Call(const std::string& verb, const Interface& interface, std::chrono::microseconds patience,
@@ -186,6 +192,7 @@ class Kubelet {
   std::map<ipam::Attachment, Holder> told_;  // an address
   std::set<std::string> settled_;            // containers that stay
   bool checks_now_ = true;
+  bool is_burst_ = false;
   int boots_ = 0;
   int returns_ = 0;
   int ending_ = 0;

@@ -28,6 +28,12 @@ void Workload::Churn(const std::string& name, int pods, const std::vector<std::s
   }
 }
 
+void Workload::Burst(int pods) {
+  for (int number = 0; number < pods; ++number) {
+    waiting_.push_back(cluster_.CreatePod(fmt::format("burst-{}", number), /*units=*/1, /*node=*/""));
+  }
+}
+
 void Workload::EndWaiting() {
   for (const Pod& pod : std::exchange(waiting_, {})) {
     if (cluster_.IsPending(pod)) cluster_.RemovePod(pod);

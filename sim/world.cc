@@ -244,8 +244,9 @@ void World::Main() {
   for (const auto& machine : machines_) machine->kubelet.EndChecks();
   for (const auto& machine : machines_) machine->kubelet.CheckAll();
   controllers_.LeaveOne();
-  bounds_.CheckQuiet();
+  bounds_.CheckQuiet(pools_.cooldown());
   if (has_scheduler_) AwaitPending();
+  if (has_scheduler_ && (is_counting || Below(3) == 0)) CheckBurst();
   CheckSteady();
   workload_.EndWaiting();
   if (has_scheduler_) AwaitScheduled();
@@ -432,6 +433,17 @@ void World::AwaitNumbers() {
     if (Now() > end) return story_.Break("counted", deviation);
     std::this_thread::sleep_for(1s);
   }
+}
+
+void World::CheckBurst() {
+  workload_.EndWaiting();
+  AwaitScheduled();
+  for (const auto& machine : machines_) machine->kubelet.BeginBurst();
+  workload_.Burst(static_cast<int>(8 + Below(40)));
+  AwaitPending();
+  workload_.EndWaiting();
+  AwaitScheduled();
+  for (const auto& machine : machines_) machine->kubelet.EndBurst();
 }
 
 void World::AwaitPending() {

@@ -148,6 +148,8 @@ class World {
   void DeliverIfBound(const nlohmann::json& before, const nlohmann::json& after);
   [[nodiscard]] Machine* FindMachine(const std::string& node) const;
   void RestartKubelet(Machine& machine);
+  // Many pods that request addresses come at once, and nothing else takes any.
+  void CheckBurst();
   // Every pod that the scheduler has placed runs, or has ended.
   void AwaitScheduled();
   // Nodes show what they should. Rule `counted`.
