@@ -100,7 +100,7 @@ class BlockRound {
       }
       if (pod_addresses_.AreLostIn(*candidate.block->block)) continue;
       if (scope_.demand.MayStillDraw(candidate.block->name, now_.steady)) continue;
-      Leave(uid, *candidate.block);
+      if (!Leave(uid, *candidate.block)) continue;
       ++left;
       const auto owner = claimers.find(candidate.block->block->node);
       if (owner != claimers.end() && --owner->second.blocks == 0) ++wanting;
@@ -122,26 +122,35 @@ class BlockRound {
     return 0;
   }
 
-  // Deletes an empty block, after the number of its node has gone down for it.
-  void Leave(const std::string& pool_uid, const SeenBlock& seen) {
+  // Deletes an empty block, after the number of its node has gone down for it. False: pods that are bound to the node
+  // need it, so it stays, and the number counts it.
+  bool Leave(const std::string& pool_uid, const SeenBlock& seen) {
     if (!IsCounted(pool_uid, seen)) return Delete(seen);
     const SeenNode& node = *scope_.world.nodes.Find(seen.block->node);
-    const auto before = leaving_.find(seen.name);
-    std::optional<SteadyTime>& uncounted = left_[seen.name];
     const std::string& resource = scope_.counted.ResourceOf(pool_uid);
-    // The counts leave it out only from the next decision on.
-    if (before == leaving_.end()) return decision_.WakeAt(now_.steady);
     const NodeTally& tallies = scope_.counts.Of(node.name);
-    const auto tally = tallies.find(resource);
-    const std::int64_t sum = tally == tallies.end() ? 0 : tally->second.Sum();
-    const auto number = node.numbers.find(resource);
-    const bool is_uncounted = number == node.numbers.end() || number->second.Highest() <= sum;
-    if (!is_uncounted) return;
-    uncounted = before->second.value_or(now_.steady);
-    if (const SteadyTime due = *uncounted + kUncountedFor; now_.steady < due) return decision_.WakeAt(due);
+    const auto found = tallies.find(resource);
+    const Tally tally = found == tallies.end() ? Tally() : found->second;
+    const auto before = leaving_.find(seen.name);
+    if (before == leaving_.end()) {
+      if (tally.Left() < scope_.census.FreeIn(seen.name)) return false;
+      // The counts leave it out only from the next decision on.
+      left_.try_emplace(seen.name);
+      decision_.WakeAt(now_.steady);
+      return true;
+    }
     // Pods that came meanwhile need it.
-    if (tally != tallies.end() && tally->second.Left() < 0) return;
-    Delete(seen);
+    if (tally.Left() < 0) return false;
+    std::optional<SteadyTime>& uncounted = left_[seen.name];
+    const auto number = node.numbers.find(resource);
+    const bool is_uncounted = number == node.numbers.end() || number->second.Highest() <= tally.Sum();
+    if (!is_uncounted) return true;
+    uncounted = before->second.value_or(now_.steady);
+    if (const SteadyTime due = *uncounted + kUncountedFor; now_.steady < due) {
+      decision_.WakeAt(due);
+      return true;
+    }
+    return Delete(seen);
   }
 
   [[nodiscard]] bool IsCounted(const std::string& pool_uid, const SeenBlock& seen) const {
@@ -149,8 +158,9 @@ class BlockRound {
     return node != nullptr && scope_.counted.Counts(pool_uid, *node);
   }
 
-  void Delete(const SeenBlock& seen) {
+  bool Delete(const SeenBlock& seen) {
     Add(DeleteBlock{.block = seen.block, .why = "it is empty, and other nodes have none"});
+    return true;
   }
 
   [[nodiscard]] bool IsOfGoneNode(const ipam::Block& block) {

@@ -103,6 +103,14 @@ TEST(Demand, KeepsABlockThatAPodWasPlacedByWhileItWasLeaving) {
   EXPECT_EQ(CountOf(lines, "delete block"), 0U);
 }
 
+TEST(Demand, CountsABlockAgainThatABoundPodNeeds) {
+  NumbersWorld world(PoolOf(1));
+  world.Node("n1").Node("n2", true, {{"zone", "b"}}).Block("10.55.0.0/29").Pass(30);
+  world.Waiting("w", On("b")).Pass(11);
+  world.Bound("late").Pass(60);
+  EXPECT_EQ(world.Shown("n1"), "8");
+}
+
 TEST(Demand, OfPodsThatAreGoneIsOver) {
   NumbersWorld world(PoolOf(1));
   world.Node("n1").Node("n2", true, {{"zone", "b"}}).Block("10.55.0.0/29").Pass(30);
