@@ -297,8 +297,9 @@ Expected<Reply> Agent::Add(Call& call) {
   }
   if (auto free = left_alone_.MustNotHold(attachment, call.deadline); !free) return std::unexpected(free.error());
   if (!is_away_) call.store.HandOutStandby(clock_.Now() + kLateMax);
+  const std::uint64_t known = own_.Generation();
   auto answer = call.ipam.Add(*request);
-  if (!answer && answer.error().code == ErrorCode::kExhausted && FoundBlocks(call.deadline)) {
+  if (!answer && answer.error().code == ErrorCode::kExhausted && FoundBlocks(known, call.deadline)) {
     answer = call.ipam.Add(*request);
   }
   if (!answer) {

@@ -179,8 +179,8 @@ class Agent final : private BlockObserver {
   // The Node's number has risen above what this agent's blocks come to: the controller has made a block for it.
   [[nodiscard]] bool IsNumberAboveBlocks();
   // Before a call is told that a pool is exhausted: has the keeper look for blocks that others made for this node, at
-  // most once a second. True: blocks have come.
-  [[nodiscard]] bool FoundBlocks(SteadyTime deadline);
+  // most once a second. `known`: own_.Generation() before the call looked for an address. True: blocks have come since.
+  [[nodiscard]] bool FoundBlocks(std::uint64_t known, SteadyTime deadline);
   void ReportOddBlocks() const;
   void Poke();
   // Ends, once: another agent is the node's, or this one's files are gone.
@@ -234,6 +234,7 @@ class Agent final : private BlockObserver {
   std::atomic<bool> wants_resync_ = false;
   std::uint64_t resyncs_ BERTH_GUARDED_BY(mutex_) = 0;
   SteadyTime next_look_ BERTH_GUARDED_BY(mutex_){};  // for a call that finds a pool exhausted
+  std::uint64_t resyncs_before_look_ BERTH_GUARDED_BY(mutex_) = 0;
 
   BlockWatches block_watches_;
   std::jthread late_writer_;

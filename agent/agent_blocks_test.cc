@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Agent: what others do to its blocks, on an API server in memory.
+#include <condition_variable>
 #include <latch>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "agent/agent.h"
 #include "agent/agent_test_setup.h"
@@ -231,6 +236,59 @@ TEST_F(AgentTest, AnAddDoesNotGoOnToAnotherBlockWhileItsFirstMayHoldIt) {
   api_.SetFaults(nullptr);
   ASSERT_TRUE(Del("c1").ok);
   Await([this] { return Held().empty(); }, "the DEL is written");
+}
+
+TEST_F(AgentTest, AllCallsThatFindAPoolExhaustedWaitForTheOneLookForNewBlocks) {
+  PutPool("p1", "10.55.0.0/27", "Node", 27);
+  const auto put_block = [this](const std::string& node) {
+    api_.Put(kBlocks,
+             {{"apiVersion", "ipam.berth.dev/v1alpha1"},
+              {"kind", "IPBlock"},
+              {"metadata", {{"name", "10.55.0.0-27"}, {"uid", "u-" + node}, {"generation", 1}}},
+              {"spec",
+               {{"space", "default"},
+                {"pool", "p1"},
+                {"poolUID", "uid-of-p1"},
+                {"cidr", "10.55.0.0/27"},
+                {"node", node}}},
+              {"used", 0},
+              {"free", 30},
+              {"allocations", nlohmann::json::object()}});
+  };
+  put_block("n2");
+  agent_ = MakeAgent(/*watches_blocks=*/false);
+  agent_->Start();
+  Await([this] { return agent_->IsReady(); }, "the agent is ready");
+  constexpr int kCalls = 8;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int answered = 0;
+  bool was_looked = false;
+  api_.SetFaults([&](const k8sclient::Request& request) {
+    const bool is_look =
+        request.method == k8sclient::Method::kGet && request.path == kBlocks &&
+        std::ranges::any_of(request.query, [](const auto& pair) { return pair.second == "spec.node=n1"; });
+    std::unique_lock lock(mutex);
+    if (!is_look || std::exchange(was_looked, true)) return ApiFault::kNone;
+    // The look lasts until a call is answered without it; none is.
+    changed.wait_for(lock, std::chrono::milliseconds(300), [&] { return answered > 0; });
+    put_block("n1");
+    return ApiFault::kNone;
+  });
+  std::latch begin(kCalls);
+  std::vector<std::jthread> calls;
+  std::atomic<int> succeeded = 0;
+  for (int i = 0; i < kCalls; ++i) {
+    calls.emplace_back([&, i] {
+      begin.arrive_and_wait();
+      succeeded += Add("c" + std::to_string(i)).ok ? 1 : 0;
+      const std::scoped_lock lock(mutex);
+      ++answered;
+      changed.notify_all();
+    });
+  }
+  calls.clear();
+  EXPECT_EQ(succeeded, kCalls);
 }
 
 }  // namespace

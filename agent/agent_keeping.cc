@@ -393,21 +393,22 @@ bool Agent::IsNumberAboveBlocks() {
   return std::ranges::any_of(*numbers, [&](const auto& one) { return one.second > known[one.first]; });
 }
 
-bool Agent::FoundBlocks(SteadyTime deadline) {
-  const std::uint64_t generation = own_.Generation();
+bool Agent::FoundBlocks(std::uint64_t known, SteadyTime deadline) {
   sync::Lock lock(mutex_);
   const SteadyTime now = clock_.Now();
-  if (now < next_look_ || stopping_) return false;
-  next_look_ = now + kKeepEvery;
-  const std::uint64_t before = resyncs_;
-  wants_resync_ = true;
-  poked_ = true;
-  changed_.notify_all();
+  if (now >= next_look_) {
+    next_look_ = now + kKeepEvery;
+    resyncs_before_look_ = resyncs_;
+    wants_resync_ = true;
+    poked_ = true;
+    changed_.notify_all();
+  }
+  // Calls that come while the keeper looks wait for the same look.
   changed_.wait_until(lock.native(), std::min(deadline, now + kLookMax), [&]() BERTH_REQUIRES(mutex_) {
-    return resyncs_ != before || stopping_;
+    return resyncs_ != resyncs_before_look_ || stopping_;
   });
   lock.unlock();
-  return own_.Generation() != generation;
+  return own_.Generation() != known;
 }
 
 // Finds blocks that were claimed for this node by others, or by a write whose answer was lost.
