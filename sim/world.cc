@@ -245,6 +245,7 @@ void World::Main() {
   for (const auto& machine : machines_) machine->kubelet.CheckAll();
   controllers_.LeaveOne();
   bounds_.CheckQuiet(pools_.cooldown());
+  scheduler_.Pause(false);
   if (has_scheduler_) AwaitPending();
   if (has_scheduler_ && (is_counting || Below(3) == 0)) CheckBurst();
   CheckSteady();
@@ -292,7 +293,6 @@ void World::ComeToRest() {
     }
   }
   for (const auto& checker : checkers_) checker->AtRest(blocks);
-  scheduler_.Pause(false);
 }
 
 void World::AwaitScheduled() {
