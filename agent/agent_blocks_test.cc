@@ -9,6 +9,9 @@
 
 #include "agent/agent.h"
 #include "agent/agent_test_setup.h"
+#include "crds/block.h"
+#include "crds/pool.h"
+#include "ipam/test_values.h"
 
 namespace berth::agent {
 namespace {
@@ -289,6 +292,32 @@ TEST_F(AgentTest, AllCallsThatFindAPoolExhaustedWaitForTheOneLookForNewBlocks) {
   }
   calls.clear();
   EXPECT_EQ(succeeded, kCalls);
+}
+
+TEST_F(AgentTest, AFirstBlockOfACountedPoolIsClaimedWhateverItsWarmAddresses) {
+  PutPool("p1", "10.55.0.0/26", "Node");
+  api_.Change(std::string(crds::kPoolsPath), "p1", [](nlohmann::json& pool) { pool["spec"]["resource"] = "ipv4"; });
+  StartAgent();
+  Await([&] { return api_.Objects(kBlocks).size() == 1; }, "a block is claimed");
+}
+
+// The controller has made it for pods that wait, and the Node's number has risen for it.
+TEST_F(AgentTest, ABlockThatANumberOfTheNodeCountsIsTakenOver) {
+  PutPool("p1", "10.55.0.0/25", "Node");
+  const auto put_node = [this](const char* number) {
+    api_.Put("/api/v1/nodes",
+             {{"metadata", {{"name", "n1"}}}, {"status", {{"allocatable", {{"ipam.berth.dev/ipv4", number}}}}}});
+  };
+  put_node("0");
+  StartAgent();
+  Await([&] { return agent_->IsReady(); }, "the agent is ready");
+  const auto pool = crds::ParsePool(api_.Objects(std::string(crds::kPoolsPath))[0]);
+  api_.Put(std::string(crds::kBlocksPath),
+           crds::BlockToJson(ipam::NewBlock(*pool, ipam::PrefixOf("10.55.0.64/26"), "n1")));
+  api_.Change("/api/v1/nodes", "n1", [](nlohmann::json& node) {
+    node["status"]["allocatable"]["ipam.berth.dev/ipv4"] = "62";
+  });
+  Await([&] { return !nlohmann::json::parse(agent_->DebugBlocks())["blocks"].empty(); }, "the block is taken over");
 }
 
 }  // namespace

@@ -38,7 +38,10 @@ Expected<ipam::Pool> BenchCluster::MakePool(const PoolOptions& options) const {
   ipam::Pool wanted;
   wanted.name = name;
   wanted.subnet = *prefix;
-  if (!options.is_claimed_ahead) wanted.warm_addresses = 0;
+  if (!options.is_claimed_ahead) {
+    wanted.warm_addresses = 0;
+    wanted.resource = "";  // every node claims a first block of a counted pool
+  }
   const std::string path = std::string(crds::kPoolsPath) + "/" + name;
   auto object = k8sclient::Create(*api_, std::string(crds::kPoolsPath), crds::PoolToJson(wanted), Soon());
   if (!object && object.error().code == ErrorCode::kAlreadyExists) object = k8sclient::Get(*api_, path, Soon());
