@@ -209,6 +209,50 @@ def metrics_are_served(reader: Reader) -> None:
         time.sleep(0.5)
 
 
+def examples_of(program: Path) -> list[str]:
+    text = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
+    examples = [line.strip() for line in text.partition("Examples:\n")[2].split("\n") if line.strip()]
+    if not examples:
+        raise AssertionError(f"{program} --help does not end with examples: {text}")
+    return examples
+
+
+def examples_run(reader: Reader) -> None:
+    """The examples in the help of the programs: servers on this host, all others on a node. /tmp is the test's folder."""
+    home = reader.work / "home"
+    (home / ".kube").mkdir(parents=True)
+    (home / ".kube/config").write_text(Path(reader.value("KUBECONFIG")).read_text())
+    (home / "tmp/berth").mkdir(parents=True)
+    programs = home / "bin"
+    programs.mkdir()
+    for program in ("berth", "berth-agent", "berth-direct"):
+        (programs / program).symlink_to(ROOT / "build/bin" / program)
+    (programs / "berth-controller").symlink_to(ROOT / "build/bin/berth-agent")
+    environment = os.environ | {"HOME": str(home), "PATH": f"{programs}:{os.environ['PATH']}"}
+    pid = reader.value("BERTH_NODE1_MOUNTS_PID")
+    for program in ("berth-controller", "berth-agent", "berth"):
+        servers = []
+        for example in examples_of(programs / program):
+            line = example.replace("/tmp/", f"{home}/tmp/")
+            if "--kubeconfig" in line:
+                servers.append(subprocess.Popen(["bash", "-c", f"exec {line}"], env=environment,
+                                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+                continue
+            node = [] if str(home) in line else ["nsenter", f"--mount=/proc/{pid}/ns/mnt"]
+            deadline = time.monotonic() + 20
+            while True:
+                done = subprocess.run([*node, "bash", "-c", line], env=environment, capture_output=True, text=True, check=False)
+                if done.returncode == 0:
+                    break
+                if time.monotonic() > deadline:
+                    raise AssertionError(f"{line}: {done.returncode}\n{done.stdout}{done.stderr}")
+                time.sleep(0.2)
+        for server in servers:
+            server.terminate()
+            if server.wait(30) != 0:
+                raise AssertionError(f"a server of {program}'s examples ended with {server.returncode}")
+
+
 def main() -> int:
     blocks = []
     for document in DOCUMENTS:
@@ -250,6 +294,9 @@ def main() -> int:
             if goes_on and block.document != "README.md" and not reader.nodes:
                 reader.nodes = 2
                 goes_on = check("the component install/metrics serves metrics", lambda: metrics_are_served(reader))
+            # The example of berth-agent is a node of its own, whose blocks berthctl check would report.
+            if goes_on and "kubectl delete pod hello" in block.text:
+                check("the examples in the help of the programs run", lambda: examples_run(reader))
             # What follows a failed command would fail as well, and say nothing.
             if goes_on:
                 goes_on = check(block.name(), lambda b=block: run(reader, b, update))
