@@ -244,19 +244,16 @@ TEST_F(AgentTest, AnAddDoesNotGoOnToAnotherBlockWhileItsFirstMayHoldIt) {
 TEST_F(AgentTest, AllCallsThatFindAPoolExhaustedWaitForTheOneLookForNewBlocks) {
   PutPool("p1", "10.55.0.0/27", "Node", 27);
   const auto put_block = [this](const std::string& node) {
-    api_.Put(kBlocks,
-             {{"apiVersion", "ipam.berth.dev/v1alpha1"},
-              {"kind", "IPBlock"},
-              {"metadata", {{"name", "10.55.0.0-27"}, {"uid", "u-" + node}, {"generation", 1}}},
-              {"spec",
-               {{"space", "default"},
-                {"pool", "p1"},
-                {"poolUID", "uid-of-p1"},
-                {"cidr", "10.55.0.0/27"},
-                {"node", node}}},
-              {"used", 0},
-              {"free", 30},
-              {"allocations", nlohmann::json::object()}});
+    api_.Put(
+        kBlocks,
+        {{"apiVersion", "ipam.berth.dev/v1alpha1"},
+         {"kind", "IPBlock"},
+         {"metadata", {{"name", "10.55.0.0-27"}, {"uid", "u-" + node}, {"generation", 1}}},
+         {"spec",
+          {{"space", "default"}, {"pool", "p1"}, {"poolUID", "uid-of-p1"}, {"cidr", "10.55.0.0/27"}, {"node", node}}},
+         {"used", 0},
+         {"free", 30},
+         {"allocations", nlohmann::json::object()}});
   };
   put_block("n2");
   agent_ = MakeAgent(/*watches_blocks=*/false);
@@ -314,9 +311,8 @@ TEST_F(AgentTest, ABlockThatANumberOfTheNodeCountsIsTakenOver) {
   const auto pool = crds::ParsePool(api_.Objects(std::string(crds::kPoolsPath))[0]);
   api_.Put(std::string(crds::kBlocksPath),
            crds::BlockToJson(ipam::NewBlock(*pool, ipam::PrefixOf("10.55.0.64/26"), "n1")));
-  api_.Change("/api/v1/nodes", "n1", [](nlohmann::json& node) {
-    node["status"]["allocatable"]["ipam.berth.dev/ipv4"] = "62";
-  });
+  api_.Change(
+      "/api/v1/nodes", "n1", [](nlohmann::json& node) { node["status"]["allocatable"]["ipam.berth.dev/ipv4"] = "62"; });
   Await([&] { return !nlohmann::json::parse(agent_->DebugBlocks())["blocks"].empty(); }, "the block is taken over");
 }
 

@@ -86,7 +86,12 @@ class AgentTest : public testing::Test {
   void PutPool(const std::string& name, const std::string& subnet, const std::string& affinity, int block_size = 26) {
     api_.Put(std::string(crds::kPoolsPath),
              {{"metadata", {{"name", name}, {"uid", "uid-of-" + name}}},
-              {"spec", {{"subnet", subnet}, {"affinity", affinity}, {"warmAddresses", 0}, {"resource", ""}, {"blockSize", block_size}}},
+              {"spec",
+               {{"subnet", subnet},
+                {"affinity", affinity},
+                {"warmAddresses", 0},
+                {"resource", ""},
+                {"blockSize", block_size}}},
               {"status", {{"conditions", {{{"type", "Ready"}, {"status", "True"}, {"reason", "Accepted"}}}}}}});
   }
 

@@ -42,8 +42,8 @@ constexpr std::chrono::seconds kVanishedHandedOver{15};
 constexpr const char* kServerKey = "server";
 constexpr const char* kRelistKey = "relist";
 
-// Actions that nothing else waits for have a part of each round of their own, and failures of their own: under which key.
-// nullptr: the others wait for it.
+// Actions that nothing else waits for have a part of each round of their own, and failures of their own: under which
+// key. nullptr: the others wait for it.
 const char* AsideKey(const Action& action) {
   if (std::holds_alternative<CreateAllocation>(action) || std::holds_alternative<DeleteAllocation>(action))
     return kAllocationsKey;
@@ -139,8 +139,8 @@ bool Controller::PerformAll(const Decision& decision, const std::stop_token& sto
       continue;
     if (aside != nullptr && now.steady > aside_ends.try_emplace(aside, now.steady + kAsidePerRound).first->second)
       continue;
-    const auto done = performer_.Perform(
-        action, now, k8sclient::CallOptions::Within(aside == nullptr ? kCallMax : kAsideMax, stop));
+    const auto done =
+        performer_.Perform(action, now, k8sclient::CallOptions::Within(aside == nullptr ? kCallMax : kAsideMax, stop));
     if (!done) {
       HandleFailure(key, done.error(), aside == nullptr ? kServerKey : aside);
       if (IsServerAway(done.error().code) && aside == nullptr) return false;

@@ -26,9 +26,8 @@ CountedPools::CountedPools(const World& world, const std::map<std::string, Count
     if (is_for_nodes && pools.contains(seen.meta.uid)) by_resource[seen.pool->resource].push_back(&*seen.pool);
   }
   for (const auto& [resource, members] : by_resource) {
-    const bool is_mixed = std::ranges::any_of(members, [&](const ipam::Pool* one) {
-      return one->namespace_selector != members.front()->namespace_selector;
-    });
+    const bool is_mixed = std::ranges::any_of(
+        members, [&](const ipam::Pool* one) { return one->namespace_selector != members.front()->namespace_selector; });
     for (const ipam::Pool* pool : members) {
       if (is_mixed && pool->namespace_selector) {
         of_mixed_namespaces_.insert(pool->uid);

@@ -142,9 +142,7 @@ const CountsCase kCountsCases[] = {
     {"WithoutABlockIsZero", [](CountsWorld&) {}, "0+0-0=0"},
     {"OfAnEmptyBlockIsAllOfIt", [](CountsWorld& w) { w.Block("10.55.0.0/29"); }, "8+0-0=8"},
     {"OfTwoBlocksIsTheirSum", [](CountsWorld& w) { w.Block("10.55.0.0/29").Block("10.55.0.8/29"); }, "16+0-0=16"},
-    {"LeavesOutBlocksOfOtherNodes",
-     [](CountsWorld& w) { w.Block("10.55.0.0/29", {}, {.node = "n2"}); },
-     "0+0-0=0"},
+    {"LeavesOutBlocksOfOtherNodes", [](CountsWorld& w) { w.Block("10.55.0.0/29", {}, {.node = "n2"}); }, "0+0-0=0"},
     {"OfARequestingPodWithoutAnAddressYetStays",
      [](CountsWorld& w) { w.Block("10.55.0.0/29").Asking("a"); },
      "8+0-1=8"},
@@ -152,9 +150,7 @@ const CountsCase kCountsCases[] = {
      [](CountsWorld& w) { w.Block("10.55.0.0/29", {{0, EntryOf("a", "uid-of-a")}}).Asking("a"); },
      "7+1-1=8"},
     {"OfAPodThatRequestsNothingAndHasAnAddressIsLess",
-     [](CountsWorld& w) {
-       w.Block("10.55.0.0/29", {{0, EntryOf("a", "uid-of-a")}}).Pod({.name = "a", .node = "n1"});
-     },
+     [](CountsWorld& w) { w.Block("10.55.0.0/29", {{0, EntryOf("a", "uid-of-a")}}).Pod({.name = "a", .node = "n1"}); },
      "7+0-0=7"},
     {"OfAPodThatRequestsNothingAndHasNoAddressStays",
      [](CountsWorld& w) { w.Block("10.55.0.0/29").Pod({.name = "a", .node = "n1"}); },
@@ -193,24 +189,14 @@ const CountsCase kCountsCases[] = {
     {"OfAPodThatIsGoneFallsUntilItsAddressComesBack",
      [](CountsWorld& w) { w.Block("10.55.0.0/29", {{0, EntryOf("a", "uid-of-a")}}); },
      "7+0-0=7"},
-    {"OfAPodWhoseDelCameFirstStays",
-     [](CountsWorld& w) { w.Block("10.55.0.0/29").Asking("a"); },
-     "8+0-1=8"},
-    {"LeavesOutAddressesThatCool",
-     [](CountsWorld& w) { w.Block("10.55.0.0/29", {{0, kCooling}}); },
-     "7+0-0=7"},
-    {"CountsAddressesThatHaveCooled",
-     [](CountsWorld& w) { w.Block("10.55.0.0/29", {{0, kCooled}}); },
-     "8+0-0=8"},
+    {"OfAPodWhoseDelCameFirstStays", [](CountsWorld& w) { w.Block("10.55.0.0/29").Asking("a"); }, "8+0-1=8"},
+    {"LeavesOutAddressesThatCool", [](CountsWorld& w) { w.Block("10.55.0.0/29", {{0, kCooling}}); }, "7+0-0=7"},
+    {"CountsAddressesThatHaveCooled", [](CountsWorld& w) { w.Block("10.55.0.0/29", {{0, kCooled}}); }, "8+0-0=8"},
     {"CountsAddressesOnStandby",
      [](CountsWorld& w) { w.Block("10.55.0.0/29", {}, {.standby = {1, 2, 3}}); },
      "8+0-0=8"},
-    {"LeavesOutReservedAddresses",
-     [](CountsWorld& w) { w.Block("10.55.0.0/29", {{0, "! printers"}}); },
-     "7+0-0=7"},
-    {"LeavesOutEntriesThatNobodyUnderstands",
-     [](CountsWorld& w) { w.Block("10.55.0.0/29", {{0, "?"}}); },
-     "7+0-0=7"},
+    {"LeavesOutReservedAddresses", [](CountsWorld& w) { w.Block("10.55.0.0/29", {{0, "! printers"}}); }, "7+0-0=7"},
+    {"LeavesOutEntriesThatNobodyUnderstands", [](CountsWorld& w) { w.Block("10.55.0.0/29", {{0, "?"}}); }, "7+0-0=7"},
     {"MatchesAStaticPodByTheHashOfItsConfiguration",
      [](CountsWorld& w) {
        w.Block("10.55.0.0/29", {{0, EntryOf("a", "c0ffee")}})
@@ -233,14 +219,10 @@ const CountsCase kCountsCases[] = {
      [](CountsWorld& w) { w.Block("10.55.0.0/29", {{0, EntryOf("a", "uid-of-the-first")}}).Asking("a"); },
      "7+0-1=7"},
     {"IsNoneWhereMoreIsRequestedThanThereIs",
-     [](CountsWorld& w) {
-       w.Block("10.55.0.0/29").Pod({.name = "a", .node = "n1", .requests = {{"ipv4", 9}}});
-     },
+     [](CountsWorld& w) { w.Block("10.55.0.0/29").Pod({.name = "a", .node = "n1", .requests = {{"ipv4", 9}}}); },
      "8+0-9=none"},
     {"IsExactlyWhatIsRequestedOnAFullNode",
-     [](CountsWorld& w) {
-       w.Block("10.55.0.0/29").Pod({.name = "a", .node = "n1", .requests = {{"ipv4", 8}}});
-     },
+     [](CountsWorld& w) { w.Block("10.55.0.0/29").Pod({.name = "a", .node = "n1", .requests = {{"ipv4", 8}}}); },
      "8+0-8=8"},
     {"OfABlockThatIsBeingDeletedCountsWhatItsPodsHold",
      [](CountsWorld& w) {
@@ -259,8 +241,9 @@ const CountsCase kCountsCases[] = {
      "0+1-1=1"},
     {"OfADisabledPoolWithAPodThatHasNoAddressYetIsNone",
      [](CountsWorld& w) {
-       w.Block("10.55.0.0/29").Asking("a").Pool(
-           "v4", {{"subnet", "10.55.0.0/24"}, {"blockSize", 29}, {"disabled", true}}, /*is_ready=*/false);
+       w.Block("10.55.0.0/29")
+           .Asking("a")
+           .Pool("v4", {{"subnet", "10.55.0.0/24"}, {"blockSize", 29}, {"disabled", true}}, /*is_ready=*/false);
      },
      "0+0-1=none"},
     {"OfAPoolThatIsNotReadyIsNone",
@@ -270,11 +253,12 @@ const CountsCase kCountsCases[] = {
      "0+0-0=none"},
     {"LeavesOutWhatAShrunkenPoolDoesNotGiveAnyMore",
      [](CountsWorld& w) {
-       w.Block("10.55.0.0/29").Pool("v4",
-                                    {{"subnet", "10.55.0.0/24"},
-                                     {"blockSize", 29},
-                                     {"allowEdgeAddresses", true},
-                                     {"ranges", {"10.55.0.0-10.55.0.2"}}});
+       w.Block("10.55.0.0/29")
+           .Pool("v4",
+                 {{"subnet", "10.55.0.0/24"},
+                  {"blockSize", 29},
+                  {"allowEdgeAddresses", true},
+                  {"ranges", {"10.55.0.0-10.55.0.2"}}});
      },
      "3+0-0=3"},
     {"OfAnExcludedAddressThatAPodHoldsCountsIt",
@@ -312,9 +296,7 @@ const CountsCase kCountsCases[] = {
      "0+1-1=1",
      "far"},
     {"OfSeveralPoolsOfOneResourceIsTheirSum",
-     [](CountsWorld& w) {
-       w.Pool("more", SpecOf({})).Block("10.55.0.0/29").Block("10.66.0.0/29", {}, {}, "more");
-     },
+     [](CountsWorld& w) { w.Pool("more", SpecOf({})).Block("10.55.0.0/29").Block("10.66.0.0/29", {}, {}, "more"); },
      "16+0-0=16"},
     {"OfAnotherResourceIsAnotherNumber",
      [](CountsWorld& w) {
@@ -391,7 +373,8 @@ TEST(Counts, OfAPoolWhoseNamespaceSelectorDiffersItIsSaid) {
   CountsWorld world;
   world.Pool("team", SpecOf({{"namespaceSelector", SelectorOf("a")}}));
   std::map<std::string, CountedPool> pools;
-  for (const auto& [name, seen] : world.world().world.pools) pools.emplace(seen.meta.uid, CountedPool{.pool = *seen.pool});
+  for (const auto& [name, seen] : world.world().world.pools)
+    pools.emplace(seen.meta.uid, CountedPool{.pool = *seen.pool});
   EXPECT_EQ(CountedPools(world.world().world, pools).of_mixed_namespaces(), std::set<std::string>{"uid-of-team"});
 }
 

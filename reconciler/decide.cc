@@ -48,11 +48,8 @@ class Round {
     kept_.empty.Update(world_, now_);
     if (kept_.settings.counts) counted_pools_ = CountedPools(world_, counted_);
     if (world_.knows_holders) {
-      kept_.counts.Update({.world = world_,
-                           .census = census_,
-                           .pools = counted_pools_,
-                           .held = kept_.held,
-                           .leaving = kept_.leaving});
+      kept_.counts.Update(
+          {.world = world_, .census = census_, .pools = counted_pools_, .held = kept_.held, .leaving = kept_.leaving});
     }
     if (world_.knows_holders && kept_.settings.counts) {
       kept_.demand.Decide(

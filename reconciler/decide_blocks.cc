@@ -82,9 +82,9 @@ class BlockRound {
     auto wanting = std::max(lack.blocks, static_cast<std::size_t>(std::ranges::count_if(claimers, [](const auto& item) {
                               return item.second.WantsBlock();
                             })));
-    const auto urgent = UrgentOf(lack) + static_cast<std::size_t>(std::ranges::count_if(claimers, [this](const auto& item) {
-                          return item.second.IsUrgent(now_.steady);
-                        }));
+    const auto urgent =
+        UrgentOf(lack) + static_cast<std::size_t>(std::ranges::count_if(
+                             claimers, [this](const auto& item) { return item.second.IsUrgent(now_.steady); }));
     // It ends later than it begins: were they to claim ahead at once, it would begin again.
     const bool was_scarce = IsScarce(*scope_.world.FindPoolByUid(uid));
     const bool is_scarce = left < (was_scarce ? std::max(wanting, claimers.size()) : wanting);

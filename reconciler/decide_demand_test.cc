@@ -14,9 +14,8 @@ namespace {
 using Lines = NumbersWorld::Lines;
 
 std::size_t CountOf(const Lines& lines, const std::string& what) {
-  return static_cast<std::size_t>(std::ranges::count_if(lines, [&](const std::string& line) {
-    return line.contains(what);
-  }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(lines, [&](const std::string& line) { return line.contains(what); }));
 }
 
 json PoolOf(int blocks) {

@@ -53,7 +53,11 @@ struct NumberDecider::Plan {
 class NumberDecider::Pass {
  public:
   Pass(NumberDecider& decider, const NumberScope& scope, const Moment& now, Decision& decision)
-      : decider_(decider), scope_(scope), now_(now), decision_(decision), many_not_ready_(AreManyNotReady(scope.world)) {
+      : decider_(decider),
+        scope_(scope),
+        now_(now),
+        decision_(decision),
+        many_not_ready_(AreManyNotReady(scope.world)) {
     for (const PodKey& key : scope.counts.waiting()) {
       for (const UnitRequest& request : scope.world.pods.Find(key)->requests) waited_for_.insert(request.resource);
     }
@@ -71,9 +75,8 @@ class NumberDecider::Pass {
     }
     std::erase_if(decider_.lowering_, [this](const auto& item) { return !kept_.contains(item.first); });
     // Those that pods wait for go first, then what raises, in the order of names.
-    std::ranges::stable_sort(plans, {}, [](const Plan& plan) {
-      return std::tuple(!plan.is_waited_for, !plan.is_raise);
-    });
+    std::ranges::stable_sort(
+        plans, {}, [](const Plan& plan) { return std::tuple(!plan.is_waited_for, !plan.is_raise); });
     Refill();
     for (Plan& plan : plans) Emit(plan);
   }
@@ -114,8 +117,8 @@ class NumberDecider::Pass {
   void DecideLower(const SeenNode& node, const std::string& resource, const Lower& lower, Plan& plan) {
     const Key key{node.name, resource};
     kept_.insert(key);
-    Lowering& lowering = decider_.lowering_.try_emplace(key, Lowering{.since = now_.steady, .highest = lower.wanted})
-                             .first->second;
+    Lowering& lowering =
+        decider_.lowering_.try_emplace(key, Lowering{.since = now_.steady, .highest = lower.wanted}).first->second;
     lowering.highest = std::max(lowering.highest, lower.wanted);
     if (const SteadyTime due = lowering.since + kLowerAfter; now_.steady < due) return decision_.WakeAt(due);
     if (!lower.is_ready) {
@@ -133,7 +136,9 @@ class NumberDecider::Pass {
     }
     if (target && *target - fresh.requested >= kLeftMin) return Write(node, resource, target, fresh, plan);
     if (target) return Write(node, resource, std::nullopt, fresh, plan);
-    Take(node, resource, fresh,
+    Take(node,
+         resource,
+         fresh,
          "its pods request " + std::to_string(fresh.requested) + ", and " + std::to_string(fresh.held) +
              " addresses are held by them and " + std::to_string(fresh.usable) + " free",
          plan);
@@ -185,8 +190,8 @@ class NumberDecider::Pass {
     return found == all.end() ? Tally() : found->second;
   }
 
-  void Write(const SeenNode& node, const std::string& resource, std::optional<std::int64_t> number,
-             const Tally& tally, Plan& plan) {
+  void Write(const SeenNode& node, const std::string& resource, std::optional<std::int64_t> number, const Tally& tally,
+             Plan& plan) {
     const std::optional<std::int64_t> shown = ShownBy(node, resource);
     plan.numbers.emplace(resource, number);
     plan.is_raise = plan.is_raise || std::max(number, shown) == number;

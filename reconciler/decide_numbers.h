@@ -42,8 +42,8 @@ struct NumberScope {
   const World& world;
   const Counts& counts;
   const Memory& memory;
-  bool counts_pools = true;      // false: every number is taken away
-  int patches_per_second = 20;   // of all Nodes together
+  bool counts_pools = true;     // false: every number is taken away
+  int patches_per_second = 20;  // of all Nodes together
 };
 
 class NumberDecider {
@@ -52,8 +52,7 @@ class NumberDecider {
   void Decide(const NumberScope& scope, const Moment& now, Decision& decision);
 
   // The number that the node should show by now; nothing: none. For people and metrics.
-  [[nodiscard]] static std::optional<std::int64_t> Wanted(const World& world, const SeenNode& node,
-                                                          const Tally& tally);
+  [[nodiscard]] static std::optional<std::int64_t> Wanted(const World& world, const SeenNode& node, const Tally& tally);
 
  private:
   using Key = std::pair<std::string, std::string>;  // node, resource

@@ -141,7 +141,8 @@ TEST(Numbers, GoWhereCountingIsOff) {
 TEST(Numbers, OfAPoolWithAnotherNamespaceSelectorAreLeftOutAndItsConditionSaysSo) {
   NumbersWorld world = Settled();
   const auto counted = [&world] {
-    const auto* condition = crds::FindCondition(world.world().world.pools.at("team").status.conditions, kCountedCondition);
+    const auto* condition =
+        crds::FindCondition(world.world().world.pools.at("team").status.conditions, kCountedCondition);
     return condition == nullptr ? "never" : condition->status;
   };
   json spec = {{"subnet", "10.66.0.0/24"}, {"namespaceSelector", {{"matchLabels", {{"team", "a"}}}}}};
@@ -187,7 +188,8 @@ TEST(Numbers, ThatPodsWaitForAreWrittenFirst) {
   world.Pass(8);
   world.Waiting("w", {.node_selector = {{"no", "node"}}, .terms = {}, .tolerations = {}});
   for (int i = 0; i < 130; ++i)
-    world.Block("10.55." + std::to_string(i / 32) + "." + std::to_string(i % 32 * 8) + "/29", "n" + std::to_string(100 + i));
+    world.Block("10.55." + std::to_string(i / 32) + "." + std::to_string(i % 32 * 8) + "/29",
+                "n" + std::to_string(100 + i));
   std::size_t written = 0;
   for (const std::string& line : world.Pass(8)) written += line.ends_with("ipv4=8") ? 1 : 0;
   EXPECT_EQ(written, 130U);

@@ -175,9 +175,10 @@ void SetCounted(crds::PoolStatus& status, const SeenPool& pool, bool is_mixed, c
   Reason why{.reason = "Counted", .message = "free addresses in the pool's blocks are in the numbers of their Nodes"};
   if (is_mixed) {
     why = {.reason = "MixedNamespaceSelectors",
-           .message = "free addresses of this pool are in no Node's number: pools with other namespaceSelectors have the same "
-                      "spec.resource, and a pod could be placed by addresses that its namespace does not get; give this "
-                      "pool a resource of its own"};
+           .message =
+               "free addresses of this pool are in no Node's number: pools with other namespaceSelectors have the same "
+               "spec.resource, and a pod could be placed by addresses that its namespace does not get; give this "
+               "pool a resource of its own"};
   }
   crds::SetCondition(status.conditions,
                      MakeCondition(kCountedCondition, !is_mixed, std::move(why), pool.meta.generation, now));

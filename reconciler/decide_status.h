@@ -53,8 +53,8 @@ void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, c
 // False: the pool's free addresses are in no Node's number (counts.h).
 inline constexpr std::string_view kCountedCondition = "Counted";
 
-// Sets the condition Counted to False if the pool has another namespaceSelector than other pools of its resource, and, if
-// it was False, to True once it has not.
+// Sets the condition Counted to False if the pool has another namespaceSelector than other pools of its resource, and,
+// if it was False, to True once it has not.
 void SetCounted(crds::PoolStatus& status, const SeenPool& pool, bool is_mixed, const Moment& now);
 
 // A status as it shall be. Where only counts differ and need not be written yet, they are those it has, and `wake` says

@@ -139,7 +139,7 @@ struct CreateBlock {
 // What a Node shall show of some resources from now on; nothing: no number.
 struct ShowNumbers {
   std::string node;
-  std::string resource_version;  // that it was decided on
+  std::string resource_version;                                // that it was decided on
   std::map<std::string, std::optional<std::int64_t>> numbers;  // by resource
   // Not empty: for an event, why there is no number any more, or that there is one again.
   std::string news = {};
@@ -150,10 +150,10 @@ struct ListPods {
   std::string node;
 };
 
-using Action = std::variant<CreateSpace, DeleteSpace, SetSpaceFinalizers, SetSpaceStatus, SetPoolFinalizers,
-                            SetPoolStatus, ChangeBlock, DeleteBlock, FreeEntries, PutBack, CreateAllocation,
-                            DeleteAllocation, ReportOrphans, ReportContested, ConfirmReserved,
-                            CreateBlock, ShowNumbers, ListPods>;
+using Action =
+    std::variant<CreateSpace, DeleteSpace, SetSpaceFinalizers, SetSpaceStatus, SetPoolFinalizers, SetPoolStatus,
+                 ChangeBlock, DeleteBlock, FreeEntries, PutBack, CreateAllocation, DeleteAllocation, ReportOrphans,
+                 ReportContested, ConfirmReserved, CreateBlock, ShowNumbers, ListPods>;
 
 // "IPPool/web": what an action is about, for back-off and logs.
 using ObjectKey = std::string;

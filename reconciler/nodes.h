@@ -40,9 +40,9 @@ struct SeenNode {
   // Somebody promised that it is off (taint node.kubernetes.io/out-of-service).
   bool is_out_of_service = false;
   ipam::Labels labels = {};
-  std::vector<Taint> taints = {};                     // a cordon (spec.unschedulable) included, as its taint
-  std::int64_t pods_max = 0;                          // allocatable pods; 0: the kubelet has not said it
-  std::map<std::string, ShownNumber> numbers = {};    // by resource, without the prefix
+  std::vector<Taint> taints = {};                   // a cordon (spec.unschedulable) included, as its taint
+  std::int64_t pods_max = 0;                        // allocatable pods; 0: the kubelet has not said it
+  std::map<std::string, ShownNumber> numbers = {};  // by resource, without the prefix
 };
 
 struct SeenLease {
@@ -83,8 +83,8 @@ class Nodes {
   struct Shown {
     std::string uid;
     SteadyTime first_seen;
-    std::set<std::string> present;                     // resources
-    std::map<std::string, SteadyTime> absent_since;    // resources that were present before
+    std::set<std::string> present;                   // resources
+    std::map<std::string, SteadyTime> absent_since;  // resources that were present before
   };
 
   std::map<std::string, SeenNode> nodes_;

@@ -10,8 +10,8 @@
 
 namespace berth::reconciler {
 
-// The pool "v4" of eight-address blocks that counts as ipv4. What is decided is done at once; what is written to a Node is
-// shown by its watch as `watch_shows` says.
+// The pool "v4" of eight-address blocks that counts as ipv4. What is decided is done at once; what is written to a Node
+// is shown by its watch as `watch_shows` says.
 class NumbersWorld {
  public:
   using Lines = std::vector<std::string>;
@@ -46,8 +46,8 @@ class NumbersWorld {
   }
   // A pod that requests `units` and runs on the node; its addresses are not recorded.
   NumbersWorld& Bound(const std::string& name, std::int64_t units = 1, const std::string& node = "n1") {
-    t_.world.pods.Put(
-        {.name_space = "default", .name = name, .uid = name, .node = node, .requests = {{"ipv4", units}}}, t_.now.steady);
+    t_.world.pods.Put({.name_space = "default", .name = name, .uid = name, .node = node, .requests = {{"ipv4", units}}},
+                      t_.now.steady);
     return *this;
   }
   // One that the API server has and that the watch of pods has not shown.

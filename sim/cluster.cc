@@ -52,9 +52,8 @@ std::string NewUid(std::uint64_t number) { return fmt::format("{:08x}-0000-4000-
 void Cluster::SetReady(const std::string& node, bool is_ready) {
   const json conditions = {{{"type", "Ready"}, {"status", is_ready ? "True" : "Unknown"}}};
   // A kubelet leaves the resources that others have added to its Node.
-  const bool is_there = store_.Change(std::string(reconciler::kNodesPath), node, [&](json& object) {
-    object["status"]["conditions"] = conditions;
-  });
+  const bool is_there = store_.Change(
+      std::string(reconciler::kNodesPath), node, [&](json& object) { object["status"]["conditions"] = conditions; });
   if (is_there) return;
   const json resources = {{"cpu", "8"}, {"pods", "110"}};
   store_.Put(std::string(reconciler::kNodesPath),

@@ -58,7 +58,8 @@ class Cluster {
 
   // By that name, or, if there is such a pod, by another.
   [[nodiscard]] Pod StartPod(const std::string& node, const std::string& name);
-  // One that requests units of the counted resource, and that the scheduler binds, to that node alone unless it is empty.
+  // One that requests units of the counted resource, and that the scheduler binds, to that node alone unless it is
+  // empty.
   [[nodiscard]] Pod CreatePod(const std::string& name, std::int64_t units, const std::string& node);
   // It is there, and bound to no node.
   [[nodiscard]] bool IsPending(const Pod& pod) const;

@@ -124,7 +124,8 @@ std::optional<std::int64_t> NumberOf(const json& node) {
 
 bool IsReadyNode(const json& node) {
   const json conditions = node.value("/status/conditions"_json_pointer, json::array());
-  return std::ranges::any_of(conditions, [](const json& one) { return one["type"] == "Ready" && one["status"] == "True"; });
+  return std::ranges::any_of(conditions,
+                             [](const json& one) { return one["type"] == "Ready" && one["status"] == "True"; });
 }
 
 void Counted::Stored(const std::string& collection, const json& before, const json& after) {
@@ -171,7 +172,8 @@ void Counted::CheckLow(const std::string& node) {
   if (shown == shown_.end() || shown->second.empty() || !shown->second.back().number) return;
   const std::int64_t requested = RequestedOn(node);
   if (*shown->second.back().number >= requested) return;
-  story_.Break("low", fmt::format("{} shows {}, and its pods request {}", node, *shown->second.back().number, requested));
+  story_.Break("low",
+               fmt::format("{} shows {}, and its pods request {}", node, *shown->second.back().number, requested));
 }
 
 void Counted::Unchanged(const k8sclient::Request& request) {
@@ -201,8 +203,10 @@ bool Counted::Admits(const std::string& node, const std::string& uid) {
   }
   const auto number = SeenByKubelet(node, version_min);
   if (number && *number < sum) {
-    story_.Break("rejected",
-                 fmt::format("OutOf{}: {} shows {}, and with {} its pods request {}", kCountedResource, node, *number, uid, sum));
+    story_.Break(
+        "rejected",
+        fmt::format(
+            "OutOf{}: {} shows {}, and with {} its pods request {}", kCountedResource, node, *number, uid, sum));
     return false;
   }
   found->second.is_admitted = true;
@@ -222,7 +226,8 @@ void Counted::RestartKubelet(const std::string& node) {
     if (pod.node != node || !pod.is_admitted) continue;
     sum += pod.units;
     if (!number || *number >= sum) continue;
-    story_.Break("rejected", fmt::format("{} runs, and its kubelet, restarted, rejects it: {} shows {}", uid, node, *number));
+    story_.Break("rejected",
+                 fmt::format("{} runs, and its kubelet, restarted, rejects it: {} shows {}", uid, node, *number));
   }
 }
 
@@ -303,7 +308,8 @@ std::string Counted::PendingThatFits() const {
     const ipam::PoolBlocks cidrs(pool);
     for (ipam::Uint128 i = 0; i < cidrs.Count(); ++i) {
       const ipam::Prefix cidr = cidrs.At(i);
-      const bool is_taken = std::ranges::any_of(blocks, [&](const json& block) { return CidrOf(block).Overlaps(cidr); });
+      const bool is_taken =
+          std::ranges::any_of(blocks, [&](const json& block) { return CidrOf(block).Overlaps(cidr); });
       if (!is_taken) to_get = std::max(to_get, static_cast<std::int64_t>(ipam::AssignableIn(pool, cidr).Count()));
     }
   }

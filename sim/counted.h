@@ -89,10 +89,10 @@ class Counted {
 
   const k8sclient::testing::ModelApi& store_;
   Story& story_;
-  std::map<std::string, Pod> pods_;                   // bound and active, by UID
-  std::map<std::string, std::vector<Shown>> shown_;   // by node
-  std::map<std::string, std::size_t> seen_;           // by the node's kubelet, an index
-  std::map<std::string, std::uint64_t> placed_;       // versions of Nodes, by UID
+  std::map<std::string, Pod> pods_;                  // bound and active, by UID
+  std::map<std::string, std::vector<Shown>> shown_;  // by node
+  std::map<std::string, std::size_t> seen_;          // by the node's kubelet, an index
+  std::map<std::string, std::uint64_t> placed_;      // versions of Nodes, by UID
 };
 
 }  // namespace berth::sim

@@ -16,7 +16,8 @@ class GivenBack final : public Checker {
   void Stored(const nlohmann::json& before, const nlohmann::json& after) override {
     // What people and other actors do reaches the store without the network.
     constexpr std::string_view kNetwork = "network";
-    if (before.is_null() || before["metadata"].contains("deletionTimestamp") || CurrentProcess()->name != kNetwork) return;
+    if (before.is_null() || before["metadata"].contains("deletionTimestamp") || CurrentProcess()->name != kNetwork)
+      return;
     if (!after.is_null() && !after["metadata"].contains("deletionTimestamp")) return;
     const bool is_held = std::ranges::any_of(before["allocations"], [](const nlohmann::json& text) {
       const auto entry = ipam::ParseEntry(text.get_ref<const std::string&>());

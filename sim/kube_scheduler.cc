@@ -115,8 +115,8 @@ void KubeScheduler::NodeSeen(const std::string& name, const std::optional<SeenNo
     return;
   }
   const auto known = nodes_.find(name);
-  const bool helps = known == nodes_.end() || node->number > known->second.number ||
-                     (node->is_ready && !known->second.is_ready);
+  const bool helps =
+      known == nodes_.end() || node->number > known->second.number || (node->is_ready && !known->second.is_ready);
   nodes_[name] = *node;
   if (helps) WakeAll();
 }
@@ -196,8 +196,7 @@ bool KubeScheduler::ScheduleOne() {
 void KubeScheduler::CallUnschedulable(Waiting& waiting, const std::string& why) {
   waiting.is_unschedulable = true;
   waiting.failed = Now();
-  const json condition = {
-      {"type", "PodScheduled"}, {"status", "False"}, {"reason", "Unschedulable"}, {"message", why}};
+  const json condition = {{"type", "PodScheduled"}, {"status", "False"}, {"reason", "Unschedulable"}, {"message", why}};
   story_.Tell(waiting.pod.name + " is unschedulable: " + why);
   static_cast<void>(store_.Call({.method = k8sclient::Method::kPatch,
                                  .path = PodAt(waiting.pod.name, "status"),

@@ -275,7 +275,8 @@ void Kubelet::Run(const std::string& container, const Pod& pod, bool tells_addre
   if (lives() && Below(5) == 0) static_cast<void>(Add(container));
   if (Below(3) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(Below(200)));
   const bool is_in_all = InterfacesOf(container).size() > 1;
-  if (cluster != nullptr && lives() && options_.renews_sandboxes && !is_burst_ && Below(6) == 0) return Renew(container);
+  if (cluster != nullptr && lives() && options_.renews_sandboxes && !is_burst_ && Below(6) == 0)
+    return Renew(container);
   // What it has got in the other network goes as well, and the pod gets another sandbox.
   const bool is_half = is_in_all && address.empty() && boot == boots_ && returns == returns_;
   if (cluster != nullptr && is_half && Below(2) == 0) return Renew(container);

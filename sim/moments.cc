@@ -92,7 +92,11 @@ std::span<const World::Moment> World::AllMoments() {
       Moment{"restore", 12, [](World& world, Machine&) { world.BackUpOrRestore(); }, true},
       Moment{"scheduler", 24, [](World&, Machine& machine) { machine.kubelet.EndOne(); }, true, true},
       Moment{"kubelet", 12, [](World& world, Machine& machine) { world.RestartKubelet(machine); }, true, true},
-      Moment{"number", 3, [](World& world, Machine& machine) { world.cluster_.RemoveNumber(machine.node.name()); }, true, true},
+      Moment{"number",
+             3,
+             [](World& world, Machine& machine) { world.cluster_.RemoveNumber(machine.node.name()); },
+             true,
+             true},
       Moment{nullptr, 35, [](World&, Machine&) {}},
   };
   return kMoments;
@@ -108,7 +112,8 @@ void World::OneMoment() {
   if (machine.is_left_alone()) return;
   const auto weight_of = [this](const Moment& moment) {
     const bool may_be = moment.fault == nullptr || May(moment.fault);
-    const bool has_actors = (controllers_.count() > 0 || !moment.needs_pods) && (has_scheduler_ || !moment.needs_scheduler);
+    const bool has_actors =
+        (controllers_.count() > 0 || !moment.needs_pods) && (has_scheduler_ || !moment.needs_scheduler);
     return may_be && has_actors ? moment.weight : 0;
   };
   std::uint64_t all = 0;

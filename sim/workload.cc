@@ -18,7 +18,8 @@ void Workload::Churn(const std::string& name, int pods, const std::vector<std::s
     const std::string node = Below(4) == 0 ? nodes[Below(nodes.size())] : std::string();
     const Pod pod = cluster_.CreatePod(fmt::format("{}-{}", name, number), units, node);
     const Nanos end = Now() + std::chrono::milliseconds(Below(3) == 0 ? Below(15'000) : Below(1'000));
-    while (cluster_.IsPending(pod) && Now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1 + Below(500)));
+    while (cluster_.IsPending(pod) && Now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1 + Below(500)));
     if (!cluster_.IsPending(pod)) continue;
     if (Below(3) == 0) {
       cluster_.RemovePod(pod);

@@ -15,8 +15,8 @@ class Workload {
   // Must outlive this.
   explicit Workload(Cluster& cluster) : cluster_(cluster) {}
 
-  // One thread: so many pods, one after another. Of those that no node takes in time some are deleted, and some wait on.
-  // Some run only on one of these nodes.
+  // One thread: so many pods, one after another. Of those that no node takes in time some are deleted, and some wait
+  // on. Some run only on one of these nodes.
   void Churn(const std::string& name, int pods, const std::vector<std::string>& nodes);
   // So many pods at once that request one address each.
   void Burst(int pods);

@@ -45,11 +45,11 @@ void ListForEver(Machine& machine) {
 }  // namespace
 
 std::set<std::string> Extent::AllFaults() {
-  return {"away",      "refused",    "lost",     "late",    "lag",       "kill",   "overlap", "reboot",   "restart",
-          "give-back", "gc",         "calendar", "shared",  "cut-off",   "no-del", "mirror",  "vanish",   "edit",
-          "delete",    "allocation", "odd-uid",  "sandbox", "meanwhile", "pause",  "restore", "compact",  "deaf",
-          "direct",    "denied",     "mute",     "check",   "second",    "pools",  "power",   "replaced", "suspend",
-          "scheduler", "kubelet",    "number"};
+  return {"away",    "refused",   "lost",     "late",       "lag",       "kill",    "overlap",   "reboot",
+          "restart", "give-back", "gc",       "calendar",   "shared",    "cut-off", "no-del",    "mirror",
+          "vanish",  "edit",      "delete",   "allocation", "odd-uid",   "sandbox", "meanwhile", "pause",
+          "restore", "compact",   "deaf",     "direct",     "denied",    "mute",    "check",     "second",
+          "pools",   "power",     "replaced", "suspend",    "scheduler", "kubelet", "number"};
 }
 
 World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told)

@@ -186,8 +186,8 @@ class World {
   bool has_replacement_ = false;
   // Some pods request addresses. Not beside backups: pods that are unbound in one may run by now.
   bool has_scheduler_ = false;
-  int working_ = 0;     // threads of the workload
-  int delivering_ = 0;  // pods that a kubelet has still to hear of
+  int working_ = 0;                       // threads of the workload
+  int delivering_ = 0;                    // pods that a kubelet has still to hear of
   std::map<std::string, Nanos> created_;  // when which block was, by uid
   std::uint64_t kills_ = 0;
 };

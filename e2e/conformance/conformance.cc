@@ -115,7 +115,11 @@ Call Conformance::Base(const std::string& verb) {
 
 std::string Conformance::MakePool(const json& patch) {
   // No warm addresses: the agents of all shards would take the few blocks ahead of need.
-  json spec = {{"space", "s-" + tag_}, {"subnet", "10.1.2.0/29"}, {"gateway", "10.1.2.1"}, {"warmAddresses", 0}, {"resource", ""}};
+  json spec = {{"space", "s-" + tag_},
+               {"subnet", "10.1.2.0/29"},
+               {"gateway", "10.1.2.1"},
+               {"warmAddresses", 0},
+               {"resource", ""}};
   spec.merge_patch(patch);
   pools_.push_back("p" + std::to_string(pools_.size() + 1) + "-" + tag_);
   cluster().CreateReadyPool(pools_.back(), spec);

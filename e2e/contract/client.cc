@@ -109,8 +109,7 @@ json ContractClient::Pod(int number) const {
           {"spec",
            {{"automountServiceAccountToken", false},
             {"schedulerName", "nobody"},
-            {"containers",
-             {{{"name", "a"}, {"image", "a"}, {"resources", {{"requests", one}, {"limits", one}}}}}}}}};
+            {"containers", {{{"name", "a"}, {"image", "a"}, {"resources", {{"requests", one}, {"limits", one}}}}}}}}};
 }
 
 Said ContractClient::Send(const k8sclient::Request& request) {

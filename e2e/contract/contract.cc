@@ -6,7 +6,8 @@ namespace berth::e2e {
 
 std::vector<ContractCase> ContractCases() {
   std::vector<ContractCase> all;
-  for (const auto* cases : {&WriteCases(), &DeletionCases(), &ReadCases(), &WatchCases(), &SchemaCases(), &NodeCases()}) {
+  for (const auto* cases :
+       {&WriteCases(), &DeletionCases(), &ReadCases(), &WatchCases(), &SchemaCases(), &NodeCases()}) {
     all.insert(all.end(), cases->begin(), cases->end());
   }
   return all;

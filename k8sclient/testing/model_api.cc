@@ -98,8 +98,8 @@ bool IsNodeOrPod(const Target& target) {
   return target.group.empty() && (target.plural == "nodes" || target.plural == "pods");
 }
 
-// Each of the two paths writes its part alone. A write to the status of a node or a pod changes metadata as well; one to
-// the status of a custom resource does not.
+// Each of the two paths writes its part alone. A write to the status of a node or a pod changes metadata as well; one
+// to the status of a custom resource does not.
 json WithoutTheOtherPart(const json& before, const json& changed, bool is_status, bool takes_metadata) {
   json object = is_status ? before : changed;
   const json& status = is_status ? changed : before;
@@ -357,7 +357,8 @@ ModelApi::Answer ModelApi::Answered(const Request& request, const Target& target
   const bool is_ours = target.group == "ipam.berth.dev";
   if (IsNodeOrPod(target) && target.plural == "pods" && target.subresource == "binding") {
     if (request.method == Method::kPost) return Bind(request, target);
-    return std::unexpected(Refused{.status = 405, .reason = "MethodNotAllowed", .message = "a binding is only created"});
+    return std::unexpected(
+        Refused{.status = 405, .reason = "MethodNotAllowed", .message = "a binding is only created"});
   }
   const bool has_path =
       target.subresource.empty() || (target.subresource == "status" && (!is_ours || schema.has_status()));
