@@ -161,11 +161,23 @@ Pod Cluster::CreatePod(const std::string& name, std::int64_t units, const std::s
   return pod;
 }
 
-bool Cluster::IsPending(const Pod& pod) const {
+json Cluster::Pending(const Pod& pod) const {
   const auto answer = store_.Call({.method = k8sclient::Method::kGet, .path = PathOfPod(pod.name), .body = {}}, {});
-  if (!answer || !answer->ok()) return false;
-  const json object = json::parse(answer->body);
-  return object["metadata"]["uid"] == pod.uid && NodeOf(object).empty();
+  if (!answer || !answer->ok()) return nullptr;
+  json object = json::parse(answer->body);
+  return object["metadata"]["uid"] == pod.uid && NodeOf(object).empty() ? std::move(object) : nullptr;
+}
+
+bool Cluster::IsPending(const Pod& pod) const { return !Pending(pod).is_null(); }
+
+void Cluster::RemovePending(const Pod& pod) {
+  const json object = Pending(pod);
+  if (object.is_null()) return;
+  const json same = {{"preconditions", {{"resourceVersion", object["metadata"]["resourceVersion"]}}}};
+  const auto answer = store_.Call(
+      {.method = k8sclient::Method::kDelete, .path = PathOfPod(pod.name), .body = same.dump()}, {});
+  // It was bound meanwhile, or its condition has changed.
+  if (answer && !answer->ok()) RemovePending(pod);
 }
 
 void Cluster::MarkTerminating(const Pod& pod) {

@@ -63,6 +63,8 @@ class Cluster {
   [[nodiscard]] Pod CreatePod(const std::string& name, std::int64_t units, const std::string& node);
   // It is there, and bound to no node.
   [[nodiscard]] bool IsPending(const Pod& pod) const;
+  // Deletes it, unless it is bound.
+  void RemovePending(const Pod& pod);
   // Somebody deletes it, and its kubelet ends it: it is there until RemovePod.
   void MarkTerminating(const Pod& pod);
   // Its containers have ended. It stays, as that of a Job does, until RemoveEnded.
@@ -90,6 +92,8 @@ class Cluster {
   void CollectGarbage();
 
  private:
+  // The pod as it is stored; null: it is gone, or bound.
+  [[nodiscard]] nlohmann::json Pending(const Pod& pod) const;
   void RemovePodsOf(const std::string& node);
   void Renew(const std::string& node);
   void SetReady(const std::string& node, bool is_ready);

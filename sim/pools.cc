@@ -27,6 +27,9 @@ constexpr const char* kSmallSubnet = "10.66.0.0/27";
 constexpr int kBlockSize = 28;
 constexpr std::size_t kExcludesMax = 6;
 constexpr std::size_t kReservationsMax = 4;
+// Edits set one of 0, 5 and 10 seconds.
+constexpr std::uint64_t kCooldownSteps = 2;
+constexpr std::uint64_t kCooldownStep = 5;
 
 const std::string& Path() {
   static const std::string kPath(crds::kPoolsPath);
@@ -161,7 +164,7 @@ void Pools::EditOne() {
     case 1:
       return SwitchOff(pool);
     case 2:
-      return Patch(pool, {{"cooldownSeconds", Below(3) * 5}});
+      return Patch(pool, {{"cooldownSeconds", Below(kCooldownSteps + 1) * kCooldownStep}});
     case 3:
       return Patch(pool, {{"warmAddresses", Below(3) * 8}});
     case 4:
@@ -182,6 +185,10 @@ void Pools::Stored(const json& before, const json& after) {
   if (!after.is_null() && HasCondition(after, "Ready", "True")) ready_[name] = after["spec"]["blockSize"];
   const auto is_other = [this](const auto& one) { return one.second != ready_.begin()->second; };
   if (std::ranges::any_of(ready_, is_other)) story_.Break("accepted", "big and twin are Ready and cut otherwise");
+}
+
+std::chrono::seconds Pools::cooldown() const {
+  return std::chrono::seconds(std::max<std::uint64_t>(cooldown_seconds_, kCooldownSteps * kCooldownStep));
 }
 
 std::set<std::string> Pools::Withheld() const {

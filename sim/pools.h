@@ -39,8 +39,8 @@ class Pools {
   [[nodiscard]] bool AreOn() const { return off_ == 0; }
   // What nobody may be handed out: all of it once this was so for a while.
   [[nodiscard]] std::set<std::string> Withheld() const;
-  // The longest that an address rests.
-  [[nodiscard]] std::chrono::seconds cooldown() const { return std::chrono::seconds(cooldown_seconds_); }
+  // The longest that an address rests, edits included.
+  [[nodiscard]] std::chrono::seconds cooldown() const;
   // A deleted pool is still there.
   [[nodiscard]] bool IsDraining() const;
   // A pool says that the controller does not believe that so many pods are gone.

@@ -22,23 +22,21 @@ void Workload::Churn(const std::string& name, int pods, const std::vector<std::s
       std::this_thread::sleep_for(std::chrono::milliseconds(1 + Below(500)));
     if (!cluster_.IsPending(pod)) continue;
     if (Below(3) == 0) {
-      cluster_.RemovePod(pod);
+      cluster_.RemovePending(pod);
     } else {
       waiting_.push_back(pod);
     }
   }
 }
 
-void Workload::Burst(int pods) {
+void Workload::Burst(const std::string& name, int pods) {
   for (int number = 0; number < pods; ++number) {
-    waiting_.push_back(cluster_.CreatePod(fmt::format("burst-{}", number), /*units=*/1, /*node=*/""));
+    waiting_.push_back(cluster_.CreatePod(fmt::format("{}-{}", name, number), /*units=*/1, /*node=*/""));
   }
 }
 
 void Workload::EndWaiting() {
-  for (const Pod& pod : std::exchange(waiting_, {})) {
-    if (cluster_.IsPending(pod)) cluster_.RemovePod(pod);
-  }
+  for (const Pod& pod : std::exchange(waiting_, {})) cluster_.RemovePending(pod);
 }
 
 }  // namespace berth::sim

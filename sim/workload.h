@@ -19,7 +19,7 @@ class Workload {
   // on. Some run only on one of these nodes.
   void Churn(const std::string& name, int pods, const std::vector<std::string>& nodes);
   // So many pods at once that request one address each.
-  void Burst(int pods);
+  void Burst(const std::string& name, int pods);
   // Deletes those that wait on.
   void EndWaiting();
 

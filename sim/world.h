@@ -148,6 +148,11 @@ class World {
   void DeliverIfBound(const nlohmann::json& before, const nlohmann::json& after);
   [[nodiscard]] Machine* FindMachine(const std::string& node) const;
   void RestartKubelet(Machine& machine);
+  // Where a Node shows more than the blocks that its agent knows could have, the agent gets to know the others. Rule
+  // `known`.
+  void AwaitKnown();
+  // For a person; empty: there is none.
+  [[nodiscard]] std::string UnknownBlock() const;
   // Many pods that request addresses come at once, and nothing else takes any.
   void CheckBurst();
   // Every pod that the scheduler has placed runs, or has ended.
