@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -403,11 +404,32 @@ bool HasParameter(const Request& request, std::string_view key) {
   return std::ranges::any_of(request.query, [&](const auto& item) { return item.first == key; });
 }
 
-// The pods of a node are listed from a cache that lags.
-void ListsPodsFromCache(Request& request) {
-  if (request.method != Method::kGet || request.path != reconciler::kPodsPath) return;
-  if (HasParameter(request, "fieldSelector") && !HasParameter(request, "resourceVersion"))
-    request.query.emplace_back("resourceVersion", "0");
+// The pods of a node are listed as they were four seconds ago, as a cache may have them.
+Network::Lies ListsPodsFromCache() {
+  struct Seen {
+    Nanos when;
+    std::string version;
+  };
+  const auto versions = std::make_shared<std::deque<Seen>>();
+  const auto rewrite = [versions](Request& request) {
+    constexpr Nanos kLag = std::chrono::seconds(4);
+    if (request.method != Method::kGet || request.path != reconciler::kPodsPath) return;
+    if (!HasParameter(request, "fieldSelector") || HasParameter(request, "resourceVersion")) return;
+    while (versions->size() > 1 && (*versions)[1].when + kLag <= Now()) versions->pop_front();
+    if (versions->empty()) return;
+    request.query.emplace_back("resourceVersion", versions->front().version);
+    request.query.emplace_back("resourceVersionMatch", "Exact");
+  };
+  const auto note = [versions](const Request& request, Network::Answer& answer) {
+    if (request.method == Method::kGet || !answer || !answer->ok()) return;
+    const json body = json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
+    const json version = body.value("/metadata/resourceVersion"_json_pointer, json());
+    if (!version.is_string()) return;
+    // Answers may come in another order than they were given in.
+    if (!versions->empty() && std::stoull(versions->back().version) >= std::stoull(version.get<std::string>())) return;
+    versions->push_back({.when = Now(), .version = version});
+  };
+  return {.rewrites = rewrite, .changes = note};
 }
 
 void DropsNulls(Request& request) {
@@ -438,7 +460,8 @@ std::vector<Plant> OfCounting() {
        .counts = true},
       {.name = "pod-lists-from-cache",
        .what = "consistent lists of a node's pods come from a cache that lags",
-       .lies = {.rewrites = ListsPodsFromCache},
+       .faults = {"scheduler", "lag", "pools"},
+       .lies = ListsPodsFromCache(),
        .counts = true},
       {.name = "nulls-not-sent",
        .what = "a patch takes no number off a Node",
@@ -454,6 +477,7 @@ std::vector<Plant> OfCounting() {
        .counts = true},
       {.name = "block-deletion-does-not-compare",
        .what = "an empty block is deleted whatever has come into it since it was read",
+       .faults = {"scheduler", "lag", "pools"},
        .lies = {.rewrites = OfKind(crds::kBlocksPath, Without(Method::kDelete, "/preconditions/resourceVersion"))},
        .counts = true},
       {.name = "rise-not-shown",
