@@ -155,7 +155,7 @@ type nodeFile struct {
 }
 
 func (n Node) writeFiles(authority *Authority, cniConf string) error {
-	folders := []string{"pod-logs", "root", "state", "volume-plugins"}
+	folders := []string{"pod-logs", "root", "state", "static-pods", "volume-plugins"}
 	for _, own := range ownPlaces {
 		folders = append(folders, own.home)
 	}
@@ -346,6 +346,7 @@ resolvConf: ""
 clusterDomain: cluster.local
 clusterDNS: [` + q(strings.TrimSuffix(n.cluster.network.serviceAddress(), ".1")+".10") + `]
 podLogsDir: ` + q(n.path("pod-logs")) + `
+staticPodPath: ` + q(n.path("static-pods")) + `
 volumePluginDir: ` + q(n.path("volume-plugins")) + `
 evictionHard:
   memory.available: 1Mi

@@ -1,0 +1,539 @@
+#!/usr/bin/env bash
+# Tests on real nodes that the scheduler counts addresses: pods that request more than is left wait, unschedulable and with the
+# reason, and run by themselves once there is room; and no kubelet ever rejects a pod for a number. Makes a cluster of three
+# nodes for itself, installs berth and the overlay `requests` there as users do, and takes it down. Ends with "N passed, N
+# failed". Takes about five minutes. Needs root and build/image/berth.tar (make image).
+#
+#   e2e/counted.sh [BUILD_DIR [SCENARIO...]]     default: build, and all of them
+#
+# BERTH_SWEEP=all: bursts are repeated 20 times instead of 3, and there is a scenario in which controllers die and one of a
+# random walk; both take about half an hour. BERTH_SEED: the walk's first random number.
+set -uo pipefail
+unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cluster=$root/e2e/cluster
+build=$(cd "${1:-$root/build}" && pwd -P)
+image=${BERTH_IMAGE_FILE:-$build/image/berth.tar}
+sweep=$([[ ${BERTH_SWEEP-} == all ]] && echo yes)
+work=$(mktemp -d /tmp/berth-counted.XXXX)
+dir=$work/cluster
+# shellcheck source=checks.sh
+source "$root/e2e/checks.sh"
+
+[[ -r $image ]] || fail_early "there is no $image: run \"make image\" first"
+command -v jq >/dev/null || fail_early "jq is missing: apt-get install jq"
+
+finish() {
+  ((failed == 0)) || cp -r --parents "$dir"/n?/pod-logs "$work" 2>/dev/null
+  "$cluster" down --dir "$dir" >/dev/null 2>&1
+  ((failed > 0)) || rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+# For a failed check: nothing of the cluster is left afterwards.
+show_state() {
+  kubectl get nodes -o json | jq -r '.items[] | "\(.metadata.name) \(.status.allocatable | with_entries(select(.key | startswith("ipam"))))"'
+  kubectl get pods -A -o wide | grep -v berth-agent | cut -c 1-150
+  kubectl get ippools,ipblocks
+  kubectl get events -A --sort-by=.lastTimestamp -o custom-columns=AT:.lastTimestamp,OF:.involvedObject.name,WHY:.reason,SAYS:.message |
+    tail -n 20 | cut -c 1-220
+  tail -q -n 15 "$dir"/n?/pod-logs/berth-system_berth-controller*/berth/*.log
+}
+
+# --- Pools and pods ---------------------------------------------------------------------------------------------------
+
+# pool NAME SPEC: SPEC as JSON.
+pool() {
+  jq -n --arg name "$1" --argjson spec "$2" \
+    '{apiVersion: "ipam.berth.dev/v1alpha1", kind: "IPPool", metadata: {name: $name}, spec: $spec}' | kubectl apply -f - &&
+    kubectl wait --for=condition=Ready "ippool/$1" --timeout=60s
+}
+# Requires: no pod has an address.
+remove_pool() { kubectl delete ippool "$1" --timeout=90s; }
+# replace_pool NAME SPEC. Requires: no pod has an address. The bridges go, too, as a bridge keeps the gateway of its first pool.
+replace_pool() {
+  local index space
+  remove_pool "$1" || return 1
+  for index in 1 2 3; do
+    space=BERTH_NODE${index}_NETNS
+    nsenter --net="${!space}" ip link delete berth0 2>/dev/null
+  done
+  pool "$1" "$2"
+}
+patch_pool() { kubectl patch ippool "$1" --type=merge --patch "{\"spec\": $2}"; }
+free_in() { kubectl get ippool "$1" -o jsonpath='{.status.free}'; }
+
+on() { echo "{\"nodeSelector\": {\"kubernetes.io/hostname\": \"$1\"}}"; } # NODE: part of a pod's spec
+
+# pod_json UNITS SPEC: metadata and spec of a pod; UNITS of ipv4 that it requests itself; "": the policy adds one. SPEC is
+# merged into the pod's.
+pod_json() {
+  jq -n --arg units "$1" --argjson more "${2:-null}" '{spec: ({terminationGracePeriodSeconds: 1,
+    containers: [{name: "pause", image: "berth.test/pause:1"}
+      + if $units == "" then {} else {resources: {limits: {"ipam.berth.dev/ipv4": $units}}} end]} + ($more // {}))}'
+}
+# pod NAME UNITS [SPEC]: with the label app: NAME up to its first "-".
+pod() {
+  pod_json "$2" "${3-}" | jq --arg name "$1" '. + {apiVersion: "v1", kind: "Pod", metadata: {name: $name, labels: {app: ($name | split("-")[0])}}}' |
+    kubectl apply -f -
+}
+# deployment NAME REPLICAS UNITS [SPEC [NAMESPACE]]
+deployment() {
+  pod_json "$3" "${4-}" | jq --arg name "$1" --argjson replicas "$2" '{apiVersion: "apps/v1", kind: "Deployment", metadata: {name: $name},
+      spec: {replicas: $replicas, selector: {matchLabels: {app: $name}}, template: (. + {metadata: {labels: {app: $name}}})}}' |
+    kubectl apply --namespace "${5:-default}" -f -
+}
+scale() { kubectl scale "deployment/$1" --replicas="$2"; }
+
+# pods_are WANT RESOURCE APP [NAMESPACE]: what becomes of the pods of that app: "5 run, 3 wait". A pod waits if it is bound to no
+# node and the scheduler says that the resource is insufficient.
+pods_are() {
+  local got
+  got=$(kubectl get pods --namespace "${4:-default}" -l "app=$3" -o json | jq -r --arg resource "ipam.berth.dev/$2" '[.items[] |
+      if .metadata.deletionTimestamp then "end"
+      elif .status.phase == "Running" then "run"
+      elif .status.phase == "Pending" and .spec.nodeName then "are created on a node"
+      elif .status.phase == "Pending" and any(.status.conditions[]?; .type == "PodScheduled" and .reason == "Unschedulable"
+        and (.message | contains("Insufficient " + $resource + ",") or contains("Insufficient " + $resource + "."))) then "wait"
+      else "are \(.status.phase) \(.status.reason // "")" end]
+    | group_by(.) | map("\(length) \(.[0])") | join(", ")') || return 1
+  [[ $got == "$1" ]] || { echo "wanted '$1', got '$got'"; return 1; }
+}
+no_pods() {
+  local space
+  for space in default both; do equals "" kubectl get pods --namespace "$space" -o name || return 1; done
+}
+# In one request for each namespace: kubectl takes a second for every few events.
+no_events() {
+  local space
+  for space in default both berth-system; do kubectl delete --raw "/api/v1/namespaces/$space/events" || return 1; done
+}
+# Nothing of a scenario is left for the next.
+clean() {
+  local space
+  for space in default both; do kubectl delete deployments,jobs,pods --all --namespace "$space" --wait=false; done
+  within 90 no_pods
+}
+
+# stays SECONDS COMMAND...: the command must succeed all the time.
+stays() {
+  local end=$((SECONDS + $1))
+  shift
+  while ((SECONDS < end)); do
+    "$@" || { echo "no longer: $*"; return 1; }
+    sleep 0.5
+  done
+}
+
+# --- Numbers ----------------------------------------------------------------------------------------------------------
+
+# number_is WANT NODE RESOURCE: in capacity and allocatable alike; none: in neither.
+number_is() {
+  local got
+  got=$(kubectl get node "$2" -o json |
+    jq -r --arg key "ipam.berth.dev/$3" '[.status.capacity, .status.allocatable | .[$key] // "none"] | unique | join(" and ")') || return 1
+  [[ $got == "$1" ]] || { echo "wanted $1, got $got"; return 1; }
+}
+no_number() { # RESOURCE
+  local node
+  for node in n1 n2 n3; do number_is none "$node" "$1" || return 1; done
+}
+number_by_hand() { # NODE WHAT: JSON
+  kubectl patch node "$1" --subresource=status --type=merge \
+    --patch "{\"status\": {\"capacity\": {\"ipam.berth.dev/ipv4\": $2}, \"allocatable\": {\"ipam.berth.dev/ipv4\": $2}}}"
+}
+event_of_node() { # NODE REASON
+  kubectl get events --field-selector "involvedObject.kind=Node,involvedObject.name=$1,reason=$2" -o name | grep -q .
+}
+
+# At rest: each number is none, or at least what bound pods request; and numbers promise no more than is free.
+numbers_are_right() {
+  local problems
+  problems=$(kubectl get nodes,pods,ippools --all-namespaces -o json | jq -r '.items
+    | [.[] | select(.kind == "Pod" and .spec.nodeName and (.status.phase | IN("Pending", "Running")))
+      | .spec.nodeName as $node | .spec.containers[].resources.requests // {} | to_entries[]
+      | select(.key | startswith("ipam.berth.dev/")) | {node: $node, resource: .key, units: (.value | tonumber)}] as $requests
+    | [.[] | select(.kind == "Node") | .metadata.name as $node | .status.allocatable | to_entries[]
+      | select(.key | startswith("ipam.berth.dev/")) | .key as $resource | {node: $node, resource: $resource, number: (.value | tonumber),
+        requested: ([$requests[] | select(.node == $node and .resource == $resource).units] | add // 0)}] as $numbers
+    | [.[] | select(.kind == "IPPool") | {free: (.status.free // "0" | tonumber),
+        resource: ("ipam.berth.dev/" + if .spec.subnet | contains(":") then "ipv6" else "ipv4" end)}] as $pools
+    | ($numbers[] | select(.number < .requested) | "\(.node) shows \(.number) of \(.resource), and its pods request \(.requested)"),
+      ($numbers | group_by(.resource)[] | .[0].resource as $resource | (map(.number - .requested) | add) as $left
+        | ([$pools[] | select(.resource == $resource).free] | add // 0) as $free
+        | select($left > $free) | "nodes have \($left) left of \($resource), and \($free) are free")') || return 1
+  [[ -z $problems ]] || { echo "$problems"; return 1; }
+}
+
+# nothing_happened REASONS: a regular expression for the reasons of events, and of pods that failed.
+nothing_happened() {
+  local found
+  found=$(kubectl get events --all-namespaces -o json | jq -r --arg reasons "$1" '.items[] | select((.reason // "") | test($reasons))
+    | "\(.involvedObject.name): \(.reason): \(.message)"'
+    kubectl get pods --all-namespaces -o json | jq -r --arg reasons "$1" '.items[] | select((.status.reason // "") | test($reasons))
+    | "\(.metadata.name) \(.status.phase): \(.status.reason)"') || return 1
+  [[ -z $found ]] || { echo "$found"; return 1; }
+}
+rejects='^OutOf|^UnexpectedAdmissionError'
+nothing_rejected() { nothing_happened "$rejects"; }
+nothing_went_wrong() { nothing_happened "$rejects|^FailedCreatePodSandBox"; }
+
+# --- The cluster ------------------------------------------------------------------------------------------------------
+
+pods_get_requests() {
+  kubectl run asks --image=none --dry-run=server -o json | jq -e '.spec.containers[0].resources.requests["ipam.berth.dev/ipv4"] == "1"'
+}
+
+set_up() {
+  "$cluster" up --dir "$dir" --nodes 3 --cni-conf none --image "$image" --audit || fail_early "no cluster"
+  eval "$("$cluster" env --dir "$dir")"
+  {
+    kubectl apply -k "$root/crds" &&
+      kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s &&
+      kubectl apply -k "$root/install/overlays/example-bridge" &&
+      pool pods-v4 '{"subnet": "10.55.0.0/24", "gateway": "10.55.0.1"}' &&
+      pool pods-v6 '{"subnet": "2001:db8:55::/112", "gateway": "2001:db8:55::1"}' &&
+      kubectl wait --for=condition=Ready node --all --timeout=120s &&
+      kubectl create namespace both && kubectl annotate namespace both ipam.berth.dev/resources=ipv4,ipv6 &&
+      kubectl label node n1 berth.test/first=yes && kubectl label node n1 n2 berth.test/two=yes &&
+      kubectl wait --for=jsonpath='{.status.allocatable.ipam\.berth\.dev/ipv4}' node --all --timeout=60s &&
+      kubectl apply -k "$root/install/overlays/requests" && within 30 pods_get_requests
+  } >"$work/install.log" 2>&1 || { cat "$work/install.log"; show_state; fail_early "berth is not installed"; }
+}
+
+first='"nodeSelector": {"matchLabels": {"berth.test/first": "yes"}}'
+two='"nodeSelector": {"matchLabels": {"berth.test/two": "yes"}}'
+gateway='"gateway": "10.55.0.1"'
+# The one node n1 has a pool with that many addresses.
+one_node() { # SUBNET ADDRESSES
+  clean && replace_pool pods-v4 "{\"subnet\": \"$1\", $gateway, $first}" && no_events && within 60 number_is "$2" n1 ipv4
+}
+
+# kubelet_again NODE PODS: it knows so many pods after that.
+kubelet_again() {
+  "$cluster" stop "kubelet-$1" --kill --dir "$dir" && "$cluster" start "kubelet-$1" --dir "$dir" && within 60 kubelet_knows "$1" "$2"
+}
+kubelet_knows() {
+  local count
+  count=$(kubectl get --raw "/api/v1/nodes/$1/proxy/pods" | jq '[.items[] | select(.metadata.labels.app)] | length') || return 1
+  ((count >= $2)) || { echo "it knows $count"; return 1; }
+}
+# The kubelet says so after it has admitted its pods, or has not.
+ready_since() { # NODE TIME
+  kubectl get node "$1" -o json | jq -e --arg time "$2" '.status.conditions[] | select(.type == "Ready" and .status == "True")
+    | .lastHeartbeatTime >= $time'
+}
+
+# --- Scenarios --------------------------------------------------------------------------------------------------------
+
+one_pool_one_node() {
+  check "one node has a /30 with a gateway: room for 1" one_node 10.55.0.0/30 1
+  check "the others show no number" equals "" kubectl get nodes n2 n3 -o jsonpath='{.items[*].status.allocatable.ipam\.berth\.dev/ipv4}'
+  deployment web 4 "" >/dev/null
+  check "of 4 pods exactly 1 runs, the others wait with the reason" soon pods_are "1 run, 3 wait" ipv4 web
+  check "and that stays" stays 3 pods_are "1 run, 3 wait" ipv4 web
+  check "a /29 with a gateway: room for 5" one_node 10.55.0.0/29 5
+  deployment web 8 "" >/dev/null
+  check "of 8 pods exactly 5 run" soon pods_are "5 run, 3 wait" ipv4 web
+  check "and that stays" stays 3 pods_are "5 run, 3 wait" ipv4 web
+  deployment host 10 "" '{"hostNetwork": true, "nodeSelector": {"berth.test/first": "yes"}}' >/dev/null
+  check "10 pods with the host's network run beside them" soon pods_are "10 run" ipv4 host
+  check "after which exactly 5 run" pods_are "5 run, 3 wait" ipv4 web
+  check "all are deleted" clean
+  deployment host 10 "" '{"hostNetwork": true, "nodeSelector": {"berth.test/first": "yes"}}' >/dev/null
+  check "with the 10 there first" soon pods_are "10 run" ipv4 host
+  deployment web 8 "" >/dev/null
+  check "exactly 5 run as well" soon pods_are "5 run, 3 wait" ipv4 web
+  check "numbers are right" within 15 numbers_are_right
+  check "no pod was rejected, and none was without an address" nothing_went_wrong
+}
+
+classic() {
+  check "classic: a node with room for 5" one_node 10.55.0.0/29 5
+  pod first-1 3 >/dev/null
+  check "a pod that requests 3 runs" soon pods_are "1 run" ipv4 first
+  pod second-1 3 >/dev/null
+  check "one that asks for more than is left waits" soon pods_are "1 wait" ipv4 second
+  check "and goes on waiting" stays 3 pods_are "1 wait" ipv4 second
+  kubectl delete pod first-1 >/dev/null
+  check "it runs within 5 s after the other has gone" within 5 pods_are "1 run" ipv4 second
+  check "an address of the pool is excluded" patch_pool pods-v4 '{"exclude": ["10.55.0.4-10.55.0.6"]}'
+  check "the number goes, as less is left than is requested" within 40 number_is none n1 ipv4
+  pod third-1 1 >/dev/null
+  check "one that needs what is excluded waits" soon pods_are "1 wait" ipv4 third
+  patch_pool pods-v4 '{"exclude": []}' >/dev/null
+  check "it runs within 5 s after that is in the pool again" within 5 pods_are "1 run" ipv4 third
+  check "no pod was rejected, and none was without an address" nothing_went_wrong
+}
+
+bursts() {
+  local count free i
+  count=$([[ $sweep ]] && echo 20 || echo 3)
+  clean >/dev/null
+  check "bursts: two nodes have a block of a pool each" replace_pool pods-v4 "{\"subnet\": \"10.55.0.0/28\", \"blockSize\": 29, $gateway, $two}"
+  no_events >/dev/null
+  free=13
+  check "$free addresses are free" soon equals $free free_in pods-v4
+  check "and counted" soon room_is $free
+  deployment web 0 "" >/dev/null
+  for ((i = 1; i <= count; i++)); do
+    scale web $((free + i % 3 + 1)) >/dev/null
+    check "burst $i: of $free + $((i % 3 + 1)) pods exactly $((i % 3 + 1)) wait" soon pods_are "$free run, $((i % 3 + 1)) wait" ipv4 web
+    check "burst $i: and that stays" stays 2 pods_are "$free run, $((i % 3 + 1)) wait" ipv4 web
+    scale web 0 >/dev/null
+    check "burst $i: all go" within 90 pods_are "" ipv4 web
+  done
+  check "numbers are right" within 15 numbers_are_right
+  check "no pod was rejected, and none was without an address" nothing_went_wrong
+}
+# What all nodes show together.
+room() { kubectl get nodes -o json | jq '[.items[].status.allocatable["ipam.berth.dev/ipv4"] // "0" | tonumber] | add'; }
+room_is() { equals "$1" room; }
+
+# restarts WHAT PODS: of the kubelet of n1.
+restarts() {
+  local since
+  since=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+  check "$1: the kubelet is killed and started" kubelet_again n1 "$2"
+  check "$1: it is ready" soon ready_since n1 "$since"
+  check "$1: its pods go on" stays 3 pods_are "$2 run" ipv4 full
+  check "$1: none was rejected" nothing_rejected
+}
+kubelets() {
+  local i
+  check "kubelets: a node with room for 5" one_node 10.55.0.0/29 5
+  for i in 1 2 3 4 5; do pod "full-$i" "" >/dev/null; done
+  check "5 pods fill it" soon pods_are "5 run" ipv4 full
+  restarts "full" 5
+  patch_pool pods-v4 '{"exclude": ["10.55.0.2-10.55.0.4"]}' >/dev/null
+  restarts "full, and addresses of pods are excluded" 5
+  kubectl delete pod full-1 full-2 >/dev/null
+  patch_pool pods-v4 '{"exclude": ["10.55.0.0/29"]}' >/dev/null
+  restarts "while the pool shrinks" 3
+  check "the number follows: 3" within 40 number_is 3 n1 ipv4
+  patch_pool pods-v4 '{"exclude": []}' >/dev/null
+  check "room for 5 again" within 10 number_is 5 n1 ipv4
+  # It requests more than it has: without the free addresses the node has less than is requested.
+  pod full-more 2 >/dev/null
+  check "a pod that requests 2 and has 1 address" soon pods_are "4 run" ipv4 full
+  patch_pool pods-v4 '{"exclude": ["10.55.0.0/29"]}' >/dev/null
+  check "with nothing free the node shows no number" within 40 number_is none n1 ipv4
+  check "an event of the node says so" soon event_of_node n1 AddressesNotCounted
+  restarts "without a number" 4
+  check "a pod waits meanwhile" waits_meanwhile
+  patch_pool pods-v4 '{"exclude": []}' >/dev/null
+  check "the number is back" within 15 number_is 5 n1 ipv4
+  check "an event of the node says so, too" soon event_of_node n1 AddressesCounted
+  kubectl delete pod full-more >/dev/null
+  kubectl delete pod late-1 --ignore-not-found >/dev/null
+  for i in 6 7; do pod "full-$i" "" >/dev/null; done
+  check "5 pods fill the node again" soon pods_are "5 run" ipv4 full
+  check "it loses its power and comes back" reboot n1
+  check "all 5 pods run" within 120 pods_are_again 5
+  check "none was rejected" nothing_rejected
+  check "numbers are right" within 30 numbers_are_right
+}
+waits_meanwhile() { pod late-1 1 && soon pods_are "1 wait" ipv4 late; }
+restarted() {
+  kubectl get pods -l app=full -o json | jq '[.items[] | select(any(.status.containerStatuses[]; .ready and .restartCount > 0))] | length'
+}
+# With containers that have started after the reboot.
+pods_are_again() {
+  pods_are "$1 run" ipv4 full || return 1
+  equals "$1" restarted
+}
+reboot() {
+  PYTHONPATH="$root/e2e/scenarios" python3 - "$dir" "$1" <<'END'
+import sys
+from cluster import Cluster
+cluster = Cluster(sys.argv[1], nodes=3, image="")
+cluster.refresh()
+node = next(one for one in cluster.nodes if one.name == sys.argv[2])
+cluster.power_off(node)
+cluster.start_node(node)
+END
+}
+
+disabled() {
+  local i bound
+  check "disabled: a node with room for 5" one_node 10.55.0.0/29 5
+  for i in 1 2 3 4 5 6 7 8; do pod "web-$i" "" >/dev/null; done
+  check "of 8 pods 5 run" soon pods_are "5 run, 3 wait" ipv4 web
+  patch_pool pods-v4 '{"disabled": true}' >/dev/null
+  check "the pool is disabled" kubectl wait --for=condition=Ready=false ippool/pods-v4 --timeout=30s
+  end_one
+  sleep 10
+  bound=$(bound_pods)
+  # Each that ends leaves room of a pool that gives nothing any more.
+  for i in 1 2 3 4; do
+    end_one
+    check "10 s later holder $i ends, and nothing takes its place" stays 3 no_others_than "$bound"
+  done
+  check "7 s later it is so, too" stays 7 no_others_than "$bound"
+  check "no pod was rejected" nothing_rejected
+  patch_pool pods-v4 '{"disabled": false}' >/dev/null
+  check "once it is enabled all that are left run" soon pods_are "3 run" ipv4 web
+}
+bound_pods() { kubectl get pods -l app=web -o json | jq -r '.items[] | select(.spec.nodeName).metadata.name' | sort; }
+end_one() { kubectl delete pod "$(kubectl get pods -l app=web --field-selector=status.phase=Running -o jsonpath='{.items[0].metadata.name}')" >/dev/null; }
+no_others_than() { equals "" comm -23 <(bound_pods) - <<<"$1"; }
+
+third_node() {
+  clean >/dev/null
+  check "third: a pool of 2 blocks, which two nodes have" replace_pool pods-v4 "{\"subnet\": \"10.55.0.0/28\", \"blockSize\": 29, $gateway, $two}"
+  check "all of it is counted there" soon room_is 13
+  no_events >/dev/null
+  patch_pool pods-v4 '{"nodeSelector": null}' >/dev/null
+  deployment web 10 "" "$(on n3)" >/dev/null
+  check "10 pods that fit only the third node run within 60 s" within 60 pods_are "10 run" ipv4 web
+  check "numbers are right" within 30 numbers_are_right
+  deployment web 15 "" >/dev/null
+  check "on any node all 13 addresses are used" within 90 pods_are "13 run, 2 wait" ipv4 web
+  check "no pod was rejected" nothing_rejected
+}
+
+both_families() {
+  clean >/dev/null
+  check "both: IPv4 is plenty" replace_pool pods-v4 "{\"subnet\": \"10.55.0.0/24\", $gateway, $first}"
+  check "and IPv6 is not" replace_pool pods-v6 "{\"subnet\": \"2001:db8:55::/125\", \"gateway\": \"2001:db8:55::1\", $first}"
+  no_events >/dev/null
+  local free
+  free=$(kubectl get ippool pods-v6 -o jsonpath='{.status.free}')
+  check "the node has room for $free" within 60 number_is "$free" n1 ipv6
+  check "and for more of IPv4" refused number_is "$free" n1 ipv4
+  deployment web $((free + 2)) "" "" both >/dev/null
+  check "of pods that request both so many run, and the others wait for IPv6" soon pods_are "$free run, 2 wait" ipv6 web both
+  check "and that stays" stays 3 pods_are "$free run, 2 wait" ipv6 web both
+  check "numbers are right" within 15 numbers_are_right
+  check "no pod was rejected, and none was without an address" nothing_went_wrong
+  clean >/dev/null
+  replace_pool pods-v6 '{"subnet": "2001:db8:55::/112", "gateway": "2001:db8:55::1"}' >/dev/null
+}
+
+edits() {
+  check "edits: a node with room for 5" one_node 10.55.0.0/29 5
+  pod web-1 "" >/dev/null
+  pod web-2 "" >/dev/null
+  check "2 pods run" soon pods_are "2 run" ipv4 web
+  check "the number is edited to less than they request" number_by_hand n1 '"1"'
+  check "it is right again within 10 s" within 10 number_is 5 n1 ipv4
+  check "it is edited to more" number_by_hand n1 '"50"'
+  check "it is right again within 40 s" within 40 number_is 5 n1 ipv4
+  check "it is removed" number_by_hand n1 null
+  check "and is back within 20 s" within 20 number_is 5 n1 ipv4
+  check "no pod was rejected, and none was without an address" nothing_went_wrong
+  check "the pods go" clean
+  check "the last IPv4 pool is deleted" remove_pool pods-v4
+  check "then no node shows the number" soon no_number ipv4
+  check "but the other one" refused no_number ipv6
+  check "and no key is left for it" equals 0 keys_of_ipv4
+  pool pods-v4 "{\"subnet\": \"10.55.0.0/29\", $gateway, $first}" >/dev/null
+  check "with a new pool it is there again" soon number_is 5 n1 ipv4
+}
+
+keys_of_ipv4() {
+  kubectl get nodes -o json | jq '[.items[].status | .capacity, .allocatable | select(has("ipam.berth.dev/ipv4"))] | length'
+}
+
+# --- With BERTH_SWEEP=all ---------------------------------------------------------------------------------------------
+
+# Ends the pod of the controller that leads, at once.
+end_leader() {
+  local identity pod
+  identity=$(kubectl get lease berth-controller --namespace berth-system -o jsonpath='{.spec.holderIdentity}')
+  for pod in $(kubectl get pods --namespace berth-system -l app.kubernetes.io/component=controller -o name); do
+    if [[ $identity ]] && kubectl logs --namespace berth-system "$pod" 2>/dev/null | grep -qF "identity=$identity"; then
+      kubectl delete --namespace berth-system "$pod" --grace-period=0 --force --wait=false && return
+    fi
+  done
+  return 1
+}
+some_pods() { # APP COUNT
+  kubectl get pods -l "app=$1" -o name | shuf -n "$2" --random-source=<(yes "$RANDOM")
+}
+leaders_die() {
+  local end next ended=0
+  clean >/dev/null
+  check "leaders: two nodes have a block of a pool each" replace_pool pods-v4 "{\"subnet\": \"10.55.0.0/28\", \"blockSize\": 29, $gateway, $two}"
+  check "all of it is counted" soon room_is 13
+  no_events >/dev/null
+  deployment web 15 "" >/dev/null
+  end=$((SECONDS + 300))
+  next=$SECONDS
+  while ((SECONDS < end)); do
+    if ((SECONDS >= next)); then
+      next=$((SECONDS + 10))
+      end_leader >/dev/null && ended=$((ended + 1))
+    fi
+    # shellcheck disable=SC2046 # several words
+    kubectl delete --wait=false $(some_pods web 3) >/dev/null 2>&1
+    sleep 1
+  done
+  check "$ended leaders died while pods came and went" test "$ended" -ge 5
+  check "no pod was rejected" nothing_rejected
+  check "at rest 13 pods run" within 180 pods_are "13 run, 2 wait" ipv4 web
+  check "numbers are right" within 60 numbers_are_right
+}
+
+walk() {
+  local seed=${BERTH_SEED:-$(date +%s)} step
+  RANDOM=$((seed % 32768))
+  clean >/dev/null
+  check "walk: a pool of 6 blocks" replace_pool pods-v4 "{\"subnet\": \"10.55.0.0/26\", \"ranges\": [\"10.55.0.0-10.55.0.47\"], \"blockSize\": 29, $gateway}"
+  check "it is counted" soon room_is 46
+  no_events >/dev/null
+  echo "BERTH_SEED=$seed"
+  for ((step = 1; step <= 500; step++)); do
+    walk_step "$step" >>"$work/walk.log" 2>&1
+    if ((step % 25 == 0)); then
+      check "after $step steps numbers are right at rest" within 120 numbers_are_right
+      check "after $step steps no pod was rejected" nothing_rejected
+    fi
+  done
+  for step in 1 2 3; do rm -f "$dir/n$step/static-pods/"*; done
+  kubectl uncordon n1 n2 n3 >/dev/null
+  patch_pool pods-v4 '{"disabled": false, "exclude": []}' >/dev/null
+  check "all pods can go" clean
+  check "and all addresses are free" within 120 equals 46 free_in pods-v4
+  check "and counted" within 120 room_is 46
+}
+walk_step() {
+  local node=n$((RANDOM % 3 + 1)) name=walk-$1
+  printf '%s %s: ' "$(date +%T)" "$1"
+  case $((RANDOM % 20)) in
+    0 | 1 | 2 | 3 | 4 | 5) pod "$name" "" ;;
+    6) pod "$name" $((RANDOM % 3 + 2)) ;;
+    7) pod "$name" "" "$(on "$node")" ;;
+    8) pod_json "" | jq --arg name "$name" '. + {apiVersion: "v1", kind: "Pod",
+          metadata: {name: $name, labels: {app: "walk", "ipam.berth.dev/requests": "off"}}}' | kubectl apply -f - ;;
+    9) pod_json "" | jq --arg name "$name" '.spec += {restartPolicy: "Never"} | .spec.containers[0].args = ["addresses"]
+          | {apiVersion: "batch/v1", kind: "Job", metadata: {name: $name}, spec: {template: (. + {metadata: {labels: {app: "walk"}}})}}' | kubectl apply -f - ;;
+    10 | 11 | 12 | 13) kubectl delete --wait=false "$(some_pods walk 1)" ;;
+    14) kubectl delete --wait=false --grace-period=0 --force "$(some_pods walk 1)" ;;
+    15) pod_json "" | jq --arg name "$name" '. + {apiVersion: "v1", kind: "Pod", metadata: {name: $name, labels: {app: "static"}}}' \
+      >"$dir/$node/static-pods/pod.json" && echo "static pod on $node" ;;
+    16) rm -f "$dir/$node/static-pods/pod.json" && echo "no static pod on $node" ;;
+    17) kubectl cordon "$node" ;;
+    18) kubectl uncordon n1 n2 n3 ;;
+    *) case $((RANDOM % 4)) in
+        0) patch_pool pods-v4 "{\"exclude\": [\"10.55.0.$((RANDOM % 6 * 8))/29\"]}" ;;
+        1) patch_pool pods-v4 '{"disabled": true}' ;;
+        *) patch_pool pods-v4 '{"exclude": [], "disabled": false}' ;;
+      esac ;;
+  esac
+}
+
+# A scenario's number of seconds is told, since they are to be five minutes together.
+scenarios=("${@:2}")
+[[ ${scenarios[*]-} ]] || scenarios=(one_pool_one_node classic bursts kubelets disabled third_node both_families edits ${sweep:+leaders_die walk})
+set_up
+for scenario in "${scenarios[@]}"; do
+  declare -F "$scenario" >/dev/null || fail_early "there is no scenario $scenario"
+  began=$SECONDS
+  "$scenario"
+  echo "       $scenario took $((SECONDS - began)) s"
+done
+"$root/e2e/rights.sh" note "$dir" "$build/rights/counted"
+print_counts
