@@ -157,7 +157,6 @@ TEST_F(StandbyTest, AddsBehindTheFirstOfABlockAreAnsweredWithItsPatch) {
   may_go_.notify_all();
   callers.clear();
   are_answered = true;
-  are_answered.notify_all();
   EXPECT_TRUE(std::ranges::all_of(replies, &Reply::ok));
   api_.SetFaults(nullptr);
 }
@@ -317,10 +316,8 @@ TEST_F(StandbyTest, WhatWasHandedOutInAnOutageIsWrittenAfterIt) {
   StartWithStandby();
   // No write fails before both are answered: after that nobody would be answered early.
   std::atomic<bool> are_answered = false;
-  api_.SetFaults([&are_answered](const Request&) {
-    are_answered.wait(false);
-    return ApiFault::kUnavailable;
-  });
+  const auto fail = [&are_answered](const Request&) { return are_answered.wait(false), ApiFault::kUnavailable; };
+  api_.SetFaults(fail);
   EXPECT_TRUE(Add("c1").ok && Add("c2").ok);
   are_answered = true;
   are_answered.notify_all();

@@ -3,6 +3,7 @@
 #include "cli/map_page.h"
 
 #include <array>
+#include <cmath>
 #include <map>
 #include <string_view>
 #include <vector>
@@ -90,7 +91,7 @@ std::string Legend() {
 std::string Bar(const SeenPool& seen) {
   const auto total = static_cast<double>(seen.status.total);
   const double share = total > 0 ? static_cast<double>(seen.status.used) / total : 0;
-  const int percent = static_cast<int>(share * 100 + 0.5);
+  const long percent = std::lround(share * 100);
   return "<span class=\"bar\" title=\"" + std::to_string(percent) +
          " % used\"><b style=\"width: " + std::to_string(percent) + "%\"></b></span>";
 }

@@ -45,7 +45,7 @@ std::string AboutText(std::string_view program) {
          "CNI protocol versions supported: " +
          SupportedVersions() + "\n\nExamples:\n  CNI_COMMAND=VERSION " + name +
          "\n  echo '{\"cniVersion\": \"1.1.0\", \"name\": \"pods\", \"ipam\": {\"pools\": [\"pods-v4\"]}}' | "
-         "CNI_COMMAND=STATUS " +
+         "CNI_COMMAND=STATUS CNI_PATH=/opt/cni/bin " +
          name + "\n";
 }
 

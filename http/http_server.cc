@@ -74,9 +74,8 @@ struct TcpPlace {
 // The whole text is a port. getaddrinfo would take "-1" and "65536", too.
 std::optional<std::uint16_t> ParsePort(std::string_view text) {
   std::uint16_t port = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, wrong] = std::from_chars(text.data(), end, port);
-  if (wrong != std::errc() || rest != end) return std::nullopt;
+  const auto [rest, wrong] = std::from_chars(text.begin(), text.end(), port);
+  if (wrong != std::errc() || rest != text.end()) return std::nullopt;
   return port;
 }
 
