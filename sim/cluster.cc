@@ -174,8 +174,8 @@ void Cluster::RemovePending(const Pod& pod) {
   const json object = Pending(pod);
   if (object.is_null()) return;
   const json same = {{"preconditions", {{"resourceVersion", object["metadata"]["resourceVersion"]}}}};
-  const auto answer = store_.Call(
-      {.method = k8sclient::Method::kDelete, .path = PathOfPod(pod.name), .body = same.dump()}, {});
+  const auto answer =
+      store_.Call({.method = k8sclient::Method::kDelete, .path = PathOfPod(pod.name), .body = same.dump()}, {});
   // It was bound meanwhile, or its condition has changed.
   if (answer && !answer->ok()) RemovePending(pod);
 }

@@ -470,7 +470,8 @@ std::string World::UnknownBlock() const {
       if (block["spec"].value("node", "") != name || block["metadata"].contains("deletionTimestamp")) continue;
       const bool is_known = known.contains(block["metadata"]["name"]);
       if (!is_known) unknown = block["metadata"]["name"];
-      if (is_known) addresses += std::int64_t{1} << (32 - ipam::Prefix::Parse(block["spec"]["cidr"].get<std::string>())->length());
+      if (is_known)
+        addresses += std::int64_t{1} << (32 - ipam::Prefix::Parse(block["spec"]["cidr"].get<std::string>())->length());
     }
     if (!unknown.empty() && numbers[name] > addresses)
       return fmt::format("{} shows {}, and its agent does not know its block {}", name, numbers[name], unknown);
