@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -48,9 +46,11 @@ std::optional<std::int64_t> ParseUnits(std::string_view quantity) {
   const std::string_view suffix(at, static_cast<std::size_t>(end - at));
   const auto found = std::ranges::find(kSuffixes, suffix, [](const auto& one) { return one.first; });
   if (found == kSuffixes.end()) return std::nullopt;
-  const double units = std::ceil(number * found->second);
+  const double units = number * found->second;
   if (!(units >= 0 && units <= static_cast<double>(kUnitsMax))) return std::nullopt;
-  return static_cast<std::int64_t>(units);
+  // Without libm, which berth-direct would need from its node.
+  const auto whole_units = static_cast<std::int64_t>(units);
+  return static_cast<double>(whole_units) < units ? whole_units + 1 : whole_units;
 }
 
 std::map<std::string, std::int64_t> ReadUnits(const json& resource_list) {
