@@ -44,8 +44,8 @@ std::string AboutText(std::string_view program) {
          "IPAM plugin; it reads the call from CNI_* variables and the network configuration from stdin.\n"
          "CNI protocol versions supported: " +
          SupportedVersions() + "\n\nExamples:\n  CNI_COMMAND=VERSION " + name +
-         "\n  echo '{\"cniVersion\": \"1.1.0\", \"name\": \"pods\", \"ipam\": {\"pools\": [\"pods-v4\"]}}' | "
-         "CNI_COMMAND=STATUS CNI_PATH=/opt/cni/bin " +
+         "\n  echo '{\"cniVersion\": \"1.1.0\", \"name\": \"pods\", \"ipam\": {\"type\": \"berth\", \"pools\": "
+         "[\"pods-v4\"]}}' | CNI_COMMAND=STATUS CNI_PATH=/opt/cni/bin " +
          name + "\n";
 }
 
