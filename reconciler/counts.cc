@@ -10,7 +10,7 @@ namespace berth::reconciler {
 namespace {
 
 // Under which an entry is found; "" if it names nothing that a pod has.
-std::string KeyOf(const ipam::HeldEntry& entry) {
+std::string NameOfHolder(const ipam::HeldEntry& entry) {
   if (!entry.pod.empty() && !entry.pod_namespace.empty()) return PodKeyOf(entry.pod_namespace, entry.pod);
   return entry.uid;
 }
@@ -137,7 +137,7 @@ void Counts::AddPod(const SeenPod& pod, NodeTally& tally) const {
 void Counts::TakeEntries(const Scope& scope) {
   const auto note = [&](const HeldEntries::Place& place, bool came) {
     const HeldEntries::Entry entry = HeldEntries::Read(place);
-    const std::string key = KeyOf(entry.held);
+    const std::string key = NameOfHolder(entry.held);
     if (key.empty()) return;
     if (came) {
       recorded_.emplace(key,

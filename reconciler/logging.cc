@@ -9,6 +9,10 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "crds/names.h"
+#include "ipam/address.h"
+#include "ipam/error.h"
+
 namespace berth::reconciler {
 
 namespace {
@@ -40,6 +44,25 @@ void SetUpLogging(const std::string& level, bool as_json) {
   logger->set_level(spdlog::level::from_str(level));
   logger->flush_on(spdlog::level::trace);
   spdlog::set_default_logger(std::move(logger));
+}
+
+void LogPoolStatus(const SeenPool& before, const SeenPool& after) {
+  const crds::Condition* old = crds::FindCondition(before.status.conditions, crds::kReadyCondition);
+  const crds::Condition* now = crds::FindCondition(after.status.conditions, crds::kReadyCondition);
+  const bool is_news = now != nullptr && (old == nullptr || old->status != now->status || old->reason != now->reason);
+  if (is_news) {
+    spdlog::info("pool condition written pool={} ready={} reason={} message={}",
+                 after.meta.name,
+                 now->status,
+                 now->reason,
+                 ipam::Quoted(now->message));
+    return;
+  }
+  spdlog::debug("pool status written pool={} used={} free={} blocks={}",
+                after.meta.name,
+                ipam::ToString(after.status.used),
+                ipam::ToString(after.status.free),
+                after.status.blocks);
 }
 
 }  // namespace berth::reconciler

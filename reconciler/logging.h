@@ -4,9 +4,14 @@
 
 #include <string>
 
+#include "reconciler/world.h"
+
 namespace berth::reconciler {
 
 // `level`: debug, info, warn or error.
 void SetUpLogging(const std::string& level, bool as_json);
+
+// Tells what was written to a pool's status: another condition Ready at level info, anything else at debug.
+void LogPoolStatus(const SeenPool& before, const SeenPool& after);
 
 }  // namespace berth::reconciler

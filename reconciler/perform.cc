@@ -16,12 +16,13 @@
 #include "crds/allocation.h"
 #include "crds/block.h"
 #include "crds/names.h"
-#include "crds/quantity.h"
 #include "k8sclient/verbs.h"
 #include "reconciler/decide_orphans.h"
 #include "reconciler/events.h"
+#include "reconciler/logging.h"
 #include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"
+#include "reconciler/write_numbers.h"
 
 namespace berth::reconciler {
 
@@ -63,25 +64,6 @@ bool IsDnsName(const std::string& text) {
 
 std::string AllocationsPath(const std::string& name_space) {
   return std::string(crds::kNamespacesPath) + k8sclient::Path({name_space, crds::kAllocationsResource});
-}
-
-void LogReadiness(const SeenPool& before, const SeenPool& after) {
-  const crds::Condition* old = crds::FindCondition(before.status.conditions, crds::kReadyCondition);
-  const crds::Condition* now = crds::FindCondition(after.status.conditions, crds::kReadyCondition);
-  const bool is_news = now != nullptr && (old == nullptr || old->status != now->status || old->reason != now->reason);
-  if (is_news) {
-    spdlog::info("pool condition written pool={} ready={} reason={} message={}",
-                 after.meta.name,
-                 now->status,
-                 now->reason,
-                 ipam::Quoted(now->message));
-    return;
-  }
-  spdlog::debug("pool status written pool={} used={} free={} blocks={}",
-                after.meta.name,
-                ipam::ToString(after.status.used),
-                ipam::ToString(after.status.free),
-                after.status.blocks);
 }
 
 }  // namespace
@@ -169,7 +151,7 @@ struct Performer::Visitor {
     auto put = PutPool(*std::move(patched));
     if (!put) return put;
     const SeenPool& after = world.pools.at(action.pool);
-    LogReadiness(before, after);
+    LogPoolStatus(before, after);
     for (const Announcement& one : PoolAnnouncements(before, after)) Announce(one);
     return {};
   }
@@ -359,20 +341,10 @@ struct Performer::Visitor {
   }
 
   Expected<void> operator()(const ShowNumbers& action) const {
-    json numbers = json::object();
-    for (const auto& [resource, number] : action.numbers) {
-      json& value = numbers[std::string(crds::kResourcePrefix) + resource];
-      if (number) value = std::to_string(*number);
-    }
-    const json patch = {{"metadata", {{"resourceVersion", action.resource_version}}},
-                        {"status", {{"capacity", numbers}, {"allocatable", numbers}}}};
-    auto patched = k8sclient::MergePatch(api, ObjectPath(kNodesPath, action.node) + "/status", patch, options);
-    if (!patched) return std::unexpected(std::move(patched.error()));
-    auto node = ReadNode(*std::move(patched));
+    auto node = WriteNumbers(api, action, options);
     if (!node) return std::unexpected(std::move(node.error()));
     memory.numbers_written[action.node] = now.steady;
     metrics.NodeWritten();
-    spdlog::info("numbers of a node written node={} numbers={}", action.node, numbers.dump());
     TellOfNumbers(*node, action);
     world.nodes.Put(*std::move(node));
     return {};
@@ -393,19 +365,9 @@ struct Performer::Visitor {
   }
 
   Expected<void> operator()(const ListPods& action) const {
-    Memory::PodsListed listed{.at = now.steady, .pods = {}};
-    const auto take = [&listed](const json& object) {
-      auto pod = ReadPod(object);
-      if (pod) return listed.pods.push_back(*std::move(pod));
-      spdlog::error("pod left out err={}", ipam::Quoted(pod.error().message));
-    };
-    const auto version = k8sclient::ListEach(api,
-                                             std::string(kPodsPath),
-                                             {.field_selector = "spec.nodeName=" + action.node},
-                                             options,
-                                             {.begin = [&listed] { listed.pods.clear(); }, .item = take});
-    if (!version) return std::unexpected(version.error());
-    memory.pods_listed.insert_or_assign(action.node, std::move(listed));
+    auto pods = ReadPodsOf(api, action.node, options);
+    if (!pods) return std::unexpected(std::move(pods.error()));
+    memory.pods_listed.insert_or_assign(action.node, Memory::PodsListed{.at = now.steady, .pods = *std::move(pods)});
     return {};
   }
 

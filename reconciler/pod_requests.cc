@@ -30,7 +30,7 @@ void Raise(Units& to, const Units& least) {
   for (const auto& [resource, units] : least) to[resource] = std::max(to[resource], units);
 }
 
-const json& At(const json& object, const char* key) {
+const json& Member(const json& object, const char* key) {
   static const json kNull;
   if (!object.is_object()) return kNull;
   const auto found = object.find(key);
@@ -38,7 +38,7 @@ const json& At(const json& object, const char* key) {
 }
 
 bool IsSidecar(const json& init_container) {
-  const json& policy = At(init_container, "restartPolicy");
+  const json& policy = Member(init_container, "restartPolicy");
   return policy.is_string() && policy.get_ref<const std::string&>() == "Always";
 }
 
@@ -46,16 +46,16 @@ bool IsSidecar(const json& init_container) {
 
 std::vector<UnitRequest> ReadRequests(const json& pod_spec) {
   Units together;
-  const json& containers = At(pod_spec, "containers");
+  const json& containers = Member(pod_spec, "containers");
   if (containers.is_array()) {
-    for (const json& one : containers) Add(together, ReadUnits(At(At(one, "resources"), "requests")));
+    for (const json& one : containers) Add(together, ReadUnits(Member(Member(one, "resources"), "requests")));
   }
   Units peak;
   Units sidecars;
-  const json& init_containers = At(pod_spec, "initContainers");
+  const json& init_containers = Member(pod_spec, "initContainers");
   if (init_containers.is_array()) {
     for (const json& one : init_containers) {
-      Units units = ReadUnits(At(At(one, "resources"), "requests"));
+      Units units = ReadUnits(Member(Member(one, "resources"), "requests"));
       if (IsSidecar(one)) {
         Add(sidecars, units);
         Raise(peak, sidecars);

@@ -16,6 +16,7 @@
 #include "ipam/entry.h"
 #include "ipam/interval_set.h"
 #include "ipam/pool.h"
+#include "k8sclient/clock.h"
 #include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"
 
@@ -34,7 +35,7 @@ constexpr Nanos kKubeletLagMax = std::chrono::seconds(2);
 std::int64_t ToNumber(const json& text) { return text.is_string() ? std::stoll(text.get<std::string>()) : 0; }
 
 std::int64_t UnixMs() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto now = k8sclient::RealClock().WallNow().time_since_epoch();
   return std::chrono::floor<std::chrono::milliseconds>(now).count();
 }
 

@@ -156,10 +156,11 @@ TEST_F(ProgramTest, AnAgentThatStartsWaitsForADirectAddThatRuns) {
 TEST_F(ProgramTest, ARetiredAgentHasWrittenAndFencedWhatAKilledOneLeft) {
   FaultProxy proxy(UpstreamOf(AgentKubeconfig()));
   const auto agent = ReadyAgentBehind(proxy);
-  // The creation of a block puts nothing on standby, the next write does.
+  // The block was claimed ahead; its first write puts addresses on standby.
   for (const char* const container : {"c0", "c00"}) {
     ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", container, SocketPath()))), "");
   }
+  ASSERT_TRUE(Eventually([this] { return Allocated().size() == 2; })) << "what was handed out is written";
   proxy.Reset([](const SeenRequest& request) { return request.method == "PATCH" ? Fault::kHold : Fault::kNone; });
   const PluginOutcome handed_out = RunPlugin(CallOf("ADD", "c1", SocketPath()));
   ASSERT_NE(AddressOf(handed_out), "") << handed_out.out;

@@ -104,7 +104,8 @@ const std::vector<ContractCase>& NodeCases() {
          json patch = Numbers("3");
          patch["spec"]["unschedulable"] = true;
          const json patched = client.Patch(PathOf(node) + "/status", patch).body;
-         return NumbersOf(patched) + (patched["spec"].contains("unschedulable") ? " cordoned" : "");
+         return NumbersOf(patched) +
+                (patched.value("spec", json::object()).contains("unschedulable") ? " cordoned" : "");
        },
        "3/3"},
       {"AStatusPatchChangesTheLabelsOfANode",

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a history does about the numbers of addresses that Nodes show: it waits for them, and starts bursts of pods.
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "crds/names.h"
+#include "ipam/prefix.h"
+#include "reconciler/read_holders.h"
+#include "sim/scheduler.h"
+#include "sim/world.h"
+
+namespace berth::sim {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+void World::AwaitNumbers() {
+  // A number goes down after 5 s at the earliest, without a number for 3 s, and at most once in 10 s.
+  constexpr Nanos kNumbersMax = 45s;
+  const Nanos end = Now() + kNumbersMax;
+  std::string deviation;
+  while (!(deviation = counted_.Deviation()).empty()) {
+    if (Now() > end) return story_.Break("counted", deviation);
+    std::this_thread::sleep_for(1s);
+  }
+}
+
+void World::CheckBurst() {
+  workload_.EndWaiting();
+  AwaitScheduled();
+  // No number foresees that the address of a pod that ends will rest: until it has gone down, one pod too many comes.
+  std::this_thread::sleep_for(pools_.cooldown());
+  AwaitNumbers();
+  for (const auto& machine : machines_) machine->kubelet.BeginBurst();
+  // Some go before the block that was created for them has drawn one.
+  workload_.Burst("early", static_cast<int>(8 + Below(40)));
+  std::this_thread::sleep_for(std::chrono::milliseconds(Below(6'000)));
+  workload_.EndWaiting();
+  AwaitScheduled();
+  AwaitKnown();
+  workload_.Burst("burst", static_cast<int>(8 + Below(40)));
+  AwaitPending();
+  workload_.EndWaiting();
+  AwaitScheduled();
+  for (const auto& machine : machines_) machine->kubelet.EndBurst();
+}
+
+std::string World::UnknownBlock() const {
+  std::map<std::string, std::int64_t> numbers;
+  for (const json& node : store_.Objects(std::string(reconciler::kNodesPath))) {
+    numbers[node["metadata"]["name"]] = NumberOf(node).value_or(0);
+  }
+  for (const auto& machine : machines_) {
+    const std::string& name = machine->node.name();
+    if (!machine->node.has_agents() || !machine->node.IsServing()) continue;
+    const std::set<std::string> known = machine->node.KnownBlocks();
+    std::int64_t addresses = 0;  // in blocks that it knows
+    std::string unknown;
+    for (const json& block : store_.Objects(std::string(crds::kBlocksPath))) {
+      if (block["spec"].value("node", "") != name || block["metadata"].contains("deletionTimestamp")) continue;
+      const bool is_known = known.contains(block["metadata"]["name"]);
+      if (!is_known) unknown = block["metadata"]["name"];
+      if (is_known)
+        addresses += std::int64_t{1} << (32 - ipam::Prefix::Parse(block["spec"]["cidr"].get<std::string>())->length());
+    }
+    if (!unknown.empty() && numbers[name] > addresses)
+      return fmt::format("{} shows {}, and its agent does not know its block {}", name, numbers[name], unknown);
+  }
+  return {};
+}
+
+void World::AwaitKnown() {
+  // The number rises up to ten seconds after a block was created, and the agent looks within a second.
+  const Nanos end = Now() + 20s;
+  std::string unknown;
+  while (!(unknown = UnknownBlock()).empty()) {
+    if (Now() > end) return story_.Break("known", unknown);
+    std::this_thread::sleep_for(1s);
+  }
+}
+
+void World::AwaitPending() {
+  AwaitNumbers();
+  const Nanos end = Now() + 2min;
+  std::string pending;
+  while (!(pending = counted_.PendingThatFits()).empty()) {
+    if (Now() > end) return story_.Break("pending", pending);
+    std::this_thread::sleep_for(1s);
+  }
+  for (const auto& machine : machines_) RestartKubelet(*machine);
+}
+
+}  // namespace berth::sim
