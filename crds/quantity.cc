@@ -15,42 +15,99 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::pair<std::string_view, double>, 16> kSuffixes{{{"", 1.0},
-                                                                         {"n", 1e-9},
-                                                                         {"u", 1e-6},
-                                                                         {"m", 1e-3},
-                                                                         {"k", 1e3},
-                                                                         {"M", 1e6},
-                                                                         {"G", 1e9},
-                                                                         {"T", 1e12},
-                                                                         {"P", 1e15},
-                                                                         {"E", 1e18},
-                                                                         {"Ki", 1024.0},
-                                                                         {"Mi", 1048576.0},
-                                                                         {"Gi", 1073741824.0},
-                                                                         {"Ti", 1099511627776.0},
-                                                                         {"Pi", 1125899906842624.0},
-                                                                         {"Ei", 1152921504606846976.0}}};
+__extension__ using Wide = unsigned __int128;
+
+// 10 to a power, or 1024 to a power.
+struct Suffix {
+  std::string_view text;
+  int tens = 0;
+  int kibis = 0;
+};
+constexpr std::array<Suffix, 16> kSuffixes{{{"", 0, 0},
+                                            {"n", -9, 0},
+                                            {"u", -6, 0},
+                                            {"m", -3, 0},
+                                            {"k", 3, 0},
+                                            {"M", 6, 0},
+                                            {"G", 9, 0},
+                                            {"T", 12, 0},
+                                            {"P", 15, 0},
+                                            {"E", 18, 0},
+                                            {"Ki", 0, 1},
+                                            {"Mi", 0, 2},
+                                            {"Gi", 0, 3},
+                                            {"Ti", 0, 4},
+                                            {"Pi", 0, 5},
+                                            {"Ei", 0, 6}}};
+// More digits than a quantity that is not too large has.
+constexpr std::size_t kDigitsMax = 30;
+constexpr int kTensMax = 60;
+
+// Reads the digits at the front of the text into the number, and returns how many there are. More than kDigitsMax: the
+// number is of no use.
+std::size_t TakeDigits(std::string_view& text, Wide& number) {
+  std::size_t count = 0;
+  while (!text.empty() && text.front() >= '0' && text.front() <= '9') {
+    if (++count <= kDigitsMax) number = number * 10 + static_cast<Wide>(text.front() - '0');
+    text.remove_prefix(1);
+  }
+  return count;
+}
+
+// "e3", "E-2"; false: there is none.
+bool TakeExponent(std::string_view text, int& tens) {
+  if (text.size() < 2 || (text.front() != 'e' && text.front() != 'E')) return false;
+  text.remove_prefix(1);
+  if (text.front() == '+') text.remove_prefix(1);
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, tens);
+  return error == std::errc() && at == end;
+}
+
+// number * 10^tens * 1024^kibis, rounded up; nothing: above kUnitsMax.
+std::optional<std::int64_t> Scaled(Wide number, int tens, int kibis) {
+  constexpr auto kMost = static_cast<Wide>(kUnitsMax);
+  if (number == 0) return 0;
+  if (tens > kTensMax || tens < -kTensMax) return tens > 0 ? std::nullopt : std::optional<std::int64_t>(1);
+  for (; kibis > 0; --kibis) {
+    if ((number *= 1024) > kMost * 1024) return std::nullopt;
+  }
+  for (; tens > 0; --tens) {
+    if (number > kMost) return std::nullopt;
+    number *= 10;
+  }
+  bool has_rest = false;
+  for (; tens < 0; ++tens) {
+    has_rest = has_rest || number % 10 != 0;
+    number /= 10;
+  }
+  number += has_rest ? 1 : 0;
+  if (number > kMost) return std::nullopt;
+  return static_cast<std::int64_t>(number);
+}
 
 }  // namespace
 
 std::optional<std::int64_t> ParseUnits(std::string_view quantity) {
-  const char* const end = quantity.data() + quantity.size();
-  std::int64_t whole = 0;
-  if (const auto [at, error] = std::from_chars(quantity.data(), end, whole); error == std::errc() && at == end) {
-    return whole < 0 || whole > kUnitsMax ? std::nullopt : std::optional(whole);
+  Wide number = 0;
+  std::string_view rest = quantity;
+  std::size_t digits = TakeDigits(rest, number);
+  int tens = 0;
+  if (rest.starts_with('.')) {
+    rest.remove_prefix(1);
+    const std::size_t decimals = TakeDigits(rest, number);
+    digits += decimals;
+    tens = -static_cast<int>(std::min(decimals, kDigitsMax));
   }
-  double number = 0;
-  const auto [at, error] = std::from_chars(quantity.data(), end, number);
-  if (error != std::errc()) return std::nullopt;
-  const std::string_view suffix(at, static_cast<std::size_t>(end - at));
-  const auto found = std::ranges::find(kSuffixes, suffix, [](const auto& one) { return one.first; });
+  if (digits == 0 || digits > kDigitsMax) return std::nullopt;
+  int exponent = 0;
+  if (TakeExponent(rest, exponent)) {
+    if (exponent > kTensMax || exponent < -kTensMax) return std::nullopt;
+    return Scaled(number, tens + exponent, 0);
+  }
+  const auto found = std::ranges::find(kSuffixes, rest, &Suffix::text);
   if (found == kSuffixes.end()) return std::nullopt;
-  const double units = number * found->second;
-  if (!(units >= 0 && units <= static_cast<double>(kUnitsMax))) return std::nullopt;
-  // Without libm, which berth-direct would need from its node.
-  const auto whole_units = static_cast<std::int64_t>(units);
-  return static_cast<double>(whole_units) < units ? whole_units + 1 : whole_units;
+  return Scaled(number, tens + found->tens, found->kibis);
 }
 
 std::map<std::string, std::int64_t> ReadUnits(const json& resource_list) {
