@@ -59,9 +59,8 @@ bool TakeExponent(std::string_view text, int& tens) {
   if (text.size() < 2 || (text.front() != 'e' && text.front() != 'E')) return false;
   text.remove_prefix(1);
   if (text.front() == '+') text.remove_prefix(1);
-  const char* const end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, tens);
-  return error == std::errc() && at == end;
+  const auto [at, error] = std::from_chars(text.begin(), text.end(), tens);
+  return error == std::errc() && at == text.end();
 }
 
 // number * 10^tens * 1024^kibis, rounded up; nothing: above kUnitsMax.
@@ -70,7 +69,8 @@ std::optional<std::int64_t> Scaled(Wide number, int tens, int kibis) {
   if (number == 0) return 0;
   if (tens > kTensMax || tens < -kTensMax) return tens > 0 ? std::nullopt : std::optional<std::int64_t>(1);
   for (; kibis > 0; --kibis) {
-    if ((number *= 1024) > kMost * 1024) return std::nullopt;
+    number *= 1024;
+    if (number > kMost * 1024) return std::nullopt;
   }
   for (; tens > 0; --tens) {
     if (number > kMost) return std::nullopt;

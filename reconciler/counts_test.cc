@@ -3,12 +3,12 @@
 #include "reconciler/counts.h"
 
 #include <functional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "ipam/seeded.h"
 #include "reconciler/test_world.h"
 
 namespace berth::reconciler {
@@ -386,23 +386,22 @@ TEST(Counts, WithPodsOfAListTakesThoseInPlaceOfTheWatchs) {
             (Tally{.usable = 8, .held = 0, .requested = 3, .is_counted = true}));
 }
 
-TEST(Counts, OfAHundredRandomChangesAreAsCountedAnew) {
-  std::mt19937 random(1);
+void ChangeAtRandom(ipam::SeededRandom& random) {
   CountsWorld world;
   for (const char* node : {"n1", "n2"}) {
     world.Block(std::string("10.55.0.") + (node[1] == '1' ? "0/29" : "8/29"), {}, {.node = node});
   }
   for (int step = 0; step < 300; ++step) {
-    const std::string pod = "p" + std::to_string(random() % 12);
-    const std::string node = random() % 2 == 0 ? "n1" : "n2";
+    const std::string pod = "p" + std::to_string(random.Below(12));
+    const std::string node = random.OneIn(2) ? "n1" : "n2";
     const std::string cidr = node == "n1" ? "10.55.0.0/29" : "10.55.0.8/29";
-    switch (random() % 4) {
+    switch (random.Below(4)) {
       case 0:
         world.Pod({.name = pod,
-                   .uid = "uid-of-" + pod + std::to_string(random() % 2),
-                   .node = random() % 5 == 0 ? "" : node,
-                   .is_terminal = random() % 6 == 0,
-                   .requests = random() % 3 == 0 ? std::vector<UnitRequest>{} : std::vector<UnitRequest>{{"ipv4", 1}}});
+                   .uid = "uid-of-" + pod + std::to_string(random.Below(2)),
+                   .node = random.OneIn(5) ? "" : node,
+                   .is_terminal = random.OneIn(6),
+                   .requests = random.OneIn(3) ? std::vector<UnitRequest>{} : std::vector<UnitRequest>{{"ipv4", 1}}});
         break;
       case 1:
         world.Remove(pod);
@@ -410,8 +409,8 @@ TEST(Counts, OfAHundredRandomChangesAreAsCountedAnew) {
       default: {
         std::map<ipam::BlockOffset, std::string> entries;
         for (ipam::BlockOffset offset = 0; offset < 8; ++offset) {
-          const std::string name = "p" + std::to_string(random() % 12);
-          if (random() % 2 == 0) entries[offset] = EntryOf(name, "uid-of-" + name + std::to_string(random() % 2));
+          const std::string name = "p" + std::to_string(random.Below(12));
+          if (random.OneIn(2)) entries[offset] = EntryOf(name, "uid-of-" + name + std::to_string(random.Below(2)));
         }
         world.Block(cidr, entries, {.node = node});
       }
@@ -428,6 +427,8 @@ TEST(Counts, OfAHundredRandomChangesAreAsCountedAnew) {
     ASSERT_LE(left, world.FreeInBlocks()) << "after step " << step;
   }
 }
+
+TEST(Counts, OfManyRandomChangesAreAsCountedAnew) { ipam::ForSeeds(4, ChangeAtRandom); }
 
 }  // namespace
 }  // namespace berth::reconciler

@@ -150,7 +150,7 @@ TEST(Numbers, OfAPoolWithAnotherNamespaceSelectorAreLeftOutAndItsConditionSaysSo
   world.Pass(2);
   EXPECT_EQ(counted(), "False");
   spec["resource"] = "team";
-  auto status = world.world().world.pools.at("team").status;
+  const auto status = world.world().world.pools.at("team").status;
   world.world().Pool("team", spec, {.is_ready = true});
   world.world().world.pools.at("team").status = status;
   world.Pass(2);

@@ -91,9 +91,9 @@ bool HasNoEntries(const json& block, std::int64_t now_ms) {
 bool IsOf(const ipam::HeldEntry& entry, const json& pod, const std::string& address) {
   const json& metadata = pod["metadata"];
   const std::string hash = metadata.value("annotations", json::object()).value(kMirror, std::string());
-  if (!entry.uid.empty() && (entry.uid == metadata["uid"] || entry.uid == hash)) return true;
+  if (!entry.uid.empty() && (entry.uid == metadata["uid"].get<std::string>() || entry.uid == hash)) return true;
   const auto addresses = pod.value("/status/podIPs"_json_pointer, json::array());
-  return entry.pod == metadata["name"] && entry.pod_namespace == metadata.value("namespace", "") &&
+  return entry.pod == metadata["name"].get<std::string>() && entry.pod_namespace == metadata.value("namespace", "") &&
          std::ranges::any_of(addresses, [&](const json& one) { return one["ip"] == address; });
 }
 

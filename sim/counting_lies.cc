@@ -27,7 +27,7 @@ bool HideCooling(json& object) {
   if (!object.is_object() || !object.contains("allocations")) return false;
   std::vector<std::string> offsets;
   for (const auto& [offset, text] : object["allocations"].items()) {
-    if (text.get_ref<const std::string&>().starts_with("~")) offsets.push_back(offset);
+    if (text.get_ref<const std::string&>().starts_with('~')) offsets.push_back(offset);
   }
   for (const std::string& offset : offsets) object["allocations"].erase(offset);
   object["used"] = object["allocations"].size();

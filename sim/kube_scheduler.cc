@@ -60,12 +60,13 @@ void KubeScheduler::Stored(const std::string& collection, const json& before, co
     const Nanos last = late_nodes_.empty() ? Nanos(0) : late_nodes_.back().due;
     late_nodes_.push_back({.due = Due(last, lag_of_nodes_), .key = object["metadata"]["name"], .seen = seen});
   } else if (collection == reconciler::kPodsPath && UnitsOf(object) > 0) {
-    SeenPod pod{.uid = object["metadata"]["uid"],
-                .name = object["metadata"]["name"],
-                .node = NodeOf(object),
-                .wanted_node = object.value("/spec/nodeSelector/kubernetes.io~1hostname"_json_pointer, std::string()),
-                .units = UnitsOf(object),
-                .is_over = after.is_null() || HasEnded(after)};
+    const SeenPod pod{
+        .uid = object["metadata"]["uid"],
+        .name = object["metadata"]["name"],
+        .node = NodeOf(object),
+        .wanted_node = object.value("/spec/nodeSelector/kubernetes.io~1hostname"_json_pointer, std::string()),
+        .units = UnitsOf(object),
+        .is_over = after.is_null() || HasEnded(after)};
     const Nanos last = late_pods_.empty() ? Nanos(0) : late_pods_.back().due;
     late_pods_.push_back({.due = Due(last, Nanos(0)), .key = pod.uid, .seen = pod});
   } else {
