@@ -428,7 +428,9 @@ void ChangeAtRandom(ipam::SeededRandom& random) {
   }
 }
 
-TEST(Counts, OfManyRandomChangesAreAsCountedAnew) { ipam::ForSeeds(4, ChangeAtRandom); }
+TEST(Counts, OfManyRandomChangesAreAsCountedAnew) {
+  ipam::ForSeeds(4, [](ipam::SeededRandom& random) { ChangeAtRandom(random); });
+}
 
 }  // namespace
 }  // namespace berth::reconciler

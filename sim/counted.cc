@@ -170,11 +170,11 @@ std::int64_t Counted::RequestedOn(const std::string& node) const {
 
 void Counted::CheckLow(const std::string& node) {
   const auto shown = shown_.find(node);
-  if (shown == shown_.end() || shown->second.empty() || !shown->second.back().number) return;
+  if (shown == shown_.end() || shown->second.empty()) return;
+  const std::optional<std::int64_t> number = shown->second.back().number;
   const std::int64_t requested = RequestedOn(node);
-  if (*shown->second.back().number >= requested) return;
-  story_.Break("low",
-               fmt::format("{} shows {}, and its pods request {}", node, *shown->second.back().number, requested));
+  if (!number || *number >= requested) return;
+  story_.Break("low", fmt::format("{} shows {}, and its pods request {}", node, *number, requested));
 }
 
 void Counted::Unchanged(const k8sclient::Request& request) {
