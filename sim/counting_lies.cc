@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -93,6 +94,15 @@ void DropsNulls(Request& request) {
       number = number->is_null() ? numbers.erase(number) : std::next(number);
     }
   }
+  request.body = body.dump();
+}
+
+void DeletesLateAndBlindly(Request& request) {
+  constexpr std::uint64_t kLateMs = 4'000;
+  if (request.method != Method::kDelete) return;
+  std::this_thread::sleep_for(std::chrono::milliseconds(Below(kLateMs)));
+  json body = json::parse(request.body);
+  if (body.contains("preconditions")) body["preconditions"].erase("resourceVersion");
   request.body = body.dump();
 }
 

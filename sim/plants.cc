@@ -407,7 +407,7 @@ std::vector<Plant> OfCounting() {
       {.name = "block-deletion-does-not-compare",
        .what = "an empty block is deleted whatever has come into it since it was read",
        .faults = {"scheduler", "lag", "pools"},
-       .lies = {.rewrites = OfKind(crds::kBlocksPath, Without(Method::kDelete, "/preconditions/resourceVersion"))},
+       .lies = {.rewrites = OfKind(crds::kBlocksPath, DeletesLateAndBlindly)},
        .counts = true},
       {.name = "rise-not-shown",
        .what = "an agent does not see that its Node shows more",

@@ -149,10 +149,10 @@ class World {
   [[nodiscard]] Machine* FindMachine(const std::string& node) const;
   void RestartKubelet(Machine& machine);
   // Where a Node shows more than the blocks that its agent knows could have, the agent gets to know the others. Rule
-  // `known`.
-  void AwaitKnown();
-  // For a person; empty: there is none.
-  [[nodiscard]] std::string UnknownBlock() const;
+  // `known`. before: where that was so before the number rose.
+  void AwaitKnown(const std::map<std::string, std::string>& before);
+  // By node, for a person.
+  [[nodiscard]] std::map<std::string, std::string> UnknownBlocks() const;
   // Many pods that request addresses come at once, and nothing else takes any.
   void CheckBurst();
   // Every pod that the scheduler has placed runs, or has ended.

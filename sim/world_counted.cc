@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a history does about the numbers of addresses that Nodes show: it waits for them, and starts bursts of pods.
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -37,12 +38,13 @@ void World::CheckBurst() {
   std::this_thread::sleep_for(pools_.cooldown());
   AwaitNumbers();
   for (const auto& machine : machines_) machine->kubelet.BeginBurst();
+  const auto unknown = UnknownBlocks();
   // Some go before the block that was created for them has drawn one.
   workload_.Burst("early", static_cast<int>(8 + Below(40)));
   std::this_thread::sleep_for(std::chrono::milliseconds(Below(6'000)));
   workload_.EndWaiting();
   AwaitScheduled();
-  AwaitKnown();
+  AwaitKnown(unknown);
   workload_.Burst("burst", static_cast<int>(8 + Below(40)));
   AwaitPending();
   workload_.EndWaiting();
@@ -50,7 +52,8 @@ void World::CheckBurst() {
   for (const auto& machine : machines_) machine->kubelet.EndBurst();
 }
 
-std::string World::UnknownBlock() const {
+std::map<std::string, std::string> World::UnknownBlocks() const {
+  std::map<std::string, std::string> found;
   std::map<std::string, std::int64_t> numbers;
   for (const json& node : store_.Objects(std::string(reconciler::kNodesPath))) {
     numbers[node["metadata"]["name"]] = NumberOf(node).value_or(0);
@@ -69,16 +72,22 @@ std::string World::UnknownBlock() const {
         addresses += std::int64_t{1} << (32 - ipam::Prefix::Parse(block["spec"]["cidr"].get<std::string>())->length());
     }
     if (!unknown.empty() && numbers[name] > addresses)
-      return fmt::format("{} shows {}, and its agent does not know its block {}", name, numbers[name], unknown);
+      found[name] = fmt::format("{} shows {}, and its agent does not know its block {}", name, numbers[name], unknown);
   }
-  return {};
+  return found;
 }
 
-void World::AwaitKnown() {
+void World::AwaitKnown(const std::map<std::string, std::string>& before) {
   // The number rises up to ten seconds after a block was created, and the agent looks within a second.
   const Nanos end = Now() + 20s;
+  const auto find = [&] {
+    const auto unknown = UnknownBlocks();
+    // A number that did not rise tells the agent nothing.
+    const auto found = std::ranges::find_if(unknown, [&](const auto& one) { return !before.contains(one.first); });
+    return found == unknown.end() ? std::string() : found->second;
+  };
   std::string unknown;
-  while (!(unknown = UnknownBlock()).empty()) {
+  while (!(unknown = find()).empty()) {
     if (Now() > end) return story_.Break("known", unknown);
     std::this_thread::sleep_for(1s);
   }
