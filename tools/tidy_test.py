@@ -17,7 +17,7 @@ SPDX = "SPDX-License-Identifier: Apache-2.0"
 # What is banned, where, what to use instead, and who may use it: ends of files' names, and folders.
 BANNED = (
     (r"\bsystem_clock::now\b", CPP, "take the time from the clock that you are given", ("clock.cc", "clock.h", "process_runtime.cc", "model_api.cc")),
-    (r"\b(sleep_for|sleep_until|usleep|sleep)\(", ("_test.cc",), "await a condition, or advance a fake clock", ("sim/api_server_test.cc", "sim/power_cut_test.cc", "sim/scheduler_test.cc", "sim/sender_test.cc")),
+    (r"\b(sleep_for|sleep_until|usleep|sleep)\(", ("_test.cc",), "await a condition, or advance a fake clock", ("sim/api_server_test.cc", "sim/kube_scheduler_test.cc", "sim/power_cut_test.cc", "sim/scheduler_test.cc", "sim/sender_test.cc")),
     (r"(?<![\w:.>])(std::)?s?rand\(", CPP, "take random numbers from the source that you are given", ()),
     (r"(?<!\w)assert\(", CPP, "BERTH_CHECK, which is on in release builds too", ("check.h",)),
     (r"(?<!\w)(setenv|putenv|unsetenv)\(", CPP, "pass the value: getenv is safe only where nothing changes", ("_test.cc",)),
