@@ -98,11 +98,19 @@ const NodeTally& Counts::Of(const std::string& node) const {
   return found == tallies_.end() ? kNone : found->second;
 }
 
-NodeTally Counts::WithPods(const std::string& node, const std::vector<SeenPod>& pods) const {
+NodeTally Counts::WithPods(const World& world, const std::string& node, const std::vector<SeenPod>& listed) const {
   NodeTally tally;
   if (const auto usable = usable_.find(node); usable != usable_.end()) tally = usable->second;
-  for (const SeenPod& pod : pods) {
+  std::set<std::string> uids;
+  for (const SeenPod& pod : listed) {
+    uids.insert(pod.uid);
     if (pod.IsActive() && pod.node == node) AddPod(pod, tally);
+  }
+  const auto watched = requesting_.find(node);
+  if (watched == requesting_.end()) return tally;
+  for (const PodKey& key : watched->second) {
+    const SeenPod& pod = *world.pods.Find(key);
+    if (!uids.contains(pod.uid)) AddPod(pod, tally);
   }
   return tally;
 }

@@ -87,8 +87,10 @@ class Counts {
   // By name of the node; every Node that exists is there.
   [[nodiscard]] const std::map<std::string, NodeTally>& all() const { return tallies_; }
   [[nodiscard]] const NodeTally& Of(const std::string& node) const;
-  // The node's tally with these pods in place of those that the watch has shown: what a consistent list of them said.
-  [[nodiscard]] NodeTally WithPods(const std::string& node, const std::vector<SeenPod>& pods) const;
+  // The node's tally with all pods that a consistent list or the watch has shown on it. A pod that both have shown is
+  // counted as the list has it: the scheduler may have bound others since the list.
+  [[nodiscard]] NodeTally WithPods(const World& world, const std::string& node,
+                                   const std::vector<SeenPod>& listed) const;
   // Active pods of any kind: each takes one of the node's places.
   [[nodiscard]] std::size_t ActivePods(const std::string& node) const;
   // Pods that are unschedulable and request addresses.

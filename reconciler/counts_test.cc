@@ -378,12 +378,26 @@ TEST(Counts, OfAPoolWhoseNamespaceSelectorDiffersItIsSaid) {
   EXPECT_EQ(CountedPools(world.world().world, pools).of_mixed_namespaces(), std::set<std::string>{"uid-of-team"});
 }
 
-TEST(Counts, WithPodsOfAListTakesThoseInPlaceOfTheWatchs) {
+TEST(Counts, WithPodsCountsThoseOfTheListAndThoseOfTheWatchEachOnce) {
+  CountsWorld world;
+  world.Block("10.55.0.0/29").Asking("watched").Asking("both").Update();
+  const SeenPod both{
+      .name_space = "default", .name = "both", .uid = "uid-of-both", .node = "n1", .requests = {{"ipv4", 1}}};
+  const SeenPod listed{.name_space = "default", .name = "listed", .uid = "u", .node = "n1", .requests = {{"ipv4", 3}}};
+  EXPECT_EQ(world.counts().WithPods(world.world().world, "n1", {both, listed}).at("ipv4"),
+            (Tally{.usable = 8, .held = 0, .requested = 5, .is_counted = true}));
+}
+
+TEST(Counts, WithPodsTakesAPodForEndedThatTheListSaysHasEnded) {
   CountsWorld world;
   world.Block("10.55.0.0/29").Asking("a").Update();
-  const SeenPod listed{.name_space = "default", .name = "b", .uid = "u", .node = "n1", .requests = {{"ipv4", 3}}};
-  EXPECT_EQ(world.counts().WithPods("n1", {listed}).at("ipv4"),
-            (Tally{.usable = 8, .held = 0, .requested = 3, .is_counted = true}));
+  const SeenPod ended{.name_space = "default",
+                      .name = "a",
+                      .uid = "uid-of-a",
+                      .node = "n1",
+                      .is_terminal = true,
+                      .requests = {{"ipv4", 1}}};
+  EXPECT_EQ(world.counts().WithPods(world.world().world, "n1", {ended}).at("ipv4").requested, 0);
 }
 
 void ChangeAtRandom(ipam::SeededRandom& random) {

@@ -185,7 +185,7 @@ class NumberDecider::Pass {
 
   [[nodiscard]] Tally TallyOf(const std::string& node, const std::string& resource,
                               const Memory::PodsListed& listed) const {
-    const NodeTally all = scope_.counts.WithPods(node, listed.pods);
+    const NodeTally all = scope_.counts.WithPods(scope_.world, node, listed.pods);
     const auto found = all.find(resource);
     return found == all.end() ? Tally() : found->second;
   }

@@ -83,6 +83,19 @@ TEST(Numbers, DoNotComeBackBelowWhatAListSaysIsBound) {
   EXPECT_EQ(world.Shown(), "none");
 }
 
+// The scheduler has bound pods between the list and this decision, and the watch of pods has shown them.
+TEST(Numbers, AreNotLoweredBelowWhatTheWatchOfPodsHasShownSinceTheList) {
+  NumbersWorld world;
+  for (const char* cidr : {"10.55.0.0/29", "10.55.0.8/29", "10.55.0.16/29"}) world.Block(cidr);
+  world.Node("n1").Pass(30);
+  world.world().world.RemoveBlock("10.55.0.16-29");
+  world.Pass(4);
+  world.world().memory.pods_listed.insert_or_assign("n1",
+                                                    Memory::PodsListed{.at = world.world().now.steady, .pods = {}});
+  world.Bound("burst", 12);
+  EXPECT_EQ(world.Pass(0), Lines{"0: node n1 ipv4=none"}) << "four units would be left";
+}
+
 TEST(Numbers, OfADisabledPoolStayAtWhatItsPodsHold) {
   NumbersWorld world = Settled();
   world.Disable();
