@@ -59,6 +59,7 @@ class Counted {
     [[nodiscard]] std::optional<std::int64_t> number() const {
       return usable + held >= requested ? std::optional(usable + held) : std::nullopt;
     }
+    friend bool operator==(const Expected&, const Expected&) = default;
   };
   // By name, of Ready nodes.
   [[nodiscard]] std::map<std::string, Expected> ExpectedOfNodes() const;

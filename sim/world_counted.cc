@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a history does about the numbers of addresses that Nodes show: it waits for them, and starts bursts of pods.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <spdlog/fmt/fmt.h>
 
@@ -23,11 +25,18 @@ using nlohmann::json;
 void World::AwaitNumbers() {
   // A number goes down after 5 s at the earliest, without a number for 3 s, and at most once in 10 s.
   constexpr Nanos kNumbersMax = 45s;
-  const Nanos end = Now() + kNumbersMax;
+  // What Nodes should show may still change as the rest of addresses ends, but not for longer than that.
+  const Nanos last = Now() + pools_.cooldown() + 2 * kNumbersMax;
+  auto expected = counted_.ExpectedOfNodes();
+  Nanos end = Now() + kNumbersMax;
   std::string deviation;
   while (!(deviation = counted_.Deviation()).empty()) {
-    if (Now() > end) return story_.Break("counted", deviation);
+    if (Now() > std::min(end, last)) return story_.Break("counted", deviation);
     std::this_thread::sleep_for(1s);
+    auto now_expected = counted_.ExpectedOfNodes();
+    if (now_expected == expected) continue;
+    expected = std::move(now_expected);
+    end = Now() + kNumbersMax;
   }
 }
 
