@@ -71,8 +71,12 @@ class BlockRound {
     const bool hands_out = pool.affinity == ipam::Affinity::kNode && !pool.disabled && !pool.deleting;
     Uint128 left = scope_.census.OfPool(uid).blocks_unclaimed;
     const Lack lack = LackOf(uid);
+    const std::size_t nodes = scope_.world.nodes.all().size();
     // Most pools are like that: every node could have one more.
-    if (!hands_out || left >= scope_.world.nodes.all().size() + lack.blocks) return;
+    if (!hands_out || left >= scope_.pools.size() * nodes + lack.blocks) return;
+    // Nodes claim a block of each pool, and these are cut out of the same addresses.
+    const std::size_t sharers = SharersOf(pool);
+    if (left >= sharers * nodes + lack.blocks) return;
     const std::vector<OwnedBlock>& blocks = by_pool_[uid];
     left += static_cast<Uint128>(std::ranges::count_if(blocks, [&](const OwnedBlock& one) {
       return one.is_going && one.seen->entries.IsEmpty(now_.unix_ms) && !pod_addresses_.AreLostIn(*one.seen->block);
@@ -87,7 +91,7 @@ class BlockRound {
                              claimers, [this](const auto& item) { return item.second.IsUrgent(now_.steady); }));
     // It ends later than it begins: were they to claim ahead at once, it would begin again.
     const bool was_scarce = IsScarce(*scope_.world.FindPoolByUid(uid));
-    const bool is_scarce = left < (was_scarce ? std::max(wanting, claimers.size()) : wanting);
+    const bool is_scarce = left < (was_scarce ? std::max(wanting, sharers * claimers.size()) : wanting);
     if (is_scarce) scarce_.insert(uid);
     for (const BlockToGive& candidate : Candidates(blocks)) {
       if (changes_ >= kBlockChangesMax) return decision_.WakeAt(now_.steady);
@@ -111,6 +115,13 @@ class BlockRound {
   [[nodiscard]] LeavingBlocks TakeLeft() { return std::move(left_); }
 
  private:
+  // Pools whose subnets overlap that of the pool, which is one of them.
+  [[nodiscard]] std::size_t SharersOf(const ipam::Pool& pool) const {
+    return static_cast<std::size_t>(std::ranges::count_if(scope_.pools, [&](const auto& item) {
+      const ipam::Pool& other = item.second.pool;
+      return other.space == pool.space && other.subnet.Overlaps(pool.subnet) && !other.disabled;
+    }));
+  }
   [[nodiscard]] Lack LackOf(const std::string& uid) const {
     const auto found = scope_.demand.lacks().find(uid);
     return found == scope_.demand.lacks().end() ? Lack() : found->second;

@@ -24,6 +24,11 @@ class BlocksWorld {
     t_.world.knows_holders = true;
     t_.Pool("web", std::move(spec), {.is_ready = true}).Space("default", {"web"});
   }
+  // Another pool that shares the subnet.
+  BlocksWorld& Twin(json spec = {{"subnet", "10.55.0.0/24"}}) {
+    t_.Pool("twin", std::move(spec), {.is_ready = true}).Space("default", {"web", "twin"});
+    return *this;
+  }
   BlocksWorld& Nodes(int count) {
     for (int i = 1; i <= count; ++i) Node("n" + std::to_string(i));
     return *this;
@@ -50,6 +55,10 @@ class BlocksWorld {
   }
   BlocksWorld& WaitingPod(const std::string& node) {
     t_.world.pods.Put({.name_space = "default", .name = "late", .uid = "u-1", .node = node}, t_.now.steady);
+    return *this;
+  }
+  BlocksWorld& RemoveBlock(const std::string& name) {
+    t_.world.RemoveBlock(name);
     return *this;
   }
   BlocksWorld& RemoveNode(const std::string& name) {
@@ -298,6 +307,19 @@ TEST(Blocks, StayWhereNothingIsReclaimed) {
     EXPECT_EQ(world.Pass(kHour), BlockLines());
     EXPECT_EQ(world.Scarce(), "never");
   }
+}
+
+// Otherwise a node that lives claims a first block of each of the two pools, and loses both again.
+TEST(Blocks, StayScarceWhereTwoPoolsShareASubnetThatHasABlockForEachNodeButNotForEachPool) {
+  BlocksWorld world;
+  const std::map<ipam::BlockOffset, std::string> held = {{3, kHeldEntry}};
+  world.Twin().Nodes(2).Block("10.55.0.0/26", "n1", held).Block("10.55.0.64/26", "n1", held);
+  world.Block("10.55.0.128/26", "n1", held).Block("10.55.0.192/26", "n1", held).Pass(1);
+  EXPECT_EQ(world.Scarce(), "True") << "none is left for n2";
+  world.RemoveBlock("10.55.0.0-26").RemoveBlock("10.55.0.64-26").Pass(1);
+  EXPECT_EQ(world.Scarce(), "True") << "two are left, and two nodes could claim one of each pool";
+  world.RemoveBlock("10.55.0.128-26").RemoveBlock("10.55.0.192-26").Pass(1);
+  EXPECT_EQ(world.Scarce(), "False");
 }
 
 TEST(Blocks, AreScarceUntilEveryNodeCouldHaveOneMore) {
