@@ -25,7 +25,7 @@ constexpr std::uint64_t kStormRequestsOfCall = 4;
 constexpr std::uint64_t kRivalsRequests = 3'000;
 // Some find what no watch tells of, or what other nodes have where a block is claimed; with one for each call there
 // would be two for each container.
-constexpr std::uint64_t kSteadyListsMax = 8;
+constexpr std::int64_t kSteadyListsMax = 8;
 // Marks of DELs are forgotten after eleven minutes, at the next DEL. Twice of what was seen to be left then.
 constexpr Nanos kUntilForgotten = 12min;
 constexpr std::size_t kFilesMax = 28;
@@ -77,15 +77,19 @@ void Bounds::CheckQuiet(Nanos cooldown) {
     story_.Break("quiet", fmt::format("{} idle nodes sent {} requests in a minute", machines_.size(), sent));
 }
 
+std::int64_t Bounds::ListsOf(const Machine& machine) {
+  return static_cast<std::int64_t>(machine.link.lists()) - static_cast<std::int64_t>(machine.kubelet.exhausted());
+}
+
 void Bounds::BeginSteady() {
   lists_.clear();
-  for (const auto& machine : machines_) lists_.push_back(machine->link.lists());
+  for (const auto& machine : machines_) lists_.push_back(ListsOf(*machine));
 }
 
 void Bounds::EndSteady(int containers) {
   for (std::size_t i = 0; i < machines_.size(); ++i) {
     const Machine& machine = *machines_[i];
-    const std::uint64_t sent = machine.link.lists() - lists_[i];
+    const std::int64_t sent = ListsOf(machine) - lists_[i];
     // Without an agent, and in Shared blocks, each call begins with one.
     if (!machine.node.has_agents() || !machine.kubelet.has_own_blocks() || sent <= kSteadyListsMax) continue;
     story_.Break("no-list", fmt::format("{} sent {} LISTs for {} containers", machine.node.name(), sent, containers));

@@ -39,7 +39,9 @@ class Bounds {
   const Network& network_;
   const Machines& machines_;
   const Controllers& controllers_;
-  std::vector<std::uint64_t> lists_;  // of each machine, before
+  // Of one machine: LISTs that it sent, less those that an agent sends before it says that a pool is exhausted.
+  [[nodiscard]] static std::int64_t ListsOf(const Machine& machine);
+  std::vector<std::int64_t> lists_;  // of each machine, before
 };
 
 }  // namespace berth::sim

@@ -188,11 +188,11 @@ void Cluster::MarkTerminating(const Pod& pod) {
   }));
 }
 
-void Cluster::MarkSucceeded(const Pod& pod) {
-  story_.Tell(pod.name + " succeeded");
+void Cluster::MarkEnded(const Pod& pod, const char* phase) {
+  story_.Tell(pod.name + " is " + phase);
   ended_.push_back(pod);
   static_cast<void>(store_.Change(Pods(), pod.name, [&](json& object) {
-    if (object["metadata"]["uid"] == pod.uid) object["status"]["phase"] = "Succeeded";
+    if (object["metadata"]["uid"] == pod.uid) object["status"]["phase"] = phase;
   }));
 }
 

@@ -67,8 +67,8 @@ class Cluster {
   void RemovePending(const Pod& pod);
   // Somebody deletes it, and its kubelet ends it: it is there until RemovePod.
   void MarkTerminating(const Pod& pod);
-  // Its containers have ended. It stays, as that of a Job does, until RemoveEnded.
-  void MarkSucceeded(const Pod& pod);
+  // Its containers have ended (phase Succeeded), or the kubelet has rejected it (Failed). It stays until RemoveEnded.
+  void MarkEnded(const Pod& pod, const char* phase);
   void RemoveEnded();
   // Somebody takes what the Node shows of the counted resource off by hand.
   void RemoveNumber(const std::string& node);
@@ -117,7 +117,7 @@ class Cluster {
   std::map<std::string, StaticPod> static_pods_;  // by name
   std::map<std::string, std::uint64_t> news_;     // by pod: how often its kubelet had something to say
   std::set<std::string> cut_off_;
-  std::vector<Pod> ended_;                  // Succeeded
+  std::vector<Pod> ended_;                  // Succeeded or Failed
   std::map<std::string, Nanos> connected_;  // since when, by node; 0: it always was
   std::set<std::string> gone_;
   std::uint64_t started_ = 0;

@@ -31,6 +31,8 @@ constexpr const char* kMirror = "kubernetes.io/config.mirror";
 // Most of what a kubelet's informer lags behind; one time in twenty as long as the scheduler's.
 constexpr Nanos kKubeletLag = std::chrono::milliseconds(50);
 constexpr Nanos kKubeletLagMax = std::chrono::seconds(2);
+constexpr std::int64_t kLeftMin = 8;
+constexpr Nanos kOvertakenFor = std::chrono::seconds(3);
 
 std::int64_t ToNumber(const json& text) { return text.is_string() ? std::stoll(text.get<std::string>()) : 0; }
 
@@ -144,7 +146,12 @@ void Counted::NodeStored(const json& before, const json& after) {
     story_.Tell(number ? fmt::format("{} shows {}", name, *number)
                        : fmt::format("{} shows no number{}", name, was_shown ? " any more" : ""));
   }
-  shown.push_back({.since = Now(), .version = std::stoull(version), .number = number});
+  const bool is_lower = was_shown && number && *number < *shown.back().number;
+  const bool is_same = was_shown && number == shown.back().number;
+  shown.push_back({.since = Now(),
+                   .version = std::stoull(version),
+                   .number = number,
+                   .may_be_overtaken = is_lower ? LeftEight(name, *number) : is_same && shown.back().may_be_overtaken});
   CheckLow(name);
 }
 
@@ -155,11 +162,28 @@ void Counted::PodStored(const json& before, const json& after) {
   const std::string uid = pod["metadata"]["uid"];
   const std::string node = after.is_null() || HasEnded(after) ? std::string() : NodeOf(after);
   if (node.empty()) {
-    pods_.erase(uid);
+    const auto found = pods_.find(uid);
+    if (found == pods_.end()) return;
+    const std::string before_on = found->second.node;
+    pods_.erase(found);
+    requested_[before_on].push_back({.since = Now(), .units = RequestedOn(before_on)});
     return;
   }
   const auto [found, is_new] = pods_.try_emplace(uid, Pod{.units = units, .node = node});
-  if (is_new) CheckLow(node);
+  if (!is_new) return;
+  requested_[node].push_back({.since = Now(), .units = RequestedOn(node)});
+  CheckLow(node);
+}
+
+bool Counted::LeftEight(const std::string& node, std::int64_t number) const {
+  const auto history = requested_.find(node);
+  if (history == requested_.end()) return number >= kLeftMin;
+  // From the latest on, down to the one that held when the three seconds began.
+  for (auto at = history->second.rbegin(); at != history->second.rend(); ++at) {
+    if (at->units + kLeftMin <= number) return true;
+    if (at->since + kOvertakenFor < Now()) return false;
+  }
+  return number >= kLeftMin;
 }
 
 std::int64_t Counted::RequestedOn(const std::string& node) const {
@@ -173,7 +197,7 @@ void Counted::CheckLow(const std::string& node) {
   if (shown == shown_.end() || shown->second.empty()) return;
   const std::optional<std::int64_t> number = shown->second.back().number;
   const std::int64_t requested = RequestedOn(node);
-  if (!number || *number >= requested) return;
+  if (!number || *number >= requested || shown->second.back().may_be_overtaken) return;
   story_.Break("low", fmt::format("{} shows {}, and its pods request {}", node, *number, requested));
 }
 
@@ -182,14 +206,14 @@ void Counted::Unchanged(const k8sclient::Request& request) {
   story_.Break("no-patch", request.path + " is as it was before the patch " + request.body);
 }
 
-std::optional<std::int64_t> Counted::SeenByKubelet(const std::string& node, std::uint64_t version_min) {
+Counted::Shown Counted::SeenByKubelet(const std::string& node, std::uint64_t version_min) {
   const auto& shown = shown_[node];
-  if (shown.empty()) return std::nullopt;
+  if (shown.empty()) return {};
   const Nanos most = Below(20) == 0 ? kKubeletLagMax : kKubeletLag;
   const Nanos until = Now() - Nanos(Below(static_cast<std::uint64_t>(most.count())));
   std::size_t& seen = seen_[node];
   while (seen + 1 < shown.size() && (shown[seen + 1].since <= until || shown[seen].version < version_min)) ++seen;
-  return shown[seen].number;
+  return shown[seen];
 }
 
 bool Counted::Admits(const std::string& node, const std::string& uid) {
@@ -202,12 +226,12 @@ bool Counted::Admits(const std::string& node, const std::string& uid) {
     sum += pod.units;
     version_min = std::max(version_min, placed_[other]);
   }
-  const auto number = SeenByKubelet(node, version_min);
-  if (number && *number < sum) {
-    story_.Break(
-        "rejected",
-        fmt::format(
-            "OutOf{}: {} shows {}, and with {} its pods request {}", kCountedResource, node, *number, uid, sum));
+  const Shown shown = SeenByKubelet(node, version_min);
+  if (shown.number && *shown.number < sum) {
+    const std::string what = fmt::format(
+        "OutOf{}: {} shows {}, and with {} its pods request {}", kCountedResource, node, *shown.number, uid, sum);
+    if (!shown.may_be_overtaken) story_.Break("rejected", what);
+    story_.Tell(what);
     return false;
   }
   found->second.is_admitted = true;
@@ -220,15 +244,15 @@ void Counted::RestartKubelet(const std::string& node) {
   for (const auto& [uid, pod] : pods_) {
     if (pod.node == node && pod.is_admitted) version_min = std::max(version_min, placed_[uid]);
   }
-  const auto number = SeenByKubelet(node, version_min);
+  const Shown shown = SeenByKubelet(node, version_min);
   std::int64_t sum = 0;
   // UIDs grow with the time of creation.
   for (const auto& [uid, pod] : pods_) {
     if (pod.node != node || !pod.is_admitted) continue;
     sum += pod.units;
-    if (!number || *number >= sum) continue;
+    if (!shown.number || *shown.number >= sum || shown.may_be_overtaken) continue;
     story_.Break("rejected",
-                 fmt::format("{} runs, and its kubelet, restarted, rejects it: {} shows {}", uid, node, *number));
+                 fmt::format("{} runs, and its kubelet, restarted, rejects it: {} shows {}", uid, node, *shown.number));
   }
 }
 

@@ -46,7 +46,8 @@ class Counted {
   // the pod: otherwise a kubelet, and not the number, would be wrong.
   void Placed(const std::string& uid, std::uint64_t node_version) { placed_[uid] = node_version; }
 
-  // The kubelet's admission of a newly bound pod. False: the Node shows less than the active pods request.
+  // The kubelet's admission of a newly bound pod. False: the Node shows less than the active pods request. Rule
+  // `rejected`: that may only be where the number was lowered at that moment and left eight units.
   [[nodiscard]] bool Admits(const std::string& node, const std::string& uid);
   // The kubelet restarts and admits all its active pods anew, the oldest first. Rule `rejected`: all of them pass.
   void RestartKubelet(const std::string& node);
@@ -76,24 +77,35 @@ class Counted {
   };
   // What a Node showed from a time on.
   struct Shown {
-    Nanos since;
+    Nanos since = {};
     std::uint64_t version = 0;
     std::optional<std::int64_t> number;
+    // The controller writes a smaller number that leaves eight units without taking the old one away first. Pods that
+    // the scheduler still placed by the old one, or just before, may be too many for it (docs/adr/0012).
+    bool may_be_overtaken = false;
+  };
+  // What the node's pods request from a time on.
+  struct Requested {
+    Nanos since;
+    std::int64_t units = 0;
   };
 
   void NodeStored(const nlohmann::json& before, const nlohmann::json& after);
   void PodStored(const nlohmann::json& before, const nlohmann::json& after);
   void CheckLow(const std::string& node);
+  // At some moment of the last three seconds the number left eight units above what the node's pods requested.
+  [[nodiscard]] bool LeftEight(const std::string& node, std::int64_t number) const;
   [[nodiscard]] std::int64_t RequestedOn(const std::string& node) const;
   // What the kubelet's informer has of its Node: it lags, and never goes back.
-  [[nodiscard]] std::optional<std::int64_t> SeenByKubelet(const std::string& node, std::uint64_t version_min);
+  [[nodiscard]] Shown SeenByKubelet(const std::string& node, std::uint64_t version_min);
 
   const k8sclient::testing::ModelApi& store_;
   Story& story_;
-  std::map<std::string, Pod> pods_;                  // bound and active, by UID
-  std::map<std::string, std::vector<Shown>> shown_;  // by node
-  std::map<std::string, std::size_t> seen_;          // by the node's kubelet, an index
-  std::map<std::string, std::uint64_t> placed_;      // versions of Nodes, by UID
+  std::map<std::string, Pod> pods_;                          // bound and active, by UID
+  std::map<std::string, std::vector<Shown>> shown_;          // by node
+  std::map<std::string, std::vector<Requested>> requested_;  // by node
+  std::map<std::string, std::size_t> seen_;                  // by the node's kubelet, an index
+  std::map<std::string, std::uint64_t> placed_;              // versions of Nodes, by UID
 };
 
 }  // namespace berth::sim

@@ -117,8 +117,10 @@ Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::ch
 }
 
 void Kubelet::CheckRoom(const Heard& heard) {
-  if (!is_burst_ || heard.verb != "ADD" || heard.error.empty() || !has_own_blocks()) return;
+  if (heard.verb != "ADD" || heard.error.empty()) return;
   if (json::parse(heard.error)["code"] != ipam::CniCode(ipam::ErrorCode::kExhausted)) return;
+  ++exhausted_;
+  if (!is_burst_ || !has_own_blocks()) return;
   story_.Break("room", "the scheduler placed a pod, and there is no address for it: " + heard.error);
 }
 
@@ -234,7 +236,7 @@ void Kubelet::EndScheduled(const std::string& container) {
   if (Below(3) == 0 && options_.cluster->IsConnected(node_.name())) {
     // From now on somebody else may have the address.
     Leave(container);
-    options_.cluster->MarkSucceeded(pod);
+    options_.cluster->MarkEnded(pod, "Succeeded");
     return Del(container);
   }
   Finish(container);
@@ -299,7 +301,7 @@ void Kubelet::Churn(const std::string& name, int containers) {
 }
 
 void Kubelet::RunScheduled(const Pod& pod) {
-  if (!options_.counted->Admits(node_.name(), pod.uid)) return;
+  if (!options_.counted->Admits(node_.name(), pod.uid)) return options_.cluster->MarkEnded(pod, "Failed");
   Run(node_.called() + "-" + pod.name, pod, options_.tells_odd_uids || Below(2) == 0);
 }
 

@@ -107,6 +107,8 @@ class Kubelet {
   [[nodiscard]] bool IsEnding() const { return ending_ > 0; }
 
   [[nodiscard]] std::uint64_t calls() const { return calls_; }
+  // ADDs that were told that the pool is exhausted.
+  [[nodiscard]] std::uint64_t exhausted() const { return exhausted_; }
   [[nodiscard]] bool tells_odd_uids() const { return options_.tells_odd_uids; }
   // None of its pools is Shared.
   [[nodiscard]] bool has_own_blocks() const;
@@ -197,6 +199,7 @@ class Kubelet {
   int returns_ = 0;
   int ending_ = 0;
   std::uint64_t calls_ = 0;
+  std::uint64_t exhausted_ = 0;
 };
 
 }  // namespace berth::sim

@@ -23,8 +23,9 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 
 void World::AwaitNumbers() {
-  // A number goes down after 5 s at the earliest, without a number for 3 s, and at most once in 10 s.
-  constexpr Nanos kNumbersMax = 45s;
+  // A controller may have to notice first that a watch is deaf, which takes half a minute. Then a number goes down
+  // after 5 s at the earliest, without a number for 3 s, and at most once in 10 s.
+  constexpr Nanos kNumbersMax = 90s;
   // What Nodes should show may still change as the rest of addresses ends, but not for longer than that.
   const Nanos last = Now() + pools_.cooldown() + 2 * kNumbersMax;
   auto expected = counted_.ExpectedOfNodes();
