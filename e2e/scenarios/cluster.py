@@ -94,7 +94,8 @@ class Cluster:
         return run(CLUSTER, command, *arguments, "--dir", self.directory)
 
     def up(self) -> None:
-        self.tool("up", "--nodes", str(self._count), "--cni-conf", "none", "--image", self._image)
+        of_nodes = ("--cni-conf", "none", "--image", self._image) if self._count else ()
+        self.tool("up", "--nodes", str(self._count), *of_nodes)
         self.refresh()
 
     def down(self) -> None:
@@ -191,6 +192,10 @@ class Cluster:
             yield
         finally:
             run(*change, "up")
+
+    @property
+    def kubeconfig(self) -> str:
+        return self._environment["KUBECONFIG"]
 
     def api_server(self) -> int:
         return int(self._environment["BERTH_APISERVER_PID"])
