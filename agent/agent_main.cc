@@ -41,8 +41,9 @@ void AddRunOptions(CLI::App& app, RunOptions& options, std::string& log_level) {
   app.add_option(
          "--node", options.agent.node, "Name of this node; default: NAME of the kubeconfig's user system:node:NAME")
       ->envname("NODE_NAME");
-  app.add_option(
-         "--socket", options.socket, "UNIX socket for the plugin berth; files that a reboot may lose are in its folder")
+  app.add_option("--socket",
+                 options.socket,
+                 "UNIX socket for the plugin berth; its folder also holds files that may be lost with a reboot")
       ->capture_default_str();
   app.add_option("--probe-socket",
                  options.probe_socket,
@@ -63,7 +64,7 @@ void AddRunOptions(CLI::App& app, RunOptions& options, std::string& log_level) {
   app.add_flag(
       "--read-pods",
       options.agent.reads_pods,
-      "Read the pod's annotations from the API server if the runtime hands over none; needs the right to get pods");
+      "If the runtime passes no annotations of a pod, read them from the API server; needs the right to get pods");
   app.add_option("--http-address",
                  options.http_address,
                  "Address and port for /healthz, /readyz and /metrics, such as 127.0.0.1:9745; default: socket only");
@@ -92,7 +93,7 @@ void AddInstallOptions(CLI::App& app, InstallOptions& options) {
 
 void AddProbeOptions(CLI::App& app, http::ProbeOptions& options) {
   app.add_option("--socket", options.socket, "The agent's --probe-socket, or its --socket")->required();
-  app.add_flag("--ready", options.asks_ready, "Ask whether it has loaded its blocks");
+  app.add_flag("--ready", options.asks_ready, "Ask whether the agent has loaded its blocks");
 }
 
 // The program of the other mode would answer the node's pods with nothing but errors.

@@ -57,46 +57,56 @@ struct Options {
 };
 
 void AddOptions(CLI::App& app, Options& options) {
-  app.add_option("--callers", options.rounds.callers, "how many call at once, one number after the other")
+  app.add_option("--callers",
+                 options.rounds.callers,
+                 "numbers of callers that call at the same time; each number is measured separately")
       ->delimiter(',')
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--operations", options.rounds.operations, "ADDs, and DELs, of each contender in each round")
+  app.add_option(
+         "--operations", options.rounds.operations, "number of ADDs, and of DELs, of each program in each round")
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
-  app.add_option("--rounds", options.rounds.rounds, "rounds; figures are medians over them")
+  app.add_option("--rounds", options.rounds.rounds, "number of rounds; figures are medians of the rounds")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   auto* const nodes =
-      app.add_option("--nodes", options.nodes, "instead: so many agents in this process, all adding at the same time")
+      app.add_option("--nodes",
+                     options.nodes,
+                     "measure this many agents in one process instead, which all add addresses at the same time")
           ->check(CLI::Range(1, 3000));
-  app.add_option("--addresses", options.addresses, "with --nodes: how many, in each round")->capture_default_str();
+  app.add_option("--addresses", options.addresses, "with --nodes: number of addresses in each round")
+      ->capture_default_str();
   auto* const claims =
-      app.add_option("--claims", options.claims, "instead: so many agents that start at once and each claim a block")
+      app.add_option(
+             "--claims", options.claims, "measure this many agents instead, which start at once and each claim a block")
           ->check(CLI::Range(1, 6000));
-  app.add_option("--kubeconfig", options.kubeconfig, "of an administrator, for the pools")
+  app.add_option("--kubeconfig", options.kubeconfig, "kubeconfig of an administrator, to create pools")
       ->envname("KUBECONFIG")
       ->required();
-  auto* const audit_log = app.add_option("--audit-log", options.audit_log, "of the API server, for --count-requests")
-                              ->envname("BERTH_AUDIT_LOG");
+  auto* const audit_log =
+      app.add_option("--audit-log", options.audit_log, "audit log of the API server, for --count-requests")
+          ->envname("BERTH_AUDIT_LOG");
   app.add_flag("--count-requests",
                options.count_requests,
-               "instead: one round, to count requests in the audit log; tells no times")
+               "run one round instead, and count its requests in the audit log; prints no times")
       ->needs(audit_log)
       ->excludes(nodes)
       ->excludes(claims);
-  app.add_option("--etcd", options.etcd_url, "where etcd listens, to count bytes")->envname("BERTH_ETCD_URL");
-  app.add_option("--api-server-pid", options.api_server_pid, "to tell its CPU time")->envname("BERTH_APISERVER_PID");
+  app.add_option("--etcd", options.etcd_url, "URL of etcd, to count the bytes that it writes")
+      ->envname("BERTH_ETCD_URL");
+  app.add_option("--api-server-pid", options.api_server_pid, "process id of the API server, to measure its CPU time")
+      ->envname("BERTH_APISERVER_PID");
   app.add_option("--cluster-dir", options.cluster_dir, "folder of the cluster, with etcd's certificates in pki/")
       ->envname("BERTH_E2E_DIR");
-  app.add_option("--direct", options.direct, "path of berth-direct; left out: not measured");
-  app.add_option("--direct-kubeconfig", options.direct_kubeconfig, "of a node, for berth-direct");
-  app.add_option("--berth", options.berth, "path of berth; left out: not measured");
-  app.add_option("--agent", options.agent, "path of berth-agent, which is started for berth");
-  app.add_option("--agent-kubeconfig", options.agent_kubeconfig, "for berth-agent");
-  app.add_option("--raw-kubeconfig", options.raw_kubeconfig, "of node bench-raw, for the raw PATCH");
-  app.add_option("--host-local", options.host_local, "path of host-local; left out: not measured");
-  app.add_option("--state-dir", options.state_dir, "an empty folder for what is kept on disk, such as under /var/lib")
+  app.add_option("--direct", options.direct, "path of berth-direct; without it berth-direct is not measured");
+  app.add_option("--direct-kubeconfig", options.direct_kubeconfig, "kubeconfig of a node, for berth-direct");
+  app.add_option("--berth", options.berth, "path of berth; without it berth is not measured");
+  app.add_option("--agent", options.agent, "path of berth-agent, which the benchmark starts for berth");
+  app.add_option("--agent-kubeconfig", options.agent_kubeconfig, "kubeconfig for berth-agent");
+  app.add_option("--raw-kubeconfig", options.raw_kubeconfig, "kubeconfig of node bench-raw, for the raw PATCH");
+  app.add_option("--host-local", options.host_local, "path of host-local; without it host-local is not measured");
+  app.add_option("--state-dir", options.state_dir, "an empty folder for files on disk, such as one below /var/lib")
       ->required();
   app.add_option("--run-dir", options.run_dir, "an empty folder in memory, as /run is on a node")->required();
   app.add_option("--svg", options.svg, "write a chart to this file");

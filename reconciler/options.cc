@@ -59,7 +59,7 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
       ->default_str("on");
   app.add_option("--node-patches-per-second",
                  options.patches_per_second,
-                 "How many writes of Nodes a second at most; bursts of 100 are allowed")
+                 "Largest number of writes of Nodes a second; bursts of 100 are allowed")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option(

@@ -44,30 +44,35 @@ const Plant* FindPlant(const std::string& name) {
 
 void Describe(CLI::App& app, Options& options) {
   app.add_option("--seed", options.run.first, "the first seed")->capture_default_str();
-  app.add_option("--runs", options.run.runs, "how many seeds from there on")->capture_default_str();
-  app.add_option("--seconds", options.seconds, "begin none after so many seconds (with --runs: whichever comes first)");
-  app.add_option("--jobs", options.run.jobs, "so many at a time")->check(CLI::Range(1U, 256U))->capture_default_str();
-  app.add_option("--servers", options.like.extent.servers, "at most so many API servers")->check(CLI::Range(1, 10));
-  app.add_option("--controllers", options.like.extent.controllers, "at most so many controllers")
+  app.add_option("--runs", options.run.runs, "number of seeds, one after the other")->capture_default_str();
+  app.add_option("--seconds",
+                 options.seconds,
+                 "start no new seed after this many seconds; with --runs, whichever limit comes first");
+  app.add_option("--jobs", options.run.jobs, "number of seeds that run at the same time")
+      ->check(CLI::Range(1U, 256U))
+      ->capture_default_str();
+  app.add_option("--servers", options.like.extent.servers, "largest number of API servers")->check(CLI::Range(1, 10));
+  app.add_option("--controllers", options.like.extent.controllers, "largest number of controllers")
       ->check(CLI::Range(0, 10));
-  app.add_option("--nodes", options.like.extent.nodes, "at most so many nodes")->check(CLI::Range(1, 100));
-  app.add_option("--agents", options.like.extent.agents, "at most so many restarts of agents")
+  app.add_option("--nodes", options.like.extent.nodes, "largest number of nodes")->check(CLI::Range(1, 100));
+  app.add_option("--agents", options.like.extent.agents, "largest number of restarts of agents")
       ->check(CLI::Range(1, 100));
-  app.add_option("--callers", options.like.extent.callers, "at most so many callers of a node")
+  app.add_option("--callers", options.like.extent.callers, "largest number of callers on a node")
       ->check(CLI::Range(1, 100));
-  app.add_option("--containers", options.like.extent.containers, "at most so many containers of a caller")
+  app.add_option("--containers", options.like.extent.containers, "largest number of containers of a caller")
       ->check(CLI::Range(1, 1000));
   std::string known;
   for (const std::string& fault : Extent::AllFaults()) known += (known.empty() ? "" : ",") + fault;
-  app.add_option("--faults", options.faults, "which faults there are, by commas, or none; without this all: " + known);
-  std::string plants = "a defect on purpose, to see that it is found:";
+  app.add_option(
+      "--faults", options.faults, "faults that may happen, separated by commas, or none; default: all of " + known);
+  std::string plants = "make this defect on purpose, to see whether it is found:";
   for (const Plant& plant : AllPlants()) plants += "\n" + std::string(plant.name) + ": " + std::string(plant.what);
   app.add_option("--plant", options.plant, plants);
   app.add_flag(
-      "--plants", options.looks_for_plants, "how many seeds until each plant is found, ten minutes of each at most");
-  app.add_flag("--trace", options.is_told, "tell the history of --seed: virtual second, who, what");
-  app.add_flag("--logs", options.shows_logs, "with --trace: what the programs log, too");
-  app.add_flag("--stacks", options.shows_stacks, "with --trace: where every thread waits at the end");
+      "--plants", options.looks_for_plants, "count the seeds until each plant is found, for at most ten minutes each");
+  app.add_flag("--trace", options.is_told, "print the history of --seed: virtual second, who, what");
+  app.add_flag("--logs", options.shows_logs, "with --trace: also print what the programs log");
+  app.add_flag("--stacks", options.shows_stacks, "with --trace: also print where every thread waits at the end");
   app.add_flag("--twice", options.runs_twice, "run each seed twice, and compare the hashes of the two histories");
   app.add_flag("--shrink", options.shrinks, "stop at the first failure, and look for a smaller world with it");
 }

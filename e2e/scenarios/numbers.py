@@ -133,7 +133,7 @@ class Numbers:
         began = time.monotonic()
         self._api.each(calls)
         created = time.monotonic()
-        took = until("they show both blocks", 2, lambda: self._showing(2) == RISING, pause=0.05)
+        took = until("they show both blocks", 10, lambda: self._showing(2) == RISING, pause=0.05)
         return f"{RISING} blocks created in {created - began:.2f} s; all Nodes show them {took:.2f} s after the last"
 
 
