@@ -54,7 +54,8 @@ class TestCluster {
                                        {"reason", is_ready ? "Accepted" : "Overlaps"},
                                        {"message", ""},
                                        {"lastTransitionTime", "2027-01-01T00:00:00Z"}}};
-    accepted_.push_back({{"pool", name}, {"uid", "uid-of-" + name}, {"subnet", subnet}, {"blockSize", 29}});
+    accepted_.push_back(
+        {{"pool", name}, {"uid", "uid-of-" + name}, {"subnet", subnet}, {"blockSize", object["spec"]["blockSize"]}});
     api_.Put(std::string(crds::kPoolsPath), object);
     pools_.insert_or_assign(name, *reconciler::ReadPool(object).value().pool);
     return *this;

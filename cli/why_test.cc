@@ -164,6 +164,17 @@ const WhyCase kWaitingForANode[] = {
     {"NoPoolHasTheResource",
      [](TestCluster& c) { c.Node("n1", {}).Pool("web", kWeb, {{"resource", "web"}}).Pod("web-0", 1, ""); },
      {"no pool has the resource ipv4\n      correct the pod's request"}},
+    {"OneOfTwoFamiliesIsUsedUp",
+     [](TestCluster& c) {
+       c.Node("n1", 8).Pool("web", kWeb).Block("web", kOneBlock, "n1");
+       c.Pool("v6", "2001:db8::/125", {{"blockSize", 125}, {"disabled", true}});
+       const json requests = {{"ipam.berth.dev/ipv4", "1"}, {"ipam.berth.dev/ipv6", "1"}};
+       c.Pod("web-0", 0, "", {{"containers", {{{"name", "c"}, {"resources", {{"requests", requests}}}}}}});
+     },
+     {"it requests 1 ipv4 and 1 ipv6, and 0 of 1 node could take it",
+      "  pool v6 is disabled\n",
+      "  pool web has 256 of 256 addresses free",
+      "node n1 has 0 ipv6 left for pods: it shows no number: no pool of ipv6 counts here: pool v6 is disabled"}},
     {"ItRequestsNothing",
      [](TestCluster& c) { c.Node("n1", 8).Pool("web", kWeb).Pod("web-0", 0, ""); },
      {"pod team-a/web-0 waits for a node, and not for an address; it requests no address, so the scheduler does not "
