@@ -15,12 +15,15 @@
 
 #include "cli/block_map.h"
 #include "cli/check.h"
+#include "cli/counted_world.h"
 #include "cli/map_page.h"
 #include "cli/netns.h"
+#include "cli/numbers.h"
 #include "cli/options.h"
 #include "cli/release.h"
 #include "cli/report.h"
 #include "cli/show.h"
+#include "cli/why.h"
 #include "k8sclient/http_api.h"
 #include "k8sclient/kubeconfig.h"
 #include "version/version.h"
@@ -118,6 +121,22 @@ int AskWho(const Options& options, k8sclient::Api& api) {
   return kDone;
 }
 
+// show nodes and why: what the controller counts.
+int AskCounting(const Options& options, k8sclient::Api& api) {
+  const auto read = ReadCountedWorld(api, options.pod);
+  if (!read) return Fail(read.error());
+  for (const ipam::Error& error : read->unreadable) Complain(error);
+  const Counting counting(*read);
+  if (options.command == Command::kShowNodes) {
+    Say(PrintNodes(NodeRows(*read, counting), options.format));
+    return kDone;
+  }
+  const auto rows = Why(*read, counting, options.pod);
+  if (!rows) return Fail(rows.error());
+  Say(PrintWhy(*rows, options.format));
+  return kDone;
+}
+
 Expected<std::vector<Finding>> LookOnce(const Options& options, k8sclient::Api& api, Inventory& inventory) {
   auto read = ReadInventory(api, /*with_pods=*/true);
   if (!read) return std::unexpected(std::move(read.error()));
@@ -203,6 +222,9 @@ int Run(const Options& options) {
   switch (options.command) {
     case Command::kWho:
       return AskWho(options, **api);
+    case Command::kShowNodes:
+    case Command::kWhy:
+      return AskCounting(options, **api);
     case Command::kCheck:
       return RunCheck(options, **api);
     case Command::kRelease:

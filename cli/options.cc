@@ -20,6 +20,7 @@ constexpr const char* kWhereToBegin =
 
   berthctl show map      every address of every block, as one character
   berthctl check         duplicates, leaks and wrong counts
+  berthctl show nodes    how many addresses each node has for pods
 
 All commands: berthctl --help
 )";
@@ -41,10 +42,12 @@ void AddFormat(CLI::App& app, Options& options, const std::map<std::string, Form
 }
 
 void AddShow(CLI::App& app, Options& options) {
-  CLI::App* show = app.add_subcommand("show", "Print pools, blocks, addresses, or a map of all addresses");
+  CLI::App* show =
+      app.add_subcommand("show", "Print pools, blocks, addresses, the numbers of nodes, or a map of all addresses");
   show->require_subcommand(1);
   show->footer(
-      "Examples:\n  berthctl show pools\n  berthctl show blocks --pool web -o yaml\n  berthctl show map --pool web\n"
+      "Examples:\n  berthctl show pools\n  berthctl show blocks --pool web -o yaml\n  berthctl show nodes\n"
+      "  berthctl show map --pool web\n"
       "  berthctl show map --html map.html");
   const std::map<std::string, Format> formats = {
       {"table", Format::kTable}, {"json", Format::kJson}, {"yaml", Format::kYaml}};
@@ -59,6 +62,14 @@ void AddShow(CLI::App& app, Options& options) {
     AddFormat(*sub, options, formats);
     sub->add_option("--pool", options.pool, "Only this pool");
   }
+  CLI::App* nodes = Add(*show,
+                        options,
+                        Command::kShowNodes,
+                        "nodes",
+                        "How many addresses each node shows the scheduler as ipam.berth.dev/<resource>, how many it "
+                        "should show, and why");
+  AddFormat(*nodes, options, formats);
+  nodes->footer("Examples:\n  berthctl show nodes\n  berthctl show nodes -o json");
   CLI::App* map = Add(*show, options, Command::kShowMap, "map", "Every address of every block, as one character");
   map->add_option("--pool", options.pool, "Only this pool");
   map->add_option("--color", options.colour, "Whether to use colours; auto: on a terminal, unless NO_COLOR is set")
@@ -71,6 +82,25 @@ void AddShow(CLI::App& app, Options& options) {
          "file and loads nothing. With many blocks give --pool, too")
       ->type_name("FILE");
   map->footer("Examples:\n  berthctl show map\n  berthctl show map --pool web --html map.html");
+}
+
+void AddWho(CLI::App& app, Options& options) {
+  const std::map<std::string, Format> formats = {
+      {"table", Format::kTable}, {"json", Format::kJson}, {"yaml", Format::kYaml}};
+  CLI::App* who =
+      Add(app, options, Command::kWho, "who", "Tell which pod has an address, or which addresses a pod has");
+  who->footer("Examples:\n  berthctl who 10.55.0.7\n  berthctl who team-a/web-0 -o json");
+  who->add_option("what", options.who, "An address, or <namespace>/<pod>")->required();
+  AddFormat(*who, options, formats);
+  CLI::App* why = Add(app,
+                      options,
+                      Command::kWhy,
+                      "why",
+                      "Tell what a pod without an address waits for, pool by pool and node by node, or where the "
+                      "addresses of a pod are from");
+  why->footer("Examples:\n  berthctl why team-a/web-0\n  berthctl why team-a/web-0 -o json");
+  why->add_option("pod", options.pod, "<namespace>/<pod>")->required();
+  AddFormat(*why, options, formats);
 }
 
 void AddRelease(CLI::App& app, Options& options) {
@@ -110,17 +140,14 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, cons
   app.set_version_flag("--version", "berthctl " + version);
   app.require_subcommand(1);
   app.fallthrough();
-  app.footer("Examples:\n  berthctl show map\n  berthctl check\n  berthctl who 10.55.0.7\n  berthctl who team-a/web-0");
+  app.footer(
+      "Examples:\n  berthctl show map\n  berthctl check\n  berthctl who 10.55.0.7\n  berthctl who team-a/web-0\n"
+      "  berthctl show nodes\n  berthctl why team-a/web-0");
   app.add_option(
       "--kubeconfig", options.kubeconfig, "Credentials for the API server; default: $KUBECONFIG, or ~/.kube/config");
   app.add_option("--context", options.context, "Context of the kubeconfig; default: its current context");
   AddShow(app, options);
-
-  CLI::App* who =
-      Add(app, options, Command::kWho, "who", "Tell which pod has an address, or which addresses a pod has");
-  who->footer("Examples:\n  berthctl who 10.55.0.7\n  berthctl who team-a/web-0 -o json");
-  who->add_option("what", options.who, "An address, or <namespace>/<pod>")->required();
-  AddFormat(*who, options, {{"table", Format::kTable}, {"json", Format::kJson}, {"yaml", Format::kYaml}});
+  AddWho(app, options);
 
   CLI::App* check =
       Add(app,

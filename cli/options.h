@@ -12,7 +12,17 @@
 
 namespace berth::cli {
 
-enum class Command : std::uint8_t { kShowPools, kShowBlocks, kShowAddresses, kShowMap, kWho, kCheck, kRelease };
+enum class Command : std::uint8_t {
+  kShowPools,
+  kShowBlocks,
+  kShowAddresses,
+  kShowNodes,
+  kShowMap,
+  kWho,
+  kWhy,
+  kCheck,
+  kRelease
+};
 
 struct Options {
   Command command = Command::kShowPools;
@@ -23,6 +33,7 @@ struct Options {
   std::string pool = {};                    // show: of this pool only; empty: all
   std::string html = {};                    // show map: a file for a web page; "-" is stdout; empty: text
   std::string who = {};                     // who: an address or a pod
+  std::string pod = {};                     // why: a pod
   std::chrono::seconds settle{15};          // check: between the two looks
   std::string netns = {};                   // check: a folder of network namespaces; empty: none are looked at
   std::string node = {};                    // check: whose they are

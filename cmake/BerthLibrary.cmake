@@ -1,4 +1,4 @@
-# berth_library and berth_program: how a folder becomes a target.
+# berth_library, berth_part and berth_program: how a folder becomes a target.
 #
 # A folder's headers are published through a link <build>/inc/<folder>/<folder>, and only <build>/inc/<folder> is on the
 # include path of those that link it. An include against the arrows (see docs/design.md) is then "no such file", which
@@ -37,6 +37,14 @@ function(berth_compile_options target)
     target_link_options(${target} PRIVATE -fsanitize=${BERTH_SANITIZE})
   endif()
   set_target_properties(${target} PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
+endfunction()
+
+function(berth_library_options target)
+  berth_compile_options(${target})
+  if(BERTH_COVERAGE)
+    # With it GCC 12 takes members of a std::variant for uninitialized that are not read.
+    target_compile_options(${target} PRIVATE -fsanitize-coverage=trace-pc -Wno-maybe-uninitialized)
+  endif()
 endfunction()
 
 # Files of tests are most of what a cold build compiles: without optimization in a third less time, and with
@@ -111,11 +119,7 @@ function(berth_library folder)
   add_library(${target} STATIC ${sources} ${ARG_APART})
   target_include_directories(${target} PUBLIC ${root})
   target_link_libraries(${target} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
-  berth_compile_options(${target})
-  if(BERTH_COVERAGE)
-    # With it GCC 12 takes members of a std::variant for uninitialized that are not read.
-    target_compile_options(${target} PRIVATE -fsanitize-coverage=trace-pc -Wno-maybe-uninitialized)
-  endif()
+  berth_library_options(${target})
 
   if(tests)
     berth_together(tests tests ${tests})
@@ -132,6 +136,25 @@ function(berth_library folder)
     set_tests_properties(${folder} PROPERTIES LABELS unit TIMEOUT 1200)
     add_dependencies(unit_tests ${name}_test)
   endif()
+endfunction()
+
+# berth_part(<name> <source>... [PUBLIC libs...]): the target berth_<name> of some of a folder's sources, for those that
+# may use them and not the rest of the folder. It publishes the headers of the same names only. The folder's
+# berth_library EXCLUDEs the sources, links the part, and tests it.
+function(berth_part name)
+  cmake_parse_arguments(ARG "" "" "PUBLIC" ${ARGN})
+  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  set(root ${CMAKE_BINARY_DIR}/inc/${name})
+  file(MAKE_DIRECTORY ${root}/${folder})
+  foreach(source IN LISTS ARG_UNPARSED_ARGUMENTS)
+    string(REGEX REPLACE "cc$" "h" header ${source})
+    file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR}/${header} ${root}/${folder}/${header} SYMBOLIC)
+  endforeach()
+  berth_together(sources ${name} ${ARG_UNPARSED_ARGUMENTS})
+  add_library(berth_${name} STATIC ${sources})
+  target_include_directories(berth_${name} PUBLIC ${root})
+  target_link_libraries(berth_${name} PUBLIC ${ARG_PUBLIC})
+  berth_library_options(berth_${name})
 endfunction()
 
 # berth_program(<name> <sources> libs...): an executable in <build>/bin.

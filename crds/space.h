@@ -37,6 +37,7 @@ struct Space {
   ipam::Uint128 free = 0;
   // The object as it was read; nullptr: never read, or not understood. Shared, never changed.
   std::shared_ptr<const nlohmann::json> document = nullptr;
+  std::string problem = {};  // why it was not understood; empty: it was, or was never read
 };
 
 // Errors: kInvalid, naming space and field.

@@ -39,6 +39,16 @@ END
     -p "{\"status\": {\"phase\": \"Running\", \"podIP\": \"$3\", \"podIPs\": [{\"ip\": \"$3\"}]}}" >/dev/null
 }
 
+# waiter NAME UNITS: a pod that requests so many addresses. It tolerates every taint, so that none that comes and goes
+# changes what berthctl says of it.
+waiter() {
+  kubectl create -f - >/dev/null <<END
+{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "$1", "namespace": "team-a"},
+ "spec": {"tolerations": [{"operator": "Exists"}], "containers": [{"name": "x", "image": "example.org/x",
+  "resources": {"requests": {"ipam.berth.dev/ipv4": "$2"}, "limits": {"ipam.berth.dev/ipv4": "$2"}}}]}}
+END
+}
+
 # held POD UID ID [NAMESPACE]: an entry.
 held() { echo "${4:-kube-public}/$1 $2 0123456789ab-$(printf '%016d' "$3") i=eth0 t=1763700000000"; }
 
@@ -50,8 +60,9 @@ prepare() {
  {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker-1"}},
  {"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPPool", "metadata": {"name": "web"}, "spec": {"subnet": "10.55.0.0/24"}}]}
 END
-  kubectl patch node worker-1 --subresource status --type merge -p '{"status": {"conditions": [{"type": "Ready", "status": "True"}]}}' \
-    >/dev/null || return 1
+  # The number that the controller would show. No place for pods: the scheduler binds none here.
+  kubectl patch node worker-1 --subresource status --type merge -p '{"status": {"conditions": [{"type": "Ready", "status": "True"}],
+    "capacity": {"ipam.berth.dev/ipv4": "59"}, "allocatable": {"ipam.berth.dev/ipv4": "59"}}}' >/dev/null || return 1
   kubectl patch ippool web --subresource status --type merge -p '{"status": {"total": "254", "used": "3", "free": "251",
     "blocks": 1, "conditions": [{"type": "Ready", "status": "True", "reason": "Accepted", "message": "",
     "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}' >/dev/null || return 1
@@ -60,13 +71,17 @@ END
   kubectl create namespace team-a >/dev/null &&
     kubectl -n team-a wait --for create serviceaccount/default --timeout 30s >/dev/null || return 1
   pod live worker-1 10.55.0.1 && pod web-0 worker-1 10.55.0.7 team-a || return 1
-  local uid web_uid
+  local uid web_uid pool_uid
+  pool_uid=$(kubectl get ippool web -o jsonpath='{.metadata.uid}')
+  kubectl create -f - >/dev/null <<<'{"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPSpace", "metadata": {"name": "default"}}' &&
+    kubectl patch ipspace default --subresource status --type merge -p '{"status": {"pools": 1, "accepted": [
+      {"pool": "web", "uid": "'"$pool_uid"'", "subnet": "10.55.0.0/24", "blockSize": 26}]}}' >/dev/null || return 1
   uid=$(kubectl -n kube-public get pod live -o jsonpath='{.metadata.uid}')
   web_uid=$(kubectl -n team-a get pod web-0 -o jsonpath='{.metadata.uid}')
   kubectl create -f - >/dev/null <<END
 {"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPBlock",
  "metadata": {"name": "10.55.0.0-26", "finalizers": ["ipam.berth.dev/in-use"]},
- "spec": {"space": "default", "pool": "web", "poolUID": "$(kubectl get ippool web -o jsonpath='{.metadata.uid}')",
+ "spec": {"space": "default", "pool": "web", "poolUID": "$pool_uid",
   "cidr": "10.55.0.0/26", "node": "worker-1"},
  "used": 4, "free": 60, "standby": [5],
  "allocations": {"1": "$(held live "$uid" 1)", "2": "$(held dead "${uid/?/0}-" 2)", "3": "! printer",
@@ -96,7 +111,7 @@ draws_page() {
 # --netns needs a node with containers: e2e/reclaim.sh runs that command.
 examples_run() {
   local line code count=0 command
-  for command in "" "show" "show map" "who" "check" "release"; do
+  for command in "" "show" "show map" "show nodes" "who" "why" "check" "release"; do
     # shellcheck disable=SC2086 # two words
     while read -r line; do
       [[ $line != *--netns* ]] || continue
@@ -106,7 +121,7 @@ examples_run() {
       count=$((count + 1))
     done < <(berthctl $command --help | sed -n '/^Examples:/,$p' | sed -n 's/^  //p')
   done
-  ((count >= 12)) || { echo "only $count examples"; return 1; }
+  ((count >= 18)) || { echo "only $count examples"; return 1; }
 }
 
 release_by_report() {
@@ -135,6 +150,21 @@ check "without arguments it says where to begin" ends 0 "berthctl show map" bert
 check "it tells who has an address" ends 0 kube-public/live berthctl who 10.55.0.1
 check "it tells which address a pod has" ends 0 10.55.0.2 berthctl who kube-public/dead
 check "it says when nobody has it" ends 2 "no block covers 10.66.0.1" berthctl who 10.66.0.1
+check "it shows what each node has for pods" ends 0 \
+  "worker-1   ipv4       shows 59, should show 59: 59 free + 0 held; pods request 0; 1 block" berthctl show nodes
+check "and the same in figures" ends 0 '"wanted": 59' berthctl show nodes -o json
+waiter waits 100
+check "it tells what a pod waits for" ends 0 "pod team-a/waits waits for a node: it requests 100 ipv4, and 0 of 1 node could take it" \
+  berthctl why team-a/waits
+check "what its pool has" ends 0 "pool web has 250 of 254 addresses free, 3 of 4 blocks unclaimed, and admits 1 of 1 node" \
+  berthctl why team-a/waits
+check "and why a node does not take it" ends 0 "node worker-1 has no place for a pod: it has 2 of at most 0; it has 59 ipv4 left" \
+  berthctl why team-a/waits
+check "it tells where a running pod's address is from" ends 0 "10.55.0.7 is of pool web, from block 10.55.0.0-26 of node worker-1" \
+  berthctl why team-a/web-0
+check "that the scheduler does not count that pod, and where to read on" ends 0 "docs/scheduling.md" berthctl why team-a/web-0
+check "and that a pod does not exist" ends 2 'pod "team-a/absent" does not exist' berthctl why team-a/absent
+kubectl -n team-a delete pod waits --grace-period=0 --force >/dev/null 2>&1
 check "it does not release what a pod has" ends 1 "running pod kube-public/live" berthctl release 10.55.0.1
 check "nor what is reserved" ends 1 "held by nobody" berthctl release 10.55.0.3
 kubectl patch node worker-1 --subresource status --type merge -p '{"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}' \

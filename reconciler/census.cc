@@ -44,6 +44,19 @@ std::vector<ipam::Prefix> BlockCidrs(const World& world, const std::string& spac
 
 }  // namespace
 
+std::map<std::string, CountedPool> AcceptedPools(const World& world) {
+  std::map<std::string, CountedPool> accepted;
+  for (const auto& [name, seen] : world.pools) {
+    if (!seen.pool) continue;
+    const auto space = world.spaces.find(seen.pool->space);
+    if (space == world.spaces.end() || FindAccepted(space->second, seen.meta.uid) == nullptr) continue;
+    CountedPool counted{.pool = *seen.pool, .generation = seen.meta.generation};
+    counted.pool.withheld = seen.status.withheld;
+    accepted.emplace(seen.meta.uid, std::move(counted));
+  }
+  return accepted;
+}
+
 void Census::Take(const World& world, const std::map<std::string, CountedPool>& pools, std::int64_t now_ms) {
   std::erase_if(rules_, [&](const auto& item) { return !pools.contains(item.first); });
   if (block_set_version_ != world.block_set_version()) {

@@ -26,6 +26,9 @@ struct CountedPool {
   std::int64_t generation = 0;  // of the object: with it, the spec changes
 };
 
+// By UID, the readable pools that their spaces have accepted, with what their statuses say is withheld.
+[[nodiscard]] std::map<std::string, CountedPool> AcceptedPools(const World& world);
+
 struct PoolCounts {
   ipam::Uint128 total = 0;
   ipam::Uint128 used = 0;

@@ -142,5 +142,22 @@ TEST(Census, ABlockThatCannotBeReadCountsButHasNothingFree) {
   EXPECT_EQ(census.OfPool("uid-of-web").free, 190U);
 }
 
+TEST(AcceptedPools, AreThoseOfTheSpaceWithWhatTheirStatusWithholds) {
+  TestWorld t;
+  t.Pool("web", {{"subnet", "10.55.0.0/24"}}, {.withheld = {"10.55.0.7"}}).Pool("db", {{"subnet", "10.66.0.0/24"}});
+  t.Pool("odd", {{"subnet", "nonsense"}}).Space("default", {"web"});
+  const auto accepted = AcceptedPools(t.world);
+  ASSERT_EQ(accepted.size(), 1U);
+  EXPECT_EQ(accepted.at("uid-of-web").pool.withheld.size(), 1U);
+  t.world.spaces.clear();
+  EXPECT_TRUE(AcceptedPools(t.world).empty());
+}
+
+TEST(ReadSpace, KeepsWhyASpaceCannotBeRead) {
+  const auto space = ReadSpace({{"metadata", {{"name", "default"}}}, {"status", {{"accepted", 5}}}}).value();
+  EXPECT_TRUE(IsUnreadable(space));
+  EXPECT_NE(space.problem, "");
+}
+
 }  // namespace
 }  // namespace berth::reconciler

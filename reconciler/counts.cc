@@ -53,6 +53,11 @@ bool CountedPools::Counts(const std::string& pool_uid, const SeenNode& node) con
   return !selector || selector->Matches(node.labels);
 }
 
+bool RecordedHolder::Is(const SeenPod& pod) const {
+  if (!uid.empty() && (uid == pod.uid || uid == pod.config_hash)) return true;
+  return node == pod.node && std::ranges::find(pod.addresses, address) != pod.addresses.end();
+}
+
 void Counts::Update(const Scope& scope) {
   if (resource_of_ != scope.pools.resource_of()) {
     resource_of_ = scope.pools.resource_of();
@@ -126,9 +131,7 @@ void Counts::AddPod(const SeenPod& pod, NodeTally& tally) const {
     const auto [first, last] = recorded_.equal_range(key);
     for (auto at = first; at != last; ++at) {
       const Recorded& one = at->second;
-      const bool is_its = one.uid == pod.uid || one.uid == pod.config_hash;
-      const bool has_it = one.node == pod.node && std::ranges::find(pod.addresses, one.address) != pod.addresses.end();
-      if ((one.uid.empty() || !is_its) && !has_it) continue;
+      if (!one.holder.Is(pod)) continue;
       const auto resource = resource_of_.find(one.pool_uid);
       if (resource != resource_of_.end()) ++addresses[resource->second];
     }
@@ -150,10 +153,10 @@ void Counts::TakeEntries(const Scope& scope) {
     if (came) {
       recorded_.emplace(key,
                         Recorded{.key = entry.key,
-                                 .uid = entry.held.uid,
-                                 .node = entry.node(),
                                  .pool_uid = entry.block->pool_uid,
-                                 .address = entry.block->cidr.At(entry.key.second)});
+                                 .holder = {.uid = entry.held.uid,
+                                            .node = entry.node(),
+                                            .address = entry.block->cidr.At(entry.key.second)}});
     } else {
       const auto [first, last] = recorded_.equal_range(key);
       const auto found = std::find_if(first, last, [&](const auto& item) { return item.second.key == entry.key; });

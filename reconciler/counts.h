@@ -72,6 +72,17 @@ class CountedPools {
   std::set<std::string> resources_;
 };
 
+// A held entry as far as it tells whose the address is.
+struct RecordedHolder {
+  std::string uid;
+  std::string node;
+  ipam::Address address;
+
+  // Whether the address counts as that pod's: by UID or config hash, else by node and podIPs. Requires: the entry names
+  // the pod or its UID.
+  [[nodiscard]] bool Is(const SeenPod& pod) const;
+};
+
 class Counts {
  public:
   struct Scope {
@@ -100,10 +111,8 @@ class Counts {
   // Of an address that is recorded.
   struct Recorded {
     EntryKey key;
-    std::string uid;
-    std::string node;
     std::string pool_uid;
-    ipam::Address address;
+    RecordedHolder holder;
   };
 
   void TakeEntries(const Scope& scope);

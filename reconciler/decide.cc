@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "crds/names.h"
-#include "ipam/check.h"
 #include "reconciler/decide_acceptance.h"
 #include "reconciler/decide_drain.h"
 #include "reconciler/decide_reserved.h"
@@ -130,19 +129,14 @@ class Round {
 
   // The pools that their spaces have accepted, with what shall be withheld from each.
   void PlanPools() {
-    for (const auto& [name, plan] : plans_) {
-      for (const std::string& pool_name : plan.pools) {
-        const SeenPool& seen = world_.pools.at(pool_name);
-        if (plan.current == nullptr || FindAccepted(*plan.current, seen.meta.uid) == nullptr) continue;
-        BERTH_CHECK(seen.pool.has_value());  // a plan has no others
-        CountedPool counted{.pool = *seen.pool, .generation = seen.meta.generation};
-        counted.pool.withheld = Withhold(plan,
-                                         plan.withheld.Intersection(ipam::AddressRange::Of(seen.pool->subnet)),
-                                         seen.status.withheld,
-                                         crds::kPoolWithheldMax,
-                                         PoolKey(pool_name));
-        counted_.emplace(seen.meta.uid, std::move(counted));
-      }
+    counted_ = AcceptedPools(world_);
+    for (auto& [uid, counted] : counted_) {
+      const SpacePlan& plan = plans_.at(counted.pool.space);
+      counted.pool.withheld = Withhold(plan,
+                                       plan.withheld.Intersection(ipam::AddressRange::Of(counted.pool.subnet)),
+                                       counted.pool.withheld,
+                                       crds::kPoolWithheldMax,
+                                       PoolKey(counted.pool.name));
     }
   }
 

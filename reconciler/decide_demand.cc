@@ -33,6 +33,13 @@ bool IsAlike(const SeenPod& a, const SeenPod& b) { return a.requests == b.reques
 
 }  // namespace
 
+BlockObstacle ObstacleOf(const DemandScope& scope, const ipam::Pool& pool, const SeenNode& node, int has,
+                         std::size_t taken) {
+  if (!scope.pools.Counts(pool.uid, node)) return BlockObstacle::kRefused;
+  if (pool.max_blocks_per_node > 0 && has >= pool.max_blocks_per_node) return BlockObstacle::kLimit;
+  return scope.census.OfPool(pool.uid).blocks_unclaimed > taken ? BlockObstacle::kNone : BlockObstacle::kAllTaken;
+}
+
 bool DemandDecider::MayStillDraw(const std::string& block, SteadyTime now) const {
   const auto found = created_.find(block);
   return found != created_.end() && now < found->second + kDrawMax;
@@ -200,12 +207,12 @@ class DemandDecider::Pass {
   const ipam::Pool* PoolFor(const Room& room, const UnitRequest& request, const Group& group, std::size_t pods) {
     const ipam::Pool* lacking = nullptr;
     for (const auto& [uid, pool] : scope_.pools.counted()) {
-      if (pool->resource != request.resource || !scope_.pools.Counts(uid, *room.node)) continue;
+      if (pool->resource != request.resource) continue;
       const auto blocks = blocks_of_.find({room.node->name, uid});
       const auto has = blocks == blocks_of_.end() ? 0 : blocks->second;
-      if (pool->max_blocks_per_node > 0 && has >= pool->max_blocks_per_node) continue;
-      if (scope_.census.OfPool(uid).blocks_unclaimed > taken_[uid]) return pool;
-      lacking = pool;
+      const BlockObstacle obstacle = ObstacleOf(scope_, *pool, *room.node, has, taken_[uid]);
+      if (obstacle == BlockObstacle::kNone) return pool;
+      if (obstacle == BlockObstacle::kAllTaken) lacking = pool;
     }
     if (lacking == nullptr) return nullptr;
     const auto size = std::size_t{1} << std::min(8, ipam::AddressBits(lacking->family()) - lacking->BlockLength());

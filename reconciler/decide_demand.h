@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -33,6 +34,17 @@ struct DemandScope {
   const Counts& counts;
   const CountedPools& pools;
 };
+
+// What stands between a node and one more block of a counted pool.
+enum class BlockObstacle : std::uint8_t {
+  kNone,     // the controller may create one
+  kRefused,  // the pool does not count for the node
+  kLimit,    // the node has spec.maxBlocksPerNode blocks
+  kAllTaken  // every block exists: one that is empty has to be taken from another node
+};
+// `has`: blocks of the pool that the node has; `taken`: blocks that are to be created before.
+[[nodiscard]] BlockObstacle ObstacleOf(const DemandScope& scope, const ipam::Pool& pool, const SeenNode& node, int has,
+                                       std::size_t taken);
 
 // Blocks of one pool that waiting pods need and that nobody can create, since all exist.
 struct Lack {

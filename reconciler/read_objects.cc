@@ -5,7 +5,6 @@
 #include <utility>
 
 #include <nlohmann/json.hpp>
-#include <spdlog/spdlog.h>
 
 #include "crds/block.h"
 #include "crds/names.h"
@@ -51,11 +50,7 @@ ipam::Expected<crds::Space> ReadSpace(json object) {
   if (!meta) return std::unexpected(std::move(meta.error()));
   auto space = crds::ParseSpace(std::move(object));
   if (space) return space;
-  spdlog::warn("object cannot be read, its pools stay as they are kind={} name={} err={}",
-               crds::kSpaceKind,
-               meta->name,
-               ipam::Quoted(space.error().message));
-  return crds::Space{.meta = *std::move(meta)};
+  return crds::Space{.meta = *std::move(meta), .problem = std::move(space.error().message)};
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): all four have one type

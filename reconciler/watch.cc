@@ -48,6 +48,7 @@ void WarnOfProblem(std::string_view kind, const std::string& name, const std::st
 
 void WarnOf(const SeenPool& pool) { WarnOfProblem(crds::kPoolKind, pool.meta.name, pool.problem); }
 void WarnOf(const SeenReservation& seen) { WarnOfProblem(crds::kReservationKind, seen.name, seen.problem); }
+void WarnOf(const crds::Space& space) { WarnOfProblem(crds::kSpaceKind, space.meta.name, space.problem); }
 void WarnOf(const SeenBlock& block) { WarnOfProblem(crds::kBlockKind, block.name, block.problem); }
 template <typename Seen>
 void WarnOf(const Seen& /*always readable*/) {}

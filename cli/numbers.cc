@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comparing what Nodes show with the controller's own counting.
+#include "cli/numbers.h"
+
+#include <set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "ipam/pool_choice.h"
+#include "reconciler/decide_numbers.h"
+
+namespace berth::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// How long a difference may last, and why it may last longer.
+constexpr const char* kIfItLasts =
+    "; if that lasts, the controller does not run, runs with --count=off, or is about to delete a block of the node";
+
+std::string Figures(const NodeNumber& number) {
+  const auto& tally = number.tally;
+  std::string text = std::to_string(tally.usable) + " free + " + std::to_string(tally.held) + " held; pods request " +
+                     std::to_string(tally.requested) + "; " + std::to_string(number.blocks) +
+                     (number.blocks == 1 ? " block" : " blocks");
+  if (number.other_blocks > 0) text += ", " + std::to_string(number.other_blocks) + " more not counted";
+  return text;
+}
+
+std::string WhyNoNumber(const CountedWorld& read, const Counting& counting, const reconciler::SeenNode& node,
+                        const std::string& resource, const NodeNumber& number) {
+  const auto& tally = number.tally;
+  if (!node.is_ready && !reconciler::AreManyNotReady(read.world)) return "the node is not Ready";
+  std::string text;
+  if (tally.Sum() < tally.requested) {
+    text = "its pods request " + std::to_string(tally.requested) + ", and " + std::to_string(tally.held) +
+           " addresses are held by them and " + std::to_string(tally.usable) + " free";
+  }
+  if (tally.is_counted) return text;
+  std::string reasons;
+  for (const auto& [name, pool] : read.world.pools) {
+    if (!pool.pool || pool.pool->resource != resource) continue;
+    const auto counted = CheckCounted(counting, pool, &node);
+    if (!counted) reasons += (reasons.empty() ? ": " : "; ") + counted.error().message;
+  }
+  if (reasons.empty()) reasons = ": there is none";
+  return text + (text.empty() ? "" : "; ") + "no pool of " + resource + " counts here" + reasons;
+}
+
+std::string Says(const CountedWorld& read, const Counting& counting, const reconciler::SeenNode& node,
+                 const std::string& resource, const NodeNumber& number) {
+  std::string text = number.shown ? "shows " + std::to_string(*number.shown) : "shows no number";
+  if (const auto found = node.numbers.find(resource);
+      found != node.numbers.end() && found->second.capacity != found->second.allocatable) {
+    text += " (capacity and allocatable differ)";
+  }
+  if (number.wanted) {
+    text += ", should show " + std::to_string(*number.wanted) + ": " + Figures(number);
+  } else {
+    text += std::string(number.shown ? ", should show no number" : "") + ": " +
+            WhyNoNumber(read, counting, node, resource, number);
+  }
+  if (number.shown && number.wanted > number.shown) {
+    text += std::string("; a larger number is written within 2 s") + kIfItLasts;
+  } else if (number.shown && number.wanted != number.shown) {
+    text += std::string("; a number is lowered after 5 s and a list of the node's pods") + kIfItLasts;
+  } else if (!number.shown && number.wanted) {
+    text += std::string("; a number that is missing comes back after 3 s") + kIfItLasts;
+  }
+  return text;
+}
+
+Json OrNull(std::optional<std::int64_t> number) { return number ? Json(*number) : Json(); }
+
+}  // namespace
+
+ipam::Expected<void> CheckCounted(const Counting& counting, const reconciler::SeenPool& pool,
+                                  const reconciler::SeenNode* node) {
+  const std::string name = "pool " + pool.meta.name;
+  if (!pool.pool) {
+    return ipam::Fail(ipam::ErrorCode::kInvalid,
+                      name + " cannot be read: " + pool.problem,
+                      "correct it: kubectl edit ippool " + pool.meta.name);
+  }
+  if (auto usable = ipam::CheckUsable(*pool.pool); !usable) return usable;
+  if (pool.pool->resource.empty()) {
+    return ipam::Fail(
+        ipam::ErrorCode::kInvalid, name + " has no resource: spec.resource is empty", "give it one to count it");
+  }
+  if (pool.pool->affinity == ipam::Affinity::kShared) {
+    return ipam::Fail(ipam::ErrorCode::kInvalid,
+                      name + " is Shared: its free addresses belong to all nodes at once, so no node counts them",
+                      "let pods that use it request nothing, or use a pool of affinity Node");
+  }
+  if (counting.pools.of_mixed_namespaces().contains(pool.meta.uid)) {
+    return ipam::Fail(ipam::ErrorCode::kInvalid,
+                      name + " is not counted: other pools of " + pool.pool->resource +
+                          " have no spec.namespaceSelector, or another one",
+                      "give it a spec.resource of its own");
+  }
+  if (!counting.pools.counted().contains(pool.meta.uid)) {
+    return ipam::Fail(ipam::ErrorCode::kInvalid,
+                      name + " is not in the list of pools that space " + pool.pool->space + " has accepted",
+                      "is berth-controller running?");
+  }
+  if (node == nullptr || counting.pools.Counts(pool.meta.uid, *node)) return {};
+  ipam::Pool for_nodes = *pool.pool;
+  for_nodes.namespace_selector.reset();
+  return ipam::CheckAdmitted(
+      for_nodes, {.node = node->name, .node_labels = node->labels, .pod_namespace = {}, .namespace_labels = {}});
+}
+
+NodeNumber NumberOf(const CountedWorld& read, const Counting& counting, const reconciler::SeenNode& node,
+                    const std::string& resource) {
+  NodeNumber number;
+  const auto& tallies = counting.counts.Of(node.name);
+  if (const auto tally = tallies.find(resource); tally != tallies.end()) number.tally = tally->second;
+  if (const auto shown = node.numbers.find(resource); shown != node.numbers.end()) {
+    number.shown = shown->second.Highest();
+  }
+  number.wanted = reconciler::NumberDecider::Wanted(read.world, node, number.tally);
+  for (const auto& [uid, of_pool] : counting.pools.resource_of()) {
+    if (of_pool != resource) continue;
+    for (const ipam::Block* block : counting.BlocksOf(node.name, uid)) {
+      const bool counts = !block->deleting && counting.pools.Counts(uid, node);
+      ++(counts ? number.blocks : number.other_blocks);
+    }
+  }
+  number.says = Says(read, counting, node, resource, number);
+  return number;
+}
+
+Json NodeRows(const CountedWorld& read, const Counting& counting) {
+  std::set<std::string> of_pools;
+  for (const auto& [uid, resource] : counting.pools.resource_of()) of_pools.insert(resource);
+  Json rows = Json::array();
+  for (const auto& [name, node] : read.world.nodes.all()) {
+    std::set<std::string> resources = of_pools;
+    for (const auto& [resource, shown] : node.numbers) resources.insert(resource);
+    for (const auto& [resource, tally] : counting.counts.Of(name)) resources.insert(resource);
+    for (const std::string& resource : resources) {
+      const NodeNumber number = NumberOf(read, counting, node, resource);
+      rows.push_back({{"node", name},
+                      {"resource", resource},
+                      {"published", OrNull(number.shown)},
+                      {"wanted", OrNull(number.wanted)},
+                      {"free", number.tally.usable},
+                      {"held", number.tally.held},
+                      {"requested", number.tally.requested},
+                      {"blocks", number.blocks},
+                      {"says", number.says}});
+    }
+  }
+  return rows;
+}
+
+std::string PrintNodes(const Json& rows, Format format) {
+  if (format != Format::kTable) return Print(rows, format);
+  Json sentences = Json::array();
+  for (const Json& row : rows) {
+    sentences.push_back({{"node", row["node"]}, {"resource", row["resource"]}, {"says", row["says"]}});
+  }
+  return Print(sentences, format);
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+// The controller's counting, asked about one pod.
+#include "cli/why.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/numbers.h"
+#include "ipam/pool_choice.h"
+#include "reconciler/decide_demand.h"
+
+namespace berth::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using reconciler::BlockObstacle;
+using reconciler::SeenNode;
+using reconciler::SeenPod;
+using reconciler::SeenPool;
+using reconciler::UnitRequest;
+
+constexpr const char* kReadOn = "docs/scheduling.md tells how pods request addresses";
+constexpr std::size_t kNodesPrinted = 20;
+
+// How far a node is from taking the pod; the smaller, the nearer.
+enum class Distance : std::uint8_t { kNone, kSoon, kBlockOfOthers, kLimit, kNotCounted, kNotForPod };
+
+struct Verdict {
+  Distance distance = Distance::kNone;
+  std::string says;
+  std::string remedy = {};
+};
+
+std::string Count(std::int64_t count, const std::string& one) {
+  return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
+}
+
+// "1 ipv4 and 1 ipv6".
+std::string Requests(const SeenPod& pod) {
+  std::string text;
+  for (const UnitRequest& request : pod.requests) {
+    text += (text.empty() ? "" : " and ") + std::to_string(request.units) + " " + request.resource;
+  }
+  return text;
+}
+
+class Answer {
+ public:
+  Answer(const CountedWorld& read, const Counting& counting, const std::string& key, const SeenPod& pod)
+      : read_(read), counting_(counting), key_(key), pod_(pod), asked_(read.asked.value_or(AskedPod())) {}
+
+  Json Rows() && {
+    const std::vector<reconciler::HeldEntries::Entry> entries = Entries();
+    if (pod_.is_terminal) {
+      Add("pod", key_, true, "pod " + key_ + " has ended: it needs no address");
+    } else if (pod_.is_host_network) {
+      Add("pod", key_, true, "pod " + key_ + " has the network of its node: it needs no address of a pool");
+    } else if (pod_.node.empty()) {
+      TellOfUnbound();
+    } else if (entries.empty() && pod_.addresses.empty()) {
+      TellOfBound();
+    } else {
+      TellOfRunning(entries);
+    }
+    return std::move(rows_);
+  }
+
+ private:
+  void Add(const char* about, const std::string& name, bool fits, std::string says, std::string remedy = {}) {
+    rows_.push_back(
+        {{"about", about}, {"name", name}, {"fits", fits}, {"says", std::move(says)}, {"remedy", std::move(remedy)}});
+  }
+
+  // The addresses that are recorded for the pod.
+  [[nodiscard]] std::vector<reconciler::HeldEntries::Entry> Entries() const {
+    std::vector<reconciler::HeldEntries::Entry> entries;
+    for (const auto& key : counting_.held.Keys()) {
+      reconciler::HeldEntries::Entry entry = counting_.held.At(key);
+      const bool names_it = entry.held.pod.empty()
+                                ? entry.held.uid == pod_.uid
+                                : reconciler::PodKeyOf(entry.held.pod_namespace, entry.held.pod) == key_;
+      const reconciler::RecordedHolder holder{
+          .uid = entry.held.uid, .node = entry.node(), .address = entry.block->cidr.At(key.second)};
+      if (names_it && holder.Is(pod_)) entries.push_back(std::move(entry));
+    }
+    return entries;
+  }
+
+  [[nodiscard]] std::string NotCounted() const {
+    return pod_.requests.empty() ? "; it requests no address, so the scheduler does not count it" : "";
+  }
+
+  void TellOfRunning(const std::vector<reconciler::HeldEntries::Entry>& entries) {
+    std::vector<ipam::Address> unrecorded = pod_.addresses;
+    for (const auto& entry : entries) std::erase(unrecorded, entry.block->cidr.At(entry.key.second));
+    const std::size_t count = entries.size() + unrecorded.size();
+    Add("pod",
+        key_,
+        true,
+        "pod " + key_ + " is on node " + pod_.node + " and has " + std::to_string(count) +
+            (count == 1 ? " address" : " addresses") + NotCounted(),
+        pod_.requests.empty() ? kReadOn : "");
+    for (const auto& entry : entries) {
+      const std::string address = entry.block->cidr.At(entry.key.second).ToString();
+      Add("address",
+          address,
+          true,
+          address + " is of pool " + entry.block->pool + ", from block " + entry.block->name + " of " +
+              (entry.block->shared() ? "all nodes" : "node " + entry.block->node));
+    }
+    for (const ipam::Address address : unrecorded) {
+      Add("address",
+          address.ToString(),
+          false,
+          address.ToString() + " is recorded for it in no block",
+          "if a pool should have it, find out more: berthctl check");
+    }
+  }
+
+  // It is on a node and waits for an address there.
+  void TellOfBound() {
+    Add("pod",
+        key_,
+        false,
+        "pod " + key_ + " is on node " + pod_.node + " and has no address yet" + NotCounted(),
+        "kubectl -n " + pod_.name_space + " describe pod " + pod_.name +
+            " shows why the node's agent refused; docs/troubleshooting.md explains it");
+    const SeenNode* node = read_.world.nodes.Find(pod_.node);
+    for (const auto& [name, pool] : read_.world.pools) {
+      if (IsOfPod(pool)) TellOfPoolOn(pool, node);
+    }
+    if (node == nullptr) {
+      return Add("node", pod_.node, false, "node " + pod_.node + " does not exist", "delete the pod");
+    }
+    for (const UnitRequest& request : pod_.requests) {
+      Add("node",
+          node->name,
+          true,
+          "node " + node->name + ": " + request.resource + " " +
+              NumberOf(read_, counting_, *node, request.resource).says);
+    }
+  }
+
+  // One that cannot be read may be of any resource. The network configuration, which names pools, is not known here.
+  [[nodiscard]] bool IsOfPod(const SeenPool& pool) const {
+    return !pool.pool || pod_.requests.empty() || std::ranges::any_of(pod_.requests, [&](const UnitRequest& one) {
+      return one.resource == pool.pool->resource;
+    });
+  }
+
+  void TellOfPoolOn(const SeenPool& seen, const SeenNode* node) {
+    const std::string& name = seen.meta.name;
+    if (!seen.pool) {
+      const ipam::Error error = CheckCounted(counting_, seen, nullptr).error();
+      return Add("pool", name, false, error.message, error.details);
+    }
+    auto fine = ipam::CheckUsable(*seen.pool);
+    if (fine) {
+      fine = ipam::CheckAdmitted(*seen.pool,
+                                 {.node = pod_.node,
+                                  .node_labels = node == nullptr ? ipam::Labels() : node->labels,
+                                  .pod_namespace = pod_.name_space,
+                                  .namespace_labels = asked_.namespace_labels});
+    }
+    if (!fine) return Add("pool", name, false, fine.error().message, fine.error().details);
+    if (!counting_.accepted.contains(seen.meta.uid)) return TellOfPool(seen);
+    const reconciler::PoolCounts& counts = counting_.census.OfPool(seen.meta.uid);
+    const bool is_shared = seen.pool->affinity == ipam::Affinity::kShared;
+    std::int64_t free = 0;
+    int blocks = 0;
+    for (const ipam::Block* block : counting_.BlocksOf(is_shared ? "" : pod_.node, seen.meta.uid)) {
+      if (block->deleting) continue;
+      ++blocks;
+      free += counting_.census.FreeIn(block->name);
+    }
+    const bool may_claim =
+        counts.blocks_unclaimed > 0 && (seen.pool->max_blocks_per_node == 0 || blocks < seen.pool->max_blocks_per_node);
+    const std::string where = is_shared ? "in its blocks" : "in its blocks of node " + pod_.node;
+    std::string says = "pool " + name + " has " + std::to_string(free) + " free " + where;
+    if (may_claim) {
+      says += ", and the node may claim one of " + ipam::ToString(counts.blocks_unclaimed) + " unclaimed blocks";
+    } else if (counts.blocks_unclaimed > 0) {
+      says += ", and the node may claim no more: spec.maxBlocksPerNode is " +
+              std::to_string(seen.pool->max_blocks_per_node);
+    } else if (!is_shared) {
+      says += ", and no block is unclaimed; in all it has " + ipam::ToString(counts.free) + " free";
+    }
+    const bool fits = free > 0 || may_claim;
+    Add("pool", name, fits, says, fits ? "" : "end pods that have addresses of it, or use a larger pool");
+  }
+
+  // It waits for a node.
+  void TellOfUnbound() {
+    const std::string says =
+        asked_.scheduler_says.empty() ? "" : "; the scheduler says " + ipam::Quoted(asked_.scheduler_says);
+    if (pod_.requests.empty()) {
+      return Add("pod",
+                 key_,
+                 false,
+                 "pod " + key_ + " waits for a node, and not for an address" + NotCounted() + says,
+                 kReadOn);
+    }
+    std::vector<std::pair<const SeenNode*, Verdict>> verdicts;
+    for (const auto& [name, node] : read_.world.nodes.all()) verdicts.emplace_back(&node, Judge(node));
+    std::ranges::stable_sort(verdicts, {}, [](const auto& item) { return item.second.distance; });
+    const auto fitting =
+        std::ranges::count_if(verdicts, [](const auto& item) { return item.second.distance == Distance::kNone; });
+    Add("pod",
+        key_,
+        false,
+        "pod " + key_ + " waits for a node: it requests " + Requests(pod_) + ", and " + std::to_string(fitting) +
+            " of " + Count(std::ssize(verdicts), "node") + " could take it" + says,
+        fitting == 0 ? ""
+                     : "addresses do not keep it waiting: kubectl -n " + pod_.name_space + " describe pod " +
+                           pod_.name + " shows what does");
+    for (const UnitRequest& request : pod_.requests) {
+      if (std::ranges::none_of(counting_.pools.resource_of(),
+                               [&](const auto& item) { return item.second == request.resource; })) {
+        Add("pool", "", false, "no pool has the resource " + request.resource, "correct the pod's request");
+      }
+    }
+    for (const auto& [name, pool] : read_.world.pools) {
+      if (IsOfPod(pool)) TellOfPool(pool);
+    }
+    for (auto& [node, verdict] : verdicts) {
+      Add("node",
+          node->name,
+          verdict.distance == Distance::kNone,
+          "node " + node->name + " " + std::move(verdict.says),
+          std::move(verdict.remedy));
+    }
+  }
+
+  void TellOfPool(const SeenPool& seen) {
+    const std::string& name = seen.meta.name;
+    auto fine = CheckCounted(counting_, seen, nullptr);
+    if (fine && seen.pool) {
+      ipam::Pool for_namespaces = *seen.pool;
+      for_namespaces.node_selector.reset();
+      fine = ipam::CheckAdmitted(for_namespaces,
+                                 {.node = {},
+                                  .node_labels = {},
+                                  .pod_namespace = pod_.name_space,
+                                  .namespace_labels = asked_.namespace_labels});
+    }
+    if (!fine) return Add("pool", name, false, fine.error().message, fine.error().details);
+    const reconciler::PoolCounts& counts = counting_.census.OfPool(seen.meta.uid);
+    const auto& nodes = read_.world.nodes.all();
+    const auto admitted = std::ranges::count_if(
+        nodes, [&](const auto& item) { return counting_.pools.Counts(seen.meta.uid, item.second); });
+    std::string says = "pool " + name + " has " + ipam::ToString(counts.free) + " of " + ipam::ToString(counts.total) +
+                       " addresses free, ";
+    if (counts.blocks_unclaimed > 0) {
+      says +=
+          ipam::ToString(counts.blocks_unclaimed) + " of " + ipam::ToString(counts.blocks_max) + " blocks unclaimed, ";
+    } else {
+      says += counts.free > 0 ? "all of them in blocks that nodes have already, " : "no block unclaimed, ";
+    }
+    says += "and admits " + std::to_string(admitted) + " of " + Count(std::ssize(nodes), "node");
+    if (admitted == 0) return Add("pool", name, false, says, "correct its spec.nodeSelector, or label nodes");
+    const bool fits = counts.free > 0;
+    Add("pool",
+        name,
+        fits,
+        says,
+        fits ? "" : "it is full: end pods that have addresses of it, or add a pool of this resource");
+  }
+
+  // What keeps the pod away from the node besides addresses.
+  [[nodiscard]] std::optional<Verdict> NotForPod(const SeenNode& node) const {
+    if (!node.is_ready) return Verdict{Distance::kNotForPod, "is not Ready"};
+    if (!asked_.placement.Admits(node.name, node.labels, {})) {
+      return Verdict{Distance::kNotForPod,
+                     "does not match the pod's nodeSelector or required node affinity",
+                     "change these, or label the node"};
+    }
+    const reconciler::Placement anywhere{.node_selector = {}, .terms = {}, .tolerations = asked_.placement.tolerations};
+    for (const reconciler::Taint& taint : node.taints) {
+      if (anywhere.Admits(node.name, node.labels, {taint})) continue;
+      return Verdict{Distance::kNotForPod,
+                     "has the taint " + taint.key + (taint.value.empty() ? "" : "=" + taint.value) + ":" +
+                         taint.effect + ", which the pod does not tolerate",
+                     "remove the taint, or let the pod tolerate it"};
+    }
+    const auto active = static_cast<std::int64_t>(counting_.counts.ActivePods(node.name));
+    if (active < node.pods_max) return std::nullopt;
+    return Verdict{
+        Distance::kNotForPod,
+        "has no place for a pod: it has " + std::to_string(active) + " of at most " + std::to_string(node.pods_max)};
+  }
+
+  // Whether the scheduler could place the pod there, as the controller sees it.
+  [[nodiscard]] Verdict Judge(const SeenNode& node) const {
+    if (auto verdict = NotForPod(node)) {
+      for (const UnitRequest& request : pod_.requests) {
+        verdict->says +=
+            "; it has " + std::to_string(LeftOn(node, request.resource)) + " " + request.resource + " left";
+      }
+      return *std::move(verdict);
+    }
+    Verdict verdict;
+    for (const UnitRequest& request : pod_.requests) {
+      Verdict one = JudgeNumber(node, request);
+      if (one.distance > verdict.distance) {
+        verdict = std::move(one);
+      } else if (verdict.distance == Distance::kNone) {
+        verdict.says += (verdict.says.empty() ? "" : ", and ") + one.says;
+      }
+    }
+    return verdict;
+  }
+
+  // Units that the scheduler still gives to pods.
+  [[nodiscard]] std::int64_t LeftOn(const SeenNode& node, const std::string& resource) const {
+    const auto shown = node.numbers.find(resource);
+    const auto& tallies = counting_.counts.Of(node.name);
+    const auto tally = tallies.find(resource);
+    const std::int64_t allocatable = shown == node.numbers.end() ? 0 : shown->second.allocatable.value_or(0);
+    return std::max<std::int64_t>(0, allocatable - (tally == tallies.end() ? 0 : tally->second.requested));
+  }
+
+  [[nodiscard]] Verdict JudgeNumber(const SeenNode& node, const UnitRequest& request) const {
+    const NodeNumber number = NumberOf(read_, counting_, node, request.resource);
+    const std::int64_t left = LeftOn(node, request.resource);
+    const std::string says =
+        "has " + std::to_string(left) + " " + request.resource + " left for pods: it " + number.says;
+    if (left >= request.units) return {Distance::kNone, says};
+    if (number.wanted && number.tally.Left() >= request.units) {
+      return {Distance::kSoon, says, "the controller corrects the number by itself"};
+    }
+    return WithObstacle(node, request, says);
+  }
+
+  // What stands between the node and a block for the request.
+  [[nodiscard]] Verdict WithObstacle(const SeenNode& node, const UnitRequest& request, const std::string& says) const {
+    Verdict nearest{Distance::kNotCounted, says, "make a pool of " + request.resource + " count for this node"};
+    const reconciler::DemandScope scope{
+        .world = read_.world, .census = counting_.census, .counts = counting_.counts, .pools = counting_.pools};
+    for (const auto& [uid, pool] : counting_.pools.counted()) {
+      if (pool->resource != request.resource) continue;
+      const auto has = std::ranges::count_if(counting_.BlocksOf(node.name, uid),
+                                             [](const ipam::Block* block) { return !block->deleting; });
+      Verdict one{Distance::kNotCounted, says};
+      switch (reconciler::ObstacleOf(scope, *pool, node, static_cast<int>(has), 0)) {
+        case BlockObstacle::kNone:
+          one = {
+              Distance::kSoon,
+              says,
+              "the controller creates a block of pool " + pool->name +
+                  " for this node, or for another one that the pod may run on, 2 s after the scheduler has called the "
+                  "pod Unschedulable"};
+          break;
+        case BlockObstacle::kAllTaken:
+          one = {
+              Distance::kBlockOfOthers,
+              says,
+              "all blocks of pool " + pool->name +
+                  " exist: the controller takes an empty one from another node, if there is one; else end pods here, "
+                  "or add a pool of this resource"};
+          break;
+        case BlockObstacle::kLimit:
+          one = {Distance::kLimit,
+                 says,
+                 "end pods here, or raise spec.maxBlocksPerNode of pool " + pool->name + ": it is " +
+                     std::to_string(pool->max_blocks_per_node)};
+          break;
+        case BlockObstacle::kRefused:
+          break;
+      }
+      if (one.distance < nearest.distance) nearest = std::move(one);
+    }
+    return nearest;
+  }
+
+  const CountedWorld& read_;
+  const Counting& counting_;
+  const std::string& key_;
+  const SeenPod& pod_;
+  const AskedPod asked_;
+  Json rows_ = Json::array();
+};
+
+}  // namespace
+
+ipam::Expected<Json> Why(const CountedWorld& read, const Counting& counting, const std::string& pod) {
+  const std::size_t slash = pod.find('/');
+  if (slash == std::string::npos || slash == 0 || slash + 1 == pod.size()) {
+    return ipam::Fail(ipam::ErrorCode::kInvalid, ipam::Quoted(pod) + " is no pod", "write <namespace>/<pod>");
+  }
+  const SeenPod* found = read.world.pods.Find(pod);
+  if (found == nullptr) {
+    return ipam::Fail(ipam::ErrorCode::kNotFound,
+                      "pod " + ipam::Quoted(pod) + " does not exist",
+                      "see all: kubectl get pods -A; what an earlier pod of that name has: berthctl who " + pod);
+  }
+  return Answer(read, counting, pod, *found).Rows();
+}
+
+std::string PrintWhy(const Json& rows, Format format) {
+  if (format != Format::kTable) return Print(rows, format);
+  std::string text;
+  std::size_t nodes = 0;
+  for (const Json& row : rows) {
+    if (row["about"] == "node" && ++nodes > kNodesPrinted) continue;
+    const std::string indent = row["about"] == "pod" ? "" : "  ";
+    text += indent + row["says"].get<std::string>() + "\n";
+    if (const auto remedy = row["remedy"].get<std::string>(); !remedy.empty()) text += indent + "    " + remedy + "\n";
+  }
+  if (nodes > kNodesPrinted) {
+    text += "  and " + std::to_string(nodes - kNodesPrinted) + " more nodes, which need as much or more: -o json\n";
+  }
+  return text;
+}
+
+}  // namespace berth::cli
