@@ -129,6 +129,20 @@ TEST_F(QueuedDel, FollowsNoSymbolicLink) {
   EXPECT_EQ(std::filesystem::file_size(target), 4U);
 }
 
+class WithoutAnAgent : public QueuedDel, public testing::WithParamInterface<const char*> {};
+
+// A tenant's configuration may name it.
+TEST_P(WithoutAnAgent, NothingButADelMakesTheStateFolder) {
+  std::ofstream(socket_ + ".loaded") << "";
+  PluginProcess::Options call = Call(GetParam());
+  call.input.insert(1, R"("prevResult":{},)");
+  static_cast<void>(PluginProcess(call).Wait());
+  EXPECT_FALSE(std::filesystem::exists(StateOf(socket_)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, WithoutAnAgent, testing::Values("ADD", "CHECK", "GC", "STATUS"),
+                         [](const auto& c) { return std::string(c.param); });
+
 class WhereTheModeIsDirect : public QueuedDel, public testing::WithParamInterface<const char*> {};
 
 // Nobody would ever read the queue.
