@@ -49,12 +49,12 @@ void Pods::Remove(const PodKey& key, SteadyTime now) {
 }
 
 void Pods::CountIn(const SeenPod& pod) {
-  if (!pod.node.empty()) ++on_node_[pod.node];
+  if (pod.IsLiving()) ++living_on_[pod.node];
   if (pod.is_cascading && pod.owner != 0 && ++cascading_[pod.owner] == kCascadeMin) TouchAllOf(pod.owner);
 }
 
 void Pods::CountOut(const SeenPod& pod) {
-  if (!pod.node.empty() && --on_node_[pod.node] == 0) on_node_.erase(pod.node);
+  if (pod.IsLiving() && --living_on_[pod.node] == 0) living_on_.erase(pod.node);
   if (!pod.is_cascading || pod.owner == 0) return;
   const std::size_t left = --cascading_[pod.owner];
   if (left == 0) cascading_.erase(pod.owner);

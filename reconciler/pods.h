@@ -61,6 +61,8 @@ struct SeenPod {
 
   // It is bound to a node and has not ended: the scheduler and the kubelet subtract its requests there.
   [[nodiscard]] bool IsActive() const { return !node.empty() && !is_terminal; }
+  // A kubelet has started it, and it has not ended. spec.nodeName alone proves nothing: anybody may write it.
+  [[nodiscard]] bool IsLiving() const { return IsActive() && !addresses.empty(); }
   // By which an entry names it.
   [[nodiscard]] const std::string& identity() const { return config_hash.empty() ? uid : config_hash; }
   // It is known which addresses it has, and that this is none of them.
@@ -86,7 +88,7 @@ class Pods {
 
   [[nodiscard]] const SeenPod* Find(const PodKey& key) const;
   [[nodiscard]] const std::map<PodKey, SeenPod>& all() const { return pods_; }
-  [[nodiscard]] bool IsAnyOn(const std::string& node) const { return on_node_.contains(node); }
+  [[nodiscard]] bool IsAnyLivingOn(const std::string& node) const { return living_on_.contains(node); }
 
   // It is deleted in the foreground, or will be in a moment, as others of its owner are.
   [[nodiscard]] bool IsCascading(const SeenPod& pod) const;
@@ -123,7 +125,7 @@ class Pods {
   void TouchAllOf(std::size_t owner);
 
   std::map<PodKey, SeenPod> pods_;
-  std::unordered_map<std::string, std::size_t> on_node_;    // how many, by node
+  std::unordered_map<std::string, std::size_t> living_on_;  // how many, by node
   std::unordered_map<std::size_t, std::size_t> cascading_;  // how many, by owner
   std::unordered_map<std::string, Vanished> vanished_;      // by identity
   std::map<PodKey, SteadyTime> waiting_;

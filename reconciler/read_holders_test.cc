@@ -143,13 +143,25 @@ TEST(Nodes, KnowAtWhichVersionALeaseWasRenewedLast) {
   EXPECT_EQ(nodes.RenewedAt("n2"), 0U);
 }
 
+TEST(Pods, LiveOnANodeFromTheirFirstAddressUntilTheyHaveEnded) {
+  Pods pods;
+  SeenPod pod{.name_space = "default", .name = "web", .uid = "a-1", .node = "n1"};
+  pods.Put(pod, {});
+  EXPECT_FALSE(pods.IsAnyLivingOn("n1")) << "anybody may write a node's name into a pod";
+  pod.addresses = {ipam::Address::Parse("10.55.0.1").value()};
+  pods.Put(pod, {});
+  EXPECT_TRUE(pods.IsAnyLivingOn("n1"));
+  pod.is_terminal = true;
+  pods.Put(pod, {});
+  EXPECT_FALSE(pods.IsAnyLivingOn("n1"));
+}
+
 TEST(Pods, ForgetWhoVanishedUnlessItIsAskedFor) {
   Pods pods;
   for (const char* uid : {"a-1", "b-1"}) {
     pods.Put({.name_space = "default", .name = uid, .uid = uid, .node = "n1"}, {});
     pods.Remove(PodKeyOf("default", uid), {});
   }
-  EXPECT_FALSE(pods.IsAnyOn("n1"));
   pods.ForgetVanished(SteadyTime(std::chrono::seconds(1)), [](const std::string& uid) { return uid == "b-1"; });
   EXPECT_FALSE(pods.GraceOfVanished("a-1"));
   EXPECT_TRUE(pods.GraceOfVanished("b-1"));

@@ -123,7 +123,7 @@ void Suspects::Check(const World& world, const HeldEntries::Entry& entry) {
 void Suspects::UpdateNodes(const World& world) {
   std::map<std::string, SteadyTime> gone;
   const auto look_at = [&](const std::string& node) {
-    if (node.empty() || world.nodes.Find(node) != nullptr || world.pods.IsAnyOn(node)) return;
+    if (node.empty() || world.nodes.Find(node) != nullptr || world.pods.IsAnyLivingOn(node)) return;
     gone.try_emplace(node, GoneSince(node).value_or(now_));
   };
   for (auto& [key, suspect] : suspects_) {

@@ -68,7 +68,7 @@ class Suspects {
   void Update(const HeldEntries& held, const World& world, SteadyTime now);
 
   [[nodiscard]] const std::map<EntryKey, Suspect>& all() const { return suspects_; }
-  // Since when there has been no such Node and no pod bound to it, of nodes that have a block or a suspect.
+  // Since when there has been no such Node and no living pod on it, of nodes that have a block or a suspect.
   [[nodiscard]] std::optional<SteadyTime> GoneSince(const std::string& node) const;
 
  private:
