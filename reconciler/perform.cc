@@ -167,7 +167,7 @@ struct Performer::Visitor {
     if (!written) return written;
     if (!action.gone_node.empty()) {
       spdlog::info(
-          "standby of a node that is gone given up block={} pool={} node={}", before.name, before.pool, before.node);
+          "block of a node that is gone emptied block={} pool={} node={}", before.name, before.pool, before.node);
     } else if (before.finalizers != action.after.finalizers) {
       spdlog::info("block drained block={} pool={}", before.name, before.pool);
     } else {
