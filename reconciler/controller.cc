@@ -24,6 +24,8 @@ constexpr std::chrono::milliseconds kRoundPeriodMax{60'000};
 constexpr std::chrono::milliseconds kCallMax{10'000};
 // Of what nobody waits for, and the API server serves last.
 constexpr std::chrono::milliseconds kAsideMax{2'000};
+// How much longer than the others an action waits after the API server was away for it.
+constexpr std::chrono::milliseconds kAfterOthers{2'000};
 constexpr std::chrono::milliseconds kAsidePerRound{500};
 constexpr std::chrono::milliseconds kRelistMax{60'000};
 // A deletion answers without the object: its new version comes by the watch.
@@ -188,6 +190,8 @@ void Controller::HandleFailure(const ObjectKey& key, const ipam::Error& error, c
   const bool hangs = server != kServerKey && error.code == ipam::ErrorCode::kUnknownOutcome;
   const bool is_away = IsServerAway(error.code) || hangs;
   const auto wait = memory_.backoff.Failed(is_away ? server : key, error, now);
+  // The next action goes first then: this one may be what takes too long.
+  if (is_away) memory_.backoff.Pause(key, wait + kAfterOthers, now);
   if (!is_passing) metrics_.WriteFailed(ipam::ToString(error.code));
   const auto level = is_passing ? spdlog::level::debug : spdlog::level::warn;
   spdlog::log(level,

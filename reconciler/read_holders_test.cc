@@ -2,6 +2,8 @@
 // Pods, nodes and Leases as the API server has them, also odd ones.
 #include "reconciler/read_holders.h"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -110,9 +112,22 @@ TEST(ReadPod, OneThatIsNotBoundYetHasNoNode) {
   EXPECT_EQ(ReadPod(object).value().node, "");
 }
 
-TEST(ReadPod, WhatCannotBeReadIsAnErrorAndNotAPodWithoutAddresses) {
+// Who writes pods may write such ones, and fifty that are not in the world would trip the brake.
+TEST(ReadPod, ALongGraceAndAnOddAddressKeepNoPodOutOfTheWorld) {
   json object = PodObject();
-  object["status"]["podIPs"] = {{{"ip", "not an address"}}};
+  object["spec"]["terminationGracePeriodSeconds"] = std::numeric_limits<std::int64_t>::max();
+  object["metadata"]["deletionGracePeriodSeconds"] = std::numeric_limits<std::int64_t>::min();
+  object["status"]["podIPs"] = {{{"ip", "010.55.0.7"}}, {{"ip", "10.55.0.7"}}, {{"ip", "::ffff:10.55.0.7"}}};
+  const SeenPod pod = ReadPod(object).value();
+  EXPECT_EQ(pod.grace, std::chrono::seconds(std::int64_t{1} << 31));
+  EXPECT_EQ(pod.addresses, (std::vector{ipam::Address::Parse("10.55.0.7").value()}));
+  object["spec"]["terminationGracePeriodSeconds"] = -1;
+  EXPECT_EQ(ReadPod(object).value().grace, std::chrono::seconds(0));
+}
+
+TEST(ReadPod, WhatIsNoPodIsAnErrorAndNotAPodWithoutAddresses) {
+  json object = PodObject();
+  object["status"]["podIPs"] = "10.55.0.7";
   const auto pod = ReadPod(object);
   ASSERT_FALSE(pod.has_value());
   EXPECT_NE(pod.error().message.find("Pod team-a/web"), std::string::npos) << pod.error().message;
