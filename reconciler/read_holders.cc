@@ -77,8 +77,7 @@ std::string PodPath(const std::string& name_space, const std::string& name) {
 }
 
 k8sclient::SkippedFields BulkOfPods() {
-  return {{"metadata", {"managedFields"}},
-          {"spec", {"ephemeralContainers", "volumes"}},
+  return {{"spec", {"ephemeralContainers", "volumes"}},
           {"status", {"containerStatuses", "ephemeralContainerStatuses", "initContainerStatuses"}}};
 }
 
@@ -87,7 +86,7 @@ k8sclient::ItemFields ReadOfContainers() {
 }
 
 k8sclient::SkippedFields BulkOfNodes() {
-  return {{"metadata", {"managedFields"}}, {"status", {"images", "volumesAttached", "volumesInUse", "nodeInfo"}}};
+  return {{"status", {"images", "volumesAttached", "volumesInUse", "nodeInfo"}}};
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): all readers have one type
