@@ -105,6 +105,16 @@ TEST_F(QueuedDel, IsTriedAgainWhereTheQueueIsFull) {
   EXPECT_EQ(State().Read("queue"), full);
 }
 
+TEST_F(QueuedDel, OfAVeryLongNameIsTriedAgainAndLeavesRoomForOthers) {
+  PluginProcess::Options call = Call("DEL");
+  call.input.replace(call.input.find(R"("n1")"), 4, "\"" + std::string(900'000, 'n') + "\"");
+  const json error = ErrorOf(PluginProcess(call).Wait());
+  EXPECT_EQ(error["code"], kTryAgain);
+  EXPECT_THAT(error["msg"], HasSubstr("too long to wait for an agent"));
+  EXPECT_EQ(Run("DEL").status, EXIT_SUCCESS);
+  EXPECT_THAT(Queued(), SizeIs(1));
+}
+
 TEST_F(QueuedDel, IsWholeBehindOneThatIsNot) {
   ASSERT_TRUE(State().Write("queue", R"({"command":"DEL","containerID":"c0)"));
   EXPECT_EQ(Run("DEL").status, EXIT_SUCCESS);
