@@ -114,16 +114,15 @@ void Controller::AfterDecision(const Decision& decision, const Moment& now) {
   on_version(VersionForSuccessor(now.steady));
   if (now.steady - vanished_forgotten_ < kVanishedKept) return;
   vanished_forgotten_ = now.steady;
-  std::set<std::string> suspected;
-  for (const auto& [key, suspect] : decider_.suspects().all()) suspected.insert(suspect.entry.uid);
-  world_.pods.ForgetVanished(now.steady - kVanishedKept,
-                             [&](const std::string& identity) { return suspected.contains(identity); });
+  std::set<PastPod> suspected;
+  for (const auto& [key, suspect] : decider_.suspects().all()) suspected.insert(PastPodOf(suspect.entry));
+  world_.pods.ForgetVanished(now.steady - kVanishedKept, [&](const PastPod& pod) { return suspected.contains(pod); });
 }
 
 std::uint64_t Controller::VersionForSuccessor(steady_clock::time_point now) const {
   std::uint64_t version = world_.pods.VersionToBeginWith(now - kVanishedHandedOver);
   for (const auto& [key, suspect] : decider_.suspects().all()) {
-    const std::uint64_t was_there = world_.pods.VersionOfVanished(suspect.entry.uid, now - kVanishedKept);
+    const std::uint64_t was_there = world_.pods.VersionOfVanished(PastPodOf(suspect.entry), now - kVanishedKept);
     if (was_there != 0) version = std::min(version, was_there);
   }
   return version;

@@ -178,9 +178,9 @@ TEST(Pods, ForgetWhoVanishedUnlessItIsAskedFor) {
     pods.Put({.name_space = "default", .name = uid, .uid = uid, .node = "n1"}, {});
     pods.Remove(PodKeyOf("default", uid), {});
   }
-  pods.ForgetVanished(SteadyTime(std::chrono::seconds(1)), [](const std::string& uid) { return uid == "b-1"; });
-  EXPECT_FALSE(pods.GraceOfVanished("a-1"));
-  EXPECT_TRUE(pods.GraceOfVanished("b-1"));
+  pods.ForgetVanished(SteadyTime(std::chrono::seconds(1)), [](const PastPod& pod) { return pod.second == "b-1"; });
+  EXPECT_FALSE(pods.GraceOfVanished({"default/a-1", "a-1"}));
+  EXPECT_TRUE(pods.GraceOfVanished({"default/b-1", "b-1"}));
 }
 
 }  // namespace

@@ -58,6 +58,9 @@ struct Suspect {
 // it was of is not known. No network has these.
 inline constexpr std::string_view kNoNetwork = "000000000000";
 
+// Whose the entry is.
+[[nodiscard]] PastPod PastPodOf(const ipam::HeldEntry& entry);
+
 // What the pods say about an entry. Nothing: its pod lives.
 [[nodiscard]] std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now);
 
