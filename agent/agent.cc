@@ -284,7 +284,7 @@ Expected<Reply> Agent::Add(Call& call) {
     return Fail(ErrorCode::kTimeout, "a DEL of this container came after this ADD was started: nothing is allocated");
   }
   if (journal_->Contains(attachment)) {
-    if (!left_alone_.IsEmpty()) {
+    if (left_alone_.MayHold(attachment)) {
       return Fail(ErrorCode::kUnavailable,
                   "an earlier DEL of this container waits for a block that is left alone",
                   "the call is tried again; the agent's log says what is wrong with the block");
@@ -338,9 +338,9 @@ Expected<void> Agent::Check(Call& call) {
   const auto turn = gate_.Enter(call.ipam.attachment(), call.deadline);
   if (turn == nullptr) return Fail(ErrorCode::kTimeout, "another call of this container did not end in time");
   if (journal_->Contains(call.ipam.attachment())) return call.ipam.HoldsNothing();
-  const bool knows_all = left_alone_.IsEmpty();
+  const bool may_hold = left_alone_.MayHold(call.ipam.attachment());
   auto checked = call.ipam.Check();
-  if (checked || knows_all || checked.error().code != ErrorCode::kNothingHeld) return checked;
+  if (checked || !may_hold || checked.error().code != ErrorCode::kNothingHeld) return checked;
   return Fail(
       ErrorCode::kUnavailable, "a block of this node is left alone, and may hold the address", "see the agent's log");
 }
@@ -365,8 +365,8 @@ Expected<void> Agent::Del(Call& call) {
     const auto patience = std::min(call.deadline, clock_.Now() + std::chrono::seconds(is_away_ ? 0 : 5));
     if (is_away_ || !WaitUntilReady(patience)) return journal();
   }
-  const bool knows_all = left_alone_.IsEmpty();
-  if (HoldsNothing(call.store, attachment)) return ConcludeFreed(attachment, knows_all);
+  const bool may_be_left = left_alone_.MayHold(attachment);
+  if (HoldsNothing(call.store, attachment)) return ConcludeFreed(attachment, may_be_left);
   if (is_away_) return journal();
   const auto done = Release(call.store, call.ipam.engine(), attachment, std::move(turn), nullptr);
   if (!done && IsAway(done.error().code)) return journal();
@@ -381,7 +381,7 @@ bool Agent::HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) 
 
 Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipam::Attachment& attachment,
                               std::shared_ptr<void> turn, LateEdits::Then then) {
-  const bool knows_all = left_alone_.IsEmpty();
+  const bool may_be_left = left_alone_.MayHold(attachment);
   const auto intents = store.ReadOpenIntents(attachment);
   if (!intents) {
     if (then) then(intents.error());
@@ -389,7 +389,7 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
   }
   if (!intents->empty() || !own_.Holds(attachment)) {
     auto written = engine.Del(attachment);
-    if (written) written = ConcludeFreed(attachment, knows_all);
+    if (written) written = ConcludeFreed(attachment, may_be_left);
     if (then) then(written ? std::nullopt : std::optional(written.error()));
     return written;
   }
@@ -400,9 +400,9 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
     }
   }
   const auto late =
-      std::make_shared<LateEdits>([this, attachment, knows_all, turn = std::move(turn), then = std::move(then)](
+      std::make_shared<LateEdits>([this, attachment, may_be_left, turn = std::move(turn), then = std::move(then)](
                                       const std::optional<Error>& failure) {
-        if (!failure && knows_all) static_cast<void>(journal_->Remove(attachment));
+        if (!failure && !may_be_left) static_cast<void>(journal_->Remove(attachment));
         if (failure && !is_away_) {
           spdlog::warn(
               "a DEL that was answered is not written yet attachment={} err=\"{}\"", attachment, failure->message);
@@ -446,8 +446,8 @@ Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cn
   return {};
 }
 
-Expected<void> Agent::ConcludeFreed(const ipam::Attachment& attachment, bool knows_all) {
-  if (!knows_all) return WriteDown(attachment, JournalSync::kYes);
+Expected<void> Agent::ConcludeFreed(const ipam::Attachment& attachment, bool may_be_left) {
+  if (may_be_left) return WriteDown(attachment, JournalSync::kYes);
   if (auto creator = directory_.HoldCreator(own_.instance()); !creator) return std::unexpected(creator.error());
   static_cast<void>(journal_->Remove(attachment));
   return {};

@@ -135,10 +135,10 @@ class Agent final : private BlockObserver {
   // Whether nothing of the attachment is recorded in what is known, or may be. Requires: its turn; ready.
   [[nodiscard]] bool HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const;
   // Nothing of it is recorded, as far as this agent knows. Asked last: a successor may have given it an address, or
-  // have found a note of one and write that again. Without `knows_all`, which says that no block was left alone before
-  // anything was looked for, one that is may hold it: the DEL stays in the journal until that one is known. Errors:
+  // have found a note of one and write that again. With `may_be_left`, which says that a block that was left alone
+  // before anything was looked for may hold it, the DEL stays in the journal until that block is known. Errors:
   // kUnavailable: there is a successor; kIo.
-  [[nodiscard]] ipam::Expected<void> ConcludeFreed(const ipam::Attachment& attachment, bool knows_all);
+  [[nodiscard]] ipam::Expected<void> ConcludeFreed(const ipam::Attachment& attachment, bool may_be_left);
   // A DEL that is to be done later goes to the journal. Errors: kIo; kUnavailable: this agent was replaced.
   [[nodiscard]] ipam::Expected<void> WriteDown(const ipam::Attachment& attachment, JournalSync sync);
   [[nodiscard]] ipam::Expected<void> WaitUntilReady(SteadyTime deadline);
@@ -164,7 +164,7 @@ class Agent final : private BlockObserver {
   [[nodiscard]] ipam::Expected<void> SettleLeftIntents();
   struct ListedBlocks {
     std::vector<ipam::BlockView> blocks = {};
-    std::set<std::string> left_alone = {};  // cannot be understood
+    LeftAlone::Blocks left_alone = {};  // cannot be understood
   };
   [[nodiscard]] ipam::Expected<ListedBlocks> ListOwnBlocks(k8sclient::ListOptions options);
   // Takes them over, and writes what an earlier agent had handed out.

@@ -176,7 +176,7 @@ Expected<Agent::ListedBlocks> Agent::ListOwnBlocks(k8sclient::ListOptions option
   options.field_selector = std::string(crds::kBlockNodeField) + "=" + options_.node;
   const auto take = [&listed](const json& object) {
     BlockView block = ToView(object);
-    if (block == nullptr) listed.left_alone.insert(crds::NameOf(object));
+    if (block == nullptr) listed.left_alone.emplace(crds::NameOf(object), object.dump());
     if (block != nullptr) listed.blocks.push_back(std::move(block));
   };
   const auto version = k8sclient::ListEach(api_,
@@ -196,7 +196,7 @@ Expected<void> Agent::FenceOwnBlocks() {
     if (fenced || fenced.error().code == ErrorCode::kNotFound) continue;
     if (!IsOfOneBlock(fenced.error().code)) return fenced;
     spdlog::error("block left alone block={} err=\"{}\"", block->name, fenced.error().message);
-    listed->left_alone.insert(block->name);
+    listed->left_alone.emplace(block->name, crds::BlockToJson(*block).dump());
   }
   left_alone_.Set(listed->left_alone);
   const auto notes = directory_.ReadHandedOut();
@@ -318,9 +318,9 @@ void Agent::ReplayJournal() {
     if (turn == nullptr || !journal_->Contains(attachment)) continue;
     CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
     AgentStore store(Parts(), runtime, runtime.end());
-    const bool knows_all = left_alone_.IsEmpty();
+    const bool may_be_left = left_alone_.MayHold(attachment);
     if (HoldsNothing(store, attachment)) {
-      if (knows_all) static_cast<void>(journal_->Remove(attachment));
+      if (!may_be_left) static_cast<void>(journal_->Remove(attachment));
       continue;
     }
     {
@@ -425,7 +425,7 @@ void Agent::FindBlocks() {
   const auto listed = ListOwnBlocks({.resource_version = "0", .page_size = 0});
   if (!listed) return;
   std::set<std::string> known = own_.Names();
-  for (const std::string& name : listed->left_alone) known.erase(name);
+  for (const auto& [name, text] : listed->left_alone) known.erase(name);
   for (const BlockView& block : listed->blocks) {
     if (known.erase(block->name) > 0) {
       own_.Observe(block, clock_.Now() + kStepMax);

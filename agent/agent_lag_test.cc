@@ -47,6 +47,68 @@ TEST_F(AgentLagTest, NothingIsTakenOfAPoolThatIsGoneThoughItsWatchIsLate) {
   watched_.Hold("");
 }
 
+// n1 claims a block of the pool, finds that the pool is gone, and leaves the block empty; what n2 knows of the pool is
+// older than that block.
+TEST_F(AgentLagTest, NothingIsTakenOfASharedBlockThatCameAfterItsPoolWasReadLast) {
+  PutPool("sh", "10.88.0.0/28", "Shared", 30);
+  StartAgent();
+  const auto second = MakeAgentOf(watched_, {.node = "n2", .machine = "b"});
+  second->Start();
+  ASSERT_TRUE(Add("a1", "sh").ok);
+  ASSERT_TRUE(second->Handle(Body("ADD", "b1", "sh")).ok);
+  ASSERT_TRUE(Del("a1").ok);
+  ASSERT_TRUE(second->Handle(Body("DEL", "b1")).ok);
+  watched_.Hold("uid-of-sh");
+  for (const json& block : api_.Objects(kBlocks)) RemoveBlock(block["metadata"]["name"]);
+  ASSERT_TRUE(api_.Call({.method = Method::kDelete, .path = kPools + "/sh"}, {})->ok());
+  PutPool("new", "10.88.0.0/28", "Shared", 28);
+  int given = 0;
+  while (given < 15 && Add("n" + std::to_string(given), "new").ok) ++given;
+  EXPECT_EQ(given, 14);
+  EXPECT_FALSE(Add("a2", "sh").ok);
+  EXPECT_EQ(api_.Objects(kBlocks).size(), 2U) << "n1 left none behind";
+  const Reply other = second->Handle(Body("ADD", "b2", "sh"));
+  EXPECT_FALSE(other.ok) << AddressIn(other) << " has two holders";
+  watched_.Hold("");
+}
+
+TEST_F(AgentLagTest, NothingIsTakenOfABlockAfterItsPoolCouldNotBeRead) {
+  StartAgent();
+  ASSERT_TRUE(Add("first", "tiny").ok);
+  ASSERT_TRUE(Del("first").ok);
+  Await([this] { return !IsWritten("first"); }, "the DEL is written");
+  watched_.Hold("uid-of-tiny");
+  for (const json& block : api_.Objects(kBlocks)) RemoveBlock(block["metadata"]["name"]);
+  RemovePool();
+  api_.SetFaults([](const k8sclient::Request& request) {
+    const bool is_get = request.method == Method::kGet && request.path.ends_with("/ippools/tiny");
+    return is_get ? ApiFault::kUnavailable : ApiFault::kNone;
+  });
+  for (const char* container : {"a", "b"}) EXPECT_FALSE(Add(container, "tiny").ok);
+  api_.SetFaults(nullptr);
+  EXPECT_FALSE(Add("c", "tiny").ok);
+  watched_.Hold("");
+}
+
+// Of an annotation, which a tenant writes.
+TEST_F(AgentLagTest, OfManyPoolsThatDoNotExistOneIsAskedFor) {
+  StartAgent();
+  ASSERT_TRUE(Add("first").ok);
+  json call = json::parse(Body("ADD", "c1"));
+  call["config"]["ipam"]["pools"] = json::array();
+  for (int i = 0; i < 64; ++i) call["config"]["ipam"]["pools"].push_back("unknown-" + std::to_string(i));
+  std::atomic<int> asked = 0;
+  api_.SetFaults([&asked](const k8sclient::Request& request) {
+    if (request.path.find("/ippools/unknown-") != std::string::npos) ++asked;
+    return ApiFault::kNone;
+  });
+  const Reply reply = agent_->Handle(call.dump());
+  EXPECT_FALSE(reply.ok);
+  EXPECT_NE(reply.body.find("pool unknown-0 does not exist"), std::string::npos) << reply.body;
+  EXPECT_EQ(asked, 1);
+  api_.SetFaults(nullptr);
+}
+
 TEST_F(AgentLagTest, APoolThatIsMadeAgainGivesThoughItsWatchIsLate) {
   StartAgent();
   ASSERT_TRUE(Add("first", "tiny").ok);

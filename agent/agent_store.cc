@@ -147,9 +147,20 @@ Expected<std::vector<ipam::PoolView>> AgentStore::ReadPools(std::span<const std:
       if (!read) return std::unexpected(read.error());
       known = *std::move(read);
     }
-    if (known != nullptr) pools.push_back(std::move(known));
+    if (known == nullptr) break;
+    pools.push_back(std::move(known));
   }
   return pools;
+}
+
+Expected<ipam::PoolView> AgentStore::PoolOf(const ipam::PoolView& pool, const BlockView& block) {
+  // A block of this node is in memory only after its pool was read, or since before this agent had read any.
+  if (!block->shared()) return pool;
+  if (auto known = view_.PoolOf(*block)) return known;
+  auto latest = view_.ReadLatest(pool->name, {.deadline = deadline_, .stop = {}});
+  if (!latest) return latest;
+  if (*latest != nullptr && (*latest)->uid == pool->uid) return latest;
+  return Fail(ErrorCode::kInvalid, "pool " + pool->name + " was deleted meanwhile");
 }
 
 Expected<ipam::PoolView> AgentStore::ReadLatest(const std::string& name) {
@@ -183,6 +194,7 @@ Expected<std::vector<BlockView>> AgentStore::ReadBlocks(ipam::BlockScope scope, 
     const std::uint64_t writes = shared_.Writes();
     auto blocks = remote_.ReadBlocks(scope, freshness);
     if (blocks) shared_.Note(writes, own_.node(), *blocks);
+    if (blocks) view_.NoteShared(*blocks);
     return blocks;
   }
   generation_ = pools_generation_.value_or(own_.Generation());

@@ -138,6 +138,8 @@ class AgentStore final : public ipam::BlockStore {
   [[nodiscard]] ipam::Expected<ipam::Labels> ReadNamespaceLabels(const std::string& name) override;
   [[nodiscard]] ipam::Expected<std::vector<ipam::BlockView>> ReadBlocks(ipam::BlockScope scope,
                                                                         ipam::Freshness freshness) override;
+  [[nodiscard]] ipam::Expected<ipam::PoolView> PoolOf(const ipam::PoolView& pool,
+                                                      const ipam::BlockView& block) override;
   [[nodiscard]] ipam::Expected<std::vector<ipam::Prefix>> ReadBlockCidrs(const std::string& space) override;
   [[nodiscard]] ipam::Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::BlockEdit& edit) override;
   [[nodiscard]] ipam::Expected<ipam::BlockView> Create(const ipam::Block& block,

@@ -21,7 +21,7 @@ void SweepCooled(OwnBlocks& own, k8sclient::Clock& clock) {
   CallRuntime runtime(clock, clock.Now(), kStepMax, own);
   const std::int64_t now_ms = runtime.UnixMillis();
   const auto is_over = [now_ms](const std::string& entry) {
-    const auto until = ipam::CoolingUntil(entry);
+    const auto until = ipam::CoolingUntil(entry, now_ms);
     return until && *until <= now_ms;
   };
   for (const BlockView& block : own.Snapshot()) {

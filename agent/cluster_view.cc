@@ -113,11 +113,10 @@ void ClusterView::WatchNode() {
   };
   actions.upsert = [put](const json& object) { put(crds::LabelsOf(object), crds::AllocatableUnits(object)); };
   actions.remove = [put](const json& /*object*/) { put({}, {}); };
-  watches_.push_back(
-      {.options = {.path = "/api/v1/nodes",
-                   .field_selector = "metadata.name=" + node_,
-                   .skipped = {{"metadata", {"managedFields"}}, {"spec", {"taints"}}, {"status", {"images"}}}},
-       .actions = std::move(actions)});
+  watches_.push_back({.options = {.path = "/api/v1/nodes",
+                                  .field_selector = "metadata.name=" + node_,
+                                  .skipped = {{"spec", {"taints"}}, {"status", {"images"}}}},
+                      .actions = std::move(actions)});
 }
 
 void ClusterView::Start() {
@@ -158,23 +157,33 @@ Expected<ipam::PoolView> ClusterView::ReadLatest(const std::string& name, const 
   {
     const sync::Lock lock(mutex_);
     read = ++reads_;
+    ++reading_;
   }
   const auto object = k8sclient::Get(api_, std::string(crds::kPoolsPath) + k8sclient::Path({name}), options);
+  const sync::Lock lock(mutex_);
+  auto pool = Conclude(name, read, object);
+  // Kept for answers that were still on their way: else each name that a tenant invents would stay for ever.
+  if (--reading_ == 0) std::erase_if(proofs_, [](const auto& item) { return item.second.uid.empty(); });
+  return pool;
+}
+
+Expected<ipam::PoolView> ClusterView::Conclude(const std::string& name, std::uint64_t read,
+                                               const Expected<json>& object) {
+  Proof& proof = proofs_[name];
   if (!object && object.error().code == ipam::ErrorCode::kNotFound) {
-    const sync::Lock lock(mutex_);
-    Proof& proof = proofs_[name];
     const auto known = pools_.find(name);
     proof = {.uid = known == pools_.end() ? proof.uid : known->second.pool->uid, .exists = false, .read = reads_};
     return nullptr;
   }
-  if (!object) return std::unexpected(object.error().Within("get ippool " + name));
-  auto pool = crds::ParsePool(*object);
-  if (!pool) return std::unexpected(pool.error());
-  const sync::Lock lock(mutex_);
+  auto pool = object ? crds::ParsePool(*object) : std::unexpected(object.error().Within("get ippool " + name));
+  if (!pool) {
+    // What was found before says nothing of blocks that were created since, and neither do GETs that have begun.
+    proof = {.uid = proof.exists ? std::string() : proof.uid, .exists = false, .read = reads_};
+    return std::unexpected(pool.error());
+  }
   Learn(*object);
   // One that began before it was gone says nothing of now.
-  Proof& proof = proofs_[name];
-  if (read > proof.read || proof.exists) proof = {.uid = pool->uid, .exists = true, .read = read};
+  if (read > proof.read) proof = {.uid = pool->uid, .exists = true, .read = read};
   return std::make_shared<const ipam::Pool>(*std::move(pool));
 }
 
@@ -197,6 +206,25 @@ std::vector<ipam::PoolView> ClusterView::Pools(std::span<const std::string> name
     if (found != pools_.end() && IsProved(*found->second.pool, true)) pools.push_back(found->second.pool);
   }
   return pools;
+}
+
+void ClusterView::NoteShared(std::span<const ipam::BlockView> blocks) {
+  const sync::Lock lock(mutex_);
+  std::unordered_map<std::string, std::uint64_t> seen;
+  for (const ipam::BlockView& block : blocks) {
+    const auto before = shared_seen_.find(block->uid);
+    seen.emplace(block->uid, before == shared_seen_.end() ? reads_ : before->second);
+  }
+  shared_seen_ = std::move(seen);
+}
+
+ipam::PoolView ClusterView::PoolOf(const ipam::Block& block) const {
+  const sync::Lock lock(mutex_);
+  const auto known = pools_.find(block.pool);
+  const auto seen = shared_seen_.find(block.uid);
+  if (known == pools_.end() || known->second.pool->uid != block.pool_uid || seen == shared_seen_.end()) return nullptr;
+  const bool is_proved = IsProved(*known->second.pool, true) && proofs_.at(block.pool).read > seen->second;
+  return is_proved ? known->second.pool : nullptr;
 }
 
 std::vector<ipam::PoolView> ClusterView::AllPools() const {

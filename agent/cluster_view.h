@@ -3,7 +3,8 @@
 //
 // Hints: what an ADD decides on them is checked by compare-and-swap, or read anew before it is refused. But a watch
 // that is late shows pools that are gone, whose addresses another may give by now. So ADDs take only from a pool that
-// was read once itself, and not from one that was gone when it was read last.
+// was read once itself, and not from one that was gone when it was read last. From a Shared block, which any node may
+// have created by what it knew, they take only if its pool was read after the block was first seen.
 #pragma once
 
 #include <chrono>
@@ -17,11 +18,13 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
 #include "agent/watch_thread.h"
+#include "ipam/block_store.h"
 #include "ipam/label_selector.h"
 #include "ipam/pool.h"
 #include "k8sclient/api.h"
@@ -48,11 +51,16 @@ class ClusterView {
   [[nodiscard]] bool IsListed() const;
 
   // The pool as the API server has it now; from here on Pools says nothing older. nullptr: it does not exist, and Pools
-  // does not show it before this has found it again. Errors: those of the GET; kInvalid: not understood.
+  // does not show it before this has found it again. Errors: those of the GET; kInvalid: not understood. Pools does not
+  // show it then either: a block may have been created meanwhile.
   [[nodiscard]] ipam::Expected<ipam::PoolView> ReadLatest(const std::string& name,
                                                           const k8sclient::CallOptions& options);
   // Those of the names that are known, and were found by ReadLatest.
   [[nodiscard]] std::vector<ipam::PoolView> Pools(std::span<const std::string> names) const;
+  // All Shared blocks there are, as they were just listed.
+  void NoteShared(std::span<const ipam::BlockView> blocks);
+  // The pool of a Shared block, if ReadLatest has found it by a GET that began after the block was noted; or nullptr.
+  [[nodiscard]] ipam::PoolView PoolOf(const ipam::Block& block) const;
   // All but those that ReadLatest did not find.
   [[nodiscard]] std::vector<ipam::PoolView> AllPools() const;
   // The API server has gone back to an older state: nothing that is known counts before it was read again.
@@ -76,10 +84,14 @@ class ClusterView {
 
   // What ReadLatest found of a name.
   struct Proof {
-    std::string uid;
+    std::string uid;  // empty: nothing, or the GET failed
     bool exists = false;
     std::uint64_t read = 0;  // number of the GET; of one that did not find it: of the last that had begun by then
   };
+
+  [[nodiscard]] ipam::Expected<ipam::PoolView> Conclude(const std::string& name, std::uint64_t read,
+                                                        const ipam::Expected<nlohmann::json>& object)
+      BERTH_REQUIRES(mutex_);
 
   [[nodiscard]] bool IsProved(const ipam::Pool& pool, bool exists) const BERTH_REQUIRES(mutex_);
   // What was seen takes the place of what is older.
@@ -94,7 +106,10 @@ class ClusterView {
   std::condition_variable listed_;
   std::map<std::string, KnownPool> pools_ BERTH_GUARDED_BY(mutex_);
   std::map<std::string, Proof> proofs_ BERTH_GUARDED_BY(mutex_);
-  std::uint64_t reads_ BERTH_GUARDED_BY(mutex_) = 0;
+  std::uint64_t reads_ BERTH_GUARDED_BY(mutex_) = 0;  // that have begun
+  std::size_t reading_ BERTH_GUARDED_BY(mutex_) = 0;  // that have not ended
+  // Of Shared blocks, by UID: reads_ when the block was first seen.
+  std::unordered_map<std::string, std::uint64_t> shared_seen_ BERTH_GUARDED_BY(mutex_);
   std::map<std::string, ipam::Labels> namespaces_ BERTH_GUARDED_BY(mutex_);
   ipam::Labels node_labels_ BERTH_GUARDED_BY(mutex_);
   std::map<std::string, std::int64_t> node_numbers_ BERTH_GUARDED_BY(mutex_);

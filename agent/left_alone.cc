@@ -23,14 +23,29 @@ constexpr std::chrono::seconds kPauseMax{60};
 
 bool IsOfOneBlock(ErrorCode code) { return code == ErrorCode::kInvalid || code == ErrorCode::kConflict; }
 
-void LeftAlone::Set(std::set<std::string> names) {
+void LeftAlone::Set(Blocks blocks) {
   const sync::Lock lock(mutex_);
-  names_ = std::move(names);
+  blocks_ = std::move(blocks);
 }
 
 std::set<std::string> LeftAlone::Names() const {
   const sync::Lock lock(mutex_);
-  return names_;
+  std::set<std::string> names;
+  for (const auto& [name, text] : blocks_) names.insert(name);
+  return names;
+}
+
+bool LeftAlone::MayHold(const ipam::Attachment& attachment) const {
+  const std::set<std::string> names = Names();
+  if (names.empty()) return false;
+  {
+    const sync::Lock lock(mutex_);
+    if (std::ranges::any_of(blocks_, [&](const auto& block) { return block.second.contains(attachment); })) return true;
+  }
+  const auto notes = directory_.ReadHandedOut();
+  return !notes || std::ranges::any_of(*notes, [&](const node::HandedOut& note) {
+    return note.attachment == attachment && names.contains(note.block);
+  });
 }
 
 Expected<void> LeftAlone::MustNotHold(const ipam::Attachment& attachment, SteadyTime deadline) const {
@@ -53,18 +68,19 @@ Expected<void> LeftAlone::MustNotHold(const ipam::Attachment& attachment, Steady
 }
 
 void LeftAlone::TryAgain() {
-  std::set<std::string> names = Names();
+  const std::set<std::string> names = Names();
   if (names.empty() || clock_.Now() < due_) return;
   const auto creator = directory_.HoldCreator(own_.instance());
   if (!creator) return;
   const SteadyTime deadline = clock_.Now() + kStepMax;
-  std::erase_if(names, [&](const std::string& name) {
+  for (const std::string& name : names) {
     const auto block = own_.Read(name, deadline);
     const auto taken = block ? TakeOverBlock(own_, directory_, *block, deadline) : std::unexpected(block.error());
     if (taken) spdlog::info("block is not left alone any more block={}", name);
-    return taken || taken.error().code == ErrorCode::kNotFound;
-  });
-  Set(std::move(names));
+    if (!taken && taken.error().code != ErrorCode::kNotFound) continue;
+    const sync::Lock lock(mutex_);
+    blocks_.erase(name);
+  }
   due_ = clock_.Now() + pause_;
   pause_ = std::min(2 * pause_, kPauseMax);
 }

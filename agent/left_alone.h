@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <set>
 #include <string>
 
@@ -23,10 +24,14 @@ class LeftAlone {
   LeftAlone(OwnBlocks& own, const node::NodeDirectory& directory, k8sclient::Clock& clock)
       : own_(own), directory_(directory), clock_(clock) {}
 
+  // Names, and what the API server said of each block when it was listed, as text: more is not understood.
+  using Blocks = std::map<std::string, std::string>;
+
   // Any thread.
-  void Set(std::set<std::string> names);
+  void Set(Blocks blocks);
   [[nodiscard]] std::set<std::string> Names() const;
-  [[nodiscard]] bool IsEmpty() const { return Names().empty(); }
+  // Whether the text of one of them names the attachment, or a note says that it has an address of one.
+  [[nodiscard]] bool MayHold(const ipam::Attachment& attachment) const;
   // Errors: kUnavailable: one of them holds it, or can't be read now; kIo.
   [[nodiscard]] ipam::Expected<void> MustNotHold(const ipam::Attachment& attachment, SteadyTime deadline) const;
 
@@ -38,7 +43,7 @@ class LeftAlone {
   const node::NodeDirectory& directory_;
   k8sclient::Clock& clock_;
   mutable sync::Mutex mutex_;
-  std::set<std::string> names_ BERTH_GUARDED_BY(mutex_);
+  Blocks blocks_ BERTH_GUARDED_BY(mutex_);
   // The keeper's.
   SteadyTime due_ = SteadyTime::min();
   std::chrono::seconds pause_{1};

@@ -255,6 +255,20 @@ TEST_F(LeftAloneTest, ADelOfWhatAnUnreadableBlockHoldsIsDoneOnceItCanBeRead) {
   Await([this] { return Held().empty(); }, "the DEL is written");
 }
 
+// Else the journal grows for as long as the block is left alone.
+TEST_F(LeftAloneTest, ADelOfWhatItDoesNotNameIsNotKept) {
+  static_cast<void>(StartBesideUnreadable("a"));
+  ASSERT_TRUE(Add("b").ok);
+  ASSERT_TRUE(Del("b").ok);
+  ASSERT_TRUE(Del("never-seen").ok);
+  const auto pending = [this] {
+    return agent_->MetricsText().find("berth_agent_journal_pending 0\n") != std::string::npos;
+  };
+  Await(pending, "no DEL waits");
+  ASSERT_TRUE(Del("a").ok);
+  EXPECT_FALSE(pending()) << "this one waits for the block";
+}
+
 TEST_F(LeftAloneTest, ADelThatWaitsForABlockSurvivesARestart) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);

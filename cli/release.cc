@@ -35,6 +35,8 @@ bool IsReady(const json& node) {
 
 Expected<LiveLook> Look(k8sclient::Api& api, const Use& use) {
   LiveLook look;
+  // Nobody has it, or it names no node: there is nothing to look at.
+  if (use.node().empty()) return look;
   const ipam::HeldEntry* held = use.held();
   if (held != nullptr && !held->pod.empty() && !held->pod_namespace.empty()) {
     const auto pod = k8sclient::Get(

@@ -8,6 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "cli/test_inventory.h"
+#include "crds/block.h"
+#include "crds/names.h"
+#include "k8sclient/testing/model_api.h"
 
 namespace berth::cli {
 namespace {
@@ -86,6 +89,26 @@ TEST(FindUse, NamesTheAddressThatNobodyHas) {
     EXPECT_THAT(use.error().message, HasSubstr("10.55.0.9 in space " + std::string(space)));
   }
 }
+
+class SharedRelease : public testing::TestWithParam<const char*> {};
+
+// A Shared block names no node, and neither do such entries.
+TEST_P(SharedRelease, OfWhatNobodyHasIsRefused) {
+  k8sclient::testing::ModelApi api;
+  Inventory inventory = HealthyInventory();
+  ipam::Block block = ipam::NewBlock(inventory.pools[0].pool, ipam::Prefix::Parse("10.55.0.0/26").value(), "");
+  block.allocations = {{3, GetParam()}};
+  api.Put(std::string(crds::kBlocksPath), crds::BlockToJson(block));
+  const auto released =
+      Perform(api, {.address = ipam::Address::Parse("10.55.0.3").value(), .space = "default", .is_sure = true});
+  ASSERT_FALSE(released.has_value());
+  EXPECT_EQ(released.error().code, ipam::ErrorCode::kInvalid);
+}
+
+INSTANTIATE_TEST_SUITE_P(Entries, SharedRelease,
+                         testing::Values("~ t=5", "! printer", "what is this",
+                                         "team-a/web-0 u 0123456789ab-aaaaaaaaaaaaaaaa i=eth0 t=1"),
+                         [](const auto& c) { return std::to_string(c.index); });
 
 }  // namespace
 }  // namespace berth::cli

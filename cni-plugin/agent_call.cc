@@ -136,15 +136,17 @@ Expected<AgentAnswer> AgentCall::Ask(const std::string& body) const {
 
 Expected<AgentAnswer> AgentCall::WithoutAgent(const std::string& body, int error) const {
   AgentAnswer served{.status = kServed, .took = false, .body = {}};
-  const auto state = node::Folder::Open(call_.config.ipam.state_dir);
-  if (!state) return std::unexpected(state.error());
-  std::optional<Expected<node::DelQueue>> queue;
-  if (Is(Verb::kDel)) queue = node::DelQueue::Lock(*state, end_.boot_nanos());
-  if (queue && !*queue) return std::unexpected(queue->error());
-  if (auto mode = node::RequireMode(*state, node::NodeMode::kAgent); !mode) return std::unexpected(mode.error());
+  const std::string& path = call_.config.ipam.state_dir;
+  if (auto mode = node::RequireMode(path, node::NodeMode::kAgent); !mode) return std::unexpected(mode.error());
   // One that restarts is no reason to take the node away from the scheduler.
   if (Is(Verb::kStatus) && HasLoadedSinceBoot(call_.config.ipam)) return served;
-  if (!queue) return NotConnected(error);
+  if (!Is(Verb::kDel)) return NotConnected(error);
+  const auto state = node::Folder::Open(path);
+  if (!state) return std::unexpected(state.error());
+  std::optional<Expected<node::DelQueue>> queue = node::DelQueue::Lock(*state, end_.boot_nanos());
+  if (!*queue) return std::unexpected(queue->error());
+  // The mode may have changed while this call waited for the lock.
+  if (auto mode = node::RequireMode(*state, node::NodeMode::kAgent); !mode) return std::unexpected(mode.error());
   // An agent that listens may have looked at the queue already.
   const auto connection = Connect(Socket(), end_);
   if (connection) {

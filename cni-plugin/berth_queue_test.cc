@@ -105,6 +105,16 @@ TEST_F(QueuedDel, IsTriedAgainWhereTheQueueIsFull) {
   EXPECT_EQ(State().Read("queue"), full);
 }
 
+TEST_F(QueuedDel, OfAVeryLongNameIsTriedAgainAndLeavesRoomForOthers) {
+  PluginProcess::Options call = Call("DEL");
+  call.input.replace(call.input.find(R"("n1")"), 4, "\"" + std::string(900'000, 'n') + "\"");
+  const json error = ErrorOf(PluginProcess(call).Wait());
+  EXPECT_EQ(error["code"], kTryAgain);
+  EXPECT_THAT(error["msg"], HasSubstr("too long to wait for an agent"));
+  EXPECT_EQ(Run("DEL").status, EXIT_SUCCESS);
+  EXPECT_THAT(Queued(), SizeIs(1));
+}
+
 TEST_F(QueuedDel, IsWholeBehindOneThatIsNot) {
   ASSERT_TRUE(State().Write("queue", R"({"command":"DEL","containerID":"c0)"));
   EXPECT_EQ(Run("DEL").status, EXIT_SUCCESS);
@@ -128,6 +138,20 @@ TEST_F(QueuedDel, FollowsNoSymbolicLink) {
   EXPECT_EQ(ErrorOf(Run("DEL"))["code"], 5);
   EXPECT_EQ(std::filesystem::file_size(target), 4U);
 }
+
+class WithoutAnAgent : public QueuedDel, public testing::WithParamInterface<const char*> {};
+
+// A tenant's configuration may name it.
+TEST_P(WithoutAnAgent, NothingButADelMakesTheStateFolder) {
+  std::ofstream(socket_ + ".loaded") << "";
+  PluginProcess::Options call = Call(GetParam());
+  call.input.insert(1, R"("prevResult":{},)");
+  static_cast<void>(PluginProcess(call).Wait());
+  EXPECT_FALSE(std::filesystem::exists(StateOf(socket_)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, WithoutAnAgent, testing::Values("ADD", "CHECK", "GC", "STATUS"),
+                         [](const auto& c) { return std::string(c.param); });
 
 class WhereTheModeIsDirect : public QueuedDel, public testing::WithParamInterface<const char*> {};
 

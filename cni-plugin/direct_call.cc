@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cni/attachment.h"
+#include "cni/pool_names.h"
 #include "crds/names.h"
 #include "k8sclient/client_config.h"
 #include "k8sclient/clock.h"
@@ -45,19 +46,28 @@ Expected<std::string> FindKubeconfig(const std::string& configured) {
               "set ipam.kubeconfig to the path of a kubeconfig");
 }
 
-Expected<std::string> FindNodeName(const std::string& configured, const k8sclient::ClientConfig& client) {
-  if (!configured.empty()) return configured;
-  const auto user = k8sclient::UserName(client, k8sclient::ReadWholeFile);
-  if (user && user->starts_with(kNodeUserPrefix)) return user->substr(kNodeUserPrefix.size());
+std::string HostName() {
   std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0 || host[0] == '\0') {
-    return Fail(ErrorCode::kInvalid, "the node's name is unknown", "set ipam.nodeName");
-  }
+  if (gethostname(host.data(), host.size() - 1) != 0) return {};
   std::string name = host.data();
   // As the kubelet registers it.
   std::ranges::transform(
       name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   return name;
+}
+
+// A folder of that name will be made, so a configuration names the node of its credentials and no other.
+Expected<std::string> FindNodeName(const std::string& configured, const k8sclient::ClientConfig& client) {
+  const auto user = k8sclient::UserName(client, k8sclient::ReadWholeFile);
+  const bool is_node = user && user->starts_with(kNodeUserPrefix);
+  std::string name = is_node ? user->substr(kNodeUserPrefix.size()) : configured.empty() ? HostName() : configured;
+  if (!configured.empty() && name != configured) {
+    return Fail(ErrorCode::kInvalid,
+                "ipam.nodeName " + ipam::Quoted(configured) + " is not the node of these credentials, " + name,
+                "leave ipam.nodeName out");
+  }
+  if (cni::IsObjectName(name, cni::kNodeNameBytesMax)) return name;
+  return Fail(ErrorCode::kInvalid, ipam::Quoted(name) + " cannot be the name of a node", "set ipam.nodeName");
 }
 
 // A kubeconfig that is missing, unreadable or wrong is "failed to decode content" to the caller.
@@ -67,18 +77,14 @@ std::unexpected<ipam::Error> KubeconfigError(ipam::Error error) {
   return std::unexpected(error.Within("kubeconfig"));
 }
 
-std::string HostSafe(std::string_view node) {
-  std::string safe(node);
-  std::ranges::replace(safe, '/', '_');
-  return safe;
-}
-
 }  // namespace
 
 Expected<DirectPlace> FindDirectPlace(const cni::NetworkConfig& config) {
+  if (auto mode = node::RequireMode(config.ipam.state_dir, node::NodeMode::kDirect); !mode) {
+    return std::unexpected(mode.error());
+  }
   auto state = node::Folder::Open(config.ipam.state_dir);
   if (!state) return std::unexpected(state.error());
-  if (auto mode = node::RequireMode(*state, node::NodeMode::kDirect); !mode) return std::unexpected(mode.error());
   k8sclient::StartOpenSsl();
   const auto path = FindKubeconfig(config.ipam.kubeconfig);
   if (!path) return std::unexpected(path.error());
@@ -87,7 +93,7 @@ Expected<DirectPlace> FindDirectPlace(const cni::NetworkConfig& config) {
   auto node = FindNodeName(config.ipam.node_name, *client);
   if (!node) return std::unexpected(node.error());
   const std::string& socket = config.ipam.agent_socket;
-  auto directory = node::NodeDirectory::Open(socket.substr(0, socket.rfind('/')), HostSafe(*node), client->server);
+  auto directory = node::NodeDirectory::Open(socket.substr(0, socket.rfind('/')), *node, client->server);
   if (!directory) return std::unexpected(directory.error());
   const k8sclient::TlsSessionStore sessions{
       .read = [notes = *directory] { return notes.ReadNote(kSessionNote); },

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth-direct serves where the node's mode says so, and nowhere else. The API server of its kubeconfig is away: an
 // error that names it shows that the call went on to it.
+#include <filesystem>
 #include <fstream>
 #include <optional>
 
@@ -23,10 +24,16 @@ constexpr const char* kApiServer = "127.0.0.1:1";
 
 class DirectMode : public testing::Test {
  protected:
-  DirectMode() {
-    std::ofstream(folder_ / "kubeconfig") << R"({"apiVersion":"v1","kind":"Config","current-context":"c",
-      "contexts":[{"name":"c","context":{"cluster":"k","user":"u"}}],
-      "clusters":[{"name":"k","cluster":{"server":"http://127.0.0.1:1"}}],"users":[{"name":"u","user":{}}]})";
+  DirectMode() { WriteKubeconfig("u"); }
+
+  void WriteKubeconfig(const std::string& user) const {
+    const json kubeconfig = {{"apiVersion", "v1"},
+                             {"kind", "Config"},
+                             {"current-context", "c"},
+                             {"contexts", {{{"name", "c"}, {"context", {{"cluster", "k"}, {"user", user}}}}}},
+                             {"clusters", {{{"name", "k"}, {"cluster", {{"server", "http://127.0.0.1:1"}}}}}},
+                             {"users", {{{"name", user}, {"user", json::object()}}}}};
+    std::ofstream(folder_ / "kubeconfig") << kubeconfig;
   }
 
   [[nodiscard]] PluginProcess::Options Call(const std::string& verb) const {
@@ -53,6 +60,8 @@ class DirectModeOf : public DirectMode, public testing::WithParamInterface<const
 
 TEST_P(DirectModeOf, WithoutAModeTheNodeIsItsAgents) {
   ExpectRefusal(GetParam(), ErrorOf(PluginProcess(Call(GetParam())).Wait()));
+  EXPECT_FALSE(std::filesystem::exists(StateOf(socket_))) << "a configuration makes no folder";
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "nodes"));
 }
 
 TEST_P(DirectModeOf, WhereTheModeIsAgentNothingIsDone) {
@@ -71,6 +80,24 @@ INSTANTIATE_TEST_SUITE_P(Table, DirectModeOf, testing::Values("ADD", "DEL", "CHE
 TEST_F(DirectMode, AWordThatIsNoModeIsAnErrorThatNamesTheFile) {
   ASSERT_TRUE(State().Write("mode", "both\n"));
   EXPECT_THAT(ErrorOf(PluginProcess(Call("DEL")).Wait())["msg"], HasSubstr("/mode holds \"both\""));
+}
+
+TEST_F(DirectMode, AnotherNodeThanThatOfTheCredentialsIsRefusedBeforeAnyFolderIsMade) {
+  ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
+  WriteKubeconfig("system:node:n2");
+  const json error = ErrorOf(PluginProcess(Call("ADD")).Wait());
+  EXPECT_EQ(error["code"], 7U) << error;
+  EXPECT_THAT(error["msg"], HasSubstr("ipam.nodeName \"n1\" is not the node of these credentials, n2"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "nodes"));
+}
+
+TEST_F(DirectMode, CredentialsOfWhatCannotBeANodeMakeNoFolder) {
+  ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
+  WriteKubeconfig("system:node:../n1");
+  PluginProcess::Options call = Call("ADD");
+  call.input.erase(call.input.find(R"("nodeName")"), std::string_view(R"("nodeName":"n1",)").size());
+  EXPECT_THAT(ErrorOf(PluginProcess(call).Wait())["msg"], HasSubstr("\"../n1\" cannot be the name of a node"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "nodes"));
 }
 
 TEST_F(DirectMode, ACallThatWaitedWhileTheModeChangedDoesNothing) {

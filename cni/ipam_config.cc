@@ -15,7 +15,6 @@ namespace {
 
 using ipam::ErrorCode;
 
-constexpr std::size_t kNodeNameBytesMax = 253;
 constexpr std::size_t kPathBytesMax = 4095;
 constexpr std::int64_t kTimeoutSecondsMax = 600;
 constexpr std::int64_t kUint32Max = 0xFFFFFFFF;

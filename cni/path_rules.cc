@@ -15,13 +15,15 @@ const std::vector<PathRule>& LogRules() {
   return kRules;
 }
 
+// The default and nothing else: berth makes these folders as root, and a name of a tenant's choice in them would be in
+// the way of the agent's own files.
 const std::vector<PathRule>& SocketRules() {
-  static const std::vector<PathRule> kRules = {"/run/berth/"};
+  static const std::vector<PathRule> kRules = {IpamConfig().agent_socket};
   return kRules;
 }
 
 const std::vector<PathRule>& StateRules() {
-  static const std::vector<PathRule> kRules = {"/var/lib/berth", "/var/lib/berth/"};
+  static const std::vector<PathRule> kRules = {IpamConfig().state_dir};
   return kRules;
 }
 
@@ -85,26 +87,34 @@ bool Covers(const PathRule& rule, std::string_view path) {
 constexpr std::string_view kHowToAllow =
     "or let root allow it, by this line in /etc/berth/allowed-paths or in berth.allowed-paths beside the program: ";
 
-Expected<void> CheckPath(std::string_view field, const std::string& path, const std::vector<PathRule>& rules,
-                         const PathChecks& checks) {
-  if (path.empty()) return {};
+struct Field {
+  std::string_view name;
+  const std::string& path;
+  const std::vector<PathRule>& rules;
+  // A folder of berth's own, in which no file is a link although a rule names it.
+  PathRule own_folder = {};
+};
+
+Expected<void> CheckPath(const Field& field, const PathChecks& checks) {
+  if (field.path.empty()) return {};
   const auto refuse = [&](const std::string& why) -> Expected<void> {
-    return ipam::Fail(
-        ipam::ErrorCode::kInvalid,
-        "ipam." + std::string(field) + " " + ipam::Quoted(path) + " " + why,
-        "choose from " + Joined(rules) + "; " + std::string(kHowToAllow) + std::string(field) + " " + path);
+    return ipam::Fail(ipam::ErrorCode::kInvalid,
+                      "ipam." + std::string(field.name) + " " + ipam::Quoted(field.path) + " " + why,
+                      "choose from " + Joined(field.rules) + "; " + std::string(kHowToAllow) + std::string(field.name) +
+                          " " + field.path);
   };
-  if (!IsPlain(path)) return refuse("has a part that is empty, . or ..");
+  if (!IsPlain(field.path)) return refuse("has a part that is empty, . or ..");
   std::string why = "is no place for that file";
   const auto allow = [&](const std::vector<PathRule>& some) {
     return std::ranges::any_of(some, [&](const PathRule& rule) {
-      if (!Covers(rule, path)) return false;
-      const std::string fault = checks.fault(rule, path);
+      if (!Covers(rule, field.path)) return false;
+      const bool is_in_own_folder = !field.own_folder.empty() && rule.starts_with(field.own_folder);
+      const std::string fault = checks.fault(is_in_own_folder ? field.own_folder : rule, field.path);
       if (!fault.empty()) why = fault;
       return fault.empty();
     });
   };
-  return allow(rules) || allow(checks.more_rules(field)) ? Expected<void>() : refuse(why);
+  return allow(field.rules) || allow(checks.more_rules(field.name)) ? Expected<void>() : refuse(why);
 }
 
 }  // namespace
@@ -128,19 +138,14 @@ std::vector<PathRule> ParseRules(std::string_view text, std::string_view field) 
 
 Expected<void> CheckPaths(const IpamConfig& config, std::span<const std::string_view> fields,
                           const PathChecks& checks) {
-  struct Field {
-    std::string_view name;
-    const std::string& path;
-    const std::vector<PathRule>& rules;
-  };
   const std::array known = {Field{"kubeconfig", config.kubeconfig, KubeconfigRules()},
                             Field{"resolvConf", config.resolv_conf, ResolvConfRules()},
-                            Field{"agentSocket", config.agent_socket, SocketRules()},
+                            Field{"agentSocket", config.agent_socket, SocketRules(), "/run/berth/"},
                             Field{"stateDir", config.state_dir, StateRules()},
                             Field{"logFile", config.log_file, LogRules()}};
   for (const Field& field : known) {
     if (std::ranges::find(fields, field.name) == fields.end()) continue;
-    if (auto checked = CheckPath(field.name, field.path, field.rules, checks); !checked) return checked;
+    if (auto checked = CheckPath(field, checks); !checked) return checked;
   }
   return {};
 }

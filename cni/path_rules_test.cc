@@ -70,10 +70,13 @@ constexpr PathCase kPathCases[] = {
     {"LogWithADot", "logFile", "/var/log/berth/./l", false},
     {"LogWithTwoSlashes", "logFile", "/var/log/berth//l", false},
     {"State", "stateDir", "/var/lib/berth", true},
-    {"StateBelow", "stateDir", "/var/lib/berth/x", true},
+    {"StateIsAFileOfTheAgent", "stateDir", "/var/lib/berth/mode", false},
+    {"StateWithASlash", "stateDir", "/var/lib/berth/", false},
     {"StateElsewhere", "stateDir", "/root", false},
     {"StateLeadsOut", "stateDir", "/var/lib/berth/..", false},
     {"Socket", "agentSocket", "/run/berth/agent.sock", true},
+    {"SocketAmongTheAgentsFiles", "agentSocket", "/run/berth/nodes/n1/creator/s", false},
+    {"SocketOfAnotherName", "agentSocket", "/run/berth/other.sock", false},
     {"SocketOfTheRuntime", "agentSocket", "/run/containerd/containerd.sock", false},
     {"Kubeadm", "kubeconfig", "/etc/kubernetes/kubelet.conf", true},
     {"K3s", "kubeconfig", "/var/lib/rancher/k3s/agent/kubelet.kubeconfig", true},
@@ -110,6 +113,14 @@ TEST(PathRules, WhatTheFileSystemSaysIsTold) {
   const auto checked = CheckPaths(WithPath("logFile", "/var/log/berth/x"), kAll, checks);
   ASSERT_FALSE(checked.has_value());
   EXPECT_THAT(checked.error().message, HasSubstr("leads through a link"));
+}
+
+TEST(PathRules, NothingInTheFolderOfTheSocketIsALink) {
+  PathChecks checks = Allowing({});
+  checks.fault = [](const PathRule& rule, std::string_view path) {
+    return rule == "/run/berth/" && path == IpamConfig().agent_socket ? std::string("is a link") : std::string();
+  };
+  EXPECT_FALSE(CheckPaths(IpamConfig(), kAll, checks).has_value());
 }
 
 TEST(PathRules, OfAFieldThatTheProgramDoesNotReadAreNotAsked) {

@@ -14,6 +14,7 @@
 namespace berth::cni {
 
 // RFC 1123 subdomain: what the API server takes as the name of a pool or node.
+inline constexpr std::size_t kNodeNameBytesMax = 253;
 [[nodiscard]] bool IsObjectName(std::string_view name, std::size_t bytes_max);
 
 // `names` in order, without duplicates. `source` is for messages: "ipam.pools". Errors: kInvalid: one that can't be a

@@ -27,7 +27,6 @@ constexpr std::size_t kSelectorTermsMax = 32;
 constexpr std::size_t kLabelKeyLengthMax = 317;
 constexpr std::int64_t kWarmAddressesMax = 4096;
 constexpr std::int64_t kBlocksPerNodeMax = 65536;
-constexpr std::int64_t kCooldownSecondsMax = 86400;
 
 std::optional<std::uint32_t> Number32(const FieldReader& fields, std::string_view key) {
   const auto number = fields.Integer(key, 0, std::numeric_limits<std::uint32_t>::max());
@@ -133,7 +132,7 @@ void ReadRules(const FieldReader& spec, ipam::Pool& pool) {
   pool.warm_addresses =
       static_cast<int>(spec.Integer("warmAddresses", 0, kWarmAddressesMax).value_or(pool.warm_addresses));
   pool.max_blocks_per_node = static_cast<int>(spec.Integer("maxBlocksPerNode", 0, kBlocksPerNodeMax).value_or(0));
-  pool.cooldown = std::chrono::seconds(spec.Integer("cooldownSeconds", 0, kCooldownSecondsMax).value_or(0));
+  pool.cooldown = std::chrono::seconds(spec.Integer("cooldownSeconds", 0, ipam::kCooldownMaxSeconds).value_or(0));
   pool.resource = pool.family() == ipam::Family::kIPv4 ? "ipv4" : "ipv6";
   if (spec.Has("resource")) pool.resource = spec.String("resource", kPoolNameLengthMax);
   pool.disabled = spec.Bool("disabled", false);

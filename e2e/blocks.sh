@@ -106,7 +106,7 @@ set_up() {
   kubectl apply -k "$root/crds" >/dev/null
   kubectl apply -f "$root/install/base/namespace.yaml" -f "$root/install/base/flow-control.yaml" \
     -f "$root/install/base/rbac-controller.yaml" -f "$root/install/base/policy-blocks.yaml" \
-    -f "$root/install/base/policy-nodes.yaml" \
+    -f "$root/install/base/policy-nodes.yaml" -f "$root/install/base/policy-pools.yaml" \
     -f "$root/install/agent/rbac-agent.yaml" >/dev/null
   kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s >/dev/null
   for ((i = 1; i <= nodes; i++)); do

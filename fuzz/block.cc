@@ -16,7 +16,7 @@ void RunBlock(std::string_view bytes) {
   const auto block = crds::ParseBlock(object);
   if (!block) return;
   for (const auto& [offset, entry] : block->allocations) {
-    static_cast<void>(ipam::CoolingUntil(entry).has_value());
+    static_cast<void>(ipam::CoolingUntil(entry, 0).has_value());
     static_cast<void>(ipam::AttachmentOf(entry).size());
     // The schema bounds entries, and what is written keeps the bound.
     if (entry.empty() || entry.size() > ipam::kEntryLengthMax) return;

@@ -12,7 +12,7 @@ namespace {
 
 // Whether an entry keeps its address from being taken.
 bool Occupies(std::string_view entry_text, std::int64_t now_ms) {
-  const auto until = CoolingUntil(entry_text);
+  const auto until = CoolingUntil(entry_text, now_ms);
   return !until || *until > now_ms;
 }
 
@@ -207,7 +207,8 @@ void StandBy(Block& block, const Pool& pool, std::size_t wanted, std::int64_t no
 
 bool IsHeld(const Block& block) {
   return std::ranges::any_of(block.allocations, [](const auto& item) {
-    return !CoolingUntil(item.second) && !std::holds_alternative<ReservedEntry>(ParseEntry(item.second));
+    const Entry entry = ParseEntry(item.second);
+    return !std::holds_alternative<CoolingEntry>(entry) && !std::holds_alternative<ReservedEntry>(entry);
   });
 }
 
@@ -222,7 +223,8 @@ bool Release(Block& block, std::string_view attachment, std::int64_t now_ms) {
   const Entry entry = ParseEntry(block.allocations.at(*offset));
   const auto* held = std::get_if<HeldEntry>(&entry);
   if (held != nullptr && held->cooldown_s > 0) {
-    const CoolingEntry cooling{.until_ms = now_ms + held->cooldown_s * 1000, .forget = {}};
+    const std::int64_t cooldown_s = std::min(held->cooldown_s, kCooldownMaxSeconds);
+    const CoolingEntry cooling{.until_ms = now_ms + cooldown_s * 1000, .forget = {}};
     block.allocations[*offset] = FormatEntry(cooling).value();
     return true;
   }

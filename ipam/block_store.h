@@ -78,7 +78,8 @@ class BlockStore {
   // The node on whose behalf all this happens.
   [[nodiscard]] virtual const std::string& Node() const = 0;
 
-  // The pools of these names; those that do not exist are left out. Order is not kept.
+  // The pools of these names; those that do not exist are left out. Order is not kept. With kLatest it may end at the
+  // first that does not exist: the ADD is refused for that one.
   [[nodiscard]] virtual Expected<std::vector<PoolView>> ReadPools(std::span<const std::string> names,
                                                                   Freshness freshness) = 0;
 
@@ -88,6 +89,11 @@ class BlockStore {
 
   // The blocks of this node, or all Shared blocks. A hint is at least as new as this node's own last successful write.
   [[nodiscard]] virtual Expected<std::vector<BlockView>> ReadBlocks(BlockScope scope, Freshness freshness) = 0;
+
+  // The pool by which an ADD may take from a block, as it was found when the block was there: who created the block may
+  // not have known yet that its pool was gone, or what it withholds. `pool` is what the call knows of it.
+  // Errors: kInvalid: it is gone; and what reading it answers.
+  [[nodiscard]] virtual Expected<PoolView> PoolOf(const PoolView& pool, const BlockView& /*block*/) { return pool; }
 
   // CIDRs of all blocks of a space, of any pool and node; may be stale. For a claimer that keeps meeting conflicts.
   [[nodiscard]] virtual Expected<std::vector<Prefix>> ReadBlockCidrs(const std::string& space) = 0;

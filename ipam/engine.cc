@@ -278,12 +278,20 @@ Expected<Address> Engine::TakeFromKnownBlocks(Call& call, const PoolView& pool, 
   return Fail(ErrorCode::kExhausted, "pool " + pool->name + ": no known block has room");
 }
 
-Expected<Address> Engine::TakeFromBlock(Call& call, const BlockView& seen, const PoolView& pool,
+Expected<Address> Engine::TakeFromBlock(Call& call, const BlockView& seen, const PoolView& known,
                                         std::optional<Address> requested) {
   if (auto go_on = runtime_.MayGoOn(); !go_on) return std::unexpected(go_on.error());
+  const auto found = store_.PoolOf(known, seen);
+  if (!found) return std::unexpected(found.error());
+  const PoolView& pool = *found;
+  if (auto usable = CheckUsable(*pool); !usable) return std::unexpected(usable.error());
   const std::int64_t now_ms = runtime_.UnixMillis();
   const HeldEntry entry = call.EntryFor(store_.Node(), *pool, now_ms);
-  const auto take = [pool, entry, requested, now_ms](Block& block) -> Expected<void> {
+  const auto take = [pool, entry, requested, now_ms, seen](Block& block) -> Expected<void> {
+    // What is known of the pool may be older than a block that came in its place.
+    if (block.shared() && block.uid != seen->uid) {
+      return Fail(ErrorCode::kConflict, "block " + block.name + " is another by now");
+    }
     const auto taken = Take(block, *pool, entry, requested, now_ms);
     if (!taken) return std::unexpected(taken.error());
     return {};

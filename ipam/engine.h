@@ -94,7 +94,7 @@ class Engine {
   [[nodiscard]] Expected<Address> TakeFromKnownBlocks(Call& call, const PoolView& pool,
                                                       std::optional<Address> requested);
   [[nodiscard]] Expected<void> ReadBlocksAgain(Call& call, Affinity affinity, Freshness freshness);
-  [[nodiscard]] Expected<Address> TakeFromBlock(Call& call, const BlockView& seen, const PoolView& pool,
+  [[nodiscard]] Expected<Address> TakeFromBlock(Call& call, const BlockView& seen, const PoolView& known,
                                                 std::optional<Address> requested);
   // `is_all_claimed`: as in ClaimTurn.
   [[nodiscard]] Expected<Address> ClaimAndTake(Call& call, const PoolView& pool, std::optional<Address> requested,

@@ -43,18 +43,18 @@ std::unexpected<Error> InAnothersBlock(const Prefix& cidr, Address requested) {
 
 Expected<Address> Engine::ClaimAndTake(Call& call, const PoolView& pool, std::optional<Address> requested,
                                        bool is_all_claimed) {
-  if (requested) {
-    const Prefix cidr = BlockOf(*pool, *requested);
-    auto claimed = ClaimBlock(call, pool, cidr, requested);
-    if (!claimed && IsPassing(claimed.error().code)) return InAnothersBlock(cidr, *requested);
-    return claimed;
-  }
   const auto is_of_pool = [&pool](const BlockView& block) { return BelongsTo(*block, *pool); };
   if (pool->affinity == Affinity::kNode && pool->max_blocks_per_node > 0 &&
       std::ranges::count_if(call.own, is_of_pool) >= pool->max_blocks_per_node) {
     return Exhausted(*pool,
                      "node " + store_.Node() + " has the " + std::to_string(pool->max_blocks_per_node) +
-                         " blocks that spec.maxBlocksPerNode allows, all full");
+                         " blocks that spec.maxBlocksPerNode allows" + (requested ? "" : ", all full"));
+  }
+  if (requested) {
+    const Prefix cidr = BlockOf(*pool, *requested);
+    auto claimed = ClaimBlock(call, pool, cidr, requested);
+    if (!claimed && IsPassing(claimed.error().code)) return InAnothersBlock(cidr, *requested);
+    return claimed;
   }
   if (is_all_claimed) return Exhausted(*pool, "every block is claimed");
   for (int attempt = 0; attempt < kClaimTriesMax; ++attempt) {

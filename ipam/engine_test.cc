@@ -137,6 +137,22 @@ TEST_F(Add, ClaimsNoMoreBlocksThanThePoolAllowsANode) {
   EXPECT_EQ(cluster_.blocks.size(), 1U);
 }
 
+TEST_F(Add, ClaimsNoFurtherBlockForARequestedAddressEither) {
+  Pool pool = TestPool("limited", "10.77.0.0/24");
+  pool.block_length = 31;
+  pool.max_blocks_per_node = 1;
+  Put(pool);
+  AddRequest request = Request(1, {"limited"});
+  request.requested = {Address::Parse("10.77.0.8").value()};
+  ASSERT_EQ(Texts(engine_.Add(request)).front(), "10.77.0.8");
+  request = Request(2, {"limited"});
+  request.requested = {Address::Parse("10.77.0.18").value()};
+  EXPECT_FALSE(engine_.Add(request));
+  request.requested = {Address::Parse("10.77.0.9").value()};
+  EXPECT_EQ(Texts(engine_.Add(request)).front(), "10.77.0.9") << "of the block that the node has";
+  EXPECT_EQ(cluster_.blocks.size(), 1U);
+}
+
 TEST_F(Add, ReachesEveryAddressOfAPoolOfManyBlocks) {
   Pool pool = TestPool("many", "10.77.0.0/24");
   pool.block_length = 29;

@@ -89,10 +89,13 @@ bool IsAttachment(std::string_view text) {
   return true;
 }
 
+// As it stands, if it is not well encoded.
+std::string DecodeOrKeep(std::string_view part) { return Decode(part).value_or(std::string(part)); }
+
 // One "k=v" into the entry. False: not understood.
 bool ReadOption(std::string_view part, HeldEntry& entry) {
   const std::size_t equals = part.find('=');
-  if (equals == std::string_view::npos || equals == 0) return false;
+  if (equals == std::string_view::npos) return false;
   const std::string_view key = part.substr(0, equals);
   const std::string_view value = part.substr(equals + 1);
   const auto number = ParseInteger(value);
@@ -107,11 +110,8 @@ bool ReadOption(std::string_view part, HeldEntry& entry) {
     (key == "i" ? entry.interface : key == "n" ? entry.node : entry.reservation) = std::move(*text);
     return true;
   }
-  if (key == "s" && value == "1") {
-    entry.has_shared_sibling = true;
-    return true;
-  }
-  entry.unknown.emplace_back(key, value);
+  if (key != "s" || value != "1") return false;
+  entry.has_shared_sibling = true;
   return true;
 }
 
@@ -120,17 +120,13 @@ std::optional<HeldEntry> ParseHeld(std::string_view text) {
   if (parts.size() < kHeldPartsMin || !IsAttachment(parts[2])) return std::nullopt;
   const std::size_t slash = parts[0].find('/');
   if (slash == std::string_view::npos) return std::nullopt;
-  auto pod_namespace = Decode(parts[0].substr(0, slash));
-  auto pod = Decode(parts[0].substr(slash + 1));
-  auto uid = Decode(parts[1]);
-  if (!pod_namespace || !pod || !uid) return std::nullopt;
   HeldEntry entry;
-  entry.pod_namespace = std::move(*pod_namespace);
-  entry.pod = std::move(*pod);
-  entry.uid = std::move(*uid);
+  entry.pod_namespace = DecodeOrKeep(parts[0].substr(0, slash));
+  entry.pod = DecodeOrKeep(parts[0].substr(slash + 1));
+  entry.uid = DecodeOrKeep(parts[1]);
   entry.attachment = parts[2];
   for (std::size_t i = 3; i < parts.size(); ++i) {
-    if (!ReadOption(parts[i], entry)) return std::nullopt;
+    if (!ReadOption(parts[i], entry)) entry.unknown.emplace_back(parts[i]);
   }
   return entry;
 }
@@ -152,7 +148,7 @@ std::string Format(const HeldEntry& entry) {
   if (!entry.reservation.empty()) text += " r=" + Encode(entry.reservation);
   if (entry.cooldown_s > 0) text += " c=" + std::to_string(entry.cooldown_s);
   if (entry.has_shared_sibling) text += " s=1";
-  for (const auto& [key, value] : entry.unknown) text += ' ' + key + '=' + value;
+  for (const std::string& part : entry.unknown) text += ' ' + part;
   return text;
 }
 
@@ -200,11 +196,11 @@ std::string_view AttachmentOf(std::string_view entry_text) {
   return IsAttachment(third) ? third : std::string_view();
 }
 
-std::optional<std::int64_t> CoolingUntil(std::string_view entry_text) {
+std::optional<std::int64_t> CoolingUntil(std::string_view entry_text, std::int64_t now_ms) {
   if (!entry_text.starts_with("~ ")) return std::nullopt;
   const auto cooling = ParseCooling(entry_text);
   if (!cooling) return std::nullopt;
-  return cooling->until_ms;
+  return cooling->until_ms > now_ms + kCoolingAheadMaxMs ? 0 : cooling->until_ms;
 }
 
 }  // namespace berth::ipam

@@ -6,14 +6,14 @@
 //   cooling   ~ t=<until, unix ms>[ f=<attachment>]
 //   reserved  ! <reservation>
 // "-" stands for an unknown part. Bytes outside [A-Za-z0-9._:,+@-] inside a part are percent-encoded, so that a part
-// never holds a blank. What cannot be parsed counts as held by somebody: an address in doubt is not handed out.
+// never holds a blank. What cannot be parsed counts as held by somebody: an address in doubt is not handed out. A text
+// with a pod and an attachment always can be: the policy lets nodes write no other into Shared blocks.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -23,6 +23,11 @@ namespace berth::ipam {
 
 // What IPBlock's schema accepts as the longest entry.
 inline constexpr std::size_t kEntryLengthMax = 800;
+
+// The longest cooldownSeconds of a pool.
+inline constexpr std::int64_t kCooldownMaxSeconds = 86'400;
+// How far ahead a cooling entry may end: the longest cooldown, and an hour for clocks that differ.
+inline constexpr std::int64_t kCoolingAheadMaxMs = (kCooldownMaxSeconds + 3600) * 1000;
 
 // "<net12>-<id16>": names one interface of one container in one network; 29 characters, hexadecimal.
 using Attachment = std::string;
@@ -34,12 +39,12 @@ struct HeldEntry {
   std::string uid;
   Attachment attachment;
   std::string interface;
-  std::int64_t since_ms = 0;        // t: UNIX time in milliseconds
-  std::string node;                 // n: in Shared blocks only
-  std::string reservation;          // r
-  std::int64_t cooldown_s = 0;      // c: the pool's cooldown when the address was taken, so that DEL needs no pool
-  bool has_shared_sibling = false;  // s=1: the attachment may hold an address in a Shared block too (see engine.h)
-  std::vector<std::pair<std::string, std::string>> unknown;  // k=v that this version does not know, kept as they are
+  std::int64_t since_ms = 0;         // t: UNIX time in milliseconds
+  std::string node;                  // n: in Shared blocks only
+  std::string reservation;           // r
+  std::int64_t cooldown_s = 0;       // c: the pool's cooldown when the address was taken, so that DEL needs no pool
+  bool has_shared_sibling = false;   // s=1: the attachment may hold an address in a Shared block too (see engine.h)
+  std::vector<std::string> unknown;  // parts that this version does not understand, kept as they are
 
   friend bool operator==(const HeldEntry&, const HeldEntry&) = default;
 };
@@ -73,7 +78,8 @@ using Entry = std::variant<HeldEntry, CoolingEntry, ReservedEntry, OpaqueEntry>;
 // text.
 [[nodiscard]] std::string_view AttachmentOf(std::string_view entry_text);
 
-// The time until which a cooling entry keeps its address; empty for every other entry.
-[[nodiscard]] std::optional<std::int64_t> CoolingUntil(std::string_view entry_text);
+// The time until which a cooling entry keeps its address; empty for every other entry. 0, so that it is over, if that
+// time is more than kCoolingAheadMaxMs after now_ms: no pool has such a cooldown.
+[[nodiscard]] std::optional<std::int64_t> CoolingUntil(std::string_view entry_text, std::int64_t now_ms);
 
 }  // namespace berth::ipam

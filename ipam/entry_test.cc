@@ -2,6 +2,7 @@
 // Entry: the grammar of block entries, both ways, and what happens to text that is none.
 #include "ipam/entry.h"
 
+#include <limits>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -55,13 +56,31 @@ constexpr TextCase kMalformed[] = {
     {"AttachmentTooShort", "a/b u 0123456789ab-0123456789abcde i=eth0 t=1"},
     {"AttachmentUpperCase", "a/b u 0123456789AB-0123456789abcdef i=eth0 t=1"},
     {"NoTime", "a/b u 0123456789ab-0123456789abcdef i=eth0"},
-    {"TimeIsNoNumber", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=soon"},
-    {"TruncatedEncoding", "a/b%2 u 0123456789ab-0123456789abcdef i=eth0 t=1"},
-    {"OptionWithoutEquals", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 x"},
     {"CoolingWithoutTime", "~ f=0123456789ab-0123456789abcdef"},
     {"CoolingTimeIsNoNumber", "~ t=soon"},
 };
 INSTANTIATE_TEST_SUITE_P(Table, EntryOpaque, testing::ValuesIn(kMalformed), NameOf);
+
+// Else a node could leave entries that are nobody's, and that nobody would ever end.
+class EntryOfAPod : public testing::TestWithParam<TextCase> {};
+
+TEST_P(EntryOfAPod, IsHeldWhateverFollowsTheAttachment) {
+  const Entry entry = ParseEntry(GetParam().text);
+  const auto* held = std::get_if<HeldEntry>(&entry);
+  ASSERT_NE(held, nullptr);
+  EXPECT_EQ(held->pod_namespace, "a");
+  EXPECT_EQ(held->attachment, kAttachment);
+}
+
+constexpr TextCase kOfAPod[] = {
+    {"TimeIsNoNumber", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=soon"},
+    {"TimeIsTooLarge", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=99999999999999999999"},
+    {"CooldownIsNoNumber", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 c=x"},
+    {"TruncatedEncoding", "a/b%2 u 0123456789ab-0123456789abcdef i=e%2 t=1"},
+    {"OptionWithoutEquals", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 x"},
+    {"OptionWithoutKey", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 =x"},
+};
+INSTANTIATE_TEST_SUITE_P(Table, EntryOfAPod, testing::ValuesIn(kOfAPod), NameOf);
 
 TEST(Entry, AnyBytesOfAPodNameComeBack) {
   std::string every_byte;
@@ -96,8 +115,16 @@ TEST(Entry, TheAttachmentIsReadWithoutParsingTheRest) {
 TEST(Entry, ACoolingEntryIsNobodysAttachment) { EXPECT_EQ(AttachmentOf("~ t=1 f=0123456789ab-0123456789abcdef"), ""); }
 
 TEST(Entry, OnlyACoolingEntryHasAnEnd) {
-  EXPECT_EQ(CoolingUntil("~ t=17"), 17);
-  EXPECT_EQ(CoolingUntil("! t=17"), std::nullopt);
+  EXPECT_EQ(CoolingUntil("~ t=17", 0), 17);
+  EXPECT_EQ(CoolingUntil("! t=17", 0), std::nullopt);
+}
+
+TEST(Entry, ACoolingEntryThatEndsFurtherAheadThanAnyCooldownIsOver) {
+  constexpr std::int64_t kNow = 1'800'000'000'000;
+  const auto until = [](std::int64_t ms) { return CoolingUntil("~ t=" + std::to_string(ms), kNow); };
+  EXPECT_EQ(until(kNow + kCoolingAheadMaxMs), kNow + kCoolingAheadMaxMs);
+  EXPECT_EQ(until(kNow + kCoolingAheadMaxMs + 1), 0);
+  EXPECT_EQ(until(std::numeric_limits<std::int64_t>::max()), 0);
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "k8sclient/object_reader.h"
+
 namespace berth::k8sclient {
 
 using nlohmann::json;
@@ -15,6 +17,11 @@ namespace ondemand = simdjson::ondemand;
 namespace {
 
 const FieldNames kNoFieldNames;
+
+SkippedFields WithManagedFields(SkippedFields skipped) {
+  skipped["metadata"].insert(std::string(kManagedFields));
+  return skipped;
+}
 
 json ConvertNumber(ondemand::value value) {
   const ondemand::number number = value.get_number();
@@ -28,7 +35,11 @@ json ConvertMembers(ondemand::object object, const FieldNames& skipped, const Co
   json::object_t members;
   for (auto field : object) {
     const std::string_view name = field.unescaped_key();
-    if (!skipped.contains(name)) members.insert_or_assign(std::string(name), convert(name, field.value()));
+    if (!skipped.contains(name)) {
+      members.insert_or_assign(std::string(name), convert(name, field.value()));
+    } else if (name == kManagedFields) {
+      members.insert_or_assign(std::string(name), SomeManagedFields());
+    }
   }
   return members;
 }
@@ -78,7 +89,7 @@ struct EventReader::Parser {
 };
 
 EventReader::EventReader(SkippedFields skipped, ItemFields items)
-    : skipped_(std::move(skipped)), items_(std::move(items)), parser_(std::make_unique<Parser>()) {}
+    : skipped_(WithManagedFields(std::move(skipped))), items_(std::move(items)), parser_(std::make_unique<Parser>()) {}
 EventReader::~EventReader() = default;
 
 json EventReader::Read(std::string_view line) {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "k8sclient/object_reader.h"
 #include "k8sclient/text_at.h"
 
 namespace berth::k8sclient {
@@ -52,7 +53,7 @@ bool ListReader::IsAtItems() const {
 bool ListReader::EndItem(bool is_last) {
   const bool is_blank = item_.find_first_not_of(kBlank) == std::string::npos;
   if (is_blank && is_last && !any_item_) return true;
-  json item = json::parse(item_, nullptr, /*allow_exceptions=*/false);
+  json item = ReadObject(item_);
   if (item.is_discarded()) {
     problem_ = "an item of the list is not JSON: \"" + item_.substr(0, kQuotedMax) + "\"";
     return false;

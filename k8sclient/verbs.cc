@@ -6,6 +6,7 @@
 
 #include "ipam/check.h"
 #include "k8sclient/list_reader.h"
+#include "k8sclient/object_reader.h"
 #include "k8sclient/status.h"
 #include "k8sclient/url.h"
 
@@ -31,7 +32,9 @@ Expected<json> CallForObject(Api& api, const Request& request, const CallOptions
   Expected<Response> response = api.Call(request, options);
   if (!response) return std::unexpected(std::move(response.error()));
   if (!response->ok()) return std::unexpected(ToError(request, *response));
-  json object = json::parse(response->body, nullptr, /*allow_exceptions=*/false);
+  // What a write is answered with may be sent back as a whole.
+  const bool is_read = request.method == Method::kGet;
+  json object = is_read ? ReadObject(response->body) : json::parse(response->body, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) {
     return Fail(UnreadableCode(request.method),
                 std::string(ToString(request.method)) + " " + request.path + ": the answer is not a JSON object: \"" +

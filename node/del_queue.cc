@@ -33,6 +33,12 @@ Expected<DelQueue> DelQueue::Lock(const Folder& state, BootNanos deadline) {
 }
 
 Expected<void> DelQueue::Add(std::string_view call) const {
+  if (call.size() > kQueuedCallBytesMax) {
+    return Fail(ErrorCode::kUnavailable,
+                "a DEL of " + std::to_string(call.size()) + " bytes is too long to wait for an agent in " +
+                    state_.PathOf(kQueueFile),
+                "the call is tried again once this node's berth-agent runs; shorten the network's name");
+  }
   const auto file = state_.OpenFile(kQueueFile, O_WRONLY | O_CREAT | O_APPEND);
   if (!file) return std::unexpected(file.error());
   struct stat before = {};

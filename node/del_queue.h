@@ -18,6 +18,8 @@ namespace berth::node {
 
 // About four hundred bytes each: more DELs than a node has pods.
 inline constexpr std::size_t kQueueBytesMax = std::size_t{1} << 20;
+// Of one: a name in a tenant's configuration may have any length, and shall not fill the queue for all others.
+inline constexpr std::size_t kQueuedCallBytesMax = 4096;
 
 class DelQueue {
  public:
@@ -25,7 +27,7 @@ class DelQueue {
   [[nodiscard]] static ipam::Expected<DelQueue> Lock(const Folder& state, BootNanos deadline);
 
   // `call`: a line of text (cni/forward.h). It survives the machine when this returns.
-  // Errors: kUnavailable: the queue is full; kIo: the caller must not answer success.
+  // Errors: kUnavailable: the queue is full, or the call too long for it; kIo: the caller must not answer success.
   [[nodiscard]] ipam::Expected<void> Add(std::string_view call) const;
   // Lines, in the order in which they came; those of processes that died are not whole. Errors: kIo.
   [[nodiscard]] ipam::Expected<std::vector<std::string>> Calls() const;

@@ -141,6 +141,8 @@ Expected<std::vector<ipam::PoolView>> DirectStore::ReadPools(std::span<const std
                                                              ipam::Freshness freshness) {
   const bool is_hint = freshness == ipam::Freshness::kHint;
   if (is_hint) {
+    // Whoever waits for the lock may wait for long, and what it knew of pools would be as old.
+    if (auto locked = Lock(); !locked) return std::unexpected(locked.error());
     if (auto recent = recent_.Pools(names)) return *std::move(recent);
   }
   const BootNanos begin = BootTimeNow();
@@ -171,7 +173,7 @@ Expected<std::vector<json>> DirectStore::ReadPoolObjects(std::span<const std::st
     k8sclient::Request request{.path = ObjectPath(crds::kPoolsPath, name)};
     if (is_hint) request.query = {{"resourceVersion", "0"}};
     auto object = k8sclient::Get(api_, request, options_.call);
-    if (!object && object.error().code == ErrorCode::kNotFound) continue;
+    if (!object && object.error().code == ErrorCode::kNotFound) break;
     if (!object) return std::unexpected(object.error().Within("get ippool " + name));
     objects.push_back(*std::move(object));
   }

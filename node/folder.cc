@@ -50,9 +50,9 @@ std::unexpected<ipam::Error> FailIo(std::string_view what, const std::string& pa
                     "is it on a writable file system with room, and no symbolic link?");
 }
 
-Expected<Folder> Folder::Open(const std::string& path) {
+Expected<Folder> Folder::Open(const std::string& path, IfMissing missing) {
   HeldFile folder(open(path.c_str(), kOpenFolder));
-  if (!folder.is_open() && errno == ENOENT) {
+  if (!folder.is_open() && errno == ENOENT && missing == IfMissing::kMake) {
     for (std::size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
       mkdir(path.substr(0, end).c_str(), kFolderMode);
     }

@@ -23,10 +23,13 @@ enum class FileSync : std::uint8_t {
   kYes,  // nor does one of the machine
 };
 
+enum class IfMissing : std::uint8_t { kMake, kFail };
+
 class Folder {
  public:
-  // Makes it if it is missing, and those above it. Errors: kIo: also where `path` itself is a symbolic link.
-  [[nodiscard]] static ipam::Expected<Folder> Open(const std::string& path);
+  // With kMake: makes it if it is missing, and those above it. Errors: kIo, with errno as open(2) left it: also where
+  // `path` itself is a symbolic link.
+  [[nodiscard]] static ipam::Expected<Folder> Open(const std::string& path, IfMissing missing = IfMissing::kMake);
   // A folder in it, made if it is missing. With kYes that it is there survives the machine when this returns, whoever
   // made it. Errors: kIo.
   [[nodiscard]] ipam::Expected<Folder> Sub(const std::string& name, FileSync sync = FileSync::kNo) const;

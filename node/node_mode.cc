@@ -29,20 +29,31 @@ Expected<NodeMode> ReadMode(const Folder& state) {
               "write what this node has: agent with the program berth, direct with berth-direct");
 }
 
+// `state`: path of the folder that has the mode.
+Expected<void> Compare(const std::string& state, NodeMode mode, NodeMode wanted) {
+  if (mode == wanted) return {};
+  const std::string file = state + "/" + kModeFile;
+  if (wanted == NodeMode::kDirect) {
+    return Fail(ErrorCode::kUnavailable,
+                file + " does not say direct: only the node's agent may write this node's blocks",
+                "install berth in the place of berth-direct, or run berth-agent --retire on this node");
+  }
+  return Fail(ErrorCode::kUnavailable,
+              file + " says direct: only berth-direct may write this node's blocks",
+              "install berth-direct in the place of berth; or remove the file, so that an agent serves the node");
+}
+
 }  // namespace
 
 Expected<void> RequireMode(const Folder& state, NodeMode wanted) {
   const auto mode = ReadMode(state);
-  if (!mode) return std::unexpected(mode.error());
-  if (*mode == wanted) return {};
-  if (wanted == NodeMode::kDirect) {
-    return Fail(ErrorCode::kUnavailable,
-                state.PathOf(kModeFile) + " does not say direct: only the node's agent may write this node's blocks",
-                "install berth in the place of berth-direct, or run berth-agent --retire on this node");
-  }
-  return Fail(ErrorCode::kUnavailable,
-              state.PathOf(kModeFile) + " says direct: only berth-direct may write this node's blocks",
-              "install berth-direct in the place of berth; or remove the file, so that an agent serves the node");
+  return mode ? Compare(state.path(), *mode, wanted) : std::unexpected(mode.error());
+}
+
+Expected<void> RequireMode(const std::string& path, NodeMode wanted) {
+  const auto state = Folder::Open(path, IfMissing::kFail);
+  if (state) return RequireMode(*state, wanted);
+  return errno == ENOENT ? Compare(path, NodeMode::kAgent, wanted) : std::unexpected(state.error());
 }
 
 Expected<void> WriteMode(const Folder& state, NodeMode mode) {

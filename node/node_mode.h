@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "ipam/error.h"
 #include "node/folder.h"
@@ -14,6 +15,9 @@ enum class NodeMode : std::uint8_t { kAgent, kDirect };
 
 // Errors: kUnavailable: it is the other one; kInvalid, kIo: it cannot be told. They name file and remedy.
 [[nodiscard]] ipam::Expected<void> RequireMode(const Folder& state, NodeMode wanted);
+
+// As above, of the state folder at `path`, which this does not make: without it the node is its agent's.
+[[nodiscard]] ipam::Expected<void> RequireMode(const std::string& path, NodeMode wanted);
 
 // Survives the machine. Errors: kIo.
 [[nodiscard]] ipam::Expected<void> WriteMode(const Folder& state, NodeMode mode);

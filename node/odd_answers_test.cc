@@ -51,6 +51,7 @@ class OddAnswers : public testing::TestWithParam<const char*> {
   static std::string ListOf(const std::string& item) {
     return R"({"metadata":{"resourceVersion":"1"},"items":[)" + item + "]}";
   }
+  [[nodiscard]] const NodeDirectory& directory() const { return *directory_; }
   int reports_ = 0;
 
  private:
@@ -70,6 +71,19 @@ TEST_P(OddAnswers, AreNotTheNamedPools) {
   const auto pools = Store(ListOf(GetParam())).ReadPools({{"p1", "p2"}}, ipam::Freshness::kHint);
   ASSERT_TRUE(pools.has_value());
   EXPECT_TRUE(pools->empty());
+}
+
+// Else what a call of berth-direct knows of a pool is as old as its wait for the lock was long.
+TEST_F(OddAnswers, PoolsAreReadByWhoeverHasTheLock) {
+  DirectStore store = Store(ListOf(""));
+  {
+    const auto lock = directory().Lock(BootTimeNow());
+    ASSERT_TRUE(lock.has_value());
+    const auto pools = store.ReadPools({{"p1", "p2"}}, ipam::Freshness::kHint);
+    ASSERT_FALSE(pools.has_value());
+    EXPECT_EQ(pools.error().code, ipam::ErrorCode::kTimeout);
+  }
+  EXPECT_TRUE(store.ReadPools({{"p1", "p2"}}, ipam::Freshness::kHint).has_value());
 }
 
 TEST_P(OddAnswers, AreNoBlocksOfASpace) {

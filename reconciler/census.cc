@@ -19,7 +19,7 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 std::int64_t NextThaw(const ipam::Block& block, std::int64_t now_ms) {
   std::int64_t next = kNever;
   for (const auto& [offset, text] : block.allocations) {
-    const auto until = ipam::CoolingUntil(text);
+    const auto until = ipam::CoolingUntil(text, now_ms);
     if (until && *until > now_ms) next = std::min(next, *until);
   }
   return next;
@@ -123,8 +123,9 @@ void Census::UpdateBlockSets(const World& world, const std::map<std::string, Cou
         return cidr.Overlaps(counted->pool.subnet) &&
                !rules.assignable.Intersection(ipam::AddressRange::Of(cidr)).empty();
       };
-      rules.counts.blocks_unclaimed =
-          rules.counts.blocks_max - static_cast<ipam::Uint128>(std::ranges::count_if(cidrs, is_of_pool));
+      // There may be more than fit: whoever has a node's token can make blocks of any size.
+      const auto claimed_blocks = static_cast<ipam::Uint128>(std::ranges::count_if(cidrs, is_of_pool));
+      rules.counts.blocks_unclaimed = rules.counts.blocks_max - std::min(rules.counts.blocks_max, claimed_blocks);
       rules.counts.claimable = ipam::Claimable(counted->pool, cidrs, crds::kClaimableMax);
     }
     ipam::IntervalSet unclaimed(all);

@@ -53,7 +53,7 @@ Naive CountNaively(const World& world, const std::vector<ipam::Pool>& pools, con
         if (!ipam::Assignable(pool).Contains(seen.cidr.At(offset))) continue;
         const auto entry = seen.block->allocations.find(offset);
         const auto until =
-            entry == seen.block->allocations.end() ? 0 : ipam::CoolingUntil(entry->second).value_or(now_ms + 1);
+            entry == seen.block->allocations.end() ? 0 : ipam::CoolingUntil(entry->second, now_ms).value_or(now_ms + 1);
         if (until <= now_ms) ++counts.free;
       }
     }
@@ -94,6 +94,7 @@ TEST_P(CensusProperty, AgreesWithCountingEveryAddress) {
           const unsigned kind = below(5);
           if (kind == 0) entries[offset] = kHeldEntry;
           if (kind == 1) entries[offset] = "~ t=" + std::to_string(now_ms + below(4000));
+          if (kind == 1 && below(8) == 0) entries[offset] = "~ t=9223372036854775807";
           if (kind == 2) entries[offset] = "! r";
           if (kind == 3 && below(8) == 0) entries[offset] = "?";
         }
@@ -131,6 +132,14 @@ TEST(Census, AVeryLargePoolIsCountedToo) {
   census.Take(t.world, {{"uid-of-six", {.pool = *t.world.pools.at("six").pool, .generation = 1}}}, kTestNowMs);
   // All but the first, the last, and the 2^32 v4-mapped ones.
   EXPECT_EQ(ipam::ToString(census.OfPool("uid-of-six").total), "340282366920938463463374607427473244158");
+}
+
+TEST(Census, MoreBlocksThanFitIntoThePoolLeaveNoneUnclaimed) {
+  TestWorld t;
+  t.Pool("web", {{"subnet", "10.55.0.0/26"}}).Block("10.55.0.1/32", "web", {}).Block("10.55.0.2/32", "web", {});
+  Census census;
+  census.Take(t.world, {{"uid-of-web", {.pool = *t.world.pools.at("web").pool, .generation = 1}}}, kTestNowMs);
+  EXPECT_EQ(ipam::ToString(census.OfPool("uid-of-web").blocks_unclaimed), "0");
 }
 
 TEST(Census, ABlockThatCannotBeReadCountsButHasNothingFree) {

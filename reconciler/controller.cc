@@ -24,6 +24,8 @@ constexpr std::chrono::milliseconds kRoundPeriodMax{60'000};
 constexpr std::chrono::milliseconds kCallMax{10'000};
 // Of what nobody waits for, and the API server serves last.
 constexpr std::chrono::milliseconds kAsideMax{2'000};
+// How much longer than the others an action waits after the API server was away for it.
+constexpr std::chrono::milliseconds kAfterOthers{2'000};
 constexpr std::chrono::milliseconds kAsidePerRound{500};
 constexpr std::chrono::milliseconds kRelistMax{60'000};
 // A deletion answers without the object: its new version comes by the watch.
@@ -112,16 +114,15 @@ void Controller::AfterDecision(const Decision& decision, const Moment& now) {
   on_version(VersionForSuccessor(now.steady));
   if (now.steady - vanished_forgotten_ < kVanishedKept) return;
   vanished_forgotten_ = now.steady;
-  std::set<std::string> suspected;
-  for (const auto& [key, suspect] : decider_.suspects().all()) suspected.insert(suspect.entry.uid);
-  world_.pods.ForgetVanished(now.steady - kVanishedKept,
-                             [&](const std::string& identity) { return suspected.contains(identity); });
+  std::set<PastPod> suspected;
+  for (const auto& [key, suspect] : decider_.suspects().all()) suspected.insert(PastPodOf(suspect.entry));
+  world_.pods.ForgetVanished(now.steady - kVanishedKept, [&](const PastPod& pod) { return suspected.contains(pod); });
 }
 
 std::uint64_t Controller::VersionForSuccessor(steady_clock::time_point now) const {
   std::uint64_t version = world_.pods.VersionToBeginWith(now - kVanishedHandedOver);
   for (const auto& [key, suspect] : decider_.suspects().all()) {
-    const std::uint64_t was_there = world_.pods.VersionOfVanished(suspect.entry.uid, now - kVanishedKept);
+    const std::uint64_t was_there = world_.pods.VersionOfVanished(PastPodOf(suspect.entry), now - kVanishedKept);
     if (was_there != 0) version = std::min(version, was_there);
   }
   return version;
@@ -188,6 +189,8 @@ void Controller::HandleFailure(const ObjectKey& key, const ipam::Error& error, c
   const bool hangs = server != kServerKey && error.code == ipam::ErrorCode::kUnknownOutcome;
   const bool is_away = IsServerAway(error.code) || hangs;
   const auto wait = memory_.backoff.Failed(is_away ? server : key, error, now);
+  // The next action goes first then: this one may be what takes too long.
+  if (is_away) memory_.backoff.Pause(key, wait + kAfterOthers, now);
   if (!is_passing) metrics_.WriteFailed(ipam::ToString(error.code));
   const auto level = is_passing ? spdlog::level::debug : spdlog::level::warn;
   spdlog::log(level,

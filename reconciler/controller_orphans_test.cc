@@ -80,6 +80,46 @@ TEST_F(ControllerOrphansTest, AFreedEntryRestsAMinuteAndTellsTheNodeToForgetIt) 
   EXPECT_NEAR(static_cast<double>(cooling->until_ms - now), 60'000, 7'000);
 }
 
+// Of a tenant's pods, which its watch does not show.
+TEST_F(ControllerOrphansTest, AtMostTwentyPodsAreAskedForInARoundHoweverManyLive) {
+  json entries;
+  for (int i = 10; i < 50; ++i) {
+    const std::string number = std::to_string(i);
+    json pod = PodObject("uid-" + number);
+    pod["metadata"]["name"] = "late-" + number;
+    server_->Put(kPods, pod);
+    entries[number] = "default/late-" + number + " uid-" + number + " 0123456789ab-01234567890000" + number +
+                      " i=eth0 t=1799999999000";
+  }
+  PutBlock("web", "10.55.0.64/26", entries);
+  int most = 0;
+  for (int i = 0; i < 640; ++i) {
+    const int before = server_->CountOf(k8sclient::Method::kGet);
+    Pass(seconds(1));
+    most = std::max(most, server_->CountOf(k8sclient::Method::kGet) - before);
+  }
+  EXPECT_EQ(most, 20);
+}
+
+TEST_F(ControllerOrphansTest, OneThatCannotBeAskedForInTimeHoldsUpNoOther) {
+  json other = PodObject(OtherPod().uid);
+  other["metadata"]["name"] = "other";
+  server_->Put(kPods, other);
+  mailbox_->Put("default/other", OtherPod());
+  PutBlock("web",
+           "10.55.0.64/26",
+           {{"5", "default/other 22222222-2222-3333-4444-555555555555 0123456789ab-00000000000000aa i=eth0 t=1"}});
+  Pass(seconds(3));
+  server_->SetFaults([](const k8sclient::Request& request) {
+    return request.path == std::string(kPods) + "/web" ? ApiFault::kUnavailable : ApiFault::kNone;
+  });
+  SeeItVanish();
+  Delete(kPods, "other");
+  mailbox_->Remove<SeenPod>("default/other");
+  Pass(seconds(80));
+  EXPECT_TRUE(EntryAt("10.55.0.64-26", "5").starts_with("~ ")) << EntryAt("10.55.0.64-26", "5");
+}
+
 TEST_F(ControllerOrphansTest, AFreedEntryIsToldOfByAnEventOfItsBlock) {
   Vanish();
   Pass(seconds(55));

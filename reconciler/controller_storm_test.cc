@@ -225,6 +225,7 @@ class Storm {
     const auto read = k8sclient::Get(api_, ObjectPath(crds::kPoolsPath, taken.pool), {});
     if (read) {
       const SeenPool pool = ReadPool(*read).value();
+      pools_seen_.insert_or_assign(taken.pool, pool);
       const bool is_usable = pool.meta.uid == taken.pool_uid && pool.IsReady() && !pool.meta.deleting();
       if (is_usable && ipam::Assignable(*pool.pool).Contains(taken.address)) {
         Answer(attachment, taken);

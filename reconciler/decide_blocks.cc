@@ -79,7 +79,7 @@ class BlockRound {
     if (left >= sharers * nodes + lack.blocks) return;
     const std::vector<OwnedBlock>& blocks = by_pool_[uid];
     left += static_cast<Uint128>(std::ranges::count_if(blocks, [&](const OwnedBlock& one) {
-      return one.is_going && one.seen->entries.IsEmpty(now_.unix_ms) && !pod_addresses_.AreLostIn(*one.seen->block);
+      return one.is_going && one.seen->IsEmpty(now_.unix_ms) && !pod_addresses_.AreLostIn(*one.seen->block);
     }));
     std::map<std::string, Claimer> claimers = ClaimersOf(pool, blocks);
     // A node that lacks its first block may be one that waiting pods lack a block on.
@@ -184,7 +184,7 @@ class BlockRound {
 
   // Step by step: its entries are freed (decide_orphans.h) and rest, what was on standby follows, then the block.
   void GiveUp(const SeenBlock& seen) {
-    if (seen.entries.held > 0) return;
+    if (seen.entries.held > 0) return EndUnreadable(seen.block);
     if (!seen.block->standby.empty()) {
       ipam::Block after = *seen.block;
       after.standby.clear();
@@ -194,11 +194,25 @@ class BlockRound {
     const SeenPool* pool = scope_.world.FindPoolByUid(seen.pool_uid);
     const bool is_drained = seen.block->deleting || pool == nullptr || pool->meta.deleting();
     if (is_drained) return;  // so it goes anyway
-    if (seen.entries.IsEmpty(now_.unix_ms)) {
+    if (seen.IsEmpty(now_.unix_ms)) {
       Add(DeleteBlock{.block = seen.block, .why = "its node is gone"});
     } else {
-      decision_.WakeAt(seen.entries.cooling_until_ms);
+      decision_.WakeAt(seen.CoolsUntil(now_.unix_ms));
     }
+  }
+
+  // Of entries that cannot be read nobody can say which pod they are of, so they are ended when no other is held.
+  void EndUnreadable(const ipam::BlockView& block) {
+    ipam::Block after = *block;
+    for (auto& [offset, text] : after.allocations) {
+      const ipam::Entry entry = ipam::ParseEntry(text);
+      if (std::holds_alternative<ipam::HeldEntry>(entry)) return;
+      if (!std::holds_alternative<ipam::OpaqueEntry>(entry)) continue;
+      const ipam::CoolingEntry cooling{.until_ms = now_.unix_ms + std::chrono::milliseconds(kFreedRest).count(),
+                                       .forget = ipam::Attachment(ipam::AttachmentOf(text))};
+      text = ipam::FormatEntry(cooling).value();
+    }
+    Add(ChangeBlock{.before = block, .after = std::move(after), .gone_node = block->node});
   }
 
   void Add(Action action) {

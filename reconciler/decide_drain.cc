@@ -36,7 +36,7 @@ class BlockDrain {
     if (fate == Fate::kStays || seen.entries.IsInUse()) return true;
     const auto since = empty_.Since(seen.name);
     if (!since) {
-      decision_.WakeAt(seen.entries.cooling_until_ms);
+      decision_.WakeAt(seen.CoolsUntil(now_.unix_ms));
       return true;
     }
     if (now_.steady < *since + kSeenEmptyMin) {

@@ -37,7 +37,7 @@ struct NodeFacts {
   bool exists = false;
   bool is_ready = false;
   bool is_out_of_service = false;
-  std::optional<SteadyTime> gone_since = {};  // neither a Node nor a pod bound to it
+  std::optional<SteadyTime> gone_since = {};  // neither a Node nor a living pod on it
 };
 
 struct Ruling {

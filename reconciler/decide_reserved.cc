@@ -77,7 +77,7 @@ class EntryPlan {
       Add(offset);
       return;
     }
-    const auto until = ipam::CoolingUntil(found->second);
+    const auto until = ipam::CoolingUntil(found->second, now_ms_);
     if (!until) return;
     if (*until > now_ms_) {
       change_.next_ms = std::min(change_.next_ms.value_or(*until), *until);

@@ -9,7 +9,7 @@ namespace berth::reconciler {
 void EmptyBlocks::Update(const World& world, const Moment& now) {
   std::map<std::string, SteadyTime> since;
   for (const auto& [name, seen] : world.blocks()) {
-    if (seen.block == nullptr || !seen.entries.IsEmpty(now.unix_ms)) continue;
+    if (seen.block == nullptr || !seen.IsEmpty(now.unix_ms)) continue;
     since.emplace_hint(since.end(), name, Since(name).value_or(now.steady));
   }
   since_ = std::move(since);

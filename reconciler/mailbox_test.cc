@@ -128,8 +128,8 @@ TEST(Mailbox, APodThatCameAndWentBetweenTwoFetchesWasSeenToVanish) {
   mailbox.Put("default/web", PodNamed("web", "u-2"));
   mailbox.FetchInto(world, {});
   EXPECT_EQ(world.pods.Find("default/web")->uid, "u-2");
-  EXPECT_EQ(world.pods.GraceOfVanished("u-1"), std::chrono::seconds(5));
-  EXPECT_FALSE(world.pods.GraceOfVanished("u-2"));
+  EXPECT_EQ(world.pods.GraceOfVanished({"default/web", "u-1"}), std::chrono::seconds(5));
+  EXPECT_FALSE(world.pods.GraceOfVanished({"default/web", "u-2"}));
 }
 
 TEST(Mailbox, APodThatOnlyTheFirstOfTwoListsHadWasSeenToVanish) {
@@ -138,9 +138,9 @@ TEST(Mailbox, APodThatOnlyTheFirstOfTwoListsHadWasSeenToVanish) {
   mailbox.Replace(std::map<PodKey, SeenPod>{{"default/a", PodNamed("a", "u-1")}, {"default/b", PodNamed("b", "u-2")}});
   mailbox.Replace(std::map<PodKey, SeenPod>{{"default/b", PodNamed("b", "u-3")}});
   mailbox.FetchInto(world, {});
-  EXPECT_EQ(world.pods.GraceOfVanished("u-1"), std::chrono::seconds(5));
-  EXPECT_EQ(world.pods.GraceOfVanished("u-2"), std::chrono::seconds(5)) << "another has its name";
-  EXPECT_FALSE(world.pods.GraceOfVanished("u-3"));
+  EXPECT_EQ(world.pods.GraceOfVanished({"default/a", "u-1"}), std::chrono::seconds(5));
+  EXPECT_EQ(world.pods.GraceOfVanished({"default/b", "u-2"}), std::chrono::seconds(5)) << "another has its name";
+  EXPECT_FALSE(world.pods.GraceOfVanished({"default/b", "u-3"}));
 }
 
 TEST(Mailbox, HoldersAreKnownOncePodsNodesAndLeasesWereListed) {
@@ -178,7 +178,7 @@ TEST(Mailbox, APodThatWentBeforeAnythingWasFetchedWasThereAtTheFirstList) {
   mailbox.ReplacePods({{"default/a", PodNamed("a", "u-1")}}, 100);
   mailbox.Vanish(PodNamed("a", "u-1"), 110);
   mailbox.FetchInto(world, {});
-  EXPECT_EQ(world.pods.VersionOfVanished("u-1", {}), 100U);
+  EXPECT_EQ(world.pods.VersionOfVanished({"default/a", "u-1"}, {}), 100U);
   EXPECT_EQ(world.pods.version(), 110U);
 }
 

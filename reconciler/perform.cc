@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <utility>
 #include <vector>
@@ -167,7 +168,7 @@ struct Performer::Visitor {
     if (!written) return written;
     if (!action.gone_node.empty()) {
       spdlog::info(
-          "standby of a node that is gone given up block={} pool={} node={}", before.name, before.pool, before.node);
+          "block of a node that is gone emptied block={} pool={} node={}", before.name, before.pool, before.node);
     } else if (before.finalizers != action.after.finalizers) {
       spdlog::info("block drained block={} pool={}", before.name, before.pool);
     } else {
@@ -196,8 +197,9 @@ struct Performer::Visitor {
     ipam::Block after = *action.before;
     std::vector<FreedEntry> freed;
     Expected<void> skipped;
+    std::size_t asked = 0;
     for (const FreedEntry& one : action.entries) {
-      if (freed.size() == kEntriesMax) break;
+      if (asked == kEntriesMax) break;
       const auto is_gone = one.node_is_gone ? IsNodeGone(one.node) : IsPodGone(one, after.cidr.At(one.offset));
       if (!is_gone) {
         // Nothing can be asked about a pod of such a name; the block's others go without it.
@@ -205,6 +207,7 @@ struct Performer::Visitor {
         if (is_gone.error().code != ipam::ErrorCode::kInvalid) return skipped;
         continue;
       }
+      ++asked;
       if (!*is_gone) {
         skipped = BehindItsWatch("pod " + one.entry.pod + " lives");
         continue;
@@ -246,8 +249,7 @@ struct Performer::Visitor {
   Expected<void> operator()(const PutBack& action) const {
     ipam::Block after = *action.before;
     std::vector<LostEntry> put;
-    for (const LostEntry& one : action.entries) {
-      if (put.size() == kEntriesMax) break;
+    for (const LostEntry& one : action.entries | std::views::take(kEntriesMax)) {
       const auto has_it = HasAddress(one);
       if (!has_it) return std::unexpected(has_it.error());
       if (!*has_it) continue;

@@ -35,7 +35,7 @@ void Pods::Put(SeenPod pod, SteadyTime now) {
     waiting_.try_emplace(key, now);
   }
   // A mirror that was made again is the same static pod.
-  vanished_.erase(pod.identity());
+  vanished_.erase({key, pod.identity()});
   pods_.insert_or_assign(std::move(key), std::move(pod));
 }
 
@@ -49,12 +49,12 @@ void Pods::Remove(const PodKey& key, SteadyTime now) {
 }
 
 void Pods::CountIn(const SeenPod& pod) {
-  if (!pod.node.empty()) ++on_node_[pod.node];
+  if (pod.IsLiving()) ++living_on_[pod.node];
   if (pod.is_cascading && pod.owner != 0 && ++cascading_[pod.owner] == kCascadeMin) TouchAllOf(pod.owner);
 }
 
 void Pods::CountOut(const SeenPod& pod) {
-  if (!pod.node.empty() && --on_node_[pod.node] == 0) on_node_.erase(pod.node);
+  if (pod.IsLiving() && --living_on_[pod.node] == 0) living_on_.erase(pod.node);
   if (!pod.is_cascading || pod.owner == 0) return;
   const std::size_t left = --cascading_[pod.owner];
   if (left == 0) cascading_.erase(pod.owner);
@@ -76,19 +76,20 @@ bool Pods::IsCascading(const SeenPod& pod) const {
 void Pods::SawVanish(const SeenPod& pod, SteadyTime now) {
   touched_.push_back(PodKeyOf(pod.name_space, pod.name));
   // The first time counts: what is told twice did not begin anew.
-  vanished_.try_emplace(pod.identity(), Vanished{.at = now, .grace = pod.grace, .version = version_});
+  vanished_.try_emplace({touched_.back(), pod.identity()},
+                        Vanished{.at = now, .grace = pod.grace, .version = version_});
 }
 
 std::uint64_t Pods::VersionToBeginWith(SteadyTime after) const {
   std::uint64_t version = version_;
-  for (const auto& [identity, vanished] : vanished_) {
+  for (const auto& [pod, vanished] : vanished_) {
     if (vanished.at >= after && vanished.version != 0) version = std::min(version, vanished.version);
   }
   return version;
 }
 
-std::uint64_t Pods::VersionOfVanished(const std::string& identity, SteadyTime after) const {
-  const auto found = vanished_.find(identity);
+std::uint64_t Pods::VersionOfVanished(const PastPod& pod, SteadyTime after) const {
+  const auto found = vanished_.find(pod);
   return found != vanished_.end() && found->second.at >= after ? found->second.version : 0;
 }
 
@@ -97,12 +98,12 @@ const SeenPod* Pods::Find(const PodKey& key) const {
   return found == pods_.end() ? nullptr : &found->second;
 }
 
-std::optional<std::chrono::seconds> Pods::GraceOfVanished(const std::string& identity) const {
-  const auto found = vanished_.find(identity);
+std::optional<std::chrono::seconds> Pods::GraceOfVanished(const PastPod& pod) const {
+  const auto found = vanished_.find(pod);
   return found == vanished_.end() ? std::nullopt : std::optional(found->second.grace);
 }
 
-void Pods::ForgetVanished(SteadyTime before, const std::function<bool(const std::string& identity)>& is_kept) {
+void Pods::ForgetVanished(SteadyTime before, const std::function<bool(const PastPod& pod)>& is_kept) {
   std::erase_if(vanished_, [&](const auto& item) { return item.second.at < before && !is_kept(item.first); });
 }
 

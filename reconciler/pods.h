@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "ipam/address.h"
@@ -28,6 +29,10 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 // "<namespace>/<name>"
 using PodKey = std::string;
 [[nodiscard]] PodKey PodKeyOf(const std::string& name_space, const std::string& name);
+
+// One pod of all that have had that name. With the name, because anybody may write any identity into a pod's annotation
+// config.mirror: it says nothing of other pods.
+using PastPod = std::pair<PodKey, std::string>;  // and SeenPod::identity()
 
 // Units of `ipam.berth.dev/<resource>` that a pod requests.
 struct UnitRequest {
@@ -61,6 +66,8 @@ struct SeenPod {
 
   // It is bound to a node and has not ended: the scheduler and the kubelet subtract its requests there.
   [[nodiscard]] bool IsActive() const { return !node.empty() && !is_terminal; }
+  // A kubelet has started it, and it has not ended. spec.nodeName alone proves nothing: anybody may write it.
+  [[nodiscard]] bool IsLiving() const { return IsActive() && !addresses.empty(); }
   // By which an entry names it.
   [[nodiscard]] const std::string& identity() const { return config_hash.empty() ? uid : config_hash; }
   // It is known which addresses it has, and that this is none of them.
@@ -86,7 +93,7 @@ class Pods {
 
   [[nodiscard]] const SeenPod* Find(const PodKey& key) const;
   [[nodiscard]] const std::map<PodKey, SeenPod>& all() const { return pods_; }
-  [[nodiscard]] bool IsAnyOn(const std::string& node) const { return on_node_.contains(node); }
+  [[nodiscard]] bool IsAnyLivingOn(const std::string& node) const { return living_on_.contains(node); }
 
   // It is deleted in the foreground, or will be in a moment, as others of its owner are.
   [[nodiscard]] bool IsCascading(const SeenPod& pod) const;
@@ -95,9 +102,9 @@ class Pods {
   [[nodiscard]] const std::map<PodKey, SteadyTime>& waiting() const { return waiting_; }
 
   // How long the pod's end may take if it was seen to vanish; nothing: it was not, or is forgotten.
-  [[nodiscard]] std::optional<std::chrono::seconds> GraceOfVanished(const std::string& identity) const;
+  [[nodiscard]] std::optional<std::chrono::seconds> GraceOfVanished(const PastPod& pod) const;
   // Forgets who vanished before that time and is not kept.
-  void ForgetVanished(SteadyTime before, const std::function<bool(const std::string& identity)>& is_kept);
+  void ForgetVanished(SteadyTime before, const std::function<bool(const PastPod& pod)>& is_kept);
 
   // The API server's version up to which everything was seen; 0: none.
   void Reach(std::uint64_t version) { version_ = version; }
@@ -105,7 +112,7 @@ class Pods {
   // The version from which one who begins anew has to look to see everything vanish that vanished since `after`.
   [[nodiscard]] std::uint64_t VersionToBeginWith(SteadyTime after) const;
   // At which that pod was still there, if it was seen to vanish since `after`; 0: it was not.
-  [[nodiscard]] std::uint64_t VersionOfVanished(const std::string& identity, SteadyTime after) const;
+  [[nodiscard]] std::uint64_t VersionOfVanished(const PastPod& pod, SteadyTime after) const;
 
   // What was put or removed since the last ForgetTouched; a key may be there twice.
   [[nodiscard]] const std::vector<PodKey>& touched() const { return touched_; }
@@ -123,9 +130,9 @@ class Pods {
   void TouchAllOf(std::size_t owner);
 
   std::map<PodKey, SeenPod> pods_;
-  std::unordered_map<std::string, std::size_t> on_node_;    // how many, by node
+  std::unordered_map<std::string, std::size_t> living_on_;  // how many, by node
   std::unordered_map<std::size_t, std::size_t> cascading_;  // how many, by owner
-  std::unordered_map<std::string, Vanished> vanished_;      // by identity
+  std::map<PastPod, Vanished> vanished_;
   std::map<PodKey, SteadyTime> waiting_;
   std::vector<PodKey> touched_;
   std::uint64_t version_ = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -39,10 +40,11 @@ constexpr std::size_t kListMax = 4096;  // of taints, conditions or addresses: m
 constexpr std::size_t kTextMax = 1 << 16;
 constexpr std::size_t kUnlimited = SIZE_MAX;
 
+// Without those that are none of ours: a pod that is not in the world counts as gone.
 std::vector<ipam::Address> ReadAddresses(const FieldReader& status) {
   std::vector<ipam::Address> addresses;
   status.ForEach("podIPs", kListMax, [&addresses](const FieldReader& one) {
-    const auto address = one.Parsed<ipam::Address>("ip", crds::kAddressTextMax, ipam::Address::Parse);
+    const auto address = ipam::Address::Parse(one.String("ip", kTextMax));
     if (address) addresses.push_back(*address);
   });
   return addresses;
@@ -75,8 +77,7 @@ std::string PodPath(const std::string& name_space, const std::string& name) {
 }
 
 k8sclient::SkippedFields BulkOfPods() {
-  return {{"metadata", {"managedFields"}},
-          {"spec", {"ephemeralContainers", "volumes"}},
+  return {{"spec", {"ephemeralContainers", "volumes"}},
           {"status", {"containerStatuses", "ephemeralContainerStatuses", "initContainerStatuses"}}};
 }
 
@@ -85,7 +86,7 @@ k8sclient::ItemFields ReadOfContainers() {
 }
 
 k8sclient::SkippedFields BulkOfNodes() {
-  return {{"metadata", {"managedFields"}}, {"status", {"images", "volumesAttached", "volumesInUse", "nodeInfo"}}};
+  return {{"status", {"images", "volumesAttached", "volumesInUse", "nodeInfo"}}};
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): all readers have one type
@@ -100,9 +101,14 @@ ipam::Expected<SeenPod> ReadPod(json object) {
   const FieldReader spec = document.Object("spec");
   const FieldReader status = document.Object("status");
   const std::string phase = status.String("phase", kTextMax);
-  const auto ordinary = spec.Integer("terminationGracePeriodSeconds", 0, kGraceMaxSeconds);
+  // Any number is allowed.
+  const auto seconds_of = [](const FieldReader& fields, const char* name) {
+    using Limits = std::numeric_limits<std::int64_t>;
+    return fields.Integer(name, Limits::min(), Limits::max());
+  };
+  const auto ordinary = seconds_of(spec, "terminationGracePeriodSeconds");
   // Who deletes a pod may give it more time than it asked for.
-  const auto deletion = metadata.Integer("deletionGracePeriodSeconds", 0, kGraceMaxSeconds);
+  const auto deletion = seconds_of(metadata, "deletionGracePeriodSeconds");
   SeenPod pod{.name_space = std::move(meta->name_space),
               .name = std::move(meta->name),
               .uid = std::move(meta->uid),
@@ -111,7 +117,8 @@ ipam::Expected<SeenPod> ReadPod(json object) {
               .is_terminal = phase == "Succeeded" || phase == "Failed",
               .is_host_network = spec.Bool("hostNetwork", false),
               .is_cascading = meta->deleting() && std::ranges::count(meta->finalizers, kForegroundFinalizer) > 0};
-  pod.grace = std::chrono::seconds(std::max(ordinary.value_or(pod.grace.count()), deletion.value_or(0)));
+  const std::int64_t grace = std::max(ordinary.value_or(pod.grace.count()), deletion.value_or(0));
+  pod.grace = std::chrono::seconds(std::clamp(grace, std::int64_t{0}, kGraceMaxSeconds));
   status.ForEach("conditions", kListMax, [&pod](const FieldReader& condition) {
     const std::string type = condition.String("type", kTextMax);
     if (type == kSandboxCondition) pod.has_sandbox = condition.String("status", kTextMax) == "True";

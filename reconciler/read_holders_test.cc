@@ -2,6 +2,8 @@
 // Pods, nodes and Leases as the API server has them, also odd ones.
 #include "reconciler/read_holders.h"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -32,7 +34,8 @@ TEST(ReadPod, NeedsNothingOfItsBulk) {
     "metadata": {"name": "web", "namespace": "team-a", "uid": "u-1", "resourceVersion": "7",
                  "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 50,
                  "finalizers": ["foregroundDeletion"], "annotations": {"kubernetes.io/config.mirror": "abc123"},
-                 "ownerReferences": [{"uid": "o", "controller": true}], "managedFields": [{"manager": "kubelet"}]},
+                 "ownerReferences": [{"uid": "o", "controller": true}],
+                 "managedFields": [{"manager": "kubelet", "operation": "Update", "subresource": "status"}]},
     "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 5, "hostNetwork": true,
              "containers": [{"name": "c", "image": "registry/app:1", "env": [{"name": "HOME", "value": "/srv/app"}],
                              "volumeMounts": [{"name": "v", "mountPath": "/srv/app/data"}],
@@ -110,9 +113,22 @@ TEST(ReadPod, OneThatIsNotBoundYetHasNoNode) {
   EXPECT_EQ(ReadPod(object).value().node, "");
 }
 
-TEST(ReadPod, WhatCannotBeReadIsAnErrorAndNotAPodWithoutAddresses) {
+// Who writes pods may write such ones, and fifty that are not in the world would trip the brake.
+TEST(ReadPod, ALongGraceAndAnOddAddressKeepNoPodOutOfTheWorld) {
   json object = PodObject();
-  object["status"]["podIPs"] = {{{"ip", "not an address"}}};
+  object["spec"]["terminationGracePeriodSeconds"] = std::numeric_limits<std::int64_t>::max();
+  object["metadata"]["deletionGracePeriodSeconds"] = std::numeric_limits<std::int64_t>::min();
+  object["status"]["podIPs"] = {{{"ip", "010.55.0.7"}}, {{"ip", "10.55.0.7"}}, {{"ip", "::ffff:10.55.0.7"}}};
+  const SeenPod pod = ReadPod(object).value();
+  EXPECT_EQ(pod.grace, std::chrono::seconds(std::int64_t{1} << 31));
+  EXPECT_EQ(pod.addresses, (std::vector{ipam::Address::Parse("10.55.0.7").value()}));
+  object["spec"]["terminationGracePeriodSeconds"] = -1;
+  EXPECT_EQ(ReadPod(object).value().grace, std::chrono::seconds(0));
+}
+
+TEST(ReadPod, WhatIsNoPodIsAnErrorAndNotAPodWithoutAddresses) {
+  json object = PodObject();
+  object["status"]["podIPs"] = "10.55.0.7";
   const auto pod = ReadPod(object);
   ASSERT_FALSE(pod.has_value());
   EXPECT_NE(pod.error().message.find("Pod team-a/web"), std::string::npos) << pod.error().message;
@@ -143,16 +159,28 @@ TEST(Nodes, KnowAtWhichVersionALeaseWasRenewedLast) {
   EXPECT_EQ(nodes.RenewedAt("n2"), 0U);
 }
 
+TEST(Pods, LiveOnANodeFromTheirFirstAddressUntilTheyHaveEnded) {
+  Pods pods;
+  SeenPod pod{.name_space = "default", .name = "web", .uid = "a-1", .node = "n1"};
+  pods.Put(pod, {});
+  EXPECT_FALSE(pods.IsAnyLivingOn("n1")) << "anybody may write a node's name into a pod";
+  pod.addresses = {ipam::Address::Parse("10.55.0.1").value()};
+  pods.Put(pod, {});
+  EXPECT_TRUE(pods.IsAnyLivingOn("n1"));
+  pod.is_terminal = true;
+  pods.Put(pod, {});
+  EXPECT_FALSE(pods.IsAnyLivingOn("n1"));
+}
+
 TEST(Pods, ForgetWhoVanishedUnlessItIsAskedFor) {
   Pods pods;
   for (const char* uid : {"a-1", "b-1"}) {
     pods.Put({.name_space = "default", .name = uid, .uid = uid, .node = "n1"}, {});
     pods.Remove(PodKeyOf("default", uid), {});
   }
-  EXPECT_FALSE(pods.IsAnyOn("n1"));
-  pods.ForgetVanished(SteadyTime(std::chrono::seconds(1)), [](const std::string& uid) { return uid == "b-1"; });
-  EXPECT_FALSE(pods.GraceOfVanished("a-1"));
-  EXPECT_TRUE(pods.GraceOfVanished("b-1"));
+  pods.ForgetVanished(SteadyTime(std::chrono::seconds(1)), [](const PastPod& pod) { return pod.second == "b-1"; });
+  EXPECT_FALSE(pods.GraceOfVanished({"default/a-1", "a-1"}));
+  EXPECT_TRUE(pods.GraceOfVanished({"default/b-1", "b-1"}));
 }
 
 }  // namespace

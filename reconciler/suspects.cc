@@ -27,14 +27,16 @@ std::size_t HashOf(const ipam::HeldEntry& entry) {
 }
 
 // Of the pod that an entry names by its name alone, or that another has the name of.
-Suspicion Missing(const std::string& identity, const Pods& pods, SteadyTime now) {
-  if (const auto grace = pods.GraceOfVanished(identity)) {
+Suspicion Missing(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now) {
+  if (const auto grace = pods.GraceOfVanished(PastPodOf(entry))) {
     return {.cause = Cause::kVanished, .grace = *grace, .since = now};
   }
   return {.cause = Cause::kAbsent, .since = now};
 }
 
 }  // namespace
+
+PastPod PastPodOf(const ipam::HeldEntry& entry) { return {PodKeyOf(entry.pod_namespace, entry.pod), entry.uid}; }
 
 std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now) {
   const Suspicion unknown{.cause = Cause::kUnknown, .since = now};
@@ -45,7 +47,7 @@ std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& p
   if (is_its) return Suspicion{.cause = Cause::kTerminal, .grace = pod->grace, .since = now};
   const bool is_mirror = pod != nullptr && !pod->config_hash.empty();
   if (IsStatic(entry.uid) && !is_mirror) return unknown;
-  return Missing(entry.uid, pods, now);
+  return Missing(entry, pods, now);
 }
 
 void Suspects::Update(const HeldEntries& held, const World& world, SteadyTime now) {
@@ -123,7 +125,7 @@ void Suspects::Check(const World& world, const HeldEntries::Entry& entry) {
 void Suspects::UpdateNodes(const World& world) {
   std::map<std::string, SteadyTime> gone;
   const auto look_at = [&](const std::string& node) {
-    if (node.empty() || world.nodes.Find(node) != nullptr || world.pods.IsAnyOn(node)) return;
+    if (node.empty() || world.nodes.Find(node) != nullptr || world.pods.IsAnyLivingOn(node)) return;
     gone.try_emplace(node, GoneSince(node).value_or(now_));
   };
   for (auto& [key, suspect] : suspects_) {

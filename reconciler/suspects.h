@@ -58,6 +58,9 @@ struct Suspect {
 // it was of is not known. No network has these.
 inline constexpr std::string_view kNoNetwork = "000000000000";
 
+// Whose the entry is.
+[[nodiscard]] PastPod PastPodOf(const ipam::HeldEntry& entry);
+
 // What the pods say about an entry. Nothing: its pod lives.
 [[nodiscard]] std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now);
 
@@ -68,7 +71,7 @@ class Suspects {
   void Update(const HeldEntries& held, const World& world, SteadyTime now);
 
   [[nodiscard]] const std::map<EntryKey, Suspect>& all() const { return suspects_; }
-  // Since when there has been no such Node and no pod bound to it, of nodes that have a block or a suspect.
+  // Since when there has been no such Node and no living pod on it, of nodes that have a block or a suspect.
   [[nodiscard]] std::optional<SteadyTime> GoneSince(const std::string& node) const;
 
  private:

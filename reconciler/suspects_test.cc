@@ -80,5 +80,20 @@ constexpr SuspicionCase kSuspicionCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, SuspicionTest, testing::ValuesIn(kSuspicionCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
+// A tenant names another's UID in the annotation of a mirror, and deletes that pod.
+TEST(Suspicion, APodSaysNothingOfAnotherWhoseUidItNames) {
+  Pods pods;
+  pods.Put({.name_space = "default", .name = "web", .uid = kUid, .node = "n1", .grace = seconds(3600)}, {});
+  pods.Put({.name_space = "evil", .name = "x", .uid = kOther, .node = "n1", .config_hash = kUid, .grace = seconds(0)},
+           {});
+  pods.Remove("evil/x", {});
+  pods.Remove("default/web", {});
+  ipam::HeldEntry entry;
+  entry.pod_namespace = "default";
+  entry.pod = "web";
+  entry.uid = kUid;
+  EXPECT_EQ(SuspicionOf(entry, pods, {})->grace, seconds(3600));
+}
+
 }  // namespace
 }  // namespace berth::reconciler

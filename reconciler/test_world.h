@@ -181,7 +181,11 @@ struct ActionText {
     for (const auto& [offset, text] : a.after.allocations) {
       entries.push_back(std::to_string(offset) + ":" + (text == kHeldEntry ? "held" : text));
     }
-    if (!a.gone_node.empty()) return "block " + a.before->name + " standby=[] if " + a.gone_node + " is gone";
+    if (!a.gone_node.empty()) {
+      const bool is_standby = a.before->allocations == a.after.allocations;
+      return "block " + a.before->name + (is_standby ? " standby=[]" : " entries=" + Join(entries)) + " if " +
+             a.gone_node + " is gone";
+    }
     const bool keeps = a.before->finalizers == a.after.finalizers;
     return "block " + a.before->name +
            (keeps ? " entries=" + Join(entries) : " finalizers=" + Join(a.after.finalizers));

@@ -156,10 +156,7 @@ void Watches::AddHolders(const std::string& since) {
 
 void Watches::AddAllocations() {
   Add(std::make_unique<Handler<SeenAllocation>>(crds::kAllocationKind, ReadAllocation, mailbox_, metrics_),
-      {.path = std::string(crds::kAllocationsPath),
-       .metadata_only = true,
-       .skipped = {{"metadata", {"managedFields"}}},
-       .pause = kPause});
+      {.path = std::string(crds::kAllocationsPath), .metadata_only = true, .pause = kPause});
 }
 
 void Watches::Add(std::unique_ptr<k8sclient::ReflectorHandler> handler, k8sclient::ReflectorOptions options) {

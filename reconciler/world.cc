@@ -22,9 +22,8 @@ const crds::AcceptedPool* FindAccepted(const crds::Space& space, const std::stri
 EntryCounts CountEntries(const ipam::Block& block) {
   EntryCounts counts;
   for (const auto& [offset, text] : block.allocations) {
-    if (const auto until = ipam::CoolingUntil(text)) {
+    if (ipam::CoolingUntil(text, /*now_ms=*/0)) {
       ++counts.cooling;
-      counts.cooling_until_ms = std::max(counts.cooling_until_ms, *until);
     } else if (text.starts_with("! ") && std::holds_alternative<ipam::ReservedEntry>(ipam::ParseEntry(text))) {
       ++counts.reserved;
     } else {
@@ -34,6 +33,15 @@ EntryCounts CountEntries(const ipam::Block& block) {
   counts.standby = static_cast<std::uint32_t>(std::ranges::count_if(
       block.standby, [&block](ipam::BlockOffset offset) { return !block.allocations.contains(offset); }));
   return counts;
+}
+
+std::int64_t SeenBlock::CoolsUntil(std::int64_t now_ms) const {
+  if (entries.cooling == 0 || block == nullptr) return 0;
+  std::int64_t latest = 0;
+  for (const auto& [offset, text] : block->allocations) {
+    latest = std::max(latest, ipam::CoolingUntil(text, now_ms).value_or(0));
+  }
+  return latest;
 }
 
 bool SeenBlock::MayBelongTo(const std::string& of_pool_uid, const std::string& of_space,

@@ -63,15 +63,11 @@ struct EntryCounts {
   std::uint32_t held = 0;  // what cannot be parsed included
   std::uint32_t reserved = 0;
   std::uint32_t cooling = 0;
-  std::int64_t cooling_until_ms = 0;  // the latest; 0: none cools
   // Without entry; the node's agent may have given them to somebody already (docs/adr/0008).
   std::uint32_t standby = 0;
 
   // Whether somebody has an address here, or may have.
   [[nodiscard]] bool IsInUse() const { return held > 0 || standby > 0; }
-  // Whether nobody has an address here and nobody may still want one: entries of reservations and cooling ones that are
-  // over do not count.
-  [[nodiscard]] bool IsEmpty(std::int64_t now_ms) const { return !IsInUse() && cooling_until_ms <= now_ms; }
 };
 [[nodiscard]] EntryCounts CountEntries(const ipam::Block& block);
 
@@ -87,6 +83,11 @@ struct SeenBlock {
   EntryCounts entries;
   bool is_own_write = false;  // it is as this controller wrote it, and nothing else has come of it yet
 
+  // The time at which the last of its cooling entries is over; 0: none cools.
+  [[nodiscard]] std::int64_t CoolsUntil(std::int64_t now_ms) const;
+  // Whether nobody has an address here and nobody may still want one: entries of reservations and cooling ones that are
+  // over do not count.
+  [[nodiscard]] bool IsEmpty(std::int64_t now_ms) const { return !entries.IsInUse() && CoolsUntil(now_ms) <= now_ms; }
   // Whether it belongs to the pool; one of unknown owner belongs to every pool it lies in.
   [[nodiscard]] bool MayBelongTo(const std::string& of_pool_uid, const std::string& of_space,
                                  const ipam::Prefix& subnet) const;

@@ -71,7 +71,7 @@ std::int64_t FreeIn(const json& block, const ipam::Pool& pool, std::int64_t now_
   const ipam::IntervalSet assignable = ipam::AssignableIn(pool, cidr);
   auto free = static_cast<std::int64_t>(assignable.Count());
   for (const auto& [offset, text] : block["allocations"].items()) {
-    const auto until = ipam::CoolingUntil(text.get_ref<const std::string&>());
+    const auto until = ipam::CoolingUntil(text.get_ref<const std::string&>(), now_ms);
     if (until && *until <= now_ms) continue;
     if (assignable.Contains(cidr.At(static_cast<std::uint32_t>(std::stoul(offset))))) --free;
   }
@@ -83,9 +83,9 @@ bool IsGoing(const json& object) { return object["metadata"].contains("deletionT
 bool HasNoEntries(const json& block, std::int64_t now_ms) {
   if (!block.value("standby", json::array()).empty()) return false;
   return std::ranges::all_of(block["allocations"], [&](const json& text) {
-    const auto entry = ipam::ParseEntry(text.get_ref<const std::string&>());
-    const auto* const cooling = std::get_if<ipam::CoolingEntry>(&entry);
-    return std::holds_alternative<ipam::ReservedEntry>(entry) || (cooling != nullptr && cooling->until_ms <= now_ms);
+    const auto& entry = text.get_ref<const std::string&>();
+    const auto until = ipam::CoolingUntil(entry, now_ms);
+    return until ? *until <= now_ms : std::holds_alternative<ipam::ReservedEntry>(ipam::ParseEntry(entry));
   });
 }
 

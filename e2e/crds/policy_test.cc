@@ -55,6 +55,7 @@ void Prepare() {
     const ObjectCase forbidden[] = {
         {.as = "unbound", .patch = "ipblocks/10.60.0.0-26", .document = {{"next", 9}}},
         {.as = "controller n9", .patch = "nodes/counted/status", .document = labels},
+        {.as = "controller n9", .patch = "ippools/policy-drained", .document = {{"spec", {{"disabled", true}}}}},
     };
     for (const ObjectCase& c : forbidden) {
       while (TryPolicy(c).status != 422) {
