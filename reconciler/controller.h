@@ -11,6 +11,7 @@
 #include <optional>
 #include <stop_token>
 
+#include "extender/choice.h"
 #include "k8sclient/api.h"
 #include "k8sclient/clock.h"
 #include "reconciler/decide.h"
@@ -37,6 +38,10 @@ class Controller {
   // Told now and then from which version of the pods a successor has to look on, to know what this one knows of those
   // that vanished. Called by the thread that runs this. Set before Run.
   std::function<void(std::uint64_t version)> on_version = [](std::uint64_t) {};
+
+  // Told after each decision how many addresses nodes have left, if Settings::unrequested is set. Called as on_version.
+  std::function<void(extender::Snapshot rooms, const World& world)> on_rooms = [](const extender::Snapshot&,
+                                                                                  const World&) {};
 
   // Returns when stop is requested.
   void Run(const std::stop_token& stop);

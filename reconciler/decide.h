@@ -6,6 +6,9 @@
 // relisted world: one that was compared with consistent lists begun after it was seen (relist.h).
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "reconciler/census.h"
 #include "reconciler/counts.h"
 #include "reconciler/decide_allocations.h"
@@ -26,6 +29,8 @@ struct Settings {
   bool keeps_allocations = false;
   bool counts = false;          // Nodes show numbers of addresses
   int patches_per_second = 20;  // of Nodes
+  // With the extender: what a pod needs that says nothing of it. Nothing: pods have to request addresses.
+  std::optional<std::vector<UnitRequest>> unrequested = {};
 };
 
 class Decider {
