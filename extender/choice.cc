@@ -106,9 +106,10 @@ void Chooser::Lead(SteadyTime now) {
   leads_since_ = now;
 }
 
-void Chooser::Publish(Snapshot snapshot, const Look& look) {
+bool Chooser::Publish(Snapshot snapshot, const Look& look, SteadyTime now) {
   const sync::Lock lock(mutex_);
   snapshot_ = std::move(snapshot);
+  Expire(now);
   for (auto at = assumed_.begin(); at != assumed_.end();) {
     auto& [uid, one] = *at;
     const Seen seen = look(one.key, uid);
@@ -117,6 +118,40 @@ void Chooser::Publish(Snapshot snapshot, const Look& look) {
     one.was_seen = one.was_seen || seen == Seen::kWaiting;
     at = is_over ? assumed_.erase(at) : std::next(at);
   }
+  Rooms rooms = Available();
+  const bool has_grown = HasGrown(rooms);
+  if (has_grown) awaited_.clear();
+  available_ = std::move(rooms);
+  return has_grown;
+}
+
+Chooser::Rooms Chooser::Available() const {
+  Rooms rooms;
+  for (const auto& [name, room] : snapshot_->nodes) rooms[name] = room.left;
+  for (const auto& [uid, one] : assumed_) {
+    const auto found = rooms.find(one.node);
+    if (found == rooms.end()) continue;
+    for (const auto& [resource, units] : one.units) found->second[resource] -= units;
+  }
+  Units& common = rooms[""];
+  for (const auto& [name, room] : snapshot_->nodes) {
+    if (room.shared.empty()) continue;
+    for (const auto& [resource, units] : rooms[name]) common[resource] += std::min<std::int64_t>(0, units);
+  }
+  for (const SharedRoom& one : snapshot_->shared) common[one.resource] += one.free;
+  return rooms;
+}
+
+// For a resource that pods wait for.
+bool Chooser::HasGrown(const Rooms& rooms) const {
+  return std::ranges::any_of(awaited_, [&](const std::string& resource) {
+    return std::ranges::any_of(rooms, [&](const auto& item) {
+      const auto before = available_.find(item.first);
+      const std::int64_t had = before == available_.end() ? 0 : At(before->second, resource);
+      const std::int64_t has = At(item.second, resource);
+      return has > 0 && has > had;
+    });
+  });
 }
 
 void Chooser::Expire(SteadyTime now) {
@@ -161,6 +196,7 @@ Choice Chooser::Filter(const Pod& pod, const std::vector<std::string>& offered, 
   }
   if (best == nullptr) {
     if (is_uncertain) return {.error = "other pods are being placed, and may take the last addresses; try again"};
+    for (const auto& [resource, units] : pod.needs) awaited_.insert(resource);
     return choice;
   }
   if (choice.nodes.empty()) choice.nodes.push_back(*best);

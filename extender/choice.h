@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -77,8 +78,9 @@ class Chooser {
 
   // From now on this controller leads.
   void Lead(SteadyTime now);
-  // Replaces the snapshot. `look` tells of the same moment.
-  void Publish(Snapshot snapshot, const Look& look);
+  // Replaces the snapshot. `look` tells of the same moment. True: a pod has found no node since this was last true, and
+  // there is more room now. The scheduler does not ask again by itself: it has to be woken.
+  [[nodiscard]] bool Publish(Snapshot snapshot, const Look& look, SteadyTime now);
   // Requires: `offered` has no name twice.
   [[nodiscard]] Choice Filter(const Pod& pod, const std::vector<std::string>& offered, SteadyTime now);
   // 0 to 10 for each node: the more addresses are left there, the higher.
@@ -95,12 +97,18 @@ class Chooser {
   };
   class Ledger;
 
+  using Rooms = std::map<std::string, Units>;  // by node; under "" what Shared pools have for all
+
   void Expire(SteadyTime now) BERTH_REQUIRES(mutex_);
+  [[nodiscard]] Rooms Available() const BERTH_REQUIRES(mutex_);
+  [[nodiscard]] bool HasGrown(const Rooms& rooms) const BERTH_REQUIRES(mutex_);
 
   mutable sync::Mutex mutex_;
   std::optional<SteadyTime> leads_since_ BERTH_GUARDED_BY(mutex_);
   std::optional<Snapshot> snapshot_ BERTH_GUARDED_BY(mutex_);
   std::map<std::string, Assumed> assumed_ BERTH_GUARDED_BY(mutex_);  // by UID of the pod
+  std::set<std::string> awaited_ BERTH_GUARDED_BY(mutex_);           // resources of pods that found no node
+  Rooms available_ BERTH_GUARDED_BY(mutex_);                         // when the snapshot was published
 };
 
 }  // namespace berth::extender

@@ -73,6 +73,23 @@ ipam::Expected<void> WriteEndpoint(k8sclient::Api& api, const Endpoint& endpoint
   return patched ? ipam::Expected<void>() : std::unexpected(patched.error());
 }
 
+ipam::Expected<void> WakeScheduler(k8sclient::Api& api, const std::string& name_space, std::int64_t stamp,
+                                   const k8sclient::CallOptions& options) {
+  const std::string path =
+      k8sclient::Path({"apis", "storage.k8s.io", "v1", "namespaces", name_space, "csistoragecapacities"});
+  const json change = {{"capacity", std::to_string(stamp)}};
+  const auto patched = k8sclient::MergePatch(api, path + "/" + kServiceName, change, options);
+  if (patched) return {};
+  if (patched.error().code != ErrorCode::kNotFound) return std::unexpected(patched.error());
+  const json made = {{"apiVersion", "storage.k8s.io/v1"},
+                     {"kind", "CSIStorageCapacity"},
+                     {"metadata", {{"name", kServiceName}, {"labels", {{"app.kubernetes.io/name", "berth"}}}}},
+                     {"storageClassName", kServiceName},
+                     {"capacity", std::to_string(stamp)}};
+  const auto created = k8sclient::Create(api, path, made, options);
+  return created ? ipam::Expected<void>() : std::unexpected(created.error());
+}
+
 void KeepEndpoint(k8sclient::Api& api, k8sclient::Clock& clock, const Endpoint& endpoint, const std::stop_token& stop) {
   bool was_written = false;
   while (!stop.stop_requested()) {

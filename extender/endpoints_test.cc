@@ -22,7 +22,7 @@ using nlohmann::json;
 constexpr const char* kSlices = "/apis/discovery.k8s.io/v1/namespaces/berth-system/endpointslices";
 const Endpoint kEndpoint{.name_space = "berth-system", .address = "10.0.0.7", .port = 9747};
 
-// An API server with one slice, or none.
+// An API server with one object, or none.
 class EndpointsTest : public testing::Test {
  protected:
   EndpointsTest() {
@@ -31,7 +31,7 @@ class EndpointsTest : public testing::Test {
 
   Response Answer(const Request& request) {
     if (request.method == Method::kPost) slice_ = json::parse(request.body);
-    if (request.method == Method::kPatch) slice_->merge_patch(json::parse(request.body));
+    if (request.method == Method::kPatch && slice_) slice_->merge_patch(json::parse(request.body));
     if (!slice_) {
       return {
           .status = 404,
@@ -85,6 +85,15 @@ TEST_F(EndpointsTest, PutsBackALabelThatSomebodyTookAway) {
   (*slice_)["metadata"].erase("labels");
   ASSERT_TRUE(WriteEndpoint(api_, kEndpoint, {}));
   EXPECT_EQ((*slice_)["metadata"]["labels"]["kubernetes.io/service-name"], "berth-extender");
+}
+
+TEST_F(EndpointsTest, WakesTheSchedulerByAnObjectThatItMakesOnceAndThenChanges) {
+  ASSERT_TRUE(WakeScheduler(api_, "berth-system", 17, {}));
+  EXPECT_EQ(api_.requests().back().path, "/apis/storage.k8s.io/v1/namespaces/berth-system/csistoragecapacities");
+  EXPECT_EQ((*slice_)["capacity"], "17");
+  ASSERT_TRUE(WakeScheduler(api_, "berth-system", 18, {}));
+  EXPECT_EQ(api_.requests().back().method, Method::kPatch);
+  EXPECT_EQ((*slice_)["capacity"], "18");
 }
 
 TEST_F(EndpointsTest, TellsThatItMayNot) {

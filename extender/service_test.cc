@@ -22,8 +22,10 @@ class ServiceTest : public testing::Test {
  protected:
   void Lead() {
     chooser_.Lead(kLeadsSince);
-    chooser_.Publish({.nodes = {{"n1", {.left = {{"ipv4", 1}}, .shared = {}}}}, .shared = {}},
-                     [](const std::string&, const std::string&) { return Seen::kUnknown; });
+    static_cast<void>(chooser_.Publish(
+        {.nodes = {{"n1", {.left = {{"ipv4", 1}}, .shared = {}}}}, .shared = {}},
+        [](const std::string&, const std::string&) { return Seen::kUnknown; },
+        kLeadsSince));
   }
 
   Chooser chooser_;

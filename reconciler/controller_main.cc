@@ -37,7 +37,6 @@
 #include "reconciler/mailbox.h"
 #include "reconciler/options.h"
 #include "reconciler/pod_requests.h"
-#include "reconciler/rooms.h"
 #include "reconciler/watch.h"
 #include "version/version.h"
 
@@ -95,13 +94,12 @@ void Lead(k8sclient::Api& api, Desk& desk, const Settings& settings, const std::
   desk.metrics.SetLeading(true);
   Controller controller(api, k8sclient::RealClock(), desk.mailbox, desk.metrics, settings);
   controller.on_version = [&hand_over](std::uint64_t version) { hand_over.reached = version; };
-  std::jthread endpoint_thread;
+  std::array<std::jthread, 2> extending_threads;
   if (desk.extending != nullptr) {
     controller.on_rooms = [&desk](extender::Snapshot rooms, const World& world) {
-      desk.extending->chooser().Publish(std::move(rooms),
-                                        [&world](const auto& key, const auto& uid) { return SeenIn(world, key, uid); });
+      desk.extending->Publish(std::move(rooms), world);
     };
-    endpoint_thread = desk.extending->Lead(api, stop);
+    extending_threads = desk.extending->Lead(api, stop);
   }
   Watches watches(api, k8sclient::RealClock(), desk.mailbox, desk.metrics);
   watches.AddHolders(hand_over.found);

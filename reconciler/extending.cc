@@ -12,6 +12,7 @@
 #include "k8sclient/clock.h"
 #include "reconciler/pod_requests.h"
 #include "reconciler/read_holders.h"
+#include "reconciler/rooms.h"
 
 namespace berth::reconciler {
 
@@ -59,9 +60,41 @@ ipam::Expected<std::unique_ptr<Extending>> Extending::Start(const Options& optio
   return extending;
 }
 
-std::jthread Extending::Lead(k8sclient::Api& api, const std::stop_token& stop) {
+std::array<std::jthread, 2> Extending::Lead(k8sclient::Api& api, const std::stop_token& stop) {
   chooser_.Lead(std::chrono::steady_clock::now());
-  return std::jthread([this, &api, stop] { extender::KeepEndpoint(api, k8sclient::RealClock(), endpoint_, stop); });
+  return {std::jthread([this, &api, stop] { extender::KeepEndpoint(api, k8sclient::RealClock(), endpoint_, stop); }),
+          std::jthread([this, &api, stop] { WakeAgainAndAgain(api, stop); })};
+}
+
+void Extending::Publish(extender::Snapshot rooms, const World& world) {
+  const auto look = [&world](const std::string& key, const std::string& uid) { return SeenIn(world, key, uid); };
+  if (!chooser_.Publish(std::move(rooms), look, std::chrono::steady_clock::now())) return;
+  const sync::Lock lock(mutex_);
+  shall_wake_ = true;
+  woken_.notify_one();
+}
+
+void Extending::WakeAgainAndAgain(k8sclient::Api& api, const std::stop_token& stop) {
+  constexpr std::chrono::milliseconds kCallMax{5000};
+  constexpr std::chrono::milliseconds kWakePause{1000};
+  while (!stop.stop_requested()) {
+    {
+      sync::Lock lock(mutex_);
+      woken_.wait(lock.native(), stop, [this]() BERTH_REQUIRES(mutex_) { return shall_wake_; });
+      shall_wake_ = false;
+    }
+    if (stop.stop_requested()) return;
+    const auto stamp = k8sclient::RealClock().WallNow().time_since_epoch() / std::chrono::milliseconds(1);
+    const auto woken =
+        extender::WakeScheduler(api, endpoint_.name_space, stamp, k8sclient::CallOptions::Within(kCallMax, stop));
+    if (!woken) {
+      spdlog::warn("the scheduler cannot be woken, pods may wait for five minutes err={}",
+                   ipam::Quoted(woken.error().message));
+      const sync::Lock lock(mutex_);
+      shall_wake_ = true;
+    }
+    if (!k8sclient::RealClock().Sleep(kWakePause, stop)) return;
+  }
 }
 
 }  // namespace berth::reconciler

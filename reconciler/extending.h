@@ -2,6 +2,8 @@
 // Extending: the scheduler extender of this process, as its options want it.
 #pragma once
 
+#include <array>
+#include <condition_variable>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -19,6 +21,8 @@
 #include "reconciler/metrics.h"
 #include "reconciler/options.h"
 #include "reconciler/pods.h"
+#include "reconciler/world.h"
+#include "sync/mutex.h"
 
 namespace berth::reconciler {
 
@@ -32,18 +36,23 @@ class Extending {
   // `metrics` must outlive it. Errors: those of extender::Server::Start; kInvalid (no address for the EndpointSlice).
   [[nodiscard]] static ipam::Expected<std::unique_ptr<Extending>> Start(const Options& options, Metrics& metrics);
 
-  // This process leads from now on: the EndpointSlice points at it until stop is requested. `api` must live until the
-  // thread that is returned has ended.
-  [[nodiscard]] std::jthread Lead(k8sclient::Api& api, const std::stop_token& stop);
-  [[nodiscard]] extender::Chooser& chooser() { return chooser_; }
+  // This process leads from now on: the EndpointSlice points at it, and the scheduler is woken when pods that found no
+  // node may find one, until stop is requested. `api` must live until the threads that are returned have ended.
+  [[nodiscard]] std::array<std::jthread, 2> Lead(k8sclient::Api& api, const std::stop_token& stop);
+  // After each pass, with the world of the same moment.
+  void Publish(extender::Snapshot rooms, const World& world);
 
  private:
   Extending(const Options& options, Metrics& metrics);
+  void WakeAgainAndAgain(k8sclient::Api& api, const std::stop_token& stop);
 
   extender::Endpoint endpoint_;
   extender::Chooser chooser_;
   extender::Service service_;
   std::unique_ptr<extender::Server> server_;
+  sync::Mutex mutex_;
+  std::condition_variable_any woken_;
+  bool shall_wake_ BERTH_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace berth::reconciler
