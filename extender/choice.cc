@@ -108,7 +108,7 @@ void Chooser::Lead(SteadyTime now) {
 
 bool Chooser::Publish(Snapshot snapshot, const Look& look, SteadyTime now) {
   const sync::Lock lock(mutex_);
-  snapshot_ = std::move(snapshot);
+  snapshot_ = std::make_unique<const Snapshot>(std::move(snapshot));
   Expire(now);
   for (auto at = assumed_.begin(); at != assumed_.end();) {
     auto& [uid, one] = *at;
@@ -144,14 +144,15 @@ Chooser::Rooms Chooser::Available() const {
 
 // For a resource that pods wait for.
 bool Chooser::HasGrown(const Rooms& rooms) const {
-  return std::ranges::any_of(awaited_, [&](const std::string& resource) {
-    return std::ranges::any_of(rooms, [&](const auto& item) {
-      const auto before = available_.find(item.first);
+  for (const auto& [name, units] : rooms) {
+    const auto before = available_.find(name);
+    for (const std::string& resource : awaited_) {
       const std::int64_t had = before == available_.end() ? 0 : At(before->second, resource);
-      const std::int64_t has = At(item.second, resource);
-      return has > 0 && has > had;
-    });
-  });
+      const std::int64_t has = At(units, resource);
+      if (has > 0 && has > had) return true;
+    }
+  }
+  return false;
 }
 
 void Chooser::Expire(SteadyTime now) {

@@ -105,7 +105,7 @@ class Chooser {
 
   mutable sync::Mutex mutex_;
   std::optional<SteadyTime> leads_since_ BERTH_GUARDED_BY(mutex_);
-  std::optional<Snapshot> snapshot_ BERTH_GUARDED_BY(mutex_);
+  std::unique_ptr<const Snapshot> snapshot_ BERTH_GUARDED_BY(mutex_);
   std::map<std::string, Assumed> assumed_ BERTH_GUARDED_BY(mutex_);  // by UID of the pod
   std::set<std::string> awaited_ BERTH_GUARDED_BY(mutex_);           // resources of pods that found no node
   Rooms available_ BERTH_GUARDED_BY(mutex_);                         // when the snapshot was published

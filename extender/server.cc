@@ -20,6 +20,7 @@
 
 #include <spdlog/spdlog.h>
 
+// NOLINTBEGIN(bugprone-unused-return-value): what Asio returns is also in the argument `error`
 namespace berth::extender {
 
 namespace {
@@ -159,7 +160,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void AwaitRequest() {
     Touch();
-    parser_.emplace();
+    parser_ = std::make_unique<bhttp::request_parser<bhttp::string_body>>();
     parser_->header_limit(static_cast<std::uint32_t>(limits().head_bytes));
     parser_->body_limit(limits().body_bytes);
     Lowest().expires_after(limits().idle);
@@ -197,18 +198,20 @@ class Session : public std::enable_shared_from_this<Session> {
     const unsigned version = request.version();
     parser_.reset();
     ReleaseLarge();
-    Write(static_cast<bhttp::status>(answer.status), version, std::move(answer), keeps);
+    Write(std::move(answer), version, keeps);
   }
 
   // The rest of such a request is not read, so the connection ends.
   void Refuse(bhttp::status status) {
     idle_since_.reset();
     const std::string_view reason(bhttp::obsolete_reason(status).data(), bhttp::obsolete_reason(status).size());
-    Write(status, 11, {.content_type = "text/plain", .body = std::string(reason) + "\n"}, /*keeps=*/false);
+    Write({.status = static_cast<int>(status), .content_type = "text/plain", .body = std::string(reason) + "\n"},
+          /*version=*/11,
+          /*keeps=*/false);
   }
 
-  void Write(bhttp::status status, unsigned version, HttpAnswer answer, bool keeps) {
-    response_ = {status, version};
+  void Write(HttpAnswer answer, unsigned version, bool keeps) {
+    response_ = {static_cast<bhttp::status>(answer.status), version};
     response_.set(bhttp::field::content_type,
                   beast::string_view(answer.content_type.data(), answer.content_type.size()));
     response_.keep_alive(keeps);
@@ -237,7 +240,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Shared& shared_;
   beast::ssl_stream<beast::tcp_stream> stream_;
   beast::flat_buffer buffer_;
-  std::optional<bhttp::request_parser<bhttp::string_body>> parser_;
+  std::unique_ptr<bhttp::request_parser<bhttp::string_body>> parser_;
   bhttp::response<bhttp::string_body> response_;
   std::optional<SteadyTime> idle_since_;
   bool is_large_ = false;
@@ -298,7 +301,7 @@ class Server::Impl {
     error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
     if (shared_.sessions.size() >= shared_.options.limits.connections && !CloseIdlest()) return;
-    auto session = std::make_shared<Session>(std::move(socket), tls_.Current(), shared_);
+    const auto session = std::make_shared<Session>(std::move(socket), tls_.Current(), shared_);
     shared_.sessions.push_back(session);
     session->Run();
   }
@@ -306,9 +309,12 @@ class Server::Impl {
   // False: all are busy.
   bool CloseIdlest() {
     std::shared_ptr<Session> idlest;
+    auto longest = SteadyTime::max();
     for (const auto& session : shared_.sessions) {
-      if (!session->idle_since()) continue;
-      if (idlest == nullptr || *session->idle_since() < *idlest->idle_since()) idlest = session;
+      const auto since = session->idle_since();
+      if (!since || *since >= longest) continue;
+      longest = *since;
+      idlest = session;
     }
     if (idlest == nullptr) return false;
     idlest->Close();
@@ -335,3 +341,4 @@ Server::~Server() = default;
 std::uint16_t Server::port() const { return impl_->port(); }
 
 }  // namespace berth::extender
+// NOLINTEND(bugprone-unused-return-value)

@@ -10,6 +10,7 @@
 #include <functional>
 #include <optional>
 #include <stop_token>
+#include <utility>
 
 #include "extender/choice.h"
 #include "k8sclient/api.h"
@@ -30,7 +31,7 @@ class Controller {
         clock_(clock),
         mailbox_(mailbox),
         metrics_(metrics),
-        decider_(settings),
+        decider_(std::move(settings)),
         performer_(api, world_, memory_, metrics) {}
   Controller(const Controller&) = delete;
   Controller& operator=(const Controller&) = delete;

@@ -98,9 +98,7 @@ class Counts {
   // Active pods of any kind: each takes one of the node's places.
   [[nodiscard]] std::size_t ActivePods(const std::string& node) const;
   // What is counted for that pod: what it requests, or needs without requesting it.
-  [[nodiscard]] const std::vector<UnitRequest>& NeedsOf(const SeenPod& pod) const {
-    return defaults_ == nullptr ? pod.requests : pod.Needs(*defaults_);
-  }
+  [[nodiscard]] const std::vector<UnitRequest>& NeedsOf(const SeenPod& pod) const { return pod.Needs(defaults_); }
   // Pods that are unschedulable and need addresses, as NeedsOf says.
   [[nodiscard]] const std::set<PodKey>& waiting() const { return waiting_; }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "reconciler/census.h"
@@ -36,7 +37,7 @@ struct Settings {
 class Decider {
  public:
   explicit Decider(Settings settings = {})
-      : kept_{.settings = settings,
+      : kept_{.settings = std::move(settings),
               .census = {},
               .held = {},
               .suspects = {},

@@ -22,7 +22,7 @@ ipam::Expected<extender::Pod> ReadAsked(const nlohmann::json& pod, const std::ve
   auto seen = ReadPod(pod);
   if (!seen) return std::unexpected(std::move(seen.error()));
   extender::Pod asked{.key = PodKeyOf(seen->name_space, seen->name), .uid = seen->uid, .needs = {}};
-  for (const UnitRequest& need : seen->Needs(defaults))
+  for (const UnitRequest& need : seen->Needs(&defaults))
     asked.needs.emplace(need.resource, std::min(need.units, kUnitsAskedMax));
   return asked;
 }

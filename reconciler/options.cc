@@ -18,6 +18,23 @@ std::map<std::string, Reclaim> ReclaimTexts() {
 
 std::map<std::string, bool> SwitchTexts() { return {{"off", false}, {"on", true}}; }
 
+// The numbers of Nodes.
+void AddCounting(CLI::App& app, Options& options) {
+  app.add_option(
+         "--count",
+         options.counts,
+         "Whether Nodes show how many addresses they have for pods, as ipam.berth.dev/<resource> in capacity and "
+         "allocatable. off takes these numbers away")
+      ->type_name("WORD")
+      ->transform(CLI::CheckedTransformer(SwitchTexts()).description("in {off,on}"))
+      ->default_str("on");
+  app.add_option("--node-patches-per-second",
+                 options.patches_per_second,
+                 "How many writes of Nodes a second at most; bursts of 100 are allowed")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+}
+
 // The scheduler extender.
 void AddExtender(CLI::App& app, Options& options) {
   auto* const port =
@@ -83,19 +100,7 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
       ->type_name("WORD")
       ->transform(CLI::CheckedTransformer(SwitchTexts()).description("in {off,on}"))
       ->default_str("on");
-  app.add_option(
-         "--count",
-         options.counts,
-         "Whether Nodes show how many addresses they have for pods, as ipam.berth.dev/<resource> in capacity and "
-         "allocatable. off takes these numbers away")
-      ->type_name("WORD")
-      ->transform(CLI::CheckedTransformer(SwitchTexts()).description("in {off,on}"))
-      ->default_str("on");
-  app.add_option("--node-patches-per-second",
-                 options.patches_per_second,
-                 "How many writes of Nodes a second at most; bursts of 100 are allowed")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  AddCounting(app, options);
   app.add_option(
       "--health-address",
       options.health_address,

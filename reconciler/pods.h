@@ -63,10 +63,11 @@ struct SeenPod {
 
   // It is bound to a node and has not ended: the scheduler and the kubelet subtract its requests there.
   [[nodiscard]] bool IsActive() const { return !node.empty() && !is_terminal; }
-  // The addresses that it needs if pods need not request them; `defaults`: what a pod needs that does not say it.
-  [[nodiscard]] const std::vector<UnitRequest>& Needs(const std::vector<UnitRequest>& defaults) const {
-    if (!requests.empty() || is_host_network) return requests;
-    return named != nullptr ? *named : defaults;
+  // The addresses that it needs. `defaults`: what a pod needs that does not say it; null: pods have to request
+  // addresses.
+  [[nodiscard]] const std::vector<UnitRequest>& Needs(const std::vector<UnitRequest>* defaults) const {
+    if (defaults == nullptr || !requests.empty() || is_host_network) return requests;
+    return named != nullptr ? *named : *defaults;
   }
   // By which an entry names it.
   [[nodiscard]] const std::string& identity() const { return config_hash.empty() ? uid : config_hash; }

@@ -14,9 +14,11 @@ namespace {
 // Enough for every pod there may be, and sums of it do not overflow.
 constexpr std::int64_t kRoomMax = std::int64_t{1} << 40;
 
-bool CountsAsShared(const SeenPool& seen) {
-  return seen.pool && seen.pool->affinity == ipam::Affinity::kShared && !seen.pool->resource.empty() &&
-         !seen.pool->namespace_selector && !seen.pool->disabled && !seen.meta.deleting() && seen.IsReady();
+// nullptr unless it is a Shared pool that counts.
+const ipam::Pool* SharedPoolOf(const SeenPool& seen) {
+  const bool counts = seen.pool && seen.pool->affinity == ipam::Affinity::kShared && !seen.pool->resource.empty() &&
+                      !seen.pool->namespace_selector && !seen.pool->disabled && !seen.meta.deleting() && seen.IsReady();
+  return counts ? &*seen.pool : nullptr;
 }
 
 }  // namespace
@@ -25,10 +27,11 @@ extender::Snapshot SnapshotOf(const RoomScope& scope) {
   extender::Snapshot snapshot;
   std::vector<const ipam::Pool*> shared;
   for (const auto& [name, seen] : scope.world.pools) {
-    if (!CountsAsShared(seen) || !scope.pools.contains(seen.meta.uid)) continue;
-    const auto free = std::min<ipam::Uint128>(scope.census.OfPool(seen.meta.uid).free, kRoomMax);
-    snapshot.shared.push_back({.resource = seen.pool->resource, .free = static_cast<std::int64_t>(free)});
-    shared.push_back(&*seen.pool);
+    const ipam::Pool* const pool = SharedPoolOf(seen);
+    if (pool == nullptr || !scope.pools.contains(pool->uid)) continue;
+    const auto free = std::min<ipam::Uint128>(scope.census.OfPool(pool->uid).free, kRoomMax);
+    snapshot.shared.push_back({.resource = pool->resource, .free = static_cast<std::int64_t>(free)});
+    shared.push_back(pool);
   }
   for (const auto& [name, node] : scope.world.nodes.all()) {
     extender::NodeRoom& room = snapshot.nodes[name];
