@@ -17,7 +17,7 @@ replace_pool() {
   local index space
   ! pool_json "$@" | kubectl replace -f - || return 0
   remove_pool "$1" || return 1
-  for index in 1 2 3; do
+  for ((index = 1; index <= BERTH_NODES; index++)); do
     space=BERTH_NODE${index}_NETNS
     nsenter --net="${!space}" ip link delete berth0 2>/dev/null
   done

@@ -21,7 +21,8 @@ note() {
 
 # For moments that no suite brings about for sure.
 rare="system:serviceaccount:berth-system:berth-controller get ipam.berth.dev/ipblocks
-system:serviceaccount:berth-system:berth-controller get /nodes"
+system:serviceaccount:berth-system:berth-controller get /nodes
+system:serviceaccount:berth-system:berth-controller patch discovery.k8s.io/endpointslices"
 
 # The namespaces in which berth has rights of its own.
 namespaces="berth-system default kube-node-lease"
@@ -63,7 +64,7 @@ compare() {
   trap '"$root/e2e/cluster" down --dir "$work/cluster" >/dev/null 2>&1; rm -rf "$work"' EXIT
   "$root/e2e/cluster" up --dir "$work/cluster" --nodes 0
   eval "$("$root/e2e/cluster" env --dir "$work/cluster")"
-  for part in crds install install/overlays/direct; do kubectl apply -k "$root/$part" >/dev/null; done
+  for part in crds install install/overlays/direct install/overlays/extender; do kubectl apply -k "$root/$part" >/dev/null; done
   passed=0
   failed=0
   local account

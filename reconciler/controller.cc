@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include <spdlog/spdlog.h>
 
@@ -82,7 +83,9 @@ steady_clock::time_point Controller::RunRound(const std::stop_token& stop) {
   const Moment now = Now();
   memory_.backoff.Forget(now.steady);
   performer_.SettleDoubts(now, k8sclient::CallOptions::Within(kCallMax, stop));
-  const Decision decision = decider_.Decide(world_, memory_, now, /*relisted=*/false);
+  Decision decision = decider_.Decide(world_, memory_, now, /*relisted=*/false);
+  // Before any Node is patched: the patch makes the scheduler ask again.
+  if (auto rooms = std::exchange(decision.rooms, std::nullopt)) on_rooms(*std::move(rooms), world_);
   AfterDecision(decision, now);
   if (memory_.backoff.MayTry(kServerKey, now.steady) && PerformAll(decision, stop) && WantsRelist(decision)) {
     RunRelisted(decision, stop);

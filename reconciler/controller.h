@@ -10,7 +10,9 @@
 #include <functional>
 #include <optional>
 #include <stop_token>
+#include <utility>
 
+#include "extender/choice.h"
 #include "k8sclient/api.h"
 #include "k8sclient/clock.h"
 #include "reconciler/decide.h"
@@ -29,7 +31,7 @@ class Controller {
         clock_(clock),
         mailbox_(mailbox),
         metrics_(metrics),
-        decider_(settings),
+        decider_(std::move(settings)),
         performer_(api, world_, memory_, metrics) {}
   Controller(const Controller&) = delete;
   Controller& operator=(const Controller&) = delete;
@@ -37,6 +39,10 @@ class Controller {
   // Told now and then from which version of the pods a successor has to look on, to know what this one knows of those
   // that vanished. Called by the thread that runs this. Set before Run.
   std::function<void(std::uint64_t version)> on_version = [](std::uint64_t) {};
+
+  // Told after each decision how many addresses nodes have left, if Settings::unrequested is set. Called as on_version.
+  std::function<void(extender::Snapshot rooms, const World& world)> on_rooms = [](const extender::Snapshot&,
+                                                                                  const World&) {};
 
   // Returns when stop is requested.
   void Run(const std::stop_token& stop);

@@ -12,6 +12,7 @@
 #include <functional>
 #include <malloc.h>
 #include <memory>
+#include <optional>
 #include <random>
 #include <stop_token>
 #include <string>
@@ -30,10 +31,12 @@
 #include "k8sclient/leader_election.h"
 #include "k8sclient/verbs.h"
 #include "reconciler/controller.h"
+#include "reconciler/extending.h"
 #include "reconciler/health.h"
 #include "reconciler/logging.h"
 #include "reconciler/mailbox.h"
 #include "reconciler/options.h"
+#include "reconciler/pod_requests.h"
 #include "reconciler/watch.h"
 #include "version/version.h"
 
@@ -81,6 +84,7 @@ struct Desk {
   Mailbox mailbox;
   Metrics metrics;
   HandOver hand_over;
+  std::unique_ptr<Extending> extending;  // nullptr: no extender
 };
 
 // What leading is: from the first list on until stop.
@@ -90,6 +94,13 @@ void Lead(k8sclient::Api& api, Desk& desk, const Settings& settings, const std::
   desk.metrics.SetLeading(true);
   Controller controller(api, k8sclient::RealClock(), desk.mailbox, desk.metrics, settings);
   controller.on_version = [&hand_over](std::uint64_t version) { hand_over.reached = version; };
+  std::array<std::jthread, 2> extending_threads;
+  if (desk.extending != nullptr) {
+    controller.on_rooms = [&desk](extender::Snapshot rooms, const World& world) {
+      desk.extending->Publish(std::move(rooms), world);
+    };
+    extending_threads = desk.extending->Lead(api, stop);
+  }
   Watches watches(api, k8sclient::RealClock(), desk.mailbox, desk.metrics);
   watches.AddHolders(hand_over.found);
   if (settings.keeps_allocations) watches.AddAllocations();
@@ -164,6 +175,11 @@ int Run(const Options& options) {
     health = *std::move(started);
     spdlog::info("serving health port={} socket={}", health->tcp_port(), options.probe_socket);
   }
+  if (options.extender_port != 0) {
+    auto extending = Extending::Start(options, desk.metrics);
+    if (!extending) return Fail("cannot serve the scheduler's extender", extending.error());
+    desk.extending = *std::move(extending);
+  }
   std::stop_source source;
   const std::jthread signal_thread = StopOnSignal(source, signals);
   const auto lead = [&](const std::stop_token& stop) {
@@ -173,7 +189,9 @@ int Run(const Options& options) {
          {.reclaim = options.reclaim,
           .keeps_allocations = options.keeps_allocations,
           .counts = options.counts,
-          .patches_per_second = options.patches_per_second},
+          .patches_per_second = options.patches_per_second,
+          .unrequested =
+              options.extender_port == 0 ? std::nullopt : std::optional(ParseResources(options.extender_resources))},
          stop);
   };
   if (!options.elects_leader) {

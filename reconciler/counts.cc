@@ -63,6 +63,7 @@ void Counts::Update(const Scope& scope) {
     resource_of_ = scope.pools.resource_of();
     for (const auto& [node, pods] : requesting_) changed_.insert(node);
   }
+  defaults_ = scope.defaults;
   TakePods(scope);
   TakeEntries(scope);
   for (const std::string& node : changed_) {
@@ -93,6 +94,7 @@ void Counts::Update(const Scope& scope) {
     for (const auto& [resource, part] : pods->second) {
       tally[resource].held = part.held;
       tally[resource].requested = part.requested;
+      tally[resource].owed = part.owed;
     }
   }
 }
@@ -138,10 +140,15 @@ void Counts::AddPod(const SeenPod& pod, NodeTally& tally) const {
   };
   count(PodKeyOf(pod.name_space, pod.name));
   count(pod.uid);
-  for (const UnitRequest& request : pod.requests) {
-    Tally& of_resource = tally[request.resource];
-    of_resource.requested += request.units;
-    of_resource.held += std::min(request.units, addresses[request.resource]);
+  for (const UnitRequest& need : NeedsOf(pod)) {
+    Tally& of_resource = tally[need.resource];
+    const std::int64_t has = std::min(need.units, addresses[need.resource]);
+    if (pod.requests.empty()) {
+      of_resource.owed += need.units - has;
+      continue;
+    }
+    of_resource.requested += need.units;
+    of_resource.held += has;
   }
 }
 
@@ -189,7 +196,7 @@ void Counts::PlacePod(const PodKey& key, const SeenPod* pod) {
     }
     node_of_.erase(before);
   }
-  const bool waits = pod != nullptr && pod->placement != nullptr && !pod->is_terminal;
+  const bool waits = pod != nullptr && pod->placement != nullptr && !pod->is_terminal && !NeedsOf(*pod).empty();
   if (waits) {
     waiting_.insert(key);
   } else {
@@ -198,7 +205,7 @@ void Counts::PlacePod(const PodKey& key, const SeenPod* pod) {
   if (pod == nullptr || !pod->IsActive()) return;
   node_of_.emplace(key, pod->node);
   ++active_[pod->node];
-  if (pod->requests.empty()) return;
+  if (NeedsOf(*pod).empty()) return;
   requesting_[pod->node].insert(key);
   changed_.insert(pod->node);
 }

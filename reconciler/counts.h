@@ -33,6 +33,8 @@ struct Tally {
   std::int64_t usable = 0;
   std::int64_t held = 0;
   std::int64_t requested = 0;
+  // Addresses that active pods need, do not request and have not got. 0 unless they are counted (Scope::defaults).
+  std::int64_t owed = 0;
   bool is_counted = false;  // a pool of the resource counts for this node
 
   [[nodiscard]] std::int64_t Sum() const { return usable + held; }
@@ -41,8 +43,8 @@ struct Tally {
     const bool is_of_node = is_counted || held > 0;
     return is_of_node && Sum() >= requested ? std::optional(Sum()) : std::nullopt;
   }
-  // Units that further pods could request.
-  [[nodiscard]] std::int64_t Left() const { return Sum() - requested; }
+  // Addresses that further pods could have.
+  [[nodiscard]] std::int64_t Left() const { return Sum() - requested - owed; }
   friend bool operator==(const Tally&, const Tally&) = default;
 };
 using NodeTally = std::map<std::string, Tally>;  // by resource
@@ -91,6 +93,8 @@ class Counts {
     const CountedPools& pools;
     const HeldEntries& held;       // every change of it is seen here
     const LeavingBlocks& leaving;  // these are not usable
+    // What a pod needs that says nothing of it. nullptr: only requests are counted. Never changes.
+    const std::vector<UnitRequest>* defaults = nullptr;
   };
   // Requires: world.knows_holders; since the last call no pod was forgotten as touched that was not seen here.
   void Update(const Scope& scope);
@@ -104,7 +108,9 @@ class Counts {
                                    const std::vector<SeenPod>& listed) const;
   // Active pods of any kind: each takes one of the node's places.
   [[nodiscard]] std::size_t ActivePods(const std::string& node) const;
-  // Pods that are unschedulable and request addresses.
+  // What is counted for that pod: what it requests, or needs without requesting it.
+  [[nodiscard]] const std::vector<UnitRequest>& NeedsOf(const SeenPod& pod) const { return pod.Needs(defaults_); }
+  // Pods that are unschedulable and need addresses, as NeedsOf says.
   [[nodiscard]] const std::set<PodKey>& waiting() const { return waiting_; }
 
  private:
@@ -120,12 +126,13 @@ class Counts {
   void PlacePod(const PodKey& key, const SeenPod* pod);
   void AddPod(const SeenPod& pod, NodeTally& tally) const;
 
+  const std::vector<UnitRequest>* defaults_ = nullptr;
   bool is_taken_ = false;                                    // the first Update was
   std::map<std::string, std::string> resource_of_;           // of pools, as of the last Update
   std::unordered_multimap<std::string, Recorded> recorded_;  // by PodKey, or by UID where no pod is named
   std::map<PodKey, std::string> node_of_;                    // where each active pod was counted
   std::map<std::string, std::size_t> active_;                // how many pods, by node
-  std::map<std::string, std::set<PodKey>> requesting_;       // active ones that request something, by node
+  std::map<std::string, std::set<PodKey>> requesting_;       // active ones that need something, by node
   std::set<PodKey> waiting_;
   std::set<std::string> changed_;             // nodes of which the pods' part is to be counted again
   std::map<std::string, NodeTally> of_pods_;  // held and requested, by node

@@ -11,6 +11,7 @@
 #include "reconciler/decide_drain.h"
 #include "reconciler/decide_reserved.h"
 #include "reconciler/decide_status.h"
+#include "reconciler/rooms.h"
 #include "reconciler/withheld.h"
 
 namespace berth::reconciler {
@@ -47,8 +48,15 @@ class Round {
     kept_.empty.Update(world_, now_);
     if (kept_.settings.counts) counted_pools_ = CountedPools(world_, counted_);
     if (world_.knows_holders) {
-      kept_.counts.Update(
-          {.world = world_, .census = census_, .pools = counted_pools_, .held = kept_.held, .leaving = kept_.leaving});
+      kept_.counts.Update({.world = world_,
+                           .census = census_,
+                           .pools = counted_pools_,
+                           .held = kept_.held,
+                           .leaving = kept_.leaving,
+                           .defaults = kept_.settings.unrequested ? &*kept_.settings.unrequested : nullptr});
+      if (kept_.settings.unrequested) {
+        decision_.rooms = SnapshotOf({.world = world_, .census = census_, .pools = counted_, .counts = kept_.counts});
+      }
     }
     if (world_.knows_holders && kept_.settings.counts) {
       kept_.demand.Decide(

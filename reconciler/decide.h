@@ -6,6 +6,10 @@
 // relisted world: one that was compared with consistent lists begun after it was seen (relist.h).
 #pragma once
 
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "reconciler/census.h"
 #include "reconciler/counts.h"
 #include "reconciler/decide_allocations.h"
@@ -26,12 +30,14 @@ struct Settings {
   bool keeps_allocations = false;
   bool counts = false;          // Nodes show numbers of addresses
   int patches_per_second = 20;  // of Nodes
+  // With the extender: what a pod needs that says nothing of it. Nothing: pods have to request addresses.
+  std::optional<std::vector<UnitRequest>> unrequested = {};
 };
 
 class Decider {
  public:
   explicit Decider(Settings settings = {})
-      : kept_{.settings = settings,
+      : kept_{.settings = std::move(settings),
               .census = {},
               .held = {},
               .suspects = {},

@@ -17,6 +17,7 @@ namespace {
 // Waiting pods that are alike in all that counts here.
 struct Group {
   const SeenPod* pod;
+  const std::vector<UnitRequest>* needs;
   PodKey key;  // of the pod that has waited longest
   std::size_t count = 0;
   SteadyTime since;
@@ -28,8 +29,6 @@ struct Room {
   std::int64_t places = 0;
   std::map<std::string, std::int64_t> left = {};  // units by resource
 };
-
-bool IsAlike(const SeenPod& a, const SeenPod& b) { return a.requests == b.requests && *a.placement == *b.placement; }
 
 }  // namespace
 
@@ -79,9 +78,11 @@ class DemandDecider::Pass {
         continue;
       }
       const SeenPod& pod = *scope_.world.pods.Find(key);
-      const auto found = std::ranges::find_if(groups, [&](const Group& one) { return IsAlike(*one.pod, pod); });
+      const std::vector<UnitRequest>& needs = scope_.counts.NeedsOf(pod);
+      const auto found = std::ranges::find_if(
+          groups, [&](const Group& one) { return *one.needs == needs && *one.pod->placement == *pod.placement; });
       if (found == groups.end()) {
-        groups.push_back({.pod = &pod, .key = key, .count = 1, .since = since});
+        groups.push_back({.pod = &pod, .needs = &needs, .key = key, .count = 1, .since = since});
         continue;
       }
       ++found->count;
@@ -130,7 +131,7 @@ class DemandDecider::Pass {
       if (room == nullptr) room = Extend(group, rooms, group.count - i);
       if (room == nullptr) return;
       --room->places;
-      for (const UnitRequest& request : group.pod->requests) room->left[request.resource] -= request.units;
+      for (const UnitRequest& request : *group.needs) room->left[request.resource] -= request.units;
     }
   }
 
@@ -138,13 +139,13 @@ class DemandDecider::Pass {
   Room* RoomFor(const Group& group, const std::vector<Room*>& rooms) {
     for (Room* room : rooms) {
       if (room->places <= 0) continue;
-      const bool has_room = std::ranges::all_of(group.pod->requests, [&](const UnitRequest& request) {
+      const bool has_room = std::ranges::all_of(*group.needs, [&](const UnitRequest& request) {
         const auto left = room->left.find(request.resource);
         return left != room->left.end() && left->second >= request.units;
       });
       if (!has_room) continue;
       if (!IsUseless(group, *room)) return room;
-      for (const UnitRequest& request : group.pod->requests) {
+      for (const UnitRequest& request : *group.needs) {
         decider_.tried_[{room->node->name, request.resource}] = now_.steady;
       }
     }
@@ -156,7 +157,7 @@ class DemandDecider::Pass {
       decision_.WakeAt(group.since + kDrawMax);
       return false;
     }
-    return std::ranges::all_of(group.pod->requests, [&](const UnitRequest& request) {
+    return std::ranges::all_of(*group.needs, [&](const UnitRequest& request) {
       const auto since = decider_.room_since_.find({room.node->name, request.resource});
       if (since == decider_.room_since_.end()) return false;
       if (now_.steady < since->second + kDrawMax) decision_.WakeAt(since->second + kDrawMax);
@@ -169,7 +170,7 @@ class DemandDecider::Pass {
   Room* Extend(const Group& group, std::vector<Room*> rooms, std::size_t pods) {
     const auto last_tried = [&](const Room* room) {
       SteadyTime last = SteadyTime::min();
-      for (const UnitRequest& request : group.pod->requests) {
+      for (const UnitRequest& request : *group.needs) {
         const auto found = decider_.tried_.find({room->node->name, request.resource});
         if (found != decider_.tried_.end()) last = std::max(last, found->second);
       }
@@ -184,12 +185,12 @@ class DemandDecider::Pass {
 
   bool ExtendNode(const Group& group, Room& room, std::size_t pods) {
     std::vector<std::pair<const ipam::Pool*, const UnitRequest*>> needed;
-    for (const UnitRequest& request : group.pod->requests) {
+    for (const UnitRequest& request : *group.needs) {
       const auto left = room.left.find(request.resource);
       if (left == room.left.end()) return false;  // no pool of it counts for that node
       if (left->second >= request.units) {
         // It has room, and that draws no pod: another block would not either.
-        if (group.pod->requests.size() == 1) return false;
+        if (group.needs->size() == 1) return false;
         continue;
       }
       const ipam::Pool* pool = PoolFor(room, request, group, pods);

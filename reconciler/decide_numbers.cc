@@ -59,7 +59,8 @@ class NumberDecider::Pass {
         decision_(decision),
         many_not_ready_(AreManyNotReady(scope.world)) {
     for (const PodKey& key : scope.counts.waiting()) {
-      for (const UnitRequest& request : scope.world.pods.Find(key)->requests) waited_for_.insert(request.resource);
+      for (const UnitRequest& need : scope.counts.NeedsOf(*scope.world.pods.Find(key)))
+        waited_for_.insert(need.resource);
     }
   }
 

@@ -20,6 +20,7 @@
 #include "crds/allocation.h"
 #include "crds/pool.h"
 #include "crds/space.h"
+#include "extender/choice.h"
 #include "ipam/block.h"
 #include "ipam/entry.h"
 #include "ipam/interval_set.h"
@@ -185,6 +186,8 @@ struct Decision {
   std::optional<std::map<std::string, std::vector<ContestedAddress>>> contested;
   // UIDs of pools with too few blocks for their nodes. Nothing: not looked at.
   std::optional<std::set<std::string>> scarce;
+  // For the extender. Nothing: there is none, or pods and nodes are not known yet.
+  std::optional<extender::Snapshot> rooms;
   // When to decide again even if nothing happens.
   std::optional<std::int64_t> wake_unix_ms;
   std::optional<std::chrono::steady_clock::time_point> wake_steady;

@@ -104,6 +104,20 @@ struct Metrics::Families {
                       .Register(registry)
                       .Add({});
 
+  Family<Counter>& extender_requests = BuildCounter()
+                                           .Name("berth_controller_extender_requests_total")
+                                           .Help("Requests of kube-scheduler that the extender answered")
+                                           .Register(registry);
+  Family<Histogram>& extender_seconds = BuildHistogram()
+                                            .Name("berth_controller_extender_seconds")
+                                            .Help("Time that the extender took for an answer")
+                                            .Register(registry);
+  Gauge& extender_assumed = BuildGauge()
+                                .Name("berth_controller_extender_assumed_pods")
+                                .Help("Pods that the extender answered and that were not seen bound yet")
+                                .Register(registry)
+                                .Add({});
+
   sync::Mutex mutex;
   Board kept BERTH_GUARDED_BY(mutex){
       registry, "berth_controller_orphans_kept", "Entries whose pods are not known to live, by why they stay"};
@@ -130,6 +144,14 @@ void Metrics::WriteFailed(std::string_view code) {
 void Metrics::Freed(std::string_view why) { families_->freed.Add({{"why", std::string(why)}}).Increment(); }
 
 void Metrics::NodeWritten() { families_->nodes_written.Increment(); }
+
+void Metrics::ExtenderAnswered(std::string_view verb, std::string_view result, std::chrono::nanoseconds took) {
+  families_->extender_requests.Add({{"verb", std::string(verb)}, {"result", std::string(result)}}).Increment();
+  families_->extender_seconds.Add({{"verb", std::string(verb)}}, SecondsBuckets())
+      .Observe(std::chrono::duration<double>(took).count());
+}
+
+void Metrics::SetExtenderAssumed(std::size_t pods) { families_->extender_assumed.Set(static_cast<double>(pods)); }
 
 void Metrics::PutBack() { families_->put_back.Increment(); }
 

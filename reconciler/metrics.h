@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -32,6 +33,10 @@ class Metrics {
   // Numbers of a Node were written.
   void NodeWritten();
   void WriteFailed(std::string_view code);
+  // The extender has answered one request of the scheduler (extender/service.h).
+  void ExtenderAnswered(std::string_view verb, std::string_view result, std::chrono::nanoseconds took);
+  // Pods that it answered, and that have not been seen bound yet.
+  void SetExtenderAssumed(std::size_t pods);
   // Replaces what was said of pools and nodes. Looks at each block, so not for every round.
   void Look(const World& world);
 

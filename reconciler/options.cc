@@ -18,6 +18,57 @@ std::map<std::string, Reclaim> ReclaimTexts() {
 
 std::map<std::string, bool> SwitchTexts() { return {{"off", false}, {"on", true}}; }
 
+// The numbers of Nodes.
+void AddCounting(CLI::App& app, Options& options) {
+  app.add_option(
+         "--count",
+         options.counts,
+         "Whether Nodes show how many addresses they have for pods, as ipam.berth.dev/<resource> in capacity and "
+         "allocatable. off takes these numbers away")
+      ->type_name("WORD")
+      ->transform(CLI::CheckedTransformer(SwitchTexts()).description("in {off,on}"))
+      ->default_str("on");
+  app.add_option("--node-patches-per-second",
+                 options.patches_per_second,
+                 "How many writes of Nodes a second at most; bursts of 100 are allowed")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+}
+
+// The scheduler extender.
+void AddExtender(CLI::App& app, Options& options) {
+  auto* const port =
+      app.add_option("--extender-port",
+                     options.extender_port,
+                     "Port for kube-scheduler, which asks there as an extender which nodes have an address left, over "
+                     "HTTPS; 0: none")
+          ->check(CLI::Range(0, 65535))
+          ->capture_default_str();
+  const auto add = [&](const char* name, std::string& value, const char* help) {
+    return app.add_option(name, value, help)->needs(port);
+  };
+  auto* const cert = add("--extender-cert",
+                         options.extender_cert,
+                         "File with the certificate of --extender-port, PEM; "
+                         "read anew when it changes");
+  auto* const key = add("--extender-key", options.extender_key, "File with its key, PEM");
+  add("--extender-client-ca",
+      options.extender_client_ca,
+      "File with CA certificates, PEM: only callers with a certificate of one of them are answered. Default: everybody "
+      "is");
+  auto* const address = add("--extender-address",
+                            options.extender_address,
+                            "This controller's IP address, which the leader writes to the EndpointSlice of the Service "
+                            "berth-extender");
+  add("--extender-resources",
+      options.extender_resources,
+      "Resources of which every pod needs an address, with commas, unless the pod requests some, or names others in "
+      "its "
+      "annotation ipam.berth.dev/resources")
+      ->capture_default_str();
+  port->needs(cert)->needs(key)->needs(address);
+}
+
 }  // namespace
 
 std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const char* const* argv,
@@ -49,19 +100,7 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
       ->type_name("WORD")
       ->transform(CLI::CheckedTransformer(SwitchTexts()).description("in {off,on}"))
       ->default_str("on");
-  app.add_option(
-         "--count",
-         options.counts,
-         "Whether Nodes show how many addresses they have for pods, as ipam.berth.dev/<resource> in capacity and "
-         "allocatable. off takes these numbers away")
-      ->type_name("WORD")
-      ->transform(CLI::CheckedTransformer(SwitchTexts()).description("in {off,on}"))
-      ->default_str("on");
-  app.add_option("--node-patches-per-second",
-                 options.patches_per_second,
-                 "Largest number of writes of Nodes a second; bursts of 100 are allowed")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  AddCounting(app, options);
   app.add_option(
       "--health-address",
       options.health_address,
@@ -69,6 +108,7 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
       "first free port. Default: none");
   app.add_option(
       "--probe-socket", options.probe_socket, "UNIX socket with the same, for the subcommand probe. Default: none");
+  AddExtender(app, options);
   http::ProbeOptions probe;
   auto* const probes = app.add_subcommand("probe", "Ask a controller on this host whether it runs; exit code 0: yes");
   probes->add_option("--socket", probe.socket, "The controller's --probe-socket")->required();
@@ -85,6 +125,8 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
       "  berth-controller probe --ready --socket /tmp/berth-controller.sock");
   try {
     app.parse(argc, argv);
+    if (options.extender_port != 0 && !options.counts)
+      throw CLI::ValidationError("--extender-port", "needs --count=on");
   } catch (const CLI::ParseError& error) {
     return Exit{app.exit(error) == 0 ? 0 : kUsageExit};
   }

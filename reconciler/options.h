@@ -2,6 +2,7 @@
 // Options: the command line of berth-controller.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <variant>
 
@@ -19,8 +20,14 @@ struct Options {
   bool keeps_allocations = true;
   bool counts = true;
   int patches_per_second = 20;
-  std::string health_address;  // host:port; empty: no endpoint
-  std::string probe_socket;    // a UNIX socket with the same; empty: none
+  std::string health_address;       // host:port; empty: no endpoint
+  std::string probe_socket;         // a UNIX socket with the same; empty: none
+  std::uint16_t extender_port = 0;  // 0: no extender
+  std::string extender_cert;
+  std::string extender_key;
+  std::string extender_client_ca;  // empty: any caller may ask
+  std::string extender_address;    // at which the scheduler reaches this controller
+  std::string extender_resources = "ipv4";
   std::string log_level = "info";
   bool logs_json = false;
 };

@@ -38,6 +38,12 @@ TEST(Options, AllOfThem) {
                              "--reclaim=report",
                              "--allocations=off",
                              "--health-address=[::1]:0",
+                             "--extender-port=9747",
+                             "--extender-cert=/c",
+                             "--extender-key=/key",
+                             "--extender-client-ca=/ca",
+                             "--extender-address=10.0.0.7",
+                             "--extender-resources=ipv4,ipv6",
                              "--log-level=debug",
                              "--log-format=json"});
   ASSERT_TRUE(std::holds_alternative<Options>(parsed));
@@ -48,6 +54,12 @@ TEST(Options, AllOfThem) {
   EXPECT_EQ(options.reclaim, Reclaim::kReport);
   EXPECT_FALSE(options.keeps_allocations);
   EXPECT_EQ(options.health_address, "[::1]:0");
+  EXPECT_EQ(options.extender_port, 9747);
+  EXPECT_EQ(options.extender_cert, "/c");
+  EXPECT_EQ(options.extender_key, "/key");
+  EXPECT_EQ(options.extender_client_ca, "/ca");
+  EXPECT_EQ(options.extender_address, "10.0.0.7");
+  EXPECT_EQ(options.extender_resources, "ipv4,ipv6");
   EXPECT_TRUE(options.logs_json);
 }
 
@@ -75,6 +87,12 @@ const RefusedCase kRefusedCases[] = {
     {"MissingValue", {"--kubeconfig"}},
     {"StrayWord", {"start"}},
     {"ProbeOfNothing", {"probe", "--ready"}},
+    {"ExtenderWithoutCertificate", {"--extender-port=9747", "--extender-key=/k", "--extender-address=10.0.0.7"}},
+    {"ExtenderWithoutAddress", {"--extender-port=9747", "--extender-key=/k", "--extender-cert=/c"}},
+    {"ExtenderPortTooLarge",
+     {"--extender-port=65536", "--extender-key=/k", "--extender-cert=/c", "--extender-address=10.0.0.7"}},
+    {"ExtenderWithoutNumbers",
+     {"--extender-port=1", "--extender-key=/k", "--extender-cert=/c", "--extender-address=10.0.0.7", "--count=off"}},
 };
 INSTANTIATE_TEST_SUITE_P(Table, OptionsRefused, testing::ValuesIn(kRefusedCases),
                          [](const auto& c) { return std::string(c.param.name); });

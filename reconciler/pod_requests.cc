@@ -74,4 +74,23 @@ std::vector<UnitRequest> ReadRequests(const json& pod_spec) {
   return requests;
 }
 
+std::vector<UnitRequest> ParseResources(std::string_view list) {
+  constexpr std::size_t kNameMax = 63;
+  const auto is_alphanumeric = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  std::vector<UnitRequest> named;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    std::string_view part = list.substr(begin, end - begin);
+    begin = end + 1;
+    part.remove_prefix(std::min(part.find_first_not_of(" \t\n\r"), part.size()));
+    part = part.substr(0, part.find_last_not_of(" \t\n\r") + 1);
+    const bool is_name =
+        !part.empty() && part.size() <= kNameMax && is_alphanumeric(part.front()) && is_alphanumeric(part.back()) &&
+        std::ranges::all_of(part, [&](char c) { return is_alphanumeric(c) || c == '-' || c == '_' || c == '.'; });
+    if (is_name && std::ranges::find(named, part, &UnitRequest::resource) == named.end())
+      named.push_back({.resource = std::string(part), .units = 1});
+  }
+  return named;
+}
+
 }  // namespace berth::reconciler

@@ -2,6 +2,7 @@
 // What a pod requests of counted resources, as kube-scheduler and the kubelet count it.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,5 +14,9 @@ namespace berth::reconciler {
 // Of a pod with that spec: the containers and sidecars together, or the most that an init container needs beside the
 // sidecars started before it, whichever is more. Source: k8s.io/component-helpers, resource/helpers.go.
 [[nodiscard]] std::vector<UnitRequest> ReadRequests(const nlohmann::json& pod_spec);
+
+// One unit of each resource in a list such as "ipv4, ipv6", each once. What is no name of a resource is left out, as
+// install/overlays/requests/ does.
+[[nodiscard]] std::vector<UnitRequest> ParseResources(std::string_view list);
 
 }  // namespace berth::reconciler

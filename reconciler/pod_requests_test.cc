@@ -29,6 +29,29 @@ std::string RequestsOf(const json& spec) {
   return text;
 }
 
+TEST(PodRequests, OfAListAreOneOfEachName) {
+  const struct {
+    const char* list;
+    const char* want;
+  } cases[] = {
+      {"", ""},
+      {"ipv4", "ipv4"},
+      {"ipv4,ipv6", "ipv4 ipv6"},
+      {" ipv4 ,\tipv6\n", "ipv4 ipv6"},
+      {"ipv4,ipv4", "ipv4"},
+      {",,", ""},
+      {"IPv4,-a,a-,a b,a.b_c-d", "a.b_c-d"},
+  };
+  for (const auto& one : cases) {
+    std::string text;
+    for (const UnitRequest& named : ParseResources(one.list)) {
+      EXPECT_EQ(named.units, 1);
+      text += (text.empty() ? "" : " ") + named.resource;
+    }
+    EXPECT_EQ(text, one.want) << one.list;
+  }
+}
+
 TEST(PodRequests, AreWhatTheSchedulerCounts) {
   const struct {
     const char* name;

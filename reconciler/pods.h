@@ -59,15 +59,23 @@ struct SeenPod {
   // the next one has others.
   bool has_sandbox = false;
   std::vector<UnitRequest> requests = {};  // one for each resource, all above 0
+  // The resources that the pod's annotation ipam.berth.dev/resources names, one unit of each; null: it has none.
+  std::shared_ptr<const std::vector<UnitRequest>> named = {};
   // The scheduler found no node for it (condition PodScheduled False, reason Unschedulable).
   bool is_unschedulable = false;
-  // The nodes it may run on. Null unless the pod is unschedulable and requests addresses: only then it is looked at.
+  // The nodes it may run on. Null unless the pod is unschedulable: only then it is looked at.
   std::shared_ptr<const Placement> placement = {};
 
   // It is bound to a node and has not ended: the scheduler and the kubelet subtract its requests there.
   [[nodiscard]] bool IsActive() const { return !node.empty() && !is_terminal; }
   // A kubelet has started it, and it has not ended. spec.nodeName alone proves nothing: anybody may write it.
   [[nodiscard]] bool IsLiving() const { return IsActive() && !addresses.empty(); }
+  // The addresses that it needs. `defaults`: what a pod needs that does not say it; null: pods have to request
+  // addresses.
+  [[nodiscard]] const std::vector<UnitRequest>& Needs(const std::vector<UnitRequest>* defaults) const {
+    if (defaults == nullptr || !requests.empty() || is_host_network) return requests;
+    return named != nullptr ? *named : *defaults;
+  }
   // By which an entry names it.
   [[nodiscard]] const std::string& identity() const { return config_hash.empty() ? uid : config_hash; }
   // It is known which addresses it has, and that this is none of them.

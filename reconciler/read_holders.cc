@@ -28,6 +28,8 @@ using nlohmann::json;
 
 // Set by the kubelet on the mirror of a static pod.
 constexpr const char* kMirrorAnnotation = "kubernetes.io/config.mirror";
+// Set by people: the resources of which the pod needs an address.
+constexpr const char* kResourcesAnnotation = "ipam.berth.dev/resources";
 // Set by the kubelet (Kubernetes 1.29 and newer): True from when a sandbox has its network until that sandbox ends.
 constexpr std::string_view kSandboxCondition = "PodReadyToStartContainers";
 // Set by kube-scheduler.
@@ -128,7 +130,7 @@ ipam::Expected<SeenPod> ReadPod(json object) {
   });
   if (const auto found = object.find("spec"); found != object.end()) {
     pod.requests = ReadRequests(*found);
-    if (pod.is_unschedulable && pod.node.empty() && !pod.requests.empty())
+    if (pod.is_unschedulable && pod.node.empty() && !(pod.is_host_network && pod.requests.empty()))
       pod.placement = std::make_shared<const Placement>(ReadPlacement(*found));
   }
   // Any text is an owner's UID, and any number of owners is allowed.
@@ -137,6 +139,9 @@ ipam::Expected<SeenPod> ReadPod(json object) {
     // Who names the UID of another namespace's owner has none of its pods.
     pod.owner = std::hash<std::string>()(pod.name_space + "/" + owner.String("uid", kUnlimited));
   });
+  const auto resources = annotations->find(kResourcesAnnotation);
+  if (resources != annotations->end())
+    pod.named = std::make_shared<const std::vector<UnitRequest>>(ParseResources(resources->second));
   const auto mirror = annotations->find(kMirrorAnnotation);
   if (mirror != annotations->end()) pod.config_hash = mirror->second;
   if (problem.error) return std::unexpected(std::move(*problem.error));

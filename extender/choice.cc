@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counting what is left beside the assumed entries.
+#include "extender/choice.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+namespace berth::extender {
+
+namespace {
+
+std::int64_t At(const Units& units, const std::string& resource) {
+  const auto found = units.find(resource);
+  return found == units.end() ? 0 : found->second;
+}
+
+std::string NumberName(const std::string& resource) { return "ipam.berth.dev/" + resource; }
+
+}  // namespace
+
+// What is left for one pod, of the resources that it needs.
+class Chooser::Ledger {
+ public:
+  Ledger(const Snapshot& snapshot, const std::map<std::string, Assumed>& assumed, const Units& needs)
+      : snapshot_(snapshot), needs_(needs) {
+    for (const auto& [uid, one] : assumed) {
+      Units& units = one.node.empty() ? unplaced_ : placed_[one.node];
+      for (const auto& [resource, count] : one.units) units[resource] += count;
+    }
+    if (snapshot.shared.empty()) return;
+    for (const auto& [name, room] : snapshot.nodes) {
+      if (room.shared.empty()) continue;
+      for (const auto& [resource, units] : needs) {
+        const std::int64_t own = OwnRoom(name, room, resource);
+        if (own < 0) taken_[room.shared][resource] -= own;
+      }
+    }
+  }
+
+  // The resource of which no pool serves the node; nullptr: there is none.
+  [[nodiscard]] const std::string* Excluding(const NodeRoom& room) const {
+    for (const auto& [resource, units] : needs_) {
+      if (!room.left.contains(resource) && !HasShared(room, resource)) return &resource;
+    }
+    return nullptr;
+  }
+
+  // The resource of which the node has too little for the pod; nullptr: there is none.
+  [[nodiscard]] const std::string* Lacking(const std::string& node, const NodeRoom& room) const {
+    for (const auto& [resource, units] : needs_) {
+      if (Room(node, room, resource) < units) return &resource;
+    }
+    return nullptr;
+  }
+
+  // The fewest addresses that the node keeps of any resource if it gets the pod, and all pods of which the node is
+  // unknown.
+  [[nodiscard]] std::int64_t Spare(const std::string& node, const NodeRoom& room) const {
+    std::int64_t spare = std::numeric_limits<std::int64_t>::max();
+    for (const auto& [resource, units] : needs_)
+      spare = std::min(spare, Room(node, room, resource) - At(unplaced_, resource) - units);
+    return spare;
+  }
+
+ private:
+  [[nodiscard]] std::int64_t OwnRoom(const std::string& node, const NodeRoom& room, const std::string& resource) const {
+    const auto placed = placed_.find(node);
+    return At(room.left, resource) - (placed == placed_.end() ? 0 : At(placed->second, resource));
+  }
+
+  [[nodiscard]] bool HasShared(const NodeRoom& room, const std::string& resource) const {
+    return std::ranges::any_of(room.shared,
+                               [&](std::size_t index) { return snapshot_.shared[index].resource == resource; });
+  }
+
+  // What any node lacks counts against every Shared pool that serves it.
+  [[nodiscard]] std::int64_t Room(const std::string& node, const NodeRoom& room, const std::string& resource) const {
+    const std::int64_t own = OwnRoom(node, room, resource);
+    if (!HasShared(room, resource)) return own;
+    std::int64_t shared = 0;
+    for (const std::size_t index : room.shared) {
+      const SharedRoom& one = snapshot_.shared[index];
+      if (one.resource == resource) shared += one.free;
+    }
+    for (const auto& [pools, units] : taken_) {
+      const bool meets = std::ranges::any_of(pools, [&](std::size_t index) {
+        return snapshot_.shared[index].resource == resource &&
+               std::ranges::find(room.shared, index) != room.shared.end();
+      });
+      if (meets) shared -= At(units, resource);
+    }
+    return std::max<std::int64_t>(0, own) + shared;
+  }
+
+  const Snapshot& snapshot_;
+  const Units& needs_;
+  std::map<std::string, Units> placed_;              // assumed, by node
+  Units unplaced_;                                   // assumed on an unknown node
+  std::map<std::vector<std::size_t>, Units> taken_;  // what nodes with these Shared pools take from them
+};
+
+void Chooser::Lead(SteadyTime now) {
+  const sync::Lock lock(mutex_);
+  leads_since_ = now;
+}
+
+bool Chooser::Publish(Snapshot snapshot, const Look& look, SteadyTime now) {
+  const sync::Lock lock(mutex_);
+  snapshot_ = std::make_unique<const Snapshot>(std::move(snapshot));
+  Expire(now);
+  for (auto at = assumed_.begin(); at != assumed_.end();) {
+    auto& [uid, one] = *at;
+    const Seen seen = look(one.key, uid);
+    // A pod that was created a moment ago may not be known yet.
+    const bool is_over = seen == Seen::kSettled || (seen == Seen::kUnknown && one.was_seen);
+    one.was_seen = one.was_seen || seen == Seen::kWaiting;
+    at = is_over ? assumed_.erase(at) : std::next(at);
+  }
+  Rooms rooms = Available();
+  const bool has_grown = HasGrown(rooms);
+  if (has_grown) awaited_.clear();
+  available_ = std::move(rooms);
+  return has_grown;
+}
+
+Chooser::Rooms Chooser::Available() const {
+  Rooms rooms;
+  for (const auto& [name, room] : snapshot_->nodes) rooms[name] = room.left;
+  for (const auto& [uid, one] : assumed_) {
+    const auto found = rooms.find(one.node);
+    if (found == rooms.end()) continue;
+    for (const auto& [resource, units] : one.units) found->second[resource] -= units;
+  }
+  Units& common = rooms[""];
+  for (const auto& [name, room] : snapshot_->nodes) {
+    if (room.shared.empty()) continue;
+    for (const auto& [resource, units] : rooms[name]) common[resource] += std::min<std::int64_t>(0, units);
+  }
+  for (const SharedRoom& one : snapshot_->shared) common[one.resource] += one.free;
+  return rooms;
+}
+
+// For a resource that pods wait for.
+bool Chooser::HasGrown(const Rooms& rooms) const {
+  for (const auto& [name, units] : rooms) {
+    const auto before = available_.find(name);
+    for (const std::string& resource : awaited_) {
+      const std::int64_t had = before == available_.end() ? 0 : At(before->second, resource);
+      const std::int64_t has = At(units, resource);
+      if (has > 0 && has > had) return true;
+    }
+  }
+  return false;
+}
+
+void Chooser::Expire(SteadyTime now) {
+  std::erase_if(assumed_, [now](const auto& item) { return item.second.since + kAssumedMax <= now; });
+}
+
+Choice Chooser::Filter(const Pod& pod, const std::vector<std::string>& offered, SteadyTime now) {
+  const sync::Lock lock(mutex_);
+  if (!leads_since_) return {.error = "this berth-controller does not lead"};
+  if (now < *leads_since_ + kLeadingPause || !snapshot_)
+    return {.error = "this berth-controller has just begun to lead; try again"};
+  if (pod.needs.empty()) return {.nodes = offered};
+  Expire(now);
+  assumed_.erase(pod.uid);
+  const Ledger ledger(*snapshot_, assumed_, pod.needs);
+  Choice choice;
+  const std::string* best = nullptr;
+  std::int64_t best_spare = -1;
+  bool is_uncertain = false;  // a node would have room if unplaced pods went elsewhere
+  for (const std::string& name : offered) {
+    const auto found = snapshot_->nodes.find(name);
+    if (found == snapshot_->nodes.end()) {
+      choice.full.emplace(name, "berth does not know this node yet");
+      continue;
+    }
+    const NodeRoom& room = found->second;
+    if (const std::string* resource = ledger.Excluding(room); resource != nullptr) {
+      choice.excluded.emplace(name, "no pool of " + NumberName(*resource) + " serves this node");
+      continue;
+    }
+    if (const std::string* resource = ledger.Lacking(name, room); resource != nullptr) {
+      choice.full.emplace(name, "no " + NumberName(*resource) + " address is left");
+      continue;
+    }
+    const std::int64_t spare = ledger.Spare(name, room);
+    if (spare >= kPlenty) choice.nodes.push_back(name);
+    if (spare < 0) is_uncertain = true;
+    if (spare > best_spare) {
+      best = &name;
+      best_spare = spare;
+    }
+  }
+  if (best == nullptr) {
+    if (is_uncertain) return {.error = "other pods are being placed, and may take the last addresses; try again"};
+    for (const auto& [resource, units] : pod.needs) awaited_.insert(resource);
+    return choice;
+  }
+  if (choice.nodes.empty()) choice.nodes.push_back(*best);
+  // Both lists have one order.
+  auto chosen = choice.nodes.begin();
+  for (const std::string& name : offered) {
+    if (chosen != choice.nodes.end() && *chosen == name) {
+      ++chosen;
+    } else if (!choice.excluded.contains(name)) {
+      choice.full.emplace(name, "addresses are short, and berth has chosen another node");
+    }
+  }
+  assumed_.emplace(pod.uid,
+                   Assumed{.key = pod.key,
+                           .node = choice.nodes.size() == 1 ? choice.nodes.front() : "",
+                           .units = pod.needs,
+                           .since = now});
+  return choice;
+}
+
+std::vector<int> Chooser::Scores(const Pod& pod, const std::vector<std::string>& nodes, SteadyTime now) {
+  constexpr std::int64_t kScoreMax = 10;
+  const sync::Lock lock(mutex_);
+  std::vector<int> scores(nodes.size(), 0);
+  if (!snapshot_ || pod.needs.empty()) return scores;
+  Expire(now);
+  std::map<std::string, Assumed> others = assumed_;
+  others.erase(pod.uid);
+  const Ledger ledger(*snapshot_, others, pod.needs);
+  std::vector<std::int64_t> spares;
+  for (const std::string& name : nodes) {
+    const auto found = snapshot_->nodes.find(name);
+    spares.push_back(found == snapshot_->nodes.end() ? 0
+                                                     : std::max<std::int64_t>(0, ledger.Spare(name, found->second)));
+  }
+  const std::int64_t most = spares.empty() ? 0 : *std::ranges::max_element(spares);
+  if (most == 0) return scores;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    // In floating point, as a Shared pool of IPv6 may have 2^62 addresses.
+    scores[i] = static_cast<int>(static_cast<double>(spares[i]) / static_cast<double>(most) * kScoreMax);
+  }
+  return scores;
+}
+
+std::size_t Chooser::assumed() const {
+  const sync::Lock lock(mutex_);
+  return assumed_.size();
+}
+
+}  // namespace berth::extender

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Putting it together.
+#include "reconciler/extending.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+
+#include "ipam/address.h"
+#include "k8sclient/clock.h"
+#include "reconciler/pod_requests.h"
+#include "reconciler/read_holders.h"
+#include "reconciler/rooms.h"
+
+namespace berth::reconciler {
+
+ipam::Expected<extender::Pod> ReadAsked(const nlohmann::json& pod, const std::vector<UnitRequest>& defaults) {
+  // More than any node has, and sums of it do not overflow.
+  constexpr std::int64_t kUnitsAskedMax = std::int64_t{1} << 40;
+  auto seen = ReadPod(pod);
+  if (!seen) return std::unexpected(std::move(seen.error()));
+  extender::Pod asked{.key = PodKeyOf(seen->name_space, seen->name), .uid = seen->uid, .needs = {}};
+  for (const UnitRequest& need : seen->Needs(&defaults))
+    asked.needs.emplace(need.resource, std::min(need.units, kUnitsAskedMax));
+  return asked;
+}
+
+Extending::Extending(const Options& options, Metrics& metrics)
+    : endpoint_{.name_space = options.lease_namespace, .address = options.extender_address},
+      service_({.chooser = chooser_,
+                .read_pod = [defaults = ParseResources(options.extender_resources)](
+                                const nlohmann::json& pod) { return ReadAsked(pod, defaults); },
+                .observe =
+                    [this, &metrics](std::string_view verb, std::string_view result, std::chrono::nanoseconds took) {
+                      metrics.ExtenderAnswered(verb, result, took);
+                      metrics.SetExtenderAssumed(chooser_.assumed());
+                    }}) {}
+
+ipam::Expected<std::unique_ptr<Extending>> Extending::Start(const Options& options, Metrics& metrics) {
+  if (!ipam::Address::Parse(options.extender_address)) {
+    return ipam::Fail(ipam::ErrorCode::kInvalid,
+                      "--extender-address " + ipam::Quoted(options.extender_address) + " is no IP address",
+                      "give the address at which the scheduler reaches this controller, such as the pod's own");
+  }
+  std::unique_ptr<Extending> extending(new Extending(options, metrics));
+  auto server = extender::Server::Start(
+      {.port = options.extender_port,
+       .certificate_file = options.extender_cert,
+       .key_file = options.extender_key,
+       .client_ca_file = options.extender_client_ca},
+      [service = &extending->service_](std::string_view method, std::string_view target, std::string_view body) {
+        return service->Answer(method, target, body);
+      });
+  if (!server) return std::unexpected(server.error().Within("--extender-port"));
+  extending->server_ = *std::move(server);
+  extending->endpoint_.port = extending->server_->port();
+  spdlog::info("serving the scheduler's extender port={}", extending->server_->port());
+  return extending;
+}
+
+std::array<std::jthread, 2> Extending::Lead(k8sclient::Api& api, const std::stop_token& stop) {
+  chooser_.Lead(std::chrono::steady_clock::now());
+  return {std::jthread([this, &api, stop] { extender::KeepEndpoint(api, k8sclient::RealClock(), endpoint_, stop); }),
+          std::jthread([this, &api, stop] { WakeAgainAndAgain(api, stop); })};
+}
+
+void Extending::Publish(extender::Snapshot rooms, const World& world) {
+  const auto look = [&world](const std::string& key, const std::string& uid) { return SeenIn(world, key, uid); };
+  if (!chooser_.Publish(std::move(rooms), look, std::chrono::steady_clock::now())) return;
+  const sync::Lock lock(mutex_);
+  shall_wake_ = true;
+  woken_.notify_one();
+}
+
+void Extending::WakeAgainAndAgain(k8sclient::Api& api, const std::stop_token& stop) {
+  constexpr std::chrono::milliseconds kCallMax{5000};
+  constexpr std::chrono::milliseconds kWakePause{1000};
+  while (!stop.stop_requested()) {
+    {
+      sync::Lock lock(mutex_);
+      woken_.wait(lock.native(), stop, [this]() BERTH_REQUIRES(mutex_) { return shall_wake_; });
+      shall_wake_ = false;
+    }
+    if (stop.stop_requested()) return;
+    const auto stamp = k8sclient::RealClock().WallNow().time_since_epoch() / std::chrono::milliseconds(1);
+    const auto woken =
+        extender::WakeScheduler(api, endpoint_.name_space, stamp, k8sclient::CallOptions::Within(kCallMax, stop));
+    if (!woken) {
+      spdlog::warn("the scheduler cannot be woken, pods may wait for five minutes err={}",
+                   ipam::Quoted(woken.error().message));
+      const sync::Lock lock(mutex_);
+      shall_wake_ = true;
+    }
+    if (!k8sclient::RealClock().Sleep(kWakePause, stop)) return;
+  }
+}
+
+}  // namespace berth::reconciler

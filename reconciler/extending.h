@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Extending: the scheduler extender of this process, as its options want it.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "extender/choice.h"
+#include "extender/endpoints.h"
+#include "extender/server.h"
+#include "extender/service.h"
+#include "ipam/error.h"
+#include "k8sclient/api.h"
+#include "reconciler/metrics.h"
+#include "reconciler/options.h"
+#include "reconciler/pods.h"
+#include "reconciler/world.h"
+#include "sync/mutex.h"
+
+namespace berth::reconciler {
+
+// Who the pod is, and the addresses that it needs. Errors: kInvalid.
+[[nodiscard]] ipam::Expected<extender::Pod> ReadAsked(const nlohmann::json& pod,
+                                                      const std::vector<UnitRequest>& defaults);
+
+// Serves from its making to its end, and answers Error while this process does not lead.
+class Extending {
+ public:
+  // `metrics` must outlive it. Errors: those of extender::Server::Start; kInvalid (no address for the EndpointSlice).
+  [[nodiscard]] static ipam::Expected<std::unique_ptr<Extending>> Start(const Options& options, Metrics& metrics);
+
+  // This process leads from now on: the EndpointSlice points at it, and the scheduler is woken when pods that found no
+  // node may find one, until stop is requested. `api` must live until the threads that are returned have ended.
+  [[nodiscard]] std::array<std::jthread, 2> Lead(k8sclient::Api& api, const std::stop_token& stop);
+  // After each pass, with the world of the same moment.
+  void Publish(extender::Snapshot rooms, const World& world);
+
+ private:
+  Extending(const Options& options, Metrics& metrics);
+  void WakeAgainAndAgain(k8sclient::Api& api, const std::stop_token& stop);
+
+  extender::Endpoint endpoint_;
+  extender::Chooser chooser_;
+  extender::Service service_;
+  std::unique_ptr<extender::Server> server_;
+  sync::Mutex mutex_;
+  std::condition_variable_any woken_;
+  bool shall_wake_ BERTH_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace berth::reconciler

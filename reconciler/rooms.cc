@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// From tallies and Shared pools to rooms.
+#include "reconciler/rooms.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace berth::reconciler {
+
+namespace {
+
+// Enough for every pod there may be, and sums of it do not overflow.
+constexpr std::int64_t kRoomMax = std::int64_t{1} << 40;
+
+// nullptr unless it is a Shared pool that counts.
+const ipam::Pool* SharedPoolOf(const SeenPool& seen) {
+  const bool counts = seen.pool && seen.pool->affinity == ipam::Affinity::kShared && !seen.pool->resource.empty() &&
+                      !seen.pool->namespace_selector && !seen.pool->disabled && !seen.meta.deleting() && seen.IsReady();
+  return counts ? &*seen.pool : nullptr;
+}
+
+}  // namespace
+
+extender::Snapshot SnapshotOf(const RoomScope& scope) {
+  extender::Snapshot snapshot;
+  std::vector<const ipam::Pool*> shared;
+  for (const auto& [name, seen] : scope.world.pools) {
+    const ipam::Pool* const pool = SharedPoolOf(seen);
+    if (pool == nullptr || !scope.pools.contains(pool->uid)) continue;
+    const auto free = std::min<ipam::Uint128>(scope.census.OfPool(pool->uid).free, kRoomMax);
+    snapshot.shared.push_back({.resource = pool->resource, .free = static_cast<std::int64_t>(free)});
+    shared.push_back(pool);
+  }
+  for (const auto& [name, node] : scope.world.nodes.all()) {
+    extender::NodeRoom& room = snapshot.nodes[name];
+    for (std::size_t i = 0; i < shared.size(); ++i) {
+      const auto& selector = shared[i]->node_selector;
+      if (selector && !selector->Matches(node.labels)) continue;
+      room.shared.push_back(i);
+      room.left.try_emplace(shared[i]->resource, 0);
+    }
+    for (const auto& [resource, tally] : scope.counts.Of(name)) {
+      if (tally.is_counted || room.left.contains(resource))
+        room.left[resource] = std::clamp(tally.Left(), -kRoomMax, kRoomMax);
+    }
+  }
+  return snapshot;
+}
+
+extender::Seen SeenIn(const World& world, const std::string& key, const std::string& uid) {
+  const SeenPod* const pod = world.pods.Find(key);
+  if (pod == nullptr) return extender::Seen::kUnknown;
+  const bool is_settled = pod->uid != uid || !pod->node.empty() || pod->is_terminal;
+  return is_settled ? extender::Seen::kSettled : extender::Seen::kWaiting;
+}
+
+}  // namespace berth::reconciler

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the extender is told: nodes' addresses less those that bound pods still need, and Shared pools.
+#include "reconciler/rooms.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "reconciler/pod_requests.h"
+#include "reconciler/test_world.h"
+
+namespace berth::reconciler {
+namespace {
+
+json NodePool() { return {{"subnet", "10.55.0.0/24"}, {"blockSize", 29}, {"allowEdgeAddresses", true}}; }
+json SharedPool() { return {{"subnet", "10.66.0.0/29"}, {"affinity", "Shared"}, {"allowEdgeAddresses", true}}; }
+
+// Nodes n1, which has a block of eight addresses, and n2 without one.
+class RoomsWorld {
+ public:
+  RoomsWorld() {
+    t_.decider = Decider({.reclaim = Reclaim::kOn,
+                          .counts = true,
+                          .unrequested = std::vector<UnitRequest>{{.resource = "ipv4", .units = 1}}});
+    t_.world.knows_holders = true;
+    Node("n1").Node("n2");
+    t_.Pool("v4", NodePool(), {.is_ready = true}).Space("default", {"v4"});
+  }
+  RoomsWorld& Node(const std::string& name, const ipam::Labels& labels = {}) {
+    t_.world.nodes.PutShown(
+        {.name = name, .uid = "uid-of-" + name, .is_ready = true, .labels = labels, .pods_max = 110}, t_.now.steady);
+    return *this;
+  }
+  RoomsWorld& Block(std::map<ipam::BlockOffset, std::string> entries = {}) {
+    t_.Block("10.55.0.0/29", "v4", std::move(entries), {});
+    return *this;
+  }
+  RoomsWorld& Shared(json spec) {
+    t_.Pool("common", std::move(spec), {.is_ready = true}).Space("default", {"v4", "common"});
+    return *this;
+  }
+  RoomsWorld& Pod(SeenPod pod) {
+    pod.name_space = "default";
+    pod.uid = "uid-of-" + pod.name;
+    t_.world.pods.Put(std::move(pod), t_.now.steady);
+    return *this;
+  }
+  RoomsWorld& Bound(const std::string& name) { return Pod({.name = name, .node = "n1"}); }
+  RoomsWorld& Later(int seconds) {
+    t_.now.steady += std::chrono::seconds(seconds);
+    t_.now.unix_ms += 1000L * seconds;
+    return *this;
+  }
+
+  Decision Decide() {
+    Decision decision = t_.Decide(/*relisted=*/false);
+    t_.world.pods.ForgetTouched();
+    return decision;
+  }
+  extender::Snapshot Rooms() { return Decide().rooms.value_or(extender::Snapshot()); }
+  // Of n1; -1000: none.
+  std::int64_t Left(const std::string& node = "n1", const std::string& resource = "ipv4") {
+    const auto rooms = Rooms();
+    const auto& left = rooms.nodes.at(node).left;
+    const auto found = left.find(resource);
+    return found == left.end() ? -1000 : found->second;
+  }
+  TestWorld& world() { return t_; }
+
+ private:
+  TestWorld t_;
+};
+
+TEST(Rooms, AreNotToldWithoutAnExtender) {
+  RoomsWorld world;
+  world.world().decider = Decider({.reclaim = Reclaim::kOn, .counts = true});
+  EXPECT_FALSE(world.Block().Decide().rooms);
+}
+
+TEST(Rooms, AreNotToldWhilePodsAreUnknown) {
+  RoomsWorld world;
+  world.world().world.knows_holders = false;
+  EXPECT_FALSE(world.Block().Decide().rooms);
+}
+
+TEST(Rooms, OfANodeAreTheFreeAddressesOfItsBlocks) {
+  EXPECT_EQ(RoomsWorld().Block().Left(), 8);
+  EXPECT_EQ(RoomsWorld().Block({{0, kHeldEntry}}).Left(), 7);
+  EXPECT_EQ(RoomsWorld().Left("n2"), 0) << "the pool serves it, and it has no block";
+}
+
+TEST(Rooms, ABoundPodWithoutARequestTakesAnAddressFromWhenItIsBound) {
+  EXPECT_EQ(RoomsWorld().Block().Bound("web-1").Left(), 7);
+}
+
+TEST(Rooms, ABoundPodTakesOneAddressOnceAlsoWhenItIsRecorded) {
+  const std::string entry = "default/web-1 uid-of-web-1 0123456789ab-0123456789abcdef i=eth0 t=1799999999000";
+  EXPECT_EQ(RoomsWorld().Block({{0, entry}}).Bound("web-1").Left(), 7);
+}
+
+TEST(Rooms, APodThatRequestsAddressesTakesAsManyAsItRequests) {
+  EXPECT_EQ(RoomsWorld().Block().Pod({.name = "a", .node = "n1", .requests = {{"ipv4", 3}}}).Left(), 5);
+}
+
+TEST(Rooms, PodsThatNeedNoAddressTakeNone) {
+  const auto none = std::make_shared<const std::vector<UnitRequest>>();
+  EXPECT_EQ(RoomsWorld().Block().Pod({.name = "a", .node = "n1", .is_host_network = true}).Left(), 8);
+  EXPECT_EQ(RoomsWorld().Block().Pod({.name = "a", .node = "n1", .is_terminal = true}).Left(), 8);
+  EXPECT_EQ(RoomsWorld().Block().Pod({.name = "a", .node = "n1", .named = none}).Left(), 8);
+  EXPECT_EQ(RoomsWorld().Block().Pod({.name = "a"}).Left(), 8);
+}
+
+TEST(Rooms, APodsAnnotationNamesWhatItNeeds) {
+  const auto named = std::make_shared<const std::vector<UnitRequest>>(ParseResources("ipv6"));
+  EXPECT_EQ(RoomsWorld().Block().Pod({.name = "a", .node = "n1", .named = named}).Left(), 8);
+}
+
+TEST(Rooms, ANodeThatNoPoolServesHasNone) {
+  RoomsWorld world;
+  json spec = NodePool();
+  spec["nodeSelector"] = {{"matchLabels", {{"zone", "a"}}}};
+  world.world().Pool("v4", spec, {.is_ready = true});
+  EXPECT_EQ(world.Block().Left(), -1000);
+}
+
+TEST(Rooms, ASharedPoolIsOfAllNodesThatItServes) {
+  json spec = SharedPool();
+  spec["nodeSelector"] = {{"matchLabels", {{"zone", "a"}}}};
+  const auto rooms = RoomsWorld().Node("n2", {{"zone", "a"}}).Shared(spec).Rooms();
+  ASSERT_EQ(rooms.shared.size(), 1U);
+  EXPECT_EQ(rooms.shared[0].resource, "ipv4");
+  EXPECT_EQ(rooms.shared[0].free, 8);
+  EXPECT_TRUE(rooms.nodes.at("n1").shared.empty());
+  EXPECT_EQ(rooms.nodes.at("n2").shared, std::vector<std::size_t>{0});
+}
+
+TEST(Rooms, PodsBeyondANodesOwnAddressesLackThem) {
+  RoomsWorld world;
+  world.world().Pool("v4", NodePool(), {}).Space("default", {});
+  world.Shared(SharedPool()).world().Space("default", {"common"});
+  EXPECT_EQ(world.Bound("web-1").Bound("web-2").Left(), -2);
+}
+
+TEST(Rooms, ASharedPoolForSomeNamespacesOnlyIsNotCounted) {
+  json spec = SharedPool();
+  spec["namespaceSelector"] = {{"matchLabels", {{"team", "a"}}}};
+  EXPECT_TRUE(RoomsWorld().Shared(spec).Rooms().shared.empty());
+}
+
+TEST(Rooms, AnUnschedulablePodWithoutARequestGetsABlockForANode) {
+  RoomsWorld world;
+  world.Pod({.name = "w", .is_unschedulable = true, .placement = std::make_shared<const Placement>()});
+  static_cast<void>(world.Decide());
+  const Decision decision = world.Later(2).Decide();
+  EXPECT_TRUE(std::ranges::any_of(decision.actions,
+                                  [](const Action& action) { return std::holds_alternative<CreateBlock>(action); }));
+}
+
+TEST(Rooms, WhatIsKnownOfAnAnsweredPod) {
+  RoomsWorld world;
+  const World& seen = world.world().world;
+  world.Pod({.name = "waits"}).Bound("bound").Pod({.name = "over", .is_terminal = true});
+  EXPECT_EQ(SeenIn(seen, "default/none", "uid"), extender::Seen::kUnknown);
+  EXPECT_EQ(SeenIn(seen, "default/waits", "uid-of-waits"), extender::Seen::kWaiting);
+  EXPECT_EQ(SeenIn(seen, "default/waits", "uid-of-an-older-one"), extender::Seen::kSettled);
+  EXPECT_EQ(SeenIn(seen, "default/bound", "uid-of-bound"), extender::Seen::kSettled);
+  EXPECT_EQ(SeenIn(seen, "default/over", "uid-of-over"), extender::Seen::kSettled);
+}
+
+}  // namespace
+}  // namespace berth::reconciler
