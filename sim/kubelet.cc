@@ -208,10 +208,13 @@ void Kubelet::Del(const std::string& container) {
 
 void Kubelet::Detach(const std::string& container) {
   const Interface second = InterfacesOf(container).back();
+  const int returns = returns_;
   Leave(second);
   while (true) {
     const Heard heard = Call("DEL", second, kPatience);
     if (heard.is_answered && heard.error.empty()) break;
+    // The pod is gone from the cluster meanwhile, so the whole container ends.
+    if (returns != returns_) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(Below(300)));
   }
   valid_.at(container).networks = 1;
