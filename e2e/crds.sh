@@ -91,7 +91,7 @@ purge_is_refused() {
 }
 
 purges_as_told() {
-  kubectl get ipb -o name | xargs -r kubectl patch --type merge -p '{"metadata": {"finalizers": null}}' || return 1
+  kubectl get ipb,ipp -o name | xargs -r kubectl patch --type merge -p '{"metadata": {"finalizers": null}}' || return 1
   purge_as_told --timeout=30s && equals 0 crd_count && equals "" kubectl get validatingadmissionpolicy berth-purge -o name --ignore-not-found
 }
 
@@ -124,7 +124,7 @@ check "crds/ and install/ are applied" installs
 check "kubectl apply -f finds nothing to change" changes_nothing_by_file
 check "the policy that adds requests to pods is applied" kubectl apply -k "$root/install/overlays/requests"
 check "kubectl explain tells what a block size is" \
-  says "Prefix length of the blocks the pool is cut into: 24 (256 addresses) to 32 (1 address) for IPv4" \
+  says "Prefix length of the blocks into which the pool is cut: 24 (256 addresses) to 32 (1 address) for IPv4" \
   kubectl explain ippool.spec.blockSize
 check "kubectl explain tells what an entry looks like" \
   says "<namespace>/<pod> <uid> <attachment> i=<interface> t=<unix ms>" kubectl explain ipblock.allocations

@@ -117,12 +117,11 @@ class Run(unittest.TestCase):
 
     def test_lanes_run_side_by_side(self):
         flag = self.root / "flag"
-        code, last, text = self.run_steps(
+        code, last, _ = self.run_steps(
             Step("a", f"until [[ -e {flag} ]]; do sleep 0.02; done; echo 5 passed, 0 failed", minutes=1, lane="tidy"),
             Step("b", f"touch {flag}", minutes=1),
         )
         self.assertEqual((code, last), (0, "6 passed, 0 failed"))
-        self.assertLess(text.index("b  "), text.index("a  "))
 
     def test_a_lane_runs_as_many_at_once_as_it_may(self):
         meet = "touch {0}; until [[ -e {1} ]]; do sleep 0.02; done"

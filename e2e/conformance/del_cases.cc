@@ -100,9 +100,9 @@ TEST_F(Conformance, Case096_DelWithoutIpamUsesTheDefaults) {
   Ok(Base("ADD"));
   const std::string wrapper = Scratch() + "/in-a-mount-namespace";
   const std::string kubeconfig = Settings::Get().NodeKubeconfig(Settings::Get().NodeName());
-  const std::string mode =
-      InAgentMode() ? "/bin/mkdir /run/berth\n/bin/ln -s " + Settings::Get().AgentSocket() + " /run/berth/agent.sock\n"
-                    : "/bin/mkdir /var/lib/berth\necho direct >/var/lib/berth/mode\n";
+  const std::string mode = InAgentMode() ? "/bin/mkdir /run/berth\n: >/run/berth/agent.sock\n/bin/mount --bind " +
+                                               Settings::Get().AgentSocket() + " /run/berth/agent.sock\n"
+                                         : "/bin/mkdir /var/lib/berth\necho direct >/var/lib/berth/mode\n";
   std::ofstream(wrapper) << "#!/bin/sh\n"
                             "exec /usr/bin/unshare --mount /bin/sh -ec '\n"
                             "/bin/mkdir "
