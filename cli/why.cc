@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/numbers.h"
+#include "crds/quantity.h"
 #include "ipam/pool_choice.h"
 #include "reconciler/decide_demand.h"
 
@@ -49,16 +51,36 @@ std::string Requests(const SeenPod& pod) {
   return text;
 }
 
+// One of each resource that the scheduler's message names: the scheduler extender found no node with them for a pod
+// that requests nothing (docs/scheduling.md).
+std::vector<UnitRequest> MissedByExtender(const SeenPod& pod, const std::string& scheduler_says) {
+  if (!pod.requests.empty() || pod.is_host_network) return {};
+  const std::string prefix(crds::kResourcePrefix);
+  constexpr const char* kOfNames = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+  std::vector<UnitRequest> missed;
+  for (std::size_t at = scheduler_says.find(prefix); at != std::string::npos; at = scheduler_says.find(prefix, at)) {
+    at += prefix.size();
+    const std::string name = scheduler_says.substr(at, scheduler_says.find_first_not_of(kOfNames, at) - at);
+    const bool is_new = std::ranges::none_of(missed, [&](const UnitRequest& one) { return one.resource == name; });
+    if (is_new && !name.empty()) missed.push_back({.resource = name, .units = 1});
+  }
+  return missed;
+}
+
 class Answer {
  public:
-  Answer(const CountedWorld& read, const Counting& counting, const std::string& key, const SeenPod& pod)
-      : read_(read), counting_(counting), key_(key), pod_(pod), asked_(read.asked.value_or(AskedPod())) {}
+  Answer(const CountedWorld& read, const Counting& counting, const std::string& key, SeenPod pod)
+      : read_(read), counting_(counting), key_(key), pod_(std::move(pod)), asked_(read.asked.value_or(AskedPod())) {
+    auto missed = MissedByExtender(pod_, asked_.scheduler_says);
+    is_of_extender_ = !missed.empty();
+    if (is_of_extender_) pod_.requests = std::move(missed);
+  }
 
   Json Rows() && {
     const std::vector<reconciler::HeldEntries::Entry> entries = Entries();
     if (pod_.is_terminal) {
       Add("pod", key_, true, "pod " + key_ + " has ended: it needs no address");
-    } else if (pod_.is_host_network) {
+    } else if (pod_.is_host_network && pod_.requests.empty()) {
       Add("pod", key_, true, "pod " + key_ + " has the network of its node: it needs no address of a pool");
     } else if (pod_.node.empty()) {
       TellOfUnbound();
@@ -213,8 +235,9 @@ class Answer {
     Add("pod",
         key_,
         false,
-        "pod " + key_ + " waits for a node: it requests " + Requests(pod_) + ", and " + std::to_string(fitting) +
-            " of " + Count(std::ssize(verdicts), "node") + " could take it" + says,
+        "pod " + key_ + " waits for a node: it requests " +
+            (is_of_extender_ ? "nothing, the scheduler extender looks for " : "") + Requests(pod_) + ", and " +
+            std::to_string(fitting) + " of " + Count(std::ssize(verdicts), "node") + " could take it" + says,
         fitting == 0 ? ""
                      : "addresses do not keep it waiting: kubectl -n " + pod_.name_space + " describe pod " +
                            pod_.name + " shows what does");
@@ -238,6 +261,16 @@ class Answer {
 
   void TellOfPool(const SeenPool& seen) {
     const std::string& name = seen.meta.name;
+    const bool is_shared = seen.pool && seen.pool->affinity == ipam::Affinity::kShared;
+    if (is_of_extender_ && is_shared && ipam::CheckUsable(*seen.pool)) {
+      const reconciler::PoolCounts& counts = counting_.census.OfPool(seen.meta.uid);
+      return Add("pool",
+                 name,
+                 counts.free > 0,
+                 "pool " + name + " is Shared and has " + ipam::ToString(counts.free) + " of " +
+                     ipam::ToString(counts.total) +
+                     " addresses free; the extender counts them for every node that the pool admits");
+    }
     auto fine = CheckCounted(counting_, seen, nullptr);
     if (fine && seen.pool) {
       ipam::Pool for_namespaces = *seen.pool;
@@ -380,8 +413,9 @@ class Answer {
   const CountedWorld& read_;
   const Counting& counting_;
   const std::string& key_;
-  const SeenPod& pod_;
+  SeenPod pod_;
   const AskedPod asked_;
+  bool is_of_extender_ = false;
   Json rows_ = Json::array();
 };
 
@@ -393,6 +427,11 @@ ipam::Expected<Json> Why(const CountedWorld& read, const Counting& counting, con
     return ipam::Fail(ipam::ErrorCode::kInvalid, ipam::Quoted(pod) + " is no pod", "write <namespace>/<pod>");
   }
   const SeenPod* found = read.world.pods.Find(pod);
+  if (found == nullptr && read.asked) {
+    return ipam::Fail(ipam::ErrorCode::kInvalid,
+                      "pod " + ipam::Quoted(pod) + " cannot be read, so berth does not count it",
+                      "see: kubectl get pod -o yaml");
+  }
   if (found == nullptr) {
     return ipam::Fail(ipam::ErrorCode::kNotFound,
                       "pod " + ipam::Quoted(pod) + " does not exist",

@@ -69,6 +69,21 @@ const WhyCase kWaitingForANode[] = {
       "  pool web has 0 of 8 addresses free, no block unclaimed, and admits 1 of 1 node\n      it is full",
       "  node n1 has 0 ipv4 left for pods: it shows 0, should show 0: 0 free + 0 held; pods request 0; 1 block\n"
       "      all blocks of pool web exist"}},
+    {"TheExtenderFoundNoAddressForAPodThatRequestsNothing",
+     [](TestCluster& c) {
+       json status = Unschedulable();
+       status["conditions"][0]["message"] =
+           "0/1 nodes are available: 1 no ipam.berth.dev/ipv4 address is left, 2 no ipam.berth.dev/ipv4 address is "
+           "left.";
+       c.Node("n1", 0).Pool("web", kOneBlock).Pool("all", "10.56.0.0/29", {{"affinity", "Shared"}});
+       c.Pod("web-0", 0, "", {}, status);
+       FullBlock(c, kOneBlock, "n1");
+     },
+     {"pod team-a/web-0 waits for a node: it requests nothing, the scheduler extender looks for 1 ipv4, and 0 of 1 "
+      "node "
+      "could take it",
+      "  pool all is Shared and has 8 of 8 addresses free; the extender counts them",
+      "  node n1 has 0 ipv4 left for pods"}},
     {"FreeAddressesAreInBlocksOfOtherNodes",
      [](TestCluster& c) {
        c.Node("n1", 0, {{"zone", "a"}}).Node("n2", 8, {{"zone", "b"}}).Pool("web", kOneBlock);
