@@ -190,7 +190,7 @@ TEST_F(RequestCount, ASharedPoolTakesOneMore) {
   MakePool({{"affinity", "Shared"}});
   WarmUp();
   // The first ADD that meets a Shared block reads its pool once more.
-  Ok(Add("first"));
+  RequestsOf(Add("first"));
   ExpectAtMost({.direct = 4, .agent = 2}, Add("c1"));
   ExpectAtMost({.direct = 3, .agent = 2}, Del("c1"));
 }
