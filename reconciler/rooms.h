@@ -20,7 +20,8 @@ struct RoomScope {
 };
 
 // Node pools count as in `counts`. A Shared pool counts for the nodes that its nodeSelector admits if it is Ready,
-// enabled and has no namespaceSelector.
+// enabled and has no namespaceSelector. An address outside all blocks that several pools of a space have counts for
+// one.
 [[nodiscard]] extender::Snapshot SnapshotOf(const RoomScope& scope);
 
 // What the world knows of a pod that the extender has answered.
