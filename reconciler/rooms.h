@@ -2,6 +2,7 @@
 // Rooms: what the extender is told after each pass of the addresses that nodes have left (extender/choice.h).
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <string>
 
@@ -11,6 +12,10 @@
 #include "reconciler/world.h"
 
 namespace berth::reconciler {
+
+// A snapshot follows the last one after so long even if nothing happens: only then assumed entries end, and pods that
+// wait are tried again.
+inline constexpr std::chrono::seconds kRoomsPeriod{10};
 
 struct RoomScope {
   const World& world;
