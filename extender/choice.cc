@@ -16,6 +16,18 @@ std::int64_t At(const Units& units, const std::string& resource) {
   return found == units.end() ? 0 : found->second;
 }
 
+// The first node that keeps most, of those that keep no less than none.
+struct Best {
+  const std::string* node = nullptr;
+  std::int64_t spare = -1;
+
+  void Offer(const std::string& other, std::int64_t others) {
+    if (others <= spare) return;
+    node = &other;
+    spare = others;
+  }
+};
+
 std::string NumberName(const std::string& resource) { return "ipam.berth.dev/" + resource; }
 
 }  // namespace
@@ -104,25 +116,34 @@ class Chooser::Ledger {
 void Chooser::Lead(SteadyTime now) {
   const sync::Lock lock(mutex_);
   leads_since_ = now;
+  wakes_at_ = now + kLeadingPause;
 }
 
-bool Chooser::Publish(Snapshot snapshot, const Look& look, SteadyTime now) {
+bool Chooser::Publish(Snapshot snapshot, const Look& look, SteadyTime read_at) {
   const sync::Lock lock(mutex_);
   snapshot_ = std::make_unique<const Snapshot>(std::move(snapshot));
-  Expire(now);
+  EndAssumed(look, read_at);
+  Rooms rooms = Available();
+  const bool wakes = (wakes_at_ && *wakes_at_ <= read_at) || HasGrown(rooms);
+  if (wakes) {
+    awaited_.clear();
+    wakes_at_.reset();
+  }
+  available_ = std::move(rooms);
+  return wakes;
+}
+
+// Here alone, by the time of the snapshot: it must count a pod whose entry ends.
+void Chooser::EndAssumed(const Look& look, SteadyTime read_at) {
   for (auto at = assumed_.begin(); at != assumed_.end();) {
     auto& [uid, one] = *at;
     const Seen seen = look(one.key, uid);
     // A pod that was created a moment ago may not be known yet.
-    const bool is_over = seen == Seen::kSettled || (seen == Seen::kUnknown && one.was_seen);
+    const bool is_over =
+        one.since + kAssumedMax <= read_at || seen == Seen::kSettled || (seen == Seen::kUnknown && one.was_seen);
     one.was_seen = one.was_seen || seen == Seen::kWaiting;
     at = is_over ? assumed_.erase(at) : std::next(at);
   }
-  Rooms rooms = Available();
-  const bool has_grown = HasGrown(rooms);
-  if (has_grown) awaited_.clear();
-  available_ = std::move(rooms);
-  return has_grown;
 }
 
 Chooser::Rooms Chooser::Available() const {
@@ -135,8 +156,8 @@ Chooser::Rooms Chooser::Available() const {
   }
   Units& common = rooms[""];
   for (const auto& [name, room] : snapshot_->nodes) {
-    if (room.shared.empty()) continue;
-    for (const auto& [resource, units] : rooms[name]) common[resource] += std::min<std::int64_t>(0, units);
+    for (const auto& [resource, units] : rooms[name])
+      common[resource] += room.shared.empty() ? 0 : std::min<std::int64_t>(0, units);
   }
   for (const SharedRoom& one : snapshot_->shared) common[one.resource] += one.free;
   return rooms;
@@ -155,22 +176,18 @@ bool Chooser::HasGrown(const Rooms& rooms) const {
   return false;
 }
 
-void Chooser::Expire(SteadyTime now) {
-  std::erase_if(assumed_, [now](const auto& item) { return item.second.since + kAssumedMax <= now; });
-}
-
 Choice Chooser::Filter(const Pod& pod, const std::vector<std::string>& offered, SteadyTime now) {
   const sync::Lock lock(mutex_);
   if (!leads_since_) return {.error = "this berth-controller does not lead"};
   if (now < *leads_since_ + kLeadingPause || !snapshot_)
     return {.error = "this berth-controller has just begun to lead; try again"};
   if (pod.needs.empty()) return {.nodes = offered};
-  Expire(now);
-  assumed_.erase(pod.uid);
+  std::set<std::string> tried;
+  if (auto before = assumed_.extract(pod.uid); !before.empty()) tried = std::move(before.mapped().tried);
   const Ledger ledger(*snapshot_, assumed_, pod.needs);
   Choice choice;
-  const std::string* best = nullptr;
-  std::int64_t best_spare = -1;
+  Best best;
+  Best fresh;                 // of those that the pod has not tried
   bool is_uncertain = false;  // a node would have room if unplaced pods went elsewhere
   for (const std::string& name : offered) {
     const auto found = snapshot_->nodes.find(name);
@@ -190,17 +207,22 @@ Choice Chooser::Filter(const Pod& pod, const std::vector<std::string>& offered, 
     const std::int64_t spare = ledger.Spare(name, room);
     if (spare >= kPlenty) choice.nodes.push_back(name);
     if (spare < 0) is_uncertain = true;
-    if (spare > best_spare) {
-      best = &name;
-      best_spare = spare;
-    }
+    best.Offer(name, spare);
+    if (!tried.contains(name)) fresh.Offer(name, spare);
   }
-  if (best == nullptr) {
+  if (best.node == nullptr) {
     if (is_uncertain) return {.error = "other pods are being placed, and may take the last addresses; try again"};
-    for (const auto& [resource, units] : pod.needs) awaited_.insert(resource);
+    for (const auto& [resource, units] : pod.needs) {
+      if (available_.at("").contains(resource)) awaited_.insert(resource);
+    }
+    wakes_at_ = wakes_at_.value_or(now + kAwaitedMax);
     return choice;
   }
-  if (choice.nodes.empty()) choice.nodes.push_back(*best);
+  if (choice.nodes.size() <= 1) {
+    if (fresh.node == nullptr) tried.clear();
+    choice.nodes = {fresh.node == nullptr ? *best.node : *fresh.node};
+    tried.insert(choice.nodes.front());
+  }
   // Both lists have one order.
   auto chosen = choice.nodes.begin();
   for (const std::string& name : offered) {
@@ -214,16 +236,16 @@ Choice Chooser::Filter(const Pod& pod, const std::vector<std::string>& offered, 
                    Assumed{.key = pod.key,
                            .node = choice.nodes.size() == 1 ? choice.nodes.front() : "",
                            .units = pod.needs,
-                           .since = now});
+                           .since = now,
+                           .tried = std::move(tried)});
   return choice;
 }
 
-std::vector<int> Chooser::Scores(const Pod& pod, const std::vector<std::string>& nodes, SteadyTime now) {
+std::vector<int> Chooser::Scores(const Pod& pod, const std::vector<std::string>& nodes) const {
   constexpr std::int64_t kScoreMax = 10;
   const sync::Lock lock(mutex_);
   std::vector<int> scores(nodes.size(), 0);
   if (!snapshot_ || pod.needs.empty()) return scores;
-  Expire(now);
   std::map<std::string, Assumed> others = assumed_;
   others.erase(pod.uid);
   const Ledger ledger(*snapshot_, others, pod.needs);
@@ -235,10 +257,7 @@ std::vector<int> Chooser::Scores(const Pod& pod, const std::vector<std::string>&
   }
   const std::int64_t most = spares.empty() ? 0 : *std::ranges::max_element(spares);
   if (most == 0) return scores;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    // In floating point, as a Shared pool of IPv6 may have 2^62 addresses.
-    scores[i] = static_cast<int>(static_cast<double>(spares[i]) / static_cast<double>(most) * kScoreMax);
-  }
+  for (std::size_t i = 0; i < nodes.size(); ++i) scores[i] = static_cast<int>(spares[i] * kScoreMax / most);
   return scores;
 }
 

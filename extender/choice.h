@@ -28,12 +28,16 @@ using Units = std::map<std::string, std::int64_t>;
 
 // A new leader does not know what the one before has answered: within so long that is bound, and seen.
 inline constexpr std::chrono::seconds kLeadingPause{3};
-// An assumed entry ends after so long, whatever became of the pod.
+// An assumed entry ends with the first snapshot of so long after the answer, whatever became of the pod.
 inline constexpr std::chrono::seconds kAssumedMax{30};
+// The scheduler is woken for a pod that found no node after so long, even if no more room is seen: pods end and nodes
+// change in ways that a comparison of sums does not show.
+inline constexpr std::chrono::seconds kAwaitedMax{30};
 // A node that keeps so many addresses free after the pod is answered beside others like it. In a second a scheduler
 // places fewer pods than that on one node.
 inline constexpr std::int64_t kPlenty = 32;
 
+// No number in a snapshot is beyond 2^40, so sums do not overflow.
 struct NodeRoom {
   // For each resource of which a pool serves the node: the free addresses of the node's own blocks, less those that
   // pods bound to it still need. Below 0: these take from Shared pools.
@@ -78,13 +82,16 @@ class Chooser {
 
   // From now on this controller leads.
   void Lead(SteadyTime now);
-  // Replaces the snapshot. `look` tells of the same moment. True: a pod has found no node since this was last true, and
-  // there is more room now. The scheduler does not ask again by itself: it has to be woken.
-  [[nodiscard]] bool Publish(Snapshot snapshot, const Look& look, SteadyTime now);
-  // Requires: `offered` has no name twice.
+  // Replaces the snapshot. `look` tells of the same world, and `read_at` when it was read. True: the scheduler has to
+  // be woken, since it does not ask again by itself. That is if a pod has found no node since this was last true and
+  // there is more room now or kAwaitedMax have passed, and once when kLeadingPause is over: the leader before may have
+  // refused pods.
+  [[nodiscard]] bool Publish(Snapshot snapshot, const Look& look, SteadyTime read_at);
+  // Requires: `offered` has no name twice. If one node is answered, a pod that asks again gets another one that fits,
+  // if there is one: the node may have refused it.
   [[nodiscard]] Choice Filter(const Pod& pod, const std::vector<std::string>& offered, SteadyTime now);
   // 0 to 10 for each node: the more addresses are left there, the higher.
-  [[nodiscard]] std::vector<int> Scores(const Pod& pod, const std::vector<std::string>& nodes, SteadyTime now);
+  [[nodiscard]] std::vector<int> Scores(const Pod& pod, const std::vector<std::string>& nodes) const;
   [[nodiscard]] std::size_t assumed() const;
 
  private:
@@ -93,13 +100,15 @@ class Chooser {
     std::string node;  // empty: one of several
     Units units;
     SteadyTime since;
-    bool was_seen = false;  // some snapshot knew the pod
+    std::set<std::string> tried;  // nodes that were answered alone
+    bool was_seen = false;        // some snapshot knew the pod
   };
   class Ledger;
 
-  using Rooms = std::map<std::string, Units>;  // by node; under "" what Shared pools have for all
+  // By node; under "" what Shared pools have for all, with each resource that a pool serves a node with.
+  using Rooms = std::map<std::string, Units>;
 
-  void Expire(SteadyTime now) BERTH_REQUIRES(mutex_);
+  void EndAssumed(const Look& look, SteadyTime read_at) BERTH_REQUIRES(mutex_);
   [[nodiscard]] Rooms Available() const BERTH_REQUIRES(mutex_);
   [[nodiscard]] bool HasGrown(const Rooms& rooms) const BERTH_REQUIRES(mutex_);
 
@@ -107,7 +116,8 @@ class Chooser {
   std::optional<SteadyTime> leads_since_ BERTH_GUARDED_BY(mutex_);
   std::unique_ptr<const Snapshot> snapshot_ BERTH_GUARDED_BY(mutex_);
   std::map<std::string, Assumed> assumed_ BERTH_GUARDED_BY(mutex_);  // by UID of the pod
-  std::set<std::string> awaited_ BERTH_GUARDED_BY(mutex_);           // resources of pods that found no node
+  std::set<std::string> awaited_ BERTH_GUARDED_BY(mutex_);           // resources of pods that found no node, if known
+  std::optional<SteadyTime> wakes_at_ BERTH_GUARDED_BY(mutex_);      // then at the latest
   Rooms available_ BERTH_GUARDED_BY(mutex_);                         // when the snapshot was published
 };
 

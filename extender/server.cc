@@ -135,6 +135,7 @@ class Session : public std::enable_shared_from_this<Session> {
     Lowest().expires_after(limits().handshake);
     stream_.async_handshake(ssl::stream_base::server, [self = shared_from_this()](error_code error) {
       if (error) return self->Close();
+      self->is_open_ = true;
       self->AwaitRequest();
     });
   }
@@ -150,6 +151,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // When it last began to wait for a request; nothing: it is busy with one.
   [[nodiscard]] std::optional<SteadyTime> idle_since() const { return idle_since_; }
+  // The handshake is over.
+  [[nodiscard]] bool is_open() const { return is_open_; }
 
  private:
   static constexpr std::size_t kBufferMax = 64 << 10;
@@ -244,6 +247,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bhttp::response<bhttp::string_body> response_;
   std::optional<SteadyTime> idle_since_;
   bool is_large_ = false;
+  bool is_open_ = false;
 };
 
 }  // namespace
@@ -306,14 +310,14 @@ class Server::Impl {
     session->Run();
   }
 
-  // False: all are busy.
+  // One in its handshake first: whoever connects may be nobody. False: all are busy.
   bool CloseIdlest() {
     std::shared_ptr<Session> idlest;
-    auto longest = SteadyTime::max();
+    auto first = std::pair(true, SteadyTime::max());
     for (const auto& session : shared_.sessions) {
       const auto since = session->idle_since();
-      if (!since || *since >= longest) continue;
-      longest = *since;
+      if (!since || std::pair(session->is_open(), *since) >= first) continue;
+      first = {session->is_open(), *since};
       idlest = session;
     }
     if (idlest == nullptr) return false;

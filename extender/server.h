@@ -2,8 +2,8 @@
 // Server: HTTPS/1.1 for kube-scheduler, on one thread.
 //
 // Callers that are slow or silent hold up nobody: every step has a time limit, and a new connection takes the place of
-// the one that has been idle longest when there are too many. Certificate, key and client CA are read anew when their
-// files change; connections that exist keep theirs.
+// another when there are too many: of the oldest in its handshake, else of the one that has been idle longest.
+// Certificate, key and client CA are read anew when their files change; connections that exist keep theirs.
 #pragma once
 
 #include <chrono>

@@ -140,6 +140,18 @@ TEST_F(ServerTest, SilentCallersHoldUpNobody) {
   silent.front()->AwaitEnd();  // the oldest made room
 }
 
+TEST_F(ServerTest, ASilentCallerMakesRoomBeforeAnIdleConnection) {
+  ServerOptions options = Options();
+  options.limits.connections = 2;
+  options.limits.handshake = std::chrono::hours(1);
+  Start(std::move(options));
+  const auto idle = Client(authority_);
+  EXPECT_EQ(Ask(*idle), "POST /filter 2");
+  const SilentCaller silent(server_->port());
+  EXPECT_EQ(Ask(), "POST /filter 2");
+  silent.AwaitEnd();
+}
+
 TEST_F(ServerTest, ASilentCallerIsCutOffWhenItsTimeIsOver) {
   ServerOptions options = Options();
   options.limits.handshake = std::chrono::milliseconds(50);

@@ -57,7 +57,7 @@ Service::Outcome Service::Prioritize(std::string_view body) {
   if (!question) return {.answer = Refusal(400, question.error().message), .result = "refused"};
   const auto pod = parts_.read_pod(question->pod);
   if (!pod) return {.answer = Refusal(400, pod.error().message), .result = "refused"};
-  const auto scores = parts_.chooser.Scores(*pod, question->names, parts_.now());
+  const auto scores = parts_.chooser.Scores(*pod, question->names);
   return {.answer = {.body = ScoreAnswer(*question, scores)}, .result = "chosen"};
 }
 

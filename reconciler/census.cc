@@ -74,6 +74,12 @@ const PoolCounts& Census::OfPool(const std::string& uid) const {
   return found->second.counts;
 }
 
+const ipam::IntervalSet& Census::UnclaimedOf(const std::string& uid) const {
+  const auto found = rules_.find(uid);
+  BERTH_CHECK(found != rules_.end());
+  return found->second.unclaimed;
+}
+
 std::uint32_t Census::FreeIn(const std::string& block) const {
   const auto found = blocks_.find(block);
   return found == blocks_.end() ? 0 : found->second.free;
@@ -116,9 +122,8 @@ void Census::UpdateBlockSets(const World& world, const std::map<std::string, Cou
       all.insert(all.end(), rules.assignable.ranges().begin(), rules.assignable.ranges().end());
       if (rules.block_set_version == version) continue;
       rules.block_set_version = version;
-      ipam::IntervalSet unclaimed = rules.assignable;
-      unclaimed.Subtract(claimed);
-      rules.unclaimed = unclaimed.Count();
+      rules.unclaimed = rules.assignable;
+      rules.unclaimed.Subtract(claimed);
       const auto is_of_pool = [&](const ipam::Prefix& cidr) {
         return cidr.Overlaps(counted->pool.subnet) &&
                !rules.assignable.Intersection(ipam::AddressRange::Of(cidr)).empty();
@@ -140,7 +145,7 @@ void Census::CountBlocks(const World& world, const std::map<std::string, Counted
   for (auto& [uid, rules] : rules_) {
     rules.counts.used = 0;
     rules.counts.blocks = 0;
-    rules.counts.free = rules.unclaimed;
+    rules.counts.free = rules.unclaimed.Count();
   }
   for (auto& [name, space] : spaces_) {
     space.counts = {.total = space.total, .used = 0, .free = space.unclaimed};

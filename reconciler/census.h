@@ -52,6 +52,8 @@ class Census {
 
   // Requires: it was among the pools of the last Take.
   [[nodiscard]] const PoolCounts& OfPool(const std::string& uid) const;
+  // The pool's assignable addresses that are in no block. Requires: as OfPool.
+  [[nodiscard]] const ipam::IntervalSet& UnclaimedOf(const std::string& uid) const;
   // Free addresses in a block of a pool that was among those of the last Take; else 0.
   [[nodiscard]] std::uint32_t FreeIn(const std::string& block) const;
   // All 0 for a space without a pool.
@@ -68,7 +70,7 @@ class Census {
     ipam::IntervalSet assignable;
     // What hangs on the block set too.
     std::uint64_t block_set_version = 0;
-    ipam::Uint128 unclaimed = 0;  // assignable addresses in no block
+    ipam::IntervalSet unclaimed;  // assignable addresses in no block
     PoolCounts counts;
   };
   struct BlockCount {

@@ -85,7 +85,7 @@ steady_clock::time_point Controller::RunRound(const std::stop_token& stop) {
   performer_.SettleDoubts(now, k8sclient::CallOptions::Within(kCallMax, stop));
   Decision decision = decider_.Decide(world_, memory_, now, /*relisted=*/false);
   // Before any Node is patched: the patch makes the scheduler ask again.
-  if (auto rooms = std::exchange(decision.rooms, std::nullopt)) on_rooms(*std::move(rooms), world_);
+  if (auto rooms = std::exchange(decision.rooms, std::nullopt)) on_rooms(*std::move(rooms), world_, now.steady);
   AfterDecision(decision, now);
   if (memory_.backoff.MayTry(kServerKey, now.steady) && PerformAll(decision, stop) && WantsRelist(decision)) {
     RunRelisted(decision, stop);

@@ -40,9 +40,10 @@ class Controller {
   // that vanished. Called by the thread that runs this. Set before Run.
   std::function<void(std::uint64_t version)> on_version = [](std::uint64_t) {};
 
-  // Told after each decision how many addresses nodes have left, if Settings::unrequested is set. Called as on_version.
-  std::function<void(extender::Snapshot rooms, const World& world)> on_rooms = [](const extender::Snapshot&,
-                                                                                  const World&) {};
+  // Told after each decision how many addresses nodes have left, and when the world was read, if Settings::unrequested
+  // is set. Called as on_version.
+  std::function<void(extender::Snapshot rooms, const World& world, SteadyTime read_at)> on_rooms =
+      [](const extender::Snapshot&, const World&, SteadyTime) {};
 
   // Returns when stop is requested.
   void Run(const std::stop_token& stop);

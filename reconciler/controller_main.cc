@@ -96,8 +96,8 @@ void Lead(k8sclient::Api& api, Desk& desk, const Settings& settings, const std::
   controller.on_version = [&hand_over](std::uint64_t version) { hand_over.reached = version; };
   std::array<std::jthread, 2> extending_threads;
   if (desk.extending != nullptr) {
-    controller.on_rooms = [&desk](extender::Snapshot rooms, const World& world) {
-      desk.extending->Publish(std::move(rooms), world);
+    controller.on_rooms = [&desk](extender::Snapshot rooms, const World& world, SteadyTime read_at) {
+      desk.extending->Publish(std::move(rooms), world, read_at);
     };
     extending_threads = desk.extending->Lead(api, stop);
   }

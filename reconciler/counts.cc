@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "crds/quantity.h"
+
 namespace berth::reconciler {
 
 namespace {
@@ -144,10 +146,10 @@ void Counts::AddPod(const SeenPod& pod, NodeTally& tally) const {
     Tally& of_resource = tally[need.resource];
     const std::int64_t has = std::min(need.units, addresses[need.resource]);
     if (pod.requests.empty()) {
-      of_resource.owed += need.units - has;
+      of_resource.owed = crds::SaturatingSum(of_resource.owed, need.units - has);
       continue;
     }
-    of_resource.requested += need.units;
+    of_resource.requested = crds::SaturatingSum(of_resource.requested, need.units);
     of_resource.held += has;
   }
 }

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "crds/quantity.h"
 #include "ipam/seeded.h"
 #include "reconciler/test_world.h"
 
@@ -444,6 +445,14 @@ void ChangeAtRandom(ipam::SeededRandom& random) {
 
 TEST(Counts, OfManyRandomChangesAreAsCountedAnew) {
   ipam::ForSeeds(4, [](ipam::SeededRandom& random) { ChangeAtRandom(random); });
+}
+
+TEST(Counts, RequestsThatAreTooLargeToSumAreTheLargestNumber) {
+  CountsWorld world;
+  world.Block("10.55.0.0/29");
+  for (const char* name : {"a", "b"})
+    world.Pod({.name = name, .node = "n1", .requests = {{.resource = "ipv4", .units = crds::kUnitsMax}}});
+  EXPECT_EQ(world.Of(), "8+0-" + std::to_string(crds::kUnitsMax) + "=none");
 }
 
 }  // namespace

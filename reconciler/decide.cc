@@ -56,6 +56,7 @@ class Round {
                            .defaults = kept_.settings.unrequested ? &*kept_.settings.unrequested : nullptr});
       if (kept_.settings.unrequested) {
         decision_.rooms = SnapshotOf({.world = world_, .census = census_, .pools = counted_, .counts = kept_.counts});
+        decision_.WakeAt(now_.steady + kRoomsPeriod);
       }
     }
     if (world_.knows_holders && kept_.settings.counts) {

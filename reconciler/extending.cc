@@ -66,9 +66,9 @@ std::array<std::jthread, 2> Extending::Lead(k8sclient::Api& api, const std::stop
           std::jthread([this, &api, stop] { WakeAgainAndAgain(api, stop); })};
 }
 
-void Extending::Publish(extender::Snapshot rooms, const World& world) {
+void Extending::Publish(extender::Snapshot rooms, const World& world, SteadyTime read_at) {
   const auto look = [&world](const std::string& key, const std::string& uid) { return SeenIn(world, key, uid); };
-  if (!chooser_.Publish(std::move(rooms), look, std::chrono::steady_clock::now())) return;
+  if (!chooser_.Publish(std::move(rooms), look, read_at)) return;
   const sync::Lock lock(mutex_);
   shall_wake_ = true;
   woken_.notify_one();

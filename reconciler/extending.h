@@ -39,8 +39,8 @@ class Extending {
   // This process leads from now on: the EndpointSlice points at it, and the scheduler is woken when pods that found no
   // node may find one, until stop is requested. `api` must live until the threads that are returned have ended.
   [[nodiscard]] std::array<std::jthread, 2> Lead(k8sclient::Api& api, const std::stop_token& stop);
-  // After each pass, with the world of the same moment.
-  void Publish(extender::Snapshot rooms, const World& world);
+  // After each decision, with the world that it is of, and when that was read.
+  void Publish(extender::Snapshot rooms, const World& world, SteadyTime read_at);
 
  private:
   Extending(const Options& options, Metrics& metrics);

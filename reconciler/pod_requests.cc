@@ -15,12 +15,10 @@ namespace berth::reconciler {
 
 namespace {
 
-using crds::kUnitsMax;
 using crds::ReadUnits;
+using crds::SaturatingSum;
 using nlohmann::json;
 using Units = std::map<std::string, std::int64_t>;
-
-std::int64_t SaturatingSum(std::int64_t a, std::int64_t b) { return a > kUnitsMax - b ? kUnitsMax : a + b; }
 
 void Add(Units& to, const Units& more) {
   for (const auto& [resource, units] : more) to[resource] = SaturatingSum(to[resource], units);
@@ -78,7 +76,7 @@ std::vector<UnitRequest> ParseResources(std::string_view list) {
   constexpr std::size_t kNameMax = 63;
   const auto is_alphanumeric = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
   std::vector<UnitRequest> named;
-  for (std::size_t begin = 0; begin <= list.size();) {
+  for (std::size_t begin = 0; begin <= list.size() && named.size() < kNamedMax;) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
     std::string_view part = list.substr(begin, end - begin);
     begin = end + 1;

@@ -2,6 +2,7 @@
 // What a pod requests of counted resources, as kube-scheduler and the kubelet count it.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 #include <vector>
 
@@ -15,8 +16,9 @@ namespace berth::reconciler {
 // sidecars started before it, whichever is more. Source: k8s.io/component-helpers, resource/helpers.go.
 [[nodiscard]] std::vector<UnitRequest> ReadRequests(const nlohmann::json& pod_spec);
 
-// One unit of each resource in a list such as "ipv4, ipv6", each once. What is no name of a resource is left out, as
-// install/overlays/requests/ does.
+// One unit of each resource in a list such as "ipv4, ipv6", each once: of the first kNamedMax names. What is no name of
+// a resource is left out, as install/overlays/requests/ does.
+inline constexpr std::size_t kNamedMax = 16;
 [[nodiscard]] std::vector<UnitRequest> ParseResources(std::string_view list);
 
 }  // namespace berth::reconciler

@@ -52,6 +52,14 @@ TEST(PodRequests, OfAListAreOneOfEachName) {
   }
 }
 
+TEST(PodRequests, OfALongListAreTheFirstSixteenNames) {
+  std::string list = "r0";
+  for (int i = 0; i < 50'000; ++i) list += ",r" + std::to_string(i);
+  const auto named = ParseResources(list);
+  ASSERT_EQ(named.size(), 16U);
+  EXPECT_EQ(named.back().resource, "r15");
+}
+
 TEST(PodRequests, AreWhatTheSchedulerCounts) {
   const struct {
     const char* name;

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "ipam/interval_set.h"
+
 namespace berth::reconciler {
 
 namespace {
@@ -21,6 +23,17 @@ const ipam::Pool* SharedPoolOf(const SeenPool& seen) {
   return counts ? &*seen.pool : nullptr;
 }
 
+// The pool's free addresses, less those in no block that one of `others` has, too.
+ipam::Uint128 FreeBeside(const std::vector<const ipam::Pool*>& others, const ipam::Pool& pool, const Census& census) {
+  ipam::IntervalSet unclaimed = census.UnclaimedOf(pool.uid);
+  const ipam::Uint128 before = unclaimed.Count();
+  for (const ipam::Pool* other : others) {
+    if (other->space == pool.space && other->subnet.Overlaps(pool.subnet))
+      unclaimed.Subtract(census.UnclaimedOf(other->uid));
+  }
+  return census.OfPool(pool.uid).free - (before - unclaimed.Count());
+}
+
 }  // namespace
 
 extender::Snapshot SnapshotOf(const RoomScope& scope) {
@@ -29,7 +42,7 @@ extender::Snapshot SnapshotOf(const RoomScope& scope) {
   for (const auto& [name, seen] : scope.world.pools) {
     const ipam::Pool* const pool = SharedPoolOf(seen);
     if (pool == nullptr || !scope.pools.contains(pool->uid)) continue;
-    const auto free = std::min<ipam::Uint128>(scope.census.OfPool(pool->uid).free, kRoomMax);
+    const auto free = std::min<ipam::Uint128>(FreeBeside(shared, *pool, scope.census), kRoomMax);
     snapshot.shared.push_back({.resource = pool->resource, .free = static_cast<std::int64_t>(free)});
     shared.push_back(pool);
   }
@@ -51,8 +64,9 @@ extender::Snapshot SnapshotOf(const RoomScope& scope) {
 
 extender::Seen SeenIn(const World& world, const std::string& key, const std::string& uid) {
   const SeenPod* const pod = world.pods.Find(key);
-  if (pod == nullptr) return extender::Seen::kUnknown;
-  const bool is_settled = pod->uid != uid || !pod->node.empty() || pod->is_terminal;
+  // A pod may have been created anew under its name: the world may still show the one before.
+  if (pod == nullptr || pod->uid != uid) return extender::Seen::kUnknown;
+  const bool is_settled = !pod->node.empty() || pod->is_terminal;
   return is_settled ? extender::Seen::kSettled : extender::Seen::kWaiting;
 }
 

@@ -2,6 +2,7 @@
 // Rooms: what the extender is told after each pass of the addresses that nodes have left (extender/choice.h).
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <string>
 
@@ -12,6 +13,10 @@
 
 namespace berth::reconciler {
 
+// A snapshot follows the last one after so long even if nothing happens: only then assumed entries end, and pods that
+// wait are tried again.
+inline constexpr std::chrono::seconds kRoomsPeriod{10};
+
 struct RoomScope {
   const World& world;
   const Census& census;                             // of the same pools
@@ -20,7 +25,8 @@ struct RoomScope {
 };
 
 // Node pools count as in `counts`. A Shared pool counts for the nodes that its nodeSelector admits if it is Ready,
-// enabled and has no namespaceSelector.
+// enabled and has no namespaceSelector. An address outside all blocks that several pools of a space have counts for
+// one.
 [[nodiscard]] extender::Snapshot SnapshotOf(const RoomScope& scope);
 
 // What the world knows of a pod that the extender has answered.
