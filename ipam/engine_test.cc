@@ -2,6 +2,9 @@
 // Engine: what ADD answers and what it refuses, on a model cluster without faults (faults: engine_fault_test.cc).
 #include "ipam/engine.h"
 
+#include <algorithm>
+
+#include "ipam/claim.h"
 #include "ipam/engine_test_setup.h"
 
 namespace berth::ipam {
@@ -119,12 +122,42 @@ TEST_F(Add, OfSharedPoolsTakesFromBlocksOfOtherNodesToo) {
   EXPECT_EQ(cluster_.blocks.size(), 1U);
 }
 
+TEST_F(Add, OfANodeAndASharedPoolTakesFromTheSharedBlockThatThereIs) {
+  Pool many = TestPool("many", "10.88.0.0/24", Affinity::kShared);
+  many.block_length = 28;
+  Put(many);
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(engine_.Add(Request(i, {"many", "v6"})));
+  EXPECT_EQ(std::ranges::count_if(cluster_.blocks, [](const auto& named) { return named.second->shared(); }), 1);
+}
+
 TEST_F(Add, OfAFullSharedPoolLooksAtTheTruthBeforeItRefuses) {
   for (int i = 0; i < 14; ++i) ASSERT_TRUE(engine_.Add(Request(i, {"shared"})));
   store_.stale_blocks = std::vector<BlockView>{cluster_.blocks.begin()->second};
   ModelBlockStore other{cluster_, "n2"};
   ASSERT_TRUE(Engine(other, runtime_).Del(TestAttachment(7)));
   EXPECT_TRUE(engine_.Add(Request(99, {"shared"})));
+}
+
+// The node's block 10.77.0.0/28, which its hint does not know, is all that the pool's status says is left.
+TEST_F(Add, ClaimsAnotherBlockWhereTheOneThatExistsRefusesToBeWritten) {
+  struct Refusing : ModelBlockStore {
+    using ModelBlockStore::ModelBlockStore;
+    Expected<BlockView> Edit(const BlockView& seen, const BlockEdit& edit) override {
+      if (seen->cidr != Prefix::Parse("10.77.0.0/28").value()) return ModelBlockStore::Edit(seen, edit);
+      return Fail(ErrorCode::kInvalid, "a policy refuses it");
+    }
+  };
+  Pool pool = TestPool("two", "10.77.0.0/27");
+  pool.block_length = 28;
+  pool.block_count = 1;
+  pool.claimable = {Prefix::Parse("10.77.0.0/28").value()};
+  Put(pool);
+  ASSERT_TRUE(store_.Create(NewBlock(pool, pool.claimable.front(), "n1"), ""));
+  Refusing refusing{cluster_, "n1"};
+  refusing.stale_blocks = std::vector<BlockView>{};
+  const auto result = Engine(refusing, runtime_).Add(Request(1, {"two"}));
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_TRUE(Prefix::Parse("10.77.0.16/28")->Contains(result->addresses[0].address));
 }
 
 TEST_F(Add, ClaimsNoMoreBlocksThanThePoolAllowsANode) {

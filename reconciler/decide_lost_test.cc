@@ -92,7 +92,8 @@ TEST_P(DualStackPodTest, IsLostInTheBlockThatLacksItsAddress) {
   pod.addresses.push_back(ipam::Address::Parse("2001:db8::5").value());
   t.world.pods.Put(pod, t.now.steady);
   const auto put = [&](const char* cidr, ipam::BlockOffset offset, const std::string& entry) {
-    t.Block(cidr, "web", entry.empty() ? std::map<ipam::BlockOffset, std::string>{} : std::map{std::pair(offset, entry)});
+    t.Block(
+        cidr, "web", entry.empty() ? std::map<ipam::BlockOffset, std::string>{} : std::map{std::pair(offset, entry)});
   };
   put("10.55.0.0/26", 3, c.ipv4_entry);
   put("2001:db8::/122", 5, c.ipv6_entry);
