@@ -271,6 +271,11 @@ TEST_F(ScarcePool, IsNotSharedOutAmongNodesThatSeeItAtTheSameMoment) {
   EXPECT_TRUE(Add("c1").ok) << "the fifth node of a pool of four blocks";
 }
 
+TEST_F(ScarcePool, HasNoBlockClaimedAheadByANodeThatUsesNothingOfItBeforeItsMomentToLook) {
+  MakeAgentOf(watched_, {.looks_within = std::chrono::days(10)})->LoadAndClaim({});
+  EXPECT_EQ(api_.Objects(kBlocks).size(), 0U);
+}
+
 TEST_F(ScarcePool, ThatCannotBeReadHasNoBlocksClaimedAhead) {
   std::atomic<int> reads = 0;
   api_.SetFaults([&reads](const k8sclient::Request& request) {
