@@ -98,6 +98,14 @@ TEST_F(Add, DoesNotKeepAnAddressThatWasReservedSinceTheHint) {
   EXPECT_EQ(Texts(engine_.Add(Request(1, {"two"}))).front(), "10.77.0.1");
 }
 
+TEST_F(Add, GivesTheAddressBackIfNoneIsLeftBesideWhatWasReservedSinceTheHint) {
+  Put(TestPool("one", "10.77.0.0/32"));
+  store_.stale_pools = std::vector<Pool>{cluster_.pools["one"]};
+  cluster_.pools["one"].withheld = {AddressRange::Parse("10.77.0.0").value()};
+  EXPECT_FALSE(engine_.Add(Request(1, {"one"})));
+  EXPECT_TRUE(AllHeld().empty());
+}
+
 TEST_F(Add, JoinsABlockThatTheHintDoesNotKnowYet) {
   Put(TestPool("one-block", "10.77.0.0/28"));
   ASSERT_TRUE(engine_.Add(Request(1, {"one-block"})));
@@ -138,22 +146,45 @@ TEST_F(Add, OfAFullSharedPoolLooksAtTheTruthBeforeItRefuses) {
   EXPECT_TRUE(engine_.Add(Request(99, {"shared"})));
 }
 
+// A policy refuses writes of the block 10.77.0.0/28.
+struct RefusingStore : ModelBlockStore {
+  using ModelBlockStore::ModelBlockStore;
+  Expected<BlockView> Edit(const BlockView& seen, const BlockEdit& edit) override {
+    if (seen->cidr != Prefix::Parse("10.77.0.0/28").value()) return ModelBlockStore::Edit(seen, edit);
+    return Fail(ErrorCode::kInvalid, "a policy refuses it");
+  }
+};
+
+TEST_F(Add, ClaimsNoBlockWhereTheOnlyOneWithRoomRefusesToBeWritten) {
+  Pool pool = TestPool("two", "10.77.0.0/27");
+  pool.block_length = 28;
+  Put(pool);
+  ASSERT_TRUE(store_.Create(NewBlock(pool, Prefix::Parse("10.77.0.0/28").value(), "n1"), ""));
+  RefusingStore refusing{cluster_, "n1"};
+  const auto result = Engine(refusing, runtime_).Add(Request(1, {"two"}));
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(cluster_.blocks.size(), 1U) << "each ADD would claim one";
+}
+
+// What becomes of a claim that fails decides whether the ADD tries another block.
+TEST_F(Add, WhoseClaimFailsForGoodTriesNoOtherBlock) {
+  store_.faults = {Fault::kUnavailable};
+  const auto result = engine_.Add(Request(1, {"v4"}));
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::kUnavailable);
+  EXPECT_TRUE(cluster_.blocks.empty());
+}
+
 // The node's block 10.77.0.0/28, which its hint does not know, is all that the pool's status says is left.
 TEST_F(Add, ClaimsAnotherBlockWhereTheOneThatExistsRefusesToBeWritten) {
-  struct Refusing : ModelBlockStore {
-    using ModelBlockStore::ModelBlockStore;
-    Expected<BlockView> Edit(const BlockView& seen, const BlockEdit& edit) override {
-      if (seen->cidr != Prefix::Parse("10.77.0.0/28").value()) return ModelBlockStore::Edit(seen, edit);
-      return Fail(ErrorCode::kInvalid, "a policy refuses it");
-    }
-  };
   Pool pool = TestPool("two", "10.77.0.0/27");
   pool.block_length = 28;
   pool.block_count = 1;
   pool.claimable = {Prefix::Parse("10.77.0.0/28").value()};
   Put(pool);
   ASSERT_TRUE(store_.Create(NewBlock(pool, pool.claimable.front(), "n1"), ""));
-  Refusing refusing{cluster_, "n1"};
+  RefusingStore refusing{cluster_, "n1"};
   refusing.stale_blocks = std::vector<BlockView>{};
   const auto result = Engine(refusing, runtime_).Add(Request(1, {"two"}));
   ASSERT_TRUE(result) << result.error().message;
