@@ -52,6 +52,7 @@ start() {
   mkdir -p "$dir/logs" "$run_dir"
   "$root/e2e/cluster" up --dir "$dir" "${@:2}"
   eval "$("$root/e2e/cluster" env --dir "$dir")"
+  unset token_cluster # of the control plane before, which e2e/tokens.sh remembers
   # One agent's token stands for thousands of nodes without plugins, of which the policy lets it write one's blocks. Its
   # binding is left out: the API server goes by it for some seconds after it was deleted.
   local parts=("$root/crds" "$root/install" "$root/install/overlays/direct")
