@@ -103,6 +103,27 @@ TEST_F(AgentTest, CallsOfOneNodeDoNotConflictInASharedBlock) {
   EXPECT_EQ(api_.CountOf(k8sclient::Method::kPatch) - before, kCalls);
 }
 
+TEST_F(AgentTest, ADrainEndsWithTheLastCall) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  std::latch is_sent(1);
+  std::latch drains(1);
+  api_.SetFaults([&](const k8sclient::Request& request) {
+    if (request.method == k8sclient::Method::kPatch && !is_sent.try_wait()) {
+      is_sent.count_down();
+      drains.wait();
+    }
+    return ApiFault::kNone;
+  });
+  const std::jthread caller([this] { EXPECT_TRUE(Add("c2").ok); });
+  is_sent.wait();
+  drains.count_down();
+  constexpr std::chrono::seconds kLimit{30};
+  const auto began = std::chrono::steady_clock::now();
+  agent_->Drain(kLimit);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, kLimit);
+}
+
 TEST_F(AgentTest, ALostAnswerIsSettledWithinTheCall) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
@@ -227,6 +248,13 @@ TEST_F(AgentTest, LoadsAndClaimsAheadWithoutAThread) {
   api_.Change(std::string(crds::kPoolsPath), "p1", [](nlohmann::json& pool) { pool["spec"]["warmAddresses"] = 16; });
   MakeAgent()->LoadAndClaim({});
   EXPECT_EQ(api_.Objects(kBlocks).size(), 1U);
+}
+
+TEST_F(AgentTest, OfASharedPoolNoBlockIsClaimedAhead) {
+  api_.Change(
+      std::string(crds::kPoolsPath), "shared", [](nlohmann::json& pool) { pool["spec"]["warmAddresses"] = 16; });
+  MakeAgent()->LoadAndClaim({});
+  EXPECT_TRUE(api_.Objects(kBlocks).empty());
 }
 
 TEST_F(AgentTest, AClaimWhoseAnswerWasLostIsNotFollowedByASecond) {
