@@ -108,8 +108,9 @@ TEST_F(AgentTest, ADrainEndsWithTheLastCall) {
   ASSERT_TRUE(Add("c1").ok);
   std::latch is_sent(1);
   std::latch drains(1);
+  std::atomic<bool> was_sent = false;
   api_.SetFaults([&](const k8sclient::Request& request) {
-    if (request.method == k8sclient::Method::kPatch && !is_sent.try_wait()) {
+    if (request.method == k8sclient::Method::kPatch && !was_sent.exchange(true)) {
       is_sent.count_down();
       drains.wait();
     }
