@@ -1,6 +1,6 @@
 # The ways into the tree. Everything does its own set-up on Debian 12 (tools/setup.sh); programs end up in build/bin.
 .DEFAULT_GOAL := all
-.PHONY: all image quick test test-all sim fuzz demo format clean
+.PHONY: all image quick test test-all sim fuzz mutants demo format clean
 
 all: ## set up and build: build/bin/
 	@tools/setup.sh build
@@ -34,6 +34,10 @@ fuzz: ## feed changed inputs of fuzz/corpus to their readers; FUZZ_SECONDS=30 fo
 	@cmake --preset fuzz
 	@cmake --build --preset fuzz --target berth-fuzz
 	@cd build/fuzz && bin/berth-fuzz $(TARGET)
+
+mutants: ## break random lines and see whether unit tests fail; FOLDER=ipam or SINCE=main, N=20, SEED=1 for the same again
+	@tools/setup.sh build
+	@tools/mutants $(if $(FOLDER),'$(FOLDER)') $(if $(SINCE),--since $(SINCE)) $(if $(N),-n $(N)) $(if $(SEED),--seed $(SEED))
 
 demo: ## a one-node cluster whose pods get their addresses from berth; KEEP=1 leaves it running
 	@tools/build-demo

@@ -197,7 +197,7 @@ Expected<std::vector<BlockView>> AgentStore::ReadBlocks(ipam::BlockScope scope, 
     if (blocks) view_.NoteShared(*blocks);
     return blocks;
   }
-  generation_ = pools_generation_.value_or(own_.Generation());
+  generation_ = pools_generation_ ? *pools_generation_ : own_.Generation();
   return own_.Snapshot(pools_generation_.value_or(UINT64_MAX));
 }
 

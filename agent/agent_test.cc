@@ -103,6 +103,28 @@ TEST_F(AgentTest, CallsOfOneNodeDoNotConflictInASharedBlock) {
   EXPECT_EQ(api_.CountOf(k8sclient::Method::kPatch) - before, kCalls);
 }
 
+TEST_F(AgentTest, ADrainEndsWithTheLastCall) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  std::latch is_sent(1);
+  std::latch drains(1);
+  std::atomic<bool> was_sent = false;
+  api_.SetFaults([&](const k8sclient::Request& request) {
+    if (request.method == k8sclient::Method::kPatch && !was_sent.exchange(true)) {
+      is_sent.count_down();
+      drains.wait();
+    }
+    return ApiFault::kNone;
+  });
+  const std::jthread caller([this] { EXPECT_TRUE(Add("c2").ok); });
+  is_sent.wait();
+  drains.count_down();
+  constexpr std::chrono::seconds kLimit{30};
+  const auto began = std::chrono::steady_clock::now();
+  agent_->Drain(kLimit);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, kLimit);
+}
+
 TEST_F(AgentTest, ALostAnswerIsSettledWithinTheCall) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
@@ -229,6 +251,13 @@ TEST_F(AgentTest, LoadsAndClaimsAheadWithoutAThread) {
   EXPECT_EQ(api_.Objects(kBlocks).size(), 1U);
 }
 
+TEST_F(AgentTest, OfASharedPoolNoBlockIsClaimedAhead) {
+  api_.Change(
+      std::string(crds::kPoolsPath), "shared", [](nlohmann::json& pool) { pool["spec"]["warmAddresses"] = 16; });
+  MakeAgent()->LoadAndClaim({});
+  EXPECT_TRUE(api_.Objects(kBlocks).empty());
+}
+
 TEST_F(AgentTest, AClaimWhoseAnswerWasLostIsNotFollowedByASecond) {
   api_.Change(std::string(crds::kPoolsPath), "p1", [](nlohmann::json& pool) { pool["spec"]["warmAddresses"] = 16; });
   api_.SetFaults([lost = std::make_shared<std::atomic<bool>>(false)](const k8sclient::Request& request) {
@@ -269,6 +298,11 @@ TEST_F(ScarcePool, IsNotSharedOutAmongNodesThatSeeItAtTheSameMoment) {
   for (const char* const node : {"n2", "n3", "n4", "n5"}) MakeAgentOf(watched_, {.node = node})->LoadAndClaim({});
   StartAgent();
   EXPECT_TRUE(Add("c1").ok) << "the fifth node of a pool of four blocks";
+}
+
+TEST_F(ScarcePool, HasNoBlockClaimedAheadByANodeThatUsesNothingOfItBeforeItsMomentToLook) {
+  MakeAgentOf(watched_, {.looks_within = std::chrono::days(10)})->LoadAndClaim({});
+  EXPECT_EQ(api_.Objects(kBlocks).size(), 0U);
 }
 
 TEST_F(ScarcePool, ThatCannotBeReadHasNoBlocksClaimedAhead) {

@@ -105,6 +105,7 @@ class AgentTest : public testing::Test {
     std::size_t standby = 0;
     std::string node = "n1";
     std::string machine = {};  // another has other files
+    std::chrono::milliseconds looks_within = std::chrono::milliseconds(0);
   };
   std::unique_ptr<Agent> MakeAgent(bool watches_blocks = true, const std::string& server = "https://model") {
     return MakeAgentOf(watched_, {.watches_blocks = watches_blocks, .server = server});
@@ -118,7 +119,7 @@ class AgentTest : public testing::Test {
                              .server = wanted.server,
                              .loaded_mark = LoadedMark(),
                              .standby = wanted.standby,
-                             .looks_within = std::chrono::milliseconds(0),
+                             .looks_within = wanted.looks_within,
                              .watches_blocks = wanted.watches_blocks,
                              .reads_pods = wanted.reads_pods},
                             [this] { ++replaced_; });

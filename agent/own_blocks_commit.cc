@@ -177,13 +177,11 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
   }
   Waiters pending;
   for (const auto& waiter : round.waiters) {
-    ipam::Block trial = changed;
-    if (auto applied = waiter->edit.apply(trial); !applied) {
+    if (auto applied = waiter->edit.apply(changed)) {
+      pending.push_back(waiter);
+    } else {
       Finish(*waiter, std::unexpected(OfRound(slot, round, applied.error())));
-      continue;
     }
-    changed = std::move(trial);
-    pending.push_back(waiter);
   }
   round.waiters = std::move(pending);
   if (must_fence) changed.agent = NextFence();

@@ -116,6 +116,26 @@ TEST_F(OwnBlocksTest, AChangeThatIsInHasNotFailedWhereTheNextPatchIsRefused) {
   }
 }
 
+TEST_F(OwnBlocksTest, AChangeThatNobodyWaitsForIsShownWhileItsPatchIsUnderWay) {
+  MakeBlock();
+  ASSERT_TRUE(Add(1).has_value());
+  const auto release = [](ipam::Block& block) -> ipam::Expected<void> {
+    static_cast<void>(ipam::Release(block, TestAttachment(1), 0));
+    return {};
+  };
+  own_.EditLater(Stored(), {.attachment = TestAttachment(1), .apply = release}, Soon(), [](const auto&) {});
+  int patches = 0;
+  api_.SetFaults([&](const k8sclient::Request& request) {
+    if (request.method != Method::kPatch) return k8sclient::testing::ApiFault::kNone;
+    ++patches;
+    EXPECT_FALSE(ipam::Find(*own_.Snapshot().front(), TestAttachment(1)));
+    return k8sclient::testing::ApiFault::kNone;
+  });
+  ASSERT_TRUE(Add(2).has_value());
+  EXPECT_EQ(patches, 1);
+  EXPECT_FALSE(IsStored(1));
+}
+
 TEST_F(OwnBlocksTest, NoAddIsToldThatABlockIsFullWhereItsPatchMayStillLand) {
   MakeBlock();
   std::map<ipam::BlockOffset, std::string> full;

@@ -52,7 +52,12 @@ start() {
   mkdir -p "$dir/logs" "$run_dir"
   "$root/e2e/cluster" up --dir "$dir" "${@:2}"
   eval "$("$root/e2e/cluster" env --dir "$dir")"
-  for part in crds install install/overlays/direct; do kubectl apply -k "$root/$part"; done >"$dir/logs/install.log"
+  unset token_cluster # of the control plane before, which e2e/tokens.sh remembers
+  # One agent's token stands for thousands of nodes without plugins, of which the policy lets it write one's blocks. Its
+  # binding is left out: the API server goes by it for some seconds after it was deleted.
+  local parts=("$root/crds" "$root/install" "$root/install/overlays/direct")
+  [[ -n $with_plugins ]] || { leave_out_policy && parts=("$root/crds" "$dir/install"); }
+  for part in "${parts[@]}"; do kubectl apply -k "$part"; done >"$dir/logs/install.log"
   kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s >>"$dir/logs/install.log"
 
   # The rights that they have on a node: the kubelet's, and those of the agent's service account.
@@ -61,9 +66,21 @@ start() {
   # A token, as agents have in a cluster: a certificate would be verified anew with each request.
   token_kubeconfig berth-agent bench-agent >"$dir/agent.kubeconfig"
   token_kubeconfig berth-agent bench-raw >"$dir/raw.kubeconfig"
-  # It stands for thousands of nodes then, of which the policy would let it write one's blocks.
-  [[ -n $with_plugins ]] || kubectl delete validatingadmissionpolicybinding berth-blocks >>"$dir/logs/install.log"
   mkdir "$dir/state"
+}
+
+# Writes $dir/install: what install/ is, without the binding of the policy of blocks.
+leave_out_policy() {
+  mkdir "$dir/install"
+  cat >"$dir/install/kustomization.yaml" <<END
+resources: [$(realpath --relative-to="$dir/install" "$root/install")]
+patches:
+- patch: |
+    \$patch: delete
+    apiVersion: admissionregistration.k8s.io/v1
+    kind: ValidatingAdmissionPolicyBinding
+    metadata: {name: berth-blocks}
+END
 }
 
 # Arguments: those of berth-bench that do not come from here.

@@ -36,7 +36,7 @@ struct BlockEdit {
   // On whose behalf; empty for a clean-up that nobody needs to settle when its answer is lost.
   Attachment attachment;
 
-  // Changes the block as it should be, or says why not (the edit then fails with that error and nothing is written).
+  // Changes the block as it should be, or says why not and leaves it as it was (the edit then fails with that error).
   // Called again with a newer version after a conflict, and with a version that may or may not hold the change already
   // after a lost answer: it must come to the same end from either. Pure; may be called from another thread.
   std::function<Expected<void>(Block&)> apply;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Claiming a new block on the way of an ADD: pick, create with the address already in it, look at the pool again.
 #include <algorithm>
+#include <utility>
 
 #include "ipam/claim.h"
 #include "ipam/engine.h"
@@ -157,9 +158,11 @@ Expected<Address> Engine::VerifyClaim(Call& call, const Pool& pool, const BlockV
     const std::int64_t now_ms = runtime_.UnixMillis();
     const HeldEntry entry = call.EntryFor(store_.Node(), *latest, now_ms);
     const auto replace = [latest, entry, requested, now_ms](Block& changed) -> Expected<void> {
-      static_cast<void>(Release(changed, entry.attachment, now_ms));
-      const auto taken = Take(changed, *latest, entry, requested, now_ms);
+      Block trial = changed;
+      static_cast<void>(Release(trial, entry.attachment, now_ms));
+      const auto taken = Take(trial, *latest, entry, requested, now_ms);
       if (!taken) return std::unexpected(taken.error());
+      changed = std::move(trial);
       return {};
     };
     auto replaced = store_.Edit(claimed, {.attachment = attachment, .apply = replace});

@@ -2,6 +2,9 @@
 // Engine: what ADD answers and what it refuses, on a model cluster without faults (faults: engine_fault_test.cc).
 #include "ipam/engine.h"
 
+#include <algorithm>
+
+#include "ipam/claim.h"
 #include "ipam/engine_test_setup.h"
 
 namespace berth::ipam {
@@ -95,6 +98,14 @@ TEST_F(Add, DoesNotKeepAnAddressThatWasReservedSinceTheHint) {
   EXPECT_EQ(Texts(engine_.Add(Request(1, {"two"}))).front(), "10.77.0.1");
 }
 
+TEST_F(Add, GivesTheAddressBackIfNoneIsLeftBesideWhatWasReservedSinceTheHint) {
+  Put(TestPool("one", "10.77.0.0/32"));
+  store_.stale_pools = std::vector<Pool>{cluster_.pools["one"]};
+  cluster_.pools["one"].withheld = {AddressRange::Parse("10.77.0.0").value()};
+  EXPECT_FALSE(engine_.Add(Request(1, {"one"})));
+  EXPECT_TRUE(AllHeld().empty());
+}
+
 TEST_F(Add, JoinsABlockThatTheHintDoesNotKnowYet) {
   Put(TestPool("one-block", "10.77.0.0/28"));
   ASSERT_TRUE(engine_.Add(Request(1, {"one-block"})));
@@ -119,12 +130,65 @@ TEST_F(Add, OfSharedPoolsTakesFromBlocksOfOtherNodesToo) {
   EXPECT_EQ(cluster_.blocks.size(), 1U);
 }
 
+TEST_F(Add, OfANodeAndASharedPoolTakesFromTheSharedBlockThatThereIs) {
+  Pool many = TestPool("many", "10.88.0.0/24", Affinity::kShared);
+  many.block_length = 28;
+  Put(many);
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(engine_.Add(Request(i, {"many", "v6"})));
+  EXPECT_EQ(std::ranges::count_if(cluster_.blocks, [](const auto& named) { return named.second->shared(); }), 1);
+}
+
 TEST_F(Add, OfAFullSharedPoolLooksAtTheTruthBeforeItRefuses) {
   for (int i = 0; i < 14; ++i) ASSERT_TRUE(engine_.Add(Request(i, {"shared"})));
   store_.stale_blocks = std::vector<BlockView>{cluster_.blocks.begin()->second};
   ModelBlockStore other{cluster_, "n2"};
   ASSERT_TRUE(Engine(other, runtime_).Del(TestAttachment(7)));
   EXPECT_TRUE(engine_.Add(Request(99, {"shared"})));
+}
+
+// A policy refuses writes of the block 10.77.0.0/28.
+struct RefusingStore : ModelBlockStore {
+  using ModelBlockStore::ModelBlockStore;
+  Expected<BlockView> Edit(const BlockView& seen, const BlockEdit& edit) override {
+    if (seen->cidr != Prefix::Parse("10.77.0.0/28").value()) return ModelBlockStore::Edit(seen, edit);
+    return Fail(ErrorCode::kInvalid, "a policy refuses it");
+  }
+};
+
+TEST_F(Add, ClaimsNoBlockWhereTheOnlyOneWithRoomRefusesToBeWritten) {
+  Pool pool = TestPool("two", "10.77.0.0/27");
+  pool.block_length = 28;
+  Put(pool);
+  ASSERT_TRUE(store_.Create(NewBlock(pool, Prefix::Parse("10.77.0.0/28").value(), "n1"), ""));
+  RefusingStore refusing{cluster_, "n1"};
+  const auto result = Engine(refusing, runtime_).Add(Request(1, {"two"}));
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(cluster_.blocks.size(), 1U) << "each ADD would claim one";
+}
+
+// What becomes of a claim that fails decides whether the ADD tries another block.
+TEST_F(Add, WhoseClaimFailsForGoodTriesNoOtherBlock) {
+  store_.faults = {Fault::kUnavailable};
+  const auto result = engine_.Add(Request(1, {"v4"}));
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::kUnavailable);
+  EXPECT_TRUE(cluster_.blocks.empty());
+}
+
+// The node's block 10.77.0.0/28, which its hint does not know, is all that the pool's status says is left.
+TEST_F(Add, ClaimsAnotherBlockWhereTheOneThatExistsRefusesToBeWritten) {
+  Pool pool = TestPool("two", "10.77.0.0/27");
+  pool.block_length = 28;
+  pool.block_count = 1;
+  pool.claimable = {Prefix::Parse("10.77.0.0/28").value()};
+  Put(pool);
+  ASSERT_TRUE(store_.Create(NewBlock(pool, pool.claimable.front(), "n1"), ""));
+  RefusingStore refusing{cluster_, "n1"};
+  refusing.stale_blocks = std::vector<BlockView>{};
+  const auto result = Engine(refusing, runtime_).Add(Request(1, {"two"}));
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_TRUE(Prefix::Parse("10.77.0.16/28")->Contains(result->addresses[0].address));
 }
 
 TEST_F(Add, ClaimsNoMoreBlocksThanThePoolAllowsANode) {

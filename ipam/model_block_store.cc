@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ipam/check.h"
+
 namespace berth::ipam {
 
 Expected<BlockView> ModelCluster::Commit(const Block& block) {
@@ -113,7 +115,10 @@ Expected<BlockView> ModelBlockStore::Edit(const BlockView& seen, const BlockEdit
       base = found->second;
     }
     Block changed = *base;
-    if (auto applied = edit.apply(changed); !applied) return std::unexpected(applied.error());
+    if (auto applied = edit.apply(changed); !applied) {
+      BERTH_CHECK(changed == *base);  // as BlockEdit::apply requires
+      return std::unexpected(applied.error());
+    }
     if (changed == *base) {
       if (!edit.fence) return base;
       Touch(changed);

@@ -3,6 +3,7 @@
 #include "ipam/prefix.h"
 
 #include <string>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
@@ -90,6 +91,10 @@ constexpr BadPrefixCase kBadPrefixes[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Table, PrefixRefusal, testing::ValuesIn(kBadPrefixes),
                          [](const auto& c) { return std::string(c.param.name); });
+
+TEST(Prefix, IsReadFromItsTextAloneWhereThatIsPartOfALongerOne) {
+  EXPECT_EQ(Prefix::Parse(std::string_view("0.0.0.0/24").substr(0, 9))->ToString(), "0.0.0.0/2");
+}
 
 TEST(Prefix, AroundClearsTheBitsRightOfTheMask) {
   EXPECT_EQ(Prefix::Around(AddressOf("10.55.0.77"), 26), PrefixOf("10.55.0.64/26"));

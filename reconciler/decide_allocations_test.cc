@@ -2,8 +2,10 @@
 // IPAllocations: when one is made, when it goes, and that nothing is written twice.
 #include "reconciler/decide_allocations.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -141,6 +143,15 @@ TEST_F(AllocationsTest, OneThatWasMadeBeforeTheSecondFamilyCameIsMadeAnew) {
   EXPECT_EQ(Lines(), Texts{});
   Pass(seconds(5));
   EXPECT_EQ(Lines(), kMade);
+}
+
+TEST_F(AllocationsTest, OneThatIsSeenLateAndLacksAFamilyIsMadeAnewAtOnce) {
+  Hold();
+  Pass(seconds(2));
+  EXPECT_EQ(Lines(), kMade);
+  world_.world.allocations.Put(
+      {.name_space = "default", .name = kName, .uid = "a", .attachment = kAttachment, .lacks_ipv6 = true});
+  EXPECT_EQ(Lines(), kUnmade) << "nobody deleted it: there is nothing to wait for";
 }
 
 // By whoever has the token of that node: an agent writes what it likes into blocks of its own.
@@ -325,6 +336,15 @@ TEST_F(ManyAllocationsTest, AreMadeInRounds) {
     made.insert(lines.begin(), lines.end());
   }
   EXPECT_EQ(made.size(), 256U) << "all have their turn, though none was made";
+}
+
+TEST_F(ManyAllocationsTest, AreAsManyInARoundWhereOtherActionsComeFirst) {
+  world_.Pool("web", {{"subnet", "10.55.0.0/24"}});
+  const auto actions = world_.Decide(/*relisted=*/false).actions;
+  const auto made = static_cast<std::size_t>(std::ranges::count_if(
+      actions, [](const Action& action) { return std::holds_alternative<CreateAllocation>(action); }));
+  EXPECT_GT(actions.size(), made);
+  EXPECT_EQ(made, kAllocationsPerRound);
 }
 
 TEST_F(ManyAllocationsTest, AreNotDecidedOnBeforeTheyMayBeTriedAgain) {

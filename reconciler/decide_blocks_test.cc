@@ -206,6 +206,17 @@ const BlocksCase kBlocksCases[] = {
      "block 10.55.0.64-26 finalizers=[]",
      0,
      30},
+    {"OneThatIsOnItsWayAndOneThatNobodyHasAreEnoughForTwo",
+     [](BlocksWorld& w) {
+       w.Nodes(3)
+           .Block("10.55.0.0/26", "n1", {{3, kHeldEntry}})
+           .Block("10.55.0.64/26", "n1", {}, {}, /*is_deleting=*/true)
+           .Block("10.55.0.128/26", "n1");
+     },
+     kHour,
+     "block 10.55.0.64-26 finalizers=[]",
+     0,
+     30},
     {"APodThatWaitsTenSecondsGetsOneAtOnce",
      [](BlocksWorld& w) {
        w.Nodes(2)

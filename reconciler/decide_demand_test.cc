@@ -49,6 +49,18 @@ TEST(Demand, GoesToTheNextNodeAfterThirtySecondsWithoutAPod) {
   for (const char* node : {"n1", "n2", "n3"}) EXPECT_EQ(CountOf(lines, std::string("for ") + node), 1U) << node;
 }
 
+TEST(Demand, GoesToTheNodeThatWasTriedLongestAgo) {
+  NumbersWorld world;
+  world.Node("n1").Node("n2").Pass(10);
+  const Lines first = world.Waiting("w").Pass(5);
+  ASSERT_EQ(CountOf(first, "create block"), 1U);
+  const bool was_n1 = CountOf(first, "for n1") == 1;
+  world.Bound("fills-it", 8, was_n1 ? "n1" : "n2");
+  const Lines second = world.Pass(20);
+  ASSERT_EQ(CountOf(second, "create block"), 1U);
+  EXPECT_EQ(CountOf(second, was_n1 ? "for n2" : "for n1"), 1U);
+}
+
 TEST(Demand, IsForNodesThatThePodMayRunOn) {
   NumbersWorld world;
   world.Node("n1").Node("n2", true, {{"zone", "b"}}).Node("n3", /*is_ready=*/false, {{"zone", "b"}}).Pass(10);

@@ -75,6 +75,42 @@ const StateCase kStateCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, AddressStateTest, testing::ValuesIn(kStateCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
+// A block that lacks an address of a pod must not go. The pod has one address in each of two blocks.
+struct LostInCase {
+  const char* name;
+  const char* ipv4_entry;  // "": none
+  const char* ipv6_entry;
+  bool is_lost_in_ipv4;
+  bool is_lost_in_ipv6;
+};
+class DualStackPodTest : public testing::TestWithParam<LostInCase> {};
+
+TEST_P(DualStackPodTest, IsLostInTheBlockThatLacksItsAddress) {
+  const LostInCase& c = GetParam();
+  TestWorld t;
+  SeenPod pod = LivePod();
+  pod.addresses.push_back(ipam::Address::Parse("2001:db8::5").value());
+  t.world.pods.Put(pod, t.now.steady);
+  const auto put = [&](const char* cidr, ipam::BlockOffset offset, const std::string& entry) {
+    t.Block(
+        cidr, "web", entry.empty() ? std::map<ipam::BlockOffset, std::string>{} : std::map{std::pair(offset, entry)});
+  };
+  put("10.55.0.0/26", 3, c.ipv4_entry);
+  put("2001:db8::/122", 5, c.ipv6_entry);
+  PodAddresses addresses(t.world);
+  EXPECT_EQ(addresses.AreLostIn(*t.world.blocks().at("10.55.0.0-26").block), c.is_lost_in_ipv4);
+  EXPECT_EQ(addresses.AreLostIn(*t.world.blocks().at("2001-db8---122").block), c.is_lost_in_ipv6);
+}
+
+const LostInCase kLostInCases[] = {
+    {"BothAreRecorded", kMine, kMine, false, false},
+    {"TheIpv4AddressIsNot", "", kMine, true, false},
+    {"TheIpv6AddressIsNot", kMine, "", false, true},
+    {"NeitherIsRecorded", "", "", true, true},
+};
+INSTANTIATE_TEST_SUITE_P(Table, DualStackPodTest, testing::ValuesIn(kLostInCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
 class LostTest : public testing::Test {
  protected:
   LostTest() {

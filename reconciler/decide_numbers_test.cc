@@ -96,6 +96,21 @@ TEST(Numbers, AreNotLoweredBelowWhatTheWatchOfPodsHasShownSinceTheList) {
   EXPECT_EQ(world.Pass(0), Lines{"0: node n1 ipv4=none"}) << "four units would be left";
 }
 
+TEST(Numbers, AreLoweredByAListThatIsTwoSecondsOldAndByNoneThatIsOlder) {
+  const auto lowered_by = [](std::chrono::milliseconds age) {
+    NumbersWorld world;
+    world.Node("n1").Block("10.55.0.0/29").Block("10.55.0.8/29").Pass(30);
+    world.world().world.RemoveBlock("10.55.0.8-29");
+    world.Pass(4);
+    world.world().memory.pods_listed.insert_or_assign("n1",
+                                                      Memory::PodsListed{.at = world.world().now.steady, .pods = {}});
+    world.world().now.steady += age;
+    return world.Pass(0);
+  };
+  EXPECT_EQ(lowered_by(kListValid), Lines{"0: node n1 ipv4=8"});
+  EXPECT_EQ(lowered_by(kListValid + std::chrono::milliseconds(1)), Lines());
+}
+
 TEST(Numbers, OfADisabledPoolStayAtWhatItsPodsHold) {
   NumbersWorld world = Settled();
   world.Disable();

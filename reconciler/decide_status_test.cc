@@ -261,6 +261,11 @@ TEST_F(ContestedTest, IsWrittenAtOnceWhenItTurnsAndElseAsOftenAsCounts) {
   EXPECT_TRUE(Set(0, seconds(0)).starts_with("False "));
 }
 
+TEST_F(ContestedTest, SaysHowManyMoreThereAreOnlyWhereThereAreMore) {
+  EXPECT_EQ(Set(5, seconds(0), 1), "True delete one pod of each pair: x; x; x; x; x");
+  EXPECT_EQ(Set(6, kCountsPeriod, 1), "True delete one pod of each pair: x; x; x; x; x; and 1 more");
+}
+
 TEST_F(ContestedTest, NamesAsManyAsTheSchemaTakes) {
   const std::string message = Set(5, seconds(0), 1200);
   EXPECT_LE(message.size(), 4096U);

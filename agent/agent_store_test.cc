@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// AgentStore: what an edit does where the API server does not answer.
+#include "agent/agent_store.h"
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "agent/call_runtime.h"
+#include "agent/own_blocks_test_setup.h"
+
+namespace berth::agent {
+namespace {
+
+using k8sclient::Method;
+using k8sclient::testing::ApiFault;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class AgentStoreTest : public OwnBlocksTest {
+ protected:
+  AgentStoreTest() { EXPECT_TRUE(directory_.BecomeCreator(own_.instance()).has_value()); }
+  ~AgentStoreTest() override { std::filesystem::remove_all(folder_); }
+
+  static ipam::BlockEdit Take(int number) {
+    const auto take = [text = TextOf(number)](ipam::Block& block) -> ipam::Expected<void> {
+      SetText(block, 1, text);
+      return {};
+    };
+    return {.attachment = ipam::TestAttachment(number), .apply = take};
+  }
+
+ private:
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("berth-agent-store-test." + std::to_string(getpid()));
+
+ protected:
+  node::NodeDirectory directory_ = node::NodeDirectory::Open(folder_, "n1", "https://model").value();
+  ClusterView view_{api_, clock_, "n1", [] {}};
+  ClaimTurns turns_{clock_};
+  SharedHoldings shared_;
+  CallRuntime runtime_{clock_, clock_.Now(), seconds(60), own_};
+  AgentStore store_{
+      {.own = own_, .view = view_, .turns = turns_, .shared = shared_, .api = api_, .directory = directory_},
+      runtime_,
+      runtime_.end()};
+};
+
+// What is known may be an earlier block of that name, which is gone.
+TEST_F(AgentStoreTest, ABlockWhoseCreationIsInDoubtIsNotWrittenBeforeItWasRead) {
+  ipam::Block named = *MakeBlock();
+  named.resource_version.clear();
+  api_.SetFaults([](const k8sclient::Request& request) {
+    return request.method == Method::kGet ? ApiFault::kUnavailable : ApiFault::kNone;
+  });
+  const auto written = store_.Edit(std::make_shared<const ipam::Block>(named), Take(1));
+  ASSERT_FALSE(written.has_value());
+  EXPECT_EQ(written.error().code, ipam::ErrorCode::kUnavailable);
+  EXPECT_FALSE(IsStored(1));
+}
+
+TEST_F(AgentStoreTest, AWriteOfASharedBlockWaitsForOneWithoutAnAnswerNoLongerThanAnEditMayTake) {
+  const ipam::Pool pool = ipam::TestPool("shared", "10.66.0.0/26", ipam::Affinity::kShared);
+  const auto block = store_.Create(ipam::NewBlock(pool, pool.subnet, ""), "");
+  ASSERT_TRUE(block.has_value()) << block.error().message;
+  const auto unanswered = turns_.Begin("block " + (*block)->name, clock_.Now());
+  store_.LimitEdits(milliseconds(0));
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_TRUE(store_.Edit(*block, Take(1)).has_value());
+  EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(10));
+}
+
+}  // namespace
+}  // namespace berth::agent
