@@ -16,6 +16,7 @@
 #include "k8sclient/verbs.h"
 #include "node/ipam_call.h"
 #include "node/machine_name.h"
+#include "node/netns.h"
 #include "node/node_mode.h"
 #include "node/random_name.h"
 #include "sync/mutex.h"
@@ -95,7 +96,11 @@ Agent::Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options,
       replaced_(std::move(replaced)),
       directory_(std::move(files.directory)),
       state_(std::move(files.state)),
-      own_(api, clock, {.node = options_.node, .instance = std::move(files.instance), .standby = options_.standby},
+      own_(api, clock,
+           {.node = options_.node,
+            .instance = std::move(files.instance),
+            .standby = options_.standby,
+            .has_netns = [this](const std::string& netns) { return node::HasNetns(options_.netns_dir, netns); }},
            *this),
       view_(api, clock, options_.node, [this] { Poke(); }),
       block_watches_(api, clock, own_, [this] { Poke(); }) {}

@@ -43,6 +43,7 @@ struct AgentOptions {
   std::string node;
   std::string state_dir = "/var/lib/berth";  // the node's mode, journal, queued DELs: on disk
   std::string run_dir = "/run/berth";        // what a reboot may lose: the socket's folder
+  std::string netns_dir = "/run/netns";      // where the runtime keeps containers' network namespaces
   std::string server;                        // the API server's address, which tells one cluster's files from another's
   // Made when blocks are loaded; from then on a restart is no reason to make the node NotReady. Empty: none is made.
   std::string loaded_mark = {};
@@ -193,6 +194,7 @@ class Agent final : private BlockObserver {
   void HandedOutLost(const std::string& block, const std::string& entry) override;
   void StandbyNotKept() override;
   void Vanished(const std::string& block, const std::string& entry) override;
+  void StillInUse(const std::string& block, const std::string& entry) override;
   void WentBack(const std::string& block) override;
   void MetAnother(const std::string& block, const std::string& agent) override;
   // If not, it ends.

@@ -51,6 +51,11 @@ void AddRunOptions(CLI::App& app, RunOptions& options, std::string& log_level) {
   app.add_option(
          "--state", options.agent.state_dir, "Folder for files that must survive a reboot: mode, journal, queued DELs")
       ->capture_default_str();
+  app.add_option("--netns-dir",
+                 options.agent.netns_dir,
+                 "Folder in which the runtime keeps the network namespaces of containers: while one is there, its "
+                 "address is not given to another pod")
+      ->capture_default_str();
   app.add_flag("--retire",
                options.retires,
                "Write everything that is pending, leave this node to berth-direct, and end; see docs/operations.md");

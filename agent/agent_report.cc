@@ -113,6 +113,17 @@ void Agent::Vanished(const std::string& block, const std::string& entry) {
   spdlog::error("an entry was removed by somebody else, writing it again block={} entry=\"{}\"", block, entry);
 }
 
+void Agent::StillInUse(const std::string& block, const std::string& entry) {
+  metrics_.StillInUse();
+  spdlog::warn(
+      "the controller freed the address of a container that is still there, writing its entry again: end the "
+      "container, "
+      "or delete its network namespace block={} folder={} entry=\"{}\"",
+      block,
+      options_.netns_dir,
+      entry);
+}
+
 void Agent::WentBack(const std::string& block) {
   view_.Distrust();
   wants_resync_ = true;

@@ -59,6 +59,13 @@ struct Metrics::Families {
                                       .Help("Block patches of which the answer was lost")
                                       .Register(registry)
                                       .Add({});
+  prometheus::Counter& still_in_use = BuildCounter()
+                                          .Name("berth_agent_freed_entries_in_use_total")
+                                          .Help(
+                                              "Entries written again that the controller had freed while their "
+                                              "container's network namespace was still there.")
+                                          .Register(registry)
+                                          .Add({});
   prometheus::Counter& reasserted = BuildCounter()
                                         .Name("berth_agent_reasserted_entries_total")
                                         .Help("Entries written again because somebody else had removed them")
@@ -104,6 +111,7 @@ void Metrics::Call(const std::string& verb, std::uint32_t code, std::chrono::nan
 void Metrics::Conflict() { families_->conflicts.Increment(); }
 void Metrics::Batch(std::size_t changes) { families_->batch.Observe(static_cast<double>(changes)); }
 void Metrics::InDoubt() { families_->in_doubt.Increment(); }
+void Metrics::StillInUse() { families_->still_in_use.Increment(); }
 void Metrics::Reasserted() { families_->reasserted.Increment(); }
 
 void Metrics::Claimed(const std::string& pool, bool ahead) {

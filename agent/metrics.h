@@ -23,6 +23,7 @@ class Metrics {
   void Batch(std::size_t changes);
   void InDoubt();
   void Reasserted();
+  void StillInUse();
   void Claimed(const std::string& pool, bool ahead);
 
   void SetCallsWaiting(std::size_t count);

@@ -133,15 +133,25 @@ void OwnBlocks::Insert(const BlockView& written, const BlockView& before) {
   if (const SlotPointer known = FindSlot(written->name)) {
     if (Adopt(known, before)) Adopt(known, written);
   }
-  const sync::Lock lock(mutex_);
-  auto& slot = slots_[written->name];
-  ++generation_;
-  if (slot != nullptr) return;
-  slot = std::make_shared<Slot>();
-  slot->born = generation_;
-  slot->view = written;
-  if (IsOfAnotherMachine(*before)) MeetStranger(*slot, *before, ipam::Block{});
-  slot->must_fence = false;
+  Missed missed;
+  {
+    const sync::Lock lock(mutex_);
+    auto& slot = slots_[written->name];
+    ++generation_;
+    if (slot != nullptr) return;
+    slot = std::make_shared<Slot>();
+    slot->born = generation_;
+    slot->view = written;
+    if (IsOfAnotherMachine(*before)) MeetStranger(*slot, *before, ipam::Block{});
+    slot->must_fence = false;
+    for (const auto& [offset, text] : written->allocations) {
+      const auto in_use = StillInUse(text);
+      if (!in_use) continue;
+      slot->overwritten[offset] = {.by = text, .was = *in_use};
+      missed.in_use.push_back(*in_use);
+    }
+  }
+  Tell(written->name, missed);
 }
 
 OwnBlocks::SlotPointer OwnBlocks::FindSlot(const std::string& name) const {

@@ -13,6 +13,8 @@
 //     newer than the one it was decided on. Until then its attachments are in doubt (InDoubt), and DEL fences.
 //   - A held entry that somebody else removed or replaced is written again, unless it was freed with its mark. A
 //     cooling entry is not.
+//   - Also an entry that the controller freed with its mark is written again if the container's network namespace is
+//     still there: its pod is gone, but the container may still use the address.
 //   - What is older than what is known is not believed, whatever block of that name it shows. Only where a write finds
 //     that the API server itself has gone back (a backup was restored) is it the truth, and what was known since is
 //     put back to the letter, what was given back since included, before anything is handed out.
@@ -68,6 +70,8 @@ class BlockObserver {
   virtual void StandbyNotKept() = 0;
   // Somebody removed an entry without a mark; it will be written again.
   virtual void Vanished(const std::string& block, const std::string& entry) = 0;
+  // The controller freed the address of a container whose network namespace is still there; it will be written again.
+  virtual void StillInUse(const std::string& block, const std::string& entry) = 0;
   // The API server's data is older than what it answered before: it was restored from a backup.
   virtual void WentBack(const std::string& block) = 0;
   // Another instance wrote the block. Whether this one is still the node's agent; if not, the process is to end.
@@ -81,6 +85,8 @@ struct OwnBlocksOptions {
   std::string instance;  // "<machine>-<run of the agent>"
   // So many addresses of a block that is in use are kept on standby; 0: every edit is written first.
   std::size_t standby = 0;
+  // Whether the node has a network namespace of that name. Must not wait for anything; empty: nobody can tell.
+  std::function<bool(const std::string& netns)> has_netns = {};
 };
 
 class OwnBlocks {
@@ -241,9 +247,16 @@ class OwnBlocks {
   bool Adopt(const SlotPointer& slot, const ipam::BlockView& seen);
   // As Adopt, of the version that a write met which nothing newer explains.
   [[nodiscard]] ipam::Error GoBack(const SlotPointer& slot, const ipam::BlockView& seen);
-  // Takes what was seen for the truth, but for what is to be put back. Requires: it is the slot's block. Returns the
-  // entries that have vanished.
-  [[nodiscard]] std::vector<std::string> See(Slot& slot, const ipam::BlockView& seen) BERTH_REQUIRES(mutex_);
+  // Entries that are to be put back, for the observer.
+  struct Missed {
+    std::vector<std::string> vanished;
+    std::vector<std::string> in_use;
+  };
+  void Tell(const std::string& block, const Missed& missed);
+  // Takes what was seen for the truth, but for what is to be put back. Requires: it is the slot's block.
+  [[nodiscard]] Missed See(Slot& slot, const ipam::BlockView& seen) BERTH_REQUIRES(mutex_);
+  // The entry that the controller freed where this text is, if its container's network namespace is still there.
+  [[nodiscard]] std::optional<std::string> StillInUse(const std::string& text) const;
   // Whether what stands at an offset of a version is to become what was expected there. Requires: they differ.
   [[nodiscard]] bool IsOverwritten(const Slot& slot, const ipam::Block& seen, bool is_older, ipam::BlockOffset offset,
                                    const std::string& was) const;

@@ -125,21 +125,37 @@ void OwnBlocks::ObserveRead(const BlockView& read, std::uint64_t known, SteadyTi
 bool OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {
   bool is_same = false;
   const bool is_foreign = IsForeign(*seen);
-  std::vector<std::string> vanished;
+  Missed missed;
   if (is_foreign && !observer_.IsStillOurs()) Stop();
   {
     const sync::Lock lock(mutex_);
     if (VersionOf(*seen) <= VersionOf(*slot->view)) return true;
     is_same = slot->view->uid == seen->uid && seen->node == node();
-    if (is_same) vanished = See(*slot, seen);
+    if (is_same) missed = See(*slot, seen);
   }
   if (!is_same) Forget(slot);
-  for (const std::string& text : vanished) observer_.Vanished(seen->name, text);
+  Tell(seen->name, missed);
   if (is_same && is_foreign && !stopped()) observer_.MetAnother(seen->name, seen->agent);
   return is_same;
 }
 
-std::vector<std::string> OwnBlocks::See(Slot& slot, const BlockView& seen) {
+void OwnBlocks::Tell(const std::string& block, const Missed& missed) {
+  for (const std::string& text : missed.vanished) observer_.Vanished(block, text);
+  for (const std::string& text : missed.in_use) observer_.StillInUse(block, text);
+}
+
+std::optional<std::string> OwnBlocks::StillInUse(const std::string& text) const {
+  if (!options_.has_netns || !text.starts_with("~ ")) return std::nullopt;
+  const ipam::Entry entry = ipam::ParseEntry(text);
+  const auto* cooling = std::get_if<ipam::CoolingEntry>(&entry);
+  if (cooling == nullptr || cooling->freed.empty()) return std::nullopt;
+  const ipam::Entry freed = ipam::ParseEntry(cooling->freed);
+  const auto* held = std::get_if<ipam::HeldEntry>(&freed);
+  if (held == nullptr || held->attachment != cooling->forget || held->netns.empty()) return std::nullopt;
+  return options_.has_netns(held->netns) ? std::optional(cooling->freed) : std::nullopt;
+}
+
+OwnBlocks::Missed OwnBlocks::See(Slot& slot, const BlockView& seen) {
   const BlockView before = std::exchange(slot.view, seen);
   const bool is_older = VersionOf(*seen) < VersionOf(*before);
   ipam::Block expected = *before;
@@ -148,17 +164,21 @@ std::vector<std::string> OwnBlocks::See(Slot& slot, const BlockView& seen) {
   slot.doubt_version.reset();
   if (IsForeign(*seen)) MeetStranger(slot, *seen, expected);
   std::map<ipam::BlockOffset, Slot::Overwritten> overwritten;
-  std::vector<std::string> vanished;
+  Missed missed;
   for (ipam::BlockOffset offset = 0; offset < seen->size(); ++offset) {
     const std::string by = TextAt(*seen, offset);
-    const std::string was = TextAt(expected, offset);
-    if (by == was || !IsOverwritten(slot, *seen, is_older, offset, was)) continue;
-    if (!ipam::AttachmentOf(was).empty() && !slot.overwritten.contains(offset)) vanished.push_back(was);
-    overwritten[offset] = {.by = by, .was = was};
+    std::string was = TextAt(expected, offset);
+    if (by == was) continue;
+    auto in_use = StillInUse(by);
+    if (!in_use && !IsOverwritten(slot, *seen, is_older, offset, was)) continue;
+    const bool is_new = !slot.overwritten.contains(offset);
+    if (is_new && in_use) missed.in_use.push_back(*in_use);
+    if (is_new && !in_use && !ipam::AttachmentOf(was).empty()) missed.vanished.push_back(was);
+    overwritten[offset] = {.by = by, .was = in_use ? *std::move(in_use) : std::move(was)};
   }
   slot.overwritten = std::move(overwritten);
   if (!is_older) slot.in_doubt.clear();
-  return vanished;
+  return missed;
 }
 
 bool OwnBlocks::IsOverwritten(const Slot& slot, const ipam::Block& seen, bool is_older, ipam::BlockOffset offset,
@@ -230,16 +250,16 @@ std::optional<ipam::Error> OwnBlocks::Contested(const Slot& slot) const {
 
 ipam::Error OwnBlocks::GoBack(const SlotPointer& slot, const BlockView& seen) {
   bool is_same = false;
-  std::vector<std::string> vanished;
+  Missed missed;
   {
     const sync::Lock lock(mutex_);
     is_same = slot->view->uid == seen->uid && seen->node == node();
-    if (is_same && VersionOf(*seen) < VersionOf(*slot->view)) vanished = See(*slot, seen);
+    if (is_same && VersionOf(*seen) < VersionOf(*slot->view)) missed = See(*slot, seen);
     // The others may be no better: a write of each has to succeed before anything is handed out of it.
     for (const auto& [name, other] : slots_) other->is_failing = other->must_fence = true;
   }
   if (!is_same) Forget(slot);
-  for (const std::string& text : vanished) observer_.Vanished(seen->name, text);
+  Tell(seen->name, missed);
   observer_.WentBack(seen->name);
   // Its successor may have written that version.
   if (is_same && IsForeign(*seen) && !observer_.IsStillOurs()) Stop();

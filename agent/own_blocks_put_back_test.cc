@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // OwnBlocks: what somebody took from this node's blocks is put back, and what this node gave up is not.
 #include <chrono>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -34,6 +35,105 @@ class PutBackTest : public OwnBlocksTest {
     }));
   }
 };
+
+// A container outlives its pod, which somebody deleted by force: after some time the controller frees its address.
+class FreedInUseTest : public PutBackTest {
+ protected:
+  static std::string HeldText(int number) {
+    ipam::HeldEntry entry = EntryOf(number);
+    entry.netns = "cni-" + std::to_string(number);
+    return ipam::FormatEntry(entry).value();
+  }
+  static std::string MarkOf(int number) {
+    const ipam::CoolingEntry mark{.until_ms = 99999999, .forget = TestAttachment(number), .freed = HeldText(number)};
+    return ipam::FormatEntry(mark).value();
+  }
+  // By the controller.
+  void Free(int number) {
+    ASSERT_TRUE(api_.Change(kBlocks, kName, [&](json& block) {
+      for (auto& [offset, text] : block["allocations"].items()) {
+        if (text == HeldText(number)) text = MarkOf(number);
+      }
+    }));
+  }
+  [[nodiscard]] std::string StoredAt(ipam::BlockOffset offset) const { return TextAt(*Stored(), offset); }
+
+  std::set<std::string> netns_ = {"cni-1", "cni-2"};
+  OwnBlocks agent_{api_,
+                   clock_,
+                   {.node = "n1",
+                    .instance = "m-me",
+                    .standby = kStandby,
+                    .has_netns = [this](const std::string& name) { return netns_.contains(name); }},
+                   seen_};
+};
+
+TEST_F(FreedInUseTest, AnAddressIsKeptWhileItsContainersNetworkNamespaceIsThere) {
+  MakeBlock();
+  Write({{1, HeldText(1)}, {2, HeldText(2)}, {3, HeldText(3)}});
+  ASSERT_TRUE(Fence(agent_).has_value());
+  for (const int number : {1, 3}) Free(number);
+  agent_.Observe(Stored(), Soon());
+  EXPECT_EQ(StoredAt(1), HeldText(1));
+  EXPECT_EQ(StoredAt(3), MarkOf(3)) << "its network namespace is gone";
+  EXPECT_THAT(seen_.in_use, testing::ElementsAre(HeldText(1)));
+  EXPECT_TRUE(agent_.Holds(TestAttachment(1)));
+  EXPECT_FALSE(agent_.Holds(TestAttachment(3)));
+  netns_.erase("cni-1");
+  Free(1);
+  agent_.Observe(Stored(), Soon());
+  EXPECT_EQ(StoredAt(1), MarkOf(1)) << "it is gone by now";
+  EXPECT_THAT(seen_.in_use, testing::SizeIs(1));
+}
+
+TEST_F(FreedInUseTest, AnAgentThatStartsKeepsWhatWasFreedBefore) {
+  MakeBlock();
+  Write({{1, HeldText(1)}});
+  Free(1);
+  ASSERT_TRUE(Fence(agent_).has_value());
+  EXPECT_TRUE(agent_.Holds(TestAttachment(1)));
+  EXPECT_THAT(seen_.in_use, testing::ElementsAre(HeldText(1)));
+  ASSERT_TRUE(Add(4, &agent_).has_value());
+  EXPECT_EQ(StoredAt(1), HeldText(1));
+}
+
+TEST_F(FreedInUseTest, NobodyGetsAnAddressThatIsKeptThoughItCannotBeWritten) {
+  MakeBlock();
+  Write({{1, HeldText(1)}});
+  ASSERT_TRUE(Fence(agent_).has_value());
+  Free(1);
+  api_.SetFaults([](const k8sclient::Request& request) {
+    return request.method == Method::kPatch ? ApiFault::kUnavailable : ApiFault::kNone;
+  });
+  agent_.Observe(Stored(), Soon());
+  const auto shown = agent_.Snapshot();
+  ASSERT_EQ(shown.size(), 1U);
+  EXPECT_EQ(TextAt(*shown[0], 1), HeldText(1));
+}
+
+TEST_F(FreedInUseTest, ADelEndsWhatWasKept) {
+  MakeBlock();
+  Write({{1, HeldText(1)}});
+  ASSERT_TRUE(Fence(agent_).has_value());
+  Free(1);
+  // Its DEL, before the agent has heard of that.
+  const auto release = [](ipam::Block& block) -> ipam::Expected<void> {
+    ipam::Release(block, TestAttachment(1), /*now_ms=*/0);
+    return {};
+  };
+  ASSERT_TRUE(agent_.Edit(Stored(), {.attachment = TestAttachment(1), .apply = release}, Soon()).has_value());
+  EXPECT_EQ(StoredAt(1), "");
+}
+
+TEST_F(FreedInUseTest, WhatAPersonReleasedIsNotKept) {
+  MakeBlock();
+  Write({{1, HeldText(1)}});
+  ASSERT_TRUE(Fence(agent_).has_value());
+  ASSERT_TRUE(api_.Change(
+      kBlocks, kName, [&](json& block) { block["allocations"]["1"] = "~ t=99999999 f=" + TestAttachment(1); }));
+  agent_.Observe(Stored(), Soon());
+  EXPECT_FALSE(agent_.Holds(TestAttachment(1)));
+}
 
 class BackupOfAnEarlierRunTest : public PutBackTest, public testing::WithParamInterface<bool> {};
 

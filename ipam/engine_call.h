@@ -45,6 +45,7 @@ struct Engine::Call {
             .reservation = {},
             .cooldown_s = pool.cooldown.count(),
             .has_shared_sibling = mark_shared_sibling && !is_shared,
+            .netns = request.netns,
             .unknown = {}};
   }
 };

@@ -105,9 +105,12 @@ bool ReadOption(std::string_view part, HeldEntry& entry) {
     (key == "t" ? entry.since_ms : entry.cooldown_s) = *number;
     return true;
   }
-  if (key == "i" || key == "n" || key == "r") {
+  if (key == "i" || key == "n" || key == "r" || key == "ns") {
     if (!text) return false;
-    (key == "i" ? entry.interface : key == "n" ? entry.node : entry.reservation) = std::move(*text);
+    (key == "i"   ? entry.interface
+     : key == "n" ? entry.node
+     : key == "r" ? entry.reservation
+                  : entry.netns) = std::move(*text);
     return true;
   }
   if (key != "s" || value != "1") return false;
@@ -137,7 +140,10 @@ std::optional<CoolingEntry> ParseCooling(std::string_view text) {
   const auto until = ParseInteger(parts[1].substr(2));
   if (!until) return std::nullopt;
   CoolingEntry entry{.until_ms = *until, .forget = {}};
-  if (parts.size() > 2 && parts[2].starts_with("f=")) entry.forget = parts[2].substr(2);
+  if (parts.size() < 3 || !parts[2].starts_with("f=")) return entry;
+  entry.forget = parts[2].substr(2);
+  const std::size_t freed = text.find(' ', text.find(" f=") + 1);
+  if (freed != std::string_view::npos) entry.freed = text.substr(freed + 1);
   return entry;
 }
 
@@ -148,13 +154,16 @@ std::string Format(const HeldEntry& entry) {
   if (!entry.reservation.empty()) text += " r=" + Encode(entry.reservation);
   if (entry.cooldown_s > 0) text += " c=" + std::to_string(entry.cooldown_s);
   if (entry.has_shared_sibling) text += " s=1";
+  if (!entry.netns.empty()) text += " ns=" + Encode(entry.netns);
   for (const std::string& part : entry.unknown) text += ' ' + part;
   return text;
 }
 
 std::string Format(const CoolingEntry& entry) {
   std::string text = "~ t=" + std::to_string(entry.until_ms);
-  if (!entry.forget.empty()) text += " f=" + entry.forget;
+  if (entry.forget.empty()) return text;
+  text += " f=" + entry.forget;
+  if (!entry.freed.empty()) text += ' ' + entry.freed;
   return text;
 }
 

@@ -2,8 +2,9 @@
 // Entry: who has one address of a block, as the one string that IPBlock.allocations keeps for it.
 //
 // Grammar (docs/state.md):
-//   held      <namespace>/<pod> <uid> <attachment> i=<interface> t=<unix ms>[ n=<node>][ r=<reservation>][ k=v]...
-//   cooling   ~ t=<until, unix ms>[ f=<attachment>]
+//   held      <namespace>/<pod> <uid> <attachment> i=<interface> t=<unix ms>[ n=<node>][ r=<reservation>]
+//             [ ns=<network namespace>][ k=v]...
+//   cooling   ~ t=<until, unix ms>[ f=<attachment>[ <the held entry that was here>]]
 //   reserved  ! <reservation>
 // "-" stands for an unknown part. Bytes outside [A-Za-z0-9._:,+@-] inside a part are percent-encoded, so that a part
 // never holds a blank. What cannot be parsed counts as held by somebody: an address in doubt is not handed out. A text
@@ -44,6 +45,7 @@ struct HeldEntry {
   std::string reservation;           // r
   std::int64_t cooldown_s = 0;       // c: the pool's cooldown when the address was taken, so that DEL needs no pool
   bool has_shared_sibling = false;   // s=1: the attachment may hold an address in a Shared block too (see engine.h)
+  std::string netns = {};            // ns: name of the container's network namespace in /run/netns
   std::vector<std::string> unknown;  // parts that this version does not understand, kept as they are
 
   friend bool operator==(const HeldEntry&, const HeldEntry&) = default;
@@ -52,6 +54,9 @@ struct HeldEntry {
 struct CoolingEntry {
   std::int64_t until_ms = 0;
   Attachment forget;  // f: a reclaimed attachment that the node's agent shall forget; may be empty
+  // The entry that the controller freed, as it stood; may be empty. The node's agent writes it again if the network
+  // namespace that it names is still there.
+  std::string freed = {};
   friend bool operator==(const CoolingEntry&, const CoolingEntry&) = default;
 };
 

@@ -38,6 +38,10 @@ constexpr TextCase kWellFormed[] = {
     {"EncodedBlank", "a/b%20c u 0123456789ab-0123456789abcdef i=eth0 t=1"},
     {"Cooling", "~ t=1700000000000"},
     {"CoolingWithMark", "~ t=1700000000000 f=0123456789ab-0123456789abcdef"},
+    {"CoolingWithWhatWasFreed",
+     "~ t=1700000000000 f=0123456789ab-0123456789abcdef default/web uid 0123456789ab-0123456789abcdef i=eth0 t=1 "
+     "ns=cni-1"},
+    {"NetworkNamespace", "default/web uid 0123456789ab-0123456789abcdef i=eth0 t=1 ns=cni-1"},
     {"Reserved", "! printer"},
 };
 INSTANTIATE_TEST_SUITE_P(Table, EntryRoundTrip, testing::ValuesIn(kWellFormed), NameOf);

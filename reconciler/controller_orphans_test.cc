@@ -80,6 +80,51 @@ TEST_F(ControllerOrphansTest, AFreedEntryRestsAMinuteAndTellsTheNodeToForgetIt) 
   EXPECT_NEAR(static_cast<double>(cooling->until_ms - now), 60'000, 7'000);
 }
 
+// Somebody deletes by force a pod whose container hangs.
+class ControllerForcedTest : public ControllerOrphansTest {
+ protected:
+  static constexpr char kOfContainer[] =
+      "default/web 11111111-2222-3333-4444-555555555555 0123456789ab-0123456789abcdef i=eth0 t=1799999999000 ns=cni-1";
+
+  ControllerForcedTest() {
+    json pod = PodObject(kPodUid);
+    pod["status"]["conditions"] = {{{"type", "PodReadyToStartContainers"}, {"status", "True"}}};
+    server_->Put(kPods, pod);
+    mailbox_->Put("default/web", ReadPod(pod).value());
+    SetEntry(kBlock, "3", kOfContainer);
+    Pass(seconds(3));
+    Vanish();
+  }
+  [[nodiscard]] bool IsFreed() const { return Entry().starts_with("~ "); }
+};
+
+TEST_F(ControllerForcedTest, APodWhoseSandboxNobodySawEndIsWaitedForAsOneThatNobodySawGo) {
+  Pass(seconds(600));
+  EXPECT_FALSE(IsFreed());
+  Pass(seconds(40));
+  EXPECT_TRUE(IsFreed()) << Entry();
+  EXPECT_TRUE(Entry().ends_with(std::string(" f=0123456789ab-0123456789abcdef ") + kOfContainer)) << Entry();
+  EXPECT_THAT(metrics_.Text(), testing::HasSubstr("berth_controller_orphans_freed_total{why=\"sandbox-unknown\"} 1"));
+}
+
+TEST_F(ControllerForcedTest, AnEntryThatItsAgentWroteAgainIsToldOfOnceAndFreedNoSoonerThanBefore) {
+  Pass(seconds(640));
+  ASSERT_TRUE(IsFreed());
+  SetEntry(kBlock, "3", kOfContainer);
+  Pass(seconds(600));
+  EXPECT_FALSE(IsFreed());
+  EXPECT_THAT(Events(), testing::Contains(std::string(kBlock) + " FreedInUse").Times(1));
+  EXPECT_THAT(metrics_.Text(), testing::HasSubstr("berth_controller_freed_in_use_total 1"));
+  Pass(seconds(60));
+  EXPECT_TRUE(IsFreed()) << "the container may be gone by now";
+}
+
+TEST_F(ControllerForcedTest, ANodeThatIsGoneIsNotAsked) {
+  mailbox_->Replace(std::map<std::string, SeenNode>{});
+  Pass(seconds(400));
+  EXPECT_FALSE(Entry().contains("ns=")) << Entry();
+}
+
 // Of a tenant's pods, which its watch does not show.
 TEST_F(ControllerOrphansTest, AtMostTwentyPodsAreAskedForInARoundHoweverManyLive) {
   json entries;
@@ -298,7 +343,7 @@ TEST_F(ControllerLostTest, ItsEntryIsPutBackAndToldOf) {
   Pass(seconds(300));
   EXPECT_EQ(Entry(), entry) << "written once";
   Vanish();
-  Pass(seconds(60));
+  Pass(seconds(660));
   EXPECT_TRUE(Entry().starts_with("~ ")) << "no DEL finds it, so it goes with its pod: " << Entry();
 }
 

@@ -23,7 +23,7 @@ std::chrono::seconds WaitOf(const Suspicion& suspicion) {
     case Cause::kReplaced:
       return std::max(kTerminalMin, suspicion.grace + kAfterGrace);
     default:
-      return kAbsentMin;
+      return std::max(kAbsentMin, suspicion.grace + kAfterGrace);
   }
 }
 
@@ -51,9 +51,22 @@ FreeEntries ToAction(const World& world, const std::string& block, const std::ve
                               .node = suspect->node,
                               .was_terminal = suspect->suspicion.cause == Cause::kTerminal,
                               .was_replaced = suspect->suspicion.cause == Cause::kReplaced,
+                              .left_sandbox = suspect->suspicion.cause == Cause::kLeftSandbox,
                               .node_is_gone = node_is_gone});
   }
   return action;
+}
+
+void TellReturned(const OrphanScope& scope, Decision& decision) {
+  std::map<std::string, ReportInUse> reports;
+  for (const EntryKey& key : scope.suspects.returned()) {
+    const Suspect& suspect = scope.suspects.all().at(key);
+    const ipam::BlockView& block = scope.world.blocks().at(suspect.block).block;
+    if (block == nullptr) continue;
+    ReportInUse& report = reports.try_emplace(suspect.block, ReportInUse{.block = block, .entries = {}}).first->second;
+    report.entries.push_back({.offset = suspect.offset, .entry = suspect.entry, .node = suspect.node});
+  }
+  for (auto& [block, report] : reports) decision.actions.emplace_back(std::move(report));
 }
 
 // Rules on every suspect. Returns those that may be freed.
@@ -125,10 +138,20 @@ Ruling Judge(const Suspicion& suspicion, const NodeFacts& node, SteadyTime now) 
   return {.may_free = true};
 }
 
+std::string MarkOf(const FreedEntry& freed, const ipam::Block& block, const Moment& now) {
+  ipam::CoolingEntry mark{.until_ms = now.unix_ms + std::chrono::milliseconds(kFreedRest).count(),
+                          .forget = freed.entry.attachment};
+  const std::string short_text = ipam::FormatEntry(mark).value();
+  if (freed.node_is_gone || block.shared() || freed.entry.netns.empty()) return short_text;
+  mark.freed = ipam::FormatEntry(freed.entry).value_or("");
+  return ipam::FormatEntry(mark).value_or(short_text);  // too long together
+}
+
 void DecideOrphans(const OrphanScope& scope, const Moment& now, Decision& decision) {
   Orphans orphans = JudgeAll(scope, now, decision);
   OrphanFindings& findings = decision.orphans;
   KeepInUse(scope.world, orphans, findings);
+  TellReturned(scope, decision);
   ReportOrphans report;
   for (const auto& [block, of_block] : orphans) {
     if (of_block.empty()) continue;

@@ -54,6 +54,11 @@ struct Ruling {
 
 [[nodiscard]] Ruling Judge(const Suspicion& suspicion, const NodeFacts& node, SteadyTime now);
 
+// The text that takes the place of an entry that is freed: it rests, and the node's agent forgets it. With the entry
+// where an agent may write it again: in a block of its own node, if the entry names a network namespace that it can
+// look for.
+[[nodiscard]] std::string MarkOf(const FreedEntry& freed, const ipam::Block& block, const Moment& now);
+
 struct OrphanScope {
   const World& world;
   const Suspects& suspects;

@@ -26,6 +26,7 @@ struct JudgeCase {
   const char* why_kept;
   seconds due;  // kNever: time alone changes nothing
 };
+constexpr Cause kLeft = Cause::kLeftSandbox;
 constexpr NodeFacts kReady{.exists = true, .is_ready = true};
 constexpr NodeFacts kNotReady{.exists = true};
 constexpr NodeFacts kOutOfService{.exists = true, .is_out_of_service = true};
@@ -56,6 +57,9 @@ const JudgeCase kJudgeCases[] = {
      false,
      "may-be-ending",
      seconds(49)},
+    {"LeftSandbox", kLeft, seconds(30), 99, seconds(9), kReady, seconds(608), false, "may-be-ending", seconds(609)},
+    {"LeftSandboxLongAgo", kLeft, seconds(30), 99, seconds(9), kReady, seconds(609), true, "", kNever},
+    {"LeftSandboxOfLongGrace", kLeft, seconds(3600), 999, seconds(9), kReady, seconds(3619), true, "", kNever},
     {"LongGrace",
      Cause::kVanished,
      seconds(120),
@@ -241,7 +245,16 @@ class OrphansTest : public testing::Test {
     pod.has_sandbox = true;
     world_.world.pods.Put(pod, world_.now.steady);
   }
-  void RemovePod(int i) { world_.world.pods.Remove("default/web-" + std::to_string(i), world_.now.steady); }
+  // By its kubelet, which tells first that its sandbox has ended.
+  void RemovePod(int i) {
+    const std::string key = "default/web-" + std::to_string(i);
+    if (const SeenPod* pod = world_.world.pods.Find(key)) {
+      SeenPod ended = *pod;
+      ended.has_sandbox = false;
+      world_.world.pods.Put(ended, world_.now.steady);
+    }
+    world_.world.pods.Remove(key, world_.now.steady);
+  }
   void RenewEveryTenSeconds() {
     const auto version = static_cast<std::uint64_t>(++ticks_);
     world_.world.pods.Reach(version);

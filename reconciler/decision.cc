@@ -18,6 +18,7 @@ struct KeyVisitor {
   ObjectKey operator()(const ChangeBlock& a) const { return BlockKey(a.before->name); }
   ObjectKey operator()(const DeleteBlock& a) const { return BlockKey(a.block->name); }
   ObjectKey operator()(const FreeEntries& a) const { return BlockKey(a.before->name); }
+  ObjectKey operator()(const ReportInUse& a) const { return "InUse/" + a.block->name; }
   ObjectKey operator()(const PutBack& a) const { return BlockKey(a.before->name); }
   ObjectKey operator()(const CreateAllocation& a) const {
     return AllocationObjectKey(AllocationKeyOf(a.allocation.meta.name_space, a.allocation.meta.name));

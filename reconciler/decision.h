@@ -83,12 +83,19 @@ struct FreedEntry {
   std::string node;
   bool was_terminal = false;  // the pod may still be there, Succeeded or Failed
   bool was_replaced = false;  // the pod lives, with other addresses
+  bool left_sandbox = false;  // the pod went, and nobody saw its sandbox end
   bool node_is_gone = false;  // and so is whatever ran there
 };
 // Entries that become cooling ones, which tell the node's agent to forget them. Each pod, or the node that is gone, is
 // looked at once more before.
 struct FreeEntries {
   ipam::BlockView before;
+  std::vector<FreedEntry> entries;
+};
+// No request: entries that were freed, and that their node's agent has written again, since their containers are still
+// there.
+struct ReportInUse {
+  ipam::BlockView block;
   std::vector<FreedEntry> entries;
 };
 // Entries of pods that live and have these addresses, which nothing records any more. Each pod is looked at once more
@@ -153,8 +160,8 @@ struct ListPods {
 
 using Action =
     std::variant<CreateSpace, DeleteSpace, SetSpaceFinalizers, SetSpaceStatus, SetPoolFinalizers, SetPoolStatus,
-                 ChangeBlock, DeleteBlock, FreeEntries, PutBack, CreateAllocation, DeleteAllocation, ReportOrphans,
-                 ReportContested, ConfirmReserved, CreateBlock, ShowNumbers, ListPods>;
+                 ChangeBlock, DeleteBlock, FreeEntries, ReportInUse, PutBack, CreateAllocation, DeleteAllocation,
+                 ReportOrphans, ReportContested, ConfirmReserved, CreateBlock, ShowNumbers, ListPods>;
 
 // "IPPool/web": what an action is about, for back-off and logs.
 using ObjectKey = std::string;

@@ -40,6 +40,7 @@ std::string Named(const std::vector<Item>& items, const Name& name, const std::s
 std::string_view WhyFreed(const FreedEntry& entry) {
   if (entry.node_is_gone) return "node-gone";
   if (entry.was_terminal) return "pod-ended";
+  if (entry.left_sandbox) return "sandbox-unknown";
   return entry.was_replaced ? "sandbox-replaced" : "pod-gone";
 }
 
@@ -54,6 +55,22 @@ Announcement FreedAnnouncement(const ipam::Block& block, const std::vector<Freed
           .is_warning = false,
           .reason = "OrphansFreed",
           .message = "freed addresses whose pods are gone and whose DEL never came: " + Named(freed, name)};
+}
+
+Announcement InUseAnnouncement(const ipam::Block& block, const std::vector<FreedEntry>& entries) {
+  const auto name = [&block](const FreedEntry& one) {
+    return block.cidr.At(one.offset).ToString() + " of " + PodKeyOf(one.entry.pod_namespace, one.entry.pod) +
+           " on node " + one.node + " (network namespace " + one.entry.netns + ")";
+  };
+  return {.kind = crds::kBlockKind,
+          .name = block.name,
+          .uid = block.uid,
+          .is_warning = true,
+          .reason = "FreedInUse",
+          .message =
+              "kept addresses whose pods are gone, because their containers are still there; end these on the "
+              "nodes: " +
+              Named(entries, name)};
 }
 
 Announcement PutBackAnnouncement(const ipam::Block& block, const std::vector<LostEntry>& entries) {

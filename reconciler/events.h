@@ -42,6 +42,7 @@ struct Announcement {
 // Requires: `freed` is not empty, and its entries were in the block.
 [[nodiscard]] Announcement FreedAnnouncement(const ipam::Block& block, const std::vector<FreedEntry>& freed);
 
+[[nodiscard]] Announcement InUseAnnouncement(const ipam::Block& block, const std::vector<FreedEntry>& entries);
 [[nodiscard]] Announcement PutBackAnnouncement(const ipam::Block& block, const std::vector<LostEntry>& entries);
 // Requires: `contested` is not empty, and all of one block.
 [[nodiscard]] Announcement ContestedAnnouncement(const std::vector<ContestedAddress>& contested);

@@ -78,6 +78,13 @@ struct Metrics::Families {
                                .Name("berth_controller_orphans_freed_total")
                                .Help("Entries freed, since their pods are gone")
                                .Register(registry);
+  Counter& freed_in_use = BuildCounter()
+                              .Name("berth_controller_freed_in_use_total")
+                              .Help(
+                                  "Entries that were freed and that their nodes' agents wrote again, since their "
+                                  "containers are still there")
+                              .Register(registry)
+                              .Add({});
   Counter& put_back = BuildCounter()
                           .Name("berth_controller_entries_put_back_total")
                           .Help("Entries written again for live pods of which the record was gone")
@@ -153,6 +160,7 @@ void Metrics::ExtenderAnswered(std::string_view verb, std::string_view result, s
 
 void Metrics::SetExtenderAssumed(std::size_t pods) { families_->extender_assumed.Set(static_cast<double>(pods)); }
 
+void Metrics::FreedInUse(std::size_t count) { families_->freed_in_use.Increment(static_cast<double>(count)); }
 void Metrics::PutBack() { families_->put_back.Increment(); }
 
 void Metrics::Round(std::chrono::nanoseconds took, const Decision& decision) {

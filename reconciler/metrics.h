@@ -30,6 +30,8 @@ class Metrics {
   void Freed(std::string_view why);
   // An entry was put back.
   void PutBack();
+  // So many entries that had been freed were written again by their nodes' agents.
+  void FreedInUse(std::size_t count);
   // Numbers of a Node were written.
   void NodeWritten();
   void WriteFailed(std::string_view code);

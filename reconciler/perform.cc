@@ -212,11 +212,7 @@ struct Performer::Visitor {
         skipped = BehindItsWatch("pod " + one.entry.pod + " lives");
         continue;
       }
-      const ipam::CoolingEntry cooling{.until_ms = now.unix_ms + std::chrono::milliseconds(kFreedRest).count(),
-                                       .forget = one.entry.attachment};
-      auto text = ipam::FormatEntry(cooling);
-      if (!text) return std::unexpected(std::move(text.error()));
-      after.allocations[one.offset] = *std::move(text);
+      after.allocations[one.offset] = MarkOf(one, after, now);
       freed.push_back(one);
     }
     if (freed.empty()) return skipped;
@@ -232,18 +228,25 @@ struct Performer::Visitor {
   void TellFreed(const ipam::Block& after, const std::vector<FreedEntry>& freed) const {
     for (const FreedEntry& one : freed) {
       metrics.Freed(WhyFreed(one));
-      spdlog::info("orphan freed pool={} block={} address={} pod={}/{} uid={} attachment={} node={} why={}",
+      spdlog::info("orphan freed pool={} block={} address={} pod={} uid={} attachment={} node={} why={}",
                    after.pool,
                    after.name,
                    after.cidr.At(one.offset).ToString(),
-                   one.entry.pod_namespace,
-                   one.entry.pod,
+                   PodKeyOf(one.entry.pod_namespace, one.entry.pod),
                    one.entry.uid,
                    one.entry.attachment,
                    one.node,
                    WhyFreed(one));
     }
     Announce(FreedAnnouncement(after, freed));
+  }
+
+  Expected<void> operator()(const ReportInUse& action) const {
+    const Announcement news = InUseAnnouncement(*action.block, action.entries);
+    spdlog::warn("freed addresses are in use block={} message=\"{}\"", action.block->name, news.message);
+    metrics.FreedInUse(action.entries.size());
+    Announce(news);
+    return {};
   }
 
   Expected<void> operator()(const PutBack& action) const {

@@ -77,7 +77,7 @@ void Pods::SawVanish(const SeenPod& pod, SteadyTime now) {
   touched_.push_back(PodKeyOf(pod.name_space, pod.name));
   // The first time counts: what is told twice did not begin anew.
   vanished_.try_emplace({touched_.back(), pod.identity()},
-                        Vanished{.at = now, .grace = pod.grace, .version = version_});
+                        Vanished{.at = now, .grace = pod.grace, .had_sandbox = pod.has_sandbox, .version = version_});
 }
 
 std::uint64_t Pods::VersionToBeginWith(SteadyTime after) const {
@@ -101,6 +101,11 @@ const SeenPod* Pods::Find(const PodKey& key) const {
 std::optional<std::chrono::seconds> Pods::GraceOfVanished(const PastPod& pod) const {
   const auto found = vanished_.find(pod);
   return found == vanished_.end() ? std::nullopt : std::optional(found->second.grace);
+}
+
+bool Pods::LeftItsSandbox(const PastPod& pod) const {
+  const auto found = vanished_.find(pod);
+  return found != vanished_.end() && found->second.had_sandbox;
 }
 
 void Pods::ForgetVanished(SteadyTime before, const std::function<bool(const PastPod& pod)>& is_kept) {

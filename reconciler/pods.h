@@ -111,6 +111,9 @@ class Pods {
 
   // How long the pod's end may take if it was seen to vanish; nothing: it was not, or is forgotten.
   [[nodiscard]] std::optional<std::chrono::seconds> GraceOfVanished(const PastPod& pod) const;
+  // It was seen to vanish while its sandbox was there, as far as its kubelet had told: somebody removed it by force, or
+  // its kubelet did not hear that it was to end.
+  [[nodiscard]] bool LeftItsSandbox(const PastPod& pod) const;
   // Forgets who vanished before that time and is not kept.
   void ForgetVanished(SteadyTime before, const std::function<bool(const PastPod& pod)>& is_kept);
 
@@ -130,6 +133,7 @@ class Pods {
   struct Vanished {
     SteadyTime at;
     std::chrono::seconds grace;
+    bool had_sandbox;
     std::uint64_t version;  // when it was still there
   };
 

@@ -28,8 +28,10 @@ std::size_t HashOf(const ipam::HeldEntry& entry) {
 
 // Of the pod that an entry names by its name alone, or that another has the name of.
 Suspicion Missing(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now) {
-  if (const auto grace = pods.GraceOfVanished(PastPodOf(entry))) {
-    return {.cause = Cause::kVanished, .grace = *grace, .since = now};
+  const PastPod pod = PastPodOf(entry);
+  if (const auto grace = pods.GraceOfVanished(pod)) {
+    const Cause cause = pods.LeftItsSandbox(pod) ? Cause::kLeftSandbox : Cause::kVanished;
+    return {.cause = cause, .grace = *grace, .since = now};
   }
   return {.cause = Cause::kAbsent, .since = now};
 }
@@ -52,9 +54,11 @@ std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& p
 
 void Suspects::Update(const HeldEntries& held, const World& world, SteadyTime now) {
   now_ = now;
+  returned_now_.clear();
   for (const HeldEntries::Place& place : held.went()) {
     const HeldEntries::Entry entry = HeldEntries::Read(place);
-    suspects_.erase(entry.key);
+    if (suspects_.erase(entry.key) > 0) freed_.insert_or_assign(entry.key, entry.text);
+    returned_.erase(entry.key);
     replaced_.erase(entry.key);
     const auto [first, last] = by_pod_.equal_range(HashOf(entry.held));
     const auto found = std::find_if(first, last, [&entry](const auto& item) { return item.second == entry.key; });
@@ -67,10 +71,15 @@ void Suspects::Update(const HeldEntries& held, const World& world, SteadyTime no
   for (const HeldEntries::Place& place : held.came()) {
     const HeldEntries::Entry entry = HeldEntries::Read(place);
     by_pod_.emplace(HashOf(entry.held), entry.key);
+    const auto freed = freed_.find(entry.key);
+    const bool is_back = freed != freed_.end() && freed->second == entry.text && !entry.held.netns.empty();
+    if (is_back) returned_.insert(entry.key);
     Check(world, entry);
+    if (is_back && suspects_.contains(entry.key)) returned_now_.push_back(entry.key);
   }
   if (!checked_all_ || now - *checked_all_ >= kCheckAllPeriod) {
     checked_all_ = now;
+    freed_.clear();
     for (const EntryKey& key : held.Keys()) Check(world, held.At(key));
   } else {
     for (const PodKey& pod : world.pods.touched()) {
@@ -104,6 +113,7 @@ void Suspects::Check(const World& world, const HeldEntries::Entry& entry) {
     const ipam::Address address = entry.block->cidr.At(entry.key.second);
     if (pod->HasOthersThan(address)) suspicion = {.cause = Cause::kReplaced, .grace = pod->grace, .since = now_};
   }
+  if (suspicion && returned_.contains(entry.key)) suspicion->cause = Cause::kLeftSandbox;
   if (!suspicion) {
     suspects_.erase(entry.key);
     return;

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "ipam/block.h"
 #include "ipam/entry.h"
@@ -26,6 +27,8 @@ namespace berth::reconciler {
 enum class Cause : std::uint8_t {
   kVanished,  // it was seen to go, or another has its name by now
   kAbsent,    // there is none, and it was not seen to go
+  // It was seen to go while its sandbox was there, or its agent wrote the entry again when it had been freed.
+  kLeftSandbox,
   kTerminal,  // Succeeded or Failed
   // It lives, and has another sandbox with other addresses since: the kubelet makes one only when the last has ended.
   kReplaced,
@@ -71,6 +74,9 @@ class Suspects {
   void Update(const HeldEntries& held, const World& world, SteadyTime now);
 
   [[nodiscard]] const std::map<EntryKey, Suspect>& all() const { return suspects_; }
+  // Suspects that were freed and that their node's agent has written again since the last Update: their containers are
+  // still there.
+  [[nodiscard]] const std::vector<EntryKey>& returned() const { return returned_now_; }
   // Since when there has been no such Node and no living pod on it, of nodes that have a block or a suspect.
   [[nodiscard]] std::optional<SteadyTime> GoneSince(const std::string& node) const;
 
@@ -84,6 +90,9 @@ class Suspects {
   // Entries by the hash of their PodKey: what is found by a hash is looked at again, so a collision does no harm.
   std::unordered_multimap<std::size_t, EntryKey> by_pod_;
   std::map<EntryKey, Suspect> suspects_;
+  std::map<EntryKey, std::string> freed_;  // texts of suspects that went, for some minutes
+  std::set<EntryKey> returned_;
+  std::vector<EntryKey> returned_now_;
   std::set<EntryKey> replaced_;                   // after which another sandbox of their pod was seen to come
   std::map<std::string, SteadyTime> gone_since_;  // by node
 };

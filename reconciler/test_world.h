@@ -196,6 +196,11 @@ struct ActionText {
     for (const FreedEntry& one : a.entries) entries.push_back(std::to_string(one.offset));
     return "free " + a.before->name + " " + Join(entries);
   }
+  std::string operator()(const ReportInUse& a) const {
+    std::string line = "in use " + a.block->name;
+    for (const FreedEntry& one : a.entries) line += " " + one.entry.pod + " of " + one.node;
+    return line;
+  }
   std::string operator()(const PutBack& a) const {
     std::string line = "put back " + a.before->name;
     for (const LostEntry& one : a.entries) {

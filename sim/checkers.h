@@ -42,6 +42,8 @@ class Checker {
   // Before a DEL is sent: from then on its address may be given to others.
   virtual void Leaving(const ipam::Attachment& /*attachment*/) {}
   virtual void Ended(const Heard& /*call*/) {}
+  // Its pod is deleted by force, and its container goes on: its entry may be freed, if its agent writes it again.
+  virtual void Hangs(const ipam::Attachment& /*attachment*/) {}
   // Somebody took its entry out: until it is stored again nobody but its node's agent knows that it was there.
   virtual void TakenOut(const ipam::Attachment& /*attachment*/) {}
   // The API server stored a block; null: it was not there before, or is not any more.

@@ -194,6 +194,7 @@ void Cluster::MarkEnded(const Pod& pod, const char* phase) {
   static_cast<void>(store_.Change(Pods(), pod.name, [&](json& object) {
     if (object["metadata"]["uid"] == pod.uid) object["status"]["phase"] = phase;
   }));
+  PutStatus(pod, "");
 }
 
 void Cluster::RemoveEnded() {
@@ -262,6 +263,11 @@ void Cluster::RemovePod(const Pod& pod) {
   if (!pod.is_static) options["preconditions"]["uid"] = pod.uid;
   static_cast<void>(
       store_.Call({.method = k8sclient::Method::kDelete, .path = PathOfPod(pod.name), .body = options.dump()}, {}));
+}
+
+void Cluster::EndPod(const Pod& pod) {
+  PutStatus(pod, "");
+  RemovePod(pod);
 }
 
 void Cluster::LoseMirror(Nanos time) {

@@ -78,6 +78,8 @@ class Cluster {
   void TellAddress(const Pod& pod, const std::string& node, const std::string& address);
   // The container is through: for a static pod that its manifest is gone.
   void RemovePod(const Pod& pod);
+  // Its kubelet has ended it: it says that the sandbox is gone, and removes the pod.
+  void EndPod(const Pod& pod);
   // Somebody deletes the mirror of a static pod, and the kubelet makes it again so much later.
   void LoseMirror(Nanos time);
 

@@ -84,7 +84,7 @@ Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::ch
   json body = {{"command", verb},
                {"containerID", container},
                {"ifname", verb == "GC" ? "" : network->interface},
-               {"netns", verb == "ADD" || verb == "CHECK" ? "/var/run/netns/x" : ""},
+               {"netns", verb == "ADD" || verb == "CHECK" ? "/var/run/netns/" + container : ""},
                {"args", Arguments(container)},
                {"startedBootNanos", node::BootTimeNow()},
                {"config", config}};
@@ -125,6 +125,7 @@ void Kubelet::CheckRoom(const Heard& heard) {
 }
 
 void Kubelet::Create(const std::string& container, const Pod& pod) {
+  node_.MakeNetns(container);
   const bool is_in_all = options_.networks.size() > 1 && !is_burst_ && Below(2) == 0;
   valid_[container] = {.pod = pod, .networks = is_in_all ? options_.networks.size() : 1};
 }
@@ -204,6 +205,7 @@ void Kubelet::Del(const std::string& container) {
     for (const auto& [attachment, one] : had) Check(one.interface, one.result);
   }
   valid_.erase(container);
+  node_.RemoveNetns(container);
 }
 
 void Kubelet::Detach(const std::string& container) {
@@ -226,11 +228,27 @@ void Kubelet::End(const std::string& container) {
   const bool may_be_forced = options_.cluster != nullptr && !pod.is_static && !options_.tells_odd_uids;
   const bool is_forced = may_be_forced && Below(6) == 0;
   if (!is_forced) return pod.units > 0 ? EndScheduled(container) : Finish(container);
-  // Deleted by force: the kubelet ends the container when it hears of it.
+  // Deleted by force: the kubelet ends the container when it hears of it, if it can.
+  constexpr std::uint64_t kHangsOneIn = 20;
+  const bool hangs = node_.has_agents() && has_own_blocks() && Below(kHangsOneIn) == 0;
   options_.cluster->RemovePod(pod);
   options_.cluster->AwaitConnection(node_.name());
   std::this_thread::sleep_for(std::chrono::milliseconds(Below(std::chrono::milliseconds(kGrace).count())));
+  if (hangs) Hang(container);
   Del(container);
+}
+
+void Kubelet::Hang(const std::string& container) {
+  // Until after the controller has freed its address.
+  constexpr std::chrono::minutes kAtLeast{9};
+  constexpr std::uint64_t kSpreadMs = 240'000;
+  story_.Tell(container + " hangs");
+  for (const Interface& one : InterfacesOf(container)) {
+    for (const auto& checker : checkers_) checker->Hangs(AttachmentOf(one));
+  }
+  const int boot = boots_;
+  const Nanos end = Now() + kAtLeast + std::chrono::milliseconds(Below(kSpreadMs));
+  while (Now() < end && boot == boots_) std::this_thread::sleep_for(5s);
 }
 
 void Kubelet::EndScheduled(const std::string& container) {
@@ -253,10 +271,11 @@ void Kubelet::Finish(const std::string& container) {
     Leave(container);
     for (const Interface& one : InterfacesOf(container)) lost_.insert(AttachmentOf(one));
     valid_.erase(container);
+    node_.RemoveNetns(container);
   } else {
     Del(container);
   }
-  if (options_.cluster != nullptr) options_.cluster->RemovePod(pod);
+  if (options_.cluster != nullptr) options_.cluster->EndPod(pod);
 }
 
 Pod Kubelet::Start(const std::string& name) {

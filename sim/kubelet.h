@@ -158,6 +158,8 @@ class Kubelet {
   void End(const std::string& container);
   // The container first.
   void Finish(const std::string& container);
+  // Nothing ends it for a while, or the machine goes down. Its agent alone knows that it has its addresses.
+  void Hang(const std::string& container);
   // A pod of the scheduler's: it is deleted first, or succeeds, or neither.
   void EndScheduled(const std::string& container);
   // Of one that stayed, within its grace.

@@ -3,7 +3,9 @@
 #include "sim/node.h"
 
 #include <algorithm>
+#include <fcntl.h>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -30,6 +32,7 @@ struct Node::Host {
 Node::Node(Options options, k8sclient::Api& api, Story& story)
     : options_(std::move(options)), api_(api), story_(story) {
   MakeMemoryDisk(options_.folder + "/run");
+  MakeMemoryDisk(NetnsFolder());
   MakeFolders(StateFolder());
   if (!options_.is_direct) return;
   direct_ = std::make_unique<DirectCalls>(
@@ -53,6 +56,7 @@ void Node::StartAgent() {
                                    {.node = options_.name,
                                     .state_dir = StateFolder(),
                                     .run_dir = options_.folder + "/run",
+                                    .netns_dir = NetnsFolder(),
                                     .server = "https://model",
                                     .loaded_mark = options_.folder + "/run/loaded",
                                     .standby = options_.standby},
@@ -89,7 +93,14 @@ void Node::End() {
   is_off_ = true;
   KillAgents();
   MakeMemoryDisk(options_.folder + "/run");
+  MakeMemoryDisk(NetnsFolder());
 }
+
+void Node::MakeNetns(const std::string& name) {
+  close(open((NetnsFolder() + "/" + name).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0444));
+}
+
+void Node::RemoveNetns(const std::string& name) { RemoveTree(NetnsFolder() + "/" + name); }
 
 void Node::PowerOff() {
   story_.Tell(options_.called + " goes down");

@@ -56,6 +56,10 @@ class Node {
   // A process that has ended by itself is started again, as a kubelet does, if the machine is on.
   void Supervise();
   // Before an agent starts: what is planted (world.h).
+  // Of a container, until it has ended or the machine goes down.
+  void MakeNetns(const std::string& name);
+  void RemoveNetns(const std::string& name);
+
   using Sabotage = std::function<void(const std::string& folder)>;
   void BeforeStart(Sabotage sabotage) { before_start_ = std::move(sabotage); }
   // The same, before it is handed a call.
@@ -86,6 +90,7 @@ class Node {
   void Kill(Host& host);
   void End();
   [[nodiscard]] std::string StateFolder() const { return options_.folder + "/state"; }
+  [[nodiscard]] std::string NetnsFolder() const { return options_.folder + "/netns"; }
   [[nodiscard]] std::optional<CniAnswer> CallDirectly(const std::string& body, std::chrono::microseconds patience);
 
   Options options_;

@@ -11,6 +11,8 @@ class NothingLiveFreed final : public Checker {
 
   void Leaving(const ipam::Attachment& attachment) override { told_.Leaving(attachment); }
   void Ended(const Heard& call) override { told_.Ended(call); }
+  // That nobody else gets the address meanwhile is for one-holder to say.
+  void Hangs(const ipam::Attachment& attachment) override { told_.Leaving(attachment); }
   void Stored(const nlohmann::json& before, const nlohmann::json& after) override {
     if (before.is_null()) return;
     const auto left = after.is_null() ? std::multimap<ipam::Attachment, std::string>() : told_.Recorded(after);

@@ -147,6 +147,10 @@ Network::Lies Replacing(const std::string& from, const std::string& to) {
 }
 
 // An entry without a UID is anybody's who has the name.
+void HidesNetns(json& call) {
+  if (call["netns"] != "") call["netns"] = "/proc/1/ns/net";
+}
+
 void NamesNoUid(json& call) {
   const std::string key = ";K8S_POD_UID=";
   std::string args = call["args"];
@@ -358,6 +362,9 @@ std::vector<Plant> OfControllers() {
       {.name = "uid-not-compared",
        .what = "the controller takes a new pod of the same name for the old one",
        .call = NamesNoUid},
+      {.name = "netns-not-recorded",
+       .what = "an agent does not learn which network namespace a container has",
+       .call = HidesNetns},
       {.name = "pods-without-addresses",
        .what = "the API server shows no addresses of pods",
        .lies = Replacing("\"podIPs\"", "\"none\"")},

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names, and whether they are there.
+#include "node/netns.h"
+
+#include <algorithm>
+#include <fcntl.h>
+
+#include "node/folder.h"
+
+namespace berth::node {
+
+namespace {
+
+constexpr std::size_t kNameMax = 64;  // that of containerd has 40 characters, that of CRI-O 36
+
+bool IsNetnsName(std::string_view name) {
+  const auto is_plain = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' || c == '_' ||
+           c == '.';
+  };
+  return !name.empty() && name.size() <= kNameMax && name.front() != '.' && std::ranges::all_of(name, is_plain);
+}
+
+}  // namespace
+
+std::string NetnsName(std::string_view cni_netns) {
+  for (const std::string_view folder : {"/run/netns/", "/var/run/netns/"}) {
+    if (!cni_netns.starts_with(folder)) continue;
+    const std::string_view name = cni_netns.substr(folder.size());
+    if (IsNetnsName(name)) return std::string(name);
+  }
+  return {};
+}
+
+bool HasNetns(const std::string& folder, const std::string& name) {
+  if (!IsNetnsName(name)) return false;
+  const auto opened = Folder::Open(folder, IfMissing::kFail);
+  return opened && opened->OpenFile(name, O_PATH).has_value();
+}
+
+}  // namespace berth::node
