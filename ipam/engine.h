@@ -21,7 +21,7 @@ struct AddRequest {
   std::string pod_namespace;  // empty: unknown, and the two below
   std::string pod;
   std::string uid;
-  std::string netns = {};          // name of its network namespace in /run/netns; empty: it is elsewhere
+  std::string netns = {};          // name of its network namespace (node/netns.h); empty: it has none
   std::vector<std::string> pools;  // names, in order of preference; not empty
   // Those of `pools` that the pod named and its network's configuration does not: they must allow that.
   std::vector<std::string> by_annotation = {};

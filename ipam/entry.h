@@ -45,7 +45,7 @@ struct HeldEntry {
   std::string reservation;           // r
   std::int64_t cooldown_s = 0;       // c: the pool's cooldown when the address was taken, so that DEL needs no pool
   bool has_shared_sibling = false;   // s=1: the attachment may hold an address in a Shared block too (see engine.h)
-  std::string netns = {};            // ns: name of the container's network namespace in /run/netns
+  std::string netns = {};            // ns: name of the container's network namespace (node/netns.h)
   std::vector<std::string> unknown;  // parts that this version does not understand, kept as they are
 
   friend bool operator==(const HeldEntry&, const HeldEntry&) = default;

@@ -24,12 +24,10 @@ bool IsNetnsName(std::string_view name) {
 }  // namespace
 
 std::string NetnsName(std::string_view cni_netns) {
-  for (const std::string_view folder : {"/run/netns/", "/var/run/netns/"}) {
-    if (!cni_netns.starts_with(folder)) continue;
-    const std::string_view name = cni_netns.substr(folder.size());
-    if (IsNetnsName(name)) return std::string(name);
-  }
-  return {};
+  const std::size_t slash = cni_netns.rfind('/');
+  if (slash == std::string_view::npos || !cni_netns.substr(0, slash).ends_with("/netns")) return {};
+  const std::string_view name = cni_netns.substr(slash + 1);
+  return IsNetnsName(name) ? std::string(name) : std::string();
 }
 
 bool HasNetns(const std::string& folder, const std::string& name) {

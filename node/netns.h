@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Network namespaces of containers. containerd and CRI-O keep each as a file in /run/netns, with a name of its own,
-// from before the first ADD until the last DEL was answered. So the file says that the container may use its addresses.
+// Network namespaces of containers. containerd and CRI-O keep each as a file in a folder `netns`, mostly /run/netns,
+// with a name of its own, from before the first ADD until the last DEL was answered. So the file says that the
+// container may use its addresses.
 #pragma once
 
 #include <string>
@@ -8,11 +9,10 @@
 
 namespace berth::node {
 
-// The name in /run/netns of what CNI_NETNS says; empty: it lies elsewhere, as a process's namespace does.
+// The file's name, of what CNI_NETNS says; empty: it lies in no folder of that name, as a process's namespace does not.
 [[nodiscard]] std::string NetnsName(std::string_view cni_netns);
 
-// Whether the folder, which is /run/netns or stands for it, has one of that name. Where the folder cannot be read, as
-// where it was not mounted, there is none.
+// Whether the folder has one of that name. Where the folder cannot be read, as where it was not mounted, there is none.
 [[nodiscard]] bool HasNetns(const std::string& folder, const std::string& name);
 
 }  // namespace berth::node

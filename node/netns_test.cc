@@ -20,13 +20,16 @@ struct NameCase {
 
 class NetnsNameTest : public testing::TestWithParam<NameCase> {};
 
-TEST_P(NetnsNameTest, IsThatOfAFileInRunNetns) { EXPECT_EQ(NetnsName(GetParam().path), GetParam().want); }
+TEST_P(NetnsNameTest, IsThatOfAFileInAFolderOfNetworkNamespaces) {
+  EXPECT_EQ(NetnsName(GetParam().path), GetParam().want);
+}
 
 constexpr NameCase kNameCases[] = {
     {"Containerd",
      "/var/run/netns/cni-0a1b2c3d-0000-1111-2222-333344445555",
      "cni-0a1b2c3d-0000-1111-2222-333344445555"},
     {"CriO", "/run/netns/0a1b2c3d-0000-1111-2222-333344445555", "0a1b2c3d-0000-1111-2222-333344445555"},
+    {"BelowTheStateOfContainerd", "/run/containerd/io.containerd.grpc.v1.cri/netns/cni-1", "cni-1"},
     {"AProcess", "/proc/42/ns/net", ""},
     {"AFolderBelow", "/run/netns/a/b", ""},
     {"TheFolderAbove", "/run/netns/..", ""},

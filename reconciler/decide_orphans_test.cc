@@ -242,19 +242,10 @@ class OrphansTest : public testing::Test {
   void PutPod(int i, const std::string& address = "", const std::string& node = "n1") {
     SeenPod pod{.name_space = "default", .name = "web-" + std::to_string(i), .uid = UidOf(i), .node = node};
     if (!address.empty()) pod.addresses = {ipam::Address::Parse(address).value()};
-    pod.has_sandbox = true;
+    pod.has_sandbox = !address.empty();
     world_.world.pods.Put(pod, world_.now.steady);
   }
-  // By its kubelet, which tells first that its sandbox has ended.
-  void RemovePod(int i) {
-    const std::string key = "default/web-" + std::to_string(i);
-    if (const SeenPod* pod = world_.world.pods.Find(key)) {
-      SeenPod ended = *pod;
-      ended.has_sandbox = false;
-      world_.world.pods.Put(ended, world_.now.steady);
-    }
-    world_.world.pods.Remove(key, world_.now.steady);
-  }
+  void RemovePod(int i) { world_.world.pods.Remove("default/web-" + std::to_string(i), world_.now.steady); }
   void RenewEveryTenSeconds() {
     const auto version = static_cast<std::uint64_t>(++ticks_);
     world_.world.pods.Reach(version);

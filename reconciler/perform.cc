@@ -242,10 +242,9 @@ struct Performer::Visitor {
   }
 
   Expected<void> operator()(const ReportInUse& action) const {
-    const Announcement news = InUseAnnouncement(*action.block, action.entries);
-    spdlog::warn("freed addresses are in use block={} message=\"{}\"", action.block->name, news.message);
+    spdlog::warn("freed addresses are in use, an event says which block={}", action.block->name);
     metrics.FreedInUse(action.entries.size());
-    Announce(news);
+    Announce(InUseAnnouncement(*action.block, action.entries));
     return {};
   }
 
@@ -266,12 +265,11 @@ struct Performer::Visitor {
     if (!written) return written;
     for (const LostEntry& one : put) {
       metrics.PutBack();
-      spdlog::warn("entry put back, nothing recorded it any more pool={} block={} address={} pod={}/{} node={}",
+      spdlog::warn("entry put back, nothing recorded it any more pool={} block={} address={} pod={} node={}",
                    after.pool,
                    after.name,
                    one.address.ToString(),
-                   one.entry.pod_namespace,
-                   one.entry.pod,
+                   PodKeyOf(one.entry.pod_namespace, one.entry.pod),
                    one.node);
     }
     Announce(PutBackAnnouncement(after, put));
