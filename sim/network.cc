@@ -26,6 +26,11 @@ using std::chrono::milliseconds;
 
 namespace {
 
+// Does not count: the API server here cuts lists into pages of few objects, a real one into pages of hundreds.
+bool IsNextPage(const Request& request) {
+  return std::ranges::any_of(request.query, [](const auto& one) { return one.first == "continue"; });
+}
+
 // Most are fast, some are not.
 microseconds There() { return microseconds(200 + (Below(50) == 0 ? Below(200'000) : Below(3'000))); }
 microseconds Back() { return microseconds(200 + (Below(30) == 0 ? Below(800'000) : Below(2'000))); }
@@ -146,9 +151,7 @@ void Network::Travel(const std::shared_ptr<Exchange>& exchange, Fate fate, bool 
 }
 
 Network::Answer Network::Call(const Request& request, const k8sclient::CallOptions& options) {
-  // Servers here cut lists into pages of few objects, of which real ones have hundreds.
-  const bool is_next_page = std::ranges::any_of(request.query, [](const auto& one) { return one.first == "continue"; });
-  requests_ += is_next_page ? 0 : 1;
+  requests_ += IsNextPage(request) ? 0 : 1;
   const Fate fate = Choose();
   if (fate != Fate::kAnswered) ++faults_;
   const auto exchange = std::make_shared<Exchange>();
@@ -210,7 +213,7 @@ Network::Answer Link::Call(const Request& request, const k8sclient::CallOptions&
     return Fail(is_write ? ErrorCode::kUnknownOutcome : ErrorCode::kTimeout, "time was over");
   }
   if (is_write && on_write_ && on_write_(request.method)) network_.SlowNext();
-  ++requests_;
+  requests_ += IsNextPage(request) ? 0 : 1;
   auto answer = network_.Call(request, options);
   if (!AwaitHearing(options.deadline, options.stop)) {
     const bool is_over = state_ == State::kUnheard;
