@@ -93,7 +93,8 @@ class ControllerForcedTest : public ControllerOrphansTest {
     mailbox_->Put("default/web", ReadPod(pod).value());
     SetEntry(kBlock, "3", kOfContainer);
     Pass(seconds(3));
-    Vanish();
+    Delete(kPods, "web");
+    mailbox_->Vanish(ReadPod(pod).value());
   }
   [[nodiscard]] bool IsFreed() const { return Entry().starts_with("~ "); }
 };
@@ -343,7 +344,7 @@ TEST_F(ControllerLostTest, ItsEntryIsPutBackAndToldOf) {
   Pass(seconds(300));
   EXPECT_EQ(Entry(), entry) << "written once";
   Vanish();
-  Pass(seconds(660));
+  Pass(seconds(60));
   EXPECT_TRUE(Entry().starts_with("~ ")) << "no DEL finds it, so it goes with its pod: " << Entry();
 }
 

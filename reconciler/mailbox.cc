@@ -77,12 +77,13 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
       world.blocks(),
       [&world](SeenBlock block) { world.PutBlock(std::move(block)); },
       [&world](const std::string& name) { world.RemoveBlock(name); });
+  // Before they are removed: as they were last.
+  for (const SeenPod& pod : vanished) world.pods.SawVanish(pod, now);
   ApplyEach(
       std::move(pods),
       world.pods.all(),
       [&](SeenPod pod) { world.pods.Put(std::move(pod), now); },
       [&](const PodKey& key) { world.pods.Remove(key, now); });
-  for (const SeenPod& pod : vanished) world.pods.SawVanish(pod, now);
   // What vanished now was still there at the version before.
   world.pods.Reach(pods_version);
   ApplyEach(
@@ -121,7 +122,9 @@ void Mailbox::NoteReplaced(const std::map<PodKey, SeenPod>& listed) {
   for (auto& [key, pod] : pods_.changes) {
     if (!pod) continue;
     const auto found = listed.find(key);
-    if (found == listed.end() || found->second.identity() != pod->identity()) vanished_.push_back(*std::move(pod));
+    if (found != listed.end() && found->second.identity() == pod->identity()) continue;
+    pod->has_sandbox = false;  // what became of it before the pod went was not seen
+    vanished_.push_back(*std::move(pod));
   }
 }
 

@@ -132,6 +132,36 @@ TEST(Mailbox, APodThatCameAndWentBetweenTwoFetchesWasSeenToVanish) {
   EXPECT_FALSE(world.pods.GraceOfVanished({"default/web", "u-2"}));
 }
 
+// Its kubelet may have said that the sandbox has ended in the very moment before.
+TEST(Mailbox, APodThatVanishesIsAsItWasLast) {
+  for (const bool had_sandbox : {false, true}) {
+    Mailbox mailbox;
+    World world;
+    SeenPod pod = PodNamed("web", "u-1");
+    pod.has_sandbox = !had_sandbox;
+    mailbox.Replace(std::map<PodKey, SeenPod>{{"default/web", pod}});
+    mailbox.FetchInto(world, {});
+    pod.has_sandbox = had_sandbox;
+    mailbox.Vanish(pod);
+    mailbox.FetchInto(world, {});
+    EXPECT_EQ(world.pods.LeftItsSandbox({"default/web", "u-1"}), had_sandbox);
+  }
+}
+
+TEST(Mailbox, OfAPodThatAListDoesNotHaveNobodySawWhatBecameOfItsSandbox) {
+  for (const bool is_fetched : {false, true}) {
+    Mailbox mailbox;
+    World world;
+    SeenPod pod = PodNamed("web", "u-1");
+    pod.has_sandbox = true;
+    mailbox.Replace(std::map<PodKey, SeenPod>{{"default/web", pod}});
+    if (is_fetched) mailbox.FetchInto(world, {});
+    mailbox.Replace(std::map<PodKey, SeenPod>{});
+    mailbox.FetchInto(world, {});
+    EXPECT_FALSE(world.pods.LeftItsSandbox({"default/web", "u-1"}));
+  }
+}
+
 TEST(Mailbox, APodThatOnlyTheFirstOfTwoListsHadWasSeenToVanish) {
   Mailbox mailbox;
   World world;

@@ -25,7 +25,7 @@ void Pods::Put(SeenPod pod, SteadyTime now) {
   if (found != pods_.end()) {
     if (found->second.identity() != pod.identity()) {
       waiting_.erase(key);
-      SawVanish(found->second, now);
+      NoteVanished(found->second, /*had_sandbox=*/false, now);
     }
     CountOut(found->second);
   }
@@ -43,7 +43,7 @@ void Pods::Remove(const PodKey& key, SteadyTime now) {
   const auto found = pods_.find(key);
   if (found == pods_.end()) return;
   waiting_.erase(key);
-  SawVanish(found->second, now);
+  NoteVanished(found->second, /*had_sandbox=*/false, now);
   CountOut(found->second);
   pods_.erase(found);
 }
@@ -73,11 +73,13 @@ bool Pods::IsCascading(const SeenPod& pod) const {
   return found != cascading_.end() && found->second >= kCascadeMin;
 }
 
-void Pods::SawVanish(const SeenPod& pod, SteadyTime now) {
+void Pods::SawVanish(const SeenPod& pod, SteadyTime now) { NoteVanished(pod, pod.has_sandbox, now); }
+
+void Pods::NoteVanished(const SeenPod& pod, bool had_sandbox, SteadyTime now) {
   touched_.push_back(PodKeyOf(pod.name_space, pod.name));
   // The first time counts: what is told twice did not begin anew.
   vanished_.try_emplace({touched_.back(), pod.identity()},
-                        Vanished{.at = now, .grace = pod.grace, .had_sandbox = pod.has_sandbox, .version = version_});
+                        Vanished{.at = now, .grace = pod.grace, .had_sandbox = had_sandbox, .version = version_});
 }
 
 std::uint64_t Pods::VersionToBeginWith(SteadyTime after) const {

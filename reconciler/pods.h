@@ -95,8 +95,9 @@ struct SeenPod {
 class Pods {
  public:
   void Put(SeenPod pod, SteadyTime now);
+  // It is not there any more, as a list says. What became of its sandbox before it went was not seen.
   void Remove(const PodKey& key, SteadyTime now);
-  // It was there, and went, maybe before it could be Put.
+  // It was there, and went, maybe before it could be Put. `pod`: as it was last.
   void SawVanish(const SeenPod& pod, SteadyTime now);
 
   [[nodiscard]] const SeenPod* Find(const PodKey& key) const;
@@ -111,8 +112,7 @@ class Pods {
 
   // How long the pod's end may take if it was seen to vanish; nothing: it was not, or is forgotten.
   [[nodiscard]] std::optional<std::chrono::seconds> GraceOfVanished(const PastPod& pod) const;
-  // It was seen to vanish while its sandbox was there, as far as its kubelet had told: somebody removed it by force, or
-  // its kubelet did not hear that it was to end.
+  // It was seen to vanish while its sandbox was there, as far as its kubelet had told: somebody removed it by force.
   [[nodiscard]] bool LeftItsSandbox(const PastPod& pod) const;
   // Forgets who vanished before that time and is not kept.
   void ForgetVanished(SteadyTime before, const std::function<bool(const PastPod& pod)>& is_kept);
@@ -137,6 +137,7 @@ class Pods {
     std::uint64_t version;  // when it was still there
   };
 
+  void NoteVanished(const SeenPod& pod, bool had_sandbox, SteadyTime now);
   void CountIn(const SeenPod& pod);
   void CountOut(const SeenPod& pod);
   void TouchAllOf(std::size_t owner);
