@@ -167,14 +167,14 @@ OwnBlocks::Missed OwnBlocks::See(Slot& slot, const BlockView& seen) {
   Missed missed;
   for (ipam::BlockOffset offset = 0; offset < seen->size(); ++offset) {
     const std::string by = TextAt(*seen, offset);
-    std::string was = TextAt(expected, offset);
+    const std::string was = TextAt(expected, offset);
     if (by == was) continue;
-    auto in_use = StillInUse(by);
+    const auto in_use = StillInUse(by);
     if (!in_use && !IsOverwritten(slot, *seen, is_older, offset, was)) continue;
     const bool is_new = !slot.overwritten.contains(offset);
     if (is_new && in_use) missed.in_use.push_back(*in_use);
     if (is_new && !in_use && !ipam::AttachmentOf(was).empty()) missed.vanished.push_back(was);
-    overwritten[offset] = {.by = by, .was = in_use ? *std::move(in_use) : std::move(was)};
+    overwritten[offset] = {.by = by, .was = in_use ? *in_use : was};
   }
   slot.overwritten = std::move(overwritten);
   if (!is_older) slot.in_doubt.clear();

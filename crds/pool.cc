@@ -11,6 +11,7 @@
 #include "crds/meta_reader.h"
 #include "crds/names.h"
 #include "crds/status_patch.h"
+#include "ipam/entry.h"
 
 namespace berth::crds {
 

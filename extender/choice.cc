@@ -183,7 +183,7 @@ Choice Chooser::Filter(const Pod& pod, const std::vector<std::string>& offered, 
     return {.error = "this berth-controller has just begun to lead; try again"};
   if (pod.needs.empty()) return {.nodes = offered};
   std::set<std::string> tried;
-  if (auto before = assumed_.extract(pod.uid); !before.empty()) tried = std::move(before.mapped().tried);
+  if (const auto before = assumed_.extract(pod.uid); !before.empty()) tried = std::move(before.mapped().tried);
   const Ledger ledger(*snapshot_, assumed_, pod.needs);
   Choice choice;
   Best best;

@@ -93,7 +93,7 @@ class ServerTest : public testing::Test {
     if (!answer) return "no answer: " + answer.error().message;
     return answer->ok() ? answer->body : "status " + std::to_string(answer->status);
   }
-  std::string Ask() const { return Ask(*Client(authority_)); }
+  [[nodiscard]] std::string Ask() const { return Ask(*Client(authority_)); }
 
   Authority authority_;
   std::filesystem::path folder_;

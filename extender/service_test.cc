@@ -81,7 +81,7 @@ TEST_F(ServiceTest, RefusesWhatItDoesNotKnow) {
     const char* target;
     const char* body;
     int status;
-  } kCases[] = {
+  } cases[] = {
       {"GET", "/filter", "", 405},
       {"POST", "/bind", kBody, 404},
       {"POST", "filter", kBody, 404},
@@ -91,7 +91,7 @@ TEST_F(ServiceTest, RefusesWhatItDoesNotKnow) {
       {"POST", "/prioritize", "no json", 400},
       {"POST", "/prioritize", R"({"Pod": {}, "NodeNames": ["n1"]})", 400},
   };
-  for (const auto& one : kCases) {
+  for (const auto& one : cases) {
     EXPECT_EQ(service_.Answer(one.method, one.target, one.body).status, one.status) << one.method << " " << one.target;
     EXPECT_THAT(observed_.back(), testing::EndsWith("refused"));
   }

@@ -54,7 +54,7 @@ TEST(Wire, SaysWhatIsWrongWithAQuestion) {
   const struct {
     const char* body;
     const char* says;
-  } kCases[] = {
+  } cases[] = {
       {"", "no JSON"},
       {"{", "no JSON"},
       {"[]", "no Pod"},
@@ -67,7 +67,7 @@ TEST(Wire, SaysWhatIsWrongWithAQuestion) {
       {R"({"Pod": {}, "NodeNames": ["n1", "n1"]})", "twice"},
       {R"({"Pod": {}, "Nodes": {"items": [{"metadata": {}}]}})", "no name"},
   };
-  for (const auto& one : kCases) {
+  for (const auto& one : cases) {
     const auto question = ParseQuestion(one.body);
     ASSERT_FALSE(question) << one.body;
     EXPECT_THAT(question.error().message, HasSubstr(one.says)) << one.body;

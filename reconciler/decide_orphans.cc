@@ -141,10 +141,10 @@ Ruling Judge(const Suspicion& suspicion, const NodeFacts& node, SteadyTime now) 
 std::string MarkOf(const FreedEntry& freed, const ipam::Block& block, const Moment& now) {
   ipam::CoolingEntry mark{.until_ms = now.unix_ms + std::chrono::milliseconds(kFreedRest).count(),
                           .forget = freed.entry.attachment};
-  const std::string short_text = ipam::FormatEntry(mark).value();
-  if (freed.node_is_gone || block.shared() || freed.entry.netns.empty()) return short_text;
+  const auto short_text = ipam::FormatEntry(mark);
+  if (freed.node_is_gone || block.shared() || freed.entry.netns.empty()) return *short_text;
   mark.freed = ipam::FormatEntry(freed.entry).value_or("");
-  return ipam::FormatEntry(mark).value_or(short_text);  // too long together
+  return ipam::FormatEntry(mark).value_or(*short_text);  // too long together
 }
 
 void DecideOrphans(const OrphanScope& scope, const Moment& now, Decision& decision) {
