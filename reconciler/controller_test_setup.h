@@ -50,7 +50,7 @@ class ControllerTest : public testing::Test {
   using Api = k8sclient::testing::ModelApi;
   using ApiFault = k8sclient::testing::ApiFault;
 
-  explicit ControllerTest(Settings settings = {}) : settings_(settings) {
+  explicit ControllerTest(Settings settings = {}) : settings_(std::move(settings)) {
     spdlog::set_level(spdlog::level::off);
     Reset();
   }
