@@ -146,7 +146,7 @@ void Counted::NodeStored(const json& before, const json& after) {
     story_.Tell(number ? fmt::format("{} shows {}", name, *number)
                        : fmt::format("{} shows no number{}", name, was_shown ? " any more" : ""));
   }
-  const bool is_lower = was_shown && number && *number < *shown.back().number;
+  const bool is_lower = was_shown && number && *number < shown.back().number.value_or(0);
   const bool is_same = was_shown && number == shown.back().number;
   shown.push_back({.since = Now(),
                    .version = std::stoull(version),

@@ -146,11 +146,11 @@ Network::Lies Replacing(const std::string& from, const std::string& to) {
   return Replacing(std::vector{std::pair(from, to)});
 }
 
-// An entry without a UID is anybody's who has the name.
 void HidesNetns(json& call) {
-  if (call["netns"] != "") call["netns"] = "/proc/1/ns/net";
+  if (!call["netns"].get_ref<const std::string&>().empty()) call["netns"] = "/proc/1/ns/net";
 }
 
+// An entry without a UID is anybody's who has the name.
 void NamesNoUid(json& call) {
   const std::string key = ";K8S_POD_UID=";
   std::string args = call["args"];
