@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <thread>
+#include <vector>
 
 #include <spdlog/fmt/fmt.h>
 
@@ -52,11 +53,17 @@ void Bounds::WatchForStorms() {
     const std::size_t started_before = agents_started();
     const std::uint64_t of_controllers_before = controllers_.requests();
     const bool are_rivals = controllers_.count() > 1;
+    const auto machines = [this] {
+      std::vector<const void*> all;
+      for (const auto& machine : machines_) all.push_back(machine.get());
+      return all;
+    };
+    const auto machines_before = machines();
     std::this_thread::sleep_for(60s);
     const std::uint64_t of_controllers = controllers_.requests() - of_controllers_before;
     const std::uint64_t sent = network_.requests() - requests_before - (are_rivals ? of_controllers : 0);
     // Another machine may have taken the place of one, and counts anew.
-    if (calls() < calls_before || agents_started() < started_before) continue;
+    if (machines() != machines_before) continue;
     const std::uint64_t called = calls() - calls_before;
     // Each that lived at any time of it, and other ones than the newest too.
     std::size_t agents = agents_started() - started_before;
