@@ -117,8 +117,7 @@ void Agent::StillInUse(const std::string& block, const std::string& entry) {
   metrics_.StillInUse();
   spdlog::warn(
       "the controller freed the address of a container that is still there, writing its entry again: end the "
-      "container, "
-      "or delete its network namespace block={} folder={} entry=\"{}\"",
+      "container, or delete its network namespace block={} folder={} entry=\"{}\"",
       block,
       options_.netns_dir,
       entry);

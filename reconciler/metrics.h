@@ -30,7 +30,7 @@ class Metrics {
   void Freed(std::string_view why);
   // An entry was put back.
   void PutBack();
-  // So many entries that had been freed were written again by their nodes' agents.
+  // The agents of their nodes wrote `count` entries again that had been freed.
   void FreedInUse(std::size_t count);
   // Numbers of a Node were written.
   void NodeWritten();

@@ -248,6 +248,7 @@ void Kubelet::Hang(const std::string& container) {
   }
   const int boot = boots_;
   const Nanos end = Now() + kAtLeast + std::chrono::milliseconds(Below(kSpreadMs));
+  // In simulated time; a machine that goes down wakes nobody.
   while (Now() < end && boot == boots_) std::this_thread::sleep_for(5s);
 }
 

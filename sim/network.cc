@@ -26,7 +26,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// Does not count: the API server here cuts lists into pages of few objects, a real one into pages of hundreds.
+// Pages after the first do not count as requests: the simulated API server cuts lists into pages of few objects, a real
+// one into pages of hundreds.
 bool IsNextPage(const Request& request) {
   return std::ranges::any_of(request.query, [](const auto& one) { return one.first == "continue"; });
 }

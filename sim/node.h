@@ -55,11 +55,11 @@ class Node {
   void LosePower();
   // A process that has ended by itself is started again, as a kubelet does, if the machine is on.
   void Supervise();
-  // Before an agent starts: what is planted (world.h).
-  // Of a container, until it has ended or the machine goes down.
+  // A container's network namespace: it is there until the container has ended or the machine goes down.
   void MakeNetns(const std::string& name);
   void RemoveNetns(const std::string& name);
 
+  // Before an agent starts: what is planted (world.h).
   using Sabotage = std::function<void(const std::string& folder)>;
   void BeforeStart(Sabotage sabotage) { before_start_ = std::move(sabotage); }
   // The same, before it is handed a call.

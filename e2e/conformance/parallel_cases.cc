@@ -14,8 +14,8 @@ using testing::SizeIs;
 constexpr int kCalls = 200;
 constexpr int kNodes = 20;
 constexpr std::size_t kMetricsBytesMax = std::size_t{64} << 20;
-// Of blocks, for an ADD: one, and those that meet another's, three to six where 20 nodes share four blocks; the other
-// tests of this case may run beside and are counted too.
+// An ADD patches a block once, and again after each conflict: three to six times where 20 nodes share four blocks. The
+// API server also counts the PATCHes of the other tests of this case, which may run beside.
 constexpr double kPatchesMax = 12;
 
 class Case062 : public Conformance {
