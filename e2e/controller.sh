@@ -92,7 +92,7 @@ events_of() {
 
 acceptance() {
   pool good '{"subnet": "10.55.0.0/24", "gateway": "10.55.0.1"}'
-  check "a pool is Ready" soon equals True/Accepted ready good
+  check "a pool is Ready promptly" promptly 2 equals True/Accepted ready good
   check "an event tells of it" soon equals "Normal Accepted" events_of good
   check "it has its finalizer" equals ipam.berth.dev/drain status good '.metadata.finalizers[0]'
   check "it says what is withheld" equals '["10.55.0.1"]' status good '.status.withheld | tojson'

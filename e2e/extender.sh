@@ -150,7 +150,7 @@ leader_dies() {
   before=$(leader)
   check "the leader is killed" kill_leader
   scale web 9 >/dev/null
-  check "another controller leads" within 40 other_leader_than "$before"
+  check "another controller leads" promptly 40 other_leader_than "$before"
   check "and answers" soon old_form
   check "and pods are placed" soon become "9 run" web
   scale web 16 >/dev/null

@@ -221,7 +221,7 @@ hung() {
   kubectl delete replicasets -l app=web --cascade=orphan >/dev/null
   check "hung: it is deleted by force, and its sandbox cannot end" kubectl delete pod "$pod" --force --grace-period=0
   check "hung: its addresses are freed" free_as_controller "$pod"
-  check "hung: the agent writes its entries again" within 30 equals "$before" entries_of "$pod"
+  check "hung: the agent writes its entries again" promptly 30 equals "$before" entries_of "$pod"
   check "hung: an event names pod and node" soon freed_again_is_told_of "$pod"
   mend_plugin
   check "hung: once its sandbox has ended they are free" within 200 equals $((2 * live)) held
