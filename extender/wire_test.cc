@@ -79,6 +79,19 @@ TEST(Wire, ADeepQuestionEndsNoStack) {
   EXPECT_FALSE(ParseQuestion(deep));
 }
 
+TEST(Wire, BracketsInAStringNestNothing) {
+  const std::string text = std::string(200, '[') + R"(\"[\\)" + std::string(200, '{');
+  EXPECT_TRUE(ParseQuestion(R"({"Pod": {"a": ")" + text + R"("}, "NodeNames": ["n1"]})"));
+}
+
+TEST(Wire, AsManyNodesAsThereAreNestNothing) {
+  std::string nodes = R"({"metadata": {"name": "n0"}})";
+  for (int i = 1; i < 1000; ++i) nodes += R"(, {"metadata": {"name": "n)" + std::to_string(i) + "\"}}";
+  const auto question = ParseQuestion(R"({"Pod": {}, "Nodes": {"items": [)" + nodes + "]}}");
+  ASSERT_TRUE(question);
+  EXPECT_EQ(question->names.size(), 1000U);
+}
+
 const Choice kChoice{.nodes = {"n2"}, .full = {{"n1", "full"}}, .excluded = {{"n3", "no pool"}}};
 
 TEST(Wire, AnswersNamesWithNames) {
