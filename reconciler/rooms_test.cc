@@ -86,6 +86,13 @@ TEST(Rooms, AreNotToldWhilePodsAreUnknown) {
   EXPECT_FALSE(world.Block().Decide().rooms);
 }
 
+TEST(Rooms, AreToldAgainAfterTenSecondsAlsoIfNothingHappens) {
+  RoomsWorld world;
+  const Decision decision = world.Block().Decide();
+  ASSERT_TRUE(decision.wake_steady);
+  EXPECT_LE(*decision.wake_steady, world.world().now.steady + kRoomsPeriod);
+}
+
 TEST(Rooms, OfANodeAreTheFreeAddressesOfItsBlocks) {
   EXPECT_EQ(RoomsWorld().Block().Left(), 8);
   EXPECT_EQ(RoomsWorld().Block({{0, kHeldEntry}}).Left(), 7);
