@@ -14,9 +14,11 @@ using testing::SizeIs;
 constexpr int kCalls = 200;
 constexpr int kNodes = 20;
 constexpr std::size_t kMetricsBytesMax = std::size_t{64} << 20;
-// An ADD patches a block once, and again after each conflict: three to six times where 20 nodes share four blocks. The
-// API server also counts the PATCHes of the other tests of this case, which may run beside.
-constexpr double kPatchesMax = 12;
+// PATCHes of blocks for an ADD. Calls of one node meet no conflict.
+constexpr double kPatchesMaxOfOneNode = 2;
+// Each conflict costs one more, and of those who write a block at once one wins: three to six where 20 nodes share four
+// blocks, the more the slower the API server answers. Twenty if all of them always met.
+constexpr double kPatchesMaxOfTwentyNodes = 12;
 
 class Case062 : public Conformance {
  protected:
@@ -49,7 +51,7 @@ class Case062 : public Conformance {
     EXPECT_THAT(Allocated(), SizeIs(kCalls));
     // Not a bound of seconds: those tell more of what else the machine does.
     const double patches = static_cast<double>(PatchesOfBlocks() - before) / kCalls;
-    EXPECT_LT(patches, kPatchesMax);
+    EXPECT_LT(patches, nodes == 1 ? kPatchesMaxOfOneNode : kPatchesMaxOfTwentyNodes);
     std::printf("%d ADDs through %d node(s): %.1f PATCHes each, the longest took %d ms\n",
                 kCalls,
                 nodes,
