@@ -39,7 +39,7 @@ at_most() { # LIMIT COMMAND...: it prints a whole number, which must not be larg
 
 # --- Manifests --------------------------------------------------------------------------------------------------------
 
-manifests=(crds install install/overlays/example-bridge install/overlays/direct)
+manifests=(crds install install/overlays/{example-bridge,direct,requests,extender})
 distributions=(gke k3s openshift)
 
 # kustomized NAME TEXT: a user's kustomization of install/ beside which TEXT stands. Prints what it makes.
@@ -75,6 +75,25 @@ server_takes_distribution() { on_distribution "$1" | server_takes; }
 
 has_own_plugin_folder() { # DISTRIBUTION PATH
   on_distribution "$1" | grep -qxF "          path: $2"
+}
+
+# Their token is worth more than an agent's.
+stay_off_workers() {
+  local role=node-role.kubernetes.io/control-plane
+  local -a controllers=(pods --namespace berth-system --selector app.kubernetes.io/component=controller)
+  kubectl label node n1 "$role-" &&
+    kubectl delete "${controllers[@]}" --wait=false --field-selector \
+      "metadata.name=$(kubectl get "${controllers[@]}" -o 'jsonpath={.items[0].metadata.name}')" &&
+    soon equals Pending kubectl get "${controllers[@]}" --field-selector status.phase=Pending -o 'jsonpath={.items[*].status.phase}' &&
+    kubectl label node n1 "$role="
+}
+run_on_any_node() {
+  local text
+  text=$(kustomized managed "components: [../install/managed]") && grep -q podAntiAffinity <<<"$text" &&
+    refused grep -A10 nodeAffinity <<<"$text"
+}
+both_controllers() {
+  kubectl wait --namespace berth-system --for=jsonpath='{.status.availableReplicas}'=2 deployment/berth-controller --timeout=60s
 }
 
 # Without kube-proxy, both programs are told where the API server is.
@@ -305,8 +324,9 @@ check "a node without berth is not ready" equals False kubectl get node n1 \
 check "CRDs, berth, pools, a pod with an address" first_pod
 [[ -z ${BERTH_ALONE:-} ]] || check "that takes at most 20 s" at_most 20000 cat "$work/first"
 echo "      first pod after $(<"$work/first") ms"
-check "both controllers become available" kubectl wait --namespace berth-system --for=jsonpath='{.status.availableReplicas}'=2 \
-  deployment/berth-controller --timeout=60s
+check "both controllers become available" both_controllers
+check "without control-plane nodes a controller waits" stay_off_workers
+check "it runs when there is one" both_controllers
 check "the plugin is beside the others, which are as they were" plugin_is_added
 check "the agent has no capability" equals 0000000000000000 status_of berth-agent CapEff
 check "nor can it get one" equals 1 status_of berth-agent NoNewPrivs
@@ -322,6 +342,7 @@ for distribution in "${distributions[@]}"; do
   check "and for $distribution" server_takes_distribution "$distribution"
 done
 check "k3s keeps plugins elsewhere" has_own_plugin_folder k3s /var/lib/rancher/k3s/data/cni
+check "on managed clusters controllers run on any node" run_on_any_node
 check "kustomize moves nothing to another namespace" refused kustomized elsewhere "namespace: elsewhere"
 check "without kube-proxy both programs are told of the API server" names_api_server_twice
 check "alerts ask for what agents and controllers tell" alerts_use_real_metrics

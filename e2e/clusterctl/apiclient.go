@@ -49,12 +49,24 @@ func newAPIClient(l Layout, server string) (*APIClient, error) {
 
 // get reads url, a path of the API server or a whole address, into object unless that is nil.
 func (c *APIClient) get(ctx context.Context, url string, object any) error {
+	return c.send(ctx, http.MethodGet, url, "", object)
+}
+
+// patch changes the object at path by a merge patch (RFC 7386).
+func (c *APIClient) patch(ctx context.Context, path, patch string) error {
+	return c.send(ctx, http.MethodPatch, path, patch, nil)
+}
+
+func (c *APIClient) send(ctx context.Context, method, url, patch string, object any) error {
 	if strings.HasPrefix(url, "/") {
 		url = c.server + url
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(patch))
 	if err != nil {
 		return err
+	}
+	if patch != "" {
+		request.Header.Set("Content-Type", "application/merge-patch+json")
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
@@ -66,7 +78,7 @@ func (c *APIClient) get(ctx context.Context, url string, object any) error {
 		return err
 	}
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", url, response.Status)
+		return fmt.Errorf("%s %s: %s", method, url, response.Status)
 	}
 	if object == nil {
 		return nil

@@ -110,8 +110,11 @@ func (s *Supervisor) startNodes(ctx context.Context, results <-chan prepared) er
 	return nil
 }
 
+// A node's role is a label that its kubelet may not set. Every node here has it: none is of another kind than those beside it.
+const controlPlaneRole = `{"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}}`
+
 // awaitNode waits until the scheduler may place pods on the node, or until only a network is missing for that, if there
-// is to be none.
+// is to be none. The node has its role then.
 func (s *Supervisor) awaitNode(ctx context.Context, node Node, kubelet *Child) error {
 	lacksNetwork := s.options.cniConf == noNetwork
 	err := await(ctx, "node "+node.Name, nodeTimeout, kubelet, func(ctx context.Context) error {
@@ -141,6 +144,9 @@ func (s *Supervisor) awaitNode(ctx context.Context, node Node, kubelet *Child) e
 		}
 		return errors.New("it has no condition Ready yet")
 	})
+	if err == nil {
+		err = s.client.patch(ctx, "/api/v1/nodes/"+node.Name, controlPlaneRole)
+	}
 	if err == nil && lacksNetwork {
 		s.step("node %s there, without a network", node.Name)
 	} else if err == nil {
