@@ -100,7 +100,10 @@ Agent::Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options,
            {.node = options_.node,
             .instance = std::move(files.instance),
             .standby = options_.standby,
-            .has_netns = [this](const std::string& netns) { return node::HasNetns(options_.netns_dir, netns); }},
+            .may_have_netns =
+                [this](const std::string& netns) {
+                  return node::LookForNetns(options_.netns_dir, netns) != node::NetnsState::kGone;
+                }},
            *this),
       view_(api, clock, options_.node, [this] { Poke(); }),
       block_watches_(api, clock, own_, [this] { Poke(); }) {}
@@ -277,8 +280,9 @@ Expected<Reply> Agent::Dispatch(Call& call) {
 
 Expected<Reply> Agent::Add(Call& call) {
   const ipam::Attachment& attachment = call.ipam.attachment();
-  const auto request = call.ipam.MakeAddRequest();
+  auto request = call.ipam.MakeAddRequest();
   if (!request) return std::unexpected(request.error());
+  request->netns = NetnsToRecord(call.environment.netns);
   const auto running = gate_.HoldAdd(attachment, call.started_nanos);
   if (auto ready = WaitUntilReady(call.deadline); !ready) return std::unexpected(ready.error());
   // Until the answer is delivered or given back: another ADD must not be told an address that goes back then.

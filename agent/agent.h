@@ -187,6 +187,9 @@ class Agent final : private BlockObserver {
   // Ends, once: another agent is the node's, or this one's files are gone.
   void GiveWay();
 
+  // Of what CNI_NETNS says: the name that is recorded, empty where it would prove nothing later.
+  [[nodiscard]] std::string NetnsToRecord(const std::string& path);
+
   void Conflict(const std::string& block) override;
   void Batch(const std::string& block, std::size_t changes) override;
   void InDoubt(const std::string& block, const ipam::Error& error) override;
@@ -195,6 +198,7 @@ class Agent final : private BlockObserver {
   void StandbyNotKept() override;
   void Vanished(const std::string& block, const std::string& entry) override;
   void StillInUse(const std::string& block, const std::string& entry) override;
+  void FreedRightly(const std::string& block, const std::string& entry) override;
   void WentBack(const std::string& block) override;
   void MetAnother(const std::string& block, const std::string& agent) override;
   // If not, it ends.
@@ -212,6 +216,7 @@ class Agent final : private BlockObserver {
   std::unique_ptr<Journal> journal_;      // set once, before is_creator_
   std::atomic<bool> is_creator_ = false;  // has taken over
   Metrics metrics_;
+  std::atomic<bool> told_netns_ = false;
 
   // Before what has threads that call Poke until they have ended.
   mutable sync::Mutex mutex_;

@@ -9,6 +9,7 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/agent.h"
+#include "node/netns.h"
 
 namespace berth::agent {
 
@@ -117,9 +118,33 @@ void Agent::StillInUse(const std::string& block, const std::string& entry) {
   metrics_.StillInUse();
   spdlog::warn(
       "the controller freed the address of a container that is still there, writing its entry again: end the "
-      "container, or delete its network namespace block={} folder={} entry=\"{}\"",
+      "container's processes (\"ip netns pids\" of the entry's ns lists them), then its network namespace block={} "
+      "folder={} entry=\"{}\"",
       block,
       options_.netns_dir,
+      entry);
+}
+
+std::string Agent::NetnsToRecord(const std::string& path) {
+  const std::string name = node::NetnsName(path);
+  if (!name.empty() && node::LookForNetns(options_.netns_dir, name) == node::NetnsState::kThere) return name;
+  if (path.empty()) return {};
+  metrics_.NetnsUnseen();
+  if (!told_netns_.exchange(true)) {
+    spdlog::warn(
+        "a container's network namespace is not in the folder where this agent looks for them, so it can't tell "
+        "whether "
+        "a freed address is still in use: mount the runtime's folder there netns={} folder={}",
+        ipam::Quoted(path),
+        options_.netns_dir);
+  }
+  return {};
+}
+
+void Agent::FreedRightly(const std::string& block, const std::string& entry) {
+  spdlog::info(
+      "the controller freed an address, and the network namespace of its container is gone block={} entry=\"{}\"",
+      block,
       entry);
 }
 

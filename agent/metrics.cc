@@ -66,6 +66,14 @@ struct Metrics::Families {
                                               "container's network namespace was still there.")
                                           .Register(registry)
                                           .Add({});
+  prometheus::Counter& netns_unseen =
+      BuildCounter()
+          .Name("berth_agent_netns_unseen_total")
+          .Help(
+              "ADDs whose network namespace is not in the folder of --netns-dir: if the "
+              "controller frees their addresses, nothing shows that they are in use.")
+          .Register(registry)
+          .Add({});
   prometheus::Counter& reasserted = BuildCounter()
                                         .Name("berth_agent_reasserted_entries_total")
                                         .Help("Entries written again because somebody else had removed them")
@@ -112,6 +120,7 @@ void Metrics::Conflict() { families_->conflicts.Increment(); }
 void Metrics::Batch(std::size_t changes) { families_->batch.Observe(static_cast<double>(changes)); }
 void Metrics::InDoubt() { families_->in_doubt.Increment(); }
 void Metrics::StillInUse() { families_->still_in_use.Increment(); }
+void Metrics::NetnsUnseen() { families_->netns_unseen.Increment(); }
 void Metrics::Reasserted() { families_->reasserted.Increment(); }
 
 void Metrics::Claimed(const std::string& pool, bool ahead) {

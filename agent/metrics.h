@@ -24,6 +24,7 @@ class Metrics {
   void InDoubt();
   void Reasserted();
   void StillInUse();
+  void NetnsUnseen();
   void Claimed(const std::string& pool, bool ahead);
 
   void SetCallsWaiting(std::size_t count);

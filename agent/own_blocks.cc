@@ -145,7 +145,7 @@ void OwnBlocks::Insert(const BlockView& written, const BlockView& before) {
     if (IsOfAnotherMachine(*before)) MeetStranger(*slot, *before, ipam::Block{});
     slot->must_fence = false;
     for (const auto& [offset, text] : written->allocations) {
-      const auto in_use = StillInUse(text);
+      const auto in_use = StillInUse(text, missed);
       if (!in_use) continue;
       slot->overwritten[offset] = {.by = text, .was = *in_use};
       missed.in_use.push_back(*in_use);

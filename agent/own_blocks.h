@@ -72,6 +72,8 @@ class BlockObserver {
   virtual void Vanished(const std::string& block, const std::string& entry) = 0;
   // The controller freed the address of a container whose network namespace is still there; it will be written again.
   virtual void StillInUse(const std::string& block, const std::string& entry) = 0;
+  // It freed one of a container whose network namespace is gone.
+  virtual void FreedRightly(const std::string& block, const std::string& entry) = 0;
   // The API server's data is older than what it answered before: it was restored from a backup.
   virtual void WentBack(const std::string& block) = 0;
   // Another instance wrote the block. Whether this one is still the node's agent; if not, the process is to end.
@@ -85,8 +87,8 @@ struct OwnBlocksOptions {
   std::string instance;  // "<machine>-<run of the agent>"
   // So many addresses of a block that is in use are kept on standby; 0: every edit is written first.
   std::size_t standby = 0;
-  // Whether the node has a network namespace of that name. Must not wait for anything; empty: nobody can tell.
-  std::function<bool(const std::string& netns)> has_netns = {};
+  // Whether the node may have a network namespace of that name. Must not wait for anything; empty: nobody can tell.
+  std::function<bool(const std::string& netns)> may_have_netns = {};
 };
 
 class OwnBlocks {
@@ -247,16 +249,19 @@ class OwnBlocks {
   bool Adopt(const SlotPointer& slot, const ipam::BlockView& seen);
   // As Adopt, of the version that a write met which nothing newer explains.
   [[nodiscard]] ipam::Error GoBack(const SlotPointer& slot, const ipam::BlockView& seen);
-  // Entries that are to be put back, for the observer.
+  // What others did to entries, for the observer.
   struct Missed {
-    std::vector<std::string> vanished;
-    std::vector<std::string> in_use;
+    std::vector<std::string> vanished;  // is put back
+    std::vector<std::string> in_use;    // is put back
+    std::vector<std::string> freed;
   };
   void Tell(const std::string& block, const Missed& missed);
   // Takes what was seen for the truth, but for what is to be put back. Requires: it is the slot's block.
   [[nodiscard]] Missed See(Slot& slot, const ipam::BlockView& seen) BERTH_REQUIRES(mutex_);
-  // The entry that the controller freed where this text is, if its container's network namespace is still there.
-  [[nodiscard]] std::optional<std::string> StillInUse(const std::string& text) const;
+  // The entry that the controller freed where this text is, if its container's network namespace is or may be there.
+  [[nodiscard]] std::optional<std::string> StillInUse(const std::string& text, Missed& missed) const;
+  // A call of this agent that gives the address back is under way.
+  [[nodiscard]] static bool IsBeingChanged(const Slot& slot, const ipam::Attachment& attachment);
   // Whether what stands at an offset of a version is to become what was expected there. Requires: they differ.
   [[nodiscard]] bool IsOverwritten(const Slot& slot, const ipam::Block& seen, bool is_older, ipam::BlockOffset offset,
                                    const std::string& was) const;

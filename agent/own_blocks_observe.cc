@@ -142,17 +142,21 @@ bool OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {
 void OwnBlocks::Tell(const std::string& block, const Missed& missed) {
   for (const std::string& text : missed.vanished) observer_.Vanished(block, text);
   for (const std::string& text : missed.in_use) observer_.StillInUse(block, text);
+  for (const std::string& text : missed.freed) observer_.FreedRightly(block, text);
 }
 
-std::optional<std::string> OwnBlocks::StillInUse(const std::string& text) const {
-  if (!options_.has_netns || !text.starts_with("~ ")) return std::nullopt;
-  const ipam::Entry entry = ipam::ParseEntry(text);
-  const auto* cooling = std::get_if<ipam::CoolingEntry>(&entry);
-  if (cooling == nullptr || cooling->freed.empty()) return std::nullopt;
-  const ipam::Entry freed = ipam::ParseEntry(cooling->freed);
-  const auto* held = std::get_if<ipam::HeldEntry>(&freed);
-  if (held == nullptr || held->attachment != cooling->forget || held->netns.empty()) return std::nullopt;
-  return options_.has_netns(held->netns) ? std::optional(cooling->freed) : std::nullopt;
+std::optional<std::string> OwnBlocks::StillInUse(const std::string& text, Missed& missed) const {
+  auto freed = options_.may_have_netns ? ipam::FreedUnder(text) : std::nullopt;
+  if (!freed) return std::nullopt;
+  if (options_.may_have_netns(freed->entry.netns)) return std::move(freed->text);
+  missed.freed.push_back(std::move(freed->text));
+  return std::nullopt;
+}
+
+bool OwnBlocks::IsBeingChanged(const Slot& slot, const ipam::Attachment& attachment) {
+  return slot.batch.contains(attachment) || std::ranges::any_of(slot.queue, [&](const std::shared_ptr<Waiter>& one) {
+           return one->edit.attachment == attachment;
+         });
 }
 
 OwnBlocks::Missed OwnBlocks::See(Slot& slot, const BlockView& seen) {
@@ -169,10 +173,11 @@ OwnBlocks::Missed OwnBlocks::See(Slot& slot, const BlockView& seen) {
     const std::string by = TextAt(*seen, offset);
     const std::string was = TextAt(expected, offset);
     if (by == was) continue;
-    const auto in_use = StillInUse(by);
+    const auto in_use = StillInUse(by, missed);
     if (!in_use && !IsOverwritten(slot, *seen, is_older, offset, was)) continue;
     const bool is_new = !slot.overwritten.contains(offset);
-    if (is_new && in_use) missed.in_use.push_back(*in_use);
+    const bool is_being_changed = in_use && IsBeingChanged(slot, ipam::Attachment(ipam::AttachmentOf(*in_use)));
+    if (is_new && in_use && !is_being_changed) missed.in_use.push_back(*in_use);
     if (is_new && !in_use && !ipam::AttachmentOf(was).empty()) missed.vanished.push_back(was);
     overwritten[offset] = {.by = by, .was = in_use ? *in_use : was};
   }

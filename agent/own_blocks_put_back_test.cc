@@ -64,7 +64,7 @@ class FreedInUseTest : public PutBackTest {
                    {.node = "n1",
                     .instance = "m-me",
                     .standby = kStandby,
-                    .has_netns = [this](const std::string& name) { return netns_.contains(name); }},
+                    .may_have_netns = [this](const std::string& name) { return netns_.contains(name); }},
                    seen_};
 };
 
@@ -77,6 +77,7 @@ TEST_F(FreedInUseTest, AnAddressIsKeptWhileItsContainersNetworkNamespaceIsThere)
   EXPECT_EQ(StoredAt(1), HeldText(1));
   EXPECT_EQ(StoredAt(3), MarkOf(3)) << "its network namespace is gone";
   EXPECT_THAT(seen_.in_use, testing::ElementsAre(HeldText(1)));
+  EXPECT_THAT(seen_.freed, testing::ElementsAre(HeldText(3)));
   EXPECT_TRUE(agent_.Holds(TestAttachment(1)));
   EXPECT_FALSE(agent_.Holds(TestAttachment(3)));
   netns_.erase("cni-1");
@@ -123,6 +124,20 @@ TEST_F(FreedInUseTest, ADelEndsWhatWasKept) {
   };
   ASSERT_TRUE(agent_.Edit(Stored(), {.attachment = TestAttachment(1), .apply = release}, Soon()).has_value());
   EXPECT_EQ(StoredAt(1), "");
+}
+
+// Its DEL has been answered and is on its way: the container is not there any more, though its namespace may be.
+TEST_F(FreedInUseTest, NobodyIsToldOfAnEntryThatIsBeingGivenBack) {
+  MakeBlock();
+  Write({{1, HeldText(1)}});
+  ASSERT_TRUE(Fence(agent_).has_value());
+  Free(1);
+  const auto release = [](ipam::Block& block) -> ipam::Expected<void> {
+    ipam::Release(block, TestAttachment(1), /*now_ms=*/0);
+    return {};
+  };
+  ASSERT_TRUE(agent_.Edit(Stored(), {.attachment = TestAttachment(1), .apply = release}, Soon()).has_value());
+  EXPECT_THAT(seen_.in_use, testing::IsEmpty());
 }
 
 TEST_F(FreedInUseTest, WhatAPersonReleasedIsNotKept) {

@@ -35,6 +35,7 @@ class BlockWitness final : public BlockObserver {
   void StandbyNotKept() override { ++not_kept; }
   void Vanished(const std::string& /*block*/, const std::string& entry) override { vanished.push_back(entry); }
   void StillInUse(const std::string& /*block*/, const std::string& entry) override { in_use.push_back(entry); }
+  void FreedRightly(const std::string& /*block*/, const std::string& entry) override { freed.push_back(entry); }
   void WentBack(const std::string& /*block*/) override { ++went_back; }
   [[nodiscard]] bool IsStillOurs() override {
     if (meanwhile) std::exchange(meanwhile, nullptr)();
@@ -48,6 +49,7 @@ class BlockWitness final : public BlockObserver {
   std::vector<std::string> lost;
   std::vector<std::string> vanished;
   std::vector<std::string> in_use;
+  std::vector<std::string> freed;
   int not_kept = 0;
   int went_back = 0;
 };

@@ -19,13 +19,14 @@ check() {
   fi
 }
 
-# within SECONDS COMMAND...: the command must succeed within that time; its last output is shown if it does not.
+# within SECONDS COMMAND...: the command must succeed within that time; its last output is shown if it does not. What takes
+# long is asked for seldom: each kubectl costs a tenth of a second of a processor.
 within() {
-  local end=$((SECONDS + $1)) text
+  local begun=$SECONDS limit=$1 text
   shift
   while ! text=$("$@" 2>&1); do
-    ((SECONDS < end)) || { echo "not in time: $* said: $text"; return 1; }
-    sleep 0.2
+    ((SECONDS < begun + limit)) || { echo "not in time: $* said: $text"; return 1; }
+    sleep "$((SECONDS < begun + 5 ? 0 : 1)).3"
   done
 }
 

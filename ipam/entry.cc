@@ -205,6 +205,16 @@ std::string_view AttachmentOf(std::string_view entry_text) {
   return IsAttachment(third) ? third : std::string_view();
 }
 
+std::optional<FreedByController> FreedUnder(std::string_view entry_text) {
+  if (!entry_text.starts_with("~ ")) return std::nullopt;
+  auto cooling = ParseCooling(entry_text);
+  if (!cooling || cooling->freed.empty()) return std::nullopt;
+  Entry freed = ParseEntry(cooling->freed);
+  auto* const held = std::get_if<HeldEntry>(&freed);
+  if (held == nullptr || held->attachment != cooling->forget || held->netns.empty()) return std::nullopt;
+  return FreedByController{.text = std::move(cooling->freed), .entry = std::move(*held)};
+}
+
 std::optional<std::int64_t> CoolingUntil(std::string_view entry_text, std::int64_t now_ms) {
   if (!entry_text.starts_with("~ ")) return std::nullopt;
   const auto cooling = ParseCooling(entry_text);

@@ -83,6 +83,14 @@ using Entry = std::variant<HeldEntry, CoolingEntry, ReservedEntry, OpaqueEntry>;
 // text.
 [[nodiscard]] std::string_view AttachmentOf(std::string_view entry_text);
 
+// What the controller freed, of a cooling entry that says so for the node's agent (CoolingEntry::freed); empty for
+// every other entry.
+struct FreedByController {
+  std::string text;  // of the held entry, as it stood
+  HeldEntry entry;   // names a network namespace
+};
+[[nodiscard]] std::optional<FreedByController> FreedUnder(std::string_view entry_text);
+
 // The time until which a cooling entry keeps its address; empty for every other entry. 0, so that it is over, if that
 // time is more than kCoolingAheadMaxMs after now_ms: no pool has such a cooldown.
 [[nodiscard]] std::optional<std::int64_t> CoolingUntil(std::string_view entry_text, std::int64_t now_ms);

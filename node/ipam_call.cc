@@ -13,7 +13,6 @@
 #include "cni/resolv_conf.h"
 #include "cni/result.h"
 #include "k8sclient/client_config.h"
-#include "node/netns.h"
 
 namespace berth::node {
 
@@ -50,7 +49,6 @@ Expected<ipam::AddRequest> IpamCall::MakeAddRequest() const {
                            .pod_namespace = args->pod_namespace,
                            .pod = args->pod_name,
                            .uid = args->pod_uid,
-                           .netns = NetnsName(environment_.netns),
                            .pools = {},
                            .requested = *std::move(requested)};
   auto pools = cni::ChosenPools(config_, environment_.ifname);

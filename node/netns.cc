@@ -3,6 +3,7 @@
 #include "node/netns.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <fcntl.h>
 
 #include "node/folder.h"
@@ -30,10 +31,12 @@ std::string NetnsName(std::string_view cni_netns) {
   return IsNetnsName(name) ? std::string(name) : std::string();
 }
 
-bool HasNetns(const std::string& folder, const std::string& name) {
-  if (!IsNetnsName(name)) return false;
+NetnsState LookForNetns(const std::string& folder, const std::string& name) {
+  if (!IsNetnsName(name)) return NetnsState::kGone;
   const auto opened = Folder::Open(folder, IfMissing::kFail);
-  return opened && opened->OpenFile(name, O_PATH).has_value();
+  if (!opened) return NetnsState::kUnknown;
+  if (opened->OpenFile(name, O_PATH)) return NetnsState::kThere;
+  return errno == ENOENT ? NetnsState::kGone : NetnsState::kUnknown;
 }
 
 }  // namespace berth::node

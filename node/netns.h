@@ -4,6 +4,7 @@
 // container may use its addresses.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -12,7 +13,12 @@ namespace berth::node {
 // The file's name, of what CNI_NETNS says; empty: it lies in no folder of that name, as a process's namespace does not.
 [[nodiscard]] std::string NetnsName(std::string_view cni_netns);
 
-// Whether the folder has one of that name. Where the folder cannot be read, as where it was not mounted, there is none.
-[[nodiscard]] bool HasNetns(const std::string& folder, const std::string& name);
+enum class NetnsState : std::uint8_t {
+  kThere,
+  kGone,     // the folder can be read, and has no such file
+  kUnknown,  // as where the folder was not mounted
+};
+// What has no plain name was never recorded, and counts as gone.
+[[nodiscard]] NetnsState LookForNetns(const std::string& folder, const std::string& name);
 
 }  // namespace berth::node

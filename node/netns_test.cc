@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -43,13 +45,32 @@ INSTANTIATE_TEST_SUITE_P(Table, NetnsNameTest, testing::ValuesIn(kNameCases),
 TEST(Netns, IsThereWhileItsFileIs) {
   std::string folder = testing::TempDir() + "netns.XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  EXPECT_FALSE(HasNetns(folder, "cni-1"));
+  EXPECT_EQ(LookForNetns(folder, "cni-1"), NetnsState::kGone);
   std::ofstream(folder + "/cni-1").close();
-  EXPECT_TRUE(HasNetns(folder, "cni-1"));
-  EXPECT_FALSE(HasNetns(folder, "cni-2"));
-  EXPECT_FALSE(HasNetns(folder, ".."));
+  EXPECT_EQ(LookForNetns(folder, "cni-1"), NetnsState::kThere);
+  EXPECT_EQ(LookForNetns(folder, "cni-2"), NetnsState::kGone);
+  EXPECT_EQ(LookForNetns(folder, ".."), NetnsState::kGone);
   std::filesystem::remove_all(folder);
-  EXPECT_FALSE(HasNetns(folder, "cni-1")) << "the folder is not mounted";
+  EXPECT_EQ(LookForNetns(folder, "cni-1"), NetnsState::kUnknown) << "the folder is not mounted";
+}
+
+TEST(Netns, IsUnknownWhereNoFileCanBeOpened) {
+  std::string folder = testing::TempDir() + "netns.XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  std::ofstream(folder + "/cni-1").close();
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  // Room for the folder alone, then for nothing. The lowest descriptor that is free is the next to be opened.
+  const int next = dup(0);
+  close(next);
+  for (const int room : {1, 0}) {
+    const rlimit limit{.rlim_cur = static_cast<rlim_t>(next + room), .rlim_max = before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    const NetnsState state = LookForNetns(folder, "cni-1");
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_EQ(state, NetnsState::kUnknown) << room;
+  }
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -100,6 +100,7 @@ steady_clock::time_point Controller::RunRound(const std::stop_token& stop) {
 }
 
 void Controller::AfterDecision(const Decision& decision, const Moment& now) {
+  memory_.freed.clear();
   world_.pods.ForgetTouched();
   world_.allocations.ForgetTouched();
   if (decision.orphans.is_braked != was_braked_) {
@@ -175,6 +176,7 @@ void Controller::RunRelisted(const Decision& unlisted, const std::stop_token& st
   }
   memory_.backoff.Succeeded(kRelistKey);
   const Decision decision = decider_.Decide(world_, memory_, Now(), /*relisted=*/true);
+  memory_.freed.clear();
   std::set<ObjectKey> acted_on;
   for (const Action& action : decision.actions) acted_on.insert(KeyOf(action));
   for (const ObjectKey& key : unlisted.wants_relist) {

@@ -120,6 +120,51 @@ TEST_F(ControllerForcedTest, AnEntryThatItsAgentWroteAgainIsToldOfOnceAndFreedNo
   EXPECT_TRUE(IsFreed()) << "the container may be gone by now";
 }
 
+// Faster than the controller looks.
+TEST_F(ControllerForcedTest, AnEntryThatItsAgentWritesAgainAtOnceIsFreedOnce) {
+  int freed = 0;
+  for (int i = 0; i < 1200; ++i) {
+    Pass(seconds(1));
+    if (!IsFreed()) continue;
+    ++freed;
+    SetEntry(kBlock, "3", kOfContainer);
+  }
+  EXPECT_EQ(freed, 1);
+  EXPECT_THAT(Events(), testing::Contains(std::string(kBlock) + " FreedInUse").Times(1));
+}
+
+// As after a watch that broke: nobody can say how it went.
+TEST_F(ControllerOrphansTest, APodThatAListMissesIsWaitedForWhereNobodyCanLookForItsSandbox) {
+  for (const bool has_proof : {true, false}) {
+    SetEntry(kBlock, "3", std::string(kOrphan) + (has_proof ? " ns=cni-1" : ""));
+    json pod = PodObject(kPodUid);
+    pod["status"]["conditions"] = {{{"type", "PodReadyToStartContainers"}, {"status", "True"}}};
+    server_->Put(kPods, pod);
+    mailbox_->Replace(std::map<PodKey, SeenPod>{{"default/web", ReadPod(pod).value()}});
+    Pass(seconds(3));
+    Delete(kPods, "web");
+    mailbox_->Replace(std::map<PodKey, SeenPod>{});
+    Pass(seconds(300));
+    EXPECT_EQ(Entry().starts_with("~ "), has_proof) << Entry();
+  }
+  Pass(seconds(340));
+  EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
+}
+
+// What a person took out, and its agent wrote again.
+TEST_F(ControllerOrphansTest, AStaticPodsEntryIsNotFreedBecauseItCameBack) {
+  const std::string entry =
+      "default/web 0123456789abcdef0123456789abcdef 0123456789ab-0123456789abcdef i=eth0 t=1 ns=cni-1";
+  SetEntry(kBlock, "3", entry);
+  Pass(seconds(3));
+  SetEntry(kBlock, "3", "~ t=1 f=0123456789ab-0123456789abcdef");
+  Pass(seconds(3));
+  SetEntry(kBlock, "3", entry);
+  Pass(seconds(700));
+  EXPECT_EQ(Entry(), entry);
+  EXPECT_THAT(Events(), testing::Not(testing::Contains(std::string(kBlock) + " FreedInUse")));
+}
+
 TEST_F(ControllerForcedTest, ANodeThatIsGoneIsNotAsked) {
   mailbox_->Replace(std::map<std::string, SeenNode>{});
   Pass(seconds(400));
@@ -343,7 +388,8 @@ TEST_F(ControllerLostTest, ItsEntryIsPutBackAndToldOf) {
   const std::string entry = Entry();
   Pass(seconds(300));
   EXPECT_EQ(Entry(), entry) << "written once";
-  Vanish();
+  Delete(kPods, "web");
+  mailbox_->Vanish(ReadPod(PodObject(kPodUid)).value());  // its sandbox has ended
   Pass(seconds(60));
   EXPECT_TRUE(Entry().starts_with("~ ")) << "no DEL finds it, so it goes with its pod: " << Entry();
 }

@@ -184,7 +184,7 @@ class BlockRound {
 
   // Step by step: its entries are freed (decide_orphans.h) and rest, what was on standby follows, then the block.
   void GiveUp(const SeenBlock& seen) {
-    if (seen.entries.held > 0) return EndUnreadable(seen.block);
+    if (seen.entries.held > 0 || seen.entries.unlooked > 0) return EndUnheld(seen.block);
     if (!seen.block->standby.empty()) {
       ipam::Block after = *seen.block;
       after.standby.clear();
@@ -201,12 +201,17 @@ class BlockRound {
     }
   }
 
-  // Of entries that cannot be read nobody can say which pod they are of, so they are ended when no other is held.
-  void EndUnreadable(const ipam::BlockView& block) {
+  // When no other is held: of entries that cannot be read nobody can say which pod they are of, and what was freed
+  // needs nobody's look any more.
+  void EndUnheld(const ipam::BlockView& block) {
     ipam::Block after = *block;
     for (auto& [offset, text] : after.allocations) {
-      const ipam::Entry entry = ipam::ParseEntry(text);
+      ipam::Entry entry = ipam::ParseEntry(text);
       if (std::holds_alternative<ipam::HeldEntry>(entry)) return;
+      if (auto* const mark = std::get_if<ipam::CoolingEntry>(&entry); mark != nullptr && !mark->freed.empty()) {
+        mark->freed.clear();
+        text = ipam::FormatEntry(*mark).value();
+      }
       if (!std::holds_alternative<ipam::OpaqueEntry>(entry)) continue;
       const ipam::CoolingEntry cooling{.until_ms = now_.unix_ms + std::chrono::milliseconds(kFreedRest).count(),
                                        .forget = ipam::Attachment(ipam::AttachmentOf(text))};

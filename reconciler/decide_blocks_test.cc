@@ -278,6 +278,19 @@ const BlocksCase kBlocksCases[] = {
      "delete block 10.55.0.0-26",
      300,
      300},
+    {"NorWhatItsAgentShouldHaveLookedAt",
+     [](BlocksWorld& w) {
+       w.Nodes(1).Block(
+           "10.55.0.0/26",
+           "gone",
+           {{0,
+             "~ t=1 f=0123456789ab-0123456789abcdef default/web u 0123456789ab-0123456789abcdef i=eth0 t=1 "
+             "ns=cni-1"}});
+     },
+     kHour,
+     "block 10.55.0.0-26 entries=[0:~ t=1 f=0123456789ab-0123456789abcdef] if gone is gone; delete block 10.55.0.0-26",
+     300,
+     301},
     {"ButItsEntriesAreFreedFirst",
      [](BlocksWorld& w) { w.Nodes(1).Block("10.55.0.0/26", "gone", {{3, kHeldEntry}}, {4}); },
      kHour,

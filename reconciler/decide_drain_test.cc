@@ -83,6 +83,10 @@ std::function<void(TestWorld&)> OrphanWith(const std::map<ipam::BlockOffset, std
   return [=](TestWorld& t) { t.Block("10.55.0.0/26", "web", entries); };
 }
 
+// The controller freed it, and its agent takes it out once it has seen that the network namespace is gone.
+const std::string kPastFreed = std::string(kPast) + " f=0123456789ab-0123456789abcdef " +
+                               "default/web-1 6f1d 0123456789ab-0123456789abcdef i=eth0 t=1 ns=cni-1";
+
 const BlockDrainCase kBlockDrainCases[] = {
     {"EmptyOfALivePoolStays", LiveWith({}), kNothing, kNothing},
     {"DeletedAndEmptyLosesItsFinalizer", LiveWith({}, {.is_deleting = true}), kReleased, kReleased},
@@ -92,6 +96,10 @@ const BlockDrainCase kBlockDrainCases[] = {
     {"DeletedWithABrokenCoolingStays", LiveWith({{3, "~ t=soon"}}, {.is_deleting = true}), kNothing, kNothing},
     {"DeletedAndCoolingWaits", LiveWith({{3, kFuture}}, {.is_deleting = true}), kNothing, kNothing},
     {"DeletedAndCooledLosesItsFinalizer", LiveWith({{3, kPast}}, {.is_deleting = true}), kReleased, kReleased},
+    {"DeletedWithAFreedOneThatNoAgentHasLookedAtStays",
+     LiveWith({{3, kPastFreed}}, {.is_deleting = true}),
+     kNothing,
+     kNothing},
     {"ReservationsDoNotKeepADeletedBlock", LiveWith({{3, "! r"}}, {.is_deleting = true}), kReleased, kReleased},
     {"DeletedWithAddressesOnStandbyStays", LiveWith({}, {.is_deleting = true, .standby = {4}}), kNothing, kNothing},
     {"OneHeldAmongCooledOnesKeepsIt",

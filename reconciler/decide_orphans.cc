@@ -47,6 +47,7 @@ FreeEntries ToAction(const World& world, const std::string& block, const std::ve
   FreeEntries action{.before = world.blocks().at(block).block, .entries = {}};
   for (const auto& [suspect, node_is_gone] : orphans) {
     action.entries.push_back({.offset = suspect->offset,
+                              .text = suspect->text,
                               .entry = suspect->entry,
                               .node = suspect->node,
                               .was_terminal = suspect->suspicion.cause == Cause::kTerminal,
@@ -64,7 +65,8 @@ void TellReturned(const OrphanScope& scope, Decision& decision) {
     const ipam::BlockView& block = scope.world.blocks().at(suspect.block).block;
     if (block == nullptr) continue;
     ReportInUse& report = reports.try_emplace(suspect.block, ReportInUse{.block = block, .entries = {}}).first->second;
-    report.entries.push_back({.offset = suspect.offset, .entry = suspect.entry, .node = suspect.node});
+    report.entries.push_back(
+        {.offset = suspect.offset, .text = suspect.text, .entry = suspect.entry, .node = suspect.node});
   }
   for (auto& [block, report] : reports) decision.actions.emplace_back(std::move(report));
 }
@@ -143,7 +145,7 @@ std::string MarkOf(const FreedEntry& freed, const ipam::Block& block, const Mome
                           .forget = freed.entry.attachment};
   const auto short_text = ipam::FormatEntry(mark);
   if (freed.node_is_gone || block.shared() || freed.entry.netns.empty()) return *short_text;
-  mark.freed = ipam::FormatEntry(freed.entry).value_or("");
+  mark.freed = freed.text;
   return ipam::FormatEntry(mark).value_or(*short_text);  // too long together
 }
 

@@ -79,6 +79,7 @@ struct DeleteBlock {
 // An entry of which the pod is gone.
 struct FreedEntry {
   ipam::BlockOffset offset = 0;
+  std::string text = {};  // of the entry, as it stands in the block
   ipam::HeldEntry entry;
   std::string node;
   bool was_terminal = false;  // the pod may still be there, Succeeded or Failed
@@ -219,6 +220,8 @@ struct Memory {
     std::vector<FreedEntry> freed;
   };
   std::map<std::string, InDoubt> in_doubt;
+  // What was freed since the last decision: name of the block, and the entry.
+  std::vector<std::pair<std::string, FreedEntry>> freed;
   // What was last said that would be freed.
   std::set<std::pair<std::string, std::string>> reported;
   // When an event was last told, by UID of the pool and reason.

@@ -70,6 +70,13 @@ HeldEntries::Entry HeldEntries::At(const EntryKey& key) const {
   return Read({.block = blocks_.at(key.first), .offset = key.second});
 }
 
+bool HeldEntries::Has(const EntryKey& key, const std::string& text) const {
+  const auto block = blocks_.find(key.first);
+  if (block == blocks_.end() || block->second == nullptr) return false;
+  const auto entry = block->second->allocations.find(key.second);
+  return entry != block->second->allocations.end() && entry->second == text;
+}
+
 HeldEntries::Entry HeldEntries::Read(const Place& place) {
   const std::string& text = place.block->allocations.at(place.offset);
   auto held = ParseHeld(text);

@@ -49,6 +49,7 @@ class HeldEntries {
   [[nodiscard]] std::size_t count() const { return count_; }
   // Requires: it is held.
   [[nodiscard]] Entry At(const EntryKey& key) const;
+  [[nodiscard]] bool Has(const EntryKey& key, const std::string& text) const;
   [[nodiscard]] std::vector<EntryKey> Keys() const;
 
  private:

@@ -11,7 +11,9 @@
 
 #include "crds/names.h"
 #include "ipam/address.h"
+#include "ipam/entry.h"
 #include "ipam/error.h"
+#include "reconciler/events.h"
 
 namespace berth::reconciler {
 
@@ -63,6 +65,22 @@ void LogPoolStatus(const SeenPool& before, const SeenPool& after) {
                 ipam::ToString(after.status.used),
                 ipam::ToString(after.status.free),
                 after.status.blocks);
+}
+
+void LogFreed(const ipam::Block& after, const FreedEntry& freed) {
+  const bool agent_looks = ipam::FreedUnder(after.allocations.at(freed.offset)).has_value();
+  spdlog::info("orphan freed pool={} block={} address={} pod={} uid={} attachment={} node={} why={} proof={}",
+               after.pool,
+               after.name,
+               after.cidr.At(freed.offset).ToString(),
+               PodKeyOf(freed.entry.pod_namespace, freed.entry.pod),
+               freed.entry.uid,
+               freed.entry.attachment,
+               freed.node,
+               WhyFreed(freed),
+               freed.node_is_gone ? "node-gone"
+               : agent_looks      ? "agent-looks"
+                                  : "time");
 }
 
 }  // namespace berth::reconciler

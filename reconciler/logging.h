@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "ipam/block.h"
+#include "reconciler/decision.h"
 #include "reconciler/world.h"
 
 namespace berth::reconciler {
@@ -13,5 +15,9 @@ void SetUpLogging(const std::string& level, bool as_json);
 
 // Tells what was written to a pool's status: another condition Ready at level info, anything else at debug.
 void LogPoolStatus(const SeenPool& before, const SeenPool& after);
+
+// Tells that an entry was freed, and what proves that nobody uses its address: the node is gone; its agent looks for
+// the container's network namespace before it gives the address to anybody; or nothing but time.
+void LogFreed(const ipam::Block& after, const FreedEntry& freed);
 
 }  // namespace berth::reconciler

@@ -78,7 +78,13 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
       [&world](SeenBlock block) { world.PutBlock(std::move(block)); },
       [&world](const std::string& name) { world.RemoveBlock(name); });
   // Before they are removed: as they were last.
-  for (const SeenPod& pod : vanished) world.pods.SawVanish(pod, now);
+  for (const auto& [pod, was_seen] : vanished) {
+    if (was_seen) {
+      world.pods.SawVanish(pod, now);
+    } else {
+      world.pods.NoteAbsent(pod, now);
+    }
+  }
   ApplyEach(
       std::move(pods),
       world.pods.all(),
@@ -114,7 +120,7 @@ void Mailbox::Vanish(SeenPod pod, std::uint64_t version) {
   const sync::Lock lock(mutex_);
   if (version != 0) pods_version_ = version;
   pods_.changes.insert_or_assign(PodKeyOf(pod.name_space, pod.name), std::nullopt);
-  vanished_.push_back(std::move(pod));
+  vanished_.emplace_back(std::move(pod), true);
   Ring<SeenPod>();
 }
 
@@ -123,8 +129,7 @@ void Mailbox::NoteReplaced(const std::map<PodKey, SeenPod>& listed) {
     if (!pod) continue;
     const auto found = listed.find(key);
     if (found != listed.end() && found->second.identity() == pod->identity()) continue;
-    pod->has_sandbox = false;  // what became of it before the pod went was not seen
-    vanished_.push_back(*std::move(pod));
+    vanished_.emplace_back(*std::move(pod), false);
   }
 }
 

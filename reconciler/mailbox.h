@@ -107,7 +107,8 @@ class Mailbox {
   Pending<SeenReservation> reservations_ BERTH_GUARDED_BY(mutex_);
   Pending<SeenBlock> blocks_ BERTH_GUARDED_BY(mutex_);
   Pending<SeenPod> pods_ BERTH_GUARDED_BY(mutex_);
-  std::vector<SeenPod> vanished_ BERTH_GUARDED_BY(mutex_);
+  // And whether it was seen to go; if not, two lists say so.
+  std::vector<std::pair<SeenPod, bool>> vanished_ BERTH_GUARDED_BY(mutex_);
   std::uint64_t pods_version_ BERTH_GUARDED_BY(mutex_) = 0;
   std::uint64_t first_pods_version_ BERTH_GUARDED_BY(mutex_) = 0;  // of the first list
   Pending<SeenNode> nodes_ BERTH_GUARDED_BY(mutex_);

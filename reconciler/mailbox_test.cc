@@ -120,6 +120,13 @@ SeenPod PodNamed(const std::string& name, const std::string& uid) {
   return {.name_space = "default", .name = name, .uid = uid, .node = "n1", .grace = std::chrono::seconds(5)};
 }
 
+std::chrono::seconds GraceOf(const World& world, const PastPod& pod) {
+  const VanishedPod* const vanished = world.pods.FindVanished(pod);
+  return vanished == nullptr ? std::chrono::seconds(-1) : vanished->grace;
+}
+// Of the pod u-1, which vanished.
+SandboxAtEnd SandboxOf(const World& world) { return world.pods.FindVanished({"default/web", "u-1"})->sandbox; }
+
 TEST(Mailbox, APodThatCameAndWentBetweenTwoFetchesWasSeenToVanish) {
   Mailbox mailbox;
   World world;
@@ -128,8 +135,8 @@ TEST(Mailbox, APodThatCameAndWentBetweenTwoFetchesWasSeenToVanish) {
   mailbox.Put("default/web", PodNamed("web", "u-2"));
   mailbox.FetchInto(world, {});
   EXPECT_EQ(world.pods.Find("default/web")->uid, "u-2");
-  EXPECT_EQ(world.pods.GraceOfVanished({"default/web", "u-1"}), std::chrono::seconds(5));
-  EXPECT_FALSE(world.pods.GraceOfVanished({"default/web", "u-2"}));
+  EXPECT_EQ(GraceOf(world, {"default/web", "u-1"}), std::chrono::seconds(5));
+  EXPECT_EQ(world.pods.FindVanished({"default/web", "u-2"}), nullptr);
 }
 
 // Its kubelet may have said that the sandbox has ended in the very moment before.
@@ -144,21 +151,21 @@ TEST(Mailbox, APodThatVanishesIsAsItWasLast) {
     pod.has_sandbox = had_sandbox;
     mailbox.Vanish(pod);
     mailbox.FetchInto(world, {});
-    EXPECT_EQ(world.pods.LeftItsSandbox({"default/web", "u-1"}), had_sandbox);
+    EXPECT_EQ(SandboxOf(world), had_sandbox ? SandboxAtEnd::kThere : SandboxAtEnd::kEnded);
   }
 }
 
 TEST(Mailbox, OfAPodThatAListDoesNotHaveNobodySawWhatBecameOfItsSandbox) {
-  for (const bool is_fetched : {false, true}) {
+  for (const auto& [is_fetched, had_sandbox] : {std::pair(false, true), {true, true}, {false, false}, {true, false}}) {
     Mailbox mailbox;
     World world;
     SeenPod pod = PodNamed("web", "u-1");
-    pod.has_sandbox = true;
+    pod.has_sandbox = had_sandbox;
     mailbox.Replace(std::map<PodKey, SeenPod>{{"default/web", pod}});
     if (is_fetched) mailbox.FetchInto(world, {});
     mailbox.Replace(std::map<PodKey, SeenPod>{});
     mailbox.FetchInto(world, {});
-    EXPECT_FALSE(world.pods.LeftItsSandbox({"default/web", "u-1"}));
+    EXPECT_EQ(SandboxOf(world), had_sandbox ? SandboxAtEnd::kUnseen : SandboxAtEnd::kEnded);
   }
 }
 
@@ -168,9 +175,9 @@ TEST(Mailbox, APodThatOnlyTheFirstOfTwoListsHadWasSeenToVanish) {
   mailbox.Replace(std::map<PodKey, SeenPod>{{"default/a", PodNamed("a", "u-1")}, {"default/b", PodNamed("b", "u-2")}});
   mailbox.Replace(std::map<PodKey, SeenPod>{{"default/b", PodNamed("b", "u-3")}});
   mailbox.FetchInto(world, {});
-  EXPECT_EQ(world.pods.GraceOfVanished({"default/a", "u-1"}), std::chrono::seconds(5));
-  EXPECT_EQ(world.pods.GraceOfVanished({"default/b", "u-2"}), std::chrono::seconds(5)) << "another has its name";
-  EXPECT_FALSE(world.pods.GraceOfVanished({"default/b", "u-3"}));
+  EXPECT_EQ(GraceOf(world, {"default/a", "u-1"}), std::chrono::seconds(5));
+  EXPECT_EQ(GraceOf(world, {"default/b", "u-2"}), std::chrono::seconds(5)) << "another has its name";
+  EXPECT_EQ(world.pods.FindVanished({"default/b", "u-3"}), nullptr);
 }
 
 TEST(Mailbox, HoldersAreKnownOncePodsNodesAndLeasesWereListed) {

@@ -227,16 +227,9 @@ struct Performer::Visitor {
 
   void TellFreed(const ipam::Block& after, const std::vector<FreedEntry>& freed) const {
     for (const FreedEntry& one : freed) {
+      memory.freed.emplace_back(after.name, one);
       metrics.Freed(WhyFreed(one));
-      spdlog::info("orphan freed pool={} block={} address={} pod={} uid={} attachment={} node={} why={}",
-                   after.pool,
-                   after.name,
-                   after.cidr.At(one.offset).ToString(),
-                   PodKeyOf(one.entry.pod_namespace, one.entry.pod),
-                   one.entry.uid,
-                   one.entry.attachment,
-                   one.node,
-                   WhyFreed(one));
+      LogFreed(after, one);
     }
     Announce(FreedAnnouncement(after, freed));
   }

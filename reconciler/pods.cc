@@ -25,7 +25,7 @@ void Pods::Put(SeenPod pod, SteadyTime now) {
   if (found != pods_.end()) {
     if (found->second.identity() != pod.identity()) {
       waiting_.erase(key);
-      NoteVanished(found->second, /*had_sandbox=*/false, now);
+      NoteAbsent(found->second, now);
     }
     CountOut(found->second);
   }
@@ -43,7 +43,7 @@ void Pods::Remove(const PodKey& key, SteadyTime now) {
   const auto found = pods_.find(key);
   if (found == pods_.end()) return;
   waiting_.erase(key);
-  NoteVanished(found->second, /*had_sandbox=*/false, now);
+  NoteAbsent(found->second, now);
   CountOut(found->second);
   pods_.erase(found);
 }
@@ -73,13 +73,19 @@ bool Pods::IsCascading(const SeenPod& pod) const {
   return found != cascading_.end() && found->second >= kCascadeMin;
 }
 
-void Pods::SawVanish(const SeenPod& pod, SteadyTime now) { NoteVanished(pod, pod.has_sandbox, now); }
+void Pods::SawVanish(const SeenPod& pod, SteadyTime now) {
+  NoteVanished(pod, pod.has_sandbox ? SandboxAtEnd::kThere : SandboxAtEnd::kEnded, now);
+}
 
-void Pods::NoteVanished(const SeenPod& pod, bool had_sandbox, SteadyTime now) {
+void Pods::NoteAbsent(const SeenPod& pod, SteadyTime now) {
+  NoteVanished(pod, pod.has_sandbox ? SandboxAtEnd::kUnseen : SandboxAtEnd::kEnded, now);
+}
+
+void Pods::NoteVanished(const SeenPod& pod, SandboxAtEnd sandbox, SteadyTime now) {
   touched_.push_back(PodKeyOf(pod.name_space, pod.name));
   // The first time counts: what is told twice did not begin anew.
   vanished_.try_emplace({touched_.back(), pod.identity()},
-                        Vanished{.at = now, .grace = pod.grace, .had_sandbox = had_sandbox, .version = version_});
+                        VanishedPod{.at = now, .grace = pod.grace, .sandbox = sandbox, .version = version_});
 }
 
 std::uint64_t Pods::VersionToBeginWith(SteadyTime after) const {
@@ -100,14 +106,9 @@ const SeenPod* Pods::Find(const PodKey& key) const {
   return found == pods_.end() ? nullptr : &found->second;
 }
 
-std::optional<std::chrono::seconds> Pods::GraceOfVanished(const PastPod& pod) const {
+const VanishedPod* Pods::FindVanished(const PastPod& pod) const {
   const auto found = vanished_.find(pod);
-  return found == vanished_.end() ? std::nullopt : std::optional(found->second.grace);
-}
-
-bool Pods::LeftItsSandbox(const PastPod& pod) const {
-  const auto found = vanished_.find(pod);
-  return found != vanished_.end() && found->second.had_sandbox;
+  return found == vanished_.end() ? nullptr : &found->second;
 }
 
 void Pods::ForgetVanished(SteadyTime before, const std::function<bool(const PastPod& pod)>& is_kept) {

@@ -92,13 +92,29 @@ struct SeenPod {
   friend bool operator==(const SeenPod&, const SeenPod&) = default;
 };
 
+// What became of a pod's sandbox before the pod went.
+enum class SandboxAtEnd : std::uint8_t {
+  kEnded,   // so its kubelet had told, or there was none
+  kUnseen,  // it was there when the pod was seen last, and nobody saw the pod go
+  kThere,   // it was there when the pod went: somebody removed the pod by force
+};
+
+struct VanishedPod {
+  SteadyTime at;
+  std::chrono::seconds grace{0};  // how long its end may take
+  SandboxAtEnd sandbox = SandboxAtEnd::kEnded;
+  std::uint64_t version = 0;  // when it was still there
+};
+
 class Pods {
  public:
   void Put(SeenPod pod, SteadyTime now);
-  // It is not there any more, as a list says. What became of its sandbox before it went was not seen.
+  // It is not there any more, as a list says.
   void Remove(const PodKey& key, SteadyTime now);
   // It was there, and went, maybe before it could be Put. `pod`: as it was last.
   void SawVanish(const SeenPod& pod, SteadyTime now);
+  // It was in a list, and is not in the next.
+  void NoteAbsent(const SeenPod& pod, SteadyTime now);
 
   [[nodiscard]] const SeenPod* Find(const PodKey& key) const;
   [[nodiscard]] const std::map<PodKey, SeenPod>& all() const { return pods_; }
@@ -110,10 +126,8 @@ class Pods {
   // Since when pods that are bound to a node and want an address of their own have been seen without one.
   [[nodiscard]] const std::map<PodKey, SteadyTime>& waiting() const { return waiting_; }
 
-  // How long the pod's end may take if it was seen to vanish; nothing: it was not, or is forgotten.
-  [[nodiscard]] std::optional<std::chrono::seconds> GraceOfVanished(const PastPod& pod) const;
-  // It was seen to vanish while its sandbox was there, as far as its kubelet had told: somebody removed it by force.
-  [[nodiscard]] bool LeftItsSandbox(const PastPod& pod) const;
+  // nullptr: it was not seen to vanish, or is forgotten.
+  [[nodiscard]] const VanishedPod* FindVanished(const PastPod& pod) const;
   // Forgets who vanished before that time and is not kept.
   void ForgetVanished(SteadyTime before, const std::function<bool(const PastPod& pod)>& is_kept);
 
@@ -130,14 +144,7 @@ class Pods {
   void ForgetTouched() { touched_.clear(); }
 
  private:
-  struct Vanished {
-    SteadyTime at;
-    std::chrono::seconds grace;
-    bool had_sandbox;
-    std::uint64_t version;  // when it was still there
-  };
-
-  void NoteVanished(const SeenPod& pod, bool had_sandbox, SteadyTime now);
+  void NoteVanished(const SeenPod& pod, SandboxAtEnd sandbox, SteadyTime now);
   void CountIn(const SeenPod& pod);
   void CountOut(const SeenPod& pod);
   void TouchAllOf(std::size_t owner);
@@ -145,7 +152,7 @@ class Pods {
   std::map<PodKey, SeenPod> pods_;
   std::unordered_map<std::string, std::size_t> living_on_;  // how many, by node
   std::unordered_map<std::size_t, std::size_t> cascading_;  // how many, by owner
-  std::map<PastPod, Vanished> vanished_;
+  std::map<PastPod, VanishedPod> vanished_;
   std::map<PodKey, SteadyTime> waiting_;
   std::vector<PodKey> touched_;
   std::uint64_t version_ = 0;

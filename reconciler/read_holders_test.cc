@@ -179,8 +179,8 @@ TEST(Pods, ForgetWhoVanishedUnlessItIsAskedFor) {
     pods.Remove(PodKeyOf("default", uid), {});
   }
   pods.ForgetVanished(SteadyTime(std::chrono::seconds(1)), [](const PastPod& pod) { return pod.second == "b-1"; });
-  EXPECT_FALSE(pods.GraceOfVanished({"default/a-1", "a-1"}));
-  EXPECT_TRUE(pods.GraceOfVanished({"default/b-1", "b-1"}));
+  EXPECT_EQ(pods.FindVanished({"default/a-1", "a-1"}), nullptr);
+  EXPECT_NE(pods.FindVanished({"default/b-1", "b-1"}), nullptr);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ namespace berth::reconciler {
 namespace {
 
 constexpr std::chrono::minutes kCheckAllPeriod{5};
+constexpr std::chrono::hours kFreedKept{1};
 
 // The kubelet names a static pod by the hash of its configuration, which has no dashes.
 bool IsStatic(const std::string& uid) { return !uid.empty() && !uid.contains('-'); }
@@ -29,9 +30,12 @@ std::size_t HashOf(const ipam::HeldEntry& entry) {
 // Of the pod that an entry names by its name alone, or that another has the name of.
 Suspicion Missing(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now) {
   const PastPod pod = PastPodOf(entry);
-  if (const auto grace = pods.GraceOfVanished(pod)) {
-    const Cause cause = pods.LeftItsSandbox(pod) ? Cause::kLeftSandbox : Cause::kVanished;
-    return {.cause = cause, .grace = *grace, .since = now};
+  if (const auto vanished = pods.FindVanished(pod)) {
+    // Where an agent can look for its network namespace, what nobody saw has not to be feared.
+    const bool has_proof = !entry.netns.empty() && entry.node.empty();
+    const bool may_be_left = vanished->sandbox == SandboxAtEnd::kUnseen && !has_proof;
+    const bool is_left = vanished->sandbox == SandboxAtEnd::kThere || may_be_left;
+    return {.cause = is_left ? Cause::kLeftSandbox : Cause::kVanished, .grace = vanished->grace, .since = now};
   }
   return {.cause = Cause::kAbsent, .since = now};
 }
@@ -52,12 +56,15 @@ std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& p
   return Missing(entry, pods, now);
 }
 
-void Suspects::Update(const HeldEntries& held, const World& world, SteadyTime now) {
+void Suspects::Update(const HeldEntries& held, const World& world,
+                      const std::vector<std::pair<std::string, FreedEntry>>& freed, SteadyTime now) {
   now_ = now;
   returned_now_.clear();
+  for (const auto& [block, one] : freed)
+    freed_.insert_or_assign({block, one.offset}, Freed{.text = one.text, .at = now});
   for (const HeldEntries::Place& place : held.went()) {
     const HeldEntries::Entry entry = HeldEntries::Read(place);
-    if (suspects_.erase(entry.key) > 0) freed_.insert_or_assign(entry.key, entry.text);
+    suspects_.erase(entry.key);
     returned_.erase(entry.key);
     replaced_.erase(entry.key);
     const auto [first, last] = by_pod_.equal_range(HashOf(entry.held));
@@ -71,16 +78,20 @@ void Suspects::Update(const HeldEntries& held, const World& world, SteadyTime no
   for (const HeldEntries::Place& place : held.came()) {
     const HeldEntries::Entry entry = HeldEntries::Read(place);
     by_pod_.emplace(HashOf(entry.held), entry.key);
-    const auto freed = freed_.find(entry.key);
-    const bool is_back = freed != freed_.end() && freed->second == entry.text && !entry.held.netns.empty();
-    if (is_back) returned_.insert(entry.key);
-    Check(world, entry);
-    if (is_back && suspects_.contains(entry.key)) returned_now_.push_back(entry.key);
+    const auto found = freed_.find(entry.key);
+    if (found != freed_.end() && found->second.text == entry.text) {
+      Return(world, entry);
+    } else {
+      Check(world, entry);
+    }
+  }
+  // An agent may be so fast that the entry was never seen to be away.
+  for (const auto& [block, one] : freed) {
+    const EntryKey key{block, one.offset};
+    if (!returned_.contains(key) && held.Has(key, one.text)) Return(world, held.At(key));
   }
   if (!checked_all_ || now - *checked_all_ >= kCheckAllPeriod) {
-    checked_all_ = now;
-    freed_.clear();
-    for (const EntryKey& key : held.Keys()) Check(world, held.At(key));
+    CheckAll(held, world);
   } else {
     for (const PodKey& pod : world.pods.touched()) {
       const auto [first, last] = by_pod_.equal_range(std::hash<PodKey>()(pod));
@@ -88,6 +99,19 @@ void Suspects::Update(const HeldEntries& held, const World& world, SteadyTime no
     }
   }
   UpdateNodes(world);
+}
+
+void Suspects::CheckAll(const HeldEntries& held, const World& world) {
+  checked_all_ = now_;
+  std::erase_if(freed_, [&](const auto& item) { return item.second.at + kFreedKept < now_; });
+  for (const EntryKey& key : held.Keys()) Check(world, held.At(key));
+}
+
+void Suspects::Return(const World& world, const HeldEntries::Entry& entry) {
+  returned_.insert(entry.key);
+  suspects_.erase(entry.key);  // it waits anew
+  Check(world, entry);
+  if (suspects_.contains(entry.key)) returned_now_.push_back(entry.key);
 }
 
 void Suspects::NoteReplaced(const HeldEntries& held, const HeldEntries::Entry& newer, const World& world) {
@@ -113,7 +137,8 @@ void Suspects::Check(const World& world, const HeldEntries::Entry& entry) {
     const ipam::Address address = entry.block->cidr.At(entry.key.second);
     if (pod->HasOthersThan(address)) suspicion = {.cause = Cause::kReplaced, .grace = pod->grace, .since = now_};
   }
-  if (suspicion && returned_.contains(entry.key)) suspicion->cause = Cause::kLeftSandbox;
+  const bool is_returned = suspicion && suspicion->cause != Cause::kUnknown && returned_.contains(entry.key);
+  if (is_returned) suspicion->cause = Cause::kLeftSandbox;
   if (!suspicion) {
     suspects_.erase(entry.key);
     return;

@@ -17,6 +17,7 @@
 
 #include "ipam/block.h"
 #include "ipam/entry.h"
+#include "reconciler/decision.h"
 #include "reconciler/held_entries.h"
 #include "reconciler/pods.h"
 #include "reconciler/world.h"
@@ -69,13 +70,14 @@ inline constexpr std::string_view kNoNetwork = "000000000000";
 
 class Suspects {
  public:
-  // Requires: world.knows_holders; every change of `held` is seen here; since the last call no pod was forgotten as
-  // touched that was not seen here.
-  void Update(const HeldEntries& held, const World& world, SteadyTime now);
+  // `freed`: since the last call, by this controller. Requires: world.knows_holders; every change of `held` is seen
+  // here; since the last call no pod was forgotten as touched that was not seen here.
+  void Update(const HeldEntries& held, const World& world, const std::vector<std::pair<std::string, FreedEntry>>& freed,
+              SteadyTime now);
 
   [[nodiscard]] const std::map<EntryKey, Suspect>& all() const { return suspects_; }
-  // Suspects that were freed and that their node's agent has written again since the last Update: their containers are
-  // still there.
+  // Suspects that this controller freed and that their node's agent has written again since the last Update: their
+  // containers are still there.
   [[nodiscard]] const std::vector<EntryKey>& returned() const { return returned_now_; }
   // Since when there has been no such Node and no living pod on it, of nodes that have a block or a suspect.
   [[nodiscard]] std::optional<SteadyTime> GoneSince(const std::string& node) const;
@@ -83,6 +85,9 @@ class Suspects {
  private:
   void NoteReplaced(const HeldEntries& held, const HeldEntries::Entry& newer, const World& world);
   void Check(const World& world, const HeldEntries::Entry& entry);
+  void CheckAll(const HeldEntries& held, const World& world);
+  // An entry that was freed: its node's agent has written it again.
+  void Return(const World& world, const HeldEntries::Entry& entry);
   void UpdateNodes(const World& world);
 
   SteadyTime now_;
@@ -90,8 +95,12 @@ class Suspects {
   // Entries by the hash of their PodKey: what is found by a hash is looked at again, so a collision does no harm.
   std::unordered_multimap<std::size_t, EntryKey> by_pod_;
   std::map<EntryKey, Suspect> suspects_;
-  std::map<EntryKey, std::string> freed_;  // texts of suspects that went, for some minutes
-  std::set<EntryKey> returned_;
+  struct Freed {
+    std::string text;
+    SteadyTime at;
+  };
+  std::map<EntryKey, Freed> freed_;  // for an hour: its agent may be away
+  std::set<EntryKey> returned_;      // as long as they stand
   std::vector<EntryKey> returned_now_;
   std::set<EntryKey> replaced_;                   // after which another sandbox of their pod was seen to come
   std::map<std::string, SteadyTime> gone_since_;  // by node

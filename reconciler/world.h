@@ -65,9 +65,12 @@ struct EntryCounts {
   std::uint32_t cooling = 0;
   // Without entry; the node's agent may have given them to somebody already (docs/adr/0008).
   std::uint32_t standby = 0;
+  // Cooling ones of which the node's agent has not said that their containers are gone (ipam::FreedUnder): it takes
+  // them out when they are over.
+  std::uint32_t unlooked = 0;
 
   // Whether somebody has an address here, or may have.
-  [[nodiscard]] bool IsInUse() const { return held > 0 || standby > 0; }
+  [[nodiscard]] bool IsInUse() const { return held > 0 || standby > 0 || unlooked > 0; }
 };
 [[nodiscard]] EntryCounts CountEntries(const ipam::Block& block);
 

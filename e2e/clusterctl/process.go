@@ -111,6 +111,7 @@ func childEnvironment(l Layout) []string {
 		"HOME=" + l.Dir,
 		"LANG=C.UTF-8",
 		markerVariable + "=" + l.Dir,
+		"GOGC=400", // less of the processors that the tests share, for more memory
 	}
 }
 
