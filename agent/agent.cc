@@ -163,7 +163,7 @@ std::unexpected<Error> Agent::NotLoaded(ErrorCode code) const {
 
 Reply Agent::Busy() {
   return ErrorReply({.code = ErrorCode::kUnavailable,
-                     .message = "the node's berth-agent has as many calls waiting as it takes",
+                     .message = "the node's berth-agent accepts no more calls: its queue is full",
                      .details = "the call is tried again; is the API server slow?"},
                     cni::kNewestVersion);
 }
@@ -275,7 +275,7 @@ Expected<Reply> Agent::Dispatch(Call& call) {
     case cni::Verb::kVersion:
       break;
   }
-  return Fail(ErrorCode::kEnvironment, "this verb needs no agent");
+  return Fail(ErrorCode::kEnvironment, "berth-agent does not serve this verb");
 }
 
 Expected<Reply> Agent::Add(Call& call) {
@@ -295,12 +295,12 @@ Expected<Reply> Agent::Add(Call& call) {
   if (journal_->Contains(attachment)) {
     if (left_alone_.MayHold(attachment)) {
       return Fail(ErrorCode::kUnavailable,
-                  "an earlier DEL of this container waits for a block that is left alone",
-                  "the call is tried again; the agent's log says what is wrong with the block");
+                  "an earlier DEL of this container waits for a quarantined block",
+                  "the call is tried again; the agent's log names the block and what is wrong with it");
     }
     // What an earlier container of this name left must not be taken for this one's.
     if (auto done = call.ipam.engine().Del(attachment); !done) {
-      return std::unexpected(done.error().Within("an earlier DEL of this container has still to be written"));
+      return std::unexpected(done.error().Within("an earlier DEL of this container is not written yet"));
     }
     if (auto removed = journal_->Remove(attachment); !removed) return std::unexpected(removed.error());
   }
@@ -350,8 +350,9 @@ Expected<void> Agent::Check(Call& call) {
   const bool may_hold = left_alone_.MayHold(call.ipam.attachment());
   auto checked = call.ipam.Check();
   if (checked || !may_hold || checked.error().code != ErrorCode::kNothingHeld) return checked;
-  return Fail(
-      ErrorCode::kUnavailable, "a block of this node is left alone, and may hold the address", "see the agent's log");
+  return Fail(ErrorCode::kUnavailable,
+              "a quarantined block of this node may hold the container's address",
+              "the agent's log names the block and what is wrong with it");
 }
 
 Expected<void> Agent::Del(Call& call) {

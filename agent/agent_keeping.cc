@@ -79,8 +79,9 @@ void Agent::LeaveLoadedMark() const {
   if (options_.loaded_mark.empty()) return;
   const node::HeldFile mark(open(options_.loaded_mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   if (mark.is_open()) return;
-  spdlog::error(
-      "a restart will make the node NotReady for a moment: create {}: {}", options_.loaded_mark, std::strerror(errno));
+  spdlog::error("cannot create {}, so a restart of the agent makes the node NotReady for a moment: {}",
+                options_.loaded_mark,
+                std::strerror(errno));
 }
 
 void Agent::LoadAndClaim(const std::stop_token& stop) {
@@ -148,7 +149,7 @@ bool Agent::IsStillOurs() {
 
 void Agent::GiveWay() {
   std::call_once(replaced_once_, [this] {
-    spdlog::warn("this agent is not the node's any more instance={}", own_.instance());
+    spdlog::warn("this agent stops serving the node instance={}", own_.instance());
     BeginStop();
     replaced_();
   });
@@ -165,7 +166,7 @@ Expected<void> Agent::LoadOnce() {
   if (auto settled = SettleLeftIntents(); !settled) return settled;
   ReplayJournal();
   if (!view_.WaitUntilListed(kStepMax)) {
-    return ipam::Fail(ErrorCode::kUnavailable, "pools and node were not listed in time");
+    return ipam::Fail(ErrorCode::kUnavailable, "the agent could not list its pools and its Node in time");
   }
   is_away_ = false;
   return {};
@@ -195,7 +196,7 @@ Expected<void> Agent::FenceOwnBlocks() {
     const auto fenced = TakeOverBlock(own_, directory_, block, clock_.Now() + kStepMax);
     if (fenced || fenced.error().code == ErrorCode::kNotFound) continue;
     if (!IsOfOneBlock(fenced.error().code)) return fenced;
-    spdlog::error("block left alone block={} err=\"{}\"", block->name, fenced.error().message);
+    spdlog::error("block quarantined block={} err=\"{}\"", block->name, fenced.error().message);
     listed->left_alone.emplace(block->name, crds::BlockToJson(*block).dump());
   }
   left_alone_.Set(listed->left_alone);
@@ -226,7 +227,9 @@ Expected<void> Agent::SettleLeftIntents() {
     }
     // The API server was there to list the blocks. What this one refuses must not keep the node: its DEL settles it.
     if (!IsOfOneBlock(settled.error().code) && settled.error().code != ErrorCode::kUnknownOutcome) return settled;
-    spdlog::error("write left open attachment={} err=\"{}\"", attachment, settled.error().message);
+    spdlog::error("cannot settle a write that an earlier process left open attachment={} err=\"{}\"",
+                  attachment,
+                  settled.error().message);
   }
   return {};
 }
@@ -267,13 +270,15 @@ void Agent::Keep(const std::stop_token& stop) {
   ReportOddBlocks();
   while (!stop.stop_requested() && !own_.stopped()) {
     if (directory_.IsGone()) {
-      spdlog::error("{} was removed under this agent: it begins anew there", directory_.path());
+      spdlog::error("{} was removed while the agent ran: the agent starts again", directory_.path());
       return GiveWay();
     }
     if (!IsStillOurs()) return;
     if (options_.watches_blocks) block_watches_.Update();
     // A DEL may have found nobody at the socket of an agent that was replaced while this one was ready already.
-    if (auto taken = TakeQueuedDels(); !taken) spdlog::warn("queued DELs wait err=\"{}\"", taken.error().message);
+    if (auto taken = TakeQueuedDels(); !taken) {
+      spdlog::warn("cannot take over queued DELs, trying again err=\"{}\"", taken.error().message);
+    }
     left_alone_.TryAgain();
     ReplayJournal();
     own_.ProveStandby(clock_.Now() + kStepMax);

@@ -47,23 +47,23 @@ void AddRunOptions(CLI::App& app, RunOptions& options, std::string& log_level) {
       ->capture_default_str();
   app.add_option("--probe-socket",
                  options.probe_socket,
-                 "UNIX socket for the subcommand probe, which answers for this process only; default: none");
+                 "UNIX socket at which the subcommand probe asks this process and no other one; default: none");
   app.add_option(
          "--state", options.agent.state_dir, "Folder for files that must survive a reboot: mode, journal, queued DELs")
       ->capture_default_str();
-  app.add_option("--netns-dir",
-                 options.agent.netns_dir,
-                 "Folder in which the runtime keeps the network namespaces of containers: while one is there, its "
-                 "address is not given to another pod")
+  app.add_option(
+         "--netns-dir",
+         options.agent.netns_dir,
+         "Folder in which the runtime keeps the network namespaces of containers. While a container's namespace "
+         "is there, no other pod gets its address")
       ->capture_default_str();
   app.add_flag("--retire",
                options.retires,
                "Write everything that is pending, leave this node to berth-direct, and end; see docs/operations.md");
   app.add_option("--standby",
                  options.agent.standby,
-                 "Addresses of each block that are on standby: a pod may get one a moment before its entry is written; "
-                 "0: every ADD "
-                 "waits for its write")
+                 "How many addresses of each block to keep on standby: a pod may get one a moment before its entry is "
+                 "written. 0: every ADD waits for its write")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
   app.add_flag(
@@ -86,12 +86,13 @@ void AddInstallOptions(CLI::App& app, InstallOptions& options) {
       app.add_option("--conflist-to", options.conflist_to, "The host's file for that network configuration");
   from->needs(to);
   to->needs(from);
-  auto* const state = app.add_option(
-      "--state",
-      options.state,
-      "The host's state folder; nothing is installed if the mode in it is direct, or with --direct if it is agent");
-  app.add_flag(
-         "--direct", options.is_direct, "Install berth-direct: set the node's mode to direct, unless an agent was here")
+  auto* const state = app.add_option("--state",
+                                     options.state,
+                                     "The host's state folder, with the node's mode. Nothing is installed if the mode "
+                                     "is direct; with --direct: agent");
+  app.add_flag("--direct",
+               options.is_direct,
+               "Install berth-direct: set the node's mode to direct, unless the node had an agent")
       ->needs(state);
   app.add_flag("--stay", options.stays, "Afterwards wait for SIGTERM, for a container that must not end");
 }
@@ -153,9 +154,8 @@ int AgentMain(int argc, const char* const* argv) {
   http::ProbeOptions probe;
   std::string log_level = "info";
   CLI::App app{
-      "Gives addresses to the pods of one node: answers the plugin berth from memory, and records who has which "
-      "address in "
-      "the API server.",
+      "Gives addresses to the pods of one node: answers the plugin berth from memory, and records in the API server "
+      "which pod has which address.",
       "berth-agent"};
   app.set_version_flag("--version", std::string("berth-agent ") + kVersionAndCommit);
   app.require_subcommand(0, 1);

@@ -65,11 +65,12 @@ void Agent::ReportOddBlocks() const {
   for (const ipam::BlockView& block : own_.Snapshot()) {
     const auto pool = std::ranges::find(pools, block->pool_uid, &ipam::Pool::uid);
     if (pool == pools.end() || ipam::IsCutFrom(*block, **pool)) continue;
-    spdlog::error("block is no part of its pool and is left alone block={} pool={} subnet={} block_size={}",
-                  block->name,
-                  block->pool,
-                  (*pool)->subnet.ToString(),
-                  (*pool)->BlockLength());
+    spdlog::error(
+        "block is no part of its pool, so no pod gets an address of it block={} pool={} subnet={} block_size={}",
+        block->name,
+        block->pool,
+        (*pool)->subnet.ToString(),
+        (*pool)->BlockLength());
   }
 }
 
@@ -87,7 +88,7 @@ void Agent::InDoubt(const std::string& block, const Error& error) {
 
 void Agent::HandedOutRefused(const std::string& block, const std::string& entry, const Error& error) {
   spdlog::error(
-      "the API server refuses the entry of an address that was handed out, trying again block={} entry=\"{}\" "
+      "the API server refuses the entry of an address that a pod has, trying again block={} entry=\"{}\" "
       "err=\"{}\"",
       block,
       entry,
@@ -96,8 +97,7 @@ void Agent::HandedOutRefused(const std::string& block, const std::string& entry,
 
 void Agent::HandedOutLost(const std::string& block, const std::string& entry) {
   spdlog::error(
-      "an address that was handed out can't be recorded, its block is gone or somebody else has written there: end the "
-      "pod "
+      "cannot record an address that a pod has, because its block is gone or holds another entry for it: end the pod "
       "block={} entry=\"{}\"",
       block,
       entry);

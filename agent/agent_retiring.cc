@@ -45,8 +45,8 @@ Expected<void> Agent::RetireOnce(SteadyTime end) {
   if (!queued) return std::unexpected(queued.error());
   if (const auto left_alone = left_alone_.Names(); !left_alone.empty()) {
     return ipam::Fail(ErrorCode::kUnavailable,
-                      "block " + *left_alone.begin() + " is left alone: it cannot be read or cannot be written",
-                      "correct it or delete it: the log says what is wrong with it");
+                      "block " + *left_alone.begin() + " is quarantined: the agent cannot read or write it",
+                      "correct or delete the block: the log says what is wrong with it");
   }
   const std::size_t dels = journal_->Size() + queued->size();
   const std::size_t adds = own_.HandedOut().size();

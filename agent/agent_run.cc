@@ -126,7 +126,7 @@ Expected<std::unique_ptr<HttpServer>> Run::ServeProbes() {
   if (options_.probe_socket.empty()) return nullptr;
   return HttpServer::Make({.socket_path = options_.probe_socket, .workers = 2},
                           {.answer = [this](const HttpRequest& request) { return AnswerProbe(request); },
-                           .overload = [] { return Text(503, "too many ask\n"); },
+                           .overload = [] { return Text(503, "too many callers\n"); },
                            .is_urgent = {}});
 }
 
@@ -186,7 +186,7 @@ Expected<void> Retire(k8sclient::Api& api, const RunOptions& options) {
   const auto agent = Agent::Make(api, k8sclient::RealClock(), options.agent, [] {});
   if (!agent) return std::unexpected(agent.error());
   auto retired = (*agent)->Retire(kRetireMax);
-  if (retired) spdlog::info("retired: this node is berth-direct's node={}", options.agent.node);
+  if (retired) spdlog::info("retired: berth-direct serves this node now node={}", options.agent.node);
   return retired;
 }
 

@@ -130,7 +130,9 @@ AgentStore::AgentStore(const AgentStoreParts& parts, ipam::Runtime& runtime, Ste
                                  instance = parts.own.instance()] { return directory.HoldCreator(instance); },
                .leaves_creations_open = true,
                .on_unreadable =
-                   [](const ipam::Error& error) { spdlog::warn("block left alone err=\"{}\"", error.message); }}),
+                   [](const ipam::Error& error) {
+                     spdlog::warn("block cannot be read, so it is not used err=\"{}\"", error.message);
+                   }}),
       deadline_(deadline) {}
 
 Expected<std::vector<ipam::PoolView>> AgentStore::ReadPools(std::span<const std::string> names,
@@ -332,7 +334,7 @@ Expected<BlockView> AgentStore::Create(const ipam::Block& block, const ipam::Att
   // Not in memory, so a DEL would not find the entry: it settles the intent, which is open still.
   if (attachment.empty()) {
     return Fail(ErrorCode::kUnknownOutcome,
-                "block " + block.name + " is there, but pool " + block.pool + " can't be read");
+                "block " + block.name + " exists, but its pool " + block.pool + " cannot be read");
   }
   return created;
 }

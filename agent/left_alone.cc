@@ -61,7 +61,7 @@ Expected<void> LeftAlone::MustNotHold(const ipam::Attachment& attachment, Steady
     const bool may_hold = block ? ipam::Find(**block, attachment).has_value() : !IsOfOneBlock(block.error().code);
     if (is_gone || (!may_hold && std::ranges::none_of(*notes, is_its))) continue;
     return ipam::Fail(ErrorCode::kUnavailable,
-                      "block " + name + " is left alone, and may hold an address of this container",
+                      "block " + name + " is quarantined, and may hold an address of this container",
                       "the call is tried again; the agent's log says what is wrong with the block");
   }
   return {};
@@ -76,7 +76,7 @@ void LeftAlone::TryAgain() {
   for (const std::string& name : names) {
     const auto block = own_.Read(name, deadline);
     const auto taken = block ? TakeOverBlock(own_, directory_, *block, deadline) : std::unexpected(block.error());
-    if (taken) spdlog::info("block is not left alone any more block={}", name);
+    if (taken) spdlog::info("block is not quarantined any more block={}", name);
     if (!taken && taken.error().code != ErrorCode::kNotFound) continue;
     const sync::Lock lock(mutex_);
     blocks_.erase(name);

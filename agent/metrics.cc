@@ -56,33 +56,36 @@ struct Metrics::Families {
                                      .Add({}, BatchBuckets());
   prometheus::Counter& in_doubt = BuildCounter()
                                       .Name("berth_agent_writes_in_doubt_total")
-                                      .Help("Block patches of which the answer was lost")
+                                      .Help("Block patches whose answer was lost")
                                       .Register(registry)
                                       .Add({});
-  prometheus::Counter& still_in_use = BuildCounter()
-                                          .Name("berth_agent_freed_entries_in_use_total")
-                                          .Help(
-                                              "Entries written again that the controller had freed while their "
-                                              "container's network namespace was still there.")
-                                          .Register(registry)
-                                          .Add({});
+  prometheus::Counter& still_in_use =
+      BuildCounter()
+          .Name("berth_agent_freed_entries_in_use_total")
+          .Help(
+              "Entries that the agent wrote again, because the controller had freed them while "
+              "the container's network namespace was still there")
+          .Register(registry)
+          .Add({});
   prometheus::Counter& netns_unseen =
       BuildCounter()
           .Name("berth_agent_netns_unseen_total")
           .Help(
-              "ADDs whose network namespace is not in the folder of --netns-dir: if the "
-              "controller frees their addresses, nothing shows that they are in use.")
+              "ADDs whose network namespace is not in the folder of --netns-dir: if the controller frees their addresses, "
+              "the agent cannot see that they are in use")
           .Register(registry)
           .Add({});
-  prometheus::Counter& reasserted = BuildCounter()
-                                        .Name("berth_agent_reasserted_entries_total")
-                                        .Help("Entries written again because somebody else had removed them")
-                                        .Register(registry)
-                                        .Add({});
-  prometheus::Family<prometheus::Counter>& claims = BuildCounter()
-                                                        .Name("berth_agent_claims_total")
-                                                        .Help("Blocks claimed, ahead of need or by an ADD")
-                                                        .Register(registry);
+  prometheus::Counter& reasserted =
+      BuildCounter()
+          .Name("berth_agent_reasserted_entries_total")
+          .Help("Entries that the agent wrote again, because somebody else had removed them")
+          .Register(registry)
+          .Add({});
+  prometheus::Family<prometheus::Counter>& claims =
+      BuildCounter()
+          .Name("berth_agent_claims_total")
+          .Help("Blocks claimed, in advance (ahead=true) or during an ADD (ahead=false)")
+          .Register(registry);
   prometheus::Gauge& waiting = BuildGauge()
                                    .Name("berth_agent_calls_waiting")
                                    .Help("Calls accepted and not answered yet")
@@ -90,12 +93,12 @@ struct Metrics::Families {
                                    .Add({});
   prometheus::Gauge& handed_out = BuildGauge()
                                       .Name("berth_agent_handed_out_pending")
-                                      .Help("Addresses handed out of which the entry is still to be written")
+                                      .Help("Addresses that pods have and whose entries are not written yet")
                                       .Register(registry)
                                       .Add({});
   prometheus::Gauge& journal = BuildGauge()
                                    .Name("berth_agent_journal_pending")
-                                   .Help("DELs answered while the API server was away and not written yet")
+                                   .Help("DELs that the agent has answered and not written yet")
                                    .Register(registry)
                                    .Add({});
   prometheus::Family<prometheus::Gauge>& blocks =

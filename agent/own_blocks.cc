@@ -102,7 +102,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, cons
   BlockView foreign;  // the last version by another machine's agent: what it has on standby stays there
   while (true) {
     if (base->node != node()) {
-      return Fail(ErrorCode::kNotFound, "block " + base->name + " is not of node " + node());
+      return Fail(ErrorCode::kNotFound, "block " + base->name + " does not belong to node " + node());
     }
     ipam::Block fenced = *base;
     fenced.agent = NextFence();

@@ -47,7 +47,7 @@ class Checker {
 
   void FindUnreadable() {
     for (const ipam::Error& error : inventory_.unreadable) {
-      Add({.kind = "unreadable", .message = error.message, .remedy = "mend the field that is named"});
+      Add({.kind = "unreadable", .message = error.message, .remedy = "correct the field that the message names"});
     }
   }
 
@@ -63,13 +63,13 @@ class Checker {
         Add({.kind = "stray-block",
              .object = NameOf(block),
              .message = "it does not lie in the subnet " + pool->pool.subnet.ToString() + " of its pool " + block.pool,
-             .remedy = "delete it: it drains"});
+             .remedy = "delete the block: it goes when its last address is free"});
       }
       if (!block.shared() && !inventory_.nodes.contains(block.node)) {
         Add({.kind = "stray-block",
              .object = NameOf(block),
              .message = "its node " + block.node + " does not exist",
-             .remedy = "once the node is gone for good, release its addresses"});
+             .remedy = "once the node is gone for good, release the addresses of the block: berthctl release"});
       }
     }
   }
@@ -84,7 +84,7 @@ class Checker {
       Add({.kind = "duplicate",
            .object = NameOf(*blocks[i]),
            .message = "it overlaps " + NameOf(*blocks[i - 1]) + ": an address may be held twice",
-           .remedy = "delete the one with fewer pods and restart those"});
+           .remedy = "delete the block that has fewer pods, and restart these pods"});
     }
     std::map<ipam::Address, std::vector<std::string>> pods;
     for (const Pod& pod : inventory_.pods) {
@@ -104,7 +104,7 @@ class Checker {
            .object = "pod/" + names[0],
            .address = address.ToString(),
            .message = "pod " + names[1] + " has the same address",
-           .remedy = "restart one of them"});
+           .remedy = "restart one of the two pods"});
     }
   }
 
@@ -148,9 +148,9 @@ class Checker {
         Add({.kind = "not-recorded",
              .object = "pod/" + pod.name_space + "/" + pod.name,
              .address = address.ToString(),
-             .message = there.empty()
-                            ? "no block has an entry for the pod's address"
-                            : "the entry of the pod's address in " + NameOf(*there[0]->block) + " is not the pod's",
+             .message = there.empty() ? "no block has an entry for the pod's address"
+                                      : "the entry of the pod's address in " + NameOf(*there[0]->block) +
+                                            " does not name this pod",
              .remedy = "restart the pod: its address may be given to another"});
       }
     }
@@ -201,7 +201,7 @@ class Checker {
         if (says == is) return;
         Add({.kind = "count",
              .object = "ippool/" + seen.pool.name,
-             .message = std::string("status.") + field + " is " + says + ", but the blocks make " + is,
+             .message = std::string("status.") + field + " is " + says + ", but by the blocks it should be " + is,
              .remedy = "see whether the controller runs: it counts every 10 s"});
       };
       compare("blocks", std::to_string(seen.status.blocks), std::to_string(blocks));

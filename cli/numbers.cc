@@ -35,8 +35,8 @@ std::string WhyNoNumber(const CountedWorld& read, const Counting& counting, cons
   if (!node.is_ready && !reconciler::AreManyNotReady(read.world)) return "the node is not Ready";
   std::string text;
   if (tally.Sum() < tally.requested) {
-    text = "its pods request " + std::to_string(tally.requested) + ", and " + std::to_string(tally.held) +
-           " addresses are held by them and " + std::to_string(tally.usable) + " free";
+    text = "its pods request " + std::to_string(tally.requested) + ", more than " + std::to_string(tally.usable) +
+           " free + " + std::to_string(tally.held) + " held by them";
   }
   if (tally.is_counted) return text;
   std::string reasons;
@@ -65,7 +65,7 @@ std::string Says(const CountedWorld& read, const Counting& counting, const recon
   if (number.shown && number.wanted > number.shown) {
     text += std::string("; a larger number is written within 2 s") + kIfItLasts;
   } else if (number.shown && number.wanted != number.shown) {
-    text += std::string("; a number is lowered after 5 s and a list of the node's pods") + kIfItLasts;
+    text += std::string("; a number is lowered after 5 s, once the controller has listed the node's pods") + kIfItLasts;
   } else if (!number.shown && number.wanted) {
     text += std::string("; a number that is missing comes back after 3 s") + kIfItLasts;
   }

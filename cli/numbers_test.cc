@@ -72,12 +72,12 @@ const NumbersCase kNumbersCases[] = {
        c.Node("n1", {}).Pool("web", "10.55.0.0/29", {{"blockSize", 30}});
        c.Block("web", "10.55.0.0/30", "n1", {{0, "a"}, {1, "a"}, {2, "a"}}).Pod("a", 5, "n1");
      },
-     "shows no number: its pods request 5, and 3 addresses are held by them and 1 free"},
+     "shows no number: its pods request 5, more than 1 free + 3 held by them"},
     {"NumberIsStillThereAlthoughPodsRequestMore",
      [](TestCluster& c) {
        c.Node("n1", 8).Pool("web", kWeb).Block("web", "10.55.0.0/29", "n1", {{1, "a"}}).Pod("b", 8, "n1");
      },
-     "shows 8, should show no number: its pods request 8, and 0 addresses are held by them and 7 free; a number is "
+     "shows 8, should show no number: its pods request 8, more than 7 free + 0 held by them; a number is "
      "lowered after 5 s"},
     {"NoPoolAdmitsTheNode",
      [](TestCluster& c) { c.Node("n1", {}).Pool("web", kWeb, {{"nodeSelector", {{"matchLabels", {{"zone", "b"}}}}}}); },

@@ -65,8 +65,8 @@ Expected<void> CheckPodIsGone(const Use& use, const ipam::HeldEntry& held, const
   const bool is_static = !is_unknown && !held.uid.contains('-');
   if ((is_unknown || is_static) && !look.node_is_gone && !is_sure) {
     return Fail(ErrorCode::kInvalid,
-                Describe(use) + " has a pod that nobody can look for (" + (is_static ? "static" : "unknown") + ")",
-                "see on node " + use.node() + " that no container has the address, then say --sure");
+                Describe(use) + " has a pod that berthctl cannot look for (" + (is_static ? "static" : "unknown") + ")",
+                "make sure on node " + use.node() + " that no container has the address, then add --sure");
   }
   return {};
 }
@@ -78,7 +78,7 @@ Expected<Use> FindUse(const Inventory& inventory, ipam::Address address, const s
     if (use.block->space == space && use.address() == address) return std::move(use);
   }
   return Fail(ErrorCode::kNotFound,
-              "nobody has " + address.ToString() + " in space " + space,
+              "no entry has the address " + address.ToString() + " in space " + space,
               "see all: berthctl show addresses");
 }
 
@@ -86,10 +86,12 @@ Expected<ipam::Block> Released(const Use& use, const LiveLook& look, bool is_sur
   const ipam::HeldEntry* held = use.held();
   if (held == nullptr) {
     const bool is_opaque = std::holds_alternative<ipam::OpaqueEntry>(use.entry);
-    return Fail(ErrorCode::kInvalid,
-                Describe(use) + (is_opaque ? " has an entry that this version does not understand"
-                                           : " is held by nobody: it rests or is reserved"),
-                is_opaque ? "use a newer berthctl" : "it comes back by itself, or with its IPReservation");
+    return Fail(
+        ErrorCode::kInvalid,
+        Describe(use) + (is_opaque ? " has an entry that this version does not understand"
+                                   : " is held by no pod: it is cooling or reserved"),
+        is_opaque ? "use a newer berthctl"
+                  : "a cooling address becomes free by itself; for a reserved one, delete or change its IPReservation");
   }
   if (auto gone = CheckPodIsGone(use, *held, look, is_sure); !gone) return std::unexpected(gone.error());
   if (!look.node_is_ready_or_gone) {
@@ -127,7 +129,7 @@ Expected<std::string> Perform(k8sclient::Api& api, const Release& release) {
     if (written.error().code != ErrorCode::kConflict) return std::unexpected(written.error());
   }
   return Fail(
-      ErrorCode::kConflict, "the block of " + release.address.ToString() + " changes all the time", "try again");
+      ErrorCode::kConflict, "others changed the block of " + release.address.ToString() + " at every try", "try again");
 }
 
 }  // namespace berth::cli

@@ -73,8 +73,8 @@ const ReleaseCase kReleaseCases[] = {
     {"StaticPodOfAGoneNode", kStatic.c_str(), {}, false, true, false, ""},
     {"UnknownPod", kUnknown.c_str(), {}, true, false, false, "(unknown)"},
     {"UnknownPodAndSomebodyIsSure", kUnknown.c_str(), {}, true, false, true, ""},
-    {"Resting", "~ t=5", {}, true, false, true, "held by nobody"},
-    {"Reserved", "! printer", {}, true, false, true, "held by nobody"},
+    {"Resting", "~ t=5", {}, true, false, true, "held by no pod"},
+    {"Reserved", "! printer", {}, true, false, true, "held by no pod"},
     {"NotUnderstood", "what is this", {}, true, false, true, "does not understand"},
 };
 INSTANTIATE_TEST_SUITE_P(Table, ReleaseTable, testing::ValuesIn(kReleaseCases),

@@ -139,7 +139,7 @@ class Answer {
       Add("address",
           address.ToString(),
           false,
-          address.ToString() + " is recorded for it in no block",
+          "no block records its address " + address.ToString(),
           "if a pool should have it, find out more: berthctl check");
     }
   }
@@ -239,8 +239,8 @@ class Answer {
             (is_of_extender_ ? "nothing, the scheduler extender looks for " : "") + Requests(pod_) + ", and " +
             std::to_string(fitting) + " of " + Count(std::ssize(verdicts), "node") + " could take it" + says,
         fitting == 0 ? ""
-                     : "addresses do not keep it waiting: kubectl -n " + pod_.name_space + " describe pod " +
-                           pod_.name + " shows what does");
+                     : "it does not wait for an address: kubectl -n " + pod_.name_space + " describe pod " + pod_.name +
+                           " shows the cause");
     for (const UnitRequest& request : pod_.requests) {
       if (std::ranges::none_of(counting_.pools.resource_of(),
                                [&](const auto& item) { return item.second == request.resource; })) {
@@ -451,7 +451,8 @@ std::string PrintWhy(const Json& rows, Format format) {
     if (const auto remedy = row["remedy"].get<std::string>(); !remedy.empty()) text += indent + "    " + remedy + "\n";
   }
   if (nodes > kNodesPrinted) {
-    text += "  and " + std::to_string(nodes - kNodesPrinted) + " more nodes, which need as much or more: -o json\n";
+    text += "  and " + std::to_string(nodes - kNodesPrinted) +
+            " more nodes, which are no nearer to taking the pod; -o json shows them\n";
   }
   return text;
 }

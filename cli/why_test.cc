@@ -120,7 +120,7 @@ const WhyCase kWaitingForANode[] = {
      [](TestCluster& c) {
        c.Node("n1", 0).Node("n2", 8).Pool("web", kWeb).Block("web", kOneBlock, "n2").Pod("web-0", 1, "");
      },
-     {"1 of 2 nodes could take it\n    addresses do not keep it waiting: kubectl -n team-a describe pod web-0",
+     {"1 of 2 nodes could take it\n    it does not wait for an address: kubectl -n team-a describe pod web-0",
       "unclaimed, and admits 2 of 2 nodes\n  node n2 has 8 ipv4 left for pods: it shows 8"}},
     {"TaintsNoPlaceAndNotReady",
      [](TestCluster& c) {
@@ -225,7 +225,7 @@ const WhyCase kOnANode[] = {
        c.Node("n1", 8).Pool("web", kWeb).Block("web", kOneBlock, "n1");
        c.Pod("web-0", 1, "n1", {}, TestCluster::Running("10.55.0.9"));
      },
-     {"  10.55.0.9 is recorded for it in no block\n      if a pool should have it, find out more: berthctl check"}},
+     {"  no block records its address 10.55.0.9\n      if a pool should have it, find out more: berthctl check"}},
     {"WaitsForAnAddressOnAFullNode",
      [](TestCluster& c) {
        c.Node("n1", {}).Pool("web", kOneBlock).Pod("web-0", 0, "n1");
@@ -240,7 +240,7 @@ const WhyCase kOnANode[] = {
        c.Node("n1", {}).Node("n2", 8).Pool("web", kOneBlock).Block("web", kOneBlock, "n2").Pod("web-0", 1, "n1");
      },
      {"  pool web has 0 free in its blocks of node n1, and no block is unclaimed; in all it has 8 free",
-      "  node n1: ipv4 shows no number: its pods request 1, and 0 addresses are held by them and 0 free"}},
+      "  node n1: ipv4 shows no number: its pods request 1, more than 0 free + 0 held by them"}},
     {"WaitsWhereItMayClaim",
      [](TestCluster& c) { c.Node("n1", 0).Pool("web", kWeb).Pod("web-0", 1, "n1"); },
      {"  pool web has 0 free in its blocks of node n1, and the node may claim one of 32 unclaimed blocks\n"}},

@@ -93,7 +93,7 @@ Expected<AgentAnswer> Receive(int connection, Deadline deadline) {
     if (count == 0) return Unknown("berth-agent has closed the connection before its answer was complete");
     bytes.append(chunk.data(), static_cast<std::size_t>(count));
     auto answer = ParseAgentAnswer(bytes);
-    if (!answer) return Unknown("what answers is no berth-agent: " + answer.error().message);
+    if (!answer) return Unknown("the program that answers is not berth-agent: " + answer.error().message);
     if (*answer) return **std::move(answer);
   }
 }

@@ -120,7 +120,7 @@ node::DirectStoreOptions DirectCall::StoreOptions() {
                                    .call = runtime_.RequestOptions(),
                                    .lock_deadline = node::BootTimeNow() + timeout_ns * 4 / 5};
   options.on_unreadable = [](const ipam::Error& error) {
-    std::fprintf(stderr, "berth-direct: block left alone: %s\n", error.message.c_str());
+    std::fprintf(stderr, "berth-direct: block cannot be read, so it is not used: %s\n", error.message.c_str());
   };
   options.attachment = cni::MakeAttachment(config_.name, environment_.container_id, environment_.ifname);
   if (environment_.verb == cni::Verb::kDel) options.recent = node::RecentUse::kIfItHolds;
@@ -149,7 +149,7 @@ Expected<std::string> DirectCall::Serve() {
     case cni::Verb::kVersion:
       break;
   }
-  return Fail(ErrorCode::kInternal, "this verb needs no call");
+  return Fail(ErrorCode::kInternal, "berth-direct does not serve this verb");
 }
 
 Expected<void> DirectCall::EnterTurn() const {

@@ -166,7 +166,7 @@ check "that the scheduler does not count that pod, and where to read on" ends 0 
 check "and that a pod does not exist" ends 2 'pod "team-a/absent" does not exist' berthctl why team-a/absent
 kubectl -n team-a delete pod waits --grace-period=0 --force >/dev/null 2>&1
 check "it does not release what a pod has" ends 1 "running pod kube-public/live" berthctl release 10.55.0.1
-check "nor what is reserved" ends 1 "held by nobody" berthctl release 10.55.0.3
+check "nor what is reserved" ends 1 "held by no pod" berthctl release 10.55.0.3
 kubectl patch node worker-1 --subresource status --type merge -p '{"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}' \
   >/dev/null
 check "nor what a node has that is not Ready" ends 1 "which is not Ready" berthctl release 10.55.0.2

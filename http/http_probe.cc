@@ -83,7 +83,7 @@ Expected<std::string> Probe(const ProbeOptions& options) {
   if (!answer) return std::unexpected(answer.error().Within(options.socket));
   const std::size_t head_end = answer->find(kHeadEnd);
   if (!answer->starts_with(kVersion) || head_end == std::string::npos) {
-    return Fail(ErrorCode::kDecode, options.socket + ": what answers is no HTTP server");
+    return Fail(ErrorCode::kDecode, options.socket + ": the program that answers is not an HTTP server");
   }
   std::string body = answer->substr(head_end + kHeadEnd.size());
   if (answer->compare(kVersion.size(), 4, "200 ") != 0) return Fail(ErrorCode::kNotReady, std::move(body));

@@ -104,7 +104,7 @@ std::optional<BlockOffset> NextAmong(const Block& block, const std::vector<Offse
 Expected<void> CheckTakeable(const Block& block, const Pool& pool) {
   if (block.deleting) return Fail(ErrorCode::kConflict, Describe(block) + " is being deleted");
   if (block.pool_uid == pool.uid) return {};
-  return Fail(ErrorCode::kConflict, Describe(block) + " belongs to another pool than " + pool.name + " by now");
+  return Fail(ErrorCode::kConflict, Describe(block) + " does not belong to pool " + pool.name + " any more");
 }
 
 std::unexpected<Error> Full(const Block& block) { return Fail(ErrorCode::kExhausted, Describe(block) + " is full"); }

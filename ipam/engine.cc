@@ -275,7 +275,7 @@ Expected<Address> Engine::TakeFromKnownBlocks(Call& call, const PoolView& pool, 
     with_room.erase(with_room.begin() + static_cast<std::ptrdiff_t>(pick));
   }
   if (refused) return std::unexpected(*std::move(refused));
-  return Fail(ErrorCode::kExhausted, "pool " + pool->name + ": no known block has room");
+  return Fail(ErrorCode::kExhausted, "pool " + pool->name + ": no block that this node knows has a free address");
 }
 
 Expected<Address> Engine::TakeFromBlock(Call& call, const BlockView& seen, const PoolView& known,
@@ -290,7 +290,7 @@ Expected<Address> Engine::TakeFromBlock(Call& call, const BlockView& seen, const
   const auto take = [pool, entry, requested, now_ms, seen](Block& block) -> Expected<void> {
     // What is known of the pool may be older than a block that came in its place.
     if (block.shared() && block.uid != seen->uid) {
-      return Fail(ErrorCode::kConflict, "block " + block.name + " is another by now");
+      return Fail(ErrorCode::kConflict, "block " + block.name + " was deleted and created again meanwhile");
     }
     const auto taken = Take(block, *pool, entry, requested, now_ms);
     if (!taken) return std::unexpected(taken.error());

@@ -30,7 +30,7 @@ std::unexpected<Error> Exhausted(const Pool& pool, std::string why) {
 }
 
 std::unexpected<Error> OthersWereFaster(const Pool& pool, int tries) {
-  return Exhausted(pool, "no free block in " + std::to_string(tries) + " tries, others were faster");
+  return Exhausted(pool, "no free block in " + std::to_string(tries) + " tries: others claimed them first");
 }
 
 std::unexpected<Error> InAnothersBlock(const Prefix& cidr, Address requested) {

@@ -188,8 +188,8 @@ Expected<std::string> FormatEntry(const Entry& entry) {
   std::string text = std::visit([](const auto& e) { return Format(e); }, entry);
   if (text.size() > kEntryLengthMax) {
     return Fail(ErrorCode::kInvalid,
-                "the record of who holds the address would have " + std::to_string(text.size()) + " bytes, at most " +
-                    std::to_string(kEntryLengthMax) + " are kept",
+                "the entry of the address would have " + std::to_string(text.size()) + " bytes, at most " +
+                    std::to_string(kEntryLengthMax) + " are allowed",
                 "shorten the pod's name, namespace or UID in CNI_ARGS, or the interface's name");
   }
   return text;

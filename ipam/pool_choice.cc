@@ -81,7 +81,7 @@ Expected<void> CheckAnnotated(const std::vector<PoolView>& pools, const std::vec
     const bool is_configured = std::ranges::find(by_annotation, pool->name) == by_annotation.end();
     if (is_configured || pool->allow_annotation) continue;
     return Fail(ErrorCode::kInvalid,
-                "the pod's annotation names " + Quoted(*pool) + ", which ipam.pools of its network does not",
+                "the pod's annotation names " + Quoted(*pool) + ", which is not in ipam.pools of the network",
                 "add it to ipam.pools, set spec.allowAnnotation of the IPPool, or correct the annotation");
   }
   return {};
@@ -119,7 +119,7 @@ Expected<std::vector<FamilyPlan>> PlanFamilies(const std::vector<PoolView>& pool
     if (plan == plans.end()) {
       return Fail(ErrorCode::kInvalid,
                   "requested address " + address.ToString() + " is " + std::string(ToString(address.family())) +
-                      ", and the configured pools are not",
+                      ", but no configured pool is",
                   "name a pool of that family in ipam.pools");
     }
     if (auto confined = ConfineToRequested(*plan, address); !confined) return std::unexpected(confined.error());

@@ -39,7 +39,7 @@ Expected<void> CheckResultLength(const Pool& pool) {
   return Refuse("spec.prefixLength",
                 std::to_string(*pool.result_length),
                 "not a prefix length; write a number from 0 to " + std::to_string(bits) +
-                    ", or leave it out for that of spec.subnet");
+                    ", or leave it out to use that of spec.subnet");
 }
 
 Expected<void> CheckFamily(const Pool& pool, const std::string& field, const AddressRange& range) {
@@ -58,9 +58,10 @@ Expected<void> CheckInside(const Pool& pool, std::string_view list, std::span<co
       return Refuse(Element(list, i), range.ToString(), "ends before it starts; swap the two addresses");
     }
     if (!pool.subnet.Contains(range.first) || !pool.subnet.Contains(range.last)) {
-      return Refuse(Element(list, i),
-                    range.ToString(),
-                    "not inside spec.subnet " + pool.subnet.ToString() + "; shorten it to what is, or leave it out");
+      return Refuse(
+          Element(list, i),
+          range.ToString(),
+          "not inside spec.subnet " + pool.subnet.ToString() + "; shorten it to the part inside, or leave it out");
     }
   }
   return {};

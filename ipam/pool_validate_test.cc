@@ -83,7 +83,7 @@ const PoolCase kBadPools[] = {
      "10.55.0.0/16",
      [](Pool& p) { p.result_length = 64; },
      R"(spec.prefixLength "64": not a prefix length; write a number from 0 to 32, )"
-     "or leave it out for that of spec.subnet"},
+     "or leave it out to use that of spec.subnet"},
     {"RangeBackwards",
      "10.1.0.0/16",
      [](Pool& p) { p.ranges = {RangeOf("10.1.0.1"), {AddressOf("10.1.0.9"), AddressOf("10.1.0.3")}}; },
@@ -101,12 +101,13 @@ const PoolCase kBadPools[] = {
     {"RangeOutside",
      "10.55.0.0/16",
      [](Pool& p) { p.ranges = {RangeOf("10.56.0.0/24")}; },
-     R"(spec.ranges[0] "10.56.0.0/24": not inside spec.subnet 10.55.0.0/16; shorten it to what is, or leave it out)"},
+     R"(spec.ranges[0] "10.56.0.0/24": not inside spec.subnet 10.55.0.0/16; )"
+     "shorten it to the part inside, or leave it out"},
     {"RangeThatReachesOut",
      "10.55.0.0/16",
      [](Pool& p) { p.ranges = {RangeOf("10.55.255.0-10.56.0.0")}; },
      R"(spec.ranges[0] "10.55.255.0-10.56.0.0": not inside spec.subnet 10.55.0.0/16; )"
-     "shorten it to what is, or leave it out"},
+     "shorten it to the part inside, or leave it out"},
     {"RangesThatOverlap",
      "10.55.0.0/16",
      [](Pool& p) { p.ranges = {RangeOf("10.55.9.0/24"), RangeOf("10.55.1.0/24"), RangeOf("10.55.8.0-10.55.9.0")}; },
@@ -119,7 +120,8 @@ const PoolCase kBadPools[] = {
     {"ExcludeOutside",
      "10.55.0.0/16",
      [](Pool& p) { p.excludes = {RangeOf("10.55.0.9"), RangeOf("10.54.255.255")}; },
-     R"(spec.exclude[1] "10.54.255.255": not inside spec.subnet 10.55.0.0/16; shorten it to what is, or leave it out)"},
+     R"(spec.exclude[1] "10.54.255.255": not inside spec.subnet 10.55.0.0/16; )"
+     "shorten it to the part inside, or leave it out"},
     {"GatewayOutside",
      "10.55.0.0/16",
      [](Pool& p) { p.gateway = AddressOf("10.56.0.1"); },

@@ -79,7 +79,7 @@ Expected<std::shared_ptr<const CredentialSnapshot>> Credentials::Current(const C
   sync::Lock lock(mutex_);
   if (!changed_.wait_until(
           lock.native(), options.stop, options.deadline, [this]() BERTH_REQUIRES(mutex_) { return !reading_; })) {
-    return Fail(ErrorCode::kTimeout, config_.source + ": time was over while credentials were being read");
+    return Fail(ErrorCode::kTimeout, config_.source + ": the time limit passed while credentials were being read");
   }
   if (IsFresh()) return snapshot_;
   reading_ = true;

@@ -128,7 +128,7 @@ Expected<ExecCredential> ParseExecCredential(const std::string& output, const st
   const std::string expires = TextAt(*status, "expirationTimestamp");
   if (expires.empty()) return credential;
   credential.expires = ParseTime(expires);
-  if (!credential.expires) return Fail(ErrorCode::kUnauthenticated, "its expirationTimestamp is no time");
+  if (!credential.expires) return Fail(ErrorCode::kUnauthenticated, "its expirationTimestamp is not a time");
   return credential;
 }
 
@@ -152,7 +152,7 @@ Expected<ExecCredential> RunExecPlugin(const ExecPlugin& plugin, const ClientCon
     log(what + ": " + ipam::Quoted(result->error_output));
     return Fail(ErrorCode::kUnauthenticated,
                 what + ": ended with code " + std::to_string(result->exit_code),
-                "what it wrote to stderr stands in the log of this program");
+                "the log of this program contains the text that the plugin wrote to stderr");
   }
   Expected<ExecCredential> credential = ParseExecCredential(result->output, plugin.api_version);
   if (!credential) return std::unexpected(credential.error().Within(what));

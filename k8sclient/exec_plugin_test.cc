@@ -150,7 +150,7 @@ constexpr OutputCase kOutputCases[] = {
      "not both"},
     {"BadTime",
      R"({"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"s3cret","expirationTimestamp":"soon"}})",
-     "is no time"},
+     "is not a time"},
 };
 INSTANTIATE_TEST_SUITE_P(Table, ExecOutput, ::testing::ValuesIn(kOutputCases),
                          [](const auto& c) { return std::string(c.param.name); });

@@ -32,7 +32,7 @@ std::string_view WithoutBlankEnd(std::string_view text) {
 bool ListReader::Keep(std::string_view text) {
   std::string& kept = in_items_ ? item_ : envelope_;
   if (text.size() > bytes_max_ - kept.size()) {
-    problem_ = std::string(in_items_ ? "an item of the list" : "what stands around the list's items") +
+    problem_ = std::string(in_items_ ? "an item of the list" : "the part of the answer outside the list's items") +
                " is larger than " + std::to_string(bytes_max_) + " bytes";
     return false;
   }
@@ -112,7 +112,7 @@ Expected<ListReader::Summary> ListReader::End() const {
     return Fail(ErrorCode::kInternal, "the answer is not a list");
   }
   // Items that were not handed over: their key was written in a way that no API server writes it.
-  if (!items->empty()) return Fail(ErrorCode::kInternal, "the answer is a list of another form");
+  if (!items->empty()) return Fail(ErrorCode::kInternal, "the answer is a list in an unknown form");
   return Summary{.resource_version = TextAt(*metadata, "resourceVersion"),
                  .continue_token = TextAt(*metadata, "continue")};
 }

@@ -67,7 +67,7 @@ const ListTextCase kListTextCases[] = {
     {"ItemTooLarge", R"({"items":[{"a":")" + std::string(300, 'x') + R"("}],"metadata":{}})", "error: an item of"},
     {"EnvelopeTooLarge",
      R"({"items":[1],"metadata":{"x":")" + std::string(300, 'x') + R"("}})",
-     "1 error: what stands"},
+     "1 error: the part of"},
     {"ItemIsNoJson", R"({"items":[{"a":1},{"a":oops}],"metadata":{}})", R"({"a":1} error: an item of the list is not)"},
     {"EmptyItem", R"({"items":[1,,2],"metadata":{}})", "1 error: an item of the list is not"},
     {"CommaBehindTheLast", R"({"items":[1,],"metadata":{}})", "1 error: an item of the list is not"},
@@ -77,7 +77,7 @@ const ListTextCase kListTextCases[] = {
     {"ClosedMoreThanOpened", "}]}{[", "error: the answer is not a JSON object"},
     {"Nothing", "", "error: the answer is not a JSON object"},
     {"AnObject", R"({"metadata":{"name":"x"}})", "error: the answer is not a list"},
-    {"TheKeyInEscapes", R"({"\u0069tems":[1],"metadata":{}})", "error: the answer is a list of another form"},
+    {"TheKeyInEscapes", R"({"\u0069tems":[1],"metadata":{}})", "error: the answer is a list in an unknown form"},
 };
 INSTANTIATE_TEST_SUITE_P(Table, ListText, ::testing::ValuesIn(kListTextCases),
                          [](const auto& c) { return std::string(c.param.name); });

@@ -98,7 +98,7 @@ std::string Details(ErrorCode code, const Status& status) {
         fields += (fields.empty() ? "fields: " : ", ") + Quoted(cause.field);
       }
       if (fields.empty() && IsDeniedByAdmission(status))
-        return "satisfy the admission policy that is named, or change it";
+        return "correct what the named admission policy refuses, or change the policy";
       return fields;
     }
     case ErrorCode::kUnauthenticated:

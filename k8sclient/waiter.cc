@@ -38,7 +38,7 @@ Waiter::~Waiter() {
 
 Expected<void> Waiter::Check() const {
   if (stop_.stop_requested()) return Fail(ErrorCode::kTimeout, "stopped");
-  if (std::chrono::steady_clock::now() >= deadline_) return Fail(ErrorCode::kTimeout, "time was over");
+  if (std::chrono::steady_clock::now() >= deadline_) return Fail(ErrorCode::kTimeout, "the time limit passed");
   return {};
 }
 

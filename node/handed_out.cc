@@ -39,7 +39,7 @@ Expected<HandedOut> ParseHandedOut(const std::string& text) {
   const bool is_whole = document.is_object() && has("attachment", &json::is_string) && has("block", &json::is_string) &&
                         has("uid", &json::is_string) && has("offset", &json::is_number_unsigned) &&
                         has("entry", &json::is_string);
-  if (!is_whole) return Fail(ErrorCode::kDecode, "is no note of an address handed out");
+  if (!is_whole) return Fail(ErrorCode::kDecode, "is not a note about an address");
   return HandedOut{.attachment = document["attachment"].get<std::string>(),
                    .block = document["block"].get<std::string>(),
                    .block_uid = document["uid"].get<std::string>(),

@@ -93,7 +93,7 @@ Expected<HeldFile> NodeDirectory::Lock(BootNanos deadline) const {
   if (*is_locked) return file;
   return Fail(ErrorCode::kTimeout,
               "other calls of this node, or its agent, held " + folders_.node.PathOf(kLockFile) +
-                  " until ipam.timeoutSeconds were over",
+                  " until ipam.timeoutSeconds had passed",
               "the call is tried again; is the API server slow?");
 }
 
@@ -101,7 +101,9 @@ Expected<HeldFile> NodeDirectory::LockShared() const {
   auto file = folders_.node.OpenFile(kLockFile, O_RDWR | O_CREAT);
   if (!file || flock(file->descriptor(), LOCK_SH | LOCK_NB) == 0) return file;
   if (errno != EWOULDBLOCK) return FailIo("lock", folders_.node.PathOf(kLockFile));
-  return Fail(ErrorCode::kTimeout, "a call of berth-direct has not ended", "look for its process; it is tried again");
+  return Fail(ErrorCode::kTimeout,
+              "a call of berth-direct has not ended",
+              "end the process if it hangs; the agent tries again");
 }
 
 std::string NodeDirectory::ReadVersion() const {

@@ -25,8 +25,8 @@ Expected<NodeMode> ReadMode(const Folder& state) {
   if (*text == kAgentWord) return NodeMode::kAgent;
   if (*text == kDirectWord) return NodeMode::kDirect;
   return Fail(ErrorCode::kInvalid,
-              state.PathOf(kModeFile) + " holds " + ipam::Quoted(*text) + " and not agent or direct",
-              "write what this node has: agent with the program berth, direct with berth-direct");
+              state.PathOf(kModeFile) + " holds " + ipam::Quoted(*text) + ", but must hold agent or direct",
+              "write agent if the node has the plugin berth, or direct if it has berth-direct");
 }
 
 // `state`: path of the folder that has the mode.
@@ -72,7 +72,7 @@ Expected<bool> BeginAsDirect(const Folder& state) {
     return Fail(
         ErrorCode::kUnavailable,
         state.PathOf(left) +
-            " is there: this node belongs to an agent, which may still have to record addresses of its pods",
+            " exists: this node belongs to an agent, which may still have to record addresses of its pods",
         "run berth-agent --retire on this node; or remove the folder if no pod on this node has an address from berth");
   }
   if (auto written = WriteMode(state, NodeMode::kDirect); !written) return std::unexpected(written.error());

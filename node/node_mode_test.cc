@@ -60,11 +60,11 @@ INSTANTIATE_TEST_SUITE_P(
                     BeginCase{"ANodeWithAMachineNameAlone", {}, {{"machine", "m"}}, Began::kAnew},
                     BeginCase{"OneThatIsDirectAlready", {}, {{"mode", "direct\n"}}, Began::kBefore},
                     BeginCase{"OneWhoseAgentHasRetired", {"nodes/n1"}, {{"mode", "direct"}}, Began::kBefore},
-                    BeginCase{"OneWhoseAgentServed", {"nodes/n1"}, {}, Began::kRefused, "/nodes is there"},
-                    BeginCase{"OneWithDelsThatWait", {}, {{"queue", "{}\n"}}, Began::kRefused, "/queue is there"},
-                    BeginCase{"OneThatIsAnAgentsByName", {}, {{"mode", "agent\n"}}, Began::kRefused, "/mode is there"},
+                    BeginCase{"OneWhoseAgentServed", {"nodes/n1"}, {}, Began::kRefused, "/nodes exists"},
+                    BeginCase{"OneWithDelsThatWait", {}, {{"queue", "{}\n"}}, Began::kRefused, "/queue exists"},
+                    BeginCase{"OneThatIsAnAgentsByName", {}, {{"mode", "agent\n"}}, Began::kRefused, "/mode exists"},
                     BeginCase{
-                        "OneWhoseModeIsNoWord", {}, {{"mode", "dir"}}, Began::kRefused, "and not agent or direct"}),
+                        "OneWhoseModeIsNoWord", {}, {{"mode", "dir"}}, Began::kRefused, "must hold agent or direct"}),
     [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace

@@ -108,7 +108,9 @@ void Controller::AfterDecision(const Decision& decision, const Moment& now) {
     std::size_t unseen = 0;
     for (const auto& [pool, count] : decision.orphans.unseen) unseen += count;
     if (was_braked_) {
-      spdlog::error("too many orphans that nobody saw go, nothing is freed until a person has looked count={}", unseen);
+      spdlog::error(
+          "too many orphans name pods whose deletion the controller did not see, so it frees no address count={}",
+          unseen);
     } else {
       spdlog::info("orphans are freed again");
     }

@@ -140,8 +140,8 @@ class NumberDecider::Pass {
     Take(node,
          resource,
          fresh,
-         "its pods request " + std::to_string(fresh.requested) + ", and " + std::to_string(fresh.held) +
-             " addresses are held by them and " + std::to_string(fresh.usable) + " free",
+         "its pods request " + std::to_string(fresh.requested) + ", more than " + std::to_string(fresh.usable) +
+             " free + " + std::to_string(fresh.held) + " held by them",
          plan);
   }
 

@@ -121,12 +121,13 @@ void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t h
   if (was_braked == (held_back > 0)) return;
   Reason why{.reason = "AsUsual", .message = "the controller frees addresses of pods that are gone"};
   if (held_back > 0) {
-    why = {.reason = "TooManyOrphans",
-           .message =
-               std::to_string(held_back) +
-               " entries name pods that do not exist, and the controller saw none of them go: so many are likely a "
-               "mistake, and nothing is freed until there are fewer; if the pods are really gone, free the addresses "
-               "with berthctl release (docs/troubleshooting.md)"};
+    why = {
+        .reason = "TooManyOrphans",
+        .message =
+            std::to_string(held_back) +
+            " entries name pods that do not exist and whose deletion the controller did not see: so many are probably "
+            "a mistake, so the controller frees no address until there are fewer; if the pods are really gone, free "
+            "the addresses with berthctl release (docs/troubleshooting.md)"};
   }
   crds::SetCondition(status.conditions,
                      MakeCondition(kReclaimingCondition, held_back == 0, std::move(why), pool.meta.generation, now));
@@ -159,10 +160,12 @@ void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, c
   if (was_scarce == is_scarce) return;
   Reason why{.reason = "BlocksForAll", .message = "there are enough blocks for every node"};
   if (is_scarce) {
-    why = {.reason = "FewerBlocksThanNodes",
-           .message =
-               "fewer blocks are left than nodes that need one: empty blocks go back after a minute, and a node claims "
-               "a block only when a pod needs it; enlarge spec.ranges or use smaller blocks if pods wait"};
+    why = {
+        .reason = "FewerBlocksThanNodes",
+        .message =
+            "more nodes need a block than blocks are unclaimed: the controller takes empty blocks back after a minute, "
+            "and a node claims a block only when a pod needs it; if pods wait, enlarge spec.ranges, or make a new "
+            "pool with smaller blocks"};
   }
   crds::SetCondition(status.conditions,
                      MakeCondition(crds::kScarceCondition, is_scarce, std::move(why), pool.meta.generation, now));
@@ -174,11 +177,12 @@ void SetCounted(crds::PoolStatus& status, const SeenPool& pool, bool is_mixed, c
   if (was_mixed == is_mixed) return;
   Reason why{.reason = "Counted", .message = "free addresses in the pool's blocks are in the numbers of their Nodes"};
   if (is_mixed) {
-    why = {.reason = "MixedNamespaceSelectors",
-           .message =
-               "free addresses of this pool are in no Node's number: pools with other namespaceSelectors have the same "
-               "spec.resource, and a pod could be placed by addresses that its namespace does not get; give this "
-               "pool a resource of its own"};
+    why = {
+        .reason = "MixedNamespaceSelectors",
+        .message =
+            "no Node's number includes free addresses of this pool: pools with other namespaceSelectors have the same "
+            "spec.resource, so a pod could be placed because of addresses that its namespace may not get; give this "
+            "pool a spec.resource of its own"};
   }
   crds::SetCondition(status.conditions,
                      MakeCondition(kCountedCondition, !is_mixed, std::move(why), pool.meta.generation, now));

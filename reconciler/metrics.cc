@@ -56,14 +56,15 @@ struct Metrics::Families {
   prometheus::Registry registry;
   Gauge& leading =
       BuildGauge().Name("berth_controller_leading").Help("1: this controller leads").Register(registry).Add({});
-  Histogram& round = BuildHistogram()
-                         .Name("berth_controller_round_seconds")
-                         .Help("Time from looking at what was seen until what was decided is done")
-                         .Register(registry)
-                         .Add({}, SecondsBuckets());
+  Histogram& round =
+      BuildHistogram()
+          .Name("berth_controller_round_seconds")
+          .Help("Duration of a round: from a look at the watched objects until the decisions are carried out")
+          .Register(registry)
+          .Add({}, SecondsBuckets());
   Gauge& actions = BuildGauge()
                        .Name("berth_controller_actions")
-                       .Help("Actions that the last round decided on, those that wait to be tried again included")
+                       .Help("Actions that the last round decided on, including those that wait for another try")
                        .Register(registry)
                        .Add({});
   Family<Counter>& watch_failures = BuildCounter()
@@ -76,18 +77,18 @@ struct Metrics::Families {
                                         .Register(registry);
   Family<Counter>& freed = BuildCounter()
                                .Name("berth_controller_orphans_freed_total")
-                               .Help("Entries freed, since their pods are gone")
+                               .Help("Entries that were freed, because their pods are gone")
                                .Register(registry);
   Counter& freed_in_use = BuildCounter()
                               .Name("berth_controller_freed_in_use_total")
                               .Help(
-                                  "Entries that were freed and that their nodes' agents wrote again, since their "
-                                  "containers are still there")
+                                  "Entries that the controller freed and a node's agent wrote again, because the "
+                                  "container was still there")
                               .Register(registry)
                               .Add({});
   Counter& put_back = BuildCounter()
                           .Name("berth_controller_entries_put_back_total")
-                          .Help("Entries written again for live pods of which the record was gone")
+                          .Help("Entries of live pods that were missing and that the controller wrote again")
                           .Register(registry)
                           .Add({});
   Counter& nodes_written = BuildCounter()
@@ -97,19 +98,20 @@ struct Metrics::Families {
                                .Add({});
   Gauge& contested = BuildGauge()
                          .Name("berth_controller_addresses_contested")
-                         .Help("Addresses that a pod has and that are recorded for another")
+                         .Help("Addresses that a pod has and that are recorded for another pod")
                          .Register(registry)
                          .Add({});
   Gauge& due = BuildGauge()
                    .Name("berth_controller_orphans_due")
-                   .Help("Entries of pods that are gone, to be freed now")
+                   .Help("Orphans that the controller frees now")
                    .Register(registry)
                    .Add({});
-  Gauge& braked = BuildGauge()
-                      .Name("berth_controller_orphans_braked")
-                      .Help("1: so many entries name pods that nobody saw go that none is freed")
-                      .Register(registry)
-                      .Add({});
+  Gauge& braked =
+      BuildGauge()
+          .Name("berth_controller_orphans_braked")
+          .Help("1: the controller frees no orphan, because too many name pods whose deletion it did not see")
+          .Register(registry)
+          .Add({});
 
   Family<Counter>& extender_requests = BuildCounter()
                                            .Name("berth_controller_extender_requests_total")
@@ -121,13 +123,13 @@ struct Metrics::Families {
                                             .Register(registry);
   Gauge& extender_assumed = BuildGauge()
                                 .Name("berth_controller_extender_assumed_pods")
-                                .Help("Pods that the extender answered and that were not seen bound yet")
+                                .Help("Pods that the extender answered for and has not seen bound to a node yet")
                                 .Register(registry)
                                 .Add({});
 
   sync::Mutex mutex;
   Board kept BERTH_GUARDED_BY(mutex){
-      registry, "berth_controller_orphans_kept", "Entries whose pods are not known to live, by why they stay"};
+      registry, "berth_controller_orphans_kept", "Entries whose pods may be gone and that are not freed, by reason"};
   Board pool_addresses BERTH_GUARDED_BY(mutex){
       registry, "berth_pool_addresses", "Addresses of a pool, as its status says"};
   Board pool_blocks BERTH_GUARDED_BY(mutex){registry, "berth_pool_blocks", "Blocks of a pool, as its status says"};

@@ -30,7 +30,7 @@ void AddCounting(CLI::App& app, Options& options) {
       ->default_str("on");
   app.add_option("--node-patches-per-second",
                  options.patches_per_second,
-                 "How many writes of Nodes a second at most; bursts of 100 are allowed")
+                 "Maximum number of Node writes per second; bursts of 100 are allowed")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
 }
@@ -38,10 +38,11 @@ void AddCounting(CLI::App& app, Options& options) {
 // The scheduler extender.
 void AddExtender(CLI::App& app, Options& options) {
   auto* const port =
-      app.add_option("--extender-port",
-                     options.extender_port,
-                     "Port for kube-scheduler, which asks there as an extender which nodes have an address left, over "
-                     "HTTPS; 0: none")
+      app.add_option(
+             "--extender-port",
+             options.extender_port,
+             "HTTPS port of the scheduler extender, at which kube-scheduler asks which nodes have an address left; "
+             "0: none")
           ->check(CLI::Range(0, 65535))
           ->capture_default_str();
   const auto add = [&](const char* name, std::string& value, const char* help) {
@@ -54,17 +55,16 @@ void AddExtender(CLI::App& app, Options& options) {
   auto* const key = add("--extender-key", options.extender_key, "File with its key, PEM");
   add("--extender-client-ca",
       options.extender_client_ca,
-      "File with CA certificates, PEM: only callers with a certificate of one of them are answered. Default: everybody "
-      "is");
+      "File with CA certificates, PEM. The extender answers only callers whose certificate one of these CAs issued. "
+      "Default: it answers everybody");
   auto* const address = add("--extender-address",
                             options.extender_address,
                             "This controller's IP address, which the leader writes to the EndpointSlice of the Service "
                             "berth-extender");
   add("--extender-resources",
       options.extender_resources,
-      "Resources of which every pod needs an address, with commas, unless the pod requests some, or names others in "
-      "its "
-      "annotation ipam.berth.dev/resources")
+      "Resources, separated by commas. A pod needs an address of each of them, unless it requests addresses or its "
+      "annotation ipam.berth.dev/resources names other resources")
       ->capture_default_str();
   port->needs(cert)->needs(key)->needs(address);
 }

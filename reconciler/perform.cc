@@ -54,7 +54,7 @@ std::unexpected<ipam::Error> Vanished(const ObjectKey& key) {
 // The API server says of a pod what its watch has not told yet: it is asked again when that may have been told.
 std::unexpected<ipam::Error> BehindItsWatch(std::string what) {
   return std::unexpected(ipam::Error{.code = ipam::ErrorCode::kConflict,
-                                     .message = std::move(what) + ", which its watch has not told yet",
+                                     .message = std::move(what) + ", which the controller's watch has not shown yet",
                                      .retry_after = kWatchMax});
 }
 
@@ -253,17 +253,19 @@ struct Performer::Visitor {
       after.allocations[static_cast<ipam::BlockOffset>(after.cidr.OffsetOf(one.address))] = *std::move(text);
       put.push_back(one);
     }
-    if (put.empty()) return BehindItsWatch("no pod has what " + after.name + " lost any more");
+    if (put.empty()) return BehindItsWatch("no pod has an address that block " + after.name + " lost");
     auto written = PatchBlock(*action.before, after);
     if (!written) return written;
     for (const LostEntry& one : put) {
       metrics.PutBack();
-      spdlog::warn("entry put back, nothing recorded it any more pool={} block={} address={} pod={} node={}",
-                   after.pool,
-                   after.name,
-                   one.address.ToString(),
-                   PodKeyOf(one.entry.pod_namespace, one.entry.pod),
-                   one.node);
+      spdlog::warn(
+          "entry put back, because no entry recorded the pod's address any more pool={} block={} address={} pod={} "
+          "node={}",
+          after.pool,
+          after.name,
+          one.address.ToString(),
+          PodKeyOf(one.entry.pod_namespace, one.entry.pod),
+          one.node);
     }
     Announce(PutBackAnnouncement(after, put));
     return {};

@@ -42,8 +42,10 @@ std::string NameIn(const json& object) {
 
 void WarnOfProblem(std::string_view kind, const std::string& name, const std::string& problem) {
   if (problem.empty()) return;
-  spdlog::warn(
-      "object cannot be read, what it holds stays held kind={} name={} err={}", kind, name, ipam::Quoted(problem));
+  spdlog::warn("object cannot be read, so its addresses stay as they are kind={} name={} err={}",
+               kind,
+               name,
+               ipam::Quoted(problem));
 }
 
 void WarnOf(const SeenPool& pool) { WarnOfProblem(crds::kPoolKind, pool.meta.name, pool.problem); }
