@@ -45,15 +45,20 @@ Expected<void> TakeOverBlock(OwnBlocks& own, const node::NodeDirectory& director
   return {};
 }
 
-ClaimTurns::Turn ClaimTurns::Begin(const std::string& what, SteadyTime deadline) {
+ClaimTurns::Turn ClaimTurns::Begin(const std::string& what, SteadyTime deadline, std::chrono::milliseconds patience) {
   sync::Lock lock(mutex_);
   Taken& one = taken_[what];  // stays as long as it is taken or waited for
   const bool waited = one.is_taken;
   ++one.waiting;
-  const bool is_free = ended_.wait_until(lock.native(), deadline, [&one] { return !one.is_taken; });
+  // Not the patience of the whole wait: a queue that moves is no reason to leave it, and whoever leaves meets the
+  // others.
+  const auto give_up_at = [&] { return std::min(deadline, one.since + patience); };
+  while (one.is_taken && std::chrono::steady_clock::now() < give_up_at())
+    ended_.wait_until(lock.native(), give_up_at());
   --one.waiting;
-  if (!is_free) return {.hold = nullptr, .waited = true};
+  if (one.is_taken) return {.hold = nullptr, .waited = true};
   one.is_taken = true;
+  one.since = std::chrono::steady_clock::now();
   const auto end = [this, what](void*) {
     const sync::Lock leave(mutex_);
     const auto mine = taken_.find(what);
@@ -239,11 +244,11 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::BlockEdi
 }
 
 // Other nodes' writes conflict with this one; those of this node's calls need not. A turn saves requests and nothing
-// else: whoever does not get one in time, as where the API server leaves a request without an answer, writes without.
+// else: where one lasts for long, as when the API server leaves a request without an answer, the others write without.
 Expected<BlockView> AgentStore::EditShared(const BlockView& seen, const ipam::BlockEdit& edit) {
   const auto patience = std::min<std::chrono::milliseconds>(kSharedTurnMax, edit_max_);
   const std::string what = "block " + seen->name;
-  const ClaimTurns::Turn turn = turns_.Begin(what, std::min(deadline_, std::chrono::steady_clock::now() + patience));
+  const ClaimTurns::Turn turn = turns_.Begin(what, deadline_, patience);
   // Without a version it is to be read, to settle what is in doubt.
   const bool has_news =
       turn.left != nullptr && !seen->resource_version.empty() && VersionOf(*turn.left) > VersionOf(*seen);

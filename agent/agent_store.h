@@ -36,7 +36,9 @@ class ClaimTurns {
     bool waited = false;
     ipam::BlockView left = nullptr;  // by the call whose turn it was before
   };
-  [[nodiscard]] Turn Begin(const std::string& what, SteadyTime deadline);
+  // `patience`: how long one turn may last before nobody waits for its end any more.
+  [[nodiscard]] Turn Begin(const std::string& what, SteadyTime deadline,
+                           std::chrono::milliseconds patience = std::chrono::hours(1));
   // For whoever waits for the turn. Requires: it has not ended.
   void Leave(const std::string& what, const ipam::BlockView& written);
 
@@ -51,6 +53,7 @@ class ClaimTurns {
  private:
   struct Taken {
     bool is_taken = false;
+    SteadyTime since = {};  // it is taken
     int waiting = 0;
     ipam::BlockView left = nullptr;
   };

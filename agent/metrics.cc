@@ -67,14 +67,14 @@ struct Metrics::Families {
               "the container's network namespace was still there")
           .Register(registry)
           .Add({});
-  prometheus::Counter& netns_unseen =
-      BuildCounter()
-          .Name("berth_agent_netns_unseen_total")
-          .Help(
-              "ADDs whose network namespace is not in the folder of --netns-dir: if the controller frees their addresses, "
-              "the agent cannot see that they are in use")
-          .Register(registry)
-          .Add({});
+  prometheus::Counter& netns_unseen = BuildCounter()
+                                          .Name("berth_agent_netns_unseen_total")
+                                          .Help(
+                                              "ADDs whose network namespace is not in the folder of --netns-dir: if "
+                                              "the controller frees their addresses, "
+                                              "the agent cannot see that they are in use")
+                                          .Register(registry)
+                                          .Add({});
   prometheus::Counter& reasserted =
       BuildCounter()
           .Name("berth_agent_reasserted_entries_total")

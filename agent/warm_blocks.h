@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // WarmBlocks: claims a block before ADDs need it, where a pool has too few free addresses on this node, and a first one
-// of each counted pool, whatever its warmAddresses: a Node without one would show no number.
+// of each counted pool, whatever its warmAddresses: a Node without one would show the number 0.
 //
 // An ADD claims by itself where it finds none, and waits for that: this is what makes it rare.
 #pragma once
