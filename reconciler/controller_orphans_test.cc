@@ -7,65 +7,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "reconciler/controller_test_setup.h"
+#include "reconciler/controller_orphans_test_setup.h"
 #include "reconciler/decide_status.h"
-#include "reconciler/read_holders.h"
 
 namespace berth::reconciler {
 namespace {
 
 using k8sclient::testing::ApiFault;
 using std::chrono::seconds;
-
-constexpr char kPods[] = "/api/v1/namespaces/default/pods";
-constexpr char kPodUid[] = "11111111-2222-3333-4444-555555555555";
-constexpr char kOrphan[] =
-    "default/web 11111111-2222-3333-4444-555555555555 0123456789ab-0123456789abcdef i=eth0 t=1799999999000";
-constexpr char kBlock[] = "10.55.0.0-26";
-
-// A pod on node n1 with the address 10.55.0.3, which has a kubelet that renews its Lease.
-class ControllerOrphansTest : public ControllerTest {
- protected:
-  ControllerOrphansTest() : ControllerTest({.reclaim = Reclaim::kOn}) {
-    PutPool("web", {{"subnet", "10.55.0.0/24"}});
-    Settle();
-    PutBlock("web", "10.55.0.0/26", {{"3", kOrphan}});
-    server_->Put(kPods, PodObject(kPodUid));
-    mailbox_->Replace(std::map<PodKey, SeenPod>{{"default/web", ReadPod(PodObject(kPodUid)).value()}});
-    mailbox_->Replace(std::map<std::string, SeenNode>{{"n1", {.name = "n1", .is_ready = true}}});
-    mailbox_->Replace(std::map<std::string, SeenLease>{{"n1", {.node = "n1", .renewed = "0"}}});
-    Pass(seconds(3));
-  }
-
-  static json PodObject(const std::string& uid, const char* phase = "Running") {
-    return {{"metadata", {{"name", "web"}, {"namespace", "default"}, {"uid", uid}, {"resourceVersion", "1"}}},
-            {"spec", {{"nodeName", "n1"}}},
-            {"status", {{"phase", phase}}}};
-  }
-  static SeenPod OtherPod() {
-    return {.name_space = "default", .name = "other", .uid = "22222222-2222-3333-4444-555555555555", .node = "n1"};
-  }
-  void Pass(seconds time) {
-    for (seconds passed{0}; passed < time; passed += seconds(1)) {
-      clock_.Advance(seconds(1));
-      if (++ticks_ % 10 == 0) {
-        mailbox_->Put(
-            "n1",
-            SeenLease{.node = "n1", .renewed = std::to_string(ticks_), .version = static_cast<std::uint64_t>(ticks_)});
-      }
-      Round();
-    }
-  }
-  // What the watch says; whether the pod is gone is for the API server to say.
-  void SeeItVanish() { mailbox_->Remove<SeenPod>("default/web"); }
-  void Vanish() {
-    Delete(kPods, "web");
-    SeeItVanish();
-  }
-  [[nodiscard]] std::string Entry() const { return EntryAt(kBlock, "3"); }
-
-  int ticks_ = 0;
-};
 
 TEST_F(ControllerOrphansTest, AFreedEntryRestsAMinuteAndTellsTheNodeToForgetIt) {
   Vanish();
@@ -78,97 +27,6 @@ TEST_F(ControllerOrphansTest, AFreedEntryRestsAMinuteAndTellsTheNodeToForgetIt) 
   EXPECT_EQ(cooling->forget, "0123456789ab-0123456789abcdef");
   const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.WallNow().time_since_epoch()).count();
   EXPECT_NEAR(static_cast<double>(cooling->until_ms - now), 60'000, 7'000);
-}
-
-// Somebody deletes by force a pod whose container hangs.
-class ControllerForcedTest : public ControllerOrphansTest {
- protected:
-  static constexpr char kOfContainer[] =
-      "default/web 11111111-2222-3333-4444-555555555555 0123456789ab-0123456789abcdef i=eth0 t=1799999999000 ns=cni-1";
-
-  ControllerForcedTest() {
-    json pod = PodObject(kPodUid);
-    pod["status"]["conditions"] = {{{"type", "PodReadyToStartContainers"}, {"status", "True"}}};
-    server_->Put(kPods, pod);
-    mailbox_->Put("default/web", ReadPod(pod).value());
-    SetEntry(kBlock, "3", kOfContainer);
-    Pass(seconds(3));
-    Delete(kPods, "web");
-    mailbox_->Vanish(ReadPod(pod).value());
-  }
-  [[nodiscard]] bool IsFreed() const { return Entry().starts_with("~ "); }
-};
-
-TEST_F(ControllerForcedTest, APodWhoseSandboxNobodySawEndIsWaitedForAsOneThatNobodySawGo) {
-  Pass(seconds(600));
-  EXPECT_FALSE(IsFreed());
-  Pass(seconds(40));
-  EXPECT_TRUE(IsFreed()) << Entry();
-  EXPECT_TRUE(Entry().ends_with(std::string(" f=0123456789ab-0123456789abcdef ") + kOfContainer)) << Entry();
-  EXPECT_THAT(metrics_.Text(), testing::HasSubstr("berth_controller_orphans_freed_total{why=\"sandbox-unknown\"} 1"));
-}
-
-TEST_F(ControllerForcedTest, AnEntryThatItsAgentWroteAgainIsToldOfOnceAndFreedNoSoonerThanBefore) {
-  Pass(seconds(640));
-  ASSERT_TRUE(IsFreed());
-  SetEntry(kBlock, "3", kOfContainer);
-  Pass(seconds(600));
-  EXPECT_FALSE(IsFreed());
-  EXPECT_THAT(Events(), testing::Contains(std::string(kBlock) + " FreedInUse").Times(1));
-  EXPECT_THAT(metrics_.Text(), testing::HasSubstr("berth_controller_freed_in_use_total 1"));
-  Pass(seconds(60));
-  EXPECT_TRUE(IsFreed()) << "the container may be gone by now";
-}
-
-// Faster than the controller looks.
-TEST_F(ControllerForcedTest, AnEntryThatItsAgentWritesAgainAtOnceIsFreedOnce) {
-  int freed = 0;
-  for (int i = 0; i < 1200; ++i) {
-    Pass(seconds(1));
-    if (!IsFreed()) continue;
-    ++freed;
-    SetEntry(kBlock, "3", kOfContainer);
-  }
-  EXPECT_EQ(freed, 1);
-  EXPECT_THAT(Events(), testing::Contains(std::string(kBlock) + " FreedInUse").Times(1));
-}
-
-// As after a watch that broke: nobody can say how it went.
-TEST_F(ControllerOrphansTest, APodThatAListMissesIsWaitedForWhereNobodyCanLookForItsSandbox) {
-  for (const bool has_proof : {true, false}) {
-    SetEntry(kBlock, "3", std::string(kOrphan) + (has_proof ? " ns=cni-1" : ""));
-    json pod = PodObject(kPodUid);
-    pod["status"]["conditions"] = {{{"type", "PodReadyToStartContainers"}, {"status", "True"}}};
-    server_->Put(kPods, pod);
-    mailbox_->Replace(std::map<PodKey, SeenPod>{{"default/web", ReadPod(pod).value()}});
-    Pass(seconds(3));
-    Delete(kPods, "web");
-    mailbox_->Replace(std::map<PodKey, SeenPod>{});
-    Pass(seconds(300));
-    EXPECT_EQ(Entry().starts_with("~ "), has_proof) << Entry();
-  }
-  Pass(seconds(340));
-  EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
-}
-
-// What a person took out, and its agent wrote again.
-TEST_F(ControllerOrphansTest, AStaticPodsEntryIsNotFreedBecauseItCameBack) {
-  const std::string entry =
-      "default/web 0123456789abcdef0123456789abcdef 0123456789ab-0123456789abcdef i=eth0 t=1 ns=cni-1";
-  SetEntry(kBlock, "3", entry);
-  Pass(seconds(3));
-  SetEntry(kBlock, "3", "~ t=1 f=0123456789ab-0123456789abcdef");
-  Pass(seconds(3));
-  SetEntry(kBlock, "3", entry);
-  Pass(seconds(700));
-  EXPECT_EQ(Entry(), entry);
-  EXPECT_THAT(Events(), testing::Not(testing::Contains(std::string(kBlock) + " FreedInUse")));
-}
-
-TEST_F(ControllerForcedTest, ANodeThatIsGoneIsNotAsked) {
-  mailbox_->Replace(std::map<std::string, SeenNode>{});
-  Pass(seconds(400));
-  EXPECT_FALSE(Entry().contains("ns=")) << Entry();
 }
 
 // Of a tenant's pods, which its watch does not show.

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Freeing what a pod had whose sandbox nobody saw end: somebody removed it by force, or a list alone says that it is
+// gone.
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "reconciler/controller_orphans_test_setup.h"
+
+namespace berth::reconciler {
+namespace {
+
+using std::chrono::seconds;
+
+// Somebody deletes by force a pod whose container hangs.
+class ControllerForcedTest : public ControllerOrphansTest {
+ protected:
+  static constexpr char kOfContainer[] =
+      "default/web 11111111-2222-3333-4444-555555555555 0123456789ab-0123456789abcdef i=eth0 t=1799999999000 ns=cni-1";
+
+  ControllerForcedTest() {
+    json pod = PodObject(kPodUid);
+    pod["status"]["conditions"] = {{{"type", "PodReadyToStartContainers"}, {"status", "True"}}};
+    server_->Put(kPods, pod);
+    mailbox_->Put("default/web", ReadPod(pod).value());
+    SetEntry(kBlock, "3", kOfContainer);
+    Pass(seconds(3));
+    Delete(kPods, "web");
+    mailbox_->Vanish(ReadPod(pod).value());
+  }
+  [[nodiscard]] bool IsFreed() const { return Entry().starts_with("~ "); }
+};
+
+TEST_F(ControllerForcedTest, APodWhoseSandboxNobodySawEndIsWaitedForAsOneThatNobodySawGo) {
+  Pass(seconds(600));
+  EXPECT_FALSE(IsFreed());
+  Pass(seconds(40));
+  EXPECT_TRUE(IsFreed()) << Entry();
+  EXPECT_TRUE(Entry().ends_with(std::string(" f=0123456789ab-0123456789abcdef ") + kOfContainer)) << Entry();
+  EXPECT_THAT(metrics_.Text(), testing::HasSubstr("berth_controller_orphans_freed_total{why=\"sandbox-unknown\"} 1"));
+}
+
+TEST_F(ControllerForcedTest, AnEntryThatItsAgentWroteAgainIsToldOfOnceAndFreedNoSoonerThanBefore) {
+  Pass(seconds(640));
+  ASSERT_TRUE(IsFreed());
+  SetEntry(kBlock, "3", kOfContainer);
+  Pass(seconds(600));
+  EXPECT_FALSE(IsFreed());
+  EXPECT_THAT(Events(), testing::Contains(std::string(kBlock) + " FreedInUse").Times(1));
+  EXPECT_THAT(metrics_.Text(), testing::HasSubstr("berth_controller_freed_in_use_total 1"));
+  Pass(seconds(60));
+  EXPECT_TRUE(IsFreed()) << "the container may be gone by now";
+}
+
+// Faster than the controller looks.
+TEST_F(ControllerForcedTest, AnEntryThatItsAgentWritesAgainAtOnceIsFreedOnce) {
+  int freed = 0;
+  for (int i = 0; i < 1200; ++i) {
+    Pass(seconds(1));
+    if (!IsFreed()) continue;
+    ++freed;
+    SetEntry(kBlock, "3", kOfContainer);
+  }
+  EXPECT_EQ(freed, 1);
+  EXPECT_THAT(Events(), testing::Contains(std::string(kBlock) + " FreedInUse").Times(1));
+}
+
+// As after a watch that broke: nobody can say how it went.
+TEST_F(ControllerOrphansTest, APodThatAListMissesIsWaitedForWhereNobodyCanLookForItsSandbox) {
+  for (const bool has_proof : {true, false}) {
+    SetEntry(kBlock, "3", std::string(kOrphan) + (has_proof ? " ns=cni-1" : ""));
+    json pod = PodObject(kPodUid);
+    pod["status"]["conditions"] = {{{"type", "PodReadyToStartContainers"}, {"status", "True"}}};
+    server_->Put(kPods, pod);
+    mailbox_->Replace(std::map<PodKey, SeenPod>{{"default/web", ReadPod(pod).value()}});
+    Pass(seconds(3));
+    Delete(kPods, "web");
+    mailbox_->Replace(std::map<PodKey, SeenPod>{});
+    Pass(seconds(300));
+    EXPECT_EQ(Entry().starts_with("~ "), has_proof) << Entry();
+  }
+  Pass(seconds(340));
+  EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
+}
+
+// What a person took out, and its agent wrote again.
+TEST_F(ControllerOrphansTest, AStaticPodsEntryIsNotFreedBecauseItCameBack) {
+  const std::string entry =
+      "default/web 0123456789abcdef0123456789abcdef 0123456789ab-0123456789abcdef i=eth0 t=1 ns=cni-1";
+  SetEntry(kBlock, "3", entry);
+  Pass(seconds(3));
+  SetEntry(kBlock, "3", "~ t=1 f=0123456789ab-0123456789abcdef");
+  Pass(seconds(3));
+  SetEntry(kBlock, "3", entry);
+  Pass(seconds(700));
+  EXPECT_EQ(Entry(), entry);
+  EXPECT_THAT(Events(), testing::Not(testing::Contains(std::string(kBlock) + " FreedInUse")));
+}
+
+TEST_F(ControllerForcedTest, ANodeThatIsGoneIsNotAsked) {
+  mailbox_->Replace(std::map<std::string, SeenNode>{});
+  Pass(seconds(400));
+  EXPECT_FALSE(Entry().contains("ns=")) << Entry();
+}
+
+}  // namespace
+}  // namespace berth::reconciler
