@@ -88,8 +88,8 @@ void AddInstallOptions(CLI::App& app, InstallOptions& options) {
   to->needs(from);
   auto* const state = app.add_option("--state",
                                      options.state,
-                                     "The host's state folder, with the node's mode. Nothing is installed if the mode "
-                                     "is direct; with --direct: agent");
+                                     "The host's state folder, with the node's mode. Without --direct, nothing is "
+                                     "installed on a node in direct mode; with --direct, nothing on an agent's node");
   app.add_flag("--direct",
                options.is_direct,
                "Install berth-direct: set the node's mode to direct, unless the node had an agent")

@@ -42,8 +42,9 @@ void AddFormat(CLI::App& app, Options& options, const std::map<std::string, Form
 }
 
 void AddShow(CLI::App& app, Options& options) {
-  CLI::App* show =
-      app.add_subcommand("show", "Print pools, blocks, addresses, the numbers of nodes, or a map of all addresses");
+  CLI::App* show = app.add_subcommand(
+      "show",
+      "Print pools, blocks, addresses, how many addresses each node shows the scheduler, or a map of all addresses");
   show->require_subcommand(1);
   show->footer(
       "Examples:\n  berthctl show pools\n  berthctl show blocks --pool web -o yaml\n  berthctl show nodes\n"

@@ -44,9 +44,8 @@ class ControllerOrphansTest : public ControllerTest {
     for (std::chrono::seconds passed{0}; passed < time; passed += std::chrono::seconds(1)) {
       clock_.Advance(std::chrono::seconds(1));
       if (++ticks_ % 10 == 0) {
-        mailbox_->Put(
-            "n1",
-            SeenLease{.node = "n1", .renewed = std::to_string(ticks_), .version = static_cast<std::uint64_t>(ticks_)});
+        mailbox_->Put("n1",
+                      SeenLease{.node = "n1", .renewed = std::to_string(ticks_), .version = kLeasesVersion + ticks_});
       }
       Round();
     }
@@ -59,7 +58,9 @@ class ControllerOrphansTest : public ControllerTest {
   }
   [[nodiscard]] std::string Entry() const { return EntryAt(kBlock, "3"); }
 
-  int ticks_ = 0;
+  // Beyond all that the API server in memory gives.
+  static constexpr std::uint64_t kLeasesVersion = 1'000'000;
+  std::uint64_t ticks_ = 0;
 };
 
 }  // namespace berth::reconciler

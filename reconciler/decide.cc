@@ -100,7 +100,7 @@ class Round {
     // So that nobody waits for blocks to be given back by one who does not do that any more.
     if (mode != Reclaim::kOn) decision_.scarce.emplace();
     if (mode == Reclaim::kOff || !world_.knows_holders) return;
-    kept_.suspects.Update(kept_.held, world_, memory_.freed, now_.steady);
+    kept_.suspects.Update(kept_.held, world_, memory_, now_.steady);
     DecideOrphans(
         {.world = world_, .suspects = kept_.suspects, .held = kept_.held.count(), .memory = memory_, .mode = mode},
         now_,

@@ -14,6 +14,8 @@ namespace {
 
 // Renewals are not news that wakes anybody, so who waits for one looks now and then.
 constexpr std::chrono::seconds kNextLook{1};
+// Most DELs are only a little later than the pod's end: of those nothing is asked.
+constexpr std::chrono::seconds kAskAfter{1};
 
 std::chrono::seconds WaitOf(const Suspicion& suspicion) {
   switch (suspicion.cause) {
@@ -69,6 +71,18 @@ void TellReturned(const OrphanScope& scope, Decision& decision) {
         {.offset = suspect.offset, .text = suspect.text, .entry = suspect.entry, .node = suspect.node});
   }
   for (auto& [block, report] : reports) decision.actions.emplace_back(std::move(report));
+}
+
+// Which renewals count is asked for all suspects at once.
+void AskForLeases(const OrphanScope& scope, const Moment& now, Decision& decision) {
+  bool is_due = false;
+  for (const auto& [key, suspect] : scope.suspects.all()) {
+    if (suspect.renewed_at || suspect.suspicion.cause == Cause::kUnknown) continue;
+    const SteadyTime due = suspect.suspicion.since + kAskAfter;
+    is_due = is_due || due <= now.steady;
+    if (now.steady < due) decision.WakeAt(due);
+  }
+  if (is_due) decision.actions.emplace_back(AskLeases());
 }
 
 // Rules on every suspect. Returns those that may be freed.
@@ -150,6 +164,7 @@ std::string MarkOf(const FreedEntry& freed, const ipam::Block& block, const Mome
 }
 
 void DecideOrphans(const OrphanScope& scope, const Moment& now, Decision& decision) {
+  AskForLeases(scope, now, decision);
   Orphans orphans = JudgeAll(scope, now, decision);
   OrphanFindings& findings = decision.orphans;
   KeepInUse(scope.world, orphans, findings);

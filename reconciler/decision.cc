@@ -32,6 +32,7 @@ struct KeyVisitor {
   ObjectKey operator()(const CreateBlock& a) const { return BlockKey(a.block.name); }
   ObjectKey operator()(const ShowNumbers& a) const { return NodeKey(a.node); }
   ObjectKey operator()(const ListPods& a) const { return NodeKey(a.node); }
+  ObjectKey operator()(const AskLeases& /*a*/) const { return "leases"; }
 };
 
 }  // namespace

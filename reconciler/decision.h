@@ -159,10 +159,13 @@ struct ListPods {
   std::string node;
 };
 
+// Asks at which version the API server's record of Leases is now, into Memory::leases.
+struct AskLeases {};
+
 using Action =
     std::variant<CreateSpace, DeleteSpace, SetSpaceFinalizers, SetSpaceStatus, SetPoolFinalizers, SetPoolStatus,
                  ChangeBlock, DeleteBlock, FreeEntries, ReportInUse, PutBack, CreateAllocation, DeleteAllocation,
-                 ReportOrphans, ReportContested, ConfirmReserved, CreateBlock, ShowNumbers, ListPods>;
+                 ReportOrphans, ReportContested, ConfirmReserved, CreateBlock, ShowNumbers, ListPods, AskLeases>;
 
 // "IPPool/web": what an action is about, for back-off and logs.
 using ObjectKey = std::string;
@@ -228,6 +231,13 @@ struct Memory {
   std::map<std::pair<std::string, std::string>, std::chrono::steady_clock::time_point> pool_events;
   // The texts of the contested addresses that were told of last.
   std::set<std::string> contested;
+  // What was renewed at a later version was renewed after `asked`. The versions of other kinds are not comparable:
+  // Leases may be kept in an etcd of their own.
+  struct LeasesAsked {
+    SteadyTime asked;
+    std::uint64_t version = 0;
+  };
+  std::optional<LeasesAsked> leases;
   // By node: its pods, as a consistent list said; `at`: when the list was asked for.
   struct PodsListed {
     SteadyTime at;

@@ -18,6 +18,7 @@
 #include "crds/block.h"
 #include "crds/names.h"
 #include "k8sclient/verbs.h"
+#include "reconciler/ask_leases.h"
 #include "reconciler/decide_orphans.h"
 #include "reconciler/events.h"
 #include "reconciler/logging.h"
@@ -368,6 +369,8 @@ struct Performer::Visitor {
     memory.pods_listed.insert_or_assign(action.node, Memory::PodsListed{.at = now.steady, .pods = *std::move(pods)});
     return {};
   }
+
+  Expected<void> operator()(const AskLeases& /*action*/) const { return ReadLeasesVersion(api, now, options, memory); }
 
   Expected<void> operator()(const ConfirmReserved& action) const {
     memory.confirmed[action.space] = action.reserved;

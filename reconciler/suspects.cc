@@ -56,11 +56,10 @@ std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& p
   return Missing(entry, pods, now);
 }
 
-void Suspects::Update(const HeldEntries& held, const World& world,
-                      const std::vector<std::pair<std::string, FreedEntry>>& freed, SteadyTime now) {
+void Suspects::Update(const HeldEntries& held, const World& world, const Memory& memory, SteadyTime now) {
   now_ = now;
   returned_now_.clear();
-  for (const auto& [block, one] : freed)
+  for (const auto& [block, one] : memory.freed)
     freed_.insert_or_assign({block, one.offset}, Freed{.text = one.text, .at = now});
   for (const HeldEntries::Place& place : held.went()) {
     const HeldEntries::Entry entry = HeldEntries::Read(place);
@@ -86,7 +85,7 @@ void Suspects::Update(const HeldEntries& held, const World& world,
     }
   }
   // An agent may be so fast that the entry was never seen to be away.
-  for (const auto& [block, one] : freed) {
+  for (const auto& [block, one] : memory.freed) {
     const EntryKey key{block, one.offset};
     if (!returned_.contains(key) && held.Has(key, one.text)) Return(world, held.At(key));
   }
@@ -98,7 +97,7 @@ void Suspects::Update(const HeldEntries& held, const World& world,
       for (auto at = first; at != last; ++at) Check(world, held.At(at->second));
     }
   }
-  UpdateNodes(world);
+  UpdateNodes(world, memory);
 }
 
 void Suspects::CheckAll(const HeldEntries& held, const World& world) {
@@ -153,11 +152,10 @@ void Suspects::Check(const World& world, const HeldEntries::Entry& entry) {
                                      .entry = entry.held,
                                      .node = entry.node(),
                                      .pool_uid = block.pool_uid,
-                                     .suspicion = *suspicion,
-                                     .renewed_at = world.pods.version()});
+                                     .suspicion = *suspicion});
 }
 
-void Suspects::UpdateNodes(const World& world) {
+void Suspects::UpdateNodes(const World& world, const Memory& memory) {
   std::map<std::string, SteadyTime> gone;
   const auto look_at = [&](const std::string& node) {
     if (node.empty() || world.nodes.Find(node) != nullptr || world.pods.IsAnyLivingOn(node)) return;
@@ -165,7 +163,9 @@ void Suspects::UpdateNodes(const World& world) {
   };
   for (auto& [key, suspect] : suspects_) {
     const std::uint64_t renewed_at = world.nodes.RenewedAt(suspect.node);
-    if (renewed_at > suspect.renewed_at) {
+    if (!suspect.renewed_at && memory.leases && memory.leases->asked >= suspect.suspicion.since)
+      suspect.renewed_at = memory.leases->version;
+    if (suspect.renewed_at && renewed_at > *suspect.renewed_at) {
       suspect.renewed_at = renewed_at;
       if (++suspect.suspicion.renewals == 1) suspect.suspicion.first_renewal = now_;
     }

@@ -55,7 +55,8 @@ struct Suspect {
   std::string node;  // that it is held on
   std::string pool_uid;
   Suspicion suspicion;
-  std::uint64_t renewed_at = 0;  // the version after which the next renewal counts
+  // The version of Leases after which the next renewal counts. Nothing: it has to be asked for (AskLeases).
+  std::optional<std::uint64_t> renewed_at = {};
 };
 
 // In the place of the network's digits in the attachment of an entry that was put back (decide_lost.h): which network
@@ -70,10 +71,9 @@ inline constexpr std::string_view kNoNetwork = "000000000000";
 
 class Suspects {
  public:
-  // `freed`: since the last call, by this controller. Requires: world.knows_holders; every change of `held` is seen
-  // here; since the last call no pod was forgotten as touched that was not seen here.
-  void Update(const HeldEntries& held, const World& world, const std::vector<std::pair<std::string, FreedEntry>>& freed,
-              SteadyTime now);
+  // `memory`: what was freed since the last call, and at which version Leases are. Requires: world.knows_holders; every
+  // change of `held` is seen here; since the last call no pod was forgotten as touched that was not seen here.
+  void Update(const HeldEntries& held, const World& world, const Memory& memory, SteadyTime now);
 
   [[nodiscard]] const std::map<EntryKey, Suspect>& all() const { return suspects_; }
   // Suspects that this controller freed and that their node's agent has written again since the last Update: their
@@ -88,7 +88,7 @@ class Suspects {
   void CheckAll(const HeldEntries& held, const World& world);
   // An entry that was freed: its node's agent has written it again.
   void Return(const World& world, const HeldEntries::Entry& entry);
-  void UpdateNodes(const World& world);
+  void UpdateNodes(const World& world, const Memory& memory);
 
   SteadyTime now_;
   std::optional<SteadyTime> checked_all_;

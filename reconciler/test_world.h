@@ -124,7 +124,11 @@ class TestWorld {
     return *this;
   }
 
-  [[nodiscard]] Decision Decide(bool relisted) { return decider.Decide(world, memory, now, relisted); }
+  // Leases have the versions of pods here, and are asked for before each decision.
+  [[nodiscard]] Decision Decide(bool relisted) {
+    memory.leases = Memory::LeasesAsked{.asked = now.steady, .version = world.pods.version()};
+    return decider.Decide(world, memory, now, relisted);
+  }
   [[nodiscard]] std::vector<std::string> Lines(bool relisted) { return Describe(Decide(relisted)); }
 
   // Every action as a line, and every wish for a relist.
@@ -232,6 +236,7 @@ struct ActionText {
     return line;
   }
   std::string operator()(const ListPods& a) const { return "list pods of " + a.node; }
+  std::string operator()(const AskLeases& /*a*/) const { return "ask leases"; }
   std::string operator()(const ConfirmReserved& a) const {
     return "confirm " + a.space + " " + std::to_string(a.reserved.size());
   }
