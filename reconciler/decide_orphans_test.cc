@@ -248,7 +248,7 @@ class OrphansTest : public testing::Test {
   void RemovePod(int i) { world_.world.pods.Remove("default/web-" + std::to_string(i), world_.now.steady); }
   void RenewEveryTenSeconds() {
     const auto version = static_cast<std::uint64_t>(++ticks_);
-    world_.world.pods.Reach(version);
+    world_.leases_version = version;
     if (ticks_ % 10 != 0) return;
     world_.world.nodes.PutLease({.node = "n1", .renewed = std::to_string(ticks_), .version = version});
   }
@@ -345,11 +345,32 @@ TEST_F(ReplacedTest, NotOnOtherInterfaces) {
   EXPECT_FALSE(IsFirstFreed());
 }
 
+TEST_F(OrphansTest, WhichRenewalsCountIsAskedAfterASecondAndOnceForAll) {
+  PutPod(0);
+  PutPod(1);
+  PutBlock(0, 0, 2);
+  RemovePod(0);
+  RemovePod(1);
+  const auto asks = [&] {
+    const Decision decision = world_.decider.Decide(world_.world, world_.memory, world_.now, /*relisted=*/false);
+    return std::ranges::count_if(decision.actions,
+                                 [](const Action& one) { return std::holds_alternative<AskLeases>(one); });
+  };
+  EXPECT_EQ(asks(), 0);
+  world_.now.steady += seconds(1);
+  EXPECT_EQ(asks(), 1);
+  // Asked before the pods were seen to be gone: a renewal between the two says nothing.
+  world_.memory.leases = Memory::LeasesAsked{.asked = world_.now.steady - seconds(2), .version = 5};
+  EXPECT_EQ(asks(), 1);
+  world_.memory.leases = Memory::LeasesAsked{.asked = world_.now.steady, .version = 7};
+  EXPECT_EQ(asks(), 0);
+}
+
 // The watch of Leases was cut, and tells late what came before the pod went. Its kubelet may be cut off since.
 TEST_F(OrphansTest, AreKeptWhileOnlyRenewalsOfBeforeTheyWereOrphansAreHeardOf) {
   PutPod(0);
   PutBlock(0, 0, 1);
-  world_.world.pods.Reach(100);
+  world_.leases_version = 100;
   RemovePod(0);
   Lines();
   for (const std::uint64_t version : {80U, 90U, 100U}) {

@@ -46,6 +46,7 @@ class TestWorld {
  public:
   World world;
   Memory memory;
+  std::uint64_t leases_version = 0;
   Moment now{.unix_ms = kTestNowMs, .steady = {}};
   Decider decider;
 
@@ -124,9 +125,9 @@ class TestWorld {
     return *this;
   }
 
-  // Leases have the versions of pods here, and are asked for before each decision.
+  // At which version Leases are was asked just now.
   [[nodiscard]] Decision Decide(bool relisted) {
-    memory.leases = Memory::LeasesAsked{.asked = now.steady, .version = world.pods.version()};
+    memory.leases = Memory::LeasesAsked{.asked = now.steady, .version = leases_version};
     return decider.Decide(world, memory, now, relisted);
   }
   [[nodiscard]] std::vector<std::string> Lines(bool relisted) { return Describe(Decide(relisted)); }
