@@ -70,9 +70,10 @@ void AddRunOptions(CLI::App& app, RunOptions& options, std::string& log_level) {
       "--read-pods",
       options.agent.reads_pods,
       "If the runtime passes no annotations of a pod, read them from the API server; needs the right to get pods");
-  app.add_option("--http-address",
-                 options.http_address,
-                 "Address and port for /healthz, /readyz and /metrics, such as 127.0.0.1:9745; default: socket only");
+  app.add_option(
+      "--http-address",
+      options.http_address,
+      "Address and port for /healthz, /readyz and /metrics, such as 127.0.0.1:9745; default: only at --socket");
   app.add_option("--log-level", log_level, "error, warn, info or debug")
       ->check(CLI::IsMember({"error", "warn", "info", "debug"}))
       ->capture_default_str();
@@ -86,15 +87,16 @@ void AddInstallOptions(CLI::App& app, InstallOptions& options) {
       app.add_option("--conflist-to", options.conflist_to, "The host's file for that network configuration");
   from->needs(to);
   to->needs(from);
-  auto* const state = app.add_option("--state",
-                                     options.state,
-                                     "The host's state folder, with the node's mode. Without --direct, nothing is "
-                                     "installed on a node in direct mode; with --direct, nothing on an agent's node");
+  auto* const state =
+      app.add_option("--state",
+                     options.state,
+                     "The host's state folder. It says whether an agent or berth-direct serves the node; "
+                     "the program of the other mode is then not installed");
   app.add_flag("--direct",
                options.is_direct,
-               "Install berth-direct: set the node's mode to direct, unless the node had an agent")
+               "With berth-direct as --program: set the node's mode to direct, or fail if the node had an agent")
       ->needs(state);
-  app.add_flag("--stay", options.stays, "Afterwards wait for SIGTERM, for a container that must not end");
+  app.add_flag("--stay", options.stays, "Wait for SIGTERM after the installation, so that the container keeps running");
 }
 
 void AddProbeOptions(CLI::App& app, http::ProbeOptions& options) {

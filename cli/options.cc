@@ -35,7 +35,7 @@ CLI::App* Add(CLI::App& parent, Options& options, Command command, const char* n
 void AddFormat(CLI::App& app, Options& options, const std::map<std::string, Format>& formats) {
   std::string words;
   for (const auto& [word, format] : formats) words += (words.empty() ? "in {" : ",") + word;
-  app.add_option("-o,--output", options.format, "Form of the output")
+  app.add_option("-o,--output", options.format, "Output format")
       ->type_name("WORD")  // and a description: those that CLI11 has name the numbers behind the words
       ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case).description(words + "}"))
       ->default_str("table");
@@ -162,12 +162,15 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, cons
       "  berthctl check --netns /run/netns --node worker-1      # also compares with the interfaces of pods");
   AddFormat(*check, options, {{"table", Format::kTable}, {"json", Format::kJson}});
   unsigned settle_s = static_cast<unsigned>(options.settle.count());
-  check->add_option("--settle", settle_s, "Seconds between two looks; only what both find is reported. 0: one look")
+  check
+      ->add_option("--settle",
+                   settle_s,
+                   "Seconds between two comparisons; only problems that both find are reported. 0: compare once")
       ->capture_default_str();
-  CLI::Option* netns =
-      check->add_option("--netns",
-                        options.netns,
-                        "On a node, as root: also compare with the addresses in the network namespaces of this folder");
+  CLI::Option* netns = check->add_option(
+      "--netns",
+      options.netns,
+      "Also compare with the addresses in the network namespaces in this folder; run it as root on a node");
   check->add_option("--node", options.node, "With --netns: the name of this node")->needs(netns);
   netns->needs("--node");
   AddRelease(app, options);

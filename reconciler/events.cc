@@ -77,13 +77,12 @@ Announcement PutBackAnnouncement(const ipam::Block& block, const std::vector<Los
   const auto name = [](const LostEntry& one) {
     return one.address.ToString() + " of " + PodKeyOf(one.entry.pod_namespace, one.entry.pod);
   };
-  return {
-      .kind = crds::kBlockKind,
-      .name = block.name,
-      .uid = block.uid,
-      .is_warning = true,
-      .reason = "EntriesPutBack",
-      .message = "recorded again these addresses of live pods, whose entries were missing: " + Named(entries, name)};
+  return {.kind = crds::kBlockKind,
+          .name = block.name,
+          .uid = block.uid,
+          .is_warning = true,
+          .reason = "EntriesPutBack",
+          .message = "these live pods' addresses had no entry and were recorded again: " + Named(entries, name)};
 }
 
 Announcement ContestedAnnouncement(const std::vector<ContestedAddress>& contested) {

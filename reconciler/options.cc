@@ -52,7 +52,7 @@ void AddExtender(CLI::App& app, Options& options) {
                          options.extender_cert,
                          "File with the certificate of --extender-port, PEM; "
                          "read anew when it changes");
-  auto* const key = add("--extender-key", options.extender_key, "File with its key, PEM");
+  auto* const key = add("--extender-key", options.extender_key, "File with the private key of that certificate, PEM");
   add("--extender-client-ca",
       options.extender_client_ca,
       "File with CA certificates, PEM. The extender answers only callers whose certificate one of these CAs issued. "
@@ -106,8 +106,7 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
       options.health_address,
       "host:port for /healthz, /readyz and /metrics, such as 0.0.0.0:9746; for a range such as 0.0.0.0:9746-9749 the "
       "first free port. Default: none");
-  app.add_option(
-      "--probe-socket", options.probe_socket, "UNIX socket with the same, for the subcommand probe. Default: none");
+  app.add_option("--probe-socket", options.probe_socket, "UNIX socket for the subcommand probe. Default: none");
   AddExtender(app, options);
   http::ProbeOptions probe;
   auto* const probes = app.add_subcommand("probe", "Ask a controller on this host whether it runs; exit code 0: yes");
@@ -116,7 +115,7 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
   app.add_option("--log-level", options.log_level, "Least important level to log")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();
-  app.add_option("--log-format", log_format, "Form of the log, which goes to stderr")
+  app.add_option("--log-format", log_format, "Format of the log, which goes to stderr")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   app.footer(
