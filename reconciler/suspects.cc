@@ -40,6 +40,16 @@ Suspicion Missing(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now
   return {.cause = Cause::kAbsent, .since = now};
 }
 
+// Whether a controller's mark stands in its place.
+bool IsFreedIn(const World& world, const HeldEntries::Entry& entry) {
+  const auto seen = world.blocks().find(entry.key.first);
+  if (seen == world.blocks().end() || seen->second.block == nullptr) return false;
+  const auto found = seen->second.block->allocations.find(entry.key.second);
+  if (found == seen->second.block->allocations.end()) return false;
+  const auto freed = ipam::FreedUnder(found->second);
+  return freed && freed->text == entry.text;
+}
+
 }  // namespace
 
 PastPod PastPodOf(const ipam::HeldEntry& entry) { return {PodKeyOf(entry.pod_namespace, entry.pod), entry.uid}; }
@@ -63,6 +73,8 @@ void Suspects::Update(const HeldEntries& held, const World& world, const Memory&
     freed_.insert_or_assign({block, one.offset}, Freed{.text = one.text, .at = now});
   for (const HeldEntries::Place& place : held.went()) {
     const HeldEntries::Entry entry = HeldEntries::Read(place);
+    // Another controller may have freed it, before it ended.
+    if (IsFreedIn(world, entry)) freed_.insert_or_assign(entry.key, Freed{.text = entry.text, .at = now});
     suspects_.erase(entry.key);
     returned_.erase(entry.key);
     replaced_.erase(entry.key);

@@ -76,7 +76,7 @@ class Suspects {
   void Update(const HeldEntries& held, const World& world, const Memory& memory, SteadyTime now);
 
   [[nodiscard]] const std::map<EntryKey, Suspect>& all() const { return suspects_; }
-  // Suspects that this controller freed and that their node's agent has written again since the last Update: their
+  // Suspects that a controller freed and that their node's agent has written again since the last Update: their
   // containers are still there.
   [[nodiscard]] const std::vector<EntryKey>& returned() const { return returned_now_; }
   // Since when there has been no such Node and no living pod on it, of nodes that have a block or a suspect.
