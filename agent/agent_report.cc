@@ -132,8 +132,7 @@ std::string Agent::NetnsToRecord(const std::string& path) {
   metrics_.NetnsUnseen();
   if (!told_netns_.exchange(true)) {
     spdlog::warn(
-        "a container's network namespace is not in the folder where this agent looks for them, so it can't tell "
-        "whether "
+        "a container's network namespace is not in the folder where this agent looks for it, so it can't tell whether "
         "a freed address is still in use: mount the runtime's folder there netns={} folder={}",
         ipam::Quoted(path),
         options_.netns_dir);
