@@ -111,7 +111,9 @@ func childEnvironment(l Layout) []string {
 		"HOME=" + l.Dir,
 		"LANG=C.UTF-8",
 		markerVariable + "=" + l.Dir,
-		"GOGC=400", // less of the processors that the tests share, for more memory
+		// Less of the processors that the tests share, for more memory, within bounds.
+		"GOGC=400",
+		"GOMEMLIMIT=600MiB",
 	}
 }
 
