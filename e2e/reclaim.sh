@@ -6,7 +6,7 @@
 # one node for itself, installs berth there as users do, and takes it down. Ends with "N passed, N failed". Takes about four
 # minutes. Needs root and build/image/berth.tar (make image).
 #
-#   e2e/reclaim.sh [BUILD_DIR]     default: build. BERTH_SWEEP=all: with 100 pods a story instead of 20
+#   e2e/reclaim.sh [BUILD_DIR]     default: build. BERTH_SWEEP=all: with 100 pods a story instead of 10
 set -uo pipefail
 unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
 
@@ -14,7 +14,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cluster=$root/e2e/cluster
 build=$(cd "${1:-$root/build}" && pwd -P)
 image=${BERTH_IMAGE_FILE:-$build/image/berth.tar}
-pods=$([[ ${BERTH_SWEEP-} == all ]] && echo 100 || echo 20)
+pods=$([[ ${BERTH_SWEEP-} == all ]] && echo 100 || echo 10)
 live=5
 work=$(mktemp -d /tmp/berth-reclaim.XXXX)
 dir=$work/cluster
