@@ -6,7 +6,7 @@
 #
 #   e2e/counted.sh [BUILD_DIR [SCENARIO...]]     default: build, and all of them
 #
-# BERTH_SWEEP=all: bursts are repeated 20 times instead of 3, and there is a scenario in which controllers die and one of a
+# BERTH_SWEEP=all: bursts are repeated 20 times instead of 2, and there is a scenario in which controllers die and one of a
 # random walk: 20 minutes in all. BERTH_SEED: the walk's first random number.
 set -uo pipefail
 unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
@@ -134,7 +134,7 @@ classic() {
 
 bursts() {
   local count free i
-  count=$([[ $sweep ]] && echo 20 || echo 3)
+  count=$([[ $sweep ]] && echo 20 || echo 2)
   clean >/dev/null
   check "bursts: two nodes have a block of a pool each" replace_pool pods-v4 "{\"subnet\": \"10.55.0.0/28\", \"blockSize\": 29, $gateway, $two}"
   no_events >/dev/null
