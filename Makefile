@@ -1,11 +1,16 @@
 # The ways into the tree. Everything does its own set-up on Debian 12 (tools/setup.sh); programs end up in build/bin.
 .DEFAULT_GOAL := all
-.PHONY: all image quick test test-all sim fuzz mutants demo format clean
+.PHONY: all berthctl image quick test test-all sim fuzz mutants demo format clean
 
 all: ## set up and build: build/bin/
 	@tools/setup.sh build
 	@cmake --preset release
 	@cmake --build --preset release
+
+berthctl: ## build/bin/berthctl alone
+	@tools/setup.sh build
+	@cmake --preset release
+	@cmake --build --preset release --target berthctl
 
 # The packages come first: a fresh Debian has no Python for what runs the tests.
 quick: ## the unit tests, in about a minute once the tree is built
