@@ -214,7 +214,7 @@ comes_back() {
 }
 
 crds_and_objects_stay() {
-  kubectl get ippool pods-v4 pods-v6 && equals 31 used pods-v4
+  kubectl get ippool pods-v4 pods-v6 && equals $((pods + 1)) used pods-v4
 }
 used() { kubectl get ipblocks -o jsonpath="{range .items[?(@.spec.pool==\"$1\")]}{.used}{\"\n\"}{end}" | awk '{s += $1} END {print s + 0}'; }
 
@@ -360,7 +360,7 @@ check "pools and blocks stay" crds_and_objects_stay
 check "berth comes back" comes_back
 check "$pods new pods" run_pods new "$pods"
 check "the old ones keep their addresses" keeps_addresses old
-check "no address is given twice" no_address_twice 61 first old new
+check "no address is given twice" no_address_twice $((2 * pods + 1)) first old new
 
 check "the agent retires, and berth-direct takes over" goes_direct
 check "the node has a network of berth-direct's" network_of_direct
@@ -370,7 +370,7 @@ check "the old ones keep their addresses" keeps_addresses old
 check "an agent takes the node back" goes_back
 check "$pods new pods" run_pods new "$pods"
 check "the old ones keep their addresses" keeps_addresses old
-check "no address is given twice" no_address_twice 71 first old more new
+check "no address is given twice" no_address_twice $((2 * pods + 11)) first old more new
 
 check "berth is removed once more" remove_berth
 check "pods end without it" end_pods
