@@ -126,7 +126,7 @@ void Agent::StillInUse(const std::string& block, const std::string& entry) {
 }
 
 std::string Agent::NetnsToRecord(const std::string& path) {
-  const std::string name = node::NetnsName(path);
+  std::string name = node::NetnsName(path);
   if (!name.empty() && node::LookForNetns(options_.netns_dir, name) == node::NetnsState::kThere) return name;
   if (path.empty()) return {};
   metrics_.NetnsUnseen();
