@@ -71,6 +71,18 @@ TEST(Numbers, ComeBackOnlyAfterTheWatchOfNodesHasShownTheAbsence) {
   EXPECT_EQ(world.Pass(10), (Lines{"3: list pods of n1", "3: node n1 ipv4=8"}));
 }
 
+// Seeds 771979 and 772199 of the simulator: absence that was never seen to end is no absence.
+TEST(Numbers, ComeBackOnlyThenAlsoIfTheWatchHasNotEvenShownThatTheyWereThere) {
+  NumbersWorld world;
+  world.watch_shows = false;
+  world.Node("n1").Block("10.55.0.0/29").Block("10.55.0.8/29").Bound("a").Pass(30);
+  world.world().world.RemoveBlock("10.55.0.8-29");
+  EXPECT_EQ(world.Pass(60), (Lines{"5: list pods of n1", "5: node n1 ipv4=none"}));
+  world.watch_shows = true;
+  world.Shows("n1", std::nullopt);
+  EXPECT_EQ(world.Pass(10), (Lines{"3: list pods of n1", "3: node n1 ipv4=8"}));
+}
+
 TEST(Numbers, DoNotComeBackBelowWhatAListSaysIsBound) {
   NumbersWorld world;
   world.Node("n1").Block("10.55.0.0/29").Block("10.55.0.8/29").Bound("a").Pass(30);

@@ -4,15 +4,38 @@
 
 #include <utility>
 
+#include "reconciler/read_holders.h"
+
 namespace berth::reconciler {
+
+namespace {
+
+constexpr std::chrono::minutes kLagMax{1};
+
+}  // namespace
 
 void Nodes::Put(SeenNode node) {
   std::string name = node.name;
   nodes_.insert_or_assign(std::move(name), std::move(node));
 }
 
+void Nodes::PutWritten(SeenNode node, SteadyTime now) {
+  const auto shown = shown_.find(node.name);
+  if (shown != shown_.end() && shown->second.uid == node.uid) {
+    shown->second.written = ParseVersion(node.resource_version);
+    shown->second.written_at = now;
+    for (const auto& [resource, number] : node.numbers) {
+      shown->second.present.insert(resource);
+      shown->second.absent_since.erase(resource);
+    }
+  }
+  Put(std::move(node));
+}
+
 void Nodes::PutShown(SeenNode node, SteadyTime now) {
   Shown& shown = shown_[node.name];
+  const bool is_older = shown.uid == node.uid && ParseVersion(node.resource_version) < shown.written;
+  if (is_older && now < shown.written_at + kLagMax) return;
   if (shown.uid != node.uid) {
     // A Node that was made again under its name may still be taken for the one before.
     for (const std::string& resource : shown.present) shown.absent_since[resource] = now;

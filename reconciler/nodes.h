@@ -53,9 +53,11 @@ struct SeenLease {
 
 class Nodes {
  public:
-  // What a write of the controller was answered with.
   void Put(SeenNode node);
-  // What the watch of Nodes shows.
+  // What a write of the controller was answered with. From then on the watch has yet to show what was written.
+  void PutWritten(SeenNode node, SteadyTime now);
+  // What the watch of Nodes shows. Nothing if that is older than what the controller wrote in the last minute; after
+  // that the API server may have been restored from a backup.
   void PutShown(SeenNode node, SteadyTime now);
   void Remove(const std::string& name);
   void PutLease(SeenLease lease);
@@ -65,7 +67,7 @@ class Nodes {
   [[nodiscard]] const SeenNode* Find(const std::string& name) const;
   // Since when the watch has shown the Node without a number of that resource. Nothing: it shows one, or no such Node.
   [[nodiscard]] std::optional<SteadyTime> AbsentSince(const std::string& node, const std::string& resource) const;
-  // Whether the watch has ever shown a number of that resource on a Node of that name.
+  // Whether the watch has ever shown a number of that resource on a Node of that name, or this controller wrote one.
   [[nodiscard]] bool WasShown(const std::string& node, const std::string& resource) const;
   // The API server's version of the last renewal of its Lease that was seen; 0: none was.
   [[nodiscard]] std::uint64_t RenewedAt(const std::string& node) const;
@@ -79,10 +81,13 @@ class Nodes {
   [[nodiscard]] const std::map<std::string, Renewal>& renewals() const { return renewals_; }
 
  private:
-  // What the watch has shown of one Node's numbers; the controller's own writes do not count here.
+  // What the watch has shown of one Node's numbers. A number that the controller wrote is present before the watch
+  // shows it; one that it took away is absent only when the watch does.
   struct Shown {
     std::string uid;
     SteadyTime first_seen;
+    std::uint64_t written = 0;  // version of the controller's last write
+    SteadyTime written_at;
     std::set<std::string> present;                   // resources
     std::map<std::string, SteadyTime> absent_since;  // resources that were present before
   };

@@ -130,8 +130,8 @@ class NumbersWorld {
         if (number) node.numbers[resource] = {.capacity = number, .allocatable = number};
       }
       t_.memory.numbers_written[show->node] = t_.now.steady;
-      if (watch_shows) t_.world.nodes.PutShown(node, t_.now.steady);
-      t_.world.nodes.Put(std::move(node));
+      t_.world.nodes.PutWritten(node, t_.now.steady);
+      if (watch_shows) t_.world.nodes.PutShown(std::move(node), t_.now.steady);
       lines.push_back(std::visit(ActionText(), action));
       return true;
     }

@@ -345,7 +345,7 @@ struct Performer::Visitor {
     memory.numbers_written[action.node] = now.steady;
     metrics.NodeWritten();
     TellOfNumbers(*node, action);
-    world.nodes.Put(*std::move(node));
+    world.nodes.PutWritten(*std::move(node), now.steady);
     return {};
   }
 
