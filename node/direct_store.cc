@@ -317,6 +317,10 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
     if (!attempt) return std::unexpected(attempt.error());
     ipam::Block changed = *base;
     if (auto applied = edit.apply(changed); !applied) return intent.Finish(std::unexpected(applied.error()));
+    // It went meanwhile, and another node has made one of that name.
+    if (changed != *base && base->node != seen->node) {
+      return intent.Finish(ipam::Fail(ErrorCode::kConflict, "block " + base->name + " belongs to node " + base->node));
+    }
     ipam::TrimStandby(changed);
     if (changed == *base) {
       if (!edit.fence) {
