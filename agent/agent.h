@@ -187,7 +187,8 @@ class Agent final : private BlockObserver {
   // Ends, once: another agent is the node's, or this one's files are gone.
   void GiveWay();
 
-  // Of what CNI_NETNS says: the name that is recorded, empty where it would prove nothing later.
+  // Returns the name of the network namespace that the entry is to record. `path` is what CNI_NETNS says. Empty if
+  // this agent does not see that namespace: a missing file would prove nothing later.
   [[nodiscard]] std::string NetnsToRecord(const std::string& path);
 
   void Conflict(const std::string& block) override;

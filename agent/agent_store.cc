@@ -50,8 +50,8 @@ ClaimTurns::Turn ClaimTurns::Begin(const std::string& what, SteadyTime deadline,
   Taken& one = taken_[what];  // stays as long as it is taken or waited for
   const bool waited = one.is_taken;
   ++one.waiting;
-  // Not the patience of the whole wait: a queue that moves is no reason to leave it, and whoever leaves meets the
-  // others.
+  // The patience is for one turn and not for the whole wait: a call that left a moving queue would write at the same
+  // time as the others.
   const auto give_up_at = [&] { return std::min(deadline, one.since + patience); };
   while (one.is_taken && std::chrono::steady_clock::now() < give_up_at())
     ended_.wait_until(lock.native(), give_up_at());

@@ -133,7 +133,7 @@ void OwnBlocks::Insert(const BlockView& written, const BlockView& before) {
   if (const SlotPointer known = FindSlot(written->name)) {
     if (Adopt(known, before)) Adopt(known, written);
   }
-  Missed missed;
+  Noticed noticed;
   {
     const sync::Lock lock(mutex_);
     auto& slot = slots_[written->name];
@@ -145,13 +145,13 @@ void OwnBlocks::Insert(const BlockView& written, const BlockView& before) {
     if (IsOfAnotherMachine(*before)) MeetStranger(*slot, *before, ipam::Block{});
     slot->must_fence = false;
     for (const auto& [offset, text] : written->allocations) {
-      const auto in_use = StillInUse(text, missed);
+      const auto in_use = StillInUse(text, noticed);
       if (!in_use) continue;
       slot->overwritten[offset] = {.by = text, .was = *in_use};
-      missed.in_use.push_back(*in_use);
+      noticed.in_use.push_back(*in_use);
     }
   }
-  Tell(written->name, missed);
+  Tell(written->name, noticed);
 }
 
 OwnBlocks::SlotPointer OwnBlocks::FindSlot(const std::string& name) const {

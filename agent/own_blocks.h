@@ -249,17 +249,17 @@ class OwnBlocks {
   bool Adopt(const SlotPointer& slot, const ipam::BlockView& seen);
   // As Adopt, of the version that a write met which nothing newer explains.
   [[nodiscard]] ipam::Error GoBack(const SlotPointer& slot, const ipam::BlockView& seen);
-  // What others did to entries, for the observer.
-  struct Missed {
+  // The changes of others that the observer is told of, as texts of entries.
+  struct Noticed {
     std::vector<std::string> vanished;  // is put back
     std::vector<std::string> in_use;    // is put back
     std::vector<std::string> freed;
   };
-  void Tell(const std::string& block, const Missed& missed);
+  void Tell(const std::string& block, const Noticed& noticed);
   // Takes what was seen for the truth, but for what is to be put back. Requires: it is the slot's block.
-  [[nodiscard]] Missed See(Slot& slot, const ipam::BlockView& seen) BERTH_REQUIRES(mutex_);
+  [[nodiscard]] Noticed See(Slot& slot, const ipam::BlockView& seen) BERTH_REQUIRES(mutex_);
   // The entry that the controller freed where this text is, if its container's network namespace is or may be there.
-  [[nodiscard]] std::optional<std::string> StillInUse(const std::string& text, Missed& missed) const;
+  [[nodiscard]] std::optional<std::string> StillInUse(const std::string& text, Noticed& noticed) const;
   // A call of this agent that gives the address back is under way.
   [[nodiscard]] static bool IsBeingChanged(const Slot& slot, const ipam::Attachment& attachment);
   // Whether what stands at an offset of a version is to become what was expected there. Requires: they differ.

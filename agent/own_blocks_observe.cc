@@ -125,31 +125,31 @@ void OwnBlocks::ObserveRead(const BlockView& read, std::uint64_t known, SteadyTi
 bool OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {
   bool is_same = false;
   const bool is_foreign = IsForeign(*seen);
-  Missed missed;
+  Noticed noticed;
   if (is_foreign && !observer_.IsStillOurs()) Stop();
   {
     const sync::Lock lock(mutex_);
     if (VersionOf(*seen) <= VersionOf(*slot->view)) return true;
     is_same = slot->view->uid == seen->uid && seen->node == node();
-    if (is_same) missed = See(*slot, seen);
+    if (is_same) noticed = See(*slot, seen);
   }
   if (!is_same) Forget(slot);
-  Tell(seen->name, missed);
+  Tell(seen->name, noticed);
   if (is_same && is_foreign && !stopped()) observer_.MetAnother(seen->name, seen->agent);
   return is_same;
 }
 
-void OwnBlocks::Tell(const std::string& block, const Missed& missed) {
-  for (const std::string& text : missed.vanished) observer_.Vanished(block, text);
-  for (const std::string& text : missed.in_use) observer_.StillInUse(block, text);
-  for (const std::string& text : missed.freed) observer_.FreedRightly(block, text);
+void OwnBlocks::Tell(const std::string& block, const Noticed& noticed) {
+  for (const std::string& text : noticed.vanished) observer_.Vanished(block, text);
+  for (const std::string& text : noticed.in_use) observer_.StillInUse(block, text);
+  for (const std::string& text : noticed.freed) observer_.FreedRightly(block, text);
 }
 
-std::optional<std::string> OwnBlocks::StillInUse(const std::string& text, Missed& missed) const {
+std::optional<std::string> OwnBlocks::StillInUse(const std::string& text, Noticed& noticed) const {
   auto freed = options_.may_have_netns ? ipam::FreedUnder(text) : std::nullopt;
   if (!freed) return std::nullopt;
   if (options_.may_have_netns(freed->entry.netns)) return std::move(freed->text);
-  missed.freed.push_back(std::move(freed->text));
+  noticed.freed.push_back(std::move(freed->text));
   return std::nullopt;
 }
 
@@ -159,7 +159,7 @@ bool OwnBlocks::IsBeingChanged(const Slot& slot, const ipam::Attachment& attachm
          });
 }
 
-OwnBlocks::Missed OwnBlocks::See(Slot& slot, const BlockView& seen) {
+OwnBlocks::Noticed OwnBlocks::See(Slot& slot, const BlockView& seen) {
   const BlockView before = std::exchange(slot.view, seen);
   const bool is_older = VersionOf(*seen) < VersionOf(*before);
   ipam::Block expected = *before;
@@ -168,22 +168,22 @@ OwnBlocks::Missed OwnBlocks::See(Slot& slot, const BlockView& seen) {
   slot.doubt_version.reset();
   if (IsForeign(*seen)) MeetStranger(slot, *seen, expected);
   std::map<ipam::BlockOffset, Slot::Overwritten> overwritten;
-  Missed missed;
+  Noticed noticed;
   for (ipam::BlockOffset offset = 0; offset < seen->size(); ++offset) {
     const std::string by = TextAt(*seen, offset);
     const std::string was = TextAt(expected, offset);
     if (by == was) continue;
-    const auto in_use = StillInUse(by, missed);
+    const auto in_use = StillInUse(by, noticed);
     if (!in_use && !IsOverwritten(slot, *seen, is_older, offset, was)) continue;
     const bool is_new = !slot.overwritten.contains(offset);
     const bool is_being_changed = in_use && IsBeingChanged(slot, ipam::Attachment(ipam::AttachmentOf(*in_use)));
-    if (is_new && in_use && !is_being_changed) missed.in_use.push_back(*in_use);
-    if (is_new && !in_use && !ipam::AttachmentOf(was).empty()) missed.vanished.push_back(was);
+    if (is_new && in_use && !is_being_changed) noticed.in_use.push_back(*in_use);
+    if (is_new && !in_use && !ipam::AttachmentOf(was).empty()) noticed.vanished.push_back(was);
     overwritten[offset] = {.by = by, .was = in_use ? *in_use : was};
   }
   slot.overwritten = std::move(overwritten);
   if (!is_older) slot.in_doubt.clear();
-  return missed;
+  return noticed;
 }
 
 bool OwnBlocks::IsOverwritten(const Slot& slot, const ipam::Block& seen, bool is_older, ipam::BlockOffset offset,
@@ -255,16 +255,16 @@ std::optional<ipam::Error> OwnBlocks::Contested(const Slot& slot) const {
 
 ipam::Error OwnBlocks::GoBack(const SlotPointer& slot, const BlockView& seen) {
   bool is_same = false;
-  Missed missed;
+  Noticed noticed;
   {
     const sync::Lock lock(mutex_);
     is_same = slot->view->uid == seen->uid && seen->node == node();
-    if (is_same && VersionOf(*seen) < VersionOf(*slot->view)) missed = See(*slot, seen);
+    if (is_same && VersionOf(*seen) < VersionOf(*slot->view)) noticed = See(*slot, seen);
     // The others may be no better: a write of each has to succeed before anything is handed out of it.
     for (const auto& [name, other] : slots_) other->is_failing = other->must_fence = true;
   }
   if (!is_same) Forget(slot);
-  Tell(seen->name, missed);
+  Tell(seen->name, noticed);
   observer_.WentBack(seen->name);
   // Its successor may have written that version.
   if (is_same && IsForeign(*seen) && !observer_.IsStillOurs()) Stop();

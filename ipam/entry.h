@@ -83,8 +83,8 @@ using Entry = std::variant<HeldEntry, CoolingEntry, ReservedEntry, OpaqueEntry>;
 // text.
 [[nodiscard]] std::string_view AttachmentOf(std::string_view entry_text);
 
-// What the controller freed, of a cooling entry that says so for the node's agent (CoolingEntry::freed); empty for
-// every other entry.
+// Returns the held entry that the controller replaced by this cooling entry and kept in it for the node's agent
+// (CoolingEntry::freed). Nothing for every other entry.
 struct FreedByController {
   std::string text;  // of the held entry, as it stood
   HeldEntry entry;   // names a network namespace

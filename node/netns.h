@@ -18,7 +18,7 @@ enum class NetnsState : std::uint8_t {
   kGone,     // the folder can be read, and has no such file
   kUnknown,  // as where the folder was not mounted
 };
-// What has no plain name was never recorded, and counts as gone.
+// A name that is not plain counts as gone: no entry ever recorded one.
 [[nodiscard]] NetnsState LookForNetns(const std::string& folder, const std::string& name);
 
 }  // namespace berth::node

@@ -53,7 +53,7 @@ TEST_F(ControllerForcedTest, AnEntryThatItsAgentWroteAgainIsToldOfOnceAndFreedNo
   EXPECT_TRUE(IsFreed()) << "the container may be gone by now";
 }
 
-// Faster than the controller looks.
+// The agent writes before the controller looks again.
 TEST_F(ControllerForcedTest, AnEntryThatItsAgentWritesAgainAtOnceIsFreedOnce) {
   int freed = 0;
   for (int i = 0; i < 1200; ++i) {
@@ -66,7 +66,7 @@ TEST_F(ControllerForcedTest, AnEntryThatItsAgentWritesAgainAtOnceIsFreedOnce) {
   EXPECT_THAT(Events(), testing::Contains(std::string(kBlock) + " FreedInUse").Times(1));
 }
 
-// As after a watch that broke: nobody can say how it went.
+// The watch broke, and the list after it lacks the pod: nobody can say how the pod went.
 TEST_F(ControllerOrphansTest, APodThatAListMissesIsWaitedForWhereNobodyCanLookForItsSandbox) {
   for (const bool has_proof : {true, false}) {
     SetEntry(kBlock, "3", std::string(kOrphan) + (has_proof ? " ns=cni-1" : ""));
@@ -84,7 +84,7 @@ TEST_F(ControllerOrphansTest, APodThatAListMissesIsWaitedForWhereNobodyCanLookFo
   EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
 }
 
-// What a person took out, and its agent wrote again.
+// A person removed the entry, and its agent wrote it again.
 TEST_F(ControllerOrphansTest, AStaticPodsEntryIsNotFreedBecauseItCameBack) {
   const std::string entry =
       "default/web 0123456789abcdef0123456789abcdef 0123456789ab-0123456789abcdef i=eth0 t=1 ns=cni-1";

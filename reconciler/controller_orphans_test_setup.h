@@ -50,7 +50,7 @@ class ControllerOrphansTest : public ControllerTest {
       Round();
     }
   }
-  // What the watch says; whether the pod is gone is for the API server to say.
+  // The watch says that the pod is gone. The API server may still have it.
   void SeeItVanish() { mailbox_->Remove<SeenPod>("default/web"); }
   void Vanish() {
     Delete(kPods, "web");
@@ -58,7 +58,7 @@ class ControllerOrphansTest : public ControllerTest {
   }
   [[nodiscard]] std::string Entry() const { return EntryAt(kBlock, "3"); }
 
-  // Beyond all that the API server in memory gives.
+  // The API server in memory gives no version that is as high.
   static constexpr std::uint64_t kLeasesVersion = 1'000'000;
   std::uint64_t ticks_ = 0;
 };

@@ -73,7 +73,7 @@ void TellReturned(const OrphanScope& scope, Decision& decision) {
   for (auto& [block, report] : reports) decision.actions.emplace_back(std::move(report));
 }
 
-// Which renewals count is asked for all suspects at once.
+// Asks once for all suspects which renewals count.
 void AskForLeases(const OrphanScope& scope, const Moment& now, Decision& decision) {
   bool is_due = false;
   for (const auto& [key, suspect] : scope.suspects.all()) {

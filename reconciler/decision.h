@@ -223,7 +223,7 @@ struct Memory {
     std::vector<FreedEntry> freed;
   };
   std::map<std::string, InDoubt> in_doubt;
-  // What was freed since the last decision: name of the block, and the entry.
+  // Entries that were freed since the last decision, each with the name of its block.
   std::vector<std::pair<std::string, FreedEntry>> freed;
   // What was last said that would be freed.
   std::set<std::pair<std::string, std::string>> reported;
@@ -231,8 +231,8 @@ struct Memory {
   std::map<std::pair<std::string, std::string>, std::chrono::steady_clock::time_point> pool_events;
   // The texts of the contested addresses that were told of last.
   std::set<std::string> contested;
-  // What was renewed at a later version was renewed after `asked`. The versions of other kinds are not comparable:
-  // Leases may be kept in an etcd of their own.
+  // A Lease with a later version than this was renewed after `asked`. Versions of other kinds are not comparable: the
+  // API server may keep Leases in an etcd of their own.
   struct LeasesAsked {
     SteadyTime asked;
     std::uint64_t version = 0;

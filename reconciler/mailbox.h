@@ -107,7 +107,7 @@ class Mailbox {
   Pending<SeenReservation> reservations_ BERTH_GUARDED_BY(mutex_);
   Pending<SeenBlock> blocks_ BERTH_GUARDED_BY(mutex_);
   Pending<SeenPod> pods_ BERTH_GUARDED_BY(mutex_);
-  // And whether it was seen to go; if not, two lists say so.
+  // Pods that vanished. True: the watch saw the pod go; false: only a list lacks it.
   std::vector<std::pair<SeenPod, bool>> vanished_ BERTH_GUARDED_BY(mutex_);
   std::uint64_t pods_version_ BERTH_GUARDED_BY(mutex_) = 0;
   std::uint64_t first_pods_version_ BERTH_GUARDED_BY(mutex_) = 0;  // of the first list

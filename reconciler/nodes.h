@@ -54,10 +54,10 @@ struct SeenLease {
 class Nodes {
  public:
   void Put(SeenNode node);
-  // What a write of the controller was answered with. From then on the watch has yet to show what was written.
+  // Takes the Node that answered a write of the controller. The watch has yet to show it.
   void PutWritten(SeenNode node, SteadyTime now);
-  // What the watch of Nodes shows. Nothing if that is older than what the controller wrote in the last minute; after
-  // that the API server may have been restored from a backup.
+  // Takes the Node that the watch shows, unless it is older than a write of the controller in the last minute. (After
+  // a minute the reason may be a restored backup.)
   void PutShown(SeenNode node, SteadyTime now);
   void Remove(const std::string& name);
   void PutLease(SeenLease lease);
@@ -81,8 +81,8 @@ class Nodes {
   [[nodiscard]] const std::map<std::string, Renewal>& renewals() const { return renewals_; }
 
  private:
-  // What the watch has shown of one Node's numbers. A number that the controller wrote is present before the watch
-  // shows it; one that it took away is absent only when the watch does.
+  // The numbers of one Node. A number is present as soon as the controller has written it or the watch has shown it.
+  // It is absent only when the watch has shown that.
   struct Shown {
     std::string uid;
     SteadyTime first_seen;

@@ -92,7 +92,7 @@ struct SeenPod {
   friend bool operator==(const SeenPod&, const SeenPod&) = default;
 };
 
-// What became of a pod's sandbox before the pod went.
+// Whether a pod's sandbox had ended when the pod went.
 enum class SandboxAtEnd : std::uint8_t {
   kEnded,   // so its kubelet had told, or there was none
   kUnseen,  // it was there when the pod was seen last, and nobody saw the pod go

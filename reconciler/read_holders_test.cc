@@ -159,7 +159,7 @@ TEST(Nodes, KnowAtWhichVersionALeaseWasRenewedLast) {
   EXPECT_EQ(nodes.RenewedAt("n2"), 0U);
 }
 
-// Such as one that was on its way when the controller wrote.
+// The view was on its way when the controller wrote.
 TEST(Nodes, AViewOlderThanWhatTheControllerWroteIsNoNews) {
   const SteadyTime start{};
   Nodes nodes;

@@ -31,7 +31,7 @@ std::size_t HashOf(const ipam::HeldEntry& entry) {
 Suspicion Missing(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now) {
   const PastPod pod = PastPodOf(entry);
   if (const auto vanished = pods.FindVanished(pod)) {
-    // Where an agent can look for its network namespace, what nobody saw has not to be feared.
+    // An agent that can look for the network namespace keeps the address if the sandbox is still there.
     const bool has_proof = !entry.netns.empty() && entry.node.empty();
     const bool may_be_left = vanished->sandbox == SandboxAtEnd::kUnseen && !has_proof;
     const bool is_left = vanished->sandbox == SandboxAtEnd::kThere || may_be_left;
