@@ -63,8 +63,8 @@ endfunction()
 # to BERTH_TOGETHER of the sources each.
 #
 # A source alone takes as long as seven together: the headers of JSON, logs and GoogleTest, and their templates, are most of
-# its time. So the sources of a folder share their unnamed namespace (tools/tidy_test.py says where two clash), and
-# clang-tidy, which checks each source alone, finds the include that is missing. The paths are relative, so that ccache
+# its time. So the sources of a folder share their unnamed namespace (tools/tidy_test.py says where two clash), and a source
+# may lack an include that another one has: `tools/check-tidy --alone` finds it. The paths are relative, so that ccache
 # knows the files in every clone.
 set(BERTH_TOGETHER 7)
 function(berth_together variable name)
