@@ -452,7 +452,7 @@ std::string PrintWhy(const Json& rows, Format format) {
   }
   if (nodes > kNodesPrinted) {
     text += "  and " + std::to_string(nodes - kNodesPrinted) +
-            " more nodes, which are no nearer to taking the pod; -o json shows them\n";
+            " more nodes, which are no better for the pod; -o json shows them\n";
   }
   return text;
 }

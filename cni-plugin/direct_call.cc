@@ -62,9 +62,10 @@ Expected<std::string> FindNodeName(const std::string& configured, const k8sclien
   const bool is_node = user && user->starts_with(kNodeUserPrefix);
   std::string name = is_node ? user->substr(kNodeUserPrefix.size()) : configured.empty() ? HostName() : configured;
   if (!configured.empty() && name != configured) {
-    return Fail(ErrorCode::kInvalid,
-                "ipam.nodeName " + ipam::Quoted(configured) + " is not the node of these credentials, " + name,
-                "leave ipam.nodeName out");
+    return Fail(
+        ErrorCode::kInvalid,
+        "ipam.nodeName is " + ipam::Quoted(configured) + ", but the credentials are of the node " + ipam::Quoted(name),
+        "leave ipam.nodeName out");
   }
   if (cni::IsObjectName(name, cni::kNodeNameBytesMax)) return name;
   return Fail(ErrorCode::kInvalid, ipam::Quoted(name) + " cannot be the name of a node", "set ipam.nodeName");

@@ -87,7 +87,7 @@ TEST_F(DirectMode, AnotherNodeThanThatOfTheCredentialsIsRefusedBeforeAnyFolderIs
   WriteKubeconfig("system:node:n2");
   const json error = ErrorOf(PluginProcess(Call("ADD")).Wait());
   EXPECT_EQ(error["code"], 7U) << error;
-  EXPECT_THAT(error["msg"], HasSubstr("ipam.nodeName \"n1\" is not the node of these credentials, n2"));
+  EXPECT_THAT(error["msg"], HasSubstr("ipam.nodeName is \"n1\", but the credentials are of the node \"n2\""));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "nodes"));
 }
 

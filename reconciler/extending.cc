@@ -88,7 +88,7 @@ void Extending::WakeAgainAndAgain(k8sclient::Api& api, const std::stop_token& st
     const auto woken =
         extender::WakeScheduler(api, endpoint_.name_space, stamp, k8sclient::CallOptions::Within(kCallMax, stop));
     if (!woken) {
-      spdlog::warn("the scheduler cannot be woken, pods may wait for five minutes err={}",
+      spdlog::warn("could not tell the scheduler to try waiting pods again; they may wait for five minutes err={}",
                    ipam::Quoted(woken.error().message));
       const sync::Lock lock(mutex_);
       shall_wake_ = true;

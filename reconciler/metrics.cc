@@ -106,12 +106,13 @@ struct Metrics::Families {
                    .Help("Orphans that the controller frees now")
                    .Register(registry)
                    .Add({});
-  Gauge& braked =
-      BuildGauge()
-          .Name("berth_controller_orphans_braked")
-          .Help("1: the controller frees no orphan, because too many name pods whose deletion it did not see")
-          .Register(registry)
-          .Add({});
+  Gauge& braked = BuildGauge()
+                      .Name("berth_controller_orphans_braked")
+                      .Help(
+                          "1: the controller frees no orphan, because the pods of too many orphans went without the "
+                          "controller seeing it")
+                      .Register(registry)
+                      .Add({});
 
   Family<Counter>& extender_requests = BuildCounter()
                                            .Name("berth_controller_extender_requests_total")
