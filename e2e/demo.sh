@@ -114,10 +114,12 @@ number() { kubectl get node n1 -o jsonpath='{.status.allocatable.ipam\.berth\.de
 pods_in() { kubectl get pods -l app=web --field-selector="status.phase=$1" -o name | wc -l; }
 
 # await_pods RUNNING PENDING
-await_pods() {
+await_pods() { within_two_minutes are_there "$1" "$2" || { kubectl get pods; return 1; }; }
+are_there() { [[ $(pods_in Running) == "$1" && $(pods_in Pending) == "$2" ]]; }
+within_two_minutes() {
   local end=$((SECONDS + 120))
-  until [[ $(pods_in Running) == "$1" && $(pods_in Pending) == "$2" ]]; do
-    ((SECONDS < end)) || { kubectl get pods; return 1; }
+  until "$@"; do
+    ((SECONDS < end)) || return 1
     sleep 0.2
   done
 }
@@ -135,9 +137,11 @@ run_pods() {
   kubectl rollout status deployment/web --timeout=180s
 }
 
-remove_pods() {
-  kubectl scale deployment/web --replicas=0
-  kubectl wait --for=delete pod -l app=web --timeout=180s
+# `kubectl wait --for=delete` goes on for seconds after the last of many pods is gone.
+remove_pods() { kubectl scale deployment/web --replicas=0 && within_two_minutes no_pod_is_left; }
+no_pod_is_left() {
+  local left
+  left=$(kubectl get pods -l app=web -o name) && [[ -z $left ]]
 }
 
 await_used() { kubectl wait --for=jsonpath='{.status.used}'="$1" ippool/pods-v4 ippool/pods-v6 --timeout=60s; }
