@@ -6,6 +6,7 @@
 #include <array>
 #include <csignal>
 #include <map>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
@@ -134,6 +135,15 @@ void RunMany(const Case& like, const RunOptions& options, const std::function<vo
     report(one);
     if (options.stops_at_failure && !one.outcome.broken.empty()) goes_on = false;
   }
+}
+
+double ChildrensCpuSeconds() {
+  rusage used{};
+  getrusage(RUSAGE_CHILDREN, &used);
+  const auto seconds = [](const timeval& time) {
+    return std::chrono::duration<double>(std::chrono::seconds(time.tv_sec) + std::chrono::microseconds(time.tv_usec));
+  };
+  return (seconds(used.ru_utime) + seconds(used.ru_stime)).count();
 }
 
 Case Shrink(const Case& failing, const std::string& rule, unsigned jobs) {

@@ -39,6 +39,9 @@ struct RunOptions {
 void RunMany(const Case& like, const RunOptions& options, const std::function<void(const Report&)>& report);
 [[nodiscard]] Report RunApart(const Case& one);
 
+// What all histories so far took that ran in children.
+[[nodiscard]] double ChildrensCpuSeconds();
+
 // A case of less extent in which the same rule is broken: fewer kinds of fault, nodes, agents, callers, containers.
 // Takes some minutes.
 [[nodiscard]] Case Shrink(const Case& failing, const std::string& rule, unsigned jobs);

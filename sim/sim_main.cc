@@ -7,12 +7,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "sim/find_plants.h"
 #include "sim/runner.h"
 #include "sim/scheduler.h"
 
@@ -33,6 +33,7 @@ struct Options {
   bool shrinks = false;
   bool looks_for_plants = false;
   std::uint64_t seconds = 0;
+  std::uint64_t tries = 1;
   std::string plant;
   std::string faults;
 };
@@ -68,8 +69,12 @@ void Describe(CLI::App& app, Options& options) {
   std::string plants = "make this defect on purpose, to see whether it is found:";
   for (const Plant& plant : AllPlants()) plants += "\n" + std::string(plant.name) + ": " + std::string(plant.what);
   app.add_option("--plant", options.plant, plants);
-  app.add_flag(
-      "--plants", options.looks_for_plants, "count the seeds until each plant is found, for at most ten minutes each");
+  app.add_flag("--plants",
+               options.looks_for_plants,
+               "count the seeds until each plant is found: at most --runs of them, or for --seconds, or ten minutes");
+  app.add_option("--tries", options.tries, "with --plants: search so often for each, with other seeds")
+      ->check(CLI::Range(1U, 1000U))
+      ->capture_default_str();
   app.add_flag("--trace", options.is_told, "print the history of --seed: virtual second, who, what");
   app.add_flag("--logs", options.shows_logs, "with --trace: also print what the programs log");
   app.add_flag("--stacks", options.shows_stacks, "with --trace: also print where every thread waits at the end");
@@ -79,12 +84,12 @@ void Describe(CLI::App& app, Options& options) {
 
 // False: something is wrong with it, and was said.
 bool Complete(Options& options, bool has_runs) {
-  if (options.looks_for_plants && options.seconds == 0) options.seconds = kPlantSeconds;
+  if (options.looks_for_plants && !has_runs && options.seconds == 0) options.seconds = kPlantSeconds;
   if (options.seconds > 0) {
     options.run.time = std::chrono::seconds(options.seconds);
     if (!has_runs) options.run.runs = UINT64_MAX;
   }
-  options.run.stops_at_failure = options.shrinks || options.looks_for_plants;
+  options.run.stops_at_failure = options.shrinks;
   if (!options.plant.empty()) {
     options.like.plant = FindPlant(options.plant);
     if (options.like.plant == nullptr) {
@@ -134,48 +139,13 @@ int Tell(const Options& options) {
   _exit(outcome.broken.empty() ? 0 : 1);
 }
 
-// Of all children that have ended.
-double CpuSeconds() {
-  rusage used{};
-  getrusage(RUSAGE_CHILDREN, &used);
-  const auto seconds = [](const timeval& time) {
-    return std::chrono::duration<double>(std::chrono::seconds(time.tv_sec) + std::chrono::microseconds(time.tv_usec));
-  };
-  return (seconds(used.ru_utime) + seconds(used.ru_stime)).count();
-}
-
-// True: it was found.
-bool LookFor(const Plant& plant, const Options& options) {
-  Case like = options.like;
-  like.plant = &plant;
-  if (options.faults.empty() && !plant.faults.empty()) like.extent.faults = plant.faults;
-  std::uint64_t seeds = 0;
-  std::optional<Report> found;
-  const double begin = CpuSeconds();
-  RunMany(like, options.run, [&](const Report& report) {
-    ++seeds;
-    if (!found && !report.outcome.broken.empty()) found = report;
-  });
-  std::printf("| %s | %s | %lu | %.0f | %s |\n",
-              std::string(plant.name).c_str(),
-              found ? "yes" : "no",
-              seeds,
-              CpuSeconds() - begin,
-              found ? found->outcome.broken.front().rule.c_str() : "");
-  std::fflush(stdout);
-  return found.has_value();
-}
-
 int LookForPlants(const Options& options) {
-  std::printf("| plant | found | histories | seconds of CPU | by |\n|---|---|---|---|---|\n");
-  const auto wanted = [&](const Plant& plant) { return options.plant.empty() || plant.name == options.plant; };
-  std::uint64_t found = 0;
-  std::uint64_t missed = 0;
-  for (const Plant& plant : AllPlants()) {
-    if (wanted(plant)) ++(LookFor(plant, options) ? found : missed);
-  }
-  std::printf("%lu passed, %lu failed\n", found, missed);
-  return missed == 0 ? 0 : 1;
+  return FindPlants({.like = options.like,
+                     .run = options.run,
+                     .tries = options.tries,
+                     .keeps_faults = !options.faults.empty()})
+             ? 0
+             : 1;
 }
 
 int RunAll(const Options& options) {
@@ -207,7 +177,7 @@ int RunAll(const Options& options) {
       options.run.first,
       passed + failed,
       took,
-      static_cast<double>(passed + failed) / CpuSeconds(),
+      static_cast<double>(passed + failed) / ChildrensCpuSeconds(),
       sum.calls,
       sum.requests,
       sum.faults,

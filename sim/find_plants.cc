@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tries, and the rows that they make.
+#include "sim/find_plants.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/fmt/ranges.h>
+
+namespace berth::sim {
+
+namespace {
+
+constexpr std::uint64_t kSeedsApart = 1'000'000;
+
+struct Try {
+  std::optional<std::string> rule = {};  // nothing: it was missed
+  std::uint64_t histories = 0;
+  double cpu_seconds = 0;
+};
+
+Try TryOnce(const Case& like, const RunOptions& run) {
+  Try result;
+  const double begin = ChildrensCpuSeconds();
+  RunMany(like, run, [&](const Report& report) {
+    ++result.histories;
+    if (!result.rule && !report.outcome.broken.empty()) result.rule = report.outcome.broken.front().rule;
+  });
+  result.cpu_seconds = ChildrensCpuSeconds() - begin;
+  return result;
+}
+
+std::string RowOf(const Plant& plant, std::vector<Try> tries, std::size_t found) {
+  std::set<std::string> rules;
+  for (const Try& one : tries) {
+    if (one.rule) rules.insert("`" + *one.rule + "`");
+  }
+  std::ranges::sort(tries, {}, &Try::histories);
+  const Try& middle = tries[tries.size() / 2];
+  return fmt::format("| `{}` | {} of {} | {} | {} | {:.1f} | {} |",
+                     plant.name,
+                     found,
+                     tries.size(),
+                     middle.histories,
+                     tries.back().histories,
+                     middle.cpu_seconds,
+                     fmt::join(rules, ", "));
+}
+
+}  // namespace
+
+bool FindPlants(const PlantSearch& search) {
+  std::printf("| plant | found | histories, median | most | seconds of CPU, median | found by rule |\n");
+  std::printf("|---|---|---|---|---|---|\n");
+  std::uint64_t passed = 0;
+  std::uint64_t failed = 0;
+  for (const Plant& plant : AllPlants()) {
+    if (search.like.plant != nullptr && search.like.plant != &plant) continue;
+    Case like = search.like;
+    like.plant = &plant;
+    if (!search.keeps_faults && !plant.faults.empty()) like.extent.faults = plant.faults;
+    RunOptions run = search.run;
+    run.stops_at_failure = true;
+    std::vector<Try> tries;
+    for (std::uint64_t i = 0; i < search.tries; ++i) {
+      run.first = search.run.first + i * kSeedsApart;
+      tries.push_back(TryOnce(like, run));
+    }
+    const auto found =
+        static_cast<std::size_t>(std::ranges::count_if(tries, [](const Try& one) { return one.rule.has_value(); }));
+    ++(found * 10 >= tries.size() * 9 ? passed : failed);
+    std::printf("%s\n", RowOf(plant, std::move(tries), found).c_str());
+    std::fflush(stdout);
+  }
+  std::printf("%lu passed, %lu failed\n", passed, failed);
+  return failed == 0;
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Search for plants: how many histories it takes until a checker notices each defect that was made on purpose.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/plants.h"
+#include "sim/runner.h"
+
+namespace berth::sim {
+
+struct PlantSearch {
+  Case like = {};             // .plant set: that plant alone; .extent.faults as they are: those that the plant names
+  RunOptions run = {};        // of one try: the limits after which the plant counts as missed
+  std::uint64_t tries = 1;    // with first seeds far apart
+  bool keeps_faults = false;  // the faults of `like`, whatever a plant names
+};
+
+// Prints a row of the table in docs/simulation.md for each plant, and last "N passed, N failed". A plant passes that
+// was found in nine of ten tries. Returns whether all did.
+[[nodiscard]] bool FindPlants(const PlantSearch& search);
+
+}  // namespace berth::sim
