@@ -40,8 +40,8 @@ std::uint64_t Bounds::calls() const {
   return sum;
 }
 
-std::size_t Bounds::agents_started() const {
-  std::size_t sum = 0;
+std::size_t Bounds::starts() const {
+  std::size_t sum = controllers_.starts();
   for (const auto& machine : machines_) sum += machine->node.starts();
   return sum;
 }
@@ -50,7 +50,7 @@ void Bounds::WatchForStorms() {
   while (true) {
     const std::uint64_t requests_before = network_.requests();
     const std::uint64_t calls_before = calls();
-    const std::size_t started_before = agents_started();
+    const std::size_t started_before = starts();
     const std::uint64_t of_controllers_before = controllers_.requests();
     const bool are_rivals = controllers_.count() > 1;
     const auto machines = [this] {
@@ -66,9 +66,8 @@ void Bounds::WatchForStorms() {
     if (machines() != machines_before) continue;
     const std::uint64_t called = calls() - calls_before;
     // Each that lived at any time of it, and other ones than the newest too.
-    std::size_t agents = agents_started() - started_before;
-    for (const auto& machine : machines_) agents += machine->node.living();
-    const std::size_t all = programs() + agents;
+    std::size_t all = programs() + starts() - started_before;
+    for (const auto& machine : machines_) all += machine->node.living();
     if (sent > kStormRequests * all + kStormRequestsOfCall * called || of_controllers > kRivalsRequests)
       story_.Break("storm", fmt::format("{} programs sent {} requests in a minute of {} calls", all, sent, called));
   }

@@ -31,7 +31,7 @@ class Bounds {
 
  private:
   [[nodiscard]] std::uint64_t calls() const;
-  [[nodiscard]] std::size_t agents_started() const;
+  [[nodiscard]] std::size_t starts() const;
   // Each machine and each controller counts.
   [[nodiscard]] std::size_t programs() const { return machines_.size() + controllers_.count(); }
 

@@ -25,6 +25,8 @@ class Controllers {
   void LeaveOne();
   [[nodiscard]] std::uint64_t requests() const { return link_.requests(); }
   [[nodiscard]] std::size_t count() const { return running_.size(); }
+  // So many were, one after another and side by side.
+  [[nodiscard]] std::uint64_t starts() const { return started_; }
 
  private:
   Link link_;

@@ -63,7 +63,10 @@ bool FindPlants(const PlantSearch& search) {
     if (search.like.plant != nullptr && search.like.plant != &plant) continue;
     Case like = search.like;
     like.plant = &plant;
-    if (!search.keeps_faults && !plant.faults.empty()) like.extent.faults = plant.faults;
+    if (like.draws_faults && !plant.faults.empty()) {
+      like.extent.faults = plant.faults;
+      like.draws_faults = false;
+    }
     RunOptions run = search.run;
     run.stops_at_failure = true;
     std::vector<Try> tries;

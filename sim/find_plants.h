@@ -10,10 +10,10 @@
 namespace berth::sim {
 
 struct PlantSearch {
-  Case like = {};             // .plant set: that plant alone; .extent.faults as they are: those that the plant names
-  RunOptions run = {};        // of one try: the limits after which the plant counts as missed
-  std::uint64_t tries = 1;    // with first seeds far apart
-  bool keeps_faults = false;  // the faults of `like`, whatever a plant names
+  // .plant set: that one alone. .draws_faults: a plant's own faults where it names some.
+  Case like = {};
+  RunOptions run = {};      // of one try: the limits after which the plant counts as missed
+  std::uint64_t tries = 1;  // with first seeds far apart
 };
 
 // Prints a row of the table in docs/simulation.md for each plant, and last "N passed, N failed". A plant passes that

@@ -81,6 +81,8 @@ class Kubelet {
   // that the pool is exhausted.
   void BeginBurst() { is_burst_ = true; }
   void EndBurst() { is_burst_ = false; }
+  // No container from now on.
+  void NeverHang() { may_hang_ = false; }
   // None at all from now on.
   void NeverCheck() { options_.checks = false; }
   // Of all that have addresses.
@@ -197,6 +199,7 @@ class Kubelet {
   std::set<std::string> settled_;            // containers that stay
   bool checks_now_ = true;
   bool is_burst_ = false;
+  bool may_hang_ = true;
   int boots_ = 0;
   int returns_ = 0;
   int ending_ = 0;

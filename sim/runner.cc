@@ -123,6 +123,7 @@ void RunMany(const Case& like, const RunOptions& options, const std::function<vo
       if (!goes_on) break;
       Case one = like;
       one.seed = options.first + begun++;
+      if (one.draws_faults) one.extent.faults = Extent::DrawFaults(one.seed);
       const Child child = Start(one);
       running.emplace(child.pid, child);
     }
@@ -159,6 +160,7 @@ Case Shrink(const Case& failing, const std::string& rule, unsigned jobs) {
     return found;
   };
   Case smallest = failing;
+  smallest.draws_faults = false;
   // True: it is smaller.
   const auto attempt = [&](const std::function<void(Extent&)>& make_less) {
     Case less = smallest;
@@ -195,7 +197,8 @@ std::string CommandOf(const Case& one) {
   if (one.extent.agents != usual.agents) command += fmt::format(" --agents {}", one.extent.agents);
   if (one.extent.callers != usual.callers) command += fmt::format(" --callers {}", one.extent.callers);
   if (one.extent.containers != usual.containers) command += fmt::format(" --containers {}", one.extent.containers);
-  if (one.extent.faults != usual.faults)
+  // Else the seed says which.
+  if (!one.draws_faults)
     command += fmt::format(" --faults {}",
                            one.extent.faults.empty() ? "none" : fmt::format("{}", fmt::join(one.extent.faults, ",")));
   if (one.plant != nullptr) command += fmt::format(" --plant {}", one.plant->name);

@@ -17,6 +17,7 @@ struct Case {
   std::uint64_t seed = 0;
   Extent extent = {};
   const Plant* plant = nullptr;
+  bool draws_faults = false;  // RunMany takes Extent::DrawFaults of each seed, not what stands in `extent`
 };
 
 struct Report {

@@ -65,7 +65,9 @@ void Describe(CLI::App& app, Options& options) {
   std::string known;
   for (const std::string& fault : Extent::AllFaults()) known += (known.empty() ? "" : ",") + fault;
   app.add_option(
-      "--faults", options.faults, "faults that may happen, separated by commas, or none; default: all of " + known);
+      "--faults",
+      options.faults,
+      "faults that may happen, separated by commas, or none; default: each seed draws some, or all, of " + known);
   std::string plants = "make this defect on purpose, to see whether it is found:";
   for (const Plant& plant : AllPlants()) plants += "\n" + std::string(plant.name) + ": " + std::string(plant.what);
   app.add_option("--plant", options.plant, plants);
@@ -97,6 +99,7 @@ bool Complete(Options& options, bool has_runs) {
       return false;
     }
   }
+  options.like.draws_faults = options.faults.empty();
   if (options.faults.empty()) return true;
   auto& faults = options.like.extent.faults;
   faults.clear();
@@ -123,6 +126,7 @@ int Tell(const Options& options) {
   if (options.shows_stacks) RememberStacks();
   Case one = options.like;
   one.seed = options.run.first;
+  if (one.draws_faults) one.extent.faults = Extent::DrawFaults(one.seed);
   const Outcome outcome = RunHere(one, /*is_told=*/true);
   if (options.shows_stacks) std::printf("%s\n", WhoWaitsWhere().c_str());
   Show(one, outcome);
@@ -140,12 +144,7 @@ int Tell(const Options& options) {
 }
 
 int LookForPlants(const Options& options) {
-  return FindPlants({.like = options.like,
-                     .run = options.run,
-                     .tries = options.tries,
-                     .keeps_faults = !options.faults.empty()})
-             ? 0
-             : 1;
+  return FindPlants({.like = options.like, .run = options.run, .tries = options.tries}) ? 0 : 1;
 }
 
 int RunAll(const Options& options) {

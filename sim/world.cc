@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <random>
 #include <thread>
 #include <utility>
 
@@ -50,6 +52,19 @@ std::set<std::string> Extent::AllFaults() {
           "vanish",  "edit",      "delete",   "allocation", "odd-uid",   "sandbox", "meanwhile", "pause",
           "restore", "compact",   "deaf",     "direct",     "denied",    "mute",    "check",     "second",
           "pools",   "power",     "replaced", "suspend",    "scheduler", "kubelet", "number"};
+}
+
+std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::set<std::string> faults = AllFaults();
+  if (random() % 2 == 0) return faults;
+  constexpr std::uint64_t kFewest = 2;
+  constexpr std::uint64_t kSpread = 10;
+  const std::uint64_t wanted = kFewest + random() % kSpread;
+  while (faults.size() > wanted) {
+    faults.erase(std::next(faults.begin(), static_cast<std::ptrdiff_t>(random() % faults.size())));
+  }
+  return faults;
 }
 
 World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told)
@@ -427,6 +442,8 @@ void World::RestartKubelet(Machine& machine) {
 void World::CheckSteady() {
   for (const auto& checker : checkers_) checker->Withheld(pools_.Withheld());
   bounds_.BeginSteady();
+  // That would take ten minutes, in which idle nodes list as well.
+  for (const auto& machine : machines_) machine->kubelet.NeverHang();
   for (const auto& machine : machines_) Churn(*machine, machine->node.name() + "steady", kSteadyContainers);
   while (IsChurning()) std::this_thread::sleep_for(100ms);
   bounds_.EndSteady(kSteadyContainers);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-# A test of docs/troubleshooting.md: it has every CNI error, condition and event that the code can tell a person, and none
-# that the code does not know. It runs in ctest as "docs".
+# A test of docs/: troubleshooting.md has every CNI error, condition and event that the code can tell a person, and none
+# that the code does not know; so has the table of simulation.md with plants. It runs in ctest as "docs".
 #
 #   tools/docs_test.py            the test; last line: "N passed, N failed"
 #   tools/docs_test.py --list     prints the messages of the code as rows of the document's table
@@ -139,10 +139,14 @@ def quoted(cells: list[str]) -> set[str]:
     return {text for cell in cells for text in re.findall(r"``? ?(.+?) ?``?(?=[^`]|$)", cell)}
 
 
-def compare(what: str, code: set, page: set, where: dict | None = None) -> list[str]:
-    lines = [f"docs/troubleshooting.md has no {what} {one!r}{' of ' + where[one] if where else ''}: add a row that says what to do"
+def plants() -> set[str]:
+    return set(re.findall(r'\.name = "([a-z-]+)"', code_of(ROOT / "sim" / "plants.cc")))
+
+
+def compare(what: str, code: set, page: set, where: dict | None = None, file: str = PAGE.name) -> list[str]:
+    lines = [f"docs/{file} has no {what} {one!r}{' of ' + where[one] if where else ''}: add a row"
              for one in sorted(code - page)]
-    return lines + [f"docs/troubleshooting.md has the {what} {one!r}, which the code does not know: correct or remove it"
+    return lines + [f"docs/{file} has the {what} {one!r}, which the code does not know: correct or remove it"
                     for one in sorted(page - code)]
 
 
@@ -163,6 +167,10 @@ def main() -> int:
                             *(quoted(row[:1]) for row in rows(page, "## Events")[1:]))),
         compare("condition", condition_types(), set().union(*(quoted(row[:1]) for row in rows(page, "## Conditions of a pool")[1:]))),
         [f"the row {row} has no remedy" for row in all_messages[1:] if len(row) < 2 or not row[-1]],
+        compare("plant", plants(),
+                set().union(*(quoted(row[:1]) for row in rows((ROOT / "docs" / "simulation.md").read_text(),
+                                                              "## Would it find a defect?")[1:])),
+                file="simulation.md"),
     ]
     for line in (line for lines in results for line in lines):
         print(line)
