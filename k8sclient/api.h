@@ -57,6 +57,8 @@ struct Response {
   std::string body = {};
   // Retry-After, if the server sent one.
   std::optional<std::chrono::milliseconds> retry_after = {};
+  // Date: the server's wall clock when it began to answer, rounded down to seconds. Empty: none was sent or understood.
+  std::optional<std::chrono::sys_seconds> date = {};
 
   [[nodiscard]] bool ok() const { return status >= 200 && status < 300; }
 };

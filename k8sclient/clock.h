@@ -18,7 +18,8 @@ class Clock {
   // Since the machine was started. It goes on while the machine is suspended, which Now does not (CLOCK_BOOTTIME): for
   // the age of what others may have changed meanwhile.
   [[nodiscard]] virtual std::chrono::nanoseconds SinceBoot() = 0;
-  // The calendar's time, for timestamps that people read; compared only with what the outside world stamped.
+  // The calendar's time, for timestamps that people read; compared only with what the outside world stamped. Times in
+  // objects of the API server are that server's: see server_clock.h.
   [[nodiscard]] virtual std::chrono::system_clock::time_point WallNow() = 0;
   // Waits; false as soon as stop is requested.
   virtual bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) = 0;

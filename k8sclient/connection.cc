@@ -45,14 +45,14 @@ class Connection::Answer {
   [[nodiscard]] bool handed_over() const { return handed_over_; }
 
   [[nodiscard]] Response Complete() {
-    Response response{.status = parser_.status(), .body = std::move(body_)};
+    Response response{.status = parser_.status(), .body = std::move(body_), .date = parser_.date()};
     if (parser_.retry_after()) response.retry_after = *parser_.retry_after();
     return response;
   }
 
   // After kStopped. The sink's own wish is an end in order.
   [[nodiscard]] Expected<Response> Stopped() const {
-    if (handed_over_) return Response{.status = parser_.status()};
+    if (handed_over_) return Response{.status = parser_.status(), .date = parser_.date()};
     return Fail(CodeFor(request_, true, ErrorCode::kInternal),
                 "the answer is larger than " + std::to_string(request_.response_bytes_max) + " bytes");
   }

@@ -159,13 +159,14 @@ TEST_F(Repeats, EndAfterTenTimes) {
   ScriptedServer server([&seen](Peer& peer) {
     while (peer.ReadRequest()) {
       ++seen;
-      peer.Answer(429, "{}", "Retry-After: 1\r\n");
+      peer.Answer(429, "{}", "Retry-After: 1\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n");
     }
   });
   const auto response = Api(server)->Call({.path = "/a"}, {});
   ASSERT_TRUE(response.has_value());
   EXPECT_EQ(response->status, 429);
   EXPECT_EQ(response->retry_after, seconds(1));
+  EXPECT_EQ(response->date, std::chrono::sys_seconds(seconds(784'111'777)));
   EXPECT_EQ(seen, 11);
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "k8sclient/http_date.h"
+
 namespace berth::k8sclient {
 namespace {
 
@@ -125,6 +127,8 @@ ResponseParser::Outcome ResponseParser::TakeHeader(std::string_view line) {
     if (const auto seconds = Number(value, 10)) {
       retry_after_ = std::chrono::seconds(std::min<std::uint64_t>(*seconds, kRetryAfterMax.count()));
     }
+  } else if (EqualsIgnoringCase(name, "date")) {
+    date_ = ParseHttpDate(value);
   }
   return Outcome::kMore;
 }

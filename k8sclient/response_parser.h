@@ -37,6 +37,7 @@ class ResponseParser {
 
   [[nodiscard]] int status() const { return status_; }
   [[nodiscard]] std::optional<std::chrono::seconds> retry_after() const { return retry_after_; }
+  [[nodiscard]] std::optional<std::chrono::sys_seconds> date() const { return date_; }
   // After kComplete: whether another request may follow on the connection.
   [[nodiscard]] bool keep_alive() const { return keep_alive_ && leftover_ == 0; }
   // For a person; static text.
@@ -72,6 +73,7 @@ class ResponseParser {
   bool chunked_ = false;
   std::optional<std::uint64_t> length_;
   std::optional<std::chrono::seconds> retry_after_;
+  std::optional<std::chrono::sys_seconds> date_;
   std::size_t leftover_ = 0;  // bytes behind the end of the response
   std::string_view problem_;
 };

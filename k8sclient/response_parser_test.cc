@@ -160,6 +160,19 @@ TEST(Response, ARetryAfterThatIsNoNumberIsLeftOut) {
   EXPECT_FALSE(parser.retry_after().has_value());
 }
 
+TEST(Response, SaysTheServersDate) {
+  ResponseParser parser([](std::string_view) { return true; });
+  EXPECT_EQ(parser.Feed("HTTP/1.1 200 OK\r\ndate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 0\r\n\r\n"),
+            ParserOutcome::kComplete);
+  EXPECT_EQ(parser.date(), std::chrono::sys_seconds(std::chrono::seconds(784'111'777)));
+}
+
+TEST(Response, ADateThatIsNoneIsLeftOut) {
+  ResponseParser parser([](std::string_view) { return true; });
+  EXPECT_EQ(parser.Feed("HTTP/1.1 200 OK\r\nDate: yesterday\r\nContent-Length: 0\r\n\r\n"), ParserOutcome::kComplete);
+  EXPECT_FALSE(parser.date().has_value());
+}
+
 TEST(Response, TheReceiverMayStop) {
   ResponseParser parser([](std::string_view) { return false; });
   EXPECT_EQ(parser.Feed("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"), ParserOutcome::kStopped);

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of the server's clock is one number, which every answer may correct.
+#include "k8sclient/server_clock.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+
+namespace berth::k8sclient {
+
+namespace {
+
+using std::chrono::duration_cast;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+
+// The estimate is right to about a second, and a clock that NTP sets to milliseconds.
+constexpr seconds kDifferenceMax{5};
+// A difference that was too large counts as such until it is less than this.
+constexpr seconds kDifferenceRight{4};
+
+std::optional<std::int64_t> WholeNumber(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc() || end != text.data() + text.size()) return {};
+  return value;
+}
+
+}  // namespace
+
+nanoseconds Corrected(nanoseconds estimate, const DatedAnswer& answer) {
+  const nanoseconds date = answer.date.time_since_epoch();
+  return std::clamp(estimate, date - answer.received, date + seconds(1) - answer.sent);
+}
+
+std::optional<nanoseconds> ServerClock::ServerTime() {
+  const sync::Lock lock(mutex_);
+  if (!estimate_) return {};
+  return local_.SinceBoot() + *estimate_;
+}
+
+std::chrono::system_clock::time_point ServerClock::WallNow() {
+  const auto time = ServerTime();
+  return time ? std::chrono::system_clock::time_point(*time) : local_.WallNow();
+}
+
+void ServerClock::Learn(const DatedAnswer& answer) {
+  std::string note;
+  {
+    const sync::Lock lock(mutex_);
+    const nanoseconds before = estimate_ ? *estimate_ : local_.WallNow().time_since_epoch() - local_.SinceBoot();
+    const nanoseconds after = Corrected(before, answer);
+    if (estimate_ == after) return;
+    estimate_ = after;
+    note = std::to_string(after.count()) + ' ' + std::to_string(local_.SinceBoot().count());
+  }
+  if (leave_note_) leave_note_(note);
+}
+
+std::optional<milliseconds> ServerClock::Difference() {
+  const auto time = ServerTime();
+  if (!time) return {};
+  return duration_cast<milliseconds>(local_.WallNow().time_since_epoch() - *time);
+}
+
+std::optional<ServerClock::News> ServerClock::TakeNews() {
+  const auto difference = Difference();
+  if (!difference) return {};
+  const milliseconds distance = std::chrono::abs(*difference);
+  const sync::Lock lock(mutex_);
+  const bool is_wrong = distance > (was_wrong_ ? kDifferenceRight : kDifferenceMax);
+  if (is_wrong == was_wrong_) return {};
+  was_wrong_ = is_wrong;
+  if (!is_wrong) return News{.is_wrong = false, .text = "this machine's clock and the API server's agree again"};
+  return News{.is_wrong = true,
+              .text = "this machine's clock is " + std::to_string(duration_cast<seconds>(distance).count()) + " s " +
+                      (*difference > milliseconds(0) ? "ahead of" : "behind") +
+                      " the API server's: let NTP set the clocks of both machines"};
+}
+
+void ServerClock::Recall(std::string_view note) {
+  const std::size_t blank = std::min(note.find(' '), note.size());
+  const auto estimate = WholeNumber(note.substr(0, blank));
+  const auto noted = WholeNumber(note.substr(std::min(blank + 1, note.size())));
+  const sync::Lock lock(mutex_);
+  if (estimate_ || !estimate || !noted || nanoseconds(*noted) > local_.SinceBoot()) return;
+  estimate_ = nanoseconds(*estimate);
+}
+
+ipam::Expected<Response> DatedApi::Call(const Request& request, const CallOptions& options) {
+  const nanoseconds sent = clock_.SinceBoot();
+  auto response = inner_.Call(request, options);
+  Learn(response, sent);
+  return response;
+}
+
+ipam::Expected<Response> DatedApi::Watch(const Request& request, const WatchOptions& options, const WatchSink& sink) {
+  const nanoseconds sent = clock_.SinceBoot();
+  auto response = inner_.Watch(request, options, sink);
+  Learn(response, sent);
+  return response;
+}
+
+void DatedApi::Learn(const ipam::Expected<Response>& response, nanoseconds sent) {
+  if (!response || !response->date) return;
+  clock_.Learn({.date = *response->date, .sent = sent, .received = clock_.SinceBoot()});
+}
+
+}  // namespace berth::k8sclient

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// DateTeller: the same API server, whose answers have a Date.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <utility>
+
+#include "k8sclient/api.h"
+
+namespace berth::k8sclient::testing {
+
+class DateTeller final : public Api {
+ public:
+  using WallClock = std::function<std::chrono::system_clock::time_point()>;
+  // inner must outlive this. `now`: the server's wall clock; any thread calls it.
+  DateTeller(Api& inner, WallClock now) : inner_(inner), now_(std::move(now)) {}
+
+  ipam::Expected<Response> Call(const Request& request, const CallOptions& options) override {
+    auto response = inner_.Call(request, options);
+    if (response) response->date = std::chrono::floor<std::chrono::seconds>(now_());
+    return response;
+  }
+  ipam::Expected<Response> Watch(const Request& request, const WatchOptions& options, const WatchSink& sink) override {
+    const auto began = now_();
+    auto response = inner_.Watch(request, options, sink);
+    if (response) response->date = std::chrono::floor<std::chrono::seconds>(began);
+    return response;
+  }
+
+ private:
+  Api& inner_;
+  WallClock now_;
+};
+
+}  // namespace berth::k8sclient::testing
