@@ -34,6 +34,7 @@ constexpr std::array kKubeletKubeconfigs = {"/etc/kubernetes/kubelet.conf", "/va
 constexpr std::string_view kNodeUserPrefix = "system:node:";
 // Of the API server: processes that live for milliseconds come one after another.
 constexpr const char* kSessionNote = "tls-session";
+constexpr const char* kClockNote = "api-server-clock";
 
 Expected<std::string> FindKubeconfig(const std::string& configured) {
   if (!configured.empty()) return configured;
@@ -111,9 +112,13 @@ DirectCall::DirectCall(const cni::Environment& environment, const cni::NetworkCo
       config_(config),
       started_(started),
       place_(std::move(place)),
-      runtime_(config.ipam.timeout, environment.verb == cni::Verb::kAdd ? getppid() : 0),
-      store_(*place_.api, place_.directory, runtime_, StoreOptions()),
-      call_(environment, config, store_, runtime_) {}
+      clock_(k8sclient::RealClock(), [this](const std::string& note) { place_.directory.WriteNote(kClockNote, note); }),
+      api_(*place_.api, clock_),
+      runtime_(config.ipam.timeout, environment.verb == cni::Verb::kAdd ? getppid() : 0, clock_),
+      store_(api_, place_.directory, runtime_, StoreOptions()),
+      call_(environment, config, store_, runtime_) {
+  clock_.Recall(place_.directory.ReadNote(kClockNote).value_or(std::string()));
+}
 
 node::DirectStoreOptions DirectCall::StoreOptions() {
   const auto timeout_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(config_.ipam.timeout).count();
@@ -196,9 +201,9 @@ Expected<void> DirectCall::Del() {
 Expected<void> DirectCall::Gc() {
   // The caller had made its list when this process began. An ADD that ran then may not be on it, and one that came
   // later cannot be.
-  const auto now = k8sclient::RealClock().WallNow();
+  const auto now = clock_.WallNow();
   const std::int64_t listed_ms = node::StartMillis(now, node::BootTimeNow() - started_);
-  const auto running = place_.directory.ReadRunning(listed_ms);
+  const auto running = place_.directory.ReadRunning(started_);
   if (!running) return std::unexpected(running.error());
   if (auto locked = store_.Lock(); !locked) return locked;
   const auto intents = place_.directory.ReadIntents("");
@@ -218,7 +223,7 @@ Expected<void> DirectCall::Status() {
   const k8sclient::Request request{.path = std::string(crds::kPoolsPath),
                                    .query = {{"limit", "1"}, {"resourceVersion", "0"}},
                                    .accept = k8sclient::kPartialMetadataList};
-  const auto response = place_.api->Call(request, runtime_.RequestOptions());
+  const auto response = api_.Call(request, runtime_.RequestOptions());
   ipam::Error error;
   if (!response) {
     error = response.error();

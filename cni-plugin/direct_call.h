@@ -9,6 +9,8 @@
 #include "cni/config.h"
 #include "cni/environment.h"
 #include "k8sclient/api.h"
+#include "k8sclient/clock.h"
+#include "k8sclient/server_clock.h"
 #include "node/direct_store.h"
 #include "node/folder.h"
 #include "node/ipam_call.h"
@@ -59,6 +61,9 @@ class DirectCall {
   const cni::NetworkConfig& config_;
   node::BootNanos started_;
   DirectPlace place_;
+  // A call may decide by what an earlier one read, before it has any answer: that one's note tells the time.
+  k8sclient::ServerClock clock_;
+  k8sclient::DatedApi api_;
   ProcessRuntime runtime_;
   node::DirectStore store_;
   node::IpamCall call_;

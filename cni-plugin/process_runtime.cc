@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real clock, the kernel's randomness, and a look at the parent process.
+// The call's clock, the kernel's randomness, and a look at the parent process.
 #include "cni-plugin/process_runtime.h"
 
 #include <sys/random.h>
@@ -22,16 +22,16 @@ std::uint64_t Seed() {
 
 }  // namespace
 
-ProcessRuntime::ProcessRuntime(std::chrono::milliseconds limit, int parent)
+ProcessRuntime::ProcessRuntime(std::chrono::milliseconds limit, int parent, k8sclient::Clock& clock)
     : limit_(limit),
       last_start_(std::chrono::steady_clock::now() + limit * 4 / 5),
       end_(std::chrono::steady_clock::now() + limit),
       parent_(parent),
+      clock_(clock),
       random_(Seed()) {}
 
 std::int64_t ProcessRuntime::UnixMillis() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(clock_.WallNow().time_since_epoch()).count();
 }
 
 ipam::Uint128 ProcessRuntime::Random(ipam::Uint128 bound) {

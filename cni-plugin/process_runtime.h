@@ -8,14 +8,16 @@
 
 #include "ipam/block_store.h"
 #include "k8sclient/api.h"
+#include "k8sclient/clock.h"
 
 namespace berth::cni_plugin {
 
 class ProcessRuntime final : public ipam::Runtime {
  public:
   // `limit` from now on. What is left of it is kept for giving back: new writes of an ADD start in its first four
-  // fifths only. `parent`: the process that waits for the answer; 0: whoever it is, the call goes on without it.
-  ProcessRuntime(std::chrono::milliseconds limit, int parent);
+  // fifths only. `parent`: the process that waits for the answer; 0: whoever it is, the call goes on without it. clock
+  // tells the time that entries record, and must outlive this.
+  ProcessRuntime(std::chrono::milliseconds limit, int parent, k8sclient::Clock& clock);
 
   [[nodiscard]] k8sclient::CallOptions RequestOptions() const { return {.deadline = end_, .stop = {}}; }
 
@@ -29,6 +31,7 @@ class ProcessRuntime final : public ipam::Runtime {
   std::chrono::steady_clock::time_point last_start_;
   std::chrono::steady_clock::time_point end_;
   int parent_;
+  k8sclient::Clock& clock_;
   std::mt19937_64 random_;
 };
 

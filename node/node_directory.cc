@@ -262,8 +262,11 @@ Expected<HeldFile> NodeDirectory::HoldRunning(const ipam::Attachment& attachment
   auto file = folders_.running.OpenFile(attachment, O_RDWR | O_CREAT);
   if (!file) return file;
   // Shared: a second ADD of the attachment may run at once; either keeps it alive.
-  if (flock(file->descriptor(), LOCK_SH | LOCK_NB) == 0 || errno == EWOULDBLOCK) return file;
-  return FailIo("lock", folders_.running.PathOf(attachment));
+  if (flock(file->descriptor(), LOCK_SH | LOCK_NB) != 0 && errno != EWOULDBLOCK) {
+    return FailIo("lock", folders_.running.PathOf(attachment));
+  }
+  NoteEnd(*file);
+  return file;
 }
 
 void NodeDirectory::ForgetRunning(const ipam::Attachment& attachment) const {
@@ -271,16 +274,14 @@ void NodeDirectory::ForgetRunning(const ipam::Attachment& attachment) const {
 }
 
 void NodeDirectory::NoteEnd(const HeldFile& running) {
-  // Not "now" by the kernel, whose clock for files is a few milliseconds behind.
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  const std::array times = {now, now};
+  // The file's time is the time since boot: the wall clock may be set at any moment.
+  const BootNanos now = BootTimeNow();
+  const timespec time{.tv_sec = now / kNanosPerSecond, .tv_nsec = now % kNanosPerSecond};
+  const std::array times = {time, time};
   futimens(running.descriptor(), times.data());
 }
 
-Expected<std::set<ipam::Attachment>> NodeDirectory::ReadRunning(std::int64_t since_ms) const {
-  constexpr std::int64_t kMillisPerSecond = 1000;
-  constexpr std::int64_t kNanosPerMilli = 1'000'000;
+Expected<std::set<ipam::Attachment>> NodeDirectory::ReadRunning(BootNanos since) const {
   std::set<ipam::Attachment> running;
   const auto names = folders_.running.Names();
   if (!names) return std::unexpected(names.error());
@@ -290,8 +291,9 @@ Expected<std::set<ipam::Attachment>> NodeDirectory::ReadRunning(std::int64_t sin
     if (!file || fstat(file->descriptor(), &facts) != 0) continue;  // forgotten meanwhile
     // Files of ADDs that are through stay until DEL: removing one here could hide an ADD that is about to lock it.
     const bool is_locked = flock(file->descriptor(), LOCK_EX | LOCK_NB) != 0;
-    const std::int64_t ended_ms = facts.st_mtim.tv_sec * kMillisPerSecond + facts.st_mtim.tv_nsec / kNanosPerMilli;
-    if (is_locked || ended_ms >= since_ms) running.insert(attachment);
+    const BootNanos ended = facts.st_mtim.tv_sec * kNanosPerSecond + facts.st_mtim.tv_nsec;
+    // A file of before a reboot, or of an earlier version, has a time that is still to come.
+    if (is_locked || (ended >= since && ended <= BootTimeNow())) running.insert(attachment);
   }
   return running;
 }

@@ -70,13 +70,13 @@ class NodeDirectory {
   [[nodiscard]] ipam::Expected<void> MarkDeleted(const ipam::Attachment& attachment, BootNanos started) const;
   [[nodiscard]] std::optional<BootNanos> DeletedAt(const ipam::Attachment& attachment) const;
 
-  // Says that an ADD of the attachment runs, until the HeldFile closes. Errors: kIo.
+  // Says that an ADD of the attachment runs, until the HeldFile closes; notes the time as NoteEnd does. Errors: kIo.
   [[nodiscard]] ipam::Expected<HeldFile> HoldRunning(const ipam::Attachment& attachment) const;
   void ForgetRunning(const ipam::Attachment& attachment) const;
-  // Notes the time at which that ADD was through. Its file stays until ForgetRunning.
+  // Notes that the ADD is through now. Its file stays until ForgetRunning.
   static void NoteEnd(const HeldFile& running);
-  // Attachments whose ADD runs now or was through after `since_ms` (UNIX time in milliseconds).
-  [[nodiscard]] ipam::Expected<std::set<ipam::Attachment>> ReadRunning(std::int64_t since_ms) const;
+  // Attachments whose ADD runs now or was through at `since` or later.
+  [[nodiscard]] ipam::Expected<std::set<ipam::Attachment>> ReadRunning(BootNanos since) const;
 
   // What a process leaves to those that come after it, whole or not at all; empty: takes it away. What can't be written
   // is not there.

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <unistd.h>
 #include <vector>
 
@@ -51,6 +52,29 @@ TEST_F(NodeDirectoryTest, OneInstanceIsTheCreator) {
   EXPECT_TRUE(b_.HoldCreator("first"));
   ASSERT_TRUE(b_.BecomeCreator("second"));
   EXPECT_EQ(a_.HoldCreator("first").error().code, ipam::ErrorCode::kUnavailable);
+}
+
+TEST_F(NodeDirectoryTest, AnAddCountsAsRunningUntilItsEndIsOlderThanTheQuestion) {
+  const ipam::Attachment attachment = "0123456789ab-aaaaaaaaaaaaaaaa";
+  const std::set<ipam::Attachment> its = {attachment};
+  const std::set<ipam::Attachment> none = {};
+  HeldFile running = a_.HoldRunning(attachment).value();
+  const BootNanos later = BootTimeNow() + kNanosPerSecond;
+  EXPECT_EQ(a_.ReadRunning(later).value(), its) << "its process lives";
+  const BootNanos before_end = BootTimeNow();
+  NodeDirectory::NoteEnd(running);
+  running.Close();
+  EXPECT_EQ(a_.ReadRunning(before_end).value(), its);
+  EXPECT_EQ(a_.ReadRunning(later).value(), none);
+}
+
+// Its process was killed before it could note the end, and its caller may have the answer.
+TEST_F(NodeDirectoryTest, AnAddThatWasKilledCountsFromItsBeginning) {
+  const ipam::Attachment attachment = "0123456789ab-aaaaaaaaaaaaaaaa";
+  const BootNanos before = BootTimeNow();
+  a_.HoldRunning(attachment).value().Close();
+  EXPECT_EQ(a_.ReadRunning(before).value(), std::set<ipam::Attachment>{attachment});
+  EXPECT_EQ(a_.ReadRunning(BootTimeNow() + 1).value(), std::set<ipam::Attachment>{});
 }
 
 TEST_F(NodeDirectoryTest, AVersionIsKept) {

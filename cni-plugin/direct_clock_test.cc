@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// A node without an agent, whose clock is wrong: calls of berth-direct record times by the API server's clock.
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <unistd.h>
+#include <variant>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "cni-plugin/direct_call.h"
+#include "crds/names.h"
+#include "ipam/entry.h"
+#include "k8sclient/clock.h"
+#include "k8sclient/testing/date_teller.h"
+#include "k8sclient/testing/model_api.h"
+#include "node/node_mode.h"
+
+namespace berth::cni_plugin {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+constexpr std::chrono::seconds kCooldown = 30s;
+
+class DirectClock : public testing::TestWithParam<std::chrono::hours> {
+ protected:
+  DirectClock() {
+    std::filesystem::create_directories(folder_ + "/state");
+    EXPECT_TRUE(node::WriteMode(node::Folder::Open(folder_ + "/state").value(), node::NodeMode::kDirect));
+    model_.Put(std::string(crds::kPoolsPath),
+               {{"metadata", {{"name", "p1"}, {"uid", "uid-of-p1"}}},
+                {"spec",
+                 {{"subnet", "10.55.0.0/24"},
+                  {"affinity", "Node"},
+                  {"cooldownSeconds", kCooldown.count()},
+                  {"blockSize", 26}}},
+                {"status", {{"conditions", {{{"type", "Ready"}, {"status", "True"}, {"reason", "Accepted"}}}}}}});
+  }
+  ~DirectClock() override { std::filesystem::remove_all(folder_); }
+
+  // As a process of its own: all that it knows of earlier calls are files.
+  ipam::Expected<std::string> Call(cni::Verb verb, const std::string& container) {
+    const cni::Environment environment{
+        .verb = verb, .container_id = container, .ifname = "eth0", .netns = "/var/run/netns/x", .args = ""};
+    const json text = {{"cniVersion", "1.1.0"},
+                       {"name", "net"},
+                       {"ipam",
+                        {{"type", "berth"},
+                         {"pools", {"p1"}},
+                         {"agentSocket", folder_ + "/run/agent.sock"},
+                         {"stateDir", folder_ + "/state"}}}};
+    const auto config = cni::ParseConfig(text.dump(), verb);
+    if (!config) return std::unexpected(config.error());
+    DirectCall call(environment,
+                    *config,
+                    node::BootTimeNow(),
+                    {.node = "n1",
+                     .state = node::Folder::Open(folder_ + "/state").value(),
+                     .directory = node::NodeDirectory::Open(folder_ + "/run", "n1", "https://model").value(),
+                     .api = std::shared_ptr<k8sclient::Api>(std::shared_ptr<void>(), &server_)});
+    return call.Serve();
+  }
+  [[nodiscard]] std::vector<ipam::Entry> Entries() const {
+    std::vector<ipam::Entry> entries;
+    for (const json& block : model_.Objects(std::string(crds::kBlocksPath))) {
+      for (const json& entry : block["allocations"]) entries.push_back(ipam::ParseEntry(entry.get<std::string>()));
+    }
+    return entries;
+  }
+  [[nodiscard]] static std::chrono::system_clock::time_point ServerNow() {
+    return k8sclient::RealClock().WallNow() - GetParam();
+  }
+  static void ExpectAbout(std::int64_t unix_ms, std::chrono::seconds from_server_now) {
+    const std::chrono::sys_time<std::chrono::milliseconds> time{std::chrono::milliseconds(unix_ms)};
+    EXPECT_LT(std::chrono::abs(time - ServerNow() - from_server_now), 10s);
+  }
+
+  const std::string folder_ =
+      std::filesystem::temp_directory_path() / ("berth-direct-clock." + std::to_string(getpid()));
+  k8sclient::testing::ModelApi model_;
+  k8sclient::testing::DateTeller server_{model_, [] { return ServerNow(); }};
+};
+
+// The second and the third call decide by what the first has read.
+TEST_P(DirectClock, EntriesAndCoolingEndsAreOfTheApiServersClock) {
+  for (const char* container : {"c1", "c2", "c3"}) {
+    const auto added = Call(cni::Verb::kAdd, container);
+    ASSERT_TRUE(added.has_value()) << added.error().message;
+  }
+  ASSERT_EQ(Entries().size(), 3U);
+  for (const ipam::Entry& entry : Entries()) {
+    ASSERT_TRUE(std::holds_alternative<ipam::HeldEntry>(entry));
+    ExpectAbout(std::get<ipam::HeldEntry>(entry).since_ms, 0s);
+  }
+  for (const char* container : {"c1", "c2", "c3"}) ASSERT_TRUE(Call(cni::Verb::kDel, container).has_value());
+  ASSERT_EQ(Entries().size(), 3U);
+  for (const ipam::Entry& entry : Entries()) {
+    ASSERT_TRUE(std::holds_alternative<ipam::CoolingEntry>(entry));
+    ExpectAbout(std::get<ipam::CoolingEntry>(entry).until_ms, kCooldown);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Errors, DirectClock, testing::Values(-10h * 24 * 365, -1h, 1h, 10h * 24 * 365),
+                         [](const auto& c) { return std::to_string(c.index); });
+
+}  // namespace
+}  // namespace berth::cni_plugin
