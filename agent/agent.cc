@@ -33,6 +33,10 @@ namespace {
 constexpr std::size_t kInstanceDigits = 12;
 // A block of which the patches get no answer may use up this part of a GC's time.
 constexpr int kGarbageShares = 4;
+// Two agents of a node know the API server's time to about a second each. A GC that was sent before this agent served
+// leaves alone what was taken so shortly before, as an earlier agent may have answered that ADD after the GC was sent.
+// (Of its own ADDs the agent knows by the time since boot when it answered them.)
+constexpr std::chrono::seconds kEstimatesDiffer{10};
 
 Reply ErrorReply(const Error& error, cni::Version version) {
   return {.ok = false, .took = false, .body = cni::ErrorJson(error, version), .hold = {}, .take_back = {}};
@@ -90,13 +94,13 @@ Expected<std::unique_ptr<Agent>> Agent::Make(k8sclient::Api& api, k8sclient::Clo
 
 Agent::Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options, std::function<void()> replaced,
              Files files)
-    : api_(api),
-      clock_(clock),
+    : server_clock_(clock),
+      dated_api_(api, server_clock_),
       options_(std::move(options)),
       replaced_(std::move(replaced)),
       directory_(std::move(files.directory)),
       state_(std::move(files.state)),
-      own_(api, clock,
+      own_(api_, clock_,
            {.node = options_.node,
             .instance = std::move(files.instance),
             .standby = options_.standby,
@@ -105,8 +109,8 @@ Agent::Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options,
                   return node::LookForNetns(options_.netns_dir, netns) != node::NetnsState::kGone;
                 }},
            *this),
-      view_(api, clock, options_.node, [this] { Poke(); }),
-      block_watches_(api, clock, own_, [this] { Poke(); }) {}
+      view_(api_, clock_, options_.node, [this] { Poke(); }),
+      block_watches_(api_, clock_, own_, [this] { Poke(); }) {}
 
 Agent::~Agent() {
   BeginStop();
@@ -260,7 +264,8 @@ Expected<Reply> Agent::Dispatch(Call& call) {
       const auto was_running = [&](const ipam::Attachment& attachment) {
         return gate_.WasAddRunning(attachment, call.started_nanos);
       };
-      const auto now = clock_.WallNow();
+      const auto now =
+          clock_.WallNow() - (call.started_nanos < ready_since_ ? kEstimatesDiffer : kEstimatesDiffer.zero());
       const std::int64_t listed_ms = node::StartMillis(now, node::BootTimeNow() - call.started_nanos);
       return silent(call.ipam.CollectGarbage(listed_ms, was_running, [] { return std::vector<ipam::Attachment>(); }));
     }

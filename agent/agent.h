@@ -33,6 +33,7 @@
 #include "ipam/engine.h"
 #include "k8sclient/api.h"
 #include "k8sclient/clock.h"
+#include "k8sclient/server_clock.h"
 #include "k8sclient/verbs.h"
 #include "node/node_directory.h"
 #include "sync/mutex.h"
@@ -205,8 +206,14 @@ class Agent final : private BlockObserver {
   // If not, it ends.
   [[nodiscard]] bool IsStillOurs() override;
 
-  k8sclient::Api& api_;
-  k8sclient::Clock& clock_;
+  // Logs once after each change whether this machine's clock differs from the API server's.
+  void ReportClock();
+
+  // What entries record, and what they are compared with, is the API server's time.
+  k8sclient::ServerClock server_clock_;
+  k8sclient::DatedApi dated_api_;
+  k8sclient::Api& api_ = dated_api_;
+  k8sclient::Clock& clock_ = server_clock_;
   const AgentOptions options_;
   std::function<void()> replaced_;
   std::once_flag replaced_once_;
@@ -216,6 +223,8 @@ class Agent final : private BlockObserver {
   node::HeldFile lock_;
   std::unique_ptr<Journal> journal_;      // set once, before is_creator_
   std::atomic<bool> is_creator_ = false;  // has taken over
+  // Set before ready_. From then on no earlier agent answers an ADD.
+  std::atomic<node::BootNanos> ready_since_ = 0;
   Metrics metrics_;
   std::atomic<bool> told_netns_ = false;
 

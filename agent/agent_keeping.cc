@@ -65,6 +65,7 @@ void Agent::Load(const std::stop_token& stop) {
   if (!LoadUntilDone(stop)) return;
   LeaveLoadedMark();
   keeper_ = std::jthread([this](const std::stop_token& keeper_stop) { Keep(keeper_stop); });
+  ready_since_ = node::BootTimeNow();
   const sync::Lock lock(mutex_);
   ready_ = true;
   changed_.notify_all();
@@ -286,6 +287,7 @@ void Agent::Keep(const std::stop_token& stop) {
       if (IsAway(error.code)) GoAway();
     });
     CompactJournal();
+    ReportClock();
     ClaimAhead();
     SweepCooled(own_, clock_);
     // A burst pokes often, and this looks at each address.

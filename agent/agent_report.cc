@@ -57,7 +57,13 @@ std::string Agent::MetricsText() {
   for (const auto& [pool, sum] : sums) metrics_.Pool(pool, sum.blocks, sum.used, sum.free);
   metrics_.SetJournal(is_creator_ ? journal_->Size() : 0);
   metrics_.SetHandedOut(own_.HandedOut().size());
+  if (const auto difference = server_clock_.Difference()) metrics_.SetClockDifference(*difference);
   return metrics_.Text();
+}
+
+void Agent::ReportClock() {
+  const auto news = server_clock_.TakeNews();
+  if (news) spdlog::log(news->is_wrong ? spdlog::level::warn : spdlog::level::info, "{}", news->text);
 }
 
 void Agent::ReportOddBlocks() const {

@@ -106,6 +106,12 @@ struct Metrics::Families {
   prometheus::Family<prometheus::Gauge>& addresses =
       BuildGauge().Name("berth_agent_addresses").Help("Addresses in this node's blocks").Register(registry);
 
+  prometheus::Family<prometheus::Gauge>& clock_difference =
+      BuildGauge()
+          .Name("berth_clock_difference_seconds")
+          .Help("This machine's clock minus the API server's, right to about a second")
+          .Register(registry);
+
   sync::Mutex mutex;
   std::vector<prometheus::Gauge*> block_gauges BERTH_GUARDED_BY(mutex);
   std::vector<prometheus::Gauge*> address_gauges BERTH_GUARDED_BY(mutex);
@@ -133,6 +139,9 @@ void Metrics::Claimed(const std::string& pool, bool ahead) {
 void Metrics::SetCallsWaiting(std::size_t count) { families_->waiting.Set(static_cast<double>(count)); }
 void Metrics::SetHandedOut(std::size_t pending) { families_->handed_out.Set(static_cast<double>(pending)); }
 void Metrics::SetJournal(std::size_t pending) { families_->journal.Set(static_cast<double>(pending)); }
+void Metrics::SetClockDifference(std::chrono::milliseconds difference) {
+  families_->clock_difference.Add({}).Set(std::chrono::duration<double>(difference).count());
+}
 
 void Metrics::BeginPools() {
   const sync::Lock lock(families_->mutex);

@@ -30,6 +30,8 @@ class Metrics {
   void SetCallsWaiting(std::size_t count);
   void SetJournal(std::size_t pending);
   void SetHandedOut(std::size_t pending);
+  // This machine's clock minus the API server's. Not shown before the first call.
+  void SetClockDifference(std::chrono::milliseconds difference);
   // Replaces what was said of all pools: Begin, then Pool for each.
   void BeginPools();
   void Pool(const std::string& pool, std::size_t blocks, std::size_t used, std::size_t free);
