@@ -13,6 +13,7 @@
 #include "crds/names.h"
 #include "crds/object_meta.h"
 #include "k8sclient/clock.h"
+#include "k8sclient/server_clock.h"
 #include "k8sclient/text_at.h"
 #include "k8sclient/verbs.h"
 #include "reconciler/read_holders.h"
@@ -87,8 +88,10 @@ const std::vector<const ipam::Block*>& Counting::BlocksOf(const std::string& nod
   return found == blocks_of_.end() ? kNone : found->second;
 }
 
-Expected<CountedWorld> ReadCountedWorld(k8sclient::Api& api, const std::string& pod) {
+Expected<CountedWorld> ReadCountedWorld(k8sclient::Api& server, const std::string& pod) {
   CountedWorld read;
+  k8sclient::ServerClock clock(k8sclient::RealClock());
+  k8sclient::DatedApi api(server, clock);
   auto pools = ReadAll<reconciler::SeenPool>(api, crds::kPoolsPath, reconciler::ReadPool, read.unreadable);
   if (!pools) return std::unexpected(std::move(pools.error()));
   auto spaces = ReadAll<crds::Space>(api, crds::kSpacesPath, reconciler::ReadSpace, read.unreadable);
@@ -120,7 +123,7 @@ Expected<CountedWorld> ReadCountedWorld(k8sclient::Api& api, const std::string& 
     if (!object) return std::unexpected(object.error().Within("read namespace " + name_space));
     read.asked->namespace_labels = crds::LabelsOf(*object);
   }
-  const auto now = k8sclient::RealClock().WallNow().time_since_epoch();
+  const auto now = clock.WallNow().time_since_epoch();
   read.now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
   return read;
 }

@@ -28,7 +28,7 @@ struct AskedPod {
 };
 
 struct CountedWorld {
-  std::int64_t now_ms = 0;
+  std::int64_t now_ms = 0;  // UNIX time, by the API server's clock
   reconciler::World world = {};
   std::optional<AskedPod> asked = {};        // nothing: no pod was asked for, or it does not exist
   std::vector<ipam::Error> unreadable = {};  // objects that are not what they should be
@@ -55,6 +55,6 @@ class Counting {
 
 // Lists pools, spaces, blocks, pods and nodes consistently. `pod`: "<namespace>/<name>" of the one that is asked for;
 // empty: none. Errors: those of k8sclient::ListEach and Get; kForbidden names the right that is missing.
-[[nodiscard]] ipam::Expected<CountedWorld> ReadCountedWorld(k8sclient::Api& api, const std::string& pod);
+[[nodiscard]] ipam::Expected<CountedWorld> ReadCountedWorld(k8sclient::Api& server, const std::string& pod);
 
 }  // namespace berth::cli

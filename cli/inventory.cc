@@ -12,6 +12,7 @@
 #include "crds/names.h"
 #include "crds/object_meta.h"
 #include "k8sclient/clock.h"
+#include "k8sclient/server_clock.h"
 #include "k8sclient/verbs.h"
 
 namespace berth::cli {
@@ -95,8 +96,10 @@ Pod ParsePod(const json& object) {
   return pod;
 }
 
-Expected<Inventory> ReadInventory(k8sclient::Api& api, bool with_pods) {
+Expected<Inventory> ReadInventory(k8sclient::Api& server, bool with_pods) {
   Inventory inventory;
+  k8sclient::ServerClock clock(k8sclient::RealClock());
+  k8sclient::DatedApi api(server, clock);
   const auto add_pool = [&](const json& object) { return AddPool(inventory, object); };
   const auto add_block = [&](const json& object) -> Expected<void> {
     auto block = crds::ParseBlock(object);
@@ -128,7 +131,7 @@ Expected<Inventory> ReadInventory(k8sclient::Api& api, bool with_pods) {
     if (auto read = ForEach(api, inventory, "/api/v1/pods", add_pod); !read) return std::unexpected(read.error());
     if (auto read = ForEach(api, inventory, "/api/v1/nodes", add_node); !read) return std::unexpected(read.error());
   }
-  const auto now = k8sclient::RealClock().WallNow().time_since_epoch();
+  const auto now = clock.WallNow().time_since_epoch();
   inventory.now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
   return inventory;
 }

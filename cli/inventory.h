@@ -38,7 +38,7 @@ struct SeenPool {
 };
 
 struct Inventory {
-  std::int64_t now_ms = 0;
+  std::int64_t now_ms = 0;  // UNIX time, by the API server's clock
   std::vector<SeenPool> pools = {};
   std::vector<ipam::Block> blocks = {};
   std::vector<crds::Allocation> allocations = {};
@@ -74,6 +74,6 @@ struct Use {
 
 // Pools, blocks and IPAllocations, and with `with_pods` also pods and nodes.
 // Errors: those of k8sclient::List; kForbidden names the right that is missing.
-[[nodiscard]] ipam::Expected<Inventory> ReadInventory(k8sclient::Api& api, bool with_pods);
+[[nodiscard]] ipam::Expected<Inventory> ReadInventory(k8sclient::Api& server, bool with_pods);
 
 }  // namespace berth::cli

@@ -2,7 +2,9 @@
 // Release: what may be released, and what is written then.
 #include "cli/release.h"
 
+#include <chrono>
 #include <functional>
+#include <variant>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,11 +12,14 @@
 #include "cli/test_inventory.h"
 #include "crds/block.h"
 #include "crds/names.h"
+#include "k8sclient/clock.h"
+#include "k8sclient/testing/date_teller.h"
 #include "k8sclient/testing/model_api.h"
 
 namespace berth::cli {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 struct ReleaseCase {
@@ -109,6 +114,28 @@ INSTANTIATE_TEST_SUITE_P(Entries, SharedRelease,
                          testing::Values("~ t=5", "! printer", "what is this",
                                          "team-a/web-0 u 0123456789ab-aaaaaaaaaaaaaaaa i=eth0 t=1"),
                          [](const auto& c) { return std::to_string(c.index); });
+
+// The node compares the end of the rest with the API server's clock.
+TEST(ReleaseOnALaptop, TheAddressRestsByTheApiServersClock) {
+  for (const std::chrono::hours ahead : {-24h * 365, -1h, 1h, 24h * 365}) {
+    k8sclient::testing::ModelApi model;
+    const auto server_now = [ahead] { return k8sclient::RealClock().WallNow() - ahead; };
+    k8sclient::testing::DateTeller api(model, server_now);
+    ipam::Block block =
+        ipam::NewBlock(HealthyInventory().pools[0].pool, ipam::Prefix::Parse("10.55.0.0/26").value(), "n1");
+    block.allocations = {{1, kEntry}};
+    model.Put(std::string(crds::kBlocksPath), crds::BlockToJson(block));
+    const auto released =
+        Perform(api, {.address = ipam::Address::Parse("10.55.0.1").value(), .space = "default", .is_sure = true});
+    ASSERT_TRUE(released.has_value()) << released.error().message;
+    const auto entry =
+        ipam::ParseEntry(model.Objects(std::string(crds::kBlocksPath)).front()["allocations"]["1"].get<std::string>());
+    ASSERT_TRUE(std::holds_alternative<ipam::CoolingEntry>(entry));
+    const auto until = std::chrono::sys_time<std::chrono::milliseconds>(
+        std::chrono::milliseconds(std::get<ipam::CoolingEntry>(entry).until_ms));
+    EXPECT_LT(std::chrono::abs(until - server_now() - 60s), 10s) << ahead.count();
+  }
+}
 
 }  // namespace
 }  // namespace berth::cli
