@@ -94,9 +94,16 @@ steady_clock::time_point Controller::RunRound(const std::stop_token& stop) {
   metrics_.Round(end - now.steady, decision);
   if (!looked_ || end - *looked_ >= kLookPeriod) {
     looked_ = end;
-    metrics_.Look(world_);
+    Report();
   }
   return NextRound(decision, did_something_);
+}
+
+void Controller::Report() {
+  metrics_.Look(world_);
+  if (const auto difference = clock_.Difference()) metrics_.SetClockDifference(*difference);
+  const auto news = clock_.TakeNews();
+  if (news) spdlog::log(news->is_wrong ? spdlog::level::warn : spdlog::level::info, "{}", news->text);
 }
 
 void Controller::AfterDecision(const Decision& decision, const Moment& now) {

@@ -14,7 +14,7 @@
 
 #include "extender/choice.h"
 #include "k8sclient/api.h"
-#include "k8sclient/clock.h"
+#include "k8sclient/server_clock.h"
 #include "reconciler/decide.h"
 #include "reconciler/mailbox.h"
 #include "reconciler/metrics.h"
@@ -25,8 +25,9 @@ namespace berth::reconciler {
 
 class Controller {
  public:
-  // All must outlive this.
-  Controller(k8sclient::Api& api, k8sclient::Clock& clock, Mailbox& mailbox, Metrics& metrics, Settings settings = {})
+  // All must outlive this. Requires: api is one from which clock learns, as is that of the watches.
+  Controller(k8sclient::Api& api, k8sclient::ServerClock& clock, Mailbox& mailbox, Metrics& metrics,
+             Settings settings = {})
       : api_(api),
         clock_(clock),
         mailbox_(mailbox),
@@ -53,6 +54,8 @@ class Controller {
 
  private:
   [[nodiscard]] Moment Now();
+  // Metrics of the world, and whether this machine's clock differs from the API server's.
+  void Report();
   // After a decision: what need not be known any more of pods, and what people shall know.
   void AfterDecision(const Decision& decision, const Moment& now);
   // From which on it sees go who went and whose entries are not freed yet. As young as that allows: the API server
@@ -68,7 +71,7 @@ class Controller {
   [[nodiscard]] std::chrono::steady_clock::time_point NextRound(const Decision& decision, bool did_something);
 
   k8sclient::Api& api_;
-  k8sclient::Clock& clock_;
+  k8sclient::ServerClock& clock_;
   Mailbox& mailbox_;
   Metrics& metrics_;
   World world_;

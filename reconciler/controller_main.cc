@@ -29,6 +29,7 @@
 #include "k8sclient/http_api.h"
 #include "k8sclient/kubeconfig.h"
 #include "k8sclient/leader_election.h"
+#include "k8sclient/server_clock.h"
 #include "k8sclient/verbs.h"
 #include "reconciler/controller.h"
 #include "reconciler/extending.h"
@@ -88,11 +89,13 @@ struct Desk {
 };
 
 // What leading is: from the first list on until stop.
-void Lead(k8sclient::Api& api, Desk& desk, const Settings& settings, const std::stop_token& stop) {
+void Lead(k8sclient::Api& server, Desk& desk, const Settings& settings, const std::stop_token& stop) {
   HandOver& hand_over = desk.hand_over;
+  k8sclient::ServerClock clock(k8sclient::RealClock());
+  k8sclient::DatedApi api(server, clock);
   spdlog::info("leading pods_since={}", hand_over.found);
   desk.metrics.SetLeading(true);
-  Controller controller(api, k8sclient::RealClock(), desk.mailbox, desk.metrics, settings);
+  Controller controller(api, clock, desk.mailbox, desk.metrics, settings);
   controller.on_version = [&hand_over](std::uint64_t version) { hand_over.reached = version; };
   std::array<std::jthread, 2> extending_threads;
   if (desk.extending != nullptr) {
@@ -101,7 +104,7 @@ void Lead(k8sclient::Api& api, Desk& desk, const Settings& settings, const std::
     };
     extending_threads = desk.extending->Lead(api, stop);
   }
-  Watches watches(api, k8sclient::RealClock(), desk.mailbox, desk.metrics);
+  Watches watches(api, clock, desk.mailbox, desk.metrics);
   watches.AddHolders(hand_over.found);
   if (settings.keeps_allocations) watches.AddAllocations();
   watches.Start();

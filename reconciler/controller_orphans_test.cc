@@ -355,7 +355,7 @@ TEST_F(ControllerLostTest, TwoContestedAddressesOfOneBlockAreOneEvent) {
 TEST_F(ControllerLostTest, WhoLeadsNextLeavesTheConditionUntilItHasLookedItself) {
   SetEntry(kBlock, "3", kHeldEntry);
   Pass(seconds(40));
-  controller_ = std::make_unique<Controller>(*server_, clock_, *mailbox_, metrics_, settings_);
+  controller_ = std::make_unique<Controller>(*server_, server_clock_, *mailbox_, metrics_, settings_);
   mailbox_->Replace(std::map<PodKey, SeenPod>{{"default/web", ReadPod(WithAddress()).value()}});
   mailbox_->Replace(std::map<std::string, SeenNode>{{"n1", {.name = "n1", .is_ready = true}}});
   mailbox_->Replace(std::map<std::string, SeenLease>{{"n1", {.node = "n1", .renewed = "0"}}});

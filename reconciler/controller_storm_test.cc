@@ -24,7 +24,8 @@ using k8sclient::testing::ApiFault;
 using k8sclient::testing::ModelApi;
 
 struct Leader {
-  Leader(ModelApi& api, k8sclient::Clock& clock) : controller(api, clock, mailbox, metrics) {}
+  Leader(ModelApi& api, k8sclient::Clock& local) : clock(local), controller(api, clock, mailbox, metrics) {}
+  k8sclient::ServerClock clock;
   Mailbox mailbox;
   Metrics metrics;
   Controller controller;

@@ -174,7 +174,7 @@ TEST_F(ControllerTest, AReservationThatAStaleViewDoesNotShowIsNotGivenUp) {
   Settle();
   // Another leader, which has seen everything but the reservation.
   Mailbox other_mailbox;
-  Controller other(*server_, clock_, other_mailbox, metrics_);
+  Controller other(*server_, server_clock_, other_mailbox, metrics_);
   DeliverTo(other_mailbox);
   other_mailbox.Replace(std::map<std::string, SeenReservation>());
   for (int i = 0; i < 5; ++i) static_cast<void>(other.RunRound({}));
@@ -184,7 +184,7 @@ TEST_F(ControllerTest, AReservationThatAStaleViewDoesNotShowIsNotGivenUp) {
 
 TEST_F(ControllerTest, TwoLeadersDoNotAcceptTwoPoolsThatConflict) {
   Mailbox other_mailbox;
-  Controller other(*server_, clock_, other_mailbox, metrics_);
+  Controller other(*server_, server_clock_, other_mailbox, metrics_);
   PutPool("a", {{"subnet", "10.55.0.0/24"}});
   Settle();
   Delete(crds::kPoolsPath, "a");
@@ -285,7 +285,7 @@ TEST_F(ControllerTest, AServerThatIsAwayIsNotAskedForEveryObject) {
 TEST_F(ControllerTest, DecidesNothingBeforeEveryKindWasListed) {
   PutPool("web", {{"subnet", "10.55.0.0/24"}});
   Mailbox half;
-  Controller other(*server_, clock_, half, metrics_);
+  Controller other(*server_, server_clock_, half, metrics_);
   half.Replace(std::map<std::string, SeenPool>{{"web", ReadPool(Pool("web")).value()}});
   static_cast<void>(other.RunRound({}));
   EXPECT_EQ(Writes(), 0);

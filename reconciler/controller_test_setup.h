@@ -16,6 +16,7 @@
 #include "crds/block.h"
 #include "crds/names.h"
 #include "crds/timestamp.h"
+#include "k8sclient/server_clock.h"
 #include "k8sclient/testing/fake_clock.h"
 #include "k8sclient/testing/model_api.h"
 #include "k8sclient/verbs.h"
@@ -59,7 +60,7 @@ class ControllerTest : public testing::Test {
     controller_.reset();
     server_ = std::make_unique<Api>();
     mailbox_ = std::make_unique<Mailbox>();
-    controller_ = std::make_unique<Controller>(*server_, clock_, *mailbox_, metrics_, settings_);
+    controller_ = std::make_unique<Controller>(*server_, server_clock_, *mailbox_, metrics_, settings_);
   }
 
   void PutPool(const std::string& name, json spec) {
@@ -165,6 +166,7 @@ class ControllerTest : public testing::Test {
 
   const Settings settings_;
   k8sclient::testing::FakeClock clock_;
+  k8sclient::ServerClock server_clock_{clock_};
   std::unique_ptr<Api> server_;
   Metrics metrics_;
 

@@ -67,6 +67,10 @@ struct Metrics::Families {
                        .Help("Actions that the last round decided on, including those that wait for another try")
                        .Register(registry)
                        .Add({});
+  Family<Gauge>& clock_difference = BuildGauge()
+                                        .Name("berth_clock_difference_seconds")
+                                        .Help("This machine's clock minus the API server's, right to about a second")
+                                        .Register(registry);
   Family<Counter>& watch_failures = BuildCounter()
                                         .Name("berth_controller_watch_failures_total")
                                         .Help("Watches that failed and began anew")
@@ -142,6 +146,10 @@ Metrics::Metrics() : families_(std::make_unique<Families>()) {}
 Metrics::~Metrics() = default;
 
 void Metrics::SetLeading(bool is_leading) { families_->leading.Set(is_leading ? 1 : 0); }
+
+void Metrics::SetClockDifference(std::chrono::milliseconds difference) {
+  families_->clock_difference.Add({}).Set(std::chrono::duration<double>(difference).count());
+}
 
 void Metrics::WatchFailed(std::string_view kind) {
   families_->watch_failures.Add({{"kind", std::string(kind)}}).Increment();

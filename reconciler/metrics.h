@@ -22,6 +22,8 @@ class Metrics {
   Metrics& operator=(const Metrics&) = delete;
 
   void SetLeading(bool is_leading);
+  // This machine's clock minus the API server's. Not shown before the first call.
+  void SetClockDifference(std::chrono::milliseconds difference);
   // A watch failed, and begins anew.
   void WatchFailed(std::string_view kind);
   // A round has ended, in which so much was decided.

@@ -6,6 +6,7 @@
 #include <stop_token>
 
 #include "k8sclient/clock.h"
+#include "k8sclient/server_clock.h"
 #include "reconciler/controller.h"
 #include "reconciler/mailbox.h"
 #include "reconciler/watch.h"
@@ -16,13 +17,16 @@ namespace {
 
 // One program's; never destroyed: nobody cleans up after a killed process.
 struct Leader {
-  explicit Leader(k8sclient::Api& api)
-      : controller(api, k8sclient::RealClock(), mailbox, metrics,
+  explicit Leader(k8sclient::Api& server)
+      : api(server, clock),
+        controller(api, clock, mailbox, metrics,
                    {.reclaim = reconciler::Reclaim::kOn, .keeps_allocations = true, .counts = true}),
-        watches(api, k8sclient::RealClock(), mailbox, metrics) {
+        watches(api, clock, mailbox, metrics) {
     watches.AddHolders(/*since=*/"");
     watches.AddAllocations();
   }
+  k8sclient::ServerClock clock{k8sclient::RealClock()};
+  k8sclient::DatedApi api;
   reconciler::Mailbox mailbox;
   reconciler::Metrics metrics;
   reconciler::Controller controller;

@@ -173,8 +173,8 @@ TEST(ControllerMemory, AHundredThousandPodsAndTwoThousandBlocksFitIntoThreeHundr
   LargeCluster cluster;
   Mailbox mailbox;
   Metrics metrics;
-  Controller controller(
-      cluster, k8sclient::RealClock(), mailbox, metrics, {.reclaim = Reclaim::kOn, .keeps_allocations = true});
+  k8sclient::ServerClock clock(k8sclient::RealClock());
+  Controller controller(cluster, clock, mailbox, metrics, {.reclaim = Reclaim::kOn, .keeps_allocations = true});
   Watches watches(cluster, k8sclient::RealClock(), mailbox, metrics);
   watches.AddHolders("");
   watches.AddAllocations();
