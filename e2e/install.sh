@@ -118,7 +118,7 @@ alerts_use_real_metrics() {
   agent_metrics >"$work/metrics.agent" || return 1
   for pid in $(pids_of berth-controller); do controller_metrics "$pid" >"$work/metrics.controller.$pid" || return 1; done
   for text in "$work"/metrics.*; do "$promtool" check metrics <"$text" || return 1; done
-  metrics=$(grep -v '^#' "$root/install/alerts.yaml" | grep -oE 'berth_(agent|controller|pool|node)_[a-z_]+' | sort -u) || return 1
+  metrics=$(grep -v '^#' "$root/install/alerts.yaml" | grep -oE 'berth_(agent|clock|controller|pool|node)_[a-z_]+' | sort -u) || return 1
   for metric in $metrics; do
     grep -qE "^$metric(\{| )" "$work"/metrics.* || { echo "no program says $metric"; return 1; }
   done
