@@ -60,7 +60,9 @@ bool FindPlants(const PlantSearch& search) {
   std::uint64_t passed = 0;
   std::uint64_t failed = 0;
   for (const Plant& plant : AllPlants()) {
-    if (search.like.plant != nullptr && search.like.plant != &plant) continue;
+    const bool is_wanted =
+        search.like.plant == nullptr ? !plant.is_rare || !search.skips_rare : search.like.plant == &plant;
+    if (!is_wanted) continue;
     Case like = search.like;
     like.plant = &plant;
     if (like.draws_faults && !plant.faults.empty()) {

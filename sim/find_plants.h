@@ -14,6 +14,7 @@ struct PlantSearch {
   Case like = {};
   RunOptions run = {};      // of one try: the limits after which the plant counts as missed
   std::uint64_t tries = 1;  // with first seeds far apart
+  bool skips_rare = false;
 };
 
 // Prints a row of the table in docs/simulation.md for each plant, and last "N passed, N failed". A plant passes that

@@ -34,6 +34,7 @@ struct Options {
   bool looks_for_plants = false;
   std::uint64_t seconds = 0;
   std::uint64_t tries = 1;
+  bool skips_rare = false;
   std::string plant;
   std::string faults;
 };
@@ -74,6 +75,7 @@ void Describe(CLI::App& app, Options& options) {
   app.add_flag("--plants",
                options.looks_for_plants,
                "count the seeds until each plant is found: at most --runs of them, or for --seconds, or ten minutes");
+  app.add_flag("--skip-rare", options.skips_rare, "with --plants: leave out plants that few histories find");
   app.add_option("--tries", options.tries, "with --plants: search so often for each, with other seeds")
       ->check(CLI::Range(1U, 1000U))
       ->capture_default_str();
