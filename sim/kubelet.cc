@@ -150,6 +150,21 @@ std::string Kubelet::Add(const std::string& container) {
   return address;
 }
 
+Heard Kubelet::CallOnce(const std::string& verb, const std::string& container, const Pod& pod) {
+  if (verb == "ADD") Create(container, pod);
+  const Interface first = InterfacesOf(container).front();
+  if (verb == "DEL") Leave(first);
+  Heard heard = Call(verb, first, kPatience);
+  if (!heard.address.empty()) {
+    told_.insert_or_assign(heard.attachment, Holder{.pod = pod, .interface = first, .result = heard.result});
+  }
+  if (verb == "DEL" && heard.is_answered && heard.error.empty()) {
+    valid_.erase(container);
+    node_.RemoveNetns(container);
+  }
+  return heard;
+}
+
 void Kubelet::Check(const Interface& interface, const std::string& previous_result) {
   if (options_.checks) static_cast<void>(Call("CHECK", interface, kPatience, previous_result));
 }

@@ -81,6 +81,8 @@ class Kubelet {
   // that the pool is exhausted.
   void BeginBurst() { is_burst_ = true; }
   void EndBurst() { is_burst_ = false; }
+  // For scripts: one call of the container in the first network, and no more; after an ADD the container is the pod's.
+  Heard CallOnce(const std::string& verb, const std::string& container, const Pod& pod);
   // No container from now on.
   void NeverHang() { may_hang_ = false; }
   // None at all from now on.

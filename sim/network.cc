@@ -66,6 +66,7 @@ k8sclient::Response Deny(const Denial& denial) {
 
 struct Network::Exchange {
   Request request;
+  std::string who;         // sent it
   std::uint64_t cuts = 0;  // when it was sent
   std::mutex mutex;
   std::condition_variable answered;
@@ -125,6 +126,7 @@ Network::Answer Network::Execute(const Exchange& exchange) {
 void Network::Travel(const std::shared_ptr<Exchange>& exchange, Fate fate, bool is_slow) {
   const Request& request = exchange->request;
   std::this_thread::sleep_for(is_slow ? HowLate(request.method) : There());
+  if (steering_.request) fate = steering_.request(exchange->who, request);
   switch (fate) {
     case Fate::kRefused:
       return exchange->Finish(Fail(ErrorCode::kUnavailable, "the API server is away"));
@@ -157,6 +159,7 @@ Network::Answer Network::Call(const Request& request, const k8sclient::CallOptio
   if (fate != Fate::kAnswered) ++faults_;
   const auto exchange = std::make_shared<Exchange>();
   exchange->request = request;
+  exchange->who = CurrentProcess()->name;
   exchange->cuts = cuts_;
   const bool is_slow = std::exchange(is_next_slow_, false);
   Spawn(wire_, [this, exchange, fate, is_slow] { Travel(exchange, fate, is_slow); });
@@ -190,6 +193,7 @@ Network::Answer Network::Watch(const Request& request, const k8sclient::WatchOpt
   Answer answer = server.Watch(request, options, [&](std::string_view line) {
     std::string kept(line);
     std::this_thread::sleep_for(microseconds(Below(20) == 0 ? Below(500'000) : Below(3'000)));
+    if (steering_.line) steering_.line(CurrentProcess()->name, request);
     // The connection ends; what it would have told comes with the next.
     const bool is_cut = weather_.is_away || Below(1000) < weather_.lost;
     if (is_cut || options.stop.stop_requested()) return false;

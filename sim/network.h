@@ -60,6 +60,17 @@ class Network final : public k8sclient::Api {
   void Plant(Lies lies) { lies_ = std::move(lies); }
   [[nodiscard]] const Lies& lies() const { return lies_; }
 
+  enum class Fate : std::uint8_t { kAnswered, kRefused, kLost, kLate, kDenied };
+  // In a script (script_answers.h) this decides, instead of chance. `who` is the process that sends the request or
+  // watches. Both functions may wait: then the request, or the line of the watch, is held back.
+  struct Steering {
+    // Called in a process of the network, before the request reaches an API server.
+    std::function<Fate(const std::string& who, const k8sclient::Request&)> request = {};
+    // Called in the process that watches, before each line.
+    std::function<void(const std::string& who, const k8sclient::Request&)> line = {};
+  };
+  void Steer(Steering steering) { steering_ = std::move(steering); }
+
   [[nodiscard]] std::uint64_t requests() const { return requests_; }
   [[nodiscard]] std::uint64_t faults() const { return faults_; }
 
@@ -71,7 +82,6 @@ class Network final : public k8sclient::Api {
 
  private:
   struct Exchange;
-  enum class Fate : std::uint8_t { kAnswered, kRefused, kLost, kLate, kDenied };
   [[nodiscard]] Fate Choose() const;
   // In the request's own process.
   void Travel(const std::shared_ptr<Exchange>& exchange, Fate fate, bool is_slow);
@@ -86,6 +96,7 @@ class Network final : public k8sclient::Api {
   bool is_next_slow_ = false;
   std::uint64_t cuts_ = 0;  // of all
   Lies lies_;
+  Steering steering_;
   std::uint64_t requests_ = 0;
   std::uint64_t faults_ = 0;
   ProcessPointer wire_ = std::make_shared<Process>("network");

@@ -98,6 +98,7 @@ struct State {
   std::uint64_t switches = 0;
   std::uint64_t hash = kHashStart;
   bool is_stopped = false;
+  bool has_chance = true;
   bool remembers_stacks = false;
   std::vector<const Fiber*> all;  // if stacks are remembered
   ProcessPointer outside = std::make_shared<Process>("simulation");
@@ -210,6 +211,12 @@ void Fire() {
 
 Fiber* PickRunnable() {
   State& the = The();
+  if (!the.has_chance) {
+    Fiber* const first = the.runnable.front();
+    the.runnable.erase(the.runnable.begin());
+    first->is_runnable = false;
+    return first;
+  }
   const std::size_t at = Random() % the.runnable.size();
   Fiber* const fiber = the.runnable[at];
   the.runnable[at] = the.runnable.back();
@@ -231,6 +238,11 @@ void Begin(std::uint64_t seed) {
   the.yield_one_in = kYields.at(Below(kYields.size()));
 }
 
+void BeginWithoutChance() {
+  Begin(/*seed=*/0);
+  The().has_chance = false;
+}
+
 void Spawn(const ProcessPointer& process, std::function<void()> body) {
   static_cast<void>(Make(process, std::move(body)));
 }
@@ -242,7 +254,7 @@ Ended Run(Nanos limit) {
     if (the.now > limit) return Ended::kTimeOver;
     if (the.runnable.empty() && the.timers.empty()) return Ended::kStuck;
     const bool is_near = !the.timers.empty() && the.timers.top().when - the.now < kBusyMax;
-    if (the.runnable.empty() || (is_near && Random() % kBusyOneIn == 0)) {
+    if (the.runnable.empty() || (is_near && Below(kBusyOneIn) == 0)) {
       Fire();
       continue;
     }
@@ -277,7 +289,7 @@ std::uint64_t Random() {
   mixed = (mixed ^ (mixed >> 27U)) * 0x94d049bb133111ebU;
   return mixed ^ (mixed >> 31U);
 }
-std::uint64_t Below(std::uint64_t bound) { return Random() % bound; }
+std::uint64_t Below(std::uint64_t bound) { return The().has_chance ? Random() % bound : bound - 1; }
 
 std::uint64_t Hash() { return The().hash; }
 void Mark(std::string_view text) {
@@ -303,6 +315,7 @@ void MayYield() {
   if (pauses_one_in > 0 && Below(pauses_one_in) == 0) {
     static_cast<void>(Park(Now() + Nanos(Below(kPauseMax.count()))));
   }
+  if (!The().has_chance) return;
   if (InFiber() && (The().yield_one_in == 1 || Below(The().yield_one_in) == 0)) Yield();
 }
 
@@ -359,7 +372,7 @@ void WakeOneAt(const void* address) {
   auto& waiters = found->second;
   std::erase_if(waiters, IsDead);
   if (waiters.empty()) return;
-  const auto at = static_cast<std::ptrdiff_t>(Below(waiters.size()));
+  const auto at = The().has_chance ? static_cast<std::ptrdiff_t>(Below(waiters.size())) : 0;
   Fiber* const woken = waiters[static_cast<std::size_t>(at)];
   waiters.erase(waiters.begin() + at);
   Unpark(woken);

@@ -42,6 +42,10 @@ inline constexpr std::uint64_t kPausesOneIn = 25;
 
 // Begins the simulation of a seed. Until then, and outside of fibers, the C library's calls are the real ones.
 void Begin(std::uint64_t seed);
+// The same without chance, for scripts (script.h): the fiber that has waited longest runs next, a fiber runs until it
+// waits, and Below says `bound - 1`. So what happens once in so many times, where Below says 0, never happens. Random
+// is that of seed 0: the programs under test still have random numbers.
+void BeginWithoutChance();
 
 // A fiber of that process, which runs when its turn comes. Of a dead process: never.
 void Spawn(const ProcessPointer& process, std::function<void()> body);

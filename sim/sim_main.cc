@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +17,7 @@
 #include "sim/find_plants.h"
 #include "sim/runner.h"
 #include "sim/scheduler.h"
+#include "sim/script_world.h"
 
 namespace {
 
@@ -37,6 +40,7 @@ struct Options {
   bool skips_rare = false;
   std::string plant;
   std::string faults;
+  std::string script;
 };
 
 const Plant* FindPlant(const std::string& name) {
@@ -79,7 +83,9 @@ void Describe(CLI::App& app, Options& options) {
   app.add_option("--tries", options.tries, "with --plants: search so often for each, with other seeds")
       ->check(CLI::Range(1U, 1000U))
       ->capture_default_str();
-  app.add_flag("--trace", options.is_told, "print the history of --seed: virtual second, who, what");
+  app.add_option("--script", options.script, "run this script instead of a seed, and print it with what is seen")
+      ->check(CLI::ExistingFile);
+  app.add_flag("--trace", options.is_told, "print the history of --seed or of --script: virtual second, who, what");
   app.add_flag("--logs", options.shows_logs, "with --trace: also print what the programs log");
   app.add_flag("--stacks", options.shows_stacks, "with --trace: also print where every thread waits at the end");
   app.add_flag("--twice", options.runs_twice, "run each seed twice, and compare the hashes of the two histories");
@@ -143,6 +149,17 @@ int Tell(const Options& options) {
   std::fflush(stdout);
   // Without destructors: what killed processes left is no one's.
   _exit(outcome.broken.empty() ? 0 : 1);
+}
+
+int TellScript(const Options& options) {
+  if (options.shows_logs) spdlog::set_level(spdlog::level::debug);
+  std::ifstream file(options.script);
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const auto shown = RunScript(options.script, text, options.is_told);
+  std::printf("%s\n", (shown ? *shown : shown.error().message).c_str());
+  std::fflush(stdout);
+  // Without destructors: see Tell.
+  _exit(shown && *shown == text ? 0 : 1);
 }
 
 int LookForPlants(const Options& options) {
@@ -209,6 +226,7 @@ int main(int argc, const char* const* argv) {
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::stdout_sink_st>()));
   spdlog::set_pattern("                          [%l] %v");
   spdlog::set_level(spdlog::level::off);
+  if (!options.script.empty()) return TellScript(options);
   if (options.looks_for_plants) return LookForPlants(options);
   return options.is_told ? Tell(options) : RunAll(options);
 }

@@ -23,20 +23,13 @@ struct Written {
   Ended ended = Ended::kStuck;
 };
 
-inline Written TellOf(std::uint64_t seed, const std::function<void(std::string& text)>& body,
-                      Nanos limit = std::chrono::hours(1)) {
+// What `body` returns in a child process: a process can run one simulation only.
+inline std::string InChild(const std::function<std::string()>& body) {
   std::array<int, 2> ends{};
   EXPECT_EQ(pipe(ends.data()), 0);
   const pid_t child = fork();
   if (child == 0) {
-    std::string text;
-    Begin(seed);
-    Spawn(std::make_shared<Process>("main"), [&] {
-      body(text);
-      Stop();
-    });
-    const Ended ended = Run(limit);
-    text.push_back(static_cast<char>(ended));
+    const std::string text = body();
     const bool is_told = write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
     std::fflush(stdout);  // what did not hold
     _exit(is_told && !::testing::Test::HasFailure() ? 0 : 1);
@@ -51,6 +44,22 @@ inline Written TellOf(std::uint64_t seed, const std::function<void(std::string& 
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+  return text;
+}
+
+inline Written TellOf(std::uint64_t seed, const std::function<void(std::string& text)>& body,
+                      Nanos limit = std::chrono::hours(1)) {
+  std::string text = InChild([&] {
+    std::string told;
+    Begin(seed);
+    Spawn(std::make_shared<Process>("main"), [&] {
+      body(told);
+      Stop();
+    });
+    const Ended ended = Run(limit);
+    told.push_back(static_cast<char>(ended));
+    return told;
+  });
   if (text.empty()) return {};
   const auto ended = static_cast<Ended>(text.back());
   text.pop_back();
