@@ -19,6 +19,10 @@ namespace {
 
 constexpr std::chrono::seconds kVersionWait{3};
 
+std::chrono::sys_seconds DateNow() {
+  return std::chrono::sys_seconds(std::chrono::floor<std::chrono::seconds>(Calendar()));
+}
+
 }  // namespace
 
 ApiServer::ApiServer(k8sclient::testing::ModelApi& store, const std::string& name) : store_(store) {
@@ -75,6 +79,12 @@ void ApiServer::AwaitVersion(std::uint64_t version) {
 }
 
 ipam::Expected<Response> ApiServer::Call(const Request& request, const k8sclient::CallOptions& options) {
+  auto response = Answer(request, options);
+  if (response) response->date = DateNow();
+  return response;
+}
+
+ipam::Expected<Response> ApiServer::Answer(const Request& request, const k8sclient::CallOptions& options) {
   const std::string version = Parameter(request, "resourceVersion");
   const bool is_exact = Parameter(request, "resourceVersionMatch") == "Exact";
   if (request.method != Method::kGet || version.empty() || is_exact) return store_.Call(request, options);
@@ -84,7 +94,10 @@ ipam::Expected<Response> ApiServer::Call(const Request& request, const k8sclient
 
 ipam::Expected<Response> ApiServer::Watch(const Request& request, const k8sclient::WatchOptions& options,
                                           const k8sclient::WatchSink& sink) {
-  return cache_.Watch(request, options, sink);
+  const auto began = DateNow();
+  auto response = cache_.Watch(request, options, sink);
+  if (response) response->date = began;
+  return response;
 }
 
 }  // namespace berth::sim

@@ -2,7 +2,8 @@
 // ApiServer: one of several before one store. Its watch cache comes after the store, and may lag far behind.
 //
 // As in the real one, writes and consistent reads are the store's; a read with a resourceVersion and every watch are
-// the cache's. A read that names a version waits for it, for three seconds.
+// the cache's. A read that names a version waits for it, for three seconds. Answers have a Date, in seconds: the wall
+// clocks of API servers are right.
 #pragma once
 
 #include <condition_variable>
@@ -48,6 +49,8 @@ class ApiServer final : public k8sclient::Api {
                                             const k8sclient::WatchSink& sink) override;
 
  private:
+  [[nodiscard]] ipam::Expected<k8sclient::Response> Answer(const k8sclient::Request& request,
+                                                           const k8sclient::CallOptions& options);
   void Fill();
   // Requires: mutex_.
   void SeeAll();

@@ -83,6 +83,8 @@ class Told {
 [[nodiscard]] std::unique_ptr<Checker> MakeGivenBack(Story& story);
 // CHECK: who has an address is never told that it does not have it; who has given it back is not told that it has.
 [[nodiscard]] std::unique_ptr<Checker> MakeCheckHolds(Story& story);
+// Clock: an address that was given back rests as long as its pool says, by the right clock.
+[[nodiscard]] std::unique_ptr<Checker> MakeClocksKept(Story& story);
 // In time: every call is answered, or its caller gave up.
 [[nodiscard]] std::unique_ptr<Checker> MakeInTime(Story& story);
 

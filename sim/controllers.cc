@@ -35,9 +35,10 @@ struct Leader {
 
 }  // namespace
 
-void Controllers::Start() {
+void Controllers::Start(Nanos clock_error) {
   const auto process = std::make_shared<Process>("controller" + std::to_string(++started_));
-  running_.push_back(process);
+  running_.push_back({.process = process, .clock_error = std::make_shared<Nanos>(clock_error)});
+  process->clock_error = running_.back().clock_error;
   story_.Tell("starts " + process->name);
   Spawn(process, [this] {
     auto* const leader = new Leader(link_);  // NOLINT(cppcoreguidelines-owning-memory): see above
@@ -46,18 +47,23 @@ void Controllers::Start() {
   });
 }
 
-void Controllers::ReplaceOne() {
+void Controllers::ReplaceOne(Nanos clock_error) {
   if (running_.empty()) return;
   const auto at = static_cast<std::ptrdiff_t>(Below(running_.size()));
-  story_.Tell("kills " + running_[static_cast<std::size_t>(at)]->name);
-  Kill(*running_[static_cast<std::size_t>(at)]);
+  Process& process = *running_[static_cast<std::size_t>(at)].process;
+  story_.Tell("kills " + process.name);
+  Kill(process);
   running_.erase(running_.begin() + at);
-  Start();
+  Start(clock_error);
+}
+
+void Controllers::SetClock(Nanos error) {
+  if (!running_.empty()) *running_[Below(running_.size())].clock_error = error;
 }
 
 void Controllers::LeaveOne() {
   while (running_.size() > 1) {
-    Kill(*running_.back());
+    Kill(*running_.back().process);
     running_.pop_back();
   }
 }

@@ -3,6 +3,7 @@
 // safety, so the simulator elects nobody; in the calm one leads.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,12 @@ class Controllers {
   // Both must outlive this.
   Controllers(Network& network, Story& story) : link_(network), story_(story) {}
 
-  void Start();
-  // As kill -9, of any; another one starts.
-  void ReplaceOne();
+  // `clock_error`: what the wall clock of its machine shows more than the right one.
+  void Start(Nanos clock_error);
+  // As kill -9, of any; another one starts, on another machine.
+  void ReplaceOne(Nanos clock_error);
+  // Somebody sets the clock of any.
+  void SetClock(Nanos error);
   // As the election sees to within seconds. Two that lead write over what the other reports, for as long as they have
   // not seen the same for the same time.
   void LeaveOne();
@@ -31,7 +35,11 @@ class Controllers {
  private:
   Link link_;
   Story& story_;
-  std::vector<ProcessPointer> running_;
+  struct Running {
+    ProcessPointer process;
+    std::shared_ptr<Nanos> clock_error;
+  };
+  std::vector<Running> running_;
   std::uint64_t started_ = 0;
 };
 

@@ -27,6 +27,7 @@ class DirectCalls {
     std::string node;
     std::string folder;             // its run/ and state/ are there
     std::uint64_t slow_one_in = 0;  // of its processes one in so many is stopped now and then; 0: none
+    std::shared_ptr<const Nanos> clock_error = nullptr;  // of its machine (Process::clock_error)
   };
   // api and story must outlive this. The machine's mode becomes direct.
   DirectCalls(Options options, k8sclient::Api& api, Story& story);

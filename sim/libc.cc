@@ -44,8 +44,6 @@ namespace berth::sim {
 namespace {
 
 constexpr std::int64_t kNanosPerSecond = 1'000'000'000;
-// 2026-01-01, the calendar when a simulation begins.
-constexpr Nanos kCalendarStart = std::chrono::seconds(1'767'225'600);
 
 template <typename Function>
 Function* Real(const char* name) {
@@ -63,7 +61,10 @@ Nanos ToNanos(const timespec& time) { return std::chrono::seconds(time.tv_sec) +
 constexpr Nanos kBootedBefore = std::chrono::hours(1000);
 
 Nanos ClockNow(clockid_t clock) {
-  if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) return Now() + kCalendarStart + CalendarOffset();
+  if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) {
+    const auto& error = CurrentProcess()->clock_error;
+    return Calendar() + (error ? *error : Nanos(0));
+  }
   return Now() + kBootedBefore + (clock == CLOCK_BOOTTIME ? TimeSuspended() : Nanos(0));
 }
 Nanos SinceBegin(clockid_t clock, const timespec& time) { return ToNanos(time) - (ClockNow(clock) - Now()); }

@@ -72,15 +72,16 @@ std::span<const World::Moment> World::AllMoments() {
       Moment{"power", 4, [](World& world, Machine& machine) { world.LosePower(machine); }, true},
       Moment{"give-back", 36, [](World& world, Machine&) { world.GiveBackBlock(); }},
       Moment{"gc", 12, [](World&, Machine& machine) { machine.kubelet.CollectGarbage(); }},
-      // Not far: the calendar orders entries by age.
-      Moment{"calendar", 12, [](World&, Machine&) { JumpCalendar(milliseconds(Below(4'000)) - 2s); }},
+      Moment{"calendar", 12, [](World&, Machine& machine) { machine.node.StepClock(milliseconds(Below(4'000)) - 2s); }},
+      Moment{"clocks", 6, [](World& world, Machine& machine) { machine.node.SetClock(world.AnyClockError()); }},
+      Moment{"clocks", 6, [](World& world, Machine&) { world.controllers_.SetClock(world.AnyClockError()); }, true},
       Moment{"suspend", 6, [](World&, Machine&) { Suspend(milliseconds(Below(30'000))); }},
       Moment{"restart", 12, [](World& world, Machine&) { world.network_.RestartOne(milliseconds(Below(500))); }},
       Moment{"compact", 12, [](World& world, Machine&) { world.Compact(); }},
       Moment{"delete", 3, [](World& world, Machine&) { world.DeleteBlock(); }},
       Moment{"edit", 12, [](World& world, Machine& machine) { world.EditByHand(machine); }},
       Moment{"edit", 3, [](World& world, Machine& machine) { world.EditWithoutAgent(machine); }, true},
-      Moment{"kill", 12, [](World& world, Machine&) { world.controllers_.ReplaceOne(); }, true},
+      Moment{"kill", 12, [](World& world, Machine&) { world.controllers_.ReplaceOne(world.AnyClockError()); }, true},
       Moment{"cut-off", 12, [](World& world, Machine& machine) { world.CutOff(machine); }, true},
       Moment{"deaf", 12, [](World& world, Machine& machine) { world.Deafen(machine, Link::State::kCut); }},
       Moment{"mute", 12, [](World& world, Machine& machine) { world.Deafen(machine, Link::State::kUnheard); }},
@@ -123,6 +124,13 @@ void World::OneMoment() {
     if (left < weight_of(moment)) return moment.happens(*this, machine);
     left -= weight_of(moment);
   }
+}
+
+Nanos World::AnyClockError() {
+  constexpr std::array kMost = {Nanos(3s), Nanos(3min), Nanos(3h), Nanos(72h), Nanos(20 * 365 * 24h)};
+  if (!May("clocks") || Below(2) == 0) return 0s;
+  const Nanos error(Below(static_cast<std::uint64_t>(kMost.at(Below(kMost.size())).count())));
+  return Below(2) == 0 ? error : -error;
 }
 
 void World::BeAway() {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <nlohmann/json.hpp>
+#include <spdlog/fmt/fmt.h>
 
 #include "k8sclient/clock.h"
 #include "sim/files.h"
@@ -35,10 +36,12 @@ Node::Node(Options options, k8sclient::Api& api, Story& story)
   MakeMemoryDisk(NetnsFolder());
   MakeFolders(StateFolder());
   if (!options_.is_direct) return;
-  direct_ = std::make_unique<DirectCalls>(
-      DirectCalls::Options{.node = options_.name, .folder = options_.folder, .slow_one_in = options_.slow_one_in},
-      api_,
-      story_);
+  direct_ = std::make_unique<DirectCalls>(DirectCalls::Options{.node = options_.name,
+                                                               .folder = options_.folder,
+                                                               .slow_one_in = options_.slow_one_in,
+                                                               .clock_error = clock_error_},
+                                          api_,
+                                          story_);
 }
 
 void Node::StartAgent() {
@@ -47,6 +50,7 @@ void Node::StartAgent() {
   const auto host = std::make_shared<Host>(options_.called + ".agent" + std::to_string(hosts_.size() + 1));
   const bool is_slow = options_.slow_one_in > 0 && Below(options_.slow_one_in) == 0;
   if (is_slow) host->process->pauses_one_in = kPausesOneIn;
+  host->process->clock_error = clock_error_;
   hosts_.push_back(host);
   newest_ = host.get();
   story_.Tell("starts " + host->process->name);
@@ -125,6 +129,12 @@ void Node::LosePower() {
   CutPower(StateFolder());
   std::this_thread::sleep_for(kBoot);
   PowerOn();
+}
+
+void Node::SetClock(Nanos error) {
+  story_.Tell(
+      fmt::format("{}'s clock is {:.1f} s ahead", options_.called, std::chrono::duration<double>(error).count()));
+  *clock_error_ = error;
 }
 
 void Node::Supervise() {

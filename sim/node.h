@@ -28,6 +28,7 @@ class Node {
     bool is_direct = false;         // has no agents: calls are berth-direct's
     std::size_t standby = 64;       // AgentOptions::standby
     std::uint64_t slow_one_in = 0;  // of its processes one in so many is stopped now and then; 0: none
+    Nanos clock_error{0};           // what its wall clock shows more than the right one
   };
   // api and story must outlive this.
   Node(Options options, k8sclient::Api& api, Story& story);
@@ -53,6 +54,10 @@ class Node {
   void Reboot();
   // The same, by a power cut.
   void LosePower();
+  // Somebody sets its wall clock, which shows so much more than the right one then.
+  void SetClock(Nanos error);
+  // The same, to what it shows and so much more.
+  void StepClock(Nanos by) { SetClock(*clock_error_ + by); }
   // A process that has ended by itself is started again, as a kubelet does, if the machine is on.
   void Supervise();
   // A container's network namespace: it is there until the container has ended or the machine goes down.
@@ -94,6 +99,7 @@ class Node {
   [[nodiscard]] std::optional<CniAnswer> CallDirectly(const std::string& body, std::chrono::microseconds patience);
 
   Options options_;
+  std::shared_ptr<Nanos> clock_error_ = std::make_shared<Nanos>(options_.clock_error);
   k8sclient::Api& api_;
   Story& story_;
   std::unique_ptr<DirectCalls> direct_;  // null: there are agents

@@ -288,6 +288,13 @@ std::vector<Plant> OfAgents() {
       {.name = "lost-is-refused",
        .what = "a program takes a write whose answer was lost for one that failed",
        .lies = {.lost_is_refused = true}},
+      {.name = "dates-not-told",
+       .what = "answers of API servers have no Date",
+       .faults = {"clocks", "pools", "scheduler"},
+       .lies = {.changes =
+                    [](const Request&, Network::Answer& answer) {
+                      if (answer) answer->date.reset();
+                    }}},
       {.name = "reads-from-any-cache",
        .what = "consistent reads come from a cache that lags",
        .faults = {"lag", "kill", "late", "lost", "restart"},

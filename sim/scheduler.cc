@@ -82,7 +82,6 @@ struct Timer {
 struct State {
   std::uint64_t random = 0;  // Begin seeds it
   Nanos now{0};
-  Nanos calendar{0};
   Nanos suspended{0};
   std::vector<Fiber*> runnable;
   std::priority_queue<Timer> timers;
@@ -274,12 +273,11 @@ void Kill(Process& process) {
 const ProcessPointer& CurrentProcess() { return InFiber() ? Self()->process : The().outside; }
 
 Nanos Now() { return The().now; }
-Nanos CalendarOffset() { return The().calendar; }
-void JumpCalendar(Nanos by) { The().calendar += by; }
 Nanos TimeSuspended() { return The().suspended; }
-void Suspend(Nanos time) {
-  The().suspended += time;
-  JumpCalendar(time);
+void Suspend(Nanos time) { The().suspended += time; }
+Nanos Calendar() {
+  constexpr Nanos kStart = std::chrono::seconds(1'767'225'600);  // 2026-01-01
+  return kStart + Now() + TimeSuspended();
 }
 
 // SplitMix64: any seed is as good as any other, also the next one.

@@ -35,6 +35,8 @@ struct Process {
   std::vector<int> descriptors;  // open ones, by open(2) and its like
   Nanos alarm_every{0};          // 0: never
   std::size_t bytes = 0;         // by new, and not freed yet, by whomever
+  // What its machine's wall clock shows more than the right one; null: nothing. Processes of a machine share it.
+  std::shared_ptr<const Nanos> clock_error = nullptr;
 };
 using ProcessPointer = std::shared_ptr<Process>;
 // Of one that is slow: most calls take a lock some times.
@@ -68,10 +70,10 @@ void Kill(Process& process);
 
 // Since the simulation began.
 [[nodiscard]] Nanos Now();
-// What the calendar shows more than when it began; jumps with it.
-void JumpCalendar(Nanos by);
-// All machines are suspended: the calendar and the time since boot go on meanwhile, steady time does not.
+// All machines are suspended: wall clocks and the time since boot go on meanwhile, steady time does not.
 void Suspend(Nanos time);
+// What a right wall clock shows, since 1970.
+[[nodiscard]] Nanos Calendar();
 
 // From the seed. Requires: bound > 0.
 [[nodiscard]] std::uint64_t Random();
@@ -105,7 +107,6 @@ void WakeAllAt(const void* address);
 void WakeOneAt(const void* address);
 void ForgetWaitersAt(const void* address);
 [[nodiscard]] bool IsDead(const Fiber* fiber);
-[[nodiscard]] Nanos CalendarOffset();
 [[nodiscard]] Nanos TimeSuspended();
 // From now on each fiber remembers where it waits; slow.
 void RememberStacks();

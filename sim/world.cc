@@ -51,7 +51,7 @@ std::set<std::string> Extent::AllFaults() {
           "restart", "give-back", "gc",       "calendar",   "shared",    "cut-off", "no-del",    "mirror",
           "vanish",  "edit",      "delete",   "allocation", "odd-uid",   "sandbox", "meanwhile", "pause",
           "restore", "compact",   "deaf",     "direct",     "denied",    "mute",    "check",     "second",
-          "pools",   "power",     "replaced", "suspend",    "scheduler", "kubelet", "number"};
+          "pools",   "power",     "replaced", "suspend",    "scheduler", "kubelet", "number",    "clocks"};
 }
 
 std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {
@@ -88,6 +88,7 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told
   checkers_.push_back(MakeWithheldKept(story_));
   checkers_.push_back(MakeCheckHolds(story_));
   checkers_.push_back(MakeGivenBack(story_));
+  checkers_.push_back(MakeClocksKept(story_));
   if (plant_ != nullptr) {
     cluster_.RenewWhenCutOff(plant_->renews_when_cut_off);
     network_.Plant(plant_->lies);
@@ -182,7 +183,8 @@ std::unique_ptr<Machine> World::MakeMachine(const std::string& name, const std::
                                                  .folder = std::string(kFiles) + called,
                                                  .is_direct = is_direct,
                                                  .standby = kStandby.at(Below(kStandby.size())),
-                                                 .slow_one_in = May("pause") && Below(2) == 0 ? std::uint64_t{3} : 0},
+                                                 .slow_one_in = May("pause") && Below(2) == 0 ? std::uint64_t{3} : 0,
+                                                 .clock_error = AnyClockError()},
                                    network_,
                                    story_,
                                    checkers_,
@@ -237,7 +239,7 @@ void World::Main() {
   const bool has_rivals = plant_ != nullptr && plant_->has_rivals;
   auto controllers = has_rivals ? controllers_max : Below(controllers_max + 1);
   if (plant_ != nullptr && plant_->counts) controllers = std::max<std::uint64_t>(controllers, 1);
-  for (auto left = controllers; left > 0; --left) controllers_.Start();
+  for (auto left = controllers; left > 0; --left) controllers_.Start(AnyClockError());
   ChangeWeather(/*is_calm=*/false);
   has_backups_ = May("restore") && controllers_.count() > 0 && Below(2) == 0 && !(plant_ != nullptr && plant_->counts);
   const bool is_counting = plant_ != nullptr && plant_->counts;

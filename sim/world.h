@@ -83,6 +83,8 @@ class World {
   void ChangeWeather(bool is_calm);
   [[nodiscard]] bool May(const std::string& fault) const { return extent_.faults.contains(fault); }
   [[nodiscard]] bool IsChurning() const;
+  // What some machine's wall clock shows more than the right one: often nothing, and up to decades.
+  [[nodiscard]] Nanos AnyClockError();
   // The API server, for some seconds.
   void BeAway();
   void Compact();

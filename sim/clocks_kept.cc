@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whatever the clocks of machines show: an address that was given back rests as long as its pool says, and no entry is
+// dated ahead. Time is that of a right clock, as API servers have it.
+#include <chrono>
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "reconciler/decide_orphans.h"
+#include "reconciler/suspects.h"
+#include "sim/checkers.h"
+
+namespace berth::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Each of two programs knows the API server's time to a second and the time of its fastest request.
+constexpr Nanos kTolerance = 4s;
+// So long after it was decided on, a write may be executed (network.cc), or tried again until it is.
+constexpr Nanos kUnderWay = 25s;
+
+double Seconds(Nanos time) { return std::chrono::duration<double>(time).count(); }
+
+class ClocksKept final : public Checker {
+ public:
+  explicit ClocksKept(Story& story) : story_(story) {}
+
+  void Leaving(const ipam::Attachment& attachment) override { left_.try_emplace(attachment, Calendar()); }
+  void Stored(const nlohmann::json& before, const nlohmann::json& after) override {
+    // Its addresses rest no more; a block that comes later has another uid.
+    if (after.is_null()) return;
+    const std::string uid = after["metadata"]["uid"];
+    const nlohmann::json none = nlohmann::json::object();
+    const nlohmann::json old_entries = before.is_null() ? none : before.value("allocations", none);
+    const nlohmann::json new_entries = after.value("allocations", none);
+    for (const auto& [offset, entry] : new_entries.items()) {
+      const std::string was = old_entries.value(offset, std::string());
+      if (was != entry) Changed({uid, offset}, was, entry);
+    }
+    for (const auto& [offset, entry] : old_entries.items()) {
+      if (!new_entries.contains(offset)) Changed({uid, offset}, entry, {});
+    }
+  }
+
+ private:
+  using Place = std::pair<std::string, std::string>;  // a block's uid, and the offset
+  struct Rest {
+    Nanos until{0};  // at the earliest
+    ipam::Attachment after;
+  };
+
+  void Changed(const Place& place, const std::string& was, const std::string& is) {
+    const auto entry = ipam::ParseEntry(is);
+    const auto* held = std::get_if<ipam::HeldEntry>(&entry);
+    const auto* cooling = std::get_if<ipam::CoolingEntry>(&entry);
+    const Nanos now = Calendar();
+    if (held != nullptr && std::chrono::milliseconds(held->since_ms) > now + kTolerance) {
+      story_.Break("clock", "an entry is dated ahead: " + is);
+    }
+    if (const auto rest = rests_.find(place); rest != rests_.end() && cooling == nullptr) {
+      // Of whoever has it all the time, or is said to by its pod, the entry is written again.
+      const bool is_its = held != nullptr && (held->attachment == rest->second.after ||
+                                              held->attachment.starts_with(reconciler::kNoNetwork));
+      if (!is_its && (held != nullptr || is.empty()) && now + kTolerance < rest->second.until) {
+        story_.Break("clock",
+                     fmt::format("an address rests {:.1f} s too short: {} became {}",
+                                 Seconds(rest->second.until - now),
+                                 was,
+                                 is.empty() ? "free" : is));
+      }
+      rests_.erase(rest);
+    }
+    if (cooling != nullptr) Rests(place, was, is, *cooling);
+  }
+
+  void Rests(const Place& place, const std::string& was, const std::string& is, const ipam::CoolingEntry& cooling) {
+    const auto before = ipam::ParseEntry(was);
+    const auto* held = std::get_if<ipam::HeldEntry>(&before);
+    if (held == nullptr) return;
+    const bool is_freed = !cooling.forget.empty();
+    const Nanos length = is_freed ? Nanos(reconciler::kFreedRest) : Nanos(std::chrono::seconds(held->cooldown_s));
+    const Nanos now = Calendar();
+    if (std::chrono::milliseconds(cooling.until_ms) > now + length + kTolerance) {
+      story_.Break("clock",
+                   fmt::format("an address rests {:.1f} s too long: {} became {}",
+                               Seconds(std::chrono::milliseconds(cooling.until_ms) - now - length),
+                               was,
+                               is));
+    }
+    // By hand it is freed at once (World::FreeByHand).
+    if (is.starts_with("~ t=1767225600000 ")) return;
+    const auto left = left_.find(held->attachment);
+    const Nanos decided = left != left_.end() && !is_freed ? left->second : now - kUnderWay;
+    rests_[place] = {.until = decided + length, .after = held->attachment};
+  }
+
+  Story& story_;
+  std::map<ipam::Attachment, Nanos> left_;
+  std::map<Place, Rest> rests_;
+};
+
+}  // namespace
+
+std::unique_ptr<Checker> MakeClocksKept(Story& story) { return std::make_unique<ClocksKept>(story); }
+
+}  // namespace berth::sim
