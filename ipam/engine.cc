@@ -208,10 +208,11 @@ Expected<Address> Engine::TakeFromPool(Call& call, PoolView pool, std::optional<
     const auto turn = store_.BeginClaim(*pool);
     if (!turn) return std::unexpected(turn.error());
     if (turn->look_again) {
-      // The blocks that came may be younger than what is known of the pool: reservations may have come before them.
-      const auto again = store_.ReadPools({{pool->name}}, Freshness::kHint);
+      // The blocks that came may be younger than what is known of the pool: reservations may have come before them, or
+      // the pool may be gone.
+      auto again = ReadPoolAgain(*pool);
       if (!again) return std::unexpected(again.error());
-      if (!again->empty() && again->front()->uid == pool->uid) pool = again->front();
+      pool = *std::move(again);
       if (auto read = ReadBlocksAgain(call, pool->affinity, Freshness::kHint); !read)
         return std::unexpected(read.error());
       continue;
@@ -231,6 +232,15 @@ Expected<Address> Engine::TakeFromPool(Call& call, PoolView pool, std::optional<
       ErrorCode::kExhausted,
       "pool " + pool->name + " is exhausted: no address is free in its blocks",
       "see: kubectl get ipblocks --field-selector spec.pool=" + pool->name + "; enlarge the pool or add another");
+}
+
+Expected<PoolView> Engine::ReadPoolAgain(const Pool& pool) {
+  for (const Freshness freshness : {Freshness::kHint, Freshness::kLatest}) {
+    const auto again = store_.ReadPools({{pool.name}}, freshness);
+    if (!again) return std::unexpected(again.error());
+    if (!again->empty() && again->front()->uid == pool.uid) return again->front();
+  }
+  return Fail(ErrorCode::kInvalid, "pool " + pool.name + " was deleted meanwhile");
 }
 
 Expected<void> Engine::ReadBlocksAgain(Call& call, Affinity affinity, Freshness freshness) {

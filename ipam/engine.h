@@ -94,6 +94,8 @@ class Engine {
   [[nodiscard]] Expected<Address> TakeFromPool(Call& call, PoolView pool, std::optional<Address> requested);
   [[nodiscard]] Expected<Address> TakeFromKnownBlocks(Call& call, const PoolView& pool,
                                                       std::optional<Address> requested);
+  // The pool of that UID, by a hint; by a consistent read if the hint does not show it.
+  [[nodiscard]] Expected<PoolView> ReadPoolAgain(const Pool& pool);
   [[nodiscard]] Expected<void> ReadBlocksAgain(Call& call, Affinity affinity, Freshness freshness);
   [[nodiscard]] Expected<Address> TakeFromBlock(Call& call, const BlockView& seen, const PoolView& known,
                                                 std::optional<Address> requested);

@@ -3,6 +3,7 @@
 #include "ipam/engine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ipam/claim.h"
 #include "ipam/engine_test_setup.h"
@@ -392,6 +393,31 @@ TEST_F(Del, LeavesOtherAttachmentsAlone) {
 }
 
 TEST_F(Del, OfAnUnknownAttachmentSucceeds) { EXPECT_TRUE(engine_.Del(TestAttachment(1))); }
+
+// While a call waits for its turn to claim, the pool is deleted and another call leaves a block of the pool.
+class PoolGoneMeanwhile : public ModelBlockStore {
+ public:
+  explicit PoolGoneMeanwhile(ModelCluster& cluster) : ModelBlockStore(cluster, "n1"), cluster_(cluster) {}
+  Expected<ClaimTurn> BeginClaim(const Pool& pool) override {
+    if (!std::exchange(is_first_, false)) return ClaimTurn{};
+    const auto cidr = Prefix::Parse("10.55.0.0/26").value();
+    EXPECT_TRUE(cluster_.Commit(NewBlock(pool, cidr, "n1")).has_value());
+    cluster_.pools.erase(pool.name);
+    return ClaimTurn{.look_again = true};
+  }
+
+ private:
+  ModelCluster& cluster_;
+  bool is_first_ = true;
+};
+
+TEST_F(Add, TakesNothingOfAPoolThatWentWhileItWaitedToClaim) {
+  PoolGoneMeanwhile store(cluster_);
+  const auto result = Engine(store, runtime_).Add(Request(1, {"v4"}));
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().message, "pool v4 was deleted meanwhile");
+  EXPECT_TRUE(AllHeld().empty());
+}
 
 TEST_F(Del, TakesTwoRequests) {
   ASSERT_TRUE(engine_.Add(Request(1, {"v4"})));
