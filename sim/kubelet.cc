@@ -333,6 +333,7 @@ void Kubelet::Run(const std::string& container, const Pod& pod, bool tells_addre
 
 void Kubelet::Churn(const std::string& name, int containers) {
   for (int number = 0; number < containers; ++number) {
+    while (is_held_) std::this_thread::sleep_for(std::chrono::milliseconds(Below(50)));
     // Some end before their kubelet comes to say it.
     Run(fmt::format("{}-{}", name, number), Start(name), options_.tells_odd_uids || Below(2) == 0);
   }
@@ -346,6 +347,14 @@ void Kubelet::RunScheduled(const Pod& pod) {
 void Kubelet::EndOne() {
   if (settled_.empty()) return;
   FinishLater(*std::next(settled_.begin(), static_cast<std::ptrdiff_t>(Below(settled_.size()))));
+}
+
+void Kubelet::EndSettled() {
+  for (const std::string& container : std::set<std::string>(settled_)) FinishLater(container);
+}
+
+void Kubelet::RenamePool(const std::string& from, const std::string& to) {
+  for (PodNetwork& network : options_.networks) std::ranges::replace(network.pools, from, to);
 }
 
 void Kubelet::RenewSandbox() {
@@ -474,7 +483,8 @@ void Kubelet::EndAll() {
 }
 
 bool Kubelet::has_own_blocks() const {
-  return std::ranges::none_of(options_.networks, [](const auto& network) { return network.pools.front() == "small"; });
+  return std::ranges::none_of(options_.networks,
+                              [](const auto& network) { return network.pools.front().starts_with("small"); });
 }
 
 void Kubelet::DelUnknown() { static_cast<void>(Call("DEL", {"unknown", &options_.networks.front()}, kPatience)); }

@@ -64,8 +64,16 @@ class Kubelet {
   void Churn(const std::string& name, int containers);
   // A pod that the scheduler has bound to this node: the kubelet admits it, and it runs.
   void RunScheduled(const Pod& pod);
+  // Starts no containers, until it is released. Pods that the scheduler has bound are started all the same.
+  void Hold(bool is_held) { is_held_ = is_held; }
+  // A pool that its network configurations name.
+  [[nodiscard]] std::string AnyPool() const { return options_.networks[Below(options_.networks.size())].pools.front(); }
+  // Its network configurations name the pool `to` where they named `from`.
+  void RenamePool(const std::string& from, const std::string& to);
   // One of the containers that stayed ends.
   void EndOne();
+  // All that stayed, each when it comes to it.
+  void EndSettled();
   // One of the containers that stayed ends, and its pod gets another.
   void RenewSandbox();
   // A static pod, if there are any.
@@ -202,6 +210,7 @@ class Kubelet {
   bool checks_now_ = true;
   bool is_burst_ = false;
   bool may_hang_ = true;
+  bool is_held_ = false;
   int boots_ = 0;
   int returns_ = 0;
   int ending_ = 0;

@@ -90,6 +90,7 @@ std::span<const World::Moment> World::AllMoments() {
       Moment{"mirror", 12, [](World& world, Machine&) { world.cluster_.LoseMirror(seconds(Below(180))); }, true},
       Moment{"allocation", 12, [](World& world, Machine&) { world.DeleteAllocation(); }, true},
       Moment{"pools", 12, [](World& world, Machine&) { world.EditPool(); }, true},
+      Moment{"pool-replaced", 6, [](World& world, Machine& machine) { world.ReplacePool(machine); }, true},
       Moment{"restore", 12, [](World& world, Machine&) { world.BackUpOrRestore(); }, true},
       Moment{"scheduler", 24, [](World&, Machine& machine) { machine.kubelet.EndOne(); }, true, true},
       Moment{"kubelet", 12, [](World& world, Machine& machine) { world.RestartKubelet(machine); }, true, true},
@@ -413,11 +414,13 @@ json World::FindBlock(const std::string& name) const {
 }
 
 void World::GiveBackBlock() {
+  const auto blocks = store_.Objects(kAllBlocks);
+  if (!blocks.empty()) GiveBack(blocks[Below(blocks.size())]);
+}
+
+void World::GiveBack(const json& block) {
   const bool in_use_too = plant_ != nullptr && plant_->gives_back_in_use;
   const bool is_blind = plant_ != nullptr && plant_->gives_back_blindly;
-  const auto blocks = store_.Objects(kAllBlocks);
-  if (blocks.empty()) return;
-  const json& block = blocks[Below(blocks.size())];
   if (!IsEmpty(block) && !in_use_too) return;
   // Nor is one given back as soon as it is there: a creation of it that is in doubt comes to nothing before.
   if (!is_blind && Now() - created_.at(block["metadata"]["uid"]) < 1s) return;

@@ -219,7 +219,7 @@ Network::Answer Link::Call(const Request& request, const k8sclient::CallOptions&
   }
   if (is_write && on_write_ && on_write_(request.method)) network_.SlowNext();
   requests_ += IsNextPage(request) ? 0 : 1;
-  auto answer = network_.Call(request, options);
+  auto answer = Send(request, options);
   if (!AwaitHearing(options.deadline, options.stop)) {
     const bool is_over = state_ == State::kUnheard;
     const ErrorCode no_answer = is_over ? ErrorCode::kTimeout : ErrorCode::kUnavailable;
@@ -228,6 +228,28 @@ Network::Answer Link::Call(const Request& request, const k8sclient::CallOptions&
   }
   if (is_cut()) return Fail(is_write ? ErrorCode::kUnknownOutcome : ErrorCode::kUnavailable, "the connection was cut");
   if (is_repeated && answer && answer->ok()) told_[question] = *answer;
+  return answer;
+}
+
+Network::Answer Link::Send(const Request& request, const k8sclient::CallOptions& options) {
+  if (!IsTroubled(request)) return network_.Call(request, options);
+  const bool fails = Below(1000) < trouble_.failed;
+  const bool is_answer_late = Below(2) == 0;
+  const auto late = Nanos(Below(static_cast<std::uint64_t>(trouble_.late.count()) + 1));
+  const auto wait = [&] {
+    const Nanos left = options.deadline - std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(std::min(late, left));
+    return late < left;
+  };
+  const auto over = [] { return Fail(ErrorCode::kTimeout, "time was over"); };
+  if (!is_answer_late && !wait()) return over();
+  Network::Answer answer = Fail(ErrorCode::kUnavailable, "the API server does not answer requests about pools");
+  if (!fails) {
+    answer = network_.Call(request, options);
+  } else if (network_.lies().changes) {
+    network_.lies().changes(request, answer);
+  }
+  if (is_answer_late && !wait()) return over();
   return answer;
 }
 
@@ -245,7 +267,13 @@ bool Link::AwaitHearing(std::chrono::steady_clock::time_point deadline, const st
 Network::Answer Link::Watch(const Request& request, const k8sclient::WatchOptions& options,
                             const k8sclient::WatchSink& sink) {
   if (is_cut()) return Fail(ErrorCode::kUnavailable, "no route to host");
-  const auto hears = [&] { return AwaitHearing(std::chrono::steady_clock::now() + options.idle_max, options.stop); };
+  const auto hears = [&] {
+    constexpr Nanos kLook = milliseconds(100);
+    while (trouble_.is_held && IsTroubled(request) && !options.stop.stop_requested()) {
+      std::this_thread::sleep_for(kLook);
+    }
+    return AwaitHearing(std::chrono::steady_clock::now() + options.idle_max, options.stop);
+  };
   ++requests_;
   auto answer =
       network_.Watch(request, options, [&](std::string_view line) { return hears() && !is_cut() && sink(line); });

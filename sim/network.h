@@ -13,6 +13,7 @@
 #include <stop_token>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "k8sclient/api.h"
@@ -111,10 +112,18 @@ class Link final : public k8sclient::Api {
     kCut,      // nothing arrives
     kUnheard,  // requests arrive and are executed; no answer comes, nor what a watch tells
   };
+  // What is wrong with requests about pools.
+  struct Trouble {
+    std::string path = {};     // of all pools; empty: nothing is wrong
+    std::uint64_t failed = 0;  // of a thousand GETs so many fail
+    Nanos late{0};             // a GET or its answer takes so long, at most
+    bool is_held = false;      // watches tell nothing
+  };
   // Must outlive this.
   explicit Link(Network& network) : network_(network) {}
 
   void Set(State state) { state_ = state; }
+  void Set(Trouble trouble) { trouble_ = std::move(trouble); }
   // So many were sent.
   [[nodiscard]] std::uint64_t requests() const { return requests_; }
   [[nodiscard]] std::uint64_t lists() const { return lists_; }
@@ -128,12 +137,19 @@ class Link final : public k8sclient::Api {
 
  private:
   [[nodiscard]] bool is_cut() const { return state_ == State::kCut; }
+  [[nodiscard]] bool IsTroubled(const k8sclient::Request& request) const {
+    return !trouble_.path.empty() && request.method == k8sclient::Method::kGet &&
+           request.path.starts_with(trouble_.path);
+  }
+  // As Call, over a link that is open, with trouble.
+  [[nodiscard]] Network::Answer Send(const k8sclient::Request& request, const k8sclient::CallOptions& options);
   // Until what was sent meanwhile comes after all: TCP sends it again. False: it does not, the connection is given up.
   [[nodiscard]] bool AwaitHearing(std::chrono::steady_clock::time_point deadline, const std::stop_token& stop) const;
 
   Network& network_;
   OnWrites on_write_;
   State state_ = State::kOpen;
+  Trouble trouble_;
   std::uint64_t requests_ = 0;
   std::uint64_t lists_ = 0;
   // What was answered, by path, query and form, if that is planted.

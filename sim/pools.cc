@@ -3,6 +3,7 @@
 #include "sim/pools.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <memory>
 #include <string_view>
@@ -54,35 +55,43 @@ ipam::Address AddressIn(const std::string& subnet) {
 
 }  // namespace
 
-void Pools::Put(const std::string& name, const std::string& subnet, int block_size, bool is_shared) {
-  json pool = {{"metadata", {{"name", name}, {"uid", "uid-of-" + name}, {"generation", 1}}},
-               {"spec",
-                {{"subnet", subnet},
-                 {"affinity", is_shared ? "Shared" : "Node"},
-                 {"warmAddresses", Below(2) * 8},
-                 {"cooldownSeconds", cooldown_seconds_},
-                 {"blockSize", block_size}}}};
+void Pools::Put(const Pool& pool) {
+  json object = {
+      {"metadata", {{"name", pool.name}, {"uid", fmt::format("uid-of-{}-{}", pool.name, ++made_)}, {"generation", 1}}},
+      {"spec",
+       {{"subnet", pool.subnet},
+        {"affinity", pool.is_shared ? "Shared" : "Node"},
+        {"warmAddresses", Below(2) * 8},
+        {"cooldownSeconds", cooldown_seconds_},
+        {"blockSize", pool.block_size}}}};
   if (!has_controllers_) {
-    pool["status"]["conditions"] = {{{"type", "Ready"}, {"status", "True"}, {"reason", "Accepted"}}};
+    object["status"]["conditions"] = {{{"type", "Ready"}, {"status", "True"}, {"reason", "Accepted"}}};
   }
-  store_.Put(Path(), pool);
+  store_.Put(Path(), object);
 }
 
-void Pools::Make(bool has_controllers, bool has_twin, bool is_counted) {
-  has_controllers_ = has_controllers;
-  has_twin_ = has_twin;
-  big_subnet_ = Below(2) == 0 ? "10.56.0.0/23" : "10.56.0.0/26";
-  if (is_counted) {
+void Pools::Make(const Options& options) {
+  has_controllers_ = options.has_controllers;
+  has_twin_ = options.has_twin;
+  big_ = {.name = "big",
+          .subnet = Below(2) == 0 ? "10.56.0.0/23" : "10.56.0.0/26",
+          .block_size = kBlockSize,
+          .is_shared = false};
+  if (options.is_counted) {
     constexpr std::uint64_t kLongCooldown = 90;
     cooldown_seconds_ = Below(3) == 0 ? kLongCooldown : 0;
-    if (Below(3) != 0) big_subnet_ = "10.56.0.0/27";
+    if (Below(3) != 0) big_.subnet = "10.56.0.0/27";
   }
-  Put("small", kSmallSubnet, kBlockSize, /*is_shared=*/true);
+  if (options.is_replaced) big_.subnet = Below(2) == 0 ? "10.56.0.0/27" : "10.56.0.0/26";
+  small_ = {.name = "small", .subnet = kSmallSubnet, .block_size = kBlockSize, .is_shared = true};
+  Put(small_);
   const int twin_size = kBlockSize - static_cast<int>(Below(2));
+  if (!has_twin_) return Put(big_);
   const auto put = [this, twin_size](bool is_twin) {
-    Put(is_twin ? "twin" : "big", big_subnet_, is_twin ? twin_size : kBlockSize, /*is_shared=*/false);
+    Pool pool = big_;
+    if (is_twin) pool.name = "twin", pool.block_size = twin_size;
+    Put(pool);
   };
-  if (!has_twin) return put(/*is_twin=*/false);
   const bool is_first = Below(2) == 0;
   put(is_first);
   Spawn(std::make_shared<Process>("person"), [put, is_first] {
@@ -92,7 +101,7 @@ void Pools::Make(bool has_controllers, bool has_twin, bool is_counted) {
 }
 
 std::vector<std::string> Pools::BigOnes() const {
-  if (!has_twin_) return {"big"};
+  if (!has_twin_) return {big_.name};
   return Below(2) == 0 ? std::vector<std::string>{"big", "twin"} : std::vector<std::string>{"twin", "big"};
 }
 
@@ -149,16 +158,34 @@ void Pools::Reserve() {
               {"spec", {{"space", "default"}, {"addresses", {address}}}}});
 }
 
-void Pools::Delete() {
-  if (!has_twin_ || std::exchange(is_deleted_, true)) return;
-  story_.Tell("deletes pool big");
-  static_cast<void>(store_.Call({.method = k8sclient::Method::kDelete, .path = Path() + "/big", .body = {}}, {}));
+void Pools::DeleteBig() {
+  if (has_twin_ && !std::exchange(is_deleted_, true)) Delete(big_.name);
 }
 
-std::string Pools::AnyAddress() const { return AddressIn(Below(2) == 0 ? big_subnet_ : kSmallSubnet).ToString(); }
+void Pools::Delete(const std::string& name) {
+  story_.Tell("deletes pool " + name);
+  static_cast<void>(store_.Call({.method = k8sclient::Method::kDelete, .path = Path() + "/" + name, .body = {}}, {}));
+}
+
+std::string Pools::MakeAgain(const std::string& name) {
+  Pool& pool = name == big_.name ? big_ : small_;
+  constexpr std::array kSizes{27, 29, 30};
+  // One block is not enough for several nodes.
+  const int length = ipam::Prefix::Parse(pool.subnet)->length();
+  const auto is_fit = [&](int size) { return size != pool.block_size && size > length; };
+  int size = kSizes.back();
+  while (!is_fit(size = kSizes.at(Below(kSizes.size())))) continue;
+  pool.block_size = size;
+  if (Below(2) == 0) pool.name = fmt::format("{}{}", pool.is_shared ? "small" : "big", made_);
+  story_.Tell(fmt::format("makes pool {} with blocks of /{} in place of {}", pool.name, size, name));
+  Put(pool);
+  return pool.name;
+}
+
+std::string Pools::AnyAddress() const { return AddressIn(Below(2) == 0 ? big_.subnet : small_.subnet).ToString(); }
 
 void Pools::EditOne() {
-  const std::string pool = Below(3) == 0 ? "small" : "big";
+  const std::string pool = Below(3) == 0 ? small_.name : big_.name;
   switch (Below(12)) {
     case 0:
     case 1:
@@ -168,7 +195,7 @@ void Pools::EditOne() {
     case 3:
       return Patch(pool, {{"warmAddresses", Below(3) * 8}});
     case 4:
-      return Delete();
+      return DeleteBig();
     case 5:
     case 6:
     case 7:
@@ -180,7 +207,7 @@ void Pools::EditOne() {
 
 void Pools::Stored(const json& before, const json& after) {
   const std::string name = (after.is_null() ? before : after)["metadata"]["name"];
-  if (name == "small") return;
+  if (name.starts_with("small")) return;
   ready_.erase(name);
   if (!after.is_null() && HasCondition(after, "Ready", "True")) ready_[name] = after["spec"]["blockSize"];
   const auto is_other = [this](const auto& one) { return one.second != ready_.begin()->second; };

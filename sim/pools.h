@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pools and reservations, and people who edit them: pools that are switched off for a while, addresses that are
-// excluded or reserved, a pool that is deleted, and one that must not be accepted beside another.
+// excluded or reserved, a pool that is deleted, a pool that is replaced, and one that must not be accepted beside
+// another.
 #pragma once
 
 #include <chrono>
@@ -22,16 +23,30 @@ class Pools {
   // Both must outlive this.
   Pools(k8sclient::testing::ModelApi& store, Story& story) : store_(store), story_(story) {}
 
-  // `big` and `small`; without a controller they are Ready from the start. The twin of `big` has its subnet once more,
-  // and comes a little before it or after it: cut in the same way, so that the two share it, or in another, so that
-  // only one of them may ever be accepted.
-  // is_counted: addresses may be so few that nodes compete for them, and some cool down for long.
-  void Make(bool has_controllers, bool has_twin, bool is_counted = false);
+  struct Options {
+    bool has_controllers = false;  // without a controller, pools are Ready from the start
+    // The twin of `big` has its subnet once more, and comes a little before it or after it: cut in the same way, so
+    // that the two share it, or in another, so that only one of them may ever be accepted.
+    bool has_twin = false;
+    bool is_counted = false;   // addresses may be so few that nodes compete for them, and some cool down for long
+    bool is_replaced = false;  // a person may replace a pool; `big` has few addresses
+  };
+  // Makes `big` and `small`.
+  void Make(const Options& options);
   // What a node's network configuration names, by chance: `big` and its twin, if there is one.
   [[nodiscard]] std::vector<std::string> BigOnes() const;
+  // The same for a network of Shared blocks.
+  [[nodiscard]] std::vector<std::string> SmallOnes() const { return {small_.name}; }
 
   // One of these edits. Requires: there are controllers.
   void EditOne();
+
+  // A person replaces a pool: asks for its deletion, waits until it is gone, and makes another pool over its subnet
+  // with another block size, under the same name or another one.
+  void Delete(const std::string& name);
+  [[nodiscard]] bool IsThere(const std::string& name) const { return !SpecOf(name).is_null(); }
+  // Returns the new pool's name. Requires: the pool `name` is gone.
+  std::string MakeAgain(const std::string& name);
   // The API server stored one; null: it is gone. Rule `accepted`: of two that cut one subnet in two ways one may be
   // Ready.
   void Stored(const nlohmann::json& before, const nlohmann::json& after);
@@ -47,13 +62,19 @@ class Pools {
   [[nodiscard]] bool IsBraked() const;
 
  private:
-  void Put(const std::string& name, const std::string& subnet, int block_size, bool is_shared);
+  struct Pool {
+    std::string name;
+    std::string subnet;
+    int block_size;  // as a prefix length
+    bool is_shared;
+  };
+  void Put(const Pool& pool);
   [[nodiscard]] nlohmann::json SpecOf(const std::string& pool) const;
   void Patch(const std::string& pool, const nlohmann::json& spec);
   void SwitchOff(const std::string& pool);
   void Exclude(const std::string& pool);
   void Reserve();
-  void Delete();
+  void DeleteBig();
   // Of `big` or `small`, in CIDR form.
   [[nodiscard]] std::string AnyAddress() const;
 
@@ -66,7 +87,9 @@ class Pools {
   int off_ = 0;
   int reservations_ = 0;
   std::map<std::string, int> ready_ = {};  // `big` and its twin, with their block sizes
-  std::string big_subnet_;
+  Pool big_;
+  Pool small_;
+  int made_ = 0;  // pools, for their UIDs and for names of new ones
 };
 
 }  // namespace berth::sim

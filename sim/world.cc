@@ -51,7 +51,8 @@ std::set<std::string> Extent::AllFaults() {
           "restart", "give-back", "gc",       "calendar",   "shared",    "cut-off", "no-del",    "mirror",
           "vanish",  "edit",      "delete",   "allocation", "odd-uid",   "sandbox", "meanwhile", "pause",
           "restore", "compact",   "deaf",     "direct",     "denied",    "mute",    "check",     "second",
-          "pools",   "power",     "replaced", "suspend",    "scheduler", "kubelet", "number",    "clocks"};
+          "pools",   "power",     "replaced", "suspend",    "scheduler", "kubelet", "number",    "clocks",
+          "pool-replaced"};
 }
 
 std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {
@@ -152,7 +153,7 @@ void World::NoteTakenOut(const k8sclient::testing::ModelApi::Backup& now) {
 
 std::vector<PodNetwork> World::AnyNetworks(bool tells_odd_uids) const {
   PodNetwork first{.name = kFirstNetwork, .interface = kFirstInterface, .pools = pools_.BigOnes()};
-  PodNetwork second{.name = kSecondNetwork, .interface = kSecondInterface, .pools = {"small"}};
+  PodNetwork second{.name = kSecondNetwork, .interface = kSecondInterface, .pools = pools_.SmallOnes()};
   if (May("shared") && Below(4) == 0) std::swap(first.pools, second.pools);
   // Of the addresses of such pods nobody but the kubelet tells that they are in use, and it tells those of one network.
   if (tells_odd_uids || !May("second") || Below(3) != 0) return {first};
@@ -228,9 +229,11 @@ void World::Churn(Machine& machine, const std::string& called, int containers) {
 }
 
 bool World::IsChurning() const {
-  return !pools_.AreOn() || working_ > 0 || delivering_ > 0 || std::ranges::any_of(machines_, [](const auto& machine) {
-    return machine->churning > 0 || machine->is_left_alone() || machine->has_double || machine->kubelet.IsEnding();
-  });
+  return !pools_.AreOn() || replacing_pool_ > 0 || working_ > 0 || delivering_ > 0 ||
+         std::ranges::any_of(machines_, [](const auto& machine) {
+           return machine->churning > 0 || machine->is_left_alone() || machine->has_double ||
+                  machine->kubelet.IsEnding();
+         });
 }
 
 void World::Main() {
@@ -245,7 +248,11 @@ void World::Main() {
   const bool is_counting = plant_ != nullptr && plant_->counts;
   has_scheduler_ = May("scheduler") && controllers_.count() > 0 && !has_backups_ && (is_counting || Below(2) == 0);
   const bool has_twin = May("pools") && controllers_.count() > 0 && !has_backups_ && (has_rivals || Below(2) == 0);
-  pools_.Make(controllers_.count() > 0, has_twin, has_scheduler_);
+  may_replace_pool_ = May("pool-replaced") && controllers_.count() > 0 && !has_backups_ && !has_twin && !has_scheduler_;
+  pools_.Make({.has_controllers = controllers_.count() > 0,
+               .has_twin = has_twin,
+               .is_counted = has_scheduler_,
+               .is_replaced = may_replace_pool_});
   if (controllers_.count() > 0) {
     Spawn(std::make_shared<Process>("collector"), [this] { cluster_.CollectGarbage(); });
   }

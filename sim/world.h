@@ -117,6 +117,15 @@ class World {
   void TakeOut(const Place& place);
   [[nodiscard]] bool IsThere(const Place& place) const;
   void EditPool();
+  // A person replaces a pool, while nodes' requests about pools fail, or are late.
+  void ReplacePool(const Machine& machine);
+  void ReplacePoolNow(const std::string& name);
+  // Returns when nothing is held in the pool, or after half a minute.
+  void AwaitUnused(const std::string& pool);
+  void GiveBackBlocksOf(const std::string& pool);
+  void TroublePools();
+  // Each node's configuration is changed after a while, and its requests about pools succeed again.
+  void ComeToUse(const std::string& before, const std::string& pool);
   // Whoever has an address, and is not in what a restored backup holds.
   void NoteTakenOut(const k8sclient::testing::ModelApi::Backup& now);
   void BackUpOrRestore();
@@ -124,6 +133,7 @@ class World {
   void DeleteBlock();
   // As the controller gives back an empty block.
   void GiveBackBlock();
+  void GiveBack(const nlohmann::json& block);
   [[nodiscard]] nlohmann::json FindBlock(const std::string& name) const;
   void ComeToRest();
   [[nodiscard]] std::string Unrest() const;
@@ -193,6 +203,10 @@ class World {
   bool has_backups_ = false;
   // A machine's name is taken by another, once. Nor are there static pods then: who would free what one of them had?
   bool has_replacement_ = false;
+  // A pool is replaced, once at a time.
+  bool may_replace_pool_ = false;
+  int replacements_left_ = 3;
+  int replacing_pool_ = 0;  // persons who do it, and nodes that do not use it yet
   // Some pods request addresses. Not beside backups: pods that are unbound in one may run by now.
   bool has_scheduler_ = false;
   int working_ = 0;                       // threads of the workload
