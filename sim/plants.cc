@@ -45,6 +45,7 @@ bool IsFence(const Request& request) {
   return body.contains("agent") && !body.contains("allocations") && !body.contains("standby");
 }
 
+constexpr int kNotFound = 404;
 constexpr int kConflict = 409;
 
 // The answer is about the object as it was last told of: a client looks at its name and uid.
@@ -82,6 +83,24 @@ void ReadFromAnyCache(Request& request) {
   const bool is_consistent =
       std::ranges::none_of(request.query, [](const auto& item) { return item.first == "resourceVersion"; });
   if (request.method == Method::kGet && is_consistent) request.query.emplace_back("resourceVersion", "0");
+}
+
+bool IsGetOfPool(const Request& request) {
+  return request.method == Method::kGet && request.path.starts_with(std::string(crds::kPoolsPath) + "/");
+}
+
+// An agent does not tell that answer from a new one.
+std::function<void(const Request&, Network::Answer&)> RepeatsPools() {
+  return [told = std::make_shared<std::map<std::pair<std::string, std::string>, k8sclient::Response>>()](
+             const Request& request, Network::Answer& answer) {
+    if (!IsGetOfPool(request)) return;
+    const std::pair key(CurrentProcess()->name, request.path);
+    if (answer && answer->ok()) {
+      (*told)[key] = *answer;
+    } else if (told->contains(key) && (!answer || answer->status != kNotFound)) {
+      answer = told->at(key);
+    }
+  };
 }
 
 bool GoneIsNotTold(const std::string& line) { return json::parse(line)["type"] != "ERROR"; }
@@ -299,6 +318,14 @@ std::vector<Plant> OfAgents() {
        .what = "consistent reads come from a cache that lags",
        .faults = {"lag", "kill", "late", "lost", "restart"},
        .lies = {.rewrites = ReadFromAnyCache}},
+      {.name = "pools-from-any-cache",
+       .what = "consistent reads of a pool come from a cache that lags",
+       .faults = {"pool-replaced", "shared", "lag", "late", "give-back"},
+       .lies = {.rewrites = OfKind(std::string(crds::kPoolsPath) + "/", ReadFromAnyCache)}},
+      {.name = "pool-read-before",
+       .what = "an agent takes the pool that it read before for the one that it cannot read now",
+       .faults = {"pool-replaced", "shared", "lag", "late", "give-back"},
+       .lies = {.changes = RepeatsPools()}},
       {.name = "gone-ignored",
        .what = "a program repeats a watch from a version that the API server has forgotten, instead of listing anew",
        .lies = {.tells = GoneIsNotTold}},
