@@ -116,9 +116,7 @@ DirectCall::DirectCall(const cni::Environment& environment, const cni::NetworkCo
       api_(*place_.api, clock_),
       runtime_(config.ipam.timeout, environment.verb == cni::Verb::kAdd ? getppid() : 0, clock_),
       store_(api_, place_.directory, runtime_, StoreOptions()),
-      call_(environment, config, store_, runtime_) {
-  clock_.Recall(place_.directory.ReadNote(kClockNote).value_or(std::string()));
-}
+      call_(environment, config, store_, runtime_) {}
 
 node::DirectStoreOptions DirectCall::StoreOptions() {
   const auto timeout_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(config_.ipam.timeout).count();
@@ -158,7 +156,9 @@ Expected<std::string> DirectCall::Serve() {
   return Fail(ErrorCode::kInternal, "berth-direct does not serve this verb");
 }
 
-Expected<void> DirectCall::EnterTurn() const {
+Expected<void> DirectCall::EnterTurn() {
+  // Only now: the call before this one may have been the first to get an answer.
+  clock_.Recall(place_.directory.ReadNote(kClockNote).value_or(std::string()));
   // An agent takes the lock before it looks at any block: one that came while this call waited says so here.
   if (auto mode = node::RequireMode(place_.state, node::NodeMode::kDirect); !mode) return mode;
   if (environment_.verb != cni::Verb::kAdd) return {};
@@ -201,11 +201,11 @@ Expected<void> DirectCall::Del() {
 Expected<void> DirectCall::Gc() {
   // The caller had made its list when this process began. An ADD that ran then may not be on it, and one that came
   // later cannot be.
-  const auto now = clock_.WallNow();
-  const std::int64_t listed_ms = node::StartMillis(now, node::BootTimeNow() - started_);
   const auto running = place_.directory.ReadRunning(started_);
   if (!running) return std::unexpected(running.error());
   if (auto locked = store_.Lock(); !locked) return locked;
+  const auto now = clock_.WallNow();
+  const std::int64_t listed_ms = node::StartMillis(now, node::BootTimeNow() - started_);
   const auto intents = place_.directory.ReadIntents("");
   if (!intents) return std::unexpected(intents.error());
   return call_.CollectGarbage(

@@ -51,7 +51,7 @@ class DirectCall {
  private:
   [[nodiscard]] node::DirectStoreOptions StoreOptions();
   // With the lock, before anything is looked at that leads to a write.
-  [[nodiscard]] ipam::Expected<void> EnterTurn() const;
+  [[nodiscard]] ipam::Expected<void> EnterTurn();
   [[nodiscard]] ipam::Expected<std::string> Add();
   [[nodiscard]] ipam::Expected<void> Del();
   [[nodiscard]] ipam::Expected<void> Gc();
@@ -61,7 +61,8 @@ class DirectCall {
   const cni::NetworkConfig& config_;
   node::BootNanos started_;
   DirectPlace place_;
-  // A call may decide by what an earlier one read, before it has any answer: that one's note tells the time.
+  // A call may decide by what an earlier one read, before it has any answer: that one's note tells the time. Who has
+  // the lock reads it.
   k8sclient::ServerClock clock_;
   k8sclient::DatedApi api_;
   ProcessRuntime runtime_;
