@@ -113,7 +113,7 @@ Done ScriptWorld::AddMachine(const std::string& called, const std::string& node,
 }
 
 Done ScriptWorld::Controller(const Words& /*words*/) {
-  controllers_.Start();
+  controllers_.Start(/*clock_error=*/0s);
   return {};
 }
 

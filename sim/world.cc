@@ -47,12 +47,11 @@ void ListForEver(Machine& machine) {
 }  // namespace
 
 std::set<std::string> Extent::AllFaults() {
-  return {"away",    "refused",   "lost",     "late",       "lag",       "kill",    "overlap",   "reboot",
-          "restart", "give-back", "gc",       "calendar",   "shared",    "cut-off", "no-del",    "mirror",
-          "vanish",  "edit",      "delete",   "allocation", "odd-uid",   "sandbox", "meanwhile", "pause",
-          "restore", "compact",   "deaf",     "direct",     "denied",    "mute",    "check",     "second",
-          "pools",   "power",     "replaced", "suspend",    "scheduler", "kubelet", "number",    "clocks",
-          "pool-replaced"};
+  return {"away",      "refused",    "lost",     "late",    "lag",          "kill",   "overlap", "reboot",   "restart",
+          "give-back", "gc",         "calendar", "shared",  "cut-off",      "no-del", "mirror",  "vanish",   "edit",
+          "delete",    "allocation", "odd-uid",  "sandbox", "meanwhile",    "pause",  "restore", "compact",  "deaf",
+          "direct",    "denied",     "mute",     "check",   "second",       "pools",  "power",   "replaced", "suspend",
+          "scheduler", "kubelet",    "number",   "clocks",  "pool-replaced"};
 }
 
 std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {
