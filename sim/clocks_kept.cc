@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whatever the clocks of machines show: an address that was given back rests as long as its pool says, and no entry is
 // dated ahead. Time is that of a right clock, as API servers have it.
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <string>
@@ -93,9 +94,14 @@ class ClocksKept final : public Checker {
     }
     // By hand it is freed at once (World::FreeByHand).
     if (is.starts_with("~ t=1767225600000 ")) return;
+    // Whose DEL was sent may go by that, whatever the controller found out.
     const auto left = left_.find(held->attachment);
-    const Nanos decided = left != left_.end() && !is_freed ? left->second : now - kUnderWay;
-    rests_[place] = {.until = decided + length, .after = held->attachment};
+    Nanos until = now - kUnderWay + length;
+    if (left != left_.end()) {
+      const Nanos by_del = left->second + Nanos(std::chrono::seconds(held->cooldown_s));
+      until = is_freed ? std::min(until, by_del) : by_del;
+    }
+    rests_[place] = {.until = until, .after = held->attachment};
   }
 
   Story& story_;

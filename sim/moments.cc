@@ -127,6 +127,12 @@ void World::OneMoment() {
   }
 }
 
+void World::WaitCalmly() {
+  ChangeWeather(/*is_calm=*/true);
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  for (const auto& machine : machines_) machine->node.Supervise();
+}
+
 Nanos World::AnyClockError() {
   constexpr std::array kMost = {Nanos(3s), Nanos(3min), Nanos(3h), Nanos(72h), Nanos(20 * 365 * 24h)};
   if (!May("clocks") || Below(2) == 0) return 0s;

@@ -30,6 +30,8 @@ namespace {
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): without memory there is no simulation
 const std::string kBlocks(crds::kBlocksPath);
 constexpr Nanos kHistoryMax = std::chrono::hours(3);
+// Some wait for what a controller does in minutes, and would wait for ever where none lives that long.
+constexpr Nanos kTroubleMax = std::chrono::minutes(40);
 // Of each node, once nothing goes wrong any more.
 constexpr int kSteadyContainers = 8;
 // A pod that a controller did not see go is waited for for ten minutes, and its node's Lease, and a node that was cut
@@ -262,7 +264,12 @@ void World::Main() {
   const auto nodes = 1 + Below(static_cast<std::uint64_t>(extent_.nodes));
   for (std::uint64_t i = 1; i <= nodes; ++i) AddMachine("n" + std::to_string(i));
   if (has_scheduler_) StartWorkload();
-  while (IsChurning()) OneMoment();
+  while (IsChurning()) {
+    if (Now() < kTroubleMax)
+      OneMoment();
+    else
+      WaitCalmly();
+  }
   ComeToRest();
   for (const auto& machine : machines_) machine->kubelet.EndChecks();
   for (const auto& machine : machines_) machine->kubelet.CheckAll();

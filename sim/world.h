@@ -80,6 +80,8 @@ class World {
   void Main();
   // One that may be, by its weight.
   void OneMoment();
+  // For a second.
+  void WaitCalmly();
   void ChangeWeather(bool is_calm);
   [[nodiscard]] bool May(const std::string& fault) const { return extent_.faults.contains(fault); }
   [[nodiscard]] bool IsChurning() const;
