@@ -88,20 +88,16 @@ std::int64_t Bounds::ListsOf(const Machine& machine) {
 }
 
 void Bounds::BeginSteady() {
-  steady_since_ = Now();
   lists_.clear();
   for (const auto& machine : machines_) lists_.push_back(ListsOf(*machine));
 }
 
 void Bounds::EndSteady(int containers) {
-  // A container may hang for ten minutes. Meanwhile an agent looks whether a small pool has a block for it.
-  constexpr Nanos kLookEvery = 30s;
-  const std::int64_t allowed = kSteadyListsMax + (Now() - steady_since_) / kLookEvery;
   for (std::size_t i = 0; i < machines_.size(); ++i) {
     const Machine& machine = *machines_[i];
     const std::int64_t sent = ListsOf(machine) - lists_[i];
     // Without an agent, and in Shared blocks, each call begins with one.
-    if (!machine.node.has_agents() || !machine.kubelet.has_own_blocks() || sent <= allowed) continue;
+    if (!machine.node.has_agents() || !machine.kubelet.has_own_blocks() || sent <= kSteadyListsMax) continue;
     story_.Break("no-list", fmt::format("{} sent {} LISTs for {} containers", machine.node.name(), sent, containers));
   }
 }

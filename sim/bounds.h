@@ -42,7 +42,6 @@ class Bounds {
   // Of one machine: LISTs that it sent, less those that an agent sends before it says that a pool is exhausted.
   [[nodiscard]] static std::int64_t ListsOf(const Machine& machine);
   std::vector<std::int64_t> lists_;  // of each machine, before
-  Nanos steady_since_{0};
 };
 
 }  // namespace berth::sim
