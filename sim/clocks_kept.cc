@@ -40,7 +40,8 @@ class ClocksKept final : public Checker {
     const nlohmann::json new_entries = after.value("allocations", none);
     for (const auto& [offset, entry] : new_entries.items()) {
       const std::string was = old_entries.value(offset, std::string());
-      if (was != entry) Changed({uid, offset}, was, entry);
+      const std::string is = entry;
+      if (was != is) Changed({uid, offset}, was, is);
     }
     for (const auto& [offset, entry] : old_entries.items()) {
       if (!new_entries.contains(offset)) Changed({uid, offset}, entry, {});
