@@ -47,7 +47,6 @@ bool IsFence(const Request& request) {
 
 constexpr int kNotFound = 404;
 constexpr int kConflict = 409;
-
 // The answer is about the object as it was last told of: a client looks at its name and uid.
 std::function<void(const Request&, Network::Answer&)> ConflictIsSuccess() {
   return [seen = std::make_shared<std::map<std::string, json>>()](const Request& request, Network::Answer& answer) {
@@ -263,7 +262,6 @@ void DashesHash(json& call) {
 
 void IsNotDated(json& call) { call["startedBootNanos"] = INT64_MAX; }
 
-// Every machine by the same.
 void NameTheMachine(const std::string& folder) {
   const auto state = node::Folder::Open(folder + "/state");
   if (state) static_cast<void>(state->Write("machine", "0123abcd\n", node::FileSync::kYes).has_value());
@@ -293,7 +291,8 @@ std::vector<Plant> OfAgents() {
        .what = "the lock of the agent that may create blocks keeps no other agent out",
        .faults = {"overlap", "meanwhile", "pause"},
        .before_start = Removing("/creator.lock"),
-       .before_call = Removing("/creator.lock")},
+       .before_call = Removing("/creator.lock"),
+       .is_rare = true},
       {.name = "del-overtakes-add",
        .what = "a DEL leaves no mark, so an ADD that began before it is served after it",
        .faults = {"kill", "late", "lost", "lag", "meanwhile", "pause", "restart"},
@@ -321,11 +320,13 @@ std::vector<Plant> OfAgents() {
       {.name = "pools-from-any-cache",
        .what = "consistent reads of a pool come from a cache that lags",
        .faults = {"pool-replaced", "shared", "lag", "late", "give-back"},
-       .lies = {.rewrites = OfKind(std::string(crds::kPoolsPath) + "/", ReadFromAnyCache)}},
+       .lies = {.rewrites = OfKind(std::string(crds::kPoolsPath) + "/", ReadFromAnyCache)},
+       .is_rare = true},
       {.name = "pool-read-before",
        .what = "an agent takes the pool that it read before for the one that it cannot read now",
        .faults = {"pool-replaced", "shared", "lag", "late", "give-back"},
-       .lies = {.changes = RepeatsPools()}},
+       .lies = {.changes = RepeatsPools()},
+       .is_rare = true},
       {.name = "gone-ignored",
        .what = "a program repeats a watch from a version that the API server has forgotten, instead of listing anew",
        .lies = {.tells = GoneIsNotTold}},
@@ -446,7 +447,8 @@ std::vector<Plant> OfCounting() {
       {.name = "cooling-is-over",
        .what = "cooling addresses count as free",
        .lies = ToControllers({.changes = AnswersNoCooling, .tells = TellsNoCooling}),
-       .counts = true},
+       .counts = true,
+       .is_rare = true},
       {.name = "pod-lists-from-cache",
        .what = "consistent lists of a node's pods come from a cache that lags",
        .faults = {"scheduler", "lag", "pools"},
@@ -468,7 +470,8 @@ std::vector<Plant> OfCounting() {
        .what = "the controller deletes an empty block although an entry was written in between",
        .faults = {"scheduler", "lag", "pools"},
        .lies = {.rewrites = OfKind(crds::kBlocksPath, DeletesLateAndBlindly)},
-       .counts = true},
+       .counts = true,
+       .is_rare = true},
       {.name = "rise-not-shown",
        .what = "an agent does not see that its Node's number rose",
        .lies = ToNodes(Replacing("\"allocatable\"", "\"none\"")),
