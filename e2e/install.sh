@@ -227,7 +227,7 @@ operations_commands() {
 }
 goes_direct() {
   local commands
-  commands=$(operations_commands "kubectl -n berth-system get pods -l" "kubectl apply")
+  commands=$(operations_commands "kubectl -n berth-system get pods -l" "  kubectl apply")
   [[ $(wc -l <<<"$commands") == 4 ]] || { echo "docs/operations.md has no commands: $commands"; return 1; }
   (cd "$root" && bash -c "$commands") && is_direct && refused kubectl get -k "$root/install/agent"
 }
