@@ -77,7 +77,7 @@ TEST_P(AgentClockBy, EntriesAndCoolingEndsAreOfTheApiServersClock) {
   ASSERT_TRUE(std::holds_alternative<ipam::HeldEntry>(held)) << OneEntry();
   EXPECT_LT(std::chrono::abs(FromServerNow(std::get<ipam::HeldEntry>(held).since_ms)), kTolerance);
   ASSERT_TRUE(Del("c1").ok);
-  Await([&] { return OneEntry().starts_with("~"); }, "the DEL is written");
+  Await([&] { return OneEntry().starts_with('~'); }, "the DEL is written");
   const auto cooling = ipam::ParseEntry(OneEntry());
   ASSERT_TRUE(std::holds_alternative<ipam::CoolingEntry>(cooling)) << OneEntry();
   EXPECT_LT(std::chrono::abs(FromServerNow(std::get<ipam::CoolingEntry>(cooling).until_ms) - kCooldown), kTolerance);
