@@ -163,7 +163,10 @@ int TellScript(const Options& options) {
 }
 
 int LookForPlants(const Options& options) {
-  return FindPlants({.like = options.like, .run = options.run, .tries = options.tries}) ? 0 : 1;
+  return FindPlants(
+             {.like = options.like, .run = options.run, .tries = options.tries, .skips_rare = options.skips_rare})
+             ? 0
+             : 1;
 }
 
 int RunAll(const Options& options) {
