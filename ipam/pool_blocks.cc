@@ -53,6 +53,7 @@ void PoolBlocks::Fill(const IntervalSet& whole_blocks, int block_length) {
   runs_.reserve(whole_blocks.ranges().size());
   for (const AddressRange& range : whole_blocks.ranges()) {
     const int host_bits = AddressBits(range.first.family()) - block_length;
+    BERTH_CHECK(host_bits >= 0);
     const Uint128 last = (range.last.bits() - range.first.bits()) >> host_bits;  // the run's blocks but one
     runs_.push_back({.first = Prefix::Around(range.first, block_length), .index = count_});
     count_ = last >= ~Uint128{0} - count_ ? ~Uint128{0} : count_ + last + 1;
