@@ -264,9 +264,11 @@ Expected<Reply> Agent::Dispatch(Call& call) {
       const auto was_running = [&](const ipam::Attachment& attachment) {
         return gate_.WasAddRunning(attachment, call.started_nanos);
       };
-      const auto now =
-          clock_.WallNow() - (call.started_nanos < ready_since_ ? kEstimatesDiffer : kEstimatesDiffer.zero());
-      const std::int64_t listed_ms = node::StartMillis(now, node::BootTimeNow() - call.started_nanos);
+      const auto listed_ms = [&] {
+        const auto now =
+            clock_.WallNow() - (call.started_nanos < ready_since_ ? kEstimatesDiffer : kEstimatesDiffer.zero());
+        return node::StartMillis(now, node::BootTimeNow() - call.started_nanos);
+      };
       return silent(call.ipam.CollectGarbage(listed_ms, was_running, [] { return std::vector<ipam::Attachment>(); }));
     }
     case cni::Verb::kStatus:

@@ -204,12 +204,13 @@ Expected<void> DirectCall::Gc() {
   const auto running = place_.directory.ReadRunning(started_);
   if (!running) return std::unexpected(running.error());
   if (auto locked = store_.Lock(); !locked) return locked;
-  const auto now = clock_.WallNow();
-  const std::int64_t listed_ms = node::StartMillis(now, node::BootTimeNow() - started_);
   const auto intents = place_.directory.ReadIntents("");
   if (!intents) return std::unexpected(intents.error());
   return call_.CollectGarbage(
-      listed_ms,
+      [this] {
+        const auto now = clock_.WallNow();
+        return node::StartMillis(now, node::BootTimeNow() - started_);
+      },
       [&running](const ipam::Attachment& attachment) { return running->contains(attachment); },
       [&intents] {
         std::vector<ipam::Attachment> unsettled;

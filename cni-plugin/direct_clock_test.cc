@@ -50,6 +50,7 @@ class DirectClock : public testing::TestWithParam<std::chrono::hours> {
         .verb = verb, .container_id = container, .ifname = "eth0", .netns = "/var/run/netns/x", .args = ""};
     const json text = {{"cniVersion", "1.1.0"},
                        {"name", "net"},
+                       {"cni.dev/valid-attachments", json::array()},
                        {"ipam",
                         {{"type", "berth"},
                          {"pools", {"p1"}},
@@ -72,6 +73,9 @@ class DirectClock : public testing::TestWithParam<std::chrono::hours> {
       for (const json& entry : block["allocations"]) entries.push_back(ipam::ParseEntry(entry.get<std::string>()));
     }
     return entries;
+  }
+  [[nodiscard]] std::string BlockName() const {
+    return model_.Objects(std::string(crds::kBlocksPath)).front()["metadata"]["name"];
   }
   [[nodiscard]] static std::chrono::system_clock::time_point ServerNow() {
     return k8sclient::RealClock().WallNow() - GetParam();
@@ -104,6 +108,23 @@ TEST_P(DirectClock, EntriesAndCoolingEndsAreOfTheApiServersClock) {
     ASSERT_TRUE(std::holds_alternative<ipam::CoolingEntry>(entry));
     ExpectAbout(std::get<ipam::CoolingEntry>(entry).until_ms, kCooldown);
   }
+}
+
+// The first call after the machine was started knows nothing of earlier ones.
+TEST_P(DirectClock, AGcAfterARebootFreesByTheApiServersClock) {
+  ASSERT_TRUE(Call(cni::Verb::kAdd, "c1").has_value());
+  model_.Change(std::string(crds::kBlocksPath), BlockName(), [](json& block) {
+    json& text = *block["allocations"].begin();
+    auto held = std::get<ipam::HeldEntry>(ipam::ParseEntry(text.get<std::string>()));
+    held.since_ms -= std::chrono::milliseconds(1min).count();
+    text = ipam::FormatEntry(held).value();
+  });
+  std::filesystem::remove_all(folder_ + "/run");
+  ASSERT_TRUE(Call(cni::Verb::kGc, "").has_value());
+  ASSERT_EQ(Entries().size(), 1U);
+  const ipam::Entry entry = Entries().front();
+  ASSERT_TRUE(std::holds_alternative<ipam::CoolingEntry>(entry));
+  ExpectAbout(std::get<ipam::CoolingEntry>(entry).until_ms, kCooldown);
 }
 
 INSTANTIATE_TEST_SUITE_P(Errors, DirectClock, testing::Values(-10h * 24 * 365, -1h, 1h, 10h * 24 * 365),

@@ -436,13 +436,14 @@ Expected<std::vector<HeldAddress>> Engine::Held(const Attachment& attachment) {
 std::vector<Error> Engine::CollectGarbage(std::string_view network, const std::function<bool(const HeldEntry&)>& keep) {
   std::vector<Error> errors;
   const std::string& node = store_.Node();
-  const std::int64_t now_ms = runtime_.UnixMillis();
   for (const BlockScope scope : {BlockScope::kOwn, BlockScope::kShared}) {
     const auto blocks = store_.ReadBlocks(scope, Freshness::kHint);
     if (!blocks) {
       errors.push_back(blocks.error());
       continue;
     }
+    // After the read: its answer may be the first that tells the time.
+    const std::int64_t now_ms = runtime_.UnixMillis();
     for (const BlockView& block : *blocks) {
       std::vector<Attachment> gone;
       for (const auto& [offset, text] : block->allocations) {

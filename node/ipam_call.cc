@@ -125,7 +125,7 @@ Expected<void> IpamCall::Check() {
   return {};
 }
 
-Expected<void> IpamCall::CollectGarbage(std::int64_t listed_ms,
+Expected<void> IpamCall::CollectGarbage(const std::function<std::int64_t()>& listed_ms,
                                         const std::function<bool(const ipam::Attachment&)>& is_running,
                                         const std::function<std::vector<ipam::Attachment>()>& also) {
   if (!config_.valid_attachments) return {};
@@ -138,7 +138,7 @@ Expected<void> IpamCall::CollectGarbage(std::int64_t listed_ms,
   };
   const std::string network = cni::NetworkDigits(config_.name);
   std::vector<ipam::Error> errors = engine_.CollectGarbage(
-      network, [&](const ipam::HeldEntry& entry) { return entry.since_ms >= listed_ms || keep(entry.attachment); });
+      network, [&](const ipam::HeldEntry& entry) { return entry.since_ms >= listed_ms() || keep(entry.attachment); });
   for (const ipam::Attachment& attachment : also()) {
     if (!attachment.starts_with(network) || keep(attachment)) continue;
     if (const auto settled = engine_.Del(attachment); !settled) errors.push_back(settled.error());

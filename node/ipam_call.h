@@ -46,9 +46,10 @@ class IpamCall {
   [[nodiscard]] std::unexpected<ipam::Error> HoldsNothing() const;
 
   // Does nothing if the configuration has no list: nobody said what is valid. What was taken from `listed_ms` on (UNIX
-  // time in milliseconds) stays: the list was made before and cannot know of it. `is_running` keeps attachments whose
-  // ADD is under way; `also` names attachments with unsettled writes. Goes on after errors and returns them as one.
-  [[nodiscard]] ipam::Expected<void> CollectGarbage(std::int64_t listed_ms,
+  // time in milliseconds; asked for once blocks were read) stays: the list was made before and cannot know of it.
+  // `is_running` keeps attachments whose ADD is under way; `also` names attachments with unsettled writes. Goes on
+  // after errors and returns them as one.
+  [[nodiscard]] ipam::Expected<void> CollectGarbage(const std::function<std::int64_t()>& listed_ms,
                                                     const std::function<bool(const ipam::Attachment&)>& is_running,
                                                     const std::function<std::vector<ipam::Attachment>()>& also);
 
