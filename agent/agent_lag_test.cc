@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Agent: what it is told late, or once more from an older time: watches and caches that lag, and backups.
+#include <atomic>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "agent/agent.h"
 #include "agent/agent_test_setup.h"
@@ -87,6 +89,33 @@ TEST_F(AgentLagTest, NothingIsTakenOfABlockAfterItsPoolCouldNotBeRead) {
   for (const char* container : {"a", "b"}) EXPECT_FALSE(Add(container, "tiny").ok);
   api_.SetFaults(nullptr);
   EXPECT_FALSE(Add("c", "tiny").ok);
+  watched_.Hold("");
+}
+
+// The answer to the POST is lost, the second POST meets the block, and the agent reads it: all that before the claim
+// has read the pool.
+TEST_F(AgentLagTest, NothingIsTakenOfABlockInDoubtBeforeItsPoolWasRead) {
+  StartAgent();
+  ASSERT_TRUE(Add("first", "tiny").ok);
+  ASSERT_TRUE(Del("first").ok);
+  Await([this] { return !IsWritten("first"); }, "the DEL is written");
+  watched_.Hold("uid-of-tiny");
+  for (const json& block : api_.Objects(kBlocks)) RemoveBlock(block["metadata"]["name"]);
+  RemovePool();
+  std::atomic<bool> is_lost = false;
+  std::atomic<bool> is_asked = false;
+  bool is_given = false;
+  api_.SetFaults([&](const k8sclient::Request& request) {
+    if (request.method == Method::kPost && request.path == kBlocks && !is_lost.exchange(true))
+      return ApiFault::kLostAfterCommit;
+    const bool is_get = request.method == Method::kGet && request.path.ends_with("/ippools/tiny");
+    if (is_get && !is_asked.exchange(true)) std::jthread([&] { is_given = Add("b", "tiny").ok; }).join();
+    return ApiFault::kNone;
+  });
+  EXPECT_FALSE(Add("a", "tiny").ok);
+  api_.SetFaults(nullptr);
+  EXPECT_TRUE(is_asked);
+  EXPECT_FALSE(is_given);
   watched_.Hold("");
 }
 

@@ -266,6 +266,7 @@ Expected<BlockView> AgentStore::EditUnknown(const BlockView& seen, const ipam::B
   auto read = own_.Read(seen->name, deadline);
   if (!read) return AfterEdit(seen, edit, std::move(read));
   if ((*read)->node != own_.node()) return AfterEdit(seen, edit, EditForeign(*read, edit));
+  view_.DropProof((*read)->pool);
   if (auto taken = TakeOverBlock(own_, directory_, *read, deadline); !taken) return std::unexpected(taken.error());
   return AfterEdit(seen, edit, own_.Edit(seen, edit, deadline));
 }

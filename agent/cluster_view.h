@@ -55,6 +55,9 @@ class ClusterView {
   // show it then either: a block may have been created meanwhile.
   [[nodiscard]] ipam::Expected<ipam::PoolView> ReadLatest(const std::string& name,
                                                           const k8sclient::CallOptions& options);
+  // A block of the pool came into memory that may have been created after ReadLatest found the pool: Pools does not
+  // show the pool before ReadLatest finds it by a GET that begins after this.
+  void DropProof(const std::string& name);
   // Those of the names that are known, and were found by ReadLatest.
   [[nodiscard]] std::vector<ipam::PoolView> Pools(std::span<const std::string> names) const;
   // All Shared blocks there are, as they were just listed.
@@ -93,6 +96,8 @@ class ClusterView {
                                                         const ipam::Expected<nlohmann::json>& object)
       BERTH_REQUIRES(mutex_);
 
+  // What was found before does not count, and neither does what GETs find that have begun.
+  void DropProof(Proof& proof) BERTH_REQUIRES(mutex_);
   [[nodiscard]] bool IsProved(const ipam::Pool& pool, bool exists) const BERTH_REQUIRES(mutex_);
   // What was seen takes the place of what is older.
   void Learn(const nlohmann::json& object) BERTH_REQUIRES(mutex_);
