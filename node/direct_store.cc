@@ -155,7 +155,23 @@ Expected<std::vector<ipam::PoolView>> DirectStore::ReadPools(std::span<const std
     pools.push_back(std::make_shared<const ipam::Pool>(*std::move(pool)));
   }
   recent_.NotePools(*objects, begin);
+  for (const ipam::PoolView& pool : pools) {
+    if (is_hint || created_ == nullptr || created_->pool_uid != pool->uid) continue;
+    recent_.NotePoolProved(std::exchange(created_, nullptr)->uid);
+  }
   return pools;
+}
+
+Expected<ipam::PoolView> DirectStore::PoolOf(const ipam::PoolView& pool, const BlockView& block) {
+  if (recent_.IsPoolProved(block->uid)) return pool;
+  // What the API server's cache told of the pool may be older than the block.
+  const auto latest = ReadPools({{pool->name}}, ipam::Freshness::kLatest);
+  if (!latest) return std::unexpected(latest.error());
+  if (latest->empty() || latest->front()->uid != pool->uid) {
+    return Fail(ErrorCode::kInvalid, "pool " + pool->name + " was deleted meanwhile");
+  }
+  recent_.NotePoolProved(block->uid);
+  return latest->front();
 }
 
 Expected<std::vector<json>> DirectStore::ReadPoolObjects(std::span<const std::string> names, bool is_hint) {
@@ -380,6 +396,7 @@ Expected<BlockView> DirectStore::Create(const ipam::Block& block, const ipam::At
   if (created) {
     directory_.WriteVersion((*created)->resource_version);
     if (!block.shared()) recent_.NoteWritten(*created);
+    created_ = *created;
   }
   if (options_.leaves_creations_open && !block.shared()) return created;
   return intent.Finish(std::move(created));

@@ -68,6 +68,8 @@ class DirectStore final : public ipam::BlockStore {
   [[nodiscard]] ipam::Expected<ipam::Labels> ReadNamespaceLabels(const std::string& name) override;
   [[nodiscard]] ipam::Expected<std::vector<ipam::BlockView>> ReadBlocks(ipam::BlockScope scope,
                                                                         ipam::Freshness freshness) override;
+  [[nodiscard]] ipam::Expected<ipam::PoolView> PoolOf(const ipam::PoolView& pool,
+                                                      const ipam::BlockView& block) override;
   [[nodiscard]] ipam::Expected<std::vector<ipam::Prefix>> ReadBlockCidrs(const std::string& space) override;
   [[nodiscard]] ipam::Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::BlockEdit& edit) override;
   [[nodiscard]] ipam::Expected<ipam::BlockView> Create(const ipam::Block& block,
@@ -95,6 +97,7 @@ class DirectStore final : public ipam::BlockStore {
   ipam::Runtime& runtime_;
   DirectStoreOptions options_;
   RecentView recent_;
+  ipam::BlockView created_;  // by this call, last; its pool was not read since. Null: there is none
   HeldFile lock_;
 };
 

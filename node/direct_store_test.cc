@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "crds/names.h"
+#include "ipam/engine.h"
 #include "ipam/engine_test_setup.h"
 #include "k8sclient/testing/model_api.h"
 
@@ -48,9 +49,12 @@ class DirectStoreTest : public testing::Test {
   const std::filesystem::path folder_ =
       std::filesystem::temp_directory_path() / ("berth-direct-store-test." + std::to_string(getpid()));
   NodeDirectory directory_ = NodeDirectory::Open(folder_, "n1", "https://model").value();
-  PatientRuntime runtime_;
 
  protected:
+  [[nodiscard]] DirectStore NewStore() {
+    return {api_, directory_, runtime_, {.node = "n1", .call = {}, .lock_deadline = BootTimeNow()}};
+  }
+  PatientRuntime runtime_;
   k8sclient::testing::ModelApi api_;
   DirectStore store_{api_, directory_, runtime_, {.node = "n1", .call = {}, .lock_deadline = BootTimeNow()}};
 };
@@ -76,6 +80,68 @@ TEST_F(DirectStoreTest, ABlockThatTheControllerHasWrittenMeanwhileIs) {
   const auto written = store_.Edit(known, Take("default/web"));
   ASSERT_TRUE(written.has_value()) << written.error().message;
   EXPECT_EQ(Stored()["allocations"].value("3", ""), "default/web");
+}
+
+class DirectStorePoolTest : public DirectStoreTest {
+ protected:
+  // A pool of Shared blocks, and a block of it that another node has created.
+  DirectStorePoolTest() {
+    ipam::Pool pool = ipam::TestPool("sh", "10.88.0.0/28", ipam::Affinity::kShared);
+    pool.block_length = 30;
+    const auto ready = nlohmann::json{{{"type", "Ready"}, {"status", "True"}, {"reason", "Accepted"}}};
+    api_.Put(pools_path_,
+             {{"metadata", {{"name", "sh"}, {"uid", pool.uid}, {"generation", 1}}},
+              {"spec", {{"subnet", "10.88.0.0/28"}, {"affinity", "Shared"}, {"blockSize", 30}}},
+              {"status", {{"conditions", ready}}}});
+    block_ = ipam::NewBlock(pool, ipam::Prefix::Parse("10.88.0.4/30").value(), "");
+  }
+  void CreateBlock() { ASSERT_TRUE(NewStore().Create(block_, "").has_value()); }
+  ipam::Expected<ipam::AddResult> Add(int number) {
+    DirectStore store = NewStore();
+    return ipam::Engine(store, runtime_)
+        .Add({.attachment = ipam::TestAttachment(number),
+              .interface = "eth0",
+              .pod_namespace = "team-a",
+              .pod = "web",
+              .uid = "u",
+              .pools = {"sh"},
+              .requested = {}});
+  }
+  // Consistent reads of the pool that an ADD sends.
+  int ReadsOf(int number) {
+    int reads = 0;
+    api_.SetFaults([&reads](const k8sclient::Request& request) {
+      if (request.path.ends_with("/ippools/sh") && request.query.empty()) ++reads;
+      return k8sclient::testing::ApiFault::kNone;
+    });
+    EXPECT_TRUE(Add(number).has_value());
+    api_.SetFaults(nullptr);
+    return reads;
+  }
+
+  const std::string pools_path_{crds::kPoolsPath};
+  ipam::Block block_;
+};
+
+// Another node has claimed it, found that the pool is gone, and left it empty.
+TEST_F(DirectStorePoolTest, NothingIsTakenOfABlockThatCameAfterItsPoolWasGone) {
+  api_.HoldCache();
+  api_.Remove(pools_path_, "sh");
+  CreateBlock();
+  const auto result = Add(1);
+  ASSERT_FALSE(result.has_value()) << result->addresses.front().address.ToString();
+  EXPECT_EQ(result.error().message, "pool sh was deleted meanwhile");
+}
+
+TEST_F(DirectStorePoolTest, ReadsThePoolOfABlockOnce) {
+  CreateBlock();
+  EXPECT_EQ(ReadsOf(1), 1);
+  EXPECT_EQ(ReadsOf(2), 0);
+}
+
+TEST_F(DirectStorePoolTest, AClaimReadsThePoolForTheBlock) {
+  EXPECT_EQ(ReadsOf(1), 1);
+  EXPECT_EQ(ReadsOf(2), 0);
 }
 
 }  // namespace

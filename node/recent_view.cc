@@ -21,6 +21,9 @@ namespace {
 
 constexpr const char* kNote = "recent-blocks";
 constexpr const char* kPoolsNote = "recent-pools";
+constexpr const char* kProvedNote = "blocks-with-pools";
+// Of the blocks noted last. For any other block the pool is read once more.
+constexpr std::size_t kProvedMax = 256;
 
 json ToObject(const ipam::Block& block) {
   json object = crds::BlockToJson(block);
@@ -74,6 +77,20 @@ std::optional<std::vector<ipam::PoolView>> RecentView::Pools(std::span<const std
 
 void RecentView::NotePools(const std::vector<json>& objects, BootNanos at) const {
   if (is_kept_) Write(directory_, kPoolsNote, at, objects);
+}
+
+bool RecentView::IsPoolProved(const std::string& block_uid) const {
+  const auto record = is_kept_ ? Load(directory_, kProvedNote, std::chrono::nanoseconds::max()) : std::nullopt;
+  return record && std::ranges::find(record->objects, json(block_uid)) != record->objects.end();
+}
+
+void RecentView::NotePoolProved(const std::string& block_uid) const {
+  if (!is_kept_) return;
+  const auto record = Load(directory_, kProvedNote, std::chrono::nanoseconds::max());
+  json uids = record ? record->objects : json::array();
+  if (uids.size() >= kProvedMax) uids.erase(0);
+  uids.push_back(block_uid);
+  Write(directory_, kProvedNote, BootTimeNow(), std::move(uids));
 }
 
 std::optional<std::vector<BlockView>> RecentView::Take() {

@@ -38,6 +38,11 @@ class RecentView {
   // IPPool objects, read at that time.
   void NotePools(const std::vector<nlohmann::json>& objects, BootNanos at) const;
 
+  // A consistent read found the block's pool when the block was there. The pool stays for as long as the block does,
+  // and so does this. Requires: the lock.
+  [[nodiscard]] bool IsPoolProved(const std::string& block_uid) const;
+  void NotePoolProved(const std::string& block_uid) const;
+
   // All blocks of this node; at most once per call: what comes after the first look has to be news. Requires: the lock.
   [[nodiscard]] std::optional<std::vector<ipam::BlockView>> Take();
   // All blocks of this node, listed at that time. Requires: the lock.
