@@ -48,6 +48,8 @@ class Checker {
   virtual void TakenOut(const ipam::Attachment& /*attachment*/) {}
   // The API server stored a block; null: it was not there before, or is not any more.
   virtual void Stored(const nlohmann::json& /*before*/, const nlohmann::json& /*after*/) {}
+  // The same of a pool.
+  virtual void PoolStored(const nlohmann::json& /*before*/, const nlohmann::json& /*after*/) {}
   // From now on nobody is to be told one of these addresses.
   virtual void Withheld(const std::set<std::string>& /*addresses*/) {}
   // All is over and written.
@@ -79,6 +81,8 @@ class Told {
 [[nodiscard]] std::unique_ptr<Checker> MakeStandbyKept(Story& story);
 // Withheld: a reserved address goes to nobody; and nobody is told one that is withheld.
 [[nodiscard]] std::unique_ptr<Checker> MakeWithheldKept(Story& story);
+// Pool there: no ADD gives an address of a block that was created after its pool was gone.
+[[nodiscard]] std::unique_ptr<Checker> MakePoolThere(Story& story);
 // Given back: a controller deletes a block only while nobody has an address or standby in it.
 [[nodiscard]] std::unique_ptr<Checker> MakeGivenBack(Story& story);
 // CHECK: who has an address is never told that it does not have it; who has given it back is not told that it has.

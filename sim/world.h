@@ -119,15 +119,17 @@ class World {
   void TakeOut(const Place& place);
   [[nodiscard]] bool IsThere(const Place& place) const;
   void EditPool();
-  // A person replaces a pool, while nodes' requests about pools fail, or are late.
+  // A person replaces a pool, while requests of some nodes about pools fail, or are late.
   void ReplacePool(const Machine& machine);
   void ReplacePoolNow(const std::string& name);
   // Returns when nothing is held in the pool, or after half a minute.
   void AwaitUnused(const std::string& pool);
   void GiveBackBlocksOf(const std::string& pool);
-  void TroublePools();
-  // Each node's configuration is changed after a while, and its requests about pools succeed again.
-  void ComeToUse(const std::string& before, const std::string& pool);
+  void TroublePools(const std::vector<Machine*>& machines);
+  // Containers come and go on the machine, besides those of its callers.
+  void StartMore(Machine& machine, Nanos after);
+  // The node's configuration is changed after a while, and its requests about pools succeed again.
+  void ComeToUse(Machine& machine, const std::string& before, const std::string& pool);
   // Whoever has an address, and is not in what a restored backup holds.
   void NoteTakenOut(const k8sclient::testing::ModelApi::Backup& now);
   void BackUpOrRestore();
@@ -208,6 +210,7 @@ class World {
   // A pool is replaced, once at a time.
   bool may_replace_pool_ = false;
   int replacements_left_ = 3;
+  int more_ = 0;            // callers that StartMore has named
   int replacing_pool_ = 0;  // persons who do it, and nodes that do not use it yet
   // Some pods request addresses. Not beside backups: pods that are unbound in one may run by now.
   bool has_scheduler_ = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <thread>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 #include <spdlog/fmt/fmt.h>
@@ -35,8 +36,13 @@ void World::ReplacePoolNow(const std::string& name) {
   };
   hold(true);
   AwaitUnused(name);
-  TroublePools();
+  std::vector<Machine*> stale;
+  std::vector<Machine*> others;
+  for (const auto& machine : machines_) (Below(3) != 0 ? stale : others).push_back(machine.get());
+  TroublePools(stale);
   if (Below(2) == 0) hold(false);
+  // Else most histories have started all their containers by now.
+  for (Machine* const machine : stale) StartMore(*machine, milliseconds(Below(5'000)));
   pools_.Delete(name);
   const bool is_impatient = May("give-back") && Below(4) != 0;
   while (pools_.IsThere(name)) {
@@ -47,17 +53,29 @@ void World::ReplacePoolNow(const std::string& name) {
   }
   story_.Tell("pool " + name + " is gone");
   hold(false);
-  // Else most histories have started all their containers by now.
-  constexpr std::uint64_t kContainers = 10;
-  for (const auto& machine : machines_) {
-    for (const char* const caller : {"a", "b"}) {
-      Churn(*machine,
-            fmt::format("{}r{}{}", machine->node.called(), replacements_left_, caller),
-            static_cast<int>(Below(kContainers)));
-    }
+  for (Machine* const machine : stale) StartMore(*machine, milliseconds(Below(5'000)));
+  if (Below(2) == 0) std::this_thread::sleep_for(milliseconds(Below(1'000)));
+  const std::string next = pools_.MakeAgain(name);
+  for (Machine* const machine : others) {
+    machine->kubelet.RenamePool(name, next);
+    StartMore(*machine, milliseconds(Below(1'000)));
   }
-  std::this_thread::sleep_for(milliseconds(Below(Below(2) == 0 ? 10 : 1'000)));
-  ComeToUse(name, pools_.MakeAgain(name));
+  for (Machine* const machine : stale) ComeToUse(*machine, name, next);
+}
+
+void World::StartMore(Machine& machine, Nanos after) {
+  // Another machine has taken its name.
+  if (machine.kubelet.process()->is_dead) return;
+  constexpr std::uint64_t kContainers = 12;
+  for (const char* const caller : {"a", "b"}) {
+    ++machine.churning;
+    Spawn(machine.kubelet.process(),
+          [&machine, after, name = fmt::format("{}r{}{}", machine.node.called(), ++more_, caller)] {
+            std::this_thread::sleep_for(after);
+            machine.kubelet.Churn(name, static_cast<int>(1 + Below(kContainers)));
+            --machine.churning;
+          });
+  }
 }
 
 void World::AwaitUnused(const std::string& pool) {
@@ -79,9 +97,9 @@ void World::GiveBackBlocksOf(const std::string& pool) {
   }
 }
 
-void World::TroublePools() {
+void World::TroublePools(const std::vector<Machine*>& machines) {
   constexpr std::array<std::uint64_t, 3> kFailed{0, 300, 900};
-  for (const auto& machine : machines_) {
+  for (Machine* const machine : machines) {
     machine->link.Set(Link::Trouble{.path = std::string(crds::kPoolsPath),
                                     .failed = kFailed.at(Below(kFailed.size())),
                                     .late = milliseconds(Below(2) == 0 ? 10 : 4'000),
@@ -89,17 +107,15 @@ void World::TroublePools() {
   }
 }
 
-void World::ComeToUse(const std::string& before, const std::string& pool) {
-  for (const auto& one : machines_) {
-    ++replacing_pool_;
-    Spawn(outside_, [this, &machine = *one, before, pool] {
-      std::this_thread::sleep_for(milliseconds(Below(Below(2) == 0 ? 500 : 20'000)));
-      machine.kubelet.RenamePool(before, pool);
-      std::this_thread::sleep_for(milliseconds(Below(Below(2) == 0 ? 100 : 10'000)));
-      machine.link.Set(Link::Trouble());
-      --replacing_pool_;
-    });
-  }
+void World::ComeToUse(Machine& machine, const std::string& before, const std::string& pool) {
+  ++replacing_pool_;
+  Spawn(outside_, [this, &machine, before, pool] {
+    std::this_thread::sleep_for(milliseconds(Below(20'000)));
+    machine.kubelet.RenamePool(before, pool);
+    std::this_thread::sleep_for(milliseconds(Below(Below(2) == 0 ? 100 : 10'000)));
+    machine.link.Set(Link::Trouble());
+    --replacing_pool_;
+  });
 }
 
 }  // namespace berth::sim
