@@ -88,15 +88,16 @@ bool IsGetOfPool(const Request& request) {
   return request.method == Method::kGet && request.path.starts_with(std::string(crds::kPoolsPath) + "/");
 }
 
-// An agent does not tell that answer from a new one.
-std::function<void(const Request&, Network::Answer&)> RepeatsPools() {
-  return [told = std::make_shared<std::map<std::pair<std::string, std::string>, k8sclient::Response>>()](
+// A GET that does not find a pool, or another GET that fails, is answered with the pool as the process read it last.
+std::function<void(const Request&, Network::Answer&)> RepeatsPools(bool when_gone) {
+  return [when_gone, told = std::make_shared<std::map<std::pair<std::string, std::string>, k8sclient::Response>>()](
              const Request& request, Network::Answer& answer) {
     if (!IsGetOfPool(request)) return;
     const std::pair key(CurrentProcess()->name, request.path);
+    const bool is_gone = answer && answer->status == kNotFound;
     if (answer && answer->ok()) {
       (*told)[key] = *answer;
-    } else if (told->contains(key) && (!answer || answer->status != kNotFound)) {
+    } else if (told->contains(key) && is_gone == when_gone) {
       answer = told->at(key);
     }
   };
@@ -341,16 +342,14 @@ std::vector<Plant> OfWatchesAndBounds() {
        .what = "consistent reads come from a cache that lags",
        .faults = {"lag", "kill", "late", "lost", "restart"},
        .lies = {.rewrites = ReadFromAnyCache}},
-      {.name = "pools-from-any-cache",
-       .what = "consistent reads of a pool come from a cache that lags",
+      {.name = "pool-gone-ignored",
+       .what = "a program takes the pool that it read before for the one that it does not find now",
        .faults = {"pool-replaced", "shared", "lag", "late", "give-back"},
-       .lies = {.rewrites = OfKind(std::string(crds::kPoolsPath) + "/", ReadFromAnyCache)},
-       .is_rare = true},
+       .lies = {.changes = RepeatsPools(/*when_gone=*/true)}},
       {.name = "pool-read-before",
-       .what = "an agent takes the pool that it read before for the one that it cannot read now",
+       .what = "a program takes the pool that it read before for the one that it cannot read now",
        .faults = {"pool-replaced", "shared", "lag", "late", "give-back"},
-       .lies = {.changes = RepeatsPools()},
-       .is_rare = true},
+       .lies = {.changes = RepeatsPools(/*when_gone=*/false)}},
       {.name = "gone-ignored",
        .what = "a program repeats a watch from a version that the API server has forgotten, instead of listing anew",
        .lies = {.tells = GoneIsNotTold}},
