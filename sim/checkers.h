@@ -92,4 +92,7 @@ class Told {
 // In time: every call is answered, or its caller gave up.
 [[nodiscard]] std::unique_ptr<Checker> MakeInTime(Story& story);
 
+// One of each.
+[[nodiscard]] std::vector<std::unique_ptr<Checker>> MakeCheckers(Story& story);
+
 }  // namespace berth::sim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a script sees of the world, and its course.
+// Builds the world, tells the script what happens in it, and runs the commands.
 #include "sim/script_world.h"
 
 #include <algorithm>
@@ -35,18 +35,16 @@ bool IsUnschedulable(const json& pod) {
 }  // namespace
 
 ScriptWorld::ScriptWorld(bool is_told) : story_(is_told) {
-  checkers_.push_back(MakeOneHolder(story_));
-  checkers_.push_back(MakeNothingLiveFreed(story_));
-  checkers_.push_back(MakeNothingLeft(story_));
-  checkers_.push_back(MakeStandbyKept(story_));
-  checkers_.push_back(MakeInTime(story_));
-  checkers_.push_back(MakeGivenBack(story_));
+  checkers_ = MakeCheckers(story_);
   network_.Add(server_);
   network_.Steer(answers_.Steering());
   store_.OnStore([this](const std::string& collection, const json& before, const json& after) {
     server_.Learn(std::make_shared<const ApiServer::Change>(collection, before, after));
     counted_.Stored(collection, before, after);
     scheduler_.Stored(collection, before, after);
+    if (collection == crds::kPoolsPath) {
+      for (const auto& checker : checkers_) checker->PoolStored(before, after);
+    }
     if (collection == crds::kBlocksPath) {
       story_.TellBlock(before, after);
       for (const auto& checker : checkers_) checker->Stored(before, after);

@@ -30,7 +30,7 @@ namespace {
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): without memory there is no simulation
 const std::string kBlocks(crds::kBlocksPath);
 constexpr Nanos kHistoryMax = std::chrono::hours(3);
-// Some wait for what a controller does in minutes, and would wait for ever where none lives that long.
+// A person may wait for what a controller does within minutes, and would wait for ever if each lived for seconds.
 constexpr Nanos kTroubleMax = std::chrono::minutes(40);
 // Of each node, once nothing goes wrong any more.
 constexpr int kSteadyContainers = 8;
@@ -82,16 +82,7 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told
       workload_(cluster_),
       backups_(store_, cluster_, network_, story_, machines_) {
   Begin(seed);
-  checkers_.push_back(MakeOneHolder(story_));
-  checkers_.push_back(MakeNothingLiveFreed(story_));
-  checkers_.push_back(MakeNothingLeft(story_));
-  checkers_.push_back(MakeStandbyKept(story_));
-  checkers_.push_back(MakeInTime(story_));
-  checkers_.push_back(MakeWithheldKept(story_));
-  checkers_.push_back(MakeCheckHolds(story_));
-  checkers_.push_back(MakeGivenBack(story_));
-  checkers_.push_back(MakePoolThere(story_));
-  checkers_.push_back(MakeClocksKept(story_));
+  checkers_ = MakeCheckers(story_);
   if (plant_ != nullptr) {
     cluster_.RenewWhenCutOff(plant_->renews_when_cut_off);
     network_.Plant(plant_->lies);
@@ -462,7 +453,7 @@ void World::RestartKubelet(Machine& machine) {
 void World::CheckSteady() {
   for (const auto& checker : checkers_) checker->Withheld(pools_.Withheld());
   bounds_.BeginSteady();
-  // That would take ten minutes, in which idle nodes list as well.
+  // A container that hangs would take ten minutes, in which idle nodes list as well.
   for (const auto& machine : machines_) machine->kubelet.NeverHang();
   for (const auto& machine : machines_) Churn(*machine, machine->node.name() + "steady", kSteadyContainers);
   while (IsChurning()) std::this_thread::sleep_for(100ms);
