@@ -209,7 +209,7 @@ class Agent final : private BlockObserver {
   // Logs once after each change whether this machine's clock differs from the API server's.
   void ReportClock();
 
-  // What entries record, and what they are compared with, is the API server's time.
+  // Entries record times of the API server's clock, and the agent compares them with that clock.
   k8sclient::ServerClock server_clock_;
   k8sclient::DatedApi dated_api_;
   k8sclient::Api& api_ = dated_api_;

@@ -23,7 +23,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 constexpr std::chrono::seconds kCooldown = 30s;
-// Of the estimate, and of a slow machine.
+// The estimate is right to about a second, and a test may wait on a busy machine.
 constexpr std::chrono::seconds kTolerance = 10s;
 
 // A pool of one block with four addresses.

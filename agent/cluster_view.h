@@ -96,7 +96,7 @@ class ClusterView {
                                                         const ipam::Expected<nlohmann::json>& object)
       BERTH_REQUIRES(mutex_);
 
-  // What was found before does not count, and neither does what GETs find that have begun.
+  // Forgets what earlier GETs found, and what GETs that have already begun will find.
   void DropProof(Proof& proof) BERTH_REQUIRES(mutex_);
   [[nodiscard]] bool IsProved(const ipam::Pool& pool, bool exists) const BERTH_REQUIRES(mutex_);
   // What was seen takes the place of what is older.

@@ -157,7 +157,7 @@ Expected<std::string> DirectCall::Serve() {
 }
 
 Expected<void> DirectCall::EnterTurn() {
-  // Only now: the call before this one may have been the first to get an answer.
+  // The lock is held now, so the call before has left its note: it may have been the first to get an answer.
   clock_.Recall(place_.directory.ReadNote(kClockNote).value_or(std::string()));
   // An agent takes the lock before it looks at any block: one that came while this call waited says so here.
   if (auto mode = node::RequireMode(place_.state, node::NodeMode::kDirect); !mode) return mode;

@@ -442,7 +442,7 @@ std::vector<Error> Engine::CollectGarbage(std::string_view network, const std::f
       errors.push_back(blocks.error());
       continue;
     }
-    // After the read: its answer may be the first that tells the time.
+    // The engine asks for the time after the read, whose answer may be the first that tells the API server's time.
     const std::int64_t now_ms = runtime_.UnixMillis();
     for (const BlockView& block : *blocks) {
       std::vector<Attachment> gone;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of the server's clock is one number, which every answer may correct.
+// ServerClock keeps one number, which every answer may correct.
 #include "k8sclient/server_clock.h"
 
 #include <algorithm>

@@ -20,7 +20,7 @@
 
 namespace berth::k8sclient {
 
-// What one answer says of the server's wall clock. Times of this machine are since boot.
+// One answer tells this of the server's wall clock. Times of this machine are since boot.
 struct DatedAnswer {
   std::chrono::sys_seconds date;         // the server's time at some moment of the call, rounded down
   std::chrono::nanoseconds sent{0};      // before the request was sent

@@ -68,7 +68,7 @@ TEST_F(NodeDirectoryTest, AnAddCountsAsRunningUntilItsEndIsOlderThanTheQuestion)
   EXPECT_EQ(a_.ReadRunning(later).value(), none);
 }
 
-// Its process was killed before it could note the end, and its caller may have the answer.
+// The ADD's process was killed before it noted the end, and its caller may have the answer.
 TEST_F(NodeDirectoryTest, AnAddThatWasKilledCountsFromItsBeginning) {
   const ipam::Attachment attachment = "0123456789ab-aaaaaaaaaaaaaaaa";
   const BootNanos before = BootTimeNow();

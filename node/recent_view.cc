@@ -22,7 +22,7 @@ namespace {
 constexpr const char* kNote = "recent-blocks";
 constexpr const char* kPoolsNote = "recent-pools";
 constexpr const char* kProvedNote = "blocks-with-pools";
-// Of the blocks noted last. For any other block the pool is read once more.
+// The note names so many blocks, those noted last. For any other block a process reads the pool once more.
 constexpr std::size_t kProvedMax = 256;
 
 json ToObject(const ipam::Block& block) {

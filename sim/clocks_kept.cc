@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 // Each of two programs knows the API server's time to a second and the time of its fastest request.
 constexpr Nanos kTolerance = 4s;
-// So long after it was decided on, a write may be executed (network.cc), or tried again until it is.
+// The network may execute a write so long after the program decided on it (network.cc), or the program tries so long.
 constexpr Nanos kUnderWay = 25s;
 
 double Seconds(Nanos time) { return std::chrono::duration<double>(time).count(); }
@@ -32,7 +32,7 @@ class ClocksKept final : public Checker {
 
   void Leaving(const ipam::Attachment& attachment) override { left_.try_emplace(attachment, Calendar()); }
   void Stored(const nlohmann::json& before, const nlohmann::json& after) override {
-    // Its addresses rest no more; a block that comes later has another uid.
+    // The block is gone, and a block that comes later has another uid.
     if (after.is_null()) return;
     const std::string uid = after["metadata"]["uid"];
     const nlohmann::json none = nlohmann::json::object();
@@ -64,7 +64,8 @@ class ClocksKept final : public Checker {
       story_.Break("clock", "an entry is dated ahead: " + is);
     }
     if (const auto rest = rests_.find(place); rest != rests_.end() && cooling == nullptr) {
-      // Of whoever has it all the time, or is said to by its pod, the entry is written again.
+      // The agent writes the entry again of a container that is still there, or the controller that of a pod that says
+      // that it has the address.
       const bool is_its = held != nullptr && (held->attachment == rest->second.after ||
                                               held->attachment.starts_with(reconciler::kNoNetwork));
       if (!is_its && (held != nullptr || is.empty()) && now + kTolerance < rest->second.until) {
@@ -93,9 +94,9 @@ class ClocksKept final : public Checker {
                                was,
                                is));
     }
-    // By hand it is freed at once (World::FreeByHand).
+    // A person frees an address at once (World::FreeByHand).
     if (is.starts_with("~ t=1767225600000 ")) return;
-    // Whose DEL was sent may go by that, whatever the controller found out.
+    // If a DEL was sent, the agent may free the address by it, even if the controller freed the entry before.
     const auto left = left_.find(held->attachment);
     Nanos until = now - kUnderWay + length;
     if (left != left_.end()) {

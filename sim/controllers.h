@@ -20,7 +20,7 @@ class Controllers {
 
   // `clock_error`: what the wall clock of its machine shows more than the right one.
   void Start(Nanos clock_error);
-  // As kill -9, of any; another one starts, on another machine.
+  // Kills any controller, as kill -9 does, and starts another one on another machine.
   void ReplaceOne(Nanos clock_error);
   // Somebody sets the clock of any.
   void SetClock(Nanos error);
@@ -29,7 +29,7 @@ class Controllers {
   void LeaveOne();
   [[nodiscard]] std::uint64_t requests() const { return link_.requests(); }
   [[nodiscard]] std::size_t count() const { return running_.size(); }
-  // So many were, one after another and side by side.
+  // Number of controllers that were started so far.
   [[nodiscard]] std::uint64_t starts() const { return started_; }
 
  private:

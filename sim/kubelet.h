@@ -68,7 +68,7 @@ class Kubelet {
   void Hold(bool is_held) { is_held_ = is_held; }
   // A pool that its network configurations name.
   [[nodiscard]] std::string AnyPool() const { return options_.networks[Below(options_.networks.size())].pools.front(); }
-  // Its network configurations name the pool `to` where they named `from`.
+  // From now on the network configurations of this node name the pool `to` where they named `from`.
   void RenamePool(const std::string& from, const std::string& to);
   // One of the containers that stayed ends.
   void EndOne();
@@ -89,9 +89,9 @@ class Kubelet {
   // that the pool is exhausted.
   void BeginBurst() { is_burst_ = true; }
   void EndBurst() { is_burst_ = false; }
-  // For scripts: one call of the container in the first network, and no more; after an ADD the container is the pod's.
+  // Sends one call of the container in the first network, for scripts; after an ADD the container is the pod's.
   Heard CallOnce(const std::string& verb, const std::string& container, const Pod& pod);
-  // No container from now on.
+  // From now on every container ends when it is told to.
   void NeverHang() { may_hang_ = false; }
   // None at all from now on.
   void NeverCheck() { options_.checks = false; }

@@ -62,8 +62,8 @@ class Network final : public k8sclient::Api {
   [[nodiscard]] const Lies& lies() const { return lies_; }
 
   enum class Fate : std::uint8_t { kAnswered, kRefused, kLost, kLate, kDenied };
-  // In a script (script_answers.h) this decides, instead of chance. `who` is the process that sends the request or
-  // watches. Both functions may wait: then the request, or the line of the watch, is held back.
+  // Steering decides in a script (script_answers.h) what chance decides elsewhere. `who` is the process that sends the
+  // request or watches. Both functions may wait: then the request, or the line of the watch, is held back.
   struct Steering {
     // Called in a process of the network, before the request reaches an API server.
     std::function<Fate(const std::string& who, const k8sclient::Request&)> request = {};
@@ -112,7 +112,7 @@ class Link final : public k8sclient::Api {
     kCut,      // nothing arrives
     kUnheard,  // requests arrive and are executed; no answer comes, nor what a watch tells
   };
-  // What is wrong with requests about pools.
+  // Trouble with requests about pools.
   struct Trouble {
     std::string path = {};     // of all pools; empty: nothing is wrong
     std::uint64_t failed = 0;  // of a thousand GETs so many fail
@@ -141,7 +141,7 @@ class Link final : public k8sclient::Api {
     return !trouble_.path.empty() && request.method == k8sclient::Method::kGet &&
            request.path.starts_with(trouble_.path);
   }
-  // As Call, over a link that is open, with trouble.
+  // Sends as Call does over an open link, with the trouble that is set.
   [[nodiscard]] Network::Answer Send(const k8sclient::Request& request, const k8sclient::CallOptions& options);
   // Until what was sent meanwhile comes after all: TCP sends it again. False: it does not, the connection is given up.
   [[nodiscard]] bool AwaitHearing(std::chrono::steady_clock::time_point deadline, const std::stop_token& stop) const;

@@ -21,7 +21,7 @@ namespace berth::sim {
 struct Plant {
   std::string_view name;
   std::string_view what;  // is defective then
-  // By which --plants looks for it; each seed draws some if empty.
+  // --plants looks for the plant with these faults; if there are none, each seed draws some.
   std::set<std::string> faults = {};
   std::function<void(const std::string& node_folder)> before_start = nullptr;
   std::function<void(const std::string& node_folder)> before_call = nullptr;  // of an agent's

@@ -170,7 +170,7 @@ void Pools::Delete(const std::string& name) {
 std::string Pools::MakeAgain(const std::string& name) {
   Pool& pool = name == big_.name ? big_ : small_;
   constexpr std::array kSizes{27, 29, 30};
-  // One block is not enough for several nodes.
+  // Several nodes need more than one block.
   const int length = ipam::Prefix::Parse(pool.subnet)->length();
   const auto is_fit = [&](int size) { return size != pool.block_size && size > length; };
   int size = kSizes.back();

@@ -197,7 +197,7 @@ std::string CommandOf(const Case& one) {
   if (one.extent.agents != usual.agents) command += fmt::format(" --agents {}", one.extent.agents);
   if (one.extent.callers != usual.callers) command += fmt::format(" --callers {}", one.extent.callers);
   if (one.extent.containers != usual.containers) command += fmt::format(" --containers {}", one.extent.containers);
-  // Else the seed says which.
+  // If the seed draws the faults, the command need not name them.
   if (!one.draws_faults)
     command += fmt::format(" --faults {}",
                            one.extent.faults.empty() ? "none" : fmt::format("{}", fmt::join(one.extent.faults, ",")));

@@ -40,7 +40,7 @@ struct RunOptions {
 void RunMany(const Case& like, const RunOptions& options, const std::function<void(const Report&)>& report);
 [[nodiscard]] Report RunApart(const Case& one);
 
-// What all histories so far took that ran in children.
+// CPU seconds of all histories that have ended in children.
 [[nodiscard]] double ChildrensCpuSeconds();
 
 // A case of less extent in which the same rule is broken: fewer kinds of fault, nodes, agents, callers, containers.

@@ -35,7 +35,8 @@ struct Process {
   std::vector<int> descriptors;  // open ones, by open(2) and its like
   Nanos alarm_every{0};          // 0: never
   std::size_t bytes = 0;         // by new, and not freed yet, by whomever
-  // What its machine's wall clock shows more than the right one; null: nothing. Processes of a machine share it.
+  // The wall clock of the process's machine is ahead of the right one by so much; null: by nothing. Processes of a
+  // machine share it.
   std::shared_ptr<const Nanos> clock_error = nullptr;
 };
 using ProcessPointer = std::shared_ptr<Process>;
@@ -72,7 +73,7 @@ void Kill(Process& process);
 [[nodiscard]] Nanos Now();
 // All machines are suspended: wall clocks and the time since boot go on meanwhile, steady time does not.
 void Suspend(Nanos time);
-// What a right wall clock shows, since 1970.
+// The time of a right wall clock, since 1970.
 [[nodiscard]] Nanos Calendar();
 
 // From the seed. Requires: bound > 0.

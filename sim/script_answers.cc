@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who asks for what, and who waits.
+// Compares requests with what a script holds back, and lets them wait.
 #include "sim/script_answers.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace berth::sim {
 
 namespace {
 
-// Of the process "n1.agent2" that is n1, of "controller1" it is controller.
+// Whether `who` names the process: n1 names "n1.agent2", controller names "controller1".
 bool IsBy(const std::string& process, const std::string& who) {
   if (!process.starts_with(who)) return false;
   const std::string_view rest = std::string_view(process).substr(who.size());

@@ -13,7 +13,7 @@ namespace berth::sim {
 
 class ScriptAnswers {
  public:
-  // What is asked for, and by whom.
+  // A kind of request, and the program that sends it.
   struct Asked {
     std::string verb = {};      // "PATCH"; of watches empty
     std::string resource = {};  // "ipblocks"
@@ -23,15 +23,15 @@ class ScriptAnswers {
   // `tell` is called with a sentence for each request when it is held back. This must outlive the network's processes.
   explicit ScriptAnswers(std::function<void(const std::string&)> tell) : tell_(std::move(tell)) {}
 
-  // For Network::Steer.
+  // The functions that Network::Steer takes.
   [[nodiscard]] Network::Steering Steering();
 
   // The next such request waits on its way to the API server until LetGo.
   void HoldNext(const Asked& asked) { to_hold_.push_back(asked); }
   void LetGo();
-  // So many requests are held back now.
+  // Number of requests that are held back now.
   [[nodiscard]] int held() const { return held_; }
-  // From now on such a watch shows nothing until LetWatchGo; then it shows all that came meanwhile.
+  // Holds such a watch back until LetWatchGo; then the watch shows all that came meanwhile.
   void HoldWatch(const Asked& asked) { held_watches_.insert(asked); }
   // False: it is not held back.
   bool LetWatchGo(const Asked& asked);

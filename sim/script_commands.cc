@@ -34,7 +34,7 @@ namespace {
 
 using Done = Expected<void>;
 
-// So long `wait until` waits.
+// `wait until` waits for at most so long.
 constexpr Nanos kEventMax = std::chrono::minutes(5);
 // Rule `quiet` (bounds.h).
 constexpr std::uint64_t kQuietMax = 30;
@@ -51,7 +51,7 @@ Expected<std::uint32_t> ToCount(const std::string& word) {
   return count;
 }
 
-// To be said of the pod that called.
+// The words that follow the name of the pod that called.
 std::string AnswerOf(const Heard& heard) {
   if (!heard.is_answered) return " gets no answer";
   if (heard.error.empty()) return heard.verb == "ADD" ? " gets " + heard.address : " is deleted";

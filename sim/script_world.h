@@ -36,7 +36,7 @@ namespace berth::sim {
 // is not there.
 [[nodiscard]] ipam::Expected<std::string> RunScript(const std::string& name, std::string_view text, bool is_told);
 
-// For RunScript.
+// The simulated world of one script, which RunScript builds.
 class ScriptWorld {
  public:
   explicit ScriptWorld(bool is_told);

@@ -158,7 +158,7 @@ int TellScript(const Options& options) {
   const auto shown = RunScript(options.script, text, options.is_told);
   std::printf("%s\n", (shown ? *shown : shown.error().message).c_str());
   std::fflush(stdout);
-  // Without destructors: see Tell.
+  // The program ends without destructors, as in Tell.
   _exit(shown && *shown == text ? 0 : 1);
 }
 

@@ -23,7 +23,7 @@ struct Written {
   Ended ended = Ended::kStuck;
 };
 
-// What `body` returns in a child process: a process can run one simulation only.
+// Runs `body` in a child process and returns what it returned: a process can run one simulation only.
 inline std::string InChild(const std::function<std::string()>& body) {
   std::array<int, 2> ends{};
   EXPECT_EQ(pipe(ends.data()), 0);

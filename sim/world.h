@@ -80,12 +80,12 @@ class World {
   void Main();
   // One that may be, by its weight.
   void OneMoment();
-  // For a second.
+  // Lets a calm second pass.
   void WaitCalmly();
   void ChangeWeather(bool is_calm);
   [[nodiscard]] bool May(const std::string& fault) const { return extent_.faults.contains(fault); }
   [[nodiscard]] bool IsChurning() const;
-  // What some machine's wall clock shows more than the right one: often nothing, and up to decades.
+  // Draws by how much a machine's wall clock is ahead of the right one: often by nothing, and up to decades.
   [[nodiscard]] Nanos AnyClockError();
   // The API server, for some seconds.
   void BeAway();

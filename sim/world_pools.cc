@@ -41,7 +41,7 @@ void World::ReplacePoolNow(const std::string& name) {
   for (const auto& machine : machines_) (Below(3) != 0 ? stale : others).push_back(machine.get());
   TroublePools(stale);
   if (Below(2) == 0) hold(false);
-  // Else most histories have started all their containers by now.
+  // Without more containers, most histories would have started all of theirs by now.
   for (Machine* const machine : stale) StartMore(*machine, milliseconds(Below(5'000)));
   pools_.Delete(name);
   const bool is_impatient = May("give-back") && Below(4) != 0;
