@@ -170,7 +170,10 @@ void RunBody(Fiber& fiber) {
 
 Fiber* Make(const ProcessPointer& process, std::function<void()> body) {
   // Never deleted: who joins a thread may come late, and a killed one keeps what lies on its stack.
-  auto* const fiber = new Fiber;  // NOLINT(cppcoreguidelines-owning-memory)
+  Fiber* const fiber = [] {
+    const OwnWork own;  // the programs under test have no fibers
+    return new Fiber;   // NOLINT(cppcoreguidelines-owning-memory)
+  }();
   fiber->id = ++The().fibers;
   if (The().remembers_stacks) The().all.push_back(fiber);
   fiber->process = process;
