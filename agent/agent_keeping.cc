@@ -441,7 +441,7 @@ void Agent::FindBlocks() {
     // Claimed for this node by the controller, or by a call whose answer was lost.
     const auto pool = view_.ReadLatest(block->pool, k8sclient::CallOptions::Within(kStepMax));
     if (!pool || *pool == nullptr) continue;
-    const auto fenced = TakeOverBlock(own_, directory_, block, clock_.Now() + kStepMax);
+    const auto fenced = TakeInBlock(own_, directory_, block, clock_.Now() + kStepMax);
     if (fenced) spdlog::info("block found block={} pool={}", block->name, block->pool);
   }
   // The list may be older than the block.

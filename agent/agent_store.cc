@@ -33,16 +33,23 @@ Expected<BlockView> EditForeign(const BlockView& seen, const ipam::BlockEdit& ed
 }  // namespace
 
 Expected<void> TakeOverBlock(OwnBlocks& own, const node::NodeDirectory& directory, const BlockView& block,
-                             SteadyTime deadline) {
+                             SteadyTime deadline, OwnBlocks::FenceWhat what) {
   const auto notes = directory.ReadHandedOut();
   if (!notes) return std::unexpected(notes.error());
   const auto standby = [&notes](const ipam::Block& newest) { return node::HandedOutOf(newest, *notes); };
-  if (auto fenced = own.Fence(block, deadline, standby); !fenced) return fenced;
+  if (auto fenced = own.Fence(block, deadline, standby, what); !fenced) return fenced;
   for (const node::HandedOut& note : *notes) {
     if (note.block != block->name) continue;
     own.Resume(note, [&directory, note] { directory.ForgetHandedOut(note.attachment, note.block); });
   }
   return {};
+}
+
+Expected<void> TakeInBlock(OwnBlocks& own, const node::NodeDirectory& directory, const BlockView& block,
+                           SteadyTime deadline) {
+  auto taken = TakeOverBlock(own, directory, block, deadline, OwnBlocks::FenceWhat::kUnknown);
+  if (!taken && own.Knows(block->name)) return {};
+  return taken;
 }
 
 ClaimTurns::Turn ClaimTurns::Begin(const std::string& what, SteadyTime deadline, std::chrono::milliseconds patience) {
@@ -267,7 +274,7 @@ Expected<BlockView> AgentStore::EditUnknown(const BlockView& seen, const ipam::B
   if (!read) return AfterEdit(seen, edit, std::move(read));
   if ((*read)->node != own_.node()) return AfterEdit(seen, edit, EditForeign(*read, edit));
   view_.DropProof((*read)->pool);
-  if (auto taken = TakeOverBlock(own_, directory_, *read, deadline); !taken) return std::unexpected(taken.error());
+  if (auto taken = TakeInBlock(own_, directory_, *read, deadline); !taken) return std::unexpected(taken.error());
   return AfterEdit(seen, edit, own_.Edit(seen, edit, deadline));
 }
 

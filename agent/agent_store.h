@@ -104,7 +104,12 @@ class LateEdits {
 // Requires: the caller holds the creator's place, or is the only one that could take it. Errors: those of
 // OwnBlocks::Fence; kIo.
 [[nodiscard]] ipam::Expected<void> TakeOverBlock(OwnBlocks& own, const node::NodeDirectory& directory,
-                                                 const ipam::BlockView& block, SteadyTime deadline);
+                                                 const ipam::BlockView& block, SteadyTime deadline,
+                                                 OwnBlocks::FenceWhat what = OwnBlocks::FenceWhat::kAny);
+// The same for a block that was unknown a moment ago, while calls are served: if one of them brings it into memory
+// first, nothing is left to do, and what it handed out since stays its own.
+[[nodiscard]] ipam::Expected<void> TakeInBlock(OwnBlocks& own, const node::NodeDirectory& directory,
+                                               const ipam::BlockView& block, SteadyTime deadline);
 
 // A successor reads what is open on the node (intents, notes of what was handed out) once, when it becomes the creator,
 // and gives back what nobody was told. So what rests on closing an intent, on a note, or on no write at all is

@@ -63,6 +63,27 @@ TEST_F(AgentStoreTest, ABlockWhoseCreationIsInDoubtIsNotWrittenBeforeItWasRead) 
   EXPECT_FALSE(IsStored(1));
 }
 
+// A list is older than the call that created the block. That call's agent handed an address out since, and the DEL was
+// answered; the note of the address is still there.
+TEST_F(AgentStoreTest, ABlockThatACallBroughtIntoMemoryMeanwhileIsNotTakenOver) {
+  const ipam::BlockView listed = MakeBlock();
+  ASSERT_TRUE(Add(1).has_value());
+  ASSERT_FALSE(Stored()->standby.empty());
+  const ipam::BlockOffset offset = *Stored()->standby.begin();
+  ASSERT_TRUE(directory_
+                  .NoteHandedOut({.attachment = ipam::TestAttachment(2),
+                                  .block = kName,
+                                  .block_uid = listed->uid,
+                                  .offset = offset,
+                                  .entry = TextOf(2)})
+                  .has_value());
+  const ipam::Block before = *Stored();
+  EXPECT_TRUE(TakeInBlock(own_, directory_, listed, Soon()).has_value());
+  EXPECT_FALSE(Holds(2));
+  EXPECT_EQ(Stored()->agent, before.agent);
+  EXPECT_EQ(Stored()->standby, before.standby);
+}
+
 TEST_F(AgentStoreTest, AWriteOfASharedBlockWaitsForOneWithoutAnAnswerNoLongerThanAnEditMayTake) {
   const ipam::Pool pool = ipam::TestPool("shared", "10.66.0.0/26", ipam::Affinity::kShared);
   const auto block = store_.Create(ipam::NewBlock(pool, pool.subnet, ""), "");

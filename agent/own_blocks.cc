@@ -97,12 +97,16 @@ std::string OwnBlocks::NextFence() {
   return instance() + "." + std::to_string(++fences_);
 }
 
-Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, const StandbyOf& standby) {
+Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, const StandbyOf& standby, FenceWhat what) {
   BlockView base = seen;
   BlockView foreign;  // the last version by another machine's agent: what it has on standby stays there
   while (true) {
     if (base->node != node()) {
       return Fail(ErrorCode::kNotFound, "block " + base->name + " does not belong to node " + node());
+    }
+    // If another thread brings the block in after this, nothing is on standby before the block has another version.
+    if (what == FenceWhat::kUnknown && Knows(base->name)) {
+      return Fail(ErrorCode::kConflict, "block " + base->name + " came into memory meanwhile");
     }
     ipam::Block fenced = *base;
     fenced.agent = NextFence();

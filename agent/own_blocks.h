@@ -106,9 +106,12 @@ class OwnBlocks {
 
   // Takes over a block read from the API server: raises `agent`, so that nothing an earlier agent or call sent can
   // still land, and takes all off standby but what `standby` says of the newest version, and what another machine has.
-  // Errors: those of the write; kNotFound: it is gone, or not this node's.
+  // kUnknown: only as long as the block is not known here. Errors: those of the write; kNotFound: it is gone, or not
+  // this node's; kConflict: it was to be unknown, and another thread brought it in.
   using StandbyOf = std::function<ipam::OffsetSet(const ipam::Block&)>;
-  [[nodiscard]] ipam::Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline, const StandbyOf& standby);
+  enum class FenceWhat : std::uint8_t { kAny, kUnknown };
+  [[nodiscard]] ipam::Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline, const StandbyOf& standby,
+                                           FenceWhat what = FenceWhat::kAny);
   // The block as the API server has it, of whatever node.
   [[nodiscard]] ipam::Expected<ipam::BlockView> Read(const std::string& name, SteadyTime deadline);
   [[nodiscard]] bool Knows(const std::string& block) const { return FindSlot(block) != nullptr; }
