@@ -2,24 +2,20 @@
 // The list of all rules.
 #include "sim/checkers.h"
 
-#include <array>
-
 namespace berth::sim {
 
 std::vector<std::unique_ptr<Checker>> MakeCheckers(Story& story) {
-  constexpr std::array kMakers{MakeOneHolder,
-                               MakeNothingLiveFreed,
-                               MakeNothingLeft,
-                               MakeStandbyKept,
-                               MakeInTime,
-                               MakeWithheldKept,
-                               MakeCheckHolds,
-                               MakeGivenBack,
-                               MakePoolThere,
-                               MakeClocksKept};
   std::vector<std::unique_ptr<Checker>> checkers;
-  checkers.reserve(kMakers.size());
-  for (const auto& make : kMakers) checkers.push_back(make(story));
+  checkers.push_back(MakeOneHolder(story));
+  checkers.push_back(MakeNothingLiveFreed(story));
+  checkers.push_back(MakeNothingLeft(story));
+  checkers.push_back(MakeStandbyKept(story));
+  checkers.push_back(MakeInTime(story));
+  checkers.push_back(MakeWithheldKept(story));
+  checkers.push_back(MakeCheckHolds(story));
+  checkers.push_back(MakeGivenBack(story));
+  checkers.push_back(MakePoolThere(story));
+  checkers.push_back(MakeClocksKept(story));
   return checkers;
 }
 
