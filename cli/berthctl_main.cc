@@ -170,9 +170,8 @@ int RunCheck(const Options& options, k8sclient::Api& api) {
       Say(finding.kind + ": " + finding.object + (finding.address.empty() ? "" : " " + finding.address) + ": " +
           finding.message + "\n    " + finding.remedy + "\n");
     }
-    Say(std::to_string(inventory.blocks.size()) + " blocks of " + std::to_string(inventory.pools.size()) +
-        " pools looked at: " + (findings.empty() ? "nothing is wrong" : std::to_string(findings.size()) + " wrong") +
-        "\n");
+    Say("checked " + std::to_string(inventory.blocks.size()) + " blocks of " + std::to_string(inventory.pools.size()) +
+        " pools: " + (findings.empty() ? "nothing is wrong" : std::to_string(findings.size()) + " problems") + "\n");
   }
   return findings.empty() ? kDone : kFound;
 }

@@ -58,12 +58,14 @@ class Checker {
         Add({.kind = "stray-block",
              .object = NameOf(block),
              .message = "its pool " + block.pool + " with uid " + block.pool_uid + " does not exist",
-             .remedy = "the controller deletes it once it is empty: see who has addresses of it, and end those pods"});
+             .remedy =
+                 "end the pods that have addresses of this block (berthctl show addresses): the controller deletes the "
+                 "block once it is empty"});
       } else if (!pool->pool.subnet.Contains(block.cidr)) {
         Add({.kind = "stray-block",
              .object = NameOf(block),
              .message = "it does not lie in the subnet " + pool->pool.subnet.ToString() + " of its pool " + block.pool,
-             .remedy = "delete the block: it goes when its last address is free"});
+             .remedy = "delete the block: the API server removes the block once its last address is free"});
       }
       if (!block.shared() && !inventory_.nodes.contains(block.node)) {
         Add({.kind = "stray-block",
@@ -84,7 +86,7 @@ class Checker {
       Add({.kind = "duplicate",
            .object = NameOf(*blocks[i]),
            .message = "it overlaps " + NameOf(*blocks[i - 1]) + ": an address may be held twice",
-           .remedy = "delete the block that has fewer pods, and restart these pods"});
+           .remedy = "delete the block that has fewer pods, and restart the pods of that block"});
     }
     std::map<ipam::Address, std::vector<std::string>> pods;
     for (const Pod& pod : inventory_.pods) {
@@ -151,7 +153,7 @@ class Checker {
              .message = there.empty() ? "no block has an entry for the pod's address"
                                       : "the entry of the pod's address in " + NameOf(*there[0]->block) +
                                             " does not name this pod",
-             .remedy = "restart the pod: its address may be given to another"});
+             .remedy = "restart the pod: berth may give its address to another pod"});
       }
     }
   }
@@ -171,8 +173,9 @@ class Checker {
         Add({.kind = "allocation-without-entry",
              .object = "ipallocation/" + allocation.meta.name_space + "/" + allocation.meta.name,
              .address = item.address.ToString(),
-             .message = "no block has an entry for it",
-             .remedy = "see the controller's log: it deletes such objects"});
+             .message = "no block has an entry for this address",
+             .remedy =
+                 "the controller deletes such IPAllocations: if this IPAllocation stays, see the controller's log"});
       }
     }
     for (const Use& use : uses_) {
@@ -181,8 +184,8 @@ class Checker {
       if (allocated.contains({entry->pod_namespace, use.address()})) continue;
       Add(About(use,
                 "entry-without-allocation",
-                "pod " + NameOf(*entry) + " has no IPAllocation for it",
-                "see the controller's log: it creates such objects"));
+                "pod " + NameOf(*entry) + " has no IPAllocation for this address",
+                "the controller creates such IPAllocations: if none appears, see the controller's log"));
     }
   }
 
@@ -201,8 +204,8 @@ class Checker {
         if (says == is) return;
         Add({.kind = "count",
              .object = "ippool/" + seen.pool.name,
-             .message = std::string("status.") + field + " is " + says + ", but by the blocks it should be " + is,
-             .remedy = "see whether the controller runs: it counts every 10 s"});
+             .message = std::string("status.") + field + " is " + says + ", but the blocks add up to " + is,
+             .remedy = "check whether the controller runs: the controller counts every 10 s"});
       };
       compare("blocks", std::to_string(seen.status.blocks), std::to_string(blocks));
       compare("used", ipam::ToString(seen.status.used), ipam::ToString(used));

@@ -71,7 +71,7 @@ Expected<void> LookInto(const std::filesystem::path& file, Inodes& seen, std::ve
     } else if (errno != EINVAL) {  // a file that is no namespace any more
       done = ipam::Fail(ErrorCode::kIo,
                         "enter the network namespace " + file.string() + ": " + std::strerror(errno),
-                        "run it as root");
+                        "run berthctl as root");
     }
   }).join();
   close(netns);
@@ -119,18 +119,21 @@ Expected<std::vector<Finding>> CheckConfigured(const Inventory& inventory, const
     running += is_running ? 1 : 0;
     if (!is_running || where.contains(use.address())) continue;
     ++missing;
-    findings.push_back({.kind = "not-configured",
-                        .object = "ipblock/" + use.block->name,
-                        .space = use.block->space,
-                        .address = use.address().ToString(),
-                        .message = "pod " + PodText(*held) + " runs here, and no network namespace has its address",
-                        .remedy = "restart the pod"});
+    findings.push_back(
+        {.kind = "not-configured",
+         .object = "ipblock/" + use.block->name,
+         .space = use.block->space,
+         .address = use.address().ToString(),
+         .message = "pod " + PodText(*held) + " runs on this node, but no network namespace has its address",
+         .remedy = "restart the pod"});
   }
   if (missing > 1 && missing == running) {
-    return ipam::Fail(ErrorCode::kInvalid,
-                      "none of the " + std::to_string(running) + " addresses of running pods of node " + node +
-                          " is in these network namespaces",
-                      "is this the node, and the folder where its runtime keeps the namespaces of pods?");
+    return ipam::Fail(
+        ErrorCode::kInvalid,
+        "none of the " + std::to_string(running) + " addresses of running pods of node " + node +
+            " is in these network namespaces",
+        "run berthctl on the node that --node names, and give --netns the folder in which the runtime of this "
+        "node keeps the network namespaces of pods");
   }
   for (const auto& [address, namespaces] : where) {
     const auto block = std::ranges::find_if(inventory.blocks, [&](const auto& b) { return b.cidr.Contains(address); });
@@ -147,13 +150,13 @@ Expected<std::vector<Finding>> CheckConfigured(const Inventory& inventory, const
     };
     if (namespaces.size() > 1) {
       add("duplicate",
-          "the network namespaces " + first + " and " + *std::next(namespaces.begin()) + " both have it",
+          "the network namespaces " + first + " and " + *std::next(namespaces.begin()) + " both have this address",
           "restart one of the two pods");
     }
     if (times == 0) {
       add("not-recorded",
-          "the network namespace " + first + " has it, and no entry of " + node + " is for it",
-          "restart the pod: its address may be given to another");
+          "the network namespace " + first + " has this address, but no entry of node " + node + " is for this address",
+          "restart the pod: berth may give its address to another pod");
     }
   }
   std::ranges::sort(findings);

@@ -18,14 +18,15 @@ using Json = nlohmann::ordered_json;
 
 // How long a difference may last, and why it may last longer.
 constexpr const char* kIfItLasts =
-    "; if that lasts, the controller does not run, runs with --count=off, or is about to delete a block of the node";
+    "; possible causes if the number stays wrong: no controller runs, the controller runs with --count=off, or it is "
+    "about to delete a block of the node";
 
 std::string Figures(const NodeNumber& number) {
   const auto& tally = number.tally;
   std::string text = std::to_string(tally.usable) + " free + " + std::to_string(tally.held) + " held; pods request " +
                      std::to_string(tally.requested) + "; " + std::to_string(number.blocks) +
                      (number.blocks == 1 ? " block" : " blocks");
-  if (number.other_blocks > 0) text += ", " + std::to_string(number.other_blocks) + " more not counted";
+  if (number.other_blocks > 0) text += ", " + std::to_string(number.other_blocks) + " more not included";
   return text;
 }
 
@@ -45,8 +46,8 @@ std::string WhyNoNumber(const CountedWorld& read, const Counting& counting, cons
     const auto counted = CheckCounted(counting, pool, &node);
     if (!counted) reasons += (reasons.empty() ? ": " : "; ") + counted.error().message;
   }
-  if (reasons.empty()) reasons = ": there is none";
-  return text + (text.empty() ? "" : "; ") + "no pool of " + resource + " counts here" + reasons;
+  if (reasons.empty()) reasons = ": there is no such pool";
+  return text + (text.empty() ? "" : "; ") + "no pool of " + resource + " gives the node a number" + reasons;
 }
 
 std::string Says(const CountedWorld& read, const Counting& counting, const reconciler::SeenNode& node,
@@ -63,11 +64,11 @@ std::string Says(const CountedWorld& read, const Counting& counting, const recon
             WhyNoNumber(read, counting, node, resource, number);
   }
   if (number.shown && number.wanted > number.shown) {
-    text += std::string("; a larger number is written within 2 s") + kIfItLasts;
+    text += std::string("; the controller raises a number within 2 s") + kIfItLasts;
   } else if (number.shown && number.wanted != number.shown) {
-    text += std::string("; a number is lowered after 5 s, once the controller has listed the node's pods") + kIfItLasts;
+    text += std::string("; the controller lowers a number after 5 s, once it has listed the node's pods") + kIfItLasts;
   } else if (!number.shown && number.wanted) {
-    text += std::string("; a number that is missing comes back after 3 s") + kIfItLasts;
+    text += std::string("; the controller writes a missing number after 3 s") + kIfItLasts;
   }
   return text;
 }
@@ -86,19 +87,20 @@ ipam::Expected<void> CheckCounted(const Counting& counting, const reconciler::Se
   }
   if (auto usable = ipam::CheckUsable(*pool.pool); !usable) return usable;
   if (pool.pool->resource.empty()) {
-    return ipam::Fail(
-        ipam::ErrorCode::kInvalid, name + " has no resource: spec.resource is empty", "give it one to count it");
+    return ipam::Fail(ipam::ErrorCode::kInvalid,
+                      name + " has no resource: spec.resource is empty",
+                      "set spec.resource: only a pool with a resource gives nodes a number");
   }
   if (pool.pool->affinity == ipam::Affinity::kShared) {
     return ipam::Fail(ipam::ErrorCode::kInvalid,
-                      name + " is Shared: its free addresses belong to all nodes at once, so no node counts them",
+                      name + " is Shared: its free addresses belong to all nodes at once, so it gives no node a number",
                       "let pods that use it request nothing, or use a pool of affinity Node");
   }
   if (counting.pools.of_mixed_namespaces().contains(pool.meta.uid)) {
     return ipam::Fail(ipam::ErrorCode::kInvalid,
-                      name + " is not counted: other pools of " + pool.pool->resource +
-                          " have no spec.namespaceSelector, or another one",
-                      "give it a spec.resource of its own");
+                      name + " gives no node a number: other pools of " + pool.pool->resource +
+                          " have another spec.namespaceSelector, or none",
+                      "give this pool a spec.resource of its own");
   }
   if (!counting.pools.counted().contains(pool.meta.uid)) {
     return ipam::Fail(ipam::ErrorCode::kInvalid,

@@ -56,13 +56,13 @@ const NumbersCase kNumbersCases[] = {
        c.Node("n1", 8).Pool("web", kWeb).Block("web", "10.55.0.0/29", "n1");
        c.Block("web", "10.55.0.8/29", "n1", {{1, "a"}}, /*is_deleting=*/true);
      },
-     "shows 8, should show 8: 8 free + 0 held; pods request 0; 1 block, 1 more not counted"},
+     "shows 8, should show 8: 8 free + 0 held; pods request 0; 1 block, 1 more not included"},
     {"NumberThatIsTooSmallIsRaised",
      [](TestCluster& c) { c.Node("n1", 3).Pool("web", kWeb).Block("web", "10.55.0.0/29", "n1"); },
-     "shows 3, should show 8: 8 free + 0 held; pods request 0; 1 block; a larger number is written within 2 s"},
+     "shows 3, should show 8: 8 free + 0 held; pods request 0; 1 block; the controller raises a number within 2 s"},
     {"NumberThatIsTooLargeIsLowered",
      [](TestCluster& c) { c.Node("n1", 64).Pool("web", kWeb).Block("web", "10.55.0.0/29", "n1"); },
-     "shows 64, should show 8: 8 free + 0 held; pods request 0; 1 block; a number is lowered after 5 s"},
+     "shows 64, should show 8: 8 free + 0 held; pods request 0; 1 block; the controller lowers a number after 5 s"},
     {"NumberThatIsMissingComesBack",
      [](TestCluster& c) { c.Node("n1", {}).Pool("web", kWeb).Block("web", "10.55.0.0/29", "n1"); },
      "shows no number, should show 8: 8 free + 0 held",
@@ -77,36 +77,36 @@ const NumbersCase kNumbersCases[] = {
      [](TestCluster& c) {
        c.Node("n1", 8).Pool("web", kWeb).Block("web", "10.55.0.0/29", "n1", {{1, "a"}}).Pod("b", 8, "n1");
      },
-     "shows 8, should show no number: its pods request 8, more than 7 free + 0 held by them; a number is "
-     "lowered after 5 s"},
+     "shows 8, should show no number: its pods request 8, more than 7 free + 0 held by them; the "
+     "controller lowers a number after 5 s"},
     {"NoPoolAdmitsTheNode",
      [](TestCluster& c) { c.Node("n1", {}).Pool("web", kWeb, {{"nodeSelector", {{"matchLabels", {{"zone", "b"}}}}}}); },
-     "shows no number: no pool of ipv4 counts here: pool web is not for node n1: spec.nodeSelector"},
+     "shows no number: no pool of ipv4 gives the node a number: pool web is not for node n1: spec.nodeSelector"},
     {"PoolIsDisabled",
      [](TestCluster& c) { c.Node("n1", {}).Pool("web", kWeb, {{"disabled", true}}); },
-     "shows no number: no pool of ipv4 counts here: pool web is disabled"},
+     "shows no number: no pool of ipv4 gives the node a number: pool web is disabled"},
     {"PoolIsNotReady",
      [](TestCluster& c) { c.Node("n1", {}).Pool("web", kWeb, {}, /*is_ready=*/false); },
-     "shows no number: no pool of ipv4 counts here: pool web is not Ready: Overlaps"},
+     "shows no number: no pool of ipv4 gives the node a number: pool web is not Ready: Overlaps"},
     {"PoolIsShared",
      [](TestCluster& c) { c.Node("n1", {}).Pool("web", kWeb, {{"affinity", "Shared"}}); },
-     "shows no number: no pool of ipv4 counts here: pool web is Shared"},
+     "shows no number: no pool of ipv4 gives the node a number: pool web is Shared"},
     {"OnlyThePoolForSomeNamespacesIsLeft",
      [](TestCluster& c) {
        c.Node("n1", {}).Pool("web", kWeb, {{"namespaceSelector", {{"matchLabels", {{"team", "a"}}}}}});
        c.Pool("db", "10.66.0.0/24", {{"disabled", true}});
      },
-     "shows no number: no pool of ipv4 counts here: ",
-     "pool web is not counted: other pools of ipv4 have no spec.namespaceSelector, or another one"},
+     "shows no number: no pool of ipv4 gives the node a number: ",
+     "pool web gives no node a number: other pools of ipv4 have another spec.namespaceSelector, or none"},
     {"NobodyHasSuchAPool",
      [](TestCluster& c) { c.Node("n1", 5); },
-     "shows 5, should show no number: no pool of ipv4 counts here: there is none"},
+     "shows 5, should show no number: no pool of ipv4 gives the node a number: there is no such pool"},
     {"DisabledPoolsHoldersStillCount",
      [](TestCluster& c) {
        c.Node("n1", 1).Pool("web", kWeb, {{"disabled", true}}).Pod("a", 1, "n1");
        c.Block("web", "10.55.0.0/29", "n1", {{1, "a"}});
      },
-     "shows 1, should show 1: 0 free + 1 held; pods request 1; 0 blocks, 1 more not counted"},
+     "shows 1, should show 1: 0 free + 1 held; pods request 1; 0 blocks, 1 more not included"},
     {"NodeIsNotReady",
      [](TestCluster& c) {
        c.Node("n1", {}, {}, {}, /*is_ready=*/false).Pool("web", kWeb).Block("web", "10.55.0.0/29", "n1");

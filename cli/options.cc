@@ -73,14 +73,15 @@ void AddShow(CLI::App& app, Options& options) {
   nodes->footer("Examples:\n  berthctl show nodes\n  berthctl show nodes -o json");
   CLI::App* map = Add(*show, options, Command::kShowMap, "map", "Every address of every block, as one character");
   map->add_option("--pool", options.pool, "Only this pool");
-  map->add_option("--color", options.colour, "Whether to use colours; auto: on a terminal, unless NO_COLOR is set")
+  map->add_option(
+         "--color", options.colour, "When to use colours; auto: if stdout is a terminal and NO_COLOR is not set")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
   map->add_option(
          "--html",
          options.html,
          "Write the map to this file as a web page, with a table of all addresses; - is stdout. The page is one "
-         "file and loads nothing. With many blocks give --pool, too")
+         "file and loads nothing. If there are many blocks, name one pool with --pool")
       ->type_name("FILE");
   map->footer("Examples:\n  berthctl show map\n  berthctl show map --pool web --html map.html");
 }
@@ -93,12 +94,13 @@ void AddWho(CLI::App& app, Options& options) {
   who->footer("Examples:\n  berthctl who 10.55.0.7\n  berthctl who team-a/web-0 -o json");
   who->add_option("what", options.who, "An address, or <namespace>/<pod>")->required();
   AddFormat(*who, options, formats);
-  CLI::App* why = Add(app,
-                      options,
-                      Command::kWhy,
-                      "why",
-                      "Tell what a pod without an address waits for, pool by pool and node by node, or where the "
-                      "addresses of a pod are from");
+  CLI::App* why =
+      Add(app,
+          options,
+          Command::kWhy,
+          "why",
+          "Tell what a pod without an address waits for, pool by pool and node by node; or from which pools and "
+          "blocks a pod has its addresses");
   why->footer("Examples:\n  berthctl why team-a/web-0\n  berthctl why team-a/web-0 -o json");
   why->add_option("pod", options.pod, "<namespace>/<pod>")->required();
   AddFormat(*why, options, formats);
@@ -111,7 +113,7 @@ void AddRelease(CLI::App& app, Options& options) {
           Command::kRelease,
           "release",
           "Free addresses whose pods are gone. berthctl looks at the pod and its node first, and refuses if "
-          "the address may be in use. You need the verb reconcile or override on ipblocks");
+          "the address may be in use. You need the RBAC verb reconcile or override on ipblocks");
   release->footer(
       "Examples:\n  berthctl release 10.55.0.7\n  berthctl check -o json | berthctl release --report -\n"
       "  berthctl release 10.55.0.7 --sure      # the pod is unknown, and you saw that no container has the address");
@@ -122,9 +124,10 @@ void AddRelease(CLI::App& app, Options& options) {
       "Release every address that this report of \"berthctl check -o json\" calls pod-gone; - is stdin");
   release->add_option("--space", options.space, "Space of the addresses")
       ->default_str(std::string(ipam::kDefaultSpace));
-  release->add_flag("--sure",
-                    options.is_sure,
-                    "Release an address although its pod is static or unknown, so that berthctl cannot look for it");
+  release->add_flag(
+      "--sure",
+      options.is_sure,
+      "Also release addresses whose pod is static or unknown: berthctl cannot check whether such a pod runs");
 }
 
 }  // namespace
@@ -170,7 +173,8 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, cons
   CLI::Option* netns = check->add_option(
       "--netns",
       options.netns,
-      "Also compare with the addresses in the network namespaces in this folder; run it as root on a node");
+      "Also compare the entries with the addresses in the network namespaces in this folder; run berthctl as root on a "
+      "node");
   check->add_option("--node", options.node, "With --netns: the name of this node")->needs(netns);
   netns->needs("--node");
   AddRelease(app, options);

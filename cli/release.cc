@@ -65,7 +65,8 @@ Expected<void> CheckPodIsGone(const Use& use, const ipam::HeldEntry& held, const
   const bool is_static = !is_unknown && !held.uid.contains('-');
   if ((is_unknown || is_static) && !look.node_is_gone && !is_sure) {
     return Fail(ErrorCode::kInvalid,
-                Describe(use) + " has a pod that berthctl cannot look for (" + (is_static ? "static" : "unknown") + ")",
+                Describe(use) + " is held by " + (is_static ? "a static" : "an unknown") +
+                    " pod: berthctl cannot check whether that pod runs",
                 "make sure on node " + use.node() + " that no container has the address, then add --sure");
   }
   return {};
@@ -128,8 +129,9 @@ Expected<std::string> Perform(k8sclient::Api& api, const Release& release) {
     if (written) return Describe(*use) + " released, was " + use->block->allocations.at(use->offset);
     if (written.error().code != ErrorCode::kConflict) return std::unexpected(written.error());
   }
-  return Fail(
-      ErrorCode::kConflict, "others changed the block of " + release.address.ToString() + " at every try", "try again");
+  return Fail(ErrorCode::kConflict,
+              "other programs changed the block of " + release.address.ToString() + " during every try",
+              "try again");
 }
 
 }  // namespace berth::cli

@@ -114,7 +114,9 @@ class Answer {
   }
 
   [[nodiscard]] std::string NotCounted() const {
-    return pod_.requests.empty() ? "; it requests no address, so the scheduler does not count it" : "";
+    return pod_.requests.empty()
+               ? "; it requests no address, so the scheduler does not check which nodes have an address left"
+               : "";
   }
 
   void TellOfRunning(const std::vector<reconciler::HeldEntries::Entry>& entries) {
@@ -139,8 +141,8 @@ class Answer {
       Add("address",
           address.ToString(),
           false,
-          "no block records its address " + address.ToString(),
-          "if a pool should have it, find out more: berthctl check");
+          "no block records the pod's address " + address.ToString(),
+          "if the address is in a pool, find out more: berthctl check");
     }
   }
 
@@ -210,10 +212,10 @@ class Answer {
       says += ", and the node may claim no more: spec.maxBlocksPerNode is " +
               std::to_string(seen.pool->max_blocks_per_node);
     } else if (!is_shared) {
-      says += ", and no block is unclaimed; in all it has " + ipam::ToString(counts.free) + " free";
+      says += ", and no block is unclaimed; all blocks of the pool have " + ipam::ToString(counts.free) + " free";
     }
     const bool fits = free > 0 || may_claim;
-    Add("pool", name, fits, says, fits ? "" : "end pods that have addresses of it, or use a larger pool");
+    Add("pool", name, fits, says, fits ? "" : "end pods that have addresses of this pool, or use a larger pool");
   }
 
   // It waits for a node.
@@ -221,11 +223,8 @@ class Answer {
     const std::string says =
         asked_.scheduler_says.empty() ? "" : "; the scheduler says " + ipam::Quoted(asked_.scheduler_says);
     if (pod_.requests.empty()) {
-      return Add("pod",
-                 key_,
-                 false,
-                 "pod " + key_ + " waits for a node, and not for an address" + NotCounted() + says,
-                 kReadOn);
+      return Add(
+          "pod", key_, false, "pod " + key_ + " waits for a node, not for an address" + NotCounted() + says, kReadOn);
     }
     std::vector<std::pair<const SeenNode*, Verdict>> verdicts;
     for (const auto& [name, node] : read_.world.nodes.all()) verdicts.emplace_back(&node, Judge(node));
@@ -236,11 +235,11 @@ class Answer {
         key_,
         false,
         "pod " + key_ + " waits for a node: it requests " +
-            (is_of_extender_ ? "nothing, the scheduler extender looks for " : "") + Requests(pod_) + ", and " +
-            std::to_string(fitting) + " of " + Count(std::ssize(verdicts), "node") + " could take it" + says,
+            (is_of_extender_ ? "nothing, but the scheduler extender looks for " : "") + Requests(pod_) + ", and " +
+            std::to_string(fitting) + " of " + Count(std::ssize(verdicts), "node") + " could take the pod" + says,
         fitting == 0 ? ""
-                     : "it does not wait for an address: kubectl -n " + pod_.name_space + " describe pod " + pod_.name +
-                           " shows the cause");
+                     : "the pod does not wait for an address: kubectl -n " + pod_.name_space + " describe pod " +
+                           pod_.name + " shows the cause");
     for (const UnitRequest& request : pod_.requests) {
       if (std::ranges::none_of(counting_.pools.resource_of(),
                                [&](const auto& item) { return item.second == request.resource; })) {
@@ -269,7 +268,7 @@ class Answer {
                  counts.free > 0,
                  "pool " + name + " is Shared and has " + ipam::ToString(counts.free) + " of " +
                      ipam::ToString(counts.total) +
-                     " addresses free; the extender counts them for every node that the pool admits");
+                     " addresses free; the extender offers them on every node that the pool admits");
     }
     auto fine = CheckCounted(counting_, seen, nullptr);
     if (fine && seen.pool) {
@@ -301,7 +300,7 @@ class Answer {
         name,
         fits,
         says,
-        fits ? "" : "it is full: end pods that have addresses of it, or add a pool of this resource");
+        fits ? "" : "the pool is full: end pods that have addresses of it, or add a pool of this resource");
   }
 
   // What keeps the pod away from the node besides addresses.
@@ -310,7 +309,7 @@ class Answer {
     if (!asked_.placement.Admits(node.name, node.labels, {})) {
       return Verdict{Distance::kNotForPod,
                      "does not match the pod's nodeSelector or required node affinity",
-                     "change these, or label the node"};
+                     "change the pod's nodeSelector or affinity, or label the node"};
     }
     const reconciler::Placement anywhere{.node_selector = {}, .terms = {}, .tolerations = asked_.placement.tolerations};
     for (const reconciler::Taint& taint : node.taints) {
@@ -322,9 +321,9 @@ class Answer {
     }
     const auto active = static_cast<std::int64_t>(counting_.counts.ActivePods(node.name));
     if (active < node.pods_max) return std::nullopt;
-    return Verdict{
-        Distance::kNotForPod,
-        "has no place for a pod: it has " + std::to_string(active) + " of at most " + std::to_string(node.pods_max)};
+    return Verdict{Distance::kNotForPod,
+                   "has no place for a pod: it has " + Count(active, "pod") + ", and its limit is " +
+                       std::to_string(node.pods_max)};
   }
 
   // Whether the scheduler could place the pod there, as the controller sees it.
@@ -364,14 +363,16 @@ class Answer {
         "has " + std::to_string(left) + " " + request.resource + " left for pods: it " + number.says;
     if (left >= request.units) return {Distance::kNone, says};
     if (number.wanted && number.tally.Left() >= request.units) {
-      return {Distance::kSoon, says, "the controller corrects the number by itself"};
+      return {Distance::kSoon, says, "wait: the controller corrects the number"};
     }
     return WithObstacle(node, request, says);
   }
 
   // What stands between the node and a block for the request.
   [[nodiscard]] Verdict WithObstacle(const SeenNode& node, const UnitRequest& request, const std::string& says) const {
-    Verdict nearest{Distance::kNotCounted, says, "make a pool of " + request.resource + " count for this node"};
+    Verdict nearest{Distance::kNotCounted,
+                    says,
+                    "correct what keeps the pools of " + request.resource + " from this node, or add a pool"};
     const reconciler::DemandScope scope{
         .world = read_.world, .census = counting_.census, .counts = counting_.counts, .pools = counting_.pools};
     for (const auto& [uid, pool] : counting_.pools.counted()) {
@@ -381,25 +382,22 @@ class Answer {
       Verdict one{Distance::kNotCounted, says};
       switch (reconciler::ObstacleOf(scope, *pool, node, static_cast<int>(has), 0)) {
         case BlockObstacle::kNone:
-          one = {
-              Distance::kSoon,
-              says,
-              "the controller creates a block of pool " + pool->name +
-                  " for this node, or for another one that the pod may run on, 2 s after the scheduler has called the "
-                  "pod Unschedulable"};
+          one = {Distance::kSoon,
+                 says,
+                 "2 s after the scheduler calls the pod Unschedulable, the controller creates a block of pool " +
+                     pool->name + " for this node or for another node that can run the pod"};
           break;
         case BlockObstacle::kAllTaken:
-          one = {
-              Distance::kBlockOfOthers,
-              says,
-              "all blocks of pool " + pool->name +
-                  " exist: the controller takes an empty one from another node, if there is one; else end pods here, "
-                  "or add a pool of this resource"};
+          one = {Distance::kBlockOfOthers,
+                 says,
+                 "all blocks of pool " + pool->name +
+                     " exist: the controller takes an empty block from another node; if no block is empty, end pods "
+                     "on this node, or add a pool of this resource"};
           break;
         case BlockObstacle::kLimit:
           one = {Distance::kLimit,
                  says,
-                 "end pods here, or raise spec.maxBlocksPerNode of pool " + pool->name + ": it is " +
+                 "end pods on this node, or raise spec.maxBlocksPerNode of pool " + pool->name + ": it is " +
                      std::to_string(pool->max_blocks_per_node)};
           break;
         case BlockObstacle::kRefused:
@@ -424,7 +422,7 @@ class Answer {
 ipam::Expected<Json> Why(const CountedWorld& read, const Counting& counting, const std::string& pod) {
   const std::size_t slash = pod.find('/');
   if (slash == std::string::npos || slash == 0 || slash + 1 == pod.size()) {
-    return ipam::Fail(ipam::ErrorCode::kInvalid, ipam::Quoted(pod) + " is no pod", "write <namespace>/<pod>");
+    return ipam::Fail(ipam::ErrorCode::kInvalid, ipam::Quoted(pod) + " is not a pod", "write <namespace>/<pod>");
   }
   const SeenPod* found = read.world.pods.Find(pod);
   if (found == nullptr && read.asked) {

@@ -64,9 +64,9 @@ const WhyCase kWaitingForANode[] = {
        c.Node("n1", 0).Pool("web", kOneBlock).Pod("web-0", 1, "", {}, Unschedulable());
        FullBlock(c, kOneBlock, "n1");
      },
-     {"pod team-a/web-0 waits for a node: it requests 1 ipv4, and 0 of 1 node could take it; the scheduler says "
+     {"pod team-a/web-0 waits for a node: it requests 1 ipv4, and 0 of 1 node could take the pod; the scheduler says "
       "\"0/1 nodes are available",
-      "  pool web has 0 of 8 addresses free, no block unclaimed, and admits 1 of 1 node\n      it is full",
+      "  pool web has 0 of 8 addresses free, no block unclaimed, and admits 1 of 1 node\n      the pool is full",
       "  node n1 has 0 ipv4 left for pods: it shows 0, should show 0: 0 free + 0 held; pods request 0; 1 block\n"
       "      all blocks of pool web exist"}},
     {"TheExtenderFoundNoAddressForAPodThatRequestsNothing",
@@ -79,27 +79,27 @@ const WhyCase kWaitingForANode[] = {
        c.Pod("web-0", 0, "", {}, status);
        FullBlock(c, kOneBlock, "n1");
      },
-     {"pod team-a/web-0 waits for a node: it requests nothing, the scheduler extender looks for 1 ipv4, and 0 of 1 "
+     {"pod team-a/web-0 waits for a node: it requests nothing, but the scheduler extender looks for 1 ipv4, and 0 of 1 "
       "node "
-      "could take it",
-      "  pool all is Shared and has 8 of 8 addresses free; the extender counts them",
+      "could take the pod",
+      "  pool all is Shared and has 8 of 8 addresses free; the extender offers them",
       "  node n1 has 0 ipv4 left for pods"}},
     {"FreeAddressesAreInBlocksOfOtherNodes",
      [](TestCluster& c) {
        c.Node("n1", 0, {{"zone", "a"}}).Node("n2", 8, {{"zone", "b"}}).Pool("web", kOneBlock);
        c.Block("web", kOneBlock, "n2").Pod("web-0", 1, "", {{"nodeSelector", {{"zone", "a"}}}}, Unschedulable());
      },
-     {"0 of 2 nodes could take it",
+     {"0 of 2 nodes could take the pod",
       "  pool web has 8 of 8 addresses free, all of them in blocks that nodes have already, and admits 2 of 2 nodes\n",
       "node n1 has 0 ipv4 left for pods: it shows 0, should show 0",
-      "takes an empty one from another node",
+      "takes an empty block from another node",
       "node n2 does not match the pod's nodeSelector or required node affinity; it has 8 ipv4 left\n      change"}},
     {"ABlockCanBeCreated",
      [](TestCluster& c) {
        c.Node("n1", 0).Pool("web", kWeb).Pod("web-0", 1, "");
        FullBlock(c, kOneBlock, "n1");
      },
-     {"the controller creates a block of pool web for this node, or for another one"}},
+     {"the controller creates a block of pool web for this node or for another node"}},
     {"ALimitOfBlocksIsReached",
      [](TestCluster& c) {
        c.Node("n1", 0).Pool("web", kWeb, {{"maxBlocksPerNode", 1}}).Pod("web-0", 1, "");
@@ -109,7 +109,7 @@ const WhyCase kWaitingForANode[] = {
     {"TheControllerIsAboutToRaiseTheNumber",
      [](TestCluster& c) { c.Node("n1", {}).Pool("web", kWeb).Block("web", kOneBlock, "n1").Pod("web-0", 1, ""); },
      {"node n1 has 0 ipv4 left for pods: it shows no number, should show 8",
-      "the controller corrects the number by itself"}},
+      "wait: the controller corrects the number"}},
     {"PodsRequestAllThatIsLeft",
      [](TestCluster& c) {
        c.Node("n1", 8).Pool("web", kOneBlock).Block("web", kOneBlock, "n1").Pod("big", 6, "n1").Pod("web-0", 3, "");
@@ -120,7 +120,7 @@ const WhyCase kWaitingForANode[] = {
      [](TestCluster& c) {
        c.Node("n1", 0).Node("n2", 8).Pool("web", kWeb).Block("web", kOneBlock, "n2").Pod("web-0", 1, "");
      },
-     {"1 of 2 nodes could take it\n    it does not wait for an address: kubectl -n team-a describe pod web-0",
+     {"1 of 2 nodes could take the pod\n    the pod does not wait for an address: kubectl -n team-a describe pod web-0",
       "unclaimed, and admits 2 of 2 nodes\n  node n2 has 8 ipv4 left for pods: it shows 8"}},
     {"TaintsNoPlaceAndNotReady",
      [](TestCluster& c) {
@@ -133,7 +133,7 @@ const WhyCase kWaitingForANode[] = {
      {"node n1 has the taint gpu=yes:NoSchedule, which the pod does not tolerate; it has 8 ipv4 left\n      remove the "
       "taint",
       "node n2 has the taint node.kubernetes.io/unschedulable:NoSchedule",
-      "node n3 has no place for a pod: it has 1 of at most 1; it has 7 ipv4 left",
+      "node n3 has no place for a pod: it has 1 pod, and its limit is 1; it has 7 ipv4 left",
       "node n4 is not Ready"}},
     {"ATaintThatThePodToleratesIsNotInTheWay",
      [](TestCluster& c) {
@@ -141,11 +141,12 @@ const WhyCase kWaitingForANode[] = {
        c.Pool("web", kWeb).Block("web", kOneBlock, "n1");
        c.Pod("web-0", 1, "", {{"tolerations", {{{"key", "gpu"}, {"operator", "Exists"}}}}});
      },
-     {"1 of 1 node could take it"}},
+     {"1 of 1 node could take the pod"}},
     {"PoolIsDisabled",
      [](TestCluster& c) { c.Node("n1", {}).Pool("web", kWeb, {{"disabled", true}}).Pod("web-0", 1, ""); },
      {"  pool web is disabled\n      set spec.disabled of the IPPool to false",
-      "node n1 has 0 ipv4 left for pods: it shows no number: no pool of ipv4 counts here: pool web is disabled"}},
+      "node n1 has 0 ipv4 left for pods: it shows no number: no pool of ipv4 gives the node a number: pool web "
+      "is disabled"}},
     {"PoolIsShared",
      [](TestCluster& c) { c.Node("n1", {}).Pool("web", kWeb, {{"affinity", "Shared"}}).Pod("web-0", 1, ""); },
      {"  pool web is Shared: its free addresses belong to all nodes at once"}},
@@ -166,8 +167,8 @@ const WhyCase kWaitingForANode[] = {
        c.Node("n1", {}).Pool("web", kWeb, {{"namespaceSelector", {{"matchLabels", {{"team", "a"}}}}}});
        c.Pool("db", "10.66.0.0/24").Pod("web-0", 1, "");
      },
-     {"  pool web is not counted: other pools of ipv4",
-      "give it a spec.resource of its own",
+     {"  pool web gives no node a number: other pools of ipv4",
+      "give this pool a spec.resource of its own",
       "  pool db has 256 of 256"}},
     {"PoolAdmitsNoNode",
      [](TestCluster& c) {
@@ -175,7 +176,7 @@ const WhyCase kWaitingForANode[] = {
      },
      {"and admits 0 of 1 node\n      correct its spec.nodeSelector, or label nodes",
       "pool web is not for node n1: spec.nodeSelector",
-      "make a pool of ipv4 count for this node"}},
+      "correct what keeps the pools of ipv4 from this node, or add a pool"}},
     {"NoPoolHasTheResource",
      [](TestCluster& c) { c.Node("n1", {}).Pool("web", kWeb, {{"resource", "web"}}).Pod("web-0", 1, ""); },
      {"no pool has the resource ipv4\n      correct the pod's request"}},
@@ -186,14 +187,15 @@ const WhyCase kWaitingForANode[] = {
        const json requests = {{"ipam.berth.dev/ipv4", "1"}, {"ipam.berth.dev/ipv6", "1"}};
        c.Pod("web-0", 0, "", {{"containers", {{{"name", "c"}, {"resources", {{"requests", requests}}}}}}});
      },
-     {"it requests 1 ipv4 and 1 ipv6, and 0 of 1 node could take it",
+     {"it requests 1 ipv4 and 1 ipv6, and 0 of 1 node could take the pod",
       "  pool v6 is disabled\n",
       "  pool web has 256 of 256 addresses free",
-      "node n1 has 0 ipv6 left for pods: it shows no number: no pool of ipv6 counts here: pool v6 is disabled"}},
+      "node n1 has 0 ipv6 left for pods: it shows no number: no pool of ipv6 gives the node a number: pool v6 "
+      "is disabled"}},
     {"ItRequestsNothing",
      [](TestCluster& c) { c.Node("n1", 8).Pool("web", kWeb).Pod("web-0", 0, ""); },
-     {"pod team-a/web-0 waits for a node, and not for an address; it requests no address, so the scheduler does not "
-      "count it\n    docs/scheduling.md"}},
+     {"pod team-a/web-0 waits for a node, not for an address; it requests no address, so the scheduler does not "
+      "check which nodes have an address left\n    docs/scheduling.md"}},
 };
 
 INSTANTIATE_TEST_SUITE_P(WaitingForANode, WhyTable, testing::ValuesIn(kWaitingForANode),
@@ -212,7 +214,8 @@ const WhyCase kOnANode[] = {
        c.Node("n1", 8).Pool("web", kWeb).Block("web", kOneBlock, "n1", {{1, "web-0"}});
        c.Pod("web-0", 0, "n1", {}, TestCluster::Running("10.55.0.1"));
      },
-     {"has 1 address; it requests no address, so the scheduler does not count it\n    docs/scheduling.md",
+     {"has 1 address; it requests no address, so the scheduler does not check which nodes have an address left\n"
+      "    docs/scheduling.md",
       "  10.55.0.1 is of pool web"}},
     {"RunsWithAnAddressOfASharedBlock",
      [](TestCluster& c) {
@@ -225,7 +228,8 @@ const WhyCase kOnANode[] = {
        c.Node("n1", 8).Pool("web", kWeb).Block("web", kOneBlock, "n1");
        c.Pod("web-0", 1, "n1", {}, TestCluster::Running("10.55.0.9"));
      },
-     {"  no block records its address 10.55.0.9\n      if a pool should have it, find out more: berthctl check"}},
+     {"  no block records the pod's address 10.55.0.9\n      if the address is in a pool, find out more: berthctl "
+      "check"}},
     {"WaitsForAnAddressOnAFullNode",
      [](TestCluster& c) {
        c.Node("n1", {}).Pool("web", kOneBlock).Pod("web-0", 0, "n1");
@@ -233,13 +237,13 @@ const WhyCase kOnANode[] = {
      },
      {"pod team-a/web-0 is on node n1 and has no address yet; it requests no address",
       "kubectl -n team-a describe pod web-0",
-      "  pool web has 0 free in its blocks of node n1, and no block is unclaimed; in all it has 0 free\n"
-      "      end pods that have addresses of it"}},
+      "  pool web has 0 free in its blocks of node n1, and no block is unclaimed; all blocks of the pool have 0 free\n"
+      "      end pods that have addresses of this pool"}},
     {"WaitsWhereOtherNodesHaveTheBlocks",
      [](TestCluster& c) {
        c.Node("n1", {}).Node("n2", 8).Pool("web", kOneBlock).Block("web", kOneBlock, "n2").Pod("web-0", 1, "n1");
      },
-     {"  pool web has 0 free in its blocks of node n1, and no block is unclaimed; in all it has 8 free",
+     {"  pool web has 0 free in its blocks of node n1, and no block is unclaimed; all blocks of the pool have 8 free",
       "  node n1: ipv4 shows no number: its pods request 1, more than 0 free + 0 held by them"}},
     {"WaitsWhereItMayClaim",
      [](TestCluster& c) { c.Node("n1", 0).Pool("web", kWeb).Pod("web-0", 1, "n1"); },

@@ -154,11 +154,11 @@ check "it shows what each node has for pods" ends 0 \
   "worker-1   ipv4       shows 59, should show 59: 59 free + 0 held; pods request 0; 1 block" berthctl show nodes
 check "and the same in figures" ends 0 '"wanted": 59' berthctl show nodes -o json
 waiter waits 100
-check "it tells what a pod waits for" ends 0 "pod team-a/waits waits for a node: it requests 100 ipv4, and 0 of 1 node could take it" \
+check "it tells what a pod waits for" ends 0 "pod team-a/waits waits for a node: it requests 100 ipv4, and 0 of 1 node could take the pod" \
   berthctl why team-a/waits
 check "what its pool has" ends 0 "pool web has 250 of 254 addresses free, 3 of 4 blocks unclaimed, and admits 1 of 1 node" \
   berthctl why team-a/waits
-check "and why a node does not take it" ends 0 "node worker-1 has no place for a pod: it has 2 of at most 0; it has 59 ipv4 left" \
+check "and why a node does not take it" ends 0 "node worker-1 has no place for a pod: it has 2 pods, and its limit is 0; it has 59 ipv4 left" \
   berthctl why team-a/waits
 check "it tells where a running pod's address is from" ends 0 "10.55.0.7 is of pool web, from block 10.55.0.0-26 of node worker-1" \
   berthctl why team-a/web-0
