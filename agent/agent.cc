@@ -154,7 +154,7 @@ Expected<void> Agent::WaitUntilReady(SteadyTime deadline) {
   const bool done =
       changed_.wait_until(lock.native(), deadline, [this]() BERTH_REQUIRES(mutex_) { return ready_ || stopping_; });
   if (stopping_)
-    return Fail(ErrorCode::kUnavailable, "the node's berth-agent is shutting down", "the call is tried again");
+    return Fail(ErrorCode::kUnavailable, "the node's berth-agent is shutting down", "the runtime tries the call again");
   if (done) return {};
   return NotLoaded(ErrorCode::kUnavailable);
 }
@@ -162,13 +162,13 @@ Expected<void> Agent::WaitUntilReady(SteadyTime deadline) {
 std::unexpected<Error> Agent::NotLoaded(ErrorCode code) const {
   return Fail(code,
               "the node's berth-agent has not loaded its blocks yet",
-              load_error_.empty() ? "the call is tried again" : load_error_);
+              load_error_.empty() ? "the runtime tries the call again" : load_error_);
 }
 
 Reply Agent::Busy() {
   return ErrorReply({.code = ErrorCode::kUnavailable,
                      .message = "the node's berth-agent accepts no more calls: its queue is full",
-                     .details = "the call is tried again; is the API server slow?"},
+                     .details = "the runtime tries the call again; is the API server slow?"},
                     cni::kNewestVersion);
 }
 
@@ -180,7 +180,7 @@ Reply Agent::Handle(std::string_view body) {
     spdlog::error("a call met a bug, please report it err=\"{}\"", thrown.what());
     return ErrorReply({.code = ErrorCode::kInternal,
                        .message = "the node's berth-agent met a bug: " + ipam::Quoted(thrown.what()),
-                       .details = "please report it with the agent's log; the call may be tried again"},
+                       .details = "please report this bug with the agent's log; the runtime may try the call again"},
                       cni::kNewestVersion);
   }
 }
@@ -303,7 +303,7 @@ Expected<Reply> Agent::Add(Call& call) {
     if (left_alone_.MayHold(attachment)) {
       return Fail(ErrorCode::kUnavailable,
                   "an earlier DEL of this container waits for a quarantined block",
-                  "the call is tried again; the agent's log names the block and what is wrong with it");
+                  "the runtime tries the call again; the agent's log names the block and what is wrong with it");
     }
     // What an earlier container of this name left must not be taken for this one's.
     if (auto done = call.ipam.engine().Del(attachment); !done) {

@@ -357,7 +357,7 @@ Expected<ipam::ClaimTurn> AgentStore::BeginClaim(const ipam::Pool& pool) {
   if (turn.hold == nullptr) {
     return Fail(ErrorCode::kTimeout,
                 "the time limit passed while another call claimed a block of pool " + pool.name,
-                "the call is tried again");
+                "the runtime tries the call again");
   }
   const bool blocks_came = pool.affinity == ipam::Affinity::kNode ? own_.Generation() != generation_ : turn.waited;
   return ipam::ClaimTurn{.hold = turn.hold, .look_again = blocks_came, .is_all_claimed = turns_.IsAllClaimed(pool)};

@@ -44,12 +44,13 @@ class CallRuntime final : public ipam::Runtime {
   [[nodiscard]] ipam::Expected<void> MayGoOn() override {
     if (own_.stopped()) {
       return ipam::Fail(
-          ipam::ErrorCode::kUnavailable, "the node's berth-agent is shutting down", "the call is tried again");
+          ipam::ErrorCode::kUnavailable, "the node's berth-agent is shutting down", "the runtime tries the call again");
     }
     if (clock_.Now() < last_start_) return {};
-    return ipam::Fail(ipam::ErrorCode::kTimeout,
-                      "the time limit ipam.timeoutSeconds has passed",
-                      "the call is tried again; is the API server slow, or the block contended?");
+    return ipam::Fail(
+        ipam::ErrorCode::kTimeout,
+        "the time limit ipam.timeoutSeconds has passed",
+        "the runtime tries the call again; is the API server slow, or do many programs write the same block?");
   }
 
  private:

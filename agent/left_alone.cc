@@ -62,7 +62,7 @@ Expected<void> LeftAlone::MustNotHold(const ipam::Attachment& attachment, Steady
     if (is_gone || (!may_hold && std::ranges::none_of(*notes, is_its))) continue;
     return ipam::Fail(ErrorCode::kUnavailable,
                       "block " + name + " is quarantined, and may hold an address of this container",
-                      "the call is tried again; the agent's log says what is wrong with the block");
+                      "the runtime tries the call again; the agent's log says what is wrong with the block");
   }
   return {};
 }

@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds kGatherMax{50};
 std::unexpected<ipam::Error> Ending() {
   return Fail(ErrorCode::kUnavailable,
               "this agent is shutting down, or another agent has replaced it",
-              "the call is tried again");
+              "the runtime tries the call again");
 }
 
 }  // namespace
@@ -166,7 +166,8 @@ OwnBlocks::SlotPointer OwnBlocks::FindSlot(const std::string& name) const {
 
 Expected<BlockView> OwnBlocks::Edit(const BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline) {
   if (const SlotPointer slot = FindSlot(seen->name)) return WriteInSlot(slot, edit, deadline);
-  return Fail(ErrorCode::kUnavailable, "block " + seen->name + " was deleted a moment ago", "the call is tried again");
+  return Fail(
+      ErrorCode::kUnavailable, "block " + seen->name + " was deleted a moment ago", "the runtime tries the call again");
 }
 
 Expected<BlockView> OwnBlocks::WriteInSlot(const SlotPointer& slot, const ipam::BlockEdit& edit, SteadyTime deadline) {
@@ -194,14 +195,14 @@ Expected<BlockView> OwnBlocks::WriteInSlot(const SlotPointer& slot, const ipam::
       // In doubt (InDoubt) until its batch is through.
       return Fail(ErrorCode::kUnknownOutcome,
                   "the time limit passed before the API server answered for block " + slot->view->name,
-                  "the call is tried again; is the API server slow?");
+                  "the runtime tries the call again; is the API server slow?");
     }
     std::erase(slot->queue, self);
     // This may have been the one that was to send the next batch.
     if (!slot->busy) WakeNext(*slot);
     return Fail(ErrorCode::kTimeout,
                 "the time limit passed before the change of block " + slot->view->name + " could be sent",
-                "the call is tried again; is the API server slow?");
+                "the runtime tries the call again; is the API server slow?");
   }
   if (self->result) return *std::move(self->result);
   std::erase(slot->queue, self);

@@ -216,8 +216,9 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
 bool OwnBlocks::CommitOnce(const SlotPointer& slot, Round& round) {
   if (!Settle(slot, round)) return true;
   if (stopped()) {
-    FinishAll(
-        slot, round, Fail(ErrorCode::kUnavailable, "another agent has replaced this one", "the call is tried again"));
+    FinishAll(slot,
+              round,
+              Fail(ErrorCode::kUnavailable, "another agent has replaced this one", "the runtime tries the call again"));
     return true;
   }
   if (auto contested = Contested(*slot)) {

@@ -270,7 +270,7 @@ ipam::Error OwnBlocks::GoBack(const SlotPointer& slot, const BlockView& seen) {
   if (is_same && IsForeign(*seen) && !observer_.IsStillOurs()) Stop();
   return {.code = ErrorCode::kUnavailable,
           .message = "the API server has an older version of block " + seen->name + " than it had before",
-          .details = "was it restored from a backup? The call is tried again"};
+          .details = "was the API server restored from a backup? The runtime tries the call again"};
 }
 
 void OwnBlocks::Forget(const SlotPointer& slot) {

@@ -157,7 +157,7 @@ Expected<AgentAnswer> AgentCall::WithoutAgent(const std::string& body, int error
   if (auto queued = (*queue)->Add(body); !queued) return std::unexpected(queued.error());
   Complain(kProgram,
            {.code = ErrorCode::kUnavailable,
-            .message = "no berth-agent answers on " + Socket() + ": the DEL waits in " + state->path()});
+            .message = "no berth-agent answers on " + Socket() + ", so the DEL waits in " + state->path()});
   return served;
 }
 
@@ -170,7 +170,7 @@ Expected<AgentAnswer> AgentCall::NotConnected(int error) const {
   if (error == EAGAIN) {
     return ipam::Fail(ErrorCode::kTimeout,
                       "berth-agent on " + Socket() + " accepts no more calls",
-                      "it is overloaded or stopped: look at its log");
+                      "the agent is overloaded or stopped: look at the agent's log");
   }
   if (error == ENAMETOOLONG) {
     return ipam::Fail(ErrorCode::kInvalid,
@@ -219,7 +219,7 @@ void AgentCall::TakeBack() const {
   // that began after this one has taken.
   ++call.started_nanos;
   const auto complain = [&](const ipam::Error& error) {
-    Complain(kProgram, error.Within("give back what this ADD may have taken"));
+    Complain(kProgram, error.Within("give back the address that this ADD may have got"));
   };
   const auto body = cni::MakeForwardedBody(call);
   if (!body) return complain(body.error());

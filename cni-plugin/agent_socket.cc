@@ -79,7 +79,9 @@ int SendAll(int connection, std::string_view request, Deadline deadline, std::si
 }
 
 std::unexpected<ipam::Error> Unknown(const std::string& what) {
-  return Fail(ErrorCode::kUnknownOutcome, what, "whether it was served is unknown; the call may be repeated");
+  return Fail(ErrorCode::kUnknownOutcome,
+              what,
+              "it is unknown whether the agent served the call; the runtime may repeat the call");
 }
 
 Expected<AgentAnswer> Receive(int connection, Deadline deadline) {

@@ -60,14 +60,14 @@ TEST_F(AllowedPaths, ASocketElsewhereIsRefusedWithTheRemedy) {
 
 TEST_F(AllowedPaths, RootAllowsItBesideTheProgram) {
   static_cast<void>(Allow("agentSocket " + folder_.string() + "/\nstateDir " + folder_.string() + "/\n"));
-  EXPECT_THAT(MessageOf(Status(folder_ / "s")), Not(HasSubstr("is no place")));
+  EXPECT_THAT(MessageOf(Status(folder_ / "s")), Not(HasSubstr("is not a path")));
 }
 
 TEST_F(AllowedPaths, AFileThatOthersMayWriteAllowsNothing) {
   static_cast<void>(
       Allow("agentSocket " + folder_.string() + "/\nstateDir " + folder_.string() + "/\n", fs::perms(0666)));
   const Finished finished = Status(folder_ / "s");
-  EXPECT_THAT(MessageOf(finished), HasSubstr("is no place"));
+  EXPECT_THAT(MessageOf(finished), HasSubstr("is not a path"));
   EXPECT_THAT(finished.err, HasSubstr("chmod 644"));
 }
 

@@ -224,7 +224,7 @@ TEST_F(SilentAgent, EndsAddInTimeEvenIfItsDelIsNotAnswered) {
   const Finished finished = RunBerth("ADD", Configuration(socket_, kOneSecond));
   EXPECT_EQ(ErrorOf(finished)["code"], 11);
   EXPECT_LT(finished.took, milliseconds(6000));
-  EXPECT_THAT(finished.err, HasSubstr("give back what this ADD may have taken"));
+  EXPECT_THAT(finished.err, HasSubstr("give back the address that this ADD may have got"));
   EXPECT_THAT(Verbs(agent.Stop()), ElementsAre("ADD", "DEL"));
 }
 

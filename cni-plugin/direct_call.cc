@@ -42,8 +42,8 @@ Expected<std::string> FindKubeconfig(const std::string& configured) {
     if (access(path, F_OK) == 0) return path;
   }
   return Fail(ErrorCode::kDecode,
-              "ipam.kubeconfig is not set, and the kubelet's is neither at " + std::string(kKubeletKubeconfigs[0]) +
-                  " nor at " + kKubeletKubeconfigs[1],
+              "ipam.kubeconfig is not set, and the kubelet's kubeconfig is neither at " +
+                  std::string(kKubeletKubeconfigs[0]) + " nor at " + kKubeletKubeconfigs[1],
               "set ipam.kubeconfig to the path of a kubeconfig");
 }
 

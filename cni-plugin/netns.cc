@@ -15,7 +15,7 @@ ipam::Expected<void> CheckNetns(const cni::Environment& environment) {
   if (own.st_dev != container.st_dev || own.st_ino != container.st_ino) return {};
   return ipam::Fail(ipam::ErrorCode::kInvalidNetns,
                     "CNI_NETNS " + environment.netns + " and the plugin's network namespace should not be the same",
-                    "set CNI_NETNS_OVERRIDE=1 if this is meant");
+                    "correct CNI_NETNS; if both shall be the same namespace, set CNI_NETNS_OVERRIDE=1");
 }
 
 }  // namespace berth::cni_plugin

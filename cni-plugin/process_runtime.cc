@@ -48,9 +48,10 @@ bool ProcessRuntime::Wait(std::chrono::milliseconds duration) {
 ipam::Expected<void> ProcessRuntime::MayGoOn() {
   if (std::chrono::steady_clock::now() >= last_start_) {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit_).count();
-    return ipam::Fail(ipam::ErrorCode::kTimeout,
-                      "the time limit ipam.timeoutSeconds has passed (" + std::to_string(seconds) + ")",
-                      "the call is tried again; is the API server slow, or the block contended?");
+    return ipam::Fail(
+        ipam::ErrorCode::kTimeout,
+        "the time limit ipam.timeoutSeconds has passed (" + std::to_string(seconds) + ")",
+        "the runtime tries the call again; is the API server slow, or do many programs write the same block?");
   }
   // An orphan belongs to somebody else by now.
   if (parent_ != 0 && getppid() != parent_) {

@@ -84,7 +84,9 @@ ipam::Expected<Args> ParseArgs(std::string_view text) {
     if (unknown.size() < kListedBytesMax) unknown += (unknown.empty() ? "" : " ") + ipam::Quoted(pair);
   }
   if (!unknown.empty() && !parser.ignore_unknown()) {
-    return Fail(ErrorCode::kEnvironment, "CNI_ARGS: unknown args [" + unknown + "]", "or add IgnoreUnknown=1");
+    return Fail(ErrorCode::kEnvironment,
+                "CNI_ARGS: unknown args [" + unknown + "]",
+                "remove these arguments, or add IgnoreUnknown=1");
   }
   return parser.args();
 }

@@ -79,7 +79,8 @@ std::map<std::string, std::string> ParseAnnotations(const Fields& runtime_config
 // Addresses of other plugins may be spelled in ways that berth's never are: what cannot be read is passed over.
 std::vector<PreviousAddress> ParsePrevious(const Fields& top, const NetworkConfig& config) {
   if (!top.Has("prevResult")) {
-    top.fault().Report(ErrorCode::kInvalid, "Required prevResult missing", "CHECK compares with the result of ADD");
+    top.fault().Report(
+        ErrorCode::kInvalid, "Required prevResult missing", "CHECK needs the result of the ADD in prevResult");
   }
   const Fields result = top.Object("prevResult");
   if (const std::string version = result.Text("cniVersion"); !version.empty() && version != ToString(config.version)) {

@@ -34,7 +34,7 @@ std::string ParsePath(const Fields& ipam, std::string_view name, std::string_vie
   if (path.front() != '/' || path.size() > kPathBytesMax || !plain) {
     ipam.fault().Report(ErrorCode::kInvalid,
                         ipam.PathOf(name) + " " + ipam::Quoted(path) + " is not an absolute path",
-                        "a runtime's working directory is unknown: begin with /");
+                        "begin the path with /: berth does not know the working directory of the runtime");
   }
   return path;
 }
@@ -124,7 +124,8 @@ IpamConfig ParseIpamConfig(const Fields& ipam, IpamScope scope) {
   if (scope == IpamScope::kRelease) return config;
 
   if (ipam.Text("type").empty()) {
-    ipam.fault().Report(ErrorCode::kInvalid, "ipam.type is missing", "it names the plugin: \"berth\"");
+    ipam.fault().Report(
+        ErrorCode::kInvalid, "ipam.type is missing", "set ipam.type to the name of the plugin: \"berth\"");
   }
   config.pools = ParsePools(ipam);
   config.routes = ParseRoutes(ipam);

@@ -85,7 +85,8 @@ bool Covers(const PathRule& rule, std::string_view path) {
 }
 
 constexpr std::string_view kHowToAllow =
-    "or let root allow it, by this line in /etc/berth/allowed-paths or in berth.allowed-paths beside the program: ";
+    "or let root allow this path with this line in /etc/berth/allowed-paths or in berth.allowed-paths beside the "
+    "program: ";
 
 struct Field {
   std::string_view name;
@@ -104,7 +105,7 @@ Expected<void> CheckPath(const Field& field, const PathChecks& checks) {
                           " " + field.path);
   };
   if (!IsPlain(field.path)) return refuse("has a part that is empty, . or ..");
-  std::string why = "is no place for that file";
+  std::string why = "is not a path that berth allows for this field";
   const auto allow = [&](const std::vector<PathRule>& some) {
     return std::ranges::any_of(some, [&](const PathRule& rule) {
       if (!Covers(rule, field.path)) return false;

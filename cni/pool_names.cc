@@ -44,7 +44,7 @@ Expected<std::vector<std::string>> PoolNames(const std::vector<std::string>& nam
     if (!IsObjectName(name, kPoolNameBytesMax)) {
       return Fail(ErrorCode::kInvalid,
                   std::string(source) + ": " + ipam::Quoted(name) + " cannot be the name of an IPPool",
-                  "names are lower case letters, digits, - and ., at most 63");
+                  "a name has at most 63 characters: lower-case letters, digits, - and .");
     }
     if (std::ranges::find(pools, name) != pools.end()) continue;
     if (pools.size() == kPoolsMax) {

@@ -38,10 +38,9 @@ std::string VersionAnswer() {
 
 std::string AboutText(std::string_view program) {
   const std::string name(program);
-  return name +
-         ": gives a pod an address that no other pod of the cluster has. A CNI plugin such as bridge executes it as "
-         "its "
-         "IPAM plugin; it reads the call from CNI_* variables and the network configuration from stdin.\n"
+  return name + ": gives a pod an address that no other pod of the cluster has. A CNI plugin such as bridge executes " +
+         name + " as its IPAM plugin. " + name +
+         " reads the call from the CNI_* variables, and the network configuration from stdin.\n"
          "CNI protocol versions supported: " +
          SupportedVersions() + "\n\nExamples:\n  CNI_COMMAND=VERSION " + name +
          "\n  echo '{\"cniVersion\": \"1.1.0\", \"name\": \"pods\", \"ipam\": {\"type\": \"berth\", \"pools\": "

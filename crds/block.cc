@@ -143,7 +143,7 @@ ipam::Expected<ipam::Block> ParseBlock(const Json& object) {
   if (used && static_cast<std::size_t>(*used) != block.used()) {
     document.Fail("used",
                   "is " + std::to_string(*used) + ", but there are " + std::to_string(block.used()) +
-                      " entries: the object was changed by hand, or the CRD has no rules");
+                      " entries: somebody changed the object by hand, or the installed CRD does not check it");
   }
   if (problem.error) return std::unexpected(*problem.error);
   return block;
@@ -210,7 +210,7 @@ ipam::Expected<ipam::Block> BlockAfterPatch(ipam::Block after, const Json& answe
 
 ipam::Expected<BlockIdentity> ParseBlockName(std::string_view name) {
   const auto refuse = [&] {
-    return ipam::Fail(ipam::ErrorCode::kInvalid, "no name of a block: " + ipam::Quoted(name));
+    return ipam::Fail(ipam::ErrorCode::kInvalid, "not the name of a block: " + ipam::Quoted(name));
   };
   if (name.size() > kBlockNameLengthMax) return refuse();
   // IPv4 has three dots, and a fourth behind a space; IPv6 has none, and one behind a space.

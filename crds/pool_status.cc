@@ -85,8 +85,8 @@ ipam::Expected<Json> PoolStatusPatch(const Json& object, const PoolStatus& statu
   if (!object.is_object()) return ipam::Fail(ipam::ErrorCode::kInvalid, problem.object + ": must be an object");
   if (status.conditions.size() > kConditionsMax || status.withheld.size() > kPoolWithheldMax) {
     return ipam::Fail(ipam::ErrorCode::kInvalid,
-                      problem.object + ": status: more conditions or withheld ranges than fit: " +
-                          std::to_string(status.conditions.size()) + " and " + std::to_string(status.withheld.size()));
+                      problem.object + ": status: too many conditions (" + std::to_string(status.conditions.size()) +
+                          ") or withheld ranges (" + std::to_string(status.withheld.size()) + ")");
   }
   Json after = StatusOf(object);
   std::vector<Json> conditions;

@@ -67,8 +67,8 @@ ipam::Expected<Json> SpaceStatusPatch(const Space& space) {
   const std::string object = std::string(kSpaceKind) + ' ' + space.meta.name;
   if (space.accepted.size() > kAcceptedMax || space.withheld.size() > kSpaceWithheldMax) {
     return ipam::Fail(ipam::ErrorCode::kInvalid,
-                      object + ": status: more pools or withheld ranges than fit: " +
-                          std::to_string(space.accepted.size()) + " and " + std::to_string(space.withheld.size()),
+                      object + ": status: too many pools (" + std::to_string(space.accepted.size()) +
+                          ") or withheld ranges (" + std::to_string(space.withheld.size()) + ")",
                       "spread the pools over several spaces, or reserve fewer and larger ranges");
   }
   Json after = StatusOf(*space.document);

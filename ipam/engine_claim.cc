@@ -30,7 +30,8 @@ std::unexpected<Error> Exhausted(const Pool& pool, std::string why) {
 }
 
 std::unexpected<Error> OthersWereFaster(const Pool& pool, int tries) {
-  return Exhausted(pool, "no free block in " + std::to_string(tries) + " tries: others claimed them first");
+  return Exhausted(pool,
+                   "this node tried to claim " + std::to_string(tries) + " blocks, but others claimed them first");
 }
 
 std::unexpected<Error> InAnothersBlock(const Prefix& cidr, Address requested) {

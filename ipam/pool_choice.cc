@@ -27,7 +27,7 @@ Expected<void> ConfineToRequested(FamilyPlan& plan, Address requested) {
   if (plan.candidates.empty()) {
     return Fail(ErrorCode::kInvalid,
                 "requested address " + requested.ToString() + ": pool " + refusing + " allows no requests",
-                "set spec.allowRequests of the pool, or do not ask for an address");
+                "set spec.allowRequests of the pool to true, or request no address");
   }
   // Of several pools that could, prefer those whose rules give it; else the first one says why not.
   const auto gives = [requested](const PoolView& pool) {
@@ -43,7 +43,7 @@ Expected<void> ConfineToRequested(FamilyPlan& plan, Address requested) {
 
 Expected<void> CheckUsable(const Pool& pool) {
   if (pool.deleting) {
-    return Fail(ErrorCode::kInvalid, Quoted(pool) + " is being deleted", "use another pool, or create it again");
+    return Fail(ErrorCode::kInvalid, Quoted(pool) + " is being deleted", "use another pool, or create this pool again");
   }
   if (pool.disabled) {
     return Fail(ErrorCode::kInvalid, Quoted(pool) + " is disabled", "set spec.disabled of the IPPool to false");
@@ -63,7 +63,7 @@ Expected<void> CheckAdmitted(const Pool& pool, const Admission& admission) {
     return Fail(ErrorCode::kInvalid,
                 Quoted(pool) + " is not for node " + admission.node + ": spec.nodeSelector " +
                     pool.node_selector->ToString() + " does not match the node's labels",
-                "label the node, or name a pool that admits it");
+                "label the node, or name a pool that admits the node");
   }
   if (pool.namespace_selector && !pool.namespace_selector->Matches(admission.namespace_labels.value_or(Labels{}))) {
     const std::string who =
@@ -71,7 +71,7 @@ Expected<void> CheckAdmitted(const Pool& pool, const Admission& admission) {
     return Fail(ErrorCode::kInvalid,
                 Quoted(pool) + " is not for " + who + ": spec.namespaceSelector " +
                     pool.namespace_selector->ToString() + " does not match its labels",
-                "label the namespace, or name a pool that admits it");
+                "label the namespace, or name a pool that admits the namespace");
   }
   return {};
 }
@@ -82,7 +82,7 @@ Expected<void> CheckAnnotated(const std::vector<PoolView>& pools, const std::vec
     if (is_configured || pool->allow_annotation) continue;
     return Fail(ErrorCode::kInvalid,
                 "the pod's annotation names " + Quoted(*pool) + ", which is not in ipam.pools of the network",
-                "add it to ipam.pools, set spec.allowAnnotation of the IPPool, or correct the annotation");
+                "add the pool to ipam.pools, set spec.allowAnnotation of the IPPool, or correct the annotation");
   }
   return {};
 }

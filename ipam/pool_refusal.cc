@@ -22,7 +22,7 @@ Error WhyNotAssignable(const Pool& pool, Address address) {
   }
   if (std::ranges::any_of(pool.withheld, holds)) {
     return refuse(ErrorCode::kAddressTaken,
-                  " is reserved or a gateway in space " + pool.space,
+                  " is reserved, or is a gateway, in space " + pool.space,
                   "see: kubectl get ipspace " + pool.space + " -o yaml, kubectl get ipreservations");
   }
   if (std::ranges::any_of(pool.excludes, holds)) {

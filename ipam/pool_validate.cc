@@ -28,8 +28,8 @@ Expected<void> CheckBlockLength(const Pool& pool) {
   return Refuse("spec.blockSize",
                 std::to_string(*pool.block_length),
                 "blocks of " + std::string(Article(pool.family())) + " pool are /" +
-                    std::to_string(bits - kBlockBitsMax) + " to /" + std::to_string(bits) + "; leave it out for /" +
-                    std::to_string(bits - kDefaultBlockBits));
+                    std::to_string(bits - kBlockBitsMax) + " to /" + std::to_string(bits) +
+                    "; write such a length, or leave it out to use /" + std::to_string(bits - kDefaultBlockBits));
 }
 
 Expected<void> CheckResultLength(const Pool& pool) {
@@ -93,7 +93,7 @@ Expected<void> CheckGateway(const Pool& pool) {
                 pool.gateway->ToString(),
                 "not inside " + network.ToString() + ", the network of spec.subnet " +
                     (pool.result_length ? "and spec.prefixLength" : "without spec.prefixLength") +
-                    "; pods could not reach it: correct one of them");
+                    "; pods could not reach this gateway: correct one of these fields");
 }
 
 Expected<void> CheckRoutes(const Pool& pool) {
@@ -115,7 +115,7 @@ Expected<void> CheckSomethingIsLeft(const Pool& pool) {
   if (!Assignable(without_withheld).empty()) return {};
   return Refuse("spec.subnet",
                 pool.subnet.ToString(),
-                "spec.exclude, spec.gateway and the subnet's first and last address leave nothing to hand out; widen "
+                "spec.exclude, spec.gateway and the subnet's first and last address leave no address for pods; widen "
                 "spec.ranges, shorten spec.exclude or set spec.allowEdgeAddresses");
 }
 

@@ -70,15 +70,17 @@ const PoolCase kBadPools[] = {
     {"BlockTooLarge",
      "10.55.0.0/16",
      [](Pool& p) { p.block_length = 23; },
-     R"(spec.blockSize "23": blocks of an IPv4 pool are /24 to /32; leave it out for /26)"},
+     R"(spec.blockSize "23": blocks of an IPv4 pool are /24 to /32; write such a length, or leave it out to use /26)"},
     {"BlockLengthOfTheOtherFamily",
      "2001:db8::/64",
      [](Pool& p) { p.block_length = 26; },
-     R"(spec.blockSize "26": blocks of an IPv6 pool are /120 to /128; leave it out for /122)"},
+     R"(spec.blockSize "26": blocks of an IPv6 pool are /120 to /128; write such a length, )"
+     "or leave it out to use /122"},
     {"BlockLengthTooLong",
      "2001:db8::/64",
      [](Pool& p) { p.block_length = 129; },
-     R"(spec.blockSize "129": blocks of an IPv6 pool are /120 to /128; leave it out for /122)"},
+     R"(spec.blockSize "129": blocks of an IPv6 pool are /120 to /128; write such a length, )"
+     "or leave it out to use /122"},
     {"PrefixLengthOfTheOtherFamily",
      "10.55.0.0/16",
      [](Pool& p) { p.result_length = 64; },
@@ -126,7 +128,7 @@ const PoolCase kBadPools[] = {
      "10.55.0.0/16",
      [](Pool& p) { p.gateway = AddressOf("10.56.0.1"); },
      R"(spec.gateway "10.56.0.1": not inside 10.55.0.0/16, the network of spec.subnet without spec.prefixLength; )"
-     "pods could not reach it: correct one of them"},
+     "pods could not reach this gateway: correct one of these fields"},
     {"GatewayOutsideTheWiderNetwork",
      "10.55.4.0/24",
      [](Pool& p) {
@@ -134,7 +136,7 @@ const PoolCase kBadPools[] = {
        p.result_length = 16;
      },
      R"(spec.gateway "10.56.0.1": not inside 10.55.0.0/16, the network of spec.subnet and spec.prefixLength; )"
-     "pods could not reach it: correct one of them"},
+     "pods could not reach this gateway: correct one of these fields"},
     {"GatewayOfTheOtherFamily",
      "10.55.0.0/16",
      [](Pool& p) { p.gateway = AddressOf("2001:db8::1"); },
@@ -149,8 +151,8 @@ const PoolCase kBadPools[] = {
        p.gateway = AddressOf("10.55.0.1");
        p.excludes = {RangeOf("10.55.0.2")};
      },
-     R"(spec.subnet "10.55.0.0/30": spec.exclude, spec.gateway and the subnet's first and last address leave nothing )"
-     "to hand out; widen spec.ranges, shorten spec.exclude or set spec.allowEdgeAddresses"},
+     R"(spec.subnet "10.55.0.0/30": spec.exclude, spec.gateway and the subnet's first and last address leave )"
+     "no address for pods; widen spec.ranges, shorten spec.exclude or set spec.allowEdgeAddresses"},
 };
 INSTANTIATE_TEST_SUITE_P(Bad, PoolValidate, testing::ValuesIn(kBadPools),
                          [](const auto& c) { return std::string(c.param.name); });

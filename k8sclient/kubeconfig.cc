@@ -232,7 +232,7 @@ Section FindEntry(const Files& files, const char* plural, const char* singular, 
     }
   }
   Refuse(named_by + " names the " + singular + " \"" + name + "\", which is not among " + plural,
-         "add it to the file, or choose another with current-context");
+         "add this entry to the file, or choose another context with current-context");
 }
 
 std::string CurrentContext(const Files& files) {
@@ -248,7 +248,7 @@ void FillCluster(const Section& cluster, ClientConfig& config) {
   while (config.server.ends_with('/')) config.server.pop_back();
   if (!config.server.starts_with("https://") && !config.server.starts_with("http://")) {
     // Not quoted, as the one of the proxy: a URL may hold a password.
-    Refuse(cluster.Where("server") + ": no URL", "write https://HOST:PORT, such as https://10.0.0.1:6443");
+    Refuse(cluster.Where("server") + ": not a URL", "write https://HOST:PORT, such as https://10.0.0.1:6443");
   }
   config.tls_server_name = cluster.Text("tls-server-name");
   config.insecure_skip_tls_verify = cluster.Flag("insecure-skip-tls-verify");
@@ -260,7 +260,7 @@ void FillCluster(const Section& cluster, ClientConfig& config) {
   config.proxy_url = cluster.Text("proxy-url");
   const auto scheme = config.proxy_url.substr(0, config.proxy_url.find("://"));
   if (!config.proxy_url.empty() && (scheme != "http" && scheme != "https" && scheme != "socks5")) {
-    Refuse(cluster.Where("proxy-url") + ": no URL of a proxy", "begin it with http://, https:// or socks5://");
+    Refuse(cluster.Where("proxy-url") + ": not the URL of a proxy", "begin it with http://, https:// or socks5://");
   }
 }
 
@@ -295,7 +295,7 @@ void FillImpersonation(const Section& user, ClientConfig& config) {
   const bool more =
       !config.impersonate_uid.empty() || !config.impersonate_groups.empty() || !config.impersonate_extra.empty();
   if (more && config.impersonate_user.empty())
-    Refuse(user.Where("as") + ": not set", "set as beside the other as- keys");
+    Refuse(user.Where("as") + ": not set", "set the key \"as\": the keys that begin with as- need it");
 }
 
 void FillUser(const Section& user, ClientConfig& config) {
@@ -309,14 +309,14 @@ void FillUser(const Section& user, ClientConfig& config) {
   if (config.client_certificate.empty() != config.client_key.empty()) {
     const bool no_key = config.client_key.empty();
     Refuse(user.Where(no_key ? "client-key" : "client-certificate") + ": not set",
-           "client-certificate and client-key come together");
+           "give both client-certificate and client-key");
   }
   config.token.path = user.Resolved(user.Text("tokenFile"));
   if (config.token.path.empty()) config.token.text = user.Text("token");
   config.username = user.Text("username");
   config.password = user.Text("password");
   if (!config.username.empty() && !config.token.empty()) {
-    Refuse(user.Where("username") + ": set together with a token", "keep one of them");
+    Refuse(user.Where("username") + ": set together with a token", "keep one of the two");
   }
   if (user.Has("exec")) config.exec = ReadExec(user.Map("exec"));
   FillImpersonation(user, config);

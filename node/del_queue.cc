@@ -29,7 +29,7 @@ Expected<DelQueue> DelQueue::Lock(const Folder& state, BootNanos deadline) {
   if (*is_locked) return DelQueue(state, *std::move(lock));
   return Fail(ErrorCode::kUnavailable,
               "other calls held " + state.PathOf(kQueueLockFile) + " for too long",
-              "the call is tried again; is the disk slow?");
+              "the runtime tries the call again; is the disk slow?");
 }
 
 Expected<void> DelQueue::Add(std::string_view call) const {
@@ -37,7 +37,7 @@ Expected<void> DelQueue::Add(std::string_view call) const {
     return Fail(ErrorCode::kUnavailable,
                 "a DEL of " + std::to_string(call.size()) + " bytes is too long to wait for an agent in " +
                     state_.PathOf(kQueueFile),
-                "the call is tried again once this node's berth-agent runs; shorten the network's name");
+                "start this node's berth-agent, or shorten the network's name: the runtime tries the call again");
   }
   const auto file = state_.OpenFile(kQueueFile, O_WRONLY | O_CREAT | O_APPEND);
   if (!file) return std::unexpected(file.error());
@@ -50,7 +50,7 @@ Expected<void> DelQueue::Add(std::string_view call) const {
   if (static_cast<std::size_t>(before.st_size) + line.size() > kQueueBytesMax) {
     return Fail(ErrorCode::kUnavailable,
                 state_.PathOf(kQueueFile) + " is full: too many DELs wait for an agent",
-                "the call is tried again once this node's berth-agent runs");
+                "start this node's berth-agent: the runtime tries the call again");
   }
   const bool is_written = write(file->descriptor(), line.data(), line.size()) == static_cast<ssize_t>(line.size()) &&
                           fdatasync(file->descriptor()) == 0;

@@ -58,7 +58,7 @@ class DirectStore::Intent {
     doubt_ = Doubt{.version = earlier->block.resource_version,
                    .error = {.code = ErrorCode::kUnknownOutcome,
                              .message = "the outcome of an earlier write of block " + block.name + " is not known",
-                             .details = "the call is tried again"}};
+                             .details = "the runtime tries the call again"}};
   }
 
   [[nodiscard]] Expected<void> Open(const ipam::Block& block) {

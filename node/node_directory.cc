@@ -94,7 +94,7 @@ Expected<HeldFile> NodeDirectory::Lock(BootNanos deadline) const {
   return Fail(ErrorCode::kTimeout,
               "other calls of this node, or its agent, held " + folders_.node.PathOf(kLockFile) +
                   " until ipam.timeoutSeconds had passed",
-              "the call is tried again; is the API server slow?");
+              "the runtime tries the call again; is the API server slow?");
 }
 
 Expected<HeldFile> NodeDirectory::LockShared() const {
@@ -103,7 +103,7 @@ Expected<HeldFile> NodeDirectory::LockShared() const {
   if (errno != EWOULDBLOCK) return FailIo("lock", folders_.node.PathOf(kLockFile));
   return Fail(ErrorCode::kTimeout,
               "a call of berth-direct has not ended",
-              "end the process if it hangs; the agent tries again");
+              "if that process hangs, end it; the agent tries again");
 }
 
 std::string NodeDirectory::ReadVersion() const {
@@ -163,9 +163,11 @@ Expected<std::vector<ipam::OpenIntent>> NodeDirectory::ReadIntents(std::string_v
     if (!text) continue;  // closed meanwhile
     auto intent = ParseIntent(name, *text);
     if (!intent) {
-      return Fail(ErrorCode::kInternal,
-                  folders_.intents.PathOf(name) + ": " + intent.error().message,
-                  "look at the file, check that the attachment in it holds no address, then remove the file");
+      return Fail(
+          ErrorCode::kInternal,
+          folders_.intents.PathOf(name) + ": " + intent.error().message,
+          "read in the file which attachment it is about, check that this attachment holds no address, then remove the "
+          "file");
     }
     intents.push_back(*std::move(intent));
   }
@@ -193,9 +195,10 @@ Expected<std::vector<HandedOut>> NodeDirectory::ReadHandedOut() const {
     if (!text) return FailIo("read", folder.PathOf(name));
     auto one = ParseHandedOut(*text);
     if (!one) {
-      return Fail(ErrorCode::kInternal,
-                  folder.PathOf(name) + ": " + one.error().message,
-                  "look at the file, check that no pod uses the address in it, then remove the file");
+      return Fail(
+          ErrorCode::kInternal,
+          folder.PathOf(name) + ": " + one.error().message,
+          "read in the file which address it is about, check that no pod uses this address, then remove the file");
     }
     all.push_back(*std::move(one));
   }
@@ -255,7 +258,7 @@ Expected<HeldFile> NodeDirectory::HoldCreator(const std::string& instance) const
   if (!file) return file;
   if (flock(file->descriptor(), LOCK_SH) != 0) return FailIo("lock", folders_.node.PathOf(kCreatorLockFile));
   if (folders_.node.Read(kCreatorFile) == instance) return file;
-  return Fail(ErrorCode::kUnavailable, "another agent has taken over this node", "the call is tried again");
+  return Fail(ErrorCode::kUnavailable, "another agent has taken over this node", "the runtime tries the call again");
 }
 
 Expected<HeldFile> NodeDirectory::HoldRunning(const ipam::Attachment& attachment) const {

@@ -40,7 +40,7 @@ Expected<void> Compare(const std::string& state, NodeMode mode, NodeMode wanted)
   }
   return Fail(ErrorCode::kUnavailable,
               file + " says direct: only berth-direct may write this node's blocks",
-              "install berth-direct in the place of berth; or remove the file, so that an agent serves the node");
+              "install berth-direct in the place of berth; or remove the file, and an agent serves the node");
 }
 
 }  // namespace

@@ -212,7 +212,7 @@ const AcceptanceCase kAcceptanceCases[] = {
        t.Pool("x", {{"subnet", "10.55.0.0/24"}, {"exclude", {"10.55.0.0/24"}}}).Space("default", {});
      },
      {},
-     "x NothingAssignable leave nothing to hand out"},
+     "x NothingAssignable leave no address for pods"},
     {"RangeOutsideTheSubnet",
      [](TestWorld& t) { t.Pool("x", {{"subnet", "10.55.0.0/24"}, {"ranges", {"10.66.0.1"}}}).Space("default", {}); },
      {},
