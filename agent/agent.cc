@@ -322,7 +322,7 @@ Expected<Reply> Agent::Add(Call& call) {
     if (answer.error().code == ErrorCode::kUnavailable) is_away_ = true;
     if (call.store.leaves_unnoted()) {
       if (auto added = WriteDown(attachment, JournalSync::kYes); !added) {
-        spdlog::error("journal err=\"{}\"", added.error().message);
+        spdlog::error("cannot write the journal err=\"{}\"", added.error().message);
       }
     }
     return std::unexpected(answer.error());
@@ -334,11 +334,12 @@ Expected<Reply> Agent::Add(Call& call) {
     AgentStore store(Parts(), runtime, runtime.end());
     const auto done = ipam::Engine(store, runtime).Del(attachment);
     if (done) return;
-    spdlog::warn("giving back an undelivered address failed, journalling attachment={} err=\"{}\"",
-                 attachment,
-                 done.error().message);
+    spdlog::warn(
+        "cannot free an address whose answer reached nobody, so the journal gets a DEL attachment={} err=\"{}\"",
+        attachment,
+        done.error().message);
     if (auto added = WriteDown(attachment, JournalSync::kYes); !added) {
-      spdlog::error("journal err=\"{}\"", added.error().message);
+      spdlog::error("cannot write the journal err=\"{}\"", added.error().message);
     }
   };
   return Reply{.ok = true,
@@ -421,8 +422,9 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
                                       const std::optional<Error>& failure) {
         if (!failure && !may_be_left) static_cast<void>(journal_->Remove(attachment));
         if (failure && !is_away_) {
-          spdlog::warn(
-              "a DEL that was answered is not written yet attachment={} err=\"{}\"", attachment, failure->message);
+          spdlog::warn("cannot write a DEL that was answered, trying again attachment={} err=\"{}\"",
+                       attachment,
+                       failure->message);
         }
         if (failure && IsAway(failure->code)) GoAway();
         if (then) then(failure);
@@ -436,7 +438,8 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
 void Agent::GoAway() {
   is_away_ = true;
   if (!is_creator_) return;
-  if (auto synced = journal_->Sync(); !synced) spdlog::error("journal err=\"{}\"", synced.error().message);
+  if (auto synced = journal_->Sync(); !synced)
+    spdlog::error("cannot write the journal err=\"{}\"", synced.error().message);
   Poke();
 }
 

@@ -101,7 +101,7 @@ bool Agent::LoadUntilDone(const std::stop_token& stop) {
     if (loaded) loaded = LoadOnce();
     if (loaded) break;
     if (own_.stopped()) return false;
-    spdlog::warn("loading blocks failed, trying again err=\"{}\" details=\"{}\"",
+    spdlog::warn("cannot load the node's blocks, trying again err=\"{}\" details=\"{}\"",
                  loaded.error().message,
                  loaded.error().details);
     {
@@ -246,8 +246,9 @@ Expected<void> Agent::TakeQueuedDels() {
     const auto call = cni::ParseForwardedCall(text);
     const auto config = call ? cni::ParseConfig(call->config, cni::Verb::kDel) : std::unexpected(call.error());
     if (!config) {
-      spdlog::error("a queued DEL cannot be read: its pod's address stays until the controller frees it err=\"{}\"",
-                    config.error().message);
+      spdlog::error(
+          "a queued DEL cannot be read: its pod's address stays held until the controller frees it err=\"{}\"",
+          config.error().message);
       continue;
     }
     const cni::Environment& environment = call->environment;
@@ -258,7 +259,7 @@ Expected<void> Agent::TakeQueuedDels() {
     if (auto added = journal_->Add(attachment, JournalSync::kNo); !added) return added;
   }
   if (auto synced = journal_->Sync(); !synced) return synced;
-  spdlog::info("took over DELs that came while no agent listened count={}", calls->size());
+  spdlog::info("took DELs from the queue, which came while no agent listened count={}", calls->size());
   return queue->Clear();
 }
 
@@ -278,7 +279,7 @@ void Agent::Keep(const std::stop_token& stop) {
     if (options_.watches_blocks) block_watches_.Update();
     // A DEL may have found nobody at the socket of an agent that was replaced while this one was ready already.
     if (auto taken = TakeQueuedDels(); !taken) {
-      spdlog::warn("cannot take over queued DELs, trying again err=\"{}\"", taken.error().message);
+      spdlog::warn("cannot take DELs from the queue, trying again err=\"{}\"", taken.error().message);
     }
     left_alone_.TryAgain();
     ReplayJournal();
@@ -350,12 +351,13 @@ void Agent::ReplayJournal() {
   pass->ended.wait(lock.native(), [&pass]() BERTH_REQUIRES(pass->mutex) { return pass->open == 0; });
   if (pass->failure) {
     spdlog::warn(
-        "journalled DELs failed, trying again pending={} err=\"{}\"", journal_->Size(), pass->failure->message);
+        "cannot write journalled DELs, trying again pending={} err=\"{}\"", journal_->Size(), pass->failure->message);
     if (IsAway(pass->failure->code)) return;
     // What is refused may stay so for long.
-    if (auto synced = journal_->Sync(); !synced) spdlog::error("journal err=\"{}\"", synced.error().message);
+    if (auto synced = journal_->Sync(); !synced)
+      spdlog::error("cannot write the journal err=\"{}\"", synced.error().message);
   }
-  if (pass->written > 0) spdlog::info("journal written count={}", pass->written);
+  if (pass->written > 0) spdlog::info("journalled DELs written count={}", pass->written);
   // What was refused was answered, too.
   if (pass->written > 0 || pass->failure) is_away_ = false;
   if (!is_away_) return;
@@ -373,7 +375,7 @@ void Agent::CompactJournal() {
   const auto creator = directory_.HoldCreator(own_.instance());
   if (!creator) return;  // the journal is another agent's by now
   if (auto compacted = journal_->Compact(); !compacted) {
-    spdlog::warn("journal err=\"{}\"", compacted.error().message);
+    spdlog::warn("cannot write the journal err=\"{}\"", compacted.error().message);
   }
 }
 
@@ -442,7 +444,9 @@ void Agent::FindBlocks() {
     const auto pool = view_.ReadLatest(block->pool, k8sclient::CallOptions::Within(kStepMax));
     if (!pool || *pool == nullptr) continue;
     const auto fenced = TakeInBlock(own_, directory_, block, clock_.Now() + kStepMax);
-    if (fenced) spdlog::info("block found block={} pool={}", block->name, block->pool);
+    if (fenced)
+      spdlog::info(
+          "found a block of this node that this agent did not know block={} pool={}", block->name, block->pool);
   }
   // The list may be older than the block.
   for (const std::string& name : known) {

@@ -47,7 +47,7 @@ void AddRunOptions(CLI::App& app, RunOptions& options, std::string& log_level) {
       ->capture_default_str();
   app.add_option("--probe-socket",
                  options.probe_socket,
-                 "UNIX socket at which the subcommand probe asks this process and no other one; default: none");
+                 "UNIX socket at which the subcommand probe asks this process, and no other agent; default: none");
   app.add_option(
          "--state", options.agent.state_dir, "Folder for files that must survive a reboot: mode, journal, queued DELs")
       ->capture_default_str();
@@ -55,21 +55,23 @@ void AddRunOptions(CLI::App& app, RunOptions& options, std::string& log_level) {
          "--netns-dir",
          options.agent.netns_dir,
          "Folder in which the runtime keeps the network namespaces of containers. While a container's namespace "
-         "is there, no other pod gets its address")
+         "is in this folder, no other pod gets the container's address")
       ->capture_default_str();
   app.add_flag("--retire",
                options.retires,
                "Write everything that is pending, leave this node to berth-direct, and end; see docs/operations.md");
-  app.add_option("--standby",
-                 options.agent.standby,
-                 "How many addresses of each block to keep on standby: a pod may get one a moment before its entry is "
-                 "written. 0: every ADD waits for its write")
+  app.add_option(
+         "--standby",
+         options.agent.standby,
+         "How many addresses of each block to keep on standby: a pod may get such an address a moment before the "
+         "agent writes its entry. 0: every ADD waits for its write")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
   app.add_flag(
       "--read-pods",
       options.agent.reads_pods,
-      "If the runtime passes no annotations of a pod, read them from the API server; needs the right to get pods");
+      "If the runtime passes no annotations of a pod, read them from the API server; the agent then needs the right "
+      "to get pods");
   app.add_option(
       "--http-address",
       options.http_address,
@@ -87,11 +89,11 @@ void AddInstallOptions(CLI::App& app, InstallOptions& options) {
       app.add_option("--conflist-to", options.conflist_to, "The host's file for that network configuration");
   from->needs(to);
   to->needs(from);
-  auto* const state =
-      app.add_option("--state",
-                     options.state,
-                     "The host's state folder. It says whether an agent or berth-direct serves the node; "
-                     "the program of the other mode is then not installed");
+  auto* const state = app.add_option(
+      "--state",
+      options.state,
+      "The host's state folder. Its file mode says whether an agent or berth-direct serves the node: without "
+      "--direct, the installation fails if the mode is direct");
   app.add_flag("--direct",
                options.is_direct,
                "With berth-direct as --program: set the node's mode to direct, or fail if the node had an agent")

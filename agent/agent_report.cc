@@ -72,7 +72,7 @@ void Agent::ReportOddBlocks() const {
     const auto pool = std::ranges::find(pools, block->pool_uid, &ipam::Pool::uid);
     if (pool == pools.end() || ipam::IsCutFrom(*block, **pool)) continue;
     spdlog::error(
-        "block is no part of its pool, so no pod gets an address of it block={} pool={} subnet={} block_size={}",
+        "block does not fit its pool, so no pod gets an address of the block block={} pool={} subnet={} block_size={}",
         block->name,
         block->pool,
         (*pool)->subnet.ToString(),
@@ -103,7 +103,8 @@ void Agent::HandedOutRefused(const std::string& block, const std::string& entry,
 
 void Agent::HandedOutLost(const std::string& block, const std::string& entry) {
   spdlog::error(
-      "cannot record an address that a pod has, because its block is gone or holds another entry for it: end the pod "
+      "cannot record an address that a pod has, because the block is gone or holds another entry for this address: "
+      "end the pod "
       "block={} entry=\"{}\"",
       block,
       entry);
@@ -111,21 +112,22 @@ void Agent::HandedOutLost(const std::string& block, const std::string& entry) {
 
 void Agent::StandbyNotKept() {
   spdlog::warn(
-      "the API server drops standby: every ADD waits for its write until install/'s CRDs are applied and this "
-      "agent is restarted");
+      "the API server drops standby: every ADD waits for its write until you apply the CRDs of crds/ and restart this "
+      "agent");
 }
 
 void Agent::Vanished(const std::string& block, const std::string& entry) {
   metrics_.Reasserted();
-  spdlog::error("an entry was removed by somebody else, writing it again block={} entry=\"{}\"", block, entry);
+  spdlog::error(
+      "another program removed an entry, the agent writes the entry again block={} entry=\"{}\"", block, entry);
 }
 
 void Agent::StillInUse(const std::string& block, const std::string& entry) {
   metrics_.StillInUse();
   spdlog::warn(
-      "the controller freed the address of a container that is still there, writing its entry again: end the "
-      "container's processes (\"ip netns pids\" of the entry's ns lists them), then its network namespace block={} "
-      "folder={} entry=\"{}\"",
+      "the controller freed the address of a container that still exists, the agent writes the entry again: to free "
+      "the address, end the container's processes (\"ip netns pids NS\" lists them, with ns of the entry as NS) and "
+      "delete its network namespace block={} folder={} entry=\"{}\"",
       block,
       options_.netns_dir,
       entry);
@@ -138,8 +140,9 @@ std::string Agent::NetnsToRecord(const std::string& path) {
   metrics_.NetnsUnseen();
   if (!told_netns_.exchange(true)) {
     spdlog::warn(
-        "a container's network namespace is not in the folder where this agent looks for it, so it can't tell whether "
-        "a freed address is still in use: mount the runtime's folder there netns={} folder={}",
+        "a container's network namespace is not in the folder where this agent looks for it, so the agent can't tell "
+        "whether a freed address is still in use: mount the runtime's folder of network namespaces there netns={} "
+        "folder={}",
         ipam::Quoted(path),
         options_.netns_dir);
   }
@@ -157,16 +160,18 @@ void Agent::WentBack(const std::string& block) {
   view_.Distrust();
   wants_resync_ = true;
   spdlog::error(
-      "the API server has gone back to an older state, as after a restore: writing again what it has lost block={}",
+      "the API server has an older state than before, as after a restore from a backup: the agent writes the lost "
+      "entries again block={}",
       block);
   Poke();
 }
 
 void Agent::MetAnother(const std::string& block, const std::string& agent) {
-  spdlog::error("an unknown agent wrote a block of this node, writing it again block={} by={} instance={}",
-                block,
-                agent,
-                own_.instance());
+  spdlog::error(
+      "an unknown agent wrote a block of this node, this agent writes the block again block={} by={} instance={}",
+      block,
+      agent,
+      own_.instance());
 }
 
 }  // namespace berth::agent

@@ -54,7 +54,7 @@ Expected<void> Agent::RetireOnce(SteadyTime end) {
     return ipam::Fail(
         ErrorCode::kUnavailable,
         std::to_string(dels) + " DELs and " + std::to_string(adds) + " ADDs that were answered are not written yet",
-        "check the API server: the log says what it answers");
+        "check the API server: the log has its answers");
   }
   // What direct mode knew of blocks is from before this agent's time.
   directory_.WriteVersion("");

@@ -83,7 +83,7 @@ void RaiseDescriptorLimit() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
   limit.rlim_cur = limit.rlim_max;
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-    spdlog::warn("raise the limit of open files err=\"{}\"", std::strerror(errno));
+    spdlog::warn("cannot raise the limit of open files err=\"{}\"", std::strerror(errno));
 }
 
 // One agent of the node after another, in one process.
@@ -136,7 +136,7 @@ HttpAnswer Run::AnswerProbe(const HttpRequest& request) {
   // Ready: it serves within a second if the other one goes. The DaemonSet controller deletes an old pod that is not,
   // however the new one is.
   const bool is_asked = request.path == "/healthz" || request.path == "/readyz";
-  return Text(is_asked ? 200 : 503, "standing by: another agent serves this node\n");
+  return Text(is_asked ? 200 : 503, "waiting: another agent serves this node\n");
 }
 
 Expected<bool> Run::Serve() {
@@ -173,12 +173,12 @@ Expected<bool> Run::Serve() {
 Expected<bool> Run::StandBy() const {
   const auto directory = node::NodeDirectory::Open(options_.agent.run_dir, options_.agent.node, options_.agent.server);
   if (!directory) return std::unexpected(directory.error());
-  spdlog::info("standing by while another agent of the node lives node={}", options_.agent.node);
+  spdlog::info("waiting, because another agent of the node runs node={}", options_.agent.node);
   while (directory->IsLocked()) {
     const int received = sigtimedwait(&signals_, nullptr, &kStandByLook);
     if (received == SIGTERM || received == SIGINT) return false;
   }
-  spdlog::info("no other agent of the node lives any more node={}", options_.agent.node);
+  spdlog::info("no other agent of the node runs any more node={}", options_.agent.node);
   return true;
 }
 

@@ -34,7 +34,8 @@ void SweepCooled(OwnBlocks& own, k8sclient::Clock& clock) {
     };
     const auto written = own.Edit(block, {.attachment = {}, .apply = sweep}, runtime.end());
     if (!written)
-      spdlog::warn("sweeping cooled entries failed block={} err=\"{}\"", block->name, written.error().message);
+      spdlog::warn(
+          "cannot remove cooling entries whose time is over block={} err=\"{}\"", block->name, written.error().message);
   }
 }
 

@@ -72,13 +72,13 @@ struct Metrics::Families {
                                           .Help(
                                               "ADDs whose network namespace is not in the folder of --netns-dir: if "
                                               "the controller frees their addresses, "
-                                              "the agent cannot see that they are in use")
+                                              "the agent cannot see whether they are still in use")
                                           .Register(registry)
                                           .Add({});
   prometheus::Counter& reasserted =
       BuildCounter()
           .Name("berth_agent_reasserted_entries_total")
-          .Help("Entries that the agent wrote again, because somebody else had removed them")
+          .Help("Entries that the agent wrote again, because another program had removed them")
           .Register(registry)
           .Add({});
   prometheus::Family<prometheus::Counter>& claims =
@@ -91,14 +91,15 @@ struct Metrics::Families {
                                    .Help("Calls accepted and not answered yet")
                                    .Register(registry)
                                    .Add({});
-  prometheus::Gauge& handed_out = BuildGauge()
-                                      .Name("berth_agent_handed_out_pending")
-                                      .Help("Addresses that pods have and whose entries are not written yet")
-                                      .Register(registry)
-                                      .Add({});
+  prometheus::Gauge& handed_out =
+      BuildGauge()
+          .Name("berth_agent_handed_out_pending")
+          .Help("Addresses that the agent gave to pods, and whose entries it has not written yet")
+          .Register(registry)
+          .Add({});
   prometheus::Gauge& journal = BuildGauge()
                                    .Name("berth_agent_journal_pending")
-                                   .Help("DELs that the agent has answered and not written yet")
+                                   .Help("DELs that the agent has answered, but not written to the API server yet")
                                    .Register(registry)
                                    .Add({});
   prometheus::Family<prometheus::Gauge>& blocks =
@@ -109,7 +110,7 @@ struct Metrics::Families {
   prometheus::Family<prometheus::Gauge>& clock_difference =
       BuildGauge()
           .Name("berth_clock_difference_seconds")
-          .Help("This machine's clock minus the API server's, right to about a second")
+          .Help("This machine's clock minus the API server's clock, accurate to about a second")
           .Register(registry);
 
   sync::Mutex mutex;

@@ -86,10 +86,10 @@ std::int64_t WarmBlocks::ClaimFor(const ipam::Pool& pool, const std::vector<Bloc
   const auto claimed = ipam::Engine(store, runtime).ClaimAhead(pool);
   if (claimed) {
     metrics_.Claimed(pool.name, /*ahead=*/true);
-    spdlog::info("block claimed ahead block={} pool={}", (*claimed)->name, pool.name);
+    spdlog::info("block claimed in advance block={} pool={}", (*claimed)->name, pool.name);
   } else if (claimed.error().code != ErrorCode::kExhausted) {  // ADDs say so
     if (claimed.error().code == ErrorCode::kUnknownOutcome) is_lost_ = true;
-    spdlog::warn("claiming ahead failed pool={} err=\"{}\"", pool.name, claimed.error().message);
+    spdlog::warn("cannot claim a block in advance pool={} err=\"{}\"", pool.name, claimed.error().message);
   }
   return spare;
 }

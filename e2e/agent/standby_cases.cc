@@ -35,7 +35,9 @@ class TwoAgentsTest : public NodeTest {
   }
   [[nodiscard]] bool IsReady(const std::string& name) const { return Probe(name, "--ready") == 0; }
   [[nodiscard]] bool Serves(const std::string& name) const { return IsReady(name) && Said().starts_with("ok"); }
-  [[nodiscard]] bool StandsBy(const std::string& name) const { return IsReady(name) && Said().contains("standing by"); }
+  [[nodiscard]] bool StandsBy(const std::string& name) const {
+    return IsReady(name) && Said().contains("waiting: another agent");
+  }
   [[nodiscard]] int TakeOvers() const {
     std::ifstream log(scratch() + "/agent.log");
     int count = 0;
