@@ -95,10 +95,11 @@ void KeepEndpoint(k8sclient::Api& api, k8sclient::Clock& clock, const Endpoint& 
   while (!stop.stop_requested()) {
     const auto written = WriteEndpoint(api, endpoint, k8sclient::CallOptions::Within(kCallMax, stop));
     if (!written && !stop.stop_requested()) {
-      spdlog::warn("the extender's EndpointSlice cannot be written err={}", ipam::Quoted(written.error().message));
+      spdlog::warn("cannot write the extender's EndpointSlice err={}", ipam::Quoted(written.error().message));
     } else if (written && !was_written) {
       was_written = true;
-      spdlog::info("the extender's endpoint is this controller address={} port={}", endpoint.address, endpoint.port);
+      spdlog::info(
+          "the extender's EndpointSlice names this controller address={} port={}", endpoint.address, endpoint.port);
     }
     if (!clock.Sleep(written ? kEndpointPeriod : kRetryPause, stop)) return;
   }

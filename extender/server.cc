@@ -93,9 +93,10 @@ class Tls {
   [[nodiscard]] const std::shared_ptr<ssl::context>& Current() {
     if (Stamps() == stamps_) return context_;
     if (const auto loaded = Load(); loaded) {
-      spdlog::info("the extender's certificate was read anew file={}", options_.certificate_file);
+      spdlog::info("the extender uses new certificate files file={}", options_.certificate_file);
     } else {
-      spdlog::warn("the extender's new certificate is not used err={}", ipam::Quoted(loaded.error().message));
+      spdlog::warn("the extender cannot use its new certificate files, so it keeps the old ones err={}",
+                   ipam::Quoted(loaded.error().message));
     }
     return context_;
   }

@@ -28,12 +28,12 @@ std::string_view VerbOf(std::string_view target) {
 HttpAnswer Service::Answer(std::string_view method, std::string_view target, std::string_view body) {
   const SteadyTime begin = parts_.now();
   const std::string_view verb = VerbOf(target);
-  Outcome outcome{.answer = Refusal(404, "unknown; try POST .../filter or .../prioritize"), .result = "refused"};
+  Outcome outcome{.answer = Refusal(404, "unknown path; use POST .../filter or .../prioritize"), .result = "refused"};
   std::string_view counted = "other";
   if (verb == "filter" || verb == "prioritize") {
     counted = verb == "filter" ? "filter" : "prioritize";
     if (method != "POST") {
-      outcome.answer = Refusal(405, "only POST is known");
+      outcome.answer = Refusal(405, "use POST");
     } else {
       outcome = verb == "filter" ? Filter(body) : Prioritize(body);
     }

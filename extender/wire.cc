@@ -61,9 +61,9 @@ std::string NodeName(json& node) {
 ipam::Expected<std::vector<std::string>> Once(std::vector<std::string> names) {
   std::set<std::string_view> seen;
   for (const std::string& name : names) {
-    if (name.empty()) return ipam::Fail(ErrorCode::kInvalid, "a node that is offered has no name");
+    if (name.empty()) return ipam::Fail(ErrorCode::kInvalid, "a node in the list has no name");
     if (!seen.insert(name).second)
-      return ipam::Fail(ErrorCode::kInvalid, "node " + ipam::Quoted(name) + " is offered twice");
+      return ipam::Fail(ErrorCode::kInvalid, "node " + ipam::Quoted(name) + " is in the list twice");
   }
   return names;
 }
@@ -71,12 +71,12 @@ ipam::Expected<std::vector<std::string>> Once(std::vector<std::string> names) {
 ipam::Expected<std::vector<std::string>> ReadNames(json* names, json* items) {
   std::vector<std::string> read;
   if (names != nullptr) {
-    if (!names->is_array()) return ipam::Fail(ErrorCode::kInvalid, "NodeNames is no list");
+    if (!names->is_array()) return ipam::Fail(ErrorCode::kInvalid, "NodeNames is not a list");
     for (const json& name : *names) read.push_back(name.is_string() ? name.get<std::string>() : std::string());
     return Once(std::move(read));
   }
   if (items == nullptr || !items->is_array())
-    return ipam::Fail(ErrorCode::kInvalid, "neither NodeNames nor Nodes with items are there");
+    return ipam::Fail(ErrorCode::kInvalid, "the body has neither NodeNames nor Nodes with items");
   for (json& node : *items) read.push_back(NodeName(node));
   return Once(std::move(read));
 }
@@ -94,7 +94,7 @@ std::string Text(const json& value) { return value.dump(-1, ' ', false, json::er
 ipam::Expected<Question> ParseQuestion(std::string_view body) {
   if (IsNestedTooDeep(body)) return ipam::Fail(ErrorCode::kInvalid, "the body is nested too deep");
   json args = json::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (args.is_discarded()) return ipam::Fail(ErrorCode::kDecode, "the body is no JSON");
+  if (args.is_discarded()) return ipam::Fail(ErrorCode::kDecode, "the body is not JSON");
   json* const pod = Member(args, "Pod");
   if (pod == nullptr || !pod->is_object()) return ipam::Fail(ErrorCode::kInvalid, "the body has no Pod");
   json* const names = Member(args, "NodeNames");

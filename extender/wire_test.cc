@@ -55,14 +55,14 @@ TEST(Wire, SaysWhatIsWrongWithAQuestion) {
     const char* body;
     const char* says;
   } cases[] = {
-      {"", "no JSON"},
-      {"{", "no JSON"},
+      {"", "not JSON"},
+      {"{", "not JSON"},
       {"[]", "no Pod"},
       {R"({"NodeNames": ["n1"]})", "no Pod"},
       {R"({"Pod": "a", "NodeNames": ["n1"]})", "no Pod"},
       {R"({"Pod": {}})", "neither NodeNames nor Nodes"},
       {R"({"Pod": {}, "Nodes": {}})", "neither NodeNames nor Nodes"},
-      {R"({"Pod": {}, "NodeNames": "n1"})", "no list"},
+      {R"({"Pod": {}, "NodeNames": "n1"})", "not a list"},
       {R"({"Pod": {}, "NodeNames": [1]})", "no name"},
       {R"({"Pod": {}, "NodeNames": ["n1", "n1"]})", "twice"},
       {R"({"Pod": {}, "Nodes": {"items": [{"metadata": {}}]}})", "no name"},
