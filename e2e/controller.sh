@@ -108,7 +108,7 @@ acceptance() {
   check "the gateway of one is withheld from the other" equals '["10.55.0.1"]' status equal '.status.withheld | tojson'
   pool other '{"subnet": "10.55.4.0/24", "blockSize": 28}'
   check "one that overlaps and is cut otherwise is not" soon equals False/BlockSizeConflict ready other
-  check "its message names the other pool" says other "overlaps that of pool equal (10.55.0.0/16)"
+  check "its message names the other pool" says other "overlaps pool equal (10.55.0.0/16)"
   check "an event warns of it" soon equals "Warning BlockSizeConflict" events_of other
   check "its message names the remedy" says other "create it with blockSize 26"
   check "those that were Ready stay so" equals True/Accepted ready equal

@@ -116,10 +116,11 @@ void Controller::AfterDecision(const Decision& decision, const Moment& now) {
     for (const auto& [pool, count] : decision.orphans.unseen) unseen += count;
     if (was_braked_) {
       spdlog::error(
-          "too many orphans name pods whose deletion the controller did not see, so it frees no address count={}",
+          "very many entries name pods that do not exist and whose deletion the controller did not see, so it frees no "
+          "address count={}",
           unseen);
     } else {
-      spdlog::info("orphans are freed again");
+      spdlog::info("the controller frees orphans again");
     }
   }
   std::erase_if(memory_.pods_listed, [&](const auto& item) { return item.second.at + kNextList < now.steady; });

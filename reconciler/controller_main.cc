@@ -121,7 +121,7 @@ ipam::Expected<void> Elect(const Options& options, k8sclient::Api& api, HandOver
       k8sclient::RealClock(),
       {.path = path, .name = options.lease_name, .identity = identity, .note_key = kPodsSeenAnnotation});
   elector.on_failure = [](const ipam::Error& error) {
-    spdlog::warn("lease round failed err={}", ipam::Quoted(error.message));
+    spdlog::warn("request about the Lease failed err={}", ipam::Quoted(error.message));
   };
   elector.note = [&hand_over] { return hand_over.reached == 0 ? std::string() : std::to_string(hand_over.reached); };
   spdlog::info("waiting for the lease lease={}/{} identity={}", options.lease_namespace, options.lease_name, identity);
@@ -169,8 +169,9 @@ int Run(const Options& options) {
     // One that waits for the lease is ready: it can take over.
     const HealthPlaces places{.address = options.health_address, .socket = options.probe_socket};
     const auto why_not_ready = [&] {
-      return is_leading && !desk.mailbox.IsLoaded() ? std::string("leading, but not every kind has been listed yet")
-                                                    : std::string();
+      return is_leading && !desk.mailbox.IsLoaded()
+                 ? std::string("leading, but the controller has not listed all kinds of objects yet")
+                 : std::string();
     };
     auto started =
         ServeHealth(places, {.why_not_ready = why_not_ready, .metrics = [&desk] { return desk.metrics.Text(); }});
@@ -180,7 +181,7 @@ int Run(const Options& options) {
   }
   if (options.extender_port != 0) {
     auto extending = Extending::Start(options, desk.metrics);
-    if (!extending) return Fail("cannot serve the scheduler's extender", extending.error());
+    if (!extending) return Fail("cannot serve the scheduler extender", extending.error());
     desk.extending = *std::move(extending);
   }
   std::stop_source source;

@@ -324,7 +324,7 @@ TEST_F(ControllerLostTest, AnAddressThatAnotherGotMeanwhileIsReportedOnceAndLeft
   const crds::Condition* contested = crds::FindCondition(status.conditions, kContestedCondition);
   ASSERT_NE(contested, nullptr);
   EXPECT_EQ(contested->status, "True");
-  EXPECT_THAT(contested->message, testing::HasSubstr("10.55.0.3: default/web on n1 has it"));
+  EXPECT_THAT(contested->message, testing::HasSubstr("10.55.0.3: default/web on n1 has the address"));
   SetEntry(kBlock, "3", kOrphan);
   Pass(seconds(20));
   const auto after = ReadPool(Pool("web")).value().status;

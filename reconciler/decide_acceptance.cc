@@ -29,10 +29,10 @@ bool IsNeeded(const World& world, const std::string& space, const AcceptedPool& 
 }
 
 Reason ConflictWithPool(const ipam::Pool& pool, const AcceptedPool& other) {
-  std::string message = "spec.subnet " + pool.subnet.ToString() + " overlaps that of pool " + other.pool + " (" +
+  std::string message = "spec.subnet " + pool.subnet.ToString() + " overlaps pool " + other.pool + " (" +
                         other.subnet.ToString() + "), which is cut into " + Cut(other.block_length) +
-                        ", this one into " + Cut(pool.BlockLength()) +
-                        "; pools of a space that overlap need equal blocks: delete this pool and create it ";
+                        ", while this pool is cut into " + Cut(pool.BlockLength()) +
+                        "; pools of a space that overlap must have equal blocks: delete this pool and create it ";
   // A subnet longer than the other's blocks is one block by itself, whatever blockSize says.
   if (pool.subnet.length() <= other.block_length) {
     message += "with blockSize " + std::to_string(other.block_length) + ", or ";

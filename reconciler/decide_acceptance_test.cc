@@ -77,7 +77,7 @@ const AcceptanceCase kAcceptanceCases[] = {
        t.Pool("web", kWeb).Pool("x", {{"subnet", "10.55.0.0/16"}, {"blockSize", 28}}).Space("default", {"web"});
      },
      {"web"},
-     "x BlockSizeConflict overlaps that of pool web (10.55.0.0/24), which is cut into /26 blocks"},
+     "x BlockSizeConflict overlaps pool web (10.55.0.0/24), which is cut into /26 blocks"},
     {"TheRemedyNamesTheOthersSize",
      [](TestWorld& t) {
        t.Pool("web", kWeb).Pool("x", {{"subnet", "10.55.0.0/16"}, {"blockSize", 28}}).Space("default", {"web"});
@@ -109,13 +109,13 @@ const AcceptanceCase kAcceptanceCases[] = {
            .Space("default", {});
      },
      {"b"},
-     "a BlockSizeConflict overlaps that of pool b"},
+     "a BlockSizeConflict overlaps pool b"},
     {"TheNameDecidesBetweenTwins",
      [](TestWorld& t) {
        t.Pool("b", {{"subnet", "10.55.0.0/24"}, {"blockSize", 28}}).Pool("a", kWeb).Space("default", {});
      },
      {"a"},
-     "b BlockSizeConflict overlaps that of pool a"},
+     "b BlockSizeConflict overlaps pool a"},
     {"OneThatWaitsForItsFinalizerKeepsItsTurn",
      [](TestWorld& t) {
        t.Pool("a", kWeb, {.has_finalizer = false})
@@ -123,7 +123,7 @@ const AcceptanceCase kAcceptanceCases[] = {
            .Space("default", {});
      },
      {},
-     "b BlockSizeConflict overlaps that of pool a"},
+     "b BlockSizeConflict overlaps pool a"},
     {"OneThatHandsOutAlreadyComesBeforeOlderOnes",
      [](TestWorld& t) {
        t.Pool("a", {{"subnet", "10.55.0.0/24"}, {"blockSize", 28}}, {.created = "2020-01-01T00:00:00Z"})
@@ -131,7 +131,7 @@ const AcceptanceCase kAcceptanceCases[] = {
            .Space("default", {});
      },
      {"b"},
-     "a BlockSizeConflict overlaps that of pool b"},
+     "a BlockSizeConflict overlaps pool b"},
     {"ADeletedPoolIsNotTaken",
      [](TestWorld& t) { t.Pool("web", kWeb, {.is_deleting = true}).Space("default", {}); },
      {},
@@ -154,7 +154,7 @@ const AcceptanceCase kAcceptanceCases[] = {
            .Block("10.55.0.0/26", "web", {{1, kHeldEntry}});
      },
      {"web"},
-     "x BlockSizeConflict overlaps that of pool web"},
+     "x BlockSizeConflict overlaps pool web"},
     {"AnUnreadableBlockOfUnknownOwnerCountsAsTheDeletedPools",
      [](TestWorld& t) {
        t.Pool("web", kWeb, {.is_deleting = true}).Space("default", {"web"}).UnreadableBlock("10.55.0.0-26", "");
@@ -199,7 +199,7 @@ const AcceptanceCase kAcceptanceCases[] = {
        t.Block("10.55.0.0/28", "web", {{1, kHeldEntry}}, {.pool_uid = "uid-of-the-former"});
      },
      {"web"},
-     "web BlockSizeConflict overlaps that of pool web (10.55.0.0/24), which is cut into /28 blocks"},
+     "web BlockSizeConflict overlaps pool web (10.55.0.0/24), which is cut into /28 blocks"},
     {"AWrongPoolIsNotTaken",
      [](TestWorld& t) {
        t.Pool("x", {{"subnet", "10.55.0.0/24"}, {"ranges", {"10.55.0.2-10.55.0.9", "10.55.0.5-10.55.0.6"}}})

@@ -85,8 +85,8 @@ ContestedAddress ToContested(const SeenPod& pod, const ipam::Address& address, c
   if (recorded == who) recorded += " with UID " + held.uid;
   return {.block = block.name,
           .block_uid = block.uid,
-          .text = address.ToString() + ": " + who + " on " + pod.node + " has it, and it is recorded for " + recorded +
-                  (block.shared() ? "" : " on " + block.node)};
+          .text = address.ToString() + ": " + who + " on " + pod.node + " has the address, but its entry names " +
+                  recorded + (block.shared() ? "" : " on " + block.node)};
 }
 
 }  // namespace

@@ -157,13 +157,15 @@ class NumberDecider::Pass {
     if (listed == nullptr) return;
     const Tally fresh = TallyOf(node.name, resource, *listed);
     if (!fresh.Number()) return;
-    if (plan.news.empty()) plan.news = Text(resource) + " shows " + std::to_string(*fresh.Number());
+    if (plan.news.empty())
+      plan.news = "the Node shows " + Text(resource) + " again: " + std::to_string(*fresh.Number());
     Write(node, resource, fresh.Number(), fresh, plan);
   }
 
   // The number is taken away for as long as that lasts, which people shall know.
   void Take(const SeenNode& node, const std::string& resource, const Tally& tally, const std::string& why, Plan& plan) {
-    plan.news = Text(resource) + " is not shown, so no pod that requests it is placed here: " + why;
+    plan.news = "the Node does not show " + Text(resource) +
+                ", so the scheduler places no pod here that requests this resource: " + why;
     plan.is_bad_news = true;
     Write(node, resource, std::nullopt, tally, plan);
   }

@@ -30,7 +30,7 @@ void SetExhausted(crds::PoolStatus& status, std::int64_t generation, const PoolC
            .message = "every address is held, cooling or reserved: enlarge spec.ranges, or add another pool"};
   } else if (counts.claimable.empty()) {
     why = {.reason = "AllBlocksClaimed",
-           .message = "every block belongs to a node: a node whose blocks are full gets no more addresses"};
+           .message = "every block belongs to a node, so a node whose blocks are full gets no more addresses"};
   }
   crds::SetCondition(status.conditions,
                      MakeCondition(crds::kExhaustedCondition, counts.free == 0, std::move(why), generation, now));
@@ -87,10 +87,10 @@ std::optional<Readiness> ReadinessOf(const SeenPool& pool, bool is_accepted, con
   if (pool.meta.deleting()) {
     return not_ready(
         "Deleting",
-        "the pool is being deleted: pods get no address from it, and it goes when its last address is freed "
+        "the pool is being deleted: pods get no address from it, and it is removed when its last address is freed "
         "(kubectl get ipblocks --field-selector spec.pool=" +
             pool.meta.name +
-            "); a block without entries stays while a pod has an address of it (kubectl get pods -A "
+            "); a block without entries stays as long as a pod has an address of the block (kubectl get pods -A "
             "-o wide)");
   }
   if (is_accepted || !pool.pool) {
@@ -99,9 +99,10 @@ std::optional<Readiness> ReadinessOf(const SeenPool& pool, bool is_accepted, con
   if (!is_accepted) return refused == nullptr ? std::nullopt : std::optional(Readiness{.why = *refused});
   BERTH_CHECK(pool.pool.has_value());  // otherwise it is invalid
   if (pool.pool->disabled) {
-    return not_ready("Disabled",
-                     "spec.disabled is true: pods get no address from this pool and keep those that they have; set it "
-                     "to false to go on");
+    return not_ready(
+        "Disabled",
+        "spec.disabled is true: pods get no new address from this pool, and keep the addresses that they have; "
+        "to enable the pool, set spec.disabled to false");
   }
   return Readiness{.is_ready = true,
                    .why = {.reason = "Accepted",
@@ -125,9 +126,9 @@ void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t h
         .reason = "TooManyOrphans",
         .message =
             std::to_string(held_back) +
-            " entries name pods that do not exist and whose deletion the controller did not see: so many are probably "
-            "a mistake, so the controller frees no address until there are fewer; if the pods are really gone, free "
-            "the addresses with berthctl release (docs/troubleshooting.md)"};
+            " entries name pods that do not exist and whose deletion the controller did not see. So many are probably "
+            "a mistake: the controller frees no address until there are fewer. If the pods are really gone, free "
+            "their addresses with berthctl release (docs/troubleshooting.md)"};
   }
   crds::SetCondition(status.conditions,
                      MakeCondition(kReclaimingCondition, held_back == 0, std::move(why), pool.meta.generation, now));
@@ -163,9 +164,9 @@ void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, c
     why = {
         .reason = "FewerBlocksThanNodes",
         .message =
-            "more nodes need a block than blocks are unclaimed: the controller takes empty blocks back after a minute, "
-            "and a node claims a block only when a pod needs it; if pods wait, enlarge spec.ranges, or make a new "
-            "pool with smaller blocks"};
+            "more nodes need a block than blocks are unclaimed. So the controller takes empty blocks back after a "
+            "minute, and a node claims a block only when a pod needs the block. If pods wait, enlarge spec.ranges, or "
+            "make a new pool with smaller blocks"};
   }
   crds::SetCondition(status.conditions,
                      MakeCondition(crds::kScarceCondition, is_scarce, std::move(why), pool.meta.generation, now));
@@ -175,14 +176,15 @@ void SetCounted(crds::PoolStatus& status, const SeenPool& pool, bool is_mixed, c
   const crds::Condition* current = crds::FindCondition(status.conditions, kCountedCondition);
   const bool was_mixed = current != nullptr && current->status == "False";
   if (was_mixed == is_mixed) return;
-  Reason why{.reason = "Counted", .message = "free addresses in the pool's blocks are in the numbers of their Nodes"};
+  Reason why{.reason = "Counted",
+             .message = "the numbers that Nodes show include the free addresses of this pool's blocks"};
   if (is_mixed) {
     why = {
         .reason = "MixedNamespaceSelectors",
         .message =
-            "no Node's number includes free addresses of this pool: pools with other namespaceSelectors have the same "
-            "spec.resource, so a pod could be placed because of addresses that its namespace may not get; give this "
-            "pool a spec.resource of its own"};
+            "no Node's number includes free addresses of this pool, because another pool with the same spec.resource "
+            "has another namespaceSelector: the scheduler could place a pod by addresses that the pod's namespace may "
+            "not get. Give this pool a spec.resource of its own"};
   }
   crds::SetCondition(status.conditions,
                      MakeCondition(kCountedCondition, !is_mixed, std::move(why), pool.meta.generation, now));

@@ -213,7 +213,8 @@ TEST_F(PoolStatusTest, CountsOfTheSpaceAreWrittenInTheSameRhythm) {
 TEST(PoolReadiness, EveryReasonTellsWhatToDo) {
   TestWorld t;
   t.Pool("web", {{"subnet", "10.55.0.0/24"}, {"disabled", true}});
-  EXPECT_THAT(ReadinessOf(t.world.pools.at("web"), true, nullptr)->why.message, HasSubstr("set it to false"));
+  EXPECT_THAT(ReadinessOf(t.world.pools.at("web"), true, nullptr)->why.message,
+              HasSubstr("set spec.disabled to false"));
   t.Pool("web", {{"subnet", "10.55.0.0/24"}}, {.is_deleting = true});
   EXPECT_THAT(ReadinessOf(t.world.pools.at("web"), true, nullptr)->why.message,
               HasSubstr("kubectl get ipblocks --field-selector spec.pool=web"));

@@ -74,7 +74,7 @@ struct ChangeBlock {
 };
 struct DeleteBlock {
   ipam::BlockView block;
-  std::string_view why = "its pool is going";
+  std::string_view why = "its pool is being deleted";
 };
 // An entry of which the pod is gone.
 struct FreedEntry {

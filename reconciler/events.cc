@@ -54,7 +54,7 @@ Announcement FreedAnnouncement(const ipam::Block& block, const std::vector<Freed
           .uid = block.uid,
           .is_warning = false,
           .reason = "OrphansFreed",
-          .message = "freed addresses whose pods are gone and whose DEL never came: " + Named(freed, name)};
+          .message = "freed addresses of pods that are gone and for which no DEL came: " + Named(freed, name)};
 }
 
 Announcement InUseAnnouncement(const ipam::Block& block, const std::vector<FreedEntry>& entries) {
@@ -68,8 +68,8 @@ Announcement InUseAnnouncement(const ipam::Block& block, const std::vector<Freed
           .is_warning = true,
           .reason = "FreedInUse",
           .message =
-              "kept addresses whose pods are gone, because their containers are still there; end these on the "
-              "nodes: " +
+              "kept addresses of pods that are gone, because their containers still exist; end these containers on "
+              "the nodes: " +
               Named(entries, name)};
 }
 
@@ -82,7 +82,7 @@ Announcement PutBackAnnouncement(const ipam::Block& block, const std::vector<Los
           .uid = block.uid,
           .is_warning = true,
           .reason = "EntriesPutBack",
-          .message = "these live pods' addresses had no entry and were recorded again: " + Named(entries, name)};
+          .message = "recorded these addresses of live pods again, because they had no entry: " + Named(entries, name)};
 }
 
 Announcement ContestedAnnouncement(const std::vector<ContestedAddress>& contested) {

@@ -52,7 +52,7 @@ TEST(Events, NameWhatWasFreedAndWhoseItWas) {
   EXPECT_EQ(got.uid, "uid-1");
   EXPECT_FALSE(got.is_warning);
   EXPECT_EQ(got.message,
-            "freed addresses whose pods are gone and whose DEL never came: 10.55.0.3 of default/web-0 (pod-gone), "
+            "freed addresses of pods that are gone and for which no DEL came: 10.55.0.3 of default/web-0 (pod-gone), "
             "10.55.0.7 of default/web-1 "
             "(pod-gone)");
 }

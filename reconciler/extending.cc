@@ -56,7 +56,7 @@ ipam::Expected<std::unique_ptr<Extending>> Extending::Start(const Options& optio
   if (!server) return std::unexpected(server.error().Within("--extender-port"));
   extending->server_ = *std::move(server);
   extending->endpoint_.port = extending->server_->port();
-  spdlog::info("serving the scheduler's extender port={}", extending->server_->port());
+  spdlog::info("serving the scheduler extender port={}", extending->server_->port());
   return extending;
 }
 
@@ -88,8 +88,9 @@ void Extending::WakeAgainAndAgain(k8sclient::Api& api, const std::stop_token& st
     const auto woken =
         extender::WakeScheduler(api, endpoint_.name_space, stamp, k8sclient::CallOptions::Within(kCallMax, stop));
     if (!woken) {
-      spdlog::warn("could not tell the scheduler to try waiting pods again; they may wait for five minutes err={}",
-                   ipam::Quoted(woken.error().message));
+      spdlog::warn(
+          "cannot tell the scheduler to try waiting pods again, so these pods may wait for five minutes err={}",
+          ipam::Quoted(woken.error().message));
       const sync::Lock lock(mutex_);
       shall_wake_ = true;
     }

@@ -59,29 +59,30 @@ struct Metrics::Families {
   Histogram& round =
       BuildHistogram()
           .Name("berth_controller_round_seconds")
-          .Help("Duration of a round: from a look at the watched objects until the decisions are carried out")
+          .Help("Duration of a pass: from a look at the watched objects until the decisions are carried out")
           .Register(registry)
           .Add({}, SecondsBuckets());
   Gauge& actions = BuildGauge()
                        .Name("berth_controller_actions")
-                       .Help("Actions that the last round decided on, including those that wait for another try")
+                       .Help("Actions that the last pass decided on, including actions that wait for another try")
                        .Register(registry)
                        .Add({});
-  Family<Gauge>& clock_difference = BuildGauge()
-                                        .Name("berth_clock_difference_seconds")
-                                        .Help("This machine's clock minus the API server's, right to about a second")
-                                        .Register(registry);
+  Family<Gauge>& clock_difference =
+      BuildGauge()
+          .Name("berth_clock_difference_seconds")
+          .Help("This machine's clock minus the API server's clock, accurate to about a second")
+          .Register(registry);
   Family<Counter>& watch_failures = BuildCounter()
                                         .Name("berth_controller_watch_failures_total")
-                                        .Help("Watches that failed and began anew")
+                                        .Help("Watches that failed and that the controller began anew")
                                         .Register(registry);
   Family<Counter>& write_failures = BuildCounter()
                                         .Name("berth_controller_write_failures_total")
-                                        .Help("Writes that failed and are tried again")
+                                        .Help("Writes that failed and that the controller tries again")
                                         .Register(registry);
   Family<Counter>& freed = BuildCounter()
                                .Name("berth_controller_orphans_freed_total")
-                               .Help("Entries that were freed, because their pods are gone")
+                               .Help("Entries that the controller freed, because their pods are gone")
                                .Register(registry);
   Counter& freed_in_use = BuildCounter()
                               .Name("berth_controller_freed_in_use_total")
@@ -97,12 +98,12 @@ struct Metrics::Families {
                           .Add({});
   Counter& nodes_written = BuildCounter()
                                .Name("berth_controller_node_writes_total")
-                               .Help("Writes of numbers of addresses to Nodes")
+                               .Help("Writes of address counts to Nodes")
                                .Register(registry)
                                .Add({});
   Gauge& contested = BuildGauge()
                          .Name("berth_controller_addresses_contested")
-                         .Help("Addresses that a pod has and that are recorded for another pod")
+                         .Help("Addresses that one pod has, although the entry names another pod")
                          .Register(registry)
                          .Add({});
   Gauge& due = BuildGauge()
@@ -110,13 +111,14 @@ struct Metrics::Families {
                    .Help("Orphans that the controller frees now")
                    .Register(registry)
                    .Add({});
-  Gauge& braked = BuildGauge()
-                      .Name("berth_controller_orphans_braked")
-                      .Help(
-                          "1: the controller frees no orphan, because the pods of too many orphans went without the "
-                          "controller seeing it")
-                      .Register(registry)
-                      .Add({});
+  Gauge& braked =
+      BuildGauge()
+          .Name("berth_controller_orphans_braked")
+          .Help(
+              "1: the controller frees no orphan, because it did not see the deletion of the pods of too many "
+              "orphans")
+          .Register(registry)
+          .Add({});
 
   Family<Counter>& extender_requests = BuildCounter()
                                            .Name("berth_controller_extender_requests_total")
@@ -124,17 +126,20 @@ struct Metrics::Families {
                                            .Register(registry);
   Family<Histogram>& extender_seconds = BuildHistogram()
                                             .Name("berth_controller_extender_seconds")
-                                            .Help("Time that the extender took for an answer")
+                                            .Help("Time from a request of kube-scheduler to the extender's answer")
                                             .Register(registry);
-  Gauge& extender_assumed = BuildGauge()
-                                .Name("berth_controller_extender_assumed_pods")
-                                .Help("Pods that the extender answered for and has not seen bound to a node yet")
-                                .Register(registry)
-                                .Add({});
+  Gauge& extender_assumed =
+      BuildGauge()
+          .Name("berth_controller_extender_assumed_pods")
+          .Help("Pods for which the extender chose nodes, and whose binding to a node it has not seen yet")
+          .Register(registry)
+          .Add({});
 
   sync::Mutex mutex;
   Board kept BERTH_GUARDED_BY(mutex){
-      registry, "berth_controller_orphans_kept", "Entries whose pods may be gone and that are not freed, by reason"};
+      registry,
+      "berth_controller_orphans_kept",
+      "Entries whose pods may be gone and that the controller does not free now, by reason"};
   Board pool_addresses BERTH_GUARDED_BY(mutex){
       registry, "berth_pool_addresses", "Addresses of a pool, as its status says"};
   Board pool_blocks BERTH_GUARDED_BY(mutex){registry, "berth_pool_blocks", "Blocks of a pool, as its status says"};

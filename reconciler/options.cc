@@ -24,13 +24,13 @@ void AddCounting(CLI::App& app, Options& options) {
          "--count",
          options.counts,
          "Whether Nodes show how many addresses they have for pods, as ipam.berth.dev/<resource> in capacity and "
-         "allocatable. off takes these numbers away")
+         "allocatable. off removes these numbers")
       ->type_name("WORD")
       ->transform(CLI::CheckedTransformer(SwitchTexts()).description("in {off,on}"))
       ->default_str("on");
   app.add_option("--node-patches-per-second",
                  options.patches_per_second,
-                 "Maximum number of Node writes per second; bursts of 100 are allowed")
+                 "How many writes to Nodes the controller may make per second; bursts of 100 are allowed")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
 }
@@ -42,7 +42,7 @@ void AddExtender(CLI::App& app, Options& options) {
              "--extender-port",
              options.extender_port,
              "HTTPS port of the scheduler extender, at which kube-scheduler asks which nodes have an address left; "
-             "0: none")
+             "0: no extender")
           ->check(CLI::Range(0, 65535))
           ->capture_default_str();
   const auto add = [&](const char* name, std::string& value, const char* help) {
@@ -51,7 +51,7 @@ void AddExtender(CLI::App& app, Options& options) {
   auto* const cert = add("--extender-cert",
                          options.extender_cert,
                          "File with the certificate of --extender-port, PEM; "
-                         "read anew when it changes");
+                         "the controller reads the file again when it changes");
   auto* const key = add("--extender-key", options.extender_key, "File with the private key of that certificate, PEM");
   add("--extender-client-ca",
       options.extender_client_ca,
@@ -76,9 +76,9 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
   Options options;
   std::string log_format = "text";
   CLI::App app(
-      "Accepts IPPools and keeps their status, withholds reserved addresses, frees the addresses of pods that are "
-      "gone, "
-      "and removes deleted pools and blocks once they are empty. Several may run: one leads, the others wait.",
+      "Accepts IPPools and writes their status, withholds reserved addresses, frees the addresses of pods that are "
+      "gone, and removes deleted pools and blocks once they are empty. Several controllers may run: one leads, the "
+      "others wait.",
       "berth-controller");
   app.set_version_flag("--version", "berth-controller " + version);
   app.add_option("--kubeconfig", options.kubeconfig, "Credentials for the API server; default: those of the pod");
@@ -86,7 +86,7 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
   app.add_option("--lease-name", options.lease_name, "Name of the Lease that the leader holds")->capture_default_str();
   app.add_flag("!--no-leader-election",
                options.elects_leader,
-               "Lead at once, without a Lease. For tests: two leaders do no harm, but twice the work");
+               "Lead at once, without a Lease. For tests: two leaders do no harm, but do all work twice");
   app.add_option(
          "--reclaim",
          options.reclaim,
@@ -111,7 +111,7 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
   http::ProbeOptions probe;
   auto* const probes = app.add_subcommand("probe", "Ask a controller on this host whether it runs; exit code 0: yes");
   probes->add_option("--socket", probe.socket, "The controller's --probe-socket")->required();
-  probes->add_flag("--ready", probe.asks_ready, "Ask whether it leads or could lead");
+  probes->add_flag("--ready", probe.asks_ready, "Ask whether the controller leads or could lead");
   app.add_option("--log-level", options.log_level, "Least important level to log")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();

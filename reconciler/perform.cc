@@ -136,7 +136,7 @@ struct Performer::Visitor {
                                          crds::FinalizersPatch(found->second.meta, action.finalizers),
                                          options);
     if (!patched) return std::unexpected(std::move(patched.error()));
-    if (found->second.meta.deleting()) spdlog::info("pool drained pool={}", action.pool);
+    if (found->second.meta.deleting()) spdlog::info("deleted pool is empty, removing it pool={}", action.pool);
     return PutPool(*std::move(patched));
   }
 
@@ -168,12 +168,14 @@ struct Performer::Visitor {
     auto written = PatchBlock(before, action.after);
     if (!written) return written;
     if (!action.gone_node.empty()) {
-      spdlog::info(
-          "block of a node that is gone emptied block={} pool={} node={}", before.name, before.pool, before.node);
+      spdlog::info("removed standby and unreadable entries of a gone node block={} pool={} node={}",
+                   before.name,
+                   before.pool,
+                   before.node);
     } else if (before.finalizers != action.after.finalizers) {
-      spdlog::info("block drained block={} pool={}", before.name, before.pool);
+      spdlog::info("deleted block is empty, removing it block={} pool={}", before.name, before.pool);
     } else {
-      spdlog::info("block entries of reservations written block={} used={}", before.name, action.after.used());
+      spdlog::info("entries of reservations written block={} used={}", before.name, action.after.used());
     }
     return {};
   }
@@ -236,7 +238,7 @@ struct Performer::Visitor {
   }
 
   Expected<void> operator()(const ReportInUse& action) const {
-    spdlog::warn("freed addresses are in use, an event says which block={}", action.block->name);
+    spdlog::warn("freed addresses are still in use, an event names them block={}", action.block->name);
     metrics.FreedInUse(action.entries.size());
     Announce(InUseAnnouncement(*action.block, action.entries));
     return {};
@@ -278,7 +280,7 @@ struct Performer::Visitor {
     for (const ContestedAddress& one : action.addresses) {
       told.insert(one.text);
       if (memory.contested.contains(one.text)) continue;
-      spdlog::error("address of two pods block={} found={}", one.block, ipam::Quoted(one.text));
+      spdlog::error("a pod has an address of another pod block={} found={}", one.block, ipam::Quoted(one.text));
       news[one.block].push_back(one);
     }
     for (const auto& [block, of_block] : news) Announce(ContestedAnnouncement(of_block));
@@ -319,7 +321,7 @@ struct Performer::Visitor {
   Expected<void> operator()(const ReportOrphans& action) const {
     for (const auto& one : action.entries) {
       if (memory.reported.contains(one)) continue;
-      spdlog::info("orphan found, it would be freed block={} entry={}", one.first, ipam::Quoted(one.second));
+      spdlog::info("orphan found, --reclaim=on would free it block={} entry={}", one.first, ipam::Quoted(one.second));
     }
     memory.reported = action.entries;
     return {};
@@ -389,7 +391,7 @@ struct Performer::Visitor {
     // One that is there already was told, and its answer lost.
     if (told || told.error().code == ipam::ErrorCode::kAlreadyExists) return;
     events_again = now.steady + kEventPause;
-    spdlog::debug("event not taken object={} err={}", announcement.name, ipam::Quoted(told.error().message));
+    spdlog::debug("cannot write an event object={} err={}", announcement.name, ipam::Quoted(told.error().message));
   }
 
   // A pool that is about full may be so a hundred times a minute.
@@ -415,7 +417,7 @@ struct Performer::Visitor {
   // it, would then tell of earlier pods as if they were the next, and of the renewals of Leases more would count.
   [[nodiscard]] Expected<bool> IsPodGone(const FreedEntry& one, const ipam::Address& address) const {
     if (!IsDnsName(one.entry.pod_namespace) || !IsDnsName(one.entry.pod)) {
-      return ipam::Fail(ipam::ErrorCode::kInvalid, "no pod is called " + ipam::Quoted(one.entry.pod));
+      return ipam::Fail(ipam::ErrorCode::kInvalid, "no pod can have the name " + ipam::Quoted(one.entry.pod));
     }
     auto object = k8sclient::Get(api, PodPath(one.entry.pod_namespace, one.entry.pod), options);
     if (!object && object.error().code == ipam::ErrorCode::kNotFound) return true;

@@ -27,7 +27,9 @@ namespace {
 using ipam::Expected;
 
 void LogLeftOut(const nlohmann::json& object, const ipam::Error& error) {
-  spdlog::error("object left out name={} err={}", ipam::Quoted(crds::NameOf(object)), ipam::Quoted(error.message));
+  spdlog::error("object cannot be read, ignoring it name={} err={}",
+                ipam::Quoted(crds::NameOf(object)),
+                ipam::Quoted(error.message));
 }
 
 template <typename Seen>

@@ -110,7 +110,8 @@ class Handler final : public k8sclient::ReflectorHandler {
     const std::string name = NameIn<Seen>(object);
     auto seen = read_(std::move(object));
     if (!seen) {
-      spdlog::error("object ignored kind={} name={} err={}", kind_, name, ipam::Quoted(seen.error().message));
+      spdlog::error(
+          "object cannot be read, ignoring it kind={} name={} err={}", kind_, name, ipam::Quoted(seen.error().message));
       return std::nullopt;
     }
     WarnOf(*seen);

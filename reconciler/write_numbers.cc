@@ -27,7 +27,7 @@ Expected<SeenNode> WriteNumbers(k8sclient::Api& api, const ShowNumbers& action, 
                       {"status", {{"capacity", numbers}, {"allocatable", numbers}}}};
   auto patched = k8sclient::MergePatch(api, ObjectPath(kNodesPath, action.node) + "/status", patch, options);
   if (!patched) return std::unexpected(std::move(patched.error()));
-  spdlog::info("numbers of a node written node={} numbers={}", action.node, numbers.dump());
+  spdlog::info("address counts of a Node written node={} numbers={}", action.node, numbers.dump());
   return ReadNode(*std::move(patched));
 }
 
@@ -37,7 +37,7 @@ Expected<std::vector<SeenPod>> ReadPodsOf(k8sclient::Api& api, const std::string
   const auto take = [&pods](const json& object) {
     auto pod = ReadPod(object);
     if (pod) return pods.push_back(*std::move(pod));
-    spdlog::error("pod left out err={}", ipam::Quoted(pod.error().message));
+    spdlog::error("pod cannot be read, ignoring it err={}", ipam::Quoted(pod.error().message));
   };
   const auto version = k8sclient::ListEach(api,
                                            std::string(kPodsPath),
