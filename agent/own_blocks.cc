@@ -106,7 +106,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, cons
     }
     // If another thread brings the block in after this, nothing is on standby before the block has another version.
     if (what == FenceWhat::kUnknown && Knows(base->name)) {
-      return Fail(ErrorCode::kConflict, "block " + base->name + " came into memory meanwhile");
+      return Fail(ErrorCode::kConflict, "a call of this agent uses block " + base->name + " already");
     }
     ipam::Block fenced = *base;
     fenced.agent = NextFence();

@@ -70,7 +70,8 @@ void ReadSpec(const FieldReader& document, ipam::Block& block) {
   block.node = spec.String("node", kNameLengthMax);
   block.cidr = spec.Parsed("cidr", kPrefixTextMax, ipam::Prefix::Parse).value_or(ipam::Prefix());
   if (ipam::AddressBits(block.cidr.family()) - block.cidr.length() > ipam::kBlockBitsMax) {
-    spec.Fail("cidr", "must be at least /24 or /120, is " + ipam::Quoted(block.cidr.ToString()));
+    spec.Fail("cidr",
+              "must be /24 or longer for IPv4, /120 or longer for IPv6, is " + ipam::Quoted(block.cidr.ToString()));
   }
 }
 

@@ -119,8 +119,8 @@ Expected<void> IpamCall::Check() {
     if (!pools) return std::unexpected(pools.error());
     if (pools->empty() || !pools->front()->gateway || pools->front()->gateway == previous->gateway) continue;
     return Fail(ErrorCode::kInvalid,
-                "gateway " + previous->gateway->ToString() + whose + " in prevResult is not that of pool " + own.pool +
-                    ", " + pools->front()->gateway->ToString());
+                "gateway " + previous->gateway->ToString() + whose + " in prevResult is not " +
+                    pools->front()->gateway->ToString() + ", the gateway of pool " + own.pool);
   }
   return {};
 }

@@ -69,11 +69,12 @@ Expected<bool> BeginAsDirect(const Folder& state) {
   // An agent makes `nodes` before it serves; `berth` without an agent leaves DELs in `queue`; and people write `mode`.
   for (const char* left : {"nodes", "queue", kModeFile}) {
     if (std::ranges::find(*names, left) == names->end()) continue;
-    return Fail(
-        ErrorCode::kUnavailable,
-        state.PathOf(left) +
-            " exists: this node belongs to an agent, which may still have to record addresses of its pods",
-        "run berth-agent --retire on this node; or remove the folder if no pod on this node has an address from berth");
+    return Fail(ErrorCode::kUnavailable,
+                state.PathOf(left) +
+                    " exists: this node belongs to an agent, which may still have to record addresses of its pods",
+                "run berth-agent --retire on this node; or remove what the message names, if no pod on this node has "
+                "an address "
+                "from berth");
   }
   if (auto written = WriteMode(state, NodeMode::kDirect); !written) return std::unexpected(written.error());
   return true;
