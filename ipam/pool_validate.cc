@@ -29,7 +29,8 @@ Expected<void> CheckBlockLength(const Pool& pool) {
                 std::to_string(*pool.block_length),
                 "blocks of " + std::string(Article(pool.family())) + " pool are /" +
                     std::to_string(bits - kBlockBitsMax) + " to /" + std::to_string(bits) +
-                    "; write such a length, or leave it out to use /" + std::to_string(bits - kDefaultBlockBits));
+                    "; write such a length, or leave spec.blockSize out to use /" +
+                    std::to_string(bits - kDefaultBlockBits));
 }
 
 Expected<void> CheckResultLength(const Pool& pool) {
@@ -39,7 +40,7 @@ Expected<void> CheckResultLength(const Pool& pool) {
   return Refuse("spec.prefixLength",
                 std::to_string(*pool.result_length),
                 "not a prefix length; write a number from 0 to " + std::to_string(bits) +
-                    ", or leave it out to use that of spec.subnet");
+                    ", or leave spec.prefixLength out to use the length of spec.subnet");
 }
 
 Expected<void> CheckFamily(const Pool& pool, const std::string& field, const AddressRange& range) {

@@ -70,22 +70,23 @@ const PoolCase kBadPools[] = {
     {"BlockTooLarge",
      "10.55.0.0/16",
      [](Pool& p) { p.block_length = 23; },
-     R"(spec.blockSize "23": blocks of an IPv4 pool are /24 to /32; write such a length, or leave it out to use /26)"},
+     R"(spec.blockSize "23": blocks of an IPv4 pool are /24 to /32; write such a length, )"
+     "or leave spec.blockSize out to use /26"},
     {"BlockLengthOfTheOtherFamily",
      "2001:db8::/64",
      [](Pool& p) { p.block_length = 26; },
      R"(spec.blockSize "26": blocks of an IPv6 pool are /120 to /128; write such a length, )"
-     "or leave it out to use /122"},
+     "or leave spec.blockSize out to use /122"},
     {"BlockLengthTooLong",
      "2001:db8::/64",
      [](Pool& p) { p.block_length = 129; },
      R"(spec.blockSize "129": blocks of an IPv6 pool are /120 to /128; write such a length, )"
-     "or leave it out to use /122"},
+     "or leave spec.blockSize out to use /122"},
     {"PrefixLengthOfTheOtherFamily",
      "10.55.0.0/16",
      [](Pool& p) { p.result_length = 64; },
      R"(spec.prefixLength "64": not a prefix length; write a number from 0 to 32, )"
-     "or leave it out to use that of spec.subnet"},
+     "or leave spec.prefixLength out to use the length of spec.subnet"},
     {"RangeBackwards",
      "10.1.0.0/16",
      [](Pool& p) { p.ranges = {RangeOf("10.1.0.1"), {AddressOf("10.1.0.9"), AddressOf("10.1.0.3")}}; },

@@ -73,8 +73,7 @@ Expected<bool> BeginAsDirect(const Folder& state) {
                 state.PathOf(left) +
                     " exists: this node belongs to an agent, which may still have to record addresses of its pods",
                 "run berth-agent --retire on this node; or remove what the message names, if no pod on this node has "
-                "an address "
-                "from berth");
+                "an address from berth");
   }
   if (auto written = WriteMode(state, NodeMode::kDirect); !written) return std::unexpected(written.error());
   return true;

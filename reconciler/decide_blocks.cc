@@ -170,7 +170,7 @@ class BlockRound {
   }
 
   bool Delete(const SeenBlock& seen) {
-    Add(DeleteBlock{.block = seen.block, .why = "it is empty, and other nodes have none"});
+    Add(DeleteBlock{.block = seen.block, .why = "it is empty, and other nodes have no block"});
     return true;
   }
 
