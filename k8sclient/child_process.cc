@@ -81,6 +81,8 @@ class Child {
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, out_.write.get(), STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, err_.write.get(), STDERR_FILENO);
+    // libcurl's own sockets for waking up would be inherited.
+    posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);

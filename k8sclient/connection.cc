@@ -3,12 +3,24 @@
 #include "k8sclient/connection.h"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <array>
+#include <cstring>
+#include <deque>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <utility>
 
-#include "k8sclient/dial.h"
-#include "k8sclient/tunnel.h"
-#include "k8sclient/waiter.h"
+#include <curl/curl.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include "ipam/check.h"
+#include "k8sclient/freed.h"
+#include "k8sclient/tls.h"
 
 namespace berth::k8sclient {
 namespace {
@@ -17,193 +29,487 @@ using ipam::Error;
 using ipam::ErrorCode;
 using ipam::Expected;
 using ipam::Fail;
+using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 // The API server closes an idle connection after 90 s and load balancers may earlier: not to meet such a close is the
 // cheapest way not to lose a write to it.
-constexpr std::chrono::seconds kIdleMax{50};
+constexpr long kIdleSecondsMax = 50;
+constexpr long kKeepAliveIdleSeconds = 15;
+constexpr long kKeepAliveIntervalSeconds = 5;
+constexpr unsigned kUserTimeoutMs = 30'000;  // sent data unacknowledged for that long: the peer is gone
 constexpr std::size_t kRefusalBytesMax = std::size_t{1} << 20;
+constexpr std::size_t kHeadBytesMax = std::size_t{64} * 1024;
+constexpr std::chrono::seconds kRetryAfterMax = std::chrono::hours(1);
+constexpr std::chrono::sys_seconds kDateMax = std::chrono::sys_days(std::chrono::year(2200) / 1 / 1);
 
-bool IsDefaultPort(const ServerUrl& url) { return url.port == (url.scheme == "https" ? 443 : 80); }
+using Headers = std::unique_ptr<curl_slist, Freed<curl_slist_free_all>>;
 
-// Whether nothing was executed for certain; else a write's outcome is open.
-ErrorCode CodeFor(const Request& request, bool handed_over, ErrorCode certain) {
-  return handed_over && IsWrite(request.method) ? ErrorCode::kUnknownOutcome : certain;
+void Append(Headers& headers, const std::string& line) {
+  curl_slist* const longer = curl_slist_append(headers.get(), line.c_str());
+  BERTH_CHECK(longer != nullptr);
+  static_cast<void>(headers.release());
+  headers.reset(longer);
+}
+
+bool IsAddress(const std::string& host) {
+  std::array<unsigned char, sizeof(in6_addr)> bytes{};
+  return inet_pton(AF_INET, host.c_str(), bytes.data()) == 1 || inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1;
+}
+
+std::string Bracketed(const std::string& host) { return host.find(':') == std::string::npos ? host : "[" + host + "]"; }
+
+// OpenSSL's own check of the name, beside libcurl's. Like Go: only subject alternative names count, and "*" stands for
+// a whole label.
+bool DemandName(SSL_CTX* context, const std::string& name) {
+  X509_VERIFY_PARAM* const rules = SSL_CTX_get0_param(context);
+  X509_VERIFY_PARAM_set_hostflags(rules, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  return (IsAddress(name) ? X509_VERIFY_PARAM_set1_ip_asc(rules, name.c_str())
+                          : X509_VERIFY_PARAM_set1_host(rules, name.c_str(), name.size())) == 1;
+}
+
+// No child process may inherit a connection.
+// NOLINTNEXTLINE(misc-const-correctness): libcurl's type
+curl_socket_t OpenSocket(void*, curlsocktype, curl_sockaddr* address) {
+  const int opened = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+  if (opened < 0) return CURL_SOCKET_BAD;
+  // What an old kernel does not know is only missed.
+  setsockopt(opened, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof(kUserTimeoutMs));
+  return opened;
+}
+
+curl_blob Blob(const std::string& text) {
+  return {.data = const_cast<char*>(text.data()), .len = text.size(), .flags = CURL_BLOB_NOCOPY};  // NOLINT: C
 }
 
 }  // namespace
 
-// Takes an answer's body and decides what has become of the exchange.
-class Connection::Answer {
+// libcurl's two objects: the transfer's options, and the loop that drives it and keeps its connection.
+class Connection::Handles {
  public:
-  Answer(const Request& request, const BodySink* sink)
-      : request_(request), sink_(sink), parser_([this](std::string_view piece) { return TakeBody(piece); }) {}
-  Answer(const Answer&) = delete;
-  Answer& operator=(const Answer&) = delete;
+  Handles() : easy_(curl_easy_init()), multi_(curl_multi_init()) {
+    BERTH_CHECK(easy_ != nullptr && multi_ != nullptr);
+    curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, 1L);
+  }
+  ~Handles() {
+    curl_easy_cleanup(easy_);
+    curl_multi_cleanup(multi_);
+  }
+  Handles(const Handles&) = delete;
+  Handles& operator=(const Handles&) = delete;
 
-  ResponseParser& parser() { return parser_; }
-  [[nodiscard]] bool handed_over() const { return handed_over_; }
+  [[nodiscard]] CURL* easy() const { return easy_; }
+  [[nodiscard]] CURLM* multi() const { return multi_; }
 
-  [[nodiscard]] Response Complete() {
-    Response response{.status = parser_.status(), .body = std::move(body_), .date = parser_.date()};
-    if (parser_.retry_after()) response.retry_after = *parser_.retry_after();
-    return response;
+  // Without waiting: false if the peer has closed the kept connection, or sent something that nobody asked for.
+  [[nodiscard]] bool IsQuiet() const {
+    pollfd polled{.fd = kept_, .events = POLLIN, .revents = 0};
+    return kept_ != CURL_SOCKET_BAD && poll(&polled, 1, 0) == 0;
   }
 
-  // After kStopped. The sink's own wish is an end in order.
-  [[nodiscard]] Expected<Response> Stopped() const {
-    if (handed_over_) return Response{.status = parser_.status(), .date = parser_.date()};
-    return Fail(CodeFor(request_, true, ErrorCode::kInternal),
-                "the answer is larger than " + std::to_string(request_.response_bytes_max) + " bytes");
+  // A transfer has ended, or is to. What is not complete loses its connection here.
+  void End() {
+    if (curl_easy_getinfo(easy_, CURLINFO_ACTIVESOCKET, &kept_) != CURLE_OK) kept_ = CURL_SOCKET_BAD;
+    if (has_more_) kept_ = CURL_SOCKET_BAD;
+    curl_multi_remove_handle(multi_, easy_);
+  }
+
+  // A piece of an answer was read. What TLS has decrypted beyond it nobody sees at the socket any more: if this is the
+  // end of the answer, nobody asked for it.
+  void LookForMore() {
+    curl_tlssessioninfo* tls = nullptr;
+    has_more_ = curl_easy_getinfo(easy_, CURLINFO_TLS_SSL_PTR, &tls) == CURLE_OK && tls->internals != nullptr &&
+                SSL_pending(static_cast<SSL*>(tls->internals)) > 0;
   }
 
  private:
+  CURL* const easy_;
+  CURLM* const multi_;
+  curl_socket_t kept_ = CURL_SOCKET_BAD;  // of the connection that may still be open; libcurl's own
+  bool has_more_ = false;                 // behind the last piece that was read
+};
+
+// One request on its way, and what has come of its answer.
+class Connection::Transfer {
+ public:
+  Transfer(const Connection& connection, const Request& request, const ExchangeLimits& limits, const BodySink* sink)
+      : endpoint_(connection.endpoint_),
+        credential_(*connection.credential_),
+        handles_(*connection.handles_),
+        easy_(handles_.easy()),
+        multi_(handles_.multi()),
+        request_(request),
+        limits_(limits),
+        sink_(sink) {}
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+
+  [[nodiscard]] ExchangeResult Run(const CredentialSnapshot& credential, bool keeps_connection) {
+    SetOptions(credential, keeps_connection);
+    BERTH_CHECK(curl_multi_add_handle(multi_, easy_) == CURLM_OK);
+    const Expected<void> in_time = Drive();
+    CURLcode code = CURLE_OK;
+    int left = 0;
+    while (const CURLMsg* message = curl_multi_info_read(multi_, &left)) code = message->data.result;
+    handles_.End();
+    if (!in_time) return {.response = std::unexpected(Told(in_time.error()))};
+    if (code == CURLE_ABORTED_BY_CALLBACK && !issued_) {
+      return {.response = std::unexpected(
+                  Told(Fail(ErrorCode::kTimeout, "the time limit passed before the request was sent").error()))};
+    }
+    return Judge(code);
+  }
+
+ private:
+  template <typename Value>
+  void Set(CURLoption option, Value value) {
+    const CURLcode set = curl_easy_setopt(easy_, option, value);
+    BERTH_CHECK(set == CURLE_OK);
+  }
+
+  void SetOptions(const CredentialSnapshot& credential, bool keeps_connection) {
+    curl_easy_reset(easy_);
+    Set(CURLOPT_ERRORBUFFER, error_.data());
+    Set(CURLOPT_NOSIGNAL, 1L);
+    Set(CURLOPT_SSL_SESSIONID_CACHE, 0L);  // each connection proves who the server is
+    Set(CURLOPT_DNS_CACHE_TIMEOUT, 0L);    // an address may have moved
+    Set(CURLOPT_RESOLVER_START_FUNCTION, &OnLookup);
+    Set(CURLOPT_RESOLVER_START_DATA, this);
+    Set(CURLOPT_QUICK_EXIT, 1L);  // a name server that does not answer holds up nobody
+    Set(CURLOPT_PROTOCOLS_STR, "http,https");
+    Set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+    Set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
+    Set(CURLOPT_FRESH_CONNECT, keeps_connection ? 0L : 1L);
+    Set(CURLOPT_MAXAGE_CONN, kIdleSecondsMax);
+    Set(CURLOPT_TCP_KEEPALIVE, 1L);
+    Set(CURLOPT_TCP_KEEPIDLE, kKeepAliveIdleSeconds);
+    Set(CURLOPT_TCP_KEEPINTVL, kKeepAliveIntervalSeconds);
+    Set(CURLOPT_OPENSOCKETFUNCTION, &OpenSocket);
+    Set(CURLOPT_PREREQFUNCTION, &OnSend);
+    Set(CURLOPT_PREREQDATA, this);
+    Set(CURLOPT_HEADERFUNCTION, &OnHeader);
+    Set(CURLOPT_HEADERDATA, this);
+    Set(CURLOPT_WRITEFUNCTION, &OnBody);
+    Set(CURLOPT_WRITEDATA, this);
+    SetServer();
+    SetTls();
+    SetProxy();
+    SetRequest(credential);
+  }
+
+  // The name that the certificate has to prove stands in the URL; the address is told apart from it.
+  void SetServer() {
+    const ServerUrl& server = endpoint_.server;
+    const std::string& name = endpoint_.ServerName();
+    const std::string port = ":" + std::to_string(server.port);
+    Set(CURLOPT_PATH_AS_IS, 1L);
+    Set(CURLOPT_URL,
+        (server.scheme + "://" + Bracketed(name) + port + RequestTarget(server.path + request_.path, request_.query))
+            .c_str());
+    if (name == server.host) return;
+    connect_to_ = Headers(curl_slist_append(nullptr, ("::" + Bracketed(server.host) + port).c_str()));
+    Set(CURLOPT_CONNECT_TO, connect_to_.get());
+  }
+
+  void SetTls() {
+    if (endpoint_.insecure_skip_verify) {
+      for (const CURLoption check : {CURLOPT_SSL_VERIFYPEER,
+                                     CURLOPT_SSL_VERIFYHOST,
+                                     CURLOPT_PROXY_SSL_VERIFYPEER,
+                                     CURLOPT_PROXY_SSL_VERIFYHOST}) {
+        Set(check, 0L);
+      }
+    }
+    if (endpoint_.proxy && endpoint_.proxy->scheme == "https") names_.push_back(endpoint_.proxy->host);
+    names_.push_back(endpoint_.ServerName());
+    Set(CURLOPT_SSL_CTX_FUNCTION, &OnTlsContext);
+    Set(CURLOPT_SSL_CTX_DATA, this);
+    // Whom the system trusts is trusted only where the credentials say so.
+    for (const CURLoption systems : {CURLOPT_CAINFO, CURLOPT_CAPATH, CURLOPT_PROXY_CAINFO, CURLOPT_PROXY_CAPATH}) {
+      Set(systems, nullptr);
+    }
+    const auto set = [this](CURLoption option, CURLoption of_proxy, const std::string& text) {
+      if (text.empty()) return;
+      curl_blob blob = Blob(text);
+      Set(option, &blob);
+      Set(of_proxy, &blob);
+    };
+    set(CURLOPT_CAINFO_BLOB, CURLOPT_PROXY_CAINFO_BLOB, credential_.certificate_authority_pem);
+    set(CURLOPT_SSLCERT_BLOB, CURLOPT_PROXY_SSLCERT_BLOB, credential_.certificate_pem);
+    set(CURLOPT_SSLKEY_BLOB, CURLOPT_PROXY_SSLKEY_BLOB, credential_.key_pem);
+    // A key with a passphrase would make OpenSSL ask on the terminal.
+    Set(CURLOPT_KEYPASSWD, "");
+    Set(CURLOPT_PROXY_KEYPASSWD, "");
+  }
+
+  void SetProxy() {
+    Set(CURLOPT_NOPROXY, "");  // the environment was heeded when the endpoint was made
+    if (!endpoint_.proxy) {
+      Set(CURLOPT_PROXY, "");
+      return;
+    }
+    const ServerUrl& proxy = *endpoint_.proxy;
+    // Names are the proxy's to look up, as with Go.
+    const std::string scheme = proxy.scheme == "socks5" ? "socks5h" : proxy.scheme;
+    Set(CURLOPT_PROXY, (scheme + "://" + proxy.Authority()).c_str());
+    Set(CURLOPT_HTTPPROXYTUNNEL, 1L);
+    Set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+    if (proxy.user.empty()) return;
+    Set(CURLOPT_PROXYUSERNAME, proxy.user.c_str());
+    Set(CURLOPT_PROXYPASSWORD, proxy.password.c_str());
+  }
+
+  void SetRequest(const CredentialSnapshot& credential) {
+    const ServerUrl& server = endpoint_.server;
+    const bool default_port = server.port == (server.scheme == "https" ? 443 : 80);
+    Append(headers_, "Host: " + (default_port ? Bracketed(server.host) : server.Authority()));
+    Append(headers_, "Accept: " + std::string(request_.accept));
+    Append(headers_, "Expect:");  // no waiting for a leave to send a long body
+    // "Name;" is how libcurl wants a header without a value.
+    for (const std::string& line : credential.headers) {
+      Append(headers_, line.ends_with(": ") ? line.substr(0, line.size() - 2) + ";" : line);
+    }
+    Append(headers_, "Content-Type:" + (request_.body.empty() ? "" : " " + std::string(request_.content_type)));
+    Set(CURLOPT_HTTPHEADER, headers_.get());
+    Set(CURLOPT_USERAGENT, endpoint_.user_agent.c_str());
+    if (!request_.body.empty() || request_.method == Method::kPost) {
+      Set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request_.body.size()));
+      Set(CURLOPT_POSTFIELDS, request_.body.c_str());
+    }
+    Set(CURLOPT_CUSTOMREQUEST, std::string(ToString(request_.method)).c_str());
+  }
+
+  // Until the transfer is done. Errors: it must be over.
+  [[nodiscard]] Expected<void> Drive() {
+    began_ = received_ = steady_clock::now();
+    const std::stop_callback wake(limits_.stop, [this] { curl_multi_wakeup(multi_); });
+    for (;;) {
+      int running = 0;
+      BERTH_CHECK(curl_multi_perform(multi_, &running) == CURLM_OK);
+      if (running == 0) return {};
+      const steady_clock::time_point until = NextLimit();
+      const auto now = steady_clock::now();
+      if (limits_.stop.stop_requested()) return Fail(ErrorCode::kTimeout, "the program is stopping");
+      if (now >= limits_.deadline) return Fail(ErrorCode::kTimeout, "no answer within the time limit");
+      if (now >= until && issued_) return Fail(ErrorCode::kTimeout, "no data arrived within the time limit");
+      if (now >= until) return Unreached("it took too long");
+      const auto wait = std::min(std::chrono::ceil<milliseconds>(std::min(until, limits_.deadline) - now), kPollMax);
+      curl_multi_poll(multi_, nullptr, 0, static_cast<int>(wait.count()), nullptr);
+    }
+  }
+
+  [[nodiscard]] bool IsOver() const { return limits_.stop.stop_requested() || steady_clock::now() >= limits_.deadline; }
+
+  // Apart from the deadline.
+  [[nodiscard]] steady_clock::time_point NextLimit() const {
+    if (issued_) return limits_.idle_max ? received_ + *limits_.idle_max : steady_clock::time_point::max();
+    return handshake_began_ ? *handshake_began_ + endpoint_.handshake_max : began_ + endpoint_.connect_max;
+  }
+
+  [[nodiscard]] std::unexpected<Error> Unreached(const std::string& why) const {
+    if (endpoint_.proxy) {
+      return Fail(ErrorCode::kUnavailable,
+                  "no connection through the proxy " + endpoint_.proxy->Authority() + ": " + why,
+                  "check proxy-url in the kubeconfig, or HTTPS_PROXY and NO_PROXY");
+    }
+    return Fail(ErrorCode::kUnavailable,
+                "no connection to the API server: " + why,
+                "check server in the kubeconfig, and that the API server runs");
+  }
+
+  // What a caller is told.
+  [[nodiscard]] Error Told(Error error) const {
+    if (issued_ && IsWrite(request_.method)) error.code = ErrorCode::kUnknownOutcome;
+    if (error.code == ErrorCode::kDecode) return error;  // of the configuration, not of this request
+    return error.Within(std::string(ToString(request_.method)) + " " + endpoint_.server.Authority() + request_.path);
+  }
+
+  // What has become of a transfer that ended by itself.
+  [[nodiscard]] ExchangeResult Judge(CURLcode code) {
+    if (code == CURLE_OK && issued_) code = CheckLength();
+    // The sink's own wish is an end in order.
+    if (code == CURLE_OK || enough_) return {.response = Complete()};
+    const std::string problem = Problem(code);
+    if (!issued_) return {.response = std::unexpected(Told(NotSent(code, problem).error()))};
+    const bool broke = lost_ || (!too_long_ && (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR ||
+                                                code == CURLE_GOT_NOTHING || code == CURLE_PARTIAL_FILE));
+    Error error{.code = broke ? ErrorCode::kUnavailable : ErrorCode::kInternal, .message = problem};
+    return {.response = std::unexpected(Told(std::move(error))), .broke = broke && !handed_over_};
+  }
+
+  [[nodiscard]] std::unexpected<Error> NotSent(CURLcode code, const std::string& problem) const {
+    switch (code) {
+      case CURLE_PEER_FAILED_VERIFICATION:
+        return Fail(ErrorCode::kUnavailable,
+                    "the server's certificate is not accepted: " + problem,
+                    "check certificate-authority and tls-server-name in the kubeconfig");
+      case CURLE_SSL_CACERT_BADFILE:
+        return Fail(ErrorCode::kDecode,
+                    "certificate-authority holds no certificate, or one that cannot be read",
+                    "it must be PEM: -----BEGIN CERTIFICATE-----");
+      case CURLE_SSL_CERTPROBLEM:
+        return Fail(ErrorCode::kDecode,
+                    "client-certificate and client-key cannot be used: " + problem,
+                    "both must be PEM and belong together, and the key must have no passphrase");
+      default:
+        return Unreached(problem);
+    }
+  }
+
+  [[nodiscard]] std::string Problem(CURLcode code) const {
+    if (too_long_) return std::string(too_long_) + " is too long";
+    if (lost_) return "the connection had been closed";
+    std::string text = error_[0] != '\0' ? error_.data() : curl_easy_strerror(code);
+    long os_errno = 0;
+    curl_easy_getinfo(easy_, CURLINFO_OS_ERRNO, &os_errno);
+    if (code == CURLE_COULDNT_CONNECT && os_errno != 0) {
+      text += ": " + std::string(std::strerror(static_cast<int>(os_errno)));
+    }
+    return text;
+  }
+
+  // An answer must say where it ends. libcurl takes one that does not for complete when the connection is closed, which
+  // anybody on the way could do; and of two lengths it takes one, and another reader the other.
+  [[nodiscard]] CURLcode CheckLength() const {
+    if (const long status = Status(); status == 204 || status == 304) return CURLE_OK;
+    curl_header* header = nullptr;
+    if (curl_easy_header(easy_, "Transfer-Encoding", 0, CURLH_HEADER, -1, &header) == CURLHE_OK) {
+      return header->amount == 1 && Lower(header->value) == "chunked" ? CURLE_OK : CURLE_WEIRD_SERVER_REPLY;
+    }
+    if (curl_easy_header(easy_, "Content-Length", 0, CURLH_HEADER, -1, &header) != CURLHE_OK) return CURLE_PARTIAL_FILE;
+    curl_off_t length = -1;
+    curl_easy_getinfo(easy_, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+    return header->amount == 1 && length >= 0 ? CURLE_OK : CURLE_WEIRD_SERVER_REPLY;
+  }
+
+  [[nodiscard]] Response Complete() {
+    Response response{.status = static_cast<int>(Status()), .body = std::move(body_)};
+    curl_header* header = nullptr;
+    curl_off_t seconds = 0;
+    if (curl_easy_header(easy_, "Retry-After", 0, CURLH_HEADER, -1, &header) == CURLHE_OK &&
+        curl_easy_getinfo(easy_, CURLINFO_RETRY_AFTER, &seconds) == CURLE_OK) {
+      response.retry_after = std::chrono::seconds(std::min<curl_off_t>(seconds, kRetryAfterMax.count()));
+    }
+    if (curl_easy_header(easy_, "Date", 0, CURLH_HEADER, -1, &header) == CURLHE_OK) {
+      const std::chrono::sys_seconds date{std::chrono::seconds(curl_getdate(header->value, nullptr))};
+      if (date >= std::chrono::sys_seconds{} && date < kDateMax) response.date = date;
+    }
+    return response;
+  }
+
+  [[nodiscard]] long Status() const {
+    long status = 0;
+    curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
+    return status;
+  }
+
+  // Called before the request is sent. libcurl sends it again if a kept connection turns out to be dead; but the server
+  // may have had the first one. OnLookup ends that before a connection is opened, and this in any case.
+  static int OnSend(void* self, char*, char*, int, int) {
+    auto& transfer = *static_cast<Transfer*>(self);
+    if (transfer.issued_ || transfer.IsOver()) return CURL_PREREQFUNC_ABORT;
+    transfer.issued_ = true;
+    transfer.received_ = steady_clock::now();
+    return CURL_PREREQFUNC_OK;
+  }
+
+  // Called before each connection is opened. After the request was sent there is no reason but to send it again.
+  static int OnLookup(void*, void*, void* self) {
+    auto& transfer = *static_cast<Transfer*>(self);
+    transfer.lost_ = transfer.issued_;
+    return transfer.lost_ ? 1 : 0;
+  }
+
+  // Called before each TLS handshake.
+  static CURLcode OnTlsContext(CURL*, void* context, void* self) {
+    auto& transfer = *static_cast<Transfer*>(self);
+    if (transfer.names_.empty()) return CURLE_SSL_CONNECT_ERROR;
+    const std::string name = std::move(transfer.names_.front());
+    transfer.names_.pop_front();
+    if (transfer.names_.empty()) transfer.handshake_began_ = steady_clock::now();
+    // Whoever sets SSLKEYLOGFILE would read along.
+    SSL_CTX_set_keylog_callback(static_cast<SSL_CTX*>(context), nullptr);
+    const bool demanded = transfer.endpoint_.insecure_skip_verify || DemandName(static_cast<SSL_CTX*>(context), name);
+    return demanded ? CURLE_OK : CURLE_SSL_CONNECT_ERROR;
+  }
+
+  static std::size_t OnHeader(const char*, std::size_t, std::size_t size, void* self) {
+    auto& transfer = *static_cast<Transfer*>(self);
+    transfer.received_ = steady_clock::now();
+    transfer.handles_.LookForMore();
+    transfer.head_bytes_ += size;
+    if (transfer.head_bytes_ <= kHeadBytesMax) return size;
+    transfer.too_long_ = "the answer's head";
+    return CURL_WRITEFUNC_ERROR;
+  }
+
+  static std::size_t OnBody(const char* bytes, std::size_t, std::size_t size, void* self) {
+    auto& transfer = *static_cast<Transfer*>(self);
+    transfer.received_ = steady_clock::now();
+    transfer.handles_.LookForMore();
+    return transfer.TakeBody({bytes, size}) ? size : CURL_WRITEFUNC_ERROR;
+  }
+
   bool TakeBody(std::string_view piece) {
-    const bool refused = parser_.status() < 200 || parser_.status() >= 300;
+    const long status = Status();
+    const bool refused = status < 200 || status >= 300;
     if (sink_ != nullptr && !refused) {
       handed_over_ = true;
-      return (*sink_)(piece);
+      enough_ = !(*sink_)(piece);
+      return !enough_;
     }
     const std::size_t bytes_max =
         refused ? std::min(request_.response_bytes_max, kRefusalBytesMax) : request_.response_bytes_max;
-    if (piece.size() > bytes_max - std::min(bytes_max, body_.size())) return false;
+    if (piece.size() > bytes_max - std::min(bytes_max, body_.size())) {
+      too_long_ = "the answer";
+      return false;
+    }
     body_ += piece;
     return true;
   }
 
+  static constexpr milliseconds kPollMax = std::chrono::hours(1);
+
+  const Endpoint& endpoint_;
+  const CredentialSnapshot& credential_;
+  Handles& handles_;
+  CURL* const easy_;
+  CURLM* const multi_;
   const Request& request_;
-  const BodySink* sink_;
-  ResponseParser parser_;
-  bool handed_over_ = false;
+  const ExchangeLimits& limits_;
+  const BodySink* const sink_;
+
+  std::array<char, CURL_ERROR_SIZE> error_{};
+  Headers headers_;
+  Headers connect_to_;
+  std::deque<std::string> names_;  // that the peers of the next TLS handshakes have to prove
+  steady_clock::time_point began_;
+  std::optional<steady_clock::time_point> handshake_began_;  // with the server
+  steady_clock::time_point received_;                        // something, last
+  bool issued_ = false;                                      // from here on the server can have the request
+  bool lost_ = false;                                        // and with it, perhaps: the kept connection was dead
+  bool handed_over_ = false;                                 // the sink has had a piece
+  bool enough_ = false;                                      // the sink said so
+  const char* too_long_ = nullptr;                           // what was
+  std::size_t head_bytes_ = 0;
   std::string body_;
 };
 
+Connection::Connection(const Endpoint& endpoint, std::shared_ptr<const CredentialSnapshot> credential)
+    : endpoint_(endpoint), credential_(std::move(credential)) {}
+Connection::~Connection() = default;
+
 ExchangeResult Connection::Exchange(const Request& request, const CredentialSnapshot& credential,
                                     const ExchangeLimits& limits, const BodySink* sink) {
-  Waiter waiter(limits.deadline, limits.stop);
-  const auto failed = [&](const Error& error, bool broke) {
-    stream_.reset();
-    const std::string what = std::string(ToString(request.method)) + " " + endpoint_.server.Authority() + request.path;
-    return ExchangeResult{.response = std::unexpected(error.Within(what)), .broke = broke};
-  };
-  if (const Expected<void> ready = MakeReady(waiter); !ready) return failed(ready.error(), false);
-  const Expected<void> sent = stream_->Write(Head(request, credential) + request.body, waiter);
-  if (!sent && sent.error().code == ErrorCode::kTimeout) return failed(sent.error(), false);
-  // A server that refuses without reading all of the body may have answered before it closed the connection.
-  ExchangeResult result = ReadAnswer(request, limits, sink, waiter);
-  if (result.response) return result;
-  if (!sent) return failed(sent.error(), true);
-  return failed(result.response.error(), result.broke);
-}
-
-ExchangeResult Connection::ReadAnswer(const Request& request, const ExchangeLimits& limits, const BodySink* sink,
-                                      Waiter& waiter) {
-  Answer answer(request, sink);
-  ResponseParser::Outcome outcome = ResponseParser::Outcome::kMore;
-  bool cut_off = false;
-  while (outcome == ResponseParser::Outcome::kMore) {
-    std::array<char, 16384> buffer;  // NOLINT: not worth zeroing
-    const auto until = limits.idle_max ? steady_clock::now() + *limits.idle_max : steady_clock::time_point::max();
-    // Reading looks at the time only where it has to wait; a server that never stops sending would not be left.
-    const Expected<void> in_time = waiter.Check();
-    const Expected<std::size_t> got = in_time ? stream_->Read(buffer, waiter, until) : std::unexpected(in_time.error());
-    if (!got) {
-      const bool broke = got.error().code == ErrorCode::kUnavailable && !answer.handed_over();
-      Error error = got.error();
-      error.code = CodeFor(request, true, error.code);
-      return {.response = std::unexpected(std::move(error)), .broke = broke};
-    }
-    cut_off = *got == 0;
-    outcome = cut_off ? answer.parser().End() : answer.parser().Feed({buffer.data(), *got});
+  if (limits.stop.stop_requested() || steady_clock::now() >= limits.deadline) {
+    return {.response = Fail(ErrorCode::kTimeout, "the time limit passed before the request was sent")};
   }
-  switch (outcome) {
-    case ResponseParser::Outcome::kComplete:
-      used_at_ = steady_clock::now();
-      if (!answer.parser().keep_alive()) stream_.reset();
-      return {.response = answer.Complete()};
-    case ResponseParser::Outcome::kStopped:
-      stream_.reset();
-      return {.response = answer.Stopped()};
-    default:
-      break;
+  if (!handles_) {
+    StartCurl();
+    handles_ = std::make_unique<Handles>();
   }
-  const ErrorCode code = CodeFor(request, true, cut_off ? ErrorCode::kUnavailable : ErrorCode::kInternal);
-  return {.response = Fail(code, std::string(answer.parser().problem())), .broke = cut_off && !answer.handed_over()};
-}
-
-Expected<void> Connection::MakeReady(Waiter& waiter) {
-  if (const Expected<void> in_time = waiter.Check(); !in_time) return in_time;
-  if (stream_ && (steady_clock::now() - used_at_ > kIdleMax || !stream_->IsQuiet())) stream_.reset();
-  if (stream_) return {};
-  const auto deadline = waiter.deadline();
-  Expected<std::unique_ptr<ByteStream>> opened = Open(waiter);
-  waiter.set_deadline(deadline);
-  if (!opened) {
-    // Not the caller's time that was over, but what we give one connection.
-    if (opened.error().code == ErrorCode::kTimeout && waiter.Check()) opened.error().code = ErrorCode::kUnavailable;
-    return std::unexpected(std::move(opened.error()));
-  }
-  stream_ = std::move(*opened);
-  return {};
-}
-
-Expected<std::unique_ptr<ByteStream>> Connection::Open(Waiter& waiter) const {
-  const bool offers_session = tls_ && tls_->HasSession();
-  const auto deadline = waiter.deadline();
-  bool in_handshake = false;
-  Expected<std::unique_ptr<ByteStream>> opened = OpenOnce(waiter, in_handshake);
-  if (opened || !in_handshake || !offers_session || opened.error().code == ErrorCode::kTimeout) return opened;
-  // Maybe for the session. No request has been sent yet.
-  tls_->ForgetSession();
-  waiter.set_deadline(deadline);
-  return OpenOnce(waiter, in_handshake);
-}
-
-Expected<std::unique_ptr<ByteStream>> Connection::OpenOnce(Waiter& waiter, bool& in_handshake) const {
-  const auto limit = [&waiter, deadline = waiter.deadline()](std::chrono::milliseconds longest) {
-    waiter.set_deadline(std::min(deadline, steady_clock::now() + longest));
-  };
-  limit(endpoint_.connect_max);
-  const ServerUrl& first = endpoint_.proxy ? *endpoint_.proxy : endpoint_.server;
-  const Expected<int> socket = Dial(first.host, first.port, waiter);
-  if (!socket) return std::unexpected(socket.error());
-  auto stream = std::make_unique<ByteStream>(*socket);
-  Expected<void> done;
-  if (endpoint_.proxy && endpoint_.proxy->scheme == "https")
-    done = stream->StartTls(*tls_, endpoint_.proxy->host, waiter);
-  if (done && endpoint_.proxy) done = OpenTunnel(*stream, *endpoint_.proxy, endpoint_.server, waiter);
-  if (done && endpoint_.server.scheme == "https") {
-    limit(endpoint_.handshake_max);
-    done = stream->StartTls(*tls_, endpoint_.ServerName(), waiter);
-    in_handshake = !done;
-  }
-  if (!done) return std::unexpected(done.error());
-  return stream;
-}
-
-std::string Connection::Head(const Request& request, const CredentialSnapshot& credential) const {
-  const ServerUrl& server = endpoint_.server;
-  const std::string authority = server.Authority();
-  std::string head(ToString(request.method));
-  head += ' ';
-  head += RequestTarget(server.path + request.path, request.query);
-  head += " HTTP/1.1\r\nHost: ";
-  head += IsDefaultPort(server) ? authority.substr(0, authority.rfind(':')) : authority;
-  head += "\r\nUser-Agent: ";
-  head += endpoint_.user_agent;
-  head += "\r\nAccept: ";
-  head += request.accept;
-  head += "\r\n";
-  for (const std::string& line : credential.headers) head += line + "\r\n";
-  if (!request.body.empty()) {
-    head += "Content-Type: ";
-    head += request.content_type;
-    head += "\r\n";
-  }
-  if (!request.body.empty() || IsWrite(request.method)) {
-    head += "Content-Length: " + std::to_string(request.body.size()) + "\r\n";
-  }
-  return head + "\r\n";
+  const bool keeps_connection = handles_->IsQuiet();
+  return Transfer(*this, request, limits, sink).Run(credential, keeps_connection);
 }
 
 }  // namespace berth::k8sclient

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connection: one connection to the API server, over which one HTTP/1.1 request at a time is sent.
+// Connection: one connection to the API server, over which one HTTP/1.1 request at a time is sent, by libcurl.
 //
-// It connects when it has to and keeps the connection for the next request. It never sends a request twice, and it
-// knows whether the peer can have had all of one: a request of which the last byte was not handed over cannot be
-// executed.
+// It connects when it has to and keeps the connection for the next request. It never sends a request twice: libcurl
+// would do so where a kept connection turns out to be dead, and is stopped before it does.
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -15,10 +13,7 @@
 
 #include "ipam/error.h"
 #include "k8sclient/api.h"
-#include "k8sclient/byte_stream.h"
 #include "k8sclient/credentials.h"
-#include "k8sclient/response_parser.h"
-#include "k8sclient/tls.h"
 #include "k8sclient/url.h"
 
 namespace berth::k8sclient {
@@ -27,10 +22,11 @@ namespace berth::k8sclient {
 struct Endpoint {
   ServerUrl server;
   std::string tls_server_name = {};  // empty: the server's host
-  std::optional<ServerUrl> proxy = {};
+  bool insecure_skip_verify = false;
+  std::optional<ServerUrl> proxy = {};  // http, https or socks5
   std::string user_agent = {};
-  std::chrono::milliseconds connect_max = std::chrono::seconds(5);     // proxy included
-  std::chrono::milliseconds handshake_max = std::chrono::seconds(15);  // TLS with the server
+  std::chrono::milliseconds connect_max = std::chrono::seconds(5);     // TCP and proxy
+  std::chrono::milliseconds handshake_max = std::chrono::seconds(15);  // TLS with the server, after that
 
   // What the server's certificate has to be for.
   [[nodiscard]] const std::string& ServerName() const {
@@ -47,38 +43,33 @@ struct ExchangeLimits {
 
 struct ExchangeResult {
   ipam::Expected<Response> response;
-  // The connection stood and then broke. If the error is kUnavailable, the request may be sent again: it was a read of
-  // which nothing was handed over, or a write that the peer cannot have had.
+  // The connection broke after the request had been sent, and nothing was handed over: a read may be sent again.
   bool broke = false;
 };
 
 class Connection {
  public:
-  // Opens nothing. endpoint must outlive this; tls is null for an http:// server without an https:// proxy.
-  Connection(const Endpoint& endpoint, std::shared_ptr<const TlsContext> tls)
-      : endpoint_(endpoint), tls_(std::move(tls)) {}
+  // Opens nothing. endpoint must outlive this; credential: the certificates for TLS.
+  Connection(const Endpoint& endpoint, std::shared_ptr<const CredentialSnapshot> credential);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
 
-  // One thread at a time. sink: null, or where the body of a successful answer goes. Errors: as Api::Call and
-  // Api::Watch.
+  // One thread at a time. credential: the headers, which may be newer than the certificates. sink: null, or where the
+  // body of a successful answer goes. Errors: as Api::Call and Api::Watch.
   [[nodiscard]] ExchangeResult Exchange(const Request& request, const CredentialSnapshot& credential,
                                         const ExchangeLimits& limits, const BodySink* sink = nullptr);
 
-  [[nodiscard]] const TlsContext* tls() const { return tls_.get(); }
+  // Which certificates it was made with.
+  [[nodiscard]] std::uint64_t tls_serial() const { return credential_->tls_serial; }
 
  private:
-  class Answer;
-  [[nodiscard]] ipam::Expected<void> MakeReady(Waiter& waiter);
-  [[nodiscard]] ipam::Expected<std::unique_ptr<ByteStream>> Open(Waiter& waiter) const;
-  // in_handshake: it failed in TLS with the server.
-  [[nodiscard]] ipam::Expected<std::unique_ptr<ByteStream>> OpenOnce(Waiter& waiter, bool& in_handshake) const;
-  [[nodiscard]] std::string Head(const Request& request, const CredentialSnapshot& credential) const;
-  [[nodiscard]] ExchangeResult ReadAnswer(const Request& request, const ExchangeLimits& limits, const BodySink* sink,
-                                          Waiter& waiter);
+  class Handles;
+  class Transfer;
 
   const Endpoint& endpoint_;
-  const std::shared_ptr<const TlsContext> tls_;
-  std::unique_ptr<ByteStream> stream_;  // null: not connected
-  std::chrono::steady_clock::time_point used_at_;
+  const std::shared_ptr<const CredentialSnapshot> credential_;
+  std::unique_ptr<Handles> handles_;
 };
 
 }  // namespace berth::k8sclient

@@ -34,6 +34,7 @@ Expected<Endpoint> MakeEndpoint(const ClientConfig& config, const HttpApiOptions
   if (!proxy) return std::unexpected(proxy.error().Within(config.source));
   return Endpoint{.server = std::move(*server),
                   .tls_server_name = config.tls_server_name,
+                  .insecure_skip_verify = config.insecure_skip_tls_verify,
                   .proxy = std::move(*proxy),
                   .user_agent = options.user_agent,
                   .connect_max = options.connect_max,
@@ -56,18 +57,14 @@ class HttpApi::State {
   State(Endpoint endpoint, ClientConfig config, const HttpApiOptions& options)
       : endpoint_(std::move(endpoint)),
         clock_(*options.clock),
-        credentials_(std::move(config), options.read_file, clock_, options.log) {
-    // An https:// proxy's sessions would be taken for the server's.
-    const bool is_proxy_tls = endpoint_.proxy && endpoint_.proxy->scheme == "https";
-    if (!is_proxy_tls) tls_sessions_ = options.tls_sessions;
-  }
+        credentials_(std::move(config), options.read_file, clock_, options.log) {}
 
   Expected<Response> Call(const Request& request, const CallOptions& options) {
     const ExchangeLimits limits{.deadline = options.deadline, .stop = options.stop};
     bool sent_again = false;
     for (int repeats = 0;; ++repeats) {
       ExchangeResult result = Authenticated(request, options, limits, options.body ? &options.body : nullptr);
-      if (!result.response && result.broke && result.response.error().code == ErrorCode::kUnavailable && !sent_again) {
+      if (!result.response && result.broke && !IsWrite(request.method) && !sent_again) {
         sent_again = true;
         continue;
       }
@@ -102,62 +99,52 @@ class HttpApi::State {
                                const BodySink* sink) {
     auto credential = credentials_.Current(options);
     if (!credential) return {.response = std::unexpected(std::move(credential.error()))};
-    ExchangeResult result = OneExchange(request, **credential, limits, sink);
+    ExchangeResult result = OneExchange(request, *credential, limits, sink);
     if (!result.response || result.response->status != 401) return result;
     credentials_.Reject(**credential);
     auto renewed = credentials_.Current(options);
     if (!renewed) return {.response = std::unexpected(std::move(renewed.error()))};
     if ((*renewed)->serial == (*credential)->serial) return result;
-    return OneExchange(request, **renewed, limits, sink);
+    return OneExchange(request, *renewed, limits, sink);
   }
 
-  ExchangeResult OneExchange(const Request& request, const CredentialSnapshot& credential, const ExchangeLimits& limits,
-                             const BodySink* sink) {
-    Expected<std::unique_ptr<Connection>> connection = Take(credential);
-    if (!connection) return {.response = std::unexpected(std::move(connection.error()))};
-    ExchangeResult result = (*connection)->Exchange(request, credential, limits, sink);
-    GiveBack(std::move(*connection));
+  ExchangeResult OneExchange(const Request& request, const std::shared_ptr<const CredentialSnapshot>& credential,
+                             const ExchangeLimits& limits, const BodySink* sink) {
+    std::unique_ptr<Connection> connection = Take(credential);
+    ExchangeResult result = connection->Exchange(request, *credential, limits, sink);
+    if (!result.response && result.response.error().code == ErrorCode::kDecode) {
+      result.response = std::unexpected(result.response.error().Within(credentials_.config().source));
+    }
+    if (result.response) GiveBack(std::move(connection));
     return result;
   }
 
   // The connection used last is taken first: the others grow old and are closed.
-  Expected<std::unique_ptr<Connection>> Take(const CredentialSnapshot& credential) {
+  std::unique_ptr<Connection> Take(const std::shared_ptr<const CredentialSnapshot>& credential) {
     const sync::Lock lock(mutex_);
-    if (NeedsTls() && (!tls_ || tls_serial_ < credential.tls_serial)) {
-      Expected<std::shared_ptr<const TlsContext>> tls =
-          TlsContext::Make(credential,
-                           {.insecure_skip_verify = credentials_.config().insecure_skip_tls_verify,
-                            .sessions = tls_sessions_,
-                            .server = endpoint_.server.Authority() + ' ' + endpoint_.ServerName(),
-                            .now = clock_.WallNow()});
-      if (!tls) return std::unexpected(tls.error().Within(credentials_.config().source));
+    if (tls_serial_ < credential->tls_serial) {
       idle_.clear();
-      tls_ = std::move(*tls);
-      tls_serial_ = credential.tls_serial;
+      tls_serial_ = credential->tls_serial;
     }
-    if (idle_.empty()) return std::make_unique<Connection>(endpoint_, tls_);
+    if (idle_.empty()) return std::make_unique<Connection>(endpoint_, credential);
     std::unique_ptr<Connection> connection = std::move(idle_.back());
     idle_.pop_back();
     return connection;
   }
 
-  [[nodiscard]] bool NeedsTls() const {
-    return endpoint_.server.scheme == "https" || (endpoint_.proxy && endpoint_.proxy->scheme == "https");
-  }
-
   void GiveBack(std::unique_ptr<Connection> connection) {
     const sync::Lock lock(mutex_);
-    if (connection->tls() == tls_.get() && idle_.size() < kIdleConnectionsMax) idle_.push_back(std::move(connection));
+    if (connection->tls_serial() == tls_serial_ && idle_.size() < kIdleConnectionsMax) {
+      idle_.push_back(std::move(connection));
+    }
   }
 
   const Endpoint endpoint_;
   Clock& clock_;
   Credentials credentials_;
-  std::optional<TlsSessionStore> tls_sessions_;
   sync::Mutex mutex_;
-  std::shared_ptr<const TlsContext> tls_ BERTH_GUARDED_BY(mutex_);
-  std::uint64_t tls_serial_ BERTH_GUARDED_BY(mutex_) = 0;                   // of the credential that tls_ was made with
-  std::vector<std::unique_ptr<Connection>> idle_ BERTH_GUARDED_BY(mutex_);  // all made with tls_
+  std::uint64_t tls_serial_ BERTH_GUARDED_BY(mutex_) = 0;
+  std::vector<std::unique_ptr<Connection>> idle_ BERTH_GUARDED_BY(mutex_);  // all made with that
 };
 
 HttpApi::HttpApi(std::unique_ptr<State> state) : state_(std::move(state)) {}

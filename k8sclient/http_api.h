@@ -4,13 +4,11 @@
 // HTTP/1.1, one request at a time on a connection, idle connections kept for the next call; no HTTP/2, because with one
 // request per connection a lost connection leaves exactly one in doubt. A call that was told to wait (429, or 503 with
 // Retry-After: not executed) is repeated up to 10 times while its deadline allows; a 401 once, with credentials read
-// anew; a read once more after its connection broke. A write is never sent again once the server can have had all of
-// it.
+// anew; a read once more after its connection broke. A write is never sent again once the server can have had it.
 #pragma once
 
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "ipam/error.h"
@@ -18,21 +16,19 @@
 #include "k8sclient/client_config.h"
 #include "k8sclient/clock.h"
 #include "k8sclient/log_line.h"
-#include "k8sclient/tls.h"
 
 namespace berth::k8sclient {
 
 struct HttpApiOptions {
   std::string user_agent = "berth";
-  std::chrono::milliseconds connect_max = std::chrono::seconds(5);  // TCP and proxy, per attempt
-  // TLS, after that. A server that has just come back shakes hands with all its clients at once; whoever gives up and
-  // begins anew only makes its work longer.
+  std::chrono::milliseconds connect_max = std::chrono::seconds(5);  // TCP and proxy
+  // TLS, after that. A server that has just come back shakes hands with all its clients at once; whoever
+  // gives up and begins anew only makes its work longer.
   std::chrono::milliseconds handshake_max = std::chrono::seconds(15);
   Clock* clock = &RealClock();  // must outlive the HttpApi
   ReadFile read_file = ReadWholeFile;
   GetEnvironment environment = ProcessEnvironment;
-  LogLine log = LogToStderr;                         // any thread
-  std::optional<TlsSessionStore> tls_sessions = {};  // none: no session outlives the HttpApi; used by any thread
+  LogLine log = LogToStderr;  // any thread
 };
 
 class HttpApi final : public Api {

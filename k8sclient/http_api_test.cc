@@ -154,6 +154,16 @@ TEST_F(Repeats, ARefusedWriteComesAgainWhenTheServerSaid) {
   EXPECT_EQ(clock_.slept(), (std::vector<std::chrono::milliseconds>{seconds(2), seconds(2)}));
 }
 
+TEST_F(Repeats, AtOnceIfTheServerSaysSo) {
+  std::atomic<int> seen = 0;
+  ScriptedServer server([&seen](Peer& peer) {
+    while (peer.ReadRequest()) peer.Answer(++seen == 1 ? 503 : 200, "{}", "Retry-After: 0\r\n");
+  });
+  const auto response = Api(server)->Call({.method = Method::kPatch, .path = "/a", .body = "{}"}, Soon());
+  ASSERT_TRUE(response.has_value());
+  EXPECT_EQ(response->status, 200);
+}
+
 TEST_F(Repeats, EndAfterTenTimes) {
   std::atomic<int> seen = 0;
   ScriptedServer server([&seen](Peer& peer) {

@@ -16,7 +16,7 @@ set -euo pipefail
 
 go_packages=(ca-certificates)
 build_packages=(
-  ca-certificates ccache cmake g++ git make mold ninja-build pkg-config python3 python3-venv
+  ca-certificates ccache cmake dpkg-dev g++ git make mold ninja-build pkg-config python3 python3-venv
   libboost-context1.81-dev libboost1.81-dev libcli11-dev libgmock-dev libgtest-dev libsimdjson-dev libspdlog-dev
   libssl-dev libyaml-cpp-dev musl-dev nlohmann-json3-dev prometheus-cpp-dev zlib1g-dev
 )

@@ -235,7 +235,6 @@ std::shared_ptr<void> TlsContext(const Identity& identity, const ScriptedServer:
   // Without it OpenSSL fails the handshake of a client that has a certificate and a session.
   constexpr std::array<unsigned char, 1> kAny{1};
   if (!options.fails_resumption) SSL_CTX_set_session_id_context(context.get(), kAny.data(), kAny.size());
-  if (options.tls12_only) SSL_CTX_set_max_proto_version(context.get(), TLS1_2_VERSION);
   if (!options.client_authority_pem.empty()) {
     X509* authority = PEM_read_bio_X509(read(options.client_authority_pem).get(), nullptr, nullptr, nullptr);
     X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()), authority);

@@ -62,8 +62,7 @@ class ScriptedServer {
   struct Options {
     std::optional<Identity> tls = {};       // HTTPS with this certificate
     std::string client_authority_pem = {};  // ask for a client certificate issued by this one
-    bool tls12_only = false;
-    bool fails_resumption = false;  // sends tickets, and fails the handshake of who comes with one
+    bool fails_resumption = false;          // sends tickets, and fails the handshake of who comes with one
   };
   ScriptedServer(Options options, Script script);
   explicit ScriptedServer(Script script);
