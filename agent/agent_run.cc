@@ -178,7 +178,7 @@ Expected<bool> Run::StandBy() const {
     const int received = sigtimedwait(&signals_, nullptr, &kStandByLook);
     if (received == SIGTERM || received == SIGINT) return false;
   }
-  spdlog::info("no other agent of the node runs any more node={}", options_.agent.node);
+  spdlog::info("every other agent of the node has stopped node={}", options_.agent.node);
   return true;
 }
 

@@ -77,7 +77,8 @@ ipam::LabelRequirement ReadRequirement(const FieldReader& fields) {
   }
   const bool wants_values = requirement.op == Operator::kIn || requirement.op == Operator::kNotIn;
   if (wants_values == requirement.values.empty()) {
-    fields.Fail("values", wants_values ? "must have an entry for In and NotIn" : "must be empty for " + text);
+    fields.Fail("values",
+                wants_values ? "must not be empty if the operator is In or NotIn" : "must be empty for " + text);
   }
   return requirement;
 }

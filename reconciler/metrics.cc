@@ -91,11 +91,12 @@ struct Metrics::Families {
                                   "container was still there")
                               .Register(registry)
                               .Add({});
-  Counter& put_back = BuildCounter()
-                          .Name("berth_controller_entries_put_back_total")
-                          .Help("Entries of live pods that were missing and that the controller wrote again")
-                          .Register(registry)
-                          .Add({});
+  Counter& put_back =
+      BuildCounter()
+          .Name("berth_controller_entries_put_back_total")
+          .Help("Entries that the controller wrote again because they were missing although the pod lives")
+          .Register(registry)
+          .Add({});
   Counter& nodes_written = BuildCounter()
                                .Name("berth_controller_node_writes_total")
                                .Help("Writes of address counts to Nodes")
