@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cni-plugin/plugin_process.h"
+#include "version/places.h"
 
 namespace berth::cni_plugin {
 namespace {
@@ -26,7 +27,7 @@ class AllowedPaths : public testing::Test {
     std::string pattern = fs::temp_directory_path() / "berth-paths-XXXXXX";
     folder_ = mkdtemp(pattern.data());
     // As on a node: what its build folder allows does not count.
-    fs::copy_file(BERTH_PROGRAM, folder_ / "berth");
+    fs::copy_file(BuildDir() + "/bin/berth", folder_ / "berth");
   }
   ~AllowedPaths() override { fs::remove_all(folder_); }
 

@@ -10,6 +10,7 @@
 #include "cni-plugin/deadline.h"
 #include "cni-plugin/plugin_process.h"
 #include "cni-plugin/scripted_agent.h"
+#include "version/places.h"
 
 namespace berth::cni_plugin {
 namespace {
@@ -85,7 +86,7 @@ TEST_F(BerthAlone, FailsBeforeAnythingIsTakenIfResolvConfIsMissing) {
 #ifdef BERTH_IS_STATIC
 TEST_F(BerthAlone, SaysSoWhenItIsOutOfMemory) {
   const std::string program = socket_ + ".sh";
-  std::ofstream(program) << "#!/bin/sh\nulimit -v 20000\nexec " BERTH_PROGRAM "\n";
+  std::ofstream(program) << "#!/bin/sh\nulimit -v 20000\nexec " << BuildDir() << "/bin/berth\n";
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
   const std::string input(std::size_t{32} << 20U, ' ');
   const json error =
@@ -94,7 +95,7 @@ TEST_F(BerthAlone, SaysSoWhenItIsOutOfMemory) {
 }
 
 TEST_F(BerthAlone, NeedsNoLibraryOfTheHost) {
-  std::ifstream file(BERTH_PROGRAM, std::ios::binary);
+  std::ifstream file(BuildDir() + "/bin/berth", std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   ASSERT_GT(bytes.size(), sizeof(Elf64_Ehdr));
   Elf64_Ehdr header{};

@@ -13,6 +13,7 @@
 #include "node/lock_watch.h"
 #include "node/node_directory.h"
 #include "node/node_mode.h"
+#include "version/places.h"
 
 namespace berth::cni_plugin {
 namespace {
@@ -40,7 +41,7 @@ class DirectMode : public testing::Test {
     std::string configuration =
         Configuration(socket_, R"(,"nodeName":"n1","kubeconfig":")" + (folder_ / "kubeconfig") + "\"");
     configuration.insert(1, R"("prevResult":{},"cni.dev/valid-attachments":[],)");
-    return {.variables = CallVariables(verb), .input = configuration, .program = BERTH_DIRECT_PROGRAM};
+    return {.variables = CallVariables(verb), .input = configuration, .program = BuildDir() + "/bin/berth-direct"};
   }
   [[nodiscard]] node::Folder State() const { return node::Folder::Open(StateOf(socket_)).value(); }
   [[nodiscard]] node::NodeDirectory Directory() const {

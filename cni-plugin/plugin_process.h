@@ -23,6 +23,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cni-plugin/descriptor.h"
+#include "version/places.h"
 
 namespace berth::cni_plugin {
 
@@ -68,7 +69,7 @@ class PluginProcess {
   struct Options {
     Variables variables;
     std::string input;
-    std::string program = BERTH_PROGRAM;
+    std::string program = BuildDir() + "/bin/berth";
     int stdin_descriptor = -1;       // instead of `input`
     bool without_reader = false;     // of stdout, from the start
     bool has_mortal_parent = false;  // see KillParent

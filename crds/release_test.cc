@@ -14,6 +14,8 @@
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>
 
+#include "version/places.h"
+
 namespace berth::crds {
 namespace {
 
@@ -309,7 +311,7 @@ INSTANTIATE_TEST_SUITE_P(All, CrdBound,
 
 // What git prints; nothing: it fails.
 std::optional<std::string> Git(const std::string& arguments) {
-  const std::string command = "git -C '" BERTH_SOURCE_DIR "' " + arguments + " 2>/dev/null";
+  const std::string command = "git -C '" + SourceDir() + "' " + arguments + " 2>/dev/null";
   std::FILE* const pipe = popen(command.c_str(), "r");  // NOLINT(bugprone-command-processor): of this test's own
   if (pipe == nullptr) return std::nullopt;
   std::string text;
@@ -336,7 +338,7 @@ TEST(Release, OfItsObjectsNothingIsLost) {
     SCOPED_TRACE(file + " since " + tag);
     ++compared;
     std::string now;
-    const auto path = std::filesystem::path(BERTH_SOURCE_DIR) / file;
+    const auto path = std::filesystem::path(SourceDir()) / file;
     if (std::filesystem::exists(path)) now = TextOf(YAML::LoadFile(path));
     ASSERT_FALSE(now.empty()) << "the kind is gone, and its objects with it";
     EXPECT_THAT(Compare(released, now), IsEmpty());

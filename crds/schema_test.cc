@@ -14,11 +14,12 @@
 #include "ipam/block.h"
 #include "ipam/entry.h"
 #include "ipam/pool.h"
+#include "version/places.h"
 
 namespace berth::crds {
 namespace {
 
-YAML::Node Load(const std::string& file) { return YAML::LoadFile(std::string(BERTH_SOURCE_DIR) + "/crds/" + file); }
+YAML::Node Load(const std::string& file) { return YAML::LoadFile(SourceDir() + "/crds/" + file); }
 
 YAML::Node Version(const YAML::Node& crd) { return crd["spec"]["versions"][0]; }
 

@@ -21,6 +21,7 @@
 #include "fuzz/coverage.h"
 #include "fuzz/mutator.h"
 #include "fuzz/target.h"
+#include "version/places.h"
 
 namespace berth::fuzz {
 namespace {
@@ -64,7 +65,7 @@ class RunningInput {
 
 std::vector<std::string> ReadCorpus(std::string_view target) {
   std::vector<std::string> inputs;
-  for (const auto& entry : std::filesystem::directory_iterator(BERTH_CORPUS_DIR "/" + std::string(target))) {
+  for (const auto& entry : std::filesystem::directory_iterator(SourceDir() + "/fuzz/corpus/" + std::string(target))) {
     std::ifstream file(entry.path(), std::ios::binary);
     inputs.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
   }

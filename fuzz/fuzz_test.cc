@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "fuzz/target.h"
+#include "version/places.h"
 
 namespace berth::fuzz {
 namespace {
@@ -16,7 +17,8 @@ class Corpus : public testing::TestWithParam<Target> {};
 
 TEST_P(Corpus, IsReadWithoutHarm) {
   int count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(BERTH_CORPUS_DIR "/" + std::string(GetParam().name))) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(SourceDir() + "/fuzz/corpus/" + std::string(GetParam().name))) {
     SCOPED_TRACE(entry.path());
     std::ifstream file(entry.path(), std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(file), {}};

@@ -15,13 +15,14 @@
 
 #include "sim/script_world.h"
 #include "sim/test_history.h"
+#include "version/places.h"
 
 namespace berth::sim {
 namespace {
 
 std::vector<std::filesystem::path> AllScripts() {
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(BERTH_SOURCE_DIR "/sim/scripts")) {
+  for (const auto& entry : std::filesystem::directory_iterator(SourceDir() + "/sim/scripts")) {
     paths.push_back(entry.path());
   }
   std::ranges::sort(paths);

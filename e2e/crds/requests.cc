@@ -11,6 +11,7 @@
 #include "crds/names.h"
 #include "k8sclient/http_api.h"
 #include "k8sclient/kubeconfig.h"
+#include "version/places.h"
 
 namespace berth::e2e {
 
@@ -118,7 +119,7 @@ std::string CollectionOf(const nlohmann::json& object) {
 }
 
 std::string ReadSource(const std::string& path) {
-  const std::ifstream file(std::string(BERTH_SOURCE_DIR) + "/" + path);
+  const std::ifstream file(SourceDir() + "/" + path);
   if (!file) Fail("cannot read " + path);
   std::ostringstream text;
   text << file.rdbuf();

@@ -10,6 +10,7 @@
 #include "k8sclient/child_process.h"
 #include "k8sclient/kubeconfig.h"
 #include "k8sclient/verbs.h"
+#include "version/places.h"
 
 namespace berth::k8sclient {
 
@@ -49,7 +50,7 @@ json RealServer::CreateMap(const std::string& name, const std::string& value) {
 }
 
 std::string RealServer::Cluster(const std::string& command) const {
-  const std::string script = std::string(BERTH_SOURCE_DIR) + "/e2e/cluster " + command + " --dir " + directory_;
+  const std::string script = SourceDir() + "/e2e/cluster " + command + " --dir " + directory_;
   std::vector<std::string> environment;
   for (const char* const* entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
   const auto result = RunChild({.program = "sh", .args = {"-c", script}, .environment = std::move(environment)},

@@ -17,6 +17,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "k8sclient/testing/model_rules.h"
+#include "version/places.h"
 
 namespace berth::k8sclient::testing {
 
@@ -240,7 +241,7 @@ const ModelSchema& ModelSchema::Of(const std::string& collection) {
   ModelSchema& schema = known->second;
   if (!is_new) return schema;
   const std::string plural = collection.substr(collection.rfind('/') + 1);
-  const std::string file = std::string(BERTH_SOURCE_DIR) + "/crds/" + plural.substr(0, plural.size() - 1) + ".yaml";
+  const std::string file = SourceDir() + "/crds/" + plural.substr(0, plural.size() - 1) + ".yaml";
   if (!std::filesystem::exists(file)) return schema;
   const YAML::Node crd = YAML::LoadFile(file)["spec"];
   const YAML::Node version = crd["versions"][0];

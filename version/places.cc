@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// The values come from the build.
+#include "version/places.h"
+
+namespace berth {
+
+std::string SourceDir() { return BERTH_SOURCE_DIR; }
+std::string BuildDir() { return BERTH_BUILD_DIR; }
+
+}  // namespace berth
