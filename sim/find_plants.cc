@@ -20,6 +20,7 @@ constexpr std::uint64_t kSeedsApart = 1'000'000;
 
 struct Try {
   std::optional<std::string> rule = {};  // nothing: it was missed
+  std::uint64_t seed = 0;                // of the history that found it
   std::uint64_t histories = 0;
   double cpu_seconds = 0;
 };
@@ -29,7 +30,9 @@ Try TryOnce(const Case& like, const RunOptions& run) {
   const double begin = ChildrensCpuSeconds();
   RunMany(like, run, [&](const Report& report) {
     ++result.histories;
-    if (!result.rule && !report.outcome.broken.empty()) result.rule = report.outcome.broken.front().rule;
+    if (result.rule || report.outcome.broken.empty()) return;
+    result.rule = report.outcome.broken.front().rule;
+    result.seed = report.of.seed;
   });
   result.cpu_seconds = ChildrensCpuSeconds() - begin;
   return result;
@@ -42,27 +45,28 @@ std::string RowOf(const Plant& plant, std::vector<Try> tries, std::size_t found)
   }
   std::ranges::sort(tries, {}, &Try::histories);
   const Try& middle = tries[tries.size() / 2];
-  return fmt::format("| `{}` | {} of {} | {} | {} | {:.1f} | {} |",
+  const auto first = std::ranges::find_if(tries, [](const Try& one) { return one.rule.has_value(); });
+  return fmt::format("| `{}` | {} of {} | {} | {} | {:.1f} | {} | {} |",
                      plant.name,
                      found,
                      tries.size(),
                      middle.histories,
                      tries.back().histories,
                      middle.cpu_seconds,
-                     fmt::join(rules, ", "));
+                     fmt::join(rules, ", "),
+                     first == tries.end() ? "" : std::to_string(first->seed));
 }
 
 }  // namespace
 
 bool FindPlants(const PlantSearch& search) {
-  std::printf("| plant | found | histories, median | most | seconds of CPU, median | found by rule |\n");
-  std::printf("|---|---|---|---|---|---|\n");
+  std::printf(
+      "| plant | found | histories, median | most | seconds of CPU, median | found by rule | for example by seed |\n");
+  std::printf("|---|---|---|---|---|---|---|\n");
   std::uint64_t passed = 0;
   std::uint64_t failed = 0;
   for (const Plant& plant : AllPlants()) {
-    const bool is_wanted =
-        search.like.plant == nullptr ? !plant.is_rare || !search.skips_rare : search.like.plant == &plant;
-    if (!is_wanted) continue;
+    if (search.like.plant != nullptr && search.like.plant != &plant) continue;
     Case like = search.like;
     like.plant = &plant;
     if (like.draws_faults && !plant.faults.empty()) {

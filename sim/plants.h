@@ -35,7 +35,6 @@ struct Plant {
   bool renews_when_cut_off = false;       // the Lease of a node whose kubelet hears nothing
   bool ignores_syncs = false;             // of agents
   bool counts = false;                    // there is a scheduler in every history
-  bool is_rare = false;                   // is found in so few histories that `make test` does not look for it
   Nanos lag_of_scheduler{0};              // its watch of Nodes tells of each change so late
 };
 

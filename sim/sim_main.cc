@@ -37,7 +37,6 @@ struct Options {
   bool looks_for_plants = false;
   std::uint64_t seconds = 0;
   std::uint64_t tries = 1;
-  bool skips_rare = false;
   std::string plant;
   std::string faults;
   std::string script;
@@ -79,7 +78,6 @@ void Describe(CLI::App& app, Options& options) {
   app.add_flag("--plants",
                options.looks_for_plants,
                "count the seeds until each plant is found: at most --runs of them, or for --seconds, or ten minutes");
-  app.add_flag("--skip-rare", options.skips_rare, "with --plants: leave out plants that few histories find");
   app.add_option("--tries", options.tries, "with --plants: search so often for each, with other seeds")
       ->check(CLI::Range(1U, 1000U))
       ->capture_default_str();
@@ -163,10 +161,7 @@ int TellScript(const Options& options) {
 }
 
 int LookForPlants(const Options& options) {
-  return FindPlants(
-             {.like = options.like, .run = options.run, .tries = options.tries, .skips_rare = options.skips_rare})
-             ? 0
-             : 1;
+  return FindPlants({.like = options.like, .run = options.run, .tries = options.tries}) ? 0 : 1;
 }
 
 int RunAll(const Options& options) {
