@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <utility>
 
@@ -19,6 +18,7 @@
 #include <openssl/x509v3.h>
 
 #include "ipam/check.h"
+#include "k8sclient/curl_handles.h"
 #include "k8sclient/freed.h"
 #include "k8sclient/tls.h"
 
@@ -83,51 +83,6 @@ curl_blob Blob(const std::string& text) {
 }
 
 }  // namespace
-
-// libcurl's two objects: the transfer's options, and the loop that drives it and keeps its connection.
-class Connection::Handles {
- public:
-  Handles() : easy_(curl_easy_init()), multi_(curl_multi_init()) {
-    BERTH_CHECK(easy_ != nullptr && multi_ != nullptr);
-    curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, 1L);
-  }
-  ~Handles() {
-    curl_easy_cleanup(easy_);
-    curl_multi_cleanup(multi_);
-  }
-  Handles(const Handles&) = delete;
-  Handles& operator=(const Handles&) = delete;
-
-  [[nodiscard]] CURL* easy() const { return easy_; }
-  [[nodiscard]] CURLM* multi() const { return multi_; }
-
-  // Without waiting: false if the peer has closed the kept connection, or sent something that nobody asked for.
-  [[nodiscard]] bool IsQuiet() const {
-    pollfd polled{.fd = kept_, .events = POLLIN, .revents = 0};
-    return kept_ != CURL_SOCKET_BAD && poll(&polled, 1, 0) == 0;
-  }
-
-  // A transfer has ended, or is to. What is not complete loses its connection here.
-  void End() {
-    if (curl_easy_getinfo(easy_, CURLINFO_ACTIVESOCKET, &kept_) != CURLE_OK) kept_ = CURL_SOCKET_BAD;
-    if (has_more_) kept_ = CURL_SOCKET_BAD;
-    curl_multi_remove_handle(multi_, easy_);
-  }
-
-  // A piece of an answer was read. What TLS has decrypted beyond it nobody sees at the socket any more: if this is the
-  // end of the answer, nobody asked for it.
-  void LookForMore() {
-    curl_tlssessioninfo* tls = nullptr;
-    has_more_ = curl_easy_getinfo(easy_, CURLINFO_TLS_SSL_PTR, &tls) == CURLE_OK && tls->internals != nullptr &&
-                SSL_pending(static_cast<SSL*>(tls->internals)) > 0;
-  }
-
- private:
-  CURL* const easy_;
-  CURLM* const multi_;
-  curl_socket_t kept_ = CURL_SOCKET_BAD;  // of the connection that may still be open; libcurl's own
-  bool has_more_ = false;                 // behind the last piece that was read
-};
 
 // One request on its way, and what has come of its answer.
 class Connection::Transfer {
@@ -472,7 +427,7 @@ class Connection::Transfer {
 
   const Endpoint& endpoint_;
   const CredentialSnapshot& credential_;
-  Handles& handles_;
+  CurlHandles& handles_;
   CURL* const easy_;
   CURLM* const multi_;
   const Request& request_;
@@ -506,7 +461,7 @@ ExchangeResult Connection::Exchange(const Request& request, const CredentialSnap
   }
   if (!handles_) {
     StartCurl();
-    handles_ = std::make_unique<Handles>();
+    handles_ = std::make_unique<CurlHandles>();
   }
   const bool keeps_connection = handles_->IsQuiet();
   return Transfer(*this, request, limits, sink).Run(credential, keeps_connection);

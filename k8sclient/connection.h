@@ -47,6 +47,8 @@ struct ExchangeResult {
   bool broke = false;
 };
 
+class CurlHandles;
+
 class Connection {
  public:
   // Opens nothing. endpoint must outlive this; credential: the certificates for TLS.
@@ -64,12 +66,11 @@ class Connection {
   [[nodiscard]] std::uint64_t tls_serial() const { return credential_->tls_serial; }
 
  private:
-  class Handles;
   class Transfer;
 
   const Endpoint& endpoint_;
   const std::shared_ptr<const CredentialSnapshot> credential_;
-  std::unique_ptr<Handles> handles_;
+  std::unique_ptr<CurlHandles> handles_;
 };
 
 }  // namespace berth::k8sclient
