@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <set>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -97,11 +99,20 @@ void DropsNulls(Request& request) {
   request.body = body.dump();
 }
 
-void DeletesLateAndBlindly(Request& request) {
-  constexpr std::uint64_t kLateMs = 4'000;
+void DeletesBlindlyOnceUsed(Request& request) {
+  constexpr std::chrono::seconds kLongest{60};
+  constexpr std::chrono::milliseconds kLook{100};
+  static std::set<std::string> used;  // paths of blocks in which an entry was written
+  json body = request.body.empty() ? json() : json::parse(request.body);
+  if (request.method == Method::kPatch) {
+    const json entries = body.value("allocations", json::object());
+    if (std::ranges::any_of(entries, [](const json& entry) { return entry.is_string(); })) used.insert(request.path);
+  }
   if (request.method != Method::kDelete) return;
-  std::this_thread::sleep_for(std::chrono::milliseconds(Below(kLateMs)));
-  json body = json::parse(request.body);
+  used.erase(request.path);
+  for (auto waited = kLook; waited < kLongest && !used.contains(request.path); waited += kLook) {
+    std::this_thread::sleep_for(kLook);
+  }
   if (body.contains("preconditions")) body["preconditions"].erase("resourceVersion");
   request.body = body.dump();
 }

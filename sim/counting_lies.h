@@ -16,7 +16,7 @@ bool TellsNoCooling(std::string& line);
 [[nodiscard]] Network::Lies ListsPodsFromCache();
 // A patch that takes numbers of a Node away leaves them.
 void DropsNulls(k8sclient::Request& request);
-// A deletion arrives late, and names no version.
-void DeletesLateAndBlindly(k8sclient::Request& request);
+// A deletion names no version, and arrives when an entry was written to the block, or after a minute.
+void DeletesBlindlyOnceUsed(k8sclient::Request& request);
 
 }  // namespace berth::sim

@@ -465,7 +465,7 @@ std::vector<Plant> OfCounting() {
       {.name = "block-deletion-does-not-compare",
        .what = "the controller deletes an empty block although an entry was written in between",
        .faults = {"scheduler", "lag", "pools"},
-       .lies = {.rewrites = OfKind(crds::kBlocksPath, DeletesLateAndBlindly)},
+       .lies = {.rewrites = OfKind(crds::kBlocksPath, DeletesBlindlyOnceUsed)},
        .counts = true},
       {.name = "rise-not-shown",
        .what = "an agent does not see that its Node's number rose",
