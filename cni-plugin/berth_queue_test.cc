@@ -110,7 +110,7 @@ TEST_F(QueuedDel, OfAVeryLongNameIsTriedAgainAndLeavesRoomForOthers) {
   call.input.replace(call.input.find(R"("n1")"), 4, "\"" + std::string(900'000, 'n') + "\"");
   const json error = ErrorOf(PluginProcess(call).Wait());
   EXPECT_EQ(error["code"], kTryAgain);
-  EXPECT_THAT(error["msg"], HasSubstr("too long to wait for an agent"));
+  EXPECT_THAT(error["msg"], HasSubstr("too large for the queue"));
   EXPECT_EQ(Run("DEL").status, EXIT_SUCCESS);
   EXPECT_THAT(Queued(), SizeIs(1));
 }

@@ -119,7 +119,7 @@ Expected<std::vector<FamilyPlan>> PlanFamilies(const std::vector<PoolView>& pool
     if (plan == plans.end()) {
       return Fail(ErrorCode::kInvalid,
                   "requested address " + address.ToString() + " is " + std::string(ToString(address.family())) +
-                      ", but no configured pool is",
+                      ", but no configured pool has this family",
                   "name a pool of that family in ipam.pools");
     }
     if (auto confined = ConfineToRequested(*plan, address); !confined) return std::unexpected(confined.error());

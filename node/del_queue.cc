@@ -34,10 +34,10 @@ Expected<DelQueue> DelQueue::Lock(const Folder& state, BootNanos deadline) {
 
 Expected<void> DelQueue::Add(std::string_view call) const {
   if (call.size() > kQueuedCallBytesMax) {
-    return Fail(ErrorCode::kUnavailable,
-                "a DEL of " + std::to_string(call.size()) + " bytes is too long to wait for an agent in " +
-                    state_.PathOf(kQueueFile),
-                "start this node's berth-agent, or shorten the network's name: the runtime tries the call again");
+    return Fail(
+        ErrorCode::kUnavailable,
+        "a DEL of " + std::to_string(call.size()) + " bytes is too large for the queue " + state_.PathOf(kQueueFile),
+        "start this node's berth-agent, or shorten the network's name: the runtime tries the call again");
   }
   const auto file = state_.OpenFile(kQueueFile, O_WRONLY | O_CREAT | O_APPEND);
   if (!file) return std::unexpected(file.error());

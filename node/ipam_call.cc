@@ -119,8 +119,8 @@ Expected<void> IpamCall::Check() {
     if (!pools) return std::unexpected(pools.error());
     if (pools->empty() || !pools->front()->gateway || pools->front()->gateway == previous->gateway) continue;
     return Fail(ErrorCode::kInvalid,
-                "gateway " + previous->gateway->ToString() + whose + " in prevResult is not " +
-                    pools->front()->gateway->ToString() + ", the gateway of pool " + own.pool);
+                "the gateway" + whose + " is " + previous->gateway->ToString() + " in prevResult, but " +
+                    pools->front()->gateway->ToString() + " in pool " + own.pool);
   }
   return {};
 }
