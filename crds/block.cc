@@ -144,7 +144,7 @@ ipam::Expected<ipam::Block> ParseBlock(const Json& object) {
   if (used && static_cast<std::size_t>(*used) != block.used()) {
     document.Fail("used",
                   "is " + std::to_string(*used) + ", but there are " + std::to_string(block.used()) +
-                      " entries: somebody changed the object by hand, or the installed CRD does not check it");
+                      " entries: somebody changed the object by hand, or the installed CRD does not check this field");
   }
   if (problem.error) return std::unexpected(*problem.error);
   return block;

@@ -39,7 +39,7 @@ Holder ReadHolder(const FieldReader& spec) {
   if (int{!pod.empty()} + int{!stateful_set.empty()} + int{!mac.empty()} != 1) {
     fields.Fail("", "must have exactly one of pod, statefulSet and mac");
   } else if (name_space.empty() == mac.empty()) {
-    fields.Fail("namespace", "must be given with pod and statefulSet, and left out with mac");
+    fields.Fail("namespace", "must be given with pod or statefulSet, and left out with mac");
   } else if (!mac.empty() && !IsMac(mac)) {
     fields.Fail("mac", "must be six pairs of hexadecimal digits in lower case, is " + ipam::Quoted(mac));
   }

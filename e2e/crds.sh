@@ -86,7 +86,7 @@ crd_count() { kubectl get crd -l app.kubernetes.io/name=berth -o name | wc -l; }
 purge_is_refused() {
   local text
   if text=$("$@" 2>&1); then echo "it succeeded: $text"; return 1; fi
-  [[ $text == *"If you mean it, first kubectl annotate"* ]] || { echo "$text"; return 1; }
+  [[ $text == *"To delete it anyway, first run kubectl annotate"* ]] || { echo "$text"; return 1; }
   [[ $(crd_count) == 5 ]] || { kubectl get crd; return 1; }
 }
 
