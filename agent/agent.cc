@@ -335,7 +335,8 @@ Expected<Reply> Agent::Add(Call& call) {
     const auto done = ipam::Engine(store, runtime).Del(attachment);
     if (done) return;
     spdlog::warn(
-        "cannot free an address whose answer reached nobody, so the journal gets a DEL attachment={} err=\"{}\"",
+        "an ADD's answer reached nobody, and the address cannot be freed now: the journal gets a DEL attachment={} "
+        "err=\"{}\"",
         attachment,
         done.error().message);
     if (auto added = WriteDown(attachment, JournalSync::kYes); !added) {

@@ -247,7 +247,7 @@ Expected<void> Agent::TakeQueuedDels() {
     const auto config = call ? cni::ParseConfig(call->config, cni::Verb::kDel) : std::unexpected(call.error());
     if (!config) {
       spdlog::error(
-          "a queued DEL cannot be read: its pod's address stays held until the controller frees it err=\"{}\"",
+          "a queued DEL cannot be read: its pod's address stays held until the controller frees the address err=\"{}\"",
           config.error().message);
       continue;
     }
@@ -259,7 +259,7 @@ Expected<void> Agent::TakeQueuedDels() {
     if (auto added = journal_->Add(attachment, JournalSync::kNo); !added) return added;
   }
   if (auto synced = journal_->Sync(); !synced) return synced;
-  spdlog::info("took DELs from the queue, which came while no agent listened count={}", calls->size());
+  spdlog::info("took queued DELs, which came while no agent ran count={}", calls->size());
   return queue->Clear();
 }
 

@@ -43,11 +43,11 @@ void AddRunOptions(CLI::App& app, RunOptions& options, std::string& log_level) {
       ->envname("NODE_NAME");
   app.add_option("--socket",
                  options.socket,
-                 "UNIX socket for the plugin berth; its folder also holds files that may be lost with a reboot")
+                 "UNIX socket for the plugin berth. The folder of the socket also holds files that a reboot may delete")
       ->capture_default_str();
   app.add_option("--probe-socket",
                  options.probe_socket,
-                 "UNIX socket at which the subcommand probe asks this process, and no other agent; default: none");
+                 "UNIX socket of this process alone, for the subcommand probe; default: none");
   app.add_option(
          "--state", options.agent.state_dir, "Folder for files that must survive a reboot: mode, journal, queued DELs")
       ->capture_default_str();
@@ -64,7 +64,7 @@ void AddRunOptions(CLI::App& app, RunOptions& options, std::string& log_level) {
          "--standby",
          options.agent.standby,
          "How many addresses of each block to keep on standby: a pod may get such an address a moment before the "
-         "agent writes its entry. 0: every ADD waits for its write")
+         "agent writes the entry. 0: every ADD waits until its entry is written")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
   app.add_flag(
@@ -75,7 +75,8 @@ void AddRunOptions(CLI::App& app, RunOptions& options, std::string& log_level) {
   app.add_option(
       "--http-address",
       options.http_address,
-      "Address and port for /healthz, /readyz and /metrics, such as 127.0.0.1:9745; default: only at --socket");
+      "Address and port for /healthz, /readyz and /metrics, such as 127.0.0.1:9745; by default these paths are served "
+      "only at --socket");
   app.add_option("--log-level", log_level, "error, warn, info or debug")
       ->check(CLI::IsMember({"error", "warn", "info", "debug"}))
       ->capture_default_str();
@@ -92,8 +93,8 @@ void AddInstallOptions(CLI::App& app, InstallOptions& options) {
   auto* const state = app.add_option(
       "--state",
       options.state,
-      "The host's state folder. Its file mode says whether an agent or berth-direct serves the node: without "
-      "--direct, the installation fails if the mode is direct");
+      "The host's state folder. The file \"mode\" in it says whether an agent or berth-direct serves the node. "
+      "Without --direct, the installation fails if the mode is direct");
   app.add_flag("--direct",
                options.is_direct,
                "With berth-direct as --program: set the node's mode to direct, or fail if the node had an agent")

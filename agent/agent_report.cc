@@ -112,8 +112,7 @@ void Agent::HandedOutLost(const std::string& block, const std::string& entry) {
 
 void Agent::StandbyNotKept() {
   spdlog::warn(
-      "the API server drops standby: every ADD waits for its write until you apply the CRDs of crds/ and restart this "
-      "agent");
+      "the API server drops standby, so every ADD waits for its write: apply the CRDs of crds/ and restart this agent");
 }
 
 void Agent::Vanished(const std::string& block, const std::string& entry) {
@@ -126,7 +125,8 @@ void Agent::StillInUse(const std::string& block, const std::string& entry) {
   metrics_.StillInUse();
   spdlog::warn(
       "the controller freed the address of a container that still exists, the agent writes the entry again: to free "
-      "the address, end the container's processes (\"ip netns pids NS\" lists them, with ns of the entry as NS) and "
+      "the address, end the container's processes (\"ip netns pids NS\" lists them; NS is the text behind ns= in the "
+      "entry) and "
       "delete its network namespace block={} folder={} entry=\"{}\"",
       block,
       options_.netns_dir,
@@ -141,8 +141,8 @@ std::string Agent::NetnsToRecord(const std::string& path) {
   if (!told_netns_.exchange(true)) {
     spdlog::warn(
         "a container's network namespace is not in the folder where this agent looks for it, so the agent can't tell "
-        "whether a freed address is still in use: mount the runtime's folder of network namespaces there netns={} "
-        "folder={}",
+        "whether a freed address is still in use: mount the runtime's folder of network namespaces at this path "
+        "netns={} folder={}",
         ipam::Quoted(path),
         options_.netns_dir);
   }

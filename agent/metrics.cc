@@ -46,7 +46,7 @@ struct Metrics::Families {
                                                        .Register(registry);
   prometheus::Counter& conflicts = BuildCounter()
                                        .Name("berth_agent_conflicts_total")
-                                       .Help("Block patches refused because the block had changed")
+                                       .Help("Block patches that the API server refused because the block had changed")
                                        .Register(registry)
                                        .Add({});
   prometheus::Histogram& batch = BuildHistogram()
@@ -72,7 +72,7 @@ struct Metrics::Families {
                                           .Help(
                                               "ADDs whose network namespace is not in the folder of --netns-dir: if "
                                               "the controller frees their addresses, "
-                                              "the agent cannot see whether they are still in use")
+                                              "the agent cannot see whether the addresses are still in use")
                                           .Register(registry)
                                           .Add({});
   prometheus::Counter& reasserted =
@@ -94,7 +94,7 @@ struct Metrics::Families {
   prometheus::Gauge& handed_out =
       BuildGauge()
           .Name("berth_agent_handed_out_pending")
-          .Help("Addresses that the agent gave to pods, and whose entries it has not written yet")
+          .Help("Addresses that the agent gave to pods, but has not written entries for yet")
           .Register(registry)
           .Add({});
   prometheus::Gauge& journal = BuildGauge()
