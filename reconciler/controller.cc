@@ -116,8 +116,8 @@ void Controller::AfterDecision(const Decision& decision, const Moment& now) {
     for (const auto& [pool, count] : decision.orphans.unseen) unseen += count;
     if (was_braked_) {
       spdlog::error(
-          "very many entries name pods that do not exist and whose deletion the controller did not see, so it frees no "
-          "address count={}",
+          "very many entries name pods that do not exist and whose deletion the controller did not see, so the "
+          "controller frees no address count={}",
           unseen);
     } else {
       spdlog::info("the controller frees orphans again");

@@ -32,7 +32,8 @@ Reason ConflictWithPool(const ipam::Pool& pool, const AcceptedPool& other) {
   std::string message = "spec.subnet " + pool.subnet.ToString() + " overlaps pool " + other.pool + " (" +
                         other.subnet.ToString() + "), which is cut into " + Cut(other.block_length) +
                         ", while this pool is cut into " + Cut(pool.BlockLength()) +
-                        "; pools of a space that overlap must have equal blocks: delete this pool and create it ";
+                        "; in one space, overlapping pools must have blocks of the same size: delete this pool and "
+                        "create it ";
   // A subnet longer than the other's blocks is one block by itself, whatever blockSize says.
   if (pool.subnet.length() <= other.block_length) {
     message += "with blockSize " + std::to_string(other.block_length) + ", or ";

@@ -85,7 +85,7 @@ ContestedAddress ToContested(const SeenPod& pod, const ipam::Address& address, c
   if (recorded == who) recorded += " with UID " + held.uid;
   return {.block = block.name,
           .block_uid = block.uid,
-          .text = address.ToString() + ": " + who + " on " + pod.node + " has the address, but its entry names " +
+          .text = address.ToString() + ": " + who + " on " + pod.node + " has the address, but the entry names " +
                   recorded + (block.shared() ? "" : " on " + block.node)};
 }
 

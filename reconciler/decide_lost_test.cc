@@ -277,7 +277,7 @@ TEST_F(LostTest, WhereAnotherIsRecordedBothAreReported) {
   EXPECT_THAT(Contested(), IsEmpty());
   Pass(seconds(12));
   EXPECT_THAT(Contested(),
-              ElementsAre("10.55.0.3: default/web on n1 has the address, but its entry names default/web-1 on n1"));
+              ElementsAre("10.55.0.3: default/web on n1 has the address, but the entry names default/web-1 on n1"));
   EXPECT_THAT(PutBacks(), IsEmpty());
   PutBlock({{3, kMine}});
   Pass(seconds(1));
@@ -300,14 +300,14 @@ TEST_F(LostTest, AnotherNodesPodWithTheAddressIsReportedToo) {
   PutBlock({{3, kHeldEntry}}, {.node = "n2"});
   Pass(seconds(31));
   EXPECT_THAT(Contested(),
-              ElementsAre("10.55.0.3: default/web on n1 has the address, but its entry names default/web-1 on n2"));
+              ElementsAre("10.55.0.3: default/web on n1 has the address, but the entry names default/web-1 on n2"));
 }
 
 TEST_F(LostTest, APredecessorOfThatNameIsToldApartByItsUid) {
   PutBlock({{3, "default/web 99999999-2222-3333-4444-555555555555 0123456789ab-0123456789abcdef i=eth0 t=1"}});
   Pass(seconds(31));
   EXPECT_THAT(Contested(),
-              ElementsAre("10.55.0.3: default/web on n1 has the address, but its entry names default/web with "
+              ElementsAre("10.55.0.3: default/web on n1 has the address, but the entry names default/web with "
                           "UID 99999999-2222-3333-4444-555555555555 on n1"));
 }
 

@@ -165,7 +165,7 @@ class NumberDecider::Pass {
   // The number is taken away for as long as that lasts, which people shall know.
   void Take(const SeenNode& node, const std::string& resource, const Tally& tally, const std::string& why, Plan& plan) {
     plan.news = "the Node does not show " + Text(resource) +
-                ", so the scheduler places no pod here that requests this resource: " + why;
+                ", so pods that request this resource are not placed on this node: " + why;
     plan.is_bad_news = true;
     Write(node, resource, std::nullopt, tally, plan);
   }

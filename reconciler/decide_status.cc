@@ -87,10 +87,10 @@ std::optional<Readiness> ReadinessOf(const SeenPool& pool, bool is_accepted, con
   if (pool.meta.deleting()) {
     return not_ready(
         "Deleting",
-        "the pool is being deleted: pods get no address from it, and it is removed when its last address is freed "
-        "(kubectl get ipblocks --field-selector spec.pool=" +
+        "the pool is being deleted: pods get no address from the pool, and the pool is removed when its last address "
+        "is freed (kubectl get ipblocks --field-selector spec.pool=" +
             pool.meta.name +
-            "); a block without entries stays as long as a pod has an address of the block (kubectl get pods -A "
+            "). A block without entries stays as long as a pod has an address of the block (kubectl get pods -A "
             "-o wide)");
   }
   if (is_accepted || !pool.pool) {
@@ -164,9 +164,9 @@ void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, c
     why = {
         .reason = "FewerBlocksThanNodes",
         .message =
-            "more nodes need a block than blocks are unclaimed. So the controller takes empty blocks back after a "
-            "minute, and a node claims a block only when a pod needs the block. If pods wait, enlarge spec.ranges, or "
-            "make a new pool with smaller blocks"};
+            "more nodes need a block than the pool has unclaimed blocks. So the controller deletes empty blocks after "
+            "a minute, and a node claims a block only when a pod needs the block. If pods wait, enlarge spec.ranges, "
+            "or make a new pool with smaller blocks"};
   }
   crds::SetCondition(status.conditions,
                      MakeCondition(crds::kScarceCondition, is_scarce, std::move(why), pool.meta.generation, now));
@@ -183,8 +183,8 @@ void SetCounted(crds::PoolStatus& status, const SeenPool& pool, bool is_mixed, c
         .reason = "MixedNamespaceSelectors",
         .message =
             "no Node's number includes free addresses of this pool, because another pool with the same spec.resource "
-            "has another namespaceSelector: the scheduler could place a pod by addresses that the pod's namespace may "
-            "not get. Give this pool a spec.resource of its own"};
+            "has another namespaceSelector. One number for both pools could include addresses that a pod's namespace "
+            "may not get. Give this pool a spec.resource of its own"};
   }
   crds::SetCondition(status.conditions,
                      MakeCondition(kCountedCondition, !is_mixed, std::move(why), pool.meta.generation, now));

@@ -82,7 +82,8 @@ Announcement PutBackAnnouncement(const ipam::Block& block, const std::vector<Los
           .uid = block.uid,
           .is_warning = true,
           .reason = "EntriesPutBack",
-          .message = "recorded these addresses of live pods again, because they had no entry: " + Named(entries, name)};
+          .message = "recorded these addresses of live pods again, because the addresses had no entry: " +
+                     Named(entries, name)};
 }
 
 Announcement ContestedAnnouncement(const std::vector<ContestedAddress>& contested) {

@@ -84,19 +84,19 @@ struct Metrics::Families {
                                .Name("berth_controller_orphans_freed_total")
                                .Help("Entries that the controller freed, because their pods are gone")
                                .Register(registry);
-  Counter& freed_in_use = BuildCounter()
-                              .Name("berth_controller_freed_in_use_total")
-                              .Help(
-                                  "Entries that the controller freed and a node's agent wrote again, because the "
-                                  "container was still there")
-                              .Register(registry)
-                              .Add({});
-  Counter& put_back =
+  Counter& freed_in_use =
       BuildCounter()
-          .Name("berth_controller_entries_put_back_total")
-          .Help("Entries that the controller wrote again because they were missing although the pod lives")
+          .Name("berth_controller_freed_in_use_total")
+          .Help(
+              "Entries that a node's agent wrote again after the controller freed them, because the "
+              "container still existed")
           .Register(registry)
           .Add({});
+  Counter& put_back = BuildCounter()
+                          .Name("berth_controller_entries_put_back_total")
+                          .Help("How often the controller wrote the missing entry of a live pod again")
+                          .Register(registry)
+                          .Add({});
   Counter& nodes_written = BuildCounter()
                                .Name("berth_controller_node_writes_total")
                                .Help("Writes of address counts to Nodes")
@@ -116,8 +116,8 @@ struct Metrics::Families {
       BuildGauge()
           .Name("berth_controller_orphans_braked")
           .Help(
-              "1: the controller frees no orphan, because it did not see the deletion of the pods of too many "
-              "orphans")
+              "1: the controller frees no orphan, because too many orphans belong to pods whose deletion it did "
+              "not see")
           .Register(registry)
           .Add({});
 
@@ -132,7 +132,7 @@ struct Metrics::Families {
   Gauge& extender_assumed =
       BuildGauge()
           .Name("berth_controller_extender_assumed_pods")
-          .Help("Pods for which the extender chose nodes, and whose binding to a node it has not seen yet")
+          .Help("Pods for which the extender chose nodes, but has not seen the binding to a node yet")
           .Register(registry)
           .Add({});
 
@@ -142,8 +142,8 @@ struct Metrics::Families {
       "berth_controller_orphans_kept",
       "Entries whose pods may be gone and that the controller does not free now, by reason"};
   Board pool_addresses BERTH_GUARDED_BY(mutex){
-      registry, "berth_pool_addresses", "Addresses of a pool, as its status says"};
-  Board pool_blocks BERTH_GUARDED_BY(mutex){registry, "berth_pool_blocks", "Blocks of a pool, as its status says"};
+      registry, "berth_pool_addresses", "Addresses of a pool, from the pool's status"};
+  Board pool_blocks BERTH_GUARDED_BY(mutex){registry, "berth_pool_blocks", "Blocks of a pool, from the pool's status"};
   Board node_addresses BERTH_GUARDED_BY(mutex){
       registry, "berth_node_addresses_held", "Addresses held in a node's blocks"};
 };

@@ -56,14 +56,15 @@ void AddExtender(CLI::App& app, Options& options) {
   add("--extender-client-ca",
       options.extender_client_ca,
       "File with CA certificates, PEM. The extender answers only callers whose certificate one of these CAs issued. "
-      "Default: it answers everybody");
+      "Default: the extender answers everybody");
   auto* const address = add("--extender-address",
                             options.extender_address,
                             "This controller's IP address, which the leader writes to the EndpointSlice of the Service "
                             "berth-extender");
   add("--extender-resources",
       options.extender_resources,
-      "Resources, separated by commas. A pod needs an address of each of them, unless it requests addresses or its "
+      "Resources, separated by commas. A pod needs an address of each resource, unless the pod requests addresses or "
+      "its "
       "annotation ipam.berth.dev/resources names other resources")
       ->capture_default_str();
   port->needs(cert)->needs(key)->needs(address);
@@ -104,8 +105,8 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
   app.add_option(
       "--health-address",
       options.health_address,
-      "host:port for /healthz, /readyz and /metrics, such as 0.0.0.0:9746; for a range such as 0.0.0.0:9746-9749 the "
-      "first free port. Default: none");
+      "host:port for /healthz, /readyz and /metrics, such as 0.0.0.0:9746. From a range such as 0.0.0.0:9746-9749 the "
+      "controller takes the first free port. Default: none");
   app.add_option("--probe-socket", options.probe_socket, "UNIX socket for the subcommand probe. Default: none");
   AddExtender(app, options);
   http::ProbeOptions probe;

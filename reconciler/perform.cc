@@ -168,7 +168,7 @@ struct Performer::Visitor {
     auto written = PatchBlock(before, action.after);
     if (!written) return written;
     if (!action.gone_node.empty()) {
-      spdlog::info("removed standby and unreadable entries of a gone node block={} pool={} node={}",
+      spdlog::info("removed the standby list and unreadable entries, because the node is gone block={} pool={} node={}",
                    before.name,
                    before.pool,
                    before.node);
