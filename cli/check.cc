@@ -57,20 +57,21 @@ class Checker {
       if (pool == nullptr) {
         Add({.kind = "stray-block",
              .object = NameOf(block),
-             .message = "its pool " + block.pool + " with uid " + block.pool_uid + " does not exist",
+             .message = "the block's pool " + block.pool + " with uid " + block.pool_uid + " does not exist",
              .remedy =
                  "end the pods that have addresses of this block (berthctl show addresses): the controller deletes the "
                  "block once it is empty"});
       } else if (!pool->pool.subnet.Contains(block.cidr)) {
         Add({.kind = "stray-block",
              .object = NameOf(block),
-             .message = "it does not lie in the subnet " + pool->pool.subnet.ToString() + " of its pool " + block.pool,
+             .message =
+                 "the block is outside the subnet " + pool->pool.subnet.ToString() + " of its pool " + block.pool,
              .remedy = "delete the block: the API server removes the block once its last address is free"});
       }
       if (!block.shared() && !inventory_.nodes.contains(block.node)) {
         Add({.kind = "stray-block",
              .object = NameOf(block),
-             .message = "its node " + block.node + " does not exist",
+             .message = "the block's node " + block.node + " does not exist",
              .remedy = "once the node is gone for good, release the addresses of the block: berthctl release"});
       }
     }
@@ -85,7 +86,7 @@ class Checker {
       if (blocks[i - 1]->space != blocks[i]->space || !blocks[i - 1]->cidr.Overlaps(blocks[i]->cidr)) continue;
       Add({.kind = "duplicate",
            .object = NameOf(*blocks[i]),
-           .message = "it overlaps " + NameOf(*blocks[i - 1]) + ": an address may be held twice",
+           .message = "the block overlaps " + NameOf(*blocks[i - 1]) + ": an address may be held twice",
            .remedy = "delete the block that has fewer pods, and restart the pods of that block"});
     }
     std::map<ipam::Address, std::vector<std::string>> pods;
@@ -153,7 +154,7 @@ class Checker {
              .message = there.empty() ? "no block has an entry for the pod's address"
                                       : "the entry of the pod's address in " + NameOf(*there[0]->block) +
                                             " does not name this pod",
-             .remedy = "restart the pod: berth may give its address to another pod"});
+             .remedy = "restart the pod: until then, berth may give the address to another pod"});
       }
     }
   }

@@ -92,8 +92,8 @@ const CheckCase kCases[] = {
        i.pods.back().host_network = true;
      },
      ""},
-    {"PoolIsGone", [](Inventory& i) { i.pools.clear(); }, "stray-block", "its pool web"},
-    {"NodeIsGone", [](Inventory& i) { i.nodes.clear(); }, "stray-block", "its node n1"},
+    {"PoolIsGone", [](Inventory& i) { i.pools.clear(); }, "stray-block", "the block's pool web"},
+    {"NodeIsGone", [](Inventory& i) { i.nodes.clear(); }, "stray-block", "the block's node n1"},
     {"BlockLiesOutside",
      [](Inventory& i) { i.pools[0].pool.subnet = ipam::Prefix::Parse("10.56.0.0/24").value(); },
      "stray-block",

@@ -156,7 +156,7 @@ Expected<std::vector<Finding>> CheckConfigured(const Inventory& inventory, const
     if (times == 0) {
       add("not-recorded",
           "the network namespace " + first + " has this address, but no entry of node " + node + " is for this address",
-          "restart the pod: berth may give its address to another pod");
+          "restart the pod: until then, berth may give the address to another pod");
     }
   }
   std::ranges::sort(findings);

@@ -18,8 +18,8 @@ using Json = nlohmann::ordered_json;
 
 // How long a difference may last, and why it may last longer.
 constexpr const char* kIfItLasts =
-    "; possible causes if the number stays wrong: no controller runs, the controller runs with --count=off, or it is "
-    "about to delete a block of the node";
+    "; possible causes if the number stays wrong: no controller runs, the controller runs with --count=off, or the "
+    "controller is about to delete a block of the node";
 
 std::string Figures(const NodeNumber& number) {
   const auto& tally = number.tally;
@@ -83,7 +83,7 @@ ipam::Expected<void> CheckCounted(const Counting& counting, const reconciler::Se
   if (!pool.pool) {
     return ipam::Fail(ipam::ErrorCode::kInvalid,
                       name + " cannot be read: " + pool.problem,
-                      "correct it: kubectl edit ippool " + pool.meta.name);
+                      "correct the pool: kubectl edit ippool " + pool.meta.name);
   }
   if (auto usable = ipam::CheckUsable(*pool.pool); !usable) return usable;
   if (pool.pool->resource.empty()) {
@@ -94,7 +94,7 @@ ipam::Expected<void> CheckCounted(const Counting& counting, const reconciler::Se
   if (pool.pool->affinity == ipam::Affinity::kShared) {
     return ipam::Fail(ipam::ErrorCode::kInvalid,
                       name + " is Shared: its free addresses belong to all nodes at once, so it gives no node a number",
-                      "let pods that use it request nothing, or use a pool of affinity Node");
+                      "let pods of this pool request no address, or use a pool of affinity Node");
   }
   if (counting.pools.of_mixed_namespaces().contains(pool.meta.uid)) {
     return ipam::Fail(ipam::ErrorCode::kInvalid,

@@ -173,8 +173,8 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, cons
   CLI::Option* netns = check->add_option(
       "--netns",
       options.netns,
-      "Also compare the entries with the addresses in the network namespaces in this folder; run berthctl as root on a "
-      "node");
+      "Also compare the entries with the addresses of the network namespaces in this folder. Run berthctl as root on "
+      "a node");
   check->add_option("--node", options.node, "With --netns: the name of this node")->needs(netns);
   netns->needs("--node");
   AddRelease(app, options);

@@ -91,8 +91,9 @@ Expected<ipam::Block> Released(const Use& use, const LiveLook& look, bool is_sur
         ErrorCode::kInvalid,
         Describe(use) + (is_opaque ? " has an entry that this version does not understand"
                                    : " is held by no pod: it is cooling or reserved"),
-        is_opaque ? "use a newer berthctl"
-                  : "a cooling address becomes free by itself; for a reserved one, delete or change its IPReservation");
+        is_opaque
+            ? "use a newer berthctl"
+            : "a cooling address becomes free by itself; for a reserved address, delete or change the IPReservation");
   }
   if (auto gone = CheckPodIsGone(use, *held, look, is_sure); !gone) return std::unexpected(gone.error());
   if (!look.node_is_ready_or_gone) {

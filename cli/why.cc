@@ -205,14 +205,15 @@ class Answer {
     const bool may_claim =
         counts.blocks_unclaimed > 0 && (seen.pool->max_blocks_per_node == 0 || blocks < seen.pool->max_blocks_per_node);
     const std::string where = is_shared ? "in its blocks" : "in its blocks of node " + pod_.node;
-    std::string says = "pool " + name + " has " + std::to_string(free) + " free " + where;
+    std::string says = "pool " + name + " has " + std::to_string(free) + " free addresses " + where;
     if (may_claim) {
       says += ", and the node may claim one of " + ipam::ToString(counts.blocks_unclaimed) + " unclaimed blocks";
     } else if (counts.blocks_unclaimed > 0) {
       says += ", and the node may claim no more: spec.maxBlocksPerNode is " +
               std::to_string(seen.pool->max_blocks_per_node);
     } else if (!is_shared) {
-      says += ", and no block is unclaimed; all blocks of the pool have " + ipam::ToString(counts.free) + " free";
+      says +=
+          ", and no block is unclaimed; all blocks of the pool have " + ipam::ToString(counts.free) + " free addresses";
     }
     const bool fits = free > 0 || may_claim;
     Add("pool", name, fits, says, fits ? "" : "end pods that have addresses of this pool, or use a larger pool");
@@ -294,13 +295,13 @@ class Answer {
       says += counts.free > 0 ? "all of them in blocks that nodes have already, " : "no block unclaimed, ";
     }
     says += "and admits " + std::to_string(admitted) + " of " + Count(std::ssize(nodes), "node");
-    if (admitted == 0) return Add("pool", name, false, says, "correct its spec.nodeSelector, or label nodes");
+    if (admitted == 0) return Add("pool", name, false, says, "correct the pool's spec.nodeSelector, or label nodes");
     const bool fits = counts.free > 0;
     Add("pool",
         name,
         fits,
         says,
-        fits ? "" : "the pool is full: end pods that have addresses of it, or add a pool of this resource");
+        fits ? "" : "the pool is full: end pods that have addresses of the pool, or add a pool of this resource");
   }
 
   // What keeps the pod away from the node besides addresses.
@@ -397,7 +398,7 @@ class Answer {
         case BlockObstacle::kLimit:
           one = {Distance::kLimit,
                  says,
-                 "end pods on this node, or raise spec.maxBlocksPerNode of pool " + pool->name + ": it is " +
+                 "end pods on this node, or raise spec.maxBlocksPerNode of pool " + pool->name + " above " +
                      std::to_string(pool->max_blocks_per_node)};
           break;
         case BlockObstacle::kRefused:
@@ -427,7 +428,7 @@ ipam::Expected<Json> Why(const CountedWorld& read, const Counting& counting, con
   const SeenPod* found = read.world.pods.Find(pod);
   if (found == nullptr && read.asked) {
     return ipam::Fail(ipam::ErrorCode::kInvalid,
-                      "pod " + ipam::Quoted(pod) + " cannot be read, so berth does not count it",
+                      "pod " + ipam::Quoted(pod) + " cannot be read, so berth ignores the pod",
                       "see: kubectl get pod -o yaml");
   }
   if (found == nullptr) {

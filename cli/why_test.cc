@@ -105,7 +105,7 @@ const WhyCase kWaitingForANode[] = {
        c.Node("n1", 0).Pool("web", kWeb, {{"maxBlocksPerNode", 1}}).Pod("web-0", 1, "");
        FullBlock(c, kOneBlock, "n1");
      },
-     {"raise spec.maxBlocksPerNode of pool web: it is 1"}},
+     {"raise spec.maxBlocksPerNode of pool web above 1"}},
     {"TheControllerIsAboutToRaiseTheNumber",
      [](TestCluster& c) { c.Node("n1", {}).Pool("web", kWeb).Block("web", kOneBlock, "n1").Pod("web-0", 1, ""); },
      {"node n1 has 0 ipv4 left for pods: it shows no number, should show 8",
@@ -174,7 +174,7 @@ const WhyCase kWaitingForANode[] = {
      [](TestCluster& c) {
        c.Node("n1", {}).Pool("web", kWeb, {{"nodeSelector", {{"matchLabels", {{"zone", "b"}}}}}}).Pod("web-0", 1, "");
      },
-     {"and admits 0 of 1 node\n      correct its spec.nodeSelector, or label nodes",
+     {"and admits 0 of 1 node\n      correct the pool's spec.nodeSelector, or label nodes",
       "pool web is not for node n1: spec.nodeSelector",
       "correct what keeps the pools of ipv4 from this node, or add a pool"}},
     {"NoPoolHasTheResource",
@@ -237,17 +237,19 @@ const WhyCase kOnANode[] = {
      },
      {"pod team-a/web-0 is on node n1 and has no address yet; it requests no address",
       "kubectl -n team-a describe pod web-0",
-      "  pool web has 0 free in its blocks of node n1, and no block is unclaimed; all blocks of the pool have 0 free\n"
+      "  pool web has 0 free addresses in its blocks of node n1, and no block is unclaimed; all blocks of the pool "
+      "have 0 free addresses\n"
       "      end pods that have addresses of this pool"}},
     {"WaitsWhereOtherNodesHaveTheBlocks",
      [](TestCluster& c) {
        c.Node("n1", {}).Node("n2", 8).Pool("web", kOneBlock).Block("web", kOneBlock, "n2").Pod("web-0", 1, "n1");
      },
-     {"  pool web has 0 free in its blocks of node n1, and no block is unclaimed; all blocks of the pool have 8 free",
+     {"  pool web has 0 free addresses in its blocks of node n1, and no block is unclaimed; all blocks of the pool "
+      "have 8 free addresses",
       "  node n1: ipv4 shows no number: its pods request 1, more than 0 free + 0 held by them"}},
     {"WaitsWhereItMayClaim",
      [](TestCluster& c) { c.Node("n1", 0).Pool("web", kWeb).Pod("web-0", 1, "n1"); },
-     {"  pool web has 0 free in its blocks of node n1, and the node may claim one of 32 unclaimed blocks\n"}},
+     {"  pool web has 0 free addresses in its blocks of node n1, and the node may claim one of 32 unclaimed blocks\n"}},
     {"WaitsWhereItMayClaimNoMore",
      [](TestCluster& c) {
        c.Node("n1", 0).Pool("web", kWeb, {{"maxBlocksPerNode", 1}}).Pod("web-0", 1, "n1");
@@ -266,7 +268,7 @@ const WhyCase kOnANode[] = {
            .Block("web", kOneBlock, "")
            .Pod("web-0", 0, "n1");
      },
-     {"  pool web has 8 free in its blocks\n"}},
+     {"  pool web has 8 free addresses in its blocks\n"}},
     {"ItsNodeIsGone",
      [](TestCluster& c) { c.Pool("web", kWeb).Pod("web-0", 1, "n9"); },
      {"  node n9 does not exist\n      delete the pod"}},
