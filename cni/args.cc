@@ -79,7 +79,7 @@ ipam::Expected<Args> ParseArgs(std::string_view text) {
     if (outcome == Outcome::kBadValue) {
       return Fail(ErrorCode::kEnvironment,
                   "CNI_ARGS: error parsing value of pair " + ipam::Quoted(pair),
-                  "IgnoreUnknown is 1, 0, true or false");
+                  "IgnoreUnknown must be 1, 0, true or false");
     }
     if (unknown.size() < kListedBytesMax) unknown += (unknown.empty() ? "" : " ") + ipam::Quoted(pair);
   }

@@ -85,8 +85,8 @@ bool Covers(const PathRule& rule, std::string_view path) {
 }
 
 constexpr std::string_view kHowToAllow =
-    "or let root allow this path with this line in /etc/berth/allowed-paths or in berth.allowed-paths beside the "
-    "program: ";
+    "or, as root, allow the path: write the following line into /etc/berth/allowed-paths, or into "
+    "berth.allowed-paths beside the program: ";
 
 struct Field {
   std::string_view name;

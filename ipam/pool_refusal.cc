@@ -32,7 +32,7 @@ Error WhyNotAssignable(const Pool& pool, Address address) {
     return refuse(ErrorCode::kInvalid, " is outside spec.ranges of pool " + pool.name, "ask for an address in a range");
   }
   return refuse(ErrorCode::kInvalid,
-                " is the first or last of subnet " + pool.subnet.ToString(),
+                " is the first or last address of subnet " + pool.subnet.ToString(),
                 "ask for another address, or set spec.allowEdgeAddresses of pool " + pool.name);
 }
 

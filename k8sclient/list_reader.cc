@@ -103,7 +103,8 @@ Expected<ListReader::Summary> ListReader::End() const {
   if (!list.is_object()) {
     return Fail(ErrorCode::kInternal,
                 "the answer is not a JSON object: \"" + envelope_.substr(0, kQuotedMax) + "\"",
-                "check that server in the kubeconfig is a Kubernetes API server, and no proxy stands in between");
+                "check that server in the kubeconfig names a Kubernetes API server, and that no proxy changes the "
+                "server's answers");
   }
   const auto items = list.find("items");
   const auto metadata = list.find("metadata");

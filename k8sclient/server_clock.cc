@@ -72,11 +72,11 @@ std::optional<ServerClock::News> ServerClock::TakeNews() {
   const bool is_wrong = distance > (was_wrong_ ? kDifferenceRight : kDifferenceMax);
   if (is_wrong == was_wrong_) return {};
   was_wrong_ = is_wrong;
-  if (!is_wrong) return News{.is_wrong = false, .text = "this machine's clock and the API server's agree again"};
+  if (!is_wrong) return News{.is_wrong = false, .text = "this machine's clock and the API server's clock agree again"};
   return News{.is_wrong = true,
               .text = "this machine's clock is " + std::to_string(duration_cast<seconds>(distance).count()) + " s " +
                       (*difference > milliseconds(0) ? "ahead of" : "behind") +
-                      " the API server's: let NTP set the clocks of both machines"};
+                      " the API server's clock: let NTP set the clocks of both machines"};
 }
 
 void ServerClock::Recall(std::string_view note) {

@@ -39,7 +39,8 @@ Expected<json> CallForObject(Api& api, const Request& request, const CallOptions
     return Fail(UnreadableCode(request.method),
                 std::string(ToString(request.method)) + " " + request.path + ": the answer is not a JSON object: \"" +
                     Start(response->body) + "\"",
-                "check that server in the kubeconfig is a Kubernetes API server, and no proxy stands in between");
+                "check that server in the kubeconfig names a Kubernetes API server, and that no proxy changes the "
+                "server's answers");
   }
   return object;
 }

@@ -47,7 +47,7 @@ HeldFile OpenOrMake(int at, const char* name) {
 std::unexpected<ipam::Error> FailIo(std::string_view what, const std::string& path) {
   return ipam::Fail(ErrorCode::kIo,
                     std::string(what) + " " + path + ": " + std::strerror(errno),
-                    "is its file system writable, has the file system room, and is the path no symbolic link?");
+                    "possible causes: the file system is full or read-only, or the path is a symbolic link");
 }
 
 Expected<Folder> Folder::Open(const std::string& path, IfMissing missing) {

@@ -166,7 +166,7 @@ Expected<std::vector<ipam::OpenIntent>> NodeDirectory::ReadIntents(std::string_v
       return Fail(
           ErrorCode::kInternal,
           folders_.intents.PathOf(name) + ": " + intent.error().message,
-          "read in the file which attachment it is about, check that this attachment holds no address, then remove the "
+          "the text of the file names an attachment: check that this attachment holds no address, then remove the "
           "file");
     }
     intents.push_back(*std::move(intent));
@@ -195,10 +195,9 @@ Expected<std::vector<HandedOut>> NodeDirectory::ReadHandedOut() const {
     if (!text) return FailIo("read", folder.PathOf(name));
     auto one = ParseHandedOut(*text);
     if (!one) {
-      return Fail(
-          ErrorCode::kInternal,
-          folder.PathOf(name) + ": " + one.error().message,
-          "read in the file which address it is about, check that no pod uses this address, then remove the file");
+      return Fail(ErrorCode::kInternal,
+                  folder.PathOf(name) + ": " + one.error().message,
+                  "the text of the file names an address: check that no pod uses this address, then remove the file");
     }
     all.push_back(*std::move(one));
   }

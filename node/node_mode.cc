@@ -40,7 +40,7 @@ Expected<void> Compare(const std::string& state, NodeMode mode, NodeMode wanted)
   }
   return Fail(ErrorCode::kUnavailable,
               file + " says direct: only berth-direct may write this node's blocks",
-              "install berth-direct in the place of berth; or remove the file, and an agent serves the node");
+              "install berth-direct in the place of berth; or, if an agent is to serve the node, remove the file");
 }
 
 }  // namespace
@@ -72,8 +72,8 @@ Expected<bool> BeginAsDirect(const Folder& state) {
     return Fail(ErrorCode::kUnavailable,
                 state.PathOf(left) +
                     " exists: this node belongs to an agent, which may still have to record addresses of its pods",
-                "run berth-agent --retire on this node; or remove what the message names, if no pod on this node has "
-                "an address from berth");
+                "run berth-agent --retire on this node; or, if no pod on this node has an address from berth, remove "
+                "what the message names");
   }
   if (auto written = WriteMode(state, NodeMode::kDirect); !written) return std::unexpected(written.error());
   return true;
