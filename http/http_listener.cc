@@ -312,7 +312,7 @@ void HttpListener::DropLate(Time read_until) {
 void HttpListener::PauseAccepting(int error) {
   const Time now = std::chrono::steady_clock::now();
   if (now - accept_again_ > kComplainEvery) {
-    spdlog::error("callers wait, since none can be let in err=\"{}\"", std::strerror(error));
+    spdlog::error("cannot accept connections, so callers wait err=\"{}\"", std::strerror(error));
   }
   is_paused_ = true;
   accept_again_ = now + kAcceptPause;
