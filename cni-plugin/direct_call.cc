@@ -32,8 +32,7 @@ using ipam::Fail;
 // Where kubeadm and others keep the kubelet's own credentials.
 constexpr std::array kKubeletKubeconfigs = {"/etc/kubernetes/kubelet.conf", "/var/lib/kubelet/kubeconfig"};
 constexpr std::string_view kNodeUserPrefix = "system:node:";
-// Of the API server: processes that live for milliseconds come one after another.
-constexpr const char* kSessionNote = "tls-session";
+// What one process learns of the API server's clock, for the next.
 constexpr const char* kClockNote = "api-server-clock";
 
 Expected<std::string> FindKubeconfig(const std::string& configured) {

@@ -3,8 +3,8 @@
 //
 // Kept there: a lock, the version of this node's last block write, writes whose outcome is open, addresses handed out
 // before they were written, DELs seen lately, ADDs of berth-direct that run, and what only saves time (recent blocks
-// and pools, a TLS session). A reboot ends all of that, and so do these files; nothing in them survives the machine, so
-// nothing is synced to disk. Every file is written whole, by rename.
+// and pools, the API server's clock). A reboot ends all of that, and so do these files; nothing in them survives the
+// machine, so nothing is synced to disk. Every file is written whole, by rename.
 //
 // Who has the lock may write this node's blocks: agents share it as long as they live, a call of berth-direct has it to
 // itself. Which of the two may try is the node's mode (node_mode.h).
