@@ -44,7 +44,7 @@ class CurlHandles {
   // A piece of an answer was read. What TLS has decrypted beyond it nobody sees at the socket any more: if this is the
   // end of the answer, nobody asked for it.
   void LookForMore() {
-    curl_tlssessioninfo* tls = nullptr;
+    const curl_tlssessioninfo* tls = nullptr;
     has_more_ = curl_easy_getinfo(easy_, CURLINFO_TLS_SSL_PTR, &tls) == CURLE_OK && tls->internals != nullptr &&
                 SSL_pending(static_cast<SSL*>(tls->internals)) > 0;
   }
