@@ -278,7 +278,18 @@ ScriptedServer::~ScriptedServer() {
     const std::lock_guard lock(mutex_);
     for (const int socket : open_) shutdown(socket, SHUT_RDWR);
   }
-  for (std::thread& script : scripts_) script.join();
+  for (auto& [index, script] : scripts_) script.join();
+}
+
+void ScriptedServer::JoinEnded() {
+  for (auto script = scripts_.begin(); script != scripts_.end();) {
+    const bool ended = [&] {
+      const std::lock_guard lock(mutex_);
+      return ended_.contains(script->first);
+    }();
+    if (ended) script->second.join();
+    script = ended ? scripts_.erase(script) : std::next(script);
+  }
 }
 
 std::string ScriptedServer::url() const {
@@ -295,7 +306,9 @@ void ScriptedServer::Accept() {
       const std::lock_guard lock(mutex_);
       open_.push_back(socket);
     }
-    scripts_.emplace_back([this, socket, index = connections_++] { Serve(socket, index); });
+    JoinEnded();
+    const int index = connections_++;
+    scripts_.emplace(index, [this, socket, index] { Serve(socket, index); });
   }
 }
 

@@ -79,6 +79,8 @@ class ScriptedServer {
 
  private:
   void Accept();
+  // A test may make thousands of connections, and each thread has memory until somebody joins it.
+  void JoinEnded();
   void Serve(int socket, int index);
 
   const Options options_;
@@ -91,7 +93,7 @@ class ScriptedServer {
   std::list<int> open_;  // guarded by mutex_: sockets that scripts are at
   std::set<int> ended_;  // guarded by mutex_: indexes of connections that are closed
   std::condition_variable ended_changed_;
-  std::list<std::thread> scripts_;  // touched by the accepting thread, and after its end
+  std::map<int, std::thread> scripts_;  // by index; touched by the accepting thread, and after its end
   std::thread acceptor_;
 };
 
