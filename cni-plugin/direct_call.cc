@@ -32,7 +32,7 @@ using ipam::Fail;
 // Where kubeadm and others keep the kubelet's own credentials.
 constexpr std::array kKubeletKubeconfigs = {"/etc/kubernetes/kubelet.conf", "/var/lib/kubelet/kubeconfig"};
 constexpr std::string_view kNodeUserPrefix = "system:node:";
-// What one process learns of the API server's clock, for the next.
+// The note in which a process tells the next one about the API server's clock.
 constexpr const char* kClockNote = "api-server-clock";
 
 Expected<std::string> FindKubeconfig(const std::string& configured) {

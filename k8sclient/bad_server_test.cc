@@ -300,7 +300,7 @@ TEST(BadServer, AWriteOfWhichOnlyABitArrivedIsInDoubtAndNotSentAgain) {
   EXPECT_EQ(server.connections(), 1);
 }
 
-// Where the server ends a connection, chosen anew for each request.
+// The point at which the server ends a connection. The server chooses one at random for each request.
 enum class EndAt : std::uint8_t {
   kAtOnce,
   kWithinTheRequest,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "k8sclient/certificate.h"
+#include "k8sclient/url.h"
 
 namespace berth::k8sclient {
 namespace {
@@ -73,11 +74,10 @@ Expected<ClientConfig> InClusterConfig(const GetEnvironment& environment, const 
                 "not in a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set",
                 "give a kubeconfig, or run in a pod");
   }
-  ClientConfig config{
-      .source = "service account",
-      .server = "https://" + (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port,
-      .certificate_authority = {.path = directory + "/ca.crt"},
-      .token = {.path = directory + "/token"}};
+  ClientConfig config{.source = "service account",
+                      .server = "https://" + Bracketed(host) + ":" + port,
+                      .certificate_authority = {.path = directory + "/ca.crt"},
+                      .token = {.path = directory + "/token"}};
   const Expected<std::string> name_space = read_file(directory + "/namespace");
   config.default_namespace = name_space ? Trimmed(*name_space) : std::string();
   if (config.default_namespace.empty()) config.default_namespace = "default";

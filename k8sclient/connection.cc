@@ -3,11 +3,9 @@
 #include "k8sclient/connection.h"
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <array>
 #include <cstring>
 #include <deque>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -17,6 +15,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "ipam/address.h"
 #include "ipam/check.h"
 #include "k8sclient/curl_handles.h"
 #include "k8sclient/freed.h"
@@ -52,20 +51,13 @@ void Append(Headers& headers, const std::string& line) {
   headers.reset(longer);
 }
 
-bool IsAddress(const std::string& host) {
-  std::array<unsigned char, sizeof(in6_addr)> bytes{};
-  return inet_pton(AF_INET, host.c_str(), bytes.data()) == 1 || inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1;
-}
-
-std::string Bracketed(const std::string& host) { return host.find(':') == std::string::npos ? host : "[" + host + "]"; }
-
 // OpenSSL's own check of the name, beside libcurl's. Like Go: only subject alternative names count, and "*" stands for
 // a whole label.
 bool DemandName(SSL_CTX* context, const std::string& name) {
   X509_VERIFY_PARAM* const rules = SSL_CTX_get0_param(context);
   X509_VERIFY_PARAM_set_hostflags(rules, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-  return (IsAddress(name) ? X509_VERIFY_PARAM_set1_ip_asc(rules, name.c_str())
-                          : X509_VERIFY_PARAM_set1_host(rules, name.c_str(), name.size())) == 1;
+  return (ipam::Address::Parse(name) ? X509_VERIFY_PARAM_set1_ip_asc(rules, name.c_str())
+                                     : X509_VERIFY_PARAM_set1_host(rules, name.c_str(), name.size())) == 1;
 }
 
 // No child process may inherit a connection.
@@ -73,7 +65,7 @@ bool DemandName(SSL_CTX* context, const std::string& name) {
 curl_socket_t OpenSocket(void*, curlsocktype, curl_sockaddr* address) {
   const int opened = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
   if (opened < 0) return CURL_SOCKET_BAD;
-  // What an old kernel does not know is only missed.
+  // An old kernel refuses this option; the connection works without it.
   setsockopt(opened, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof(kUserTimeoutMs));
   return opened;
 }
@@ -152,7 +144,7 @@ class Connection::Transfer {
     SetRequest(credential);
   }
 
-  // The name that the certificate has to prove stands in the URL; the address is told apart from it.
+  // The URL contains the name that the certificate has to prove. If the server is elsewhere, CONNECT_TO says where.
   void SetServer() {
     const ServerUrl& server = endpoint_.server;
     const std::string& name = endpoint_.ServerName();
@@ -179,7 +171,7 @@ class Connection::Transfer {
     names_.push_back(endpoint_.ServerName());
     Set(CURLOPT_SSL_CTX_FUNCTION, &OnTlsContext);
     Set(CURLOPT_SSL_CTX_DATA, this);
-    // Whom the system trusts is trusted only where the credentials say so.
+    // libcurl must not trust the system's authorities beside those of the credentials.
     for (const CURLoption systems : {CURLOPT_CAINFO, CURLOPT_CAPATH, CURLOPT_PROXY_CAINFO, CURLOPT_PROXY_CAPATH}) {
       Set(systems, nullptr);
     }
@@ -272,14 +264,14 @@ class Connection::Transfer {
                 "check server in the kubeconfig, and that the API server runs");
   }
 
-  // What a caller is told.
+  // The error as the caller gets it.
   [[nodiscard]] Error Told(Error error) const {
     if (issued_ && IsWrite(request_.method)) error.code = ErrorCode::kUnknownOutcome;
     if (error.code == ErrorCode::kDecode) return error;  // of the configuration, not of this request
     return error.Within(std::string(ToString(request_.method)) + " " + endpoint_.server.Authority() + request_.path);
   }
 
-  // What has become of a transfer that ended by itself.
+  // The caller's result of a transfer that ended by itself.
   [[nodiscard]] ExchangeResult Judge(CURLcode code) {
     if (code == CURLE_OK && issued_) code = CheckLength();
     // The sink's own wish is an end in order.

@@ -39,9 +39,9 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-std::string ServerUrl::Authority() const {
-  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
-}
+std::string Bracketed(const std::string& host) { return host.find(':') == std::string::npos ? host : "[" + host + "]"; }
+
+std::string ServerUrl::Authority() const { return Bracketed(host) + ":" + std::to_string(port); }
 
 Expected<ServerUrl> ParseServerUrl(std::string_view text) {
   const std::unique_ptr<CURLU, Freed<curl_url_cleanup>> parts(curl_url());

@@ -26,6 +26,9 @@ struct ServerUrl {
 // Errors: kDecode, with what is wrong; the text is not quoted, because it may hold a password.
 [[nodiscard]] ipam::Expected<ServerUrl> ParseServerUrl(std::string_view text);
 
+// As a URL has it: an IPv6 address in brackets.
+[[nodiscard]] std::string Bracketed(const std::string& host);
+
 // With the letters A to Z in lower case.
 [[nodiscard]] std::string Lower(std::string_view text);
 
