@@ -335,8 +335,8 @@ Expected<Reply> Agent::Add(Call& call) {
     const auto done = ipam::Engine(store, runtime).Del(attachment);
     if (done) return;
     spdlog::warn(
-        "an ADD's answer reached nobody, and the address cannot be freed now: the journal gets a DEL attachment={} "
-        "err=\"{}\"",
+        "no caller received the answer to an ADD, and the agent cannot free the address now: the journal gets a DEL "
+        "attachment={} err=\"{}\"",
         attachment,
         done.error().message);
     if (auto added = WriteDown(attachment, JournalSync::kYes); !added) {
@@ -423,7 +423,7 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
                                       const std::optional<Error>& failure) {
         if (!failure && !may_be_left) static_cast<void>(journal_->Remove(attachment));
         if (failure && !is_away_) {
-          spdlog::warn("cannot write a DEL that was answered, trying again attachment={} err=\"{}\"",
+          spdlog::warn("cannot write an answered DEL to the API server, trying again attachment={} err=\"{}\"",
                        attachment,
                        failure->message);
         }

@@ -223,12 +223,12 @@ Expected<void> Agent::SettleLeftIntents() {
   for (const ipam::Attachment& attachment : attachments) {
     const auto settled = engine.SettleIntents(attachment);
     if (settled) {
-      spdlog::info("settled a write that an earlier process left open attachment={}", attachment);
+      spdlog::info("settled a write that an earlier process left in doubt attachment={}", attachment);
       continue;
     }
     // The API server was there to list the blocks. What this one refuses must not keep the node: its DEL settles it.
     if (!IsOfOneBlock(settled.error().code) && settled.error().code != ErrorCode::kUnknownOutcome) return settled;
-    spdlog::error("cannot settle a write that an earlier process left open attachment={} err=\"{}\"",
+    spdlog::error("cannot settle a write that an earlier process left in doubt attachment={} err=\"{}\"",
                   attachment,
                   settled.error().message);
   }
@@ -259,7 +259,7 @@ Expected<void> Agent::TakeQueuedDels() {
     if (auto added = journal_->Add(attachment, JournalSync::kNo); !added) return added;
   }
   if (auto synced = journal_->Sync(); !synced) return synced;
-  spdlog::info("took queued DELs, which came while no agent ran count={}", calls->size());
+  spdlog::info("read the queued DELs, which came while no agent ran count={}", calls->size());
   return queue->Clear();
 }
 

@@ -47,7 +47,7 @@ void AddRunOptions(CLI::App& app, RunOptions& options, std::string& log_level) {
       ->capture_default_str();
   app.add_option("--probe-socket",
                  options.probe_socket,
-                 "UNIX socket of this process alone, for the subcommand probe; default: none");
+                 "UNIX socket at which only this process answers the subcommand probe; default: none");
   app.add_option(
          "--state", options.agent.state_dir, "Folder for files that must survive a reboot: mode, journal, queued DELs")
       ->capture_default_str();
@@ -86,8 +86,8 @@ void AddInstallOptions(CLI::App& app, InstallOptions& options) {
   app.add_option("--program", options.program, "The plugin to install; default: berth in the folder of this program");
   app.add_option("--cni-bin-dir", options.cni_bin_dir, "The host's folder of CNI plugins")->required();
   auto* const from = app.add_option("--conflist-from", options.conflist_from, "A network configuration to install");
-  auto* const to =
-      app.add_option("--conflist-to", options.conflist_to, "The host's file for that network configuration");
+  auto* const to = app.add_option(
+      "--conflist-to", options.conflist_to, "The host's file to which the network configuration is written");
   from->needs(to);
   to->needs(from);
   auto* const state = app.add_option(
@@ -103,7 +103,8 @@ void AddInstallOptions(CLI::App& app, InstallOptions& options) {
 }
 
 void AddProbeOptions(CLI::App& app, http::ProbeOptions& options) {
-  app.add_option("--socket", options.socket, "The agent's --probe-socket, or its --socket")->required();
+  app.add_option("--socket", options.socket, "Socket of the agent: the value of the agent's --probe-socket or --socket")
+      ->required();
   app.add_flag("--ready", options.asks_ready, "Ask whether the agent has loaded its blocks");
 }
 

@@ -82,14 +82,16 @@ void Agent::ReportOddBlocks() const {
 
 void Agent::Conflict(const std::string& block) {
   metrics_.Conflict();
-  spdlog::debug("block has changed, deciding again block={}", block);
+  spdlog::debug("the block has changed, so the agent decides again block={}", block);
 }
 
 void Agent::Batch(const std::string& /*block*/, std::size_t changes) { metrics_.Batch(changes); }
 
 void Agent::InDoubt(const std::string& block, const Error& error) {
   metrics_.InDoubt();
-  spdlog::warn("answer to a block patch was lost, settling block={} err=\"{}\"", block, error.message);
+  spdlog::warn("the answer to a patch of a block was lost, so the agent reads the block again block={} err=\"{}\"",
+               block,
+               error.message);
 }
 
 void Agent::HandedOutRefused(const std::string& block, const std::string& entry, const Error& error) {
@@ -118,13 +120,13 @@ void Agent::StandbyNotKept() {
 void Agent::Vanished(const std::string& block, const std::string& entry) {
   metrics_.Reasserted();
   spdlog::error(
-      "another program removed an entry, the agent writes the entry again block={} entry=\"{}\"", block, entry);
+      "another program removed an entry, so the agent writes the entry again block={} entry=\"{}\"", block, entry);
 }
 
 void Agent::StillInUse(const std::string& block, const std::string& entry) {
   metrics_.StillInUse();
   spdlog::warn(
-      "the controller freed the address of a container that still exists, the agent writes the entry again: to free "
+      "the controller freed the address of a container that still exists, so the agent writes the entry again: to free "
       "the address, end the container's processes (\"ip netns pids NS\" lists them; NS is the text behind ns= in the "
       "entry) and "
       "delete its network namespace block={} folder={} entry=\"{}\"",
@@ -168,7 +170,7 @@ void Agent::WentBack(const std::string& block) {
 
 void Agent::MetAnother(const std::string& block, const std::string& agent) {
   spdlog::error(
-      "an unknown agent wrote a block of this node, this agent writes the block again block={} by={} instance={}",
+      "an unknown agent wrote a block of this node, so this agent writes the block again block={} by={} instance={}",
       block,
       agent,
       own_.instance());

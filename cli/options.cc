@@ -99,8 +99,8 @@ void AddWho(CLI::App& app, Options& options) {
           options,
           Command::kWhy,
           "why",
-          "Tell what a pod without an address waits for, pool by pool and node by node; or from which pools and "
-          "blocks a pod has its addresses");
+          "Tell what a pod without an address waits for, pool by pool and node by node. For a pod with addresses, "
+          "tell the pools and blocks of these addresses");
   why->footer("Examples:\n  berthctl why team-a/web-0\n  berthctl why team-a/web-0 -o json");
   why->add_option("pod", options.pod, "<namespace>/<pod>")->required();
   AddFormat(*why, options, formats);
@@ -118,10 +118,10 @@ void AddRelease(CLI::App& app, Options& options) {
       "Examples:\n  berthctl release 10.55.0.7\n  berthctl check -o json | berthctl release --report -\n"
       "  berthctl release 10.55.0.7 --sure      # the pod is unknown, and you saw that no container has the address");
   release->add_option("address", options.addresses, "Addresses to release");
-  release->add_option(
-      "--report",
-      options.report,
-      "Release every address that this report of \"berthctl check -o json\" calls pod-gone; - is stdin");
+  release->add_option("--report",
+                      options.report,
+                      "File with a report of \"berthctl check -o json\": release every address that has the finding "
+                      "pod-gone; - is stdin");
   release->add_option("--space", options.space, "Space of the addresses")
       ->default_str(std::string(ipam::kDefaultSpace));
   release->add_flag(

@@ -59,10 +59,10 @@ Expected<void> CheckInside(const Pool& pool, std::string_view list, std::span<co
       return Refuse(Element(list, i), range.ToString(), "ends before it starts; swap the two addresses");
     }
     if (!pool.subnet.Contains(range.first) || !pool.subnet.Contains(range.last)) {
-      return Refuse(
-          Element(list, i),
-          range.ToString(),
-          "not inside spec.subnet " + pool.subnet.ToString() + "; shorten it to the part inside, or leave it out");
+      return Refuse(Element(list, i),
+                    range.ToString(),
+                    "not inside spec.subnet " + pool.subnet.ToString() +
+                        "; shorten the range to the part inside, or leave the range out");
     }
   }
   return {};

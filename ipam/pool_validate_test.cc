@@ -105,12 +105,12 @@ const PoolCase kBadPools[] = {
      "10.55.0.0/16",
      [](Pool& p) { p.ranges = {RangeOf("10.56.0.0/24")}; },
      R"(spec.ranges[0] "10.56.0.0/24": not inside spec.subnet 10.55.0.0/16; )"
-     "shorten it to the part inside, or leave it out"},
+     "shorten the range to the part inside, or leave the range out"},
     {"RangeThatReachesOut",
      "10.55.0.0/16",
      [](Pool& p) { p.ranges = {RangeOf("10.55.255.0-10.56.0.0")}; },
      R"(spec.ranges[0] "10.55.255.0-10.56.0.0": not inside spec.subnet 10.55.0.0/16; )"
-     "shorten it to the part inside, or leave it out"},
+     "shorten the range to the part inside, or leave the range out"},
     {"RangesThatOverlap",
      "10.55.0.0/16",
      [](Pool& p) { p.ranges = {RangeOf("10.55.9.0/24"), RangeOf("10.55.1.0/24"), RangeOf("10.55.8.0-10.55.9.0")}; },
@@ -124,7 +124,7 @@ const PoolCase kBadPools[] = {
      "10.55.0.0/16",
      [](Pool& p) { p.excludes = {RangeOf("10.55.0.9"), RangeOf("10.54.255.255")}; },
      R"(spec.exclude[1] "10.54.255.255": not inside spec.subnet 10.55.0.0/16; )"
-     "shorten it to the part inside, or leave it out"},
+     "shorten the range to the part inside, or leave the range out"},
     {"GatewayOutside",
      "10.55.0.0/16",
      [](Pool& p) { p.gateway = AddressOf("10.56.0.1"); },

@@ -30,7 +30,9 @@ void SetExhausted(crds::PoolStatus& status, std::int64_t generation, const PoolC
            .message = "every address is held, cooling or reserved: enlarge spec.ranges, or add another pool"};
   } else if (counts.claimable.empty()) {
     why = {.reason = "AllBlocksClaimed",
-           .message = "every block belongs to a node, so a node whose blocks are full gets no more addresses"};
+           .message =
+               "no unclaimed block is left: if the pool's affinity is Node, a node whose blocks are full gets no more "
+               "addresses"};
   }
   crds::SetCondition(status.conditions,
                      MakeCondition(crds::kExhaustedCondition, counts.free == 0, std::move(why), generation, now));
@@ -122,13 +124,12 @@ void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t h
   if (was_braked == (held_back > 0)) return;
   Reason why{.reason = "AsUsual", .message = "the controller frees addresses of pods that are gone"};
   if (held_back > 0) {
-    why = {
-        .reason = "TooManyOrphans",
-        .message =
-            std::to_string(held_back) +
-            " entries name pods that do not exist and whose deletion the controller did not see. So many are probably "
-            "a mistake: the controller frees no address until there are fewer. If the pods are really gone, free "
-            "their addresses with berthctl release (docs/troubleshooting.md)"};
+    why = {.reason = "TooManyOrphans",
+           .message =
+               std::to_string(held_back) +
+               " entries name pods that do not exist and whose deletion the controller did not see. So many missing "
+               "pods are probably a mistake: the controller frees no address until fewer entries name missing pods. "
+               "If the pods are really gone, free their addresses with berthctl release (docs/troubleshooting.md)"};
   }
   crds::SetCondition(status.conditions,
                      MakeCondition(kReclaimingCondition, held_back == 0, std::move(why), pool.meta.generation, now));

@@ -63,9 +63,8 @@ void AddExtender(CLI::App& app, Options& options) {
                             "berth-extender");
   add("--extender-resources",
       options.extender_resources,
-      "Resources, separated by commas. A pod needs an address of each resource, unless the pod requests addresses or "
-      "its "
-      "annotation ipam.berth.dev/resources names other resources")
+      "Resources, separated by commas. If a pod neither requests addresses nor has the annotation "
+      "ipam.berth.dev/resources, the extender looks for one address of each of these resources")
       ->capture_default_str();
   port->needs(cert)->needs(key)->needs(address);
 }
@@ -91,8 +90,8 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
   app.add_option(
          "--reclaim",
          options.reclaim,
-         "What to do with orphans, which are addresses of pods that are gone and whose DEL never came: on frees them, "
-         "report only logs them, off ignores them")
+         "What to do with orphans (addresses of pods that are gone and whose DEL never came). on: free them; report: "
+         "only log them; off: ignore them")
       ->type_name("WORD")  // and a description: those that CLI11 has name the numbers behind the words
       ->transform(CLI::CheckedTransformer(ReclaimTexts()).description("in {off,report,on}"))
       ->default_str("on");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// At rest the record is what callers were told, no more and no less (invariants 2, 4 and 6 of docs/simulation.md).
+// At rest the record is what callers were told, no more and no less.
 #include <algorithm>
 #include <charconv>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// No address of a live container is freed (invariants 2 and 3 of docs/simulation.md).
+// No address of a live container is freed.
 #include "sim/checkers.h"
 
 namespace berth::sim {

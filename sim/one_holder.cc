@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// No address has two holders (invariant 1 of docs/simulation.md).
+// No address has two holders.
 #include "sim/checkers.h"
 
 namespace berth::sim {
