@@ -47,7 +47,7 @@ void AddRunOptions(CLI::App& app, RunOptions& options, std::string& log_level) {
       ->capture_default_str();
   app.add_option("--probe-socket",
                  options.probe_socket,
-                 "UNIX socket at which only this process answers the subcommand probe; default: none");
+                 "UNIX socket of this process alone, for the subcommand \"probe\"; default: none");
   app.add_option(
          "--state", options.agent.state_dir, "Folder for files that must survive a reboot: mode, journal, queued DELs")
       ->capture_default_str();

@@ -173,7 +173,7 @@ Expected<bool> Run::Serve() {
 Expected<bool> Run::StandBy() const {
   const auto directory = node::NodeDirectory::Open(options_.agent.run_dir, options_.agent.node, options_.agent.server);
   if (!directory) return std::unexpected(directory.error());
-  spdlog::info("waiting, because another agent of the node runs node={}", options_.agent.node);
+  spdlog::info("waiting until the other agent of this node ends node={}", options_.agent.node);
   while (directory->IsLocked()) {
     const int received = sigtimedwait(&signals_, nullptr, &kStandByLook);
     if (received == SIGTERM || received == SIGINT) return false;

@@ -166,9 +166,10 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, cons
   AddFormat(*check, options, {{"table", Format::kTable}, {"json", Format::kJson}});
   unsigned settle_s = static_cast<unsigned>(options.settle.count());
   check
-      ->add_option("--settle",
-                   settle_s,
-                   "Seconds between two comparisons; only problems that both find are reported. 0: compare once")
+      ->add_option(
+          "--settle",
+          settle_s,
+          "berthctl compares twice, so many seconds apart, and reports what it finds both times. 0: compare once")
       ->capture_default_str();
   CLI::Option* netns = check->add_option(
       "--netns",
