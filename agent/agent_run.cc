@@ -52,7 +52,7 @@ HttpAnswer Answer(Agent& agent, const HttpRequest& request) {
     if (!request.is_local || request.method != "POST") return Text(403, "POST to /cni over the UNIX socket\n");
     Reply reply = agent.Handle(request.body);
     HttpAnswer answer{.status = reply.ok ? 200 : 500,
-                      .headers = std::string("Berth-Took: ") + (reply.took ? "1" : "0") + "\r\n",
+                      .headers = {{"Berth-Took", reply.took ? "1" : "0"}},
                       .body = std::move(reply.body)};
     if (!answer.body.empty()) answer.body += '\n';
     answer.done = [hold = std::move(reply.hold), take_back = std::move(reply.take_back)](bool delivered) {
@@ -124,7 +124,7 @@ class Run {
 
 Expected<std::unique_ptr<HttpServer>> Run::ServeProbes() {
   if (options_.probe_socket.empty()) return nullptr;
-  return HttpServer::Make({.socket_path = options_.probe_socket, .workers = 2},
+  return HttpServer::Make({.socket_path = options_.probe_socket, .socket_limits = {.workers = 2}},
                           {.answer = [this](const HttpRequest& request) { return AnswerProbe(request); },
                            .overload = [] { return Text(503, "too many callers\n"); },
                            .is_urgent = {}});

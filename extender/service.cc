@@ -10,6 +10,8 @@
 
 namespace berth::extender {
 
+using http::HttpAnswer;
+
 namespace {
 
 HttpAnswer Refusal(int status, const std::string& why) {

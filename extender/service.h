@@ -10,15 +10,10 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "extender/choice.h"
+#include "http/http_server.h"
 #include "ipam/error.h"
 
 namespace berth::extender {
-
-struct HttpAnswer {
-  int status = 200;
-  std::string_view content_type = "application/json";  // points to static text
-  std::string body;
-};
 
 class Service {
  public:
@@ -35,11 +30,11 @@ class Service {
   explicit Service(Parts parts) : parts_(std::move(parts)) {}
 
   // POST <any prefix>/filter and /prioritize. Any thread.
-  [[nodiscard]] HttpAnswer Answer(std::string_view method, std::string_view target, std::string_view body);
+  [[nodiscard]] http::HttpAnswer Answer(std::string_view method, std::string_view target, std::string_view body);
 
  private:
   struct Outcome {
-    HttpAnswer answer;
+    http::HttpAnswer answer;
     std::string_view result;
   };
   [[nodiscard]] Outcome Filter(std::string_view body);

@@ -45,7 +45,7 @@ class ServiceTest : public testing::Test {
 TEST_F(ServiceTest, FiltersUnderAnyPrefix) {
   Lead();
   for (const char* target : {"/filter", "/v1beta1/filter", "/berth/filter?x=y"}) {
-    const HttpAnswer answer = service_.Answer("POST", target, kBody);
+    const http::HttpAnswer answer = service_.Answer("POST", target, kBody);
     EXPECT_EQ(answer.status, 200);
     EXPECT_EQ(answer.content_type, "application/json");
     EXPECT_EQ(json::parse(answer.body)["NodeNames"], json::array({"n1"})) << target;
@@ -55,14 +55,14 @@ TEST_F(ServiceTest, FiltersUnderAnyPrefix) {
 
 TEST_F(ServiceTest, PrioritizesNodes) {
   Lead();
-  const HttpAnswer answer = service_.Answer("POST", "/prioritize", kBody);
+  const http::HttpAnswer answer = service_.Answer("POST", "/prioritize", kBody);
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(json::parse(answer.body).size(), 2U);
   EXPECT_THAT(observed_, ElementsAre("prioritize chosen"));
 }
 
 TEST_F(ServiceTest, WithoutLeadingTheAnswerIsAnError) {
-  const HttpAnswer answer = service_.Answer("POST", "/filter", kBody);
+  const http::HttpAnswer answer = service_.Answer("POST", "/filter", kBody);
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(json::parse(answer.body)["Error"], "berth: this berth-controller does not lead");
   EXPECT_THAT(observed_, ElementsAre("filter error"));

@@ -11,7 +11,6 @@ std::span<const Target> AllTargets() {
                                           Target{"cni_args", RunCniArgs},
                                           Target{"cni_config", RunCniConfig},
                                           Target{"forwarded_call", RunForwardedCall},
-                                          Target{"http_request", RunHttpRequest},
                                           Target{"kubeconfig", RunKubeconfig},
                                           Target{"list", RunList},
                                           Target{"pool", RunPool}};

@@ -22,7 +22,6 @@ void RunBlock(std::string_view bytes);
 void RunCniArgs(std::string_view bytes);
 void RunCniConfig(std::string_view bytes);
 void RunForwardedCall(std::string_view bytes);
-void RunHttpRequest(std::string_view bytes);
 void RunKubeconfig(std::string_view bytes);
 void RunList(std::string_view bytes);
 void RunPool(std::string_view bytes);

@@ -2,92 +2,64 @@
 // One GET; the server closes the connection after its answer.
 #include "http/http_probe.h"
 
-#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
 #include <cerrno>
 #include <cstring>
-#include <string_view>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
-#include <unistd.h>
 #include <utility>
 
+// NOLINTBEGIN(bugprone-unused-return-value): what Asio returns is also in the argument `error`
 namespace berth::http {
-namespace {
 
+using boost::asio::local::stream_protocol;
+using boost::system::error_code;
 using ipam::ErrorCode;
-using ipam::Expected;
 using ipam::Fail;
+namespace beast = boost::beast;
+namespace bhttp = boost::beast::http;
 
-constexpr std::size_t kAnswerBytesMax = std::size_t{1} << 20;
-
-class Connection {
- public:
-  Connection() : descriptor_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
-  Connection(Connection&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Connection& operator=(Connection&&) = delete;
-  ~Connection() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  [[nodiscard]] int descriptor() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
-Expected<Connection> Connect(const ProbeOptions& options) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (options.socket.size() >= sizeof(address.sun_path)) {
+ipam::Expected<std::string> Probe(const ProbeOptions& options) {
+  constexpr std::size_t kPathBytesMax = 107;  // sockaddr_un, unix(7)
+  if (options.socket.size() > kPathBytesMax)
     return Fail(ErrorCode::kInvalid, "--socket " + options.socket + ": at most 107 characters are possible");
-  }
-  options.socket.copy(address.sun_path, options.socket.size());
-  Connection connection;
-  if (connection.descriptor() < 0) return Fail(ErrorCode::kUnavailable, std::string("socket: ") + std::strerror(errno));
+  boost::asio::io_context io;
+  beast::basic_stream<stream_protocol> stream(io);
+  error_code error;
+  // Asio's connect would wait for ever if too many callers wait already.
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(options.wait_max);
   const timeval limit{.tv_sec = seconds.count(),
                       .tv_usec = std::chrono::microseconds(options.wait_max - seconds).count()};
-  setsockopt(connection.descriptor(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-  setsockopt(connection.descriptor(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-  if (connect(connection.descriptor(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+  stream.socket().open({}, error);
+  const int descriptor = stream.socket().native_handle();
+  const stream_protocol::endpoint endpoint(options.socket);
+  if (error || setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0 ||
+      connect(descriptor, endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0) {
+    if (errno == EAGAIN) return Fail(ErrorCode::kTimeout, options.socket + ": too many callers wait");
     return Fail(ErrorCode::kUnavailable, options.socket + ": " + std::strerror(errno));
   }
-  return connection;
-}
-
-// All until the server closes.
-Expected<std::string> Ask(const Connection& connection, const std::string& request) {
-  if (send(connection.descriptor(), request.data(), request.size(), MSG_NOSIGNAL) < 0) {
-    return Fail(ErrorCode::kUnavailable, std::string("send: ") + std::strerror(errno));
+  bhttp::request<bhttp::empty_body> request(bhttp::verb::get, options.asks_ready ? "/readyz" : "/healthz", 11);
+  request.set(bhttp::field::host, "berth");
+  bhttp::response<bhttp::string_body> response;
+  beast::flat_buffer buffer;
+  stream.expires_after(options.wait_max);
+  bhttp::async_write(stream, request, [&](error_code failed, std::size_t) {
+    error = failed;
+    if (failed) return;
+    bhttp::async_read(stream, buffer, response, [&error](error_code failed_read, std::size_t) { error = failed_read; });
+  });
+  io.run();
+  if (error == beast::error::timeout) return Fail(ErrorCode::kTimeout, options.socket + ": no answer in time");
+  if (error) {
+    return Fail(ErrorCode::kDecode,
+                options.socket + ": the program that answers is not an HTTP server: " + error.message());
   }
-  std::string answer;
-  while (answer.size() < kAnswerBytesMax) {
-    std::array<char, 4096> chunk{};
-    const ssize_t count = recv(connection.descriptor(), chunk.data(), chunk.size(), 0);
-    if (count < 0 && errno == EAGAIN) return Fail(ErrorCode::kTimeout, "no answer in time");
-    if (count <= 0) break;
-    answer.append(chunk.data(), static_cast<std::size_t>(count));
-  }
-  return answer;
-}
-
-}  // namespace
-
-Expected<std::string> Probe(const ProbeOptions& options) {
-  constexpr std::string_view kVersion = "HTTP/1.1 ";
-  constexpr std::string_view kHeadEnd = "\r\n\r\n";
-  const auto connection = Connect(options);
-  if (!connection) return std::unexpected(connection.error());
-  const std::string path = options.asks_ready ? "/readyz" : "/healthz";
-  const auto answer = Ask(*connection, "GET " + path + " HTTP/1.1\r\nHost: berth\r\n\r\n");
-  if (!answer) return std::unexpected(answer.error().Within(options.socket));
-  const std::size_t head_end = answer->find(kHeadEnd);
-  if (!answer->starts_with(kVersion) || head_end == std::string::npos) {
-    return Fail(ErrorCode::kDecode, options.socket + ": the program that answers is not an HTTP server");
-  }
-  std::string body = answer->substr(head_end + kHeadEnd.size());
-  if (answer->compare(kVersion.size(), 4, "200 ") != 0) return Fail(ErrorCode::kNotReady, std::move(body));
-  return body;
+  if (response.result() != bhttp::status::ok) return Fail(ErrorCode::kNotReady, std::move(response.body()));
+  return std::move(response.body());
 }
 
 }  // namespace berth::http
+// NOLINTEND(bugprone-unused-return-value)

@@ -25,7 +25,7 @@ class ProbeTest : public testing::Test {
 
   // Runs, and is not ready.
   std::unique_ptr<HttpServer> StartServer() {
-    return *HttpServer::Make({.socket_path = socket_, .workers = 2},
+    return *HttpServer::Make({.socket_path = socket_, .socket_limits = {.workers = 2}},
                              {.answer =
                                   [](const HttpRequest& request) {
                                     if (request.path == "/healthz") return HttpAnswer{.body = "ok\n"};
@@ -55,6 +55,22 @@ TEST_F(ProbeTest, FailsWhereNobodyListens) {
   StartServer().reset();
   EXPECT_EQ(Probe({.socket = socket_}).error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(Probe({.socket = std::string(200, 'x')}).error().code, ErrorCode::kInvalid);
+}
+
+TEST_F(ProbeTest, FailsInTimeWhereTooManyCallersWait) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  socket_.copy(address.sun_path, socket_.size());
+  const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(listener, 0), 0);
+  const int first = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(connect(first, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  const auto outcome = Probe({.socket = socket_, .wait_max = std::chrono::milliseconds(20)});
+  close(first);
+  close(listener);
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_EQ(outcome.error().code, ErrorCode::kTimeout);
 }
 
 TEST_F(ProbeTest, FailsInTimeWhereNobodyAnswers) {

@@ -1,215 +1,170 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two sockets: where they listen, and how many workers each has.
+// The listeners, and the threads: one reads, accepts and writes what a worker could not write at once; workers serve.
 #include "http/http_server.h"
 
-#include <algorithm>
-#include <cerrno>
-#include <charconv>
-#include <cstdint>
-#include <cstring>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <optional>
-#include <random>
-#include <string_view>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <future>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
-#include <utility>
+#include <thread>
 
-#include "http/http_listener.h"
+#include "http/listen.h"
+#include "http/session.h"
+#include "http/tls.h"
 
 namespace berth::http {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 namespace {
 
-constexpr int kBacklog = 1024;
-constexpr std::size_t kOneInKept = 8;
-constexpr std::size_t kTcpWorkers = 4;
-constexpr std::size_t kTcpConnectionsMax = 64;
-constexpr std::size_t kTcpBodyBytesMax = std::size_t{64} << 10;
+constexpr std::chrono::milliseconds kAcceptPause{50};  // without descriptors or memory nobody can be accepted
+constexpr std::chrono::seconds kComplainEvery{10};
 
-std::unexpected<ipam::Error> FailIo(const std::string& what) {
-  return Fail(ErrorCode::kIo, what + ": " + std::strerror(errno));
-}
-
-// Under which the kernel knows it.
-int PortOf(int descriptor) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof(address);
-  if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
-  // Both families have it at the same place.
-  return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
-}
-
-// A socket that is to listen, until it does.
-class Socket {
+// Accepts on one socket.
+class Listener {
  public:
-  explicit Socket(int family) : descriptor_(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {}
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  ~Socket() {
-    if (descriptor_ >= 0) close(descriptor_);
+  Listener(asio::io_context& io, asio::thread_pool& workers, Acceptor acceptor, bool is_local, const HttpLimits& limits,
+           const HttpHandlers& handlers, std::optional<Tls> tls)
+      : acceptor_(std::move(acceptor)),
+        pause_(io),
+        tls_(std::move(tls)),
+        shared_{.io = io, .workers = workers, .is_local = is_local, .limits = limits, .handlers = handlers} {}
+
+  void Accept() {
+    acceptor_.async_accept([this](error_code error, auto socket) {
+      if (!error) Take(std::move(socket));
+      if (!acceptor_.is_open()) return has_stopped_.set_value();
+      if (!error) return Accept();
+      const auto now = std::chrono::steady_clock::now();
+      if (now - complained_ > kComplainEvery) {
+        spdlog::error("cannot accept connections, so callers wait err=\"{}\"", error.message());
+        complained_ = now;
+      }
+      pause_.expires_after(kAcceptPause);
+      pause_.async_wait([this](error_code) {
+        if (!acceptor_.is_open()) return has_stopped_.set_value();
+        Accept();
+      });
+    });
   }
-  [[nodiscard]] int descriptor() const { return descriptor_; }
-  [[nodiscard]] int Release() { return std::exchange(descriptor_, -1); }
+
+  // Takes whom the kernel has accepted. By another thread than the io_context's.
+  void StopAccepting() {
+    asio::post(shared_.io, [this] {
+      if (!acceptor_.is_open()) return;
+      error_code error;
+      // From here on a UNIX socket refuses callers, so that none comes between the last one accepted and the close.
+      if (shared_.is_local) shutdown(acceptor_.native_handle(), SHUT_RD);
+      acceptor_.non_blocking(true, error);
+      acceptor_.set_option(asio::socket_base::enable_connection_aborted(true), error);
+      do {
+        PlainStream::socket_type socket(shared_.io);
+        acceptor_.accept(socket, error);
+        if (!error) Take(std::move(socket));
+      } while (!error || error == asio::error::connection_aborted);
+      acceptor_.close(error);
+      pause_.cancel();
+    });
+    stopped_.wait();
+  }
+
+  void End() {
+    asio::post(shared_.io, [this] { shared_.readers.End(); });
+  }
 
  private:
-  int descriptor_;
-};
-
-// A numeric address and the ports that may be tried there.
-struct TcpPlace {
-  sockaddr_storage address = {};
-  socklen_t size = 0;
-  std::uint16_t first = 0;
-  std::uint16_t last = 0;
-};
-
-// The whole text is a port. getaddrinfo would take "-1" and "65536", too.
-std::optional<std::uint16_t> ParsePort(std::string_view text) {
-  std::uint16_t port = 0;
-  const auto [rest, wrong] = std::from_chars(text.begin(), text.end(), port);
-  if (wrong != std::errc() || rest != text.end()) return std::nullopt;
-  return port;
-}
-
-Expected<TcpPlace> ParseTcpPlace(const std::string& text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos)
-    return Fail(ErrorCode::kInvalid, "address " + ipam::Quoted(text) + " has no port; write it as 127.0.0.1:9745");
-  const std::string_view ports = std::string_view(text).substr(colon + 1);
-  const std::size_t dash = ports.find('-');
-  const auto first = ParsePort(ports.substr(0, dash));
-  const auto last = dash == std::string_view::npos ? first : ParsePort(ports.substr(dash + 1));
-  const bool is_range = dash != std::string_view::npos;
-  std::string host = text.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  if (!first || !last || *last < *first || (is_range && *first == 0) ||
-      getaddrinfo(host.empty() ? nullptr : host.c_str(), "0", &hints, &found) != 0) {
-    return Fail(ErrorCode::kInvalid,
-                "address " + ipam::Quoted(text) +
-                    " is no address and port; write it as 127.0.0.1:9745, or with a range of ports as "
-                    "127.0.0.1:9746-9749");
+  void Take(PlainStream::socket_type socket) {
+    error_code ignored;
+    socket.non_blocking(true, ignored);
+    if (!tls_) return std::make_shared<Session<PlainStream>>(PlainStream(std::move(socket)), shared_)->Run();
+    socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+    std::make_shared<Session<TlsStream>>(PlainStream(std::move(socket)), tls_->Current(), shared_)->Run();
   }
-  TcpPlace place{.size = found->ai_addrlen, .first = *first, .last = *last};
-  std::memcpy(&place.address, found->ai_addr, found->ai_addrlen);
-  freeaddrinfo(found);
-  return place;
-}
 
-// The descriptor of a socket that listens there. -1: it does not, and errno says why.
-int ListenOn(TcpPlace place, std::uint16_t port, bool shares_port) {
-  // Both families have it at the same place.
-  reinterpret_cast<sockaddr_in*>(&place.address)->sin_port = htons(port);
-  Socket socket(place.address.ss_family);
-  const int descriptor = socket.descriptor();
-  const int on = 1;
-  // SO_REUSEPORT: a successor listens while this process still does, as on the UNIX socket.
-  const int shared = shares_port ? 1 : 0;
-  const bool listening = descriptor >= 0 && setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
-                         setsockopt(descriptor, SOL_SOCKET, SO_REUSEPORT, &shared, sizeof(shared)) == 0 &&
-                         bind(descriptor, reinterpret_cast<const sockaddr*>(&place.address), place.size) == 0 &&
-                         listen(descriptor, kBacklog) == 0;
-  if (listening) return socket.Release();
-  const int why = errno;
-  if (descriptor >= 0) close(socket.Release());
-  errno = why;
-  return -1;
-}
+  Acceptor acceptor_;
+  asio::steady_timer pause_;
+  std::promise<void> has_stopped_;  // nothing waits for a caller any more
+  const std::shared_future<void> stopped_ = has_stopped_.get_future().share();
+  std::chrono::steady_clock::time_point complained_ = {};
+  std::optional<Tls> tls_;
+  Shared shared_;
+};
 
 }  // namespace
 
-HttpServer::HttpServer(HttpServerOptions options, HttpHandlers handlers)
-    : options_(std::move(options)), handlers_(std::move(handlers)) {}
-
-HttpServer::~HttpServer() { StopAccepting(); }
-
-Expected<std::unique_ptr<HttpServer>> HttpServer::Make(HttpServerOptions options, HttpHandlers handlers) {
-  std::unique_ptr<HttpServer> server(new HttpServer(std::move(options), std::move(handlers)));
-  // First what another process may have: then nobody's socket has been replaced.
-  if (!server->options_.tcp_address.empty()) {
-    if (auto listening = server->ListenTcp(); !listening) return std::unexpected(listening.error());
+class HttpServer::Impl {
+ public:
+  Impl(HttpHandlers handlers, std::size_t workers) : handlers_(std::move(handlers)), workers_(workers) {}
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() {
+    if (!thread_.joinable()) return;  // Listen failed
+    StopAccepting();
+    for (const auto& listener : listeners_) listener->End();
+    // Each session keeps the io_context running for as long as it lives.
+    lives_.reset();
+    thread_.join();
+    workers_.join();
   }
-  if (!server->options_.socket_path.empty()) {
-    if (auto listening = server->ListenLocal(); !listening) return std::unexpected(listening.error());
+
+  [[nodiscard]] ipam::Expected<void> Listen(const HttpServerOptions& options) {
+    std::optional<Tls> tls;
+    if (options.tls) {
+      tls.emplace(*options.tls);
+      if (auto loaded = tls->Load(); !loaded) return loaded;
+    }
+    // TCP first, because another process may have the port: then the socket's path is left as it was.
+    std::optional<TcpAcceptor> tcp;
+    if (!options.tcp_address.empty()) {
+      auto listening = ListenTcp(io_, options.tcp_address, options.shares_port);
+      if (!listening) return std::unexpected(listening.error());
+      tcp = *std::move(listening);
+    }
+    if (!options.socket_path.empty()) {
+      auto listening = ListenLocal(io_, options.socket_path);
+      if (!listening) return std::unexpected(listening.error());
+      Add(*std::move(listening), /*is_local=*/true, options.socket_limits, std::nullopt);
+    }
+    if (tcp) {
+      tcp_port = tcp->port;
+      Add(std::move(tcp->acceptor), /*is_local=*/false, options.tcp_limits, std::move(tls));
+    }
+    thread_ = std::thread([this] { io_.run(); });
+    return {};
   }
+
+  void StopAccepting() {
+    for (const auto& listener : listeners_) listener->StopAccepting();
+  }
+
+  int tcp_port = 0;
+
+ private:
+  void Add(Acceptor acceptor, bool is_local, const HttpLimits& limits, std::optional<Tls> tls) {
+    listeners_.push_back(
+        std::make_unique<Listener>(io_, workers_, std::move(acceptor), is_local, limits, handlers_, std::move(tls)));
+    listeners_.back()->Accept();
+  }
+
+  const HttpHandlers handlers_;
+  asio::io_context io_{/*concurrency_hint=*/1};
+  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> lives_ = asio::make_work_guard(io_);
+  asio::thread_pool workers_;
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  std::thread thread_;
+};
+
+ipam::Expected<std::unique_ptr<HttpServer>> HttpServer::Make(const HttpServerOptions& options, HttpHandlers handlers) {
+  const std::size_t workers = (options.socket_path.empty() ? 0 : options.socket_limits.workers) +
+                              (options.tcp_address.empty() ? 0 : options.tcp_limits.workers);
+  std::unique_ptr<HttpServer> server(new HttpServer(std::make_unique<Impl>(std::move(handlers), workers)));
+  if (auto listening = server->impl_->Listen(options); !listening) return std::unexpected(listening.error());
   return server;
 }
 
-void HttpServer::StopAccepting() {
-  for (const auto& listener : listeners_) listener->StopAccepting();
-}
-
-Expected<void> HttpServer::ListenLocal() {
-  const std::string& path = options_.socket_path;
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    return Fail(ErrorCode::kInvalid,
-                "socket " + path + " has " + std::to_string(path.size()) + " characters, at most 107 are possible");
-  }
-  // Bound under another name and moved into place: the path never leads to a socket on which nobody has listened.
-  const std::string part = path.substr(0, 96) + "." + std::to_string(std::random_device{}());
-  part.copy(address.sun_path, part.size());
-  Socket socket(AF_UNIX);
-  if (socket.descriptor() < 0) return FailIo("socket");
-  const mode_t before = umask(0177);
-  const int bound = bind(socket.descriptor(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  umask(before);
-  if (bound != 0) return FailIo("bind socket " + path);
-  const bool is_there = listen(socket.descriptor(), kBacklog) == 0 && rename(part.c_str(), path.c_str()) == 0;
-  if (!is_there) {
-    auto failure = FailIo("listen on " + path);
-    unlink(part.c_str());
-    return failure;
-  }
-  auto listener = HttpListener::Make(socket.Release(),
-                                     {.is_local = true,
-                                      .workers = options_.workers,
-                                      .kept_workers = options_.workers / kOneInKept,
-                                      .reading_max = options_.reading_max,
-                                      .waiting_max = options_.waiting_max,
-                                      .body_bytes_max = options_.body_bytes_max,
-                                      .io_max = options_.io_max},
-                                     handlers_);
-  if (!listener) return std::unexpected(listener.error());
-  listeners_.push_back(*std::move(listener));
-  return {};
-}
-
-Expected<void> HttpServer::ListenTcp() {
-  const auto place = ParseTcpPlace(options_.tcp_address);
-  if (!place) return std::unexpected(place.error());
-  int descriptor = -1;
-  for (unsigned port = place->first; port <= place->last && descriptor < 0; ++port) {
-    descriptor = ListenOn(*place, static_cast<std::uint16_t>(port), options_.shares_port);
-    if (descriptor < 0 && errno != EADDRINUSE) break;
-  }
-  if (descriptor < 0) return FailIo("listen on " + options_.tcp_address);
-  tcp_port_ = PortOf(descriptor);
-  auto listener = HttpListener::Make(descriptor,
-                                     {.is_local = false,
-                                      .workers = kTcpWorkers,
-                                      .kept_workers = 0,
-                                      .reading_max = kTcpConnectionsMax,
-                                      .waiting_max = kTcpConnectionsMax,
-                                      .body_bytes_max = kTcpBodyBytesMax,
-                                      .io_max = options_.io_max},
-                                     handlers_);
-  if (!listener) return std::unexpected(listener.error());
-  listeners_.push_back(*std::move(listener));
-  return {};
-}
+HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HttpServer::~HttpServer() = default;
+void HttpServer::StopAccepting() { impl_->StopAccepting(); }
+int HttpServer::tcp_port() const { return impl_->tcp_port; }
 
 }  // namespace berth::http

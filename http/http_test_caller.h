@@ -65,6 +65,13 @@ class HttpTestCaller {
       text.append(buffer.data(), static_cast<std::size_t>(count));
     }
   }
+  // Whether the server ends the connection without an answer, within ten seconds.
+  [[nodiscard]] bool IsClosed() const {
+    constexpr int kWaitMillis = 10'000;
+    pollfd polled{.fd = descriptor_, .events = POLLIN, .revents = 0};
+    char byte = 0;
+    return poll(&polled, 1, kWaitMillis) > 0 && recv(descriptor_, &byte, 1, 0) <= 0;
+  }
   // "200"; empty: no answer came.
   [[nodiscard]] std::string ReceiveStatus(std::chrono::milliseconds limit = std::chrono::seconds(10)) const {
     const std::string answer = Receive(limit);

@@ -45,18 +45,23 @@ ipam::Expected<std::unique_ptr<Extending>> Extending::Start(const Options& optio
                       "give the address at which the scheduler reaches this controller, such as the pod's own");
   }
   std::unique_ptr<Extending> extending(new Extending(options, metrics));
-  auto server = extender::Server::Start(
-      {.port = options.extender_port,
-       .certificate_file = options.extender_cert,
-       .key_file = options.extender_key,
-       .client_ca_file = options.extender_client_ca},
-      [service = &extending->service_](std::string_view method, std::string_view target, std::string_view body) {
-        return service->Answer(method, target, body);
-      });
+  auto server = http::HttpServer::Make(
+      {.tcp_address = ":" + std::to_string(options.extender_port),
+       .shares_port = false,
+       // One at a time: the JSON of a large body takes several times its bytes.
+       .tcp_limits = {.workers = 1, .reading_max = 32, .waiting_max = 32, .body_bytes_max = std::size_t{16} << 20},
+       .tls = {{.certificate = options.extender_cert,
+                .key = options.extender_key,
+                .client_ca = options.extender_client_ca}}},
+      {.answer =
+           [service = &extending->service_](const http::HttpRequest& request) {
+             return service->Answer(request.method, request.path, request.body);
+           },
+       .overload = [] { return http::HttpAnswer{.status = 503, .body = "too many callers\n"}; }});
   if (!server) return std::unexpected(server.error().Within("--extender-port"));
   extending->server_ = *std::move(server);
-  extending->endpoint_.port = extending->server_->port();
-  spdlog::info("serving the scheduler extender port={}", extending->server_->port());
+  extending->endpoint_.port = static_cast<std::uint16_t>(extending->server_->tcp_port());
+  spdlog::info("serving the scheduler extender port={}", extending->endpoint_.port);
   return extending;
 }
 

@@ -14,8 +14,8 @@
 
 #include "extender/choice.h"
 #include "extender/endpoints.h"
-#include "extender/server.h"
 #include "extender/service.h"
+#include "http/http_server.h"
 #include "ipam/error.h"
 #include "k8sclient/api.h"
 #include "reconciler/metrics.h"
@@ -33,7 +33,7 @@ namespace berth::reconciler {
 // Serves from its making to its end, and answers Error while this process does not lead.
 class Extending {
  public:
-  // `metrics` must outlive it. Errors: those of extender::Server::Start; kInvalid (no address for the EndpointSlice).
+  // `metrics` must outlive it. Errors: those of http::HttpServer::Make; kInvalid (no address for the EndpointSlice).
   [[nodiscard]] static ipam::Expected<std::unique_ptr<Extending>> Start(const Options& options, Metrics& metrics);
 
   // This process leads from now on: the EndpointSlice points at it, and the scheduler is woken when pods that found no
@@ -49,7 +49,7 @@ class Extending {
   extender::Endpoint endpoint_;
   extender::Chooser chooser_;
   extender::Service service_;
-  std::unique_ptr<extender::Server> server_;
+  std::unique_ptr<http::HttpServer> server_;
   sync::Mutex mutex_;
   std::condition_variable_any woken_;
   bool shall_wake_ BERTH_GUARDED_BY(mutex_) = false;

@@ -27,7 +27,10 @@ HttpAnswer Answer(const HttpRequest& request, const HealthSources& sources) {
 
 ipam::Expected<std::unique_ptr<http::HttpServer>> ServeHealth(const HealthPlaces& places, HealthSources sources) {
   auto server = http::HttpServer::Make(
-      {.socket_path = places.socket, .tcp_address = places.address, .shares_port = false, .workers = 2},
+      {.socket_path = places.socket,
+       .socket_limits = {.workers = 2},
+       .tcp_address = places.address,
+       .shares_port = false},
       {.answer = [sources = std::move(sources)](const HttpRequest& request) { return Answer(request, sources); },
        .overload =
            [] { return HttpAnswer{.status = 503, .content_type = "text/plain", .body = "too many callers\n"}; }});

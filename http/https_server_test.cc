@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server over real sockets and TLS, with callers of every kind.
-#include "extender/server.h"
+// The server with TLS, with callers of every kind.
 
 #include <arpa/inet.h>
 #include <atomic>
@@ -15,10 +14,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "http/http_server.h"
 #include "k8sclient/testing/test_api.h"
 #include "k8sclient/testing/test_certificates.h"
 
-namespace berth::extender {
+namespace berth::http {
 namespace {
 
 using k8sclient::ClientConfig;
@@ -30,10 +30,10 @@ using testing::HasSubstr;
 // A TCP connection that says nothing of itself.
 class SilentCaller {
  public:
-  explicit SilentCaller(std::uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit SilentCaller(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
-    address.sin_port = htons(port);
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   }
@@ -53,15 +53,14 @@ class SilentCaller {
   int fd_;
 };
 
-class ServerTest : public testing::Test {
+class HttpsServerTest : public testing::Test {
  protected:
-  ServerTest()
-      : authority_("extender test"), folder_(std::filesystem::temp_directory_path() / "berth-extender-XXXXXX") {
+  HttpsServerTest() : authority_("https test"), folder_(std::filesystem::temp_directory_path() / "berth-https-XXXXXX") {
     std::string text = folder_;
     folder_ = mkdtemp(text.data());
     Issue(authority_);
   }
-  ~ServerTest() override { std::filesystem::remove_all(folder_); }
+  ~HttpsServerTest() override { std::filesystem::remove_all(folder_); }
 
   void Write(const std::string& name, const std::string& text) const { std::ofstream(folder_ / name) << text; }
   void Issue(const Authority& authority) const {
@@ -69,21 +68,26 @@ class ServerTest : public testing::Test {
     Write("tls.crt", identity.certificate_pem);
     Write("tls.key", identity.key_pem);
   }
-  [[nodiscard]] ServerOptions Options() const {
-    return {.address = "127.0.0.1", .certificate_file = folder_ / "tls.crt", .key_file = folder_ / "tls.key"};
+  [[nodiscard]] HttpServerOptions Options() const {
+    return {.tcp_address = "127.0.0.1:0",
+            .shares_port = false,
+            .tcp_limits = {.workers = 4, .reading_max = 32, .body_bytes_max = std::size_t{16} << 20},
+            .tls = {{.certificate = folder_ / "tls.crt", .key = folder_ / "tls.key"}}};
   }
-  void Start(ServerOptions options) {
-    auto started = Server::Start(
-        std::move(options), [this](std::string_view method, std::string_view target, std::string_view body) {
-          ++asked_;
-          return HttpAnswer{.body =
-                                std::string(method) + " " + std::string(target) + " " + std::to_string(body.size())};
-        });
+  void Start(const HttpServerOptions& options) {
+    auto started = HttpServer::Make(options,
+                                    {.answer =
+                                         [this](const HttpRequest& request) {
+                                           ++asked_;
+                                           return HttpAnswer{.body = request.method + " " + request.path + " " +
+                                                                     std::to_string(request.body.size())};
+                                         },
+                                     .overload = [] { return HttpAnswer{.status = 503}; }});
     ASSERT_TRUE(started) << started.error().message;
     server_ = *std::move(started);
   }
   [[nodiscard]] std::unique_ptr<k8sclient::HttpApi> Client(const Authority& authority, ClientConfig config = {}) const {
-    config.server = "https://127.0.0.1:" + std::to_string(server_->port());
+    config.server = "https://127.0.0.1:" + std::to_string(server_->tcp_port());
     config.certificate_authority.text = authority.certificate_pem();
     return k8sclient::testing::MakeApi(std::move(config));
   }
@@ -98,77 +102,87 @@ class ServerTest : public testing::Test {
   Authority authority_;
   std::filesystem::path folder_;
   std::atomic<int> asked_ = 0;
-  std::unique_ptr<Server> server_;
+  std::unique_ptr<HttpServer> server_;
 };
 
-TEST_F(ServerTest, HandsOverMethodPathAndBody) {
+TEST_F(HttpsServerTest, HandsOverMethodPathAndBody) {
   Start(Options());
   const auto client = Client(authority_);
   EXPECT_EQ(Ask(*client, "12345"), "POST /filter 5");
   EXPECT_EQ(Ask(*client, "123"), "POST /filter 3") << "the connection is used again";
 }
 
-TEST_F(ServerTest, AnswersBodiesOfMegabytes) {
+TEST_F(HttpsServerTest, AnswersBodiesOfMegabytes) {
   Start(Options());
   EXPECT_EQ(Ask(*Client(authority_), std::string(3 << 20, 'x')), "POST /filter 3145728");
 }
 
-TEST_F(ServerTest, RefusesABodyThatIsTooLarge) {
-  ServerOptions options = Options();
-  options.limits.body_bytes = 1000;
-  Start(std::move(options));
+TEST_F(HttpsServerTest, RefusesABodyThatIsTooLarge) {
+  HttpServerOptions options = Options();
+  options.tcp_limits.body_bytes_max = 1000;
+  Start(options);
   EXPECT_EQ(Ask(*Client(authority_), std::string(1001, 'x')), "status 413");
   EXPECT_EQ(Ask(*Client(authority_), std::string(1000, 'x')), "POST /filter 1000");
 }
 
-TEST_F(ServerTest, RefusesLargeBodiesBeyondTheirNumber) {
-  ServerOptions options = Options();
-  options.limits.large_body_bytes = 10;
-  options.limits.large_bodies = 0;
-  Start(std::move(options));
+TEST_F(HttpsServerTest, RefusesLargeBodiesBeyondTheirNumber) {
+  HttpServerOptions options = Options();
+  options.tcp_limits.large_body_bytes = 10;
+  options.tcp_limits.large_bodies_max = 0;
+  Start(options);
   EXPECT_EQ(Ask(*Client(authority_), std::string(11, 'x')), "status 503");
   EXPECT_EQ(Ask(*Client(authority_), std::string(10, 'x')), "POST /filter 10");
 }
 
-TEST_F(ServerTest, SilentCallersHoldUpNobody) {
-  ServerOptions options = Options();
-  options.limits.connections = 4;
-  Start(std::move(options));
+TEST_F(HttpsServerTest, SilentCallersHoldUpNobody) {
+  HttpServerOptions options = Options();
+  options.tcp_limits.reading_max = 4;
+  Start(options);
   std::vector<std::unique_ptr<SilentCaller>> silent;
-  for (int i = 0; i < 20; ++i) silent.push_back(std::make_unique<SilentCaller>(server_->port()));
+  for (int i = 0; i < 20; ++i) silent.push_back(std::make_unique<SilentCaller>(server_->tcp_port()));
   EXPECT_EQ(Ask(), "POST /filter 2");
   silent.front()->AwaitEnd();  // the oldest made room
 }
 
-TEST_F(ServerTest, ASilentCallerMakesRoomBeforeAnIdleConnection) {
-  ServerOptions options = Options();
-  options.limits.connections = 2;
-  options.limits.handshake = std::chrono::hours(1);
-  Start(std::move(options));
+TEST_F(HttpsServerTest, ASilentCallerMakesRoomBeforeAnIdleConnection) {
+  HttpServerOptions options = Options();
+  options.tcp_limits.reading_max = 2;
+  options.tcp_limits.io_max = std::chrono::hours(1);
+  Start(options);
   const auto idle = Client(authority_);
   EXPECT_EQ(Ask(*idle), "POST /filter 2");
-  const SilentCaller silent(server_->port());
+  const SilentCaller silent(server_->tcp_port());
   EXPECT_EQ(Ask(), "POST /filter 2");
   silent.AwaitEnd();
 }
 
-TEST_F(ServerTest, ASilentCallerIsCutOffWhenItsTimeIsOver) {
-  ServerOptions options = Options();
-  options.limits.handshake = std::chrono::milliseconds(50);
-  Start(std::move(options));
-  const SilentCaller silent(server_->port());
+TEST_F(HttpsServerTest, ASilentCallerIsCutOffWhenItsTimeIsOver) {
+  HttpServerOptions options = Options();
+  options.tcp_limits.io_max = std::chrono::milliseconds(50);
+  Start(options);
+  const SilentCaller silent(server_->tcp_port());
   silent.AwaitEnd();
 }
 
-TEST_F(ServerTest, ACallerWithoutTlsIsCutOff) {
+TEST_F(HttpsServerTest, EndsThoughAConnectionIsIdle) {
   Start(Options());
-  const SilentCaller plain(server_->port());
+  const auto idle = Client(authority_);
+  EXPECT_EQ(Ask(*idle), "POST /filter 2");
+  const auto begin = std::chrono::steady_clock::now();
+  server_.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30))
+      << "idle connections may stay two minutes";
+}
+
+TEST_F(HttpsServerTest, ACallerWithoutTlsIsCutOff) {
+  Start(Options());
+  const SilentCaller plain(server_->tcp_port());
   plain.Say("POST /filter HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}");
   plain.AwaitEnd();
   EXPECT_EQ(asked_, 0);
 }
 
-TEST_F(ServerTest, ReadsTheCertificateAnewWhenItChanges) {
+TEST_F(HttpsServerTest, ReadsTheCertificateAnewWhenItChanges) {
   Start(Options());
   EXPECT_EQ(Ask(), "POST /filter 2");
   const Authority other("another");
@@ -177,18 +191,18 @@ TEST_F(ServerTest, ReadsTheCertificateAnewWhenItChanges) {
   EXPECT_THAT(Ask(), HasSubstr("no answer"));
 }
 
-TEST_F(ServerTest, KeepsTheOldCertificateWhileTheNewOneCannotBeUsed) {
+TEST_F(HttpsServerTest, KeepsTheOldCertificateWhileTheNewOneCannotBeUsed) {
   Start(Options());
   Write("tls.key", "half a key");
   EXPECT_EQ(Ask(), "POST /filter 2");
 }
 
-TEST_F(ServerTest, AnswersOnlyCallersOfTheClientCaIfThereIsOne) {
+TEST_F(HttpsServerTest, AnswersOnlyCallersOfTheClientCaIfThereIsOne) {
   const Authority clients("clients");
   Write("clients.crt", clients.certificate_pem());
-  ServerOptions options = Options();
-  options.client_ca_file = folder_ / "clients.crt";
-  Start(std::move(options));
+  HttpServerOptions options = Options();
+  options.tls->client_ca = folder_ / "clients.crt";
+  Start(options);
   EXPECT_THAT(Ask(), HasSubstr("no answer"));
   const auto scheduler = clients.Issue({.common_name = "scheduler"});
   EXPECT_EQ(Ask(*Client(authority_,
@@ -202,24 +216,21 @@ TEST_F(ServerTest, AnswersOnlyCallersOfTheClientCaIfThereIsOne) {
               HasSubstr("no answer"));
 }
 
-TEST_F(ServerTest, SaysWhyItCannotStart) {
-  const auto fails = [](ServerOptions options) {
-    const auto started = Server::Start(std::move(options), [](auto, auto, auto) { return HttpAnswer{}; });
+TEST_F(HttpsServerTest, SaysWhyItCannotStart) {
+  const auto fails = [](const HttpServerOptions& options) {
+    const auto started = HttpServer::Make(options, {});
     return started ? std::string("it started") : started.error().message;
   };
-  ServerOptions options = Options();
-  options.address = "localhost";
-  EXPECT_THAT(fails(options), HasSubstr("is no IP address"));
-  options = Options();
-  options.certificate_file = folder_ / "missing";
+  HttpServerOptions options = Options();
+  options.tls->certificate = folder_ / "missing";
   EXPECT_THAT(fails(options), HasSubstr("missing"));
   Start(Options());
   options = Options();
-  options.port = server_->port();
-  EXPECT_THAT(fails(options), HasSubstr("cannot listen"));
+  options.tcp_address = "127.0.0.1:" + std::to_string(server_->tcp_port());
+  EXPECT_THAT(fails(options), HasSubstr("listen on " + options.tcp_address));
   Write("tls.key", Authority("other").Issue({}).key_pem);
   EXPECT_THAT(fails(Options()), HasSubstr("key values mismatch"));
 }
 
 }  // namespace
-}  // namespace berth::extender
+}  // namespace berth::http

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gate and Readers: which requests are served, and which connections may stay without a request.
+#pragma once
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "http/http_server.h"
+#include "sync/mutex.h"
+
+namespace berth::http {
+
+// Says whose request is served now. The other requests wait, the urgent ones in front of those that are not.
+class Gate {
+ public:
+  using Work = std::function<void()>;
+  Gate(boost::asio::thread_pool& workers, const HttpLimits& limits) : workers_(workers), limits_(limits) {}
+
+  // A worker calls `work`, now or when it is its turn. False: too many requests wait.
+  [[nodiscard]] bool Enter(bool is_urgent, Work work) BERTH_EXCLUDES(mutex_) {
+    const sync::Lock lock(mutex_);
+    if (TakeWorker(is_urgent)) {
+      boost::asio::post(workers_, std::move(work));
+      return true;
+    }
+    auto& waiting = is_urgent ? urgent_ : others_;
+    if (waiting.size() >= limits_.waiting_max) return false;
+    waiting.push_back(std::move(work));
+    return true;
+  }
+
+  // Once for each `work` that was called, when its request needs no worker any more.
+  void Leave(bool was_urgent) BERTH_EXCLUDES(mutex_) {
+    const sync::Lock lock(mutex_);
+    --served_;
+    if (!was_urgent) --others_served_;
+    for (auto* waiting : {&urgent_, &others_}) {
+      if (waiting->empty() || !TakeWorker(waiting == &urgent_)) continue;
+      boost::asio::post(workers_, std::move(waiting->front()));
+      return waiting->pop_front();
+    }
+  }
+
+ private:
+  [[nodiscard]] bool TakeWorker(bool is_urgent) BERTH_REQUIRES(mutex_) {
+    constexpr std::size_t kOneInKept = 8;
+    const std::size_t others_max = limits_.workers - limits_.workers / kOneInKept;
+    if (served_ >= limits_.workers || (!is_urgent && others_served_ >= others_max)) return false;
+    ++served_;
+    if (!is_urgent) ++others_served_;
+    return true;
+  }
+
+  boost::asio::thread_pool& workers_;
+  const HttpLimits& limits_;
+  sync::Mutex mutex_;
+  std::deque<Work> urgent_ BERTH_GUARDED_BY(mutex_);
+  std::deque<Work> others_ BERTH_GUARDED_BY(mutex_);
+  std::size_t served_ BERTH_GUARDED_BY(mutex_) = 0;
+  std::size_t others_served_ BERTH_GUARDED_BY(mutex_) = 0;
+};
+
+// What is known of a caller from whom a request is to come. With one connection too many, one of the first kind goes.
+enum class Caller { kUnknown, kAuthenticated, kSendsBody };
+
+// The connections without a whole request. With one too many, the oldest of its kind goes. Only the thread of the
+// io_context uses it.
+class Readers {
+ public:
+  using Id = std::pair<Caller, std::uint64_t>;  // and when it began to wait
+  using Abort = std::function<void()>;          // the caller is to say no more: then the session calls Remove
+  explicit Readers(boost::asio::io_context& io) : end_(io) {}
+
+  [[nodiscard]] Id Add(Caller caller, std::size_t max, Abort abort) {
+    if (is_ending_) abort();
+    if (!aborts_.empty() && aborts_.size() >= max) aborts_.extract(aborts_.begin()).mapped()();
+    return aborts_.emplace(Id(caller, ++count_), std::move(abort)).first->first;
+  }
+  void Remove(Id id) {
+    aborts_.erase(id);
+    if (is_ending_ && aborts_.empty()) end_.cancel();
+  }
+  // Ends all connections that wait in a moment, when the rest of a request has come that is under way, and each that
+  // waits later.
+  void End() {
+    constexpr std::chrono::milliseconds kLastReadMax{100};
+    is_ending_ = true;
+    if (aborts_.empty()) return;
+    end_.expires_after(kLastReadMax);
+    end_.async_wait([this](const boost::system::error_code&) {
+      for (const auto& [id, abort] : aborts_) abort();
+    });
+  }
+
+ private:
+  boost::asio::steady_timer end_;
+  std::map<Id, Abort> aborts_;
+  std::uint64_t count_ = 0;
+  bool is_ending_ = false;
+};
+
+}  // namespace berth::http

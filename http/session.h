@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// Session: one connection, whose requests are read, served and answered. Boost.Beast reads and writes them.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <boost/beast/ssl.hpp>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <poll.h>
+#include <string>
+#include <sys/socket.h>
+#include <type_traits>
+#include <unistd.h>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "http/gate.h"
+#include "http/http_server.h"
+
+namespace berth::http {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace bhttp = boost::beast::http;
+using boost::system::error_code;
+
+using PlainStream = beast::basic_stream<asio::generic::stream_protocol>;
+using TlsStream = beast::ssl_stream<PlainStream>;
+
+// What a listener and its sessions share.
+struct Shared {
+  asio::io_context& io;  // has one thread
+  asio::thread_pool& workers;
+  const bool is_local;
+  const HttpLimits limits;
+  const HttpHandlers& handlers;
+  Gate gate{workers, limits};
+  Readers readers{io};
+  std::atomic<std::size_t> large_bodies = 0;  // that are read or served now
+};
+
+// Calls a handler. An exception that it lets out concerns this one request.
+inline void Call(const std::string& what, const std::function<void()>& handler) {
+  try {
+    handler();
+  } catch (const std::exception& thrown) {
+    spdlog::error("{} err=\"{}\"", what, thrown.what());
+  }
+}
+
+// The thread of the io_context runs everything but Serve and Finish.
+template <typename Stream>
+class Session : public std::enable_shared_from_this<Session<Stream>> {
+ public:
+  Session(PlainStream stream, Shared& shared) : shared_(shared), stream_(std::move(stream)) {}
+  Session(PlainStream stream, std::shared_ptr<asio::ssl::context> tls, Shared& shared)
+      : shared_(shared), tls_(std::move(tls)), stream_(std::move(stream), *tls_) {}
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session() = default;
+
+  void Run() {
+    if (shared_.is_local && !MayCall()) return Refuse(bhttp::status::forbidden);
+    Await(Caller::kUnknown, shared_.limits.io_max);
+    if constexpr (kHasTls) {
+      stream_.async_handshake(asio::ssl::stream_base::server, [self = Self()](error_code error) {
+        if (error) return self->shared_.readers.Remove(self->reader_);
+        self->Await(Caller::kAuthenticated, kIdleMax);
+        self->ReadRequest();
+      });
+    } else {
+      ReadRequest();
+    }
+  }
+
+ private:
+  static constexpr bool kHasTls = std::is_same_v<Stream, TlsStream>;
+  static constexpr std::uint32_t kHeadBytesMax = 16 << 10;
+  static constexpr std::size_t kBufferBytesMax = 32 << 10;
+  static constexpr std::chrono::minutes kIdleMax{2};  // until the head of the next request has come
+
+  [[nodiscard]] auto Self() { return this->shared_from_this(); }
+  [[nodiscard]] auto& Lowest() { return beast::get_lowest_layer(stream_); }
+  [[nodiscard]] int Descriptor() { return Lowest().socket().native_handle(); }
+
+  // Root, or the user of this process.
+  [[nodiscard]] bool MayCall() {
+    ucred peer{};
+    socklen_t size = sizeof(peer);
+    if (getsockopt(Descriptor(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+    return peer.uid == 0 || peer.uid == geteuid();
+  }
+
+  // A caller that has only ended its own side still reads.
+  [[nodiscard]] bool HasHungUp() {
+    pollfd polled{.fd = Descriptor(), .events = POLLRDHUP, .revents = 0};
+    return poll(&polled, 1, 0) > 0 && (polled.revents & (POLLHUP | POLLERR)) != 0;
+  }
+
+  // What is to come has to come within `limit`.
+  void Await(Caller caller, std::chrono::milliseconds limit) {
+    shared_.readers.Remove(reader_);
+    reader_ = shared_.readers.Add(caller, shared_.limits.reading_max, [weak = this->weak_from_this()] {
+      // What has come by now is read and served. The descriptor stays open: a worker may be about to use it.
+      error_code ignored;
+      if (const auto self = weak.lock()) self->Lowest().socket().shutdown(asio::socket_base::shutdown_receive, ignored);
+    });
+    Lowest().expires_after(limit);
+  }
+
+  void ReadRequest() {
+    parser_.emplace();
+    parser_->header_limit(kHeadBytesMax);
+    parser_->body_limit(shared_.limits.body_bytes_max);
+    bhttp::async_read_header(
+        stream_, buffer_, *parser_, [self = Self()](error_code error, std::size_t) { self->OnHead(error); });
+  }
+
+  void OnHead(error_code error) {
+    if (error) return OnRead(error);
+    // Nobody needs chunks. Beast 1.81 has no limit for their extensions and trailers (boostorg/beast#3077).
+    if (parser_->get().count(bhttp::field::transfer_encoding) != 0) return Refuse(bhttp::status::length_required);
+    // Callers from other machines must not fill the memory.
+    is_large_ = kHasTls && parser_->content_length().value_or(0) > shared_.limits.large_body_bytes;
+    if (is_large_ && ++shared_.large_bodies > shared_.limits.large_bodies_max)
+      return Refuse(bhttp::status::service_unavailable);
+    if constexpr (kHasTls) Await(Caller::kSendsBody, shared_.limits.io_max);
+    bhttp::async_read(
+        stream_, buffer_, *parser_, [self = Self()](error_code failed, std::size_t) { self->OnRead(failed); });
+  }
+
+  void OnRead(error_code error) {
+    shared_.readers.Remove(reader_);
+    if (error == bhttp::error::header_limit) return Refuse(bhttp::status::request_header_fields_too_large);
+    if (error == bhttp::error::body_limit) return Refuse(bhttp::status::payload_too_large);
+    if (error == bhttp::error::end_of_stream || error == bhttp::error::partial_message) return Finish(false);
+    if (error && error.category() == bhttp::make_error_code(bhttp::error::bad_method).category())
+      return Refuse(bhttp::status::bad_request);
+    if (error) return Finish(false);
+    auto message = parser_->release();
+    keeps_ = kHasTls && message.keep_alive() && message.method() != bhttp::verb::head;
+    version_ = message.version();
+    request_ = {.method = message.method_string(),
+                .path = message.target(),
+                .body = std::move(message.body()),
+                .is_local = shared_.is_local};
+    Call("tell whether " + request_.path + " is urgent",
+         [&] { is_urgent_ = shared_.handlers.is_urgent && shared_.handlers.is_urgent(request_); });
+    if (shared_.gate.Enter(is_urgent_, [self = Self()] { self->Serve(); })) return;
+    Answer("refuse", shared_.handlers.overload);
+    Write();
+  }
+
+  // By a worker.
+  void Serve() {
+    has_worker_ = true;
+    Answer("serve", [this] { return shared_.handlers.answer(request_); });
+    // A write to a caller that has hung up may succeed all the same.
+    if (HasHungUp()) return Finish(false);
+    if constexpr (!kHasTls) {
+      error_code error;
+      bhttp::write(stream_.socket(), *serializer_, error);
+      if (error != asio::error::would_block) return Finish(!error);
+    }
+    asio::post(shared_.io, [self = Self()] { self->Write(); });
+  }
+
+  void Refuse(bhttp::status status) {
+    shared_.readers.Remove(reader_);
+    keeps_ = false;
+    SetAnswer({.status = static_cast<int>(status),
+               .content_type = "text/plain",
+               .body = std::string(bhttp::obsolete_reason(status)) + "\n"});
+    Write();
+  }
+
+  void Answer(const std::string& what, const std::function<HttpAnswer()>& handler) {
+    SetAnswer({.status = 500, .content_type = "text/plain", .body = "a bug, see the log\n"});
+    Call(what + " " + request_.path, [&] { SetAnswer(handler()); });
+  }
+
+  void SetAnswer(HttpAnswer answer) {
+    done_ = std::move(answer.done);
+    response_ = {static_cast<bhttp::status>(answer.status), version_};
+    response_.set(bhttp::field::content_type, answer.content_type);
+    for (const auto& [name, value] : answer.headers) response_.set(name, value);
+    response_.body() = std::move(answer.body);
+    response_.keep_alive(keeps_);
+    response_.prepare_payload();
+    serializer_.emplace(response_);
+  }
+
+  // What is left of the answer.
+  void Write() {
+    Lowest().expires_after(shared_.limits.io_max);
+    bhttp::async_write(stream_, *serializer_, [self = Self()](error_code error, std::size_t) {
+      if (!self->done_) return self->Finish(!error);
+      asio::post(self->shared_.workers, [self, error] { self->Finish(!error); });
+    });
+  }
+
+  // By any thread.
+  void Finish(bool delivered) {
+    if (const auto done = std::exchange(done_, {})) Call("after " + request_.path, [&] { done(delivered); });
+    // A connection that waits keeps nothing of its last request.
+    serializer_.reset();
+    response_ = {};
+    parser_.reset();
+    request_ = {};
+    if (std::exchange(is_large_, false)) --shared_.large_bodies;
+    if (std::exchange(has_worker_, false)) shared_.gate.Leave(is_urgent_);
+    if constexpr (kHasTls) {
+      if (delivered) asio::post(shared_.io, [self = Self()] { self->GoOn(); });
+    }
+  }
+
+  // To the next request, or to the end of TLS.
+  void GoOn() {
+    Await(Caller::kAuthenticated, keeps_ ? kIdleMax : shared_.limits.io_max);
+    if (keeps_) return ReadRequest();
+    stream_.async_shutdown([self = Self()](error_code) { self->shared_.readers.Remove(self->reader_); });
+  }
+
+  Shared& shared_;
+  // Ends after the stream: as long as a session lives, the thread of the io_context does.
+  const asio::executor_work_guard<asio::io_context::executor_type> lives_ = asio::make_work_guard(shared_.io);
+  std::shared_ptr<asio::ssl::context> tls_;  // null without TLS
+  Stream stream_;
+  beast::flat_buffer buffer_{kBufferBytesMax};
+  Readers::Id reader_ = {};
+
+  // Of one request. From Enter to Finish they are the worker's, else those of the io_context's thread.
+  std::optional<bhttp::request_parser<bhttp::string_body>> parser_;
+  HttpRequest request_;
+  bool is_urgent_ = false;
+  bool is_large_ = false;
+  bool keeps_ = false;
+  bool has_worker_ = false;
+  unsigned version_ = 11;
+  bhttp::response<bhttp::string_body> response_;
+  std::optional<bhttp::response_serializer<bhttp::string_body>> serializer_;
+  std::function<void(bool)> done_;
+};
+
+}  // namespace berth::http

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpenSSL by way of Asio.
+#include "http/tls.h"
+
+#include <string>
+#include <sys/stat.h>
+
+#include <spdlog/spdlog.h>
+
+// NOLINTBEGIN(bugprone-unused-return-value): what Asio returns is also in the argument `error`
+namespace berth::http {
+
+namespace {
+
+namespace ssl = boost::asio::ssl;
+
+ipam::Expected<std::shared_ptr<ssl::context>> LoadContext(const HttpTlsFiles& files) {
+  auto context = std::make_shared<ssl::context>(ssl::context::tls_server);
+  SSL_CTX_set_min_proto_version(context->native_handle(), TLS1_2_VERSION);
+  // A resumed session would not look at the client's certificate again.
+  SSL_CTX_set_session_cache_mode(context->native_handle(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_options(context->native_handle(), SSL_OP_NO_TICKET);
+  boost::system::error_code error;
+  const auto fail = [&error](const std::string& file) {
+    return ipam::Fail(ipam::ErrorCode::kInvalid, ipam::Quoted(file) + " cannot be used for TLS: " + error.message());
+  };
+  context->use_certificate_chain_file(files.certificate, error);
+  if (error) return fail(files.certificate);
+  context->use_private_key_file(files.key, ssl::context::pem, error);
+  if (error) return fail(files.key);
+  if (files.client_ca.empty()) return context;
+  context->load_verify_file(files.client_ca, error);
+  if (!error) context->set_verify_mode(ssl::verify_peer | ssl::verify_fail_if_no_peer_cert, error);
+  if (error) return fail(files.client_ca);
+  return context;
+}
+
+}  // namespace
+
+ipam::Expected<void> Tls::Load() {
+  stamps_ = StampsNow();
+  auto loaded = LoadContext(files_);
+  if (!loaded) return std::unexpected(std::move(loaded.error()));
+  context_ = *std::move(loaded);
+  return {};
+}
+
+const std::shared_ptr<ssl::context>& Tls::Current() {
+  if (StampsNow() == stamps_) return context_;
+  if (const auto loaded = Load(); loaded) {
+    spdlog::info("the server uses new certificate files file={}", files_.certificate);
+  } else {
+    spdlog::warn("the server cannot use its new certificate files, so it keeps the old ones err={}",
+                 ipam::Quoted(loaded.error().message));
+  }
+  return context_;
+}
+
+Tls::FileStamp Tls::StampOf(const std::string& path) {
+  struct stat found{};
+  if (path.empty() || stat(path.c_str(), &found) != 0) return {};
+  return {.inode = found.st_ino,
+          .seconds = found.st_mtim.tv_sec,
+          .nanoseconds = found.st_mtim.tv_nsec,
+          .bytes = found.st_size};
+}
+
+Tls::Stamps Tls::StampsNow() const {
+  return {StampOf(files_.certificate), StampOf(files_.key), StampOf(files_.client_ca)};
+}
+
+}  // namespace berth::http
+// NOLINTEND(bugprone-unused-return-value)
