@@ -69,7 +69,7 @@ class Gate {
 };
 
 // What is known of a caller from whom a request is to come. With one connection too many, one of the first kind goes.
-enum class Caller { kUnknown, kAuthenticated, kSendsBody };
+enum class Caller : std::uint8_t { kUnknown, kAuthenticated, kSendsBody };
 
 // The connections without a whole request. With one too many, the oldest of its kind goes. Only the thread of the
 // io_context uses it.

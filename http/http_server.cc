@@ -13,6 +13,7 @@
 #include "http/session.h"
 #include "http/tls.h"
 
+// NOLINTBEGIN(bugprone-unused-return-value): what Asio returns is also in the argument `error`
 namespace berth::http {
 
 namespace {
@@ -23,12 +24,8 @@ constexpr std::chrono::seconds kComplainEvery{10};
 // Accepts on one socket.
 class Listener {
  public:
-  Listener(asio::io_context& io, asio::thread_pool& workers, Acceptor acceptor, bool is_local, const HttpLimits& limits,
-           const HttpHandlers& handlers, std::optional<Tls> tls)
-      : acceptor_(std::move(acceptor)),
-        pause_(io),
-        tls_(std::move(tls)),
-        shared_{.io = io, .workers = workers, .is_local = is_local, .limits = limits, .handlers = handlers} {}
+  Listener(Acceptor acceptor, std::unique_ptr<Shared> shared, std::optional<Tls> tls)
+      : shared_(std::move(shared)), acceptor_(std::move(acceptor)), pause_(shared_->io), tls_(std::move(tls)) {}
 
   void Accept() {
     acceptor_.async_accept([this](error_code error, auto socket) {
@@ -50,15 +47,15 @@ class Listener {
 
   // Takes whom the kernel has accepted. By another thread than the io_context's.
   void StopAccepting() {
-    asio::post(shared_.io, [this] {
+    asio::post(shared_->io, [this] {
       if (!acceptor_.is_open()) return;
       error_code error;
       // From here on a UNIX socket refuses callers, so that none comes between the last one accepted and the close.
-      if (shared_.is_local) shutdown(acceptor_.native_handle(), SHUT_RD);
+      if (shared_->is_local) shutdown(acceptor_.native_handle(), SHUT_RD);
       acceptor_.non_blocking(true, error);
       acceptor_.set_option(asio::socket_base::enable_connection_aborted(true), error);
       do {
-        PlainStream::socket_type socket(shared_.io);
+        PlainStream::socket_type socket(shared_->io);
         acceptor_.accept(socket, error);
         if (!error) Take(std::move(socket));
       } while (!error || error == asio::error::connection_aborted);
@@ -69,25 +66,25 @@ class Listener {
   }
 
   void End() {
-    asio::post(shared_.io, [this] { shared_.readers.End(); });
+    asio::post(shared_->io, [this] { shared_->readers.End(); });
   }
 
  private:
   void Take(PlainStream::socket_type socket) {
     error_code ignored;
     socket.non_blocking(true, ignored);
-    if (!tls_) return std::make_shared<Session<PlainStream>>(PlainStream(std::move(socket)), shared_)->Run();
+    if (!tls_) return std::make_shared<Session<PlainStream>>(PlainStream(std::move(socket)), *shared_)->Run();
     socket.set_option(asio::ip::tcp::no_delay(true), ignored);
-    std::make_shared<Session<TlsStream>>(PlainStream(std::move(socket)), tls_->Current(), shared_)->Run();
+    std::make_shared<Session<TlsStream>>(PlainStream(std::move(socket)), tls_->Current(), *shared_)->Run();
   }
 
+  const std::unique_ptr<Shared> shared_;
   Acceptor acceptor_;
   asio::steady_timer pause_;
   std::promise<void> has_stopped_;  // nothing waits for a caller any more
   const std::shared_future<void> stopped_ = has_stopped_.get_future().share();
   std::chrono::steady_clock::time_point complained_ = {};
   std::optional<Tls> tls_;
-  Shared shared_;
 };
 
 }  // namespace
@@ -97,7 +94,7 @@ class HttpServer::Impl {
   Impl(HttpHandlers handlers, std::size_t workers) : handlers_(std::move(handlers)), workers_(workers) {}
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
-  ~Impl() {
+  ~Impl() {                           // NOLINT(bugprone-exception-escape): without memory or threads it cannot end
     if (!thread_.joinable()) return;  // Listen failed
     StopAccepting();
     for (const auto& listener : listeners_) listener->End();
@@ -141,8 +138,9 @@ class HttpServer::Impl {
 
  private:
   void Add(Acceptor acceptor, bool is_local, const HttpLimits& limits, std::optional<Tls> tls) {
-    listeners_.push_back(
-        std::make_unique<Listener>(io_, workers_, std::move(acceptor), is_local, limits, handlers_, std::move(tls)));
+    std::unique_ptr<Shared> shared(
+        new Shared{.io = io_, .workers = workers_, .is_local = is_local, .limits = limits, .handlers = handlers_});
+    listeners_.push_back(std::make_unique<Listener>(std::move(acceptor), std::move(shared), std::move(tls)));
     listeners_.back()->Accept();
   }
 
@@ -168,3 +166,4 @@ void HttpServer::StopAccepting() { impl_->StopAccepting(); }
 int HttpServer::tcp_port() const { return impl_->tcp_port; }
 
 }  // namespace berth::http
+// NOLINTEND(bugprone-unused-return-value)

@@ -37,7 +37,7 @@ class HttpServerTest : public testing::Test {
 
   std::unique_ptr<HttpServer> MakeServer(HttpServerOptions options = {}) {
     options.socket_path = path_;
-    auto made = HttpServer::Make(std::move(options),
+    auto made = HttpServer::Make(options,
                                  {.answer = [this](const HttpRequest& request) { return Answer(request); },
                                   .overload = [] { return HttpAnswer{.status = 503, .body = "{}"}; },
                                   .is_urgent = [](const HttpRequest& request) { return request.path == "/urgent"; }});

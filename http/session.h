@@ -13,7 +13,6 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <poll.h>
 #include <string>
 #include <sys/socket.h>
@@ -118,7 +117,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
   }
 
   void ReadRequest() {
-    parser_.emplace();
+    parser_ = std::make_unique<bhttp::request_parser<bhttp::string_body>>();
     parser_->header_limit(kHeadBytesMax);
     parser_->body_limit(shared_.limits.body_bytes_max);
     bhttp::async_read_header(
@@ -196,7 +195,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     response_.body() = std::move(answer.body);
     response_.keep_alive(keeps_);
     response_.prepare_payload();
-    serializer_.emplace(response_);
+    serializer_ = std::make_unique<bhttp::response_serializer<bhttp::string_body>>(response_);
   }
 
   // What is left of the answer.
@@ -239,7 +238,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
   Readers::Id reader_ = {};
 
   // Of one request. From Enter to Finish they are the worker's, else those of the io_context's thread.
-  std::optional<bhttp::request_parser<bhttp::string_body>> parser_;
+  std::unique_ptr<bhttp::request_parser<bhttp::string_body>> parser_;
   HttpRequest request_;
   bool is_urgent_ = false;
   bool is_large_ = false;
@@ -247,7 +246,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
   bool has_worker_ = false;
   unsigned version_ = 11;
   bhttp::response<bhttp::string_body> response_;
-  std::optional<bhttp::response_serializer<bhttp::string_body>> serializer_;
+  std::unique_ptr<bhttp::response_serializer<bhttp::string_body>> serializer_;
   std::function<void(bool)> done_;
 };
 
