@@ -66,7 +66,7 @@ std::string Says(const CountedWorld& read, const Counting& counting, const recon
   if (number.shown && number.wanted > number.shown) {
     text += std::string("; the controller raises a number within 2 s") + kIfItLasts;
   } else if (number.shown && number.wanted != number.shown) {
-    text += std::string("; the controller lowers a number after 5 s, once it has listed the node's pods") + kIfItLasts;
+    text += std::string("; before the controller lowers this number, it waits 5 s and lists the node's pods") + kIfItLasts;
   } else if (!number.shown && number.wanted) {
     text += std::string("; the controller writes a missing number after 3 s") + kIfItLasts;
   }
@@ -94,7 +94,7 @@ ipam::Expected<void> CheckCounted(const Counting& counting, const reconciler::Se
   if (pool.pool->affinity == ipam::Affinity::kShared) {
     return ipam::Fail(ipam::ErrorCode::kInvalid,
                       name + " is Shared: its free addresses belong to all nodes at once, so it gives no node a number",
-                      "let pods of this pool request no address, or use a pool of affinity Node");
+                      "use a pool of affinity Node, or remove the requests for this resource from the pods");
   }
   if (counting.pools.of_mixed_namespaces().contains(pool.meta.uid)) {
     return ipam::Fail(ipam::ErrorCode::kInvalid,
