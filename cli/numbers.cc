@@ -66,7 +66,8 @@ std::string Says(const CountedWorld& read, const Counting& counting, const recon
   if (number.shown && number.wanted > number.shown) {
     text += std::string("; the controller raises a number within 2 s") + kIfItLasts;
   } else if (number.shown && number.wanted != number.shown) {
-    text += std::string("; before the controller lowers this number, it waits 5 s and lists the node's pods") + kIfItLasts;
+    text +=
+        std::string("; before the controller lowers this number, it waits 5 s and lists the node's pods") + kIfItLasts;
   } else if (!number.shown && number.wanted) {
     text += std::string("; the controller writes a missing number after 3 s") + kIfItLasts;
   }

@@ -62,7 +62,8 @@ const NumbersCase kNumbersCases[] = {
      "shows 3, should show 8: 8 free + 0 held; pods request 0; 1 block; the controller raises a number within 2 s"},
     {"NumberThatIsTooLargeIsLowered",
      [](TestCluster& c) { c.Node("n1", 64).Pool("web", kWeb).Block("web", "10.55.0.0/29", "n1"); },
-     "shows 64, should show 8: 8 free + 0 held; pods request 0; 1 block; the controller lowers a number after 5 s"},
+     "shows 64, should show 8: 8 free + 0 held; pods request 0; 1 block; before the controller lowers "
+     "this number, it waits 5 s"},
     {"NumberThatIsMissingComesBack",
      [](TestCluster& c) { c.Node("n1", {}).Pool("web", kWeb).Block("web", "10.55.0.0/29", "n1"); },
      "shows no number, should show 8: 8 free + 0 held",
@@ -77,8 +78,8 @@ const NumbersCase kNumbersCases[] = {
      [](TestCluster& c) {
        c.Node("n1", 8).Pool("web", kWeb).Block("web", "10.55.0.0/29", "n1", {{1, "a"}}).Pod("b", 8, "n1");
      },
-     "shows 8, should show no number: its pods request 8, more than 7 free + 0 held by them; the "
-     "controller lowers a number after 5 s"},
+     "shows 8, should show no number: its pods request 8, more than 7 free + 0 held by them; "
+     "before the controller lowers this number, it waits 5 s"},
     {"NoPoolAdmitsTheNode",
      [](TestCluster& c) { c.Node("n1", {}).Pool("web", kWeb, {{"nodeSelector", {{"matchLabels", {{"zone", "b"}}}}}}); },
      "shows no number: no pool of ipv4 gives the node a number: pool web is not for node n1: spec.nodeSelector"},
