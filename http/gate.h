@@ -80,31 +80,32 @@ class Readers {
   explicit Readers(boost::asio::io_context& io) : end_(io) {}
 
   [[nodiscard]] Id Add(Caller caller, std::size_t max, Abort abort) {
-    if (is_ending_) abort();
+    if (is_over_) abort();
     if (!aborts_.empty() && aborts_.size() >= max) aborts_.extract(aborts_.begin()).mapped()();
     return aborts_.emplace(Id(caller, ++count_), std::move(abort)).first->first;
   }
-  void Remove(Id id) {
-    aborts_.erase(id);
-    if (is_ending_ && aborts_.empty()) end_.cancel();
-  }
+  void Remove(Id id) { aborts_.erase(id); }
   // Ends all connections that wait in a moment, when the rest of a request has come that is under way, and each that
   // waits later.
   void End() {
     constexpr std::chrono::milliseconds kLastReadMax{100};
     is_ending_ = true;
-    if (aborts_.empty()) return;
+    is_over_ = aborts_.empty();
+    if (is_over_) return;
     end_.expires_after(kLastReadMax);
     end_.async_wait([this](const boost::system::error_code&) {
+      is_over_ = true;
       for (const auto& [id, abort] : aborts_) abort();
     });
   }
+  [[nodiscard]] bool is_ending() const { return is_ending_; }
 
  private:
   boost::asio::steady_timer end_;
   std::map<Id, Abort> aborts_;
   std::uint64_t count_ = 0;
   bool is_ending_ = false;
+  bool is_over_ = false;
 };
 
 }  // namespace berth::http

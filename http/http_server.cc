@@ -54,11 +54,11 @@ class Listener {
       if (shared_->is_local) shutdown(acceptor_.native_handle(), SHUT_RD);
       acceptor_.non_blocking(true, error);
       acceptor_.set_option(asio::socket_base::enable_connection_aborted(true), error);
-      do {
+      for (int waiting = 0; waiting <= kBacklog && error != asio::error::would_block; ++waiting) {
         PlainStream::socket_type socket(shared_->io);
         acceptor_.accept(socket, error);
         if (!error) Take(std::move(socket));
-      } while (!error || error == asio::error::connection_aborted);
+      }
       acceptor_.close(error);
       pause_.cancel();
     });
@@ -71,6 +71,9 @@ class Listener {
 
  private:
   void Take(PlainStream::socket_type socket) {
+    // Also those that only take their answers: each keeps memory and a descriptor.
+    const HttpLimits& limits = shared_->limits;
+    if (shared_->sessions >= limits.reading_max + (2 * limits.waiting_max) + limits.workers) return;
     error_code ignored;
     socket.non_blocking(true, ignored);
     if (!tls_) return std::make_shared<Session<PlainStream>>(PlainStream(std::move(socket)), *shared_)->Run();

@@ -85,6 +85,7 @@ class HttpServerTest : public testing::Test {
  private:
   HttpAnswer Answer(const HttpRequest& request) {
     if (request.path == "/throw") throw std::logic_error("nobody expects this");
+    if (request.path == "/megabytes") return {.body = std::string(std::size_t{8} << 20, 'x')};
     if (request.path == "/told") {
       return {.body = "{}", .done = [this](bool delivered) { delivered_.push_back(delivered); }};
     }
@@ -315,6 +316,25 @@ INSTANTIATE_TEST_SUITE_P(
                     RefusedRequest{"Exception", "GET /throw HTTP/1.1\r\n\r\n", "500"},
                     RefusedRequest{"ExceptionAfterTheAnswer", "GET /throw-after HTTP/1.1\r\n\r\n", "200"}),
     [](const auto& row) { return std::string(row.param.name); });
+
+// Each read ends within a field.
+TEST_F(HttpServerTest, RefusesAHeadOfManyFields) {
+  StartServer();
+  const HttpTestCaller caller = Connect();
+  caller.Send("GET /xy HTTP/1.1\r\n");
+  std::string fields;
+  while (fields.size() < 128) fields += "a:\r\n";
+  for (int i = 0; i < 1000 && caller.Push(fields); ++i) {
+  }
+  EXPECT_EQ(caller.ReceiveStatus(), "431");
+}
+
+TEST_F(HttpServerTest, ACallerThatDoesNotReadItsAnswerKeepsNoWorker) {
+  StartServer({.socket_limits = {.workers = 1}});
+  const HttpTestCaller lazy = Ask("/megabytes");
+  EXPECT_EQ(Ask("/x").ReceiveStatus(seconds(5)), "200");
+  EXPECT_GT(lazy.Receive().size(), std::size_t{8} << 20);
+}
 
 TEST_F(HttpServerTest, ServesWhomItHasLetInAndRefusesTheRest) {
   StartServer({.socket_limits = {.workers = 1}});

@@ -49,6 +49,10 @@ class HttpTestCaller {
   void Send(std::string_view text) const {
     EXPECT_EQ(send(descriptor_, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
   }
+  // Whether the server still takes bytes.
+  [[nodiscard]] bool Push(std::string_view text) const {
+    return send(descriptor_, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
+  }
   void SendGet(const std::string& path) const { Send("GET " + path + " HTTP/1.1\r\n\r\n"); }
 
   // All until the server ends the connection; what came so far if it does not within `limit`.

@@ -28,7 +28,6 @@ using ipam::ErrorCode;
 using ipam::Expected;
 using ipam::Fail;
 
-constexpr int kBacklog = 1024;
 constexpr std::size_t kPathBytesMax = 107;  // sockaddr_un, unix(7)
 
 // An IP address and the ports that may be tried there. No address: every address of the machine.

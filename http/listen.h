@@ -14,6 +14,9 @@ namespace berth::http {
 using Protocol = boost::asio::generic::stream_protocol;
 using Acceptor = boost::asio::basic_socket_acceptor<Protocol>;
 
+// So many callers at most wait in the kernel to be accepted.
+inline constexpr int kBacklog = 1024;
+
 // Both errors: kInvalid (the text), kIo.
 [[nodiscard]] ipam::Expected<Acceptor> ListenLocal(boost::asio::io_context& io, const std::string& path);
 

@@ -6,6 +6,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/read_until.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl.hpp>
@@ -44,6 +45,7 @@ struct Shared {
   const HttpHandlers& handlers;
   Gate gate{workers, limits};
   Readers readers{io};
+  std::atomic<std::size_t> sessions = 0;
   std::atomic<std::size_t> large_bodies = 0;  // that are read or served now
 };
 
@@ -60,12 +62,14 @@ inline void Call(const std::string& what, const std::function<void()>& handler) 
 template <typename Stream>
 class Session : public std::enable_shared_from_this<Session<Stream>> {
  public:
-  Session(PlainStream stream, Shared& shared) : shared_(shared), stream_(std::move(stream)) {}
+  Session(PlainStream stream, Shared& shared) : shared_(shared), stream_(std::move(stream)) { ++shared_.sessions; }
   Session(PlainStream stream, std::shared_ptr<asio::ssl::context> tls, Shared& shared)
-      : shared_(shared), tls_(std::move(tls)), stream_(std::move(stream), *tls_) {}
+      : shared_(shared), tls_(std::move(tls)), stream_(std::move(stream), *tls_) {
+    ++shared_.sessions;
+  }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
-  ~Session() = default;
+  ~Session() { --shared_.sessions; }
 
   void Run() {
     if (shared_.is_local && !MayCall()) return Refuse(bhttp::status::forbidden);
@@ -84,7 +88,6 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
  private:
   static constexpr bool kHasTls = std::is_same_v<Stream, TlsStream>;
   static constexpr std::uint32_t kHeadBytesMax = 16 << 10;
-  static constexpr std::size_t kBufferBytesMax = 32 << 10;
   static constexpr std::chrono::minutes kIdleMax{2};  // until the head of the next request has come
 
   [[nodiscard]] auto Self() { return this->shared_from_this(); }
@@ -120,12 +123,22 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     parser_ = std::make_unique<bhttp::request_parser<bhttp::string_body>>();
     parser_->header_limit(kHeadBytesMax);
     parser_->body_limit(shared_.limits.body_bytes_max);
-    bhttp::async_read_header(
-        stream_, buffer_, *parser_, [self = Self()](error_code error, std::size_t) { self->OnHead(error); });
+    // Beast 1.81 has no limit for a head of many fields, each of which it keeps: so the head comes first as a whole.
+    read_ = beast::buffers_to_string(buffer_.data());
+    buffer_.clear();
+    asio::async_read_until(stream_,
+                           asio::dynamic_buffer(read_, kHeadBytesMax),
+                           "\r\n\r\n",
+                           [self = Self()](error_code error, std::size_t) { self->OnHead(error); });
   }
 
   void OnHead(error_code error) {
+    if (error == asio::error::not_found) return Refuse(bhttp::status::request_header_fields_too_large);
     if (error) return OnRead(error);
+    const std::size_t used = parser_->put(asio::buffer(read_), error);
+    if (error) return OnRead(error);
+    const auto rest = asio::buffer(read_) + used;
+    buffer_.commit(asio::buffer_copy(buffer_.prepare(rest.size()), rest));
     // Nobody needs chunks. Beast 1.81 has no limit for their extensions and trailers (boostorg/beast#3077).
     if (parser_->get().count(bhttp::field::transfer_encoding) != 0) return Refuse(bhttp::status::length_required);
     // Callers from other machines must not fill the memory.
@@ -139,14 +152,13 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
 
   void OnRead(error_code error) {
     shared_.readers.Remove(reader_);
-    if (error == bhttp::error::header_limit) return Refuse(bhttp::status::request_header_fields_too_large);
     if (error == bhttp::error::body_limit) return Refuse(bhttp::status::payload_too_large);
-    if (error == bhttp::error::end_of_stream || error == bhttp::error::partial_message) return Finish(false);
+    if (error == bhttp::error::partial_message) return Finish(false);
     if (error && error.category() == bhttp::make_error_code(bhttp::error::bad_method).category())
       return Refuse(bhttp::status::bad_request);
     if (error) return Finish(false);
     auto message = parser_->release();
-    keeps_ = kHasTls && message.keep_alive() && message.method() != bhttp::verb::head;
+    keeps_ = kHasTls && message.keep_alive() && message.method() != bhttp::verb::head && !shared_.readers.is_ending();
     version_ = message.version();
     request_ = {.method = message.method_string(),
                 .path = message.target(),
@@ -155,6 +167,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     Call("tell whether " + request_.path + " is urgent",
          [&] { is_urgent_ = shared_.handlers.is_urgent && shared_.handlers.is_urgent(request_); });
     if (shared_.gate.Enter(is_urgent_, [self = Self()] { self->Serve(); })) return;
+    keeps_ = false;
     Answer("refuse", shared_.handlers.overload);
     Write();
   }
@@ -163,6 +176,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
   void Serve() {
     has_worker_ = true;
     Answer("serve", [this] { return shared_.handlers.answer(request_); });
+    static_cast<void>(std::exchange(request_.body, {}));  // frees its memory
     // A write to a caller that has hung up may succeed all the same.
     if (HasHungUp()) return Finish(false);
     if constexpr (!kHasTls) {
@@ -200,6 +214,8 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
 
   // What is left of the answer.
   void Write() {
+    // A caller that takes its answer slowly keeps nobody's worker.
+    if (!done_ && std::exchange(has_worker_, false)) shared_.gate.Leave(is_urgent_);
     Lowest().expires_after(shared_.limits.io_max);
     bhttp::async_write(stream_, *serializer_, [self = Self()](error_code error, std::size_t) {
       if (!self->done_) return self->Finish(!error);
@@ -212,9 +228,9 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     if (const auto done = std::exchange(done_, {})) Call("after " + request_.path, [&] { done(delivered); });
     // A connection that waits keeps nothing of its last request.
     serializer_.reset();
-    response_ = {};
+    static_cast<void>(std::exchange(response_, {}));
     parser_.reset();
-    request_ = {};
+    static_cast<void>(std::exchange(request_, {}));
     if (std::exchange(is_large_, false)) --shared_.large_bodies;
     if (std::exchange(has_worker_, false)) shared_.gate.Leave(is_urgent_);
     if constexpr (kHasTls) {
@@ -224,6 +240,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
 
   // To the next request, or to the end of TLS.
   void GoOn() {
+    keeps_ = keeps_ && !shared_.readers.is_ending();
     Await(Caller::kAuthenticated, keeps_ ? kIdleMax : shared_.limits.io_max);
     if (keeps_) return ReadRequest();
     stream_.async_shutdown([self = Self()](error_code) { self->shared_.readers.Remove(self->reader_); });
@@ -234,7 +251,8 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
   const asio::executor_work_guard<asio::io_context::executor_type> lives_ = asio::make_work_guard(shared_.io);
   std::shared_ptr<asio::ssl::context> tls_;  // null without TLS
   Stream stream_;
-  beast::flat_buffer buffer_{kBufferBytesMax};
+  std::string read_;           // the head, and what came with it
+  beast::flat_buffer buffer_;  // what came with the head, but is not of it
   Readers::Id reader_ = {};
 
   // Of one request. From Enter to Finish they are the worker's, else those of the io_context's thread.

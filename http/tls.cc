@@ -40,18 +40,21 @@ ipam::Expected<std::shared_ptr<ssl::context>> LoadContext(const HttpTlsFiles& fi
 ipam::Expected<void> Tls::Load() {
   stamps_ = StampsNow();
   auto loaded = LoadContext(files_);
+  failure_ = loaded ? "" : loaded.error().message;
   if (!loaded) return std::unexpected(std::move(loaded.error()));
   context_ = *std::move(loaded);
   return {};
 }
 
 const std::shared_ptr<ssl::context>& Tls::Current() {
-  if (StampsNow() == stamps_) return context_;
+  // What failed may succeed the next time without a change of the files: there were no descriptors left, for example.
+  if (StampsNow() == stamps_ && failure_.empty()) return context_;
+  const std::string failure = failure_;
   if (const auto loaded = Load(); loaded) {
     spdlog::info("the server uses new certificate files file={}", files_.certificate);
-  } else {
+  } else if (failure_ != failure) {
     spdlog::warn("the server cannot use its new certificate files, so it keeps the old ones err={}",
-                 ipam::Quoted(loaded.error().message));
+                 ipam::Quoted(failure_));
   }
   return context_;
 }

@@ -6,6 +6,7 @@
 #include <boost/asio/ssl/context.hpp>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <sys/types.h>
 #include <utility>
 
@@ -39,6 +40,7 @@ class Tls {
   const HttpTlsFiles files_;
   std::shared_ptr<boost::asio::ssl::context> context_;
   Stamps stamps_;
+  std::string failure_;  // of the last load; empty: it succeeded
 };
 
 }  // namespace berth::http
