@@ -118,7 +118,7 @@ end_one() { kubectl delete pod "$(kubectl get pods -l "app=$1" --field-selector=
 # Kills the leader as a crash does.
 kill_leader() {
   kubectl get pods -n berth-system -l app.kubernetes.io/component=controller --field-selector "status.podIP=$(endpoint)" -o name |
-    xargs kubectl delete -n berth-system --grace-period=0 --force
+    xargs env kubectl delete -n berth-system --grace-period=0 --force
 }
 
 # --- Scenarios --------------------------------------------------------------------------------------------------------

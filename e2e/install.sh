@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs berth on a new one-node cluster as a user does: the image, crds/, install/overlays/example-bridge/. Checks what is
-# installed and how it is confined, that every manifest is one the API server takes, that berth can be removed and
-# installed again under running pods, that its agent can leave the node to berth-direct and take it back, and removed in the
-# wrong order, too. Then a new node with install/overlays/direct/, and the right order. Needs root and build/image/berth.tar (make image). Last line: "N passed, N failed".
+# Installs berth on a new one-node cluster as a user does: the image, crds/, install/overlays/example-bridge/. Checks what
+# is installed and how it is confined, that berth can be removed and installed again under running pods, that its agent
+# can leave the node to berth-direct and take it back, and removed in the wrong order, too. Then a new node with
+# install/overlays/direct/, and the right order. Needs root and build/image/berth.tar (make image). Last line:
+# "N passed, N failed".
 set -uo pipefail
 unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
 
@@ -38,46 +39,6 @@ at_most() { # LIMIT COMMAND...: it prints a whole number, which must not be larg
   ((got <= limit)) || { echo "$got, wanted at most $limit"; return 1; }
 }
 
-# --- Manifests --------------------------------------------------------------------------------------------------------
-
-manifests=(crds install install/overlays/{example-bridge,direct,requests,extender})
-distributions=(gke k3s openshift)
-
-# kustomized NAME TEXT: a user's kustomization of install/ beside which TEXT stands. Prints what it makes.
-kustomized() {
-  local folder=$work/kustomized/$1
-  mkdir -p "$folder"
-  # Not the tree itself: kustomize takes no absolute path.
-  ln -sfn "$root/install" "$work/kustomized/install"
-  cat >"$folder/kustomization.yaml" <<END
-apiVersion: kustomize.config.k8s.io/v1beta1
-kind: Kustomization
-resources: [../install/overlays/example-bridge]
-$2
-END
-  kubectl kustomize "$folder"
-}
-
-on_distribution() { kustomized "$1" "components: [../install/distributions/$1]"; }
-
-# The block of YAML in README.md under that heading.
-readme_example() {
-  awk -v heading="## $1" '$0 == heading { here = 1 } here && /^```$/ { exit } inside { print } here && /^```yaml$/ { inside = 1 }' \
-    "$root/install/README.md"
-}
-
-is_rendered() { diff <(kubectl kustomize "$root/install") "$root/install/berth.yaml"; }
-
-server_takes() { # reads manifests
-  kubectl apply --dry-run=server -f -
-}
-server_takes_all_of() { kubectl kustomize "$root/$1" | server_takes; }
-server_takes_distribution() { on_distribution "$1" | server_takes; }
-
-has_own_plugin_folder() { # DISTRIBUTION PATH
-  on_distribution "$1" | grep -qxF "          path: $2"
-}
-
 # Their token is worth more than an agent's.
 stay_off_workers() {
   local role=node-role.kubernetes.io/control-plane
@@ -88,21 +49,8 @@ stay_off_workers() {
     soon equals Pending kubectl get "${controllers[@]}" --field-selector status.phase=Pending -o 'jsonpath={.items[*].status.phase}' &&
     kubectl label node n1 "$role="
 }
-run_on_any_node() {
-  local text
-  text=$(kustomized managed "components: [../install/managed]") && grep -q podAntiAffinity <<<"$text" &&
-    refused grep -A10 nodeAffinity <<<"$text"
-}
 both_controllers() {
   kubectl wait --namespace berth-system --for=jsonpath='{.status.availableReplicas}'=2 deployment/berth-controller --timeout=60s
-}
-
-# Without kube-proxy, both programs are told where the API server is.
-names_api_server_twice() {
-  local example
-  example=$(readme_example "Without kube-proxy")
-  [[ -n $example ]] || { echo "README.md has no example"; return 1; }
-  equals 2 grep -c KUBERNETES_SERVICE_HOST <(kustomized no-proxy "$example")
 }
 
 agent_metrics() { curl -sf --unix-socket "$dir/n1/run/berth/agent.sock" http://berth/metrics; }
@@ -319,7 +267,6 @@ eval "$("$cluster" env --dir "$dir")"
 ls "$BERTH_NODE1_CNI_BIN_DIR" >"$work/plugins"
 (cd "$BERTH_NODE1_CNI_BIN_DIR" && sha256sum ./*) >"$work/sums"
 
-check "install/berth.yaml is install/, rendered" is_rendered
 check "a node without berth is not ready" equals False kubectl get node n1 \
   -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}'
 check "CRDs, berth, pools, a pod with an address" first_pod
@@ -336,16 +283,6 @@ check "controllers are not root" equals 65532 status_of berth-controller Uid
 check "nor have they a capability" equals 0000000000000000 status_of berth-controller CapEff
 check "nobody listens on a port" listens_nowhere
 check "applied again, nothing changes" applies_again_unchanged
-for part in "${manifests[@]}"; do
-  check "the API server takes every object of $part" server_takes_all_of "$part"
-done
-for distribution in "${distributions[@]}"; do
-  check "and for $distribution" server_takes_distribution "$distribution"
-done
-check "k3s keeps plugins elsewhere" has_own_plugin_folder k3s /var/lib/rancher/k3s/data/cni
-check "on managed clusters controllers run on any node" run_on_any_node
-check "kustomize moves nothing to another namespace" refused kustomized elsewhere "namespace: elsewhere"
-check "without kube-proxy both programs are told of the API server" names_api_server_twice
 check "alerts ask for what agents and controllers tell" alerts_use_real_metrics
 
 check "$pods pods" run_pods old "$pods"

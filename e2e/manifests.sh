@@ -1,0 +1,70 @@
+# shellcheck shell=bash
+# Sourced by crds.sh: the manifests of install/, as users render and combine them. Requires: $root, $work; a control plane
+# with crds/ and install/.
+
+manifests=(crds install install/overlays/{example-bridge,direct,requests,extender})
+distributions=(gke k3s openshift)
+
+# kustomized NAME TEXT: a user's kustomization of install/ beside which TEXT stands. Prints what it makes.
+kustomized() {
+  local folder=$work/kustomized/$1
+  mkdir -p "$folder"
+  # Not the tree itself: kustomize takes no absolute path.
+  ln -sfn "$root/install" "$work/kustomized/install"
+  cat >"$folder/kustomization.yaml" <<END
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [../install/overlays/example-bridge]
+$2
+END
+  kubectl kustomize "$folder"
+}
+
+on_distribution() { kustomized "$1" "components: [../install/distributions/$1]"; }
+
+# The block of YAML in README.md under that heading.
+readme_example() {
+  awk -v heading="## $1" '$0 == heading { here = 1 } here && /^```$/ { exit } inside { print } here && /^```yaml$/ { inside = 1 }' \
+    "$root/install/README.md"
+}
+
+is_rendered() { diff <(kubectl kustomize "$root/install") "$root/install/berth.yaml"; }
+
+server_takes() { # reads manifests
+  kubectl apply --dry-run=server -f -
+}
+server_takes_all_of() { kubectl kustomize "$root/$1" | server_takes; }
+server_takes_distribution() { on_distribution "$1" | server_takes; }
+
+has_own_plugin_folder() { # DISTRIBUTION PATH
+  on_distribution "$1" | grep -qxF "          path: $2"
+}
+
+run_on_any_node() {
+  local text
+  text=$(kustomized managed "components: [../install/managed]") && grep -q podAntiAffinity <<<"$text" &&
+    refused grep -A10 nodeAffinity <<<"$text"
+}
+
+# Without kube-proxy, both programs are told where the API server is.
+names_api_server_twice() {
+  local example
+  example=$(readme_example "Without kube-proxy")
+  [[ -n $example ]] || { echo "README.md has no example"; return 1; }
+  equals 2 grep -c KUBERNETES_SERVICE_HOST <(kustomized no-proxy "$example")
+}
+
+check_manifests() {
+  local part distribution
+  check "install/berth.yaml is install/, rendered" is_rendered
+  for part in "${manifests[@]}"; do
+    check "the API server takes every object of $part" server_takes_all_of "$part"
+  done
+  for distribution in "${distributions[@]}"; do
+    check "and for $distribution" server_takes_distribution "$distribution"
+  done
+  check "k3s keeps plugins elsewhere" has_own_plugin_folder k3s /var/lib/rancher/k3s/data/cni
+  check "on managed clusters controllers run on any node" run_on_any_node
+  check "kustomize moves nothing to another namespace" refused kustomized elsewhere "namespace: elsewhere"
+  check "without kube-proxy both programs are told of the API server" names_api_server_twice
+}
