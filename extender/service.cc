@@ -51,7 +51,10 @@ Service::Outcome Service::Filter(std::string_view body) {
   if (!pod) return {.answer = Refusal(400, pod.error().message), .result = "refused"};
   const Choice choice = parts_.chooser.Filter(*pod, question->names, parts_.now());
   const std::string_view result = !choice.error.empty() ? "error" : choice.nodes.empty() ? "none" : "chosen";
-  return {.answer = {.body = FilterAnswer(*std::move(question), choice)}, .result = result};
+  http::HttpAnswer answer{.body = FilterAnswer(*std::move(question), choice)};
+  // The scheduler keeps its connections, and another controller may lead: a new connection goes to that one.
+  if (!choice.error.empty()) answer.headers = {{"Connection", "close"}};
+  return {.answer = std::move(answer), .result = result};
 }
 
 Service::Outcome Service::Prioritize(std::string_view body) {

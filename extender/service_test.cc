@@ -65,6 +65,8 @@ TEST_F(ServiceTest, WithoutLeadingTheAnswerIsAnError) {
   const http::HttpAnswer answer = service_.Answer("POST", "/filter", kBody);
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(json::parse(answer.body)["Error"], "berth: this berth-controller does not lead");
+  EXPECT_THAT(answer.headers, ElementsAre(testing::Pair("Connection", "close")))
+      << "the scheduler asks the leader next";
   EXPECT_THAT(observed_, ElementsAre("filter error"));
 }
 

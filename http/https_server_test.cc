@@ -164,6 +164,23 @@ TEST_F(HttpsServerTest, ASilentCallerIsCutOffWhenItsTimeIsOver) {
   silent.AwaitEnd();
 }
 
+TEST_F(HttpsServerTest, EndsAConnectionAfterAnAnswerThatSaysSo) {
+  auto started =
+      HttpServer::Make(Options(),
+                       {.answer =
+                            [this](const HttpRequest&) {
+                              return HttpAnswer{.headers = {{"Connection", "close"}}, .body = std::to_string(++asked_)};
+                            },
+                        .overload = [] { return HttpAnswer{.status = 503}; }});
+  ASSERT_TRUE(started) << started.error().message;
+  server_ = *std::move(started);
+  const auto client = Client(authority_);
+  const auto answer = client->Call({.method = Method::kPost, .path = "/filter", .body = "{}"}, Soon());
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(answer->body, "1");
+  EXPECT_EQ(Ask(*client), "2") << "over another connection";
+}
+
 TEST_F(HttpsServerTest, EndsThoughAConnectionIsIdle) {
   Start(Options());
   const auto idle = Client(authority_);

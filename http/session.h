@@ -204,10 +204,11 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
   void SetAnswer(HttpAnswer answer) {
     done_ = std::move(answer.done);
     response_ = {static_cast<bhttp::status>(answer.status), version_};
+    response_.keep_alive(keeps_);
     response_.set(bhttp::field::content_type, answer.content_type);
     for (const auto& [name, value] : answer.headers) response_.set(name, value);
+    keeps_ = response_.keep_alive();
     response_.body() = std::move(answer.body);
-    response_.keep_alive(keeps_);
     response_.prepare_payload();
     serializer_ = std::make_unique<bhttp::response_serializer<bhttp::string_body>>(response_);
   }
