@@ -2,12 +2,12 @@
 # Tests on real nodes that the scheduler counts addresses: pods that request more than is left wait, unschedulable and with the
 # reason, and run by themselves once there is room; and no kubelet ever rejects a pod for a number. Makes a cluster of three
 # nodes for itself, installs berth and the overlay `requests` there as users do, and takes it down. Ends with "N passed, N
-# failed". Takes about five minutes. Needs root and build/image/berth.tar (make image).
+# failed". Takes about four minutes. Needs root and build/image/berth.tar (make image).
 #
-#   e2e/counted.sh [BUILD_DIR [SCENARIO...]]     default: build, and all of them
+#   e2e/counted.sh [BUILD_DIR [SCENARIO...]]     default: build, and those that take four minutes together
 #
-# BERTH_SWEEP=all: bursts are repeated 20 times instead of 2, and there is a scenario in which controllers die and one of a
-# random walk: 20 minutes in all. BERTH_SEED: the walk's first random number.
+# BERTH_SWEEP=all: bursts are repeated 20 times instead of 2, and there are scenarios in which a pool is disabled, people edit
+# numbers and delete pools, controllers die, and one of a random walk: 20 minutes in all. BERTH_SEED: the walk's first random number.
 set -uo pipefail
 unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
 
@@ -400,7 +400,7 @@ walk_step() {
 
 # A scenario's number of seconds is told, since they are to be five minutes together.
 scenarios=("${@:2}")
-[[ ${scenarios[*]-} ]] || scenarios=(one_pool_one_node classic kubelets disabled edits bursts third_node both_families ${sweep:+leaders_die walk})
+[[ ${scenarios[*]-} ]] || scenarios=(one_pool_one_node classic kubelets ${sweep:+disabled edits} bursts third_node both_families ${sweep:+leaders_die walk})
 set_up
 for scenario in "${scenarios[@]}"; do
   declare -F "$scenario" >/dev/null || fail_early "there is no scenario $scenario"

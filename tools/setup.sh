@@ -6,6 +6,7 @@
 #   tools/setup.sh go        checks Go, and Debian packages with which it fetches modules
 #   tools/setup.sh cluster   Debian packages that a local Kubernetes cluster needs
 #   tools/setup.sh image     Debian packages that make the image
+#   tools/setup.sh curl      the system's libcurl, for -DBERTH_SYSTEM_CURL=ON
 #   tools/setup.sh browser   Chromium, in which a test opens the page of "berthctl show map --html"
 #   tools/setup.sh lint      clang-format and clang-tidy as Python wheels of fixed versions, in a venv in the cache folder;
 #                            there, too, promtool, out of a Debian package that is not installed: it would start a server
@@ -21,6 +22,7 @@ build_packages=(
   libssl-dev libyaml-cpp-dev musl-dev nlohmann-json3-dev prometheus-cpp-dev zlib1g-dev
 )
 image_packages=(buildah)
+curl_packages=(libcurl4-openssl-dev)
 browser_packages=(chromium)
 cluster_packages=(busybox-static curl iproute2 iptables jq nftables procps runc shellcheck util-linux)
 
@@ -127,6 +129,7 @@ for part in "$@"; do
       ;;
     cluster) install_packages "${cluster_packages[@]}" ;;
     image) install_packages "${image_packages[@]}" ;;
+    curl) install_packages "${curl_packages[@]}" ;;
     browser) install_packages "${browser_packages[@]}" ;;
     lint)
       install_linters
