@@ -18,7 +18,7 @@
 
 namespace berth::http {
 
-// Says whose request is served now. The other requests wait, the urgent ones in front of those that are not.
+// Gate gives workers to requests. The other requests wait; urgent requests go first.
 class Gate {
  public:
   using Work = std::function<void()>;
@@ -68,15 +68,16 @@ class Gate {
   std::size_t others_served_ BERTH_GUARDED_BY(mutex_) = 0;
 };
 
-// What is known of a caller from whom a request is to come. With one connection too many, one of the first kind goes.
-enum class Caller : std::uint8_t { kUnknown, kAuthenticated, kSendsBody };
+// The state of a caller whose request has not come: the caller has sent nothing (or TLS is not set up), TLS is set up,
+// or the head has come over TLS.
+enum class Caller : std::uint8_t { kNew, kIdle, kSendsBody };
 
-// The connections without a whole request. With one too many, the oldest of its kind goes. Only the thread of the
-// io_context uses it.
+// Readers holds the connections without a whole request. If there is one connection too many, Readers ends the oldest
+// of the callers that are kNew, else of those that are kIdle, else of the rest. Only the io_context's thread uses it.
 class Readers {
  public:
   using Id = std::pair<Caller, std::uint64_t>;  // and when it began to wait
-  using Abort = std::function<void()>;          // the caller is to say no more: then the session calls Remove
+  using Abort = std::function<void()>;          // ends reading; later the session calls Remove
   explicit Readers(boost::asio::io_context& io) : end_(io) {}
 
   [[nodiscard]] Id Add(Caller caller, std::size_t max, Abort abort) {
@@ -85,8 +86,7 @@ class Readers {
     return aborts_.emplace(Id(caller, ++count_), std::move(abort)).first->first;
   }
   void Remove(Id id) { aborts_.erase(id); }
-  // Ends all connections that wait in a moment, when the rest of a request has come that is under way, and each that
-  // waits later.
+  // Ends all connections without a whole request after 100 ms, so that requests under way can arrive.
   void End() {
     constexpr std::chrono::milliseconds kLastReadMax{100};
     is_ending_ = true;

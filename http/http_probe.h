@@ -12,7 +12,7 @@ namespace berth::http {
 struct ProbeOptions {
   std::string socket;
   bool asks_ready = false;                                       // whether it can do its duty; else whether it runs
-  std::chrono::milliseconds wait_max = std::chrono::seconds(5);  // for each step
+  std::chrono::milliseconds wait_max = std::chrono::seconds(5);  // to connect, and again for the answer
 };
 
 // What the server says of itself, such as "ok\n". Errors: kUnavailable: nobody listens; kTimeout; kNotReady, with what

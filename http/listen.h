@@ -14,7 +14,7 @@ namespace berth::http {
 using Protocol = boost::asio::generic::stream_protocol;
 using Acceptor = boost::asio::basic_socket_acceptor<Protocol>;
 
-// So many callers at most wait in the kernel to be accepted.
+// The number of callers that may wait in the kernel until the server accepts them.
 inline constexpr int kBacklog = 1024;
 
 // Both errors: kInvalid (the text), kIo.

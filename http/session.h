@@ -36,7 +36,7 @@ using boost::system::error_code;
 using PlainStream = beast::basic_stream<asio::generic::stream_protocol>;
 using TlsStream = beast::ssl_stream<PlainStream>;
 
-// What a listener and its sessions share.
+// Shared is the state that a listener shares with its sessions.
 struct Shared {
   asio::io_context& io;  // has one thread
   asio::thread_pool& workers;
@@ -73,11 +73,11 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
 
   void Run() {
     if (shared_.is_local && !MayCall()) return Refuse(bhttp::status::forbidden);
-    Await(Caller::kUnknown, shared_.limits.io_max);
+    Await(Caller::kNew, shared_.limits.io_max);
     if constexpr (kHasTls) {
       stream_.async_handshake(asio::ssl::stream_base::server, [self = Self()](error_code error) {
         if (error) return self->shared_.readers.Remove(self->reader_);
-        self->Await(Caller::kAuthenticated, kIdleMax);
+        self->Await(Caller::kIdle, kIdleMax);
         self->ReadRequest();
       });
     } else {
@@ -108,7 +108,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     return poll(&polled, 1, 0) > 0 && (polled.revents & (POLLHUP | POLLERR)) != 0;
   }
 
-  // What is to come has to come within `limit`.
+  // Registers the session in `readers`; the caller has `limit` to send what comes next.
   void Await(Caller caller, std::chrono::milliseconds limit) {
     shared_.readers.Remove(reader_);
     reader_ = shared_.readers.Add(caller, shared_.limits.reading_max, [weak = this->weak_from_this()] {
@@ -242,7 +242,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
   // To the next request, or to the end of TLS.
   void GoOn() {
     keeps_ = keeps_ && !shared_.readers.is_ending();
-    Await(Caller::kAuthenticated, keeps_ ? kIdleMax : shared_.limits.io_max);
+    Await(Caller::kIdle, keeps_ ? kIdleMax : shared_.limits.io_max);
     if (keeps_) return ReadRequest();
     stream_.async_shutdown([self = Self()](error_code) { self->shared_.readers.Remove(self->reader_); });
   }
