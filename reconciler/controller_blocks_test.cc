@@ -38,6 +38,16 @@ class ControllerBlocksTest : public ControllerTest {
   [[nodiscard]] bool IsGoing() const {
     return Object(crds::kBlocksPath, kEmptyBlock)["metadata"].contains("deletionTimestamp");
   }
+  // A pod of n1 with an address of the block, which the watch of pods does not show.
+  void PutUnseenPod() {
+    server_->Put("/api/v1/namespaces/default/pods",
+                 {{"metadata", {{"name", "web"}, {"uid", "u"}}},
+                  {"spec", {{"nodeName", "n1"}}},
+                  {"status",
+                   {{"phase", "Running"},
+                    {"podIPs", {{{"ip", "10.55.0.3"}}}},
+                    {"conditions", {{{"type", "PodReadyToStartContainers"}, {"status", "True"}}}}}}});
+  }
   // Until its deletion was asked for.
   void AwaitDeletion() {
     for (int i = 0; i < 90 && !IsGoing(); ++i) Pass(1);
@@ -78,6 +88,21 @@ TEST_F(ControllerBlocksTest, AnAddThatWritesAfterTheDeletionKeepsItsAddress) {
   SetEntry(kEmptyBlock, "3", nullptr);
   Pass(15);
   EXPECT_FALSE(Exists(crds::kBlocksPath, kEmptyBlock));
+}
+
+// Somebody removed its entry while no agent ran, and the watch of pods is behind that of blocks.
+TEST_F(ControllerBlocksTest, ABlockStaysIfTheApiServerKnowsAPodWithAnAddressOfIt) {
+  PutUnseenPod();
+  Pass(200);
+  EXPECT_TRUE(Exists(crds::kBlocksPath, kEmptyBlock));
+  EXPECT_FALSE(IsGoing());
+}
+
+TEST_F(ControllerBlocksTest, ABlockThatSomebodyDeletesStaysWhileAPodHasAnAddressOfIt) {
+  PutUnseenPod();
+  Delete(crds::kBlocksPath, kEmptyBlock);
+  Pass(200);
+  EXPECT_TRUE(Exists(crds::kBlocksPath, kEmptyBlock));
 }
 
 TEST_F(ControllerBlocksTest, StandbyOfANodeThatIsBackIsNotTakenOff) {

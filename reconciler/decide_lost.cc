@@ -100,7 +100,9 @@ AddressState StateOf(const SeenPod& pod, const ipam::Address& address, const ipa
       if (held->pod.empty() || held->pod_namespace.empty()) return AddressState::kLeftAlone;
       return IsOf(*held, pod) ? AddressState::kRecorded : AddressState::kContested;
     }
-    if (!std::holds_alternative<ipam::CoolingEntry>(entry)) return AddressState::kLeftAlone;
+    // A reservation keeps the address from other pods only until it ends, so the pod's entry replaces that of the
+    // reservation.
+    if (std::holds_alternative<ipam::OpaqueEntry>(entry)) return AddressState::kLeftAlone;
   }
   const bool may_be_with_another = block.standby.contains(offset);
   return block.deleting || may_be_with_another ? AddressState::kLeftAlone : AddressState::kLost;
@@ -124,6 +126,19 @@ std::optional<ipam::HeldEntry> EntryOf(const SeenPod& pod, const ipam::Block& bl
   return entry;
 }
 
+bool LacksEntryOf(const World& world, const ipam::Block& block, const SeenPod& pod) {
+  const auto is_recorded = [&](const ipam::Address& address) {
+    return std::ranges::any_of(world.blocks(), [&](const auto& item) {
+      const ipam::BlockView& other = item.second.block;
+      return other != nullptr && other->cidr.Contains(address) &&
+             StateOf(pod, address, *other) == AddressState::kRecorded;
+    });
+  };
+  return pod.HasOwnAddress() && std::ranges::any_of(pod.addresses, [&](const ipam::Address& address) {
+           return block.cidr.Contains(address) && !is_recorded(address);
+         });
+}
+
 bool PodAddresses::AreLostIn(const ipam::Block& block) {
   if (!pods_) {
     pods_.emplace();
@@ -133,19 +148,8 @@ bool PodAddresses::AreLostIn(const ipam::Block& block) {
       (*pods_)[pod.node].push_back(&pod);
     }
   }
-  return std::ranges::any_of((*pods_)[block.node], [&](const SeenPod* pod) {
-    return std::ranges::any_of(pod->addresses, [&](const ipam::Address& address) {
-      return block.cidr.Contains(address) && !IsRecorded(*pod, address);
-    });
-  });
-}
-
-bool PodAddresses::IsRecorded(const SeenPod& pod, const ipam::Address& address) const {
-  return std::ranges::any_of(world_.blocks(), [&](const auto& item) {
-    const ipam::BlockView& block = item.second.block;
-    return block != nullptr && block->cidr.Contains(address) &&
-           StateOf(pod, address, *block) == AddressState::kRecorded;
-  });
+  return std::ranges::any_of((*pods_)[block.node],
+                             [&](const SeenPod* pod) { return LacksEntryOf(world_, block, *pod); });
 }
 
 void LostEntries::Decide(const World& world, const Memory& memory, const Moment& now, Decision& decision) {

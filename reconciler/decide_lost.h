@@ -36,7 +36,7 @@ inline constexpr std::chrono::seconds kContestedMin{20};
 // What is recorded of an address that a pod has.
 enum class AddressState : std::uint8_t {
   kRecorded,   // the pod
-  kLost,       // nobody
+  kLost,       // nobody, or a reservation alone
   kContested,  // another
   // Nobody, or nobody knows whom, and it is not for the controller to say who has it: it may be with another pod
   // already, or belongs to no pod at all.
@@ -51,16 +51,17 @@ enum class AddressState : std::uint8_t {
 // pod, of which it cannot be known that it is gone, or the UID has no 16 hexadecimal digits.
 [[nodiscard]] std::optional<ipam::HeldEntry> EntryOf(const SeenPod& pod, const ipam::Block& block, const Moment& now);
 
-// Whether a block lacks the entry of an address that a pod has. Such a block must not go: the entry is put back there,
-// or the pod is the last that may use the address.
+// Whether the pod has an address of the block that no block of the world has an entry of. Such a block must not go: the
+// entry is put back there, or the pod is the last that may use the address.
+[[nodiscard]] bool LacksEntryOf(const World& world, const ipam::Block& block, const SeenPod& pod);
+
+// The same of all pods of the world that may use the block.
 class PodAddresses {
  public:
   explicit PodAddresses(const World& world) : world_(world) {}
   [[nodiscard]] bool AreLostIn(const ipam::Block& block);
 
  private:
-  [[nodiscard]] bool IsRecorded(const SeenPod& pod, const ipam::Address& address) const;
-
   const World& world_;
   // By node, and "" for all; gathered at the first question: there may be a hundred thousand pods.
   std::optional<std::map<std::string, std::vector<const SeenPod*>>> pods_;

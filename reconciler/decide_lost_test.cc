@@ -68,7 +68,7 @@ const StateCase kStateCases[] = {
      AddressState::kContested},
     {"OfAPodThatNobodyKnows", "-/- - 0123456789ab-0123456789abcdef i=eth0 t=1", false, false, AddressState::kLeftAlone},
     {"OnStandby", "", true, false, AddressState::kLeftAlone},
-    {"Reserved", "! r", false, false, AddressState::kLeftAlone},
+    {"Reserved", "! r", false, false, AddressState::kLost},
     {"NotUnderstood", "what is this", false, false, AddressState::kLeftAlone},
     {"InABlockThatIsGoing", "", false, true, AddressState::kLeftAlone},
 };
@@ -160,6 +160,13 @@ TEST_F(LostTest, AnEntryThatSomebodyRemovedIsPutBackAfterAMinute) {
   Pass(seconds(20));
   EXPECT_THAT(PutBacks(),
               ElementsAre("put back 10.55.0.0-26 10.55.0.3=default/web 000000000000-1111111122223333 of n1"));
+}
+
+// Else nobody would record the pod once the reservation ends, and another pod could get the address.
+TEST_F(LostTest, AnEntryIsPutBackInPlaceOfAReservation) {
+  PutBlock({{3, "! printers"}});
+  Pass(seconds(79));
+  EXPECT_EQ(PutBacks().size(), 1U);
 }
 
 TEST_F(LostTest, NothingIsPutBackWhileTheNodeWritesAnyOfItsBlocks) {

@@ -19,6 +19,8 @@
 #include "crds/names.h"
 #include "k8sclient/verbs.h"
 #include "reconciler/ask_leases.h"
+#include "reconciler/ask_pods.h"
+#include "reconciler/decide_lost.h"
 #include "reconciler/decide_orphans.h"
 #include "reconciler/events.h"
 #include "reconciler/logging.h"
@@ -57,11 +59,6 @@ std::unexpected<ipam::Error> BehindItsWatch(std::string what) {
   return std::unexpected(ipam::Error{.code = ipam::ErrorCode::kConflict,
                                      .message = std::move(what) + ", which the controller's watch has not shown yet",
                                      .retry_after = kWatchMax});
-}
-
-// Of the characters of names in Kubernetes. With others a path may mean something else than a pod.
-bool IsDnsName(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-.") == std::string::npos;
 }
 
 std::string AllocationsPath(const std::string& name_space) {
@@ -165,6 +162,10 @@ struct Performer::Visitor {
       if (!*is_gone) return {};
     }
     const ipam::Block& before = *action.before;
+    const bool lets_go = action.gone_node.empty() && before.finalizers != action.after.finalizers;
+    if (lets_go) {
+      if (auto unused = EnsureUnused(before); !unused) return unused;
+    }
     auto written = PatchBlock(before, action.after);
     if (!written) return written;
     if (!action.gone_node.empty()) {
@@ -172,7 +173,7 @@ struct Performer::Visitor {
                    before.name,
                    before.pool,
                    before.node);
-    } else if (before.finalizers != action.after.finalizers) {
+    } else if (lets_go) {
       spdlog::info("deleted block is empty, removing it block={} pool={}", before.name, before.pool);
     } else {
       spdlog::info("entries of reservations written block={} used={}", before.name, action.after.used());
@@ -182,6 +183,7 @@ struct Performer::Visitor {
 
   Expected<void> operator()(const DeleteBlock& action) const {
     const ipam::Block& block = *action.block;
+    if (auto unused = EnsureUnused(block); !unused) return unused;
     auto deleted = k8sclient::Delete(api,
                                      ObjectPath(crds::kBlocksPath, block.name),
                                      {.uid = block.uid, .resource_version = block.resource_version},
@@ -203,7 +205,7 @@ struct Performer::Visitor {
     std::size_t asked = 0;
     for (const FreedEntry& one : action.entries) {
       if (asked == kEntriesMax) break;
-      const auto is_gone = one.node_is_gone ? IsNodeGone(one.node) : IsPodGone(one, after.cidr.At(one.offset));
+      const auto is_gone = one.node_is_gone ? IsNodeGone(one.node) : IsPodGone(api, one, after.cidr.At(one.offset), options);
       if (!is_gone) {
         // Nothing can be asked about a pod of such a name; the block's others go without it.
         skipped = std::unexpected(is_gone.error());
@@ -248,7 +250,7 @@ struct Performer::Visitor {
     ipam::Block after = *action.before;
     std::vector<LostEntry> put;
     for (const LostEntry& one : action.entries | std::views::take(kEntriesMax)) {
-      const auto has_it = HasAddress(one);
+      const auto has_it = HasLostAddress(api, one, options);
       if (!has_it) return std::unexpected(has_it.error());
       if (!*has_it) continue;
       auto text = ipam::FormatEntry(one.entry);
@@ -291,7 +293,7 @@ struct Performer::Visitor {
   Expected<void> operator()(const CreateAllocation& action) const {
     const crds::Allocation& allocation = action.allocation;
     if (action.is_again) {
-      const auto pod = AskForPod(allocation.meta.name_space, allocation.pod);
+      const auto pod = AskForPod(api, allocation.meta.name_space, allocation.pod, options);
       if (!pod) return std::unexpected(pod.error());
       const bool is_gone = !*pod || (*pod)->identity() != allocation.uid;
       if (is_gone) return BehindItsWatch("pod " + allocation.pod + " is gone");
@@ -413,39 +415,16 @@ struct Performer::Visitor {
     return {};
   }
 
-  // Asks the API server itself, not the world. What it answers stays out of the world: the watch, which may be behind
-  // it, would then tell of earlier pods as if they were the next, and of the renewals of Leases more would count.
-  [[nodiscard]] Expected<bool> IsPodGone(const FreedEntry& one, const ipam::Address& address) const {
-    if (!IsDnsName(one.entry.pod_namespace) || !IsDnsName(one.entry.pod)) {
-      return ipam::Fail(ipam::ErrorCode::kInvalid, "no pod can have the name " + ipam::Quoted(one.entry.pod));
-    }
-    auto object = k8sclient::Get(api, PodPath(one.entry.pod_namespace, one.entry.pod), options);
-    if (!object && object.error().code == ipam::ErrorCode::kNotFound) return true;
-    if (!object) return std::unexpected(std::move(object.error()));
-    auto pod = ReadPod(*std::move(object));
-    if (!pod) return std::unexpected(std::move(pod.error()));
-    const bool is_another = !one.entry.uid.empty() && pod->identity() != one.entry.uid;
-    const bool has_others = one.was_replaced && pod->HasOthersThan(address);
-    return is_another || has_others || (one.was_terminal && pod->is_terminal);
-  }
-
-  // The same of a pod that the world shows. Nothing: it is not there.
-  [[nodiscard]] Expected<std::optional<SeenPod>> AskForPod(const std::string& name_space,
-                                                           const std::string& name) const {
-    auto object = k8sclient::Get(api, PodPath(name_space, name), options);
-    if (!object && object.error().code == ipam::ErrorCode::kNotFound) return std::nullopt;
-    if (!object) return std::unexpected(std::move(object.error()));
-    auto pod = ReadPod(*std::move(object));
-    if (!pod) return std::unexpected(std::move(pod.error()));
-    return *std::move(pod);
-  }
-
-  // Whether the pod is still there and still has it.
-  [[nodiscard]] Expected<bool> HasAddress(const LostEntry& one) const {
-    const auto pod = AskForPod(one.entry.pod_namespace, one.entry.pod);
-    if (!pod) return std::unexpected(pod.error());
-    return *pod && (*pod)->identity() == one.entry.uid && (*pod)->node == one.node && (*pod)->HasOwnAddress() &&
-           !(*pod)->HasOthersThan(one.address);
+  // Fails if a pod of the block's node has an address that the block has no entry of. The watch of pods may be behind
+  // the watch of blocks, so this asks the API server. Of Shared blocks, which pods of every node may use, it cannot.
+  [[nodiscard]] Expected<void> EnsureUnused(const ipam::Block& block) const {
+    if (block.shared()) return {};
+    const auto pods = ReadPodsOf(api, block.node, options);
+    if (!pods) return std::unexpected(pods.error());
+    const auto lacks = [&](const SeenPod& pod) { return LacksEntryOf(world, block, pod); };
+    const auto found = std::ranges::find_if(*pods, lacks);
+    if (found == pods->end()) return {};
+    return BehindItsWatch("pod " + PodKeyOf(found->name_space, found->name) + " has an address of block " + block.name);
   }
 
   [[nodiscard]] Expected<bool> IsNodeGone(const std::string& name) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One merge patch, and one list.
+// One merge patch.
 #include "reconciler/write_numbers.h"
 
 #include <utility>
@@ -29,23 +29,6 @@ Expected<SeenNode> WriteNumbers(k8sclient::Api& api, const ShowNumbers& action, 
   if (!patched) return std::unexpected(std::move(patched.error()));
   spdlog::info("address counts of a Node written node={} numbers={}", action.node, numbers.dump());
   return ReadNode(*std::move(patched));
-}
-
-Expected<std::vector<SeenPod>> ReadPodsOf(k8sclient::Api& api, const std::string& node,
-                                          const k8sclient::CallOptions& options) {
-  std::vector<SeenPod> pods;
-  const auto take = [&pods](const json& object) {
-    auto pod = ReadPod(object);
-    if (pod) return pods.push_back(*std::move(pod));
-    spdlog::error("pod cannot be read, ignoring it err={}", ipam::Quoted(pod.error().message));
-  };
-  const auto version = k8sclient::ListEach(api,
-                                           std::string(kPodsPath),
-                                           {.field_selector = "spec.nodeName=" + node},
-                                           options,
-                                           {.begin = [&pods] { pods.clear(); }, .item = take});
-  if (!version) return std::unexpected(version.error());
-  return pods;
 }
 
 }  // namespace berth::reconciler
