@@ -9,6 +9,7 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/call_runtime.h"
+#include "base/mutex.h"
 #include "cni/args.h"
 #include "cni/error.h"
 #include "cni/forward.h"
@@ -19,14 +20,8 @@
 #include "node/netns.h"
 #include "node/node_mode.h"
 #include "node/random_name.h"
-#include "sync/mutex.h"
 
 namespace berth::agent {
-
-using ipam::Error;
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 
 namespace {
 
@@ -68,7 +63,7 @@ class Agent::CountedCall {
     const std::size_t left = --agent_.calls_;
     agent_.metrics_.SetCallsWaiting(left);
     if (left > 0) return;
-    const sync::Lock lock(agent_.mutex_);
+    const Lock lock(agent_.mutex_);
     // Not after each call: the keeper would wake as well.
     if (agent_.draining_) agent_.changed_.notify_all();
   }
@@ -129,7 +124,7 @@ void Agent::Start() {
 }
 
 void Agent::BeginStop() {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   stopping_ = true;
   changed_.notify_all();
 }
@@ -137,7 +132,7 @@ void Agent::BeginStop() {
 void Agent::Drain(std::chrono::milliseconds limit) {
   const SteadyTime end = clock_.Now() + limit;
   {
-    sync::Lock lock(mutex_);
+    Lock lock(mutex_);
     draining_ = true;
     changed_.wait_until(lock.native(), end, [this] { return calls_.load() == 0; });
   }
@@ -145,12 +140,12 @@ void Agent::Drain(std::chrono::milliseconds limit) {
 }
 
 bool Agent::IsReady() const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   return ready_ && !stopping_;
 }
 
 Expected<void> Agent::WaitUntilReady(SteadyTime deadline) {
-  sync::Lock lock(mutex_);
+  Lock lock(mutex_);
   const bool done =
       changed_.wait_until(lock.native(), deadline, [this]() BERTH_REQUIRES(mutex_) { return ready_ || stopping_; });
   if (stopping_)
@@ -179,7 +174,7 @@ Reply Agent::Handle(std::string_view body) {
     // Nothing throws on purpose. A call that meets a bug, or for which there is no memory, must not end all others.
     spdlog::error("a call met a bug, please report it err=\"{}\"", thrown.what());
     return ErrorReply({.code = ErrorCode::kInternal,
-                       .message = "the node's berth-agent met a bug: " + ipam::Quoted(thrown.what()),
+                       .message = "the node's berth-agent met a bug: " + Quoted(thrown.what()),
                        .details = "please report this bug with the agent's log; the runtime may try the call again"},
                       cni::kNewestVersion);
   }
@@ -220,7 +215,7 @@ Reply Agent::Serve(const cni::Environment& environment, const cni::NetworkConfig
   }
   const auto took = clock_.Now() - begin;
   const std::string verb(cni::ToString(environment.verb));
-  const std::uint32_t code = reply ? 0 : ipam::CniCode(reply.error().code);
+  const std::uint32_t code = reply ? 0 : CniCode(reply.error().code);
   metrics_.Call(verb, code, took);
   const auto took_us = std::chrono::duration_cast<std::chrono::microseconds>(took).count();
   if (reply) {
@@ -275,7 +270,7 @@ Expected<Reply> Agent::Dispatch(Call& call) {
       // A restart of the agent or a short outage of the API server must not make the node NotReady.
       if (IsReady() || HasLoadedSinceBoot()) return silent({});
       {
-        const sync::Lock lock(mutex_);
+        const Lock lock(mutex_);
         return NotLoaded(ErrorCode::kNotReady);
       }
     case cni::Verb::kAbout:
@@ -476,7 +471,7 @@ Expected<void> Agent::ConcludeFreed(const ipam::Attachment& attachment, bool may
 
 Expected<void> Agent::WriteDown(const ipam::Attachment& attachment, JournalSync sync) {
   if (!is_creator_) {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     return NotLoaded(ErrorCode::kUnavailable);
   }
   // An agent that has taken over has read the journal, and would never see this line.
@@ -486,7 +481,7 @@ Expected<void> Agent::WriteDown(const ipam::Attachment& attachment, JournalSync 
 }
 
 void Agent::Poke() {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   poked_ = true;
   changed_.notify_all();
 }

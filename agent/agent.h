@@ -28,6 +28,7 @@
 #include "agent/own_blocks.h"
 #include "agent/shared_holdings.h"
 #include "agent/warm_blocks.h"
+#include "base/mutex.h"
 #include "cni/config.h"
 #include "cni/environment.h"
 #include "ipam/engine.h"
@@ -36,7 +37,6 @@
 #include "k8sclient/server_clock.h"
 #include "k8sclient/verbs.h"
 #include "node/node_directory.h"
-#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -58,7 +58,7 @@ struct AgentOptions {
 };
 
 // What says that the API server is away, as opposed to its refusing something.
-[[nodiscard]] bool IsAway(ipam::ErrorCode code);
+[[nodiscard]] bool IsAway(ErrorCode code);
 
 // What goes back to the caller: CNI's result or error object.
 struct Reply {
@@ -76,9 +76,8 @@ class Agent final : private BlockObserver {
   // Makes its folders, sends nothing, and takes nothing from an agent that serves: that is Start's. api and clock must
   // outlive the agent. `replaced` is called once, from any thread, when another agent of this node has taken over:
   // this one is of no use any more. Errors: kIo; kUnavailable: this node is berth-direct's.
-  [[nodiscard]] static ipam::Expected<std::unique_ptr<Agent>> Make(k8sclient::Api& api, k8sclient::Clock& clock,
-                                                                   AgentOptions options,
-                                                                   std::function<void()> replaced);
+  [[nodiscard]] static Expected<std::unique_ptr<Agent>> Make(k8sclient::Api& api, k8sclient::Clock& clock,
+                                                             AgentOptions options, std::function<void()> replaced);
   ~Agent() override;
 
   // Begins to load, in a thread; calls that come meanwhile wait. Requires: whoever looks for an agent finds it
@@ -86,7 +85,7 @@ class Agent final : private BlockObserver {
   void Start();
   // In place of Start: writes all that is still to be written, fences the blocks, and leaves the node to berth-direct.
   // Errors: what is left to be done; the node is the agent's as before.
-  [[nodiscard]] ipam::Expected<void> Retire(std::chrono::milliseconds limit);
+  [[nodiscard]] Expected<void> Retire(std::chrono::milliseconds limit);
   // In place of Start, for thousands of agents in one process: what a start asks of the API server but for the watches,
   // in this thread. Returns when no pool lacks a block ahead, or stop is requested.
   void LoadAndClaim(const std::stop_token& stop);
@@ -119,19 +118,18 @@ class Agent final : private BlockObserver {
   [[nodiscard]] Reply HandleChecked(std::string_view body);
   [[nodiscard]] Reply Serve(const cni::Environment& environment, const cni::NetworkConfig& config,
                             std::int64_t started_nanos);
-  [[nodiscard]] ipam::Expected<Reply> Dispatch(Call& call);
-  [[nodiscard]] ipam::Expected<Reply> Add(Call& call);
-  [[nodiscard]] ipam::Expected<void> Del(Call& call);
-  [[nodiscard]] ipam::Expected<void> Check(Call& call);
+  [[nodiscard]] Expected<Reply> Dispatch(Call& call);
+  [[nodiscard]] Expected<Reply> Add(Call& call);
+  [[nodiscard]] Expected<void> Del(Call& call);
+  [[nodiscard]] Expected<void> Check(Call& call);
   // Errors: those of the GET; kUnavailable: another pod has that name by now.
-  [[nodiscard]] ipam::Expected<void> ReadPodAnnotations(const cni::Environment& environment,
-                                                        cni::NetworkConfig& config) const;
+  [[nodiscard]] Expected<void> ReadPodAnnotations(const cni::Environment& environment,
+                                                  cni::NetworkConfig& config) const;
   // Takes out what the attachment holds. What is in own blocks is in the journal when this returns, and is written
   // later: it keeps the attachment's turn until then. `then`, which may be empty, is called once when all is done or
   // has failed. Errors: what is not in own blocks may be left.
-  [[nodiscard]] ipam::Expected<void> Release(AgentStore& store, ipam::Engine& engine,
-                                             const ipam::Attachment& attachment, std::shared_ptr<void> turn,
-                                             LateEdits::Then then);
+  [[nodiscard]] Expected<void> Release(AgentStore& store, ipam::Engine& engine, const ipam::Attachment& attachment,
+                                       std::shared_ptr<void> turn, LateEdits::Then then);
   // The API server is away: what is left of DELs is the journal's.
   void GoAway();
   // Whether nothing of the attachment is recorded in what is known, or may be. Requires: its turn; ready.
@@ -140,11 +138,11 @@ class Agent final : private BlockObserver {
   // have found a note of one and write that again. With `may_be_left`, which says that a block that was left alone
   // before anything was looked for may hold it, the DEL stays in the journal until that block is known. Errors:
   // kUnavailable: there is a successor; kIo.
-  [[nodiscard]] ipam::Expected<void> ConcludeFreed(const ipam::Attachment& attachment, bool may_be_left);
+  [[nodiscard]] Expected<void> ConcludeFreed(const ipam::Attachment& attachment, bool may_be_left);
   // A DEL that is to be done later goes to the journal. Errors: kIo; kUnavailable: this agent was replaced.
-  [[nodiscard]] ipam::Expected<void> WriteDown(const ipam::Attachment& attachment, JournalSync sync);
-  [[nodiscard]] ipam::Expected<void> WaitUntilReady(SteadyTime deadline);
-  [[nodiscard]] std::unexpected<ipam::Error> NotLoaded(ipam::ErrorCode code) const BERTH_REQUIRES(mutex_);
+  [[nodiscard]] Expected<void> WriteDown(const ipam::Attachment& attachment, JournalSync sync);
+  [[nodiscard]] Expected<void> WaitUntilReady(SteadyTime deadline);
+  [[nodiscard]] std::unexpected<Error> NotLoaded(ErrorCode code) const BERTH_REQUIRES(mutex_);
 
   [[nodiscard]] AgentStoreParts Parts() {
     return {.own = own_, .view = view_, .turns = turns_, .shared = shared_, .api = api_, .directory = directory_};
@@ -158,19 +156,19 @@ class Agent final : private BlockObserver {
   // False: stopped before.
   [[nodiscard]] bool LoadUntilDone(const std::stop_token& stop);
   // From here on this agent is the node's: an earlier one creates no block and journals nothing any more.
-  [[nodiscard]] ipam::Expected<void> TakeOver();
-  [[nodiscard]] ipam::Expected<void> LoadOnce();
+  [[nodiscard]] Expected<void> TakeOver();
+  [[nodiscard]] Expected<void> LoadOnce();
   // What `berth` has answered without an agent goes into the journal.
-  [[nodiscard]] ipam::Expected<void> TakeQueuedDels();
-  [[nodiscard]] ipam::Expected<void> RetireOnce(SteadyTime end);
-  [[nodiscard]] ipam::Expected<void> SettleLeftIntents();
+  [[nodiscard]] Expected<void> TakeQueuedDels();
+  [[nodiscard]] Expected<void> RetireOnce(SteadyTime end);
+  [[nodiscard]] Expected<void> SettleLeftIntents();
   struct ListedBlocks {
     std::vector<ipam::BlockView> blocks = {};
     LeftAlone::Blocks left_alone = {};  // cannot be understood
   };
-  [[nodiscard]] ipam::Expected<ListedBlocks> ListOwnBlocks(k8sclient::ListOptions options);
+  [[nodiscard]] Expected<ListedBlocks> ListOwnBlocks(k8sclient::ListOptions options);
   // Takes them over, and writes what an earlier agent had handed out.
-  [[nodiscard]] ipam::Expected<void> FenceOwnBlocks();
+  [[nodiscard]] Expected<void> FenceOwnBlocks();
   void Keep(const std::stop_token& stop);
   // Writes what is pending; what a call is about to write is left to that.
   void ReplayJournal();
@@ -194,8 +192,8 @@ class Agent final : private BlockObserver {
 
   void Conflict(const std::string& block) override;
   void Batch(const std::string& block, std::size_t changes) override;
-  void InDoubt(const std::string& block, const ipam::Error& error) override;
-  void HandedOutRefused(const std::string& block, const std::string& entry, const ipam::Error& error) override;
+  void InDoubt(const std::string& block, const Error& error) override;
+  void HandedOutRefused(const std::string& block, const std::string& entry, const Error& error) override;
   void HandedOutLost(const std::string& block, const std::string& entry) override;
   void StandbyNotKept() override;
   void Vanished(const std::string& block, const std::string& entry) override;
@@ -229,7 +227,7 @@ class Agent final : private BlockObserver {
   std::atomic<bool> told_netns_ = false;
 
   // Before what has threads that call Poke until they have ended.
-  mutable sync::Mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable changed_;
   bool draining_ BERTH_GUARDED_BY(mutex_) = false;
   bool ready_ BERTH_GUARDED_BY(mutex_) = false;

@@ -20,6 +20,7 @@
 #include "agent/agent.h"
 #include "agent/block_upkeep.h"
 #include "agent/call_runtime.h"
+#include "base/mutex.h"
 #include "cni/attachment.h"
 #include "cni/forward.h"
 #include "crds/block.h"
@@ -29,13 +30,10 @@
 #include "k8sclient/verbs.h"
 #include "node/del_queue.h"
 #include "node/node_mode.h"
-#include "sync/mutex.h"
 
 namespace berth::agent {
 
 using ipam::BlockView;
-using ipam::ErrorCode;
-using ipam::Expected;
 using nlohmann::json;
 
 namespace {
@@ -66,7 +64,7 @@ void Agent::Load(const std::stop_token& stop) {
   LeaveLoadedMark();
   keeper_ = std::jthread([this](const std::stop_token& keeper_stop) { Keep(keeper_stop); });
   ready_since_ = node::BootTimeNow();
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   ready_ = true;
   changed_.notify_all();
   spdlog::info("ready node={} instance={} blocks={}", options_.node, own_.instance(), own_.Snapshot().size());
@@ -105,8 +103,8 @@ bool Agent::LoadUntilDone(const std::stop_token& stop) {
                  loaded.error().message,
                  loaded.error().details);
     {
-      const sync::Lock lock(mutex_);
-      const ipam::Error& error = loaded.error();
+      const Lock lock(mutex_);
+      const Error& error = loaded.error();
       load_error_ = error.message + (error.details.empty() ? "" : ": " + error.details);
     }
     if (!clock_.Sleep(kRetryPause, stop)) return false;
@@ -159,7 +157,7 @@ void Agent::GiveWay() {
 Expected<void> Agent::LoadOnce() {
   // In this order: first nobody else creates blocks of this node, then those that exist are listed. A later agent waits
   // until that is done, and fences them after this one.
-  if (!IsStillOurs()) return ipam::Fail(ErrorCode::kUnavailable, "another agent has taken over this node");
+  if (!IsStillOurs()) return Fail(ErrorCode::kUnavailable, "another agent has taken over this node");
   const auto creator = directory_.HoldCreator(own_.instance());
   if (!creator) return std::unexpected(creator.error());
   if (auto taken = TakeQueuedDels(); !taken) return taken;
@@ -167,7 +165,7 @@ Expected<void> Agent::LoadOnce() {
   if (auto settled = SettleLeftIntents(); !settled) return settled;
   ReplayJournal();
   if (!view_.WaitUntilListed(kStepMax)) {
-    return ipam::Fail(ErrorCode::kUnavailable, "the agent could not list its pools and its Node in time");
+    return Fail(ErrorCode::kUnavailable, "the agent could not list its pools and its Node in time");
   }
   is_away_ = false;
   return {};
@@ -284,7 +282,7 @@ void Agent::Keep(const std::stop_token& stop) {
     left_alone_.TryAgain();
     ReplayJournal();
     own_.ProveStandby(clock_.Now() + kStepMax);
-    own_.WriteHandedOut(clock_.Now() + kLateMax, [this](const ipam::Error& error) {
+    own_.WriteHandedOut(clock_.Now() + kLateMax, [this](const Error& error) {
       if (IsAway(error.code)) GoAway();
     });
     CompactJournal();
@@ -302,7 +300,7 @@ void Agent::Keep(const std::stop_token& stop) {
     }
     // A burst of ADDs needs one look at what is left, not one each.
     if (!clock_.Sleep(kKeepPause, stop)) return;
-    sync::Lock lock(mutex_);
+    Lock lock(mutex_);
     changed_.wait_for(lock.native(), kKeepEvery, [&]() BERTH_REQUIRES(mutex_) {
       return poked_ || stopping_ || stop.stop_requested();
     });
@@ -313,11 +311,11 @@ void Agent::Keep(const std::stop_token& stop) {
 
 void Agent::ReplayJournal() {
   struct Pass {
-    sync::Mutex mutex;
+    Mutex mutex;
     std::condition_variable ended;
     int open BERTH_GUARDED_BY(mutex) = 0;
     int written BERTH_GUARDED_BY(mutex) = 0;
-    std::optional<ipam::Error> failure BERTH_GUARDED_BY(mutex);
+    std::optional<Error> failure BERTH_GUARDED_BY(mutex);
   };
   const auto pass = std::make_shared<Pass>();
   for (const ipam::Attachment& attachment : journal_->Pending()) {
@@ -332,13 +330,13 @@ void Agent::ReplayJournal() {
       continue;
     }
     {
-      const sync::Lock lock(pass->mutex);
+      const Lock lock(pass->mutex);
       ++pass->open;
     }
     ipam::Engine engine(store, runtime);
     const auto released =
-        Release(store, engine, attachment, std::move(turn), [pass](const std::optional<ipam::Error>& failure) {
-          const sync::Lock lock(pass->mutex);
+        Release(store, engine, attachment, std::move(turn), [pass](const std::optional<Error>& failure) {
+          const Lock lock(pass->mutex);
           if (failure) pass->failure = failure;
           if (!failure) ++pass->written;
           --pass->open;
@@ -347,7 +345,7 @@ void Agent::ReplayJournal() {
     if (!released && IsAway(released.error().code)) break;  // the others would fail for the same reason
   }
   // Each ends: in a patch, at its deadline, or with the agent.
-  sync::Lock lock(pass->mutex);
+  Lock lock(pass->mutex);
   pass->ended.wait(lock.native(), [&pass]() BERTH_REQUIRES(pass->mutex) { return pass->open == 0; });
   if (pass->failure) {
     spdlog::warn(
@@ -403,7 +401,7 @@ bool Agent::IsNumberAboveBlocks() {
 }
 
 bool Agent::FoundBlocks(std::uint64_t known, SteadyTime deadline) {
-  sync::Lock lock(mutex_);
+  Lock lock(mutex_);
   const SteadyTime now = clock_.Now();
   if (now >= next_look_) {
     next_look_ = now + kKeepEvery;
@@ -423,7 +421,7 @@ bool Agent::FoundBlocks(std::uint64_t known, SteadyTime deadline) {
 // Finds blocks that were claimed for this node by others, or by a write whose answer was lost.
 void Agent::Resync() {
   FindBlocks();
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   ++resyncs_;
   changed_.notify_all();
 }

@@ -16,11 +16,11 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/agent_run.h"
+#include "base/version.h"
 #include "http/http_probe.h"
 #include "node/folder.h"
 #include "node/host_install.h"
 #include "node/node_mode.h"
-#include "version/version.h"
 
 namespace berth::agent {
 namespace {
@@ -109,7 +109,7 @@ void AddProbeOptions(CLI::App& app, http::ProbeOptions& options) {
 }
 
 // The program of the other mode would answer the node's pods with nothing but errors.
-ipam::Expected<void> TakeMode(const node::Folder& state, bool is_direct) {
+Expected<void> TakeMode(const node::Folder& state, bool is_direct) {
   if (!is_direct) return node::RequireMode(state, node::NodeMode::kAgent);
   const auto begun = node::BeginAsDirect(state);
   if (!begun) return std::unexpected(begun.error());
@@ -122,7 +122,7 @@ int Install(const InstallOptions& options) {
   sigemptyset(&signals);
   for (const int number : {SIGTERM, SIGINT}) sigaddset(&signals, number);
   if (options.stays) pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  const auto take_mode = [&options]() -> ipam::Expected<void> {
+  const auto take_mode = [&options]() -> Expected<void> {
     if (options.state.empty()) return {};
     const auto state = node::Folder::Open(options.state);
     return state ? TakeMode(*state, options.is_direct) : std::unexpected(state.error());

@@ -31,7 +31,7 @@ class TestRuntime final : public ipam::Runtime {
   }
   ipam::Uint128 Random(ipam::Uint128 bound) override { return 7 % bound; }
   bool Wait(std::chrono::milliseconds) override { return true; }
-  ipam::Expected<void> MayGoOn() override { return {}; }
+  Expected<void> MayGoOn() override { return {}; }
 };
 
 ipam::Attachment AttachmentOf(const std::string& container) { return cni::MakeAttachment("net", container, "eth0"); }
@@ -49,7 +49,7 @@ class Direct {
                 .attachment = attachment_}),
         engine_(store_, runtime_) {}
 
-  ipam::Expected<void> Add() {
+  Expected<void> Add() {
     const auto added = engine_.Add({.attachment = attachment_,
                                     .interface = "eth0",
                                     .pod_namespace = "ns",
@@ -60,7 +60,7 @@ class Direct {
     if (!added) return std::unexpected(added.error());
     return {};
   }
-  ipam::Expected<void> Del() { return engine_.Del(attachment_); }
+  Expected<void> Del() { return engine_.Del(attachment_); }
 
  private:
   ipam::Attachment attachment_;
@@ -100,7 +100,7 @@ class NodeModeTest : public AgentTest {
   void FailAll() {
     api_.SetFaults([](const Request&) { return ApiFault::kUnavailable; });
   }
-  ipam::Expected<void> Retire(std::chrono::milliseconds limit = std::chrono::seconds(10)) {
+  Expected<void> Retire(std::chrono::milliseconds limit = std::chrono::seconds(10)) {
     return MakeAgent()->Retire(limit);
   }
 };

@@ -13,8 +13,6 @@
 
 namespace berth::agent {
 
-using ipam::Error;
-
 std::string Agent::DebugBlocks() const {
   nlohmann::json blocks = nlohmann::json::array();
   for (const ipam::BlockView& block : own_.Snapshot()) {
@@ -145,7 +143,7 @@ std::string Agent::NetnsToRecord(const std::string& path) {
         "a container's network namespace is not in the folder where this agent looks for it, so the agent can't tell "
         "whether a freed address is still in use: mount the runtime's folder of network namespaces at this path "
         "netns={} folder={}",
-        ipam::Quoted(path),
+        Quoted(path),
         options_.netns_dir);
   }
   return {};

@@ -10,9 +10,6 @@
 
 namespace berth::agent {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-
 namespace {
 
 constexpr std::chrono::seconds kRetirePause{1};
@@ -34,7 +31,7 @@ Expected<void> Agent::RetireOnce(SteadyTime end) {
   auto loaded = is_creator_ ? Expected<void>() : TakeOver();
   if (loaded) loaded = LoadOnce();
   if (!loaded) return loaded;
-  own_.WriteHandedOut(end, [](const ipam::Error&) {});
+  own_.WriteHandedOut(end, [](const Error&) {});
   own_.AwaitLate(end);
   // Before any other agent can be the node's, or any DEL be queued.
   const auto creator = directory_.HoldCreator(own_.instance());
@@ -44,14 +41,14 @@ Expected<void> Agent::RetireOnce(SteadyTime end) {
   const auto queued = queue->Calls();
   if (!queued) return std::unexpected(queued.error());
   if (const auto left_alone = left_alone_.Names(); !left_alone.empty()) {
-    return ipam::Fail(ErrorCode::kUnavailable,
-                      "block " + *left_alone.begin() + " is quarantined: the agent cannot read or write it",
-                      "correct or delete the block: the log says what is wrong with it");
+    return Fail(ErrorCode::kUnavailable,
+                "block " + *left_alone.begin() + " is quarantined: the agent cannot read or write it",
+                "correct or delete the block: the log says what is wrong with it");
   }
   const std::size_t dels = journal_->Size() + queued->size();
   const std::size_t adds = own_.HandedOut().size();
   if (dels > 0 || adds > 0) {
-    return ipam::Fail(
+    return Fail(
         ErrorCode::kUnavailable,
         std::to_string(dels) + " DELs and " + std::to_string(adds) + " ADDs that were answered are not written yet",
         "check the API server: the log has its answers");

@@ -16,6 +16,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "base/mutex.h"
 #include "cni/config.h"
 #include "cni/forward.h"
 #include "http/http_server.h"
@@ -23,7 +24,6 @@
 #include "k8sclient/http_api.h"
 #include "k8sclient/kubeconfig.h"
 #include "node/node_directory.h"
-#include "sync/mutex.h"
 
 namespace berth::agent {
 namespace {
@@ -31,7 +31,6 @@ namespace {
 using http::HttpAnswer;
 using http::HttpRequest;
 using http::HttpServer;
-using ipam::Expected;
 
 constexpr std::chrono::seconds kDrainMax{20};
 constexpr std::chrono::minutes kRetireMax{2};
@@ -118,7 +117,7 @@ class Run {
   k8sclient::Api& api_;
   const RunOptions& options_;
   const sigset_t& signals_;
-  sync::Mutex mutex_;
+  Mutex mutex_;
   Agent* agent_ BERTH_GUARDED_BY(mutex_) = nullptr;  // null: standing by
 };
 
@@ -131,7 +130,7 @@ Expected<std::unique_ptr<HttpServer>> Run::ServeProbes() {
 }
 
 HttpAnswer Run::AnswerProbe(const HttpRequest& request) {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   if (agent_ != nullptr && request.path != "/cni") return Answer(*agent_, request);
   // Ready: it serves within a second if the other one goes. The DaemonSet controller deletes an old pod that is not,
   // however the new one is.
@@ -152,7 +151,7 @@ Expected<bool> Run::Serve() {
                                   .is_urgent = IsUrgent});
   if (!server) return std::unexpected(server.error());
   const auto show = [this](Agent* shown) {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     agent_ = shown;
   };
   show(agent->get());
@@ -192,7 +191,7 @@ Expected<void> Retire(k8sclient::Api& api, const RunOptions& options) {
 
 }  // namespace
 
-int Complain(const ipam::Error& error) {
+int Complain(const Error& error) {
   spdlog::error("{}{}{}", error.message, error.details.empty() ? "" : ": ", error.details);
   return EXIT_FAILURE;
 }

@@ -25,7 +25,7 @@ struct RunOptions {
 [[nodiscard]] int RunAgent(RunOptions options);
 
 // Says on the log what went wrong. EXIT_FAILURE.
-[[nodiscard]] int Complain(const ipam::Error& error);
+[[nodiscard]] int Complain(const Error& error);
 
 // The command line, of the agent and of what its pod needs besides. The exit status.
 [[nodiscard]] int AgentMain(int argc, const char* const* argv);

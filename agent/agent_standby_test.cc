@@ -450,14 +450,14 @@ TEST_F(StandbyTest, AnAddThatIsRefusedHarmsNothingThatWasHandedOut) {
 class PruningApi final : public k8sclient::Api {
  public:
   explicit PruningApi(k8sclient::Api& inner) : inner_(inner) {}
-  ipam::Expected<k8sclient::Response> Call(const Request& request, const k8sclient::CallOptions& options) override {
+  Expected<k8sclient::Response> Call(const Request& request, const k8sclient::CallOptions& options) override {
     Request pruned = request;
     json body = json::parse(request.body, nullptr, false);
     if (body.is_object() && body.erase("standby") > 0) pruned.body = body.dump();
     return inner_.Call(pruned, options);
   }
-  ipam::Expected<k8sclient::Response> Watch(const Request& request, const k8sclient::WatchOptions& options,
-                                            const k8sclient::WatchSink& sink) override {
+  Expected<k8sclient::Response> Watch(const Request& request, const k8sclient::WatchOptions& options,
+                                      const k8sclient::WatchSink& sink) override {
     return inner_.Watch(request, options, sink);
   }
 

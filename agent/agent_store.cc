@@ -7,15 +7,12 @@
 
 #include <spdlog/spdlog.h>
 
-#include "ipam/check.h"
-#include "sync/mutex.h"
+#include "base/check.h"
+#include "base/mutex.h"
 
 namespace berth::agent {
 
 using ipam::BlockView;
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 
 namespace {
 // Intents of own blocks are in memory: a restart fences all of them.
@@ -53,7 +50,7 @@ Expected<void> TakeInBlock(OwnBlocks& own, const node::NodeDirectory& directory,
 }
 
 ClaimTurns::Turn ClaimTurns::Begin(const std::string& what, SteadyTime deadline, std::chrono::milliseconds patience) {
-  sync::Lock lock(mutex_);
+  Lock lock(mutex_);
   Taken& one = taken_[what];  // stays as long as it is taken or waited for
   const bool waited = one.is_taken;
   ++one.waiting;
@@ -67,7 +64,7 @@ ClaimTurns::Turn ClaimTurns::Begin(const std::string& what, SteadyTime deadline,
   one.is_taken = true;
   one.since = std::chrono::steady_clock::now();
   const auto end = [this, what](void*) {
-    const sync::Lock leave(mutex_);
+    const Lock leave(mutex_);
     const auto mine = taken_.find(what);
     mine->second.is_taken = false;
     if (mine->second.waiting == 0) taken_.erase(mine);
@@ -77,26 +74,26 @@ ClaimTurns::Turn ClaimTurns::Begin(const std::string& what, SteadyTime deadline,
 }
 
 void ClaimTurns::Leave(const std::string& what, const BlockView& written) {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   taken_.at(what).left = written;
 }
 
 void ClaimTurns::NoteAllClaimed(const ipam::Pool& pool) {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   const auto believed = std::chrono::duration_cast<std::chrono::milliseconds>(kAllClaimedMin * (1 + clock_.Random()));
   all_claimed_[pool.uid] = {
       .claimable = pool.claimable, .block_count = pool.block_count, .until = clock_.Now() + believed};
 }
 
 bool ClaimTurns::IsAllClaimed(const ipam::Pool& pool) const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = all_claimed_.find(pool.uid);
   return found != all_claimed_.end() && clock_.Now() < found->second.until &&
          found->second.block_count == pool.block_count && found->second.claimable == pool.claimable;
 }
 
 bool ClaimTurns::IsLookDue(const ipam::Pool& pool, std::chrono::milliseconds first_within) {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   const SteadyTime now = clock_.Now();
   const auto after = [&](std::chrono::milliseconds least, std::chrono::milliseconds within) {
     return now + least + std::chrono::duration_cast<std::chrono::milliseconds>(within * clock_.Random());
@@ -108,15 +105,15 @@ bool ClaimTurns::IsLookDue(const ipam::Pool& pool, std::chrono::milliseconds fir
 }
 
 void LateEdits::Begin() {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   ++open_;
 }
 
-void LateEdits::End(const std::optional<ipam::Error>& failure) {
+void LateEdits::End(const std::optional<Error>& failure) {
   Then then;
-  std::optional<ipam::Error> first;
+  std::optional<Error> first;
   {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     if (failure && failure->code != ErrorCode::kNotFound && !failure_) failure_ = failure;
     if (--open_ > 0) return;
     then = std::exchange(then_, nullptr);
@@ -142,7 +139,7 @@ AgentStore::AgentStore(const AgentStoreParts& parts, ipam::Runtime& runtime, Ste
                                  instance = parts.own.instance()] { return directory.HoldCreator(instance); },
                .leaves_creations_open = true,
                .on_unreadable =
-                   [](const ipam::Error& error) {
+                   [](const Error& error) {
                      spdlog::warn("block cannot be read, so it is not used err=\"{}\"", error.message);
                    }}),
       deadline_(deadline) {}

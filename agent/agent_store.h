@@ -16,11 +16,11 @@
 #include "agent/cluster_view.h"
 #include "agent/own_blocks.h"
 #include "agent/shared_holdings.h"
+#include "base/mutex.h"
 #include "ipam/block_store.h"
 #include "k8sclient/clock.h"
 #include "node/direct_store.h"
 #include "node/node_directory.h"
-#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -64,7 +64,7 @@ class ClaimTurns {
   };
 
   k8sclient::Clock& clock_;
-  mutable sync::Mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable ended_;
   std::map<std::string, Taken> taken_ BERTH_GUARDED_BY(mutex_);             // and waited for
   std::map<std::string, AllClaimed> all_claimed_ BERTH_GUARDED_BY(mutex_);  // by UID
@@ -86,30 +86,30 @@ class LateEdits {
  public:
   // `then` is called once, when all that began have ended, with the first failure; the call that makes this object
   // ends too.
-  using Then = std::function<void(const std::optional<ipam::Error>& failure)>;
+  using Then = std::function<void(const std::optional<Error>& failure)>;
   explicit LateEdits(Then then) : then_(std::move(then)) {}
 
   void Begin();
   // A block that is gone is no failure: it holds nothing.
-  void End(const std::optional<ipam::Error>& failure);
+  void End(const std::optional<Error>& failure);
 
  private:
-  sync::Mutex mutex_;
+  Mutex mutex_;
   int open_ BERTH_GUARDED_BY(mutex_) = 1;  // the call's own part
-  std::optional<ipam::Error> failure_ BERTH_GUARDED_BY(mutex_);
+  std::optional<Error> failure_ BERTH_GUARDED_BY(mutex_);
   Then then_ BERTH_GUARDED_BY(mutex_);
 };
 
 // Makes a block of this node the agent's, with all that an earlier one handed out of it and did not write.
 // Requires: the caller holds the creator's place, or is the only one that could take it. Errors: those of
 // OwnBlocks::Fence; kIo.
-[[nodiscard]] ipam::Expected<void> TakeOverBlock(OwnBlocks& own, const node::NodeDirectory& directory,
-                                                 const ipam::BlockView& block, SteadyTime deadline,
-                                                 OwnBlocks::FenceWhat what = OwnBlocks::FenceWhat::kAny);
+[[nodiscard]] Expected<void> TakeOverBlock(OwnBlocks& own, const node::NodeDirectory& directory,
+                                           const ipam::BlockView& block, SteadyTime deadline,
+                                           OwnBlocks::FenceWhat what = OwnBlocks::FenceWhat::kAny);
 // The same for a block that was unknown a moment ago, while calls are served: if one of them brings it into memory
 // first, nothing is left to do, and what it handed out since stays its own.
-[[nodiscard]] ipam::Expected<void> TakeInBlock(OwnBlocks& own, const node::NodeDirectory& directory,
-                                               const ipam::BlockView& block, SteadyTime deadline);
+[[nodiscard]] Expected<void> TakeInBlock(OwnBlocks& own, const node::NodeDirectory& directory,
+                                         const ipam::BlockView& block, SteadyTime deadline);
 
 // A successor reads what is open on the node (intents, notes of what was handed out) once, when it becomes the creator,
 // and gives back what nobody was told. So what rests on closing an intent, on a note, or on no write at all is
@@ -140,23 +140,20 @@ class AgentStore final : public ipam::BlockStore {
   [[nodiscard]] bool leaves_unnoted() const { return leaves_unnoted_; }
 
   [[nodiscard]] const std::string& Node() const override { return own_.node(); }
-  [[nodiscard]] ipam::Expected<std::vector<ipam::PoolView>> ReadPools(std::span<const std::string> names,
-                                                                      ipam::Freshness freshness) override;
-  [[nodiscard]] ipam::Expected<ipam::Labels> ReadNodeLabels() override;
-  [[nodiscard]] ipam::Expected<ipam::Labels> ReadNamespaceLabels(const std::string& name) override;
-  [[nodiscard]] ipam::Expected<std::vector<ipam::BlockView>> ReadBlocks(ipam::BlockScope scope,
-                                                                        ipam::Freshness freshness) override;
-  [[nodiscard]] ipam::Expected<ipam::PoolView> PoolOf(const ipam::PoolView& pool,
-                                                      const ipam::BlockView& block) override;
-  [[nodiscard]] ipam::Expected<std::vector<ipam::Prefix>> ReadBlockCidrs(const std::string& space) override;
-  [[nodiscard]] ipam::Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::BlockEdit& edit) override;
-  [[nodiscard]] ipam::Expected<ipam::BlockView> Create(const ipam::Block& block,
-                                                       const ipam::Attachment& attachment) override;
-  [[nodiscard]] ipam::Expected<ipam::ClaimTurn> BeginClaim(const ipam::Pool& pool) override;
+  [[nodiscard]] Expected<std::vector<ipam::PoolView>> ReadPools(std::span<const std::string> names,
+                                                                ipam::Freshness freshness) override;
+  [[nodiscard]] Expected<ipam::Labels> ReadNodeLabels() override;
+  [[nodiscard]] Expected<ipam::Labels> ReadNamespaceLabels(const std::string& name) override;
+  [[nodiscard]] Expected<std::vector<ipam::BlockView>> ReadBlocks(ipam::BlockScope scope,
+                                                                  ipam::Freshness freshness) override;
+  [[nodiscard]] Expected<ipam::PoolView> PoolOf(const ipam::PoolView& pool, const ipam::BlockView& block) override;
+  [[nodiscard]] Expected<std::vector<ipam::Prefix>> ReadBlockCidrs(const std::string& space) override;
+  [[nodiscard]] Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::BlockEdit& edit) override;
+  [[nodiscard]] Expected<ipam::BlockView> Create(const ipam::Block& block, const ipam::Attachment& attachment) override;
+  [[nodiscard]] Expected<ipam::ClaimTurn> BeginClaim(const ipam::Pool& pool) override;
   void NoteAllClaimed(const ipam::Pool& pool) override { turns_.NoteAllClaimed(pool); }
-  [[nodiscard]] ipam::Expected<std::vector<ipam::OpenIntent>> ReadOpenIntents(
-      const ipam::Attachment& attachment) override;
-  [[nodiscard]] ipam::Expected<void> CloseIntent(const ipam::OpenIntent& intent) override;
+  [[nodiscard]] Expected<std::vector<ipam::OpenIntent>> ReadOpenIntents(const ipam::Attachment& attachment) override;
+  [[nodiscard]] Expected<void> CloseIntent(const ipam::OpenIntent& intent) override;
 
  private:
   // A block that this call created, of which the pool was not read since: not in memory.
@@ -165,22 +162,21 @@ class AgentStore final : public ipam::BlockStore {
     ipam::Attachment attachment;
   };
   // The pool as it is now; from then on a block of it that this call created is this node's. nullptr: there is none.
-  [[nodiscard]] ipam::Expected<ipam::PoolView> ReadLatest(const std::string& name);
-  [[nodiscard]] ipam::Expected<void> SettleUnread();
-  [[nodiscard]] ipam::Expected<ipam::BlockView> EditShared(const ipam::BlockView& seen, const ipam::BlockEdit& edit);
+  [[nodiscard]] Expected<ipam::PoolView> ReadLatest(const std::string& name);
+  [[nodiscard]] Expected<void> SettleUnread();
+  [[nodiscard]] Expected<ipam::BlockView> EditShared(const ipam::BlockView& seen, const ipam::BlockEdit& edit);
   // Of a block that is not in memory: claimed for this node by somebody else, or by a call whose answer was lost; or
   // another node's.
-  [[nodiscard]] ipam::Expected<ipam::BlockView> EditUnknown(const ipam::BlockView& seen, const ipam::BlockEdit& edit,
-                                                            SteadyTime deadline);
+  [[nodiscard]] Expected<ipam::BlockView> EditUnknown(const ipam::BlockView& seen, const ipam::BlockEdit& edit,
+                                                      SteadyTime deadline);
   // What an edit of a block of this node ended with. A creation that was in doubt may have been seen by it.
-  [[nodiscard]] ipam::Expected<ipam::BlockView> AfterEdit(const ipam::BlockView& seen, const ipam::BlockEdit& edit,
-                                                          ipam::Expected<ipam::BlockView> written);
+  [[nodiscard]] Expected<ipam::BlockView> AfterEdit(const ipam::BlockView& seen, const ipam::BlockEdit& edit,
+                                                    Expected<ipam::BlockView> written);
   // nullopt: there is none to be had.
-  [[nodiscard]] std::optional<ipam::Expected<ipam::BlockView>> HandOut(const ipam::BlockView& seen,
-                                                                       const ipam::BlockEdit& edit);
+  [[nodiscard]] std::optional<Expected<ipam::BlockView>> HandOut(const ipam::BlockView& seen,
+                                                                 const ipam::BlockEdit& edit);
   // It was handed out and could not be noted: nobody may be told before it is written.
-  [[nodiscard]] ipam::Expected<ipam::BlockView> WriteUnnoted(const ipam::BlockView& seen,
-                                                             const ipam::Attachment& attachment);
+  [[nodiscard]] Expected<ipam::BlockView> WriteUnnoted(const ipam::BlockView& seen, const ipam::Attachment& attachment);
 
   OwnBlocks& own_;
   ClusterView& view_;

@@ -27,7 +27,7 @@ class AgentStoreTest : public OwnBlocksTest {
   ~AgentStoreTest() override { std::filesystem::remove_all(folder_); }
 
   static ipam::BlockEdit Take(int number) {
-    const auto take = [text = TextOf(number)](ipam::Block& block) -> ipam::Expected<void> {
+    const auto take = [text = TextOf(number)](ipam::Block& block) -> Expected<void> {
       SetText(block, 1, text);
       return {};
     };
@@ -59,7 +59,7 @@ TEST_F(AgentStoreTest, ABlockWhoseCreationIsInDoubtIsNotWrittenBeforeItWasRead) 
   });
   const auto written = store_.Edit(std::make_shared<const ipam::Block>(named), Take(1));
   ASSERT_FALSE(written.has_value());
-  EXPECT_EQ(written.error().code, ipam::ErrorCode::kUnavailable);
+  EXPECT_EQ(written.error().code, ErrorCode::kUnavailable);
   EXPECT_FALSE(IsStored(1));
 }
 

@@ -44,15 +44,15 @@ class SlowApi final : public k8sclient::Api {
     changed_.notify_all();
   }
 
-  ipam::Expected<k8sclient::Response> Call(const Request& request, const k8sclient::CallOptions& options) override {
+  Expected<k8sclient::Response> Call(const Request& request, const k8sclient::CallOptions& options) override {
     if (Take(comes_after_, request)) call_();
     if (Take(holds_request_, request)) Hold();
     auto response = inner_.Call(request, options);
     if (Take(holds_answer_, request)) Hold();
     return response;
   }
-  ipam::Expected<k8sclient::Response> Watch(const Request& request, const k8sclient::WatchOptions& options,
-                                            const k8sclient::WatchSink& sink) override {
+  Expected<k8sclient::Response> Watch(const Request& request, const k8sclient::WatchOptions& options,
+                                      const k8sclient::WatchSink& sink) override {
     return inner_.Watch(request, options, sink);
   }
 

@@ -45,12 +45,12 @@ class LateWatchApi final : public k8sclient::Api {
     changed_.notify_all();
   }
 
-  ipam::Expected<k8sclient::Response> Call(const k8sclient::Request& request,
-                                           const k8sclient::CallOptions& options) override {
+  Expected<k8sclient::Response> Call(const k8sclient::Request& request,
+                                     const k8sclient::CallOptions& options) override {
     return inner_.Call(request, options);
   }
-  ipam::Expected<k8sclient::Response> Watch(const k8sclient::Request& request, const k8sclient::WatchOptions& options,
-                                            const k8sclient::WatchSink& sink) override {
+  Expected<k8sclient::Response> Watch(const k8sclient::Request& request, const k8sclient::WatchOptions& options,
+                                      const k8sclient::WatchSink& sink) override {
     return inner_.Watch(request, options, [&](std::string_view line) {
       AwaitPassage(line, options.stop);
       return sink(line);

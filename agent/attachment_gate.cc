@@ -4,35 +4,35 @@
 
 #include <algorithm>
 
-#include "sync/mutex.h"
+#include "base/mutex.h"
 
 namespace berth::agent {
 
 std::shared_ptr<void> AttachmentGate::Enter(const ipam::Attachment& attachment,
                                             std::chrono::steady_clock::time_point deadline) {
-  sync::Lock lock(mutex_);
+  Lock lock(mutex_);
   if (!left_.wait_until(
           lock.native(), deadline, [&]() BERTH_REQUIRES(mutex_) { return !inside_.contains(attachment); }))
     return nullptr;
   inside_.insert(attachment);
   return {this, [this, attachment](void*) {
-            const sync::Lock leave(mutex_);
+            const Lock leave(mutex_);
             inside_.erase(attachment);
             left_.notify_all();
           }};
 }
 
 AttachmentGate::HeldAdd AttachmentGate::HoldAdd(const ipam::Attachment& attachment, node::BootNanos started) {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   const auto running = adds_.emplace(attachment, RunningAdd{.started = started, .answered = {}});
   return {&*running, [this, running](void*) {
-            const sync::Lock leave(mutex_);
+            const Lock leave(mutex_);
             adds_.erase(running);
           }};
 }
 
 bool AttachmentGate::WasAddRunning(const ipam::Attachment& attachment, node::BootNanos then) const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   const auto [first, last] = adds_.equal_range(attachment);
   if (std::any_of(first, last, [](const auto& add) { return !add.second.answered; })) return true;
   const auto answered = answered_.find(attachment);
@@ -40,14 +40,14 @@ bool AttachmentGate::WasAddRunning(const ipam::Attachment& attachment, node::Boo
 }
 
 bool AttachmentGate::IsNewerAddRunning(const ipam::Attachment& attachment, node::BootNanos started) const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   const auto [first, last] = adds_.equal_range(attachment);
   return std::any_of(first, last, [started](const auto& add) { return add.second.started > started; });
 }
 
 void AttachmentGate::NoteAnswered(const HeldAdd& add, node::BootNanos now) {
   constexpr node::BootNanos kKept = 300'000'000'000;
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   add->second.answered = now;
   AnsweredAdds& newest = answered_[add->first];
   newest.started = std::max(newest.started, add->second.started);
@@ -58,7 +58,7 @@ void AttachmentGate::NoteAnswered(const HeldAdd& add, node::BootNanos now) {
 }
 
 bool AttachmentGate::WasNewerAddAnswered(const ipam::Attachment& attachment, node::BootNanos started) const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = answered_.find(attachment);
   return found != answered_.end() && found->second.started > started;
 }

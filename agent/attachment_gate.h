@@ -12,9 +12,9 @@
 #include <optional>
 #include <set>
 
+#include "base/mutex.h"
 #include "ipam/entry.h"
 #include "node/node_directory.h"
-#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -47,7 +47,7 @@ class AttachmentGate {
   [[nodiscard]] bool WasNewerAddAnswered(const ipam::Attachment& attachment, node::BootNanos started) const;
 
  private:
-  mutable sync::Mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable left_;
   std::set<ipam::Attachment> inside_ BERTH_GUARDED_BY(mutex_);
   RunningAdds adds_ BERTH_GUARDED_BY(mutex_);

@@ -15,7 +15,6 @@
 namespace berth::agent {
 
 using ipam::BlockView;
-using ipam::Expected;
 
 void SweepCooled(OwnBlocks& own, k8sclient::Clock& clock) {
   CallRuntime runtime(clock, clock.Now(), kStepMax, own);

@@ -41,16 +41,15 @@ class CallRuntime final : public ipam::Runtime {
     return clock_.Sleep(duration, {});
   }
 
-  [[nodiscard]] ipam::Expected<void> MayGoOn() override {
+  [[nodiscard]] Expected<void> MayGoOn() override {
     if (own_.stopped()) {
-      return ipam::Fail(
-          ipam::ErrorCode::kUnavailable, "the node's berth-agent is shutting down", "the runtime tries the call again");
+      return Fail(
+          ErrorCode::kUnavailable, "the node's berth-agent is shutting down", "the runtime tries the call again");
     }
     if (clock_.Now() < last_start_) return {};
-    return ipam::Fail(
-        ipam::ErrorCode::kTimeout,
-        "the time limit ipam.timeoutSeconds has passed",
-        "the runtime tries the call again; is the API server slow, or do many programs write the same block?");
+    return Fail(ErrorCode::kTimeout,
+                "the time limit ipam.timeoutSeconds has passed",
+                "the runtime tries the call again; is the API server slow, or do many programs write the same block?");
   }
 
  private:

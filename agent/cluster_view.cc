@@ -8,16 +8,15 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/own_blocks.h"
+#include "base/mutex.h"
 #include "crds/names.h"
 #include "crds/object_meta.h"
 #include "crds/pool.h"
 #include "crds/quantity.h"
 #include "k8sclient/verbs.h"
-#include "sync/mutex.h"
 
 namespace berth::agent {
 
-using ipam::Expected;
 using nlohmann::json;
 
 namespace {
@@ -50,7 +49,7 @@ void ClusterView::WatchPools() {
   WatchActions actions;
   actions.listed = [this](const std::set<std::string>& names) {
     {
-      const sync::Lock lock(mutex_);
+      const Lock lock(mutex_);
       std::erase_if(pools_, [&names](const auto& known) { return !names.contains(known.first); });
       pools_listed_ = true;
       listed_.notify_all();
@@ -59,13 +58,13 @@ void ClusterView::WatchPools() {
   };
   actions.upsert = [this](const json& object) {
     {
-      const sync::Lock lock(mutex_);
+      const Lock lock(mutex_);
       Learn(object);
     }
     changed_();
   };
   actions.remove = [this](const json& object) {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     // A list that lags may show it once more.
     proofs_.erase(crds::NameOf(object));
     const auto known = pools_.find(crds::NameOf(object));
@@ -78,15 +77,15 @@ void ClusterView::WatchPools() {
 void ClusterView::WatchNamespaces() {
   WatchActions actions;
   actions.listed = [this](const std::set<std::string>& names) {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     std::erase_if(namespaces_, [&names](const auto& known) { return !names.contains(known.first); });
   };
   actions.upsert = [this](const json& object) {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     namespaces_[crds::NameOf(object)] = crds::LabelsOf(object);
   };
   actions.remove = [this](const json& object) {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     namespaces_.erase(crds::NameOf(object));
   };
   watches_.push_back({.options = {.path = "/api/v1/namespaces", .metadata_only = true}, .actions = std::move(actions)});
@@ -95,7 +94,7 @@ void ClusterView::WatchNamespaces() {
 void ClusterView::WatchNode() {
   const auto put = [this](const ipam::Labels& labels, std::map<std::string, std::int64_t> numbers) {
     {
-      const sync::Lock lock(mutex_);
+      const Lock lock(mutex_);
       node_labels_ = labels;
       for (const auto& [resource, number] : numbers) {
         const auto before = node_numbers_.find(resource);
@@ -130,12 +129,12 @@ void ClusterView::ListAll(const std::stop_token& stop) {
 }
 
 bool ClusterView::IsListed() const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   return pools_listed_ && node_listed_;
 }
 
 bool ClusterView::WaitUntilListed(std::chrono::milliseconds limit) {
-  sync::Lock lock(mutex_);
+  Lock lock(mutex_);
   return listed_.wait_for(
       lock.native(), limit, [this]() BERTH_REQUIRES(mutex_) { return pools_listed_ && node_listed_; });
 }
@@ -155,12 +154,12 @@ void ClusterView::Learn(const json& object) {
 Expected<ipam::PoolView> ClusterView::ReadLatest(const std::string& name, const k8sclient::CallOptions& options) {
   std::uint64_t read = 0;
   {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     read = ++reads_;
     ++reading_;
   }
   const auto object = k8sclient::Get(api_, std::string(crds::kPoolsPath) + k8sclient::Path({name}), options);
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   auto pool = Conclude(name, read, object);
   // Kept for answers that were still on their way: else each name that a tenant invents would stay for ever.
   if (--reading_ == 0) std::erase_if(proofs_, [](const auto& item) { return item.second.uid.empty(); });
@@ -170,7 +169,7 @@ Expected<ipam::PoolView> ClusterView::ReadLatest(const std::string& name, const 
 Expected<ipam::PoolView> ClusterView::Conclude(const std::string& name, std::uint64_t read,
                                                const Expected<json>& object) {
   Proof& proof = proofs_[name];
-  if (!object && object.error().code == ipam::ErrorCode::kNotFound) {
+  if (!object && object.error().code == ErrorCode::kNotFound) {
     const auto known = pools_.find(name);
     proof = {.uid = known == pools_.end() ? proof.uid : known->second.pool->uid, .exists = false, .read = reads_};
     return nullptr;
@@ -192,7 +191,7 @@ void ClusterView::DropProof(Proof& proof) {
 }
 
 void ClusterView::DropProof(const std::string& name) {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   const auto proof = proofs_.find(name);
   if (proof != proofs_.end() || reading_ > 0) DropProof(proofs_[name]);
 }
@@ -203,14 +202,14 @@ bool ClusterView::IsProved(const ipam::Pool& pool, bool exists) const {
 }
 
 void ClusterView::Distrust() {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   proofs_.clear();
   for (auto& [name, known] : pools_) known.version = 0;
 }
 
 std::vector<ipam::PoolView> ClusterView::Pools(std::span<const std::string> names) const {
   std::vector<ipam::PoolView> pools;
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   for (const std::string& name : names) {
     const auto found = pools_.find(name);
     if (found != pools_.end() && IsProved(*found->second.pool, true)) pools.push_back(found->second.pool);
@@ -219,7 +218,7 @@ std::vector<ipam::PoolView> ClusterView::Pools(std::span<const std::string> name
 }
 
 void ClusterView::NoteShared(std::span<const ipam::BlockView> blocks) {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   std::unordered_map<std::string, std::uint64_t> seen;
   for (const ipam::BlockView& block : blocks) {
     const auto before = shared_seen_.find(block->uid);
@@ -229,7 +228,7 @@ void ClusterView::NoteShared(std::span<const ipam::BlockView> blocks) {
 }
 
 ipam::PoolView ClusterView::PoolOf(const ipam::Block& block) const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   const auto known = pools_.find(block.pool);
   const auto seen = shared_seen_.find(block.uid);
   if (known == pools_.end() || known->second.pool->uid != block.pool_uid || seen == shared_seen_.end()) return nullptr;
@@ -239,7 +238,7 @@ ipam::PoolView ClusterView::PoolOf(const ipam::Block& block) const {
 
 std::vector<ipam::PoolView> ClusterView::AllPools() const {
   std::vector<ipam::PoolView> pools;
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   for (const auto& [name, known] : pools_) {
     if (!IsProved(*known.pool, false)) pools.push_back(known.pool);
   }
@@ -247,19 +246,19 @@ std::vector<ipam::PoolView> ClusterView::AllPools() const {
 }
 
 std::optional<ipam::Labels> ClusterView::NodeLabels() const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   if (!node_listed_) return std::nullopt;
   return node_labels_;
 }
 
 std::optional<std::map<std::string, std::int64_t>> ClusterView::TakeRisenNumbers() {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   if (!std::exchange(numbers_rose_, false)) return std::nullopt;
   return node_numbers_;
 }
 
 std::optional<ipam::Labels> ClusterView::NamespaceLabels(const std::string& name) const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = namespaces_.find(name);
   if (found == namespaces_.end()) return std::nullopt;
   return found->second;

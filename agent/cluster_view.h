@@ -24,13 +24,13 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "agent/watch_thread.h"
+#include "base/mutex.h"
 #include "ipam/block_store.h"
 #include "ipam/label_selector.h"
 #include "ipam/pool.h"
 #include "k8sclient/api.h"
 #include "k8sclient/clock.h"
 #include "k8sclient/reflector.h"
-#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -53,8 +53,7 @@ class ClusterView {
   // The pool as the API server has it now; from here on Pools says nothing older. nullptr: it does not exist, and Pools
   // does not show it before this has found it again. Errors: those of the GET; kInvalid: not understood. Pools does not
   // show it then either: a block may have been created meanwhile.
-  [[nodiscard]] ipam::Expected<ipam::PoolView> ReadLatest(const std::string& name,
-                                                          const k8sclient::CallOptions& options);
+  [[nodiscard]] Expected<ipam::PoolView> ReadLatest(const std::string& name, const k8sclient::CallOptions& options);
   // A block of the pool came into memory that may have been created after ReadLatest found the pool: Pools does not
   // show the pool before ReadLatest finds it by a GET that begins after this.
   void DropProof(const std::string& name);
@@ -92,9 +91,8 @@ class ClusterView {
     std::uint64_t read = 0;  // number of the GET; of one that did not find it: of the last that had begun by then
   };
 
-  [[nodiscard]] ipam::Expected<ipam::PoolView> Conclude(const std::string& name, std::uint64_t read,
-                                                        const ipam::Expected<nlohmann::json>& object)
-      BERTH_REQUIRES(mutex_);
+  [[nodiscard]] Expected<ipam::PoolView> Conclude(const std::string& name, std::uint64_t read,
+                                                  const Expected<nlohmann::json>& object) BERTH_REQUIRES(mutex_);
 
   // Forgets what earlier GETs found, and what GETs that have already begun will find.
   void DropProof(Proof& proof) BERTH_REQUIRES(mutex_);
@@ -107,7 +105,7 @@ class ClusterView {
 
   k8sclient::Api& api_;
   k8sclient::Clock& clock_;
-  mutable sync::Mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable listed_;
   std::map<std::string, KnownPool> pools_ BERTH_GUARDED_BY(mutex_);
   std::map<std::string, Proof> proofs_ BERTH_GUARDED_BY(mutex_);

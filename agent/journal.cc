@@ -8,11 +8,9 @@
 #include <string>
 #include <unistd.h>
 
-#include "sync/mutex.h"
+#include "base/mutex.h"
 
 namespace berth::agent {
-
-using ipam::Expected;
 
 namespace {
 
@@ -36,7 +34,7 @@ Expected<std::unique_ptr<Journal>> Journal::Open(const node::Folder& folder) {
   }
   std::unique_ptr<Journal> journal(new Journal(folder, std::move(pending)));
   // So that it does not grow for ever and a cut-off line does not join the next one.
-  const sync::Lock lock(journal->mutex_);
+  const Lock lock(journal->mutex_);
   if (auto written = journal->WriteAnew(); !written) return std::unexpected(written.error());
   return journal;
 }
@@ -72,14 +70,14 @@ Expected<void> Journal::SyncFile() const {
 }
 
 Expected<void> Journal::Add(const ipam::Attachment& attachment, JournalSync sync) {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   if (auto added = Append('+', attachment); !added) return added;
   pending_.insert(attachment);
   return sync == JournalSync::kYes ? SyncFile() : Expected<void>();
 }
 
 Expected<void> Journal::Remove(const ipam::Attachment& attachment) {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   if (!pending_.contains(attachment)) return {};
   if (auto removed = Append('-', attachment); !removed) return removed;
   pending_.erase(attachment);
@@ -87,32 +85,32 @@ Expected<void> Journal::Remove(const ipam::Attachment& attachment) {
 }
 
 Expected<void> Journal::Sync() {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   return SyncFile();
 }
 
 std::size_t Journal::Size() const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   return pending_.size();
 }
 
 bool Journal::IsLong() const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   return !file_.is_open() || lines_ > kLinesMax + 2 * pending_.size();
 }
 
 Expected<void> Journal::Compact() {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   return WriteAnew();
 }
 
 bool Journal::Contains(const ipam::Attachment& attachment) const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   return pending_.contains(attachment);
 }
 
 std::vector<ipam::Attachment> Journal::Pending() const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   return {pending_.begin(), pending_.end()};
 }
 

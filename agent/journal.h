@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
+#include "base/mutex.h"
 #include "ipam/entry.h"
-#include "ipam/error.h"
 #include "node/folder.h"
 #include "node/held_file.h"
-#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -30,15 +30,15 @@ class Journal {
  public:
   // Reads the file `journal` or makes it. A last line that was cut off is dropped: nobody was answered for it. Errors:
   // kIo.
-  [[nodiscard]] static ipam::Expected<std::unique_ptr<Journal>> Open(const node::Folder& folder);
+  [[nodiscard]] static Expected<std::unique_ptr<Journal>> Open(const node::Folder& folder);
 
   // Errors: kIo: the caller must not answer success, though it may be pending.
-  [[nodiscard]] ipam::Expected<void> Add(const ipam::Attachment& attachment, JournalSync sync);
+  [[nodiscard]] Expected<void> Add(const ipam::Attachment& attachment, JournalSync sync);
   // What was added survives the machine when it returns. Errors: kIo.
-  [[nodiscard]] ipam::Expected<void> Sync();
+  [[nodiscard]] Expected<void> Sync();
   // Done: not synced, since what a machine's end leaves of it is done twice. Errors: kIo: it is pending still, and done
   // again, which matters only to whoever takes the name anew.
-  [[nodiscard]] ipam::Expected<void> Remove(const ipam::Attachment& attachment);
+  [[nodiscard]] Expected<void> Remove(const ipam::Attachment& attachment);
 
   [[nodiscard]] bool Contains(const ipam::Attachment& attachment) const;
   [[nodiscard]] std::vector<ipam::Attachment> Pending() const;
@@ -48,19 +48,19 @@ class Journal {
   [[nodiscard]] bool IsLong() const;
   // Writes the file anew, with what is pending. Requires: no later process has opened it. Errors: kIo: it is as it
   // was, or takes no more lines.
-  [[nodiscard]] ipam::Expected<void> Compact();
+  [[nodiscard]] Expected<void> Compact();
 
  private:
   Journal(node::Folder folder, std::set<ipam::Attachment> pending)
       : folder_(std::move(folder)), pending_(std::move(pending)) {}
 
-  [[nodiscard]] ipam::Expected<void> Append(char mark, const ipam::Attachment& attachment) BERTH_REQUIRES(mutex_);
-  [[nodiscard]] ipam::Expected<void> SyncFile() const BERTH_REQUIRES(mutex_);
+  [[nodiscard]] Expected<void> Append(char mark, const ipam::Attachment& attachment) BERTH_REQUIRES(mutex_);
+  [[nodiscard]] Expected<void> SyncFile() const BERTH_REQUIRES(mutex_);
   // Puts a file with what is pending in the place of the one there is.
-  [[nodiscard]] ipam::Expected<void> WriteAnew() BERTH_REQUIRES(mutex_);
+  [[nodiscard]] Expected<void> WriteAnew() BERTH_REQUIRES(mutex_);
 
   const node::Folder folder_;
-  mutable sync::Mutex mutex_;
+  mutable Mutex mutex_;
   node::HeldFile file_ BERTH_GUARDED_BY(mutex_);
   std::size_t lines_ BERTH_GUARDED_BY(mutex_) = 0;  // in the file
   std::set<ipam::Attachment> pending_ BERTH_GUARDED_BY(mutex_);

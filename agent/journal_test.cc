@@ -133,7 +133,7 @@ TEST_F(JournalTest, WhatCouldNotBeSyncedIsPendingAndCanBeDone) {
 
 TEST_F(JournalTest, AFileThatCannotBeReadIsAnError) {
   std::filesystem::create_directory(path_ / "journal");
-  EXPECT_EQ(Journal::Open(node::Folder::Open(path_).value()).error().code, ipam::ErrorCode::kIo);
+  EXPECT_EQ(Journal::Open(node::Folder::Open(path_).value()).error().code, ErrorCode::kIo);
 }
 
 }  // namespace

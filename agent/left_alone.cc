@@ -12,9 +12,6 @@
 
 namespace berth::agent {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-
 namespace {
 
 constexpr std::chrono::seconds kPauseMax{60};
@@ -24,12 +21,12 @@ constexpr std::chrono::seconds kPauseMax{60};
 bool IsOfOneBlock(ErrorCode code) { return code == ErrorCode::kInvalid || code == ErrorCode::kConflict; }
 
 void LeftAlone::Set(Blocks blocks) {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   blocks_ = std::move(blocks);
 }
 
 std::set<std::string> LeftAlone::Names() const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   std::set<std::string> names;
   for (const auto& [name, text] : blocks_) names.insert(name);
   return names;
@@ -39,7 +36,7 @@ bool LeftAlone::MayHold(const ipam::Attachment& attachment) const {
   const std::set<std::string> names = Names();
   if (names.empty()) return false;
   {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     if (std::ranges::any_of(blocks_, [&](const auto& block) { return block.second.contains(attachment); })) return true;
   }
   const auto notes = directory_.ReadHandedOut();
@@ -60,9 +57,9 @@ Expected<void> LeftAlone::MustNotHold(const ipam::Attachment& attachment, Steady
     const bool is_gone = !block && block.error().code == ErrorCode::kNotFound;
     const bool may_hold = block ? ipam::Find(**block, attachment).has_value() : !IsOfOneBlock(block.error().code);
     if (is_gone || (!may_hold && std::ranges::none_of(*notes, is_its))) continue;
-    return ipam::Fail(ErrorCode::kUnavailable,
-                      "block " + name + " is quarantined, and may hold an address of this container",
-                      "the runtime tries the call again; the agent's log says what is wrong with the block");
+    return Fail(ErrorCode::kUnavailable,
+                "block " + name + " is quarantined, and may hold an address of this container",
+                "the runtime tries the call again; the agent's log says what is wrong with the block");
   }
   return {};
 }
@@ -78,7 +75,7 @@ void LeftAlone::TryAgain() {
     const auto taken = block ? TakeOverBlock(own_, directory_, *block, deadline) : std::unexpected(block.error());
     if (taken) spdlog::info("block is not quarantined any more block={}", name);
     if (!taken && taken.error().code != ErrorCode::kNotFound) continue;
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     blocks_.erase(name);
   }
   due_ = clock_.Now() + pause_;

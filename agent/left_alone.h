@@ -9,14 +9,14 @@
 #include <string>
 
 #include "agent/own_blocks.h"
-#include "ipam/error.h"
+#include "base/error.h"
+#include "base/mutex.h"
 #include "node/node_directory.h"
-#include "sync/mutex.h"
 
 namespace berth::agent {
 
 // A block can't be written, or not be understood: that stops nothing else.
-[[nodiscard]] bool IsOfOneBlock(ipam::ErrorCode code);
+[[nodiscard]] bool IsOfOneBlock(ErrorCode code);
 
 class LeftAlone {
  public:
@@ -33,7 +33,7 @@ class LeftAlone {
   // Whether the text of one of them names the attachment, or a note says that it has an address of one.
   [[nodiscard]] bool MayHold(const ipam::Attachment& attachment) const;
   // Errors: kUnavailable: one of them holds it, or can't be read now; kIo.
-  [[nodiscard]] ipam::Expected<void> MustNotHold(const ipam::Attachment& attachment, SteadyTime deadline) const;
+  [[nodiscard]] Expected<void> MustNotHold(const ipam::Attachment& attachment, SteadyTime deadline) const;
 
   // Takes over what can be by now; at first every second, later every minute. Of the keeper's thread.
   void TryAgain();
@@ -42,7 +42,7 @@ class LeftAlone {
   OwnBlocks& own_;
   const node::NodeDirectory& directory_;
   k8sclient::Clock& clock_;
-  mutable sync::Mutex mutex_;
+  mutable Mutex mutex_;
   Blocks blocks_ BERTH_GUARDED_BY(mutex_);
   // The keeper's.
   SteadyTime due_ = SteadyTime::min();

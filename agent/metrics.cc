@@ -11,7 +11,7 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
-#include "sync/mutex.h"
+#include "base/mutex.h"
 
 namespace berth::agent {
 
@@ -113,7 +113,7 @@ struct Metrics::Families {
           .Help("This machine's clock minus the API server's clock, accurate to about a second")
           .Register(registry);
 
-  sync::Mutex mutex;
+  Mutex mutex;
   std::vector<prometheus::Gauge*> block_gauges BERTH_GUARDED_BY(mutex);
   std::vector<prometheus::Gauge*> address_gauges BERTH_GUARDED_BY(mutex);
 };
@@ -145,7 +145,7 @@ void Metrics::SetClockDifference(std::chrono::milliseconds difference) {
 }
 
 void Metrics::BeginPools() {
-  const sync::Lock lock(families_->mutex);
+  const Lock lock(families_->mutex);
   for (prometheus::Gauge* gauge : families_->block_gauges) families_->blocks.Remove(gauge);
   for (prometheus::Gauge* gauge : families_->address_gauges) families_->addresses.Remove(gauge);
   families_->block_gauges.clear();
@@ -153,7 +153,7 @@ void Metrics::BeginPools() {
 }
 
 void Metrics::Pool(const std::string& pool, std::size_t blocks, std::size_t used, std::size_t free) {
-  const sync::Lock lock(families_->mutex);
+  const Lock lock(families_->mutex);
   const auto set = [](prometheus::Gauge& gauge, std::size_t value) {
     gauge.Set(static_cast<double>(value));
     return &gauge;

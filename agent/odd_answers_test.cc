@@ -18,12 +18,12 @@ class PodApi final : public k8sclient::Api {
   explicit PodApi(k8sclient::Api& inner) : inner_(inner) {}
   std::function<Response()> pod;
 
-  ipam::Expected<Response> Call(const Request& request, const k8sclient::CallOptions& options) override {
+  Expected<Response> Call(const Request& request, const k8sclient::CallOptions& options) override {
     if (request.path.find("/pods/") != std::string::npos) return pod();
     return inner_.Call(request, options);
   }
-  ipam::Expected<Response> Watch(const Request& request, const k8sclient::WatchOptions& options,
-                                 const k8sclient::WatchSink& sink) override {
+  Expected<Response> Watch(const Request& request, const k8sclient::WatchOptions& options,
+                           const k8sclient::WatchSink& sink) override {
     return inner_.Watch(request, options, sink);
   }
 

@@ -8,21 +8,18 @@
 #include <utility>
 
 #include "agent/own_blocks_slot.h"
-#include "sync/mutex.h"
+#include "base/mutex.h"
 
 namespace berth::agent {
 
 using ipam::BlockView;
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 
 namespace {
 
 constexpr int kGatherPart = 4;
 constexpr std::chrono::milliseconds kGatherMax{50};
 
-std::unexpected<ipam::Error> Ending() {
+std::unexpected<Error> Ending() {
   return Fail(ErrorCode::kUnavailable,
               "this agent is shutting down, or another agent has replaced it",
               "the runtime tries the call again");
@@ -42,7 +39,7 @@ OwnBlocks::OwnBlocks(k8sclient::Api& api, k8sclient::Clock& clock, OwnBlocksOpti
     : api_(api), clock_(clock), options_(std::move(options)), observer_(observer) {}
 
 std::vector<BlockView> OwnBlocks::Snapshot(std::uint64_t until) const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   std::vector<BlockView> views;
   views.reserve(slots_.size());
   for (const auto& [name, slot] : slots_) {
@@ -53,7 +50,7 @@ std::vector<BlockView> OwnBlocks::Snapshot(std::uint64_t until) const {
 }
 
 std::set<std::string> OwnBlocks::Names() const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   std::set<std::string> names;
   for (const auto& [name, slot] : slots_) names.insert(name);
   return names;
@@ -77,7 +74,7 @@ ipam::Block OwnBlocks::Shown(const Slot& slot) const {
 }
 
 bool OwnBlocks::Holds(const ipam::Attachment& attachment) const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   return std::ranges::any_of(slots_, [&attachment](const auto& named) {
     const Slot& slot = *named.second;
     const auto is_its = [&](const auto& one) { return ipam::AttachmentOf(one.second.was) == attachment; };
@@ -88,12 +85,12 @@ bool OwnBlocks::Holds(const ipam::Attachment& attachment) const {
 }
 
 std::uint64_t OwnBlocks::Generation() const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   return generation_;
 }
 
 std::string OwnBlocks::NextFence() {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   return instance() + "." + std::to_string(++fences_);
 }
 
@@ -139,7 +136,7 @@ void OwnBlocks::Insert(const BlockView& written, const BlockView& before) {
   }
   Noticed noticed;
   {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     auto& slot = slots_[written->name];
     ++generation_;
     if (slot != nullptr) return;
@@ -159,7 +156,7 @@ void OwnBlocks::Insert(const BlockView& written, const BlockView& before) {
 }
 
 OwnBlocks::SlotPointer OwnBlocks::FindSlot(const std::string& name) const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = slots_.find(name);
   return found == slots_.end() ? nullptr : found->second;
 }
@@ -172,7 +169,7 @@ Expected<BlockView> OwnBlocks::Edit(const BlockView& seen, const ipam::BlockEdit
 
 Expected<BlockView> OwnBlocks::WriteInSlot(const SlotPointer& slot, const ipam::BlockEdit& edit, SteadyTime deadline) {
   const auto self = std::make_shared<Waiter>(edit, deadline);
-  sync::Lock lock(mutex_);
+  Lock lock(mutex_);
   slot->queue.push_back(self);
   if (slot->busy && CountThreads(slot->queue) >= slot->expected) slot->arrived.notify_one();
   while (!self->result && !stopped_) {
@@ -210,7 +207,7 @@ Expected<BlockView> OwnBlocks::WriteInSlot(const SlotPointer& slot, const ipam::
 }
 
 void OwnBlocks::SendBatch(const SlotPointer& slot, SteadyTime deadline) {
-  sync::Lock lock(mutex_);
+  Lock lock(mutex_);
   // Callers that were just answered are often back soon. A part of the time of a patch is little to wait for them, and
   // saves a patch. A caller that is alone expects nobody.
   const auto patience = std::min<std::chrono::steady_clock::duration>(slot->took / kGatherPart, kGatherMax);
@@ -259,7 +256,7 @@ void OwnBlocks::WakeNext(const Slot& slot) {
 
 void OwnBlocks::EditLater(const BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline,
                           const EditDone& done) {
-  sync::Lock lock(mutex_);
+  Lock lock(mutex_);
   const auto found = slots_.find(seen->name);
   if (stopped_ || found == slots_.end()) {
     const bool is_ending = stopped_;
@@ -281,7 +278,7 @@ void OwnBlocks::QueueLate(Slot& slot, const ipam::BlockEdit& edit, std::chrono::
 }
 
 void OwnBlocks::SendLate() {
-  sync::Lock lock(mutex_);
+  Lock lock(mutex_);
   while (!stopped_) {
     SlotPointer first;
     SteadyTime due = SteadyTime::max();
@@ -322,7 +319,7 @@ OwnBlocks::Waiters OwnBlocks::TakeLate(Slot& slot) {
 }
 
 void OwnBlocks::AwaitLate(SteadyTime deadline) {
-  sync::Lock lock(mutex_);
+  Lock lock(mutex_);
   late_is_over_.wait_until(
       lock.native(), deadline, [this]() BERTH_REQUIRES(mutex_) { return late_count_ == 0 || stopped_; });
 }
@@ -336,7 +333,7 @@ void OwnBlocks::WakeAll(Slot& slot) {
 
 std::vector<ipam::OpenIntent> OwnBlocks::InDoubt(const ipam::Attachment& attachment) const {
   std::vector<ipam::OpenIntent> intents;
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   for (const auto& [name, slot] : slots_) {
     const auto is_under_way = [&attachment](const auto& waiter) {
       return waiter->edit.attachment == attachment && !waiter->result;
@@ -349,13 +346,13 @@ std::vector<ipam::OpenIntent> OwnBlocks::InDoubt(const ipam::Attachment& attachm
 }
 
 void OwnBlocks::CloseIntent(const ipam::OpenIntent& intent) {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = slots_.find(intent.id);
   if (found != slots_.end()) found->second->in_doubt.erase(intent.attachment);
 }
 
 void OwnBlocks::Stop() {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   stopped_ = true;
   for (const auto& [name, slot] : slots_) WakeAll(*slot);
   late_.notify_all();
@@ -363,7 +360,7 @@ void OwnBlocks::Stop() {
 }
 
 bool OwnBlocks::stopped() const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   return stopped_;
 }
 

@@ -37,11 +37,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "ipam/block_store.h"
 #include "k8sclient/api.h"
 #include "k8sclient/clock.h"
 #include "node/handed_out.h"
-#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -61,10 +61,10 @@ class BlockObserver {
 
   virtual void Conflict(const std::string& block) = 0;
   virtual void Batch(const std::string& block, std::size_t changes) = 0;
-  virtual void InDoubt(const std::string& block, const ipam::Error& error) = 0;
+  virtual void InDoubt(const std::string& block, const Error& error) = 0;
   // An address was handed out and can't be written: the API server refuses that (it is tried again), or the block is
   // gone or somebody else wrote another entry there (it is not).
-  virtual void HandedOutRefused(const std::string& block, const std::string& entry, const ipam::Error& error) = 0;
+  virtual void HandedOutRefused(const std::string& block, const std::string& entry, const Error& error) = 0;
   virtual void HandedOutLost(const std::string& block, const std::string& entry) = 0;
   // The API server drops `standby`: its CRD is older than this agent.
   virtual void StandbyNotKept() = 0;
@@ -110,10 +110,10 @@ class OwnBlocks {
   // this node's; kConflict: it was to be unknown, and another thread brought it in.
   using StandbyOf = std::function<ipam::OffsetSet(const ipam::Block&)>;
   enum class FenceWhat : std::uint8_t { kAny, kUnknown };
-  [[nodiscard]] ipam::Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline, const StandbyOf& standby,
-                                           FenceWhat what = FenceWhat::kAny);
+  [[nodiscard]] Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline, const StandbyOf& standby,
+                                     FenceWhat what = FenceWhat::kAny);
   // The block as the API server has it, of whatever node.
-  [[nodiscard]] ipam::Expected<ipam::BlockView> Read(const std::string& name, SteadyTime deadline);
+  [[nodiscard]] Expected<ipam::BlockView> Read(const std::string& name, SteadyTime deadline);
   [[nodiscard]] bool Knows(const std::string& block) const { return FindSlot(block) != nullptr; }
 
   // A block that this agent created just now.
@@ -122,14 +122,14 @@ class OwnBlocks {
   // As BlockStore::Edit, for a block that is known. A change that is not sent yet at the deadline is withdrawn
   // (kTimeout); one that was sent ends with kUnknownOutcome. With edit.take_standby it is withdrawn as well if an
   // address can be handed out by the time that the change could be sent: then this returns nullptr.
-  [[nodiscard]] ipam::Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::BlockEdit& edit,
-                                                     SteadyTime deadline);
+  [[nodiscard]] Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::BlockEdit& edit,
+                                               SteadyTime deadline);
 
   // The same without waiting: it goes out with the block's next patch, at most kLinger later (or as long as a patch
   // takes, up to kLingerMax). `done` is called once with what Edit would return, from any thread, maybe before this
   // returns, without a lock held. Until then Snapshot shows the block as it will be. Requires: an edit that fails
   // leaves the block as it was.
-  using EditDone = std::function<void(const ipam::Expected<ipam::BlockView>&)>;
+  using EditDone = std::function<void(const Expected<ipam::BlockView>&)>;
   void EditLater(const ipam::BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline, const EditDone& done);
   // Takes an address that is on standby, by edit.take_standby, and returns the block as Snapshot shows it from now on;
   // it is written as by EditLater, and again until it is in. `settled` is called once, from any thread, maybe before
@@ -147,7 +147,7 @@ class OwnBlocks {
   // Sends what could not be written, and takes off standby what pools do not assign any more, by `stand_by` of a block.
   // `failed` is called as EditLater calls `done`, for each failure.
   // Also makes sure of blocks that the API server may have forgotten.
-  void WriteHandedOut(SteadyTime deadline, const std::function<void(const ipam::Error&)>& failed);
+  void WriteHandedOut(SteadyTime deadline, const std::function<void(const Error&)>& failed);
   using StandBy = std::function<void(ipam::Block&, std::size_t wanted)>;
   void RenewStandby(const ipam::BlockView& seen, const StandBy& stand_by, SteadyTime deadline);
   // Reads a block, if none was read or written for some time that shows whether the API server keeps `standby`.
@@ -173,7 +173,7 @@ class OwnBlocks {
   void ObserveGone(const std::string& name, const std::string& uid, SteadyTime deadline);
   // A list showed the block in that version; 0: not at all. Where that is older than what is known, looks whether the
   // list is, or the block is gone, or the API server has gone back. Errors: those of reading it.
-  ipam::Expected<void> ObserveListed(const std::string& name, std::uint64_t version, SteadyTime deadline);
+  Expected<void> ObserveListed(const std::string& name, std::uint64_t version, SteadyTime deadline);
 
   [[nodiscard]] const std::string& node() const { return options_.node; }
   // `agent` of a block that this run creates.
@@ -195,8 +195,8 @@ class OwnBlocks {
 
   // nullptr: not known.
   [[nodiscard]] SlotPointer FindSlot(const std::string& name) const;
-  [[nodiscard]] ipam::Expected<ipam::BlockView> WriteInSlot(const SlotPointer& slot, const ipam::BlockEdit& edit,
-                                                            SteadyTime deadline);
+  [[nodiscard]] Expected<ipam::BlockView> WriteInSlot(const SlotPointer& slot, const ipam::BlockEdit& edit,
+                                                      SteadyTime deadline);
   // What may be handed out of a block now: nothing while its writes do not go well.
   [[nodiscard]] ipam::OffsetSet OnStandby(const Slot& slot) const BERTH_REQUIRES(mutex_);
   // Gathers what waits, sends it, by the deadline, and lets the next batch begin. Requires: this thread set slot->busy.
@@ -215,7 +215,7 @@ class OwnBlocks {
   void SettleHandedOut(const SlotPointer& slot, const Round& round);
   // One patch each: something of it is refused.
   void SendHandedOutApart(const SlotPointer& slot, SteadyTime deadline);
-  void Refuse(const SlotPointer& slot, ipam::BlockOffset offset, const ipam::Error& error);
+  void Refuse(const SlotPointer& slot, ipam::BlockOffset offset, const Error& error);
   // Until all of the round's waiters have a result.
   void Run(const SlotPointer& slot, Round& round);
   // What `changed` is to have on standby, by the newest edit that knows the pool: nothing, if it holds nothing.
@@ -241,17 +241,17 @@ class OwnBlocks {
   [[nodiscard]] bool CommitOnce(const SlotPointer& slot, Round& round);
   [[nodiscard]] bool Settle(const SlotPointer& slot, Round& round);
   [[nodiscard]] ipam::Block Decide(const SlotPointer& slot, Round& round);
-  [[nodiscard]] bool AfterFailure(const SlotPointer& slot, Round& round, const ipam::Error& error);
-  [[nodiscard]] bool AfterConflict(const SlotPointer& slot, Round& round, const ipam::Error& error);
+  [[nodiscard]] bool AfterFailure(const SlotPointer& slot, Round& round, const Error& error);
+  [[nodiscard]] bool AfterConflict(const SlotPointer& slot, Round& round, const Error& error);
   // A failure says nothing about a patch before it, which may be in or land later: then the outcome is not known.
-  [[nodiscard]] ipam::Error OfRound(const SlotPointer& slot, const Round& round, ipam::Error error) const;
-  void FinishAll(const SlotPointer& slot, Round& round, const ipam::Expected<ipam::BlockView>& result);
-  void Finish(Waiter& waiter, const ipam::Expected<ipam::BlockView>& result);
+  [[nodiscard]] Error OfRound(const SlotPointer& slot, const Round& round, Error error) const;
+  void FinishAll(const SlotPointer& slot, Round& round, const Expected<ipam::BlockView>& result);
+  void Finish(Waiter& waiter, const Expected<ipam::BlockView>& result);
   // A version of a block, from wherever; if it is news, finds out what somebody else did to it. False: what was seen is
   // a later block of that name, so this one is gone and forgotten.
   bool Adopt(const SlotPointer& slot, const ipam::BlockView& seen);
   // As Adopt, of the version that a write met which nothing newer explains.
-  [[nodiscard]] ipam::Error GoBack(const SlotPointer& slot, const ipam::BlockView& seen);
+  [[nodiscard]] Error GoBack(const SlotPointer& slot, const ipam::BlockView& seen);
   // The changes of others that the observer is told of, as texts of entries.
   struct Noticed {
     std::vector<std::string> vanished;  // is put back
@@ -278,14 +278,14 @@ class OwnBlocks {
   // It was not met for a minute.
   void PartFromStranger(Slot& slot) BERTH_REQUIRES(mutex_);
   // Why nothing is written: another agent came back.
-  [[nodiscard]] std::optional<ipam::Error> Contested(const Slot& slot) const;
+  [[nodiscard]] std::optional<Error> Contested(const Slot& slot) const;
   // kNotFound, for whoever waits for it.
   void Forget(const SlotPointer& slot);
   // Sends what is to be put back, if there is any, and the fence that another instance asks for.
   void WriteAgain(const SlotPointer& slot, SteadyTime deadline);
   // Sent at `asked`, since boot.
-  [[nodiscard]] ipam::Expected<ipam::BlockView> Patch(const ipam::Block& before, const ipam::Block& after,
-                                                      std::chrono::nanoseconds asked, SteadyTime deadline);
+  [[nodiscard]] Expected<ipam::BlockView> Patch(const ipam::Block& before, const ipam::Block& after,
+                                                std::chrono::nanoseconds asked, SteadyTime deadline);
   [[nodiscard]] std::string NextFence();
 
   k8sclient::Api& api_;
@@ -296,7 +296,7 @@ class OwnBlocks {
   std::atomic<std::chrono::nanoseconds> proof_due_ = std::chrono::nanoseconds::min();    // since boot
   std::atomic<std::chrono::nanoseconds> lapse_ended_ = std::chrono::nanoseconds::min();  // since boot
 
-  mutable sync::Mutex mutex_;  // also guards what slots and waiters hold
+  mutable Mutex mutex_;  // also guards what slots and waiters hold
   std::map<std::string, SlotPointer> slots_ BERTH_GUARDED_BY(mutex_);
   std::uint64_t generation_ BERTH_GUARDED_BY(mutex_) = 0;
   std::uint64_t fences_ BERTH_GUARDED_BY(mutex_) = 0;  // counter of the `agent` field

@@ -29,7 +29,7 @@ TEST_F(OwnBlocksBackupTest, WhatAnAgentRecordedBeforeAnOlderBackupCameBackIsReco
   api_.Restore(*backup);
   const auto refused = Add(4);
   ASSERT_FALSE(refused.has_value());
-  EXPECT_EQ(ipam::CniCode(refused.error().code), 11U) << refused.error().message;
+  EXPECT_EQ(CniCode(refused.error().code), 11U) << refused.error().message;
   EXPECT_EQ(HandOut(5), nullptr) << "nothing is handed out before a write succeeded";
   EXPECT_EQ(seen_.went_back, 1);
   WriteWhatIsLeft();

@@ -8,17 +8,14 @@
 
 #include "agent/own_blocks.h"
 #include "agent/own_blocks_slot.h"
+#include "base/mutex.h"
 #include "crds/block.h"
 #include "crds/names.h"
 #include "k8sclient/verbs.h"
-#include "sync/mutex.h"
 
 namespace berth::agent {
 
 using ipam::BlockView;
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 using nlohmann::json;
 
 namespace {
@@ -88,7 +85,7 @@ void OwnBlocks::ProveStandby(SteadyTime deadline) {
   SlotPointer slot;
   BlockView block;
   {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     const auto stands_by = [](const auto& named) { return !named.second->view->standby.empty(); };
     const auto found = std::ranges::find_if(slots_, stands_by);
     if (found == slots_.end()) return;
@@ -101,7 +98,7 @@ void OwnBlocks::ProveStandby(SteadyTime deadline) {
   if (!read) return;
   if ((*read)->resource_version == block->resource_version) {
     {
-      const sync::Lock lock(mutex_);
+      const Lock lock(mutex_);
       slot->proved = std::max(slot->proved, asked);
     }
     return TakeProof(asked, (*read)->standby == block->standby);
@@ -117,13 +114,13 @@ void OwnBlocks::Commit(const SlotPointer& slot, Round round) {
 
 void OwnBlocks::Run(const SlotPointer& slot, Round& round) {
   {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     slot->batch.clear();
     for (const auto& waiter : round.waiters) slot->batch.insert(waiter->edit.attachment);
   }
   while (!round.waiters.empty() && !CommitOnce(slot, round)) {
   }
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   slot->batch.clear();
   slot->leaving.clear();
 }
@@ -133,7 +130,7 @@ bool OwnBlocks::Settle(const SlotPointer& slot, Round& round) {
   while (true) {
     std::string name;
     {
-      const sync::Lock lock(mutex_);
+      const Lock lock(mutex_);
       if (!slot->doubt_version) return true;
       name = slot->view->name;
     }
@@ -166,7 +163,7 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
   ipam::Block changed;
   std::map<ipam::BlockOffset, Slot::HandedOut> handed_out;
   {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     round.base = slot->view;
     changed = *round.base;
     // Nor does edit.fence ask for more: without a doubt nothing can land.
@@ -189,7 +186,7 @@ std::optional<ipam::Block> OwnBlocks::TryDecide(const SlotPointer& slot, Round& 
   // What was handed out and given back rests for one patch: until its note is gone, nobody may get another for it.
   ipam::EraseIf(changed.standby, [&handed_out](auto offset) { return handed_out.contains(offset); });
   round.handed_out = LeaveHandedOut(handed_out, round.is_alone, round.only, *round.base, changed);
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   ipam::OffsetSet leaving;
   for (const ipam::BlockOffset offset : round.base->standby) {
     if (!changed.standby.contains(offset)) leaving.insert(offset);
@@ -239,7 +236,7 @@ bool OwnBlocks::CommitOnce(const SlotPointer& slot, Round& round) {
   const auto took = std::chrono::steady_clock::now() - begin;
   if (!written) return AfterFailure(slot, round, written.error());
   {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     if (VersionOf(**written) > VersionOf(*slot->view)) slot->view = *written;
     slot->overwritten.clear();
     slot->doubt_version.reset();
@@ -255,7 +252,7 @@ bool OwnBlocks::CommitOnce(const SlotPointer& slot, Round& round) {
 }
 
 // True: the round is over.
-bool OwnBlocks::AfterConflict(const SlotPointer& slot, Round& round, const ipam::Error& error) {
+bool OwnBlocks::AfterConflict(const SlotPointer& slot, Round& round, const Error& error) {
   const std::string& name = round.base->name;
   observer_.Conflict(name);
   const auto read = Read(name, round.deadline);
@@ -270,7 +267,7 @@ bool OwnBlocks::AfterConflict(const SlotPointer& slot, Round& round, const ipam:
   }
   if (read && ++round.conflicts < kConflictsMax) return false;
   if (!read) {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     slot->is_failing = true;
   }
   if (!read && read.error().code == ErrorCode::kNotFound) Forget(slot);
@@ -278,10 +275,10 @@ bool OwnBlocks::AfterConflict(const SlotPointer& slot, Round& round, const ipam:
   return true;
 }
 
-bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::Error& error) {
+bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const Error& error) {
   const std::string& name = round.base->name;
   if (error.code != ErrorCode::kConflict) {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     slot->is_failing = true;
   }
   switch (error.code) {
@@ -293,7 +290,7 @@ bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::
       return true;
     case ErrorCode::kUnknownOutcome: {
       {
-        const sync::Lock lock(mutex_);
+        const Lock lock(mutex_);
         slot->doubt_version = round.base->resource_version;
         slot->in_doubt.insert(slot->batch.begin(), slot->batch.end());
       }
@@ -331,9 +328,9 @@ bool OwnBlocks::AfterFailure(const SlotPointer& slot, Round& round, const ipam::
   return true;
 }
 
-ipam::Error OwnBlocks::OfRound(const SlotPointer& slot, const Round& round, ipam::Error error) const {
+Error OwnBlocks::OfRound(const SlotPointer& slot, const Round& round, Error error) const {
   if (!round.is_in_doubt) return error;
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = slots_.find(slot->view->name);
   if (found != slots_.end() && found->second == slot) error.code = ErrorCode::kUnknownOutcome;
   return error;
@@ -349,14 +346,14 @@ void OwnBlocks::FinishAll(const SlotPointer& slot, Round& round, const Expected<
 
 void OwnBlocks::Finish(Waiter& waiter, const Expected<BlockView>& result) {
   {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     waiter.result = result;
   }
   // Without the mutex, which it takes first. It lives as long as its batch.
   waiter.changed.notify_one();
   if (!waiter.done) return;
   waiter.done(result);
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   if (--late_count_ == 0) late_is_over_.notify_all();
 }
 

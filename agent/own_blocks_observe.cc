@@ -8,15 +8,12 @@
 
 #include "agent/own_blocks.h"
 #include "agent/own_blocks_slot.h"
+#include "base/mutex.h"
 #include "ipam/entry.h"
-#include "sync/mutex.h"
 
 namespace berth::agent {
 
 using ipam::BlockView;
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 
 namespace {
 
@@ -40,7 +37,7 @@ bool IsFreedFrom(const ipam::Attachment& attachment, const std::string& text) {
 void OwnBlocks::Observe(const BlockView& seen, SteadyTime deadline) {
   SlotPointer slot;
   {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     const auto found = slots_.find(seen->name);
     if (found == slots_.end()) return;
     slot = found->second;
@@ -56,7 +53,7 @@ void OwnBlocks::Observe(const BlockView& seen, SteadyTime deadline) {
 void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, SteadyTime deadline) {
   SlotPointer slot;
   {
-    sync::Lock lock(mutex_);
+    Lock lock(mutex_);
     const auto found = slots_.find(name);
     if (found == slots_.end()) return;
     slot = found->second;
@@ -72,7 +69,7 @@ void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, S
 
 void OwnBlocks::WriteAgain(const SlotPointer& slot, SteadyTime deadline) {
   {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     if ((slot->overwritten.empty() && !slot->must_fence) || stopped_) return;
   }
   // Nothing to change of its own: what is to be put back and the fence go out with it. What fails, WriteHandedOut tries
@@ -84,7 +81,7 @@ void OwnBlocks::WriteAgain(const SlotPointer& slot, SteadyTime deadline) {
 void OwnBlocks::ObserveGone(const std::string& name, const std::string& uid, SteadyTime deadline) {
   SlotPointer slot;
   {
-    sync::Lock lock(mutex_);
+    Lock lock(mutex_);
     const auto found = slots_.find(name);
     if (found == slots_.end()) return;
     slot = found->second;
@@ -97,7 +94,7 @@ void OwnBlocks::ObserveGone(const std::string& name, const std::string& uid, Ste
 Expected<void> OwnBlocks::ObserveListed(const std::string& name, std::uint64_t version, SteadyTime deadline) {
   BlockView known;
   {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     const auto found = slots_.find(name);
     if (found == slots_.end() || version >= VersionOf(*found->second->view)) return {};
     known = found->second->view;
@@ -116,7 +113,7 @@ void OwnBlocks::ObserveRead(const BlockView& read, std::uint64_t known, SteadyTi
   const SlotPointer slot = FindSlot(read->name);
   if (slot != nullptr && VersionOf(*read) < known) {
     // A write meets that as any other does after a restore.
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     slot->must_fence = true;
   }
   Observe(read, deadline);
@@ -128,7 +125,7 @@ bool OwnBlocks::Adopt(const SlotPointer& slot, const BlockView& seen) {
   Noticed noticed;
   if (is_foreign && !observer_.IsStillOurs()) Stop();
   {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     if (VersionOf(*seen) <= VersionOf(*slot->view)) return true;
     is_same = slot->view->uid == seen->uid && seen->node == node();
     if (is_same) noticed = See(*slot, seen);
@@ -244,20 +241,20 @@ void OwnBlocks::PartFromStranger(Slot& slot) {
   std::erase_if(slot.handed_out, [](const auto& one) { return one.second.attachment.empty(); });
 }
 
-std::optional<ipam::Error> OwnBlocks::Contested(const Slot& slot) const {
-  const sync::Lock lock(mutex_);
+std::optional<Error> OwnBlocks::Contested(const Slot& slot) const {
+  const Lock lock(mutex_);
   if (!slot.stranger || !slot.is_contested()) return std::nullopt;
-  return ipam::Error{.code = ErrorCode::kUnavailable,
-                     .message = "agents " + std::string(InstanceOf(slot.stranger->agent)) + " and " + instance() +
-                                " both write block " + slot.view->name + " of node " + node(),
-                     .details = "do two machines have this name? Each node needs a name of its own"};
+  return Error{.code = ErrorCode::kUnavailable,
+               .message = "agents " + std::string(InstanceOf(slot.stranger->agent)) + " and " + instance() +
+                          " both write block " + slot.view->name + " of node " + node(),
+               .details = "do two machines have this name? Each node needs a name of its own"};
 }
 
-ipam::Error OwnBlocks::GoBack(const SlotPointer& slot, const BlockView& seen) {
+Error OwnBlocks::GoBack(const SlotPointer& slot, const BlockView& seen) {
   bool is_same = false;
   Noticed noticed;
   {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     is_same = slot->view->uid == seen->uid && seen->node == node();
     if (is_same && VersionOf(*seen) < VersionOf(*slot->view)) noticed = See(*slot, seen);
     // The others may be no better: a write of each has to succeed before anything is handed out of it.
@@ -279,7 +276,7 @@ void OwnBlocks::Forget(const SlotPointer& slot) {
   std::map<ipam::BlockOffset, Slot::HandedOut> handed_out;
   BlockView held;
   {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     name = slot->view->name;
     const auto found = slots_.find(name);
     if (found == slots_.end() || found->second != slot) return;

@@ -118,7 +118,7 @@ TEST_F(FreedInUseTest, ADelEndsWhatWasKept) {
   ASSERT_TRUE(Fence(agent_).has_value());
   Free(1);
   // Its DEL, before the agent has heard of that.
-  const auto release = [](ipam::Block& block) -> ipam::Expected<void> {
+  const auto release = [](ipam::Block& block) -> Expected<void> {
     ipam::Release(block, TestAttachment(1), /*now_ms=*/0);
     return {};
   };
@@ -150,7 +150,7 @@ TEST_P(BackupOfAnEarlierRunTest, WhatWasOnStandbyThenAndIsHeldNowIsPutBack) {
   const auto backup = api_.TakeBackup();
   const json old = api_.Objects(kBlocks)[0];
   ASSERT_NE(HandOut(2, &earlier), nullptr);
-  earlier.WriteHandedOut(Soon(), [](const ipam::Error&) {});
+  earlier.WriteHandedOut(Soon(), [](const Error&) {});
   ASSERT_TRUE(Add(3, &earlier).has_value());
   OwnBlocks own(api_, clock_, {.node = "n1", .instance = "m-now", .standby = kStandby}, seen_);
   ASSERT_TRUE(Fence(own).has_value());
@@ -200,7 +200,7 @@ TEST_F(PutBackTest, WhatCouldNotBePutBackAtOnceIsWithoutAnyOtherChange) {
   ASSERT_FALSE(IsStored(1));
   api_.SetFaults(nullptr);
   const std::jthread late([this] { own_.SendLate(); });
-  own_.WriteHandedOut(Soon(), [](const ipam::Error&) {});
+  own_.WriteHandedOut(Soon(), [](const Error&) {});
   own_.AwaitLate(Soon());
   EXPECT_TRUE(IsStored(1));
   own_.Stop();
@@ -215,7 +215,7 @@ TEST_F(PutBackTest, WhatASuccessorFreedStaysFree) {
   ASSERT_TRUE(Add(1, &older).has_value());
   OwnBlocks newer(api_, clock_, {.node = "n1", .instance = "m-newer", .standby = 0}, seen_);
   ASSERT_TRUE(Fence(newer).has_value());
-  const auto free = [](ipam::Block& block) -> ipam::Expected<void> {
+  const auto free = [](ipam::Block& block) -> Expected<void> {
     static_cast<void>(ipam::Release(block, TestAttachment(1), 0));
     return {};
   };

@@ -40,7 +40,7 @@ struct OwnBlocks::Waiter {
   bool is_sent = false;  // part of a batch: can't be withdrawn any more
   // Of its own, so that an answer wakes those it is for.
   std::condition_variable changed;
-  std::optional<ipam::Expected<ipam::BlockView>> result;
+  std::optional<Expected<ipam::BlockView>> result;
 };
 
 // An agent that this node's files do not know and that wrote a block, as one of another machine with this node's name.

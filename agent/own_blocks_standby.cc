@@ -6,12 +6,11 @@
 
 #include "agent/own_blocks.h"
 #include "agent/own_blocks_slot.h"
-#include "sync/mutex.h"
+#include "base/mutex.h"
 
 namespace berth::agent {
 
 using ipam::BlockView;
-using ipam::Expected;
 
 namespace {
 
@@ -39,7 +38,7 @@ ipam::OffsetSet OwnBlocks::OnStandby(const Slot& slot) const {
 
 BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline,
                              std::function<void()> settled) {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = slots_.find(seen->name);
   if (stopped_ || found == slots_.end()) return nullptr;
   Slot& slot = *found->second;
@@ -68,7 +67,7 @@ BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::BlockEdit& edit,
 void OwnBlocks::Resume(const node::HandedOut& note, std::function<void()> settled) {
   bool is_lost = true;
   if (const SlotPointer slot = FindSlot(note.block)) {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     const ipam::Block& block = *slot->view;
     is_lost = block.uid != note.block_uid || note.offset >= block.size();
     if (!is_lost && !ipam::Find(block, note.attachment)) {
@@ -82,7 +81,7 @@ void OwnBlocks::Resume(const node::HandedOut& note, std::function<void()> settle
 }
 
 bool OwnBlocks::IsHandedOut(const std::string& block, const ipam::Attachment& attachment) const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = slots_.find(block);
   const auto is_its = [&attachment](const auto& one) { return one.second.attachment == attachment; };
   return found != slots_.end() && std::ranges::any_of(found->second->handed_out, is_its);
@@ -90,7 +89,7 @@ bool OwnBlocks::IsHandedOut(const std::string& block, const ipam::Attachment& at
 
 std::set<ipam::Attachment> OwnBlocks::HandedOut() const {
   std::set<ipam::Attachment> attachments;
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   for (const auto& [name, slot] : slots_) {
     for (const auto& [offset, one] : slot->handed_out) attachments.insert(one.attachment);
   }
@@ -98,8 +97,8 @@ std::set<ipam::Attachment> OwnBlocks::HandedOut() const {
   return attachments;
 }
 
-void OwnBlocks::WriteHandedOut(SteadyTime deadline, const std::function<void(const ipam::Error&)>& failed) {
-  const sync::Lock lock(mutex_);
+void OwnBlocks::WriteHandedOut(SteadyTime deadline, const std::function<void(const Error&)>& failed) {
+  const Lock lock(mutex_);
   for (const auto& [name, slot] : slots_) {
     PartFromStranger(*slot);
     const bool has_some = !slot->handed_out.empty() || !slot->overwritten.empty() || slot->must_fence;
@@ -128,7 +127,7 @@ void OwnBlocks::ChooseStandby(const SlotPointer& slot, const Round& round, ipam:
   StandBy stand_by;
   std::size_t wanted = options_.standby;
   if (MayStandBy()) {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     if (last != round.waiters.rend()) slot->stand_by = (*last)->edit.stand_by;
     stand_by = slot->stand_by;
     // What the patch may not carry stays on standby beside them (LeaveHandedOut).
@@ -146,7 +145,7 @@ void OwnBlocks::SettleHandedOut(const SlotPointer& slot, const Round& round) {
   std::vector<std::string> lost;
   std::string name;
   {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     name = slot->view->name;
     for (const auto& [offset, attachment] : round.handed_out) {
       const auto one = slot->handed_out.find(offset);
@@ -168,7 +167,7 @@ void OwnBlocks::SettleHandedOut(const SlotPointer& slot, const Round& round) {
 void OwnBlocks::SendHandedOutApart(const SlotPointer& slot, SteadyTime deadline) {
   std::vector<ipam::BlockOffset> offsets;
   {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     for (const auto& [offset, one] : slot->handed_out) {
       if (!one.attachment.empty()) offsets.push_back(offset);
     }
@@ -181,11 +180,11 @@ void OwnBlocks::SendHandedOutApart(const SlotPointer& slot, SteadyTime deadline)
   }
 }
 
-void OwnBlocks::Refuse(const SlotPointer& slot, ipam::BlockOffset offset, const ipam::Error& error) {
+void OwnBlocks::Refuse(const SlotPointer& slot, ipam::BlockOffset offset, const Error& error) {
   std::string name;
   std::string entry;
   {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     const auto one = slot->handed_out.find(offset);
     if (one == slot->handed_out.end()) return;
     one->second.is_refused = true;

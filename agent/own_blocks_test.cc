@@ -52,13 +52,13 @@ TEST_F(OwnBlocksTest, ALaterBlockOfThatNameIsBelieved) {
 TEST_F(OwnBlocksTest, WhoseTimeIsOverSendsNobodysChanges) {
   MakeBlock();
   const int before = api_.CountOf(Method::kPatch);
-  const auto take = [](ipam::Block& block) -> ipam::Expected<void> {
+  const auto take = [](ipam::Block& block) -> Expected<void> {
     SetText(block, 1, TextOf(1));
     return {};
   };
   const auto edited = own_.Edit(Stored(), {.attachment = {}, .apply = take}, std::chrono::steady_clock::now());
   ASSERT_FALSE(edited.has_value());
-  EXPECT_EQ(edited.error().code, ipam::ErrorCode::kTimeout);
+  EXPECT_EQ(edited.error().code, ErrorCode::kTimeout);
   EXPECT_EQ(api_.CountOf(Method::kPatch), before);
 }
 
@@ -71,7 +71,7 @@ TEST_F(OwnBlocksTest, WhatWasHandedOutAndIsInStaysInWhereTheNextPatchIsRefused) 
   api_.SetFaults([](const k8sclient::Request& request) {
     return request.method == Method::kPatch ? ApiFault::kLostAfterCommit : ApiFault::kUnavailable;
   });
-  const auto nothing = [](ipam::Block&) { return ipam::Expected<void>(); };
+  const auto nothing = [](ipam::Block&) { return Expected<void>(); };
   const SteadyTime soon = std::chrono::steady_clock::now() + kWithin;
   EXPECT_FALSE(own_.Edit(Stored(), {.attachment = {}, .apply = nothing}, soon).has_value());
   ASSERT_TRUE(IsStored(2));
@@ -99,11 +99,11 @@ TEST_F(OwnBlocksTest, AChangeThatIsInHasNotFailedWhereTheNextPatchIsRefused) {
       api_.Change(kBlocks, kName, [](nlohmann::json& block) { block["agent"] = "other-1.1"; });
       return ApiFault::kNone;
     });
-    std::optional<ipam::ErrorCode> other;
+    std::optional<ErrorCode> other;
     const auto note = [&other](const auto& written) {
       if (!written) other = written.error().code;
     };
-    const auto take = [](ipam::Block& block) -> ipam::Expected<void> {
+    const auto take = [](ipam::Block& block) -> Expected<void> {
       block.allocations[60] = TextOf(60);
       return {};
     };
@@ -111,15 +111,15 @@ TEST_F(OwnBlocksTest, AChangeThatIsInHasNotFailedWhereTheNextPatchIsRefused) {
     const auto added = Add(number);
     ASSERT_TRUE(IsStored(number));
     ASSERT_GT(patches, 1);
-    EXPECT_EQ(added.error().code, ipam::ErrorCode::kUnknownOutcome) << number;
-    EXPECT_EQ(other, ipam::ErrorCode::kUnknownOutcome) << number;
+    EXPECT_EQ(added.error().code, ErrorCode::kUnknownOutcome) << number;
+    EXPECT_EQ(other, ErrorCode::kUnknownOutcome) << number;
   }
 }
 
 TEST_F(OwnBlocksTest, AChangeThatNobodyWaitsForIsShownWhileItsPatchIsUnderWay) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
-  const auto release = [](ipam::Block& block) -> ipam::Expected<void> {
+  const auto release = [](ipam::Block& block) -> Expected<void> {
     static_cast<void>(ipam::Release(block, TestAttachment(1), 0));
     return {};
   };
@@ -146,13 +146,13 @@ TEST_F(OwnBlocksTest, NoAddIsToldThatABlockIsFullWhereItsPatchMayStillLand) {
     if (request.method != Method::kPatch) return ApiFault::kNone;
     return ++patches == 1 ? ApiFault::kLateCommit : ApiFault::kInvalid;
   });
-  const auto release = [](ipam::Block& block) -> ipam::Expected<void> {
+  const auto release = [](ipam::Block& block) -> Expected<void> {
     block.allocations.erase(7);
     return {};
   };
   own_.EditLater(Stored(), {.attachment = ipam::TestAttachment(107), .apply = release}, Soon(), [](const auto&) {});
   // The patch of both is in doubt, the next one is refused, and then each is tried on its own.
-  EXPECT_EQ(Add(1).error().code, ipam::ErrorCode::kUnknownOutcome);
+  EXPECT_EQ(Add(1).error().code, ErrorCode::kUnknownOutcome);
 }
 
 TEST_F(OwnBlocksTest, AFenceThatWasSeenIsNotWrittenAgain) {
@@ -162,7 +162,7 @@ TEST_F(OwnBlocksTest, AFenceThatWasSeenIsNotWrittenAgain) {
     const bool is_lost = request.method == Method::kPatch && ++patches == 1;
     return is_lost ? ApiFault::kLostAfterCommit : ApiFault::kNone;
   });
-  const auto take = [](ipam::Block& block) -> ipam::Expected<void> {
+  const auto take = [](ipam::Block& block) -> Expected<void> {
     block.allocations[7] = TextOf(1);
     return {};
   };
@@ -235,7 +235,7 @@ TEST_F(OwnBlocksTest, AProofOfOneBlockAfterASleepIsNoneOfAnother) {
   const auto seen = std::make_shared<const ipam::Block>(crds::ParseBlock(nlohmann::json::parse(made->body)).value());
   ASSERT_TRUE(own_.Fence(seen, Soon(), [](const ipam::Block&) { return ipam::OffsetSet{8, 9}; }).has_value());
   const auto hand_out = [&](int number) {
-    const auto take = [number](ipam::Block& block, const ipam::OffsetSet& among) -> ipam::Expected<void> {
+    const auto take = [number](ipam::Block& block, const ipam::OffsetSet& among) -> Expected<void> {
       block.allocations[*among.begin()] = TextOf(number);
       return {};
     };
@@ -333,7 +333,7 @@ TEST_F(StrangersTest, OneThatComesBackIsNamedByBothAndNeitherWrites) {
     EXPECT_EQ(HandOut(3, agent), nullptr) << "nobody would write it";
     const auto refused = Add(2, agent);
     ASSERT_FALSE(refused.has_value());
-    EXPECT_EQ(ipam::CniCode(refused.error().code), 11U);
+    EXPECT_EQ(CniCode(refused.error().code), 11U);
     EXPECT_THAT(refused.error().message, testing::AllOf(testing::HasSubstr("m-me"), testing::HasSubstr("other-1")));
   }
   EXPECT_EQ(api_.CountOf(Method::kPatch), before);
@@ -359,7 +359,7 @@ TEST_F(StrangersTest, WhatItHadOnStandbyAndGaveBackMayBeSwept) {
   });
   own_.Observe(Stored(), Soon());
   api_.SetFaults(nullptr);
-  const auto sweep = [](ipam::Block& block) -> ipam::Expected<void> {
+  const auto sweep = [](ipam::Block& block) -> Expected<void> {
     std::erase_if(block.allocations, [](const auto& one) { return one.second.starts_with("~"); });
     return {};
   };
@@ -388,7 +388,7 @@ TEST_F(StrangersTest, WhatIsLeftOfABlockThatBothWriteIsNotTried) {
   }
   ASSERT_FALSE(Add(2, &other_).has_value());
   int failures = 0;
-  other_.WriteHandedOut(Soon(), [&](const ipam::Error&) { ++failures; });
+  other_.WriteHandedOut(Soon(), [&](const Error&) { ++failures; });
   ASSERT_FALSE(Add(3, &other_).has_value()) << "and takes along what waits";
   EXPECT_EQ(failures, 0);
 }
@@ -435,7 +435,7 @@ TEST_F(StrangersTest, OneThatDoesNotComeBackIsForgottenAfterAMinute) {
   ASSERT_TRUE(Fence(other_).has_value());
   ASSERT_EQ(HandOut(2, &other_), nullptr);
   clock_.Advance(std::chrono::minutes(1));
-  other_.WriteHandedOut(Soon(), [](const ipam::Error&) {});
+  other_.WriteHandedOut(Soon(), [](const Error&) {});
   ASSERT_TRUE(Add(3, &other_).has_value());
   EXPECT_NE(HandOut(2, &other_), nullptr);
 }
@@ -449,7 +449,7 @@ TEST_F(StrangersTest, TheOneThatWasWrittenOverTriesAgainAfterAMinute) {
   }
   ASSERT_EQ(AgentOf(own_), "it") << "had the last word";
   clock_.Advance(std::chrono::minutes(1));
-  other_.WriteHandedOut(Soon(), [](const ipam::Error&) {});
+  other_.WriteHandedOut(Soon(), [](const Error&) {});
   EXPECT_TRUE(Add(2, &other_).has_value());
   EXPECT_EQ(HandOut(3, &other_), nullptr) << "the other one may be handing out";
   own_.Observe(Stored(), Soon());

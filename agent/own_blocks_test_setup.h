@@ -28,9 +28,8 @@ class BlockWitness final : public BlockObserver {
  public:
   void Conflict(const std::string& /*block*/) override {}
   void Batch(const std::string& /*block*/, std::size_t /*changes*/) override {}
-  void InDoubt(const std::string& /*block*/, const ipam::Error& /*error*/) override {}
-  void HandedOutRefused(const std::string& /*block*/, const std::string& /*entry*/,
-                        const ipam::Error& /*error*/) override {}
+  void InDoubt(const std::string& /*block*/, const Error& /*error*/) override {}
+  void HandedOutRefused(const std::string& /*block*/, const std::string& /*entry*/, const Error& /*error*/) override {}
   void HandedOutLost(const std::string& /*block*/, const std::string& entry) override { lost.push_back(entry); }
   void StandbyNotKept() override { ++not_kept; }
   void Vanished(const std::string& /*block*/, const std::string& entry) override { vanished.push_back(entry); }
@@ -84,7 +83,7 @@ class OwnBlocksTest : public ::testing::Test {
     return Stored();
   }
   // Of a node without notes.
-  ipam::Expected<void> Fence(OwnBlocks& agent) {
+  Expected<void> Fence(OwnBlocks& agent) {
     return agent.Fence(Stored(), Soon(), [](const ipam::Block&) { return ipam::OffsetSet(); });
   }
   // As the controller gives back an empty block.
@@ -101,9 +100,9 @@ class OwnBlocksTest : public ::testing::Test {
     return objects.empty() ? nullptr : std::make_shared<const ipam::Block>(crds::ParseBlock(objects[0]).value());
   }
 
-  ipam::Expected<ipam::BlockView> Add(int number, OwnBlocks* agent = nullptr) {
+  Expected<ipam::BlockView> Add(int number, OwnBlocks* agent = nullptr) {
     const ipam::HeldEntry entry = EntryOf(number);
-    const auto take = [this, entry](ipam::Block& block) -> ipam::Expected<void> {
+    const auto take = [this, entry](ipam::Block& block) -> Expected<void> {
       const auto taken = ipam::Take(block, pool_, entry, std::nullopt, 0);
       if (!taken) return std::unexpected(taken.error());
       return {};
@@ -115,7 +114,7 @@ class OwnBlocksTest : public ::testing::Test {
   ipam::BlockView HandOut(int number, OwnBlocks* agent = nullptr,
                           std::chrono::milliseconds within = std::chrono::seconds(5)) {
     const ipam::HeldEntry entry = EntryOf(number);
-    const auto take = [this, entry](ipam::Block& block, const ipam::OffsetSet& among) -> ipam::Expected<void> {
+    const auto take = [this, entry](ipam::Block& block, const ipam::OffsetSet& among) -> Expected<void> {
       const auto taken = ipam::TakeStandby(block, pool_, entry, among, 0);
       if (!taken) return std::unexpected(taken.error());
       return {};
@@ -138,7 +137,7 @@ class OwnBlocksTest : public ::testing::Test {
   }
   // By the agent.
   void Write(const std::map<ipam::BlockOffset, std::string>& texts) {
-    const auto apply = [&texts](ipam::Block& block) -> ipam::Expected<void> {
+    const auto apply = [&texts](ipam::Block& block) -> Expected<void> {
       for (const auto& [offset, text] : texts) SetText(block, offset, text);
       return {};
     };
@@ -146,9 +145,9 @@ class OwnBlocksTest : public ::testing::Test {
   }
   // As the agent does from time to time.
   void WriteWhatIsLeft() {
-    own_.WriteHandedOut(Soon(), [](const ipam::Error&) {});
+    own_.WriteHandedOut(Soon(), [](const Error&) {});
     static_cast<void>(
-        own_.Edit(Named(), {.attachment = {}, .apply = [](ipam::Block&) { return ipam::Expected<void>(); }}, Soon()));
+        own_.Edit(Named(), {.attachment = {}, .apply = [](ipam::Block&) { return Expected<void>(); }}, Soon()));
   }
 
   ipam::Pool pool_ = ipam::TestPool("p1", "10.55.0.0/24");

@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "sync/mutex.h"
+#include "base/mutex.h"
 
 namespace berth::agent {
 
@@ -22,13 +22,13 @@ void SharedHoldings::Note(std::uint64_t writes, const std::string& node, std::sp
       if (!is_others) attachments.emplace(attachment);
     }
   }
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   noted_at_ = writes;
   attachments_ = std::move(attachments);
 }
 
 bool SharedHoldings::HasNone(const ipam::Attachment& attachment) const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   return noted_at_ == writes_ && !attachments_.contains(attachment);
 }
 

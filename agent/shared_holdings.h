@@ -12,9 +12,9 @@
 #include <span>
 #include <string>
 
+#include "base/mutex.h"
 #include "ipam/block_store.h"
 #include "ipam/entry.h"
-#include "sync/mutex.h"
 
 namespace berth::agent {
 
@@ -35,7 +35,7 @@ class SharedHoldings {
 
  private:
   std::atomic<std::uint64_t> writes_ = 1;
-  mutable sync::Mutex mutex_;
+  mutable Mutex mutex_;
   std::uint64_t noted_at_ BERTH_GUARDED_BY(mutex_) = 0;
   std::set<ipam::Attachment> attachments_ BERTH_GUARDED_BY(mutex_);
 };

@@ -16,7 +16,6 @@
 namespace berth::agent {
 
 using ipam::BlockView;
-using ipam::ErrorCode;
 
 namespace {
 

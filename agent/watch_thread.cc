@@ -25,10 +25,10 @@ class WatchHandler final : public k8sclient::ReflectorHandler {
   void EndList(const std::string& /*resource_version*/) override { actions_.listed(names_); }
   void Upsert(json object) override { actions_.upsert(std::move(object)); }
   void Delete(json object) override { actions_.remove(std::move(object)); }
-  void Failed(const ipam::Error& error, std::chrono::milliseconds wait) override {
+  void Failed(const Error& error, std::chrono::milliseconds wait) override {
     spdlog::warn("watch failed path={} code={} err=\"{}\" again_in_ms={}",
                  path_,
-                 ipam::ToString(error.code),
+                 berth::ToString(error.code),
                  error.message,
                  wait.count());
   }

@@ -11,10 +11,6 @@
 
 namespace berth::bench {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 Expected<std::unique_ptr<AgentNode>> AgentNode::Make(std::unique_ptr<k8sclient::Api> api,
                                                      const AgentNodeOptions& options) {
   std::unique_ptr<AgentNode> node(new AgentNode(std::move(api)));

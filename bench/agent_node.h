@@ -26,8 +26,8 @@ struct AgentNodeOptions {
 class AgentNode final : public Contender {
  public:
   // The agent is not started yet. Errors: kDecode, kIo.
-  [[nodiscard]] static ipam::Expected<std::unique_ptr<AgentNode>> Make(std::unique_ptr<k8sclient::Api> api,
-                                                                       const AgentNodeOptions& options);
+  [[nodiscard]] static Expected<std::unique_ptr<AgentNode>> Make(std::unique_ptr<k8sclient::Api> api,
+                                                                 const AgentNodeOptions& options);
 
   [[nodiscard]] agent::Agent& agent() { return *agent_; }
 
@@ -35,8 +35,8 @@ class AgentNode final : public Contender {
   [[nodiscard]] std::string user_agent() const override { return "berth-agent"; }
   [[nodiscard]] int callers_max() const override;
   // Hands the call over as the agent's socket does.
-  [[nodiscard]] ipam::Expected<void> Add(const std::string& container_id) override;
-  [[nodiscard]] ipam::Expected<void> Del(const std::string& container_id) override;
+  [[nodiscard]] Expected<void> Add(const std::string& container_id) override;
+  [[nodiscard]] Expected<void> Del(const std::string& container_id) override;
   // Until what was answered is written, at most a minute.
   void AwaitWritten() { agent_->Drain(std::chrono::minutes(1)); }
 
@@ -48,7 +48,7 @@ class AgentNode final : public Contender {
 
  private:
   explicit AgentNode(std::unique_ptr<k8sclient::Api> api) : api_(std::move(api)) {}
-  [[nodiscard]] ipam::Expected<std::string> Call(cni::Verb verb, const std::string& container_id);
+  [[nodiscard]] Expected<std::string> Call(cni::Verb verb, const std::string& container_id);
 
   std::unique_ptr<k8sclient::Api> api_;
   std::string config_;

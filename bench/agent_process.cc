@@ -11,11 +11,11 @@
 #include <unistd.h>
 #include <utility>
 
-#include "ipam/check.h"
+#include "base/check.h"
 
 namespace berth::bench {
-ipam::Expected<AgentProcess> AgentProcess::Start(const std::string& program, const std::vector<std::string>& arguments,
-                                                 const std::string& log_file) {
+Expected<AgentProcess> AgentProcess::Start(const std::string& program, const std::vector<std::string>& arguments,
+                                           const std::string& log_file) {
   std::vector<char*> argv = {const_cast<char*>(program.c_str())};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -25,7 +25,7 @@ ipam::Expected<AgentProcess> AgentProcess::Start(const std::string& program, con
   pid_t pid = 0;
   const int failure = posix_spawn(&pid, program.c_str(), &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  if (failure != 0) return ipam::Fail(ipam::ErrorCode::kIo, "start " + program + ": " + std::strerror(failure));
+  if (failure != 0) return Fail(ErrorCode::kIo, "start " + program + ": " + std::strerror(failure));
   return AgentProcess(pid);
 }
 

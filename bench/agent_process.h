@@ -6,16 +6,16 @@
 #include <sys/types.h>
 #include <vector>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::bench {
 
 class AgentProcess {
  public:
   // Starts it, with its stderr in `log_file`. Does not wait until it serves: callers of the plugin do. Errors: kIo.
-  [[nodiscard]] static ipam::Expected<AgentProcess> Start(const std::string& program,
-                                                          const std::vector<std::string>& arguments,
-                                                          const std::string& log_file);
+  [[nodiscard]] static Expected<AgentProcess> Start(const std::string& program,
+                                                    const std::vector<std::string>& arguments,
+                                                    const std::string& log_file);
   AgentProcess(AgentProcess&& other) noexcept;
   AgentProcess& operator=(AgentProcess&&) = delete;
   // SIGTERM, and waits for its end.

@@ -6,10 +6,6 @@
 
 namespace berth::bench {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 Expected<std::uint64_t> AuditLog::End() const {
   if (path_.empty()) return 0;
   std::ifstream file(path_, std::ios::binary | std::ios::ate);

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::bench {
 
@@ -19,10 +19,10 @@ class AuditLog {
   explicit AuditLog(std::string path) : path_(std::move(path)) {}
 
   // Where the log ends now. Errors: kIo.
-  [[nodiscard]] ipam::Expected<std::uint64_t> End() const;
+  [[nodiscard]] Expected<std::uint64_t> End() const;
 
   // Requests logged behind `begin` whose User-Agent begins with `user_agent`. Errors: kIo.
-  [[nodiscard]] ipam::Expected<std::uint64_t> CountSince(std::uint64_t begin, std::string_view user_agent) const;
+  [[nodiscard]] Expected<std::uint64_t> CountSince(std::uint64_t begin, std::string_view user_agent) const;
 
  private:
   std::string path_;

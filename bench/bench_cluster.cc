@@ -13,9 +13,6 @@
 
 namespace berth::bench {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-
 namespace {
 
 k8sclient::CallOptions Soon() { return k8sclient::CallOptions::Within(std::chrono::seconds(10)); }

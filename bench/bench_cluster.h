@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "ipam/pool.h"
 #include "k8sclient/api.h"
 
@@ -26,14 +26,14 @@ struct BlockTotals {
 class BenchCluster {
  public:
   // `kubeconfig`: one path, or several separated by colons. Errors: kDecode.
-  [[nodiscard]] static ipam::Expected<BenchCluster> Open(const std::string& kubeconfig);
+  [[nodiscard]] static Expected<BenchCluster> Open(const std::string& kubeconfig);
 
   // Creates the pool, or takes the one of that name, and marks it Ready: so the bench needs no controller, whose own
   // requests would disturb what is measured. Errors: those of the requests.
-  [[nodiscard]] ipam::Expected<ipam::Pool> MakePool(const PoolOptions& options) const;
+  [[nodiscard]] Expected<ipam::Pool> MakePool(const PoolOptions& options) const;
 
   // Of all blocks of a pool. Errors: those of the request.
-  [[nodiscard]] ipam::Expected<BlockTotals> CountBlocks(const std::string& pool) const;
+  [[nodiscard]] Expected<BlockTotals> CountBlocks(const std::string& pool) const;
 
   // Its requests have the User-Agent "berth-bench". Keeps one connection per caller alive.
   [[nodiscard]] k8sclient::Api& api() const { return *api_; }

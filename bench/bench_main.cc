@@ -27,8 +27,6 @@
 namespace berth::bench {
 namespace {
 
-using ipam::Expected;
-
 constexpr const char* kAbout =
     "Measures ADD and DEL of IPAM plugins, called as an interface plugin calls them, on a running cluster.\n"
     "bench/run.sh starts one, calls this, and takes the cluster down.";
@@ -189,7 +187,7 @@ Expected<std::string> TimeReport(const Options& options, const std::vector<Calle
     std::ofstream file(options.svg);
     file << SvgChart(all);
     file.close();
-    if (!file) return ipam::Fail(ipam::ErrorCode::kIo, "cannot write " + options.svg);
+    if (!file) return Fail(ErrorCode::kIo, "cannot write " + options.svg);
   }
   return fmt::format("Medians of {} rounds of {} ADDs and {} DELs each.\n\n{}{}{}",
                      options.rounds.rounds,

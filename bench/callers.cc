@@ -20,7 +20,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-ipam::Expected<void> Do(Contender& contender, Operation operation, const std::string& id) {
+Expected<void> Do(Contender& contender, Operation operation, const std::string& id) {
   return operation == Operation::kAdd ? contender.Add(id) : contender.Del(id);
 }
 

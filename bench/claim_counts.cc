@@ -4,8 +4,6 @@
 
 namespace berth::bench {
 
-using ipam::Expected;
-
 void ClaimCounts::Note(const Expected<k8sclient::Response>& answer) {
   constexpr int kCreated = 201;
   constexpr int kConflict = 409;

@@ -22,7 +22,7 @@ struct ClaimTotals {
 // Any thread.
 class ClaimCounts {
  public:
-  void Note(const ipam::Expected<k8sclient::Response>& answer);
+  void Note(const Expected<k8sclient::Response>& answer);
 
   [[nodiscard]] ClaimTotals Totals() const;
 
@@ -38,11 +38,11 @@ class CountedApi final : public k8sclient::Api {
   CountedApi(std::unique_ptr<k8sclient::Api> api, std::string collection, ClaimCounts& counts)
       : api_(std::move(api)), collection_(std::move(collection)), counts_(counts) {}
 
-  [[nodiscard]] ipam::Expected<k8sclient::Response> Call(const k8sclient::Request& request,
-                                                         const k8sclient::CallOptions& options) override;
-  [[nodiscard]] ipam::Expected<k8sclient::Response> Watch(const k8sclient::Request& request,
-                                                          const k8sclient::WatchOptions& options,
-                                                          const k8sclient::WatchSink& sink) override;
+  [[nodiscard]] Expected<k8sclient::Response> Call(const k8sclient::Request& request,
+                                                   const k8sclient::CallOptions& options) override;
+  [[nodiscard]] Expected<k8sclient::Response> Watch(const k8sclient::Request& request,
+                                                    const k8sclient::WatchOptions& options,
+                                                    const k8sclient::WatchSink& sink) override;
 
  private:
   std::unique_ptr<k8sclient::Api> api_;

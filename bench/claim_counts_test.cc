@@ -9,7 +9,6 @@
 namespace berth::bench {
 namespace {
 
-using ipam::Expected;
 using k8sclient::Method;
 using k8sclient::Response;
 
@@ -57,7 +56,7 @@ TEST(ClaimCounts, CountANameThatWasTaken) {
 TEST(ClaimCounts, CountARefusalAsFailed) { EXPECT_EQ(After(kPost, Response{.status = 429}).failed, 1U); }
 
 TEST(ClaimCounts, CountALostAnswerAsFailed) {
-  EXPECT_EQ(After(kPost, ipam::Fail(ipam::ErrorCode::kUnknownOutcome, "cut off")).failed, 1U);
+  EXPECT_EQ(After(kPost, Fail(ErrorCode::kUnknownOutcome, "cut off")).failed, 1U);
 }
 
 TEST(ClaimCounts, LeaveOutReads) { EXPECT_EQ(After({.path = "/blocks"}, Response{.status = 200}).posts(), 0U); }

@@ -28,7 +28,6 @@
 
 namespace berth::bench {
 
-using ipam::Expected;
 using std::chrono::steady_clock;
 
 namespace {

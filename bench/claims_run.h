@@ -19,6 +19,6 @@ struct ClaimsOptions {
 };
 
 // The report, as text. Errors: what keeps it from being measured.
-[[nodiscard]] ipam::Expected<std::string> RunClaims(const ClaimsOptions& options, const Progress& progress);
+[[nodiscard]] Expected<std::string> RunClaims(const ClaimsOptions& options, const Progress& progress);
 
 }  // namespace berth::bench

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::bench {
 
@@ -29,8 +29,8 @@ class Contender {
   virtual void AwaitWritten() const {}
 
   // Several threads at once, up to callers_max, each with containers of its own.
-  [[nodiscard]] virtual ipam::Expected<void> Add(const std::string& container_id) = 0;
-  [[nodiscard]] virtual ipam::Expected<void> Del(const std::string& container_id) = 0;
+  [[nodiscard]] virtual Expected<void> Add(const std::string& container_id) = 0;
+  [[nodiscard]] virtual Expected<void> Del(const std::string& container_id) = 0;
 };
 
 }  // namespace berth::bench

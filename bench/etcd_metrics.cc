@@ -11,10 +11,6 @@
 
 namespace berth::bench {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 Expected<EtcdMetrics> EtcdMetrics::Make(const std::string& url, const std::string& pki) {
   EtcdMetrics metrics;
   if (url.empty()) return metrics;

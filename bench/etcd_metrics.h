@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/api.h"
 
 namespace berth::bench {
@@ -15,16 +15,16 @@ class EtcdMetrics {
  public:
   // `url`: where etcd listens for clients; empty: nothing is read and every figure is 0. `pki`: the folder of a cluster
   // of e2e/cluster in which the certificates are. Errors: kDecode.
-  [[nodiscard]] static ipam::Expected<EtcdMetrics> Make(const std::string& url, const std::string& pki);
+  [[nodiscard]] static Expected<EtcdMetrics> Make(const std::string& url, const std::string& pki);
 
   // Since etcd was started. Errors: those of the request; kInternal if the figure is not among the metrics.
-  [[nodiscard]] ipam::Expected<double> LogBytes() const;
+  [[nodiscard]] Expected<double> LogBytes() const;
 
  private:
   std::unique_ptr<k8sclient::Api> api_;  // null: nothing is read
 };
 
 // The value of a metric without labels in Prometheus' text format. Errors: kInternal if it is not there.
-[[nodiscard]] ipam::Expected<double> MetricValue(std::string_view text, std::string_view name);
+[[nodiscard]] Expected<double> MetricValue(std::string_view text, std::string_view name);
 
 }  // namespace berth::bench

@@ -6,8 +6,8 @@
 
 namespace berth::bench {
 
-ipam::Expected<OpSamples> Metered(const Meters& meters, std::string_view user_agent,
-                                  const std::function<Nanoseconds()>& node_cpu, const std::function<OpSamples()>& run) {
+Expected<OpSamples> Metered(const Meters& meters, std::string_view user_agent,
+                            const std::function<Nanoseconds()>& node_cpu, const std::function<OpSamples()>& run) {
   const auto log_end = meters.audit.End();
   if (!log_end) return std::unexpected(log_end.error());
   const auto bytes_before = meters.etcd.LogBytes();

@@ -21,8 +21,8 @@ struct Meters {
 // Runs, and completes what that gives: requests of programs whose User-Agent begins with `user_agent` (empty: none),
 // etcd's bytes, CPU time of the API server, and what `node_cpu` gains meanwhile. The meters themselves are read outside
 // of what `run` times. Errors: those of the meters.
-[[nodiscard]] ipam::Expected<OpSamples> Metered(const Meters& meters, std::string_view user_agent,
-                                                const std::function<Nanoseconds()>& node_cpu,
-                                                const std::function<OpSamples()>& run);
+[[nodiscard]] Expected<OpSamples> Metered(const Meters& meters, std::string_view user_agent,
+                                          const std::function<Nanoseconds()>& node_cpu,
+                                          const std::function<OpSamples()>& run);
 
 }  // namespace berth::bench

@@ -24,9 +24,6 @@
 
 namespace berth::bench {
 
-using ipam::Expected;
-using ipam::Fail;
-
 namespace {
 
 constexpr const char* kNodesPool = "nodes";
@@ -74,7 +71,7 @@ class NodesRun {
     for (const auto& node : nodes_) {
       while (!node->agent().IsReady()) {
         if (std::chrono::steady_clock::now() - begin > kReadyMax) {
-          return Fail(ipam::ErrorCode::kTimeout, "agents are not ready after five minutes");
+          return Fail(ErrorCode::kTimeout, "agents are not ready after five minutes");
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
       }

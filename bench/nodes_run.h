@@ -22,7 +22,7 @@ struct NodesOptions {
 };
 
 // The report, as text. Errors: what keeps it from being measured; ADDs that fail are part of the report.
-[[nodiscard]] ipam::Expected<std::string> RunNodes(const NodesOptions& options, const Meters& meters,
-                                                   const Progress& progress);
+[[nodiscard]] Expected<std::string> RunNodes(const NodesOptions& options, const Meters& meters,
+                                             const Progress& progress);
 
 }  // namespace berth::bench

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "ipam/check.h"
+#include "base/check.h"
 
 namespace berth::bench {
 namespace {
@@ -39,7 +39,7 @@ class Pipe {
 };
 
 // The process's id, or an error number.
-ipam::Expected<pid_t> Spawn(const PluginCall& call, const Pipe& in, const Pipe& out) {
+Expected<pid_t> Spawn(const PluginCall& call, const Pipe& in, const Pipe& out) {
   std::array<char*, 2> arguments = {const_cast<char*>(call.program.c_str()), nullptr};
   std::vector<char*> environment;
   for (const std::string& variable : call.environment) environment.push_back(const_cast<char*>(variable.c_str()));
@@ -54,7 +54,7 @@ ipam::Expected<pid_t> Spawn(const PluginCall& call, const Pipe& in, const Pipe& 
   const int failure = posix_spawn(&pid, call.program.c_str(), &actions, nullptr, arguments.data(), environment.data());
   posix_spawn_file_actions_destroy(&actions);
   if (failure != 0) {
-    return ipam::Fail(ipam::ErrorCode::kIo, "start " + call.program + ": " + std::strerror(failure));
+    return Fail(ErrorCode::kIo, "start " + call.program + ": " + std::strerror(failure));
   }
   return pid;
 }
@@ -72,7 +72,7 @@ std::string ReadToEnd(int descriptor) {
 
 }  // namespace
 
-ipam::Expected<PluginAnswer> RunPlugin(const PluginCall& call) {
+Expected<PluginAnswer> RunPlugin(const PluginCall& call) {
   Pipe in;
   Pipe out;
   // Before the process runs: the pipe holds all of it.

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::bench {
 
@@ -22,6 +22,6 @@ struct PluginAnswer {
 };
 
 // Blocks until the process has ended. Its stderr goes nowhere. Any thread. Errors: kIo: it could not be started.
-[[nodiscard]] ipam::Expected<PluginAnswer> RunPlugin(const PluginCall& call);
+[[nodiscard]] Expected<PluginAnswer> RunPlugin(const PluginCall& call);
 
 }  // namespace berth::bench

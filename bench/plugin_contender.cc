@@ -31,11 +31,11 @@ void PluginContender::AwaitWritten() const {
   }
 }
 
-ipam::Expected<void> PluginContender::Add(const std::string& container_id) { return Call("ADD", container_id); }
+Expected<void> PluginContender::Add(const std::string& container_id) { return Call("ADD", container_id); }
 
-ipam::Expected<void> PluginContender::Del(const std::string& container_id) { return Call("DEL", container_id); }
+Expected<void> PluginContender::Del(const std::string& container_id) { return Call("DEL", container_id); }
 
-ipam::Expected<void> PluginContender::Call(const char* verb, const std::string& container_id) const {
+Expected<void> PluginContender::Call(const char* verb, const std::string& container_id) const {
   const std::string pod = "web-64758b8bf-" + container_id.substr(0, 5);
   const std::string uid = container_id.substr(0, 8) + "-88e7-49be-a27a-77d8" + container_id.substr(0, 8);
   const auto answer =
@@ -50,9 +50,9 @@ ipam::Expected<void> PluginContender::Call(const char* verb, const std::string& 
                  .config = config_});
   if (!answer) return std::unexpected(answer.error());
   if (answer->exit_code == 0) return {};
-  return ipam::Fail(ipam::ErrorCode::kInternal,
-                    options_.name + " " + verb + ": exit code " + std::to_string(answer->exit_code) + ": " +
-                        answer->output.substr(0, 500));
+  return Fail(ErrorCode::kInternal,
+              options_.name + " " + verb + ": exit code " + std::to_string(answer->exit_code) + ": " +
+                  answer->output.substr(0, 500));
 }
 
 }  // namespace berth::bench

@@ -29,11 +29,11 @@ class PluginContender final : public Contender {
   [[nodiscard]] std::chrono::nanoseconds NodeCpu() const override;
   void AwaitWritten() const override;
 
-  [[nodiscard]] ipam::Expected<void> Add(const std::string& container_id) override;
-  [[nodiscard]] ipam::Expected<void> Del(const std::string& container_id) override;
+  [[nodiscard]] Expected<void> Add(const std::string& container_id) override;
+  [[nodiscard]] Expected<void> Del(const std::string& container_id) override;
 
  private:
-  [[nodiscard]] ipam::Expected<void> Call(const char* verb, const std::string& container_id) const;
+  [[nodiscard]] Expected<void> Call(const char* verb, const std::string& container_id) const;
 
   PluginContenderOptions options_;
   std::string config_;

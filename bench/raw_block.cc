@@ -14,10 +14,6 @@
 
 namespace berth::bench {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 namespace {
 
 k8sclient::CallOptions InTime() { return k8sclient::CallOptions::Within(std::chrono::seconds(25)); }

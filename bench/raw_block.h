@@ -16,21 +16,20 @@ namespace berth::bench {
 class RawBlock final : public Contender {
  public:
   // Creates the block `cidr` of the pool for the node. Errors: those of the request.
-  [[nodiscard]] static ipam::Expected<std::unique_ptr<RawBlock>> Create(k8sclient::Api& api, const ipam::Pool& pool,
-                                                                        const ipam::Prefix& cidr,
-                                                                        const std::string& node);
+  [[nodiscard]] static Expected<std::unique_ptr<RawBlock>> Create(k8sclient::Api& api, const ipam::Pool& pool,
+                                                                  const ipam::Prefix& cidr, const std::string& node);
 
   [[nodiscard]] std::string name() const override { return "raw PATCH"; }
   [[nodiscard]] std::string user_agent() const override { return "berth-bench"; }
   // The block is remembered between calls and nobody else writes it.
   [[nodiscard]] int callers_max() const override { return 1; }
 
-  [[nodiscard]] ipam::Expected<void> Add(const std::string& container_id) override;
-  [[nodiscard]] ipam::Expected<void> Del(const std::string& container_id) override;
+  [[nodiscard]] Expected<void> Add(const std::string& container_id) override;
+  [[nodiscard]] Expected<void> Del(const std::string& container_id) override;
 
  private:
   RawBlock(k8sclient::Api& api, ipam::Pool pool) : api_(api), pool_(std::move(pool)) {}
-  [[nodiscard]] ipam::Expected<void> Patch(ipam::Block after);
+  [[nodiscard]] Expected<void> Patch(ipam::Block after);
 
   k8sclient::Api& api_;
   ipam::Pool pool_;

@@ -6,8 +6,6 @@
 
 namespace berth::bench {
 
-using ipam::Expected;
-
 namespace {
 
 using Contenders = std::vector<std::unique_ptr<Contender>>;

@@ -38,8 +38,8 @@ using Progress = std::function<void(const std::string&)>;
 // Gives each contender kPrefill addresses, measures, takes them back. Each number of callers begins with a round that
 // is not counted; the order of contenders is rotated by one from round to round.
 // Errors: those of the meters, and of the prefill: a contender that cannot do a single ADD.
-[[nodiscard]] ipam::Expected<std::vector<CallersFigures>> RunRounds(
-    const std::vector<std::unique_ptr<Contender>>& contenders, const RoundsOptions& options, const Meters& meters,
-    const Progress& progress);
+[[nodiscard]] Expected<std::vector<CallersFigures>> RunRounds(const std::vector<std::unique_ptr<Contender>>& contenders,
+                                                              const RoundsOptions& options, const Meters& meters,
+                                                              const Progress& progress);
 
 }  // namespace berth::bench

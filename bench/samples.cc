@@ -6,7 +6,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "ipam/check.h"
+#include "base/check.h"
 
 namespace berth::bench {
 

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kMetricsBytesMax = std::size_t{64} << 20;
 }  // namespace
 
-ipam::Expected<ServerMetrics> ServerMetrics::Read(k8sclient::Api& api) {
+Expected<ServerMetrics> ServerMetrics::Read(k8sclient::Api& api) {
   const k8sclient::Request request{.path = "/metrics", .accept = "text/plain", .response_bytes_max = kMetricsBytesMax};
   auto response = api.Call(request, k8sclient::CallOptions::Within(std::chrono::seconds(30)));
   if (!response) return std::unexpected(response.error().Within("read the API server's metrics"));

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/api.h"
 
 namespace berth::bench {
@@ -14,7 +14,7 @@ namespace berth::bench {
 class ServerMetrics {
  public:
   // Errors: those of the request.
-  [[nodiscard]] static ipam::Expected<ServerMetrics> Read(k8sclient::Api& api);
+  [[nodiscard]] static Expected<ServerMetrics> Read(k8sclient::Api& api);
   explicit ServerMetrics(std::string text) : text_(std::move(text)) {}
 
   // Of all lines of the metric that have these labels, each as `verb="POST"`; 0 if there are none.

@@ -13,8 +13,6 @@
 
 namespace berth::bench {
 
-using ipam::Expected;
-
 std::string ContainerIds::Next() {
   std::string id;
   for (int part = 0; part < 4; ++part) {

@@ -41,7 +41,7 @@ class ContainerIds {
 };
 
 // Blocks. Operations that fail are counted; errors are those of the meters.
-[[nodiscard]] ipam::Expected<WorkloadSamples> RunWorkload(Contender& contender, const Workload& workload,
-                                                          const Meters& meters, ContainerIds& ids);
+[[nodiscard]] Expected<WorkloadSamples> RunWorkload(Contender& contender, const Workload& workload,
+                                                    const Meters& meters, ContainerIds& ids);
 
 }  // namespace berth::bench

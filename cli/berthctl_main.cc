@@ -13,6 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/version.h"
 #include "cli/block_map.h"
 #include "cli/check.h"
 #include "cli/counted_world.h"
@@ -26,12 +27,9 @@
 #include "cli/why.h"
 #include "k8sclient/http_api.h"
 #include "k8sclient/kubeconfig.h"
-#include "version/version.h"
 
 namespace berth::cli {
 namespace {
-
-using ipam::Expected;
 
 constexpr int kDone = 0;
 constexpr int kFound = 1;
@@ -44,12 +42,12 @@ std::string Variable(const char* name) {
 
 void Say(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
-void Complain(const ipam::Error& error) {
+void Complain(const Error& error) {
   std::fprintf(stderr, "berthctl: %s\n", error.message.c_str());
   if (!error.details.empty()) std::fprintf(stderr, "  %s\n", error.details.c_str());
 }
 
-int Fail(const ipam::Error& error) {
+int Fail(const Error& error) {
   Complain(error);
   return kFailed;
 }
@@ -83,8 +81,8 @@ int WritePage(const std::string& page, const std::string& file) {
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   out << page << std::flush;
   if (!out) {
-    return Fail({.code = ipam::ErrorCode::kIo,
-                 .message = "cannot write " + ipam::Quoted(file),
+    return Fail({.code = ErrorCode::kIo,
+                 .message = "cannot write " + Quoted(file),
                  .details = "name a file in a folder that exists and that you may write to"});
   }
   Say("the map is in " + file + ": open it in a browser\n");
@@ -95,7 +93,7 @@ int Show(const Options& options, k8sclient::Api& api) {
   const bool is_map = options.command == Command::kShowMap;
   auto inventory = ReadInventory(api, /*with_pods=*/is_map);
   if (!inventory) return Fail(inventory.error());
-  for (const ipam::Error& error : inventory->unreadable) Complain(error);
+  for (const Error& error : inventory->unreadable) Complain(error);
   KeepPool(*inventory, options.pool);
   if (is_map && !options.html.empty()) return WritePage(MapPage(*inventory), options.html);
   if (is_map) {
@@ -125,7 +123,7 @@ int AskWho(const Options& options, k8sclient::Api& api) {
 int AskCounting(const Options& options, k8sclient::Api& api) {
   const auto read = ReadCountedWorld(api, options.pod);
   if (!read) return Fail(read.error());
-  for (const ipam::Error& error : read->unreadable) Complain(error);
+  for (const Error& error : read->unreadable) Complain(error);
   const Counting counting(*read);
   if (options.command == Command::kShowNodes) {
     Say(PrintNodes(NodeRows(*read, counting), options.format));
@@ -182,7 +180,7 @@ Expected<std::vector<Release>> ReleasesOf(const Options& options) {
     std::ifstream file;
     if (options.report != "-") {
       file.open(options.report);
-      if (!file) return ipam::Fail(ipam::ErrorCode::kIo, "cannot read the report " + ipam::Quoted(options.report));
+      if (!file) return Fail(ErrorCode::kIo, "cannot read the report " + Quoted(options.report));
     }
     std::istream& in = options.report == "-" ? std::cin : file;
     auto read = ReadReport(std::string(std::istreambuf_iterator<char>(in), {}));

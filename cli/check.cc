@@ -46,7 +46,7 @@ class Checker {
   }
 
   void FindUnreadable() {
-    for (const ipam::Error& error : inventory_.unreadable) {
+    for (const Error& error : inventory_.unreadable) {
       Add({.kind = "unreadable", .message = error.message, .remedy = "correct the field that the message names"});
     }
   }

@@ -130,7 +130,7 @@ const CheckCase kCases[] = {
      "allocation-without-entry",
      "old-x"},
     {"ObjectIsUnreadable",
-     [](Inventory& i) { i.unreadable = {{.code = ipam::ErrorCode::kInvalid, .message = "IPBlock b: used is 3"}}; },
+     [](Inventory& i) { i.unreadable = {{.code = ErrorCode::kInvalid, .message = "IPBlock b: used is 3"}}; },
      "unreadable",
      "used is 3"},
 };
@@ -179,7 +179,7 @@ TEST(Report, WhatIsNoneIsRefused) {
                            "{\"findings\": [{\"kind\": \"pod-gone\", \"address\": \"here\"}]}"}) {
     const auto releases = ReadReport(text);
     ASSERT_FALSE(releases.has_value()) << text;
-    EXPECT_EQ(releases.error().code, ipam::ErrorCode::kDecode);
+    EXPECT_EQ(releases.error().code, ErrorCode::kDecode);
     EXPECT_THAT(releases.error().details, HasSubstr("berthctl check -o json"));
   }
 }

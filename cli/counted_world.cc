@@ -23,17 +23,15 @@ namespace berth::cli {
 
 namespace {
 
-using ipam::Expected;
 using nlohmann::json;
 
 constexpr std::chrono::seconds kReadMax{60};
 
 template <typename Seen>
 Expected<std::vector<Seen>> ReadAll(k8sclient::Api& api, std::string_view path,
-                                    const std::function<Expected<Seen>(json)>& read,
-                                    std::vector<ipam::Error>& unreadable) {
+                                    const std::function<Expected<Seen>(json)>& read, std::vector<Error>& unreadable) {
   std::vector<Seen> all;
-  std::vector<ipam::Error> problems;
+  std::vector<Error> problems;
   const auto begin = [&] {
     all.clear();
     problems.clear();

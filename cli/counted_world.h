@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "ipam/label_selector.h"
 #include "k8sclient/api.h"
 #include "reconciler/census.h"
@@ -30,8 +30,8 @@ struct AskedPod {
 struct CountedWorld {
   std::int64_t now_ms = 0;  // UNIX time, by the API server's clock
   reconciler::World world = {};
-  std::optional<AskedPod> asked = {};        // nothing: no pod was asked for, or it does not exist
-  std::vector<ipam::Error> unreadable = {};  // objects that are not what they should be
+  std::optional<AskedPod> asked = {};  // nothing: no pod was asked for, or it does not exist
+  std::vector<Error> unreadable = {};  // objects that are not what they should be
 };
 
 // The counting of such a world. It points into the world, which must not change and must live as long.
@@ -55,6 +55,6 @@ class Counting {
 
 // Lists pools, spaces, blocks, pods and nodes consistently. `pod`: "<namespace>/<name>" of the one that is asked for;
 // empty: none. Errors: those of k8sclient::ListEach and Get; kForbidden names the right that is missing.
-[[nodiscard]] ipam::Expected<CountedWorld> ReadCountedWorld(k8sclient::Api& server, const std::string& pod);
+[[nodiscard]] Expected<CountedWorld> ReadCountedWorld(k8sclient::Api& server, const std::string& pod);
 
 }  // namespace berth::cli

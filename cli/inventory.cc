@@ -19,7 +19,6 @@ namespace berth::cli {
 
 namespace {
 
-using ipam::Expected;
 using nlohmann::json;
 
 constexpr std::chrono::seconds kListMax{60};

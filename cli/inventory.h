@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "crds/allocation.h"
 #include "crds/pool.h"
 #include "ipam/block.h"
 #include "ipam/entry.h"
-#include "ipam/error.h"
 #include "ipam/pool.h"
 #include "k8sclient/api.h"
 
@@ -44,7 +44,7 @@ struct Inventory {
   std::vector<crds::Allocation> allocations = {};
   std::vector<Pod> pods = {};
   std::set<std::string> nodes = {};
-  std::vector<ipam::Error> unreadable = {};  // objects that are not what they should be
+  std::vector<Error> unreadable = {};  // objects that are not what they should be
 
   // nullptr: there is none.
   [[nodiscard]] const SeenPool* FindPool(const std::string& uid) const;
@@ -74,6 +74,6 @@ struct Use {
 
 // Pools, blocks and IPAllocations, and with `with_pods` also pods and nodes.
 // Errors: those of k8sclient::List; kForbidden names the right that is missing.
-[[nodiscard]] ipam::Expected<Inventory> ReadInventory(k8sclient::Api& server, bool with_pods);
+[[nodiscard]] Expected<Inventory> ReadInventory(k8sclient::Api& server, bool with_pods);
 
 }  // namespace berth::cli

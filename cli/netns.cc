@@ -24,9 +24,6 @@ namespace berth::cli {
 
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-
 // Nothing: it is not of a kind that berth hands out.
 std::optional<ipam::Address> AddressOf(const ifaddrs& one) {
   if (one.ifa_addr == nullptr || (one.ifa_flags & IFF_LOOPBACK) != 0) return std::nullopt;
@@ -44,7 +41,7 @@ std::optional<ipam::Address> AddressOf(const ifaddrs& one) {
 Expected<void> AppendConfigured(const std::string& netns, std::vector<Configured>& into) {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) {
-    return ipam::Fail(ErrorCode::kIo, "read the addresses in " + netns + ": " + std::strerror(errno));
+    return Fail(ErrorCode::kIo, "read the addresses in " + netns + ": " + std::strerror(errno));
   }
   for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
     if (const auto address = AddressOf(*one)) into.push_back({.address = *address, .netns = netns});
@@ -59,7 +56,7 @@ using Inodes = std::set<std::pair<dev_t, ino_t>>;
 Expected<void> LookInto(const std::filesystem::path& file, Inodes& seen, std::vector<Configured>& into) {
   const int netns = open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (netns < 0 && errno == ENOENT) return {};
-  if (netns < 0) return ipam::Fail(ErrorCode::kIo, "open " + file.string() + ": " + std::strerror(errno));
+  if (netns < 0) return Fail(ErrorCode::kIo, "open " + file.string() + ": " + std::strerror(errno));
   struct stat is = {};
   const bool is_new = fstat(netns, &is) == 0 && seen.emplace(is.st_dev, is.st_ino).second;
   Expected<void> done;
@@ -69,9 +66,9 @@ Expected<void> LookInto(const std::filesystem::path& file, Inodes& seen, std::ve
     if (setns(netns, CLONE_NEWNET) == 0) {
       done = AppendConfigured(file.filename(), into);
     } else if (errno != EINVAL) {  // a file that is no namespace any more
-      done = ipam::Fail(ErrorCode::kIo,
-                        "enter the network namespace " + file.string() + ": " + std::strerror(errno),
-                        "run berthctl as root");
+      done = Fail(ErrorCode::kIo,
+                  "enter the network namespace " + file.string() + ": " + std::strerror(errno),
+                  "run berthctl as root");
     }
   }).join();
   close(netns);
@@ -90,14 +87,14 @@ Expected<std::vector<Configured>> ReadConfigured(const std::string& folder) {
   for (; !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
     if (const auto done = LookInto(file->path(), seen, configured); !done) return std::unexpected(done.error());
   }
-  if (error) return ipam::Fail(ErrorCode::kIo, "read the folder " + folder + ": " + error.message());
+  if (error) return Fail(ErrorCode::kIo, "read the folder " + folder + ": " + error.message());
   return configured;
 }
 
 Expected<std::vector<Finding>> CheckConfigured(const Inventory& inventory, const std::vector<Configured>& configured,
                                                const std::string& node) {
   if (!inventory.nodes.contains(node)) {
-    return ipam::Fail(ErrorCode::kInvalid, "there is no Node " + ipam::Quoted(node), "see kubectl get nodes");
+    return Fail(ErrorCode::kInvalid, "there is no Node " + Quoted(node), "see kubectl get nodes");
   }
   std::vector<Finding> findings;
   int running = 0;
@@ -128,12 +125,11 @@ Expected<std::vector<Finding>> CheckConfigured(const Inventory& inventory, const
          .remedy = "restart the pod"});
   }
   if (missing > 1 && missing == running) {
-    return ipam::Fail(
-        ErrorCode::kInvalid,
-        "none of the " + std::to_string(running) + " addresses of running pods of node " + node +
-            " is in these network namespaces",
-        "run berthctl on the node that --node names, and give --netns the folder in which the runtime of this "
-        "node keeps the network namespaces of pods");
+    return Fail(ErrorCode::kInvalid,
+                "none of the " + std::to_string(running) + " addresses of running pods of node " + node +
+                    " is in these network namespaces",
+                "run berthctl on the node that --node names, and give --netns the folder in which the runtime of this "
+                "node keeps the network namespaces of pods");
   }
   for (const auto& [address, namespaces] : where) {
     const auto block = std::ranges::find_if(inventory.blocks, [&](const auto& b) { return b.cidr.Contains(address); });

@@ -78,35 +78,35 @@ Json OrNull(std::optional<std::int64_t> number) { return number ? Json(*number) 
 
 }  // namespace
 
-ipam::Expected<void> CheckCounted(const Counting& counting, const reconciler::SeenPool& pool,
-                                  const reconciler::SeenNode* node) {
+Expected<void> CheckCounted(const Counting& counting, const reconciler::SeenPool& pool,
+                            const reconciler::SeenNode* node) {
   const std::string name = "pool " + pool.meta.name;
   if (!pool.pool) {
-    return ipam::Fail(ipam::ErrorCode::kInvalid,
-                      name + " cannot be read: " + pool.problem,
-                      "correct the pool: kubectl edit ippool " + pool.meta.name);
+    return Fail(ErrorCode::kInvalid,
+                name + " cannot be read: " + pool.problem,
+                "correct the pool: kubectl edit ippool " + pool.meta.name);
   }
   if (auto usable = ipam::CheckUsable(*pool.pool); !usable) return usable;
   if (pool.pool->resource.empty()) {
-    return ipam::Fail(ipam::ErrorCode::kInvalid,
-                      name + " has no resource: spec.resource is empty",
-                      "set spec.resource: only a pool with a resource gives nodes a number");
+    return Fail(ErrorCode::kInvalid,
+                name + " has no resource: spec.resource is empty",
+                "set spec.resource: only a pool with a resource gives nodes a number");
   }
   if (pool.pool->affinity == ipam::Affinity::kShared) {
-    return ipam::Fail(ipam::ErrorCode::kInvalid,
-                      name + " is Shared: its free addresses belong to all nodes at once, so it gives no node a number",
-                      "use a pool of affinity Node, or remove the requests for this resource from the pods");
+    return Fail(ErrorCode::kInvalid,
+                name + " is Shared: its free addresses belong to all nodes at once, so it gives no node a number",
+                "use a pool of affinity Node, or remove the requests for this resource from the pods");
   }
   if (counting.pools.of_mixed_namespaces().contains(pool.meta.uid)) {
-    return ipam::Fail(ipam::ErrorCode::kInvalid,
-                      name + " gives no node a number: other pools of " + pool.pool->resource +
-                          " have another spec.namespaceSelector, or none",
-                      "give this pool a spec.resource of its own");
+    return Fail(ErrorCode::kInvalid,
+                name + " gives no node a number: other pools of " + pool.pool->resource +
+                    " have another spec.namespaceSelector, or none",
+                "give this pool a spec.resource of its own");
   }
   if (!counting.pools.counted().contains(pool.meta.uid)) {
-    return ipam::Fail(ipam::ErrorCode::kInvalid,
-                      name + " is not in the list of pools that space " + pool.pool->space + " has accepted",
-                      "is berth-controller running?");
+    return Fail(ErrorCode::kInvalid,
+                name + " is not in the list of pools that space " + pool.pool->space + " has accepted",
+                "is berth-controller running?");
   }
   if (node == nullptr || counting.pools.Counts(pool.meta.uid, *node)) return {};
   ipam::Pool for_nodes = *pool.pool;

@@ -28,8 +28,8 @@ struct NodeNumber {
                                   const std::string& resource);
 
 // Why no free address of the pool counts on any node, or, with a node, on that one; details: what to do about it.
-[[nodiscard]] ipam::Expected<void> CheckCounted(const Counting& counting, const reconciler::SeenPool& pool,
-                                                const reconciler::SeenNode* node);
+[[nodiscard]] Expected<void> CheckCounted(const Counting& counting, const reconciler::SeenPool& pool,
+                                          const reconciler::SeenNode* node);
 
 // For each Node and each resource that it shows or that a pool has, an object (nlohmann::ordered_json).
 [[nodiscard]] nlohmann::ordered_json NodeRows(const CountedWorld& read, const Counting& counting);

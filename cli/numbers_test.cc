@@ -165,7 +165,7 @@ TEST(CountedWorld, NamesTheListThatIsForbidden) {
   });
   const auto read = ReadCountedWorld(cluster.api(), "");
   ASSERT_FALSE(read.has_value());
-  EXPECT_EQ(read.error().code, ipam::ErrorCode::kForbidden);
+  EXPECT_EQ(read.error().code, ErrorCode::kForbidden);
   EXPECT_THAT(read.error().message, HasSubstr(crds::kSpacesPath));
 }
 

@@ -15,9 +15,6 @@ namespace berth::cli {
 
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 using nlohmann::json;
 
 constexpr int kTriesMax = 10;

@@ -27,14 +27,13 @@ struct Release {
 };
 
 // The entry that has the address. Errors: kNotFound.
-[[nodiscard]] ipam::Expected<Use> FindUse(const Inventory& inventory, ipam::Address address, const std::string& space);
+[[nodiscard]] Expected<Use> FindUse(const Inventory& inventory, ipam::Address address, const std::string& space);
 
 // The block without the holder, or why not: kInvalid, with the remedy. Requires: `use` is of `block`.
-[[nodiscard]] ipam::Expected<ipam::Block> Released(const Use& use, const LiveLook& look, bool is_sure,
-                                                   std::int64_t now_ms);
+[[nodiscard]] Expected<ipam::Block> Released(const Use& use, const LiveLook& look, bool is_sure, std::int64_t now_ms);
 
 // Reads the block, looks at pod and node, and writes by compare-and-swap; after a conflict all of it again.
 // Returns what was done, for people.
-[[nodiscard]] ipam::Expected<std::string> Perform(k8sclient::Api& api, const Release& release);
+[[nodiscard]] Expected<std::string> Perform(k8sclient::Api& api, const Release& release);
 
 }  // namespace berth::cli

@@ -90,7 +90,7 @@ TEST(FindUse, NamesTheAddressThatNobodyHas) {
   for (const char* space : {"default", "blue"}) {
     const auto use = FindUse(inventory, ipam::Address::Parse("10.55.0.9").value(), space);
     ASSERT_FALSE(use.has_value());
-    EXPECT_EQ(use.error().code, ipam::ErrorCode::kNotFound);
+    EXPECT_EQ(use.error().code, ErrorCode::kNotFound);
     EXPECT_THAT(use.error().message, HasSubstr("10.55.0.9 in space " + std::string(space)));
   }
 }
@@ -107,7 +107,7 @@ TEST_P(SharedRelease, OfWhatNobodyHasIsRefused) {
   const auto released =
       Perform(api, {.address = ipam::Address::Parse("10.55.0.3").value(), .space = "default", .is_sure = true});
   ASSERT_FALSE(released.has_value());
-  EXPECT_EQ(released.error().code, ipam::ErrorCode::kInvalid);
+  EXPECT_EQ(released.error().code, ErrorCode::kInvalid);
 }
 
 INSTANTIATE_TEST_SUITE_P(Entries, SharedRelease,

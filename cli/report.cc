@@ -13,13 +13,13 @@ namespace {
 using k8sclient::TextAt;
 using nlohmann::json;
 
-std::unexpected<ipam::Error> NoReport(const std::string& why) {
-  return ipam::Fail(ipam::ErrorCode::kDecode, "the report " + why, "make one: berthctl check -o json");
+std::unexpected<Error> NoReport(const std::string& why) {
+  return Fail(ErrorCode::kDecode, "the report " + why, "make one: berthctl check -o json");
 }
 
 }  // namespace
 
-ipam::Expected<std::vector<Release>> ReadReport(const std::string& text) {
+Expected<std::vector<Release>> ReadReport(const std::string& text) {
   const json report = json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto findings = report.is_object() ? report.find("findings") : report.end();
   if (!report.is_object() || findings == report.end() || !findings->is_array()) return NoReport("has no findings");

@@ -10,6 +10,6 @@
 namespace berth::cli {
 
 // The addresses of its findings "pod-gone". Errors: kDecode, saying what a report is.
-[[nodiscard]] ipam::Expected<std::vector<Release>> ReadReport(const std::string& text);
+[[nodiscard]] Expected<std::vector<Release>> ReadReport(const std::string& text);
 
 }  // namespace berth::cli

@@ -182,17 +182,17 @@ Json AddressRows(const Inventory& inventory) {
   return rows;
 }
 
-ipam::Expected<Json> Who(const Inventory& inventory, const std::string& what) {
+Expected<Json> Who(const Inventory& inventory, const std::string& what) {
   if (const auto address = ipam::Address::Parse(what)) {
     Json rows = WhoHas(inventory, *address);
     if (!rows.empty()) return rows;
-    return ipam::Fail(ipam::ErrorCode::kNotFound, "no block covers " + what, "see the pools: berthctl show pools");
+    return Fail(ErrorCode::kNotFound, "no block covers " + what, "see the pools: berthctl show pools");
   }
   const std::size_t slash = what.find('/');
   if (slash == std::string::npos || slash == 0 || slash + 1 == what.size()) {
-    return ipam::Fail(ipam::ErrorCode::kInvalid,
-                      ipam::Quoted(what) + " is neither an address nor a pod",
-                      "write 10.55.0.7, 2001:db8::7 or <namespace>/<pod>");
+    return Fail(ErrorCode::kInvalid,
+                Quoted(what) + " is neither an address nor a pod",
+                "write 10.55.0.7, 2001:db8::7 or <namespace>/<pod>");
   }
   Json rows = Json::array();
   for (const Use& use : UsesOf(inventory)) {
@@ -201,7 +201,7 @@ ipam::Expected<Json> Who(const Inventory& inventory, const std::string& what) {
     rows.push_back(RowOf(use));
   }
   if (!rows.empty()) return rows;
-  return ipam::Fail(ipam::ErrorCode::kNotFound, "pod " + what + " has no address", "see all: berthctl show addresses");
+  return Fail(ErrorCode::kNotFound, "pod " + what + " has no address", "see all: berthctl show addresses");
 }
 
 std::string Print(const Json& rows, Format format) {

@@ -25,7 +25,7 @@ enum class Format : std::uint8_t { kTable, kJson, kYaml };
 
 // Who has the address, in every space; or what the pod "<namespace>/<name>" has. The rows of AddressRows; an address of
 // a block without an entry is "free" or "standby". Errors: kInvalid (neither of the two), kNotFound.
-[[nodiscard]] ipam::Expected<nlohmann::ordered_json> Who(const Inventory& inventory, const std::string& what);
+[[nodiscard]] Expected<nlohmann::ordered_json> Who(const Inventory& inventory, const std::string& what);
 
 // A table has a line of headings, and says "none" without rows.
 [[nodiscard]] std::string Print(const nlohmann::ordered_json& rows, Format format);

@@ -180,7 +180,7 @@ class Answer {
   void TellOfPoolOn(const SeenPool& seen, const SeenNode* node) {
     const std::string& name = seen.meta.name;
     if (!seen.pool) {
-      const ipam::Error error = CheckCounted(counting_, seen, nullptr).error();
+      const Error error = CheckCounted(counting_, seen, nullptr).error();
       return Add("pool", name, false, error.message, error.details);
     }
     auto fine = ipam::CheckUsable(*seen.pool);
@@ -222,7 +222,7 @@ class Answer {
   // It waits for a node.
   void TellOfUnbound() {
     const std::string says =
-        asked_.scheduler_says.empty() ? "" : "; the scheduler says " + ipam::Quoted(asked_.scheduler_says);
+        asked_.scheduler_says.empty() ? "" : "; the scheduler says " + Quoted(asked_.scheduler_says);
     if (pod_.requests.empty()) {
       return Add(
           "pod", key_, false, "pod " + key_ + " waits for a node, not for an address" + NotCounted() + says, kReadOn);
@@ -420,21 +420,21 @@ class Answer {
 
 }  // namespace
 
-ipam::Expected<Json> Why(const CountedWorld& read, const Counting& counting, const std::string& pod) {
+Expected<Json> Why(const CountedWorld& read, const Counting& counting, const std::string& pod) {
   const std::size_t slash = pod.find('/');
   if (slash == std::string::npos || slash == 0 || slash + 1 == pod.size()) {
-    return ipam::Fail(ipam::ErrorCode::kInvalid, ipam::Quoted(pod) + " is not a pod", "write <namespace>/<pod>");
+    return Fail(ErrorCode::kInvalid, Quoted(pod) + " is not a pod", "write <namespace>/<pod>");
   }
   const SeenPod* found = read.world.pods.Find(pod);
   if (found == nullptr && read.asked) {
-    return ipam::Fail(ipam::ErrorCode::kInvalid,
-                      "pod " + ipam::Quoted(pod) + " cannot be read, so berth ignores the pod",
-                      "see: kubectl get pod -o yaml");
+    return Fail(ErrorCode::kInvalid,
+                "pod " + Quoted(pod) + " cannot be read, so berth ignores the pod",
+                "see: kubectl get pod -o yaml");
   }
   if (found == nullptr) {
-    return ipam::Fail(ipam::ErrorCode::kNotFound,
-                      "pod " + ipam::Quoted(pod) + " does not exist",
-                      "see all: kubectl get pods -A; what an earlier pod of that name has: berthctl who " + pod);
+    return Fail(ErrorCode::kNotFound,
+                "pod " + Quoted(pod) + " does not exist",
+                "see all: kubectl get pods -A; what an earlier pod of that name has: berthctl who " + pod);
   }
   return Answer(read, counting, pod, *found).Rows();
 }

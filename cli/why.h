@@ -15,8 +15,8 @@ namespace berth::cli {
 // node), "name", "fits" (the pod needs nothing more, or could have its addresses there), "says", and "remedy", which is
 // empty if there is nothing to be done. The pod comes first, nodes come last, those first that need the least.
 // `pod`: "<namespace>/<name>"; requires: `read` was read for it. Errors: kInvalid: `pod` has another form; kNotFound.
-[[nodiscard]] ipam::Expected<nlohmann::ordered_json> Why(const CountedWorld& read, const Counting& counting,
-                                                         const std::string& pod);
+[[nodiscard]] Expected<nlohmann::ordered_json> Why(const CountedWorld& read, const Counting& counting,
+                                                   const std::string& pod);
 
 // As text: the sentences, each with its remedy beneath, of nodes the first 20.
 [[nodiscard]] std::string PrintWhy(const nlohmann::ordered_json& rows, Format format);

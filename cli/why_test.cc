@@ -287,7 +287,7 @@ TEST(Why, SaysThatAPodDoesNotExist) {
   const CountedWorld read = TestCluster().Read(kPod);
   const auto rows = Why(read, Counting(read), kPod);
   ASSERT_FALSE(rows.has_value());
-  EXPECT_EQ(rows.error().code, ipam::ErrorCode::kNotFound);
+  EXPECT_EQ(rows.error().code, ErrorCode::kNotFound);
   EXPECT_EQ(rows.error().message, "pod \"team-a/web-0\" does not exist");
 }
 

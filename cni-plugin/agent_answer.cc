@@ -9,10 +9,6 @@
 namespace berth::cni_plugin {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 constexpr std::string_view kEndOfHead = "\r\n\r\n";
 constexpr std::string_view kEndOfLine = "\r\n";
 
@@ -57,7 +53,7 @@ struct Head {
 Expected<Head> ParseHead(std::string_view text) {
   const std::string_view first = TakeLine(text);
   const auto status = ParseStatusLine(first);
-  if (!status) return Fail(ErrorCode::kDecode, "the answer begins with " + ipam::Quoted(first) + ", which is not HTTP");
+  if (!status) return Fail(ErrorCode::kDecode, "the answer begins with " + Quoted(first) + ", which is not HTTP");
   Head head{.answer = {.status = *status, .took = false, .body = {}}};
   std::optional<std::size_t> length;
   while (!text.empty()) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::cni_plugin {
 
@@ -28,6 +28,6 @@ struct AgentAnswer {
 [[nodiscard]] std::string MakeAgentRequest(std::string_view body);
 
 // Nothing: `bytes` is the beginning of an answer. Errors: kDecode: whatever comes behind it, it will be none.
-[[nodiscard]] ipam::Expected<std::optional<AgentAnswer>> ParseAgentAnswer(std::string_view bytes);
+[[nodiscard]] Expected<std::optional<AgentAnswer>> ParseAgentAnswer(std::string_view bytes);
 
 }  // namespace berth::cni_plugin

@@ -8,7 +8,6 @@
 namespace berth::cni_plugin {
 namespace {
 
-using ipam::ErrorCode;
 using testing::HasSubstr;
 
 struct AnswerCase {

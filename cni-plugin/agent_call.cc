@@ -26,8 +26,6 @@ namespace berth::cni_plugin {
 namespace {
 
 using cni::Verb;
-using ipam::ErrorCode;
-using ipam::Expected;
 using std::chrono::seconds;
 
 constexpr std::string_view kProgram = "berth";
@@ -74,12 +72,12 @@ bool IsCniError(std::string_view text) {
 Expected<ipam::Dns> ReadResolvConf(const std::string& path) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open()) {
-    return ipam::Fail(ErrorCode::kIo, "ipam.resolvConf: read " + ipam::Quoted(path) + ": " + std::strerror(errno));
+    return Fail(ErrorCode::kIo, "ipam.resolvConf: read " + Quoted(path) + ": " + std::strerror(errno));
   }
-  const auto text = ReadAll(file.number(), kResolvConfBytesMax, ipam::Quoted(path));
+  const auto text = ReadAll(file.number(), kResolvConfBytesMax, Quoted(path));
   if (!text) return std::unexpected(text.error().Within("ipam.resolvConf"));
   if (text->size() > kResolvConfBytesMax) {
-    return ipam::Fail(ErrorCode::kIo, "ipam.resolvConf: " + ipam::Quoted(path) + " is larger than 1 MiB");
+    return Fail(ErrorCode::kIo, "ipam.resolvConf: " + Quoted(path) + " is larger than 1 MiB");
   }
   return cni::ParseResolvConf(*text);
 }
@@ -125,7 +123,7 @@ Expected<AgentAnswer> AgentCall::Ask(const std::string& body) const {
     if (!connection && IsAbsence(connection.error())) return WithoutAgent(body, connection.error());
     if (!connection) return NotConnected(connection.error());
     if (Is(Verb::kAdd) && caller_.IsGone()) {
-      return ipam::Fail(ErrorCode::kTimeout, "the caller has ended, so nobody waits for an address any more");
+      return berth::Fail(ErrorCode::kTimeout, "the caller has ended, so nobody waits for an address any more");
     }
     auto answer = Exchange(*connection, request, end_);
     if (answer || is_repeated || end_.Passed()) return answer;
@@ -163,36 +161,33 @@ Expected<AgentAnswer> AgentCall::WithoutAgent(const std::string& body, int error
 
 Expected<AgentAnswer> AgentCall::NotConnected(int error) const {
   if (IsAbsence(error)) {
-    return ipam::Fail(ErrorCode::kTimeout,
-                      "no berth-agent answers on " + Socket() + "; is its pod running on this node?",
-                      std::string("connect: ") + std::strerror(error));
+    return berth::Fail(ErrorCode::kTimeout,
+                "no berth-agent answers on " + Socket() + "; is its pod running on this node?",
+                std::string("connect: ") + std::strerror(error));
   }
   if (error == EAGAIN) {
-    return ipam::Fail(ErrorCode::kTimeout,
-                      "berth-agent on " + Socket() + " accepts no more calls",
-                      "the agent is overloaded or stopped: look at the agent's log");
+    return berth::Fail(ErrorCode::kTimeout,
+                "berth-agent on " + Socket() + " accepts no more calls",
+                "the agent is overloaded or stopped: look at the agent's log");
   }
   if (error == ENAMETOOLONG) {
-    return ipam::Fail(ErrorCode::kInvalid,
-                      "ipam.agentSocket is longer than the 107 bytes that a socket's path may have");
+    return berth::Fail(ErrorCode::kInvalid, "ipam.agentSocket is longer than the 107 bytes that a socket's path may have");
   }
-  return ipam::Fail(ErrorCode::kIo, "connect to berth-agent on " + Socket() + ": " + std::strerror(error));
+  return berth::Fail(ErrorCode::kIo, "connect to berth-agent on " + Socket() + ": " + std::strerror(error));
 }
 
 Expected<int> AgentCall::Print(const AgentAnswer& answer) const {
   if (answer.status != kServed) {
     if (!IsCniError(answer.body)) {
-      return ipam::Fail(
-          ErrorCode::kUnknownOutcome,
-          "berth-agent answers with status " + std::to_string(answer.status) + " and without a CNI error");
+      return berth::Fail(ErrorCode::kUnknownOutcome,
+                  "berth-agent answers with status " + std::to_string(answer.status) + " and without a CNI error");
     }
     static_cast<void>(PrintAnswer(answer.body));
     return EXIT_FAILURE;
   }
   if (answer.body.empty() && !Is(Verb::kAdd)) return EXIT_SUCCESS;
   if (!IsObject(answer.body)) {
-    return ipam::Fail(ErrorCode::kUnknownOutcome,
-                      "berth-agent's answer is not a CNI result: " + ipam::Quoted(answer.body));
+    return berth::Fail(ErrorCode::kUnknownOutcome, "berth-agent's answer is not a CNI result: " + Quoted(answer.body));
   }
   if (const auto printed = PrintAnswer(answer.body); !printed) {
     Complain(kProgram, printed.error());
@@ -203,9 +198,8 @@ Expected<int> AgentCall::Print(const AgentAnswer& answer) const {
   return EXIT_SUCCESS;
 }
 
-int AgentCall::Fail(ipam::Error error) const {
-  const bool is_status_of_agent =
-      Is(Verb::kStatus) && ipam::CniCode(error.code) == ipam::CniCode(ErrorCode::kUnavailable);
+int AgentCall::Fail(Error error) const {
+  const bool is_status_of_agent = Is(Verb::kStatus) && CniCode(error.code) == CniCode(ErrorCode::kUnavailable);
   if (is_status_of_agent) error.code = ErrorCode::kNotReady;
   Complain(kProgram, error);
   return PrintError(error, call_.config.version);
@@ -218,7 +212,7 @@ void AgentCall::TakeBack() const {
   // The first moment after this ADD: the agent refuses the ADD if it comes to it later, and leaves alone what an ADD
   // that began after this one has taken.
   ++call.started_nanos;
-  const auto complain = [&](const ipam::Error& error) {
+  const auto complain = [&](const Error& error) {
     Complain(kProgram, error.Within("give back the address that this ADD may have got"));
   };
   const auto body = cni::MakeForwardedBody(call);
@@ -229,7 +223,7 @@ void AgentCall::TakeBack() const {
   const auto answer = Exchange(*connection, MakeAgentRequest(*body), end);
   if (!answer) return complain(answer.error());
   if (answer->status != kServed) {
-    complain({.code = ErrorCode::kUnavailable, .message = "berth-agent answers " + ipam::Quoted(answer->body)});
+    complain({.code = ErrorCode::kUnavailable, .message = "berth-agent answers " + Quoted(answer->body)});
   }
 }
 

@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <string>
 
+#include "base/error.h"
 #include "cni-plugin/agent_answer.h"
 #include "cni-plugin/caller.h"
 #include "cni-plugin/deadline.h"
 #include "cni-plugin/plugin.h"
-#include "ipam/error.h"
 
 namespace berth::cni_plugin {
 
@@ -28,16 +28,16 @@ class AgentCall {
  private:
   // A DEL for what this ADD may have taken. Failures go to stderr: the caller's own DEL, or the controller, comes next.
   void TakeBack() const;
-  [[nodiscard]] ipam::Expected<std::string> MakeBody() const;
+  [[nodiscard]] Expected<std::string> MakeBody() const;
   // Errors: kUnknownOutcome: the call may have been served, or may still be; any other: not one byte of it went out.
-  [[nodiscard]] ipam::Expected<AgentAnswer> Ask(const std::string& body) const;
-  [[nodiscard]] ipam::Expected<AgentAnswer> NotConnected(int error) const;
+  [[nodiscard]] Expected<AgentAnswer> Ask(const std::string& body) const;
+  [[nodiscard]] Expected<AgentAnswer> NotConnected(int error) const;
   // No agent came: for STATUS one may be restarting, a DEL goes into the queue (node/del_queue.h), or to an agent that
   // listens by now.
-  [[nodiscard]] ipam::Expected<AgentAnswer> WithoutAgent(const std::string& body, int error) const;
+  [[nodiscard]] Expected<AgentAnswer> WithoutAgent(const std::string& body, int error) const;
   // Returns the exit status. Errors: kUnknownOutcome: this is no answer to the call.
-  [[nodiscard]] ipam::Expected<int> Print(const AgentAnswer& answer) const;
-  [[nodiscard]] int Fail(ipam::Error error) const;
+  [[nodiscard]] Expected<int> Print(const AgentAnswer& answer) const;
+  [[nodiscard]] int Fail(Error error) const;
   [[nodiscard]] bool Is(cni::Verb verb) const { return call_.environment.verb == verb; }
   [[nodiscard]] const std::string& Socket() const { return call_.config.ipam.agent_socket; }
 

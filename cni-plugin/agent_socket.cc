@@ -14,10 +14,6 @@
 namespace berth::cni_plugin {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 // How long a change that inotify does not tell may go unseen: listen(2) on a socket file that was there before, or a
 // user's limit of inotify instances that others have used up.
 constexpr std::chrono::milliseconds kLookAgain{100};
@@ -78,7 +74,7 @@ int SendAll(int connection, std::string_view request, Deadline deadline, std::si
   return 0;
 }
 
-std::unexpected<ipam::Error> Unknown(const std::string& what) {
+std::unexpected<Error> Unknown(const std::string& what) {
   return Fail(ErrorCode::kUnknownOutcome,
               what,
               "it is unknown whether the agent served the call; the runtime may repeat the call");

@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "cni-plugin/agent_answer.h"
 #include "cni-plugin/deadline.h"
 #include "cni-plugin/descriptor.h"
-#include "ipam/error.h"
 
 namespace berth::cni_plugin {
 
@@ -27,7 +27,6 @@ namespace berth::cni_plugin {
 // Sends `request` and reads the answer. The connection is of no use afterwards.
 // Errors: kUnavailable: not one byte went out. kUnknownOutcome: the request may have been served, or may still be: the
 // connection broke, the time is over, or what came is no answer.
-[[nodiscard]] ipam::Expected<AgentAnswer> Exchange(const Descriptor& connection, std::string_view request,
-                                                   Deadline deadline);
+[[nodiscard]] Expected<AgentAnswer> Exchange(const Descriptor& connection, std::string_view request, Deadline deadline);
 
 }  // namespace berth::cni_plugin

@@ -16,9 +16,6 @@
 namespace berth::cni_plugin {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-
 constexpr const char* kFileOfNode = "/etc/berth/allowed-paths";
 constexpr std::string_view kFileBesideProgram = "berth.allowed-paths";
 constexpr std::size_t kFileBytesMax = std::size_t{64} << 10;
@@ -38,13 +35,13 @@ Expected<std::vector<cni::PathRule>> ReadRules(const std::string& file, std::str
   if (!opened.is_open() && errno == ENOENT) return std::vector<cni::PathRule>();
   struct stat status{};
   if (!opened.is_open() || fstat(opened.number(), &status) != 0) {
-    return ipam::Fail(ErrorCode::kIo, file + ": " + std::strerror(errno));
+    return Fail(ErrorCode::kIo, file + ": " + std::strerror(errno));
   }
   const bool is_roots = status.st_uid == 0 || status.st_uid == geteuid();
   if (!S_ISREG(status.st_mode) || !is_roots || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return ipam::Fail(ErrorCode::kInvalid,
-                      file + " has no effect: it must be a file of root that nobody else may write",
-                      "chown root " + file + "; chmod 644 " + file);
+    return Fail(ErrorCode::kInvalid,
+                file + " has no effect: it must be a file of root that nobody else may write",
+                "chown root " + file + "; chmod 644 " + file);
   }
   auto text = ReadAll(opened.number(), kFileBytesMax, file);
   if (!text) return std::unexpected(text.error());

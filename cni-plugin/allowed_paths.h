@@ -18,7 +18,7 @@ namespace berth::cni_plugin {
 
 // The field's rules in one file: none if it is missing. Errors: kInvalid: it is not root's, or others may write it;
 // kIo.
-[[nodiscard]] ipam::Expected<std::vector<cni::PathRule>> ReadRules(const std::string& file, std::string_view field);
+[[nodiscard]] Expected<std::vector<cni::PathRule>> ReadRules(const std::string& file, std::string_view field);
 
 // Whether the path leads through a symbolic link below the folder that the rule names.
 [[nodiscard]] bool HasLinkBelow(const cni::PathRule& rule, std::string_view path);

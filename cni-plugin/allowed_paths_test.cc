@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/places.h"
 #include "cni-plugin/plugin_process.h"
-#include "version/places.h"
 
 namespace berth::cni_plugin {
 namespace {

@@ -4,11 +4,11 @@
 #include <array>
 #include <string_view>
 
+#include "base/version.h"
 #include "cni-plugin/agent_call.h"
 #include "cni-plugin/caller.h"
 #include "cni-plugin/deadline.h"
 #include "cni-plugin/plugin.h"
-#include "version/version.h"
 
 int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
   const std::int64_t started_nanos = berth::cni_plugin::BootNanosNow();

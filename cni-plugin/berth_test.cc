@@ -7,10 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/places.h"
 #include "cni-plugin/deadline.h"
 #include "cni-plugin/plugin_process.h"
 #include "cni-plugin/scripted_agent.h"
-#include "version/places.h"
 
 namespace berth::cni_plugin {
 namespace {

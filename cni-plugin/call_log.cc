@@ -64,8 +64,8 @@ void CallLog::Succeeded(const cni::Environment& environment, const cni::NetworkC
   Write(cni::LogLevel::kInfo, "call done", environment, config, more);
 }
 
-void CallLog::Failed(const cni::Environment& environment, const cni::NetworkConfig& config, const ipam::Error& error) {
-  std::string more = " code=" + std::to_string(ipam::CniCode(error.code)) + " err=" + Quoted(error.message);
+void CallLog::Failed(const cni::Environment& environment, const cni::NetworkConfig& config, const Error& error) {
+  std::string more = " code=" + std::to_string(CniCode(error.code)) + " err=" + Quoted(error.message);
   if (!error.details.empty()) more += " details=" + Quoted(error.details);
   Write(cni::LogLevel::kWarn, "call failed", environment, config, more);
 }

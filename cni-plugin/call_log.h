@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "cni/config.h"
 #include "cni/environment.h"
-#include "ipam/error.h"
 
 namespace berth::cni_plugin {
 
@@ -24,7 +24,7 @@ class CallLog {
 
   void Succeeded(const cni::Environment& environment, const cni::NetworkConfig& config, std::string_view node,
                  std::string_view attachment, std::string_view answer);
-  void Failed(const cni::Environment& environment, const cni::NetworkConfig& config, const ipam::Error& error);
+  void Failed(const cni::Environment& environment, const cni::NetworkConfig& config, const Error& error);
 
  private:
   void Write(cni::LogLevel level, std::string_view message, const cni::Environment& environment,

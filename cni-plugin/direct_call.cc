@@ -25,10 +25,6 @@ namespace berth::cni_plugin {
 
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 // Where kubeadm and others keep the kubelet's own credentials.
 constexpr std::array kKubeletKubeconfigs = {"/etc/kubernetes/kubelet.conf", "/var/lib/kubelet/kubeconfig"};
 constexpr std::string_view kNodeUserPrefix = "system:node:";
@@ -62,17 +58,16 @@ Expected<std::string> FindNodeName(const std::string& configured, const k8sclien
   const bool is_node = user && user->starts_with(kNodeUserPrefix);
   std::string name = is_node ? user->substr(kNodeUserPrefix.size()) : configured.empty() ? HostName() : configured;
   if (!configured.empty() && name != configured) {
-    return Fail(
-        ErrorCode::kInvalid,
-        "ipam.nodeName is " + ipam::Quoted(configured) + ", but the credentials are of the node " + ipam::Quoted(name),
-        "leave ipam.nodeName out");
+    return Fail(ErrorCode::kInvalid,
+                "ipam.nodeName is " + Quoted(configured) + ", but the credentials are of the node " + Quoted(name),
+                "leave ipam.nodeName out");
   }
   if (cni::IsObjectName(name, cni::kNodeNameBytesMax)) return name;
-  return Fail(ErrorCode::kInvalid, ipam::Quoted(name) + " cannot be the name of a node", "set ipam.nodeName");
+  return Fail(ErrorCode::kInvalid, Quoted(name) + " cannot be the name of a node", "set ipam.nodeName");
 }
 
 // A kubeconfig that is missing, unreadable or wrong is "failed to decode content" to the caller.
-std::unexpected<ipam::Error> KubeconfigError(ipam::Error error) {
+std::unexpected<Error> KubeconfigError(Error error) {
   if (error.code == ErrorCode::kIo || error.code == ErrorCode::kInvalid) error.code = ErrorCode::kDecode;
   if (error.details.empty()) error.details = "correct ipam.kubeconfig in the network configuration";
   return std::unexpected(error.Within("kubeconfig"));
@@ -119,7 +114,7 @@ node::DirectStoreOptions DirectCall::StoreOptions() {
   node::DirectStoreOptions options{.node = place_.node,
                                    .call = runtime_.RequestOptions(),
                                    .lock_deadline = node::BootTimeNow() + timeout_ns * 4 / 5};
-  options.on_unreadable = [](const ipam::Error& error) {
+  options.on_unreadable = [](const Error& error) {
     std::fprintf(stderr, "berth-direct: block cannot be read, so it is not used: %s\n", error.message.c_str());
   };
   options.attachment = cni::MakeAttachment(config_.name, environment_.container_id, environment_.ifname);
@@ -221,7 +216,7 @@ Expected<void> DirectCall::Status() {
                                    .query = {{"limit", "1"}, {"resourceVersion", "0"}},
                                    .accept = k8sclient::kPartialMetadataList};
   const auto response = api_.Call(request, runtime_.RequestOptions());
-  ipam::Error error;
+  Error error;
   if (!response) {
     error = response.error();
   } else if (!response->ok()) {

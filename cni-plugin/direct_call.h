@@ -27,7 +27,7 @@ struct DirectPlace {
 };
 // Reads the kubeconfig and opens the node's directory, sends nothing. Errors: kDecode, kIo: the kubeconfig, each with
 // its path; kInvalid: no node name can be told; kUnavailable: this node is its agent's.
-[[nodiscard]] ipam::Expected<DirectPlace> FindDirectPlace(const cni::NetworkConfig& config);
+[[nodiscard]] Expected<DirectPlace> FindDirectPlace(const cni::NetworkConfig& config);
 
 class DirectCall {
  public:
@@ -39,9 +39,9 @@ class DirectCall {
   ~DirectCall() = default;
 
   // What to print; empty for verbs that print nothing. On an error nothing is held that was not before.
-  [[nodiscard]] ipam::Expected<std::string> Serve();
+  [[nodiscard]] Expected<std::string> Serve();
   // After an ADD: the answer could not be printed. Gives back what it took.
-  [[nodiscard]] ipam::Expected<void> TakeBackAdd();
+  [[nodiscard]] Expected<void> TakeBackAdd();
   // After an ADD: the caller has the answer.
   void AnswerDelivered() { node::NodeDirectory::NoteEnd(running_); }
 
@@ -51,11 +51,11 @@ class DirectCall {
  private:
   [[nodiscard]] node::DirectStoreOptions StoreOptions();
   // With the lock, before anything is looked at that leads to a write.
-  [[nodiscard]] ipam::Expected<void> EnterTurn();
-  [[nodiscard]] ipam::Expected<std::string> Add();
-  [[nodiscard]] ipam::Expected<void> Del();
-  [[nodiscard]] ipam::Expected<void> Gc();
-  [[nodiscard]] ipam::Expected<void> Status();
+  [[nodiscard]] Expected<void> EnterTurn();
+  [[nodiscard]] Expected<std::string> Add();
+  [[nodiscard]] Expected<void> Del();
+  [[nodiscard]] Expected<void> Gc();
+  [[nodiscard]] Expected<void> Status();
 
   const cni::Environment& environment_;
   const cni::NetworkConfig& config_;

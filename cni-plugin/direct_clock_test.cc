@@ -45,7 +45,7 @@ class DirectClock : public testing::TestWithParam<std::chrono::hours> {
   ~DirectClock() override { std::filesystem::remove_all(folder_); }
 
   // Each call has its own DirectCall, as it has its own process: it knows earlier calls by their files alone.
-  ipam::Expected<std::string> Call(cni::Verb verb, const std::string& container) {
+  Expected<std::string> Call(cni::Verb verb, const std::string& container) {
     const cni::Environment environment{
         .verb = verb, .container_id = container, .ifname = "eth0", .netns = "/var/run/netns/x", .args = ""};
     const json text = {{"cniVersion", "1.1.0"},

@@ -6,11 +6,11 @@
 #include <string>
 #include <string_view>
 
+#include "base/version.h"
 #include "cni-plugin/call_log.h"
 #include "cni-plugin/direct_call.h"
 #include "cni-plugin/netns.h"
 #include "cni-plugin/plugin.h"
-#include "version/version.h"
 
 namespace berth::cni_plugin {
 namespace {
@@ -19,15 +19,15 @@ int ServeDirectly(const PluginCall& called, node::BootNanos started) {
   const cni::Environment& environment = called.environment;
   const cni::NetworkConfig& config = called.config;
   CallLog log(config.ipam.log_file, config.ipam.log_level);
-  const auto fail = [&](const ipam::Error& error) {
+  const auto fail = [&](const Error& error) {
     log.Failed(environment, config, error);
     return PrintError(error, config.version);
   };
   if (auto netns = CheckNetns(environment); !netns) return fail(netns.error());
   auto place = FindDirectPlace(config);
   if (!place) {
-    ipam::Error error = place.error();
-    if (environment.verb == cni::Verb::kStatus) error.code = ipam::ErrorCode::kNotReady;
+    Error error = place.error();
+    if (environment.verb == cni::Verb::kStatus) error.code = ErrorCode::kNotReady;
     return fail(error);
   }
   DirectCall call(environment, config, started, *std::move(place));

@@ -8,12 +8,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/places.h"
 #include "cni-plugin/plugin_process.h"
 #include "cni-plugin/scripted_agent.h"
 #include "node/lock_watch.h"
 #include "node/node_directory.h"
 #include "node/node_mode.h"
-#include "version/places.h"
 
 namespace berth::cni_plugin {
 namespace {

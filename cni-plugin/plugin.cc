@@ -15,15 +15,11 @@
 namespace berth::cni_plugin {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-
 Expected<void> WriteAll(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = write(descriptor, text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0)
-      return ipam::Fail(ErrorCode::kIo, std::string("write the answer to stdout: ") + std::strerror(errno));
+    if (count < 0) return Fail(ErrorCode::kIo, std::string("write the answer to stdout: ") + std::strerror(errno));
     text.remove_prefix(static_cast<std::size_t>(count));
   }
   return {};
@@ -81,7 +77,7 @@ Expected<std::string> ReadAll(int descriptor, std::size_t bytes_max, std::string
     text.resize(before + static_cast<std::size_t>(count > 0 ? count : 0));
     if (count == 0) return text;
     if (count < 0 && errno != EINTR) {
-      return ipam::Fail(ErrorCode::kIo, "read " + std::string(what) + ": " + std::strerror(errno));
+      return Fail(ErrorCode::kIo, "read " + std::string(what) + ": " + std::strerror(errno));
     }
   }
   return text;
@@ -93,12 +89,12 @@ Expected<void> PrintAnswer(std::string_view text) {
   return WriteAll(STDOUT_FILENO, line);
 }
 
-int PrintError(const ipam::Error& error, cni::Version version) {
+int PrintError(const Error& error, cni::Version version) {
   static_cast<void>(PrintAnswer(cni::ErrorJson(error, version)));
   return EXIT_FAILURE;
 }
 
-void Complain(std::string_view program, const ipam::Error& error) {
+void Complain(std::string_view program, const Error& error) {
   std::string line = std::string(program) + ": " + error.message;
   if (!error.details.empty()) line += " (" + error.details + ")";
   static_cast<void>(WriteAll(STDERR_FILENO, line + "\n"));

@@ -9,10 +9,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "cni/config.h"
 #include "cni/environment.h"
 #include "cni/version.h"
-#include "ipam/error.h"
 
 namespace berth::cni_plugin {
 
@@ -37,15 +37,15 @@ struct Program {
                             const std::function<int(const PluginCall& call)>& serve);
 
 // Everything up to the end of file, or one step beyond `bytes_max`. Errors: kIo.
-[[nodiscard]] ipam::Expected<std::string> ReadAll(int descriptor, std::size_t bytes_max, std::string_view what);
+[[nodiscard]] Expected<std::string> ReadAll(int descriptor, std::size_t bytes_max, std::string_view what);
 
 // Errors: kIo: nobody reads any more, or there is no space.
-[[nodiscard]] ipam::Expected<void> PrintAnswer(std::string_view text);
+[[nodiscard]] Expected<void> PrintAnswer(std::string_view text);
 
 // Prints the error object and returns the exit status that goes with it.
-[[nodiscard]] int PrintError(const ipam::Error& error, cni::Version version);
+[[nodiscard]] int PrintError(const Error& error, cni::Version version);
 
 // One line to stderr, which a runtime shows or logs.
-void Complain(std::string_view program, const ipam::Error& error);
+void Complain(std::string_view program, const Error& error);
 
 }  // namespace berth::cni_plugin

@@ -22,8 +22,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/places.h"
 #include "cni-plugin/descriptor.h"
-#include "version/places.h"
 
 namespace berth::cni_plugin {
 

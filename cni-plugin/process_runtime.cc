@@ -45,17 +45,16 @@ bool ProcessRuntime::Wait(std::chrono::milliseconds duration) {
   return true;
 }
 
-ipam::Expected<void> ProcessRuntime::MayGoOn() {
+Expected<void> ProcessRuntime::MayGoOn() {
   if (std::chrono::steady_clock::now() >= last_start_) {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit_).count();
-    return ipam::Fail(
-        ipam::ErrorCode::kTimeout,
-        "the time limit ipam.timeoutSeconds has passed (" + std::to_string(seconds) + ")",
-        "the runtime tries the call again; is the API server slow, or do many programs write the same block?");
+    return Fail(ErrorCode::kTimeout,
+                "the time limit ipam.timeoutSeconds has passed (" + std::to_string(seconds) + ")",
+                "the runtime tries the call again; is the API server slow, or do many programs write the same block?");
   }
   // An orphan belongs to somebody else by now.
   if (parent_ != 0 && getppid() != parent_) {
-    return ipam::Fail(ipam::ErrorCode::kTimeout, "the caller has ended, so nobody waits for an address any more");
+    return Fail(ErrorCode::kTimeout, "the caller has ended, so nobody waits for an address any more");
   }
   return {};
 }

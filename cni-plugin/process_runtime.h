@@ -24,7 +24,7 @@ class ProcessRuntime final : public ipam::Runtime {
   [[nodiscard]] std::int64_t UnixMillis() override;
   [[nodiscard]] ipam::Uint128 Random(ipam::Uint128 bound) override;
   [[nodiscard]] bool Wait(std::chrono::milliseconds duration) override;
-  [[nodiscard]] ipam::Expected<void> MayGoOn() override;
+  [[nodiscard]] Expected<void> MayGoOn() override;
 
  private:
   std::chrono::milliseconds limit_;

@@ -9,9 +9,6 @@
 namespace berth::cni {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Fail;
-
 // Unknown pairs are listed up to about here.
 constexpr std::size_t kListedBytesMax = 200;
 
@@ -59,7 +56,7 @@ class Parser {
 
 }  // namespace
 
-ipam::Expected<Args> ParseArgs(std::string_view text) {
+Expected<Args> ParseArgs(std::string_view text) {
   if (text.empty()) return Args{};
   Parser parser;
   std::string unknown;
@@ -73,15 +70,15 @@ ipam::Expected<Args> ParseArgs(std::string_view text) {
     if (outcome == Outcome::kTaken) continue;
     if (outcome == Outcome::kMalformed) {
       return Fail(ErrorCode::kEnvironment,
-                  "CNI_ARGS: invalid pair " + ipam::Quoted(pair),
+                  "CNI_ARGS: invalid pair " + Quoted(pair),
                   "pairs have the form KEY=value and are separated by ;");
     }
     if (outcome == Outcome::kBadValue) {
       return Fail(ErrorCode::kEnvironment,
-                  "CNI_ARGS: error parsing value of pair " + ipam::Quoted(pair),
+                  "CNI_ARGS: error parsing value of pair " + Quoted(pair),
                   "IgnoreUnknown must be 1, 0, true or false");
     }
-    if (unknown.size() < kListedBytesMax) unknown += (unknown.empty() ? "" : " ") + ipam::Quoted(pair);
+    if (unknown.size() < kListedBytesMax) unknown += (unknown.empty() ? "" : " ") + Quoted(pair);
   }
   if (!unknown.empty() && !parser.ignore_unknown()) {
     return Fail(ErrorCode::kEnvironment,

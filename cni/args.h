@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::cni {
 
@@ -26,6 +26,6 @@ struct Args {
 // Later duplicates win. MAC is known and left to the interface plugin; other keys are unknown.
 // Errors: kEnvironment: not exactly one "=" in a pair (a trailing ";" is an empty pair), IgnoreUnknown
 // neither 1, 0, true nor false (in any case), unknown keys without IgnoreUnknown.
-[[nodiscard]] ipam::Expected<Args> ParseArgs(std::string_view text);
+[[nodiscard]] Expected<Args> ParseArgs(std::string_view text);
 
 }  // namespace berth::cni

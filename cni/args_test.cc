@@ -55,7 +55,7 @@ class RefusedArgs : public testing::TestWithParam<RefusedArgsCase> {};
 TEST_P(RefusedArgs, SaysWhichPair) {
   const auto got = ParseArgs(GetParam().text);
   ASSERT_FALSE(got.has_value());
-  EXPECT_EQ(got.error().code, ipam::ErrorCode::kEnvironment);
+  EXPECT_EQ(got.error().code, ErrorCode::kEnvironment);
   EXPECT_EQ(got.error().message, std::string("CNI_ARGS: ") + GetParam().message);
 }
 

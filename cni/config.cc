@@ -15,10 +15,6 @@
 namespace berth::cni {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 // Whether Go's version comparison, which CHECK, GC and STATUS go through first, can read the text: one to three
 // numbers.
 std::optional<std::array<int, 3>> ParseNumbers(std::string_view text) {
@@ -38,11 +34,11 @@ Expected<void> CheckVerbIsDefined(Verb verb, std::string_view text) {
   const bool is_check = verb == Verb::kCheck;
   if (!is_check && verb != Verb::kGc && verb != Verb::kStatus) return {};
   const auto numbers = ParseNumbers(text);
-  if (!numbers) return Fail(ErrorCode::kDecode, "cniVersion " + ipam::Quoted(text) + " is not a version");
+  if (!numbers) return Fail(ErrorCode::kDecode, "cniVersion " + Quoted(text) + " is not a version");
   if (*numbers >= (is_check ? std::array{0, 4, 0} : std::array{1, 1, 0})) return {};
   return Fail(ErrorCode::kIncompatibleVersion,
               "config version does not allow " + std::string(ToString(verb)),
-              "config is " + ipam::Quoted(text) + ", " + std::string(ToString(verb)) + " exists from " +
+              "config is " + Quoted(text) + ", " + std::string(ToString(verb)) + " exists from " +
                   (is_check ? "0.4.0" : "1.1.0") + " on");
 }
 
@@ -52,13 +48,13 @@ Expected<Version> ParseVersion(std::string text, Verb verb) {
   if (const std::optional<Version> version = FindVersion(text)) return *version;
   return Fail(ErrorCode::kIncompatibleVersion,
               "incompatible CNI versions",
-              "config is " + ipam::Quoted(text) + ", plugin supports " + SupportedVersions());
+              "config is " + Quoted(text) + ", plugin supports " + SupportedVersions());
 }
 
 Expected<void> CheckName(const std::string& name) {
   if (name.empty()) return Fail(ErrorCode::kInvalid, "missing network name", "the configuration needs \"name\"");
   if (IsIdentifier(name)) return {};
-  return Fail(ErrorCode::kInvalid, "invalid characters found in network name", ipam::Quoted(name));
+  return Fail(ErrorCode::kInvalid, "invalid characters found in network name", Quoted(name));
 }
 
 std::map<std::string, std::string> ParseAnnotations(const Fields& runtime_config) {
@@ -84,10 +80,9 @@ std::vector<PreviousAddress> ParsePrevious(const Fields& top, const NetworkConfi
   }
   const Fields result = top.Object("prevResult");
   if (const std::string version = result.Text("cniVersion"); !version.empty() && version != ToString(config.version)) {
-    top.fault().Report(
-        ErrorCode::kIncompatibleVersion,
-        "prevResult.cniVersion differs from cniVersion",
-        "prevResult is " + ipam::Quoted(version) + ", config is " + ipam::Quoted(ToString(config.version)));
+    top.fault().Report(ErrorCode::kIncompatibleVersion,
+                       "prevResult.cniVersion differs from cniVersion",
+                       "prevResult is " + Quoted(version) + ", config is " + Quoted(ToString(config.version)));
   }
   std::vector<PreviousAddress> previous;
   for (const Fields& ip : result.Objects("ips")) {

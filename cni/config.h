@@ -14,11 +14,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "cni/args.h"
 #include "cni/environment.h"
 #include "cni/version.h"
 #include "ipam/address.h"
-#include "ipam/error.h"
 #include "ipam/pool.h"
 
 namespace berth::cni {
@@ -92,7 +92,7 @@ struct NetworkConfig {
 //   kIncompatibleVersion  cniVersion not supported, or the verb not defined in it; kDecode where CHECK, GC or STATUS
 //                         meet a cniVersion that is no version at all
 //   kInvalid              a value that breaks a rule; `ipam` missing; prevResult missing (CHECK)
-[[nodiscard]] ipam::Expected<NetworkConfig> ParseConfig(std::string_view bytes, Verb verb);
+[[nodiscard]] Expected<NetworkConfig> ParseConfig(std::string_view bytes, Verb verb);
 
 // The version in which to report an error about `bytes`: theirs where it can be read and is supported, else the newest.
 [[nodiscard]] Version VersionForErrors(std::string_view bytes);
@@ -100,10 +100,9 @@ struct NetworkConfig {
 // The addresses that this call asks for: those of runtimeConfig, else of args.cni, else of CNI_ARGS; at most one of
 // each family. A length after "/" must be a number that fits and has no other meaning: the pool's mask counts.
 // Errors: kInvalid (kEnvironment where they came in CNI_ARGS): malformed, or two of one family.
-[[nodiscard]] ipam::Expected<std::vector<ipam::Address>> RequestedAddresses(const NetworkConfig& config,
-                                                                            const Args& args);
+[[nodiscard]] Expected<std::vector<ipam::Address>> RequestedAddresses(const NetworkConfig& config, const Args& args);
 
 // The same for any other list, such as an annotation's value: comma-separated, blanks refused.
-[[nodiscard]] ipam::Expected<std::vector<ipam::Address>> ParseAddressList(std::string_view text);
+[[nodiscard]] Expected<std::vector<ipam::Address>> ParseAddressList(std::string_view text);
 
 }  // namespace berth::cni

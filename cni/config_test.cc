@@ -8,8 +8,6 @@
 namespace berth::cni {
 namespace {
 
-using ipam::ErrorCode;
-
 constexpr Verb kVerbsWithConfig[] = {Verb::kAdd, Verb::kDel, Verb::kCheck, Verb::kGc, Verb::kStatus};
 
 // A configuration that every verb accepts, with `more` members behind it: later duplicates win.

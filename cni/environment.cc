@@ -10,10 +10,6 @@
 namespace berth::cni {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 // Linux: IFNAMSIZ less the terminating zero.
 constexpr std::size_t kInterfaceNameBytesMax = 15;
 
@@ -53,7 +49,7 @@ Expected<Verb> ParseVerb(std::string_view text) {
   const auto* const verb = std::ranges::find_if(kVerbs, [&](Verb v) { return ToString(v) == text; });
   if (verb == kVerbs.end()) {
     return Fail(ErrorCode::kEnvironment,
-                "unknown CNI_COMMAND: " + ipam::Quoted(text),
+                "unknown CNI_COMMAND: " + Quoted(text),
                 "verbs are upper case: ADD, DEL, CHECK, GC, STATUS, VERSION");
   }
   return *verb;
@@ -69,7 +65,7 @@ Expected<void> CheckContainerId(std::string_view id) {
 Expected<void> CheckInterfaceName(std::string_view name) {
   const std::string_view fault = InterfaceNameFault(name);
   if (fault.empty()) return {};
-  return Fail(ErrorCode::kEnvironment, "CNI_IFNAME: " + std::string(fault), ipam::Quoted(name));
+  return Fail(ErrorCode::kEnvironment, "CNI_IFNAME: " + std::string(fault), Quoted(name));
 }
 
 // In this order: a malformed value ends the walk, missing ones are collected.
@@ -134,7 +130,7 @@ std::string_view InterfaceNameFault(std::string_view name) {
   return {};
 }
 
-ipam::Expected<Environment> ParseEnvironment(const ReadVariable& read) {
+Expected<Environment> ParseEnvironment(const ReadVariable& read) {
   const auto value = [&read](const char* name) {
     const char* const text = read(name);
     return std::string(text == nullptr ? "" : text);

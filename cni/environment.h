@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::cni {
 
@@ -44,7 +44,7 @@ using ReadVariable = std::function<const char*(const char* name)>;
 
 // Errors: kEnvironment: unknown verb; malformed container ID or interface name (details quote it); else all missing
 // variables in one message. Variables that a verb does not need are not looked at.
-[[nodiscard]] ipam::Expected<Environment> ParseEnvironment(const ReadVariable& read);
+[[nodiscard]] Expected<Environment> ParseEnvironment(const ReadVariable& read);
 
 // Letters, digits, "_", "." and "-", beginning with a letter or digit: the rule of container IDs and network names.
 [[nodiscard]] bool IsIdentifier(std::string_view text);

@@ -12,7 +12,7 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-ipam::Expected<Environment> Parse(const Variables& variables) {
+Expected<Environment> Parse(const Variables& variables) {
   return ParseEnvironment([&](const char* name) {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
@@ -48,7 +48,7 @@ class RefusedEnvironment : public testing::TestWithParam<RefusedEnvironmentCase>
 TEST_P(RefusedEnvironment, SaysWhatIsWrong) {
   const auto got = Parse(GetParam().variables);
   ASSERT_FALSE(got.has_value());
-  EXPECT_EQ(got.error().code, ipam::ErrorCode::kEnvironment);
+  EXPECT_EQ(got.error().code, ErrorCode::kEnvironment);
   EXPECT_EQ(got.error().message, GetParam().message);
   EXPECT_THAT(got.error().details, testing::HasSubstr(GetParam().details));
 }

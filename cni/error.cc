@@ -44,10 +44,9 @@ std::string WithoutLoadedPhrases(std::string_view text) {
   return clean;
 }
 
-std::string ErrorJson(const ipam::Error& error, Version version) {
-  nlohmann::ordered_json object = {{"cniVersion", ToString(version)},
-                                   {"code", ipam::CniCode(error.code)},
-                                   {"msg", WithoutLoadedPhrases(error.message)}};
+std::string ErrorJson(const Error& error, Version version) {
+  nlohmann::ordered_json object = {
+      {"cniVersion", ToString(version)}, {"code", CniCode(error.code)}, {"msg", WithoutLoadedPhrases(error.message)}};
   if (!error.details.empty()) object["details"] = WithoutLoadedPhrases(error.details);
   return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -8,13 +8,13 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "cni/version.h"
-#include "ipam/error.h"
 
 namespace berth::cni {
 
-// One line: cniVersion, code (ipam::CniCode), msg and, where there is more to say, details. Invalid UTF-8 is replaced.
-[[nodiscard]] std::string ErrorJson(const ipam::Error& error, Version version);
+// One line: cniVersion, code (CniCode), msg and, where there is more to say, details. Invalid UTF-8 is replaced.
+[[nodiscard]] std::string ErrorJson(const Error& error, Version version);
 
 // `text` with "not found", "no such file or directory" and "network is not ready", in any letter case, said otherwise.
 [[nodiscard]] std::string WithoutLoadedPhrases(std::string_view text);

@@ -9,9 +9,6 @@
 namespace berth::cni {
 namespace {
 
-using ipam::Error;
-using ipam::ErrorCode;
-
 Error Make(ErrorCode code, std::string message, std::string details = {}) {
   return {.code = code, .message = std::move(message), .details = std::move(details)};
 }

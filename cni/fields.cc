@@ -6,13 +6,11 @@
 
 namespace berth::cni {
 
-using ipam::ErrorCode;
-
 void Fault::Report(ErrorCode code, std::string message, std::string details) {
-  if (!first_) first_ = ipam::Error{.code = code, .message = std::move(message), .details = std::move(details)};
+  if (!first_) first_ = Error{.code = code, .message = std::move(message), .details = std::move(details)};
 }
 
-void Fault::Report(const ipam::Error& error, std::string_view path) {
+void Fault::Report(const Error& error, std::string_view path) {
   if (!first_) first_ = error.Within(path);
 }
 

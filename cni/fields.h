@@ -11,20 +11,20 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "cni/json_value.h"
-#include "ipam/error.h"
 
 namespace berth::cni {
 
 class Fault {
  public:
   // Keeps the first.
-  void Report(ipam::ErrorCode code, std::string message, std::string details = {});
-  void Report(const ipam::Error& error, std::string_view path);
-  [[nodiscard]] const std::optional<ipam::Error>& first() const { return first_; }
+  void Report(ErrorCode code, std::string message, std::string details = {});
+  void Report(const Error& error, std::string_view path);
+  [[nodiscard]] const std::optional<Error>& first() const { return first_; }
 
  private:
-  std::optional<ipam::Error> first_;
+  std::optional<Error> first_;
 };
 
 // Views: neither the tree nor the fault may die before it.

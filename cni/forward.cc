@@ -22,10 +22,6 @@
 namespace berth::cni {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 // A member that is kept, in objects and in lists of them; `inside`: what is kept of its value, empty: all of it.
 struct Kept {
   std::string_view name;

@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "cni/environment.h"
-#include "ipam/error.h"
 #include "ipam/pool.h"
 
 namespace berth::cni {
@@ -32,8 +32,8 @@ struct ForwardedCall {
 // The body of a request. `call.config`: the bytes of stdin, which ParseConfig has accepted for this verb. `dns`: what
 // ipam.resolvConf holds, a file that the agent cannot see; it is put in place of ipam.dns.
 // Errors: kInvalid: more than kForwardedBytesMax. kDecode: the configuration is not JSON after all.
-[[nodiscard]] ipam::Expected<std::string> MakeForwardedBody(const ForwardedCall& call,
-                                                            const std::optional<ipam::Dns>& dns = std::nullopt);
+[[nodiscard]] Expected<std::string> MakeForwardedBody(const ForwardedCall& call,
+                                                      const std::optional<ipam::Dns>& dns = std::nullopt);
 
 // Whether MakeForwardedBody has made the body for that verb, without parsing it: to tell what is urgent before there is
 // time for more. What a person has written may be called for a verb without this saying so.
@@ -41,6 +41,6 @@ struct ForwardedCall {
 
 // The agent's side. Nothing is taken on trust: the variables are checked as they are in the environment.
 // Errors: kDecode, kInvalid: the body; kEnvironment: the variables, or a verb that needs no agent.
-[[nodiscard]] ipam::Expected<ForwardedCall> ParseForwardedCall(std::string_view body);
+[[nodiscard]] Expected<ForwardedCall> ParseForwardedCall(std::string_view body);
 
 }  // namespace berth::cni

@@ -10,7 +10,6 @@
 namespace berth::cni {
 namespace {
 
-using ipam::ErrorCode;
 using testing::HasSubstr;
 using testing::Not;
 

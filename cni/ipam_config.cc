@@ -13,8 +13,6 @@
 namespace berth::cni {
 namespace {
 
-using ipam::ErrorCode;
-
 constexpr std::size_t kPathBytesMax = 4095;
 constexpr std::int64_t kTimeoutSecondsMax = 600;
 constexpr std::int64_t kUint32Max = 0xFFFFFFFF;
@@ -33,7 +31,7 @@ std::string ParsePath(const Fields& ipam, std::string_view name, std::string_vie
   const bool plain = std::ranges::none_of(path, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
   if (path.front() != '/' || path.size() > kPathBytesMax || !plain) {
     ipam.fault().Report(ErrorCode::kInvalid,
-                        ipam.PathOf(name) + " " + ipam::Quoted(path) + " is not an absolute path",
+                        ipam.PathOf(name) + " " + Quoted(path) + " is not an absolute path",
                         "begin the path with /: berth does not know the working directory of the runtime");
   }
   return path;
@@ -42,7 +40,7 @@ std::string ParsePath(const Fields& ipam, std::string_view name, std::string_vie
 std::string ParseNodeName(const Fields& ipam) {
   std::string name = ipam.Text("nodeName");
   if (!name.empty() && !IsObjectName(name, kNodeNameBytesMax)) {
-    ipam.fault().Report(ErrorCode::kInvalid, "ipam.nodeName " + ipam::Quoted(name) + " cannot be the name of a node");
+    ipam.fault().Report(ErrorCode::kInvalid, "ipam.nodeName " + Quoted(name) + " cannot be the name of a node");
   }
   return name;
 }
@@ -55,8 +53,7 @@ LogLevel ParseLogLevel(const Fields& ipam) {
   for (const auto& [name, level] : kLevels) {
     if (name == text) return level;
   }
-  ipam.fault().Report(ErrorCode::kInvalid,
-                      "ipam.logLevel " + ipam::Quoted(text) + " is not error, warn, info or debug");
+  ipam.fault().Report(ErrorCode::kInvalid, "ipam.logLevel " + Quoted(text) + " is not error, warn, info or debug");
   return IpamConfig{}.log_level;
 }
 

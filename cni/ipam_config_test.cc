@@ -8,9 +8,7 @@
 namespace berth::cni {
 namespace {
 
-using ipam::ErrorCode;
-
-ipam::Expected<IpamConfig> Parse(const std::string& members) {
+Expected<IpamConfig> Parse(const std::string& members) {
   const auto config =
       ParseConfig(R"({"cniVersion":"1.1.0","name":"n1","ipam":{"type":"berth",)" + members + "}}", Verb::kAdd);
   if (!config) return std::unexpected(config.error());

@@ -13,9 +13,6 @@
 namespace berth::cni {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Fail;
-
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::size_t kParserMessageBytesMax = 200;
 
@@ -144,7 +141,7 @@ std::string_view KindOf(const JsonValue& value) {
   return "a number";
 }
 
-ipam::Expected<JsonValue> ParseJson(std::string_view text, std::span<const std::string_view> wanted) {
+Expected<JsonValue> ParseJson(std::string_view text, std::span<const std::string_view> wanted) {
   // The tokenizer would skip the one and take the other for the end of the text.
   if (text.starts_with(kByteOrderMark)) return Fail(ErrorCode::kDecode, "begins with a byte order mark");
   if (text.find('\0') != std::string_view::npos) return Fail(ErrorCode::kDecode, "holds a NUL byte");

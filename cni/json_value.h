@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::cni {
 
@@ -73,6 +73,6 @@ inline constexpr std::size_t kJsonValuesMax = 1'000'000;
 // is skipped is checked all the same.
 // Errors: kDecode: not JSON (RFC 8259, without a byte order mark), bytes after it, NUL bytes, invalid UTF-8, deeper
 // than kJsonDepthMax, more than kJsonValuesMax values kept.
-[[nodiscard]] ipam::Expected<JsonValue> ParseJson(std::string_view text, std::span<const std::string_view> wanted);
+[[nodiscard]] Expected<JsonValue> ParseJson(std::string_view text, std::span<const std::string_view> wanted);
 
 }  // namespace berth::cni

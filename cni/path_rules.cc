@@ -8,8 +8,6 @@
 namespace berth::cni {
 namespace {
 
-using ipam::Expected;
-
 const std::vector<PathRule>& LogRules() {
   static const std::vector<PathRule> kRules = {"/var/log/berth/"};
   return kRules;
@@ -99,10 +97,10 @@ struct Field {
 Expected<void> CheckPath(const Field& field, const PathChecks& checks) {
   if (field.path.empty()) return {};
   const auto refuse = [&](const std::string& why) -> Expected<void> {
-    return ipam::Fail(ipam::ErrorCode::kInvalid,
-                      "ipam." + std::string(field.name) + " " + ipam::Quoted(field.path) + " " + why,
-                      "choose from " + Joined(field.rules) + "; " + std::string(kHowToAllow) + std::string(field.name) +
-                          " " + field.path);
+    return Fail(ErrorCode::kInvalid,
+                "ipam." + std::string(field.name) + " " + Quoted(field.path) + " " + why,
+                "choose from " + Joined(field.rules) + "; " + std::string(kHowToAllow) + std::string(field.name) + " " +
+                    field.path);
   };
   if (!IsPlain(field.path)) return refuse("has a part that is empty, . or ..");
   std::string why = "is not a path that berth allows for this field";

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "cni/config.h"
-#include "ipam/error.h"
 
 namespace berth::cni {
 
@@ -35,7 +35,7 @@ struct PathChecks {
 
 // Those of the fields `ipam.<field>` that the program reads: a DEL must not fail for the sake of another.
 // Errors: kInvalid, with field, value and remedy.
-[[nodiscard]] ipam::Expected<void> CheckPaths(const IpamConfig& config, std::span<const std::string_view> fields,
-                                              const PathChecks& checks);
+[[nodiscard]] Expected<void> CheckPaths(const IpamConfig& config, std::span<const std::string_view> fields,
+                                        const PathChecks& checks);
 
 }  // namespace berth::cni

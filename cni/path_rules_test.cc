@@ -54,7 +54,7 @@ TEST_P(PathTable, IsJudgedByItsField) {
   const auto checked = CheckPaths(WithPath(c.field, c.path), kAll, Allowing({}));
   ASSERT_EQ(checked.has_value(), c.is_good);
   if (c.is_good) return;
-  EXPECT_EQ(checked.error().code, ipam::ErrorCode::kInvalid);
+  EXPECT_EQ(checked.error().code, ErrorCode::kInvalid);
   EXPECT_THAT(checked.error().message, HasSubstr(std::string("ipam.") + c.field + " \"" + c.path + "\""));
   EXPECT_THAT(checked.error().details, HasSubstr("/etc/berth/allowed-paths"));
 }

@@ -7,10 +7,6 @@
 namespace berth::cni {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 constexpr std::string_view kPoolsAnnotation = "ipam.berth.dev/pools";
 constexpr std::string_view kPodInterface = "eth0";
 constexpr std::size_t kPoolNameBytesMax = 63;
@@ -43,7 +39,7 @@ Expected<std::vector<std::string>> PoolNames(const std::vector<std::string>& nam
   for (const std::string& name : names) {
     if (!IsObjectName(name, kPoolNameBytesMax)) {
       return Fail(ErrorCode::kInvalid,
-                  std::string(source) + ": " + ipam::Quoted(name) + " cannot be the name of an IPPool",
+                  std::string(source) + ": " + Quoted(name) + " cannot be the name of an IPPool",
                   "a name has at most 63 characters: lower-case letters, digits, - and .");
     }
     if (std::ranges::find(pools, name) != pools.end()) continue;
@@ -62,7 +58,7 @@ Expected<std::vector<std::string>> ChosenPools(const NetworkConfig& config, cons
     chosen = config.annotations.find(std::string(kPoolsAnnotation));
   }
   if (chosen != config.annotations.end()) {
-    const std::string source = "the pod's annotation " + ipam::Quoted(chosen->first);
+    const std::string source = "the pod's annotation " + Quoted(chosen->first);
     auto pools = PoolNames(SplitNames(chosen->second), source);
     if (!pools || !pools->empty()) return pools;
     return Fail(ErrorCode::kInvalid,

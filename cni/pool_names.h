@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "cni/config.h"
-#include "ipam/error.h"
 
 namespace berth::cni {
 
@@ -19,13 +19,12 @@ inline constexpr std::size_t kNodeNameBytesMax = 253;
 
 // `names` in order, without duplicates. `source` is for messages: "ipam.pools". Errors: kInvalid: one that can't be a
 // pool's name, or more than 64 of them.
-[[nodiscard]] ipam::Expected<std::vector<std::string>> PoolNames(const std::vector<std::string>& names,
-                                                                 std::string_view source);
+[[nodiscard]] Expected<std::vector<std::string>> PoolNames(const std::vector<std::string>& names,
+                                                           std::string_view source);
 
 // The pools that an ADD of the interface takes from, at least one: those of the pod's annotation
 // ipam.berth.dev/pools.<interface>, for eth0 else of ipam.berth.dev/pools, else of the configuration.
 // Errors: kInvalid, naming the annotation or the field.
-[[nodiscard]] ipam::Expected<std::vector<std::string>> ChosenPools(const NetworkConfig& config,
-                                                                   const std::string& interface);
+[[nodiscard]] Expected<std::vector<std::string>> ChosenPools(const NetworkConfig& config, const std::string& interface);
 
 }  // namespace berth::cni

@@ -71,7 +71,7 @@ class RefusedAnnotation : public testing::TestWithParam<RefusedPoolNamesCase> {}
 TEST_P(RefusedAnnotation, IsNamedInTheError) {
   const auto pools = ChosenPools(ConfigWith({{kAnnotation, GetParam().value}}), "eth0");
   ASSERT_FALSE(pools.has_value());
-  EXPECT_EQ(ipam::CniCode(pools.error().code), 7U);
+  EXPECT_EQ(CniCode(pools.error().code), 7U);
   EXPECT_THAT(pools.error().message, HasSubstr("the pod's annotation \"ipam.berth.dev/pools\""));
   EXPECT_THAT(pools.error().message, HasSubstr(GetParam().says));
 }

@@ -10,9 +10,6 @@ namespace berth::cni {
 namespace {
 
 using ipam::Address;
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 
 // "address" or "address/length".
 Expected<Address> ParseOne(std::string_view text) {
@@ -24,7 +21,7 @@ Expected<Address> ParseOne(std::string_view text) {
   const auto [end, error] = std::from_chars(length.data(), length.data() + length.size(), bits);
   if (error != std::errc{} || end != length.data() + length.size() || bits < 0 ||
       bits > AddressBits(address->family())) {
-    return Fail(ErrorCode::kInvalid, ipam::Quoted(text) + " has no valid prefix length after the /");
+    return Fail(ErrorCode::kInvalid, Quoted(text) + " has no valid prefix length after the /");
   }
   return address;
 }

@@ -8,15 +8,13 @@
 namespace berth::cni {
 namespace {
 
-using ipam::ErrorCode;
-
 std::vector<std::string> Texts(const std::vector<ipam::Address>& addresses) {
   std::vector<std::string> texts;
   for (const auto& address : addresses) texts.push_back(address.ToString());
   return texts;
 }
 
-ipam::Expected<std::vector<ipam::Address>> FromArgs(std::string ip) {
+Expected<std::vector<ipam::Address>> FromArgs(std::string ip) {
   Args args;
   args.ip = std::move(ip);
   return RequestedAddresses({}, args);

@@ -10,9 +10,6 @@ namespace berth::cni {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 
 std::string Cidr(const ResultAddress& address) {
   return address.address.ToString() + "/" + std::to_string(address.prefix_length);

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "cni/version.h"
 #include "ipam/address.h"
-#include "ipam/error.h"
 #include "ipam/pool.h"
 
 namespace berth::cni {
@@ -33,6 +33,6 @@ struct Result {
 // One line of JSON. Route attributes (mtu, priority, ...) only in 1.1.0; 0.1.0 and 0.2.0 hold one address of each
 // family, with the routes of that family.
 // Errors: kInvalid, naming the version: no address, or two of one family before 0.3.0.
-[[nodiscard]] ipam::Expected<std::string> ResultJson(const Result& result, Version version);
+[[nodiscard]] Expected<std::string> ResultJson(const Result& result, Version version);
 
 }  // namespace berth::cni

@@ -109,14 +109,14 @@ TEST(Result, OldVersionsRefuseTwoAddressesOfOneFamily) {
   result.addresses[1] = {.address = A("10.1.2.4"), .prefix_length = 24, .gateway = std::nullopt};
   const auto got = ResultJson(result, Version::k0_2_0);
   ASSERT_FALSE(got.has_value());
-  EXPECT_EQ(got.error().code, ipam::ErrorCode::kInvalid);
+  EXPECT_EQ(got.error().code, ErrorCode::kInvalid);
   EXPECT_EQ(got.error().message, "CNI version 0.2.0 does not support more than 1 address per family");
   EXPECT_TRUE(ResultJson(result, Version::k0_3_0).has_value());
 }
 
 TEST(Result, WithoutAnAddressThereIsNone) {
   for (const Version version : kVersions) {
-    EXPECT_EQ(ResultJson({}, version).error().code, ipam::ErrorCode::kInvalid) << ToString(version);
+    EXPECT_EQ(ResultJson({}, version).error().code, ErrorCode::kInvalid) << ToString(version);
   }
 }
 

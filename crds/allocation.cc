@@ -7,11 +7,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/check.h"
 #include "crds/field_reader.h"
 #include "crds/merge_patch.h"
 #include "crds/meta_reader.h"
 #include "crds/names.h"
-#include "ipam/check.h"
 
 namespace berth::crds {
 
@@ -92,7 +92,7 @@ std::string AddressLabelValue(ipam::Address address) {
   return value;
 }
 
-ipam::Expected<Allocation> ParseAllocation(Json object) {
+Expected<Allocation> ParseAllocation(Json object) {
   Problem problem = ProblemOf(kAllocationKind, object);
   const FieldReader document(object, problem);
   Allocation allocation;

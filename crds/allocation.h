@@ -14,10 +14,10 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/error.h"
 #include "crds/object_meta.h"
 #include "ipam/address.h"
 #include "ipam/entry.h"
-#include "ipam/error.h"
 
 namespace berth::crds {
 
@@ -52,7 +52,7 @@ struct Allocation {
 [[nodiscard]] std::string AddressLabelValue(ipam::Address address);
 
 // Errors: kInvalid, naming namespace, object and field.
-[[nodiscard]] ipam::Expected<Allocation> ParseAllocation(nlohmann::json object);
+[[nodiscard]] Expected<Allocation> ParseAllocation(nlohmann::json object);
 
 // For a POST: meta.name, meta.name_space, derived labels; a reference to the pod as owner where `uid` is that
 // of an API object (with dashes; a static pod's is not), else none. Requires: it has addresses, and at most

@@ -162,7 +162,7 @@ TEST_P(AllocationRefused, WithTheFieldNamed) {
   object[Json::json_pointer(GetParam().path)] = GetParam().value;
   const auto allocation = ParseAllocation(object);
   ASSERT_FALSE(allocation.has_value());
-  EXPECT_EQ(allocation.error().code, ipam::ErrorCode::kInvalid);
+  EXPECT_EQ(allocation.error().code, ErrorCode::kInvalid);
   EXPECT_THAT(allocation.error().message, testing::StartsWith("IPAllocation"));
   EXPECT_THAT(allocation.error().message, testing::HasSubstr(GetParam().field));
 }

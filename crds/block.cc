@@ -8,10 +8,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/check.h"
 #include "crds/field_reader.h"
 #include "crds/meta_reader.h"
 #include "crds/names.h"
-#include "ipam/check.h"
 #include "ipam/entry.h"
 
 namespace berth::crds {
@@ -40,7 +40,7 @@ std::map<ipam::BlockOffset, std::string> ReadAllocations(const FieldReader& docu
       "allocations", kEntriesMax, ipam::kEntryLengthMax, [&](const std::string& key, const std::string& entry) {
         const auto offset = ParseKey(key, size);
         if (!offset) {
-          document.Fail("allocations", "the key " + ipam::Quoted(key) + " is no offset inside the block");
+          document.Fail("allocations", "the key " + Quoted(key) + " is no offset inside the block");
         } else if (entry.empty()) {
           document.Fail("allocations", "the entry at " + key + " is empty");
         } else {
@@ -70,8 +70,7 @@ void ReadSpec(const FieldReader& document, ipam::Block& block) {
   block.node = spec.String("node", kNameLengthMax);
   block.cidr = spec.Parsed("cidr", kPrefixTextMax, ipam::Prefix::Parse).value_or(ipam::Prefix());
   if (ipam::AddressBits(block.cidr.family()) - block.cidr.length() > ipam::kBlockBitsMax) {
-    spec.Fail("cidr",
-              "must be /24 or longer for IPv4, /120 or longer for IPv6, is " + ipam::Quoted(block.cidr.ToString()));
+    spec.Fail("cidr", "must be /24 or longer for IPv4, /120 or longer for IPv6, is " + Quoted(block.cidr.ToString()));
   }
 }
 
@@ -117,7 +116,7 @@ Json AllocationsPatch(const ipam::Block& before, const ipam::Block& after) {
 
 }  // namespace
 
-ipam::Expected<ipam::Block> ParseBlock(const Json& object) {
+Expected<ipam::Block> ParseBlock(const Json& object) {
   Problem problem = ProblemOf(kBlockKind, object);
   const FieldReader document(object, problem);
   const ObjectMeta meta = ReadMeta(document);
@@ -194,13 +193,13 @@ Json BlockMergePatch(const ipam::Block& before, const ipam::Block& after) {
   return patch;
 }
 
-ipam::Expected<ipam::Block> BlockAfterPatch(ipam::Block after, const Json& answer) {
+Expected<ipam::Block> BlockAfterPatch(ipam::Block after, const Json& answer) {
   const auto meta = ParseObjectMeta(answer, kBlockKind);
   if (!meta) return std::unexpected(meta.error());
   if (meta->name != after.name || meta->uid != after.uid) {
-    return ipam::Fail(ipam::ErrorCode::kInvalid,
-                      "the answer to a patch of IPBlock " + after.name + " is about " + ipam::Quoted(meta->name) +
-                          " with uid " + ipam::Quoted(meta->uid));
+    return Fail(ErrorCode::kInvalid,
+                "the answer to a patch of IPBlock " + after.name + " is about " + Quoted(meta->name) + " with uid " +
+                    Quoted(meta->uid));
   }
   after.resource_version = meta->resource_version;
   after.deleting = meta->deleting();
@@ -209,10 +208,8 @@ ipam::Expected<ipam::Block> BlockAfterPatch(ipam::Block after, const Json& answe
   return after;
 }
 
-ipam::Expected<BlockIdentity> ParseBlockName(std::string_view name) {
-  const auto refuse = [&] {
-    return ipam::Fail(ipam::ErrorCode::kInvalid, "not the name of a block: " + ipam::Quoted(name));
-  };
+Expected<BlockIdentity> ParseBlockName(std::string_view name) {
+  const auto refuse = [&] { return Fail(ErrorCode::kInvalid, "not the name of a block: " + Quoted(name)); };
   if (name.size() > kBlockNameLengthMax) return refuse();
   // IPv4 has three dots, and a fourth behind a space; IPv6 has none, and one behind a space.
   const auto dots = std::ranges::count(name, '.');

@@ -9,14 +9,14 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/error.h"
 #include "ipam/block.h"
-#include "ipam/error.h"
 
 namespace berth::crds {
 
 // Errors: kInvalid, naming block and field: malformed, out of bounds, a name that does not follow from space and CIDR,
 // `used` other than the number of entries. What an entry says is not looked at: what cannot be parsed is held.
-[[nodiscard]] ipam::Expected<ipam::Block> ParseBlock(const nlohmann::json& object);
+[[nodiscard]] Expected<ipam::Block> ParseBlock(const nlohmann::json& object);
 
 // For a POST.
 [[nodiscard]] nlohmann::json BlockToJson(const ipam::Block& block);
@@ -30,7 +30,7 @@ namespace berth::crds {
 
 // The block as it is after that patch, from the answer: all of the object, or its PartialObjectMetadata alone, which is
 // enough since the patch was a compare-and-swap. Errors: kInvalid: the answer is not about this object.
-[[nodiscard]] ipam::Expected<ipam::Block> BlockAfterPatch(ipam::Block after, const nlohmann::json& answer);
+[[nodiscard]] Expected<ipam::Block> BlockAfterPatch(ipam::Block after, const nlohmann::json& answer);
 
 // Space and CIDR of a block, from its name alone: what a PartialObjectMetadataList has.
 struct BlockIdentity {
@@ -39,6 +39,6 @@ struct BlockIdentity {
   friend bool operator==(const BlockIdentity&, const BlockIdentity&) = default;
 };
 // The inverse of ipam::BlockName. Errors: kInvalid, quoting the name.
-[[nodiscard]] ipam::Expected<BlockIdentity> ParseBlockName(std::string_view name);
+[[nodiscard]] Expected<BlockIdentity> ParseBlockName(std::string_view name);
 
 }  // namespace berth::crds

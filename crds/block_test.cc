@@ -122,7 +122,7 @@ TEST_P(BlockRefused, WithTheFieldNamed) {
   object[Json::json_pointer(GetParam().path)] = GetParam().value;
   const auto block = ParseBlock(object);
   ASSERT_FALSE(block.has_value());
-  EXPECT_EQ(block.error().code, ipam::ErrorCode::kInvalid);
+  EXPECT_EQ(block.error().code, ErrorCode::kInvalid);
   EXPECT_THAT(block.error().message, testing::HasSubstr("IPBlock"));
   EXPECT_THAT(block.error().message, testing::HasSubstr(GetParam().field));
 }
@@ -363,7 +363,7 @@ TEST_P(BlockNames, AreReadAsTheyAreWritten) {
   const auto got = ParseBlockName(GetParam().text);
   if (GetParam().space == nullptr) {
     ASSERT_FALSE(got.has_value()) << got->space << ' ' << got->cidr.ToString();
-    EXPECT_EQ(got.error().code, ipam::ErrorCode::kInvalid);
+    EXPECT_EQ(got.error().code, ErrorCode::kInvalid);
     return;
   }
   ASSERT_TRUE(got.has_value()) << got.error().message;

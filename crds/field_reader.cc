@@ -20,7 +20,7 @@ std::string WrongType(std::string_view wanted, const Json& value) {
 
 std::string TooLong(std::size_t length_max, const std::string& text) {
   return "must have at most " + std::to_string(length_max) + " bytes, has " + std::to_string(text.size()) + ": " +
-         ipam::Quoted(text);
+         Quoted(text);
 }
 
 // A name from outside inside a path.
@@ -175,7 +175,7 @@ void FieldReader::Fail(std::string_view key, std::string_view message) const {
   if (!path.empty()) text += (text.empty() ? "" : ": ") + path;
   text += text.empty() ? "" : ": ";
   text += message;
-  problem_->error = ipam::Error{.code = ipam::ErrorCode::kInvalid, .message = std::move(text)};
+  problem_->error = Error{.code = ErrorCode::kInvalid, .message = std::move(text)};
 }
 
 const Json* FieldReader::Find(std::string_view key) const {

@@ -17,14 +17,14 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::crds {
 
 // Where the first failure is kept.
 struct Problem {
   std::string object;  // "IPPool web", for the message
-  std::optional<ipam::Error> error = {};
+  std::optional<Error> error = {};
 };
 
 class FieldReader {
@@ -58,7 +58,7 @@ class FieldReader {
   // Text that `parse` makes something of; nothing if it is absent or empty.
   template <typename T>
   [[nodiscard]] std::optional<T> Parsed(std::string_view key, std::size_t length_max,
-                                        ipam::Expected<T> (*parse)(std::string_view)) const {
+                                        Expected<T> (*parse)(std::string_view)) const {
     const std::string text = String(key, length_max);
     if (text.empty()) return std::nullopt;
     auto value = parse(text);
@@ -69,7 +69,7 @@ class FieldReader {
 
   template <typename T>
   [[nodiscard]] std::vector<T> ParsedList(std::string_view key, std::size_t count_max, std::size_t length_max,
-                                          ipam::Expected<T> (*parse)(std::string_view)) const {
+                                          Expected<T> (*parse)(std::string_view)) const {
     std::vector<T> values;
     for (const std::string& text : Strings(key, count_max, length_max)) {
       auto value = parse(text);

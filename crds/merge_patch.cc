@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ipam/check.h"
+#include "base/check.h"
 
 namespace berth::crds {
 

@@ -6,10 +6,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/check.h"
 #include "crds/field_reader.h"
 #include "crds/meta_reader.h"
 #include "crds/names.h"
-#include "ipam/check.h"
 
 namespace berth::crds {
 
@@ -52,15 +52,14 @@ Problem ProblemOf(std::string_view kind, const nlohmann::json& object) {
   return problem;
 }
 
-ipam::Expected<ObjectMeta> ParseObjectMeta(const nlohmann::json& object, std::string_view kind) {
+Expected<ObjectMeta> ParseObjectMeta(const nlohmann::json& object, std::string_view kind) {
   Problem problem = ProblemOf(kind, object);
   ObjectMeta meta = ReadMeta(FieldReader(object, problem));
   if (problem.error) return std::unexpected(*problem.error);
   return meta;
 }
 
-ipam::Expected<std::map<std::string, std::string>> ParseAnnotations(const nlohmann::json& object,
-                                                                    std::string_view kind) {
+Expected<std::map<std::string, std::string>> ParseAnnotations(const nlohmann::json& object, std::string_view kind) {
   Problem problem = ProblemOf(kind, object);
   const FieldReader document(object, problem);
   const FieldReader metadata = document.Object("metadata");

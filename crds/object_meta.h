@@ -13,7 +13,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::crds {
 
@@ -32,11 +32,11 @@ struct ObjectMeta {
 
 // Of any kind of object, also of a PartialObjectMetadata and of the items of a list. `kind` is for messages.
 // Errors: kInvalid, naming kind, object and field.
-[[nodiscard]] ipam::Expected<ObjectMeta> ParseObjectMeta(const nlohmann::json& object, std::string_view kind);
+[[nodiscard]] Expected<ObjectMeta> ParseObjectMeta(const nlohmann::json& object, std::string_view kind);
 
 // metadata.annotations, for who does use them. Errors: as above.
-[[nodiscard]] ipam::Expected<std::map<std::string, std::string>> ParseAnnotations(const nlohmann::json& object,
-                                                                                  std::string_view kind);
+[[nodiscard]] Expected<std::map<std::string, std::string>> ParseAnnotations(const nlohmann::json& object,
+                                                                            std::string_view kind);
 
 // metadata.name and metadata.labels of any object, for who looks at nothing else; empty where they are missing or of
 // another type.

@@ -93,7 +93,7 @@ TEST_P(ObjectMetaRefused, WithKindObjectAndField) {
   object[Json::json_pointer(GetParam().path)] = GetParam().value;
   const auto meta = ParseObjectMeta(object, "Pod");
   ASSERT_FALSE(meta.has_value());
-  EXPECT_EQ(meta.error().code, ipam::ErrorCode::kInvalid);
+  EXPECT_EQ(meta.error().code, ErrorCode::kInvalid);
   EXPECT_THAT(meta.error().message, testing::StartsWith(GetParam().message));
 }
 

@@ -73,7 +73,7 @@ ipam::LabelRequirement ReadRequirement(const FieldReader& fields) {
   } else if (text == "DoesNotExist") {
     requirement.op = Operator::kDoesNotExist;
   } else if (text != "Exists") {
-    fields.Fail("operator", "must be In, NotIn, Exists or DoesNotExist, is " + ipam::Quoted(text));
+    fields.Fail("operator", "must be In, NotIn, Exists or DoesNotExist, is " + Quoted(text));
   }
   const bool wants_values = requirement.op == Operator::kIn || requirement.op == Operator::kNotIn;
   if (wants_values == requirement.values.empty()) {
@@ -100,7 +100,7 @@ std::optional<ipam::LabelSelector> ReadSelector(const FieldReader& spec, std::st
 ipam::Affinity ReadAffinity(const FieldReader& spec) {
   const std::string text = spec.String("affinity", kNameLengthMax);
   if (text == "Shared") return ipam::Affinity::kShared;
-  if (!text.empty() && text != "Node") spec.Fail("affinity", "must be Node or Shared, is " + ipam::Quoted(text));
+  if (!text.empty() && text != "Node") spec.Fail("affinity", "must be Node or Shared, is " + Quoted(text));
   return ipam::Affinity::kNode;
 }
 
@@ -142,7 +142,7 @@ void ReadRules(const FieldReader& spec, ipam::Pool& pool) {
 
 }  // namespace
 
-ipam::Expected<ipam::Pool> ParsePool(const Json& object) {
+Expected<ipam::Pool> ParsePool(const Json& object) {
   Problem problem = ProblemOf(kPoolKind, object);
   const FieldReader document(object, problem);
   const ObjectMeta meta = ReadMeta(document);

@@ -13,8 +13,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/error.h"
 #include "ipam/address.h"
-#include "ipam/error.h"
 #include "ipam/interval_set.h"
 #include "ipam/pool.h"
 #include "ipam/prefix.h"
@@ -23,7 +23,7 @@ namespace berth::crds {
 
 // Errors: kInvalid, naming pool and field: a field of the wrong type, out of bounds or that cannot be parsed. Rules
 // between fields (a gateway outside the subnet, overlapping ranges) are ipam::Validate's.
-[[nodiscard]] ipam::Expected<ipam::Pool> ParsePool(const nlohmann::json& object);
+[[nodiscard]] Expected<ipam::Pool> ParsePool(const nlohmann::json& object);
 
 // For a POST: metadata.name and spec. What has its default is left out.
 [[nodiscard]] nlohmann::json PoolToJson(const ipam::Pool& pool);
@@ -59,11 +59,11 @@ struct PoolStatus {
 };
 
 // Errors: as ParsePool.
-[[nodiscard]] ipam::Expected<PoolStatus> ParsePoolStatus(const nlohmann::json& object);
+[[nodiscard]] Expected<PoolStatus> ParsePoolStatus(const nlohmann::json& object);
 
 // The merge patch for <pool>/status that makes the status of `object`, as it was read, this one: only what differs, and
 // metadata.resourceVersion. null if nothing differs. More than 64 claimable prefixes are cut, as they are a hint.
 // Errors: kInvalid: more conditions or withheld ranges than the schema takes, or `object` is no object that was read.
-[[nodiscard]] ipam::Expected<nlohmann::json> PoolStatusPatch(const nlohmann::json& object, const PoolStatus& status);
+[[nodiscard]] Expected<nlohmann::json> PoolStatusPatch(const nlohmann::json& object, const PoolStatus& status);
 
 }  // namespace berth::crds

@@ -61,7 +61,7 @@ const Condition* FindCondition(const std::vector<Condition>& conditions, std::st
   return found == conditions.end() ? nullptr : &*found;
 }
 
-ipam::Expected<PoolStatus> ParsePoolStatus(const Json& object) {
+Expected<PoolStatus> ParsePoolStatus(const Json& object) {
   Problem problem = ProblemOf(kPoolKind, object);
   const FieldReader document(object, problem);
   const FieldReader fields = document.Object("status");
@@ -80,13 +80,13 @@ ipam::Expected<PoolStatus> ParsePoolStatus(const Json& object) {
   return status;
 }
 
-ipam::Expected<Json> PoolStatusPatch(const Json& object, const PoolStatus& status) {
+Expected<Json> PoolStatusPatch(const Json& object, const PoolStatus& status) {
   const Problem problem = ProblemOf(kPoolKind, object);
-  if (!object.is_object()) return ipam::Fail(ipam::ErrorCode::kInvalid, problem.object + ": must be an object");
+  if (!object.is_object()) return Fail(ErrorCode::kInvalid, problem.object + ": must be an object");
   if (status.conditions.size() > kConditionsMax || status.withheld.size() > kPoolWithheldMax) {
-    return ipam::Fail(ipam::ErrorCode::kInvalid,
-                      problem.object + ": status: too many conditions (" + std::to_string(status.conditions.size()) +
-                          ") or withheld ranges (" + std::to_string(status.withheld.size()) + ")");
+    return Fail(ErrorCode::kInvalid,
+                problem.object + ": status: too many conditions (" + std::to_string(status.conditions.size()) +
+                    ") or withheld ranges (" + std::to_string(status.withheld.size()) + ")");
   }
   Json after = StatusOf(object);
   std::vector<Json> conditions;

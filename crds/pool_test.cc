@@ -185,7 +185,7 @@ TEST_P(PoolRefused, WithTheFieldNamed) {
   object[Json::json_pointer(GetParam().path)] = GetParam().value;
   const auto pool = ParsePool(object);
   ASSERT_FALSE(pool.has_value());
-  EXPECT_EQ(pool.error().code, ipam::ErrorCode::kInvalid);
+  EXPECT_EQ(pool.error().code, ErrorCode::kInvalid);
   EXPECT_THAT(pool.error().message, testing::StartsWith("IPPool"));
   EXPECT_THAT(pool.error().message, testing::HasSubstr(GetParam().field));
 }

@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>
 
-#include "version/places.h"
+#include "base/places.h"
 
 namespace berth::crds {
 namespace {

@@ -41,7 +41,7 @@ Holder ReadHolder(const FieldReader& spec) {
   } else if (name_space.empty() == mac.empty()) {
     fields.Fail("namespace", "must be given with pod or statefulSet, and left out with mac");
   } else if (!mac.empty() && !IsMac(mac)) {
-    fields.Fail("mac", "must be six pairs of hexadecimal digits in lower case, is " + ipam::Quoted(mac));
+    fields.Fail("mac", "must be six pairs of hexadecimal digits in lower case, is " + Quoted(mac));
   }
   if (!pod.empty()) return PodHolder{.name_space = name_space, .pod = pod};
   if (!stateful_set.empty()) return StatefulSetHolder{.name_space = name_space, .stateful_set = stateful_set};
@@ -50,7 +50,7 @@ Holder ReadHolder(const FieldReader& spec) {
 
 }  // namespace
 
-ipam::Expected<Reservation> ParseReservation(const nlohmann::json& object) {
+Expected<Reservation> ParseReservation(const nlohmann::json& object) {
   Problem problem = ProblemOf(kReservationKind, object);
   const FieldReader document(object, problem);
   Reservation reservation;

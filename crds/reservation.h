@@ -10,8 +10,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/error.h"
 #include "crds/object_meta.h"
-#include "ipam/error.h"
 #include "ipam/interval_set.h"
 
 namespace berth::crds {
@@ -46,6 +46,6 @@ struct Reservation {
 };
 
 // Errors: kInvalid, naming reservation and field.
-[[nodiscard]] ipam::Expected<Reservation> ParseReservation(const nlohmann::json& object);
+[[nodiscard]] Expected<Reservation> ParseReservation(const nlohmann::json& object);
 
 }  // namespace berth::crds

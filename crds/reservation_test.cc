@@ -74,7 +74,7 @@ class ReservationRefused : public testing::TestWithParam<RefusedReservationCase>
 TEST_P(ReservationRefused, WithTheFieldNamed) {
   const auto reservation = ParseReservation(ObjectWith(GetParam().spec));
   ASSERT_FALSE(reservation.has_value());
-  EXPECT_EQ(reservation.error().code, ipam::ErrorCode::kInvalid);
+  EXPECT_EQ(reservation.error().code, ErrorCode::kInvalid);
   EXPECT_THAT(reservation.error().message, testing::StartsWith("IPReservation vip: " + std::string(GetParam().field)));
 }
 

@@ -10,11 +10,11 @@
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>
 
+#include "base/places.h"
 #include "crds/names.h"
 #include "ipam/block.h"
 #include "ipam/entry.h"
 #include "ipam/pool.h"
-#include "version/places.h"
 
 namespace berth::crds {
 namespace {

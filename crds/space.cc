@@ -6,12 +6,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/check.h"
 #include "crds/field_reader.h"
 #include "crds/merge_patch.h"
 #include "crds/meta_reader.h"
 #include "crds/names.h"
 #include "crds/status_patch.h"
-#include "ipam/check.h"
 
 namespace berth::crds {
 
@@ -39,7 +39,7 @@ Json AcceptedToJson(const AcceptedPool& accepted) {
 
 }  // namespace
 
-ipam::Expected<Space> ParseSpace(Json object) {
+Expected<Space> ParseSpace(Json object) {
   Problem problem = ProblemOf(kSpaceKind, object);
   const FieldReader document(object, problem);
   Space space;
@@ -62,14 +62,14 @@ Json NewSpaceToJson(std::string_view name) {
   return {{"apiVersion", kApiVersion}, {"kind", kSpaceKind}, {"metadata", {{"name", name}}}};
 }
 
-ipam::Expected<Json> SpaceStatusPatch(const Space& space) {
+Expected<Json> SpaceStatusPatch(const Space& space) {
   BERTH_CHECK(space.document != nullptr);
   const std::string object = std::string(kSpaceKind) + ' ' + space.meta.name;
   if (space.accepted.size() > kAcceptedMax || space.withheld.size() > kSpaceWithheldMax) {
-    return ipam::Fail(ipam::ErrorCode::kInvalid,
-                      object + ": status: too many pools (" + std::to_string(space.accepted.size()) +
-                          ") or withheld ranges (" + std::to_string(space.withheld.size()) + ")",
-                      "spread the pools over several spaces, or reserve fewer and larger ranges");
+    return Fail(ErrorCode::kInvalid,
+                object + ": status: too many pools (" + std::to_string(space.accepted.size()) +
+                    ") or withheld ranges (" + std::to_string(space.withheld.size()) + ")",
+                "spread the pools over several spaces, or reserve fewer and larger ranges");
   }
   Json after = StatusOf(*space.document);
   std::vector<Json> accepted;

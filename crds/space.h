@@ -12,9 +12,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/error.h"
 #include "crds/object_meta.h"
 #include "ipam/address.h"
-#include "ipam/error.h"
 #include "ipam/interval_set.h"
 #include "ipam/prefix.h"
 
@@ -41,7 +41,7 @@ struct Space {
 };
 
 // Errors: kInvalid, naming space and field.
-[[nodiscard]] ipam::Expected<Space> ParseSpace(nlohmann::json object);
+[[nodiscard]] Expected<Space> ParseSpace(nlohmann::json object);
 
 // For a POST: a space without status. Requires: a name of at most 19 lower-case letters, digits and "-".
 [[nodiscard]] nlohmann::json NewSpaceToJson(std::string_view name);
@@ -49,6 +49,6 @@ struct Space {
 // The merge patch for <space>/status that makes the status what `space` says: only what differs from space.document,
 // and its resourceVersion. null if nothing differs. Errors: kInvalid: more accepted pools or withheld ranges than the
 // schema takes. Requires: space.document is set.
-[[nodiscard]] ipam::Expected<nlohmann::json> SpaceStatusPatch(const Space& space);
+[[nodiscard]] Expected<nlohmann::json> SpaceStatusPatch(const Space& space);
 
 }  // namespace berth::crds

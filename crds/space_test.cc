@@ -97,7 +97,7 @@ TEST_P(SpaceRefused, WithTheFieldNamed) {
   object[Json::json_pointer(GetParam().path)] = GetParam().value;
   const auto space = ParseSpace(object);
   ASSERT_FALSE(space.has_value());
-  EXPECT_EQ(space.error().code, ipam::ErrorCode::kInvalid);
+  EXPECT_EQ(space.error().code, ErrorCode::kInvalid);
   EXPECT_THAT(space.error().message, testing::HasSubstr(GetParam().field));
 }
 

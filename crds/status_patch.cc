@@ -15,16 +15,16 @@ constexpr std::size_t kCountLengthMax = 39;  // 2^128
 constexpr std::size_t kResourceVersionLengthMax = 128;
 }  // namespace
 
-ipam::Expected<ipam::Uint128> ParseCount(std::string_view text) {
+Expected<ipam::Uint128> ParseCount(std::string_view text) {
   constexpr ipam::Uint128 kMax = std::numeric_limits<ipam::Uint128>::max();
   ipam::Uint128 number = 0;
   for (const char c : text) {
     if (c < '0' || c > '9') {
-      return ipam::Fail(ipam::ErrorCode::kInvalid, "must be a number in decimal, is " + ipam::Quoted(text));
+      return Fail(ErrorCode::kInvalid, "must be a number in decimal, is " + Quoted(text));
     }
     const auto digit = static_cast<unsigned>(c - '0');
     if (number > (kMax - digit) / 10) {
-      return ipam::Fail(ipam::ErrorCode::kInvalid, "must be below 2^128, is " + ipam::Quoted(text));
+      return Fail(ErrorCode::kInvalid, "must be below 2^128, is " + Quoted(text));
     }
     number = number * 10 + digit;
   }
@@ -40,7 +40,7 @@ nlohmann::json StatusOf(const nlohmann::json& object) {
   return status != object.end() && status->is_object() ? *status : nlohmann::json::object();
 }
 
-ipam::Expected<nlohmann::json> StatusPatch(const nlohmann::json& object, const nlohmann::json& after) {
+Expected<nlohmann::json> StatusPatch(const nlohmann::json& object, const nlohmann::json& after) {
   Problem problem;
   const FieldReader document(object, problem);
   const FieldReader metadata = document.Object("metadata");

@@ -8,14 +8,14 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/error.h"
 #include "crds/field_reader.h"
 #include "ipam/address.h"
-#include "ipam/error.h"
 
 namespace berth::crds {
 
 // A number in decimal without sign, below 2^128. Errors: kInvalid, with the text quoted.
-[[nodiscard]] ipam::Expected<ipam::Uint128> ParseCount(std::string_view text);
+[[nodiscard]] Expected<ipam::Uint128> ParseCount(std::string_view text);
 
 // A count in a field, as ParseCount; 0 if it is absent.
 [[nodiscard]] ipam::Uint128 ReadCount(const FieldReader& fields, std::string_view key);
@@ -25,7 +25,7 @@ namespace berth::crds {
 
 // The merge patch that makes the object's status `after`, with the object's resourceVersion; null if nothing differs.
 // Errors: kInvalid if the object has no resourceVersion.
-[[nodiscard]] ipam::Expected<nlohmann::json> StatusPatch(const nlohmann::json& object, const nlohmann::json& after);
+[[nodiscard]] Expected<nlohmann::json> StatusPatch(const nlohmann::json& object, const nlohmann::json& after);
 
 // Prefixes, ranges or addresses as lists of texts.
 template <typename List>

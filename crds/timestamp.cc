@@ -6,7 +6,7 @@
 #include <chrono>
 #include <optional>
 
-#include "ipam/check.h"
+#include "base/check.h"
 
 namespace berth::crds {
 
@@ -117,15 +117,14 @@ std::string FormatSeconds(const Calendar& calendar) {
 
 }  // namespace
 
-ipam::Expected<std::int64_t> ParseTimestamp(std::string_view text) {
+Expected<std::int64_t> ParseTimestamp(std::string_view text) {
   Cursor cursor(text);
   const std::chrono::sys_days day = ReadDate(cursor);
   cursor.Expect("Tt");
   const std::chrono::milliseconds time_of_day = ReadTimeOfDay(cursor);
   const std::chrono::minutes offset = ReadOffset(cursor);
   if (!cursor.Done()) {
-    return ipam::Fail(ipam::ErrorCode::kInvalid,
-                      ipam::Quoted(text) + ": not a time; write one like 2027-01-31T12:00:00Z");
+    return Fail(ErrorCode::kInvalid, Quoted(text) + ": not a time; write one like 2027-01-31T12:00:00Z");
   }
   return (std::chrono::sys_time<std::chrono::milliseconds>(day) + time_of_day - offset).time_since_epoch().count();
 }

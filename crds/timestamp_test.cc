@@ -25,7 +25,7 @@ TEST_P(TimestampParse, TakesRfc3339Only) {
   if (got) {
     EXPECT_EQ(*got, *GetParam().want);
   } else {
-    EXPECT_EQ(got.error().code, ipam::ErrorCode::kInvalid);
+    EXPECT_EQ(got.error().code, ErrorCode::kInvalid);
     EXPECT_THAT(got.error().message, testing::HasSubstr(GetParam().text));
   }
 }

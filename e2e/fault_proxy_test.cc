@@ -15,7 +15,6 @@
 namespace berth::e2e {
 namespace {
 
-using ipam::ErrorCode;
 using k8sclient::CallOptions;
 using k8sclient::Method;
 using k8sclient::testing::Authority;
@@ -44,7 +43,7 @@ class FaultProxyTest : public testing::Test {
                 .client_key = client_.key_pem}),
         api_(k8sclient::HttpApi::Make({.source = "test", .server = proxy_.Url()}).value()) {}
 
-  ipam::Expected<k8sclient::Response> Patch(const CallOptions& options = CallOptions::Within(seconds(10))) {
+  Expected<k8sclient::Response> Patch(const CallOptions& options = CallOptions::Within(seconds(10))) {
     return api_->Call({.method = Method::kPatch, .path = "/x", .body = "{}"}, options);
   }
   void Always(Fault fault) {

@@ -24,7 +24,7 @@ constexpr std::string_view kVersion = "v1alpha1";
 constexpr std::chrono::seconds kCallMax{20};
 
 template <typename T>
-T Must(ipam::Expected<T> value, const std::string& what) {
+T Must(Expected<T> value, const std::string& what) {
   if (!value) throw std::runtime_error(what + ": " + value.error().message + " " + value.error().details);
   if constexpr (!std::is_void_v<T>) return std::move(*value);
 }
@@ -96,7 +96,7 @@ std::string TestCluster::LatestVersion() {
         k8sclient::MergePatch(*api_, PathOf("ipblocks", marker_), {{"next", ++marks_ % kOffsets}}, Soon());
     if (patched) return version(*patched);
     // A controller may have collected it: it is empty.
-    if (patched.error().code != ipam::ErrorCode::kNotFound) Must(patched, "patch " + marker_);
+    if (patched.error().code != ErrorCode::kNotFound) Must(patched, "patch " + marker_);
   }
   const std::string space = "marker-" + std::to_string(::getpid());
   marker_ = space + ".192.0.2.0-32";
@@ -111,7 +111,7 @@ std::string TestCluster::LatestVersion() {
   return version(Must(k8sclient::Create(*api_, Collection("ipblocks"), block, Soon()), "create " + marker_));
 }
 
-ipam::Expected<void> TestCluster::TryCreatePool(const std::string& name, const json& spec) {
+Expected<void> TestCluster::TryCreatePool(const std::string& name, const json& spec) {
   const json pool = {{"apiVersion", std::string(kGroup) + "/" + std::string(kVersion)},
                      {"kind", "IPPool"},
                      {"metadata", {{"name", name}}},
@@ -193,7 +193,7 @@ void TestCluster::LabelNode(const std::string& name, const json& labels) {
   const json object = {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", name}, {"labels", labels}}}};
   const auto created = k8sclient::Create(*api_, k8sclient::Path({"api", "v1", "nodes"}), object, Soon());
   if (created) return;
-  if (created.error().code != ipam::ErrorCode::kAlreadyExists) Must(created, "create node " + name);
+  if (created.error().code != ErrorCode::kAlreadyExists) Must(created, "create node " + name);
   Patch(k8sclient::Path({"api", "v1", "nodes", name}), {{"metadata", {{"labels", labels}}}});
 }
 
@@ -228,7 +228,7 @@ void TestCluster::Patch(const std::string& path, const json& patch) {
 // What does not exist is gone already.
 void TestCluster::Remove(const std::string& path) {
   const auto removed = k8sclient::Delete(*api_, path, {}, Soon());
-  if (!removed && removed.error().code != ipam::ErrorCode::kNotFound) Must(removed, "delete " + path);
+  if (!removed && removed.error().code != ErrorCode::kNotFound) Must(removed, "delete " + path);
 }
 
 }  // namespace berth::e2e

@@ -13,8 +13,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "e2e/tls_client.h"
-#include "ipam/error.h"
 #include "k8sclient/client_config.h"
 #include "k8sclient/http_api.h"
 
@@ -36,7 +36,7 @@ class TestCluster {
   TestCluster& operator=(const TestCluster&) = delete;
 
   // Creates IPPool `name` with that spec. The answer of the API server where it refuses.
-  [[nodiscard]] ipam::Expected<void> TryCreatePool(const std::string& name, const nlohmann::json& spec);
+  [[nodiscard]] Expected<void> TryCreatePool(const std::string& name, const nlohmann::json& spec);
   // The same, and it must work; then writes status as the controller does: Ready, with the whole subnet claimable.
   void CreateReadyPool(const std::string& name, const nlohmann::json& spec);
   // Replaces the condition Ready.

@@ -20,9 +20,6 @@
 namespace berth::e2e {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Fail;
-
 struct BioDelete {
   void operator()(BIO* bio) const { BIO_free(bio); }
 };
@@ -127,7 +124,7 @@ class TlsClient::Session {
     }
   }
 
-  [[nodiscard]] const std::optional<ipam::Error>& error() const { return error_; }
+  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
   [[nodiscard]] int fd() const { return socket_.fd(); }
   // Whether Read returns without waiting for the network.
   [[nodiscard]] bool HasPending() const { return SSL_has_pending(ssl_.get()) == 1; }
@@ -142,10 +139,10 @@ class TlsClient::Session {
  private:
   Socket socket_;
   std::unique_ptr<SSL, SslDelete> ssl_;
-  std::optional<ipam::Error> error_;
+  std::optional<Error> error_;
 };
 
-ipam::Expected<std::string> TlsClient::Exchange(std::string_view request) const {
+Expected<std::string> TlsClient::Exchange(std::string_view request) const {
   Session session(*this, request);
   if (session.error()) return std::unexpected(*session.error());
   std::string answer;

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::e2e {
 
@@ -32,7 +32,7 @@ class TlsClient {
   TlsClient& operator=(const TlsClient&) = delete;
 
   // Errors: kUnavailable (nothing was sent), kUnknownOutcome (sent, no answer).
-  [[nodiscard]] ipam::Expected<std::string> Exchange(std::string_view request) const;
+  [[nodiscard]] Expected<std::string> Exchange(std::string_view request) const;
 
   // Sends the request, and what the server says to `fd`, piece by piece, until one of the two has closed.
   void Stream(std::string_view request, int fd) const;

@@ -114,13 +114,13 @@ class Chooser::Ledger {
 };
 
 void Chooser::Lead(SteadyTime now) {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   leads_since_ = now;
   wakes_at_ = now + kLeadingPause;
 }
 
 bool Chooser::Publish(Snapshot snapshot, const Look& look, SteadyTime read_at) {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   snapshot_ = std::make_unique<const Snapshot>(std::move(snapshot));
   EndAssumed(look, read_at);
   Rooms rooms = Available();
@@ -177,7 +177,7 @@ bool Chooser::HasGrown(const Rooms& rooms) const {
 }
 
 Choice Chooser::Filter(const Pod& pod, const std::vector<std::string>& offered, SteadyTime now) {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   if (!leads_since_) return {.error = "this berth-controller does not lead"};
   if (now < *leads_since_ + kLeadingPause || !snapshot_)
     return {.error = "this berth-controller has just begun to lead; try again"};
@@ -243,7 +243,7 @@ Choice Chooser::Filter(const Pod& pod, const std::vector<std::string>& offered, 
 
 std::vector<int> Chooser::Scores(const Pod& pod, const std::vector<std::string>& nodes) const {
   constexpr std::int64_t kScoreMax = 10;
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   std::vector<int> scores(nodes.size(), 0);
   if (!snapshot_ || pod.needs.empty()) return scores;
   std::map<std::string, Assumed> others = assumed_;
@@ -262,7 +262,7 @@ std::vector<int> Chooser::Scores(const Pod& pod, const std::vector<std::string>&
 }
 
 std::size_t Chooser::assumed() const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   return assumed_.size();
 }
 

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "sync/mutex.h"
+#include "base/mutex.h"
 
 namespace berth::extender {
 
@@ -112,7 +112,7 @@ class Chooser {
   [[nodiscard]] Rooms Available() const BERTH_REQUIRES(mutex_);
   [[nodiscard]] bool HasGrown(const Rooms& rooms) const BERTH_REQUIRES(mutex_);
 
-  mutable sync::Mutex mutex_;
+  mutable Mutex mutex_;
   std::optional<SteadyTime> leads_since_ BERTH_GUARDED_BY(mutex_);
   std::unique_ptr<const Snapshot> snapshot_ BERTH_GUARDED_BY(mutex_);
   std::map<std::string, Assumed> assumed_ BERTH_GUARDED_BY(mutex_);  // by UID of the pod

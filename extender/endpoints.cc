@@ -13,7 +13,6 @@ namespace berth::extender {
 
 namespace {
 
-using ipam::ErrorCode;
 using nlohmann::json;
 
 constexpr std::chrono::milliseconds kRetryPause{1000};
@@ -40,8 +39,7 @@ bool Has(const json& object, const json& wanted) {
 
 }  // namespace
 
-ipam::Expected<void> WriteEndpoint(k8sclient::Api& api, const Endpoint& endpoint,
-                                   const k8sclient::CallOptions& options) {
+Expected<void> WriteEndpoint(k8sclient::Api& api, const Endpoint& endpoint, const k8sclient::CallOptions& options) {
   const std::string family = endpoint.address.find(':') == std::string::npos ? "IPv4" : "IPv6";
   const std::string name = SliceName(family);
   const std::string path =
@@ -59,7 +57,7 @@ ipam::Expected<void> WriteEndpoint(k8sclient::Api& api, const Endpoint& endpoint
                         {"endpoints", endpoints},
                         {"ports", ports}};
     const auto created = k8sclient::Create(api, path, slice, options);
-    return created ? ipam::Expected<void>() : std::unexpected(created.error());
+    return created ? Expected<void>() : std::unexpected(created.error());
   }
   const json metadata = found->value("metadata", json::object());
   const bool is_same = Has(metadata.value("labels", json::object()), LabelsOfSlice()) &&
@@ -70,11 +68,11 @@ ipam::Expected<void> WriteEndpoint(k8sclient::Api& api, const Endpoint& endpoint
       {"endpoints", endpoints},
       {"ports", ports}};
   const auto patched = k8sclient::MergePatch(api, path + "/" + name, patch, options);
-  return patched ? ipam::Expected<void>() : std::unexpected(patched.error());
+  return patched ? Expected<void>() : std::unexpected(patched.error());
 }
 
-ipam::Expected<void> WakeScheduler(k8sclient::Api& api, const std::string& name_space, std::int64_t stamp,
-                                   const k8sclient::CallOptions& options) {
+Expected<void> WakeScheduler(k8sclient::Api& api, const std::string& name_space, std::int64_t stamp,
+                             const k8sclient::CallOptions& options) {
   const std::string path =
       k8sclient::Path({"apis", "storage.k8s.io", "v1", "namespaces", name_space, "csistoragecapacities"});
   const json change = {{"capacity", std::to_string(stamp)}};
@@ -87,7 +85,7 @@ ipam::Expected<void> WakeScheduler(k8sclient::Api& api, const std::string& name_
                      {"storageClassName", kServiceName},
                      {"capacity", std::to_string(stamp)}};
   const auto created = k8sclient::Create(api, path, made, options);
-  return created ? ipam::Expected<void>() : std::unexpected(created.error());
+  return created ? Expected<void>() : std::unexpected(created.error());
 }
 
 void KeepEndpoint(k8sclient::Api& api, k8sclient::Clock& clock, const Endpoint& endpoint, const std::stop_token& stop) {
@@ -95,7 +93,7 @@ void KeepEndpoint(k8sclient::Api& api, k8sclient::Clock& clock, const Endpoint& 
   while (!stop.stop_requested()) {
     const auto written = WriteEndpoint(api, endpoint, k8sclient::CallOptions::Within(kCallMax, stop));
     if (!written && !stop.stop_requested()) {
-      spdlog::warn("cannot write the extender's EndpointSlice err={}", ipam::Quoted(written.error().message));
+      spdlog::warn("cannot write the extender's EndpointSlice err={}", Quoted(written.error().message));
     } else if (written && !was_written) {
       was_written = true;
       spdlog::info(

@@ -13,7 +13,7 @@
 #include <stop_token>
 #include <string>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/api.h"
 #include "k8sclient/clock.h"
 
@@ -30,12 +30,12 @@ struct Endpoint {
 };
 
 // Makes the slice say that the Service's only endpoint is this one. Errors: those of the API.
-[[nodiscard]] ipam::Expected<void> WriteEndpoint(k8sclient::Api& api, const Endpoint& endpoint,
-                                                 const k8sclient::CallOptions& options);
+[[nodiscard]] Expected<void> WriteEndpoint(k8sclient::Api& api, const Endpoint& endpoint,
+                                           const k8sclient::CallOptions& options);
 // Makes kube-scheduler try pods again that found no node. `stamp` differs from that of the call before. Errors: those
 // of the API.
-[[nodiscard]] ipam::Expected<void> WakeScheduler(k8sclient::Api& api, const std::string& name_space, std::int64_t stamp,
-                                                 const k8sclient::CallOptions& options);
+[[nodiscard]] Expected<void> WakeScheduler(k8sclient::Api& api, const std::string& name_space, std::int64_t stamp,
+                                           const k8sclient::CallOptions& options);
 // Writes the endpoint at once and again and again, until stop is requested. Logs failures.
 void KeepEndpoint(k8sclient::Api& api, k8sclient::Clock& clock, const Endpoint& endpoint, const std::stop_token& stop);
 

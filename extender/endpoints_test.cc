@@ -26,7 +26,7 @@ const Endpoint kEndpoint{.name_space = "berth-system", .address = "10.0.0.7", .p
 class EndpointsTest : public testing::Test {
  protected:
   EndpointsTest() {
-    api_.on_call = [this](const Request& request) -> ipam::Expected<Response> { return Answer(request); };
+    api_.on_call = [this](const Request& request) -> Expected<Response> { return Answer(request); };
   }
 
   Response Answer(const Request& request) {
@@ -102,7 +102,7 @@ TEST_F(EndpointsTest, TellsThatItMayNot) {
   };
   const auto written = WriteEndpoint(api_, kEndpoint, {});
   ASSERT_FALSE(written);
-  EXPECT_EQ(written.error().code, ipam::ErrorCode::kForbidden);
+  EXPECT_EQ(written.error().code, ErrorCode::kForbidden);
 }
 
 TEST_F(EndpointsTest, KeepsTheSliceUntilItIsToldToEnd) {

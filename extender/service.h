@@ -9,9 +9,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/error.h"
 #include "extender/choice.h"
 #include "http/http_server.h"
-#include "ipam/error.h"
 
 namespace berth::extender {
 
@@ -20,7 +20,7 @@ class Service {
   struct Parts {
     Chooser& chooser;  // must outlive this
     // Who the pod is and what it needs, from its JSON.
-    std::function<ipam::Expected<Pod>(const nlohmann::json& pod)> read_pod;
+    std::function<Expected<Pod>(const nlohmann::json& pod)> read_pod;
     std::function<SteadyTime()> now = [] { return std::chrono::steady_clock::now(); };
     // One request was answered. `verb`: filter, prioritize or other; `result`: chosen, none (no node has an address
     // left), error (the answer is only why there is none) or refused (the request is none that berth understands).

@@ -31,8 +31,8 @@ class ServiceTest : public testing::Test {
   Chooser chooser_;
   std::vector<std::string> observed_;
   Service service_{{.chooser = chooser_,
-                    .read_pod = [](const json& pod) -> ipam::Expected<Pod> {
-                      if (!pod.contains("metadata")) return ipam::Fail(ipam::ErrorCode::kInvalid, "no metadata");
+                    .read_pod = [](const json& pod) -> Expected<Pod> {
+                      if (!pod.contains("metadata")) return Fail(ErrorCode::kInvalid, "no metadata");
                       return Pod{.key = "default/a", .uid = pod["metadata"]["uid"], .needs = {{"ipv4", 1}}};
                     },
                     .now = [] { return kLeadsSince + kLeadingPause; },

@@ -11,7 +11,6 @@ namespace berth::extender {
 
 namespace {
 
-using ipam::ErrorCode;
 using nlohmann::json;
 
 bool IsSameButCase(std::string_view a, std::string_view b) {
@@ -58,25 +57,24 @@ std::string NodeName(json& node) {
   return name != nullptr && name->is_string() ? name->get<std::string>() : std::string();
 }
 
-ipam::Expected<std::vector<std::string>> Once(std::vector<std::string> names) {
+Expected<std::vector<std::string>> Once(std::vector<std::string> names) {
   std::set<std::string_view> seen;
   for (const std::string& name : names) {
-    if (name.empty()) return ipam::Fail(ErrorCode::kInvalid, "a node in the list has no name");
-    if (!seen.insert(name).second)
-      return ipam::Fail(ErrorCode::kInvalid, "node " + ipam::Quoted(name) + " is in the list twice");
+    if (name.empty()) return Fail(ErrorCode::kInvalid, "a node in the list has no name");
+    if (!seen.insert(name).second) return Fail(ErrorCode::kInvalid, "node " + Quoted(name) + " is in the list twice");
   }
   return names;
 }
 
-ipam::Expected<std::vector<std::string>> ReadNames(json* names, json* items) {
+Expected<std::vector<std::string>> ReadNames(json* names, json* items) {
   std::vector<std::string> read;
   if (names != nullptr) {
-    if (!names->is_array()) return ipam::Fail(ErrorCode::kInvalid, "NodeNames is not a list");
+    if (!names->is_array()) return Fail(ErrorCode::kInvalid, "NodeNames is not a list");
     for (const json& name : *names) read.push_back(name.is_string() ? name.get<std::string>() : std::string());
     return Once(std::move(read));
   }
   if (items == nullptr || !items->is_array())
-    return ipam::Fail(ErrorCode::kInvalid, "the body has neither NodeNames nor Nodes with items");
+    return Fail(ErrorCode::kInvalid, "the body has neither NodeNames nor Nodes with items");
   for (json& node : *items) read.push_back(NodeName(node));
   return Once(std::move(read));
 }
@@ -91,12 +89,12 @@ std::string Text(const json& value) { return value.dump(-1, ' ', false, json::er
 
 }  // namespace
 
-ipam::Expected<Question> ParseQuestion(std::string_view body) {
-  if (IsNestedTooDeep(body)) return ipam::Fail(ErrorCode::kInvalid, "the body is nested too deep");
+Expected<Question> ParseQuestion(std::string_view body) {
+  if (IsNestedTooDeep(body)) return Fail(ErrorCode::kInvalid, "the body is nested too deep");
   json args = json::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (args.is_discarded()) return ipam::Fail(ErrorCode::kDecode, "the body is not JSON");
+  if (args.is_discarded()) return Fail(ErrorCode::kDecode, "the body is not JSON");
   json* const pod = Member(args, "Pod");
-  if (pod == nullptr || !pod->is_object()) return ipam::Fail(ErrorCode::kInvalid, "the body has no Pod");
+  if (pod == nullptr || !pod->is_object()) return Fail(ErrorCode::kInvalid, "the body has no Pod");
   json* const names = Member(args, "NodeNames");
   json* const nodes = Member(args, "Nodes");
   // A NodeList, or a list of Nodes as such.

@@ -12,8 +12,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "extender/choice.h"
-#include "ipam/error.h"
 
 namespace berth::extender {
 
@@ -26,7 +26,7 @@ struct Question {
 };
 
 // Errors: kDecode (no JSON), kInvalid (other JSON than ExtenderArgs, or no node offered).
-[[nodiscard]] ipam::Expected<Question> ParseQuestion(std::string_view body);
+[[nodiscard]] Expected<Question> ParseQuestion(std::string_view body);
 
 // ExtenderFilterResult, with node names or whole Nodes as the question has. `question` gives away its Nodes.
 [[nodiscard]] std::string FilterAnswer(Question question, const Choice& choice);

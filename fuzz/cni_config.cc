@@ -3,11 +3,11 @@
 #include <array>
 #include <string_view>
 
+#include "base/check.h"
 #include "cni/config.h"
 #include "cni/error.h"
 #include "cni/path_rules.h"
 #include "fuzz/target.h"
-#include "ipam/check.h"
 
 namespace berth::fuzz {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forwarded calls: what is understood, and made into a body again, is understood as the same.
+#include "base/check.h"
 #include "cni/forward.h"
 #include "fuzz/target.h"
-#include "ipam/check.h"
 
 namespace berth::fuzz {
 

@@ -18,10 +18,10 @@
 #include <unistd.h>
 #include <vector>
 
+#include "base/places.h"
 #include "fuzz/coverage.h"
 #include "fuzz/mutator.h"
 #include "fuzz/target.h"
-#include "version/places.h"
 
 namespace berth::fuzz {
 namespace {

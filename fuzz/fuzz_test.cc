@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/places.h"
 #include "fuzz/target.h"
-#include "version/places.h"
 
 namespace berth::fuzz {
 namespace {

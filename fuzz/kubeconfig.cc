@@ -2,14 +2,14 @@
 // Kubeconfigs, which may name other files: none is read but the one.
 #include "k8sclient/kubeconfig.h"
 
+#include "base/check.h"
 #include "fuzz/target.h"
-#include "ipam/check.h"
 #include "k8sclient/url.h"
 
 namespace berth::fuzz {
 
 void RunKubeconfig(std::string_view bytes) {
-  const auto read = [bytes](const std::string& path) -> ipam::Expected<std::string> {
+  const auto read = [bytes](const std::string& path) -> Expected<std::string> {
     BERTH_CHECK(path == "/kubeconfig");
     return std::string(bytes);
   };

@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/check.h"
 #include "fuzz/target.h"
-#include "ipam/check.h"
 #include "k8sclient/list_reader.h"
 
 namespace berth::fuzz {

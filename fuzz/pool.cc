@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/check.h"
 #include "fuzz/target.h"
-#include "ipam/check.h"
 #include "ipam/pool.h"
 
 namespace berth::fuzz {

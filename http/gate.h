@@ -13,8 +13,8 @@
 #include <map>
 #include <utility>
 
+#include "base/mutex.h"
 #include "http/http_server.h"
-#include "sync/mutex.h"
 
 namespace berth::http {
 
@@ -26,7 +26,7 @@ class Gate {
 
   // A worker calls `work`, now or when it is its turn. False: too many requests wait.
   [[nodiscard]] bool Enter(bool is_urgent, Work work) BERTH_EXCLUDES(mutex_) {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     if (TakeWorker(is_urgent)) {
       boost::asio::post(workers_, std::move(work));
       return true;
@@ -39,7 +39,7 @@ class Gate {
 
   // Once for each `work` that was called, when its request needs no worker any more.
   void Leave(bool was_urgent) BERTH_EXCLUDES(mutex_) {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     --served_;
     if (!was_urgent) --others_served_;
     for (auto* waiting : {&urgent_, &others_}) {
@@ -61,7 +61,7 @@ class Gate {
 
   boost::asio::thread_pool& workers_;
   const HttpLimits& limits_;
-  sync::Mutex mutex_;
+  Mutex mutex_;
   std::deque<Work> urgent_ BERTH_GUARDED_BY(mutex_);
   std::deque<Work> others_ BERTH_GUARDED_BY(mutex_);
   std::size_t served_ BERTH_GUARDED_BY(mutex_) = 0;

@@ -17,12 +17,10 @@ namespace berth::http {
 
 using boost::asio::local::stream_protocol;
 using boost::system::error_code;
-using ipam::ErrorCode;
-using ipam::Fail;
 namespace beast = boost::beast;
 namespace bhttp = boost::beast::http;
 
-ipam::Expected<std::string> Probe(const ProbeOptions& options) {
+Expected<std::string> Probe(const ProbeOptions& options) {
   constexpr std::size_t kPathBytesMax = 107;  // sockaddr_un, unix(7)
   if (options.socket.size() > kPathBytesMax)
     return Fail(ErrorCode::kInvalid, "--socket " + options.socket + ": at most 107 characters are possible");

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::http {
 
@@ -17,6 +17,6 @@ struct ProbeOptions {
 
 // What the server says of itself, such as "ok\n". Errors: kUnavailable: nobody listens; kTimeout; kNotReady, with what
 // it says; kDecode: what answers is no HTTP server.
-[[nodiscard]] ipam::Expected<std::string> Probe(const ProbeOptions& options);
+[[nodiscard]] Expected<std::string> Probe(const ProbeOptions& options);
 
 }  // namespace berth::http

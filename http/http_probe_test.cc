@@ -15,7 +15,6 @@
 namespace berth::http {
 namespace {
 
-using ipam::ErrorCode;
 using testing::HasSubstr;
 
 class ProbeTest : public testing::Test {

@@ -107,7 +107,7 @@ class HttpServer::Impl {
     workers_.join();
   }
 
-  [[nodiscard]] ipam::Expected<void> Listen(const HttpServerOptions& options) {
+  [[nodiscard]] Expected<void> Listen(const HttpServerOptions& options) {
     std::optional<Tls> tls;
     if (options.tls) {
       tls.emplace(*options.tls);
@@ -155,7 +155,7 @@ class HttpServer::Impl {
   std::thread thread_;
 };
 
-ipam::Expected<std::unique_ptr<HttpServer>> HttpServer::Make(const HttpServerOptions& options, HttpHandlers handlers) {
+Expected<std::unique_ptr<HttpServer>> HttpServer::Make(const HttpServerOptions& options, HttpHandlers handlers) {
   const std::size_t workers = (options.socket_path.empty() ? 0 : options.socket_limits.workers) +
                               (options.tcp_address.empty() ? 0 : options.tcp_limits.workers);
   std::unique_ptr<HttpServer> server(new HttpServer(std::make_unique<Impl>(std::move(handlers), workers)));

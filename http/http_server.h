@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::http {
 
@@ -74,8 +74,8 @@ struct HttpHandlers {
 class HttpServer {
  public:
   // Listens. Errors: kIo, kInvalid, with path, address or file.
-  [[nodiscard]] static ipam::Expected<std::unique_ptr<HttpServer>> Make(const HttpServerOptions& options,
-                                                                        HttpHandlers handlers);
+  [[nodiscard]] static Expected<std::unique_ptr<HttpServer>> Make(const HttpServerOptions& options,
+                                                                  HttpHandlers handlers);
   // Stops accepting, answers the callers that the kernel has accepted, ends.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;

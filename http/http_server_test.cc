@@ -255,7 +255,7 @@ TEST_F(HttpServerTest, RefusesAPortThatAnotherProgramHas) {
   ASSERT_EQ(getsockname(other, reinterpret_cast<sockaddr*>(&address), &size), 0);
   const auto server = HttpServer::Make({.tcp_address = "127.0.0.1:" + std::to_string(ntohs(address.sin_port))}, {});
   ASSERT_FALSE(server.has_value());
-  EXPECT_EQ(server.error().code, ipam::ErrorCode::kIo);
+  EXPECT_EQ(server.error().code, ErrorCode::kIo);
   close(other);
 }
 
@@ -280,7 +280,7 @@ class RefusedAddress : public testing::TestWithParam<const char*> {};
 TEST_P(RefusedAddress, IsInvalid) {
   const auto server = HttpServer::Make({.tcp_address = GetParam()}, {});
   ASSERT_FALSE(server.has_value());
-  EXPECT_EQ(server.error().code, ipam::ErrorCode::kInvalid);
+  EXPECT_EQ(server.error().code, ErrorCode::kInvalid);
 }
 INSTANTIATE_TEST_SUITE_P(Table, RefusedAddress,
                          testing::Values("8080", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:65536", "127.0.0.1:-1",

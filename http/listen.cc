@@ -24,9 +24,6 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 
 constexpr std::size_t kPathBytesMax = 107;  // sockaddr_un, unix(7)
 
@@ -47,7 +44,7 @@ std::optional<std::uint16_t> ParsePort(std::string_view text) {
 Expected<TcpPlace> ParseTcpPlace(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos)
-    return Fail(ErrorCode::kInvalid, "address " + ipam::Quoted(text) + " has no port; write it as 127.0.0.1:9745");
+    return Fail(ErrorCode::kInvalid, "address " + Quoted(text) + " has no port; write it as 127.0.0.1:9745");
   const std::string_view ports = std::string_view(text).substr(colon + 1);
   const std::size_t dash = ports.find('-');
   const bool is_range = dash != std::string_view::npos;
@@ -60,7 +57,7 @@ Expected<TcpPlace> ParseTcpPlace(const std::string& text) {
   if (!host.empty()) address = asio::ip::make_address(host, error);
   if (error || !first || !last || *last < *first || (is_range && *first == 0)) {
     return Fail(ErrorCode::kInvalid,
-                "address " + ipam::Quoted(text) +
+                "address " + Quoted(text) +
                     " is no address and port; write it as 127.0.0.1:9745, or with a range of ports as "
                     "127.0.0.1:9746-9749");
   }

@@ -7,7 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <string>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::http {
 
@@ -18,14 +18,13 @@ using Acceptor = boost::asio::basic_socket_acceptor<Protocol>;
 inline constexpr int kBacklog = 1024;
 
 // Both errors: kInvalid (the text), kIo.
-[[nodiscard]] ipam::Expected<Acceptor> ListenLocal(boost::asio::io_context& io, const std::string& path);
+[[nodiscard]] Expected<Acceptor> ListenLocal(boost::asio::io_context& io, const std::string& path);
 
 struct TcpAcceptor {
   Acceptor acceptor;
   int port;
 };
 // `text` as HttpServerOptions::tcp_address.
-[[nodiscard]] ipam::Expected<TcpAcceptor> ListenTcp(boost::asio::io_context& io, const std::string& text,
-                                                    bool shares_port);
+[[nodiscard]] Expected<TcpAcceptor> ListenTcp(boost::asio::io_context& io, const std::string& text, bool shares_port);
 
 }  // namespace berth::http

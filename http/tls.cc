@@ -14,7 +14,7 @@ namespace {
 
 namespace ssl = boost::asio::ssl;
 
-ipam::Expected<std::shared_ptr<ssl::context>> LoadContext(const HttpTlsFiles& files) {
+Expected<std::shared_ptr<ssl::context>> LoadContext(const HttpTlsFiles& files) {
   auto context = std::make_shared<ssl::context>(ssl::context::tls_server);
   SSL_CTX_set_min_proto_version(context->native_handle(), TLS1_2_VERSION);
   // A resumed session would not look at the client's certificate again.
@@ -22,7 +22,7 @@ ipam::Expected<std::shared_ptr<ssl::context>> LoadContext(const HttpTlsFiles& fi
   SSL_CTX_set_options(context->native_handle(), SSL_OP_NO_TICKET);
   boost::system::error_code error;
   const auto fail = [&error](const std::string& file) {
-    return ipam::Fail(ipam::ErrorCode::kInvalid, ipam::Quoted(file) + " cannot be used for TLS: " + error.message());
+    return Fail(ErrorCode::kInvalid, Quoted(file) + " cannot be used for TLS: " + error.message());
   };
   context->use_certificate_chain_file(files.certificate, error);
   if (error) return fail(files.certificate);
@@ -37,7 +37,7 @@ ipam::Expected<std::shared_ptr<ssl::context>> LoadContext(const HttpTlsFiles& fi
 
 }  // namespace
 
-ipam::Expected<void> Tls::Load() {
+Expected<void> Tls::Load() {
   stamps_ = StampsNow();
   auto loaded = LoadContext(files_);
   failure_ = loaded ? "" : loaded.error().message;
@@ -53,8 +53,7 @@ const std::shared_ptr<ssl::context>& Tls::Current() {
   if (const auto loaded = Load(); loaded) {
     spdlog::info("the server uses new certificate files file={}", files_.certificate);
   } else if (failure_ != failure) {
-    spdlog::warn("the server cannot use its new certificate files, so it keeps the old ones err={}",
-                 ipam::Quoted(failure_));
+    spdlog::warn("the server cannot use its new certificate files, so it keeps the old ones err={}", Quoted(failure_));
   }
   return context_;
 }

@@ -10,8 +10,8 @@
 #include <sys/types.h>
 #include <utility>
 
+#include "base/error.h"
 #include "http/http_server.h"
-#include "ipam/error.h"
 
 namespace berth::http {
 
@@ -20,7 +20,7 @@ class Tls {
   explicit Tls(HttpTlsFiles files) : files_(std::move(files)) {}
 
   // Errors: kInvalid, with the file.
-  [[nodiscard]] ipam::Expected<void> Load();
+  [[nodiscard]] Expected<void> Load();
   // As the files are now. If they are of no use, as they were: they may be replaced one after the other.
   [[nodiscard]] const std::shared_ptr<boost::asio::ssl::context>& Current();
 

@@ -11,7 +11,7 @@
 #include <limits>
 #include <optional>
 
-#include "ipam/check.h"
+#include "base/check.h"
 
 namespace berth::ipam {
 

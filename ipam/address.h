@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::ipam {
 

@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "ipam/address.h"
 #include "ipam/entry.h"
-#include "ipam/error.h"
 #include "ipam/offset_set.h"
 #include "ipam/pool.h"
 #include "ipam/prefix.h"

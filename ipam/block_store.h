@@ -15,9 +15,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "ipam/block.h"
 #include "ipam/entry.h"
-#include "ipam/error.h"
 #include "ipam/label_selector.h"
 #include "ipam/pool.h"
 

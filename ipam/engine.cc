@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ipam/check.h"
+#include "base/check.h"
 #include "ipam/engine_call.h"
 
 namespace berth::ipam {

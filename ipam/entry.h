@@ -18,7 +18,7 @@
 #include <variant>
 #include <vector>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::ipam {
 

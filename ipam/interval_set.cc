@@ -8,7 +8,7 @@
 #include <limits>
 #include <optional>
 
-#include "ipam/check.h"
+#include "base/check.h"
 
 namespace berth::ipam {
 

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "ipam/address.h"
-#include "ipam/error.h"
 #include "ipam/prefix.h"
 
 namespace berth::ipam {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ipam/check.h"
+#include "base/check.h"
 
 namespace berth::ipam {
 

@@ -12,7 +12,7 @@
 #include <initializer_list>
 #include <iterator>
 
-#include "ipam/check.h"
+#include "base/check.h"
 
 namespace berth::ipam {
 

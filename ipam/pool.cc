@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <span>
 
-#include "ipam/check.h"
+#include "base/check.h"
 
 namespace berth::ipam {
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "ipam/address.h"
-#include "ipam/error.h"
 #include "ipam/interval_set.h"
 #include "ipam/label_selector.h"
 #include "ipam/prefix.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "ipam/check.h"
+#include "base/check.h"
 #include "ipam/pool.h"
 
 namespace berth::ipam {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "ipam/address.h"
-#include "ipam/error.h"
 #include "ipam/label_selector.h"
 #include "ipam/pool.h"
 

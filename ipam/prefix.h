@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "ipam/address.h"
-#include "ipam/error.h"
 
 namespace berth::ipam {
 

@@ -11,8 +11,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
-
 constexpr char kWebhook[] = R"(admission webhook "validation.gatekeeper.sh" denied the request: [names] no such names)";
 constexpr char kWebhookWithoutExplanation[] =
     R"(admission webhook "x.example.com" denied the request without explanation)";
@@ -56,8 +54,7 @@ TEST_P(Refusal, SaysWhetherTheContentOrTheSenderIsToBlame) {
       {"message", GetParam().message},
       {"code",
        GetParam().status}}.dump();
-  const ipam::Error error =
-      ToError({.method = Method::kPatch, .path = "/a"}, {.status = GetParam().status, .body = body});
+  const Error error = ToError({.method = Method::kPatch, .path = "/a"}, {.status = GetParam().status, .body = body});
   EXPECT_EQ(ToString(error.code), ToString(GetParam().want)) << error.message;
 }
 

@@ -2,7 +2,7 @@
 // Names of the methods.
 #include "k8sclient/api.h"
 
-#include "ipam/check.h"
+#include "base/check.h"
 
 namespace berth::k8sclient {
 

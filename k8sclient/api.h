@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::k8sclient {
 
@@ -104,7 +104,7 @@ class Api {
   // Errors: kUnavailable (not executed, or a read without an answer), kTimeout (deadline or stop; likewise),
   // kUnknownOutcome (a write that the server can have had and whose answer did not come), kUnauthenticated or kDecode
   // (no credentials to send), kInvalid (the path is none), kInternal (a read whose answer is not HTTP or too large).
-  [[nodiscard]] virtual ipam::Expected<Response> Call(const Request& request, const CallOptions& options) = 0;
+  [[nodiscard]] virtual Expected<Response> Call(const Request& request, const CallOptions& options) = 0;
 
   // Sends a GET with watch=true (which the caller puts into the query) and hands over line after line until the server
   // ends the stream, the sink says false, or something fails. A refusal comes back as a Response with its body; after a
@@ -112,8 +112,8 @@ class Api {
   //
   // Errors: kTimeout (idle, or stop), kUnavailable (the stream broke), kInternal (a line is too long), and those of
   // Call for credentials.
-  [[nodiscard]] virtual ipam::Expected<Response> Watch(const Request& request, const WatchOptions& options,
-                                                       const WatchSink& sink) = 0;
+  [[nodiscard]] virtual Expected<Response> Watch(const Request& request, const WatchOptions& options,
+                                                 const WatchSink& sink) = 0;
 };
 
 }  // namespace berth::k8sclient

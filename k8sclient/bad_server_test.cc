@@ -15,7 +15,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
 using testing::MakeApi;
 using testing::Peer;
 using testing::ScriptedServer;

@@ -15,7 +15,7 @@ std::string EncodeBase64(std::string_view bytes) {
   return text;
 }
 
-ipam::Expected<std::string> DecodeBase64(std::string_view text) {
+Expected<std::string> DecodeBase64(std::string_view text) {
   std::string packed;
   packed.reserve(text.size());
   for (const char c : text) {
@@ -26,13 +26,13 @@ ipam::Expected<std::string> DecodeBase64(std::string_view text) {
   while (padding < 2 && padding < packed.size() && packed[packed.size() - 1 - padding] == '=') ++padding;
   // OpenSSL takes "=" anywhere and counts padding as data.
   if (packed.size() % 4 != 0 || packed.find('=') < packed.size() - padding) {
-    return ipam::Fail(ipam::ErrorCode::kDecode, "not base64");
+    return Fail(ErrorCode::kDecode, "not base64");
   }
   std::string bytes(packed.size() / 4 * 3, '\0');
   const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
                                    reinterpret_cast<const unsigned char*>(packed.data()),
                                    static_cast<int>(packed.size()));
-  if (size < 0) return ipam::Fail(ipam::ErrorCode::kDecode, "not base64");
+  if (size < 0) return Fail(ErrorCode::kDecode, "not base64");
   bytes.resize(static_cast<std::size_t>(size) - padding);
   return bytes;
 }

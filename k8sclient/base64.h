@@ -5,13 +5,13 @@
 #include <string>
 #include <string_view>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::k8sclient {
 
 [[nodiscard]] std::string EncodeBase64(std::string_view bytes);
 
 // Blanks and line breaks are left out. Errors: kDecode.
-[[nodiscard]] ipam::Expected<std::string> DecodeBase64(std::string_view text);
+[[nodiscard]] Expected<std::string> DecodeBase64(std::string_view text);
 
 }  // namespace berth::k8sclient

@@ -13,13 +13,7 @@
 #include "k8sclient/tls.h"
 
 namespace berth::k8sclient {
-namespace {
-
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
-}  // namespace
+namespace {}  // namespace
 
 Expected<std::string> CommonName(std::string_view pem) {
   StartOpenSsl();

@@ -5,12 +5,12 @@
 #include <string>
 #include <string_view>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::k8sclient {
 
 // The common name of the subject of the first certificate in the text; empty if the subject has none.
 // Errors: kDecode.
-[[nodiscard]] ipam::Expected<std::string> CommonName(std::string_view pem);
+[[nodiscard]] Expected<std::string> CommonName(std::string_view pem);
 
 }  // namespace berth::k8sclient

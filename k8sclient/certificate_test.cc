@@ -11,8 +11,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
-
 std::string Certificate(const std::string& name) {
   return testing::Authority("CA").Issue({.common_name = name}).certificate_pem;
 }

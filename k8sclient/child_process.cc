@@ -18,10 +18,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 constexpr std::size_t kErrorBytesKept = 4096;
 constexpr int kStopCheckMs = 50;  // how late a requested stop may be noticed
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/api.h"
 
 namespace berth::k8sclient {
@@ -27,6 +27,6 @@ struct ChildResult {
 // it printed too much, and after its end if some of it is left.
 // Errors: kNotFound (there is no such program), kIo (it could not be started), kTimeout, kInvalid (it printed too
 // much).
-[[nodiscard]] ipam::Expected<ChildResult> RunChild(const ChildCommand& command, const CallOptions& options);
+[[nodiscard]] Expected<ChildResult> RunChild(const ChildCommand& command, const CallOptions& options);
 
 }  // namespace berth::k8sclient

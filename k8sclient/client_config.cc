@@ -14,10 +14,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 constexpr std::size_t kFileBytesMax = std::size_t{4} << 20;
 
 }  // namespace

@@ -13,13 +13,13 @@
 #include <string_view>
 #include <vector>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::k8sclient {
 
 // Reads a whole file, at most 4 MiB. Errors: kIo, with the path in the message. Tests give their own.
-using ReadFile = std::function<ipam::Expected<std::string>(const std::string& path)>;
-[[nodiscard]] ipam::Expected<std::string> ReadWholeFile(const std::string& path);
+using ReadFile = std::function<Expected<std::string>(const std::string& path)>;
+[[nodiscard]] Expected<std::string> ReadWholeFile(const std::string& path);
 
 // The value of an environment variable, empty if it is unset. Tests give their own.
 using GetEnvironment = std::function<std::string(const std::string& name)>;
@@ -71,12 +71,12 @@ struct ClientConfig {
 // The user's name that the API server will see, as far as it can be told without asking it: the common name of a client
 // certificate, else the username, else the name of the kubeconfig's user entry. For a node it is "system:node:<name>".
 // Errors: kDecode (the certificate cannot be read).
-[[nodiscard]] ipam::Expected<std::string> UserName(const ClientConfig& config, const ReadFile& read_file);
+[[nodiscard]] Expected<std::string> UserName(const ClientConfig& config, const ReadFile& read_file);
 
 // The configuration of a pod: KUBERNETES_SERVICE_HOST and _PORT, and the files of the service account.
 // Errors: kEnvironment if this is no pod.
 inline constexpr char kServiceAccountDirectory[] = "/var/run/secrets/kubernetes.io/serviceaccount";
-[[nodiscard]] ipam::Expected<ClientConfig> InClusterConfig(const GetEnvironment& environment, const ReadFile& read_file,
-                                                           const std::string& directory = kServiceAccountDirectory);
+[[nodiscard]] Expected<ClientConfig> InClusterConfig(const GetEnvironment& environment, const ReadFile& read_file,
+                                                     const std::string& directory = kServiceAccountDirectory);
 
 }  // namespace berth::k8sclient

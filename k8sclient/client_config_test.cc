@@ -16,10 +16,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 Expected<std::string> NoFile(const std::string& path) { return Fail(ErrorCode::kIo, "no " + path); }
 
 GetEnvironment Environment(std::map<std::string, std::string> variables) {

@@ -6,7 +6,7 @@
 #include <ctime>
 #include <random>
 
-#include "sync/mutex.h"
+#include "base/mutex.h"
 
 namespace berth::k8sclient {
 namespace {
@@ -22,9 +22,9 @@ class SystemClock final : public Clock {
   std::chrono::system_clock::time_point WallNow() override { return std::chrono::system_clock::now(); }
 
   bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) override {
-    sync::Mutex mutex;
+    Mutex mutex;
     std::condition_variable_any never_notified;
-    sync::Lock lock(mutex);
+    Lock lock(mutex);
     never_notified.wait_for(lock.native(), stop, duration, [] { return false; });
     return !stop.stop_requested();
   }

@@ -15,8 +15,8 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "base/check.h"
 #include "ipam/address.h"
-#include "ipam/check.h"
 #include "k8sclient/curl_handles.h"
 #include "k8sclient/freed.h"
 #include "k8sclient/tls.h"
@@ -24,10 +24,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::Error;
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 

@@ -11,7 +11,7 @@
 #include <stop_token>
 #include <string>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/api.h"
 #include "k8sclient/credentials.h"
 #include "k8sclient/url.h"
@@ -42,7 +42,7 @@ struct ExchangeLimits {
 };
 
 struct ExchangeResult {
-  ipam::Expected<Response> response;
+  Expected<Response> response;
   // The connection broke after the request had been sent, and nothing was handed over: a read may be sent again.
   bool broke = false;
 };

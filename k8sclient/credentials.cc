@@ -5,15 +5,11 @@
 #include <array>
 #include <utility>
 
+#include "base/mutex.h"
 #include "k8sclient/base64.h"
-#include "sync/mutex.h"
 
 namespace berth::k8sclient {
 namespace {
-
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 
 constexpr std::chrono::seconds kRereadAfter{60};
 
@@ -76,7 +72,7 @@ Credentials::Credentials(ClientConfig config, ReadFile read_file, Clock& clock, 
     : config_(std::move(config)), read_file_(std::move(read_file)), clock_(clock), log_(std::move(log)) {}
 
 Expected<std::shared_ptr<const CredentialSnapshot>> Credentials::Current(const CallOptions& options) {
-  sync::Lock lock(mutex_);
+  Lock lock(mutex_);
   if (!changed_.wait_until(
           lock.native(), options.stop, options.deadline, [this]() BERTH_REQUIRES(mutex_) { return !reading_; })) {
     return Fail(ErrorCode::kTimeout, config_.source + ": the time limit passed while credentials were being read");
@@ -102,7 +98,7 @@ Expected<std::shared_ptr<const CredentialSnapshot>> Credentials::Current(const C
 }
 
 void Credentials::Reject(const CredentialSnapshot& rejected) {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   if (snapshot_ && snapshot_->serial == rejected.serial) rejected_ = true;
 }
 

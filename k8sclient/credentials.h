@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "ipam/error.h"
+#include "base/error.h"
+#include "base/mutex.h"
 #include "k8sclient/api.h"
 #include "k8sclient/client_config.h"
 #include "k8sclient/clock.h"
 #include "k8sclient/exec_plugin.h"
 #include "k8sclient/log_line.h"
-#include "sync/mutex.h"
 
 namespace berth::k8sclient {
 
@@ -39,7 +39,7 @@ class Credentials {
   // Any thread may call; reads files or runs the plugin if it is time to, at most one caller at once.
   // What was read before stays in use if reading it again fails.
   // Errors: kDecode (a file cannot be read, or holds what cannot be sent), kUnauthenticated (the plugin), kTimeout.
-  [[nodiscard]] ipam::Expected<std::shared_ptr<const CredentialSnapshot>> Current(const CallOptions& options);
+  [[nodiscard]] Expected<std::shared_ptr<const CredentialSnapshot>> Current(const CallOptions& options);
 
   // The server answered 401 to this one: read all again, unless that has happened since.
   void Reject(const CredentialSnapshot& rejected);
@@ -48,18 +48,17 @@ class Credentials {
 
  private:
   [[nodiscard]] bool IsFresh() const BERTH_REQUIRES(mutex_);
-  [[nodiscard]] ipam::Expected<CredentialSnapshot> Read(const CallOptions& options);
-  [[nodiscard]] ipam::Expected<void> ReadExec(const ExecPlugin& plugin, const CallOptions& options,
-                                              CredentialSnapshot& into);
-  [[nodiscard]] ipam::Expected<std::string> Authorities() const;
-  [[nodiscard]] ipam::Expected<std::string> Text(const Material& material, const char* what) const;
+  [[nodiscard]] Expected<CredentialSnapshot> Read(const CallOptions& options);
+  [[nodiscard]] Expected<void> ReadExec(const ExecPlugin& plugin, const CallOptions& options, CredentialSnapshot& into);
+  [[nodiscard]] Expected<std::string> Authorities() const;
+  [[nodiscard]] Expected<std::string> Text(const Material& material, const char* what) const;
 
   const ClientConfig config_;
   const ReadFile read_file_;
   Clock& clock_;
   const LogLine log_;
 
-  sync::Mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any changed_;
   bool reading_ BERTH_GUARDED_BY(mutex_) = false;  // a caller reads, with the mutex released
   std::shared_ptr<const CredentialSnapshot> snapshot_ BERTH_GUARDED_BY(mutex_);

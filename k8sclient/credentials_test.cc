@@ -18,9 +18,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 using std::chrono::seconds;
 using testing::FakeClock;
 

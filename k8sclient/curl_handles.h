@@ -7,7 +7,7 @@
 #include <curl/curl.h>
 #include <openssl/ssl.h>
 
-#include "ipam/check.h"
+#include "base/check.h"
 
 namespace berth::k8sclient {
 

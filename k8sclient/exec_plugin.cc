@@ -15,9 +15,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 using nlohmann::json;
 
 constexpr std::chrono::seconds kPluginTimeMax{60};
@@ -149,7 +146,7 @@ Expected<ExecCredential> RunExecPlugin(const ExecPlugin& plugin, const ClientCon
                 result.error().code == ErrorCode::kNotFound ? plugin.install_hint : std::string());
   }
   if (result->exit_code != 0) {
-    log(what + ": " + ipam::Quoted(result->error_output));
+    log(what + ": " + Quoted(result->error_output));
     return Fail(ErrorCode::kUnauthenticated,
                 what + ": ended with code " + std::to_string(result->exit_code),
                 "the log of this program contains the text that the plugin wrote to stderr");

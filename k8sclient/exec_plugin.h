@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/api.h"
 #include "k8sclient/client_config.h"
 #include "k8sclient/log_line.h"
@@ -26,13 +26,12 @@ struct ExecCredential {
 // Blocks until the program ends; kills it, with the process group it leads, when the time is over.
 // What it wrote to stderr when it failed goes to `log`.
 // Errors: kUnauthenticated (it failed, printed nonsense, or took too long).
-[[nodiscard]] ipam::Expected<ExecCredential> RunExecPlugin(const ExecPlugin& plugin, const ClientConfig& cluster,
-                                                           const std::string& certificate_authority_pem,
-                                                           const CallOptions& options, const LogLine& log);
+[[nodiscard]] Expected<ExecCredential> RunExecPlugin(const ExecPlugin& plugin, const ClientConfig& cluster,
+                                                     const std::string& certificate_authority_pem,
+                                                     const CallOptions& options, const LogLine& log);
 
 // The output of a plugin, taken apart; for RunExecPlugin and its tests. Errors: kUnauthenticated.
-[[nodiscard]] ipam::Expected<ExecCredential> ParseExecCredential(const std::string& output,
-                                                                 const std::string& api_version);
+[[nodiscard]] Expected<ExecCredential> ParseExecCredential(const std::string& output, const std::string& api_version);
 
 // RFC 3339, as Kubernetes writes it: "2026-03-01T12:00:00Z", with a fraction or an offset if need be.
 [[nodiscard]] std::optional<std::chrono::system_clock::time_point> ParseTime(const std::string& text);

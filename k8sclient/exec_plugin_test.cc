@@ -13,7 +13,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
@@ -24,8 +23,8 @@ ExecPlugin Script(const std::string& script) { return {.api_version = kV1, .comm
 
 void LogNothing(const std::string& /*line*/) {}
 
-ipam::Expected<ExecCredential> Credential(const ExecPlugin& plugin, milliseconds limit = seconds(20),
-                                          const LogLine& log = LogNothing) {
+Expected<ExecCredential> Credential(const ExecPlugin& plugin, milliseconds limit = seconds(20),
+                                    const LogLine& log = LogNothing) {
   return RunExecPlugin(plugin, {.source = "config", .server = "https://a"}, "CA", CallOptions::Within(limit), log);
 }
 
@@ -56,7 +55,7 @@ TEST(ExecPlugin, WhatItWritesToStderrIsInTheLogAndInNoError) {
                                      seconds(20),
                                      [&logged](const std::string& line) { logged += line; });
   ASSERT_FALSE(credential.has_value());
-  const ipam::Error& error = credential.error();
+  const Error& error = credential.error();
   EXPECT_EQ(error.code, ErrorCode::kUnauthenticated);
   EXPECT_TRUE(error.message.ends_with("ended with code 3")) << error.message;
   EXPECT_TRUE(error.details.contains("log")) << error.details;

@@ -6,19 +6,15 @@
 #include <optional>
 #include <vector>
 
+#include "base/mutex.h"
 #include "k8sclient/connection.h"
 #include "k8sclient/credentials.h"
 #include "k8sclient/line_splitter.h"
 #include "k8sclient/proxy.h"
 #include "k8sclient/status.h"
-#include "sync/mutex.h"
 
 namespace berth::k8sclient {
 namespace {
-
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 
 constexpr std::size_t kIdleConnectionsMax = 8;
 constexpr int kRepeatsMax = 10;
@@ -121,7 +117,7 @@ class HttpApi::State {
 
   // The connection used last is taken first: the others grow old and are closed.
   std::unique_ptr<Connection> Take(const std::shared_ptr<const CredentialSnapshot>& credential) {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     if (tls_serial_ < credential->tls_serial) {
       idle_.clear();
       tls_serial_ = credential->tls_serial;
@@ -133,7 +129,7 @@ class HttpApi::State {
   }
 
   void GiveBack(std::unique_ptr<Connection> connection) {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     if (connection->tls_serial() == tls_serial_ && idle_.size() < kIdleConnectionsMax) {
       idle_.push_back(std::move(connection));
     }
@@ -142,7 +138,7 @@ class HttpApi::State {
   const Endpoint endpoint_;
   Clock& clock_;
   Credentials credentials_;
-  sync::Mutex mutex_;
+  Mutex mutex_;
   std::uint64_t tls_serial_ BERTH_GUARDED_BY(mutex_) = 0;
   std::vector<std::unique_ptr<Connection>> idle_ BERTH_GUARDED_BY(mutex_);  // all made with that
 };

@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/api.h"
 #include "k8sclient/client_config.h"
 #include "k8sclient/clock.h"
@@ -35,13 +35,12 @@ class HttpApi final : public Api {
  public:
   // Reads no file and opens no connection: both happen in the first call, and so do their errors.
   // Errors: kDecode if the configuration cannot be used at all (a server that is no URL).
-  [[nodiscard]] static ipam::Expected<std::unique_ptr<HttpApi>> Make(ClientConfig config,
-                                                                     const HttpApiOptions& options = {});
+  [[nodiscard]] static Expected<std::unique_ptr<HttpApi>> Make(ClientConfig config, const HttpApiOptions& options = {});
   ~HttpApi() override;
 
-  [[nodiscard]] ipam::Expected<Response> Call(const Request& request, const CallOptions& options) override;
-  [[nodiscard]] ipam::Expected<Response> Watch(const Request& request, const WatchOptions& options,
-                                               const WatchSink& sink) override;
+  [[nodiscard]] Expected<Response> Call(const Request& request, const CallOptions& options) override;
+  [[nodiscard]] Expected<Response> Watch(const Request& request, const WatchOptions& options,
+                                         const WatchSink& sink) override;
 
  private:
   class State;

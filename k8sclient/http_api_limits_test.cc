@@ -14,7 +14,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;

@@ -119,7 +119,7 @@ TEST(HttpApi, APathWithForeignCharactersIsRefused) {
   for (const char* path : {"a", "", "/a b", "/a?b", "/a#b", "/a\r\nX: y", "/\xc3\xa4"}) {
     const auto response = api->Call({.path = path}, Soon());
     ASSERT_FALSE(response.has_value());
-    EXPECT_EQ(response.error().code, ipam::ErrorCode::kInvalid) << path;
+    EXPECT_EQ(response.error().code, ErrorCode::kInvalid) << path;
   }
 }
 
@@ -127,7 +127,7 @@ TEST(HttpApi, AServerThatIsNoUrlIsRefusedAtOnce) {
   for (const char* server : {"", "10.0.0.1:6443", "socks5://a", "https://a:b"}) {
     const auto api = HttpApi::Make({.source = "config", .server = server});
     ASSERT_FALSE(api.has_value()) << server;
-    EXPECT_EQ(api.error().code, ipam::ErrorCode::kDecode);
+    EXPECT_EQ(api.error().code, ErrorCode::kDecode);
   }
 }
 
@@ -213,7 +213,7 @@ TEST_F(Repeats, ARejectedTokenIsReadAgainAndTheRequestSentOnceMore) {
     }
   });
   std::string token = "old";
-  const auto read = [&token](const std::string&) -> ipam::Expected<std::string> { return token; };
+  const auto read = [&token](const std::string&) -> Expected<std::string> { return token; };
   const auto api = MakeApi({.server = server.url(), .token = {.path = "/t"}}, {.clock = &clock_, .read_file = read});
   const Request write{.method = Method::kPatch, .path = "/a", .body = "{}"};
   EXPECT_EQ(api->Call(write, Soon())->status, 401);
@@ -230,9 +230,7 @@ TEST_F(Repeats, AWatchWithARejectedTokenToo) {
     }
   });
   int reads = 0;
-  const auto read = [&reads](const std::string&) -> ipam::Expected<std::string> {
-    return ++reads == 1 ? "old" : "new";
-  };
+  const auto read = [&reads](const std::string&) -> Expected<std::string> { return ++reads == 1 ? "old" : "new"; };
   const auto api = MakeApi({.server = server.url(), .token = {.path = "/t"}}, {.clock = &clock_, .read_file = read});
   int lines = 0;
   const auto response = api->Watch({.path = "/a"}, {}, [&lines](std::string_view) { return ++lines > 0; });

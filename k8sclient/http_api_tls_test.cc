@@ -10,7 +10,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
 using testing::Authority;
 using testing::CertificateOptions;
 using testing::MakeApi;
@@ -87,7 +86,7 @@ TEST(Trust, WithAnAuthorityGivenTheSystemsAreNotTrusted) {
   const Authority systems("system CA");
   ScriptedServer server({.tls = systems.Issue({})}, &Serve);
   const HttpApiOptions options{
-      .read_file = [&systems](const std::string&) -> ipam::Expected<std::string> { return systems.certificate_pem(); }};
+      .read_file = [&systems](const std::string&) -> Expected<std::string> { return systems.certificate_pem(); }};
   EXPECT_TRUE(MakeApi({.server = server.url()}, options)->Call(kTlsRead, Soon()).has_value());
   EXPECT_FALSE(MakeApi({.server = server.url(), .certificate_authority = {.text = ours.certificate_pem()}}, options)
                    ->Call(kTlsRead, Soon())
@@ -199,7 +198,7 @@ testing::Script ConnectProxy(int port, std::string& seen) {
 
 class ThroughProxy : public ::testing::Test {
  protected:
-  [[nodiscard]] ipam::Expected<Response> CallThrough(const std::string& proxy_url) const {
+  [[nodiscard]] Expected<Response> CallThrough(const std::string& proxy_url) const {
     return MakeApi({.server = server_.url(),
                     .certificate_authority = {.text = authority_.certificate_pem()},
                     .proxy_url = proxy_url})

@@ -12,7 +12,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
 using std::chrono::milliseconds;
 using testing::Authority;
 using testing::MakeApi;

@@ -17,11 +17,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::Error;
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 // Thrown inside this file only: reading forty optional fields with a check after each would hide what is read.
 struct Refused : std::exception {
   explicit Refused(Error why) : error(std::move(why)) {}

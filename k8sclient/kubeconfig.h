@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/client_config.h"
 
 namespace berth::k8sclient {
@@ -21,7 +21,7 @@ namespace berth::k8sclient {
 //
 // Errors: kDecode, with file, field and remedy, also when a file cannot be read. Of several files those that cannot be
 // read are skipped as long as one can.
-[[nodiscard]] ipam::Expected<ClientConfig> LoadKubeconfig(const std::vector<std::string>& paths,
-                                                          const std::string& context, const ReadFile& read_file);
+[[nodiscard]] Expected<ClientConfig> LoadKubeconfig(const std::vector<std::string>& paths, const std::string& context,
+                                                    const ReadFile& read_file);
 
 }  // namespace berth::k8sclient

@@ -11,10 +11,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 using FileMap = std::map<std::string, std::string>;
 
 ReadFile Reading(const FileMap& files) {

@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ipam/check.h"
+#include "base/check.h"
 #include "k8sclient/text_at.h"
 #include "k8sclient/url.h"
 #include "k8sclient/verbs.h"
@@ -17,9 +17,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 using nlohmann::json;
 
 // A candidate looks every 1 to 1.2 retry periods: a dead leader's time counts from the look that saw its last renewal.

@@ -17,7 +17,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/api.h"
 #include "k8sclient/clock.h"
 
@@ -87,7 +87,7 @@ class LeaderElector {
   LeaderElector(Api& api, Clock& clock, ElectionOptions options);
 
   // Tells about a round that failed, for logs: it is tried again. Set before Run.
-  std::function<void(const ipam::Error&)> on_failure = [](const ipam::Error&) {};
+  std::function<void(const Error&)> on_failure = [](const Error&) {};
 
   // What the leader wants the next one to know; written with each renewal. Called from the thread in Run. Set before
   // Run.
@@ -99,7 +99,7 @@ class LeaderElector {
   // the lease is lost; `lead` must return soon after its token asks it to. The lease is given back where possible.
   // Blocks. Errors: kUnavailable (the lease could not be renewed in time), kConflict (another has taken it): then the
   // process should end.
-  [[nodiscard]] ipam::Expected<void> Run(const std::stop_token& stop, const std::function<void(std::stop_token)>& lead);
+  [[nodiscard]] Expected<void> Run(const std::stop_token& stop, const std::function<void(std::stop_token)>& lead);
 
  private:
   struct Held {
@@ -111,14 +111,14 @@ class LeaderElector {
 
   using OtherHolder = std::optional<Candidate::HeldBy>;
 
-  [[nodiscard]] ipam::Expected<std::optional<Held>> Read(const CallOptions& options);
-  [[nodiscard]] ipam::Expected<Held> Write(const Candidate::Decision& decision, const std::optional<Held>& found,
-                                           const CallOptions& options);
+  [[nodiscard]] Expected<std::optional<Held>> Read(const CallOptions& options);
+  [[nodiscard]] Expected<Held> Write(const Candidate::Decision& decision, const std::optional<Held>& found,
+                                     const CallOptions& options);
   // One round. Returns who else holds the lease; nothing: we do. Errors: those of the API; kConflict: lost a race.
-  [[nodiscard]] ipam::Expected<OtherHolder> TryOnce(const CallOptions& options);
-  [[nodiscard]] ipam::Expected<OtherHolder> WriteRound(const std::optional<Held>& found, const CallOptions& options);
+  [[nodiscard]] Expected<OtherHolder> TryOnce(const CallOptions& options);
+  [[nodiscard]] Expected<OtherHolder> WriteRound(const std::optional<Held>& found, const CallOptions& options);
   [[nodiscard]] bool Acquire(const std::stop_token& stop);
-  [[nodiscard]] ipam::Expected<void> Keep(const std::stop_token& stop);
+  [[nodiscard]] Expected<void> Keep(const std::stop_token& stop);
   void Release();
   [[nodiscard]] std::string WallNow();
 

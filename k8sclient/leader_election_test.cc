@@ -17,8 +17,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
 using nlohmann::json;
 using std::chrono::seconds;
 using testing::FakeClock;
@@ -76,7 +74,7 @@ class LeaseServer {
  public:
   Expected<Response> Answer(const Request& request) {
     const std::lock_guard lock(mutex_);
-    if (away) return ipam::Fail(ErrorCode::kUnavailable, "away");
+    if (away) return Fail(ErrorCode::kUnavailable, "away");
     if (request.method == Method::kPost) return lease_.is_null() ? Store(json::parse(request.body), 201) : Conflict();
     if (lease_.is_null()) {
       return Response{.status = 404, .body = R"({"kind":"Status","details":{"name":"berth"}})"};
@@ -234,11 +232,11 @@ class StoppedAtFirstWrite final : public Api {
     auto answer = server_.Answer(request);
     if (request.method == Method::kGet) return answer;
     stop_.request_stop();
-    if (options.stop.stop_requested()) return ipam::Fail(ErrorCode::kUnknownOutcome, "given up");
+    if (options.stop.stop_requested()) return Fail(ErrorCode::kUnknownOutcome, "given up");
     return answer;
   }
   Expected<Response> Watch(const Request&, const WatchOptions&, const WatchSink&) override {
-    return ipam::Fail(ErrorCode::kUnavailable, "nothing to watch");
+    return Fail(ErrorCode::kUnavailable, "nothing to watch");
   }
 
  private:

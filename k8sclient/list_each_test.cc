@@ -32,7 +32,7 @@ TEST(ListEach, IsNotSentAgainOnceAnItemWasHandedOver) {
   int count = 0;
   const auto version = ListEach(*api, "/a", {}, Soon(), {.item = [&count](const nlohmann::json&) { ++count; }});
   ASSERT_FALSE(version.has_value());
-  EXPECT_EQ(version.error().code, ipam::ErrorCode::kUnavailable);
+  EXPECT_EQ(version.error().code, ErrorCode::kUnavailable);
   EXPECT_LE(count, 1);
   EXPECT_EQ(server.connections(), 1);
 }
@@ -63,7 +63,7 @@ TEST(ListEach, AListThatNeverEndsIsLeftInTime) {
   const auto list = List(*api, "/a", {}, CallOptions::Within(std::chrono::milliseconds(200)));
   goes_on = false;
   ASSERT_FALSE(list.has_value());
-  EXPECT_EQ(list.error().code, ipam::ErrorCode::kTimeout);
+  EXPECT_EQ(list.error().code, ErrorCode::kTimeout);
 }
 
 TEST(ListEach, ARefusalIsReadAndNotHandedOver) {
@@ -73,7 +73,7 @@ TEST(ListEach, ARefusalIsReadAndNotHandedOver) {
   const auto api = MakeApi({.server = server.url()});
   const auto list = List(*api, "/a", {}, Soon());
   ASSERT_FALSE(list.has_value());
-  EXPECT_EQ(list.error().code, ipam::ErrorCode::kForbidden);
+  EXPECT_EQ(list.error().code, ErrorCode::kForbidden);
   EXPECT_TRUE(list.error().message.contains("no right to list")) << list.error().message;
 }
 

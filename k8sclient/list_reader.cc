@@ -10,9 +10,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 using nlohmann::json;
 
 constexpr std::string_view kBlank = " \t\r\n";

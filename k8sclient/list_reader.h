@@ -13,7 +13,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::k8sclient {
 
@@ -33,7 +33,7 @@ class ListReader {
     std::string continue_token;  // of the next page; empty after the last
   };
   // After the last piece. Errors: kInternal: what came is not one list.
-  [[nodiscard]] ipam::Expected<Summary> End() const;
+  [[nodiscard]] Expected<Summary> End() const;
 
  private:
   // Keeps text that was looked at; false: too much.

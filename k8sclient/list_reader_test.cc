@@ -11,7 +11,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::Expected;
 using nlohmann::json;
 
 constexpr std::size_t kTestBytesMax = 200;

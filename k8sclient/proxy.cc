@@ -13,7 +13,6 @@ namespace berth::k8sclient {
 namespace {
 
 using ipam::Address;
-using ipam::Expected;
 using ipam::Prefix;
 
 std::optional<Address> AsAddress(const std::string& text) {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/client_config.h"
 #include "k8sclient/url.h"
 
@@ -15,8 +15,7 @@ namespace berth::k8sclient {
 // of Go's net/http: NO_PROXY holds "*", names (with what lies below them), addresses and CIDRs, each perhaps with a
 // port; the machine itself is never reached through the environment's proxy. Nothing: connect directly. Errors:
 // kDecode.
-[[nodiscard]] ipam::Expected<std::optional<ServerUrl>> ChooseProxy(const std::string& proxy_url,
-                                                                   const ServerUrl& server,
-                                                                   const GetEnvironment& environment);
+[[nodiscard]] Expected<std::optional<ServerUrl>> ChooseProxy(const std::string& proxy_url, const ServerUrl& server,
+                                                             const GetEnvironment& environment);
 
 }  // namespace berth::k8sclient

@@ -14,10 +14,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::Error;
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 using nlohmann::json;
 using std::chrono::milliseconds;
 

@@ -14,7 +14,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/api.h"
 #include "k8sclient/clock.h"
 #include "k8sclient/event_reader.h"
@@ -41,7 +41,7 @@ class ReflectorHandler {
   virtual void Reached(const std::string& resource_version);
   // Something failed and is tried again after `wait`: to be logged and counted. What was handed over may be stale.
   // kGone: the server has forgotten the version, so a list comes at once, and what came and went before it is not told.
-  virtual void Failed(const ipam::Error& error, std::chrono::milliseconds wait) = 0;
+  virtual void Failed(const Error& error, std::chrono::milliseconds wait) = 0;
 };
 
 struct ReflectorOptions {
@@ -75,14 +75,14 @@ class Reflector {
   enum class NextList : std::uint8_t { kNone, kLook, kAny, kNotOlder, kExact, kConsistent };
 
   [[nodiscard]] static NextList FirstList(const ReflectorOptions& options);
-  [[nodiscard]] ipam::Expected<void> List(const std::stop_token& stop);
+  [[nodiscard]] Expected<void> List(const std::stop_token& stop);
   // A server whose backup was restored has not come to the version that was seen. It refuses no watch from there: it
   // waits, and tells nothing until it has. So after a watch that ended before its time, kGone is asked for.
-  [[nodiscard]] ipam::Expected<void> Look(const std::stop_token& stop);
-  [[nodiscard]] ipam::Expected<void> Watch(const std::stop_token& stop);
+  [[nodiscard]] Expected<void> Look(const std::stop_token& stop);
+  [[nodiscard]] Expected<void> Watch(const std::stop_token& stop);
   // False, with `failure` filled in, if the stream must end.
-  [[nodiscard]] bool TakeEvent(std::string_view line, ipam::Expected<void>& failure);
-  void WaitAfter(const ipam::Error& error, const std::stop_token& stop);
+  [[nodiscard]] bool TakeEvent(std::string_view line, Expected<void>& failure);
+  void WaitAfter(const Error& error, const std::stop_token& stop);
 
   Api& api_;
   ReflectorHandler& handler_;

@@ -15,8 +15,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
 using nlohmann::json;
 using testing::FakeClock;
 using testing::QueryValue;
@@ -56,7 +54,7 @@ class Recorder final : public ReflectorHandler {
   }
   void Upsert(json object) override { lines.push_back("upsert " + Name(object)); }
   void Delete(json object) override { lines.push_back("delete " + Name(object)); }
-  void Failed(const ipam::Error& error, std::chrono::milliseconds wait) override {
+  void Failed(const Error& error, std::chrono::milliseconds wait) override {
     lines.push_back("failed " + std::string(ToString(error.code)) + " wait " + std::to_string(wait.count()));
   }
 
@@ -98,7 +96,7 @@ class ReflectorTest : public ::testing::Test {
 
   Expected<Response> Stop() {
     stop_.request_stop();
-    return ipam::Fail(ErrorCode::kTimeout, "stopped");
+    return Fail(ErrorCode::kTimeout, "stopped");
   }
 
   // Whether the server has come to a version.
@@ -235,7 +233,7 @@ TEST_F(ReflectorTest, AVersionTheServerHasNotReachedLeadsToAConsistentList) {
 
 TEST_F(ReflectorTest, ABrokenWatchGoesOnWithoutAList) {
   lists_ = {ListOf({"a"}, "10")};
-  watches_ = {{.lines = {Event("MODIFIED", "a", "11")}, .end = ipam::Fail(ErrorCode::kUnavailable, "reset")}};
+  watches_ = {{.lines = {Event("MODIFIED", "a", "11")}, .end = Fail(ErrorCode::kUnavailable, "reset")}};
   RunScripts();
   EXPECT_EQ(recorder_.lines, (Lines{"replace a", "upsert a", "failed Unavailable wait 800"}));
   EXPECT_EQ(Requests().back(), "watch rv=11");
@@ -244,7 +242,7 @@ TEST_F(ReflectorTest, ABrokenWatchGoesOnWithoutAList) {
 // It would tell nothing of a watch from there.
 TEST_F(ReflectorTest, AServerWhoseBackupWasRestoredIsListedAfterAWatchThatBroke) {
   lists_ = {ListOf({"a"}, "10"), ListOf({"b"}, "5")};
-  watches_ = {{.lines = {}, .end = ipam::Fail(ErrorCode::kUnavailable, "reset")}};
+  watches_ = {{.lines = {}, .end = Fail(ErrorCode::kUnavailable, "reset")}};
   look_ = TooLarge();
   RunScripts();
   EXPECT_EQ(
@@ -268,7 +266,7 @@ TEST_F(ReflectorTest, AWatchThatEndsInItsTimeIsFollowedByTheNext) {
 }
 
 TEST_F(ReflectorTest, WaitsDoubleUpToHalfAMinuteAndStartAnewAfterAnEvent) {
-  const auto refused = ipam::Fail(ErrorCode::kUnavailable, "refused");
+  const auto refused = Fail(ErrorCode::kUnavailable, "refused");
   for (int i = 0; i < 8; ++i) lists_.emplace_back(refused);
   lists_.emplace_back(ListOf({"a"}, "10"));
   watches_ = {{.lines = {Event("MODIFIED", "a", "11")}, .end = refused}};

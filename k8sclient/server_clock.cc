@@ -35,7 +35,7 @@ nanoseconds Corrected(nanoseconds estimate, const DatedAnswer& answer) {
 }
 
 std::optional<nanoseconds> ServerClock::ServerTime() {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   if (!estimate_) return {};
   return local_.SinceBoot() + *estimate_;
 }
@@ -48,7 +48,7 @@ std::chrono::system_clock::time_point ServerClock::WallNow() {
 void ServerClock::Learn(const DatedAnswer& answer) {
   std::string note;
   {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     const nanoseconds before = estimate_ ? *estimate_ : local_.WallNow().time_since_epoch() - local_.SinceBoot();
     const nanoseconds after = Corrected(before, answer);
     if (estimate_ == after) return;
@@ -68,7 +68,7 @@ std::optional<ServerClock::News> ServerClock::TakeNews() {
   const auto difference = Difference();
   if (!difference) return {};
   const milliseconds distance = std::chrono::abs(*difference);
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   const bool is_wrong = distance > (was_wrong_ ? kDifferenceRight : kDifferenceMax);
   if (is_wrong == was_wrong_) return {};
   was_wrong_ = is_wrong;
@@ -83,26 +83,26 @@ void ServerClock::Recall(std::string_view note) {
   const std::size_t blank = std::min(note.find(' '), note.size());
   const auto estimate = WholeNumber(note.substr(0, blank));
   const auto noted = WholeNumber(note.substr(std::min(blank + 1, note.size())));
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   if (estimate_ || !estimate || !noted || nanoseconds(*noted) > local_.SinceBoot()) return;
   estimate_ = nanoseconds(*estimate);
 }
 
-ipam::Expected<Response> DatedApi::Call(const Request& request, const CallOptions& options) {
+Expected<Response> DatedApi::Call(const Request& request, const CallOptions& options) {
   const nanoseconds sent = clock_.SinceBoot();
   auto response = inner_.Call(request, options);
   Learn(response, sent);
   return response;
 }
 
-ipam::Expected<Response> DatedApi::Watch(const Request& request, const WatchOptions& options, const WatchSink& sink) {
+Expected<Response> DatedApi::Watch(const Request& request, const WatchOptions& options, const WatchSink& sink) {
   const nanoseconds sent = clock_.SinceBoot();
   auto response = inner_.Watch(request, options, sink);
   Learn(response, sent);
   return response;
 }
 
-void DatedApi::Learn(const ipam::Expected<Response>& response, nanoseconds sent) {
+void DatedApi::Learn(const Expected<Response>& response, nanoseconds sent) {
   if (!response || !response->date) return;
   clock_.Learn({.date = *response->date, .sent = sent, .received = clock_.SinceBoot()});
 }

@@ -13,10 +13,10 @@
 #include <string_view>
 #include <utility>
 
-#include "ipam/error.h"
+#include "base/error.h"
+#include "base/mutex.h"
 #include "k8sclient/api.h"
 #include "k8sclient/clock.h"
-#include "sync/mutex.h"
 
 namespace berth::k8sclient {
 
@@ -75,7 +75,7 @@ class ServerClock final : public Clock {
 
   Clock& local_;
   const LeaveNote leave_note_;
-  sync::Mutex mutex_;
+  Mutex mutex_;
   std::optional<std::chrono::nanoseconds> estimate_ BERTH_GUARDED_BY(mutex_);  // as Corrected has it
   bool was_wrong_ BERTH_GUARDED_BY(mutex_) = false;
 };
@@ -86,12 +86,12 @@ class DatedApi final : public Api {
   // Both must outlive this.
   DatedApi(Api& inner, ServerClock& clock) : inner_(inner), clock_(clock) {}
 
-  [[nodiscard]] ipam::Expected<Response> Call(const Request& request, const CallOptions& options) override;
-  [[nodiscard]] ipam::Expected<Response> Watch(const Request& request, const WatchOptions& options,
-                                               const WatchSink& sink) override;
+  [[nodiscard]] Expected<Response> Call(const Request& request, const CallOptions& options) override;
+  [[nodiscard]] Expected<Response> Watch(const Request& request, const WatchOptions& options,
+                                         const WatchSink& sink) override;
 
  private:
-  void Learn(const ipam::Expected<Response>& response, std::chrono::nanoseconds sent);
+  void Learn(const Expected<Response>& response, std::chrono::nanoseconds sent);
 
   Api& inner_;
   ServerClock& clock_;

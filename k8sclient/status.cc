@@ -11,8 +11,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::Error;
-using ipam::ErrorCode;
 using nlohmann::json;
 
 // The messages of CEL rules name field and remedy and may come several at a time, hence more than the usual 200.

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/api.h"
 
 namespace berth::k8sclient {
@@ -39,7 +39,7 @@ struct Status {
 // kInvalid: 400, 413, 422, and whatever status an admission webhook or policy refuses the content with.
 // kUnauthenticated. kForbidden: a right is missing. kUnavailable: not executed, try later (429; 503 with
 // Retry-After; any 5xx of a read). kTimeout: 504 of a read. kUnknownOutcome: any other 5xx or 408 of a write.
-[[nodiscard]] ipam::Error ToError(const Request& request, const Response& response);
+[[nodiscard]] Error ToError(const Request& request, const Response& response);
 
 // True if the server says that it did not execute the request and when to come back: then even a write may be repeated.
 [[nodiscard]] bool MayRepeat(const Request& request, const Response& response);

@@ -9,7 +9,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
 using std::chrono::seconds;
 
 constexpr char kNotFoundObject[] =
@@ -34,7 +33,7 @@ TEST_P(StatusTable, SaysWhatTheCallerCanDo) {
   const AnswerCase& c = GetParam();
   Response response{.status = c.status, .body = c.body};
   if (c.retry_after) response.retry_after = seconds(3);
-  const ipam::Error error = ToError({.method = c.method, .path = "/a"}, response);
+  const Error error = ToError({.method = c.method, .path = "/a"}, response);
   EXPECT_EQ(ToString(error.code), ToString(c.want)) << error.message;
 }
 
@@ -74,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(Table, StatusTable, ::testing::ValuesIn(kAnswerCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(Status, KeepsTheServersWordsAndNamesTheFields) {
-  const ipam::Error error = ToError(
+  const Error error = ToError(
       {.method = Method::kPost, .path = "/ippools"},
       {.status = 422,
        .body =
@@ -84,14 +83,14 @@ TEST(Status, KeepsTheServersWordsAndNamesTheFields) {
 }
 
 TEST(Status, QuotesABodyThatIsNoStatusOnOneLineAndCut) {
-  const ipam::Error error = ToError({.path = "/a"}, {.status = 502, .body = "<html>\n" + std::string(5000, 'x')});
+  const Error error = ToError({.path = "/a"}, {.status = 502, .body = "<html>\n" + std::string(5000, 'x')});
   EXPECT_EQ(error.message.find('\n'), std::string::npos);
   EXPECT_LT(error.message.size(), 700U);
   EXPECT_NE(error.message.find("502 <html>"), std::string::npos);
 }
 
 TEST(Status, TellsHowLongTheServerAsksToWait) {
-  const ipam::Error error = ToError({.path = "/a"}, {.status = 429, .retry_after = seconds(3)});
+  const Error error = ToError({.path = "/a"}, {.status = 429, .retry_after = seconds(3)});
   EXPECT_EQ(error.retry_after, seconds(3));
 }
 

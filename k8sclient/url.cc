@@ -9,15 +9,11 @@
 
 #include <curl/curl.h>
 
-#include "ipam/check.h"
+#include "base/check.h"
 #include "k8sclient/freed.h"
 
 namespace berth::k8sclient {
 namespace {
-
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 
 // Empty: the URL has no such part.
 std::string Part(CURLU* url, CURLUPart part, unsigned flags = 0) {

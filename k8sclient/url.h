@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/api.h"
 
 namespace berth::k8sclient {
@@ -24,7 +24,7 @@ struct ServerUrl {
 };
 
 // Errors: kDecode, with what is wrong; the text is not quoted, because it may hold a password.
-[[nodiscard]] ipam::Expected<ServerUrl> ParseServerUrl(std::string_view text);
+[[nodiscard]] Expected<ServerUrl> ParseServerUrl(std::string_view text);
 
 // As a URL has it: an IPv6 address in brackets.
 [[nodiscard]] std::string Bracketed(const std::string& host);

@@ -12,8 +12,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
-
 struct UrlCase {
   const char* name;
   const char* text;

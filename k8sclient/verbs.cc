@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ipam/check.h"
+#include "base/check.h"
 #include "k8sclient/list_reader.h"
 #include "k8sclient/object_reader.h"
 #include "k8sclient/status.h"
@@ -13,8 +13,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::Expected;
-using ipam::Fail;
 using nlohmann::json;
 
 constexpr int kPagesMax = 10'000;
@@ -24,9 +22,7 @@ Query WriterQuery() { return {{"fieldManager", "berth"}}; }
 std::string Start(std::string_view body) { return std::string(body.substr(0, 200)); }
 
 // A write that the server accepted but whose answer cannot be read has happened in some form nobody knows.
-ipam::ErrorCode UnreadableCode(Method method) {
-  return IsWrite(method) ? ipam::ErrorCode::kUnknownOutcome : ipam::ErrorCode::kInternal;
-}
+ErrorCode UnreadableCode(Method method) { return IsWrite(method) ? ErrorCode::kUnknownOutcome : ErrorCode::kInternal; }
 
 Expected<json> CallForObject(Api& api, const Request& request, const CallOptions& options) {
   Expected<Response> response = api.Call(request, options);
@@ -115,7 +111,7 @@ Expected<std::string> ListEach(Api& api, const std::string& path, const ListOpti
   for (int page = 0; page < kPagesMax; ++page) {
     const Request request{.path = path, .query = ListQuery(list, continue_token), .accept = list.accept};
     Expected<ListReader::Summary> summary = ListPage(api, request, options, sink);
-    if (!summary && summary.error().code == ipam::ErrorCode::kGone && page > 0 && list.page_size > 0) {
+    if (!summary && summary.error().code == ErrorCode::kGone && page > 0 && list.page_size > 0) {
       // The list changed so much that the server forgot the state of the first page: all of it in one answer, then.
       ListOptions whole = list;
       whole.page_size = 0;
@@ -125,7 +121,7 @@ Expected<std::string> ListEach(Api& api, const std::string& path, const ListOpti
     if (summary->continue_token.empty()) return std::move(summary->resource_version);
     continue_token = std::move(summary->continue_token);
   }
-  return Fail(ipam::ErrorCode::kInternal, "GET " + path + ": the list does not end");
+  return Fail(ErrorCode::kInternal, "GET " + path + ": the list does not end");
 }
 
 Expected<ObjectList> List(Api& api, const std::string& path, const ListOptions& list, const CallOptions& options) {

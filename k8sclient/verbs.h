@@ -13,7 +13,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/api.h"
 
 namespace berth::k8sclient {
@@ -44,11 +44,11 @@ struct DeletePreconditions {
 };
 
 // The object. Errors: those of Api::Call and of ToError; kInternal if the answer is no JSON object.
-[[nodiscard]] ipam::Expected<nlohmann::json> Get(Api& api, const std::string& path, const CallOptions& options,
-                                                 std::string_view accept = kJson);
+[[nodiscard]] Expected<nlohmann::json> Get(Api& api, const std::string& path, const CallOptions& options,
+                                           std::string_view accept = kJson);
 
 // The same with a query of one's own, such as resourceVersion=0: whatever the server has at hand.
-[[nodiscard]] ipam::Expected<nlohmann::json> Get(Api& api, const Request& request, const CallOptions& options);
+[[nodiscard]] Expected<nlohmann::json> Get(Api& api, const Request& request, const CallOptions& options);
 
 // Who takes a list item by item.
 struct ListSink {
@@ -59,28 +59,28 @@ struct ListSink {
 // Hands over the whole list, page by page and item by item, without ever holding more than one item of it. Returns the
 // list's resource version. Errors: kGone if it changed too much between two pages, or if resource_version cannot be
 // served. After an error, what was handed over is not the whole.
-[[nodiscard]] ipam::Expected<std::string> ListEach(Api& api, const std::string& path, const ListOptions& list,
-                                                   const CallOptions& options, const ListSink& sink);
+[[nodiscard]] Expected<std::string> ListEach(Api& api, const std::string& path, const ListOptions& list,
+                                             const CallOptions& options, const ListSink& sink);
 
 // The same in one piece, for lists that are short.
-[[nodiscard]] ipam::Expected<ObjectList> List(Api& api, const std::string& path, const ListOptions& list,
-                                              const CallOptions& options);
+[[nodiscard]] Expected<ObjectList> List(Api& api, const std::string& path, const ListOptions& list,
+                                        const CallOptions& options);
 
 // The object as the server stored it. path is the collection's.
-[[nodiscard]] ipam::Expected<nlohmann::json> Create(Api& api, const std::string& path, const nlohmann::json& object,
-                                                    const CallOptions& options);
+[[nodiscard]] Expected<nlohmann::json> Create(Api& api, const std::string& path, const nlohmann::json& object,
+                                              const CallOptions& options);
 
 // The object after the patch, or what `accept` makes of it. patch must hold metadata.resourceVersion unless
 // last-writer-wins is meant.
-[[nodiscard]] ipam::Expected<nlohmann::json> MergePatch(Api& api, const std::string& path, const nlohmann::json& patch,
-                                                        const CallOptions& options, std::string_view accept = kJson);
+[[nodiscard]] Expected<nlohmann::json> MergePatch(Api& api, const std::string& path, const nlohmann::json& patch,
+                                                  const CallOptions& options, std::string_view accept = kJson);
 
 // The object after the replacement (PUT). object must hold metadata.resourceVersion.
-[[nodiscard]] ipam::Expected<nlohmann::json> Replace(Api& api, const std::string& path, const nlohmann::json& object,
-                                                     const CallOptions& options);
+[[nodiscard]] Expected<nlohmann::json> Replace(Api& api, const std::string& path, const nlohmann::json& object,
+                                               const CallOptions& options);
 
 // Deletes in the background. An object with finalizers stays, with a deletionTimestamp: that too is success.
-[[nodiscard]] ipam::Expected<void> Delete(Api& api, const std::string& path, const DeletePreconditions& preconditions,
-                                          const CallOptions& options);
+[[nodiscard]] Expected<void> Delete(Api& api, const std::string& path, const DeletePreconditions& preconditions,
+                                    const CallOptions& options);
 
 }  // namespace berth::k8sclient

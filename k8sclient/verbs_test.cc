@@ -13,8 +13,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
 using nlohmann::json;
 using testing::QueryValue;
 using testing::ScriptedApi;

@@ -10,10 +10,6 @@
 
 namespace berth::node {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 namespace {
 
 constexpr const char* kQueueFile = "queue";

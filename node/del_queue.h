@@ -24,15 +24,15 @@ inline constexpr std::size_t kQueuedCallBytesMax = 4096;
 class DelQueue {
  public:
   // Waits for the lock until `deadline`, as LockExclusively does. Errors: kUnavailable: not by then; kIo.
-  [[nodiscard]] static ipam::Expected<DelQueue> Lock(const Folder& state, BootNanos deadline);
+  [[nodiscard]] static Expected<DelQueue> Lock(const Folder& state, BootNanos deadline);
 
   // `call`: a line of text (cni/forward.h). It survives the machine when this returns.
   // Errors: kUnavailable: the queue is full, or the call too long for it; kIo: the caller must not answer success.
-  [[nodiscard]] ipam::Expected<void> Add(std::string_view call) const;
+  [[nodiscard]] Expected<void> Add(std::string_view call) const;
   // Lines, in the order in which they came; those of processes that died are not whole. Errors: kIo.
-  [[nodiscard]] ipam::Expected<std::vector<std::string>> Calls() const;
+  [[nodiscard]] Expected<std::vector<std::string>> Calls() const;
   // A crash of the machine may bring them back. Errors: kIo.
-  [[nodiscard]] ipam::Expected<void> Clear() const;
+  [[nodiscard]] Expected<void> Clear() const;
 
  private:
   DelQueue(Folder state, HeldFile lock) : state_(std::move(state)), lock_(std::move(lock)) {}

@@ -35,7 +35,7 @@ class DeletedMarks : public testing::Test {
 
   std::filesystem::path path_ =
       std::filesystem::temp_directory_path() / ("berth-marks-test." + std::to_string(getpid()));
-  ipam::Expected<NodeDirectory> directory_ = NodeDirectory::Open(path_, "n1", "https://api");
+  Expected<NodeDirectory> directory_ = NodeDirectory::Open(path_, "n1", "https://api");
 };
 
 struct StampCase {

@@ -21,8 +21,6 @@ namespace berth::node {
 namespace {
 
 using ipam::BlockView;
-using ipam::ErrorCode;
-using ipam::Expected;
 using nlohmann::json;
 
 constexpr std::int64_t kJitterFirstMs = 20;
@@ -73,7 +71,7 @@ class DirectStore::Intent {
   [[nodiscard]] bool HasCreationInDoubt() const { return doubt_ && doubt_->version.empty(); }
 
   // The outcome of the write decided on `version` (empty: the creation) is not known.
-  void NoteUnknown(const std::string& version, const ipam::Error& error) { doubt_ = Doubt{version, error}; }
+  void NoteUnknown(const std::string& version, const Error& error) { doubt_ = Doubt{version, error}; }
 
   // A block seen at another version: the write in doubt landed there or earlier, or never will, since it compares.
   void NoteSeen(const std::string& version) {
@@ -86,7 +84,7 @@ class DirectStore::Intent {
   // Closes it unless a write is in doubt, in which case the call's outcome is in doubt too.
   [[nodiscard]] Expected<BlockView> Finish(Expected<BlockView> outcome) {
     if (doubt_) {
-      ipam::Error error = doubt_->error;
+      Error error = doubt_->error;
       if (!outcome) error.details += (error.details.empty() ? "" : "; ") + ("then: " + outcome.error().message);
       error.code = ErrorCode::kUnknownOutcome;
       return std::unexpected(std::move(error));
@@ -100,7 +98,7 @@ class DirectStore::Intent {
  private:
   struct Doubt {
     std::string version;
-    ipam::Error error;
+    Error error;
   };
   const NodeDirectory& directory_;
   const ipam::Attachment& attachment_;
@@ -335,7 +333,7 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
     if (auto applied = edit.apply(changed); !applied) return intent.Finish(std::unexpected(applied.error()));
     // It went meanwhile, and another node has made one of that name.
     if (changed != *base && base->node != seen->node) {
-      return intent.Finish(ipam::Fail(ErrorCode::kConflict, "block " + base->name + " belongs to node " + base->node));
+      return intent.Finish(Fail(ErrorCode::kConflict, "block " + base->name + " belongs to node " + base->node));
     }
     ipam::TrimStandby(changed);
     if (changed == *base) {

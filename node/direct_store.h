@@ -41,14 +41,14 @@ struct DirectStoreOptions {
   RecentUse recent = RecentUse::kNever;
   ipam::Attachment attachment = {};  // of the call
   // Called once, right after the lock was taken; an error ends the call before anything is written.
-  std::function<ipam::Expected<void>()> on_locked = {};
+  std::function<Expected<void>()> on_locked = {};
   // Called before each attempt of a write is decided; what it returns is held until the attempt's outcome is known, and
   // the intent closed if it is in. An error: nothing more is written.
-  std::function<ipam::Expected<HeldFile>()> begin_attempt = {};
+  std::function<Expected<HeldFile>()> begin_attempt = {};
   // The intent of a block of this node that was created is left to the caller, who closes it when it keeps the block.
   bool leaves_creations_open = false;
   // Told of each block that cannot be read. It is left alone, as if all of it were in use.
-  std::function<void(const ipam::Error&)> on_unreadable = [](const ipam::Error&) {};
+  std::function<void(const Error&)> on_unreadable = [](const Error&) {};
 };
 
 class DirectStore final : public ipam::BlockStore {
@@ -58,38 +58,34 @@ class DirectStore final : public ipam::BlockStore {
 
   // Waits for the node's lock; does nothing if this store has it. Errors: those of NodeDirectory::Lock and of
   // on_locked.
-  [[nodiscard]] ipam::Expected<void> Lock();
+  [[nodiscard]] Expected<void> Lock();
   void Unlock();
 
   [[nodiscard]] const std::string& Node() const override { return options_.node; }
-  [[nodiscard]] ipam::Expected<std::vector<ipam::PoolView>> ReadPools(std::span<const std::string> names,
-                                                                      ipam::Freshness freshness) override;
-  [[nodiscard]] ipam::Expected<ipam::Labels> ReadNodeLabels() override;
-  [[nodiscard]] ipam::Expected<ipam::Labels> ReadNamespaceLabels(const std::string& name) override;
-  [[nodiscard]] ipam::Expected<std::vector<ipam::BlockView>> ReadBlocks(ipam::BlockScope scope,
-                                                                        ipam::Freshness freshness) override;
-  [[nodiscard]] ipam::Expected<ipam::PoolView> PoolOf(const ipam::PoolView& pool,
-                                                      const ipam::BlockView& block) override;
-  [[nodiscard]] ipam::Expected<std::vector<ipam::Prefix>> ReadBlockCidrs(const std::string& space) override;
-  [[nodiscard]] ipam::Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::BlockEdit& edit) override;
-  [[nodiscard]] ipam::Expected<ipam::BlockView> Create(const ipam::Block& block,
-                                                       const ipam::Attachment& attachment) override;
-  [[nodiscard]] ipam::Expected<std::vector<ipam::OpenIntent>> ReadOpenIntents(
-      const ipam::Attachment& attachment) override;
-  [[nodiscard]] ipam::Expected<void> CloseIntent(const ipam::OpenIntent& intent) override;
+  [[nodiscard]] Expected<std::vector<ipam::PoolView>> ReadPools(std::span<const std::string> names,
+                                                                ipam::Freshness freshness) override;
+  [[nodiscard]] Expected<ipam::Labels> ReadNodeLabels() override;
+  [[nodiscard]] Expected<ipam::Labels> ReadNamespaceLabels(const std::string& name) override;
+  [[nodiscard]] Expected<std::vector<ipam::BlockView>> ReadBlocks(ipam::BlockScope scope,
+                                                                  ipam::Freshness freshness) override;
+  [[nodiscard]] Expected<ipam::PoolView> PoolOf(const ipam::PoolView& pool, const ipam::BlockView& block) override;
+  [[nodiscard]] Expected<std::vector<ipam::Prefix>> ReadBlockCidrs(const std::string& space) override;
+  [[nodiscard]] Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::BlockEdit& edit) override;
+  [[nodiscard]] Expected<ipam::BlockView> Create(const ipam::Block& block, const ipam::Attachment& attachment) override;
+  [[nodiscard]] Expected<std::vector<ipam::OpenIntent>> ReadOpenIntents(const ipam::Attachment& attachment) override;
+  [[nodiscard]] Expected<void> CloseIntent(const ipam::OpenIntent& intent) override;
 
  private:
   class Intent;
 
-  [[nodiscard]] ipam::Expected<HeldFile> BeginAttempt() const;
-  [[nodiscard]] ipam::Expected<std::vector<nlohmann::json>> ReadPoolObjects(std::span<const std::string> names,
-                                                                            bool is_hint);
-  [[nodiscard]] ipam::Expected<ipam::Labels> ReadLabels(const std::string& path);
-  [[nodiscard]] ipam::Expected<ipam::BlockView> ReadBlock(const std::string& name);
+  [[nodiscard]] Expected<HeldFile> BeginAttempt() const;
+  [[nodiscard]] Expected<std::vector<nlohmann::json>> ReadPoolObjects(std::span<const std::string> names, bool is_hint);
+  [[nodiscard]] Expected<ipam::Labels> ReadLabels(const std::string& path);
+  [[nodiscard]] Expected<ipam::BlockView> ReadBlock(const std::string& name);
   // Blocks that cannot be read are left out. Returns the list's version.
-  [[nodiscard]] ipam::Expected<std::string> ListBlocks(const k8sclient::ListOptions& list,
-                                                       std::vector<ipam::BlockView>& blocks);
-  [[nodiscard]] ipam::Expected<ipam::BlockView> Patch(const ipam::Block& before, const ipam::Block& after);
+  [[nodiscard]] Expected<std::string> ListBlocks(const k8sclient::ListOptions& list,
+                                                 std::vector<ipam::BlockView>& blocks);
+  [[nodiscard]] Expected<ipam::BlockView> Patch(const ipam::Block& before, const ipam::Block& after);
   [[nodiscard]] bool WaitAfterConflict(const ipam::Block& block, int conflicts, std::chrono::milliseconds tried);
 
   k8sclient::Api& api_;

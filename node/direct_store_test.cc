@@ -25,7 +25,7 @@ class PatientRuntime final : public ipam::Runtime {
   std::int64_t UnixMillis() override { return 0; }
   ipam::Uint128 Random(ipam::Uint128 /*bound*/) override { return 0; }
   bool Wait(std::chrono::milliseconds /*time*/) override { return true; }
-  ipam::Expected<void> MayGoOn() override { return {}; }
+  Expected<void> MayGoOn() override { return {}; }
 };
 
 class DirectStoreTest : public testing::Test {
@@ -38,7 +38,7 @@ class DirectStoreTest : public testing::Test {
   }
   [[nodiscard]] nlohmann::json Stored() const { return api_.Objects(std::string(crds::kBlocksPath)).at(0); }
   static ipam::BlockEdit Take(const std::string& entry) {
-    return {.attachment = {}, .apply = [entry](ipam::Block& block) -> ipam::Expected<void> {
+    return {.attachment = {}, .apply = [entry](ipam::Block& block) -> Expected<void> {
               block.allocations[3] = entry;
               --block.free;
               return {};
@@ -66,7 +66,7 @@ TEST_F(DirectStoreTest, ABlockThatAnotherNodeHasByNowIsNotWritten) {
       std::string(crds::kBlocksPath), known->name, [](nlohmann::json& block) { block["spec"]["node"] = "n2"; }));
   const auto written = store_.Edit(known, Take("default/web"));
   ASSERT_FALSE(written.has_value());
-  EXPECT_EQ(written.error().code, ipam::ErrorCode::kConflict);
+  EXPECT_EQ(written.error().code, ErrorCode::kConflict);
   EXPECT_FALSE(Stored().value("allocations", nlohmann::json::object()).contains("3"));
 }
 
@@ -96,7 +96,7 @@ class DirectStorePoolTest : public DirectStoreTest {
     block_ = ipam::NewBlock(pool, ipam::Prefix::Parse("10.88.0.4/30").value(), "");
   }
   void CreateBlock() { ASSERT_TRUE(NewStore().Create(block_, "").has_value()); }
-  ipam::Expected<ipam::AddResult> Add(int number) {
+  Expected<ipam::AddResult> Add(int number) {
     DirectStore store = NewStore();
     return ipam::Engine(store, runtime_)
         .Add({.attachment = ipam::TestAttachment(number),

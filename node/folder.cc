@@ -20,9 +20,6 @@ namespace berth::node {
 
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-
 constexpr std::size_t kProcessDigits = 12;
 constexpr std::string_view kPartPrefix = ".part.";  // no name of ours begins so
 constexpr mode_t kFolderMode = 0755;
@@ -44,10 +41,10 @@ HeldFile OpenOrMake(int at, const char* name) {
 
 }  // namespace
 
-std::unexpected<ipam::Error> FailIo(std::string_view what, const std::string& path) {
-  return ipam::Fail(ErrorCode::kIo,
-                    std::string(what) + " " + path + ": " + std::strerror(errno),
-                    "possible causes: the file system is full or read-only, or the path is a symbolic link");
+std::unexpected<Error> FailIo(std::string_view what, const std::string& path) {
+  return Fail(ErrorCode::kIo,
+              std::string(what) + " " + path + ": " + std::strerror(errno),
+              "possible causes: the file system is full or read-only, or the path is a symbolic link");
 }
 
 Expected<Folder> Folder::Open(const std::string& path, IfMissing missing) {

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "node/held_file.h"
 
 namespace berth::node {
@@ -29,27 +29,27 @@ class Folder {
  public:
   // With kMake: makes it if it is missing, and those above it. Errors: kIo, with errno as open(2) left it: also where
   // `path` itself is a symbolic link.
-  [[nodiscard]] static ipam::Expected<Folder> Open(const std::string& path, IfMissing missing = IfMissing::kMake);
+  [[nodiscard]] static Expected<Folder> Open(const std::string& path, IfMissing missing = IfMissing::kMake);
   // A folder in it, made if it is missing. With kYes that it is there survives the machine when this returns, whoever
   // made it. Errors: kIo.
-  [[nodiscard]] ipam::Expected<Folder> Sub(const std::string& name, FileSync sync = FileSync::kNo) const;
+  [[nodiscard]] Expected<Folder> Sub(const std::string& name, FileSync sync = FileSync::kNo) const;
 
   // Errors: kIo, with errno as open(2) left it.
-  [[nodiscard]] ipam::Expected<HeldFile> OpenFile(const std::string& name, int flags) const;
+  [[nodiscard]] Expected<HeldFile> OpenFile(const std::string& name, int flags) const;
   // Empty, with errno: there is none, or it can't be read, or it is larger than that.
   static constexpr std::size_t kFileBytesMax = std::size_t{4} << 20;
   [[nodiscard]] std::optional<std::string> Read(const std::string& name, std::size_t bytes_max = kFileBytesMax) const;
   // Whole or not at all. Errors: kIo: it is as it was, or, if the folder can't be synced, may be so after a crash.
-  [[nodiscard]] ipam::Expected<void> Write(const std::string& name, std::string_view text,
-                                           FileSync sync = FileSync::kNo) const;
+  [[nodiscard]] Expected<void> Write(const std::string& name, std::string_view text,
+                                     FileSync sync = FileSync::kNo) const;
   // Not there: success. Errors: kIo.
-  [[nodiscard]] ipam::Expected<void> Remove(const std::string& name) const;
+  [[nodiscard]] Expected<void> Remove(const std::string& name) const;
   // All but parts of files that were never written to their end. Errors: kIo.
-  [[nodiscard]] ipam::Expected<std::vector<std::string>> Names() const;
+  [[nodiscard]] Expected<std::vector<std::string>> Names() const;
   // Somebody has removed it: what is written there nobody finds.
   [[nodiscard]] bool IsGone() const;
   // Which files are in it survives the machine when this returns. Errors: kIo.
-  [[nodiscard]] ipam::Expected<void> Sync() const;
+  [[nodiscard]] Expected<void> Sync() const;
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string PathOf(const std::string& name) const { return path_ + "/" + name; }
@@ -63,6 +63,6 @@ class Folder {
 };
 
 // What errno says of `path`.
-[[nodiscard]] std::unexpected<ipam::Error> FailIo(std::string_view what, const std::string& path);
+[[nodiscard]] std::unexpected<Error> FailIo(std::string_view what, const std::string& path);
 
 }  // namespace berth::node

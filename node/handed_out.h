@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "ipam/block.h"
-#include "ipam/error.h"
 
 namespace berth::node {
 
@@ -26,6 +26,6 @@ struct HandedOut {
 
 // For a file of its own. Errors of Parse: kDecode.
 [[nodiscard]] std::string FormatHandedOut(const HandedOut& handed_out);
-[[nodiscard]] ipam::Expected<HandedOut> ParseHandedOut(const std::string& text);
+[[nodiscard]] Expected<HandedOut> ParseHandedOut(const std::string& text);
 
 }  // namespace berth::node

@@ -55,12 +55,12 @@ void HeldFile::Close() {
   if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
 }
 
-ipam::Expected<bool> LockExclusively(const HeldFile& file, BootNanos deadline) {
+Expected<bool> LockExclusively(const HeldFile& file, BootNanos deadline) {
   if (flock(file.descriptor(), LOCK_EX | LOCK_NB) == 0) return true;
   if (BootTimeNow() >= deadline) return false;
   const Alarm alarm;
   while (flock(file.descriptor(), LOCK_EX) != 0) {
-    if (errno != EINTR) return ipam::Fail(ipam::ErrorCode::kIo, std::string("lock a file: ") + std::strerror(errno));
+    if (errno != EINTR) return Fail(ErrorCode::kIo, std::string("lock a file: ") + std::strerror(errno));
     if (BootTimeNow() >= deadline) return false;
   }
   return true;

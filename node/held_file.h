@@ -2,7 +2,7 @@
 // HeldFile: an open file, closed with the object; and its lock, which goes with it or its process.
 #pragma once
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "node/boot_time.h"
 
 namespace berth::node {
@@ -25,6 +25,6 @@ class HeldFile {
 // Waits for the file's exclusive lock until `deadline`, in the order in which others came. False: it is not to be had
 // by then. With a deadline that has passed it does not wait; else it uses SIGALRM: for processes of one thread.
 // Errors: kIo.
-[[nodiscard]] ipam::Expected<bool> LockExclusively(const HeldFile& file, BootNanos deadline);
+[[nodiscard]] Expected<bool> LockExclusively(const HeldFile& file, BootNanos deadline);
 
 }  // namespace berth::node

@@ -18,14 +18,10 @@
 namespace berth::node {
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 constexpr mode_t kProgramMode = 0755;
 constexpr mode_t kConfigMode = 0644;
 
-std::unexpected<ipam::Error> FailIo(const char* what, const std::string& path, int error = errno) {
+std::unexpected<Error> FailIo(const char* what, const std::string& path, int error = errno) {
   const bool is_elsewhere = error == EROFS || error == ENOENT;
   return Fail(ErrorCode::kIo,
               std::string(what) + " \"" + path + "\": " + std::strerror(error),

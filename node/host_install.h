@@ -8,7 +8,7 @@
 #include <functional>
 #include <string>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::node {
 
@@ -16,11 +16,11 @@ namespace berth::node {
 // old one or the new one. False: it is there already. One at a time for a folder; others wait. `may`, unless it is
 // empty, is asked when nobody else installs any more: who asked before could put back what another mode's program has
 // replaced. Errors: those of `may`, kIo; the old one is there as it was.
-[[nodiscard]] ipam::Expected<bool> InstallProgram(const std::string& program, const std::string& folder,
-                                                  const std::function<ipam::Expected<void>()>& may = {});
+[[nodiscard]] Expected<bool> InstallProgram(const std::string& program, const std::string& folder,
+                                            const std::function<Expected<void>()>& may = {});
 
 // Writes the network configuration `from` over `to` in place: containerd reads its folder again after a write, and not
 // after a rename. False: it says the same already. Errors: kDecode: `from` is not JSON, and nothing was written; kIo.
-[[nodiscard]] ipam::Expected<bool> InstallConflist(const std::string& from, const std::string& to);
+[[nodiscard]] Expected<bool> InstallConflist(const std::string& from, const std::string& to);
 
 }  // namespace berth::node

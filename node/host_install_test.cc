@@ -46,7 +46,7 @@ class HostInstall : public testing::Test {
   ~HostInstall() override { fs::remove_all(folder_); }
 
   [[nodiscard]] fs::path image() const { return folder_ / "image"; }
-  [[nodiscard]] ipam::Expected<bool> Install() const { return InstallProgram(image() / "berth", bin_); }
+  [[nodiscard]] Expected<bool> Install() const { return InstallProgram(image() / "berth", bin_); }
   void PutOld() const {
     Write(bin_ / "berth", old_);
     chmod((bin_ / "berth").c_str(), 0755);
@@ -90,21 +90,21 @@ bool HostInstall::KillBeforeCall(int number) const {
 
 TEST_F(HostInstall, AsksWhetherItMayWhileNobodyElseInstalls) {
   PutOld();
-  const auto may_not = [this]() -> ipam::Expected<void> {
+  const auto may_not = [this]() -> Expected<void> {
     // Whoever installs takes this lock.
     const HeldFile other(open(bin_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     EXPECT_EQ(flock(other.descriptor(), LOCK_EX | LOCK_NB), -1);
-    return ipam::Fail(ipam::ErrorCode::kUnavailable, "the node is another mode's");
+    return Fail(ErrorCode::kUnavailable, "the node is another mode's");
   };
   const auto installed = InstallProgram(image() / "berth", bin_, may_not);
   ASSERT_FALSE(installed.has_value());
   EXPECT_EQ(installed.error().message, "the node is another mode's");
   EXPECT_EQ(Read(bin_ / "berth"), old_);
-  EXPECT_EQ(InstallProgram(image() / "berth", bin_, [] { return ipam::Expected<void>(); }).value(), true);
+  EXPECT_EQ(InstallProgram(image() / "berth", bin_, [] { return Expected<void>(); }).value(), true);
 }
 
 TEST_F(HostInstall, PutsTheProgramWhereNoneIs) {
-  EXPECT_EQ(Install(), ipam::Expected<bool>(true));
+  EXPECT_EQ(Install(), Expected<bool>(true));
   EXPECT_EQ(Read(bin_ / "berth"), new_);
   EXPECT_EQ(fs::status(bin_ / "berth").permissions(), fs::perms(0755));
   EXPECT_THAT(Names(), ElementsAre("berth"));
@@ -114,7 +114,7 @@ TEST_F(HostInstall, LeavesTheSameProgramAlone) {
   ASSERT_TRUE(Install().has_value());
   struct stat before = {};
   stat((bin_ / "berth").c_str(), &before);
-  EXPECT_EQ(Install(), ipam::Expected<bool>(false));
+  EXPECT_EQ(Install(), Expected<bool>(false));
   struct stat after = {};
   stat((bin_ / "berth").c_str(), &after);
   EXPECT_EQ(before.st_ino, after.st_ino);
@@ -123,14 +123,14 @@ TEST_F(HostInstall, LeavesTheSameProgramAlone) {
 TEST_F(HostInstall, ReplacesOneThatCannotBeExecuted) {
   Write(bin_ / "berth", new_);
   chmod((bin_ / "berth").c_str(), 0644);
-  EXPECT_EQ(Install(), ipam::Expected<bool>(true));
+  EXPECT_EQ(Install(), Expected<bool>(true));
   EXPECT_EQ(fs::status(bin_ / "berth").permissions(), fs::perms(0755));
 }
 
 TEST_F(HostInstall, ReplacesALinkAndNotWhatItLeadsTo) {
   Write(folder_ / "elsewhere", old_);
   fs::create_symlink(folder_ / "elsewhere", bin_ / "berth");
-  EXPECT_EQ(Install(), ipam::Expected<bool>(true));
+  EXPECT_EQ(Install(), Expected<bool>(true));
   EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(bin_ / "berth")));
   EXPECT_EQ(Read(folder_ / "elsewhere"), old_);
 }
@@ -172,19 +172,19 @@ TEST_F(HostInstall, WritesAConflistInPlaceOnlyIfItDiffers) {
   Write(target, R"({"name": "one that was longer"})");
   struct stat before = {};
   stat(target.c_str(), &before);
-  EXPECT_EQ(InstallConflist(image() / "berth.conflist", target), ipam::Expected<bool>(true));
+  EXPECT_EQ(InstallConflist(image() / "berth.conflist", target), Expected<bool>(true));
   EXPECT_EQ(Read(target), R"({"name": "new"})");
   struct stat after = {};
   stat(target.c_str(), &after);
   EXPECT_EQ(before.st_ino, after.st_ino);
-  EXPECT_EQ(InstallConflist(image() / "berth.conflist", target), ipam::Expected<bool>(false));
+  EXPECT_EQ(InstallConflist(image() / "berth.conflist", target), Expected<bool>(false));
 }
 
 // As a ConfigMap's files are.
 TEST_F(HostInstall, ReadsAConflistThroughALink) {
   Write(image() / "data", "{}");
   fs::create_symlink("data", image() / "berth.conflist");
-  EXPECT_EQ(InstallConflist(image() / "berth.conflist", bin_ / "10-berth.conflist"), ipam::Expected<bool>(true));
+  EXPECT_EQ(InstallConflist(image() / "berth.conflist", bin_ / "10-berth.conflist"), Expected<bool>(true));
   EXPECT_EQ(Read(bin_ / "10-berth.conflist"), "{}");
 }
 

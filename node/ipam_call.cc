@@ -16,13 +16,7 @@
 
 namespace berth::node {
 
-namespace {
-
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
-}  // namespace
+namespace {}  // namespace
 
 std::int64_t StartMillis(std::chrono::system_clock::time_point now, BootNanos age) {
   using std::chrono::microseconds;  // of nanoseconds the difference of two may be too large
@@ -88,7 +82,7 @@ Expected<AddAnswer> IpamCall::Add(const ipam::AddRequest& request) {
   if (!added) return std::unexpected(added.error());
   auto text = Print(*added);
   if (text) return AddAnswer{.text = *std::move(text), .took = added->took};
-  ipam::Error error = text.error();
+  Error error = text.error();
   if (added->took) {
     if (const auto taken_back = engine_.Del(attachment_); !taken_back) {
       error.details += "; giving the address back: " + taken_back.error().message;
@@ -97,7 +91,7 @@ Expected<AddAnswer> IpamCall::Add(const ipam::AddRequest& request) {
   return std::unexpected(std::move(error));
 }
 
-std::unexpected<ipam::Error> IpamCall::HoldsNothing() const {
+std::unexpected<Error> IpamCall::HoldsNothing() const {
   return Fail(ErrorCode::kNothingHeld,
               "container " + environment_.container_id + " interface " + environment_.ifname +
                   " holds no address of network " + config_.name,
@@ -137,14 +131,14 @@ Expected<void> IpamCall::CollectGarbage(const std::function<std::int64_t()>& lis
     return valid.contains(attachment) || is_running(attachment);
   };
   const std::string network = cni::NetworkDigits(config_.name);
-  std::vector<ipam::Error> errors = engine_.CollectGarbage(
+  std::vector<Error> errors = engine_.CollectGarbage(
       network, [&](const ipam::HeldEntry& entry) { return entry.since_ms >= listed_ms() || keep(entry.attachment); });
   for (const ipam::Attachment& attachment : also()) {
     if (!attachment.starts_with(network) || keep(attachment)) continue;
     if (const auto settled = engine_.Del(attachment); !settled) errors.push_back(settled.error());
   }
   if (errors.empty()) return {};
-  ipam::Error all = errors.front();
+  Error all = errors.front();
   all.message = std::to_string(errors.size()) + " releases failed: " + all.message;
   for (std::size_t i = 1; i < errors.size(); ++i) all.message += "; " + errors[i].message;
   return std::unexpected(std::move(all));

@@ -35,26 +35,26 @@ class IpamCall {
   [[nodiscard]] ipam::Engine& engine() { return engine_; }
 
   // What the ADD asks for. Errors: those of CNI_ARGS and requested addresses; kInvalid: no pool is named.
-  [[nodiscard]] ipam::Expected<ipam::AddRequest> MakeAddRequest() const;
+  [[nodiscard]] Expected<ipam::AddRequest> MakeAddRequest() const;
 
   // On an error nothing is held that was not before.
-  [[nodiscard]] ipam::Expected<AddAnswer> Add(const ipam::AddRequest& request);
+  [[nodiscard]] Expected<AddAnswer> Add(const ipam::AddRequest& request);
 
   // Errors: kNothingHeld; kInvalid: one is not in prevResult, or its gateway there is not the pool's.
-  [[nodiscard]] ipam::Expected<void> Check();
+  [[nodiscard]] Expected<void> Check();
   // What a CHECK is told of an attachment that holds no address.
-  [[nodiscard]] std::unexpected<ipam::Error> HoldsNothing() const;
+  [[nodiscard]] std::unexpected<Error> HoldsNothing() const;
 
   // Does nothing if the configuration has no list: nobody said what is valid. What was taken from `listed_ms` on (UNIX
   // time in milliseconds; asked for once blocks were read) stays: the list was made before and cannot know of it.
   // `is_running` keeps attachments whose ADD is under way; `also` names attachments with unsettled writes. Goes on
   // after errors and returns them as one.
-  [[nodiscard]] ipam::Expected<void> CollectGarbage(const std::function<std::int64_t()>& listed_ms,
-                                                    const std::function<bool(const ipam::Attachment&)>& is_running,
-                                                    const std::function<std::vector<ipam::Attachment>()>& also);
+  [[nodiscard]] Expected<void> CollectGarbage(const std::function<std::int64_t()>& listed_ms,
+                                              const std::function<bool(const ipam::Attachment&)>& is_running,
+                                              const std::function<std::vector<ipam::Attachment>()>& also);
 
  private:
-  [[nodiscard]] ipam::Expected<std::string> Print(const ipam::AddResult& added) const;
+  [[nodiscard]] Expected<std::string> Print(const ipam::AddResult& added) const;
 
   const cni::Environment& environment_;
   const cni::NetworkConfig& config_;

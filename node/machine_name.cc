@@ -27,7 +27,7 @@ std::string ReadName(const Folder& state) {
 
 }  // namespace
 
-ipam::Expected<std::string> MachineName(const Folder& state) {
+Expected<std::string> MachineName(const Folder& state) {
   if (std::string known = ReadName(state); !known.empty()) return known;
   const std::string name = RandomDigits(kDigits);
   if (auto written = state.Write(kFile, name + "\n", FileSync::kYes); !written) return std::unexpected(written.error());

@@ -5,13 +5,13 @@
 
 #include <string>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "node/folder.h"
 
 namespace berth::node {
 
 // Hexadecimal digits, made at the first call and kept in the file `machine` of that folder, which is to survive the
 // machine's end. Errors: kIo.
-[[nodiscard]] ipam::Expected<std::string> MachineName(const Folder& state);
+[[nodiscard]] Expected<std::string> MachineName(const Folder& state);
 
 }  // namespace berth::node

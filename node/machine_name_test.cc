@@ -19,7 +19,7 @@ class MachineNameTest : public testing::Test {
   }
   ~MachineNameTest() override { std::filesystem::remove_all(root_); }
 
-  [[nodiscard]] ipam::Expected<std::string> NameOf(const std::string& machine) const {
+  [[nodiscard]] Expected<std::string> NameOf(const std::string& machine) const {
     return MachineName(Folder::Open(root_ + machine).value());
   }
 

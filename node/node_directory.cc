@@ -13,17 +13,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/mutex.h"
 #include "cni/attachment.h"
 #include "crds/block.h"
-#include "sync/mutex.h"
 
 namespace berth::node {
 
 namespace {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 using nlohmann::json;
 
 constexpr const char* kLockFile = "lock";
@@ -118,8 +115,8 @@ void NodeDirectory::RaiseVersion(const std::string& version) const { ChangeVersi
 
 void NodeDirectory::ChangeVersion(const std::string& version, bool only_raises) const {
   // Threads of one process have no lock of the node among them.
-  static sync::Mutex mutex;
-  const sync::Lock lock(mutex);
+  static Mutex mutex;
+  const berth::Lock lock(mutex);
   if (only_raises && ReadVersion().empty()) return;
   const std::int64_t newer = ParseNumber(version).value_or(0);
   if (newer > 0 && ParseNumber(ReadVersion()).value_or(0) >= newer) return;

@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "ipam/block_store.h"
-#include "ipam/error.h"
 #include "node/folder.h"
 #include "node/handed_out.h"
 #include "node/held_file.h"
@@ -29,15 +29,15 @@ class NodeDirectory {
  public:
   // `run_dir`/nodes/<node>, which is made if it is missing. Programs reach one API server by several addresses, so
   // `server` is no part of the path; it tells whose versions are whose. Errors: kIo.
-  [[nodiscard]] static ipam::Expected<NodeDirectory> Open(const std::string& run_dir, const std::string& node,
-                                                          std::string_view server);
+  [[nodiscard]] static Expected<NodeDirectory> Open(const std::string& run_dir, const std::string& node,
+                                                    std::string_view server);
 
   // Waits for the lock of this node until `deadline`, as LockExclusively does. Errors: kTimeout, kIo.
-  [[nodiscard]] ipam::Expected<HeldFile> Lock(BootNanos deadline) const;
+  [[nodiscard]] Expected<HeldFile> Lock(BootNanos deadline) const;
   // Whether anybody has it. Takes it for a moment.
   [[nodiscard]] bool IsLocked() const { return !Lock(/*deadline=*/0).has_value(); }
   // As it is shared by agents; does not wait. Errors: kTimeout: a call of berth-direct has it; kIo.
-  [[nodiscard]] ipam::Expected<HeldFile> LockShared() const;
+  [[nodiscard]] Expected<HeldFile> LockShared() const;
 
   // resourceVersion of the last block write of this node; empty: unknown, or written through another `server`.
   [[nodiscard]] std::string ReadVersion() const;
@@ -48,35 +48,34 @@ class NodeDirectory {
   void RaiseVersion(const std::string& version) const;
 
   // Intents (ipam::OpenIntent): a write is about to be sent of which the outcome may not be known.
-  [[nodiscard]] ipam::Expected<std::string> OpenIntent(const ipam::Attachment& attachment,
-                                                       const ipam::Block& block) const;
+  [[nodiscard]] Expected<std::string> OpenIntent(const ipam::Attachment& attachment, const ipam::Block& block) const;
   // The attachment's intent for that block, if it is open. One that cannot be understood counts as a creation: that is
   // settled last.
   [[nodiscard]] std::optional<ipam::OpenIntent> ReadIntent(const ipam::Attachment& attachment,
                                                            const ipam::Block& block) const;
-  [[nodiscard]] ipam::Expected<void> CloseIntent(const std::string& id) const;
-  [[nodiscard]] ipam::Expected<void> CloseIntent(const ipam::Attachment& attachment, const ipam::Block& block) const;
+  [[nodiscard]] Expected<void> CloseIntent(const std::string& id) const;
+  [[nodiscard]] Expected<void> CloseIntent(const ipam::Attachment& attachment, const ipam::Block& block) const;
   // All whose attachment begins with `prefix`. A file that cannot be understood is an error: it may stand for a leak.
-  [[nodiscard]] ipam::Expected<std::vector<ipam::OpenIntent>> ReadIntents(std::string_view prefix) const;
+  [[nodiscard]] Expected<std::vector<ipam::OpenIntent>> ReadIntents(std::string_view prefix) const;
 
   // Handed out by an agent that may die before the entry is written: whoever writes the node's blocks next writes it.
   // Errors: kIo: nobody must be told the address.
-  [[nodiscard]] ipam::Expected<void> NoteHandedOut(const HandedOut& handed_out) const;
+  [[nodiscard]] Expected<void> NoteHandedOut(const HandedOut& handed_out) const;
   void ForgetHandedOut(const ipam::Attachment& attachment, const std::string& block) const;
   // A file that cannot be read or understood is an error: the address it stands for may be in use.
-  [[nodiscard]] ipam::Expected<std::vector<HandedOut>> ReadHandedOut() const;
+  [[nodiscard]] Expected<std::vector<HandedOut>> ReadHandedOut() const;
 
   // Remembers that a DEL of the attachment, started at `started`, has come; forgets those older than eleven minutes.
-  [[nodiscard]] ipam::Expected<void> MarkDeleted(const ipam::Attachment& attachment, BootNanos started) const;
+  [[nodiscard]] Expected<void> MarkDeleted(const ipam::Attachment& attachment, BootNanos started) const;
   [[nodiscard]] std::optional<BootNanos> DeletedAt(const ipam::Attachment& attachment) const;
 
   // Says that an ADD of the attachment runs, until the HeldFile closes; notes the time as NoteEnd does. Errors: kIo.
-  [[nodiscard]] ipam::Expected<HeldFile> HoldRunning(const ipam::Attachment& attachment) const;
+  [[nodiscard]] Expected<HeldFile> HoldRunning(const ipam::Attachment& attachment) const;
   void ForgetRunning(const ipam::Attachment& attachment) const;
   // Notes that the ADD is through now. Its file stays until ForgetRunning.
   static void NoteEnd(const HeldFile& running);
   // Attachments whose ADD runs now or was through at `since` or later.
-  [[nodiscard]] ipam::Expected<std::set<ipam::Attachment>> ReadRunning(BootNanos since) const;
+  [[nodiscard]] Expected<std::set<ipam::Attachment>> ReadRunning(BootNanos since) const;
 
   // What a process leaves to those that come after it, whole or not at all; empty: takes it away. What can't be written
   // is not there.
@@ -84,9 +83,9 @@ class NodeDirectory {
   [[nodiscard]] std::optional<std::string> ReadNote(const char* name) const;
 
   // From now on this instance of the agent creates blocks of the node, and no other: waits for creations under way.
-  [[nodiscard]] ipam::Expected<void> BecomeCreator(const std::string& instance) const;
+  [[nodiscard]] Expected<void> BecomeCreator(const std::string& instance) const;
   // Keeps others from becoming it until the HeldFile closes. Errors: kUnavailable: another instance is it by now; kIo.
-  [[nodiscard]] ipam::Expected<HeldFile> HoldCreator(const std::string& instance) const;
+  [[nodiscard]] Expected<HeldFile> HoldCreator(const std::string& instance) const;
 
   // Somebody has removed it: what is written there from now on nobody finds.
   [[nodiscard]] bool IsGone() const { return folders_.node.IsGone(); }

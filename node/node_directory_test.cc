@@ -32,8 +32,8 @@ TEST_F(NodeDirectoryTest, IsTheSameByWhateverNameTheApiServerIsReached) { EXPECT
 
 TEST_F(NodeDirectoryTest, TheLockIsHadByOneAtATime) {
   HeldFile held = a_.Lock(0).value();
-  EXPECT_EQ(b_.Lock(BootTimeNow()).error().code, ipam::ErrorCode::kTimeout);
-  EXPECT_EQ(b_.LockShared().error().code, ipam::ErrorCode::kTimeout);
+  EXPECT_EQ(b_.Lock(BootTimeNow()).error().code, ErrorCode::kTimeout);
+  EXPECT_EQ(b_.LockShared().error().code, ErrorCode::kTimeout);
   held.Close();
   EXPECT_TRUE(b_.Lock(0).has_value());
 }
@@ -51,7 +51,7 @@ TEST_F(NodeDirectoryTest, OneInstanceIsTheCreator) {
   ASSERT_TRUE(a_.BecomeCreator("first"));
   EXPECT_TRUE(b_.HoldCreator("first"));
   ASSERT_TRUE(b_.BecomeCreator("second"));
-  EXPECT_EQ(a_.HoldCreator("first").error().code, ipam::ErrorCode::kUnavailable);
+  EXPECT_EQ(a_.HoldCreator("first").error().code, ErrorCode::kUnavailable);
 }
 
 TEST_F(NodeDirectoryTest, AnAddCountsAsRunningUntilItsEndIsOlderThanTheQuestion) {

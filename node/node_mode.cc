@@ -7,10 +7,6 @@
 
 namespace berth::node {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
-
 namespace {
 
 constexpr const char* kModeFile = "mode";
@@ -25,7 +21,7 @@ Expected<NodeMode> ReadMode(const Folder& state) {
   if (*text == kAgentWord) return NodeMode::kAgent;
   if (*text == kDirectWord) return NodeMode::kDirect;
   return Fail(ErrorCode::kInvalid,
-              state.PathOf(kModeFile) + " holds " + ipam::Quoted(*text) + ", but must hold agent or direct",
+              state.PathOf(kModeFile) + " holds " + Quoted(*text) + ", but must hold agent or direct",
               "write agent if the node has the plugin berth, or direct if it has berth-direct");
 }
 

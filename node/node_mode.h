@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "node/folder.h"
 
 namespace berth::node {
@@ -14,16 +14,16 @@ namespace berth::node {
 enum class NodeMode : std::uint8_t { kAgent, kDirect };
 
 // Errors: kUnavailable: it is the other one; kInvalid, kIo: it cannot be told. They name file and remedy.
-[[nodiscard]] ipam::Expected<void> RequireMode(const Folder& state, NodeMode wanted);
+[[nodiscard]] Expected<void> RequireMode(const Folder& state, NodeMode wanted);
 
 // As above, of the state folder at `path`, which this does not make: without it the node is its agent's.
-[[nodiscard]] ipam::Expected<void> RequireMode(const std::string& path, NodeMode wanted);
+[[nodiscard]] Expected<void> RequireMode(const std::string& path, NodeMode wanted);
 
 // Survives the machine. Errors: kIo.
-[[nodiscard]] ipam::Expected<void> WriteMode(const Folder& state, NodeMode mode);
+[[nodiscard]] Expected<void> WriteMode(const Folder& state, NodeMode mode);
 
 // For a node that is to be berth-direct's from its first day: its mode becomes direct. False: it is already. Errors:
 // kUnavailable: an agent has been here, and nothing has changed: what it left must be written first; kInvalid, kIo.
-[[nodiscard]] ipam::Expected<bool> BeginAsDirect(const Folder& state);
+[[nodiscard]] Expected<bool> BeginAsDirect(const Folder& state);
 
 }  // namespace berth::node

@@ -19,11 +19,11 @@ class OneAnswerApi final : public k8sclient::Api {
  public:
   std::string text;
 
-  ipam::Expected<Response> Call(const Request& /*request*/, const k8sclient::CallOptions& /*options*/) override {
+  Expected<Response> Call(const Request& /*request*/, const k8sclient::CallOptions& /*options*/) override {
     return Response{.status = 200, .body = text};
   }
-  ipam::Expected<Response> Watch(const Request& /*request*/, const k8sclient::WatchOptions& /*options*/,
-                                 const k8sclient::WatchSink& /*sink*/) override {
+  Expected<Response> Watch(const Request& /*request*/, const k8sclient::WatchOptions& /*options*/,
+                           const k8sclient::WatchSink& /*sink*/) override {
     return Response{.status = 200};
   }
 };
@@ -33,7 +33,7 @@ class NoRuntime final : public ipam::Runtime {
   std::int64_t UnixMillis() override { return 0; }
   ipam::Uint128 Random(ipam::Uint128 /*bound*/) override { return 0; }
   bool Wait(std::chrono::milliseconds /*time*/) override { return false; }
-  ipam::Expected<void> MayGoOn() override { return {}; }
+  Expected<void> MayGoOn() override { return {}; }
 };
 
 class OddAnswers : public testing::TestWithParam<const char*> {
@@ -44,7 +44,7 @@ class OddAnswers : public testing::TestWithParam<const char*> {
     return {api_,
             *directory_,
             runtime_,
-            {.node = "n1", .call = {}, .lock_deadline = BootTimeNow(), .on_unreadable = [this](const ipam::Error&) {
+            {.node = "n1", .call = {}, .lock_deadline = BootTimeNow(), .on_unreadable = [this](const Error&) {
                ++reports_;
              }}};
   }
@@ -57,7 +57,7 @@ class OddAnswers : public testing::TestWithParam<const char*> {
  private:
   std::filesystem::path path_ =
       std::filesystem::temp_directory_path() / ("berth-odd-answers-test." + std::to_string(getpid()));
-  ipam::Expected<NodeDirectory> directory_ = NodeDirectory::Open(path_, "n1", "https://api");
+  Expected<NodeDirectory> directory_ = NodeDirectory::Open(path_, "n1", "https://api");
   OneAnswerApi api_;
   NoRuntime runtime_;
 };
@@ -81,7 +81,7 @@ TEST_F(OddAnswers, PoolsAreReadByWhoeverHasTheLock) {
     ASSERT_TRUE(lock.has_value());
     const auto pools = store.ReadPools({{"p1", "p2"}}, ipam::Freshness::kHint);
     ASSERT_FALSE(pools.has_value());
-    EXPECT_EQ(pools.error().code, ipam::ErrorCode::kTimeout);
+    EXPECT_EQ(pools.error().code, ErrorCode::kTimeout);
   }
   EXPECT_TRUE(store.ReadPools({{"p1", "p2"}}, ipam::Freshness::kHint).has_value());
 }

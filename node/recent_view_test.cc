@@ -51,8 +51,8 @@ class RecentViewTest : public testing::Test {
 
  private:
   std::filesystem::path path_;
-  ipam::Expected<NodeDirectory> directory_;
-  std::optional<ipam::Expected<NodeDirectory>> other_;
+  Expected<NodeDirectory> directory_;
+  std::optional<Expected<NodeDirectory>> other_;
 };
 
 TEST_F(RecentViewTest, TheFirstProcessKnowsNothing) { EXPECT_EQ(Seen(), "nothing"); }

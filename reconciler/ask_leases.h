@@ -2,14 +2,14 @@
 // The request of AskLeases (decision.h): a consistent list of one Lease, for the version of the list.
 #pragma once
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/api.h"
 #include "reconciler/decision.h"
 
 namespace berth::reconciler {
 
 // Sets memory.leases. Errors: those of the request; kInternal: the list has no version.
-[[nodiscard]] ipam::Expected<void> ReadLeasesVersion(k8sclient::Api& api, const Moment& now,
-                                                     const k8sclient::CallOptions& options, Memory& memory);
+[[nodiscard]] Expected<void> ReadLeasesVersion(k8sclient::Api& api, const Moment& now,
+                                               const k8sclient::CallOptions& options, Memory& memory);
 
 }  // namespace berth::reconciler

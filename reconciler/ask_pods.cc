@@ -12,7 +12,6 @@
 
 namespace berth::reconciler {
 
-using ipam::Expected;
 using nlohmann::json;
 
 namespace {
@@ -27,7 +26,7 @@ bool IsDnsName(const std::string& text) {
 Expected<std::optional<SeenPod>> AskForPod(k8sclient::Api& api, const std::string& name_space, const std::string& name,
                                            const k8sclient::CallOptions& options) {
   auto object = k8sclient::Get(api, PodPath(name_space, name), options);
-  if (!object && object.error().code == ipam::ErrorCode::kNotFound) return std::nullopt;
+  if (!object && object.error().code == ErrorCode::kNotFound) return std::nullopt;
   if (!object) return std::unexpected(std::move(object.error()));
   auto pod = ReadPod(*std::move(object));
   if (!pod) return std::unexpected(std::move(pod.error()));
@@ -37,7 +36,7 @@ Expected<std::optional<SeenPod>> AskForPod(k8sclient::Api& api, const std::strin
 Expected<bool> IsPodGone(k8sclient::Api& api, const FreedEntry& one, const ipam::Address& address,
                          const k8sclient::CallOptions& options) {
   if (!IsDnsName(one.entry.pod_namespace) || !IsDnsName(one.entry.pod)) {
-    return ipam::Fail(ipam::ErrorCode::kInvalid, "no pod can have the name " + ipam::Quoted(one.entry.pod));
+    return Fail(ErrorCode::kInvalid, "no pod can have the name " + Quoted(one.entry.pod));
   }
   const auto pod = AskForPod(api, one.entry.pod_namespace, one.entry.pod, options);
   if (!pod) return std::unexpected(pod.error());
@@ -60,7 +59,7 @@ Expected<std::vector<SeenPod>> ReadPodsOf(k8sclient::Api& api, const std::string
   const auto take = [&pods](const json& object) {
     auto pod = ReadPod(object);
     if (pod) return pods.push_back(*std::move(pod));
-    spdlog::error("pod cannot be read, ignoring it err={}", ipam::Quoted(pod.error().message));
+    spdlog::error("pod cannot be read, ignoring it err={}", Quoted(pod.error().message));
   };
   const auto version = k8sclient::ListEach(api,
                                            std::string(kPodsPath),

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "ipam/address.h"
-#include "ipam/error.h"
 #include "k8sclient/api.h"
 #include "reconciler/decision.h"
 #include "reconciler/pods.h"
@@ -20,21 +20,21 @@ namespace berth::reconciler {
 // All functions return the errors of their request.
 
 // Nothing: there is no such pod.
-[[nodiscard]] ipam::Expected<std::optional<SeenPod>> AskForPod(k8sclient::Api& api, const std::string& name_space,
-                                                               const std::string& name,
-                                                               const k8sclient::CallOptions& options);
+[[nodiscard]] Expected<std::optional<SeenPod>> AskForPod(k8sclient::Api& api, const std::string& name_space,
+                                                         const std::string& name,
+                                                         const k8sclient::CallOptions& options);
 
 // Whether the pod of an entry that is to be freed is gone, or does not have the address any more. Errors: kInvalid: no
 // pod can have that name.
-[[nodiscard]] ipam::Expected<bool> IsPodGone(k8sclient::Api& api, const FreedEntry& one, const ipam::Address& address,
-                                             const k8sclient::CallOptions& options);
+[[nodiscard]] Expected<bool> IsPodGone(k8sclient::Api& api, const FreedEntry& one, const ipam::Address& address,
+                                       const k8sclient::CallOptions& options);
 
 // Whether the pod of a lost entry is still there and still has the address.
-[[nodiscard]] ipam::Expected<bool> HasLostAddress(k8sclient::Api& api, const LostEntry& one,
-                                                  const k8sclient::CallOptions& options);
+[[nodiscard]] Expected<bool> HasLostAddress(k8sclient::Api& api, const LostEntry& one,
+                                            const k8sclient::CallOptions& options);
 
 // The pods of a node, by a consistent list. A pod that cannot be read is left out and logged.
-[[nodiscard]] ipam::Expected<std::vector<SeenPod>> ReadPodsOf(k8sclient::Api& api, const std::string& node,
-                                                              const k8sclient::CallOptions& options);
+[[nodiscard]] Expected<std::vector<SeenPod>> ReadPodsOf(k8sclient::Api& api, const std::string& node,
+                                                        const k8sclient::CallOptions& options);
 
 }  // namespace berth::reconciler

@@ -25,10 +25,10 @@ void Backoff::Pause(const std::string& key, std::chrono::milliseconds pause, Tim
   waits_[key].not_before = now + pause;
 }
 
-std::chrono::milliseconds Backoff::Failed(const std::string& key, const ipam::Error& error, Time now) {
+std::chrono::milliseconds Backoff::Failed(const std::string& key, const Error& error, Time now) {
   Wait& wait = waits_[key];
-  const bool is_conflict = error.code == ipam::ErrorCode::kConflict || error.code == ipam::ErrorCode::kNotFound ||
-                           error.code == ipam::ErrorCode::kAlreadyExists;
+  const bool is_conflict = error.code == ErrorCode::kConflict || error.code == ErrorCode::kNotFound ||
+                           error.code == ErrorCode::kAlreadyExists;
   const std::chrono::milliseconds doubled = kFirst * (1 << std::min(wait.failures, kDoublingsMax));
   const std::chrono::milliseconds pause =
       std::max(std::min(doubled, is_conflict ? kConflictMax : kMax), error.retry_after);

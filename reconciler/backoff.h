@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::reconciler {
 
@@ -23,7 +23,7 @@ class Backoff {
   // 50 ms, doubled up to 1 s after a conflict, as the newer version is on its way, and up to 30 s after anything else.
   // Returns how long. What the server asked for is kept. Waits of a second and more end with a second of the clock, so
   // that thousands that are refused are tried again in one round and not in one each: up to a second later.
-  std::chrono::milliseconds Failed(const std::string& key, const ipam::Error& error, Time now);
+  std::chrono::milliseconds Failed(const std::string& key, const Error& error, Time now);
   void Succeeded(const std::string& key);
 
   // When the next key that has to wait now may be tried.

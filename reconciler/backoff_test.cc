@@ -11,11 +11,11 @@ using std::chrono::milliseconds;
 
 constexpr Backoff::Time kStart{};
 
-ipam::Error Of(ipam::ErrorCode code, milliseconds retry_after = {}) {
+Error Of(ErrorCode code, milliseconds retry_after = {}) {
   return {.code = code, .message = "x", .details = {}, .retry_after = retry_after};
 }
 
-milliseconds AfterFailures(int count, ipam::ErrorCode code) {
+milliseconds AfterFailures(int count, ErrorCode code) {
   Backoff backoff;
   milliseconds wait{};
   for (int i = 0; i < count; ++i) wait = backoff.Failed("a", Of(code), kStart);
@@ -23,25 +23,25 @@ milliseconds AfterFailures(int count, ipam::ErrorCode code) {
 }
 
 TEST(Backoff, DoublesUpToHalfAMinute) {
-  EXPECT_EQ(AfterFailures(1, ipam::ErrorCode::kInvalid), milliseconds(50));
-  EXPECT_EQ(AfterFailures(2, ipam::ErrorCode::kInvalid), milliseconds(100));
-  EXPECT_EQ(AfterFailures(100, ipam::ErrorCode::kInvalid), milliseconds(30'000));
+  EXPECT_EQ(AfterFailures(1, ErrorCode::kInvalid), milliseconds(50));
+  EXPECT_EQ(AfterFailures(2, ErrorCode::kInvalid), milliseconds(100));
+  EXPECT_EQ(AfterFailures(100, ErrorCode::kInvalid), milliseconds(30'000));
 }
 
 TEST(Backoff, StaysShortAfterConflictsAsTheNewerStateIsOnItsWay) {
-  EXPECT_EQ(AfterFailures(100, ipam::ErrorCode::kConflict), milliseconds(1000));
-  EXPECT_EQ(AfterFailures(100, ipam::ErrorCode::kNotFound), milliseconds(1000));
-  EXPECT_EQ(AfterFailures(100, ipam::ErrorCode::kAlreadyExists), milliseconds(1000));
+  EXPECT_EQ(AfterFailures(100, ErrorCode::kConflict), milliseconds(1000));
+  EXPECT_EQ(AfterFailures(100, ErrorCode::kNotFound), milliseconds(1000));
+  EXPECT_EQ(AfterFailures(100, ErrorCode::kAlreadyExists), milliseconds(1000));
 }
 
 TEST(Backoff, WaitsAtLeastAsLongAsTheServerAsks) {
   Backoff backoff;
-  EXPECT_EQ(backoff.Failed("a", Of(ipam::ErrorCode::kUnavailable, milliseconds(7000)), kStart), milliseconds(7000));
+  EXPECT_EQ(backoff.Failed("a", Of(ErrorCode::kUnavailable, milliseconds(7000)), kStart), milliseconds(7000));
 }
 
 TEST(Backoff, ConcernsOneObjectOnly) {
   Backoff backoff;
-  backoff.Failed("a", Of(ipam::ErrorCode::kInvalid), kStart);
+  backoff.Failed("a", Of(ErrorCode::kInvalid), kStart);
   EXPECT_FALSE(backoff.MayTry("a", kStart + milliseconds(49)));
   EXPECT_TRUE(backoff.MayTry("a", kStart + milliseconds(50)));
   EXPECT_TRUE(backoff.MayTry("b", kStart));
@@ -49,10 +49,10 @@ TEST(Backoff, ConcernsOneObjectOnly) {
 
 TEST(Backoff, StartsAnewAfterASuccess) {
   Backoff backoff;
-  for (int i = 0; i < 5; ++i) backoff.Failed("a", Of(ipam::ErrorCode::kInvalid), kStart);
+  for (int i = 0; i < 5; ++i) backoff.Failed("a", Of(ErrorCode::kInvalid), kStart);
   backoff.Succeeded("a");
   EXPECT_TRUE(backoff.MayTry("a", kStart));
-  EXPECT_EQ(backoff.Failed("a", Of(ipam::ErrorCode::kInvalid), kStart), milliseconds(50));
+  EXPECT_EQ(backoff.Failed("a", Of(ErrorCode::kInvalid), kStart), milliseconds(50));
 }
 
 TEST(Backoff, SaysWhenTheNextMayBeTried) {
@@ -69,7 +69,7 @@ TEST(Backoff, LongWaitsEndTogether) {
   Backoff backoff;
   for (int i = 0; i < 300; ++i) {
     static_cast<void>(backoff.Failed(
-        std::to_string(i), Of(ipam::ErrorCode::kForbidden, std::chrono::seconds(5)), kStart + milliseconds(1 + i)));
+        std::to_string(i), Of(ErrorCode::kForbidden, std::chrono::seconds(5)), kStart + milliseconds(1 + i)));
   }
   EXPECT_EQ(backoff.Next(kStart + std::chrono::seconds(1)), kStart + std::chrono::seconds(6));
   EXPECT_FALSE(backoff.Next(kStart + std::chrono::seconds(6)).has_value());
@@ -77,11 +77,11 @@ TEST(Backoff, LongWaitsEndTogether) {
 
 TEST(Backoff, ForgetsWhatIsLongPast) {
   Backoff backoff;
-  for (int i = 0; i < 5; ++i) backoff.Failed("a", Of(ipam::ErrorCode::kInvalid), kStart);
+  for (int i = 0; i < 5; ++i) backoff.Failed("a", Of(ErrorCode::kInvalid), kStart);
   backoff.Forget(kStart + std::chrono::minutes(4));
-  EXPECT_EQ(backoff.Failed("a", Of(ipam::ErrorCode::kInvalid), kStart), milliseconds(1600));
+  EXPECT_EQ(backoff.Failed("a", Of(ErrorCode::kInvalid), kStart), milliseconds(1600));
   backoff.Forget(kStart + std::chrono::minutes(6));
-  EXPECT_EQ(backoff.Failed("a", Of(ipam::ErrorCode::kInvalid), kStart), milliseconds(50));
+  EXPECT_EQ(backoff.Failed("a", Of(ErrorCode::kInvalid), kStart), milliseconds(50));
 }
 
 }  // namespace

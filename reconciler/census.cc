@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/check.h"
 #include "crds/names.h"
-#include "ipam/check.h"
 #include "ipam/entry.h"
 
 namespace berth::reconciler {

@@ -55,9 +55,8 @@ const char* AsideKey(const Action& action) {
 }
 
 // Whether the next request will fare no better, whatever object it is about.
-bool IsServerAway(ipam::ErrorCode code) {
-  return code == ipam::ErrorCode::kUnavailable || code == ipam::ErrorCode::kTimeout ||
-         code == ipam::ErrorCode::kUnauthenticated;
+bool IsServerAway(ErrorCode code) {
+  return code == ErrorCode::kUnavailable || code == ErrorCode::kTimeout || code == ErrorCode::kUnauthenticated;
 }
 
 }  // namespace
@@ -196,23 +195,23 @@ void Controller::RunRelisted(const Decision& unlisted, const std::stop_token& st
   static_cast<void>(PerformAll(decision, stop));
 }
 
-void Controller::HandleFailure(const ObjectKey& key, const ipam::Error& error, const ObjectKey& server) {
+void Controller::HandleFailure(const ObjectKey& key, const Error& error, const ObjectKey& server) {
   const auto now = clock_.Now();
-  const bool is_passing = error.code == ipam::ErrorCode::kConflict || error.code == ipam::ErrorCode::kNotFound ||
-                          error.code == ipam::ErrorCode::kAlreadyExists;
+  const bool is_passing = error.code == ErrorCode::kConflict || error.code == ErrorCode::kNotFound ||
+                          error.code == ErrorCode::kAlreadyExists;
   // Where one hangs that nobody waits for, the next hundred would.
-  const bool hangs = server != kServerKey && error.code == ipam::ErrorCode::kUnknownOutcome;
+  const bool hangs = server != kServerKey && error.code == ErrorCode::kUnknownOutcome;
   const bool is_away = IsServerAway(error.code) || hangs;
   const auto wait = memory_.backoff.Failed(is_away ? server : key, error, now);
   // The next action goes first then: this one may be what takes too long.
   if (is_away) memory_.backoff.Pause(key, wait + kAfterOthers, now);
-  if (!is_passing) metrics_.WriteFailed(ipam::ToString(error.code));
+  if (!is_passing) metrics_.WriteFailed(berth::ToString(error.code));
   const auto level = is_passing ? spdlog::level::debug : spdlog::level::warn;
   spdlog::log(level,
               "write failed object={} err={} code={} wait_ms={}",
               key,
-              ipam::Quoted(error.message),
-              ipam::ToString(error.code),
+              Quoted(error.message),
+              berth::ToString(error.code),
               wait.count());
 }
 

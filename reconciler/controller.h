@@ -67,7 +67,7 @@ class Controller {
   // Decides and acts on a relisted world.
   void RunRelisted(const Decision& unlisted, const std::stop_token& stop);
   // `server`: what waits if the API server is away.
-  void HandleFailure(const ObjectKey& key, const ipam::Error& error, const ObjectKey& server);
+  void HandleFailure(const ObjectKey& key, const Error& error, const ObjectKey& server);
   [[nodiscard]] std::chrono::steady_clock::time_point NextRound(const Decision& decision, bool did_something);
 
   k8sclient::Api& api_;

@@ -23,6 +23,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "base/version.h"
 #include "http/http_probe.h"
 #include "k8sclient/client_config.h"
 #include "k8sclient/clock.h"
@@ -39,7 +40,6 @@
 #include "reconciler/options.h"
 #include "reconciler/pod_requests.h"
 #include "reconciler/watch.h"
-#include "version/version.h"
 
 namespace berth::reconciler {
 namespace {
@@ -63,7 +63,7 @@ std::string Identity() {
                      uuid.substr(20));
 }
 
-ipam::Expected<std::unique_ptr<k8sclient::HttpApi>> Connect(const Options& options) {
+Expected<std::unique_ptr<k8sclient::HttpApi>> Connect(const Options& options) {
   auto config = options.kubeconfig.empty()
                     ? k8sclient::InClusterConfig(k8sclient::ProcessEnvironment, k8sclient::ReadWholeFile)
                     : k8sclient::LoadKubeconfig({options.kubeconfig}, "", k8sclient::ReadWholeFile);
@@ -111,8 +111,8 @@ void Lead(k8sclient::Api& server, Desk& desk, const Settings& settings, const st
   controller.Run(stop);
 }
 
-ipam::Expected<void> Elect(const Options& options, k8sclient::Api& api, HandOver& hand_over,
-                           const std::stop_token& stop, const std::function<void(std::stop_token)>& lead) {
+Expected<void> Elect(const Options& options, k8sclient::Api& api, HandOver& hand_over, const std::stop_token& stop,
+                     const std::function<void(std::stop_token)>& lead) {
   const std::string path =
       k8sclient::Path({"apis", "coordination.k8s.io", "v1", "namespaces", options.lease_namespace, "leases"});
   const std::string identity = Identity();
@@ -120,8 +120,8 @@ ipam::Expected<void> Elect(const Options& options, k8sclient::Api& api, HandOver
       api,
       k8sclient::RealClock(),
       {.path = path, .name = options.lease_name, .identity = identity, .note_key = kPodsSeenAnnotation});
-  elector.on_failure = [](const ipam::Error& error) {
-    spdlog::warn("request about the Lease failed err={}", ipam::Quoted(error.message));
+  elector.on_failure = [](const Error& error) {
+    spdlog::warn("request about the Lease failed err={}", Quoted(error.message));
   };
   elector.note = [&hand_over] { return hand_over.reached == 0 ? std::string() : std::to_string(hand_over.reached); };
   spdlog::info("waiting for the lease lease={}/{} identity={}", options.lease_namespace, options.lease_name, identity);
@@ -143,8 +143,8 @@ std::jthread StopOnSignal(std::stop_source& source, const sigset_t& signals) {
   });
 }
 
-int Fail(const char* what, const ipam::Error& error) {
-  spdlog::error("{} err={} hint={}", what, ipam::Quoted(error.message), ipam::Quoted(error.details));
+int Fail(const char* what, const Error& error) {
+  spdlog::error("{} err={} hint={}", what, Quoted(error.message), Quoted(error.details));
   return EXIT_FAILURE;
 }
 

@@ -232,7 +232,7 @@ class Storm {
         Answer(attachment, taken);
         return;
       }
-    } else if (read.error().code == ipam::ErrorCode::kNotFound) {
+    } else if (read.error().code == ErrorCode::kNotFound) {
       // The node's list of pools is older than this answer: what the list says of that name no longer holds.
       pools_seen_.erase(taken.pool);
     }

@@ -30,7 +30,7 @@ namespace berth::reconciler {
 // The view of one kind, as a list would give it now.
 template <typename Seen>
 std::map<std::string, Seen> ViewOf(const k8sclient::testing::ModelApi& api, std::string_view path,
-                                   ipam::Expected<Seen> (*read)(json)) {
+                                   Expected<Seen> (*read)(json)) {
   std::map<std::string, Seen> view;
   for (const json& object : api.Objects(std::string(path))) {
     auto seen = read(object);

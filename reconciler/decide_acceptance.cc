@@ -7,9 +7,9 @@
 #include <tuple>
 #include <utility>
 
+#include "base/check.h"
 #include "crds/names.h"
 #include "ipam/block.h"
-#include "ipam/check.h"
 #include "reconciler/decide_drain.h"
 
 namespace berth::reconciler {
@@ -117,7 +117,7 @@ std::optional<Reason> WhyInvalid(const SeenPool& seen) {
   }
   const auto valid = ipam::Validate(*seen.pool);
   if (valid) return std::nullopt;
-  const ipam::Error& error = valid.error();
+  const Error& error = valid.error();
   return InvalidBecause(error.message + (error.details.empty() ? "" : "; " + error.details));
 }
 

@@ -348,8 +348,7 @@ TEST_F(ManyAllocationsTest, AreAsManyInARoundWhereOtherActionsComeFirst) {
 }
 
 TEST_F(ManyAllocationsTest, AreNotDecidedOnBeforeTheyMayBeTriedAgain) {
-  const ipam::Error refused{
-      .code = ipam::ErrorCode::kForbidden, .message = "quota", .details = {}, .retry_after = seconds(20)};
+  const Error refused{.code = ErrorCode::kForbidden, .message = "quota", .details = {}, .retry_after = seconds(20)};
   for (int round = 0; round < 3; ++round) {
     for (const Action& action : world_.Decide(/*relisted=*/false).actions) {
       static_cast<void>(world_.memory.backoff.Failed(KeyOf(action), refused, world_.now.steady));

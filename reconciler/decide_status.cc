@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "crds/names.h"
 #include "crds/timestamp.h"
-#include "ipam/check.h"
 
 namespace berth::reconciler {
 

@@ -16,7 +16,7 @@
 
 namespace berth::reconciler {
 
-ipam::Expected<extender::Pod> ReadAsked(const nlohmann::json& pod, const std::vector<UnitRequest>& defaults) {
+Expected<extender::Pod> ReadAsked(const nlohmann::json& pod, const std::vector<UnitRequest>& defaults) {
   // More than any node has, and sums of it do not overflow.
   constexpr std::int64_t kUnitsAskedMax = std::int64_t{1} << 40;
   auto seen = ReadPod(pod);
@@ -38,11 +38,11 @@ Extending::Extending(const Options& options, Metrics& metrics)
                       metrics.SetExtenderAssumed(chooser_.assumed());
                     }}) {}
 
-ipam::Expected<std::unique_ptr<Extending>> Extending::Start(const Options& options, Metrics& metrics) {
+Expected<std::unique_ptr<Extending>> Extending::Start(const Options& options, Metrics& metrics) {
   if (!ipam::Address::Parse(options.extender_address)) {
-    return ipam::Fail(ipam::ErrorCode::kInvalid,
-                      "--extender-address " + ipam::Quoted(options.extender_address) + " is no IP address",
-                      "give the address at which the scheduler reaches this controller, such as the pod's own");
+    return Fail(ErrorCode::kInvalid,
+                "--extender-address " + Quoted(options.extender_address) + " is no IP address",
+                "give the address at which the scheduler reaches this controller, such as the pod's own");
   }
   std::unique_ptr<Extending> extending(new Extending(options, metrics));
   auto server = http::HttpServer::Make(
@@ -74,7 +74,7 @@ std::array<std::jthread, 2> Extending::Lead(k8sclient::Api& api, const std::stop
 void Extending::Publish(extender::Snapshot rooms, const World& world, SteadyTime read_at) {
   const auto look = [&world](const std::string& key, const std::string& uid) { return SeenIn(world, key, uid); };
   if (!chooser_.Publish(std::move(rooms), look, read_at)) return;
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   shall_wake_ = true;
   woken_.notify_one();
 }
@@ -84,7 +84,7 @@ void Extending::WakeAgainAndAgain(k8sclient::Api& api, const std::stop_token& st
   constexpr std::chrono::milliseconds kWakePause{1000};
   while (!stop.stop_requested()) {
     {
-      sync::Lock lock(mutex_);
+      Lock lock(mutex_);
       woken_.wait(lock.native(), stop, [this]() BERTH_REQUIRES(mutex_) { return shall_wake_; });
       shall_wake_ = false;
     }
@@ -95,8 +95,8 @@ void Extending::WakeAgainAndAgain(k8sclient::Api& api, const std::stop_token& st
     if (!woken) {
       spdlog::warn(
           "cannot tell the scheduler to try waiting pods again, so these pods may wait for five minutes err={}",
-          ipam::Quoted(woken.error().message));
-      const sync::Lock lock(mutex_);
+          Quoted(woken.error().message));
+      const Lock lock(mutex_);
       shall_wake_ = true;
     }
     if (!k8sclient::RealClock().Sleep(kWakePause, stop)) return;

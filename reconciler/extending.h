@@ -12,29 +12,28 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/error.h"
+#include "base/mutex.h"
 #include "extender/choice.h"
 #include "extender/endpoints.h"
 #include "extender/service.h"
 #include "http/http_server.h"
-#include "ipam/error.h"
 #include "k8sclient/api.h"
 #include "reconciler/metrics.h"
 #include "reconciler/options.h"
 #include "reconciler/pods.h"
 #include "reconciler/world.h"
-#include "sync/mutex.h"
 
 namespace berth::reconciler {
 
 // Who the pod is, and the addresses that it needs. Errors: kInvalid.
-[[nodiscard]] ipam::Expected<extender::Pod> ReadAsked(const nlohmann::json& pod,
-                                                      const std::vector<UnitRequest>& defaults);
+[[nodiscard]] Expected<extender::Pod> ReadAsked(const nlohmann::json& pod, const std::vector<UnitRequest>& defaults);
 
 // Serves from its making to its end, and answers Error while this process does not lead.
 class Extending {
  public:
   // `metrics` must outlive it. Errors: those of http::HttpServer::Make; kInvalid (no address for the EndpointSlice).
-  [[nodiscard]] static ipam::Expected<std::unique_ptr<Extending>> Start(const Options& options, Metrics& metrics);
+  [[nodiscard]] static Expected<std::unique_ptr<Extending>> Start(const Options& options, Metrics& metrics);
 
   // This process leads from now on: the EndpointSlice points at it, and the scheduler is woken when pods that found no
   // node may find one, until stop is requested. `api` must live until the threads that are returned have ended.
@@ -50,7 +49,7 @@ class Extending {
   extender::Chooser chooser_;
   extender::Service service_;
   std::unique_ptr<http::HttpServer> server_;
-  sync::Mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any woken_;
   bool shall_wake_ BERTH_GUARDED_BY(mutex_) = false;
 };

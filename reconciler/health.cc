@@ -25,7 +25,7 @@ HttpAnswer Answer(const HttpRequest& request, const HealthSources& sources) {
 
 }  // namespace
 
-ipam::Expected<std::unique_ptr<http::HttpServer>> ServeHealth(const HealthPlaces& places, HealthSources sources) {
+Expected<std::unique_ptr<http::HttpServer>> ServeHealth(const HealthPlaces& places, HealthSources sources) {
   auto server = http::HttpServer::Make(
       {.socket_path = places.socket,
        .socket_limits = {.workers = 2},

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "base/error.h"
 #include "http/http_server.h"
-#include "ipam/error.h"
 
 namespace berth::reconciler {
 
@@ -24,7 +24,7 @@ struct HealthSources {
 
 // Serves all in these places, of which one may be empty, until it is destroyed. Errors: kInvalid (no such address), kIo
 // (the port is taken).
-[[nodiscard]] ipam::Expected<std::unique_ptr<http::HttpServer>> ServeHealth(const HealthPlaces& places,
-                                                                            HealthSources sources);
+[[nodiscard]] Expected<std::unique_ptr<http::HttpServer>> ServeHealth(const HealthPlaces& places,
+                                                                      HealthSources sources);
 
 }  // namespace berth::reconciler

@@ -5,7 +5,7 @@
 #include <optional>
 #include <variant>
 
-#include "ipam/check.h"
+#include "base/check.h"
 
 namespace berth::reconciler {
 

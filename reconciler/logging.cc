@@ -9,10 +9,10 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "base/error.h"
 #include "crds/names.h"
 #include "ipam/address.h"
 #include "ipam/entry.h"
-#include "ipam/error.h"
 #include "reconciler/events.h"
 
 namespace berth::reconciler {
@@ -57,7 +57,7 @@ void LogPoolStatus(const SeenPool& before, const SeenPool& after) {
                  after.meta.name,
                  now->status,
                  now->reason,
-                 ipam::Quoted(now->message));
+                 Quoted(now->message));
     return;
   }
   spdlog::debug("pool status written pool={} used={} free={} blocks={}",

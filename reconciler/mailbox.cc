@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "sync/mutex.h"
+#include "base/mutex.h"
 
 namespace berth::reconciler {
 
@@ -50,7 +50,7 @@ Pending TakeFrom(Pending& pending) {
 }  // namespace
 
 void Mailbox::FetchInto(World& world, SteadyTime now) {
-  sync::Lock lock(mutex_);
+  Lock lock(mutex_);
   has_news_ = false;
   has_murmur_ = false;
   auto pools = TakeFrom(pools_);
@@ -110,14 +110,14 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
 }
 
 void Mailbox::ReplacePods(std::map<PodKey, SeenPod> pods, std::uint64_t version) {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   ReplaceLocked(std::move(pods));
   if (pods_version_ == 0) first_pods_version_ = version;
   pods_version_ = version;
 }
 
 void Mailbox::Vanish(SeenPod pod, std::uint64_t version) {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   if (version != 0) pods_version_ = version;
   pods_.changes.insert_or_assign(PodKeyOf(pod.name_space, pod.name), std::nullopt);
   vanished_.emplace_back(std::move(pod), true);
@@ -134,17 +134,17 @@ void Mailbox::NoteReplaced(const std::map<PodKey, SeenPod>& listed) {
 }
 
 void Mailbox::ReachPods(std::uint64_t version) {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   pods_version_ = version;
 }
 
 bool Mailbox::IsLoaded() const {
-  const sync::Lock lock(mutex_);
+  const Lock lock(mutex_);
   return pools_.is_loaded && spaces_.is_loaded && reservations_.is_loaded && blocks_.is_loaded;
 }
 
 bool Mailbox::WaitUntil(std::chrono::steady_clock::time_point deadline, const std::stop_token& stop) {
-  sync::Lock lock(mutex_);
+  Lock lock(mutex_);
   news_.wait_until(lock.native(), stop, deadline, [this]() BERTH_REQUIRES(mutex_) { return has_news_ || has_murmur_; });
   if (!has_news_ && has_murmur_) {
     deadline = std::min(deadline, std::chrono::steady_clock::now() + kMurmurPause);

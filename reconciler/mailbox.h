@@ -14,8 +14,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/mutex.h"
 #include "reconciler/world.h"
-#include "sync/mutex.h"
 
 namespace berth::reconciler {
 
@@ -26,7 +26,7 @@ class Mailbox {
  public:
   template <typename Seen>
   void Replace(std::map<std::string, Seen> objects) {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     ReplaceLocked(std::move(objects));
   }
   // The pods of a list, and its version.
@@ -34,14 +34,14 @@ class Mailbox {
 
   template <typename Seen>
   void Put(std::string name, Seen object) {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     Of<Seen>().changes.insert_or_assign(std::move(name), std::move(object));
     Ring<Seen>();
   }
 
   template <typename Seen>
   void Remove(std::string name) {
-    const sync::Lock lock(mutex_);
+    const Lock lock(mutex_);
     Of<Seen>().changes.insert_or_assign(std::move(name), std::nullopt);
     Ring<Seen>();
   }
@@ -98,7 +98,7 @@ class Mailbox {
   static constexpr bool kIsMurmur = std::is_same_v<Seen, SeenPod> || std::is_same_v<Seen, SeenNode> ||
                                     std::is_same_v<Seen, SeenLease> || std::is_same_v<Seen, SeenAllocation>;
 
-  mutable sync::Mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any news_;
   bool has_news_ BERTH_GUARDED_BY(mutex_) = false;
   bool has_murmur_ BERTH_GUARDED_BY(mutex_) = false;

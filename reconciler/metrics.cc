@@ -11,7 +11,7 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
-#include "sync/mutex.h"
+#include "base/mutex.h"
 
 namespace berth::reconciler {
 
@@ -136,7 +136,7 @@ struct Metrics::Families {
           .Register(registry)
           .Add({});
 
-  sync::Mutex mutex;
+  Mutex mutex;
   Board kept BERTH_GUARDED_BY(mutex){
       registry,
       "berth_controller_orphans_kept",
@@ -190,7 +190,7 @@ void Metrics::Round(std::chrono::nanoseconds took, const Decision& decision) {
   }
   families_->contested.Set(static_cast<double>(contested));
   families_->braked.Set(decision.orphans.is_braked ? 1 : 0);
-  const sync::Lock lock(families_->mutex);
+  const Lock lock(families_->mutex);
   families_->kept.Clear();
   for (const auto& [why, count] : decision.orphans.kept)
     families_->kept.Set({{"why", why}}, static_cast<double>(count));
@@ -201,7 +201,7 @@ void Metrics::Look(const World& world) {
   for (const auto& [name, seen] : world.blocks()) {
     if (seen.block != nullptr && !seen.block->node.empty()) held[seen.block->node] += seen.entries.held;
   }
-  const sync::Lock lock(families_->mutex);
+  const Lock lock(families_->mutex);
   families_->node_addresses.Clear();
   for (const auto& [node, count] : held) families_->node_addresses.Set({{"node", node}}, static_cast<double>(count));
   families_->pool_addresses.Clear();
@@ -219,7 +219,7 @@ void Metrics::Look(const World& world) {
 
 std::string Metrics::Text() const {
   // Not between Clear and Set.
-  const sync::Lock lock(families_->mutex);
+  const Lock lock(families_->mutex);
   return prometheus::TextSerializer().Serialize(families_->registry.Collect());
 }
 

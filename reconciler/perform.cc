@@ -47,18 +47,15 @@ constexpr std::chrono::seconds kWatchMax{10};
 // From one event of a pool to the next with the same reason.
 constexpr std::chrono::minutes kPoolEventPeriod{1};
 
-using ipam::Expected;
 using nlohmann::json;
 
-std::unexpected<ipam::Error> Vanished(const ObjectKey& key) {
-  return ipam::Fail(ipam::ErrorCode::kNotFound, key + " is gone");
-}
+std::unexpected<Error> Vanished(const ObjectKey& key) { return Fail(ErrorCode::kNotFound, key + " is gone"); }
 
 // The API server says of a pod what its watch has not told yet: it is asked again when that may have been told.
-std::unexpected<ipam::Error> BehindItsWatch(std::string what) {
-  return std::unexpected(ipam::Error{.code = ipam::ErrorCode::kConflict,
-                                     .message = std::move(what) + ", which the controller's watch has not shown yet",
-                                     .retry_after = kWatchMax});
+std::unexpected<Error> BehindItsWatch(std::string what) {
+  return std::unexpected(Error{.code = ErrorCode::kConflict,
+                               .message = std::move(what) + ", which the controller's watch has not shown yet",
+                               .retry_after = kWatchMax});
 }
 
 std::string AllocationsPath(const std::string& name_space) {
@@ -189,11 +186,8 @@ struct Performer::Visitor {
                                      {.uid = block.uid, .resource_version = block.resource_version},
                                      options);
     if (deleted) {
-      spdlog::info("block deleted block={} pool={} node={} why={}",
-                   block.name,
-                   block.pool,
-                   block.node,
-                   ipam::Quoted(action.why));
+      spdlog::info(
+          "block deleted block={} pool={} node={} why={}", block.name, block.pool, block.node, Quoted(action.why));
     }
     return deleted;
   }
@@ -205,11 +199,12 @@ struct Performer::Visitor {
     std::size_t asked = 0;
     for (const FreedEntry& one : action.entries) {
       if (asked == kEntriesMax) break;
-      const auto is_gone = one.node_is_gone ? IsNodeGone(one.node) : IsPodGone(api, one, after.cidr.At(one.offset), options);
+      const auto is_gone =
+          one.node_is_gone ? IsNodeGone(one.node) : IsPodGone(api, one, after.cidr.At(one.offset), options);
       if (!is_gone) {
         // Nothing can be asked about a pod of such a name; the block's others go without it.
         skipped = std::unexpected(is_gone.error());
-        if (is_gone.error().code != ipam::ErrorCode::kInvalid) return skipped;
+        if (is_gone.error().code != ErrorCode::kInvalid) return skipped;
         continue;
       }
       ++asked;
@@ -222,7 +217,7 @@ struct Performer::Visitor {
     }
     if (freed.empty()) return skipped;
     auto written = PatchBlock(*action.before, after);
-    if (!written && written.error().code == ipam::ErrorCode::kUnknownOutcome) {
+    if (!written && written.error().code == ErrorCode::kUnknownOutcome) {
       memory.in_doubt.insert_or_assign(after.name, Memory::InDoubt{after, freed});
     }
     if (!written) return written;
@@ -282,7 +277,7 @@ struct Performer::Visitor {
     for (const ContestedAddress& one : action.addresses) {
       told.insert(one.text);
       if (memory.contested.contains(one.text)) continue;
-      spdlog::error("a pod has an address of another pod block={} found={}", one.block, ipam::Quoted(one.text));
+      spdlog::error("a pod has an address of another pod block={} found={}", one.block, Quoted(one.text));
       news[one.block].push_back(one);
     }
     for (const auto& [block, of_block] : news) Announce(ContestedAnnouncement(of_block));
@@ -315,7 +310,7 @@ struct Performer::Visitor {
                                      {.uid = allocation.uid},
                                      options);
     // The collector was faster.
-    if (!deleted && deleted.error().code != ipam::ErrorCode::kNotFound) return deleted;
+    if (!deleted && deleted.error().code != ErrorCode::kNotFound) return deleted;
     world.allocations.Remove(AllocationKeyOf(allocation.name_space, allocation.name));
     return {};
   }
@@ -323,7 +318,7 @@ struct Performer::Visitor {
   Expected<void> operator()(const ReportOrphans& action) const {
     for (const auto& one : action.entries) {
       if (memory.reported.contains(one)) continue;
-      spdlog::info("orphan found, --reclaim=on would free it block={} entry={}", one.first, ipam::Quoted(one.second));
+      spdlog::info("orphan found, --reclaim=on would free it block={} entry={}", one.first, Quoted(one.second));
     }
     memory.reported = action.entries;
     return {};
@@ -338,7 +333,7 @@ struct Performer::Visitor {
                  action.block.name,
                  action.block.pool,
                  action.block.node,
-                 ipam::Quoted(action.why));
+                 Quoted(action.why));
     world.PutBlock(*std::move(seen));
     return {};
   }
@@ -391,9 +386,9 @@ struct Performer::Visitor {
                                         EventOf(announcement, now.unix_ms),
                                         k8sclient::CallOptions::Within(kEventLimit, options.stop));
     // One that is there already was told, and its answer lost.
-    if (told || told.error().code == ipam::ErrorCode::kAlreadyExists) return;
+    if (told || told.error().code == ErrorCode::kAlreadyExists) return;
     events_again = now.steady + kEventPause;
-    spdlog::debug("cannot write an event object={} err={}", announcement.name, ipam::Quoted(told.error().message));
+    spdlog::debug("cannot write an event object={} err={}", announcement.name, Quoted(told.error().message));
   }
 
   // A pool that is about full may be so a hundred times a minute.
@@ -429,7 +424,7 @@ struct Performer::Visitor {
 
   [[nodiscard]] Expected<bool> IsNodeGone(const std::string& name) const {
     auto object = k8sclient::Get(api, ObjectPath(kNodesPath, name), options);
-    if (!object && object.error().code == ipam::ErrorCode::kNotFound) return true;
+    if (!object && object.error().code == ErrorCode::kNotFound) return true;
     if (!object) return std::unexpected(std::move(object.error()));
     auto node = ReadNode(*std::move(object));
     if (!node) return std::unexpected(std::move(node.error()));

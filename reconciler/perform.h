@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/api.h"
 #include "reconciler/decision.h"
 #include "reconciler/metrics.h"
@@ -24,8 +24,7 @@ class Performer {
 
   // Errors: those of the request; kConflict and kNotFound: the object is not any more what the world shows. What was
   // done is logged, a failure is not.
-  [[nodiscard]] ipam::Expected<void> Perform(const Action& action, const Moment& now,
-                                             const k8sclient::CallOptions& options);
+  [[nodiscard]] Expected<void> Perform(const Action& action, const Moment& now, const k8sclient::CallOptions& options);
 
   // Tells of what was freed by writes whose answers were lost, once the world shows that they have landed.
   void SettleDoubts(const Moment& now, const k8sclient::CallOptions& options);

@@ -92,7 +92,7 @@ k8sclient::SkippedFields BulkOfNodes() {
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): all readers have one type
-ipam::Expected<SeenPod> ReadPod(json object) {
+Expected<SeenPod> ReadPod(json object) {
   auto meta = crds::ParseObjectMeta(object, "Pod");
   if (!meta) return std::unexpected(std::move(meta.error()));
   const auto annotations = crds::ParseAnnotations(object, "Pod");
@@ -149,7 +149,7 @@ ipam::Expected<SeenPod> ReadPod(json object) {
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): all readers have one type
-ipam::Expected<SeenNode> ReadNode(json object) {
+Expected<SeenNode> ReadNode(json object) {
   auto meta = crds::ParseObjectMeta(object, "Node");
   if (!meta) return std::unexpected(std::move(meta.error()));
   crds::Problem problem{.object = "Node " + meta->name};
@@ -171,7 +171,7 @@ ipam::Expected<SeenNode> ReadNode(json object) {
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): all readers have one type
-ipam::Expected<SeenAllocation> ReadAllocation(json object) {
+Expected<SeenAllocation> ReadAllocation(json object) {
   auto meta = crds::ParseObjectMeta(object, crds::kAllocationKind);
   if (!meta) return std::unexpected(std::move(meta.error()));
   SeenAllocation allocation{.name_space = std::move(meta->name_space),
@@ -186,7 +186,7 @@ ipam::Expected<SeenAllocation> ReadAllocation(json object) {
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): all readers have one type
-ipam::Expected<SeenLease> ReadLease(json object) {
+Expected<SeenLease> ReadLease(json object) {
   auto meta = crds::ParseObjectMeta(object, "Lease");
   if (!meta) return std::unexpected(std::move(meta.error()));
   crds::Problem problem{.object = "Lease " + meta->name};

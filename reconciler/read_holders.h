@@ -8,7 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/event_reader.h"
 #include "reconciler/allocations.h"
 #include "reconciler/nodes.h"
@@ -30,10 +30,10 @@ inline constexpr std::string_view kNodeLeasesPath = "/apis/coordination.k8s.io/v
 [[nodiscard]] k8sclient::SkippedFields BulkOfNodes();
 
 // Errors: kInvalid: a field that counts has another type than Kubernetes gives it.
-[[nodiscard]] ipam::Expected<SeenPod> ReadPod(nlohmann::json object);
-[[nodiscard]] ipam::Expected<SeenNode> ReadNode(nlohmann::json object);
-[[nodiscard]] ipam::Expected<SeenLease> ReadLease(nlohmann::json object);
+[[nodiscard]] Expected<SeenPod> ReadPod(nlohmann::json object);
+[[nodiscard]] Expected<SeenNode> ReadNode(nlohmann::json object);
+[[nodiscard]] Expected<SeenLease> ReadLease(nlohmann::json object);
 // Of an object, or of its metadata alone.
-[[nodiscard]] ipam::Expected<SeenAllocation> ReadAllocation(nlohmann::json object);
+[[nodiscard]] Expected<SeenAllocation> ReadAllocation(nlohmann::json object);
 
 }  // namespace berth::reconciler

@@ -27,7 +27,7 @@ std::string TextAt(const json& object, const char* parent, const char* key) {
 
 }  // namespace
 
-ipam::Expected<SeenPool> ReadPool(json object) {
+Expected<SeenPool> ReadPool(json object) {
   auto meta = crds::ParseObjectMeta(object, crds::kPoolKind);
   if (!meta) return std::unexpected(std::move(meta.error()));
   SeenPool seen;
@@ -45,7 +45,7 @@ ipam::Expected<SeenPool> ReadPool(json object) {
   return seen;
 }
 
-ipam::Expected<crds::Space> ReadSpace(json object) {
+Expected<crds::Space> ReadSpace(json object) {
   auto meta = crds::ParseObjectMeta(object, crds::kSpaceKind);
   if (!meta) return std::unexpected(std::move(meta.error()));
   auto space = crds::ParseSpace(std::move(object));
@@ -54,7 +54,7 @@ ipam::Expected<crds::Space> ReadSpace(json object) {
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): all four have one type
-ipam::Expected<SeenReservation> ReadReservation(json object) {
+Expected<SeenReservation> ReadReservation(json object) {
   auto meta = crds::ParseObjectMeta(object, crds::kReservationKind);
   if (!meta) return std::unexpected(std::move(meta.error()));
   SeenReservation seen{.name = meta->name, .space = TextAt(object, "spec", "space")};
@@ -71,7 +71,7 @@ ipam::Expected<SeenReservation> ReadReservation(json object) {
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): all four have one type
-ipam::Expected<SeenBlock> ReadBlock(json object) {
+Expected<SeenBlock> ReadBlock(json object) {
   auto block = crds::ParseBlock(object);
   if (block) return SeenAs(*std::move(block));
   auto meta = crds::ParseObjectMeta(object, crds::kBlockKind);

@@ -6,16 +6,16 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "reconciler/world.h"
 
 namespace berth::reconciler {
 
 // Errors: kInvalid: not even metadata or, of a block, not even its name can be read.
-[[nodiscard]] ipam::Expected<SeenPool> ReadPool(nlohmann::json object);
-[[nodiscard]] ipam::Expected<crds::Space> ReadSpace(nlohmann::json object);
-[[nodiscard]] ipam::Expected<SeenReservation> ReadReservation(nlohmann::json object);
-[[nodiscard]] ipam::Expected<SeenBlock> ReadBlock(nlohmann::json object);
+[[nodiscard]] Expected<SeenPool> ReadPool(nlohmann::json object);
+[[nodiscard]] Expected<crds::Space> ReadSpace(nlohmann::json object);
+[[nodiscard]] Expected<SeenReservation> ReadReservation(nlohmann::json object);
+[[nodiscard]] Expected<SeenBlock> ReadBlock(nlohmann::json object);
 
 // A block as it was written by us.
 [[nodiscard]] SeenBlock SeenAs(ipam::Block block);

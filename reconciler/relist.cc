@@ -24,12 +24,9 @@ namespace berth::reconciler {
 
 namespace {
 
-using ipam::Expected;
-
-void LogLeftOut(const nlohmann::json& object, const ipam::Error& error) {
-  spdlog::error("object cannot be read, ignoring it name={} err={}",
-                ipam::Quoted(crds::NameOf(object)),
-                ipam::Quoted(error.message));
+void LogLeftOut(const nlohmann::json& object, const Error& error) {
+  spdlog::error(
+      "object cannot be read, ignoring it name={} err={}", Quoted(crds::NameOf(object)), Quoted(error.message));
 }
 
 template <typename Seen>
@@ -106,7 +103,7 @@ Expected<void> RelistBlocks(k8sclient::Api& api, World& world, std::int64_t now_
   if (!listed) return std::unexpected(listed.error());
   for (const std::string& name : Compare(world, *listed, now_ms)) {
     auto object = k8sclient::Get(api, ObjectPath(crds::kBlocksPath, name), options);
-    if (!object && object.error().code == ipam::ErrorCode::kNotFound) {
+    if (!object && object.error().code == ErrorCode::kNotFound) {
       world.RemoveBlock(name);
       continue;
     }

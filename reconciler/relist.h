@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/api.h"
 #include "reconciler/world.h"
 
@@ -19,7 +19,7 @@ namespace berth::reconciler {
 // Blocks that exist are in the world afterwards, those that do not are not; entries are current where reservations
 // meet them. Objects of which not even the name can be read are left out, and logged. Errors: those of lists and reads;
 // the world is then as it was, or newer in parts.
-[[nodiscard]] ipam::Expected<void> Relist(k8sclient::Api& api, World& world, std::int64_t now_ms,
-                                          const k8sclient::CallOptions& options);
+[[nodiscard]] Expected<void> Relist(k8sclient::Api& api, World& world, std::int64_t now_ms,
+                                    const k8sclient::CallOptions& options);
 
 }  // namespace berth::reconciler

@@ -42,10 +42,8 @@ std::string NameIn(const json& object) {
 
 void WarnOfProblem(std::string_view kind, const std::string& name, const std::string& problem) {
   if (problem.empty()) return;
-  spdlog::warn("object cannot be read, so its addresses stay as they are kind={} name={} err={}",
-               kind,
-               name,
-               ipam::Quoted(problem));
+  spdlog::warn(
+      "object cannot be read, so its addresses stay as they are kind={} name={} err={}", kind, name, Quoted(problem));
 }
 
 void WarnOf(const SeenPool& pool) { WarnOfProblem(crds::kPoolKind, pool.meta.name, pool.problem); }
@@ -58,7 +56,7 @@ void WarnOf(const Seen& /*always readable*/) {}
 template <typename Seen>
 class Handler final : public k8sclient::ReflectorHandler {
  public:
-  using Read = ipam::Expected<Seen> (*)(json object);
+  using Read = Expected<Seen> (*)(json object);
   Handler(std::string_view kind, Read read, Mailbox& mailbox, Metrics& metrics)
       : kind_(kind), read_(read), mailbox_(mailbox), metrics_(metrics) {}
 
@@ -100,9 +98,9 @@ class Handler final : public k8sclient::ReflectorHandler {
     }
   }
 
-  void Failed(const ipam::Error& error, std::chrono::milliseconds wait) override {
+  void Failed(const Error& error, std::chrono::milliseconds wait) override {
     metrics_.WatchFailed(kind_);
-    spdlog::warn("watch failed kind={} err={} wait_ms={}", kind_, ipam::Quoted(error.message), wait.count());
+    spdlog::warn("watch failed kind={} err={} wait_ms={}", kind_, Quoted(error.message), wait.count());
   }
 
  private:
@@ -111,7 +109,7 @@ class Handler final : public k8sclient::ReflectorHandler {
     auto seen = read_(std::move(object));
     if (!seen) {
       spdlog::error(
-          "object cannot be read, ignoring it kind={} name={} err={}", kind_, name, ipam::Quoted(seen.error().message));
+          "object cannot be read, ignoring it kind={} name={} err={}", kind_, name, Quoted(seen.error().message));
       return std::nullopt;
     }
     WarnOf(*seen);

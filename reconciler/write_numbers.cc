@@ -14,7 +14,6 @@
 
 namespace berth::reconciler {
 
-using ipam::Expected;
 using nlohmann::json;
 
 Expected<SeenNode> WriteNumbers(k8sclient::Api& api, const ShowNumbers& action, const k8sclient::CallOptions& options) {

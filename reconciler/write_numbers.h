@@ -2,7 +2,7 @@
 // The request of ShowNumbers (decision.h): a patch of a Node's status.
 #pragma once
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/api.h"
 #include "reconciler/decision.h"
 #include "reconciler/nodes.h"
@@ -11,7 +11,7 @@ namespace berth::reconciler {
 
 // Returns the Node as it is after the patch. Errors: those of the request; kConflict: the Node has changed since the
 // decision.
-[[nodiscard]] ipam::Expected<SeenNode> WriteNumbers(k8sclient::Api& api, const ShowNumbers& action,
-                                                    const k8sclient::CallOptions& options);
+[[nodiscard]] Expected<SeenNode> WriteNumbers(k8sclient::Api& api, const ShowNumbers& action,
+                                              const k8sclient::CallOptions& options);
 
 }  // namespace berth::reconciler

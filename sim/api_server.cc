@@ -78,13 +78,13 @@ void ApiServer::AwaitVersion(std::uint64_t version) {
   happened_.wait_for(lock, kVersionWait, [&] { return seen_ >= version; });
 }
 
-ipam::Expected<Response> ApiServer::Call(const Request& request, const k8sclient::CallOptions& options) {
+Expected<Response> ApiServer::Call(const Request& request, const k8sclient::CallOptions& options) {
   auto response = Answer(request, options);
   if (response) response->date = DateNow();
   return response;
 }
 
-ipam::Expected<Response> ApiServer::Answer(const Request& request, const k8sclient::CallOptions& options) {
+Expected<Response> ApiServer::Answer(const Request& request, const k8sclient::CallOptions& options) {
   const std::string version = Parameter(request, "resourceVersion");
   const bool is_exact = Parameter(request, "resourceVersionMatch") == "Exact";
   if (request.method != Method::kGet || version.empty() || is_exact) return store_.Call(request, options);
@@ -92,8 +92,8 @@ ipam::Expected<Response> ApiServer::Answer(const Request& request, const k8sclie
   return cache_.Call(request, options);
 }
 
-ipam::Expected<Response> ApiServer::Watch(const Request& request, const k8sclient::WatchOptions& options,
-                                          const k8sclient::WatchSink& sink) {
+Expected<Response> ApiServer::Watch(const Request& request, const k8sclient::WatchOptions& options,
+                                    const k8sclient::WatchSink& sink) {
   const auto began = DateNow();
   auto response = cache_.Watch(request, options, sink);
   if (response) response->date = began;

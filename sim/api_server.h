@@ -43,14 +43,13 @@ class ApiServer final : public k8sclient::Api {
   // As Restart, since the store was restored from a backup (ModelApi::OnRestore).
   void Reload(const k8sclient::testing::ModelApi::Backup& now);
 
-  ipam::Expected<k8sclient::Response> Call(const k8sclient::Request& request,
-                                           const k8sclient::CallOptions& options) override;
-  ipam::Expected<k8sclient::Response> Watch(const k8sclient::Request& request, const k8sclient::WatchOptions& options,
-                                            const k8sclient::WatchSink& sink) override;
+  Expected<k8sclient::Response> Call(const k8sclient::Request& request, const k8sclient::CallOptions& options) override;
+  Expected<k8sclient::Response> Watch(const k8sclient::Request& request, const k8sclient::WatchOptions& options,
+                                      const k8sclient::WatchSink& sink) override;
 
  private:
-  [[nodiscard]] ipam::Expected<k8sclient::Response> Answer(const k8sclient::Request& request,
-                                                           const k8sclient::CallOptions& options);
+  [[nodiscard]] Expected<k8sclient::Response> Answer(const k8sclient::Request& request,
+                                                     const k8sclient::CallOptions& options);
   void Fill();
   // Requires: mutex_.
   void SeeAll();

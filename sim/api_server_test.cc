@@ -32,7 +32,7 @@ struct OneServer {
   // The names, or the status of a refusal.
   [[nodiscard]] std::string List(const k8sclient::ListOptions& list) {
     const auto objects = k8sclient::List(server, "/api/v1/nodes", list, {});
-    if (!objects) return std::string(ipam::ToString(objects.error().code));
+    if (!objects) return std::string(berth::ToString(objects.error().code));
     std::string names = "@" + objects->resource_version;
     for (const json& object : objects->items) names += " " + object["metadata"]["name"].get<std::string>();
     return names;

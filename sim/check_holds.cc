@@ -2,7 +2,7 @@
 // What a CHECK says of an attachment is so.
 #include <set>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "sim/checkers.h"
 
 namespace berth::sim {
@@ -13,7 +13,7 @@ constexpr Nanos kStillOut = Nanos::max();
 // Other errors say that nothing is known now: the API server is away, time was over.
 bool SaysThatItHasNot(const std::string& error) {
   const auto object = nlohmann::json::parse(error);
-  if (object["code"] == ipam::CniCode(ipam::ErrorCode::kNothingHeld)) return true;
+  if (object["code"] == CniCode(ErrorCode::kNothingHeld)) return true;
   return object["msg"].get_ref<const std::string&>().contains("prevResult");
 }
 

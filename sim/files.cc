@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "ipam/check.h"
+#include "base/check.h"
 #include "sim/scheduler.h"
 
 namespace berth::sim {

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/fmt/fmt.h>
 
+#include "base/error.h"
 #include "cni/attachment.h"
-#include "ipam/error.h"
 #include "node/node_directory.h"
 
 namespace berth::sim {
@@ -118,7 +118,7 @@ Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::ch
 
 void Kubelet::CheckRoom(const Heard& heard) {
   if (heard.verb != "ADD" || heard.error.empty()) return;
-  if (json::parse(heard.error)["code"] != ipam::CniCode(ipam::ErrorCode::kExhausted)) return;
+  if (json::parse(heard.error)["code"] != CniCode(ErrorCode::kExhausted)) return;
   ++exhausted_;
   if (!is_burst_ || !has_own_blocks()) return;
   story_.Break("room", "the scheduler placed a pod, and there is no address for it: " + heard.error);

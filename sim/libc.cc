@@ -31,7 +31,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "ipam/check.h"
+#include "base/check.h"
 #include "sim/files.h"
 #include "sim/scheduler.h"
 

@@ -16,8 +16,6 @@
 
 namespace berth::sim {
 
-using ipam::ErrorCode;
-using ipam::Fail;
 using k8sclient::IsWrite;
 using k8sclient::Method;
 using k8sclient::Request;

@@ -49,7 +49,7 @@ class Network final : public k8sclient::Api {
   // What is planted (plants.h): changes a request, its true answer, or what a watch tells; or keeps a request from
   // being executed at all. Unset members lie about nothing. Answers and what a watch tells are changed in the process
   // that asked.
-  using Answer = ipam::Expected<k8sclient::Response>;
+  using Answer = Expected<k8sclient::Response>;
   struct Lies {
     std::function<bool(const k8sclient::Request&)> swallows = {};  // it is not executed, and answered as if it were
     std::function<void(k8sclient::Request&)> rewrites = {};
@@ -88,7 +88,7 @@ class Network final : public k8sclient::Api {
   void Travel(const std::shared_ptr<Exchange>& exchange, Fate fate, bool is_slow);
   [[nodiscard]] Answer Execute(const Exchange& exchange);
   [[nodiscard]] ApiServer& AnyServer();
-  [[nodiscard]] ipam::ErrorCode NoAnswer(const k8sclient::Request& request) const;
+  [[nodiscard]] ErrorCode NoAnswer(const k8sclient::Request& request) const;
 
   Story& story_;
   std::vector<ApiServer*> servers_;

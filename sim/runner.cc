@@ -15,9 +15,9 @@
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/fmt/ranges.h>
 
+#include "base/check.h"
 #include "cni/attachment.h"
 #include "crds/names.h"
-#include "ipam/check.h"
 #include "k8sclient/testing/model_schema.h"
 
 namespace berth::sim {

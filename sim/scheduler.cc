@@ -18,7 +18,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "ipam/check.h"
+#include "base/check.h"
 
 namespace berth::sim {
 

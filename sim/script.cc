@@ -27,7 +27,7 @@ bool IsName(const std::string& word) {
 
 }  // namespace
 
-ipam::Expected<Script> ParseScript(std::string_view text) {
+Expected<Script> ParseScript(std::string_view text) {
   Script script;
   std::istringstream lines{std::string(text)};
   int number = 0;
@@ -39,9 +39,8 @@ ipam::Expected<Script> ParseScript(std::string_view text) {
       script.steps.push_back(
           {.comments = std::exchange(script.comments, {}), .command = line, .line = number, .seen = {}});
     } else if (script.steps.empty() || !script.comments.empty()) {
-      return ipam::Fail(
-          ipam::ErrorCode::kInvalid,
-          std::to_string(number) + ": no command stands right above this line, which starts with a blank");
+      return Fail(ErrorCode::kInvalid,
+                  std::to_string(number) + ": no command stands right above this line, which starts with a blank");
     } else {
       script.steps.back().seen.push_back(line.substr(line.find_first_not_of(' ')));
     }

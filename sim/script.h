@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ipam/error.h"
+#include "base/error.h"
 
 namespace berth::sim {
 
@@ -29,7 +29,7 @@ struct Script {
 };
 
 // Errors: kInvalid: something is to be seen before the first command.
-[[nodiscard]] ipam::Expected<Script> ParseScript(std::string_view text);
+[[nodiscard]] Expected<Script> ParseScript(std::string_view text);
 // The inverse of ParseScript, with four blanks before each line that is seen.
 [[nodiscard]] std::string ToText(const Script& script);
 

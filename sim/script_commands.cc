@@ -27,7 +27,6 @@
 namespace berth::sim {
 
 using namespace std::chrono_literals;
-using ipam::Expected;
 using nlohmann::json;
 
 namespace {
@@ -41,7 +40,7 @@ constexpr std::uint64_t kQuietMax = 30;
 
 std::string PathOf(std::string_view collection) { return std::string(collection); }
 
-std::unexpected<ipam::Error> NotSo(const std::string& why) { return ipam::Fail(ipam::ErrorCode::kInvalid, why); }
+std::unexpected<Error> NotSo(const std::string& why) { return Fail(ErrorCode::kInvalid, why); }
 
 Expected<std::uint32_t> ToCount(const std::string& word) {
   std::uint32_t count = 0;

@@ -13,9 +13,9 @@
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 
+#include "base/places.h"
 #include "sim/script_world.h"
 #include "sim/test_history.h"
-#include "version/places.h"
 
 namespace berth::sim {
 namespace {

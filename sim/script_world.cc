@@ -18,14 +18,13 @@
 
 namespace berth::sim {
 
-using ipam::Expected;
 using nlohmann::json;
 
 namespace {
 
 constexpr Nanos kScriptMax = std::chrono::hours(3);
 
-std::unexpected<ipam::Error> Wrong(const std::string& why) { return ipam::Fail(ipam::ErrorCode::kInvalid, why); }
+std::unexpected<Error> Wrong(const std::string& why) { return Fail(ErrorCode::kInvalid, why); }
 
 bool IsUnschedulable(const json& pod) {
   const json conditions = pod.value("/status/conditions"_json_pointer, json::array());
@@ -151,7 +150,7 @@ Expected<std::string> ScriptWorld::Run(Script script) {
 }
 
 Expected<std::string> RunScript(const std::string& name, std::string_view text, bool is_told) {
-  const auto named = [&](const ipam::Error& error) { return Wrong(name + ":" + error.message); };
+  const auto named = [&](const Error& error) { return Wrong(name + ":" + error.message); };
   auto script = ParseScript(text);
   if (!script) return named(script.error());
   BeginWithoutChance();

@@ -13,7 +13,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "ipam/error.h"
+#include "base/error.h"
 #include "k8sclient/testing/model_api.h"
 #include "sim/api_server.h"
 #include "sim/cluster.h"
@@ -34,7 +34,7 @@ namespace berth::sim {
 //
 // Errors: kInvalid, with "name:line: " before it: a line is no command (the message lists all), or a command names what
 // is not there.
-[[nodiscard]] ipam::Expected<std::string> RunScript(const std::string& name, std::string_view text, bool is_told);
+[[nodiscard]] Expected<std::string> RunScript(const std::string& name, std::string_view text, bool is_told);
 
 // The simulated world of one script, which RunScript builds.
 class ScriptWorld {
@@ -42,11 +42,11 @@ class ScriptWorld {
   explicit ScriptWorld(bool is_told);
 
   // Outside of fibers; once.
-  [[nodiscard]] ipam::Expected<std::string> Run(Script script);
+  [[nodiscard]] Expected<std::string> Run(Script script);
 
  private:
   // Errors: kInvalid, for a person: what the command names is not there, or is none.
-  using Done = ipam::Expected<void>;
+  using Done = Expected<void>;
   struct Command {
     std::string_view form;
     Done (ScriptWorld::*run)(const Words& words);
@@ -62,7 +62,7 @@ class ScriptWorld {
   // A line to be seen under the command that runs.
   void Tell(const std::string& line);
   void Stored(const std::string& collection, const nlohmann::json& before, const nlohmann::json& after);
-  [[nodiscard]] ipam::Expected<Machine*> FindMachine(const std::string& name) const;
+  [[nodiscard]] Expected<Machine*> FindMachine(const std::string& name) const;
   // Returns when the call is answered, or when a request is held back.
   void Call(const std::string& verb, const std::string& pod, Machine& machine);
   Done AddMachine(const std::string& called, const std::string& node, bool is_direct);

@@ -23,15 +23,15 @@ using std::chrono::seconds;
 class SlowApi final : public k8sclient::Api {
  public:
   explicit SlowApi(k8sclient::Api& inner) : inner_(inner) {}
-  ipam::Expected<k8sclient::Response> Call(const k8sclient::Request& request,
-                                           const k8sclient::CallOptions& options) override {
+  Expected<k8sclient::Response> Call(const k8sclient::Request& request,
+                                     const k8sclient::CallOptions& options) override {
     const auto end = std::chrono::steady_clock::now() + (request.method == Method::kPatch ? seconds(1) : seconds(0));
     std::this_thread::sleep_until(std::min(end, options.deadline));
-    if (end > options.deadline) return ipam::Fail(ipam::ErrorCode::kUnknownOutcome, "time was over");
+    if (end > options.deadline) return Fail(ErrorCode::kUnknownOutcome, "time was over");
     return inner_.Call(request, options);
   }
-  ipam::Expected<k8sclient::Response> Watch(const k8sclient::Request& request, const k8sclient::WatchOptions& options,
-                                            const k8sclient::WatchSink& sink) override {
+  Expected<k8sclient::Response> Watch(const k8sclient::Request& request, const k8sclient::WatchOptions& options,
+                                      const k8sclient::WatchSink& sink) override {
     return inner_.Watch(request, options, sink);
   }
 
@@ -84,7 +84,7 @@ class Sender final : public agent::OwnBlocksTest {
  private:
   void TestBody() override {}
   static ipam::BlockEdit Taking(int number) {
-    const auto take = [number](ipam::Block& block) -> ipam::Expected<void> {
+    const auto take = [number](ipam::Block& block) -> Expected<void> {
       SetText(block, static_cast<ipam::BlockOffset>(number), agent::TextOf(number));
       return {};
     };

@@ -21,7 +21,7 @@ BANNED = (
     (r"(?<![\w:.>])(std::)?s?rand\(", CPP, "take random numbers from the source that you are given", ()),
     (r"(?<!\w)assert\(", CPP, "BERTH_CHECK, which is on in release builds too", ("check.h",)),
     (r"(?<!\w)(setenv|putenv|unsetenv)\(", CPP, "pass the value: getenv is safe only where nothing changes", ("_test.cc",)),
-    (r"\bstd::(mutex|scoped_lock|lock_guard|unique_lock|shared_mutex|recursive_mutex)\b", CPP, "sync::Mutex and sync::Lock, which clang checks", ("sync/mutex.h", "_test.cc", "_test_setup.h", "scripted_agent.h", "k8sclient/testing/", "sim/", "e2e/", "bench/")),
+    (r"\bstd::(mutex|scoped_lock|lock_guard|unique_lock|shared_mutex|recursive_mutex)\b", CPP, "Mutex and Lock of base/mutex.h, which clang checks", ("base/mutex.h", "_test.cc", "_test_setup.h", "scripted_agent.h", "k8sclient/testing/", "sim/", "e2e/", "bench/")),
     (r"\bstd::cout\b", CPP, "std::fputs or std::fwrite, whose failure can be seen, or the log", ()),
 )
 

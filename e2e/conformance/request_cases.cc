@@ -135,7 +135,7 @@ TEST_F(Conformance, Case078_BadPoolsAreRefusedOrNeverReady) {
   for (const auto& [bad, about] : refused) {
     const auto created = cluster().TryCreatePool("bad-" + tag(), bad);
     ASSERT_FALSE(created.has_value()) << bad;
-    EXPECT_EQ(created.error().code, ipam::ErrorCode::kInvalid);
+    EXPECT_EQ(created.error().code, ErrorCode::kInvalid);
     EXPECT_THAT(created.error().message + created.error().details, HasSubstr(about));
   }
   const std::string backwards = "backwards-" + tag();

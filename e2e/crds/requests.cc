@@ -8,10 +8,10 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "base/places.h"
 #include "crds/names.h"
 #include "k8sclient/http_api.h"
 #include "k8sclient/kubeconfig.h"
-#include "version/places.h"
 
 namespace berth::e2e {
 

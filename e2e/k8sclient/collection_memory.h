@@ -33,7 +33,7 @@ class CollectionMemory final : public ReflectorHandler {
     const std::lock_guard lock(mutex_);
     objects_.erase(object["metadata"]["name"].get<std::string>());
   }
-  void Failed(const ipam::Error& error, std::chrono::milliseconds) override {
+  void Failed(const Error& error, std::chrono::milliseconds) override {
     const std::lock_guard lock(mutex_);
     ++failures_;
     last_failure_ = error.code;
@@ -55,7 +55,7 @@ class CollectionMemory final : public ReflectorHandler {
   [[nodiscard]] int replacements() const { return Locked(replacements_); }
   [[nodiscard]] int upserts() const { return Locked(upserts_); }
   [[nodiscard]] int failures() const { return Locked(failures_); }
-  [[nodiscard]] ipam::ErrorCode last_failure() const { return Locked(last_failure_); }
+  [[nodiscard]] ErrorCode last_failure() const { return Locked(last_failure_); }
 
  private:
   using ByName = std::map<std::string, nlohmann::json>;
@@ -75,7 +75,7 @@ class CollectionMemory final : public ReflectorHandler {
   int replacements_ = 0;
   int upserts_ = 0;
   int failures_ = 0;
-  ipam::ErrorCode last_failure_ = ipam::ErrorCode::kInternal;
+  ErrorCode last_failure_ = ErrorCode::kInternal;
 };
 
 }  // namespace berth::k8sclient

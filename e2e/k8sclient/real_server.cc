@@ -7,10 +7,10 @@
 #include <thread>
 #include <unistd.h>
 
+#include "base/places.h"
 #include "k8sclient/child_process.h"
 #include "k8sclient/kubeconfig.h"
 #include "k8sclient/verbs.h"
-#include "version/places.h"
 
 namespace berth::k8sclient {
 

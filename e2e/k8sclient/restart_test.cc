@@ -21,7 +21,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
 using nlohmann::json;
 
 class Restart : public RealServer, public ::testing::WithParamInterface<const char*> {
@@ -192,7 +191,7 @@ TEST_F(Election, OneLeadsAndTheOtherTakesOverWhenItIsReleased) {
 TEST_F(Election, ALeaderGivesUpWhileTheServerIsAwayForLong) {
   Leaders leaders;
   LeaderElector elector(api(), RealClock(), Options("first"));
-  ipam::Expected<void> ended;
+  Expected<void> ended;
   std::atomic<bool> has_ended = false;
   std::jthread thread([&](const std::stop_token& stop) {
     ended = elector.Run(stop, [&leaders](const std::stop_token& leading) { leaders.Lead(leading); });

@@ -19,13 +19,12 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
 using nlohmann::json;
 
 class Verbs : public RealServer {
  protected:
   template <typename T>
-  void ExpectError(const ipam::Expected<T>& result, ErrorCode want) {
+  void ExpectError(const Expected<T>& result, ErrorCode want) {
     ASSERT_FALSE(result.has_value());
     EXPECT_EQ(ToString(result.error().code), ToString(want)) << result.error().message;
   }
@@ -202,15 +201,14 @@ TEST_F(Verbs, ATokenNobodyIssuedIsUnauthenticated) {
 TEST_F(Verbs, AnExpiredCertificateIsUnauthenticated) {
   const std::string text = Cluster("kubeconfig --user jane --expired");
   const auto expired =
-      LoadKubeconfig({"/k"}, "", [&text](const std::string&) -> ipam::Expected<std::string> { return text; });
+      LoadKubeconfig({"/k"}, "", [&text](const std::string&) -> Expected<std::string> { return text; });
   ASSERT_TRUE(expired.has_value()) << expired.error().message;
   ExpectError(Get(*Make(*expired), PathOf("a"), Soon()), ErrorCode::kUnauthenticated);
 }
 
 TEST_F(Verbs, AUserWithoutRightsIsForbidden) {
   const std::string text = Cluster("kubeconfig --user system:node:n7 --group system:nodes");
-  const auto node =
-      LoadKubeconfig({"/k"}, "", [&text](const std::string&) -> ipam::Expected<std::string> { return text; });
+  const auto node = LoadKubeconfig({"/k"}, "", [&text](const std::string&) -> Expected<std::string> { return text; });
   ASSERT_TRUE(node.has_value()) << node.error().message;
   EXPECT_EQ(UserName(*node, ReadWholeFile), "system:node:n7");
   const auto denied = Get(*Make(*node), PathOf("a"), Soon());

@@ -15,7 +15,6 @@
 namespace berth::k8sclient {
 namespace {
 
-using ipam::ErrorCode;
 using nlohmann::json;
 
 class Watching : public RealServer {};

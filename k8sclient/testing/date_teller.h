@@ -16,12 +16,12 @@ class DateTeller final : public Api {
   // inner must outlive this. `now`: the server's wall clock; any thread calls it.
   DateTeller(Api& inner, WallClock now) : inner_(inner), now_(std::move(now)) {}
 
-  ipam::Expected<Response> Call(const Request& request, const CallOptions& options) override {
+  Expected<Response> Call(const Request& request, const CallOptions& options) override {
     auto response = inner_.Call(request, options);
     if (response) response->date = std::chrono::floor<std::chrono::seconds>(now_());
     return response;
   }
-  ipam::Expected<Response> Watch(const Request& request, const WatchOptions& options, const WatchSink& sink) override {
+  Expected<Response> Watch(const Request& request, const WatchOptions& options, const WatchSink& sink) override {
     const auto began = now_();
     auto response = inner_.Watch(request, options, sink);
     if (response) response->date = std::chrono::floor<std::chrono::seconds>(began);

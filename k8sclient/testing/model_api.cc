@@ -11,9 +11,6 @@
 
 namespace berth::k8sclient::testing {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 using nlohmann::json;
 
 namespace {

@@ -82,8 +82,8 @@ class ModelApi final : public Api {
   // The same of a restore: what there is now.
   void OnRestore(std::function<void(const Backup& now)> restored) { restored_ = std::move(restored); }
 
-  ipam::Expected<Response> Call(const Request& request, const CallOptions& options) override;
-  ipam::Expected<Response> Watch(const Request& request, const WatchOptions& options, const WatchSink& sink) override;
+  Expected<Response> Call(const Request& request, const CallOptions& options) override;
+  Expected<Response> Watch(const Request& request, const WatchOptions& options, const WatchSink& sink) override;
 
  private:
   struct Event {

@@ -9,9 +9,6 @@
 
 namespace berth::k8sclient::testing {
 
-using ipam::ErrorCode;
-using ipam::Expected;
-using ipam::Fail;
 using nlohmann::json;
 
 namespace {

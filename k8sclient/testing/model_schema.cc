@@ -16,8 +16,8 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include "base/places.h"
 #include "k8sclient/testing/model_rules.h"
-#include "version/places.h"
 
 namespace berth::k8sclient::testing {
 

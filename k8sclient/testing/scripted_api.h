@@ -15,17 +15,15 @@ namespace berth::k8sclient::testing {
 
 class ScriptedApi final : public Api {
  public:
-  std::function<ipam::Expected<Response>(const Request&)> on_call = [](const Request&) {
-    return Response{.status = 200};
-  };
-  std::function<ipam::Expected<Response>(const Request&, const WatchOptions&, const WatchSink&)> on_watch =
+  std::function<Expected<Response>(const Request&)> on_call = [](const Request&) { return Response{.status = 200}; };
+  std::function<Expected<Response>(const Request&, const WatchOptions&, const WatchSink&)> on_watch =
       [](const Request&, const WatchOptions&, const WatchSink&) { return Response{.status = 200}; };
 
-  ipam::Expected<Response> Call(const Request& request, const CallOptions&) override {
+  Expected<Response> Call(const Request& request, const CallOptions&) override {
     Remember(request);
     return on_call(request);
   }
-  ipam::Expected<Response> Watch(const Request& request, const WatchOptions& options, const WatchSink& sink) override {
+  Expected<Response> Watch(const Request& request, const WatchOptions& options, const WatchSink& sink) override {
     Remember(request);
     return on_watch(request, options, sink);
   }

@@ -18,7 +18,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 
-#include "ipam/check.h"
+#include "base/check.h"
 
 namespace berth::k8sclient::testing {
 namespace {

@@ -21,7 +21,7 @@ namespace berth::k8sclient::testing {
 [[nodiscard]] inline std::unique_ptr<HttpApi> MakeApi(ClientConfig config, HttpApiOptions options = {}) {
   options.environment = [](const std::string&) { return std::string(); };
   if (config.source.empty()) config.source = "test";
-  ipam::Expected<std::unique_ptr<HttpApi>> api = HttpApi::Make(std::move(config), options);
+  Expected<std::unique_ptr<HttpApi>> api = HttpApi::Make(std::move(config), options);
   EXPECT_TRUE(api.has_value()) << api.error().message;
   return std::move(*api);
 }

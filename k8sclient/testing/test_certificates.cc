@@ -11,7 +11,7 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
-#include "ipam/check.h"
+#include "base/check.h"
 
 namespace berth::k8sclient::testing {
 namespace {

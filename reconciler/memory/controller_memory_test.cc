@@ -97,13 +97,13 @@ class LargeCluster final : public k8sclient::Api {
     kinds_.emplace(crds::kBlocksPath, Kind{kBlocks, [pool](int block) { return BlockObject(*pool.pool, block); }});
   }
 
-  ipam::Expected<Response> Call(const Request& request, const k8sclient::CallOptions& options) override {
+  Expected<Response> Call(const Request& request, const k8sclient::CallOptions& options) override {
     const auto kind = kinds_.find(request.path);
     if (kind == kinds_.end()) return store_.Call(request, options);
     return Response{.status = 200, .body = Page(kind->second, request)};
   }
-  ipam::Expected<Response> Watch(const Request& request, const k8sclient::WatchOptions& options,
-                                 const k8sclient::WatchSink& sink) override {
+  Expected<Response> Watch(const Request& request, const k8sclient::WatchOptions& options,
+                           const k8sclient::WatchSink& sink) override {
     ++watches_;
     return store_.Watch(request, options, sink);
   }

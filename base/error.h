@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-namespace berth::ipam {
+namespace berth {
 
 enum class ErrorCode : std::uint8_t {
   kIncompatibleVersion,  // CNI version not supported, or verb not defined in it
@@ -72,4 +72,4 @@ using Expected = std::expected<T, Error>;
   return std::unexpected(Error{.code = code, .message = std::move(message), .details = std::move(details)});
 }
 
-}  // namespace berth::ipam
+}  // namespace berth

@@ -8,14 +8,14 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace berth::ipam {
+namespace berth {
 
 [[noreturn]] inline void CheckFailed(const char* condition, const char* file, int line) {
   std::fprintf(stderr, "berth: check failed: %s at %s:%d\n", condition, file, line);
   std::abort();
 }
 
-}  // namespace berth::ipam
+}  // namespace berth
 
 #define BERTH_CHECK(condition) \
-  ((condition) ? static_cast<void>(0) : ::berth::ipam::CheckFailed(#condition, __FILE__, __LINE__))
+  ((condition) ? static_cast<void>(0) : ::berth::CheckFailed(#condition, __FILE__, __LINE__))

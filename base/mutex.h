@@ -22,7 +22,7 @@
 // Deadlock otherwise: it takes the lock itself.
 #define BERTH_EXCLUDES(...) BERTH_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 
-namespace berth::sync {
+namespace berth {
 
 class BERTH_ATTRIBUTE(capability("mutex")) Mutex {
  private:
@@ -48,4 +48,4 @@ class BERTH_ATTRIBUTE(scoped_lockable) Lock {
   std::unique_lock<std::mutex> lock_;
 };
 
-}  // namespace berth::sync
+}  // namespace berth

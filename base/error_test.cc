@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Error: the CNI code that each error code becomes, since runtimes and people see nothing else of it.
-#include "ipam/error.h"
+#include "base/error.h"
 
 #include <string>
 
 #include <gtest/gtest.h>
 
-namespace berth::ipam {
+namespace berth {
 namespace {
 
 struct CodeCase {
@@ -70,4 +70,4 @@ TEST(Quoted, CutsAfter200Bytes) {
 }
 
 }  // namespace
-}  // namespace berth::ipam
+}  // namespace berth

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables of error codes: CNI code and name; and how foreign text is quoted.
-#include "ipam/error.h"
+#include "base/error.h"
 
-namespace berth::ipam {
+namespace berth {
 
 namespace {
 constexpr std::uint32_t kCniTryAgainLater = 11;
@@ -125,4 +125,4 @@ std::string Quoted(std::string_view foreign) {
   return quoted + (foreign.size() > kBytesMax ? "...\"" : "\"");
 }
 
-}  // namespace berth::ipam
+}  // namespace berth

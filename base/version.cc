@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The values come from the build.
-#include "version/version.h"
+#include "base/version.h"
 
 namespace berth {
 
