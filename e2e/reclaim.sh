@@ -237,12 +237,12 @@ look_for_netns() {
 }
 
 set_up
-allocations_come_back
 entries_come_back
 story seen scale_down
 story late scale_down_without_controllers
 hung
 [[ ${BERTH_SWEEP-} != all ]] || story force force
+allocations_come_back  # while what was freed rests
 swept
 check "pods, record and what the network namespaces have agree" \
   nsenter --mount="/proc/$BERTH_NODE1_MOUNTS_PID/ns/mnt" "$build/bin/berthctl" check --settle 20 --node n1 \

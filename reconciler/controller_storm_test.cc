@@ -371,7 +371,7 @@ class Storm {
 };
 
 TEST(ControllerStorm, KeepsWhatMustBeKept) {
-  ipam::ForSeeds(8, [](ipam::SeededRandom& random) {
+  ipam::ForSeeds(4, [](ipam::SeededRandom& random) {
     Storm storm(random);
     storm.Run(600);
     storm.Calm();
