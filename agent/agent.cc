@@ -96,13 +96,13 @@ Agent::Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options,
       directory_(std::move(files.directory)),
       state_(std::move(files.state)),
       own_(api_, clock_,
-           {.node = options_.node,
-            .instance = std::move(files.instance),
-            .standby = options_.standby,
-            .may_have_netns =
-                [this](const std::string& netns) {
-                  return node::LookForNetns(options_.netns_dir, netns) != node::NetnsState::kGone;
-                }},
+           {.self = {.node = options_.node,
+                     .instance = std::move(files.instance),
+                     .may_have_netns =
+                         [this](const std::string& netns) {
+                           return node::LookForNetns(options_.netns_dir, netns) != node::NetnsState::kGone;
+                         }},
+            .standby = options_.standby},
            *this),
       view_(api_, clock_, options_.node, [this] { Poke(); }),
       block_watches_(api_, clock_, own_, [this] { Poke(); }) {}

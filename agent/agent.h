@@ -190,18 +190,7 @@ class Agent final : private BlockObserver {
   // this agent does not see that namespace: a missing file would prove nothing later.
   [[nodiscard]] std::string NetnsToRecord(const std::string& path);
 
-  void Conflict(const std::string& block) override;
-  void Batch(const std::string& block, std::size_t changes) override;
-  void InDoubt(const std::string& block, const Error& error) override;
-  void HandedOutRefused(const std::string& block, const std::string& entry, const Error& error) override;
-  void HandedOutLost(const std::string& block, const std::string& entry) override;
-  void StandbyNotKept() override;
-  void Vanished(const std::string& block, const std::string& entry) override;
-  void StillInUse(const std::string& block, const std::string& entry) override;
-  void FreedRightly(const std::string& block, const std::string& entry) override;
-  void WentBack(const std::string& block) override;
-  void MetAnother(const std::string& block, const std::string& agent) override;
-  // If not, it ends.
+  void Tell(const agent_core::Report& report) override;
   [[nodiscard]] bool IsStillOurs() override;
 
   // Logs once after each change whether this machine's clock differs from the API server's.

@@ -204,7 +204,7 @@ Expected<void> Agent::FenceOwnBlocks() {
   for (const node::HandedOut& note : *notes) {
     // The note is all there is of an address in a block that is left alone.
     if (own_.Knows(note.block) || listed->left_alone.contains(note.block)) continue;
-    HandedOutLost(note.block, note.entry);
+    Tell({.kind = agent_core::Report::Kind::kHandedOutLost, .block = note.block, .text = note.entry});
     directory_.ForgetHandedOut(note.attachment, note.block);
   }
   return {};

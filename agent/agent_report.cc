@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -78,59 +79,75 @@ void Agent::ReportOddBlocks() const {
   }
 }
 
-void Agent::Conflict(const std::string& block) {
-  metrics_.Conflict();
-  spdlog::debug("the block has changed, so the agent decides again block={}", block);
+namespace {
+
+struct Sentence {
+  spdlog::level::level_enum level;
+  std::string_view text;  // empty: it is not logged
+};
+
+Sentence SentenceOf(agent_core::Report::Kind kind) {
+  using enum agent_core::Report::Kind;
+  switch (kind) {
+    case kBatch:
+      break;
+    case kConflict:
+      return {spdlog::level::debug, "the block has changed, so the agent decides again"};
+    case kInDoubt:
+      return {spdlog::level::warn, "the answer to a patch of a block was lost, so the agent reads the block again"};
+    case kHandedOutRefused:
+      return {spdlog::level::err, "the API server refuses the entry of an address that a pod has, trying again"};
+    case kHandedOutLost:
+      return {spdlog::level::err,
+              "cannot record an address that a pod has, because the block is gone or holds another entry for this "
+              "address: end the pod"};
+    case kStandbyNotKept:
+      return {spdlog::level::warn,
+              "the API server drops standby, so every ADD waits for its write: apply the CRDs of crds/ and restart "
+              "this agent"};
+    case kVanished:
+      return {spdlog::level::err, "another program removed an entry, so the agent writes the entry again"};
+    case kStillInUse:
+      return {spdlog::level::warn,
+              "the controller freed the address of a container that still exists, so the agent writes the entry again: "
+              "to free the address, end the container's processes (\"ip netns pids NS\" lists them; NS is the text "
+              "behind ns= in the entry) and delete its network namespace"};
+    case kFreedRightly:
+      return {spdlog::level::info,
+              "the controller freed an address, and the network namespace of its container is gone"};
+    case kWentBack:
+      return {spdlog::level::err,
+              "the API server has an older state than before, as after a restore from a backup: the agent writes the "
+              "lost entries again"};
+    case kMetAnother:
+      return {spdlog::level::err, "an unknown agent wrote a block of this node, so this agent writes the block again"};
+  }
+  return {spdlog::level::off, ""};
 }
 
-void Agent::Batch(const std::string& /*block*/, std::size_t changes) { metrics_.Batch(changes); }
+}  // namespace
 
-void Agent::InDoubt(const std::string& block, const Error& error) {
-  metrics_.InDoubt();
-  spdlog::warn("the answer to a patch of a block was lost, so the agent reads the block again block={} err=\"{}\"",
-               block,
-               error.message);
-}
-
-void Agent::HandedOutRefused(const std::string& block, const std::string& entry, const Error& error) {
-  spdlog::error(
-      "the API server refuses the entry of an address that a pod has, trying again block={} entry=\"{}\" "
-      "err=\"{}\"",
-      block,
-      entry,
-      error.message);
-}
-
-void Agent::HandedOutLost(const std::string& block, const std::string& entry) {
-  spdlog::error(
-      "cannot record an address that a pod has, because the block is gone or holds another entry for this address: "
-      "end the pod "
-      "block={} entry=\"{}\"",
-      block,
-      entry);
-}
-
-void Agent::StandbyNotKept() {
-  spdlog::warn(
-      "the API server drops standby, so every ADD waits for its write: apply the CRDs of crds/ and restart this agent");
-}
-
-void Agent::Vanished(const std::string& block, const std::string& entry) {
-  metrics_.Reasserted();
-  spdlog::error(
-      "another program removed an entry, so the agent writes the entry again block={} entry=\"{}\"", block, entry);
-}
-
-void Agent::StillInUse(const std::string& block, const std::string& entry) {
-  metrics_.StillInUse();
-  spdlog::warn(
-      "the controller freed the address of a container that still exists, so the agent writes the entry again: to free "
-      "the address, end the container's processes (\"ip netns pids NS\" lists them; NS is the text behind ns= in the "
-      "entry) and "
-      "delete its network namespace block={} folder={} entry=\"{}\"",
-      block,
-      options_.netns_dir,
-      entry);
+void Agent::Tell(const agent_core::Report& report) {
+  using Kind = agent_core::Report::Kind;
+  if (report.kind == Kind::kConflict) metrics_.Conflict();
+  if (report.kind == Kind::kBatch) metrics_.Batch(report.count);
+  if (report.kind == Kind::kInDoubt) metrics_.InDoubt();
+  if (report.kind == Kind::kVanished) metrics_.Reasserted();
+  if (report.kind == Kind::kStillInUse) metrics_.StillInUse();
+  if (report.kind == Kind::kWentBack) {
+    view_.Distrust();
+    wants_resync_ = true;
+  }
+  if (const Sentence sentence = SentenceOf(report.kind); !sentence.text.empty()) {
+    std::string facts;
+    if (!report.block.empty()) facts += " block=" + report.block;
+    if (report.kind == Kind::kMetAnother) facts += " by=" + report.text + " instance=" + own_.instance();
+    if (report.kind == Kind::kStillInUse) facts += " folder=" + options_.netns_dir;
+    if (!report.text.empty() && report.kind != Kind::kMetAnother) facts += " entry=\"" + report.text + "\"";
+    if (report.error) facts += " err=\"" + report.error->message + "\"";
+    spdlog::log(sentence.level, "{}{}", sentence.text, facts);
+  }
+  if (report.kind == Kind::kWentBack) Poke();
 }
 
 std::string Agent::NetnsToRecord(const std::string& path) {
@@ -147,31 +164,6 @@ std::string Agent::NetnsToRecord(const std::string& path) {
         options_.netns_dir);
   }
   return {};
-}
-
-void Agent::FreedRightly(const std::string& block, const std::string& entry) {
-  spdlog::info(
-      "the controller freed an address, and the network namespace of its container is gone block={} entry=\"{}\"",
-      block,
-      entry);
-}
-
-void Agent::WentBack(const std::string& block) {
-  view_.Distrust();
-  wants_resync_ = true;
-  spdlog::error(
-      "the API server has an older state than before, as after a restore from a backup: the agent writes the lost "
-      "entries again block={}",
-      block);
-  Poke();
-}
-
-void Agent::MetAnother(const std::string& block, const std::string& agent) {
-  spdlog::error(
-      "an unknown agent wrote a block of this node, so this agent writes the block again block={} by={} instance={}",
-      block,
-      agent,
-      own_.instance());
 }
 
 }  // namespace berth::agent

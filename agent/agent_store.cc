@@ -21,9 +21,9 @@ constexpr std::chrono::seconds kAllClaimedMin{30};
 constexpr std::chrono::seconds kSharedTurnMax{10};
 
 // Another node's block: what needs no change there succeeds.
-Expected<BlockView> EditForeign(const BlockView& seen, const ipam::BlockEdit& edit) {
+Expected<BlockView> EditForeign(const BlockView& seen, const ipam::Change& change) {
   ipam::Block changed = *seen;
-  if (auto applied = edit.apply(changed); !applied) return std::unexpected(applied.error());
+  if (auto applied = ipam::Apply(change, changed); !applied) return std::unexpected(applied.error());
   if (changed == *seen) return seen;
   return Fail(ErrorCode::kConflict, "block " + seen->name + " belongs to node " + seen->node);
 }
@@ -216,11 +216,11 @@ Expected<std::vector<ipam::Prefix>> AgentStore::ReadBlockCidrs(const std::string
   return remote_.ReadBlockCidrs(space);
 }
 
-Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::BlockEdit& edit) {
-  if (seen->shared()) return EditShared(seen, edit);
-  if (late_ != nullptr && !edit.fence) {
+Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::Change& change) {
+  if (seen->shared()) return EditShared(seen, change);
+  if (late_ != nullptr && !change.fence) {
     late_->Begin();
-    own_.EditLater(seen, edit, late_deadline_, [late = late_](const Expected<BlockView>& written) {
+    own_.EditLater(seen, change, late_deadline_, [late = late_](const Expected<BlockView>& written) {
       late->End(written ? std::nullopt : std::optional(written.error()));
     });
     return seen;
@@ -231,25 +231,25 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::BlockEdi
     if (auto looked = own_.ObserveListed(seen->name, /*version=*/0, deadline); !looked)
       return std::unexpected(looked.error());
   }
-  if (!own_.Knows(seen->name)) return EditUnknown(seen, edit, deadline);
-  ipam::BlockEdit wanted = edit;
-  if (!hands_out_) wanted.take_standby = nullptr;
-  if (wanted.take_standby) {
+  if (!own_.Knows(seen->name)) return EditUnknown(seen, change, deadline);
+  ipam::Change wanted = change;
+  wanted.may_take_standby = change.may_take_standby && hands_out_;
+  if (wanted.may_take_standby) {
     if (auto given = HandOut(seen, wanted)) return *std::move(given);
   }
   auto written = own_.Edit(seen, wanted, deadline);
   if (written && *written == nullptr) {
     // The first ADDs of a block come together: the one that is written brings addresses for the others.
     if (auto given = HandOut(seen, wanted)) return *std::move(given);
-    wanted.take_standby = nullptr;
+    wanted.may_take_standby = false;
     written = own_.Edit(seen, wanted, deadline);
   }
-  return AfterEdit(seen, edit, std::move(written));
+  return AfterEdit(seen, change, std::move(written));
 }
 
 // Other nodes' writes conflict with this one; those of this node's calls need not. A turn saves requests and nothing
 // else: where one lasts for long, as when the API server leaves a request without an answer, the others write without.
-Expected<BlockView> AgentStore::EditShared(const BlockView& seen, const ipam::BlockEdit& edit) {
+Expected<BlockView> AgentStore::EditShared(const BlockView& seen, const ipam::Change& change) {
   const auto patience = std::min<std::chrono::milliseconds>(kSharedTurnMax, edit_max_);
   const std::string what = "block " + seen->name;
   const ClaimTurns::Turn turn = turns_.Begin(what, deadline_, patience);
@@ -258,24 +258,24 @@ Expected<BlockView> AgentStore::EditShared(const BlockView& seen, const ipam::Bl
       turn.left != nullptr && !seen->resource_version.empty() && VersionOf(*turn.left) > VersionOf(*seen);
   const BlockView base = has_news ? turn.left : seen;
   shared_.NoteWrite();
-  auto written = remote_.Edit(base, edit);
+  auto written = remote_.Edit(base, change);
   shared_.NoteWrite();
   if (written && turn.hold != nullptr) turns_.Leave(what, *written);
   return written;
 }
 
-Expected<BlockView> AgentStore::EditUnknown(const BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline) {
+Expected<BlockView> AgentStore::EditUnknown(const BlockView& seen, const ipam::Change& change, SteadyTime deadline) {
   const auto creator = directory_.HoldCreator(own_.instance());
   if (!creator) return std::unexpected(creator.error());
   auto read = own_.Read(seen->name, deadline);
-  if (!read) return AfterEdit(seen, edit, std::move(read));
-  if ((*read)->node != own_.node()) return AfterEdit(seen, edit, EditForeign(*read, edit));
+  if (!read) return AfterEdit(seen, change, std::move(read));
+  if ((*read)->node != own_.node()) return AfterEdit(seen, change, EditForeign(*read, change));
   view_.DropProof((*read)->pool);
   if (auto taken = TakeInBlock(own_, directory_, *read, deadline); !taken) return std::unexpected(taken.error());
-  return AfterEdit(seen, edit, own_.Edit(seen, edit, deadline));
+  return AfterEdit(seen, change, own_.Edit(seen, change, deadline));
 }
 
-Expected<BlockView> AgentStore::AfterEdit(const BlockView& seen, const ipam::BlockEdit& edit,
+Expected<BlockView> AgentStore::AfterEdit(const BlockView& seen, const ipam::Change& change,
                                           Expected<BlockView> written) {
   // It is in memory by now.
   if (written && unread_.block != nullptr && unread_.block->name == seen->name) {
@@ -283,40 +283,39 @@ Expected<BlockView> AgentStore::AfterEdit(const BlockView& seen, const ipam::Blo
   }
   // Named without a version: a creation of this attachment was in doubt, and this has seen what became of it.
   const bool was_seen = written || written.error().code == ErrorCode::kAlreadyExists;
-  if (was_seen && seen->resource_version.empty() && !edit.attachment.empty()) {
-    if (auto closed = directory_.CloseIntent(edit.attachment, *seen); !closed) return std::unexpected(closed.error());
+  if (was_seen && seen->resource_version.empty() && !change.attachment.empty()) {
+    if (auto closed = directory_.CloseIntent(change.attachment, *seen); !closed) return std::unexpected(closed.error());
   }
   return written;
 }
 
-std::optional<Expected<BlockView>> AgentStore::HandOut(const BlockView& seen, const ipam::BlockEdit& edit) {
+std::optional<Expected<BlockView>> AgentStore::HandOut(const BlockView& seen, const ipam::Change& change) {
   // An agent that has taken over has read the notes, and would never see this one.
   auto creator = directory_.HoldCreator(own_.instance());
   if (!creator) return std::unexpected(creator.error());
-  const auto settled = [&directory = directory_, attachment = edit.attachment, block = seen->name] {
+  const auto settled = [&directory = directory_, attachment = change.attachment, block = seen->name] {
     directory.ForgetHandedOut(attachment, block);
   };
-  BlockView given = own_.HandOut(seen, edit, late_deadline_, settled);
+  BlockView given = own_.HandOut(seen, change, late_deadline_, settled);
   if (given == nullptr) return std::nullopt;
-  const auto offset = ipam::Find(*given, edit.attachment);
+  const auto offset = ipam::Find(*given, change.attachment);
   BERTH_CHECK(offset.has_value());
-  const auto noted = directory_.NoteHandedOut({.attachment = edit.attachment,
+  const auto noted = directory_.NoteHandedOut({.attachment = change.attachment,
                                                .block = given->name,
                                                .block_uid = given->uid,
                                                .offset = *offset,
                                                .entry = given->allocations.at(*offset)});
   if (!noted) {
     creator->Close();
-    return WriteUnnoted(seen, edit.attachment);
+    return WriteUnnoted(seen, change.attachment);
   }
   // It may have been written before the note was there to be forgotten.
-  if (!own_.IsHandedOut(given->name, edit.attachment)) settled();
+  if (!own_.IsHandedOut(given->name, change.attachment)) settled();
   return given;
 }
 
 Expected<BlockView> AgentStore::WriteUnnoted(const BlockView& seen, const ipam::Attachment& attachment) {
-  const auto nothing = [](ipam::Block&) -> Expected<void> { return {}; };
-  auto written = own_.Edit(seen, {.attachment = attachment, .apply = nothing}, deadline_);
+  auto written = own_.Edit(seen, {.attachment = attachment}, deadline_);
   if (written) return written;
   leaves_unnoted_ = true;
   return written;

@@ -148,7 +148,7 @@ class AgentStore final : public ipam::BlockStore {
                                                                   ipam::Freshness freshness) override;
   [[nodiscard]] Expected<ipam::PoolView> PoolOf(const ipam::PoolView& pool, const ipam::BlockView& block) override;
   [[nodiscard]] Expected<std::vector<ipam::Prefix>> ReadBlockCidrs(const std::string& space) override;
-  [[nodiscard]] Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::BlockEdit& edit) override;
+  [[nodiscard]] Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::Change& change) override;
   [[nodiscard]] Expected<ipam::BlockView> Create(const ipam::Block& block, const ipam::Attachment& attachment) override;
   [[nodiscard]] Expected<ipam::ClaimTurn> BeginClaim(const ipam::Pool& pool) override;
   void NoteAllClaimed(const ipam::Pool& pool) override { turns_.NoteAllClaimed(pool); }
@@ -164,17 +164,17 @@ class AgentStore final : public ipam::BlockStore {
   // The pool as it is now; from then on a block of it that this call created is this node's. nullptr: there is none.
   [[nodiscard]] Expected<ipam::PoolView> ReadLatest(const std::string& name);
   [[nodiscard]] Expected<void> SettleUnread();
-  [[nodiscard]] Expected<ipam::BlockView> EditShared(const ipam::BlockView& seen, const ipam::BlockEdit& edit);
+  [[nodiscard]] Expected<ipam::BlockView> EditShared(const ipam::BlockView& seen, const ipam::Change& change);
   // Of a block that is not in memory: claimed for this node by somebody else, or by a call whose answer was lost; or
   // another node's.
-  [[nodiscard]] Expected<ipam::BlockView> EditUnknown(const ipam::BlockView& seen, const ipam::BlockEdit& edit,
+  [[nodiscard]] Expected<ipam::BlockView> EditUnknown(const ipam::BlockView& seen, const ipam::Change& change,
                                                       SteadyTime deadline);
   // What an edit of a block of this node ended with. A creation that was in doubt may have been seen by it.
-  [[nodiscard]] Expected<ipam::BlockView> AfterEdit(const ipam::BlockView& seen, const ipam::BlockEdit& edit,
+  [[nodiscard]] Expected<ipam::BlockView> AfterEdit(const ipam::BlockView& seen, const ipam::Change& change,
                                                     Expected<ipam::BlockView> written);
   // nullopt: there is none to be had.
   [[nodiscard]] std::optional<Expected<ipam::BlockView>> HandOut(const ipam::BlockView& seen,
-                                                                 const ipam::BlockEdit& edit);
+                                                                 const ipam::Change& change);
   // It was handed out and could not be noted: nobody may be told before it is written.
   [[nodiscard]] Expected<ipam::BlockView> WriteUnnoted(const ipam::BlockView& seen, const ipam::Attachment& attachment);
 

@@ -26,12 +26,8 @@ class AgentStoreTest : public OwnBlocksTest {
   AgentStoreTest() { EXPECT_TRUE(directory_.BecomeCreator(own_.instance()).has_value()); }
   ~AgentStoreTest() override { std::filesystem::remove_all(folder_); }
 
-  static ipam::BlockEdit Take(int number) {
-    const auto take = [text = TextOf(number)](ipam::Block& block) -> Expected<void> {
-      SetText(block, 1, text);
-      return {};
-    };
-    return {.attachment = ipam::TestAttachment(number), .apply = take};
+  static ipam::Change Take(int number) {
+    return {.attachment = ipam::TestAttachment(number), .what = ipam::SetEntries{{{1, TextOf(number)}}}};
   }
 
  private:

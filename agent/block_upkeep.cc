@@ -26,12 +26,7 @@ void SweepCooled(OwnBlocks& own, k8sclient::Clock& clock) {
   for (const BlockView& block : own.Snapshot()) {
     const bool has_cooled = std::ranges::any_of(block->allocations, [&](const auto& a) { return is_over(a.second); });
     if (!has_cooled) continue;
-    const auto sweep = [is_over](ipam::Block& changed) -> Expected<void> {
-      const auto swept = std::erase_if(changed.allocations, [&](const auto& a) { return is_over(a.second); });
-      changed.free = std::min(changed.size(), changed.free + static_cast<std::uint32_t>(swept));
-      return {};
-    };
-    const auto written = own.Edit(block, {.attachment = {}, .apply = sweep}, runtime.end());
+    const auto written = own.Edit(block, {.what = ipam::SweepCooled{.now_ms = now_ms}}, runtime.end());
     if (!written)
       spdlog::warn(
           "cannot remove cooling entries whose time is over block={} err=\"{}\"", block->name, written.error().message);
@@ -46,15 +41,8 @@ void RenewStandby(OwnBlocks& own, const ClusterView& view, k8sclient::Clock& clo
     const auto found = std::ranges::find_if(
         pools, [&](const ipam::PoolView& one) { return one->uid == block->pool_uid && ipam::CheckUsable(*one); });
     const ipam::PoolView pool = found == pools.end() ? nullptr : *found;
-    const auto stand_by = [pool, now_ms, uid = block->uid](ipam::Block& changed, std::size_t wanted) {
-      if (changed.uid != uid) return;  // another block by now, maybe of another pool
-      if (pool == nullptr) {
-        changed.standby.clear();
-      } else {
-        ipam::StandBy(changed, *pool, wanted, now_ms);
-      }
-    };
-    own.RenewStandby(block, stand_by, clock.Now() + kStepMax);
+    const ipam::StandbyPlan plan{.pool = pool, .now_ms = now_ms, .block_uid = block->uid};
+    own.RenewStandby(block, plan, clock.Now() + kStepMax);
   }
 }
 

@@ -1,50 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// The map of blocks, who waits for what, and taking over blocks.
+// Callers and threads: who waits for a change, who sends it, and who is told.
 #include "agent/own_blocks.h"
 
 #include <algorithm>
-#include <charconv>
-#include <iterator>
+#include <thread>
 #include <utility>
 
-#include "agent/own_blocks_slot.h"
 #include "base/mutex.h"
 
 namespace berth::agent {
 
+using agent_core::BlockState;
+using agent_core::ChangeId;
+using agent_core::Core;
+using agent_core::News;
+using agent_core::Now;
+using agent_core::Waiting;
 using ipam::BlockView;
 
 namespace {
 
 constexpr int kGatherPart = 4;
-constexpr std::chrono::milliseconds kGatherMax{50};
+// So long a request may take.
+constexpr std::chrono::seconds kRequestMax{10};
 
-std::unexpected<Error> Ending() {
-  return Fail(ErrorCode::kUnavailable,
-              "this agent is shutting down, or another agent has replaced it",
-              "the runtime tries the call again");
+std::unexpected<Error> IsGone(const std::string& block) {
+  return Fail(ErrorCode::kNotFound, "block " + block + " is gone");
 }
 
 }  // namespace
 
-std::uint64_t VersionOf(std::string_view resource_version) {
-  std::uint64_t version = 0;
-  const char* const start = resource_version.data();
-  const char* const stop = start + resource_version.size();
-  const auto [end, error] = std::from_chars(start, stop, version);
-  return error == std::errc() && end == stop ? version : 0;
-}
+OwnBlocks::OwnBlocks(k8sclient::Api& api, k8sclient::Clock& clock, agent_core::CoreOptions options,
+                     BlockObserver& observer)
+    : api_(api), clock_(clock), observer_(observer), self_(options.self), core_(std::move(options)) {}
 
-OwnBlocks::OwnBlocks(k8sclient::Api& api, k8sclient::Clock& clock, OwnBlocksOptions options, BlockObserver& observer)
-    : api_(api), clock_(clock), options_(std::move(options)), observer_(observer) {}
+Now OwnBlocks::TimeNow() const {
+  return {.steady = std::chrono::steady_clock::now(), .since_boot = clock_.SinceBoot()};
+}
 
 std::vector<BlockView> OwnBlocks::Snapshot(std::uint64_t until) const {
   const Lock lock(mutex_);
   std::vector<BlockView> views;
-  views.reserve(slots_.size());
-  for (const auto& [name, slot] : slots_) {
-    if (slot->born > until) continue;
-    views.push_back(IsShownAsWritten(*slot) ? slot->view : std::make_shared<const ipam::Block>(Shown(*slot)));
+  views.reserve(core_.blocks().size());
+  for (const auto& [name, state] : core_.blocks()) {
+    if (state->born <= until) views.push_back(agent_core::Shown(*state));
   }
   return views;
 }
@@ -52,243 +51,212 @@ std::vector<BlockView> OwnBlocks::Snapshot(std::uint64_t until) const {
 std::set<std::string> OwnBlocks::Names() const {
   const Lock lock(mutex_);
   std::set<std::string> names;
-  for (const auto& [name, slot] : slots_) names.insert(name);
+  for (const auto& [name, state] : core_.blocks()) names.insert(name);
   return names;
-}
-
-bool OwnBlocks::IsShownAsWritten(const Slot& slot) const {
-  return slot.handed_out.empty() && slot.overwritten.empty() && std::ranges::none_of(slot.sent, kIsLate) &&
-         std::ranges::none_of(slot.queue, kIsLate);
-}
-
-ipam::Block OwnBlocks::Shown(const Slot& slot) const {
-  ipam::Block block = *slot.view;
-  PutBack(slot, block);
-  AddHandedOut(slot, block);
-  const auto apply = [&](const auto& waiter) {
-    if (kIsLate(waiter)) static_cast<void>(waiter->edit.apply(block));
-  };
-  std::ranges::for_each(slot.sent, apply);
-  std::ranges::for_each(slot.queue, apply);
-  return block;
-}
-
-bool OwnBlocks::Holds(const ipam::Attachment& attachment) const {
-  const Lock lock(mutex_);
-  return std::ranges::any_of(slots_, [&attachment](const auto& named) {
-    const Slot& slot = *named.second;
-    const auto is_its = [&](const auto& one) { return ipam::AttachmentOf(one.second.was) == attachment; };
-    const auto was_its = [&](const auto& one) { return one.second.attachment == attachment; };
-    return ipam::Find(*slot.view, attachment) || std::ranges::any_of(slot.overwritten, is_its) ||
-           std::ranges::any_of(slot.handed_out, was_its);
-  });
 }
 
 std::uint64_t OwnBlocks::Generation() const {
   const Lock lock(mutex_);
-  return generation_;
+  return core_.generation();
 }
 
-std::string OwnBlocks::NextFence() {
+bool OwnBlocks::Knows(const std::string& block) const { return FindState(block) != nullptr; }
+
+bool OwnBlocks::Holds(const ipam::Attachment& attachment) const {
   const Lock lock(mutex_);
-  return instance() + "." + std::to_string(++fences_);
+  return std::ranges::any_of(core_.blocks(),
+                             [&](const auto& named) { return agent_core::Holds(*named.second, attachment); });
 }
 
-Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, const StandbyOf& standby, FenceWhat what) {
-  BlockView base = seen;
-  BlockView foreign;  // the last version by another machine's agent: what it has on standby stays there
-  while (true) {
-    if (base->node != node()) {
-      return Fail(ErrorCode::kNotFound, "block " + base->name + " does not belong to node " + node());
-    }
-    // If another thread brings the block in after this, nothing is on standby before the block has another version.
-    if (what == FenceWhat::kUnknown && Knows(base->name)) {
-      return Fail(ErrorCode::kConflict, "a call of this agent uses block " + base->name + " already");
-    }
-    ipam::Block fenced = *base;
-    fenced.agent = NextFence();
-    fenced.standby = standby(fenced);
-    // This agent's own fence, whose answer was lost, may be newer.
-    if (IsOfAnotherMachine(*base)) foreign = base;
-    for (const ipam::BlockOffset offset : foreign == nullptr ? ipam::OffsetSet() : foreign->standby) {
-      if (!fenced.allocations.contains(offset)) fenced.standby.insert(offset);
-    }
-    const auto written = Patch(*base, fenced, clock_.SinceBoot(), deadline);
-    if (written) {
-      Insert(*written, foreign == nullptr ? base : foreign);
-      return {};
-    }
-    const ErrorCode code = written.error().code;
-    if (code != ErrorCode::kConflict && code != ErrorCode::kUnknownOutcome) return std::unexpected(written.error());
-    auto read = Read(base->name, deadline);
-    if (!read) return std::unexpected(read.error());
-    base = *std::move(read);
-  }
-}
-
-void OwnBlocks::Insert(const BlockView& created) { Insert(created, created); }
-
-void OwnBlocks::Insert(const BlockView& written, const BlockView& before) {
-  // An earlier block of that name is gone, and what it held; or this one was fenced before, and `written` does not say
-  // any more who wrote what is in it.
-  if (const SlotPointer known = FindSlot(written->name)) {
-    if (Adopt(known, before)) Adopt(known, written);
-  }
-  Noticed noticed;
-  {
-    const Lock lock(mutex_);
-    auto& slot = slots_[written->name];
-    ++generation_;
-    if (slot != nullptr) return;
-    slot = std::make_shared<Slot>();
-    slot->born = generation_;
-    slot->view = written;
-    if (IsOfAnotherMachine(*before)) MeetStranger(*slot, *before, ipam::Block{});
-    slot->must_fence = false;
-    for (const auto& [offset, text] : written->allocations) {
-      const auto in_use = StillInUse(text, noticed);
-      if (!in_use) continue;
-      slot->overwritten[offset] = {.by = text, .was = *in_use};
-      noticed.in_use.push_back(*in_use);
-    }
-  }
-  Tell(written->name, noticed);
-}
-
-OwnBlocks::SlotPointer OwnBlocks::FindSlot(const std::string& name) const {
+OwnBlocks::StatePointer OwnBlocks::FindState(const std::string& name) const {
   const Lock lock(mutex_);
-  const auto found = slots_.find(name);
-  return found == slots_.end() ? nullptr : found->second;
+  return core_.Find(name);
 }
 
-Expected<BlockView> OwnBlocks::Edit(const BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline) {
-  if (const SlotPointer slot = FindSlot(seen->name)) return WriteInSlot(slot, edit, deadline);
+OwnBlocks::SignalsPointer OwnBlocks::SignalsOf(const std::string& block) {
+  if (!signals_.contains(block)) {
+    std::erase_if(signals_, [this](const auto& one) BERTH_REQUIRES(mutex_) {
+      return one.second.use_count() == 1 && core_.Find(one.first) == nullptr;
+    });
+  }
+  SignalsPointer& signals = signals_[block];
+  if (signals == nullptr) signals = std::make_shared<Signals>();
+  return signals;
+}
+
+void OwnBlocks::Deliver(News&& news, Lock& lock) {
+  std::vector<std::shared_ptr<Waiter>> settled;
+  const auto take = [this](ChangeId id) BERTH_REQUIRES(mutex_) {
+    const auto found = waiters_.find(id);
+    if (found == waiters_.end()) return std::shared_ptr<Waiter>();
+    std::shared_ptr<Waiter> waiter = std::move(found->second);
+    waiters_.erase(found);
+    return waiter;
+  };
+  if (news.settled.empty() && news.reports.empty() && news.outcomes.empty()) return;
+  for (const ChangeId id : news.settled) settled.push_back(take(id));
+  ++delivering_;
+  // Before anybody is answered, what was noted is forgotten: an answered DEL must not leave a note behind.
+  lock.unlock();
+  for (const agent_core::Report& report : news.reports) observer_.Tell(report);
+  for (const auto& waiter : settled) {
+    if (waiter != nullptr) waiter->done(nullptr);
+  }
+  lock.lock();
+  std::vector<std::pair<std::shared_ptr<Waiter>, const agent_core::Outcome*>> to_call;
+  for (const agent_core::Outcome& outcome : news.outcomes) {
+    auto waiter = take(outcome.id);
+    if (waiter == nullptr) continue;
+    if (waiter->done) {
+      to_call.emplace_back(std::move(waiter), &outcome);
+    } else {
+      waiter->result = outcome.result;
+      waiter->changed.notify_one();
+    }
+  }
+  if (!to_call.empty()) {
+    lock.unlock();
+    for (const auto& [waiter, outcome] : to_call) waiter->done(outcome->result);
+    lock.lock();
+  }
+  if (--delivering_ == 0) late_is_over_.notify_all();
+}
+
+Expected<BlockView> OwnBlocks::Edit(const BlockView& seen, const ipam::Change& change, SteadyTime deadline) {
+  if (const StatePointer state = FindState(seen->name)) return WriteIn(state, change, deadline);
   return Fail(
       ErrorCode::kUnavailable, "block " + seen->name + " was deleted a moment ago", "the runtime tries the call again");
 }
 
-Expected<BlockView> OwnBlocks::WriteInSlot(const SlotPointer& slot, const ipam::BlockEdit& edit, SteadyTime deadline) {
-  const auto self = std::make_shared<Waiter>(edit, deadline);
+Expected<BlockView> OwnBlocks::WriteIn(const StatePointer& state, const ipam::Change& change, SteadyTime deadline) {
+  const auto self = std::make_shared<Waiter>();
   Lock lock(mutex_);
-  slot->queue.push_back(self);
-  if (slot->busy && CountThreads(slot->queue) >= slot->expected) slot->arrived.notify_one();
-  while (!self->result && !stopped_) {
-    if (!slot->busy && edit.take_standby && !OnStandby(*slot).empty()) {
-      std::erase(slot->queue, self);
-      if (slot->expected > 0) --slot->expected;
-      WakeNext(*slot);
+  const std::string block = state->view->name;
+  const SignalsPointer signals = SignalsOf(block);
+  const ChangeId id = core_.Submit(*state, change, deadline);
+  waiters_[id] = self;
+  const auto withdraw = [&]() BERTH_REQUIRES(mutex_) {
+    if (!Core::Withdraw(*state, id)) return false;
+    waiters_.erase(id);
+    return true;
+  };
+  if (state->is_sending && agent_core::CountCallers(state->queue) >= signals->expected) signals->arrived.notify_one();
+  while (!self->result && !core_.stopped()) {
+    if (!state->is_sending && change.may_take_standby && !core_.MayGive(*state, TimeNow()).empty() && withdraw()) {
+      if (signals->expected > 0) --signals->expected;
+      WakeNext(*state);
       return nullptr;
     }
     // Whoever sends waits for the answer: so the one that has the most time does, and for no longer.
-    if (!slot->busy && std::chrono::steady_clock::now() < deadline && SenderOf(*slot) == self) {
-      slot->busy = true;
+    if (!state->is_sending && std::chrono::steady_clock::now() < deadline && SenderOf(*state) == id) {
+      state->is_sending = true;
       lock.unlock();
-      SendBatch(slot, deadline);
+      SendBatch(state, deadline);
       lock.lock();
       continue;
     }
     if (self->changed.wait_until(lock.native(), deadline) != std::cv_status::timeout || self->result) continue;
-    if (self->is_sent) {
+    if (!withdraw()) {
       // In doubt (InDoubt) until its batch is through.
       return Fail(ErrorCode::kUnknownOutcome,
-                  "the time limit passed before the API server answered for block " + slot->view->name,
+                  "the time limit passed before the API server answered for block " + block,
                   "the runtime tries the call again; is the API server slow?");
     }
-    std::erase(slot->queue, self);
     // This may have been the one that was to send the next batch.
-    if (!slot->busy) WakeNext(*slot);
+    if (!state->is_sending) WakeNext(*state);
     return Fail(ErrorCode::kTimeout,
-                "the time limit passed before the change of block " + slot->view->name + " could be sent",
+                "the time limit passed before the change of block " + block + " could be sent",
                 "the runtime tries the call again; is the API server slow?");
   }
   if (self->result) return *std::move(self->result);
-  std::erase(slot->queue, self);
-  return Ending();
+  static_cast<void>(withdraw());
+  return std::unexpected(Core::Ending());
 }
 
-void OwnBlocks::SendBatch(const SlotPointer& slot, SteadyTime deadline) {
+void OwnBlocks::SendBatch(const StatePointer& state, SteadyTime deadline) {
   Lock lock(mutex_);
+  const std::string block = state->view->name;
+  const SignalsPointer signals = SignalsOf(block);
   // Callers that were just answered are often back soon. A part of the time of a patch is little to wait for them, and
   // saves a patch. A caller that is alone expects nobody.
-  const auto patience = std::min<std::chrono::steady_clock::duration>(slot->took / kGatherPart, kGatherMax);
+  const auto patience =
+      std::min<std::chrono::steady_clock::duration>(state->took / kGatherPart, agent_core::kGatherMax);
   const auto end = std::min(deadline, std::chrono::steady_clock::now() + patience);
-  slot->arrived.wait_until(lock.native(), end, [&]() BERTH_REQUIRES(mutex_) {
-    return CountThreads(slot->queue) >= slot->expected || stopped_;
+  signals->arrived.wait_until(lock.native(), end, [&]() BERTH_REQUIRES(mutex_) {
+    return agent_core::CountCallers(state->queue) >= signals->expected || core_.stopped();
   });
-  // It is over when this call's time is. Threads that joined and have more send the next one.
-  std::deque<std::shared_ptr<Waiter>> later;
-  const auto has_more = [deadline](const auto& waiter) {
-    return !waiter->done && waiter->deadline > deadline + kGatherMax;
-  };
-  std::ranges::partition_copy(slot->queue, std::back_inserter(later), std::back_inserter(slot->sent), has_more);
-  slot->queue = std::move(later);
-  for (const auto& waiter : slot->sent) waiter->is_sent = true;
-  const Waiters batch = slot->sent;
-  lock.unlock();
-  Commit(slot, {.waiters = batch, .deadline = deadline});
-  lock.lock();
-  slot->sent.clear();
-  slot->expected = CountThreads(batch) + CountThreads(slot->queue);
-  slot->busy = false;
-  slot->idle.notify_all();
-  WakeNext(*slot);
-  const BlockView observed = std::exchange(slot->observed, nullptr);
-  lock.unlock();
-  if (observed != nullptr) Adopt(slot, observed);
-}
-
-std::shared_ptr<OwnBlocks::Waiter> OwnBlocks::SenderOf(const Slot& slot) {
-  std::shared_ptr<Waiter> sender;
-  for (const auto& waiter : slot.queue) {
-    const bool is_thread = !waiter->done;
-    if (is_thread && (sender == nullptr || waiter->deadline > sender->deadline)) sender = waiter;
+  core_.Begin(*state, deadline);
+  const std::size_t callers = agent_core::CountCallers(state->rounds.front().changes);
+  while (true) {
+    News news;
+    const agent_core::Step step = core_.Next(*state, TimeNow(), news);
+    Deliver(std::move(news), lock);
+    if (std::holds_alternative<agent_core::Done>(step)) break;
+    lock.unlock();
+    if (const auto* pause = std::get_if<agent_core::Pause>(&step)) {
+      std::this_thread::sleep_until(pause->until);
+      lock.lock();
+      continue;
+    }
+    const Now asked = TimeNow();
+    const auto answer = Perform(block, step);
+    lock.lock();
+    News answers;
+    core_.Answer(*state, answer, asked, TimeNow(), answers);
+    Deliver(std::move(answers), lock);
   }
-  return sender;
+  const BlockView observed = Core::End(*state);
+  signals->expected = callers + agent_core::CountCallers(state->queue);
+  signals->idle.notify_all();
+  WakeNext(*state);
+  lock.unlock();
+  if (observed != nullptr) Learn(state, observed);
 }
 
-void OwnBlocks::WakeNext(const Slot& slot) {
-  if (const auto sender = SenderOf(slot)) {
-    sender->changed.notify_one();
-  } else if (!slot.queue.empty()) {
+ChangeId OwnBlocks::SenderOf(const BlockState& state) {
+  const Waiting* sender = nullptr;
+  for (const Waiting& one : state.queue) {
+    if (one.has_caller && (sender == nullptr || one.deadline > sender->deadline)) sender = &one;
+  }
+  return sender == nullptr ? 0 : sender->id;
+}
+
+void OwnBlocks::WakeNext(const BlockState& state) {
+  if (const ChangeId sender = SenderOf(state)) {
+    waiters_.at(sender)->changed.notify_one();
+  } else if (!state.queue.empty()) {
     late_.notify_one();
   }
 }
 
-void OwnBlocks::EditLater(const BlockView& seen, const ipam::BlockEdit& edit, SteadyTime deadline,
+void OwnBlocks::EditLater(const BlockView& seen, const ipam::Change& change, SteadyTime deadline,
                           const EditDone& done) {
   Lock lock(mutex_);
-  const auto found = slots_.find(seen->name);
-  if (stopped_ || found == slots_.end()) {
-    const bool is_ending = stopped_;
+  const StatePointer state = core_.Find(seen->name);
+  if (core_.stopped() || state == nullptr) {
+    const Expected<BlockView> failed = core_.stopped() ? std::unexpected(Core::Ending()) : IsGone(seen->name);
     lock.unlock();
-    done(is_ending ? Ending() : Fail(ErrorCode::kNotFound, "block " + seen->name + " is gone"));
+    done(failed);
     return;
   }
-  QueueLate(*found->second, edit, found->second->linger(), deadline, done);
-}
-
-void OwnBlocks::QueueLate(Slot& slot, const ipam::BlockEdit& edit, std::chrono::milliseconds linger,
-                          SteadyTime deadline, const EditDone& done) {
-  const auto waiter = std::make_shared<Waiter>(edit, deadline, done);
-  waiter->due = std::chrono::steady_clock::now() + linger;
-  slot.queue.push_back(waiter);
-  ++late_count_;
-  // Most are due after others that it waits for already.
-  if (waiter->due < late_wakes_) late_.notify_one();
+  const Now now = TimeNow();
+  const auto linger = Core::LingerOf(*state);
+  const ChangeId id = core_.SubmitLate(*state, change, linger, deadline, now);
+  waiters_[id] = std::make_shared<Waiter>(done);
+  // Most are due after others that SendLate waits for already.
+  if (now.steady + linger < late_wakes_) late_.notify_one();
 }
 
 void OwnBlocks::SendLate() {
   Lock lock(mutex_);
-  while (!stopped_) {
-    SlotPointer first;
+  while (!core_.stopped()) {
+    StatePointer first;
     SteadyTime due = SteadyTime::max();
-    for (const auto& [name, slot] : slots_) {
-      if (slot->busy) continue;  // whoever sends wakes this thread if something is left
-      for (const auto& waiter : slot->queue) {
-        if (!waiter->done || waiter->due >= due) continue;
-        due = waiter->due;
-        first = slot;
-      }
+    for (const auto& [name, state] : core_.blocks()) {
+      // Whoever sends wakes this thread if something is left.
+      if (state->is_sending || Core::DueOf(*state) >= due) continue;
+      due = Core::DueOf(*state);
+      first = state;
     }
     late_wakes_ = due;
     if (first == nullptr) {
@@ -297,7 +265,7 @@ void OwnBlocks::SendLate() {
       late_.wait_until(lock.native(), due);
     } else {
       late_wakes_ = SteadyTime::min();
-      first->busy = true;
+      first->is_sending = true;
       lock.unlock();
       // What nobody waits for may have waited long for the patch before it. A request that is cut short is in doubt,
       // and makes a slow API server slower.
@@ -305,63 +273,107 @@ void OwnBlocks::SendLate() {
       lock.lock();
     }
   }
-  Waiters left;
-  for (const auto& [name, slot] : slots_) std::ranges::move(TakeLate(*slot), std::back_inserter(left));
-  lock.unlock();
-  for (const auto& waiter : left) Finish(*waiter, Ending());
-}
-
-OwnBlocks::Waiters OwnBlocks::TakeLate(Slot& slot) {
-  Waiters late;
-  std::ranges::copy_if(slot.queue, std::back_inserter(late), [](const auto& waiter) { return bool{waiter->done}; });
-  std::erase_if(slot.queue, [](const auto& waiter) { return bool{waiter->done}; });
-  return late;
+  Deliver(core_.EndLate(), lock);
 }
 
 void OwnBlocks::AwaitLate(SteadyTime deadline) {
   Lock lock(mutex_);
-  late_is_over_.wait_until(
-      lock.native(), deadline, [this]() BERTH_REQUIRES(mutex_) { return late_count_ == 0 || stopped_; });
+  late_is_over_.wait_until(lock.native(), deadline, [this]() BERTH_REQUIRES(mutex_) {
+    return core_.stopped() || (delivering_ == 0 && !core_.HasLate());
+  });
 }
 
-void OwnBlocks::WakeAll(Slot& slot) {
-  for (const auto& waiter : slot.queue) waiter->changed.notify_one();
-  for (const auto& waiter : slot.sent) waiter->changed.notify_one();
-  slot.arrived.notify_all();
-  slot.idle.notify_all();
+BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::Change& change, SteadyTime deadline,
+                             std::function<void()> settled) {
+  const Lock lock(mutex_);
+  const StatePointer state = core_.Find(seen->name);
+  if (state == nullptr) return nullptr;
+  const auto given = core_.HandOut(*state, change, deadline, TimeNow());
+  if (!given) return nullptr;
+  waiters_[given->id] = std::make_shared<Waiter>([settled = std::move(settled)](const auto&) { settled(); });
+  if (core_.DueOf(*state) < late_wakes_) late_.notify_one();
+  return given->block;
+}
+
+void OwnBlocks::Resume(const node::HandedOut& note, std::function<void()> settled) {
+  Lock lock(mutex_);
+  News news;
+  const ChangeId id = core_.Resume(note.block,
+                                   note.block_uid,
+                                   note.offset,
+                                   {.attachment = note.attachment, .entry = note.entry, .is_refused = false},
+                                   news);
+  if (id != 0) waiters_[id] = std::make_shared<Waiter>([settled](const auto&) { settled(); });
+  Deliver(std::move(news), lock);
+  lock.unlock();
+  if (id == 0) settled();
+}
+
+bool OwnBlocks::IsHandedOut(const std::string& block, const ipam::Attachment& attachment) const {
+  const Lock lock(mutex_);
+  const StatePointer state = core_.Find(block);
+  const auto is_its = [&attachment](const auto& one) { return one.second.attachment == attachment; };
+  return state != nullptr && std::ranges::any_of(state->handed_out, is_its);
+}
+
+std::set<ipam::Attachment> OwnBlocks::HandedOut() const {
+  std::set<ipam::Attachment> attachments;
+  const Lock lock(mutex_);
+  for (const auto& [name, state] : core_.blocks()) {
+    for (const auto& [offset, one] : state->handed_out) attachments.insert(one.attachment);
+  }
+  attachments.erase("");
+  return attachments;
+}
+
+void OwnBlocks::WriteHandedOut(SteadyTime deadline, const std::function<void(const Error&)>& failed) {
+  const Lock lock(mutex_);
+  for (const ChangeId id : core_.WriteWhatIsLeft(deadline, TimeNow())) {
+    waiters_[id] = std::make_shared<Waiter>([failed](const Expected<BlockView>& written) {
+      if (!written) failed(written.error());
+    });
+    late_.notify_one();
+  }
+}
+
+void OwnBlocks::RenewStandby(const BlockView& seen, const ipam::StandbyPlan& plan, SteadyTime deadline) {
+  ipam::Block renewed = *seen;
+  ipam::Prepare(plan, renewed, seen->standby.size());
+  ipam::TrimStandby(renewed);
+  if (!ipam::IsHeld(renewed)) renewed.standby.clear();
+  if (renewed.standby != seen->standby) EditLater(seen, {.standby = plan}, deadline, [](const auto&) {});
 }
 
 std::vector<ipam::OpenIntent> OwnBlocks::InDoubt(const ipam::Attachment& attachment) const {
   std::vector<ipam::OpenIntent> intents;
   const Lock lock(mutex_);
-  for (const auto& [name, slot] : slots_) {
-    const auto is_under_way = [&attachment](const auto& waiter) {
-      return waiter->edit.attachment == attachment && !waiter->result;
-    };
-    if (slot->in_doubt.contains(attachment) || std::ranges::any_of(slot->sent, is_under_way)) {
-      intents.push_back({.id = name, .attachment = attachment, .block = *slot->view});
-    }
+  for (const auto& [name, state] : core_.blocks()) {
+    if (!agent_core::IsInDoubt(*state, attachment)) continue;
+    intents.push_back({.id = name, .attachment = attachment, .block = *state->view});
   }
   return intents;
 }
 
 void OwnBlocks::CloseIntent(const ipam::OpenIntent& intent) {
   const Lock lock(mutex_);
-  const auto found = slots_.find(intent.id);
-  if (found != slots_.end()) found->second->in_doubt.erase(intent.attachment);
+  if (const StatePointer state = core_.Find(intent.id)) state->in_doubt.erase(intent.attachment);
 }
 
 void OwnBlocks::Stop() {
   const Lock lock(mutex_);
-  stopped_ = true;
-  for (const auto& [name, slot] : slots_) WakeAll(*slot);
+  core_.Stop();
+  for (const auto& [id, waiter] : waiters_) waiter->changed.notify_one();
+  for (const auto& [block, signals] : signals_) {
+    signals->arrived.notify_all();
+    signals->idle.notify_all();
+  }
   late_.notify_all();
   late_is_over_.notify_all();
 }
 
 bool OwnBlocks::stopped() const {
   const Lock lock(mutex_);
-  return stopped_;
+  return core_.stopped();
 }
 
 }  // namespace berth::agent

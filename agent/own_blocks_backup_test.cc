@@ -76,7 +76,7 @@ TEST_P(RestoredBackupTest, TheAgentWritesWhatItKnows) {
   api_.Restore(*backup);
   ASSERT_FALSE(Add(9).has_value());
   WriteWhatIsLeft();
-  for (const auto& [offset, text] : GetParam().now) EXPECT_EQ(TextAt(*Stored(), offset), text) << offset;
+  for (const auto& [offset, text] : GetParam().now) EXPECT_EQ(agent_core::TextAt(*Stored(), offset), text) << offset;
 }
 
 // As "etcdutl snapshot restore --bump-revision" has it. What was given back since is the controller's to find.
@@ -96,7 +96,7 @@ TEST_P(RestoredBackupTest, NobodysAddressIsLostWhereVersionsGoOn) {
   WriteWhatIsLeft();
   for (const auto& [offset, text] : GetParam().now) {
     if (ipam::AttachmentOf(text).empty()) continue;
-    EXPECT_EQ(TextAt(*Stored(), offset), text) << offset;
+    EXPECT_EQ(agent_core::TextAt(*Stored(), offset), text) << offset;
   }
 }
 
@@ -128,7 +128,7 @@ TEST_F(OwnBlocksBackupTest, WhatAWriteWithoutAnAnswerTookOutAfterABackupHasNotVa
   WriteWhatIsLeft();
   EXPECT_GT(patches, 0);
   EXPECT_THAT(seen_.vanished, testing::ElementsAre(TextOf(2))) << "by the backup";
-  EXPECT_EQ(TextAt(*Stored(), 1), TextOf(2));
+  EXPECT_EQ(agent_core::TextAt(*Stored(), 1), TextOf(2));
 }
 
 TEST_F(OwnBlocksBackupTest, WhatTheControllerFreedAfterABackupStaysFree) {
@@ -141,7 +141,7 @@ TEST_F(OwnBlocksBackupTest, WhatTheControllerFreedAfterABackupStaysFree) {
   ASSERT_TRUE(api_.Change(kBlocks, kName, [&freed](nlohmann::json& block) { block["allocations"]["1"] = freed; }));
   ASSERT_FALSE(Add(9).has_value());
   WriteWhatIsLeft();
-  EXPECT_EQ(TextAt(*Stored(), 1), freed);
+  EXPECT_EQ(agent_core::TextAt(*Stored(), 1), freed);
   EXPECT_TRUE(IsStored(3));
 }
 
@@ -173,7 +173,7 @@ TEST_F(OwnBlocksBackupTest, WhatASuccessorWroteAfterABackupStays) {
   for (const int number : {2, 3, 4, 5, 6}) ASSERT_TRUE(Add(number).has_value());
   api_.Restore(*backup);
   BlockWitness successor_seen;
-  OwnBlocks successor(api_, clock_, {.node = "n1", .instance = "m-next", .standby = 0}, successor_seen);
+  OwnBlocks successor(api_, clock_, {.self = {.node = "n1", .instance = "m-next"}}, successor_seen);
   ASSERT_TRUE(Fence(successor).has_value());
   ASSERT_TRUE(Add(7, &successor).has_value());
   seen_.is_replaced = true;
@@ -189,7 +189,7 @@ TEST_F(OwnBlocksBackupTest, WhatAStrangerWroteAfterABackupStays) {
   for (const int number : {2, 3, 4, 5, 6}) ASSERT_TRUE(Add(number).has_value());
   api_.Restore(*backup);
   BlockWitness other_seen;
-  OwnBlocks other(api_, clock_, {.node = "n1", .instance = "other-1", .standby = 0}, other_seen);
+  OwnBlocks other(api_, clock_, {.self = {.node = "n1", .instance = "other-1"}}, other_seen);
   ASSERT_TRUE(Fence(other).has_value());
   ASSERT_TRUE(Add(7, &other).has_value());
   ASSERT_FALSE(Add(9).has_value());

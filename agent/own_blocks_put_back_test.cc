@@ -56,15 +56,15 @@ class FreedInUseTest : public PutBackTest {
       }
     }));
   }
-  [[nodiscard]] std::string StoredAt(ipam::BlockOffset offset) const { return TextAt(*Stored(), offset); }
+  [[nodiscard]] std::string StoredAt(ipam::BlockOffset offset) const { return agent_core::TextAt(*Stored(), offset); }
 
   std::set<std::string> netns_ = {"cni-1", "cni-2"};
   OwnBlocks agent_{api_,
                    clock_,
-                   {.node = "n1",
-                    .instance = "m-me",
-                    .standby = kStandby,
-                    .may_have_netns = [this](const std::string& name) { return netns_.contains(name); }},
+                   {.self = {.node = "n1",
+                             .instance = "m-me",
+                             .may_have_netns = [this](const std::string& name) { return netns_.contains(name); }},
+                    .standby = kStandby},
                    seen_};
 };
 
@@ -109,7 +109,7 @@ TEST_F(FreedInUseTest, NobodyGetsAnAddressThatIsKeptThoughItCannotBeWritten) {
   agent_.Observe(Stored(), Soon());
   const auto shown = agent_.Snapshot();
   ASSERT_EQ(shown.size(), 1U);
-  EXPECT_EQ(TextAt(*shown[0], 1), HeldText(1));
+  EXPECT_EQ(agent_core::TextAt(*shown[0], 1), HeldText(1));
 }
 
 TEST_F(FreedInUseTest, ADelEndsWhatWasKept) {
@@ -118,11 +118,7 @@ TEST_F(FreedInUseTest, ADelEndsWhatWasKept) {
   ASSERT_TRUE(Fence(agent_).has_value());
   Free(1);
   // Its DEL, before the agent has heard of that.
-  const auto release = [](ipam::Block& block) -> Expected<void> {
-    ipam::Release(block, TestAttachment(1), /*now_ms=*/0);
-    return {};
-  };
-  ASSERT_TRUE(agent_.Edit(Stored(), {.attachment = TestAttachment(1), .apply = release}, Soon()).has_value());
+  ASSERT_TRUE(agent_.Edit(Stored(), Release(1), Soon()).has_value());
   EXPECT_EQ(StoredAt(1), "");
   EXPECT_THAT(seen_.in_use, testing::IsEmpty()) << "nobody has to end that container";
 }
@@ -144,7 +140,7 @@ TEST_P(BackupOfAnEarlierRunTest, WhatWasOnStandbyThenAndIsHeldNowIsPutBack) {
   const bool versions_go_on = GetParam();
   MakeBlock();
   BlockWitness unused;
-  OwnBlocks earlier(api_, clock_, {.node = "n1", .instance = "m-before", .standby = kStandby}, unused);
+  OwnBlocks earlier(api_, clock_, {.self = {.node = "n1", .instance = "m-before"}, .standby = kStandby}, unused);
   ASSERT_TRUE(Fence(earlier).has_value());
   ASSERT_TRUE(Add(1, &earlier).has_value());
   const auto backup = api_.TakeBackup();
@@ -152,7 +148,7 @@ TEST_P(BackupOfAnEarlierRunTest, WhatWasOnStandbyThenAndIsHeldNowIsPutBack) {
   ASSERT_NE(HandOut(2, &earlier), nullptr);
   earlier.WriteHandedOut(Soon(), [](const Error&) {});
   ASSERT_TRUE(Add(3, &earlier).has_value());
-  OwnBlocks own(api_, clock_, {.node = "n1", .instance = "m-now", .standby = kStandby}, seen_);
+  OwnBlocks own(api_, clock_, {.self = {.node = "n1", .instance = "m-now"}, .standby = kStandby}, seen_);
   ASSERT_TRUE(Fence(own).has_value());
   ASSERT_TRUE(IsStored(2));
   if (versions_go_on) {
@@ -210,16 +206,12 @@ TEST_F(PutBackTest, WhatCouldNotBePutBackAtOnceIsWithoutAnyOtherChange) {
 TEST_F(PutBackTest, WhatASuccessorFreedStaysFree) {
   MakeBlock();
   BlockWitness seen;
-  OwnBlocks older(api_, clock_, {.node = "n1", .instance = "m-older", .standby = 0}, seen);
+  OwnBlocks older(api_, clock_, {.self = {.node = "n1", .instance = "m-older"}}, seen);
   ASSERT_TRUE(Fence(older).has_value());
   ASSERT_TRUE(Add(1, &older).has_value());
-  OwnBlocks newer(api_, clock_, {.node = "n1", .instance = "m-newer", .standby = 0}, seen_);
+  OwnBlocks newer(api_, clock_, {.self = {.node = "n1", .instance = "m-newer"}}, seen_);
   ASSERT_TRUE(Fence(newer).has_value());
-  const auto free = [](ipam::Block& block) -> Expected<void> {
-    static_cast<void>(ipam::Release(block, TestAttachment(1), 0));
-    return {};
-  };
-  ASSERT_TRUE(newer.Edit(Stored(), {.attachment = TestAttachment(1), .apply = free}, Soon()).has_value());
+  ASSERT_TRUE(newer.Edit(Stored(), Release(1), Soon()).has_value());
   seen.is_replaced = true;
   seen.meanwhile = [&] { static_cast<void>(Add(3, &older)); };
   older.Observe(Stored(), Soon());

@@ -52,11 +52,8 @@ TEST_F(OwnBlocksTest, ALaterBlockOfThatNameIsBelieved) {
 TEST_F(OwnBlocksTest, WhoseTimeIsOverSendsNobodysChanges) {
   MakeBlock();
   const int before = api_.CountOf(Method::kPatch);
-  const auto take = [](ipam::Block& block) -> Expected<void> {
-    SetText(block, 1, TextOf(1));
-    return {};
-  };
-  const auto edited = own_.Edit(Stored(), {.attachment = {}, .apply = take}, std::chrono::steady_clock::now());
+  const auto edited =
+      own_.Edit(Stored(), {.what = ipam::SetEntries{{{1, TextOf(1)}}}}, std::chrono::steady_clock::now());
   ASSERT_FALSE(edited.has_value());
   EXPECT_EQ(edited.error().code, ErrorCode::kTimeout);
   EXPECT_EQ(api_.CountOf(Method::kPatch), before);
@@ -71,9 +68,8 @@ TEST_F(OwnBlocksTest, WhatWasHandedOutAndIsInStaysInWhereTheNextPatchIsRefused) 
   api_.SetFaults([](const k8sclient::Request& request) {
     return request.method == Method::kPatch ? ApiFault::kLostAfterCommit : ApiFault::kUnavailable;
   });
-  const auto nothing = [](ipam::Block&) { return Expected<void>(); };
   const SteadyTime soon = std::chrono::steady_clock::now() + kWithin;
-  EXPECT_FALSE(own_.Edit(Stored(), {.attachment = {}, .apply = nothing}, soon).has_value());
+  EXPECT_FALSE(own_.Edit(Stored(), {}, soon).has_value());
   ASSERT_TRUE(IsStored(2));
   int patches = 0;
   api_.SetFaults([&patches](const k8sclient::Request& request) {
@@ -103,11 +99,8 @@ TEST_F(OwnBlocksTest, AChangeThatIsInHasNotFailedWhereTheNextPatchIsRefused) {
     const auto note = [&other](const auto& written) {
       if (!written) other = written.error().code;
     };
-    const auto take = [](ipam::Block& block) -> Expected<void> {
-      block.allocations[60] = TextOf(60);
-      return {};
-    };
-    own_.EditLater(Stored(), {.attachment = ipam::TestAttachment(60), .apply = take}, Soon(), note);
+    own_.EditLater(
+        Stored(), {.attachment = ipam::TestAttachment(60), .what = ipam::SetEntries{{{60, TextOf(60)}}}}, Soon(), note);
     const auto added = Add(number);
     ASSERT_TRUE(IsStored(number));
     ASSERT_GT(patches, 1);
@@ -119,11 +112,7 @@ TEST_F(OwnBlocksTest, AChangeThatIsInHasNotFailedWhereTheNextPatchIsRefused) {
 TEST_F(OwnBlocksTest, AChangeThatNobodyWaitsForIsShownWhileItsPatchIsUnderWay) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
-  const auto release = [](ipam::Block& block) -> Expected<void> {
-    static_cast<void>(ipam::Release(block, TestAttachment(1), 0));
-    return {};
-  };
-  own_.EditLater(Stored(), {.attachment = TestAttachment(1), .apply = release}, Soon(), [](const auto&) {});
+  own_.EditLater(Stored(), Release(1), Soon(), [](const auto&) {});
   int patches = 0;
   api_.SetFaults([&](const k8sclient::Request& request) {
     if (request.method != Method::kPatch) return k8sclient::testing::ApiFault::kNone;
@@ -146,11 +135,10 @@ TEST_F(OwnBlocksTest, NoAddIsToldThatABlockIsFullWhereItsPatchMayStillLand) {
     if (request.method != Method::kPatch) return ApiFault::kNone;
     return ++patches == 1 ? ApiFault::kLateCommit : ApiFault::kInvalid;
   });
-  const auto release = [](ipam::Block& block) -> Expected<void> {
-    block.allocations.erase(7);
-    return {};
-  };
-  own_.EditLater(Stored(), {.attachment = ipam::TestAttachment(107), .apply = release}, Soon(), [](const auto&) {});
+  own_.EditLater(Stored(),
+                 {.attachment = ipam::TestAttachment(107), .what = ipam::SetEntries{{{7, ""}}}},
+                 Soon(),
+                 [](const auto&) {});
   // The patch of both is in doubt, the next one is refused, and then each is tried on its own.
   EXPECT_EQ(Add(1).error().code, ErrorCode::kUnknownOutcome);
 }
@@ -162,11 +150,10 @@ TEST_F(OwnBlocksTest, AFenceThatWasSeenIsNotWrittenAgain) {
     const bool is_lost = request.method == Method::kPatch && ++patches == 1;
     return is_lost ? ApiFault::kLostAfterCommit : ApiFault::kNone;
   });
-  const auto take = [](ipam::Block& block) -> Expected<void> {
-    block.allocations[7] = TextOf(1);
-    return {};
-  };
-  ASSERT_TRUE(own_.Edit(Stored(), {.attachment = ipam::TestAttachment(1), .apply = take, .fence = true}, Soon()));
+  ASSERT_TRUE(
+      own_.Edit(Stored(),
+                {.attachment = ipam::TestAttachment(1), .what = ipam::SetEntries{{{7, TextOf(1)}}}, .fence = true},
+                Soon()));
   EXPECT_EQ(patches, 1);
 }
 
@@ -234,14 +221,7 @@ TEST_F(OwnBlocksTest, AProofOfOneBlockAfterASleepIsNoneOfAnother) {
   const auto made = api_.Call({.method = Method::kPost, .path = kBlocks, .body = crds::BlockToJson(second).dump()}, {});
   const auto seen = std::make_shared<const ipam::Block>(crds::ParseBlock(nlohmann::json::parse(made->body)).value());
   ASSERT_TRUE(own_.Fence(seen, Soon(), [](const ipam::Block&) { return ipam::OffsetSet{8, 9}; }).has_value());
-  const auto hand_out = [&](int number) {
-    const auto take = [number](ipam::Block& block, const ipam::OffsetSet& among) -> Expected<void> {
-      block.allocations[*among.begin()] = TextOf(number);
-      return {};
-    };
-    return own_.HandOut(
-        seen, {.attachment = ipam::TestAttachment(number), .apply = nullptr, .take_standby = take}, Soon(), [] {});
-  };
+  const auto hand_out = [&](int number) { return own_.HandOut(seen, Taking(number), Soon(), [] {}); };
   ASSERT_NE(hand_out(2), nullptr);
   clock_.Suspend(std::chrono::minutes(6));
   ASSERT_TRUE(Add(3).has_value());
@@ -292,7 +272,7 @@ class StrangersTest : public OwnBlocksTest {
   }
 
   BlockWitness other_seen_;
-  OwnBlocks other_{api_, clock_, {.node = "n1", .instance = "other-1", .standby = kStandby}, other_seen_};
+  OwnBlocks other_{api_, clock_, {.self = {.node = "n1", .instance = "other-1"}, .standby = kStandby}, other_seen_};
 };
 
 TEST_F(StrangersTest, AnAgentFieldThatSomebodyWroteByHandEndsNoAgent) {
@@ -359,11 +339,7 @@ TEST_F(StrangersTest, WhatItHadOnStandbyAndGaveBackMayBeSwept) {
   });
   own_.Observe(Stored(), Soon());
   api_.SetFaults(nullptr);
-  const auto sweep = [](ipam::Block& block) -> Expected<void> {
-    std::erase_if(block.allocations, [](const auto& one) { return one.second.starts_with("~"); });
-    return {};
-  };
-  EXPECT_TRUE(own_.Edit(Stored(), {.attachment = {}, .apply = sweep}, Soon()).has_value());
+  EXPECT_TRUE(own_.Edit(Stored(), {.what = ipam::SweepCooled{.now_ms = 1}}, Soon()).has_value());
 }
 
 // An agent that could not read another block begins to load once more.

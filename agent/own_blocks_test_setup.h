@@ -15,7 +15,6 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/own_blocks.h"
-#include "agent/own_blocks_slot.h"
 #include "crds/block.h"
 #include "crds/names.h"
 #include "ipam/engine_test_setup.h"
@@ -26,21 +25,20 @@ namespace berth::agent {
 
 class BlockWitness final : public BlockObserver {
  public:
-  void Conflict(const std::string& /*block*/) override {}
-  void Batch(const std::string& /*block*/, std::size_t /*changes*/) override {}
-  void InDoubt(const std::string& /*block*/, const Error& /*error*/) override {}
-  void HandedOutRefused(const std::string& /*block*/, const std::string& /*entry*/, const Error& /*error*/) override {}
-  void HandedOutLost(const std::string& /*block*/, const std::string& entry) override { lost.push_back(entry); }
-  void StandbyNotKept() override { ++not_kept; }
-  void Vanished(const std::string& /*block*/, const std::string& entry) override { vanished.push_back(entry); }
-  void StillInUse(const std::string& /*block*/, const std::string& entry) override { in_use.push_back(entry); }
-  void FreedRightly(const std::string& /*block*/, const std::string& entry) override { freed.push_back(entry); }
-  void WentBack(const std::string& /*block*/) override { ++went_back; }
+  void Tell(const agent_core::Report& report) override {
+    using enum agent_core::Report::Kind;
+    if (report.kind == kHandedOutLost) lost.push_back(report.text);
+    if (report.kind == kStandbyNotKept) ++not_kept;
+    if (report.kind == kVanished) vanished.push_back(report.text);
+    if (report.kind == kStillInUse) in_use.push_back(report.text);
+    if (report.kind == kFreedRightly) freed.push_back(report.text);
+    if (report.kind == kWentBack) ++went_back;
+    if (report.kind == kMetAnother) met.push_back(report.text);
+  }
   [[nodiscard]] bool IsStillOurs() override {
     if (meanwhile) std::exchange(meanwhile, nullptr)();
     return !is_replaced;
   }
-  void MetAnother(const std::string& /*block*/, const std::string& agent) override { met.push_back(agent); }
 
   bool is_replaced = false;
   std::function<void()> meanwhile;  // once, while the agent asks whether it was replaced
@@ -100,30 +98,29 @@ class OwnBlocksTest : public ::testing::Test {
     return objects.empty() ? nullptr : std::make_shared<const ipam::Block>(crds::ParseBlock(objects[0]).value());
   }
 
+  // An ADD that takes an address of the pool, at best one on standby.
+  [[nodiscard]] ipam::Change Taking(int number) const {
+    const auto pool = std::make_shared<const ipam::Pool>(pool_);
+    return {.attachment = ipam::TestAttachment(number),
+            .what = ipam::TakeAddress{.pool = pool, .entry = EntryOf(number)},
+            .may_take_standby = true,
+            .standby = ipam::StandbyPlan{.pool = pool}};
+  }
+  static ipam::Change Release(int number) {
+    const ipam::Attachment attachment = ipam::TestAttachment(number);
+    return {.attachment = attachment, .what = ipam::ReleaseAddresses{.attachments = {attachment}}};
+  }
+  // Written before it is answered.
   Expected<ipam::BlockView> Add(int number, OwnBlocks* agent = nullptr) {
-    const ipam::HeldEntry entry = EntryOf(number);
-    const auto take = [this, entry](ipam::Block& block) -> Expected<void> {
-      const auto taken = ipam::Take(block, pool_, entry, std::nullopt, 0);
-      if (!taken) return std::unexpected(taken.error());
-      return {};
-    };
-    const auto stand_by = [this](ipam::Block& block, std::size_t wanted) { ipam::StandBy(block, pool_, wanted, 0); };
-    return (agent == nullptr ? own_ : *agent)
-        .Edit(Named(), {.attachment = entry.attachment, .apply = take, .stand_by = stand_by}, Soon());
+    ipam::Change change = Taking(number);
+    change.may_take_standby = false;
+    return (agent == nullptr ? own_ : *agent).Edit(Named(), change, Soon());
   }
   ipam::BlockView HandOut(int number, OwnBlocks* agent = nullptr,
                           std::chrono::milliseconds within = std::chrono::seconds(5)) {
-    const ipam::HeldEntry entry = EntryOf(number);
-    const auto take = [this, entry](ipam::Block& block, const ipam::OffsetSet& among) -> Expected<void> {
-      const auto taken = ipam::TakeStandby(block, pool_, entry, among, 0);
-      if (!taken) return std::unexpected(taken.error());
-      return {};
-    };
-    return (agent == nullptr ? own_ : *agent)
-        .HandOut(Named(),
-                 {.attachment = entry.attachment, .apply = nullptr, .take_standby = take},
-                 clock_.Now() + within,
-                 [] {});
+    ipam::Change change = Taking(number);
+    change.standby.reset();
+    return (agent == nullptr ? own_ : *agent).HandOut(Named(), change, clock_.Now() + within, [] {});
   }
   [[nodiscard]] bool Holds(int number) const { return own_.Holds(ipam::TestAttachment(number)); }
   [[nodiscard]] bool IsStored(int number) const {
@@ -137,24 +134,19 @@ class OwnBlocksTest : public ::testing::Test {
   }
   // By the agent.
   void Write(const std::map<ipam::BlockOffset, std::string>& texts) {
-    const auto apply = [&texts](ipam::Block& block) -> Expected<void> {
-      for (const auto& [offset, text] : texts) SetText(block, offset, text);
-      return {};
-    };
-    ASSERT_TRUE(own_.Edit(Named(), {.attachment = {}, .apply = apply}, Soon()).has_value());
+    ASSERT_TRUE(own_.Edit(Named(), {.what = ipam::SetEntries{texts}}, Soon()).has_value());
   }
   // As the agent does from time to time.
   void WriteWhatIsLeft() {
     own_.WriteHandedOut(Soon(), [](const Error&) {});
-    static_cast<void>(
-        own_.Edit(Named(), {.attachment = {}, .apply = [](ipam::Block&) { return Expected<void>(); }}, Soon()));
+    static_cast<void>(own_.Edit(Named(), {}, Soon()));
   }
 
   ipam::Pool pool_ = ipam::TestPool("p1", "10.55.0.0/24");
   k8sclient::testing::FakeClock clock_;
   k8sclient::testing::ModelApi api_;
   BlockWitness seen_;
-  OwnBlocks own_{api_, clock_, {.node = "n1", .instance = "m-me", .standby = kStandby}, seen_};
+  OwnBlocks own_{api_, clock_, {.self = {.node = "n1", .instance = "m-me"}, .standby = kStandby}, seen_};
 
  private:
   [[nodiscard]] ipam::Block NewBlock() const {

@@ -162,16 +162,17 @@ Expected<AgentAnswer> AgentCall::WithoutAgent(const std::string& body, int error
 Expected<AgentAnswer> AgentCall::NotConnected(int error) const {
   if (IsAbsence(error)) {
     return berth::Fail(ErrorCode::kTimeout,
-                "no berth-agent answers on " + Socket() + "; is its pod running on this node?",
-                std::string("connect: ") + std::strerror(error));
+                       "no berth-agent answers on " + Socket() + "; is its pod running on this node?",
+                       std::string("connect: ") + std::strerror(error));
   }
   if (error == EAGAIN) {
     return berth::Fail(ErrorCode::kTimeout,
-                "berth-agent on " + Socket() + " accepts no more calls",
-                "the agent is overloaded or stopped: look at the agent's log");
+                       "berth-agent on " + Socket() + " accepts no more calls",
+                       "the agent is overloaded or stopped: look at the agent's log");
   }
   if (error == ENAMETOOLONG) {
-    return berth::Fail(ErrorCode::kInvalid, "ipam.agentSocket is longer than the 107 bytes that a socket's path may have");
+    return berth::Fail(ErrorCode::kInvalid,
+                       "ipam.agentSocket is longer than the 107 bytes that a socket's path may have");
   }
   return berth::Fail(ErrorCode::kIo, "connect to berth-agent on " + Socket() + ": " + std::strerror(error));
 }
@@ -179,8 +180,9 @@ Expected<AgentAnswer> AgentCall::NotConnected(int error) const {
 Expected<int> AgentCall::Print(const AgentAnswer& answer) const {
   if (answer.status != kServed) {
     if (!IsCniError(answer.body)) {
-      return berth::Fail(ErrorCode::kUnknownOutcome,
-                  "berth-agent answers with status " + std::to_string(answer.status) + " and without a CNI error");
+      return berth::Fail(
+          ErrorCode::kUnknownOutcome,
+          "berth-agent answers with status " + std::to_string(answer.status) + " and without a CNI error");
     }
     static_cast<void>(PrintAnswer(answer.body));
     return EXIT_FAILURE;

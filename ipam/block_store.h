@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +16,7 @@
 
 #include "base/error.h"
 #include "ipam/block.h"
+#include "ipam/change.h"
 #include "ipam/entry.h"
 #include "ipam/label_selector.h"
 #include "ipam/pool.h"
@@ -30,27 +30,6 @@ enum class Freshness : std::uint8_t {
 
 // Which blocks: those of this node, or the Shared ones of every pool.
 enum class BlockScope : std::uint8_t { kOwn, kShared };
-
-// A change of one block on behalf of one attachment.
-struct BlockEdit {
-  // On whose behalf; empty for a clean-up that nobody needs to settle when its answer is lost.
-  Attachment attachment;
-
-  // Changes the block as it should be, or says why not and leaves it as it was (the edit then fails with that error).
-  // Called again with a newer version after a conflict, and with a version that may or may not hold the change already
-  // after a lost answer: it must come to the same end from either. Pure; may be called from another thread.
-  std::function<Expected<void>(Block&)> apply;
-
-  // For an ADD that may be answered before it is written, and a store that can (docs/adr/0008); empty: it must not.
-  // As `apply`, but takes one of these offsets, which are on standby.
-  std::function<Expected<void>(Block&, const OffsetSet& among)> take_standby = {};
-  // Prepares the block for the ADDs to come: sent along with changes of it. Cannot fail.
-  std::function<void(Block&, std::size_t wanted)> stand_by = {};
-
-  // Write even if `apply` changed nothing, unless it is known that none is under way: an older write of this attachment
-  // may be, and only a successful one after it makes sure that it never lands.
-  bool fence = false;
-};
 
 // A write of which the outcome was not known when its process ended.
 struct OpenIntent {
@@ -98,13 +77,12 @@ class BlockStore {
   // CIDRs of all blocks of a space, of any pool and node; may be stale. For a claimer that keeps meeting conflicts.
   [[nodiscard]] virtual Expected<std::vector<Prefix>> ReadBlockCidrs(const std::string& space) = 0;
 
-  // Applies the edit to the block by compare-and-swap, again on the newest version after a conflict, until it is in,
-  // `apply` fails, or time is over. `seen` is where it starts; without a resourceVersion it only names the block, which
-  // is then read first. Returns the block as it was written (or as it was found
-  // where nothing needed a change).
-  // Errors: those of `apply`; kNotFound: the block is gone; kUnknownOutcome: the write may have happened or may still
-  // (an intent is open then); others: nothing happened.
-  [[nodiscard]] virtual Expected<BlockView> Edit(const BlockView& seen, const BlockEdit& edit) = 0;
+  // Applies the change to the block by compare-and-swap, again on the newest version after a conflict, until it is in,
+  // it cannot be applied, or time is over. `seen` is where it starts; without a resourceVersion it only names the
+  // block, which is then read first. Returns the block as it was written (or as it was found where nothing needed a
+  // change). Errors: those of Apply; kNotFound: the block is gone; kUnknownOutcome: the write may have happened or may
+  // still (an intent is open then); others: nothing happened.
+  [[nodiscard]] virtual Expected<BlockView> Edit(const BlockView& seen, const Change& change) = 0;
 
   // Creates the block on behalf of an attachment. Errors: kAlreadyExists; kUnknownOutcome as above; others.
   [[nodiscard]] virtual Expected<BlockView> Create(const Block& block, const Attachment& attachment) = 0;

@@ -126,11 +126,10 @@ Expected<void> Engine::SettleIntents(const Attachment& attachment) {
       if (auto settled = Settle(intent); !settled) return settled;
       continue;
     }
-    const BlockEdit fence{
-        .attachment = attachment, .apply = [](Block&) -> Expected<void> { return {}; }, .fence = true};
     Block named = intent.block;
     named.resource_version.clear();
-    const auto fenced = store_.Edit(std::make_shared<const Block>(std::move(named)), fence);
+    const auto fenced =
+        store_.Edit(std::make_shared<const Block>(std::move(named)), {.attachment = attachment, .fence = true});
     if (!fenced && fenced.error().code != ErrorCode::kNotFound) return std::unexpected(fenced.error());
     if (auto closed = store_.CloseIntent(intent); !closed) return closed;
   }
@@ -169,17 +168,7 @@ Expected<void> Engine::MarkSharedSibling(Call& call) {
   for (Call::Given& given : call.given) {
     if (given.block->shared() || HasSharedSibling(*given.block, attachment)) continue;
     if (auto go_on = runtime_.MayGoOn(); !go_on) return go_on;
-    const auto mark = [attachment](Block& block) -> Expected<void> {
-      const auto offset = Find(block, attachment);
-      if (!offset) return Fail(ErrorCode::kConflict, "the attachment's address was freed meanwhile");
-      Entry entry = ParseEntry(block.allocations.at(*offset));
-      if (auto* held = std::get_if<HeldEntry>(&entry)) held->has_shared_sibling = true;
-      auto text = FormatEntry(entry);
-      if (!text) return std::unexpected(text.error());
-      block.allocations[*offset] = *std::move(text);
-      return {};
-    };
-    auto written = store_.Edit(given.block, {.attachment = attachment, .apply = mark});
+    auto written = store_.Edit(given.block, {.attachment = attachment, .what = MarkSibling{.attachment = attachment}});
     if (!written) return std::unexpected(written.error());
     given.block = *std::move(written);
   }
@@ -296,30 +285,18 @@ Expected<Address> Engine::TakeFromBlock(Call& call, const BlockView& seen, const
   const PoolView& pool = *found;
   if (auto usable = CheckUsable(*pool); !usable) return std::unexpected(usable.error());
   const std::int64_t now_ms = runtime_.UnixMillis();
-  const HeldEntry entry = call.EntryFor(store_.Node(), *pool, now_ms);
-  const auto take = [pool, entry, requested, now_ms, seen](Block& block) -> Expected<void> {
-    // What is known of the pool may be older than a block that came in its place.
-    if (block.shared() && block.uid != seen->uid) {
-      return Fail(ErrorCode::kConflict, "block " + block.name + " was deleted and created again meanwhile");
-    }
-    const auto taken = Take(block, *pool, entry, requested, now_ms);
-    if (!taken) return std::unexpected(taken.error());
-    return {};
-  };
-  BlockEdit edit{.attachment = call.request.attachment, .apply = take};
+  Change change{.attachment = call.request.attachment,
+                .what = TakeAddress{.pool = pool,
+                                    .entry = call.EntryFor(store_.Node(), *pool, now_ms),
+                                    .requested = requested,
+                                    .now_ms = now_ms,
+                                    // What is known of the pool may be older than a block that came in its place.
+                                    .block_uid = seen->shared() ? seen->uid : std::string()}};
   if (!seen->shared()) {
-    edit.stand_by = [pool, now_ms](Block& block, std::size_t wanted) {
-      if (BelongsTo(block, *pool)) StandBy(block, *pool, wanted, now_ms);
-    };
+    change.standby = StandbyPlan{.pool = pool, .now_ms = now_ms};
+    change.may_take_standby = !requested;
   }
-  if (!seen->shared() && !requested) {
-    edit.take_standby = [pool, entry, now_ms](Block& block, const OffsetSet& among) -> Expected<void> {
-      const auto taken = TakeStandby(block, *pool, entry, among, now_ms);
-      if (!taken) return std::unexpected(taken.error());
-      return {};
-    };
-  }
-  auto written = store_.Edit(seen, edit);
+  auto written = store_.Edit(seen, change);
   if (!written) return std::unexpected(written.error());
   const auto offset = Find(**written, call.request.attachment);
   if (!offset) return Fail(ErrorCode::kInternal, "block " + seen->name + " was written without the new entry");
@@ -381,11 +358,10 @@ Expected<std::vector<BlockView>> Engine::BlocksHolding(const Attachment& attachm
 
 Expected<void> Engine::ReleaseIn(const BlockView& seen, const Attachment& attachment, bool fence) {
   const std::int64_t now_ms = runtime_.UnixMillis();
-  const auto release = [attachment, now_ms](Block& block) -> Expected<void> {
-    static_cast<void>(Release(block, attachment, now_ms));
-    return {};
-  };
-  const auto written = store_.Edit(seen, {.attachment = attachment, .apply = release, .fence = fence});
+  const auto written = store_.Edit(seen,
+                                   {.attachment = attachment,
+                                    .what = ReleaseAddresses{.attachments = {attachment}, .now_ms = now_ms},
+                                    .fence = fence});
   // A block that is gone holds nothing, and no write to it can succeed.
   if (!written && written.error().code != ErrorCode::kNotFound) return std::unexpected(written.error());
   return {};
@@ -454,11 +430,8 @@ std::vector<Error> Engine::CollectGarbage(std::string_view network, const std::f
         gone.push_back(held->attachment);
       }
       if (gone.empty()) continue;
-      const auto release = [gone, now_ms](Block& changed) -> Expected<void> {
-        for (const Attachment& attachment : gone) static_cast<void>(Release(changed, attachment, now_ms));
-        return {};
-      };
-      const auto written = store_.Edit(block, {.attachment = {}, .apply = release});
+      const auto written =
+          store_.Edit(block, {.what = ReleaseAddresses{.attachments = std::move(gone), .now_ms = now_ms}});
       if (!written && written.error().code != ErrorCode::kNotFound) errors.push_back(written.error());
     }
   }

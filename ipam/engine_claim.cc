@@ -103,16 +103,10 @@ Expected<Address> Engine::ClaimBlock(Call& call, const PoolView& pool, const Pre
     // Perhaps it is ours all the same: claimed for this node by the controller, by a call whose answer was lost, or, if
     // Shared, by anybody.
     block.allocations.clear();
-    const auto take = [pool, entry, requested, now_ms, node = block.node](Block& found) -> Expected<void> {
-      if (found.node != node || !BelongsTo(found, *pool)) {
-        return Fail(ErrorCode::kAlreadyExists, "block " + found.name + " belongs to another node or pool");
-      }
-      const auto taken = Take(found, *pool, entry, requested, now_ms);
-      if (!taken) return std::unexpected(taken.error());
-      return {};
-    };
+    const TakeAddress take{
+        .pool = pool, .entry = entry, .requested = requested, .now_ms = now_ms, .of_node = block.node};
     claimed = store_.Edit(std::make_shared<const Block>(std::move(block)),
-                          {.attachment = call.request.attachment, .apply = take});
+                          {.attachment = call.request.attachment, .what = take});
     // It is there and refuses to be written: left alone, as if it were another node's. But if it may be what this call
     // created, with its entry in it, then another address would be a second one.
     if (!claimed && !requested && IsRefusal(claimed.error().code)) {
@@ -157,16 +151,12 @@ Expected<Address> Engine::VerifyClaim(Call& call, const Pool& pool, const BlockV
   BlockView block = claimed;
   if (!AssignableIn(*latest, claimed->cidr).Contains(address)) {
     const std::int64_t now_ms = runtime_.UnixMillis();
-    const HeldEntry entry = call.EntryFor(store_.Node(), *latest, now_ms);
-    const auto replace = [latest, entry, requested, now_ms](Block& changed) -> Expected<void> {
-      Block trial = changed;
-      static_cast<void>(Release(trial, entry.attachment, now_ms));
-      const auto taken = Take(trial, *latest, entry, requested, now_ms);
-      if (!taken) return std::unexpected(taken.error());
-      changed = std::move(trial);
-      return {};
-    };
-    auto replaced = store_.Edit(claimed, {.attachment = attachment, .apply = replace});
+    const TakeAddress replace{.pool = latest,
+                              .entry = call.EntryFor(store_.Node(), *latest, now_ms),
+                              .requested = requested,
+                              .now_ms = now_ms,
+                              .replaces = true};
+    auto replaced = store_.Edit(claimed, {.attachment = attachment, .what = replace});
     if (!replaced) return give_back(replaced.error());
     block = *std::move(replaced);
   }

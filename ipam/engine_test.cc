@@ -150,8 +150,8 @@ TEST_F(Add, OfAFullSharedPoolLooksAtTheTruthBeforeItRefuses) {
 // A policy refuses writes of the block 10.77.0.0/28.
 struct RefusingStore : ModelBlockStore {
   using ModelBlockStore::ModelBlockStore;
-  Expected<BlockView> Edit(const BlockView& seen, const BlockEdit& edit) override {
-    if (seen->cidr != Prefix::Parse("10.77.0.0/28").value()) return ModelBlockStore::Edit(seen, edit);
+  Expected<BlockView> Edit(const BlockView& seen, const Change& change) override {
+    if (seen->cidr != Prefix::Parse("10.77.0.0/28").value()) return ModelBlockStore::Edit(seen, change);
     return Fail(ErrorCode::kInvalid, "a policy refuses it");
   }
 };

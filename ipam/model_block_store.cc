@@ -105,7 +105,7 @@ Expected<BlockView> ModelBlockStore::Write(const Block& block, const Attachment&
   return Fail(ErrorCode::kUnknownOutcome, "the answer was lost");
 }
 
-Expected<BlockView> ModelBlockStore::Edit(const BlockView& seen, const BlockEdit& edit) {
+Expected<BlockView> ModelBlockStore::Edit(const BlockView& seen, const Change& change) {
   BlockView base = seen;
   while (true) {
     if (base->resource_version.empty()) {
@@ -115,15 +115,15 @@ Expected<BlockView> ModelBlockStore::Edit(const BlockView& seen, const BlockEdit
       base = found->second;
     }
     Block changed = *base;
-    if (auto applied = edit.apply(changed); !applied) {
-      BERTH_CHECK(changed == *base);  // as BlockEdit::apply requires
+    if (auto applied = Apply(change, changed); !applied) {
+      BERTH_CHECK(changed == *base);  // as Apply promises
       return std::unexpected(applied.error());
     }
     if (changed == *base) {
-      if (!edit.fence) return base;
+      if (!change.fence) return base;
       Touch(changed);
     }
-    auto written = Write(changed, edit.attachment);
+    auto written = Write(changed, change.attachment);
     if (written || written.error().code != ErrorCode::kConflict) return written;
     Block named = *base;
     named.resource_version.clear();

@@ -59,7 +59,7 @@ class ModelBlockStore : public BlockStore {
   [[nodiscard]] Expected<Labels> ReadNamespaceLabels(const std::string& name) override;
   [[nodiscard]] Expected<std::vector<BlockView>> ReadBlocks(BlockScope scope, Freshness freshness) override;
   [[nodiscard]] Expected<std::vector<Prefix>> ReadBlockCidrs(const std::string& space) override;
-  [[nodiscard]] Expected<BlockView> Edit(const BlockView& seen, const BlockEdit& edit) override;
+  [[nodiscard]] Expected<BlockView> Edit(const BlockView& seen, const Change& change) override;
   [[nodiscard]] Expected<BlockView> Create(const Block& block, const Attachment& attachment) override;
   [[nodiscard]] Expected<std::vector<OpenIntent>> ReadOpenIntents(const Attachment& attachment) override;
   [[nodiscard]] Expected<void> CloseIntent(const OpenIntent& intent) override;

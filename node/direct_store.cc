@@ -310,9 +310,9 @@ bool DirectStore::WaitAfterConflict(const ipam::Block& block, int conflicts, std
   return runtime_.Wait(std::chrono::milliseconds(wait_ms));
 }
 
-Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEdit& edit) {
+Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change& change) {
   if (auto locked = Lock(); !locked) return std::unexpected(locked.error());
-  Intent intent(directory_, edit.attachment, *seen);
+  Intent intent(directory_, change.attachment, *seen);
   BlockView base = seen;
   int conflicts = 0;
   while (true) {
@@ -330,14 +330,14 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::BlockEd
     auto attempt = BeginAttempt();
     if (!attempt) return std::unexpected(attempt.error());
     ipam::Block changed = *base;
-    if (auto applied = edit.apply(changed); !applied) return intent.Finish(std::unexpected(applied.error()));
+    if (auto applied = ipam::Apply(change, changed); !applied) return intent.Finish(std::unexpected(applied.error()));
     // It went meanwhile, and another node has made one of that name.
     if (changed != *base && base->node != seen->node) {
       return intent.Finish(Fail(ErrorCode::kConflict, "block " + base->name + " belongs to node " + base->node));
     }
     ipam::TrimStandby(changed);
     if (changed == *base) {
-      if (!edit.fence) {
+      if (!change.fence) {
         if (!base->shared()) recent_.NoteWritten(base);
         directory_.RaiseVersion(base->resource_version);
         return intent.Finish(base);

@@ -70,7 +70,7 @@ class DirectStore final : public ipam::BlockStore {
                                                                   ipam::Freshness freshness) override;
   [[nodiscard]] Expected<ipam::PoolView> PoolOf(const ipam::PoolView& pool, const ipam::BlockView& block) override;
   [[nodiscard]] Expected<std::vector<ipam::Prefix>> ReadBlockCidrs(const std::string& space) override;
-  [[nodiscard]] Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::BlockEdit& edit) override;
+  [[nodiscard]] Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::Change& change) override;
   [[nodiscard]] Expected<ipam::BlockView> Create(const ipam::Block& block, const ipam::Attachment& attachment) override;
   [[nodiscard]] Expected<std::vector<ipam::OpenIntent>> ReadOpenIntents(const ipam::Attachment& attachment) override;
   [[nodiscard]] Expected<void> CloseIntent(const ipam::OpenIntent& intent) override;

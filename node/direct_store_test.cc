@@ -37,13 +37,7 @@ class DirectStoreTest : public testing::Test {
     return store_.Create(ipam::NewBlock(pool, ipam::Prefix::Parse("10.55.0.0/26").value(), "n1"), "").value();
   }
   [[nodiscard]] nlohmann::json Stored() const { return api_.Objects(std::string(crds::kBlocksPath)).at(0); }
-  static ipam::BlockEdit Take(const std::string& entry) {
-    return {.attachment = {}, .apply = [entry](ipam::Block& block) -> Expected<void> {
-              block.allocations[3] = entry;
-              --block.free;
-              return {};
-            }};
-  }
+  static ipam::Change Take(const std::string& entry) { return {.what = ipam::SetEntries{{{3, entry}}}}; }
 
  private:
   const std::filesystem::path folder_ =

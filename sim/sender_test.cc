@@ -64,7 +64,7 @@ class Sender final : public agent::OwnBlocksTest {
   bool JoinsWhoHasLittleTime() {
     MakeBlock();
     SlowApi slow(api_);
-    agent::OwnBlocks own(slow, clock_, {.node = "n1", .instance = "m-me"}, seen_);
+    agent::OwnBlocks own(slow, clock_, {.self = {.node = "n1", .instance = "m-me"}}, seen_);
     EXPECT_TRUE(Fence(own).has_value());
     const auto call = [&](int number, milliseconds time) {
       return own.Edit(Stored(), Taking(number), std::chrono::steady_clock::now() + time).has_value();
@@ -83,12 +83,9 @@ class Sender final : public agent::OwnBlocksTest {
 
  private:
   void TestBody() override {}
-  static ipam::BlockEdit Taking(int number) {
-    const auto take = [number](ipam::Block& block) -> Expected<void> {
-      SetText(block, static_cast<ipam::BlockOffset>(number), agent::TextOf(number));
-      return {};
-    };
-    return {.attachment = ipam::TestAttachment(number), .apply = take};
+  static ipam::Change Taking(int number) {
+    const auto offset = static_cast<ipam::BlockOffset>(number);
+    return {.attachment = ipam::TestAttachment(number), .what = ipam::SetEntries{{{offset, agent::TextOf(number)}}}};
   }
 };
 

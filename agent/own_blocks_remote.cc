@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests for blocks, taking blocks over, and what lists and watches show of them.
+#include <algorithm>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "agent/own_blocks.h"
+#include "base/mutex.h"
+#include "crds/block.h"
+#include "crds/names.h"
+#include "k8sclient/verbs.h"
+
+namespace berth::agent {
+
+using agent_core::News;
+using ipam::BlockView;
+using nlohmann::json;
+
+namespace {
+
+// So long a request may take.
+constexpr std::chrono::seconds kRequestLimit{10};
+
+Expected<BlockView> ToView(Expected<ipam::Block> block) {
+  if (!block) return std::unexpected(block.error());
+  return std::make_shared<const ipam::Block>(*std::move(block));
+}
+
+Expected<BlockView> ToView(const Expected<json>& object) {
+  if (!object) return std::unexpected(object.error());
+  return ToView(crds::ParseBlock(*object));
+}
+
+std::string BlockPath(std::string_view name) { return std::string(crds::kBlocksPath) + k8sclient::Path({name}); }
+
+k8sclient::CallOptions Until(SteadyTime deadline) {
+  return {.deadline = std::min(deadline, std::chrono::steady_clock::now() + kRequestLimit), .stop = {}};
+}
+
+}  // namespace
+
+Expected<BlockView> OwnBlocks::Read(const std::string& name, SteadyTime deadline) {
+  const auto object = k8sclient::Get(api_, BlockPath(name), Until(deadline));
+  if (!object) return std::unexpected(object.error().Within("get ipblock " + name));
+  auto block = ToView(object);
+  // Somebody made it what cannot be understood: it is left alone, and an ADD goes to another.
+  if (!block) block.error().code = ErrorCode::kConflict;
+  return block;
+}
+
+Expected<BlockView> OwnBlocks::Patch(const agent_core::Write& write) {
+  const auto answer = k8sclient::MergePatch(api_,
+                                            BlockPath(write.before->name),
+                                            crds::BlockMergePatch(*write.before, write.after),
+                                            Until(write.deadline),
+                                            write.asks_for_all ? k8sclient::kJson : k8sclient::kPartialMetadata);
+  if (!answer) return std::unexpected(answer.error().Within("patch ipblock " + write.before->name));
+  return write.asks_for_all ? ToView(answer) : ToView(crds::BlockAfterPatch(write.after, *answer));
+}
+
+Expected<BlockView> OwnBlocks::Perform(const std::string& block, const agent_core::Step& step) {
+  if (const auto* write = std::get_if<agent_core::Write>(&step)) return Patch(*write);
+  auto read = Read(block, std::get<agent_core::Read>(step).deadline);
+  if (read) LookWhoWrote(**read);
+  return read;
+}
+
+void OwnBlocks::LookWhoWrote(const ipam::Block& seen) {
+  if (agent_core::IsForeign(seen, instance()) && !observer_.IsStillOurs()) Stop();
+}
+
+Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, const StandbyOf& standby, FenceWhat what) {
+  BlockView base = seen;
+  BlockView foreign;  // the last version by another machine's agent: what it has on standby stays there
+  while (true) {
+    if (base->node != node()) {
+      return Fail(ErrorCode::kNotFound, "block " + base->name + " does not belong to node " + node());
+    }
+    // If another thread brings the block in after this, nothing is on standby before the block has another version.
+    if (what == FenceWhat::kUnknown && Knows(base->name)) {
+      return Fail(ErrorCode::kConflict, "a call of this agent uses block " + base->name + " already");
+    }
+    agent_core::Write write{.before = base, .after = *base, .asks_for_all = false, .deadline = deadline};
+    write.after.standby = standby(write.after);
+    // This agent's own fence, whose answer was lost, may be newer.
+    if (agent_core::IsOfAnotherMachine(*base, instance())) foreign = base;
+    for (const ipam::BlockOffset offset : foreign == nullptr ? ipam::OffsetSet() : foreign->standby) {
+      if (!write.after.allocations.contains(offset)) write.after.standby.insert(offset);
+    }
+    const agent_core::Now asked = TimeNow();
+    {
+      const Lock lock(mutex_);
+      write.after.agent = core_.NextFence();
+      write.asks_for_all = !write.after.standby.empty() && core_.IsProofDue(asked);
+    }
+    const auto written = Patch(write);
+    if (written && write.asks_for_all) {
+      Lock lock(mutex_);
+      News news;
+      core_.TakeProof(asked.since_boot, (*written)->standby == write.after.standby, TimeNow(), news);
+      Deliver(std::move(news), lock);
+    }
+    if (written) {
+      Insert(*written, foreign == nullptr ? base : foreign);
+      return {};
+    }
+    const ErrorCode code = written.error().code;
+    if (code != ErrorCode::kConflict && code != ErrorCode::kUnknownOutcome) return std::unexpected(written.error());
+    auto read = Read(base->name, deadline);
+    if (!read) return std::unexpected(read.error());
+    base = *std::move(read);
+  }
+}
+
+void OwnBlocks::Insert(const BlockView& written, const BlockView& before) {
+  if (Knows(written->name)) LookWhoWrote(*before);
+  Lock lock(mutex_);
+  News news;
+  core_.Insert(written, before, TimeNow(), news);
+  Deliver(std::move(news), lock);
+}
+
+void OwnBlocks::ProveStandby(SteadyTime deadline) {
+  const agent_core::Now asked = TimeNow();
+  StatePointer state;
+  BlockView block;
+  {
+    const Lock lock(mutex_);
+    if (!core_.IsProofDue(asked)) return;
+    const auto stands_by = [](const auto& named) { return !named.second->view->standby.empty(); };
+    const auto found = std::ranges::find_if(core_.blocks(), stands_by);
+    if (found == core_.blocks().end()) return;
+    state = found->second;
+    block = state->view;
+  }
+  const auto read = Read(block->name, deadline);
+  if (!read && read.error().code == ErrorCode::kNotFound) ObserveGone(block->name, block->uid, deadline);
+  if (!read) return;
+  if ((*read)->resource_version != block->resource_version) {
+    // Whoever wrote that may have changed it: the next look tells.
+    return ObserveRead(*read, VersionOf(*block), deadline);
+  }
+  Lock lock(mutex_);
+  state->proved = std::max(state->proved, asked.since_boot);
+  News news;
+  core_.TakeProof(asked.since_boot, (*read)->standby == block->standby, TimeNow(), news);
+  Deliver(std::move(news), lock);
+}
+
+bool OwnBlocks::Learn(const StatePointer& state, const BlockView& seen) {
+  LookWhoWrote(*seen);
+  Lock lock(mutex_);
+  News news;
+  const bool is_same = core_.Adopt(*state, seen, TimeNow(), news);
+  Deliver(std::move(news), lock);
+  return is_same;
+}
+
+void OwnBlocks::Observe(const BlockView& seen, SteadyTime deadline) {
+  StatePointer state;
+  {
+    const Lock lock(mutex_);
+    state = core_.Find(seen->name);
+    if (state == nullptr) return;
+    if (state->is_sending) {
+      // The answer of the patch in flight may be this very version.
+      if (state->observed == nullptr || VersionOf(*seen) > VersionOf(*state->observed)) state->observed = seen;
+      return;
+    }
+  }
+  if (Learn(state, seen)) WriteAgain(state, deadline);
+}
+
+void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, SteadyTime deadline) {
+  {
+    Lock lock(mutex_);
+    const StatePointer state = core_.Find(name);
+    if (state == nullptr) return;
+    // The answer of the patch in flight may be this very version.
+    SignalsOf(name)->idle.wait_until(lock.native(), deadline, [&]() BERTH_REQUIRES(mutex_) {
+      return !state->is_sending || core_.stopped() || version <= VersionOf(*state->view);
+    });
+    if (core_.stopped() || version <= VersionOf(*state->view)) return;
+  }
+  // What can't be read now is seen by the next write, which conflicts, or by the next resync.
+  if (const auto read = Read(name, deadline)) Observe(*read, deadline);
+}
+
+void OwnBlocks::WriteAgain(const StatePointer& state, SteadyTime deadline) {
+  {
+    const Lock lock(mutex_);
+    if (!core_.HasToWrite(*state)) return;
+  }
+  // Nothing to change of its own: what is to be put back and the fence go out with it. What fails, WriteHandedOut tries
+  // again.
+  static_cast<void>(WriteIn(state, {}, deadline));
+}
+
+void OwnBlocks::ObserveGone(const std::string& name, const std::string& uid, SteadyTime deadline) {
+  Lock lock(mutex_);
+  const StatePointer state = core_.Find(name);
+  if (state == nullptr) return;
+  SignalsOf(name)->idle.wait_until(
+      lock.native(), deadline, [&]() BERTH_REQUIRES(mutex_) { return !state->is_sending || core_.stopped(); });
+  if (state->is_sending || core_.stopped() || state->view->uid != uid) return;
+  News news;
+  core_.Forget(*state, news);
+  Deliver(std::move(news), lock);
+}
+
+Expected<void> OwnBlocks::ObserveListed(const std::string& name, std::uint64_t version, SteadyTime deadline) {
+  BlockView known;
+  {
+    const Lock lock(mutex_);
+    const StatePointer state = core_.Find(name);
+    if (state == nullptr || version >= VersionOf(*state->view)) return {};
+    known = state->view;
+  }
+  const auto read = Read(name, deadline);
+  if (!read) {
+    if (read.error().code != ErrorCode::kNotFound) return std::unexpected(read.error());
+    ObserveGone(name, known->uid, deadline);
+    return {};
+  }
+  ObserveRead(*read, VersionOf(*known), deadline);
+  return {};
+}
+
+void OwnBlocks::ObserveRead(const BlockView& read, std::uint64_t known, SteadyTime deadline) {
+  {
+    const Lock lock(mutex_);
+    const StatePointer state = core_.Find(read->name);
+    // A write meets that as any other does after a restore.
+    if (state != nullptr && VersionOf(*read) < known) state->must_fence = true;
+  }
+  Observe(read, deadline);
+}
+
+}  // namespace berth::agent

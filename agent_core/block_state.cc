@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a state says of its block, and what must hold for it.
+#include "agent_core/block_state.h"
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <system_error>
+
+namespace berth::agent_core {
+
+namespace {
+
+bool IsShownAsWritten(const BlockState& state) {
+  const auto is_late = [](const Waiting& one) { return !one.has_caller; };
+  return state.handed_out.empty() && state.overwritten.empty() && std::ranges::none_of(state.queue, is_late) &&
+         std::ranges::none_of(state.rounds,
+                              [&](const Round& round) { return std::ranges::any_of(round.changes, is_late); });
+}
+
+}  // namespace
+
+std::uint64_t VersionOf(std::string_view resource_version) {
+  std::uint64_t version = 0;
+  const char* const start = resource_version.data();
+  const char* const stop = start + resource_version.size();
+  const auto [end, error] = std::from_chars(start, stop, version);
+  return error == std::errc() && end == stop ? version : 0;
+}
+
+std::string TextAt(const ipam::Block& block, ipam::BlockOffset offset) {
+  const auto found = block.allocations.find(offset);
+  return found == block.allocations.end() ? std::string() : found->second;
+}
+
+// All that goes does so first: an attachment may have moved.
+void PutBack(const BlockState& state, ipam::Block& block) {
+  for (const auto& [offset, one] : state.overwritten) {
+    if (!one.by.empty() && TextAt(block, offset) == one.by) block.allocations.erase(offset);
+  }
+  for (const auto& [offset, one] : state.overwritten) {
+    const std::string_view attachment = ipam::AttachmentOf(one.was);
+    const bool is_elsewhere = !attachment.empty() && ipam::Find(block, attachment);
+    if (!one.was.empty() && !is_elsewhere) block.allocations.try_emplace(offset, one.was);
+  }
+}
+
+void AddHandedOut(const BlockState& state, ipam::Block& block) {
+  for (const auto& [offset, one] : state.handed_out) {
+    if (!one.is_strangers() && ipam::Find(block, one.attachment)) continue;
+    block.allocations.try_emplace(offset, one.entry);
+    block.standby.erase(offset);
+  }
+}
+
+ipam::BlockView Shown(const BlockState& state) {
+  if (IsShownAsWritten(state)) return state.view;
+  ipam::Block block = *state.view;
+  PutBack(state, block);
+  AddHandedOut(state, block);
+  const auto apply = [&block](const Waiting& one) {
+    if (!one.has_caller) static_cast<void>(ipam::Apply(one.change, block));
+  };
+  for (const Round& round : state.rounds) std::ranges::for_each(round.changes, apply);
+  std::ranges::for_each(state.queue, apply);
+  return std::make_shared<const ipam::Block>(std::move(block));
+}
+
+bool Holds(const BlockState& state, const ipam::Attachment& attachment) {
+  const auto was_its = [&](const auto& one) { return ipam::AttachmentOf(one.second.was) == attachment; };
+  const auto is_its = [&](const auto& one) { return one.second.attachment == attachment; };
+  return ipam::Find(*state.view, attachment) || std::ranges::any_of(state.overwritten, was_its) ||
+         std::ranges::any_of(state.handed_out, is_its);
+}
+
+bool IsInDoubt(const BlockState& state, const ipam::Attachment& attachment) {
+  const auto is_its = [&](const Waiting& one) { return one.change.attachment == attachment; };
+  return state.in_doubt.contains(attachment) || std::ranges::any_of(state.rounds, [&](const Round& round) {
+           return std::ranges::any_of(round.changes, is_its);
+         });
+}
+
+std::optional<std::string> FindBrokenInvariant(const BlockState& state) {
+  if (state.view == nullptr) return "a block without a version";
+  std::set<std::string_view> attachments;
+  for (const auto& [offset, one] : state.handed_out) {
+    if (!one.is_strangers() && !attachments.insert(one.attachment).second) {
+      return "attachment " + one.attachment + " was handed out two addresses";
+    }
+  }
+  if (!state.is_sending && !state.rounds.empty()) return "rounds without a sender";
+  for (std::size_t i = 1; i < state.rounds.size(); ++i) {
+    if (state.rounds[i].awaits != Round::Awaits::kNothing) return "two requests of one block are under way";
+  }
+  if (state.rounds.empty()) {
+    if (!state.leaving.empty() || !state.batch.empty()) return "a batch that is over is still being sent";
+    return std::nullopt;
+  }
+  const Round& round = state.rounds.front();
+  if (round.awaits != Round::Awaits::kWrite) return std::nullopt;
+  if (round.before == nullptr || round.before->resource_version != round.after.resource_version) {
+    return "a patch that does not compare the version it was decided on";
+  }
+  for (const auto& [offset, one] : state.handed_out) {
+    // Whoever got it has been answered. The patch says so, or changes that, or leaves it where it is.
+    const bool is_told = ipam::Find(round.after, one.attachment) || round.carried.contains(offset);
+    if (!is_told && !one.is_strangers() && !round.after.standby.contains(offset)) {
+      return "a patch gives away an address that was handed out";
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace berth::agent_core

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks that come and go, changes that wait, addresses that are handed out before they are written (docs/adr/0008).
+#include "agent_core/core.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/check.h"
+
+namespace berth::agent_core {
+
+using ipam::BlockView;
+
+Error Core::Ending() {
+  return {.code = ErrorCode::kUnavailable,
+          .message = "this agent is shutting down, or another agent has replaced it",
+          .details = "the runtime tries the call again"};
+}
+
+Core::StatePointer Core::Find(const std::string& name) const {
+  const auto found = blocks_.find(name);
+  return found == blocks_.end() ? nullptr : found->second;
+}
+
+void Core::Insert(const BlockView& written, const BlockView& before, const Now& now, News& news) {
+  // An earlier block of that name is gone, and what it held; or this one was fenced before, and `written` does not say
+  // any more who wrote what is in it.
+  if (const StatePointer known = Find(written->name)) {
+    if (Adopt(*known, before, now, news)) Adopt(*known, written, now, news);
+  }
+  ++generation_;
+  StatePointer& state = blocks_[written->name];
+  if (state != nullptr) return;
+  state = std::make_shared<BlockState>();
+  state->born = generation_;
+  state->view = written;
+  if (IsOfAnotherMachine(*before, options_.self.instance)) MeetStranger(*state, *before, ipam::Block{}, now);
+  state->must_fence = false;
+  Noticed noticed;
+  for (const auto& [offset, text] : written->allocations) {
+    const auto in_use = StillInUse(text, options_.self, noticed);
+    if (!in_use) continue;
+    state->overwritten[offset] = {.by = text, .was = *in_use};
+    news.reports.push_back({.kind = Report::Kind::kStillInUse, .block = written->name, .text = *in_use});
+  }
+  for (const std::string& text : noticed.freed) {
+    news.reports.push_back({.kind = Report::Kind::kFreedRightly, .block = written->name, .text = text});
+  }
+}
+
+ChangeId Core::Submit(BlockState& state, const ipam::Change& change, SteadyTime deadline) {
+  state.queue.push_back({.id = ++last_id_, .change = change, .deadline = deadline});
+  return last_id_;
+}
+
+ChangeId Core::SubmitLate(BlockState& state, const ipam::Change& change, std::chrono::milliseconds linger,
+                          SteadyTime deadline, const Now& now) {
+  state.queue.push_back(
+      {.id = ++last_id_, .change = change, .deadline = deadline, .has_caller = false, .due = now.steady + linger});
+  return last_id_;
+}
+
+bool Core::Withdraw(BlockState& state, ChangeId id) {
+  return std::erase_if(state.queue, [id](const Waiting& one) { return one.id == id; }) > 0;
+}
+
+std::chrono::milliseconds Core::LingerOf(const BlockState& state) {
+  return std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(state.took), kLinger, kLingerMax);
+}
+
+Trust Core::TrustIn(const BlockState& state, const Now& now) const {
+  const auto is_refused = [](const auto& one) { return one.second.is_refused; };
+  if (!MayStandBy() || state.view->deleting || state.is_contested() ||
+      std::ranges::any_of(state.handed_out, is_refused)) {
+    return Trust::kOff;
+  }
+  if (IsProofLate(now) || state.proved < lapse_ended_) return Trust::kLapsed;
+  return state.is_failing || state.doubt_version ? Trust::kMustWrite : Trust::kGives;
+}
+
+ipam::OffsetSet Core::MayGive(const BlockState& state, const Now& now) const {
+  if (TrustIn(state, now) != Trust::kGives) return {};
+  ipam::OffsetSet offsets = state.view->standby;
+  ipam::EraseIf(offsets, [&state](ipam::BlockOffset offset) {
+    return state.handed_out.contains(offset) || state.leaving.contains(offset);
+  });
+  return offsets;
+}
+
+std::optional<Core::Given> Core::HandOut(BlockState& state, const ipam::Change& change, SteadyTime deadline,
+                                         const Now& now) {
+  if (stopped_) return std::nullopt;
+  const ipam::OffsetSet among = MayGive(state, now);
+  const auto is_its = [&change](const auto& one) { return one.second.attachment == change.attachment; };
+  if (among.empty() || std::ranges::any_of(state.handed_out, is_its)) return std::nullopt;
+  ipam::Block block = *Shown(state);
+  if (ipam::Find(block, change.attachment) || !ipam::ApplyOnStandby(change, block, among)) return std::nullopt;
+  const auto offset = ipam::Find(block, change.attachment);
+  if (!offset || !among.contains(*offset)) return std::nullopt;
+  const ChangeId id = ++last_id_;
+  state.handed_out[*offset] = {
+      .id = id, .attachment = change.attachment, .entry = block.allocations.at(*offset), .is_refused = false};
+  // One such change is enough for all that is handed out until it goes, and one more if it has to go sooner.
+  const bool is_running_low = among.size() * 2 <= state.view->standby.size();
+  const auto linger = is_running_low ? kSendNow : LingerOf(state);
+  const auto is_in_time = [due = now.steady + linger](const Waiting& one) {
+    return one.change.standby && one.due <= due;
+  };
+  if (std::ranges::none_of(state.queue, is_in_time)) {
+    SubmitLate(state, {.standby = change.standby}, linger, deadline, now);
+  }
+  return Given{.id = id, .block = std::make_shared<const ipam::Block>(std::move(block))};
+}
+
+ChangeId Core::Resume(const std::string& block, const std::string& block_uid, ipam::BlockOffset offset,
+                      HandedOut handed_out, News& news) {
+  const StatePointer state = Find(block);
+  const bool is_lost = state == nullptr || state->view->uid != block_uid || offset >= state->view->size();
+  if (is_lost) {
+    news.reports.push_back({.kind = Report::Kind::kHandedOutLost, .block = block, .text = handed_out.entry});
+    return 0;
+  }
+  const auto is_its = [&handed_out](const auto& one) { return one.second.attachment == handed_out.attachment; };
+  if (ipam::Find(*state->view, handed_out.attachment) || std::ranges::any_of(state->handed_out, is_its)) return 0;
+  handed_out.id = ++last_id_;
+  state->handed_out[offset] = std::move(handed_out);
+  return last_id_;
+}
+
+News Core::EndLate() {
+  News news;
+  const auto is_late = [](const Waiting& one) { return !one.has_caller; };
+  for (const auto& [name, state] : blocks_) {
+    for (const Waiting& one : state->queue) {
+      if (is_late(one)) news.outcomes.push_back({.id = one.id, .result = std::unexpected(Ending())});
+    }
+    std::erase_if(state->queue, is_late);
+  }
+  return news;
+}
+
+bool Core::HasLate() const {
+  const auto is_late = [](const Waiting& one) { return !one.has_caller && one.id != 0; };
+  return std::ranges::any_of(blocks_, [&](const auto& named) {
+    const BlockState& state = *named.second;
+    return std::ranges::any_of(state.queue, is_late) || std::ranges::any_of(state.rounds, [&](const Round& round) {
+             return std::ranges::any_of(round.changes, is_late);
+           });
+  });
+}
+
+SteadyTime Core::DueOf(const BlockState& state) {
+  SteadyTime due = SteadyTime::max();
+  for (const Waiting& one : state.queue) {
+    if (!one.has_caller) due = std::min(due, one.due);
+  }
+  return due;
+}
+
+bool Core::HasToWrite(const BlockState& state) const {
+  return !stopped_ && (!state.overwritten.empty() || state.must_fence);
+}
+
+std::vector<ChangeId> Core::WriteWhatIsLeft(SteadyTime deadline, const Now& now) {
+  std::vector<ChangeId> ids;
+  for (const auto& [name, state] : blocks_) {
+    PartFromStranger(*state, options_.self, now);
+    const bool has_some = !state->handed_out.empty() || !state->overwritten.empty() || state->must_fence;
+    if (stopped_ || !has_some || state->is_sending || !state->queue.empty() || state->is_contested()) continue;
+    for (auto& [offset, one] : state->handed_out) one.is_refused = one.is_strangers();
+    ids.push_back(SubmitLate(*state, {}, kSendNow, deadline, now));
+  }
+  return ids;
+}
+
+bool Core::IsProofDue(const Now& now) const { return !drops_standby_ && now.since_boot >= proof_due_; }
+
+// Not proven for a minute: the controller may have taken the node for gone, and given the addresses to others.
+bool Core::IsProofLate(const Now& now) const { return now.since_boot >= proof_due_ + kProofEvery; }
+
+void Core::TakeProof(std::chrono::nanoseconds asked, bool is_kept, const Now& now, News& news) {
+  // Before the first one there is nothing on standby.
+  if (proof_due_ != std::chrono::nanoseconds::min() && IsProofLate(now)) lapse_ended_ = asked;
+  proof_due_ = asked + kProofEvery;
+  if (!is_kept && !std::exchange(drops_standby_, true))
+    news.reports.push_back({.kind = Report::Kind::kStandbyNotKept, .block = {}});
+}
+
+bool Core::IsKnown(const BlockState& state) const {
+  const auto found = blocks_.find(state.view->name);
+  return found != blocks_.end() && found->second.get() == &state;
+}
+
+std::optional<Error> Core::Contested(const BlockState& state) const {
+  if (!state.stranger || !state.is_contested()) return std::nullopt;
+  return Error{.code = ErrorCode::kUnavailable,
+               .message = "agents " + std::string(InstanceOf(state.stranger->agent)) + " and " +
+                          options_.self.instance + " both write block " + state.view->name + " of node " +
+                          options_.self.node,
+               .details = "do two machines have this name? Each node needs a name of its own"};
+}
+
+bool Core::Adopt(BlockState& state, const BlockView& seen, const Now& now, News& news) {
+  if (VersionOf(*seen) <= VersionOf(*state.view)) return true;
+  const bool is_same = state.view->uid == seen->uid && seen->node == options_.self.node;
+  if (!is_same) {
+    Forget(state, news);
+    return false;
+  }
+  See(state, seen, now, news);
+  if (IsForeign(*seen, options_.self.instance) && !stopped_) {
+    news.reports.push_back({.kind = Report::Kind::kMetAnother, .block = seen->name, .text = seen->agent});
+  }
+  return true;
+}
+
+void Core::See(BlockState& state, const BlockView& seen, const Now& now, News& news) {
+  const BlockView before = std::exchange(state.view, seen);
+  ipam::Block expected = *before;
+  PutBack(state, expected);
+  // It is of after the write in doubt: that has landed, or never will.
+  state.doubt_version.reset();
+  if (IsForeign(*seen, options_.self.instance)) MeetStranger(state, *seen, expected, now);
+  Comparison result = Compare(state, expected, *seen, options_.self);
+  state.overwritten = std::move(result.overwritten);
+  if (VersionOf(*seen) >= VersionOf(*before)) state.in_doubt.clear();
+  const auto report = [&](Report::Kind kind, const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) news.reports.push_back({.kind = kind, .block = seen->name, .text = text});
+  };
+  report(Report::Kind::kVanished, result.noticed.vanished);
+  report(Report::Kind::kStillInUse, result.noticed.in_use);
+  report(Report::Kind::kFreedRightly, result.noticed.freed);
+}
+
+void Core::Forget(BlockState& state, News& news) {
+  if (!IsKnown(state)) return;
+  std::erase_if(state.handed_out, [](const auto& one) { return one.second.is_strangers(); });
+  // A block goes when it is empty, unless somebody forces it or the API server forgets it.
+  const BlockView shown = Shown(state);
+  for (const auto& [offset, entry] : shown->allocations) {
+    if (ipam::AttachmentOf(entry).empty()) continue;
+    news.reports.push_back({.kind = Report::Kind::kHandedOutLost, .block = state.view->name, .text = entry});
+  }
+  for (const auto& [offset, one] : std::exchange(state.handed_out, {})) news.settled.push_back(one.id);
+  const auto is_late = [](const Waiting& one) { return !one.has_caller; };
+  for (const Waiting& one : state.queue) {
+    if (is_late(one))
+      news.outcomes.push_back(
+          {.id = one.id, .result = Fail(ErrorCode::kNotFound, "block " + state.view->name + " is gone")});
+  }
+  std::erase_if(state.queue, is_late);
+  state.is_gone = true;
+  ++generation_;
+  blocks_.erase(std::string(state.view->name));  // last: it may be the only one that has the state
+}
+
+}  // namespace berth::agent_core

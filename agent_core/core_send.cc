@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// Group commit: from the waiting changes to one patch, and what its answer means to each.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "agent_core/core.h"
+#include "base/check.h"
+
+namespace berth::agent_core {
+
+using ipam::BlockView;
+
+namespace {
+
+constexpr std::chrono::milliseconds kSettlePause{50};
+constexpr int kConflictsMax = 50;
+
+Error GoneError(const std::string& block) {
+  return {.code = ErrorCode::kNotFound, .message = "block " + block + " is gone"};
+}
+
+void Check(const BlockState& state) {
+  const auto broken = FindBrokenInvariant(state);
+  if (!broken) return;
+  std::fprintf(stderr, "berth: block %s: %s\n", state.view->name.c_str(), broken->c_str());
+  BERTH_CHECK(!broken);
+}
+
+}  // namespace
+
+void Core::Begin(BlockState& state, SteadyTime deadline) {
+  BERTH_CHECK(state.is_sending && state.rounds.empty());
+  Round round{.changes = {}, .deadline = deadline};
+  std::deque<Waiting> later;
+  // It is over when this call's time is. Callers that joined and have more send the next one.
+  for (Waiting& one : state.queue) {
+    const bool has_more = one.has_caller && one.deadline > deadline + kGatherMax;
+    if (has_more) {
+      later.push_back(std::move(one));
+    } else {
+      round.changes.push_back(std::move(one));
+    }
+  }
+  state.queue = std::move(later);
+  state.rounds.push_back(std::move(round));
+}
+
+Step Core::Next(BlockState& state, const Now& now, News& news) {
+  while (!state.rounds.empty()) {
+    Round& round = state.rounds.front();
+    if (round.changes.empty()) {
+      EndRound(state);
+      continue;
+    }
+    if (auto step = NextOf(state, round, now, news)) {
+      Check(state);
+      return *std::move(step);
+    }
+  }
+  Check(state);
+  return Done{};
+}
+
+void Core::EndRound(BlockState& state) {
+  const Round round = std::move(state.rounds.front());
+  state.rounds.pop_front();
+  state.batch.clear();
+  state.leaving.clear();
+  if (!round.is_alone || round.only) return;
+  // Something of what was handed out is refused: each goes with a patch of its own.
+  std::deque<Round> apart;
+  for (const auto& [offset, one] : state.handed_out) {
+    if (one.is_strangers()) continue;
+    apart.push_back({.changes = {Waiting{.change = {}, .deadline = round.deadline}},
+                     .deadline = round.deadline,
+                     .is_alone = true,
+                     .only = offset});
+  }
+  state.rounds.insert(
+      state.rounds.begin(), std::make_move_iterator(apart.begin()), std::make_move_iterator(apart.end()));
+}
+
+std::optional<Step> Core::NextOf(BlockState& state, Round& round, const Now& now, News& news) {
+  if (!std::exchange(round.has_begun, true)) {
+    for (const Waiting& one : round.changes) state.batch.insert(one.change.attachment);
+  }
+  if (round.awaits == Round::Awaits::kConflictRead) return Read{round.deadline};
+  if (now.steady < round.not_before) return Pause{round.not_before};
+  if (state.doubt_version && !round.is_settled) {
+    // Look whether the block has moved on.
+    round.awaits = Round::Awaits::kSettlingRead;
+    return Read{round.deadline};
+  }
+  if (stopped_) {
+    FinishAll(state, round, std::unexpected(Ending()), news);
+    return std::nullopt;
+  }
+  if (auto contested = Contested(state)) {
+    FinishAll(state, round, std::unexpected(*std::move(contested)), news);
+    return std::nullopt;
+  }
+  // Nor does a change's `fence` ask for more: without a doubt nothing can land.
+  const bool has_to_fence = state.doubt_version || state.must_fence;
+  Plan plan =
+      PlanPatch(state,
+                round,
+                {.standby = MayStandBy() ? options_.standby : 0, .agent = has_to_fence ? NextFence() : std::string()});
+  for (auto& [one, error] : plan.refused) {
+    if (one.id != 0)
+      news.outcomes.push_back({.id = one.id, .result = std::unexpected(OfRound(state, round, std::move(error)))});
+  }
+  round.changes = std::move(plan.applied);
+  round.carried = std::move(plan.carried);
+  state.standby_plan = std::move(plan.standby_plan);
+  state.leaving = std::move(plan.leaving);
+  state.batch.merge(plan.touched);
+  for (const ipam::BlockOffset offset : plan.given_back) state.overwritten.at(offset).was.clear();
+  round.before = plan.before;
+  if (round.changes.empty()) return std::nullopt;
+  if (plan.after == *plan.before) {
+    SettleHandedOut(state, round, news);
+    FinishAll(state, round, plan.before, news);
+    return std::nullopt;
+  }
+  news.reports.push_back({.kind = Report::Kind::kBatch, .block = plan.after.name, .count = round.changes.size()});
+  round.awaits = Round::Awaits::kWrite;
+  round.is_settled = false;
+  round.after = std::move(plan.after);
+  // Now and then the whole block is asked for, to see what became of `standby`.
+  round.asks_for_all = !round.after.standby.empty() && IsProofDue(now);
+  return Write{
+      .before = round.before, .after = round.after, .asks_for_all = round.asks_for_all, .deadline = round.deadline};
+}
+
+void Core::Answer(BlockState& state, const Expected<BlockView>& answer, const Now& asked, const Now& now, News& news) {
+  Round& round = state.rounds.front();
+  switch (std::exchange(round.awaits, Round::Awaits::kNothing)) {
+    case Round::Awaits::kNothing:
+      BERTH_CHECK(false);
+      break;
+    case Round::Awaits::kSettlingRead:
+      AfterSettlingRead(state, round, answer, now, news);
+      break;
+    case Round::Awaits::kWrite:
+      AfterWrite(state, round, answer, asked, now, news);
+      break;
+    case Round::Awaits::kConflictRead:
+      AfterConflictRead(state, round, answer, now, news);
+      break;
+  }
+  Check(state);
+}
+
+void Core::AfterSettlingRead(BlockState& state, Round& round, const Expected<BlockView>& read, const Now& now,
+                             News& news) {
+  const std::string name = state.view->name;
+  if (read) {
+    round.is_settled = true;
+    if (!Adopt(state, *read, now, news)) FinishAll(state, round, std::unexpected(GoneError(name)), news);
+    return;
+  }
+  const bool is_gone = read.error().code == ErrorCode::kNotFound;
+  if (is_gone) Forget(state, news);
+  if (round.is_in_doubt && !is_gone && !stopped_ && now.steady + kSettlePause < round.deadline) {
+    round.not_before = now.steady + kSettlePause;
+  } else {
+    FinishAll(state, round, read, news);
+  }
+}
+
+void Core::AfterWrite(BlockState& state, Round& round, const Expected<BlockView>& written, const Now& asked,
+                      const Now& now, News& news) {
+  if (!written) return AfterFailure(state, round, written.error(), now, news);
+  if (round.asks_for_all) TakeProof(asked.since_boot, (*written)->standby == round.after.standby, now, news);
+  if (VersionOf(**written) > VersionOf(*state.view)) state.view = *written;
+  state.overwritten.clear();
+  state.doubt_version.reset();
+  state.in_doubt.clear();
+  state.is_failing = false;
+  state.proved = asked.since_boot;
+  if (std::exchange(state.must_fence, false) && state.stranger) state.stranger->met = now.since_boot;
+  const auto took = now.steady - asked.steady;
+  state.took = state.took.count() == 0 ? took : (3 * state.took + took) / 4;
+  SettleHandedOut(state, round, news);
+  FinishAll(state, round, *written, news);
+}
+
+void Core::AfterFailure(BlockState& state, Round& round, const Error& error, const Now& now, News& news) {
+  const std::string name = round.before->name;
+  switch (error.code) {
+    case ErrorCode::kConflict:
+      news.reports.push_back({.kind = Report::Kind::kConflict, .block = name});
+      round.conflict = error;
+      round.awaits = Round::Awaits::kConflictRead;
+      return;
+    case ErrorCode::kNotFound:
+      state.is_failing = true;
+      Forget(state, news);
+      return FinishAll(state, round, std::unexpected(error), news);
+    case ErrorCode::kUnknownOutcome:
+      state.is_failing = true;
+      state.doubt_version = round.before->resource_version;
+      state.in_doubt.insert(state.batch.begin(), state.batch.end());
+      news.reports.push_back({.kind = Report::Kind::kInDoubt, .block = name, .error = error});
+      // The first time at once: most often one connection was cut. Then not so fast, and not for ever.
+      if (!std::exchange(round.is_in_doubt, true)) return;
+      if (stopped_ || now.steady + kSettlePause >= round.deadline) {
+        return FinishAll(state, round, std::unexpected(error), news);
+      }
+      round.not_before = now.steady + kSettlePause;
+      return;
+    case ErrorCode::kInvalid:
+      state.is_failing = true;
+      return AfterRefusal(state, round, error, news);
+    default:
+      state.is_failing = true;
+      return FinishAll(state, round, std::unexpected(error), news);
+  }
+}
+
+// The server looked at the content: a schema, a rule or a policy refuses it.
+void Core::AfterRefusal(BlockState& state, Round& round, const Error& error, News& news) {
+  if (round.only) {
+    const auto one = state.handed_out.find(*round.only);
+    if (one != state.handed_out.end()) {
+      one->second.is_refused = true;
+      news.reports.push_back({.kind = Report::Kind::kHandedOutRefused,
+                              .block = state.view->name,
+                              .text = one->second.entry,
+                              .error = error});
+    }
+  }
+  if (round.changes.size() == 1 && !round.carried.empty() && !round.is_alone) {
+    // The change, or what was handed out and went along: the change is tried on its own.
+    round.is_alone = true;
+    return;
+  }
+  if (round.changes.size() == 1) return FinishAll(state, round, std::unexpected(error), news);
+  // One of them is the culprit: the halves go on their own until it stands alone.
+  const auto middle = round.changes.begin() + static_cast<std::ptrdiff_t>(round.changes.size() / 2);
+  Round first{.changes = {round.changes.begin(), middle}, .deadline = round.deadline, .is_in_doubt = round.is_in_doubt};
+  Round second{.changes = {middle, round.changes.end()}, .deadline = round.deadline, .is_in_doubt = round.is_in_doubt};
+  state.batch.clear();
+  state.leaving.clear();
+  state.rounds.pop_front();
+  state.rounds.push_front(std::move(second));
+  state.rounds.push_front(std::move(first));
+}
+
+void Core::AfterConflictRead(BlockState& state, Round& round, const Expected<BlockView>& read, const Now& now,
+                             News& news) {
+  const std::string name = round.before->name;
+  if (!read) {
+    state.is_failing = true;
+    if (read.error().code == ErrorCode::kNotFound) Forget(state, news);
+    return FinishAll(state, round, read, news);
+  }
+  if (VersionOf(**read) <= VersionOf(*round.before)) {
+    // Nothing explains the conflict, and nothing is to be won by trying again.
+    const Error went_back = GoBack(state, *read, now, news);
+    return FinishAll(state, round, std::unexpected(went_back), news);
+  }
+  if (!Adopt(state, *read, now, news)) return FinishAll(state, round, std::unexpected(GoneError(name)), news);
+  if (++round.conflicts >= kConflictsMax) FinishAll(state, round, std::unexpected(*round.conflict), news);
+}
+
+Error Core::GoBack(BlockState& state, const BlockView& seen, const Now& now, News& news) {
+  const bool is_same = state.view->uid == seen->uid && seen->node == options_.self.node;
+  if (is_same && VersionOf(*seen) < VersionOf(*state.view)) See(state, seen, now, news);
+  // The others may be no better: a write of each has to succeed before anything is handed out of it.
+  for (const auto& [name, other] : blocks_) other->is_failing = other->must_fence = true;
+  if (!is_same) Forget(state, news);
+  news.reports.push_back({.kind = Report::Kind::kWentBack, .block = seen->name});
+  return {.code = ErrorCode::kUnavailable,
+          .message = "the API server has an older version of block " + seen->name + " than it had before",
+          .details = "was the API server restored from a backup? The runtime tries the call again"};
+}
+
+BlockView Core::End(BlockState& state) {
+  BERTH_CHECK(state.rounds.empty());
+  state.is_sending = false;
+  return std::exchange(state.observed, nullptr);
+}
+
+void Core::SettleHandedOut(BlockState& state, const Round& round, News& news) {
+  for (const auto& [offset, attachment] : round.carried) {
+    const auto one = state.handed_out.find(offset);
+    if (one == state.handed_out.end() || one->second.attachment != attachment) continue;
+    // It was not in the way of the patch: somebody else had written there before.
+    const std::string before = TextAt(*round.before, offset);
+    if (!attachment.empty() && !before.empty() && ipam::AttachmentOf(before) != attachment) {
+      news.reports.push_back(
+          {.kind = Report::Kind::kHandedOutLost, .block = state.view->name, .text = one->second.entry});
+    }
+    if (one->second.id != 0) news.settled.push_back(one->second.id);
+    state.handed_out.erase(one);
+  }
+}
+
+Error Core::OfRound(const BlockState& state, const Round& round, Error error) const {
+  if (round.is_in_doubt && IsKnown(state)) error.code = ErrorCode::kUnknownOutcome;
+  return error;
+}
+
+void Core::FinishAll(const BlockState& state, Round& round, const Expected<BlockView>& result, News& news) const {
+  const Expected<BlockView> told = result ? result : std::unexpected(OfRound(state, round, result.error()));
+  // Those for whom a caller waits first.
+  std::ranges::stable_partition(round.changes, [](const Waiting& one) { return one.has_caller; });
+  for (const Waiting& one : round.changes) {
+    if (one.id != 0) news.outcomes.push_back({.id = one.id, .result = told});
+  }
+  round.changes.clear();
+}
+
+}  // namespace berth::agent_core

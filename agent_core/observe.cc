@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Removed entries, restored backups, and agents of other machines that have this node's name.
+#include "agent_core/observe.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "ipam/entry.h"
+
+namespace berth::agent_core {
+
+namespace {
+
+// A live agent meets another's fence within the time of a watch, or with its next write.
+constexpr std::chrono::minutes kStrangerMax{1};
+// Cannot be parsed, so it counts as held.
+constexpr std::string_view kStrangersEntry = "?";
+
+std::string_view MachineOf(std::string_view agent) { return agent.substr(0, agent.find_first_of("-.")); }
+
+bool IsFreedFrom(const ipam::Attachment& attachment, const std::string& text) {
+  const ipam::Entry entry = ipam::ParseEntry(text);
+  const auto* cooling = std::get_if<ipam::CoolingEntry>(&entry);
+  return cooling != nullptr && !attachment.empty() && cooling->forget == attachment;
+}
+
+// A call of this agent that gives the address back is under way.
+bool IsBeingChanged(const BlockState& state, const ipam::Attachment& attachment) {
+  const auto is_its = [&](const Waiting& one) { return one.change.attachment == attachment; };
+  return state.batch.contains(attachment) || std::ranges::any_of(state.queue, is_its);
+}
+
+// Whether what stands at an offset of a version is to become what was expected there. Requires: they differ.
+bool IsOverwritten(const BlockState& state, const ipam::Block& seen, const ipam::Block& expected,
+                   ipam::BlockOffset offset, const Self& self) {
+  const std::string by = TextAt(seen, offset);
+  const auto known = state.overwritten.find(offset);
+  if (known != state.overwritten.end() && known->second.by == by) return true;
+  const ipam::Attachment attachment(ipam::AttachmentOf(TextAt(expected, offset)));
+  const ipam::Attachment other(ipam::AttachmentOf(by));
+  // A stranger's may be in use on its machine.
+  const auto handed_out = state.handed_out.find(offset);
+  const bool is_set_aside = handed_out != state.handed_out.end() && handed_out->second.is_strangers();
+  if (is_set_aside || (!other.empty() && IsOfAnotherMachine(seen, self.instance))) return false;
+  if (IsFreedFrom(attachment, by)) return false;
+  if (VersionOf(seen) < VersionOf(expected)) return other.empty() || !state.in_doubt.contains(other);
+  // Nobody else may change a held entry but to free it (docs/state.md), whatever the version is: that of a backup may
+  // be newer.
+  const bool is_changing = state.in_doubt.contains(attachment) || state.batch.contains(attachment);
+  return !attachment.empty() && attachment != other && !is_changing;
+}
+
+}  // namespace
+
+std::string_view InstanceOf(std::string_view agent) { return agent.substr(0, agent.find('.')); }
+
+bool IsForeign(const ipam::Block& block, std::string_view instance) {
+  return !block.agent.empty() && InstanceOf(block.agent) != instance;
+}
+
+bool IsOfAnotherMachine(const ipam::Block& block, std::string_view instance) {
+  return !block.agent.empty() && MachineOf(block.agent) != MachineOf(instance);
+}
+
+std::optional<std::string> StillInUse(const std::string& text, const Self& self, Noticed& noticed) {
+  auto freed = self.may_have_netns ? ipam::FreedUnder(text) : std::nullopt;
+  if (!freed) return std::nullopt;
+  if (self.may_have_netns(freed->entry.netns)) return std::move(freed->text);
+  noticed.freed.push_back(std::move(freed->text));
+  return std::nullopt;
+}
+
+Comparison Compare(const BlockState& state, const ipam::Block& expected, const ipam::Block& seen, const Self& self) {
+  Comparison result;
+  for (ipam::BlockOffset offset = 0; offset < seen.size(); ++offset) {
+    const std::string by = TextAt(seen, offset);
+    const std::string was = TextAt(expected, offset);
+    if (by == was) continue;
+    const auto in_use = StillInUse(by, self, result.noticed);
+    if (!in_use && !IsOverwritten(state, seen, expected, offset, self)) continue;
+    const bool is_new = !state.overwritten.contains(offset);
+    const bool is_being_changed = in_use && IsBeingChanged(state, ipam::Attachment(ipam::AttachmentOf(*in_use)));
+    if (is_new && in_use && !is_being_changed) result.noticed.in_use.push_back(*in_use);
+    if (is_new && !in_use && !ipam::AttachmentOf(was).empty()) result.noticed.vanished.push_back(was);
+    result.overwritten[offset] = {.by = by, .was = in_use ? *in_use : was};
+  }
+  return result;
+}
+
+void MeetStranger(BlockState& state, const ipam::Block& seen, const ipam::Block& expected, const Now& now) {
+  const bool is_known = state.stranger && now.since_boot - state.stranger->met < kStrangerMax;
+  // What it writes before this agent's fence is in is no answer to that.
+  const bool came_back = is_known && (state.stranger->came_back || !state.must_fence);
+  // The other one learns by a write that it is not alone. One more is enough: else both would write for ever.
+  state.must_fence = state.must_fence || !(came_back && state.stranger->came_back);
+  state.is_failing = true;
+  state.stranger = Stranger{.agent = seen.agent, .met = now.since_boot, .came_back = came_back};
+  for (const ipam::BlockOffset offset : seen.standby) {
+    if (expected.standby.contains(offset) || !ipam::AttachmentOf(TextAt(expected, offset)).empty()) continue;
+    // It may have answered with what it has on standby, and write that within the minute.
+    state.handed_out.try_emplace(
+        offset, HandedOut{.attachment = {}, .entry = std::string(kStrangersEntry), .is_refused = true});
+  }
+}
+
+void PartFromStranger(BlockState& state, const Self& self, const Now& now) {
+  if (!state.stranger || now.since_boot - state.stranger->met < kStrangerMax) return;
+  if (IsForeign(*state.view, self.instance)) {
+    // It had the last word. A minute after the next it is gone.
+    state.must_fence = true;
+    state.stranger->came_back = false;
+    return;
+  }
+  state.stranger.reset();
+  std::erase_if(state.handed_out, [](const auto& one) { return one.second.is_strangers(); });
+}
+
+}  // namespace berth::agent_core
