@@ -170,7 +170,7 @@ Expected<BlockView> OwnBlocks::WriteIn(const StatePointer& state, const ipam::Ch
   }
   if (self->result) return *std::move(self->result);
   static_cast<void>(withdraw());
-  return std::unexpected(Core::Ending());
+  return Core::Ending();
 }
 
 void OwnBlocks::SendBatch(const StatePointer& state, SteadyTime deadline) {
@@ -234,7 +234,7 @@ void OwnBlocks::EditLater(const BlockView& seen, const ipam::Change& change, Ste
   Lock lock(mutex_);
   const StatePointer state = core_.Find(seen->name);
   if (core_.stopped() || state == nullptr) {
-    const Expected<BlockView> failed = core_.stopped() ? std::unexpected(Core::Ending()) : IsGone(seen->name);
+    const Expected<BlockView> failed = core_.stopped() ? Core::Ending() : IsGone(seen->name);
     lock.unlock();
     done(failed);
     return;

@@ -12,10 +12,10 @@ namespace berth::agent_core {
 
 using ipam::BlockView;
 
-Error Core::Ending() {
-  return {.code = ErrorCode::kUnavailable,
-          .message = "this agent is shutting down, or another agent has replaced it",
-          .details = "the runtime tries the call again"};
+std::unexpected<Error> Core::Ending() {
+  return Fail(ErrorCode::kUnavailable,
+              "this agent is shutting down, or another agent has replaced it",
+              "the runtime tries the call again");
 }
 
 Core::StatePointer Core::Find(const std::string& name) const {
@@ -133,7 +133,7 @@ News Core::EndLate() {
   const auto is_late = [](const Waiting& one) { return !one.has_caller; };
   for (const auto& [name, state] : blocks_) {
     for (const Waiting& one : state->queue) {
-      if (is_late(one)) news.outcomes.push_back({.id = one.id, .result = std::unexpected(Ending())});
+      if (is_late(one)) news.outcomes.push_back({.id = one.id, .result = Ending()});
     }
     std::erase_if(state->queue, is_late);
   }

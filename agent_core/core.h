@@ -201,7 +201,7 @@ class Core {
   // From now on every change fails: the process ends.
   void Stop() { stopped_ = true; }
   [[nodiscard]] bool stopped() const { return stopped_; }
-  [[nodiscard]] static Error Ending();
+  [[nodiscard]] static std::unexpected<Error> Ending();
 
  private:
   [[nodiscard]] bool MayStandBy() const { return options_.standby > 0 && !drops_standby_; }

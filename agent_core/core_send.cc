@@ -93,7 +93,7 @@ std::optional<Step> Core::NextOf(BlockState& state, Round& round, const Now& now
     return Read{round.deadline};
   }
   if (stopped_) {
-    FinishAll(state, round, std::unexpected(Ending()), news);
+    FinishAll(state, round, Ending(), news);
     return std::nullopt;
   }
   if (auto contested = Contested(state)) {

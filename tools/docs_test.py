@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "troubleshooting.md"
 # Folders whose errors a CNI answer can hold. Other folders tell their errors in logs.
-CNI_FOLDERS = ("agent", "cni", "cni-plugin", "ipam", "k8sclient", "node")
+CNI_FOLDERS = ("agent", "agent_core", "cni", "cni-plugin", "ipam", "k8sclient", "node")
 # The model is for tests, and the installing of programs and the election of a leader answer no call.
 NO_CNI_FILES = ("model_block_store.cc", "host_install.cc", "leader_election.cc", "agent_retiring.cc")
 
@@ -73,8 +73,8 @@ def says_something(text: str) -> bool:
 
 
 def cni_codes() -> dict[str, str]:
-    """ErrorCode's names and the CNI code of each, by ipam/error.cc."""
-    text = code_of(ROOT / "ipam" / "error.cc")
+    """ErrorCode's names and the CNI code of each, by base/error.cc."""
+    text = code_of(ROOT / "base" / "error.cc")
     constants = dict(re.findall(r"constexpr std::uint32_t (k\w+) = (\d+);", text))
     body = text[text.index("CniCode(ErrorCode code) {") : text.index("std::string_view ToString(ErrorCode")]
     codes, waiting = {}, []
