@@ -87,8 +87,9 @@ struct Round {
   ipam::BlockView before = {};
   ipam::Block after = {};
   bool asks_for_all = false;
-  std::map<ipam::BlockOffset, ipam::Attachment> carried = {};  // of what was handed out
-  std::optional<Error> conflict = {};
+  std::map<ipam::BlockOffset, ipam::Attachment> carried = {};      // of what was handed out
+  Now asked = {};                                                  // when the request under way was sent
+  Error conflict = {.code = ErrorCode::kConflict, .message = {}};  // the answer to the last patch, of kConflictRead
 };
 
 struct BlockState {

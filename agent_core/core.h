@@ -214,8 +214,8 @@ class Core {
   void EndRound(BlockState& state);
   void AfterSettlingRead(BlockState& state, Round& round, const Expected<ipam::BlockView>& read, const Now& now,
                          News& news);
-  void AfterWrite(BlockState& state, Round& round, const Expected<ipam::BlockView>& written, const Now& asked,
-                  const Now& now, News& news);
+  void AfterWrite(BlockState& state, Round& round, const Expected<ipam::BlockView>& written, const Now& now,
+                  News& news);
   void AfterFailure(BlockState& state, Round& round, const Error& error, const Now& now, News& news);
   void AfterConflictRead(BlockState& state, Round& round, const Expected<ipam::BlockView>& read, const Now& now,
                          News& news);

@@ -113,7 +113,7 @@ std::optional<Step> Core::NextOf(BlockState& state, Round& round, const Now& now
   round.changes = std::move(plan.applied);
   round.carried = std::move(plan.carried);
   state.standby_plan = std::move(plan.standby_plan);
-  state.leaving = std::move(plan.leaving);
+  state.leaving = plan.leaving;
   state.batch.merge(plan.touched);
   for (const ipam::BlockOffset offset : plan.given_back) state.overwritten.at(offset).was.clear();
   round.before = plan.before;
@@ -135,6 +135,7 @@ std::optional<Step> Core::NextOf(BlockState& state, Round& round, const Now& now
 
 void Core::Answer(BlockState& state, const Expected<BlockView>& answer, const Now& asked, const Now& now, News& news) {
   Round& round = state.rounds.front();
+  round.asked = asked;
   switch (std::exchange(round.awaits, Round::Awaits::kNothing)) {
     case Round::Awaits::kNothing:
       BERTH_CHECK(false);
@@ -143,7 +144,7 @@ void Core::Answer(BlockState& state, const Expected<BlockView>& answer, const No
       AfterSettlingRead(state, round, answer, now, news);
       break;
     case Round::Awaits::kWrite:
-      AfterWrite(state, round, answer, asked, now, news);
+      AfterWrite(state, round, answer, now, news);
       break;
     case Round::Awaits::kConflictRead:
       AfterConflictRead(state, round, answer, now, news);
@@ -169,18 +170,17 @@ void Core::AfterSettlingRead(BlockState& state, Round& round, const Expected<Blo
   }
 }
 
-void Core::AfterWrite(BlockState& state, Round& round, const Expected<BlockView>& written, const Now& asked,
-                      const Now& now, News& news) {
+void Core::AfterWrite(BlockState& state, Round& round, const Expected<BlockView>& written, const Now& now, News& news) {
   if (!written) return AfterFailure(state, round, written.error(), now, news);
-  if (round.asks_for_all) TakeProof(asked.since_boot, (*written)->standby == round.after.standby, now, news);
+  if (round.asks_for_all) TakeProof(round.asked.since_boot, (*written)->standby == round.after.standby, now, news);
   if (VersionOf(**written) > VersionOf(*state.view)) state.view = *written;
   state.overwritten.clear();
   state.doubt_version.reset();
   state.in_doubt.clear();
   state.is_failing = false;
-  state.proved = asked.since_boot;
+  state.proved = round.asked.since_boot;
   if (std::exchange(state.must_fence, false) && state.stranger) state.stranger->met = now.since_boot;
-  const auto took = now.steady - asked.steady;
+  const auto took = now.steady - round.asked.steady;
   state.took = state.took.count() == 0 ? took : (3 * state.took + took) / 4;
   SettleHandedOut(state, round, news);
   FinishAll(state, round, *written, news);
@@ -262,7 +262,7 @@ void Core::AfterConflictRead(BlockState& state, Round& round, const Expected<Blo
     return FinishAll(state, round, std::unexpected(went_back), news);
   }
   if (!Adopt(state, *read, now, news)) return FinishAll(state, round, std::unexpected(GoneError(name)), news);
-  if (++round.conflicts >= kConflictsMax) FinishAll(state, round, std::unexpected(*round.conflict), news);
+  if (++round.conflicts >= kConflictsMax) FinishAll(state, round, std::unexpected(round.conflict), news);
 }
 
 Error Core::GoBack(BlockState& state, const BlockView& seen, const Now& now, News& news) {
