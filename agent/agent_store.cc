@@ -31,15 +31,12 @@ Expected<BlockView> EditForeign(const BlockView& seen, const ipam::Change& chang
 
 Expected<void> TakeOverBlock(OwnBlocks& own, const node::NodeDirectory& directory, const BlockView& block,
                              SteadyTime deadline, OwnBlocks::FenceWhat what) {
-  const auto notes = directory.ReadHandedOut();
+  auto notes = directory.ReadHandedOut();
   if (!notes) return std::unexpected(notes.error());
-  const auto standby = [&notes](const ipam::Block& newest) { return node::HandedOutOf(newest, *notes); };
-  if (auto fenced = own.Fence(block, deadline, standby, what); !fenced) return fenced;
-  for (const node::HandedOut& note : *notes) {
-    if (note.block != block->name) continue;
-    own.Resume(note, [&directory, note] { directory.ForgetHandedOut(note.attachment, note.block); });
-  }
-  return {};
+  const auto forget = [&directory](const node::HandedOut& note) {
+    directory.ForgetHandedOut(note.attachment, note.block);
+  };
+  return own.Fence(block, deadline, {.all = *std::move(notes), .settled = forget}, what);
 }
 
 Expected<void> TakeInBlock(OwnBlocks& own, const node::NodeDirectory& directory, const BlockView& block,

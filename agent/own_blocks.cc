@@ -21,8 +21,6 @@ using ipam::BlockView;
 namespace {
 
 constexpr int kGatherPart = 4;
-// So long a request may take.
-constexpr std::chrono::seconds kRequestMax{10};
 
 std::unexpected<Error> IsGone(const std::string& block) {
   return Fail(ErrorCode::kNotFound, "block " + block + " is gone");
@@ -291,22 +289,8 @@ BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::Change& change, 
   const auto given = core_.HandOut(*state, change, deadline, TimeNow());
   if (!given) return nullptr;
   waiters_[given->id] = std::make_shared<Waiter>([settled = std::move(settled)](const auto&) { settled(); });
-  if (core_.DueOf(*state) < late_wakes_) late_.notify_one();
+  if (given->due && *given->due < late_wakes_) late_.notify_one();
   return given->block;
-}
-
-void OwnBlocks::Resume(const node::HandedOut& note, std::function<void()> settled) {
-  Lock lock(mutex_);
-  News news;
-  const ChangeId id = core_.Resume(note.block,
-                                   note.block_uid,
-                                   note.offset,
-                                   {.attachment = note.attachment, .entry = note.entry, .is_refused = false},
-                                   news);
-  if (id != 0) waiters_[id] = std::make_shared<Waiter>([settled](const auto&) { settled(); });
-  Deliver(std::move(news), lock);
-  lock.unlock();
-  if (id == 0) settled();
 }
 
 bool OwnBlocks::IsHandedOut(const std::string& block, const ipam::Attachment& attachment) const {
@@ -356,7 +340,7 @@ std::vector<ipam::OpenIntent> OwnBlocks::InDoubt(const ipam::Attachment& attachm
 
 void OwnBlocks::CloseIntent(const ipam::OpenIntent& intent) {
   const Lock lock(mutex_);
-  if (const StatePointer state = core_.Find(intent.id)) state->in_doubt.erase(intent.attachment);
+  if (const StatePointer state = core_.Find(intent.id)) Core::CloseDoubt(*state, intent.attachment);
 }
 
 void OwnBlocks::Stop() {

@@ -32,6 +32,9 @@
 
 namespace berth::agent {
 
+// So long a request may take.
+inline constexpr std::chrono::seconds kRequestMax{10};
+
 using agent_core::SteadyTime;
 using agent_core::VersionOf;
 
@@ -61,20 +64,25 @@ class OwnBlocks {
   // Grows whenever a block comes or goes.
   [[nodiscard]] std::uint64_t Generation() const;
 
+  // What earlier agents handed out, of any block. `settled` is called for a note as HandOut says it.
+  struct Notes {
+    std::vector<node::HandedOut> all = {};
+    std::function<void(const node::HandedOut&)> settled = nullptr;
+  };
   // Takes over a block read from the API server: raises `agent`, so that nothing an earlier agent or call sent can
-  // still land, and takes all off standby but what `standby` says of the newest version, and what another machine has.
+  // still land. What notes say was handed out counts as handed out by this agent, from the moment on at which the block
+  // is known here. All else is off standby, but what another machine has.
   // kUnknown: only as long as the block is not known here. Errors: those of the write; kNotFound: it is gone, or not
   // this node's; kConflict: it was to be unknown, and another thread brought it in.
-  using StandbyOf = std::function<ipam::OffsetSet(const ipam::Block&)>;
   enum class FenceWhat : std::uint8_t { kAny, kUnknown };
-  [[nodiscard]] Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline, const StandbyOf& standby,
+  [[nodiscard]] Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline, const Notes& notes,
                                      FenceWhat what = FenceWhat::kAny);
   // The block as the API server has it, of whatever node.
   [[nodiscard]] Expected<ipam::BlockView> Read(const std::string& name, SteadyTime deadline);
   [[nodiscard]] bool Knows(const std::string& block) const;
 
   // A block that this agent created just now.
-  void Insert(const ipam::BlockView& created) { Insert(created, created); }
+  void Insert(const ipam::BlockView& created) { Insert(created, created, {}); }
 
   // As BlockStore::Edit, for a block that is known. A change that is not sent yet at the deadline is withdrawn
   // (kTimeout); one that was sent ends with kUnknownOutcome. With change.may_take_standby it is withdrawn as well if an
@@ -93,9 +101,6 @@ class OwnBlocks {
   // block's writes do not go well: Edit tells.
   [[nodiscard]] ipam::BlockView HandOut(const ipam::BlockView& seen, const ipam::Change& change, SteadyTime deadline,
                                         std::function<void()> settled);
-  // What an earlier agent handed out of a block that was fenced just now: as if this one had. Nothing is left of it if
-  // the block is another one by now.
-  void Resume(const node::HandedOut& note, std::function<void()> settled);
   // Whether that is still to be written.
   [[nodiscard]] bool IsHandedOut(const std::string& block, const ipam::Attachment& attachment) const;
   // Attachments of all that is.
@@ -161,7 +166,7 @@ class OwnBlocks {
   [[nodiscard]] SignalsPointer SignalsOf(const std::string& block) BERTH_REQUIRES(mutex_);
   // Tells everybody. Gives up the lock meanwhile, and has it again at the end.
   void Deliver(agent_core::News&& news, Lock& lock);
-  void Insert(const ipam::BlockView& written, const ipam::BlockView& before);
+  void Insert(const ipam::BlockView& written, const ipam::BlockView& before, const Notes& notes);
 
   [[nodiscard]] Expected<ipam::BlockView> WriteIn(const StatePointer& state, const ipam::Change& change,
                                                   SteadyTime deadline);

@@ -87,6 +87,25 @@ TEST_F(FreedInUseTest, AnAddressIsKeptWhileItsContainersNetworkNamespaceIsThere)
   EXPECT_THAT(seen_.in_use, testing::SizeIs(1));
 }
 
+// Taking over begins again where a later step of it failed. Without its note the address would be forgotten when the
+// process ends, and another pod could get it.
+TEST_F(PutBackTest, ANoteThatIsTakenOverTwiceIsKeptUntilItsEntryIsWritten) {
+  MakeBlock();
+  const node::HandedOut note{
+      .attachment = TestAttachment(1), .block = kName, .block_uid = Stored()->uid, .offset = 5, .entry = TextOf(1)};
+  int settled = 0;
+  const OwnBlocks::Notes notes{.all = {note}, .settled = [&settled](const auto&) { ++settled; }};
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(own_.Fence(Stored(), Soon(), notes).has_value());
+    EXPECT_EQ(settled, 0);
+    EXPECT_TRUE(own_.IsHandedOut(kName, TestAttachment(1)));
+    EXPECT_TRUE(Stored()->standby.contains(5));
+  }
+  WriteWhatIsLeft();
+  EXPECT_TRUE(IsStored(1));
+  EXPECT_EQ(settled, 1);
+}
+
 TEST_F(FreedInUseTest, AnAgentThatStartsKeepsWhatWasFreedBefore) {
   MakeBlock();
   Write({{1, HeldText(1)}});

@@ -13,14 +13,13 @@
 
 namespace berth::agent {
 
+using agent_core::ChangeId;
+using agent_core::Core;
 using agent_core::News;
 using ipam::BlockView;
 using nlohmann::json;
 
 namespace {
-
-// So long a request may take.
-constexpr std::chrono::seconds kRequestLimit{10};
 
 Expected<BlockView> ToView(Expected<ipam::Block> block) {
   if (!block) return std::unexpected(block.error());
@@ -35,7 +34,7 @@ Expected<BlockView> ToView(const Expected<json>& object) {
 std::string BlockPath(std::string_view name) { return std::string(crds::kBlocksPath) + k8sclient::Path({name}); }
 
 k8sclient::CallOptions Until(SteadyTime deadline) {
-  return {.deadline = std::min(deadline, std::chrono::steady_clock::now() + kRequestLimit), .stop = {}};
+  return {.deadline = std::min(deadline, std::chrono::steady_clock::now() + kRequestMax), .stop = {}};
 }
 
 }  // namespace
@@ -70,7 +69,7 @@ void OwnBlocks::LookWhoWrote(const ipam::Block& seen) {
   if (agent_core::IsForeign(seen, instance()) && !observer_.IsStillOurs()) Stop();
 }
 
-Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, const StandbyOf& standby, FenceWhat what) {
+Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, const Notes& notes, FenceWhat what) {
   BlockView base = seen;
   BlockView foreign;  // the last version by another machine's agent: what it has on standby stays there
   while (true) {
@@ -82,7 +81,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, cons
       return Fail(ErrorCode::kConflict, "a call of this agent uses block " + base->name + " already");
     }
     agent_core::Write write{.before = base, .after = *base, .asks_for_all = false, .deadline = deadline};
-    write.after.standby = standby(write.after);
+    write.after.standby = node::HandedOutOf(write.after, notes.all);
     // This agent's own fence, whose answer was lost, may be newer.
     if (agent_core::IsOfAnotherMachine(*base, instance())) foreign = base;
     for (const ipam::BlockOffset offset : foreign == nullptr ? ipam::OffsetSet() : foreign->standby) {
@@ -102,7 +101,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, cons
       Deliver(std::move(news), lock);
     }
     if (written) {
-      Insert(*written, foreign == nullptr ? base : foreign);
+      Insert(*written, foreign == nullptr ? base : foreign, notes);
       return {};
     }
     const ErrorCode code = written.error().code;
@@ -113,12 +112,26 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, cons
   }
 }
 
-void OwnBlocks::Insert(const BlockView& written, const BlockView& before) {
+void OwnBlocks::Insert(const BlockView& written, const BlockView& before, const Notes& notes) {
   if (Knows(written->name)) LookWhoWrote(*before);
+  std::vector<node::HandedOut> over;
   Lock lock(mutex_);
   News news;
   core_.Insert(written, before, TimeNow(), news);
+  // Before another thread can give one of these addresses away.
+  for (const node::HandedOut& note : notes.all) {
+    if (note.block != written->name) continue;
+    const ChangeId id = core_.Resume(
+        note.block_uid, note.offset, {.attachment = note.attachment, .entry = note.entry}, written->name, news);
+    if (id == 0) {
+      over.push_back(note);
+    } else {
+      waiters_[id] = std::make_shared<Waiter>([settled = notes.settled, note](const auto&) { settled(note); });
+    }
+  }
   Deliver(std::move(news), lock);
+  lock.unlock();
+  for (const node::HandedOut& note : over) notes.settled(note);
 }
 
 void OwnBlocks::ProveStandby(SteadyTime deadline) {
@@ -142,8 +155,8 @@ void OwnBlocks::ProveStandby(SteadyTime deadline) {
     return ObserveRead(*read, VersionOf(*block), deadline);
   }
   Lock lock(mutex_);
-  state->proved = std::max(state->proved, asked.since_boot);
   News news;
+  Core::Prove(*state, asked);
   core_.TakeProof(asked.since_boot, (*read)->standby == block->standby, TimeNow(), news);
   Deliver(std::move(news), lock);
 }
@@ -151,6 +164,10 @@ void OwnBlocks::ProveStandby(SteadyTime deadline) {
 bool OwnBlocks::Learn(const StatePointer& state, const BlockView& seen) {
   LookWhoWrote(*seen);
   Lock lock(mutex_);
+  if (state->is_sending) {
+    Core::Keep(*state, seen);
+    return true;
+  }
   News news;
   const bool is_same = core_.Adopt(*state, seen, TimeNow(), news);
   Deliver(std::move(news), lock);
@@ -163,11 +180,8 @@ void OwnBlocks::Observe(const BlockView& seen, SteadyTime deadline) {
     const Lock lock(mutex_);
     state = core_.Find(seen->name);
     if (state == nullptr) return;
-    if (state->is_sending) {
-      // The answer of the patch in flight may be this very version.
-      if (state->observed == nullptr || VersionOf(*seen) > VersionOf(*state->observed)) state->observed = seen;
-      return;
-    }
+    // The answer of the patch in flight may be this very version.
+    if (state->is_sending) return Core::Keep(*state, seen);
   }
   if (Learn(state, seen)) WriteAgain(state, deadline);
 }
@@ -232,7 +246,7 @@ void OwnBlocks::ObserveRead(const BlockView& read, std::uint64_t known, SteadyTi
     const Lock lock(mutex_);
     const StatePointer state = core_.Find(read->name);
     // A write meets that as any other does after a restore.
-    if (state != nullptr && VersionOf(*read) < known) state->must_fence = true;
+    if (state != nullptr && VersionOf(*read) < known) Core::Distrust(*state);
   }
   Observe(read, deadline);
 }

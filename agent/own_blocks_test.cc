@@ -220,7 +220,10 @@ TEST_F(OwnBlocksTest, AProofOfOneBlockAfterASleepIsNoneOfAnother) {
   const ipam::Block second = ipam::NewBlock(pool_, ipam::Prefix::Parse("10.55.0.64/26").value(), "n1");
   const auto made = api_.Call({.method = Method::kPost, .path = kBlocks, .body = crds::BlockToJson(second).dump()}, {});
   const auto seen = std::make_shared<const ipam::Block>(crds::ParseBlock(nlohmann::json::parse(made->body)).value());
-  ASSERT_TRUE(own_.Fence(seen, Soon(), [](const ipam::Block&) { return ipam::OffsetSet{8, 9}; }).has_value());
+  ASSERT_TRUE(own_.Fence(seen, Soon(), {}).has_value());
+  ipam::Change first = Taking(6);
+  first.may_take_standby = false;
+  ASSERT_TRUE(own_.Edit(seen, first, Soon()).has_value());
   const auto hand_out = [&](int number) { return own_.HandOut(seen, Taking(number), Soon(), [] {}); };
   ASSERT_NE(hand_out(2), nullptr);
   clock_.Suspend(std::chrono::minutes(6));

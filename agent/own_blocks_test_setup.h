@@ -81,9 +81,7 @@ class OwnBlocksTest : public ::testing::Test {
     return Stored();
   }
   // Of a node without notes.
-  Expected<void> Fence(OwnBlocks& agent) {
-    return agent.Fence(Stored(), Soon(), [](const ipam::Block&) { return ipam::OffsetSet(); });
-  }
+  Expected<void> Fence(OwnBlocks& agent) { return agent.Fence(Stored(), Soon(), {}); }
   // As the controller gives back an empty block.
   void RemoveBlock() {
     ASSERT_TRUE(api_.Call({.method = k8sclient::Method::kDelete, .path = kBlocks + "/" + kName}, {})->ok());

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <memory>
 #include <system_error>
+#include <variant>
 
 namespace berth::agent_core {
 
@@ -16,6 +17,26 @@ bool IsShownAsWritten(const BlockState& state) {
   return state.handed_out.empty() && state.overwritten.empty() && std::ranges::none_of(state.queue, is_late) &&
          std::ranges::none_of(state.rounds,
                               [&](const Round& round) { return std::ranges::any_of(round.changes, is_late); });
+}
+
+// Whether the round releases what the attachment has.
+bool Releases(const Round& round, const ipam::Attachment& attachment) {
+  return std::ranges::any_of(round.changes, [&](const Waiting& one) {
+    const auto* release = std::get_if<ipam::ReleaseAddresses>(&one.change.what);
+    return release != nullptr && std::ranges::find(release->attachments, attachment) != release->attachments.end();
+  });
+}
+
+// Whether the patch writes another attachment's entry at an address that was handed out: it may only leave what was
+// there before, or what is put back there.
+bool GivesAway(const BlockState& state, const Round& round, ipam::BlockOffset offset,
+               const ipam::Attachment& attachment) {
+  const std::string text = TextAt(round.after, offset);
+  const std::string_view holder = ipam::AttachmentOf(text);
+  const auto put_back = state.overwritten.find(offset);
+  const bool was_put_back = put_back != state.overwritten.end() && put_back->second.was == text;
+  return !holder.empty() && holder != attachment && text != TextAt(*round.before, offset) && !was_put_back &&
+         !Releases(round, attachment);
 }
 
 }  // namespace
@@ -102,9 +123,7 @@ std::optional<std::string> FindBrokenInvariant(const BlockState& state) {
     return "a patch that does not compare the version it was decided on";
   }
   for (const auto& [offset, one] : state.handed_out) {
-    // Whoever got it has been answered. The patch says so, or changes that, or leaves it where it is.
-    const bool is_told = ipam::Find(round.after, one.attachment) || round.carried.contains(offset);
-    if (!is_told && !one.is_strangers() && !round.after.standby.contains(offset)) {
+    if (!one.is_strangers() && GivesAway(state, round, offset, one.attachment)) {
       return "a patch gives away an address that was handed out";
     }
   }

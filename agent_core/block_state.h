@@ -72,6 +72,7 @@ struct Round {
   std::vector<Waiting> changes;  // without a result yet
   SteadyTime deadline{};         // of all of it
   bool has_begun = false;
+  bool fences = false;  // the patch under way raises `agent`
   // A patch with these changes may have landed.
   bool is_in_doubt = false;
   // It carries nothing that was handed out, but `only`.
@@ -95,7 +96,6 @@ struct Round {
 struct BlockState {
   std::uint64_t born = 0;  // the generation that it came with
   ipam::BlockView view;    // the newest version known, as the API server has it
-  bool is_gone = false;    // forgotten: a thread may still send
 
   std::map<ipam::BlockOffset, Overwritten> overwritten;  // to be put back
   std::map<ipam::BlockOffset, HandedOut> handed_out;

@@ -58,6 +58,7 @@ ChangeId Core::SubmitLate(BlockState& state, const ipam::Change& change, std::ch
                           SteadyTime deadline, const Now& now) {
   state.queue.push_back(
       {.id = ++last_id_, .change = change, .deadline = deadline, .has_caller = false, .due = now.steady + linger});
+  ++late_count_;
   return last_id_;
 }
 
@@ -76,7 +77,7 @@ Trust Core::TrustIn(const BlockState& state, const Now& now) const {
     return Trust::kOff;
   }
   if (IsProofLate(now) || state.proved < lapse_ended_) return Trust::kLapsed;
-  return state.is_failing || state.doubt_version ? Trust::kMustWrite : Trust::kGives;
+  return state.is_failing || state.must_fence || state.doubt_version ? Trust::kMustWrite : Trust::kGives;
 }
 
 ipam::OffsetSet Core::MayGive(const BlockState& state, const Now& now) const {
@@ -107,14 +108,17 @@ std::optional<Core::Given> Core::HandOut(BlockState& state, const ipam::Change& 
   const auto is_in_time = [due = now.steady + linger](const Waiting& one) {
     return one.change.standby && one.due <= due;
   };
+  Given given{.id = id, .block = std::make_shared<const ipam::Block>(std::move(block))};
   if (std::ranges::none_of(state.queue, is_in_time)) {
     SubmitLate(state, {.standby = change.standby}, linger, deadline, now);
+    given.due = now.steady + linger;
   }
-  return Given{.id = id, .block = std::make_shared<const ipam::Block>(std::move(block))};
+  Check(state);
+  return given;
 }
 
-ChangeId Core::Resume(const std::string& block, const std::string& block_uid, ipam::BlockOffset offset,
-                      HandedOut handed_out, News& news) {
+ChangeId Core::Resume(const std::string& block_uid, ipam::BlockOffset offset, HandedOut handed_out,
+                      const std::string& block, News& news) {
   const StatePointer state = Find(block);
   const bool is_lost = state == nullptr || state->view->uid != block_uid || offset >= state->view->size();
   if (is_lost) {
@@ -122,9 +126,12 @@ ChangeId Core::Resume(const std::string& block, const std::string& block_uid, ip
     return 0;
   }
   const auto is_its = [&handed_out](const auto& one) { return one.second.attachment == handed_out.attachment; };
-  if (ipam::Find(*state->view, handed_out.attachment) || std::ranges::any_of(state->handed_out, is_its)) return 0;
+  const auto known = std::ranges::find_if(state->handed_out, is_its);
+  if (known != state->handed_out.end()) return known->second.id;
+  if (ipam::Find(*state->view, handed_out.attachment)) return 0;
   handed_out.id = ++last_id_;
   state->handed_out[offset] = std::move(handed_out);
+  Check(*state);
   return last_id_;
 }
 
@@ -133,21 +140,11 @@ News Core::EndLate() {
   const auto is_late = [](const Waiting& one) { return !one.has_caller; };
   for (const auto& [name, state] : blocks_) {
     for (const Waiting& one : state->queue) {
-      if (is_late(one)) news.outcomes.push_back({.id = one.id, .result = Ending()});
+      if (is_late(one)) Finish(one, Ending(), news);
     }
     std::erase_if(state->queue, is_late);
   }
   return news;
-}
-
-bool Core::HasLate() const {
-  const auto is_late = [](const Waiting& one) { return !one.has_caller && one.id != 0; };
-  return std::ranges::any_of(blocks_, [&](const auto& named) {
-    const BlockState& state = *named.second;
-    return std::ranges::any_of(state.queue, is_late) || std::ranges::any_of(state.rounds, [&](const Round& round) {
-             return std::ranges::any_of(round.changes, is_late);
-           });
-  });
 }
 
 SteadyTime Core::DueOf(const BlockState& state) {
@@ -212,7 +209,12 @@ bool Core::Adopt(BlockState& state, const BlockView& seen, const Now& now, News&
   if (IsForeign(*seen, options_.self.instance) && !stopped_) {
     news.reports.push_back({.kind = Report::Kind::kMetAnother, .block = seen->name, .text = seen->agent});
   }
+  Check(state);
   return true;
+}
+
+void Core::Keep(BlockState& state, const BlockView& seen) {
+  if (state.observed == nullptr || VersionOf(*seen) > VersionOf(*state.observed)) state.observed = seen;
 }
 
 void Core::See(BlockState& state, const BlockView& seen, const Now& now, News& news) {
@@ -245,12 +247,9 @@ void Core::Forget(BlockState& state, News& news) {
   for (const auto& [offset, one] : std::exchange(state.handed_out, {})) news.settled.push_back(one.id);
   const auto is_late = [](const Waiting& one) { return !one.has_caller; };
   for (const Waiting& one : state.queue) {
-    if (is_late(one))
-      news.outcomes.push_back(
-          {.id = one.id, .result = Fail(ErrorCode::kNotFound, "block " + state.view->name + " is gone")});
+    if (is_late(one)) Finish(one, Fail(ErrorCode::kNotFound, "block " + state.view->name + " is gone"), news);
   }
   std::erase_if(state.queue, is_late);
-  state.is_gone = true;
   ++generation_;
   blocks_.erase(std::string(state.view->name));  // last: it may be the only one that has the state
 }

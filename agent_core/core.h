@@ -29,6 +29,7 @@
 // What others did to a block: observe.h. What a patch carries: plan_patch.h.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -94,8 +95,9 @@ struct Report {
 };
 
 struct News {
-  // To be told before the outcomes: after an outcome nothing may be left that says otherwise.
-  std::vector<ChangeId> settled;  // of what was handed out
+  // Addresses that were handed out, and are written or were given back. To be told before the outcomes: the note of an
+  // address goes before the call is answered that gave the address back.
+  std::vector<ChangeId> settled;
   std::vector<Report> reports;
   std::vector<Outcome> outcomes;
 };
@@ -103,7 +105,7 @@ struct News {
 // Why an address on standby may be given, or not.
 enum class Trust : std::uint8_t {
   kGives,
-  kMustWrite,  // a write failed or is in doubt: the next answer must not rest on the one after it
+  kMustWrite,  // the last write failed, is in doubt, or has to be fenced: nobody is answered before one succeeds
   kLapsed,     // for a minute nothing has shown that the addresses are still this node's
   kOff,        // no standby is kept, or the block goes, or another machine writes it, or an entry is refused
 };
@@ -157,20 +159,22 @@ class Core {
   struct Given {
     ChangeId id = 0;
     ipam::BlockView block;  // as it is shown from now on
+    // When the change that was added for it is due. Nothing: one that waits already will do.
+    std::optional<SteadyTime> due = {};
   };
   // Takes an address that is on standby by the change, and has it written. Nothing: none may be given.
   [[nodiscard]] std::optional<Given> HandOut(BlockState& state, const ipam::Change& change, SteadyTime deadline,
                                              const Now& now);
-  // What an earlier agent handed out of a block that was fenced just now: as if this one had. 0: nothing is left to be
-  // written; if the block is another one by now, the address is lost.
-  [[nodiscard]] ChangeId Resume(const std::string& block, const std::string& block_uid, ipam::BlockOffset offset,
-                                HandedOut handed_out, News& news);
+  // What an earlier agent handed out of a block that this one has just taken in: as if this one had. Again, if it is
+  // handed out still. 0: it is written; or the block is another one by now, and the address is lost.
+  [[nodiscard]] ChangeId Resume(const std::string& block_uid, ipam::BlockOffset offset, HandedOut handed_out,
+                                const std::string& block, News& news);
   // Has what could not be written yet sent again, one change for each block that has any. Returns their ids.
   [[nodiscard]] std::vector<ChangeId> WriteWhatIsLeft(SteadyTime deadline, const Now& now);
   // What no caller waits for of all blocks ends without being sent: the process ends.
   [[nodiscard]] News EndLate();
-  // Whether any block has such a change, also one that is being sent.
-  [[nodiscard]] bool HasLate() const;
+  // Whether there is such a change, also one that is being sent.
+  [[nodiscard]] bool HasLate() const { return late_count_ > 0; }
   // When the first of a block is due; the end of time: there is none.
   [[nodiscard]] static SteadyTime DueOf(const BlockState& state);
   // Whether the block is due to be written without a change of its own.
@@ -185,17 +189,24 @@ class Core {
   [[nodiscard]] static ipam::BlockView End(BlockState& state);
 
   // What others did. Adopt takes in a version of a block, from wherever; false: it is a later block of that name, so
-  // this one is gone and forgotten. Requires: no batch is being sent, or it is an answer to its request.
+  // this one is gone and forgotten. While a batch is being sent, only its own answers are taken in, and what else comes
+  // is kept for End.
   bool Adopt(BlockState& state, const ipam::BlockView& seen, const Now& now, News& news);
+  static void Keep(BlockState& state, const ipam::BlockView& seen);
   void Forget(BlockState& state, News& news);
+  // The API server showed an older version than it did before: the block has to be fenced.
+  static void Distrust(BlockState& state) { state.must_fence = true; }
+  // Somebody has found out what became of the attachment's write.
+  static void CloseDoubt(BlockState& state, const ipam::Attachment& attachment) { state.in_doubt.erase(attachment); }
 
   // Proofs that the API server keeps `standby`, and that the node's addresses are its own still.
   [[nodiscard]] bool IsProofDue(const Now& now) const;
+  // The block was read unchanged, by a request of that time.
+  static void Prove(BlockState& state, const Now& asked) { state.proved = std::max(state.proved, asked.since_boot); }
   // Of what was asked for at that time since boot. After a lapse it says nothing of other blocks, which may have been
   // given to other nodes meanwhile: each is to be proved by itself.
   void TakeProof(std::chrono::nanoseconds asked, bool is_kept, const Now& now, News& news);
 
-  [[nodiscard]] const Self& self() const { return options_.self; }
   [[nodiscard]] std::string NextFence() { return options_.self.instance + "." + std::to_string(++fences_); }
 
   // From now on every change fails: the process ends.
@@ -204,6 +215,8 @@ class Core {
   [[nodiscard]] static std::unexpected<Error> Ending();
 
  private:
+  // Ends the process if a decision broke what must hold.
+  static void Check(const BlockState& state);
   [[nodiscard]] bool MayStandBy() const { return options_.standby > 0 && !drops_standby_; }
   [[nodiscard]] bool IsProofLate(const Now& now) const;
   [[nodiscard]] bool IsKnown(const BlockState& state) const;
@@ -228,13 +241,15 @@ class Core {
   void SettleHandedOut(BlockState& state, const Round& round, News& news);
   // A failure says nothing about a patch before it, which may be in or land later: then the outcome is not known.
   [[nodiscard]] Error OfRound(const BlockState& state, const Round& round, Error error) const;
-  void FinishAll(const BlockState& state, Round& round, const Expected<ipam::BlockView>& result, News& news) const;
+  void FinishAll(const BlockState& state, Round& round, const Expected<ipam::BlockView>& result, News& news);
+  void Finish(const Waiting& change, Expected<ipam::BlockView> result, News& news);
 
   CoreOptions options_;
   std::map<std::string, StatePointer> blocks_;
   std::uint64_t generation_ = 0;
   std::uint64_t fences_ = 0;  // counter of the `agent` field
   ChangeId last_id_ = 0;
+  std::size_t late_count_ = 0;
   bool stopped_ = false;
   bool drops_standby_ = false;                                              // as the API server has shown
   std::chrono::nanoseconds proof_due_ = std::chrono::nanoseconds::min();    // since boot

@@ -20,14 +20,14 @@ Error GoneError(const std::string& block) {
   return {.code = ErrorCode::kNotFound, .message = "block " + block + " is gone"};
 }
 
-void Check(const BlockState& state) {
+}  // namespace
+
+void Core::Check(const BlockState& state) {
   const auto broken = FindBrokenInvariant(state);
   if (!broken) return;
   std::fprintf(stderr, "berth: block %s: %s\n", state.view->name.c_str(), broken->c_str());
   BERTH_CHECK(!broken);
 }
-
-}  // namespace
 
 void Core::Begin(BlockState& state, SteadyTime deadline) {
   BERTH_CHECK(state.is_sending && state.rounds.empty());
@@ -100,15 +100,14 @@ std::optional<Step> Core::NextOf(BlockState& state, Round& round, const Now& now
     FinishAll(state, round, std::unexpected(*std::move(contested)), news);
     return std::nullopt;
   }
-  // Nor does a change's `fence` ask for more: without a doubt nothing can land.
+  // A change that asks for a fence needs none where no write is in doubt: then no older write can land any more.
   const bool has_to_fence = state.doubt_version || state.must_fence;
   Plan plan =
       PlanPatch(state,
                 round,
                 {.standby = MayStandBy() ? options_.standby : 0, .agent = has_to_fence ? NextFence() : std::string()});
   for (auto& [one, error] : plan.refused) {
-    if (one.id != 0)
-      news.outcomes.push_back({.id = one.id, .result = std::unexpected(OfRound(state, round, std::move(error)))});
+    Finish(one, std::unexpected(OfRound(state, round, std::move(error))), news);
   }
   round.changes = std::move(plan.applied);
   round.carried = std::move(plan.carried);
@@ -117,16 +116,17 @@ std::optional<Step> Core::NextOf(BlockState& state, Round& round, const Now& now
   state.batch.merge(plan.touched);
   for (const ipam::BlockOffset offset : plan.given_back) state.overwritten.at(offset).was.clear();
   round.before = plan.before;
+  round.after = std::move(plan.after);
+  round.fences = has_to_fence;
   if (round.changes.empty()) return std::nullopt;
-  if (plan.after == *plan.before) {
+  if (round.after == *round.before) {
     SettleHandedOut(state, round, news);
-    FinishAll(state, round, plan.before, news);
+    FinishAll(state, round, round.before, news);
     return std::nullopt;
   }
-  news.reports.push_back({.kind = Report::Kind::kBatch, .block = plan.after.name, .count = round.changes.size()});
+  news.reports.push_back({.kind = Report::Kind::kBatch, .block = round.after.name, .count = round.changes.size()});
   round.awaits = Round::Awaits::kWrite;
   round.is_settled = false;
-  round.after = std::move(plan.after);
   // Now and then the whole block is asked for, to see what became of `standby`.
   round.asks_for_all = !round.after.standby.empty() && IsProofDue(now);
   return Write{
@@ -179,7 +179,11 @@ void Core::AfterWrite(BlockState& state, Round& round, const Expected<BlockView>
   state.in_doubt.clear();
   state.is_failing = false;
   state.proved = round.asked.since_boot;
-  if (std::exchange(state.must_fence, false) && state.stranger) state.stranger->met = now.since_boot;
+  // What asked for a fence while the patch was under way asks for one more.
+  if (round.fences) {
+    if (state.must_fence && state.stranger) state.stranger->met = now.since_boot;
+    state.must_fence = false;
+  }
   const auto took = now.steady - round.asked.steady;
   state.took = state.took.count() == 0 ? took : (3 * state.took + took) / 4;
   SettleHandedOut(state, round, news);
@@ -287,9 +291,11 @@ void Core::SettleHandedOut(BlockState& state, const Round& round, News& news) {
   for (const auto& [offset, attachment] : round.carried) {
     const auto one = state.handed_out.find(offset);
     if (one == state.handed_out.end() || one->second.attachment != attachment) continue;
-    // It was not in the way of the patch: somebody else had written there before.
+    // Somebody else had written another entry at the address, or the attachment's entry at another address.
     const std::string before = TextAt(*round.before, offset);
-    if (!attachment.empty() && !before.empty() && ipam::AttachmentOf(before) != attachment) {
+    const bool is_anothers = !before.empty() && ipam::AttachmentOf(before) != attachment;
+    const auto there = ipam::Find(round.after, attachment);
+    if (!attachment.empty() && (is_anothers || (there && *there != offset))) {
       news.reports.push_back(
           {.kind = Report::Kind::kHandedOutLost, .block = state.view->name, .text = one->second.entry});
     }
@@ -303,14 +309,17 @@ Error Core::OfRound(const BlockState& state, const Round& round, Error error) co
   return error;
 }
 
-void Core::FinishAll(const BlockState& state, Round& round, const Expected<BlockView>& result, News& news) const {
+void Core::FinishAll(const BlockState& state, Round& round, const Expected<BlockView>& result, News& news) {
   const Expected<BlockView> told = result ? result : std::unexpected(OfRound(state, round, result.error()));
   // Those for whom a caller waits first.
   std::ranges::stable_partition(round.changes, [](const Waiting& one) { return one.has_caller; });
-  for (const Waiting& one : round.changes) {
-    if (one.id != 0) news.outcomes.push_back({.id = one.id, .result = told});
-  }
+  for (const Waiting& one : round.changes) Finish(one, told, news);
   round.changes.clear();
+}
+
+void Core::Finish(const Waiting& change, Expected<BlockView> result, News& news) {
+  if (!change.has_caller) --late_count_;
+  if (change.id != 0) news.outcomes.push_back({.id = change.id, .result = std::move(result)});
 }
 
 }  // namespace berth::agent_core

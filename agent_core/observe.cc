@@ -112,6 +112,8 @@ void PartFromStranger(BlockState& state, const Self& self, const Now& now) {
     state.stranger->came_back = false;
     return;
   }
+  // What was set aside may be given only after a write has shown that the other one is silent.
+  state.is_failing = true;
   state.stranger.reset();
   std::erase_if(state.handed_out, [](const auto& one) { return one.second.is_strangers(); });
 }

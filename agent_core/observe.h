@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compare: what others did to a block, by comparing the version that was seen with what this agent expected.
 //
-//   - A held entry that somebody else removed or replaced is written again, unless it was freed with its mark. A
-//   cooling
-//     entry is not.
+//   - A held entry that somebody else removed or replaced is written again, unless the controller freed it with a mark
+//     that names it. A cooling entry that somebody removed is not written again.
 //   - An entry that the controller freed with its mark is written again too, if the container's network namespace is
 //     still there: its pod is gone, but the container may still use the address.
 //   - An agent of another machine that writes this block may have handed out what it has on standby.

@@ -42,8 +42,8 @@ void LeaveHandedOut(const BlockState& state, const Round& round, Plan& plan) {
     if (MayGo(item, round) || is_changed || TextAt(*plan.before, *there) == one.entry) {
       plan.carried.emplace(offset, one.attachment);
     } else {
-      plan.after.allocations.erase(*there);
-      plan.after.standby.insert(*there);
+      if (*there == offset) plan.after.allocations.erase(offset);
+      plan.after.standby.insert(offset);
     }
   }
 }

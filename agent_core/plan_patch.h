@@ -30,7 +30,7 @@ struct Plan {
   std::map<ipam::BlockOffset, ipam::Attachment> carried;
   ipam::OffsetSet leaving;
   std::set<ipam::Attachment> touched;             // whose entries the patch adds, changes or takes out
-  std::vector<ipam::BlockOffset> given_back;      // of what is to be put back: a change gave it back before it could be
+  std::vector<ipam::BlockOffset> given_back;      // of what is to be put back: the changes free these addresses
   std::optional<ipam::StandbyPlan> standby_plan;  // as BlockState keeps it
 };
 
