@@ -4,7 +4,7 @@
 
 #include <charconv>
 
-#include "cni/ascii.h"
+#include "base/ascii.h"
 
 namespace berth::cni_plugin {
 namespace {
@@ -60,8 +60,8 @@ Expected<Head> ParseHead(std::string_view text) {
     const std::string_view line = TakeLine(text);
     const std::string_view name = line.substr(0, line.find(':'));
     const std::string_view value = WithoutBlanks(line.substr(std::min(line.size(), name.size() + 1)));
-    if (cni::EqualAnyCase(name, "Content-Length")) length = ParseNumber<std::size_t>(value);
-    if (cni::EqualAnyCase(name, "Berth-Took")) head.answer.took = value == "1";
+    if (EqualAnyCase(name, "Content-Length")) length = ParseNumber<std::size_t>(value);
+    if (EqualAnyCase(name, "Berth-Took")) head.answer.took = value == "1";
   }
   if (!length) return Fail(ErrorCode::kDecode, "the answer has no Content-Length");
   if (*length > kAnswerBodyBytesMax) {

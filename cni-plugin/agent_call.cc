@@ -12,13 +12,15 @@
 #include <sys/stat.h>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "cni-plugin/agent_socket.h"
 #include "cni-plugin/descriptor.h"
 #include "cni-plugin/netns.h"
-#include "cni/fields.h"
 #include "cni/forward.h"
-#include "cni/json_value.h"
 #include "cni/resolv_conf.h"
+#include "json/field_reader.h"
+#include "json/ordered_tree.h"
 #include "node/del_queue.h"
 #include "node/node_mode.h"
 
@@ -53,19 +55,18 @@ bool HasLoadedSinceBoot(const cni::IpamConfig& ipam) {
 }
 
 bool IsObject(std::string_view text) {
-  const auto value = cni::ParseJson(text, {});
-  return value && value->As<cni::JsonValue::Object>() != nullptr;
+  const auto value = ParseJson(text, {});
+  return value && value->is_object();
 }
 
 // What callers can read: they drop code and message of an object whose code is not a number.
 bool IsCniError(std::string_view text) {
   constexpr std::array<std::string_view, 2> kMembers = {"code", "msg"};
-  const auto value = cni::ParseJson(text, kMembers);
-  if (!value || value->As<cni::JsonValue::Object>() == nullptr) return false;
-  cni::Fault fault;
-  const cni::Fields error(value->As<cni::JsonValue::Object>(), "", fault);
-  const auto code = error.Integer("code", 1, std::numeric_limits<std::uint32_t>::max());
-  return code && !error.Text("msg").empty() && !fault.first();
+  const auto value = ParseJson(text, kMembers);
+  if (!value) return false;
+  Problem problem;
+  const AnyCaseReader error(*value, problem);
+  return error.Integer("code", 1, std::numeric_limits<std::uint32_t>::max()) && !error.String("msg").empty();
 }
 
 // A file of the host, which the agent cannot see from its container.

@@ -7,13 +7,17 @@
 #include <charconv>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "cni/config_keys.h"
-#include "cni/fields.h"
 #include "cni/ipam_config.h"
-#include "cni/json_value.h"
+#include "json/field_reader.h"
+#include "json/ordered_tree.h"
 
 namespace berth::cni {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 // Whether Go's version comparison, which CHECK, GC and STATUS go through first, can read the text: one to three
 // numbers.
@@ -57,93 +61,95 @@ Expected<void> CheckName(const std::string& name) {
   return Fail(ErrorCode::kInvalid, "invalid characters found in network name", Quoted(name));
 }
 
-std::map<std::string, std::string> ParseAnnotations(const Fields& runtime_config) {
+std::map<std::string, std::string> ParseAnnotations(const AnyCaseReader& runtime_config) {
   std::map<std::string, std::string> annotations;
-  const Fields all = runtime_config.Object(kPodAnnotationsKey);
-  if (all.object() == nullptr) return annotations;
-  for (const JsonMember& member : *all.object()) {
-    if (!member.name.starts_with(kAnnotationPrefix)) continue;
-    if (const auto* const text = member.value.As<std::string>()) {
-      annotations[member.name] = *text;
+  const AnyCaseReader fields = runtime_config.Object(kPodAnnotationsKey);
+  const Json* const all = runtime_config.Find(kPodAnnotationsKey);
+  if (all == nullptr) return annotations;
+  for (const auto& [name, value] : all->items()) {
+    if (!name.starts_with(kAnnotationPrefix)) continue;
+    if (const auto* const text = value.get_ptr<const std::string*>()) {
+      annotations[name] = *text;
     } else {
-      all.fault().Report(ErrorCode::kDecode, all.PathOf(member.name) + " must be a string");
+      fields.Report({.code = ErrorCode::kDecode, .message = fields.PathOf(name) + " must be a string"});
     }
   }
   return annotations;
 }
 
 // Addresses of other plugins may be spelled in ways that berth's never are: what cannot be read is passed over.
-std::vector<PreviousAddress> ParsePrevious(const Fields& top, const NetworkConfig& config) {
+std::vector<PreviousAddress> ParsePrevious(const AnyCaseReader& top, const NetworkConfig& config) {
   if (!top.Has("prevResult")) {
-    top.fault().Report(
-        ErrorCode::kInvalid, "Required prevResult missing", "CHECK needs the result of the ADD in prevResult");
+    top.Report({.code = ErrorCode::kInvalid,
+                .message = "Required prevResult missing",
+                .details = "CHECK needs the result of the ADD in prevResult"});
   }
-  const Fields result = top.Object("prevResult");
-  if (const std::string version = result.Text("cniVersion"); !version.empty() && version != ToString(config.version)) {
-    top.fault().Report(ErrorCode::kIncompatibleVersion,
-                       "prevResult.cniVersion differs from cniVersion",
-                       "prevResult is " + Quoted(version) + ", config is " + Quoted(ToString(config.version)));
+  const AnyCaseReader result = top.Object("prevResult");
+  if (const std::string version = result.String("cniVersion");
+      !version.empty() && version != ToString(config.version)) {
+    top.Report({.code = ErrorCode::kIncompatibleVersion,
+                .message = "prevResult.cniVersion differs from cniVersion",
+                .details = "prevResult is " + Quoted(version) + ", config is " + Quoted(ToString(config.version))});
   }
   std::vector<PreviousAddress> previous;
-  for (const Fields& ip : result.Objects("ips")) {
-    const std::string text = ip.Text("address");
+  result.ForEach("ips", [&previous](const AnyCaseReader& ip) {
+    const std::string text = ip.String("address");
     const auto address = ipam::Address::Parse(std::string_view(text).substr(0, text.find('/')));
-    const auto gateway = ipam::Address::Parse(ip.Text("gateway"));
-    if (!address) continue;
+    const auto gateway = ipam::Address::Parse(ip.String("gateway"));
+    if (!address) return;
     previous.push_back({.address = *address, .gateway = gateway ? std::optional(*gateway) : std::nullopt});
-  }
+  });
   return previous;
 }
 
-std::optional<std::vector<ValidAttachment>> ParseValidAttachments(const Fields& top) {
+std::optional<std::vector<ValidAttachment>> ParseValidAttachments(const Json& tree, const AnyCaseReader& top) {
   std::string_view key = kValidAttachmentsKey;
-  const JsonValue* list = FindMember(*top.object(), key, Nulls::kPresent);
+  const Json* list = FindMember(tree, key, Nulls::kPresent);
   if (list == nullptr) {
     key = kAttachmentsOfOldTagKey;
-    list = FindMember(*top.object(), key, Nulls::kPresent);
+    list = FindMember(tree, key, Nulls::kPresent);
   }
   if (list == nullptr) return std::nullopt;
   std::vector<ValidAttachment> attachments;
-  if (list->IsNull()) return attachments;  // what runtimes send for a network without containers
-  for (const Fields& entry : top.ObjectsOf(*list, key)) {
-    ValidAttachment attachment{.container_id = entry.Text("containerID"), .ifname = entry.Text("ifname")};
-    if (attachment.container_id.empty()) {
-      top.fault().Report(ErrorCode::kInvalid, entry.PathOf("containerID") + " is missing");
-    }
-    if (attachment.ifname.empty()) top.fault().Report(ErrorCode::kInvalid, entry.PathOf("ifname") + " is missing");
+  if (list->is_null()) return attachments;  // what runtimes send for a network without containers
+  top.ForEach(key, [&attachments](const AnyCaseReader& entry) {
+    ValidAttachment attachment{.container_id = entry.String("containerID"), .ifname = entry.String("ifname")};
+    for (const auto& [name, text] :
+         {std::pair("containerID", &attachment.container_id), {"ifname", &attachment.ifname}})
+      if (text->empty()) entry.Report({.code = ErrorCode::kInvalid, .message = entry.PathOf(name) + " is missing"});
     attachments.push_back(std::move(attachment));
-  }
+  });
   return attachments;
 }
 
-Expected<JsonValue> ParseTop(std::string_view bytes, std::span<const std::string_view> wanted) {
+Expected<Json> ParseTop(std::string_view bytes, std::span<const std::string_view> wanted) {
   if (bytes.size() > kConfigBytesMax) {
     return Fail(ErrorCode::kDecode, "network configuration on stdin is larger than 64 MiB");
   }
-  Expected<JsonValue> top = ParseJson(bytes, wanted);
+  Expected<Json> top = ParseJson(bytes, wanted);
   if (!top) return std::unexpected(top.error().Within("network configuration on stdin"));
-  if (top->IsNull()) return JsonValue{JsonValue::Object{}};  // Go decodes null to an empty configuration
-  if (top->As<JsonValue::Object>() == nullptr) {
+  if (top->is_null()) return Json::object();  // Go decodes null to an empty configuration
+  if (!top->is_object()) {
     return Fail(ErrorCode::kDecode,
                 "network configuration on stdin is " + std::string(KindOf(*top)) + ", it must be an object");
   }
   return top;
 }
 
-void ParseBody(const Fields& top, Verb verb, NetworkConfig& config) {
+void ParseBody(const Json& tree, const AnyCaseReader& top, Verb verb, NetworkConfig& config) {
   const bool releases = verb == Verb::kDel || verb == Verb::kGc;
   if (!releases && !top.Has("ipam")) {
-    top.fault().Report(ErrorCode::kInvalid, "IPAM config missing 'ipam' key");
+    top.Report({.code = ErrorCode::kInvalid, .message = "IPAM config missing 'ipam' key"});
   }
   config.ipam = ParseIpamConfig(top.Object("ipam"), releases ? IpamScope::kRelease : IpamScope::kEverything);
   if (verb == Verb::kAdd || verb == Verb::kCheck) {
-    const Fields runtime_config = top.Object("runtimeConfig");
-    config.runtime_ips = runtime_config.Texts("ips");
+    const AnyCaseReader runtime_config = top.Object("runtimeConfig");
+    config.runtime_ips = runtime_config.Strings("ips");
     config.annotations = ParseAnnotations(runtime_config);
-    config.args_ips = top.Object("args").Object("cni").Texts("ips");
+    config.args_ips = top.Object("args").Object("cni").Strings("ips");
   }
   if (verb == Verb::kCheck) config.previous = ParsePrevious(top, config);
-  if (verb == Verb::kGc) config.valid_attachments = ParseValidAttachments(top);
+  if (verb == Verb::kGc) config.valid_attachments = ParseValidAttachments(tree, top);
 }
 
 }  // namespace
@@ -157,32 +163,32 @@ std::vector<std::string_view> WantedKeys(Verb verb) {
 }
 
 Expected<NetworkConfig> ParseConfig(std::string_view bytes, Verb verb) {
-  const Expected<JsonValue> tree = ParseTop(bytes, WantedKeys(verb));
+  const Expected<Json> tree = ParseTop(bytes, WantedKeys(verb));
   if (!tree) return std::unexpected(tree.error());
 
-  Fault fault;
-  const Fields top(tree->As<JsonValue::Object>(), "", fault);
-  const std::string version_text = top.Text("cniVersion");
+  Problem problem;
+  const AnyCaseReader top(*tree, problem);
+  const std::string version_text = top.String("cniVersion");
   NetworkConfig config;
-  config.name = top.Text("name");
-  if (fault.first()) return std::unexpected(*fault.first());
+  config.name = top.String("name");
+  if (problem.error) return std::unexpected(*problem.error);
   if (const auto good = CheckName(config.name); !good) return std::unexpected(good.error());
   const Expected<Version> version = ParseVersion(version_text, verb);
   if (!version) return std::unexpected(version.error());
   config.version = *version;
 
-  ParseBody(top, verb, config);
-  if (fault.first()) return std::unexpected(*fault.first());
+  ParseBody(*tree, top, verb, config);
+  if (problem.error) return std::unexpected(*problem.error);
   return config;
 }
 
 Version VersionForErrors(std::string_view bytes) {
   constexpr std::array<std::string_view, 1> kWanted = {"cniVersion"};
-  const Expected<JsonValue> tree = ParseTop(bytes, kWanted);
+  const Expected<Json> tree = ParseTop(bytes, kWanted);
   if (!tree) return kNewestVersion;
-  Fault fault;
-  const std::string text = Fields(tree->As<JsonValue::Object>(), "", fault).Text("cniVersion");
-  if (fault.first()) return kNewestVersion;
+  Problem problem;
+  const std::string text = AnyCaseReader(*tree, problem).String("cniVersion");
+  if (problem.error) return kNewestVersion;
   return FindVersion(text.empty() ? ToString(Version::k0_1_0) : text).value_or(kNewestVersion);
 }
 

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cni/ascii.h"
+#include "base/ascii.h"
 
 namespace berth::cni {
 namespace {

@@ -13,14 +13,16 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cni/ascii.h"
+#include "base/ascii.h"
 #include "cni/config.h"
 #include "cni/config_keys.h"
-#include "cni/fields.h"
-#include "cni/json_value.h"
+#include "json/field_reader.h"
+#include "json/ordered_tree.h"
 
 namespace berth::cni {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 // A member that is kept, in objects and in lists of them; `inside`: what is kept of its value, empty: all of it.
 struct Kept {
@@ -56,90 +58,51 @@ const Kept* FindKept(std::span<const Kept> kept, std::string_view name) {
   return found == kept.end() ? nullptr : &*found;
 }
 
-// Bytes of a resolv.conf that are no text are replaced, as they are when a result is printed; all other text has come
-// from a parser.
-void AppendText(std::string_view text, std::string& out) {
-  out += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-void Append(const JsonValue& value, std::span<const Kept> kept, std::string& out);
-
-// Members keep their order and their duplicates: both mean something to the reader (json_value.h).
-void AppendObject(const JsonValue::Object& object, std::span<const Kept> kept, std::string& out) {
-  out += '{';
-  bool first = true;
-  for (const JsonMember& member : object) {
-    const Kept* const found = FindKept(kept, member.name);
-    if (found == nullptr && !kept.empty()) continue;
-    if (!std::exchange(first, false)) out += ',';
-    AppendText(member.name, out);
-    out += ':';
-    Append(member.value, found == nullptr ? kept : found->inside, out);
+// Members keep their order and their duplicates: both mean something to the reader (json/ordered_tree.h).
+Json WhatIsKept(const Json& value, std::span<const Kept> kept) {
+  if (kept.empty() || !value.is_structured()) return value;
+  if (value.is_array()) {
+    Json list = Json::array();
+    for (const Json& item : value) list.push_back(WhatIsKept(item, kept));
+    return list;
   }
-  out += '}';
-}
-
-void Append(const JsonValue& value, std::span<const Kept> kept, std::string& out) {
-  if (const auto* const object = value.As<JsonValue::Object>()) {
-    AppendObject(*object, kept, out);
-  } else if (const auto* const array = value.As<JsonValue::Array>()) {
-    out += '[';
-    for (std::size_t i = 0; i < array->size(); ++i) {
-      if (i > 0) out += ',';
-      Append((*array)[i], kept, out);
-    }
-    out += ']';
-  } else if (const auto* const text = value.As<std::string>()) {
-    AppendText(*text, out);
-  } else if (const auto* const boolean = value.As<bool>()) {
-    out += *boolean ? "true" : "false";
-  } else if (const auto* const negative = value.As<std::int64_t>()) {
-    out += std::to_string(*negative);
-  } else if (const auto* const positive = value.As<std::uint64_t>()) {
-    out += std::to_string(*positive);
-  } else if (const auto* const fraction = value.As<double>()) {
-    out += nlohmann::json(*fraction).dump();
-  } else {
-    out += "null";
+  Json::object_t object;
+  object.reserve(value.size());
+  for (const auto& [name, member] : value.get_ref<const Json::object_t&>()) {
+    if (const Kept* const found = FindKept(kept, name)) object.emplace_back(name, WhatIsKept(member, found->inside));
   }
-}
-
-JsonValue TextsValue(const std::vector<std::string>& texts) {
-  JsonValue::Array array;
-  for (const std::string& text : texts) array.push_back({text});
-  return {std::move(array)};
+  return object;
 }
 
 // Behind what the configuration says: the last duplicate wins.
-void ReplaceDns(const ipam::Dns& dns, JsonValue::Object& top) {
-  for (JsonMember& member : top) {
-    auto* const ipam = std::get_if<JsonValue::Object>(&member.value.value);
-    if (ipam == nullptr || !EqualAnyCase(member.name, "ipam")) continue;
-    ipam->push_back({.name = "dns",
-                     .value = {JsonValue::Object{{.name = "nameservers", .value = TextsValue(dns.nameservers)},
-                                                 {.name = "domain", .value = {dns.domain}},
-                                                 {.name = "search", .value = TextsValue(dns.search)},
-                                                 {.name = "options", .value = TextsValue(dns.options)}}}});
+void ReplaceDns(const ipam::Dns& dns, Json& config) {
+  if (!config.is_object()) return;
+  for (auto& [name, ipam] : config.get_ref<Json::object_t&>()) {
+    if (!ipam.is_object() || !EqualAnyCase(name, "ipam")) continue;
+    ipam.get_ref<Json::object_t&>().emplace_back("dns",
+                                                 Json{{"nameservers", dns.nameservers},
+                                                      {"domain", dns.domain},
+                                                      {"search", dns.search},
+                                                      {"options", dns.options}});
   }
 }
 
-// A variable: a string, or {"hex": "..."} where its bytes are no UTF-8. The name of an interface may be any bytes, and
-// changed ones would be another attachment.
-void AppendVariable(std::string_view name, std::string_view value, std::string& out) {
-  AppendText(name, out);
-  out += ':';
+// A string, or {"hex": "..."} where the bytes are no UTF-8. The name of an interface may be any bytes, and changed ones
+// would be another attachment.
+Json VariableValue(const std::string& text) {
+  Json value = text;
   try {
-    out += nlohmann::json(value).dump();
-  } catch (const nlohmann::json::type_error&) {
+    static_cast<void>(value.dump());
+  } catch (const Json::type_error&) {
     constexpr std::string_view kDigits = "0123456789abcdef";
-    out += R"({"hex":")";
-    for (const char c : value) {
-      out += kDigits[static_cast<unsigned char>(c) >> 4U];
-      out += kDigits[static_cast<unsigned char>(c) & 0xFU];
+    std::string hex;
+    for (const char c : text) {
+      hex += kDigits[static_cast<unsigned char>(c) >> 4U];
+      hex += kDigits[static_cast<unsigned char>(c) & 0xFU];
     }
-    out += R"("})";
+    value = {{"hex", hex}};
   }
-  out += ',';
+  return value;
 }
 
 std::optional<std::string> ParseHex(std::string_view digits) {
@@ -155,18 +118,22 @@ std::optional<std::string> ParseHex(std::string_view digits) {
   return bytes;
 }
 
-std::string ParseVariable(const Fields& body, std::string_view name) {
-  const JsonValue* const value = body.Find(name);
+std::string ParseVariable(const AnyCaseReader& body, std::string_view name) {
+  const Json* const value = body.Find(name);
   std::string text;
-  if (value != nullptr && value->As<JsonValue::Object>() != nullptr) {
-    const auto bytes = ParseHex(body.Object(name).Text("hex"));
-    if (!bytes) body.fault().Report(ErrorCode::kDecode, body.PathOf(name) + ".hex is not a string of bytes in hex");
+  if (value != nullptr && value->is_object()) {
+    const auto bytes = ParseHex(body.Object(name).String("hex"));
+    if (!bytes) {
+      body.Report({.code = ErrorCode::kDecode, .message = body.PathOf(name) + ".hex is not a string of bytes in hex"});
+    }
     text = bytes.value_or("");
   } else {
-    text = body.Text(name);
+    text = body.String(name);
   }
   // No environment can hold one, and what reads environments would stop there.
-  if (text.contains('\0')) body.fault().Report(ErrorCode::kDecode, body.PathOf(name) + " holds a NUL byte");
+  if (text.contains('\0')) {
+    body.Report({.code = ErrorCode::kDecode, .message = body.PathOf(name) + " holds a NUL byte"});
+  }
   return text;
 }
 
@@ -184,19 +151,20 @@ Expected<Environment> ParseVariables(const std::map<std::string, std::string, st
 }  // namespace
 
 Expected<std::string> MakeForwardedBody(const ForwardedCall& call, const std::optional<ipam::Dns>& dns) {
-  auto tree = ParseJson(call.config, WantedKeys(call.environment.verb));
+  const bool is_del = call.environment.verb == Verb::kDel;
+  const auto tree = ParseJson(call.config, WantedKeys(call.environment.verb));
   if (!tree) return std::unexpected(tree.error());
-  if (auto* const top = std::get_if<JsonValue::Object>(&tree->value); top != nullptr && dns) ReplaceDns(*dns, *top);
-  std::string body = "{";
-  // First: see BeginsWithVerb.
-  AppendVariable("command", ToString(call.environment.verb), body);
-  AppendVariable("containerID", call.environment.container_id, body);
-  AppendVariable("ifname", call.environment.ifname, body);
-  AppendVariable("netns", call.environment.netns, body);
-  AppendVariable("args", call.environment.args, body);
-  body += R"("startedBootNanos":)" + std::to_string(call.started_nanos) + R"(,"config":)";
-  Append(*tree, call.environment.verb == Verb::kDel ? std::span<const Kept>(kTopOfDel) : kTop, body);
-  body += '}';
+  Json config = WhatIsKept(*tree, is_del ? std::span<const Kept>(kTopOfDel) : kTop);
+  if (dns) ReplaceDns(*dns, config);
+  const Json object = {{"command", ToString(call.environment.verb)},  // first: see BeginsWithVerb
+                       {"containerID", VariableValue(call.environment.container_id)},
+                       {"ifname", VariableValue(call.environment.ifname)},
+                       {"netns", VariableValue(call.environment.netns)},
+                       {"args", VariableValue(call.environment.args)},
+                       {"startedBootNanos", call.started_nanos},
+                       {"config", std::move(config)}};
+  // Bytes of a resolv.conf that are no text are replaced, as they are when a result is printed.
+  std::string body = object.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (body.size() > kForwardedBytesMax) {
     return Fail(ErrorCode::kInvalid,
                 "the part of stdin and CNI_ARGS that the node agent needs is larger than " +
@@ -207,9 +175,7 @@ Expected<std::string> MakeForwardedBody(const ForwardedCall& call, const std::op
 }
 
 bool BeginsWithVerb(std::string_view body, Verb verb) {
-  std::string begin = "{";
-  AppendVariable("command", ToString(verb), begin);
-  return body.starts_with(begin);
+  return body.starts_with(R"({"command":")" + std::string(ToString(verb)) + R"(",)");
 }
 
 Expected<ForwardedCall> ParseForwardedCall(std::string_view body) {
@@ -218,12 +184,12 @@ Expected<ForwardedCall> ParseForwardedCall(std::string_view body) {
   if (body.size() > kForwardedBytesMax) return Fail(ErrorCode::kInvalid, "the body is larger than 4 MiB");
   const auto tree = ParseJson(body, kMembers);
   if (!tree) return std::unexpected(tree.error().Within("body"));
-  const auto* const object = tree->As<JsonValue::Object>();
-  if (object == nullptr)
+  if (!tree->is_object()) {
     return Fail(ErrorCode::kDecode, "the body is " + std::string(KindOf(*tree)) + ", not an object");
+  }
 
-  Fault fault;
-  const Fields top(object, "", fault);
+  Problem problem;
+  const AnyCaseReader top(*tree, problem);
   const auto environment = ParseVariables({{"CNI_COMMAND", ParseVariable(top, "command")},
                                            {"CNI_CONTAINERID", ParseVariable(top, "containerID")},
                                            {"CNI_IFNAME", ParseVariable(top, "ifname")},
@@ -231,15 +197,12 @@ Expected<ForwardedCall> ParseForwardedCall(std::string_view body) {
                                            {"CNI_ARGS", ParseVariable(top, "args")},
                                            {"CNI_PATH", "checked by the caller"}});
   const auto started = top.Integer("startedBootNanos", 0, std::numeric_limits<std::int64_t>::max());
-  if (!started) fault.Report(ErrorCode::kDecode, "startedBootNanos is missing");
-  const JsonValue* const config = top.Find("config");
-  if (config == nullptr) fault.Report(ErrorCode::kDecode, "config is missing");
-  if (fault.first()) return std::unexpected(*fault.first());
+  if (!started) top.Report({.code = ErrorCode::kDecode, .message = "startedBootNanos is missing"});
+  const Json* const config = top.Find("config");
+  if (config == nullptr) top.Report({.code = ErrorCode::kDecode, .message = "config is missing"});
+  if (problem.error) return std::unexpected(*problem.error);
   if (!environment) return std::unexpected(environment.error());
-
-  ForwardedCall call{.environment = *environment, .config = {}, .started_nanos = started.value_or(0)};
-  Append(*config, {}, call.config);
-  return call;
+  return ForwardedCall{.environment = *environment, .config = config->dump(), .started_nanos = started.value_or(0)};
 }
 
 }  // namespace berth::cni

@@ -3,14 +3,14 @@
 #pragma once
 
 #include "cni/config.h"
-#include "cni/fields.h"
+#include "json/field_reader.h"
 
 namespace berth::cni {
 
 // What a call needs of the section: a release must not fail because of what only an allocation uses.
 enum class IpamScope : std::uint8_t { kEverything, kRelease };
 
-// Faults are reported to the fields' fault; the returned value then means nothing.
-[[nodiscard]] IpamConfig ParseIpamConfig(const Fields& ipam, IpamScope scope);
+// After a failure, which the reader's Problem keeps, the returned value means nothing.
+[[nodiscard]] IpamConfig ParseIpamConfig(const AnyCaseReader& ipam, IpamScope scope);
 
 }  // namespace berth::cni

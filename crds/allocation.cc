@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
-#include "crds/field_reader.h"
 #include "crds/merge_patch.h"
 #include "crds/meta_reader.h"
 #include "crds/names.h"
+#include "json/field_reader.h"
 
 namespace berth::crds {
 

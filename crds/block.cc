@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
-#include "crds/field_reader.h"
 #include "crds/meta_reader.h"
 #include "crds/names.h"
 #include "ipam/entry.h"
+#include "json/field_reader.h"
 
 namespace berth::crds {
 

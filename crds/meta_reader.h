@@ -6,8 +6,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "crds/field_reader.h"
 #include "crds/object_meta.h"
+#include "json/field_reader.h"
 
 namespace berth::crds {
 

@@ -7,16 +7,14 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
-#include "crds/field_reader.h"
 #include "crds/meta_reader.h"
 #include "crds/names.h"
+#include "json/field_reader.h"
 
 namespace berth::crds {
 
 namespace {
 
-// The API server bounds an object's size, and nothing else of these.
-constexpr std::size_t kUnbounded = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t kTokenLengthMax = 128;  // uid, resourceVersion, timestamps
 
 const nlohmann::json* FindInMetadata(const nlohmann::json& object, const char* key) {
@@ -38,6 +36,7 @@ ObjectMeta ReadMeta(const FieldReader& document) {
   meta.resource_version = fields.String("resourceVersion", kTokenLengthMax);
   meta.generation = fields.Integer("generation", 0, std::numeric_limits<std::int64_t>::max()).value_or(0);
   meta.deletion_timestamp = fields.String("deletionTimestamp", kTokenLengthMax);
+  // The API server bounds an object's size, and nothing else of these.
   meta.finalizers = fields.Strings("finalizers", kUnbounded, kUnbounded);
   if (meta.name.empty()) fields.Fail("name", "is missing");
   return meta;

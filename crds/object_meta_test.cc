@@ -98,14 +98,23 @@ TEST_P(ObjectMetaRefused, WithKindObjectAndField) {
 }
 
 const RefusedMetaCase kRefusedMetaCases[] = {
-    {"NoObject", "", nullptr, "Pod: must be an object"},
+    {"NoObject", "", nullptr, "Pod is null, it must be an object"},
     {"NoMetadata", "/metadata", nullptr, "Pod: metadata.name: is missing"},
     {"NameEmpty", "/metadata/name", "", "Pod : metadata.name: is missing"},
     {"NameTooLong", "/metadata/name", std::string(254, 'x'), "Pod x"},
-    {"UidNoText", "/metadata/uid", 5, "Pod web-0: metadata.uid: must be a string, is number"},
-    {"GenerationNegative", "/metadata/generation", -1, "Pod web-0: metadata.generation: must be 0 to"},
-    {"FinalizersNoList", "/metadata/finalizers", "x", "Pod web-0: metadata.finalizers: must be an array, is string"},
-    {"FinalizerNoText", "/metadata/finalizers/0", 1, "Pod web-0: metadata.finalizers: every element must be a string"},
+    {"UidNoText", "/metadata/uid", 5, "Pod web-0: metadata.uid is a number, it must be a string"},
+    {"GenerationNegative",
+     "/metadata/generation",
+     -1,
+     "Pod web-0: metadata.generation must be a whole number from 0 to"},
+    {"FinalizersNoList",
+     "/metadata/finalizers",
+     "x",
+     "Pod web-0: metadata.finalizers is a string, it must be a list of strings"},
+    {"FinalizerNoText",
+     "/metadata/finalizers/0",
+     1,
+     "Pod web-0: metadata.finalizers[0] is a number, it must be a string"},
 };
 INSTANTIATE_TEST_SUITE_P(Table, ObjectMetaRefused, testing::ValuesIn(kRefusedMetaCases),
                          [](const auto& c) { return std::string(c.param.name); });

@@ -7,11 +7,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "crds/field_reader.h"
 #include "crds/meta_reader.h"
 #include "crds/names.h"
 #include "crds/status_patch.h"
 #include "ipam/entry.h"
+#include "json/field_reader.h"
 
 namespace berth::crds {
 

@@ -5,12 +5,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "crds/field_reader.h"
 #include "crds/merge_patch.h"
 #include "crds/meta_reader.h"
 #include "crds/names.h"
 #include "crds/pool.h"
 #include "crds/status_patch.h"
+#include "json/field_reader.h"
 
 namespace berth::crds {
 

@@ -4,11 +4,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "crds/field_reader.h"
 #include "crds/meta_reader.h"
 #include "crds/names.h"
 #include "crds/timestamp.h"
 #include "ipam/pool.h"
+#include "json/field_reader.h"
 
 namespace berth::crds {
 

@@ -9,8 +9,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/error.h"
-#include "crds/field_reader.h"
 #include "ipam/address.h"
+#include "json/field_reader.h"
 
 namespace berth::crds {
 

@@ -12,10 +12,10 @@
 #include <nlohmann/json.hpp>
 
 #include "crds/allocation.h"
-#include "crds/field_reader.h"
 #include "crds/names.h"
 #include "crds/object_meta.h"
 #include "crds/quantity.h"
+#include "json/field_reader.h"
 #include "k8sclient/verbs.h"
 #include "reconciler/pod_requests.h"
 
@@ -23,7 +23,6 @@ namespace berth::reconciler {
 
 namespace {
 
-using crds::FieldReader;
 using nlohmann::json;
 
 // Set by the kubelet on the mirror of a static pod.
@@ -40,7 +39,6 @@ constexpr const char* kOutOfService = "node.kubernetes.io/out-of-service";
 constexpr std::int64_t kGraceMaxSeconds = std::int64_t{1} << 31;
 constexpr std::size_t kListMax = 4096;  // of taints, conditions or addresses: more than any object has
 constexpr std::size_t kTextMax = 1 << 16;
-constexpr std::size_t kUnlimited = SIZE_MAX;
 
 // Without those that are none of ours: a pod that is not in the world counts as gone.
 std::vector<ipam::Address> ReadAddresses(const FieldReader& status) {
@@ -97,7 +95,7 @@ Expected<SeenPod> ReadPod(json object) {
   if (!meta) return std::unexpected(std::move(meta.error()));
   const auto annotations = crds::ParseAnnotations(object, "Pod");
   if (!annotations) return std::unexpected(annotations.error());
-  crds::Problem problem{.object = "Pod " + meta->name_space + "/" + meta->name};
+  Problem problem{.object = "Pod " + meta->name_space + "/" + meta->name};
   const FieldReader document(object, problem);
   const FieldReader metadata = document.Object("metadata");
   const FieldReader spec = document.Object("spec");
@@ -134,10 +132,10 @@ Expected<SeenPod> ReadPod(json object) {
       pod.placement = std::make_shared<const Placement>(ReadPlacement(*found));
   }
   // Any text is an owner's UID, and any number of owners is allowed.
-  metadata.ForEach("ownerReferences", kUnlimited, [&pod](const FieldReader& owner) {
+  metadata.ForEach("ownerReferences", kUnbounded, [&pod](const FieldReader& owner) {
     if (!owner.Bool("controller", false)) return;
     // Who names the UID of another namespace's owner has none of its pods.
-    pod.owner = std::hash<std::string>()(pod.name_space + "/" + owner.String("uid", kUnlimited));
+    pod.owner = std::hash<std::string>()(pod.name_space + "/" + owner.String("uid", kUnbounded));
   });
   const auto resources = annotations->find(kResourcesAnnotation);
   if (resources != annotations->end())
@@ -152,7 +150,7 @@ Expected<SeenPod> ReadPod(json object) {
 Expected<SeenNode> ReadNode(json object) {
   auto meta = crds::ParseObjectMeta(object, "Node");
   if (!meta) return std::unexpected(std::move(meta.error()));
-  crds::Problem problem{.object = "Node " + meta->name};
+  Problem problem{.object = "Node " + meta->name};
   const FieldReader document(object, problem);
   SeenNode node{.name = std::move(meta->name),
                 .uid = std::move(meta->uid),
@@ -189,7 +187,7 @@ Expected<SeenAllocation> ReadAllocation(json object) {
 Expected<SeenLease> ReadLease(json object) {
   auto meta = crds::ParseObjectMeta(object, "Lease");
   if (!meta) return std::unexpected(std::move(meta.error()));
-  crds::Problem problem{.object = "Lease " + meta->name};
+  Problem problem{.object = "Lease " + meta->name};
   const FieldReader document(object, problem);
   SeenLease lease{.node = std::move(meta->name),
                   .renewed = document.Object("spec").String("renewTime", kTextMax),

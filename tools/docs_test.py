@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "troubleshooting.md"
 # Folders whose errors a CNI answer can hold. Other folders tell their errors in logs.
-CNI_FOLDERS = ("agent", "agent_core", "cni", "cni-plugin", "ipam", "k8sclient", "node")
+CNI_FOLDERS = ("agent", "agent_core", "cni", "cni-plugin", "ipam", "json", "k8sclient", "node")
 # The model is for tests, and the installing of programs and the election of a leader answer no call.
 NO_CNI_FILES = ("model_block_store.cc", "host_install.cc", "leader_election.cc", "agent_retiring.cc")
 

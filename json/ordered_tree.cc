@@ -1,36 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tree's builder: nlohmann's tokenizer calls it, value by value.
-#include "cni/json_value.h"
+#include "json/ordered_tree.h"
 
 #include <algorithm>
 #include <ranges>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "cni/ascii.h"
+#include "base/ascii.h"
 
-namespace berth::cni {
+namespace berth {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::size_t kParserMessageBytesMax = 200;
 
+// Members are pairs with a constant name, which a vector that grows would copy with all that is below them.
+void MakeRoom(Json::object_t& object) {
+  if (object.size() < object.capacity()) return;
+  Json::object_t larger;
+  larger.reserve(object.size() * 2 + 2);
+  for (auto& [name, value] : object) larger.emplace_back(name, std::move(value));
+  object.swap(larger);
+}
+
 // Every event returns whether to go on.
-class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
+class TreeBuilder : public nlohmann::json_sax<Json> {
  public:
   explicit TreeBuilder(std::span<const std::string_view> wanted) : wanted_(wanted) {}
 
-  bool null() override { return Add({}); }
-  bool boolean(bool value) override { return Add({value}); }
-  bool number_integer(number_integer_t value) override { return Add({std::int64_t{value}}); }
-  bool number_unsigned(number_unsigned_t value) override { return Add({std::uint64_t{value}}); }
-  bool number_float(number_float_t value, const string_t&) override { return Add({value}); }
-  bool string(string_t& value) override { return Add({std::move(value)}); }
+  bool null() override { return Add(nullptr); }
+  bool boolean(bool value) override { return Add(value); }
+  bool number_integer(number_integer_t value) override { return Add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return Add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return Add(value); }
+  bool string(string_t& value) override { return Add(std::move(value)); }
   bool binary(binary_t&) override { return false; }  // JSON text has none
 
-  bool start_object(std::size_t) override { return Open({JsonValue::Object{}}); }
-  bool start_array(std::size_t) override { return Open({JsonValue::Array{}}); }
+  bool start_object(std::size_t) override { return Open(Json::object()); }
+  bool start_array(std::size_t) override { return Open(Json::array()); }
   bool end_object() override { return Close(); }
   bool end_array() override { return Close(); }
 
@@ -38,7 +51,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     if (skipped_levels_ > 0) return true;
     const bool at_top = open_.size() == 1;
     skip_next_ = at_top && std::ranges::none_of(wanted_, [&](auto wanted) { return EqualAnyCase(wanted, name); });
-    open_.back().member = std::move(name);
+    member_ = std::move(name);
     return true;
   }
 
@@ -52,15 +65,9 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   }
 
   [[nodiscard]] const std::string& fault() const { return fault_; }
-  [[nodiscard]] JsonValue TakeRoot() { return std::move(root_); }
+  [[nodiscard]] Json TakeRoot() { return std::move(root_); }
 
  private:
-  // An object or array that is not closed yet.
-  struct Level {
-    JsonValue container;
-    std::string member;  // name of the member whose value comes next
-  };
-
   bool Fault(std::string what) {
     fault_ = std::move(what);
     return false;
@@ -71,22 +78,21 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     return Fault("more than " + std::to_string(kJsonValuesMax) + " values");
   }
 
-  bool Add(JsonValue value) {
-    if (skipped_levels_ > 0) return true;
-    if (std::exchange(skip_next_, false)) return true;
+  bool Add(Json value) {
+    if (skipped_levels_ > 0 || std::exchange(skip_next_, false)) return true;
     if (!Count()) return false;
     Attach(std::move(value));
     return true;
   }
 
-  bool Open(JsonValue container) {
+  bool Open(Json container) {
     if (++depth_ > kJsonDepthMax) return Fault("nested deeper than " + std::to_string(kJsonDepthMax) + " levels");
     if (skipped_levels_ > 0 || std::exchange(skip_next_, false)) {
       ++skipped_levels_;
       return true;
     }
     if (!Count()) return false;
-    open_.push_back({.container = std::move(container), .member = {}});
+    open_.push_back(&Attach(std::move(container)));
     return true;
   }
 
@@ -94,28 +100,26 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     --depth_;
     if (skipped_levels_ > 0) {
       --skipped_levels_;
-      return true;
+    } else {
+      open_.pop_back();
     }
-    JsonValue closed = std::move(open_.back().container);
-    open_.pop_back();
-    Attach(std::move(closed));
     return true;
   }
 
-  void Attach(JsonValue value) {
-    if (open_.empty()) {
-      root_ = std::move(value);
-    } else if (auto* const array = std::get_if<JsonValue::Array>(&open_.back().container.value)) {
-      array->push_back(std::move(value));
-    } else {
-      std::get<JsonValue::Object>(open_.back().container.value)
-          .push_back({.name = std::move(open_.back().member), .value = std::move(value)});
-    }
+  // Returns the value where it stays: nothing is added beside an open container before that is closed.
+  Json& Attach(Json value) {
+    if (open_.empty()) return root_ = std::move(value);
+    Json& container = *open_.back();
+    if (container.is_array()) return container.emplace_back(std::move(value));
+    auto& object = container.get_ref<Json::object_t&>();
+    MakeRoom(object);
+    return object.emplace_back(std::move(member_), std::move(value)).second;
   }
 
   std::span<const std::string_view> wanted_;
-  std::vector<Level> open_;
-  JsonValue root_;
+  std::vector<Json*> open_;  // objects and arrays that are not closed yet, from the root on
+  std::string member_;       // name of the member whose value comes next
+  Json root_;
   std::string fault_;
   int depth_ = 0;
   int skipped_levels_ = 0;  // open containers inside a value that is skipped
@@ -125,30 +129,21 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 
 }  // namespace
 
-const JsonValue* FindMember(const JsonValue::Object& object, std::string_view name, Nulls nulls) {
-  for (const JsonMember& member : std::views::reverse(object)) {
-    if (EqualAnyCase(member.name, name) && (nulls == Nulls::kPresent || !member.value.IsNull())) return &member.value;
+const Json* FindMember(const Json& object, std::string_view name, Nulls nulls) {
+  for (const auto& [key, value] : std::views::reverse(object.get_ref<const Json::object_t&>())) {
+    if (EqualAnyCase(key, name) && (nulls == Nulls::kPresent || !value.is_null())) return &value;
   }
   return nullptr;
 }
 
-std::string_view KindOf(const JsonValue& value) {
-  if (value.IsNull()) return "null";
-  if (value.As<bool>() != nullptr) return "a boolean";
-  if (value.As<std::string>() != nullptr) return "a string";
-  if (value.As<JsonValue::Array>() != nullptr) return "a list";
-  if (value.As<JsonValue::Object>() != nullptr) return "an object";
-  return "a number";
-}
-
-Expected<JsonValue> ParseJson(std::string_view text, std::span<const std::string_view> wanted) {
+Expected<Json> ParseJson(std::string_view text, std::span<const std::string_view> wanted) {
   // The tokenizer would skip the one and take the other for the end of the text.
   if (text.starts_with(kByteOrderMark)) return Fail(ErrorCode::kDecode, "begins with a byte order mark");
   if (text.find('\0') != std::string_view::npos) return Fail(ErrorCode::kDecode, "holds a NUL byte");
   TreeBuilder builder(wanted);
-  if (!nlohmann::json::sax_parse(text.data(), text.data() + text.size(), &builder))
+  if (!Json::sax_parse(text.data(), text.data() + text.size(), &builder))
     return Fail(ErrorCode::kDecode, builder.fault());
   return builder.TakeRoot();
 }
 
-}  // namespace berth::cni
+}  // namespace berth
