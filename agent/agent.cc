@@ -181,10 +181,11 @@ Reply Agent::Handle(std::string_view body) {
 }
 
 Reply Agent::HandleChecked(std::string_view body) {
-  const auto call = cni::ParseForwardedCall(body);
+  auto call = cni::ParseForwardedCall(body);
   if (!call) return ErrorReply(call.error(), cni::kNewestVersion);
   auto config = cni::ParseConfig(call->config, call->environment.verb);
   if (!config) return ErrorReply(config.error(), cni::VersionForErrors(call->config));
+  call->config.reset();  // a call that waits for the API server shall not keep it in memory
   if (options_.reads_pods && call->environment.verb == cni::Verb::kAdd && config->annotations.empty()) {
     if (auto read = ReadPodAnnotations(call->environment, *config); !read) {
       return ErrorReply(read.error(), config->version);

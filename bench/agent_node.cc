@@ -14,8 +14,11 @@ namespace berth::bench {
 Expected<std::unique_ptr<AgentNode>> AgentNode::Make(std::unique_ptr<k8sclient::Api> api,
                                                      const AgentNodeOptions& options) {
   std::unique_ptr<AgentNode> node(new AgentNode(std::move(api)));
-  node->config_ =
-      R"({"cniVersion":"1.1.0","name":"bench","ipam":{"type":"berth","pools":[")" + options.pool + R"("]}})";
+  auto config = cni::ParseConfigTree(
+      R"({"cniVersion":"1.1.0","name":"bench","ipam":{"type":"berth","pools":[")" + options.pool + R"("]}})",
+      cni::Verb::kAdd);
+  if (!config) return std::unexpected(config.error());
+  node->config_ = *std::move(config);
   auto made = agent::Agent::Make(*node->api_,
                                  k8sclient::RealClock(),
                                  {.node = options.node,

@@ -9,6 +9,7 @@
 
 #include "agent/agent.h"
 #include "bench/contender.h"
+#include "cni/config.h"
 #include "k8sclient/api.h"
 #include "k8sclient/client_config.h"
 
@@ -51,7 +52,7 @@ class AgentNode final : public Contender {
   [[nodiscard]] Expected<std::string> Call(cni::Verb verb, const std::string& container_id);
 
   std::unique_ptr<k8sclient::Api> api_;
-  std::string config_;
+  cni::ConfigTree config_;
   std::mutex mutex_;
   std::vector<std::string> addresses_;  // guarded by mutex_
   std::unique_ptr<agent::Agent> agent_;

@@ -112,7 +112,7 @@ Expected<std::string> AgentCall::MakeBody() const {
     dns = *std::move(read);
   }
   return cni::MakeForwardedBody(
-      {.environment = call_.environment, .config = call_.stdin_text, .started_nanos = started_nanos_}, dns);
+      {.environment = call_.environment, .config = call_.tree, .started_nanos = started_nanos_}, dns);
 }
 
 Expected<AgentAnswer> AgentCall::Ask(const std::string& body) const {
@@ -209,8 +209,7 @@ int AgentCall::Fail(Error error) const {
 }
 
 void AgentCall::TakeBack() const {
-  cni::ForwardedCall call{
-      .environment = call_.environment, .config = call_.stdin_text, .started_nanos = started_nanos_};
+  cni::ForwardedCall call{.environment = call_.environment, .config = call_.tree, .started_nanos = started_nanos_};
   call.environment.verb = Verb::kDel;
   // The first moment after this ADD: the agent refuses the ADD if it comes to it later, and leaves alone what an ADD
   // that began after this one has taken.

@@ -46,12 +46,13 @@ int Run(const Program& program, std::span<char* const> arguments,
   }
   auto text = ReadAll(STDIN_FILENO, cni::kConfigBytesMax, "the network configuration from stdin");
   if (!text) return PrintError(text.error(), cni::kNewestVersion);
-  auto config = cni::ParseConfig(*text, environment->verb);
-  if (!config) return PrintError(config.error(), cni::VersionForErrors(*text));
+  auto tree = cni::ParseConfigTree(*text, environment->verb);
+  auto config = tree ? cni::ParseConfig(*tree, environment->verb) : std::unexpected(tree.error());
+  if (!config) return PrintError(config.error(), tree ? cni::VersionForErrors(*tree) : cni::VersionForErrors(*text));
   if (const auto checked = cni::CheckPaths(config->ipam, program.paths, PathChecksOfNode()); !checked) {
     return PrintError(checked.error(), config->version);
   }
-  return serve({.environment = *std::move(environment), .stdin_text = *std::move(text), .config = *std::move(config)});
+  return serve({.environment = *std::move(environment), .tree = *std::move(tree), .config = *std::move(config)});
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace berth::cni_plugin {
 // ADD, DEL, CHECK, GC or STATUS; the environment and the configuration are checked.
 struct PluginCall {
   cni::Environment environment;
-  std::string stdin_text;  // what the configuration was read from
+  cni::ConfigTree tree;  // what the configuration was read from
   cni::NetworkConfig config;
 };
 

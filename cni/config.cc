@@ -122,18 +122,21 @@ std::optional<std::vector<ValidAttachment>> ParseValidAttachments(const Json& tr
   return attachments;
 }
 
-Expected<Json> ParseTop(std::string_view bytes, std::span<const std::string_view> wanted) {
+Expected<ConfigTree> ParseMembers(std::string_view bytes, std::span<const std::string_view> wanted) {
   if (bytes.size() > kConfigBytesMax) {
     return Fail(ErrorCode::kDecode, "network configuration on stdin is larger than 64 MiB");
   }
-  Expected<Json> top = ParseJson(bytes, wanted);
-  if (!top) return std::unexpected(top.error().Within("network configuration on stdin"));
-  if (top->is_null()) return Json::object();  // Go decodes null to an empty configuration
-  if (!top->is_object()) {
-    return Fail(ErrorCode::kDecode,
-                "network configuration on stdin is " + std::string(KindOf(*top)) + ", it must be an object");
-  }
-  return top;
+  auto tree = ParseJson(bytes, wanted);
+  if (!tree) return std::unexpected(tree.error().Within("network configuration on stdin"));
+  return std::make_shared<const Json>(*std::move(tree));
+}
+
+// Go decodes null to an empty configuration.
+Expected<ConfigTree> ObjectOf(const ConfigTree& tree) {
+  if (tree->is_object()) return tree;
+  if (tree->is_null()) return std::make_shared<const Json>(Json::object());
+  return Fail(ErrorCode::kDecode,
+              "network configuration on stdin is " + std::string(KindOf(*tree)) + ", it must be an object");
 }
 
 void ParseBody(const Json& tree, const AnyCaseReader& top, Verb verb, NetworkConfig& config) {
@@ -162,12 +165,16 @@ std::vector<std::string_view> WantedKeys(Verb verb) {
   return keys;
 }
 
-Expected<NetworkConfig> ParseConfig(std::string_view bytes, Verb verb) {
-  const Expected<Json> tree = ParseTop(bytes, WantedKeys(verb));
-  if (!tree) return std::unexpected(tree.error());
+Expected<ConfigTree> ParseConfigTree(std::string_view bytes, Verb verb) {
+  return ParseMembers(bytes, WantedKeys(verb));
+}
+
+Expected<NetworkConfig> ParseConfig(const ConfigTree& tree, Verb verb) {
+  const Expected<ConfigTree> object = ObjectOf(tree);
+  if (!object) return std::unexpected(object.error());
 
   Problem problem;
-  const AnyCaseReader top(*tree, problem);
+  const AnyCaseReader top(**object, problem);
   const std::string version_text = top.String("cniVersion");
   NetworkConfig config;
   config.name = top.String("name");
@@ -177,19 +184,27 @@ Expected<NetworkConfig> ParseConfig(std::string_view bytes, Verb verb) {
   if (!version) return std::unexpected(version.error());
   config.version = *version;
 
-  ParseBody(*tree, top, verb, config);
+  ParseBody(**object, top, verb, config);
   if (problem.error) return std::unexpected(*problem.error);
   return config;
 }
 
-Version VersionForErrors(std::string_view bytes) {
-  constexpr std::array<std::string_view, 1> kWanted = {"cniVersion"};
-  const Expected<Json> tree = ParseTop(bytes, kWanted);
-  if (!tree) return kNewestVersion;
+Expected<NetworkConfig> ParseConfig(std::string_view bytes, Verb verb) {
+  const Expected<ConfigTree> tree = ParseConfigTree(bytes, verb);
+  return tree ? ParseConfig(*tree, verb) : std::unexpected(tree.error());
+}
+
+Version VersionForErrors(const ConfigTree& tree) {
   Problem problem;
   const std::string text = AnyCaseReader(*tree, problem).String("cniVersion");
-  if (problem.error) return kNewestVersion;
+  if (problem.error && !tree->is_null()) return kNewestVersion;
   return FindVersion(text.empty() ? ToString(Version::k0_1_0) : text).value_or(kNewestVersion);
+}
+
+Version VersionForErrors(std::string_view bytes) {
+  constexpr std::array<std::string_view, 1> kWanted = {"cniVersion"};
+  const Expected<ConfigTree> tree = ParseMembers(bytes, kWanted);
+  return tree ? VersionForErrors(*tree) : kNewestVersion;
 }
 
 }  // namespace berth::cni

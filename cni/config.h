@@ -9,10 +9,13 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "base/error.h"
 #include "cni/args.h"
@@ -83,6 +86,13 @@ struct NetworkConfig {
   friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
 };
 
+// A network configuration as it stands on stdin or in a body, with the members that the verb reads: what ParseConfig
+// reads, and what goes on to the agent. Functions that take one require that it is not null.
+using ConfigTree = std::shared_ptr<const nlohmann::ordered_json>;
+
+// Requires: as ParseConfig. Errors: kDecode: not JSON, or beyond a bound.
+[[nodiscard]] Expected<ConfigTree> ParseConfigTree(std::string_view bytes, Verb verb);
+
 // Requires: verb is one that reads stdin: ADD, DEL, CHECK, GC, STATUS.
 // DEL and GC read only what a release needs: they ignore pools, routes, dns, runtimeConfig, args and prevResult
 // whatever these hold, and do without `ipam` as a whole (the defaults are then used). ADD ignores prevResult.
@@ -92,9 +102,13 @@ struct NetworkConfig {
 //   kIncompatibleVersion  cniVersion not supported, or the verb not defined in it; kDecode where CHECK, GC or STATUS
 //                         meet a cniVersion that is no version at all
 //   kInvalid              a value that breaks a rule; `ipam` missing; prevResult missing (CHECK)
+[[nodiscard]] Expected<NetworkConfig> ParseConfig(const ConfigTree& tree, Verb verb);
+// ParseConfigTree and the above.
 [[nodiscard]] Expected<NetworkConfig> ParseConfig(std::string_view bytes, Verb verb);
 
-// The version in which to report an error about `bytes`: theirs where it can be read and is supported, else the newest.
+// The version in which to report an error about a configuration: its own where that can be read and is supported, else
+// the newest.
+[[nodiscard]] Version VersionForErrors(const ConfigTree& tree);
 [[nodiscard]] Version VersionForErrors(std::string_view bytes);
 
 // The addresses that this call asks for: those of runtimeConfig, else of args.cni, else of CNI_ARGS; at most one of

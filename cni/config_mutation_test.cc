@@ -55,7 +55,7 @@ std::string Mutate(ipam::SeededRandom& random) {
 
 void ExpectTheAgentReadsTheSame(const std::string& text, Verb verb, const NetworkConfig& config) {
   const Environment environment{.verb = verb, .container_id = "c1", .ifname = "eth0", .netns = "/n", .args = ""};
-  const auto body = MakeForwardedBody({.environment = environment, .config = text});
+  const auto body = MakeForwardedBody({.environment = environment, .config = ParseConfigTree(text, verb).value()});
   ASSERT_TRUE(body.has_value()) << text;
   const auto call = ParseForwardedCall(*body);
   ASSERT_TRUE(call.has_value()) << *body;

@@ -14,7 +14,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/ascii.h"
-#include "cni/config.h"
 #include "cni/config_keys.h"
 #include "json/field_reader.h"
 #include "json/ordered_tree.h"
@@ -152,9 +151,7 @@ Expected<Environment> ParseVariables(const std::map<std::string, std::string, st
 
 Expected<std::string> MakeForwardedBody(const ForwardedCall& call, const std::optional<ipam::Dns>& dns) {
   const bool is_del = call.environment.verb == Verb::kDel;
-  const auto tree = ParseJson(call.config, WantedKeys(call.environment.verb));
-  if (!tree) return std::unexpected(tree.error());
-  Json config = WhatIsKept(*tree, is_del ? std::span<const Kept>(kTopOfDel) : kTop);
+  Json config = WhatIsKept(*call.config, is_del ? std::span<const Kept>(kTopOfDel) : kTop);
   if (dns) ReplaceDns(*dns, config);
   const Json object = {{"command", ToString(call.environment.verb)},  // first: see BeginsWithVerb
                        {"containerID", VariableValue(call.environment.container_id)},
@@ -182,8 +179,9 @@ Expected<ForwardedCall> ParseForwardedCall(std::string_view body) {
   constexpr std::array<std::string_view, 7> kMembers = {
       "command", "containerID", "ifname", "netns", "args", "startedBootNanos", "config"};
   if (body.size() > kForwardedBytesMax) return Fail(ErrorCode::kInvalid, "the body is larger than 4 MiB");
-  const auto tree = ParseJson(body, kMembers);
-  if (!tree) return std::unexpected(tree.error().Within("body"));
+  auto parsed = ParseJson(body, kMembers);
+  if (!parsed) return std::unexpected(parsed.error().Within("body"));
+  const auto tree = std::make_shared<const Json>(*std::move(parsed));
   if (!tree->is_object()) {
     return Fail(ErrorCode::kDecode, "the body is " + std::string(KindOf(*tree)) + ", not an object");
   }
@@ -202,7 +200,8 @@ Expected<ForwardedCall> ParseForwardedCall(std::string_view body) {
   if (config == nullptr) top.Report({.code = ErrorCode::kDecode, .message = "config is missing"});
   if (problem.error) return std::unexpected(*problem.error);
   if (!environment) return std::unexpected(environment.error());
-  return ForwardedCall{.environment = *environment, .config = config->dump(), .started_nanos = started.value_or(0)};
+  return ForwardedCall{
+      .environment = *environment, .config = ConfigTree(tree, config), .started_nanos = started.value_or(0)};
 }
 
 }  // namespace berth::cni

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "cni/config.h"
 #include "cni/environment.h"
 #include "ipam/pool.h"
 
@@ -23,15 +24,13 @@ inline constexpr std::size_t kForwardedBytesMax = std::size_t{4} << 20;
 struct ForwardedCall {
   // netns_override does not travel: only the process that the runtime started can compare namespaces, and has done so.
   Environment environment;
-  std::string config;              // JSON text: ParseConfig gives for it what it gave for stdin
+  ConfigTree config;               // ParseConfig gives for it what it gave for stdin
   std::int64_t started_nanos = 0;  // CLOCK_BOOTTIME, when the process that the runtime started began
-
-  friend bool operator==(const ForwardedCall&, const ForwardedCall&) = default;
 };
 
-// The body of a request. `call.config`: the bytes of stdin, which ParseConfig has accepted for this verb. `dns`: what
-// ipam.resolvConf holds, a file that the agent cannot see; it is put in place of ipam.dns.
-// Errors: kInvalid: more than kForwardedBytesMax. kDecode: the configuration is not JSON after all.
+// The body of a request. `call.config`: what ParseConfigTree has made of stdin for this verb, or, for a DEL, for
+// another. `dns`: what ipam.resolvConf holds, a file that the agent cannot see; it is put in place of ipam.dns.
+// Errors: kInvalid: more than kForwardedBytesMax.
 [[nodiscard]] Expected<std::string> MakeForwardedBody(const ForwardedCall& call,
                                                       const std::optional<ipam::Dns>& dns = std::nullopt);
 
