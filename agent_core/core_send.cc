@@ -20,6 +20,13 @@ Error GoneError(const std::string& block) {
   return {.code = ErrorCode::kNotFound, .message = "block " + block + " is gone"};
 }
 
+bool GivesBack(const Round& round, const ipam::Attachment& attachment) {
+  return std::ranges::any_of(round.changes, [&](const Waiting& one) {
+    const auto* release = std::get_if<ipam::ReleaseAddresses>(&one.change.what);
+    return release != nullptr && std::ranges::find(release->attachments, attachment) != release->attachments.end();
+  });
+}
+
 }  // namespace
 
 void Core::Check(const BlockState& state) {
@@ -291,11 +298,12 @@ void Core::SettleHandedOut(BlockState& state, const Round& round, News& news) {
   for (const auto& [offset, attachment] : round.carried) {
     const auto one = state.handed_out.find(offset);
     if (one == state.handed_out.end() || one->second.attachment != attachment) continue;
-    // Somebody else had written another entry at the address, or the attachment's entry at another address.
+    // Somebody else had written another entry at the address, or the attachment's entry at another address. If it is
+    // given back, that was an earlier patch of the round, of which the answer was lost.
     const std::string before = TextAt(*round.before, offset);
     const bool is_anothers = !before.empty() && ipam::AttachmentOf(before) != attachment;
     const auto there = ipam::Find(round.after, attachment);
-    if (!attachment.empty() && (is_anothers || (there && *there != offset))) {
+    if (!attachment.empty() && !GivesBack(round, attachment) && (is_anothers || (there && *there != offset))) {
       news.reports.push_back(
           {.kind = Report::Kind::kHandedOutLost, .block = state.view->name, .text = one->second.entry});
     }
