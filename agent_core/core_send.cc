@@ -20,11 +20,15 @@ Error GoneError(const std::string& block) {
   return {.code = ErrorCode::kNotFound, .message = "block " + block + " is gone"};
 }
 
-bool GivesBack(const Round& round, const ipam::Attachment& attachment) {
-  return std::ranges::any_of(round.changes, [&](const Waiting& one) {
+// Whether a DEL of the attachment is sent, or waits.
+bool IsGivenBack(const BlockState& state, const ipam::Attachment& attachment) {
+  const auto gives_back = [&attachment](const Waiting& one) {
     const auto* release = std::get_if<ipam::ReleaseAddresses>(&one.change.what);
     return release != nullptr && std::ranges::find(release->attachments, attachment) != release->attachments.end();
-  });
+  };
+  return std::ranges::any_of(state.queue, gives_back) || std::ranges::any_of(state.rounds, [&](const Round& round) {
+           return std::ranges::any_of(round.changes, gives_back);
+         });
 }
 
 }  // namespace
@@ -299,11 +303,11 @@ void Core::SettleHandedOut(BlockState& state, const Round& round, News& news) {
     const auto one = state.handed_out.find(offset);
     if (one == state.handed_out.end() || one->second.attachment != attachment) continue;
     // Somebody else had written another entry at the address, or the attachment's entry at another address. If it is
-    // given back, that was an earlier patch of the round, of which the answer was lost.
+    // being given back, that was an earlier patch of the batch, of which the answer was lost.
     const std::string before = TextAt(*round.before, offset);
     const bool is_anothers = !before.empty() && ipam::AttachmentOf(before) != attachment;
     const auto there = ipam::Find(round.after, attachment);
-    if (!attachment.empty() && !GivesBack(round, attachment) && (is_anothers || (there && *there != offset))) {
+    if (!attachment.empty() && !IsGivenBack(state, attachment) && (is_anothers || (there && *there != offset))) {
       news.reports.push_back(
           {.kind = Report::Kind::kHandedOutLost, .block = state.view->name, .text = one->second.entry});
     }
