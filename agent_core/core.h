@@ -162,7 +162,8 @@ class Core {
     // When the change that was added for it is due. Nothing: one that waits already will do.
     std::optional<SteadyTime> due = {};
   };
-  // Takes an address that is on standby by the change, and has it written. Nothing: none may be given.
+  // Takes an address that is on standby by the change, and has it written. Nothing: none may be given. Requires: the
+  // change's attachment is not in doubt (IsInDoubt): an earlier patch may give it another address.
   [[nodiscard]] std::optional<Given> HandOut(BlockState& state, const ipam::Change& change, SteadyTime deadline,
                                              const Now& now);
   // What an earlier agent handed out of a block that this one has just taken in: as if this one had. Again, if it is

@@ -63,6 +63,16 @@ std::uint64_t Bits(std::initializer_list<bool> bits) {
 }  // namespace
 
 std::string ExploredWorld::Fingerprint() const {
+  std::string faults;
+  for (const int left : {left_.losses, left_.refusals, left_.outages, left_.removals, left_.touches, left_.limits}) {
+    faults += std::to_string(left);
+  }
+  faults += std::to_string(left_.successors);
+  for (const Late& one : late_) faults += ShownDifference(stored_, one.after) + ";";
+  return faults + FingerprintAtRest();
+}
+
+std::string ExploredWorld::FingerprintAtRest() const {
   std::set<std::uint64_t> versions;
   AddVersion(versions, &stored_);
   AddVersion(versions, state_.view.get());
@@ -71,16 +81,11 @@ std::string ExploredWorld::Fingerprint() const {
   for (const Round& round : state_.rounds) AddVersion(versions, round.before.get());
   Printer out(std::move(versions));
   out.PrintBlock(stored_);
-  for (const Late& one : late_) out.PrintBlock(one.after);
   out.Print('a', asked_ ? asked_->index() + 1 : 0);
   for (const Pod& pod : pods_) {
     const bool has_offset = pod.is == Pod::Is::kHolding || pod.is_noted;
     out.Print('p', static_cast<std::uint64_t>(pod.is) * 8 + (pod.is_noted ? 4 : 0) + (has_offset ? pod.offset : 0));
   }
-  for (const int left : {left_.losses, left_.refusals, left_.outages, left_.removals, left_.touches, left_.limits}) {
-    out.Print('l', static_cast<std::uint64_t>(left));
-  }
-  out.Print('l', static_cast<std::uint64_t>(left_.successors));
   PrintState(out);
   return out.text();
 }

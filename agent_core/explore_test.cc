@@ -2,12 +2,13 @@
 // Every order in which callers, the API server, other writers and a successor can act on one block, up to a number of
 // moves: no two pods have one address, and once there are no faults any more, what was answered is written.
 //
-// BERTH_EXPLORE_MOVES sets the number of moves, for a longer search.
+// BERTH_EXPLORE_MORE adds to the number of moves, for a longer search.
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -22,10 +23,12 @@ namespace {
 
 class Search {
  public:
-  // Returns the moves that lead to a broken rule, and the rule; nothing: no rule is broken.
-  std::optional<std::string> Run(const ExploredFaults& faults, int moves_max) {
+  // From a world in which these moves have been made. Returns the moves that lead to a broken rule, and the rule;
+  // nothing: no rule is broken.
+  std::optional<std::string> Run(const ExploredFaults& faults, const std::vector<ExploredMove>& before, int moves_max) {
     std::vector<Found> found;
     found.push_back({ExploredWorld(faults), 0});
+    for (const ExploredMove& move : before) EXPECT_EQ(found[0].world.Do(move), std::nullopt);
     history_ = {{0, {}}};
     seen_ = {found[0].world.Fingerprint()};
     for (int i = 0; i < moves_max; ++i) {
@@ -34,7 +37,6 @@ class Search {
         if (auto broken = GoOn(one, next)) return broken;
       }
       found = std::move(next);
-      std::cout << i + 1 << " moves: " << seen_.size() << " states\n";
     }
     return std::nullopt;
   }
@@ -56,8 +58,10 @@ class Search {
       const auto broken = world.Do(move);
       if (broken) return Told(one.at, move) + *broken;
       if (!seen_.insert(world.Fingerprint()).second) continue;
-      ExploredWorld calm = world;
-      if (const auto unrest = calm.ComeToRest()) return Told(one.at, move) + "then rest: " + *unrest;
+      if (rested_.insert(world.FingerprintAtRest()).second) {
+        ExploredWorld calm = world;
+        if (const auto unrest = calm.ComeToRest()) return Told(one.at, move) + "then rest: " + *unrest;
+      }
       history_.push_back({one.at, move});
       next.push_back({std::move(world), history_.size() - 1});
     }
@@ -71,20 +75,60 @@ class Search {
   }
 
   std::unordered_set<std::string> seen_;
+  std::unordered_set<std::string> rested_;
   std::vector<Made> history_;
 };
 
-int MovesMax(int usual) {
-  const char* const asked = std::getenv("BERTH_EXPLORE_MOVES");
-  return asked == nullptr ? usual : std::atoi(asked);
+struct SearchCase {
+  const char* name;
+  ExploredFaults faults;
+  std::vector<ExploredMove> before;
+  int moves_max;
+  friend void PrintTo(const SearchCase& one, std::ostream* out) { *out << one.name; }
+};
+
+// The first pod has its address, and the other address is on standby.
+const std::vector<ExploredMove> kOneHolds = {{Move::kSubmit}, {Move::kBegin}, {Move::kWritten}};
+// Another pod has that one, and it is not written yet.
+const std::vector<ExploredMove> kOneIsHandedOut = {
+    {Move::kSubmit}, {Move::kBegin}, {Move::kWritten}, {Move::kHandOut, 1}};
+
+const SearchCase kSearchCases[] = {
+    {"FromAnEmptyBlock", {}, {}, 6},
+    {"FromAHeldAddress", {}, kOneHolds, 5},
+    {"FromAnAddressThatIsHandedOut", {}, kOneIsHandedOut, 5},
+    {"LostAnswersAlone",
+     {.losses = 3, .refusals = 0, .outages = 0, .removals = 0, .touches = 0, .limits = 1, .successors = 1},
+     kOneIsHandedOut,
+     7},
+    {"RefusalsAlone",
+     {.losses = 1, .refusals = 4, .outages = 0, .removals = 0, .touches = 0, .limits = 0, .successors = 0},
+     kOneIsHandedOut,
+     8},
+    {"OthersAlone",
+     {.losses = 0, .refusals = 0, .outages = 1, .removals = 3, .touches = 1, .limits = 0, .successors = 1},
+     kOneHolds,
+     7},
+    {"NoFaults",
+     {.losses = 0, .refusals = 0, .outages = 0, .removals = 0, .touches = 0, .limits = 0, .successors = 0},
+     {},
+     40},
+};
+
+class Explore : public testing::TestWithParam<SearchCase> {};
+
+TEST_P(Explore, NoOrderOfEventsBreaksARule) {
+  const char* const more = std::getenv("BERTH_EXPLORE_MORE");
+  const int moves_max = GetParam().moves_max + (more == nullptr ? 0 : std::atoi(more));
+  Search search;
+  const auto broken = search.Run(GetParam().faults, GetParam().before, moves_max);
+  EXPECT_FALSE(broken.has_value()) << *broken;
+  EXPECT_GT(search.states(), 100U);
+  std::cout << search.states() << " states after up to " << moves_max << " moves\n";
 }
 
-TEST(Explore, NoOrderOfEventsBreaksARule) {
-  Search search;
-  const auto broken = search.Run({}, MovesMax(6));
-  EXPECT_EQ(broken, std::nullopt) << *broken;
-  EXPECT_GT(search.states(), 1000U);
-}
+INSTANTIATE_TEST_SUITE_P(Core, Explore, testing::ValuesIn(kSearchCases),
+                         [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace
 }  // namespace berth::agent_core

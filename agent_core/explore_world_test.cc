@@ -62,7 +62,9 @@ void ExploredWorld::AddPodMoves(std::vector<ExploredMove>& moves) const {
     // Pods that have done nothing yet are alike.
     const bool may_start = is == Pod::Is::kFailed || (is == Pod::Is::kIdle && !std::exchange(has_idle, true));
     if (may_start) moves.push_back({Move::kSubmit, i});
-    if (may_start && !core_.MayGive(state_, now_).empty()) moves.push_back({Move::kHandOut, i});
+    // Callers settle first what is in doubt of a pod.
+    const bool is_in_doubt = IsInDoubt(state_, AttachmentNamed(PodName(i)));
+    if (may_start && !is_in_doubt && !core_.MayGive(state_, now_).empty()) moves.push_back({Move::kHandOut, i});
     if (is == Pod::Is::kHolding || is == Pod::Is::kFailed || is == Pod::Is::kEndingAgain) {
       moves.push_back({Move::kDelete, i});
     }
@@ -317,7 +319,13 @@ void ExploredWorld::TakeOver() {
 
 void ExploredWorld::Take(const News& news) {
   for (const Report& report : news.reports) {
-    if (report.kind == Report::Kind::kHandedOutLost) broken_ = "an address that a pod has is given up: " + report.text;
+    const auto is_lost = [&](const Pod& pod) {
+      const std::string name = PodName(static_cast<std::size_t>(&pod - pods_.data()));
+      return pod.is == Pod::Is::kHolding && ipam::AttachmentOf(report.text) == AttachmentNamed(name);
+    };
+    if (report.kind == Report::Kind::kHandedOutLost && std::ranges::any_of(pods_, is_lost)) {
+      broken_ = "an address that a pod has is given up";
+    }
     if (report.kind == Report::Kind::kWentBack) broken_ = "the agent thinks that the API server went back";
   }
   for (const ChangeId id : news.settled) {

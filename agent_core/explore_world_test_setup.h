@@ -71,6 +71,8 @@ class ExploredWorld {
   [[nodiscard]] std::optional<std::string> ComeToRest();
   // The same for worlds that cannot be told apart from now on.
   [[nodiscard]] std::string Fingerprint() const;
+  // The same for worlds that come to the same rest.
+  [[nodiscard]] std::string FingerprintAtRest() const;
 
  private:
   struct Pod {
