@@ -4,9 +4,9 @@
 //
 // BERTH_EXPLORE_MORE adds to the number of moves, for a longer search.
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
-#include <iostream>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -124,7 +124,7 @@ TEST_P(Explore, NoOrderOfEventsBreaksARule) {
   const auto broken = search.Run(GetParam().faults, GetParam().before, moves_max);
   EXPECT_FALSE(broken.has_value()) << *broken;
   EXPECT_GT(search.states(), 100U);
-  std::cout << search.states() << " states after up to " << moves_max << " moves\n";
+  std::printf("%zu states after up to %d moves\n", search.states(), moves_max);
 }
 
 INSTANTIATE_TEST_SUITE_P(Core, Explore, testing::ValuesIn(kSearchCases),

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compare, and what an agent of another machine does to a state, case by case.
+#include "agent_core/observe.h"
+
+#include <functional>
+#include <ostream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "agent_core/core_test_setup.h"
+
+namespace berth::agent_core {
+namespace {
+
+Now AfterBoot(std::chrono::seconds seconds) { return {.steady = SteadyTime(seconds), .since_boot = seconds}; }
+
+// Of version 7, with a1 at .0, and .1 and .2 on standby.
+ipam::Block Expected7() {
+  ipam::Block block = EmptyBlock(*TestPoolView());
+  block.resource_version = "7";
+  block.agent = "m-me.1";
+  block.allocations[0] = EntryText("a1");
+  block.standby = {1, 2};
+  return block;
+}
+
+BlockState StateOf(const ipam::Block& block) {
+  BlockState state;
+  state.view = std::make_shared<const ipam::Block>(block);
+  return state;
+}
+
+// "put back 0: a1, not -; vanished a1".
+std::string ShownComparison(const Comparison& comparison) {
+  std::string shown;
+  const auto add = [&shown](const std::string& text) { shown += (shown.empty() ? "" : "; ") + text; };
+  for (const auto& [offset, one] : comparison.overwritten) {
+    add("put back " + std::to_string(offset) + ": " + ShownEntry(one.was) + ", not " + ShownEntry(one.by));
+  }
+  for (const std::string& text : comparison.noticed.vanished) add("vanished " + ShownEntry(text));
+  for (const std::string& text : comparison.noticed.in_use) add("in use " + ShownEntry(text));
+  for (const std::string& text : comparison.noticed.freed) add("freed " + ShownEntry(text));
+  return shown;
+}
+
+struct CompareCase {
+  const char* name;
+  const char* expected;  // at .0
+  const char* seen;      // at .0
+  const char* want;
+  const char* version = "8";
+  std::function<void(BlockState&, ipam::Block& seen)> arrange = [](auto&, auto&) {};
+  friend void PrintTo(const CompareCase& one, std::ostream* out) { *out << one.name; }
+};
+class SeenBlock : public testing::TestWithParam<CompareCase> {};
+
+// The network namespace of a1 exists, and no other.
+TEST_P(SeenBlock, IsComparedWithWhatWasExpected) {
+  const CompareCase& param = GetParam();
+  ipam::Block expected = Expected7();
+  expected.allocations.erase(0);
+  if (*param.expected != '-') expected.allocations[0] = EntryText(param.expected);
+  ipam::Block seen = expected;
+  seen.resource_version = param.version;
+  seen.allocations.erase(0);
+  if (*param.seen != '-') seen.allocations[0] = EntryText(param.seen);
+  BlockState state = StateOf(expected);
+  param.arrange(state, seen);
+  const Self self = {
+      .node = "n1", .instance = "m-me", .may_have_netns = [](const auto& one) { return one == "ns-a1"; }};
+  EXPECT_EQ(ShownComparison(Compare(state, expected, seen, self)), param.want);
+}
+
+void ByAnotherMachine(BlockState& /*state*/, ipam::Block& seen) { seen.agent = "other-1.1"; }
+void WhileA1IsReleased(BlockState& state, ipam::Block& /*seen*/) {
+  state.queue.push_back({.change = Releasing("a1"), .deadline = {}});
+}
+
+const CompareCase kCompareCases[] = {
+    {"TheSame", "a1", "a1", ""},
+    {"ANewEntry", "-", "c1", ""},
+    {"ARemovedEntry", "a1", "-", "put back 0: a1, not -; vanished a1"},
+    {"AReplacedEntry", "a1", "c1", "put back 0: a1, not c1; vanished a1"},
+    {"AnEntryMarkedForASibling", "a1", "a1+", ""},
+    {"AnEntryThatWasReservedOver", "a1", "!r", "put back 0: a1, not !r; vanished a1"},
+    {"ACoolingEntryThatGoes", "~", "-", ""},
+    {"AReservationThatGoes", "!r", "-", ""},
+    {"FreedByAPerson", "a1", "~-a1", ""},
+    {"FreedByAPersonForAnother", "a1", "~-c1", "put back 0: a1, not ~-c1; vanished a1"},
+    {"FreedByTheControllerAndInUse", "a1", "~a1", "put back 0: a1, not ~a1; in use a1"},
+    {"FreedByTheControllerRightly", "a2", "~a2", "freed a2"},
+    {"FreedByTheControllerWhileItIsReleased", "a1", "~a1", "put back 0: a1, not ~a1", "8", WhileA1IsReleased},
+    {"FreedByTheControllerOfWhichNothingWasKnown", "-", "~a1", "put back 0: a1, not ~a1; in use a1"},
+    {"RemovedWhileItsPatchIsUnderWay",
+     "a1",
+     "-",
+     "",
+     "8",
+     [](BlockState& state, auto&) { state.batch.insert(AttachmentNamed("a1")); }},
+    {"RemovedWhileItIsInDoubt",
+     "a1",
+     "-",
+     "",
+     "8",
+     [](BlockState& state, auto&) { state.in_doubt.insert(AttachmentNamed("a1")); }},
+    {"RemovedAndKnownAlready",
+     "a1",
+     "-",
+     "put back 0: a1, not -",
+     "8",
+     [](BlockState& state, auto&) { state.overwritten[0] = {.by = "", .was = EntryText("a1")}; }},
+    {"RemovedByAnAgentOfAnotherMachine", "a1", "-", "put back 0: a1, not -; vanished a1", "8", ByAnotherMachine},
+    {"ReplacedByAnAgentOfAnotherMachine", "a1", "c1", "", "8", ByAnotherMachine},
+    {"WhereAStrangersWasSetAside",
+     "a1",
+     "c1",
+     "",
+     "8",
+     [](BlockState& state, auto&) { state.handed_out[0] = {.attachment = {}, .entry = "?", .is_refused = true}; }},
+    {"AnOlderVersionThatLacksAnEntry", "a1", "-", "put back 0: a1, not -; vanished a1", "5"},
+    {"AnOlderVersionWithAnEntryThatIsGone", "-", "c1", "put back 0: -, not c1", "5"},
+    {"AnOlderVersionWithACoolingEntry", "-", "~", "put back 0: -, not ~", "5"},
+    {"AnOlderVersionWithAnEntryInDoubt",
+     "-",
+     "c1",
+     "",
+     "5",
+     [](BlockState& state, auto&) { state.in_doubt.insert(AttachmentNamed("c1")); }},
+};
+INSTANTIATE_TEST_SUITE_P(Table, SeenBlock, testing::ValuesIn(kCompareCases),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+TEST(Comparison, AsksNobodyWhereNetworkNamespacesCannotBeSeen) {
+  ipam::Block seen = Expected7();
+  seen.resource_version = "8";
+  seen.allocations[0] = EntryText("~a1");
+  const Self blind = {.node = "n1", .instance = "m-me"};
+  EXPECT_EQ(ShownComparison(Compare(StateOf(Expected7()), Expected7(), seen, blind)), "");
+}
+
+TEST(Agents, AreOfOneMachineOrOfAnother) {
+  ipam::Block block = Expected7();
+  const auto seen_as = [&block](const char* agent) {
+    block.agent = agent;
+    return std::string(IsForeign(block, "m-me") ? "foreign" : "own") +
+           (IsOfAnotherMachine(block, "m-me") ? ", another machine" : "");
+  };
+  EXPECT_EQ(seen_as(""), "own");
+  EXPECT_EQ(seen_as("m-me.12"), "own");
+  EXPECT_EQ(seen_as("m-mee.1"), "foreign");
+  EXPECT_EQ(seen_as("m-next.1"), "foreign");
+  EXPECT_EQ(seen_as("n-me.1"), "foreign, another machine");
+}
+
+class StrangerTest : public testing::Test {
+ protected:
+  // The other agent writes, with these on standby.
+  void Meet(const ipam::OffsetSet& standby, std::chrono::seconds at) {
+    ipam::Block seen = Expected7();
+    seen.agent = "other-1.1";
+    seen.standby = standby;
+    MeetStranger(state_, seen, Expected7(), AfterBoot(at));
+    state_.view = std::make_shared<const ipam::Block>(std::move(seen));
+  }
+  // As Core does when a write with a fence has succeeded.
+  void Fence(std::chrono::seconds at) {
+    state_.must_fence = false;
+    state_.stranger->met = at;
+    state_.view = std::make_shared<const ipam::Block>(Expected7());
+  }
+  [[nodiscard]] std::string ShownState() const {
+    std::string shown = state_.must_fence ? "must fence" : "";
+    if (!state_.stranger) return shown + " parted";
+    if (state_.stranger->came_back) shown += " came back";
+    if (state_.is_contested()) shown += " contested";
+    for (const auto& [offset, one] : state_.handed_out) shown += " aside " + std::to_string(offset);
+    return shown;
+  }
+
+  const Self self_ = {.node = "n1", .instance = "m-me"};
+  BlockState state_ = StateOf(Expected7());
+};
+
+TEST_F(StrangerTest, KeepsWhatItHasOnStandbyButForWhatThisAgentHad) {
+  Meet({0, 1, 3, 4}, std::chrono::seconds(10));
+  EXPECT_EQ(ShownState(), "must fence aside 3 aside 4") << "a1 holds .0, and .1 was this agent's";
+  EXPECT_TRUE(state_.is_failing);
+}
+
+TEST_F(StrangerTest, MayAlsoHaveWhatThisAgentHandedOut) {
+  state_.handed_out[3] = {.id = 5, .attachment = AttachmentNamed("a2"), .entry = EntryText("a2")};
+  Meet({3}, std::chrono::seconds(10));
+  EXPECT_EQ(state_.handed_out.at(3).attachment, AttachmentNamed("a2"));
+}
+
+TEST_F(StrangerTest, ThatWritesBeforeTheFenceDoesNotComeBack) {
+  Meet({}, std::chrono::seconds(10));
+  Meet({}, std::chrono::seconds(11));
+  EXPECT_EQ(ShownState(), "must fence");
+}
+
+TEST_F(StrangerTest, ThatComesBackTwiceContestsTheBlock) {
+  Meet({3}, std::chrono::seconds(10));
+  Fence(std::chrono::seconds(12));
+  Meet({}, std::chrono::seconds(71));
+  EXPECT_EQ(ShownState(), "must fence came back aside 3");
+  Fence(std::chrono::seconds(72));
+  Meet({}, std::chrono::seconds(73));
+  EXPECT_EQ(ShownState(), " came back contested aside 3");
+}
+
+TEST_F(StrangerTest, ThatWritesAfterAMinuteIsMetForTheFirstTime) {
+  Meet({}, std::chrono::seconds(10));
+  Fence(std::chrono::seconds(12));
+  Meet({}, std::chrono::seconds(72));
+  EXPECT_EQ(ShownState(), "must fence");
+}
+
+TEST_F(StrangerTest, IsGoneWhenItDidNotComeBackForAMinute) {
+  Meet({3}, std::chrono::seconds(10));
+  Fence(std::chrono::seconds(12));
+  state_.handed_out[4] = {.id = 5, .attachment = AttachmentNamed("a2"), .entry = EntryText("a2")};
+  PartFromStranger(state_, self_, AfterBoot(std::chrono::seconds(71)));
+  EXPECT_EQ(ShownState(), " aside 3 aside 4");
+  PartFromStranger(state_, self_, AfterBoot(std::chrono::seconds(72)));
+  EXPECT_EQ(ShownState(), " parted");
+  EXPECT_FALSE(state_.handed_out.contains(3));
+  EXPECT_TRUE(state_.handed_out.contains(4)) << "this agent handed it out";
+}
+
+TEST_F(StrangerTest, ThatHadTheLastWordIsWrittenOverAfterAMinute) {
+  Meet({3}, std::chrono::seconds(10));
+  Fence(std::chrono::seconds(12));
+  Meet({}, std::chrono::seconds(20));
+  Fence(std::chrono::seconds(21));
+  Meet({}, std::chrono::seconds(22));
+  PartFromStranger(state_, self_, AfterBoot(std::chrono::seconds(81)));
+  EXPECT_EQ(ShownState(), " came back contested aside 3");
+  PartFromStranger(state_, self_, AfterBoot(std::chrono::seconds(82)));
+  EXPECT_EQ(ShownState(), "must fence aside 3");
+}
+
+TEST_F(StrangerTest, NobodyMetIsNobodyToPartFrom) {
+  PartFromStranger(state_, self_, AfterBoot(std::chrono::hours(1)));
+  EXPECT_EQ(ShownState(), " parted");
+}
+
+}  // namespace
+}  // namespace berth::agent_core
