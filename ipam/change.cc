@@ -23,7 +23,8 @@ struct Applier {
     if (change.of_node && (block.node != *change.of_node || !BelongsTo(block, *change.pool))) {
       return Fail(ErrorCode::kAlreadyExists, "block " + block.name + " belongs to another node or pool");
     }
-    if (!change.replaces) return TakeIn(change, block);
+    const auto held = change.replaces ? Find(block, change.entry.attachment) : std::nullopt;
+    if (!held || AssignableIn(*change.pool, block.cidr).Contains(block.cidr.At(*held))) return TakeIn(change, block);
     Block trial = block;
     static_cast<void>(Release(trial, change.entry.attachment, change.now_ms));
     if (auto taken = TakeIn(change, trial); !taken) return taken;

@@ -38,7 +38,7 @@ struct TakeAddress {
   std::string block_uid = {};
   // The block has to be of this node ("": Shared) and of the pool; if not, the change fails with kAlreadyExists.
   std::optional<std::string> of_node = {};
-  // Gives back what the attachment has in the block, and takes anew.
+  // If what the attachment has in the block is not the pool's to give any more, gives it back and takes anew.
   bool replaces = false;
   friend bool operator==(const TakeAddress&, const TakeAddress&) = default;
 };
