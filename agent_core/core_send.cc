@@ -302,12 +302,10 @@ void Core::SettleHandedOut(BlockState& state, const Round& round, News& news) {
   for (const auto& [offset, attachment] : round.carried) {
     const auto one = state.handed_out.find(offset);
     if (one == state.handed_out.end() || one->second.attachment != attachment) continue;
-    // Somebody else had written another entry at the address, or the attachment's entry at another address. If it is
-    // being given back, that was an earlier patch of the batch, of which the answer was lost.
-    const std::string before = TextAt(*round.before, offset);
-    const bool is_anothers = !before.empty() && ipam::AttachmentOf(before) != attachment;
-    const auto there = ipam::Find(round.after, attachment);
-    if (!attachment.empty() && !IsGivenBack(state, attachment) && (is_anothers || (there && *there != offset))) {
+    // Somebody else wrote another entry at the address, or the attachment's entry at another address. What is given back
+    // is not in on purpose.
+    const bool is_in = ipam::AttachmentOf(TextAt(*state.view, offset)) == attachment;
+    if (!attachment.empty() && !is_in && !IsGivenBack(state, attachment)) {
       news.reports.push_back(
           {.kind = Report::Kind::kHandedOutLost, .block = state.view->name, .text = one->second.entry});
     }
