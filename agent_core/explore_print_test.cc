@@ -67,7 +67,7 @@ std::string ExploredWorld::Fingerprint() const {
   for (const int left : {left_.losses, left_.refusals, left_.outages, left_.removals, left_.touches, left_.limits}) {
     faults += std::to_string(left);
   }
-  faults += std::to_string(left_.successors);
+  faults += std::to_string(left_.successors) + std::to_string(left_.restores);
   for (const Late& one : late_) faults += ShownDifference(stored_, one.after) + ";";
   return faults + FingerprintAtRest();
 }
@@ -75,12 +75,14 @@ std::string ExploredWorld::Fingerprint() const {
 std::string ExploredWorld::FingerprintAtRest() const {
   std::set<std::uint64_t> versions;
   AddVersion(versions, &stored_);
+  versions.insert(last_version_);
   AddVersion(versions, state_.view.get());
   AddVersion(versions, state_.observed.get());
   if (state_.doubt_version) versions.insert(VersionOf(*state_.doubt_version));
   for (const Round& round : state_.rounds) AddVersion(versions, round.before.get());
   Printer out(std::move(versions));
   out.PrintBlock(stored_);
+  out.PrintVersion(std::to_string(last_version_));
   out.Print('a', asked_ ? asked_->index() + 1 : 0);
   for (const Pod& pod : pods_) {
     const bool has_offset = pod.is == Pod::Is::kHolding || pod.is_noted;

@@ -29,6 +29,7 @@ class Search {
     std::vector<Found> found;
     found.push_back({ExploredWorld(faults), 0});
     for (const ExploredMove& move : before) EXPECT_EQ(found[0].world.Do(move), std::nullopt);
+    found[0].world.TakeBackup();
     history_ = {{0, {}}};
     seen_ = {found[0].world.Fingerprint()};
     for (int i = 0; i < moves_max; ++i) {
@@ -108,6 +109,17 @@ const SearchCase kSearchCases[] = {
     {"OthersAlone",
      {.losses = 0, .refusals = 0, .outages = 1, .removals = 3, .touches = 1, .limits = 0, .successors = 1},
      kOneHolds,
+     7},
+    {"ARestoredBackup",
+     {.losses = 1,
+      .refusals = 0,
+      .outages = 0,
+      .removals = 0,
+      .touches = 0,
+      .limits = 0,
+      .successors = 1,
+      .restores = 1},
+     kOneIsHandedOut,
      7},
     {"NoFaults",
      {.losses = 0, .refusals = 0, .outages = 0, .removals = 0, .touches = 0, .limits = 0, .successors = 0},

@@ -30,10 +30,10 @@ bool IsUnderWay(const std::optional<Step>& asked) {
 }  // namespace
 
 std::string Describe(const ExploredMove& move) {
-  constexpr std::array<std::string_view, 21> kNames = {
-      "submit",  "hand out",     "delete",        "begin",      "upkeep",     "written",     "conflict",
-      "refused", "lost, landed", "lost, dropped", "lost, late", "lands",      "unavailable", "read",
-      "go on",   "remove",       "touch",         "observe",    "time limit", "take over",   "land, take over"};
+  constexpr std::array<std::string_view, 22> kNames = {
+      "submit",       "hand out",      "delete",     "begin",   "upkeep",      "written",        "conflict", "refused",
+      "lost, landed", "lost, dropped", "lost, late", "lands",   "unavailable", "read",           "go on",    "remove",
+      "touch",        "observe",       "time limit", "restore", "take over",   "land, take over"};
   return std::string(kNames.at(static_cast<std::size_t>(move.move))) + " " + std::to_string(move.which);
 }
 
@@ -95,19 +95,23 @@ void ExploredWorld::AddFaults(std::vector<ExploredMove>& moves) const {
     if (left_.removals > 0) moves.push_back({Move::kRemove, offset});
   }
   if (left_.touches > 0) moves.push_back({Move::kTouch});
+  if (left_.restores > 0 && stored_ != backup_) moves.push_back({Move::kRestore});
   const ipam::BlockView& newest = state_.observed != nullptr ? state_.observed : state_.view;
   if (VersionOf(stored_) > VersionOf(*newest)) moves.push_back({Move::kObserve});
   if (left_.limits > 0 && (state_.is_sending || !state_.queue.empty())) moves.push_back({Move::kTimeLimit});
-  if (left_.successors == 0 || IsAnEntryMissing()) return;
+  if (left_.successors == 0 || IsStoredWrong()) return;
   moves.push_back({Move::kTakeOver});
   if (MayLand()) moves.push_back({Move::kLandAndTakeOver});
 }
 
-// A person removed it: of a pod that has neither entry nor note a successor cannot know (the controller puts it back).
-bool ExploredWorld::IsAnEntryMissing() const {
+// A person or a backup did that: of a pod that has neither entry nor note, and of a DEL that is over, a successor
+// cannot know (the controller mends it).
+bool ExploredWorld::IsStoredWrong() const {
   for (std::size_t i = 0; i < pods_.size(); ++i) {
     const Pod& pod = pods_.at(i);
-    if (pod.is == Pod::Is::kHolding && !pod.is_noted && !ipam::Find(stored_, AttachmentNamed(PodName(i)))) return true;
+    const bool is_stored = ipam::Find(stored_, AttachmentNamed(PodName(i))).has_value();
+    if (pod.is == Pod::Is::kHolding && !pod.is_noted && !is_stored) return true;
+    if (pod.is == Pod::Is::kEnded && is_stored) return true;
   }
   return false;
 }
@@ -195,7 +199,7 @@ void ExploredWorld::Answer(BlockState& state, const Expected<ipam::BlockView>& a
 }
 
 void ExploredWorld::Store(ipam::Block block) {
-  block.resource_version = std::to_string(VersionOf(stored_) + 1);
+  block.resource_version = std::to_string(++last_version_);
   stored_ = std::move(block);
 }
 
@@ -246,6 +250,10 @@ void ExploredWorld::DoAsOthers(BlockState& state, const ExploredMove& move) {
     case Move::kTouch:
       --left_.touches;
       return Store(block);
+    case Move::kRestore:
+      --left_.restores;
+      stored_ = backup_;
+      return;
     case Move::kObserve:
       return Observe(state);
     case Move::kTimeLimit:
@@ -326,7 +334,8 @@ void ExploredWorld::Take(const News& news) {
     if (report.kind == Report::Kind::kHandedOutLost && std::ranges::any_of(pods_, is_lost)) {
       broken_ = "an address that a pod has is given up";
     }
-    if (report.kind == Report::Kind::kWentBack) broken_ = "the agent thinks that the API server went back";
+    if (report.kind == Report::Kind::kWentBack && VersionOf(stored_) == last_version_)
+      broken_ = "the agent thinks that the API server went back";
   }
   for (const ChangeId id : news.settled) {
     for (const Asked& one : ids_) {
@@ -385,6 +394,9 @@ bool ExploredWorld::Rest(BlockState& state) {
     Begin(state);
   } else if (VersionOf(stored_) > VersionOf(*state.view)) {
     Observe(state);
+  } else if (VersionOf(stored_) < VersionOf(*state.view) && !state.must_fence) {
+    // As OwnBlocks does when a list shows an older version: a write meets that.
+    state.must_fence = true;
   } else if (!is_quiet_) {
     DoAsPod(state, {Move::kUpkeep});
   } else {
@@ -415,9 +427,12 @@ std::optional<std::string> ExploredWorld::WhatIsNotWritten() const {
     if (pod.is == Pod::Is::kEnded && found) return "the entry of a pod that is gone is there for good";
     if (pod.is_noted) return "a note stays for good";
   }
-  const bool has_work = state_.must_fence || state_.doubt_version || !state_.handed_out.empty();
+  const auto is_own = [](const auto& one) { return !one.second.is_strangers(); };
+  const bool has_work = state_.must_fence || state_.doubt_version || std::ranges::any_of(state_.handed_out, is_own);
   if (has_work) return "something is left to be written, and nobody writes it";
-  if (core_.TrustIn(state_, now_) != Trust::kGives && !state_.is_failing) return "standby stays out of use";
+  // After a restore the last word may be that of the agent before, which is met as a stranger.
+  const bool may_give = state_.is_failing || state_.stranger || core_.TrustIn(state_, now_) == Trust::kGives;
+  if (!may_give) return "standby stays out of use";
   return std::nullopt;
 }
 

@@ -27,6 +27,7 @@ struct ExploredFaults {
   int touches = 1;     // writes of others that change nothing
   int limits = 1;      // time limits that pass
   int successors = 1;  // agents that take over
+  int restores = 0;    // of a backup, which is as the world was when the search began
 };
 
 enum class Move : std::uint8_t {
@@ -48,7 +49,8 @@ enum class Move : std::uint8_t {
   kRemove,
   kTouch,
   kObserve,
-  kTimeLimit,        // of all that is sent or waits
+  kTimeLimit,  // of all that is sent or waits
+  kRestore,
   kTakeOver,         // a successor fences; what is under way never lands
   kLandAndTakeOver,  // it landed before
 };
@@ -64,6 +66,7 @@ class ExploredWorld {
   explicit ExploredWorld(const ExploredFaults& faults);
 
   [[nodiscard]] std::vector<ExploredMove> Moves() const;
+  void TakeBackup() { backup_ = stored_; }
   // Returns the rule that is broken now, if one is.
   [[nodiscard]] std::optional<std::string> Do(const ExploredMove& move);
   // Lets all requests succeed until nothing is left to do, and looks at what is written. Returns the rule that is
@@ -117,7 +120,7 @@ class ExploredWorld {
   void TakeOutcome(const Outcome& outcome);
   [[nodiscard]] std::optional<std::string> BrokenRule() const;
   [[nodiscard]] bool MayLand() const;
-  [[nodiscard]] bool IsAnEntryMissing() const;
+  [[nodiscard]] bool IsStoredWrong() const;
   [[nodiscard]] BlockState& Shared() const;
 
   // Fingerprints.
@@ -129,6 +132,8 @@ class ExploredWorld {
   Core core_;         // its pointer to the state is shared by all copies of the world
   BlockState state_;  // what stands there while this world is looked at
   ipam::Block stored_;
+  ipam::Block backup_;
+  std::uint64_t last_version_ = 1;
   std::optional<Step> asked_;
   std::vector<Late> late_;
   std::array<Pod, 3> pods_{};
