@@ -19,14 +19,6 @@ bool IsShownAsWritten(const BlockState& state) {
                               [&](const Round& round) { return std::ranges::any_of(round.changes, is_late); });
 }
 
-// Whether the round releases what the attachment has.
-bool Releases(const Round& round, const ipam::Attachment& attachment) {
-  return std::ranges::any_of(round.changes, [&](const Waiting& one) {
-    const auto* release = std::get_if<ipam::ReleaseAddresses>(&one.change.what);
-    return release != nullptr && std::ranges::find(release->attachments, attachment) != release->attachments.end();
-  });
-}
-
 // Whether the patch writes another attachment's entry at an address that was handed out: it may only leave what was
 // there before, or what is put back there.
 bool GivesAway(const BlockState& state, const Round& round, ipam::BlockOffset offset,
@@ -36,7 +28,7 @@ bool GivesAway(const BlockState& state, const Round& round, ipam::BlockOffset of
   const auto put_back = state.overwritten.find(offset);
   const bool was_put_back = put_back != state.overwritten.end() && put_back->second.was == text;
   return !holder.empty() && holder != attachment && text != TextAt(*round.before, offset) && !was_put_back &&
-         !Releases(round, attachment);
+         !IsGivenBack(state, attachment);
 }
 
 }  // namespace
@@ -98,6 +90,16 @@ bool IsInDoubt(const BlockState& state, const ipam::Attachment& attachment) {
   const auto is_its = [&](const Waiting& one) { return one.change.attachment == attachment; };
   return state.in_doubt.contains(attachment) || std::ranges::any_of(state.rounds, [&](const Round& round) {
            return std::ranges::any_of(round.changes, is_its);
+         });
+}
+
+bool IsGivenBack(const BlockState& state, const ipam::Attachment& attachment) {
+  const auto gives_back = [&attachment](const Waiting& one) {
+    const auto* release = std::get_if<ipam::ReleaseAddresses>(&one.change.what);
+    return release != nullptr && std::ranges::find(release->attachments, attachment) != release->attachments.end();
+  };
+  return std::ranges::any_of(state.queue, gives_back) || std::ranges::any_of(state.rounds, [&](const Round& round) {
+           return std::ranges::any_of(round.changes, gives_back);
          });
 }
 

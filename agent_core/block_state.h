@@ -143,6 +143,8 @@ void AddHandedOut(const BlockState& state, ipam::Block& block);
 [[nodiscard]] bool Holds(const BlockState& state, const ipam::Attachment& attachment);
 // Whether a write of the attachment is under way, or its outcome is not known.
 [[nodiscard]] bool IsInDoubt(const BlockState& state, const ipam::Attachment& attachment);
+// Whether a DEL of the attachment is sent, or waits.
+[[nodiscard]] bool IsGivenBack(const BlockState& state, const ipam::Attachment& attachment);
 
 // What must hold after every transition, whatever the API server answers. Nothing: it holds. Else what does not.
 [[nodiscard]] std::optional<std::string> FindBrokenInvariant(const BlockState& state);

@@ -20,17 +20,6 @@ Error GoneError(const std::string& block) {
   return {.code = ErrorCode::kNotFound, .message = "block " + block + " is gone"};
 }
 
-// Whether a DEL of the attachment is sent, or waits.
-bool IsGivenBack(const BlockState& state, const ipam::Attachment& attachment) {
-  const auto gives_back = [&attachment](const Waiting& one) {
-    const auto* release = std::get_if<ipam::ReleaseAddresses>(&one.change.what);
-    return release != nullptr && std::ranges::find(release->attachments, attachment) != release->attachments.end();
-  };
-  return std::ranges::any_of(state.queue, gives_back) || std::ranges::any_of(state.rounds, [&](const Round& round) {
-           return std::ranges::any_of(round.changes, gives_back);
-         });
-}
-
 }  // namespace
 
 void Core::Check(const BlockState& state) {
@@ -302,8 +291,8 @@ void Core::SettleHandedOut(BlockState& state, const Round& round, News& news) {
   for (const auto& [offset, attachment] : round.carried) {
     const auto one = state.handed_out.find(offset);
     if (one == state.handed_out.end() || one->second.attachment != attachment) continue;
-    // Somebody else wrote another entry at the address, or the attachment's entry at another address. What is given back
-    // is not in on purpose.
+    // Somebody else wrote another entry at the address, or the attachment's entry at another address. What is given
+    // back is not in on purpose.
     const bool is_in = ipam::AttachmentOf(TextAt(*state.view, offset)) == attachment;
     if (!attachment.empty() && !is_in && !IsGivenBack(state, attachment)) {
       news.reports.push_back(
