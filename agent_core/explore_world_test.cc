@@ -94,7 +94,9 @@ void ExploredWorld::AddFaults(std::vector<ExploredMove>& moves) const {
   for (const auto& [offset, text] : stored_.allocations) {
     if (left_.removals > 0) moves.push_back({Move::kRemove, offset});
   }
-  if (left_.touches > 0) moves.push_back({Move::kTouch});
+  // Where that hides from the agent that a backup was restored, what was freed since stays (the controller frees it).
+  const bool is_restored = VersionOf(stored_) < VersionOf(*state_.view);
+  if (left_.touches > 0 && !is_restored) moves.push_back({Move::kTouch});
   if (left_.restores > 0 && stored_ != backup_) moves.push_back({Move::kRestore});
   const ipam::BlockView& newest = state_.observed != nullptr ? state_.observed : state_.view;
   if (VersionOf(stored_) > VersionOf(*newest)) moves.push_back({Move::kObserve});

@@ -186,6 +186,13 @@ const PlanCase kPlanCases[] = {
        Ask(r, {});
      },
      " | applied 1 | given back 0"},
+    {"WhatSomebodyWroteSinceIsLeftAlone",
+     [](BlockState& s, Round& r) {
+       Overwrite(s, 0, "a1", "d1");
+       ChangeView(s, [](ipam::Block& block) { block.allocations[0] = EntryText("c1"); });
+       Ask(r, {});
+     },
+     " | applied 1"},
     {"WhatNobodyHadIsTakenOut",
      [](BlockState& s, Round& r) {
        Overwrite(s, 0, "-", "c1");
