@@ -149,6 +149,13 @@ const PlanCase kPlanCases[] = {
        AskToTake(r, "a2");
      },
      "10.55.0.0=a2 | applied 1 | carries 1=a1 | touches a1"},
+    {"WhoHasAnAddressInTheBlockGetsNoSecondOne",
+     [](BlockState& s, Round& r) {
+       Give(s, 1, "a1");
+       ChangeView(s, [](ipam::Block& block) { block.allocations[3] = EntryText("a1"); });
+       Ask(r, {});
+     },
+     "standby=2 | applied 1 | carries 1=a1 | leaving 1 | touches a1"},
     {"WhatWasHandedOutAndGivenBackRests",
      [](BlockState& s, Round& r) {
        Give(s, 1, "a1");
