@@ -82,28 +82,31 @@ OwnBlocks::SignalsPointer OwnBlocks::SignalsOf(const std::string& block) {
   return signals;
 }
 
-void OwnBlocks::Deliver(News&& news, Lock& lock) {
-  std::vector<std::shared_ptr<Waiter>> settled;
-  const auto take = [this](ChangeId id) BERTH_REQUIRES(mutex_) {
-    const auto found = waiters_.find(id);
-    if (found == waiters_.end()) return std::shared_ptr<Waiter>();
-    std::shared_ptr<Waiter> waiter = std::move(found->second);
-    waiters_.erase(found);
-    return waiter;
-  };
-  if (news.settled.empty() && news.reports.empty() && news.outcomes.empty()) return;
-  for (const ChangeId id : news.settled) settled.push_back(take(id));
-  ++delivering_;
-  // Before anybody is answered, what was noted is forgotten: an answered DEL must not leave a note behind.
-  lock.unlock();
-  for (const agent_core::Report& report : news.reports) observer_.Tell(report);
-  for (const auto& waiter : settled) {
-    if (waiter != nullptr) waiter->done(nullptr);
+std::shared_ptr<OwnBlocks::Waiter> OwnBlocks::TakeWaiter(ChangeId id) {
+  const auto found = waiters_.find(id);
+  if (found == waiters_.end()) return nullptr;
+  std::shared_ptr<Waiter> waiter = std::move(found->second);
+  waiters_.erase(found);
+  return waiter;
+}
+
+OwnBlocks::Delivery OwnBlocks::Prepare(News&& news) {
+  Delivery delivery{.news = std::move(news), .settled = {}};
+  for (const ChangeId id : delivery.news.settled) {
+    if (auto waiter = TakeWaiter(id)) delivery.settled.push_back(std::move(waiter));
   }
-  lock.lock();
+  ++delivering_;
+  return delivery;
+}
+
+void OwnBlocks::Deliver(const Delivery& delivery) {
+  for (const agent_core::Report& report : delivery.news.reports) observer_.Tell(report);
+  // Before anybody is answered, what was noted is forgotten: an answered DEL must not leave a note behind.
+  for (const auto& waiter : delivery.settled) waiter->done(nullptr);
   std::vector<std::pair<std::shared_ptr<Waiter>, const agent_core::Outcome*>> to_call;
-  for (const agent_core::Outcome& outcome : news.outcomes) {
-    auto waiter = take(outcome.id);
+  Lock lock(mutex_);
+  for (const agent_core::Outcome& outcome : delivery.news.outcomes) {
+    auto waiter = TakeWaiter(outcome.id);
     if (waiter == nullptr) continue;
     if (waiter->done) {
       to_call.emplace_back(std::move(waiter), &outcome);
@@ -112,11 +115,9 @@ void OwnBlocks::Deliver(News&& news, Lock& lock) {
       waiter->changed.notify_one();
     }
   }
-  if (!to_call.empty()) {
-    lock.unlock();
-    for (const auto& [waiter, outcome] : to_call) waiter->done(outcome->result);
-    lock.lock();
-  }
+  lock.unlock();
+  for (const auto& [waiter, outcome] : to_call) waiter->done(outcome->result);
+  lock.lock();
   if (--delivering_ == 0) late_is_over_.notify_all();
 }
 
@@ -185,23 +186,22 @@ void OwnBlocks::SendBatch(const StatePointer& state, SteadyTime deadline) {
   });
   core_.Begin(*state, deadline);
   const std::size_t callers = agent_core::CountCallers(state->rounds.front().changes);
+  News news;
   while (true) {
-    News news;
     const agent_core::Step step = core_.Next(*state, TimeNow(), news);
-    Deliver(std::move(news), lock);
-    if (std::holds_alternative<agent_core::Done>(step)) break;
+    const Delivery delivery = Prepare(std::exchange(news, {}));
     lock.unlock();
+    Deliver(delivery);
+    const Now asked = TimeNow();
+    std::optional<Expected<BlockView>> answer;
     if (const auto* pause = std::get_if<agent_core::Pause>(&step)) {
       std::this_thread::sleep_until(pause->until);
-      lock.lock();
-      continue;
+    } else if (!std::holds_alternative<agent_core::Done>(step)) {
+      answer = Perform(block, step);
     }
-    const Now asked = TimeNow();
-    const auto answer = Perform(block, step);
     lock.lock();
-    News answers;
-    core_.Answer(*state, answer, asked, TimeNow(), answers);
-    Deliver(std::move(answers), lock);
+    if (std::holds_alternative<agent_core::Done>(step)) break;
+    if (answer) core_.Answer(*state, *answer, asked, TimeNow(), news);
   }
   const BlockView observed = Core::End(*state);
   signals->expected = callers + agent_core::CountCallers(state->queue);
@@ -271,7 +271,9 @@ void OwnBlocks::SendLate() {
       lock.lock();
     }
   }
-  Deliver(core_.EndLate(), lock);
+  const Delivery delivery = Prepare(core_.EndLate());
+  lock.unlock();
+  Deliver(delivery);
 }
 
 void OwnBlocks::AwaitLate(SteadyTime deadline) {

@@ -164,8 +164,17 @@ class OwnBlocks {
   [[nodiscard]] agent_core::Now TimeNow() const;
   [[nodiscard]] StatePointer FindState(const std::string& name) const BERTH_EXCLUDES(mutex_);
   [[nodiscard]] SignalsPointer SignalsOf(const std::string& block) BERTH_REQUIRES(mutex_);
-  // Tells everybody. Gives up the lock meanwhile, and has it again at the end.
-  void Deliver(agent_core::News&& news, Lock& lock);
+  // News on the way to those whom they are for.
+  struct Delivery {
+    agent_core::News news = {};
+    std::vector<std::shared_ptr<Waiter>> settled = {};  // of what was handed out
+  };
+  // nullptr: nobody wants to know.
+  [[nodiscard]] std::shared_ptr<Waiter> TakeWaiter(agent_core::ChangeId id) BERTH_REQUIRES(mutex_);
+  // Under the lock that the news came under. Deliver has to follow.
+  [[nodiscard]] Delivery Prepare(agent_core::News&& news) BERTH_REQUIRES(mutex_);
+  // Tells everybody.
+  void Deliver(const Delivery& delivery) BERTH_EXCLUDES(mutex_);
   void Insert(const ipam::BlockView& written, const ipam::BlockView& before, const Notes& notes);
 
   [[nodiscard]] Expected<ipam::BlockView> WriteIn(const StatePointer& state, const ipam::Change& change,
@@ -179,6 +188,8 @@ class OwnBlocks {
   // Whoever is to send what is left in the queue.
   void WakeNext(const agent_core::BlockState& state) BERTH_REQUIRES(mutex_);
 
+  // Of what was asked for then: whether the API server keeps `standby`.
+  void TakeProof(const agent_core::Now& asked, bool is_kept) BERTH_EXCLUDES(mutex_);
   // A version of a block, from wherever, while no batch is sent. False: the block is gone and forgotten.
   bool Learn(const StatePointer& state, const ipam::BlockView& seen);
   // Another instance may have written it that has replaced this one.

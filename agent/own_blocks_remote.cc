@@ -95,10 +95,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, cons
     }
     const auto written = Patch(write);
     if (written && write.asks_for_all) {
-      Lock lock(mutex_);
-      News news;
-      core_.TakeProof(asked.since_boot, (*written)->standby == write.after.standby, TimeNow(), news);
-      Deliver(std::move(news), lock);
+      TakeProof(asked, (*written)->standby == write.after.standby);
     }
     if (written) {
       Insert(*written, foreign == nullptr ? base : foreign, notes);
@@ -129,8 +126,9 @@ void OwnBlocks::Insert(const BlockView& written, const BlockView& before, const 
       waiters_[id] = std::make_shared<Waiter>([settled = notes.settled, note](const auto&) { settled(note); });
     }
   }
-  Deliver(std::move(news), lock);
+  const Delivery delivery = Prepare(std::move(news));
   lock.unlock();
+  Deliver(delivery);
   for (const node::HandedOut& note : over) notes.settled(note);
 }
 
@@ -154,11 +152,20 @@ void OwnBlocks::ProveStandby(SteadyTime deadline) {
     // Whoever wrote that may have changed it: the next look tells.
     return ObserveRead(*read, VersionOf(*block), deadline);
   }
+  {
+    const Lock lock(mutex_);
+    Core::Prove(*state, asked);
+  }
+  TakeProof(asked, (*read)->standby == block->standby);
+}
+
+void OwnBlocks::TakeProof(const agent_core::Now& asked, bool is_kept) {
   Lock lock(mutex_);
   News news;
-  Core::Prove(*state, asked);
-  core_.TakeProof(asked.since_boot, (*read)->standby == block->standby, TimeNow(), news);
-  Deliver(std::move(news), lock);
+  core_.TakeProof(asked.since_boot, is_kept, TimeNow(), news);
+  const Delivery delivery = Prepare(std::move(news));
+  lock.unlock();
+  Deliver(delivery);
 }
 
 bool OwnBlocks::Learn(const StatePointer& state, const BlockView& seen) {
@@ -170,7 +177,9 @@ bool OwnBlocks::Learn(const StatePointer& state, const BlockView& seen) {
   }
   News news;
   const bool is_same = core_.Adopt(*state, seen, TimeNow(), news);
-  Deliver(std::move(news), lock);
+  const Delivery delivery = Prepare(std::move(news));
+  lock.unlock();
+  Deliver(delivery);
   return is_same;
 }
 
@@ -220,7 +229,9 @@ void OwnBlocks::ObserveGone(const std::string& name, const std::string& uid, Ste
   if (state->is_sending || core_.stopped() || state->view->uid != uid) return;
   News news;
   core_.Forget(*state, news);
-  Deliver(std::move(news), lock);
+  const Delivery delivery = Prepare(std::move(news));
+  lock.unlock();
+  Deliver(delivery);
 }
 
 Expected<void> OwnBlocks::ObserveListed(const std::string& name, std::uint64_t version, SteadyTime deadline) {

@@ -121,9 +121,10 @@ void ExploredWorld::PrintRound(const Round& round, Printer& out) const {
                   round.is_in_doubt,
                   round.is_alone,
                   round.is_settled,
+                  round.fences,
                   round.deadline > now_.steady,
                   round.not_before > now_.steady}));
-  out.Print('y', (round.only ? *round.only + 1 : 0) * 16 + static_cast<std::uint64_t>(round.awaits) * 4);
+  out.Print('y', std::uint64_t{round.only ? *round.only + 1 : 0} * 16 + static_cast<std::uint64_t>(round.awaits) * 4);
   out.Print('c', static_cast<std::uint64_t>(round.conflicts));
   for (const Waiting& one : round.changes) PrintWaiting(one, out);
   if (round.awaits == Round::Awaits::kNothing) return;

@@ -131,7 +131,7 @@ class Explore : public testing::TestWithParam<SearchCase> {};
 
 TEST_P(Explore, NoOrderOfEventsBreaksARule) {
   const char* const more = std::getenv("BERTH_EXPLORE_MORE");
-  const int moves_max = GetParam().moves_max + (more == nullptr ? 0 : std::atoi(more));
+  const int moves_max = GetParam().moves_max + static_cast<int>(more == nullptr ? 0 : std::strtol(more, nullptr, 10));
   Search search;
   const auto broken = search.Run(GetParam().faults, GetParam().before, moves_max);
   EXPECT_FALSE(broken.has_value()) << *broken;

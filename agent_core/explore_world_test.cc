@@ -13,8 +13,8 @@ constexpr std::chrono::seconds kExploredLimit{10};
 const std::string kExploredBlock = "10.55.0.0-31";
 
 const ipam::PoolView& ExploredPool() {
-  static const ipam::PoolView pool = TestPoolView("10.55.0.0/30", "10.55.0.0/31");
-  return pool;
+  static const ipam::PoolView kPool = TestPoolView("10.55.0.0/30", "10.55.0.0/31");
+  return kPool;
 }
 
 std::string PodName(std::size_t pod) { return "a" + std::to_string(pod + 1); }

@@ -19,8 +19,8 @@ TEST(HandedOut, ARefusedAddressStaysOnStandbyThoughItsEntryIsPutBackElsewhere) {
   state.handed_out[5] = {.id = 1, .attachment = ipam::TestAttachment(1), .entry = entry, .is_refused = true};
   state.overwritten[9] = {.by = "", .was = entry};
   state.is_sending = true;
-  Round round{.changes = {Waiting{.id = 2, .change = {}, .deadline = {}}}};
-  Plan plan = PlanPatch(state, round, {.standby = 4, .agent = {}});
+  const Round round{.changes = {Waiting{.id = 2, .change = {}, .deadline = {}}}};
+  const Plan plan = PlanPatch(state, round, {.standby = 4, .agent = {}});
   EXPECT_TRUE(plan.after.standby.contains(5));
   EXPECT_FALSE(plan.after.allocations.contains(5));
 }

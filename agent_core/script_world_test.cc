@@ -61,7 +61,7 @@ SteadyTime DeadlineIn(const ScriptWords& words, SteadyTime now) {
 ScriptWorld::ScriptWorld() : core_(OptionsOf({}, ended_netns_)) { Prove({}); }
 
 const std::vector<ScriptWorld::Command>& ScriptWorld::Commands() {
-  static const std::vector<Command> commands = {
+  static const std::vector<Command> kCommands = {
       {"agent", &ScriptWorld::StartAgent},
       {"block", &ScriptWorld::TakeOver},
       {"use", &ScriptWorld::Use},
@@ -88,7 +88,7 @@ const std::vector<ScriptWorld::Command>& ScriptWorld::Commands() {
       {"netns-ends", &ScriptWorld::LoseNetns},
       {"show", &ScriptWorld::Show},
   };
-  return commands;
+  return kCommands;
 }
 
 std::vector<std::string> ScriptWorld::Run(const std::string& command) {
@@ -181,7 +181,7 @@ void ScriptWorld::Use(const ScriptWords& words) {
 // submit nothing, or submit NAME take|release|mark [ADDRESS] [late] [within COUNT s]
 void ScriptWorld::Submit(const ScriptWords& words) {
   ipam::Change change;
-  AskedFor asked{.name = words.at(1), .what = words[1] == "nothing" ? "nothing" : words.at(2)};
+  const AskedFor asked{.name = words.at(1), .what = words[1] == "nothing" ? "nothing" : words.at(2)};
   if (asked.what == "take") {
     change = Taking(pool_, asked.name);
     change.may_take_standby = false;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kChangeNow = 1'700'000'000'000;
 
 const Pool& ChangedPool() {
-  static const Pool pool = [] {
+  static const Pool kPool = [] {
     Pool made;
     made.name = "p1";
     made.uid = "pool-uid";
@@ -22,7 +22,7 @@ const Pool& ChangedPool() {
     made.cooldown = std::chrono::seconds(30);
     return made;
   }();
-  return pool;
+  return kPool;
 }
 PoolView ChangedPoolView() { return std::make_shared<const Pool>(ChangedPool()); }
 
