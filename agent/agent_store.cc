@@ -313,7 +313,7 @@ std::optional<Expected<BlockView>> AgentStore::HandOut(const BlockView& seen, co
 
 Expected<BlockView> AgentStore::WriteUnnoted(const BlockView& seen, const ipam::Attachment& attachment) {
   auto written = own_.Edit(seen, {.attachment = attachment}, deadline_);
-  if (written) return written;
+  if (written && ipam::Find(**written, attachment)) return written;
   leaves_unnoted_ = true;
   return written;
 }

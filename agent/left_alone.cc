@@ -72,7 +72,7 @@ void LeftAlone::TryAgain() {
   const SteadyTime deadline = clock_.Now() + kStepMax;
   for (const std::string& name : names) {
     const auto block = own_.Read(name, deadline);
-    const auto taken = block ? TakeOverBlock(own_, directory_, *block, deadline) : std::unexpected(block.error());
+    const auto taken = block ? TakeInBlock(own_, directory_, *block, deadline) : std::unexpected(block.error());
     if (taken) spdlog::info("block is not quarantined any more block={}", name);
     if (!taken && taken.error().code != ErrorCode::kNotFound) continue;
     const Lock lock(mutex_);

@@ -25,10 +25,12 @@ bool GivesAway(const BlockState& state, const Round& round, ipam::BlockOffset of
                const ipam::Attachment& attachment) {
   const std::string text = TextAt(round.after, offset);
   const std::string_view holder = ipam::AttachmentOf(text);
+  // Lost or given back before: the patch only makes that known.
+  const std::string before = TextAt(*round.before, offset);
+  if (!before.empty() && ipam::AttachmentOf(before) != attachment) return false;
   const auto put_back = state.overwritten.find(offset);
   const bool was_put_back = put_back != state.overwritten.end() && put_back->second.was == text;
-  return !holder.empty() && holder != attachment && text != TextAt(*round.before, offset) && !was_put_back &&
-         !IsGivenBack(state, attachment);
+  return !holder.empty() && holder != attachment && !was_put_back && !IsGivenBack(state, attachment);
 }
 
 }  // namespace

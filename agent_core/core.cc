@@ -106,7 +106,7 @@ std::optional<Core::Given> Core::HandOut(BlockState& state, const ipam::Change& 
   const bool is_running_low = among.size() * 2 <= state.view->standby.size();
   const auto linger = is_running_low ? kSendNow : LingerOf(state);
   const auto is_in_time = [due = now.steady + linger](const Waiting& one) {
-    return one.change.standby && one.due <= due;
+    return !one.has_caller && one.change.standby && one.due <= due;
   };
   Given given{.id = id, .block = std::make_shared<const ipam::Block>(std::move(block))};
   if (std::ranges::none_of(state.queue, is_in_time)) {
@@ -162,7 +162,7 @@ bool Core::HasToWrite(const BlockState& state) const {
 std::vector<ChangeId> Core::WriteWhatIsLeft(SteadyTime deadline, const Now& now) {
   std::vector<ChangeId> ids;
   for (const auto& [name, state] : blocks_) {
-    PartFromStranger(*state, options_.self, now);
+    if (!state->is_sending) PartFromStranger(*state, options_.self, now);
     const bool has_some = !state->handed_out.empty() || !state->overwritten.empty() || state->must_fence;
     if (stopped_ || !has_some || state->is_sending || !state->queue.empty() || state->is_contested()) continue;
     for (auto& [offset, one] : state->handed_out) one.is_refused = one.is_strangers();

@@ -41,6 +41,9 @@ constexpr std::chrono::seconds kEventPause{30};
 // Of one write of a block: each entry's pod is asked for before, and all of that has to come within one request's time.
 constexpr std::size_t kEntriesMax = 20;
 
+// For a list of a node's pods before one of its blocks goes.
+constexpr std::chrono::milliseconds kPodsLimit{2'000};
+
 // So far a watch may be behind the API server.
 constexpr std::chrono::seconds kWatchMax{10};
 
@@ -414,8 +417,14 @@ struct Performer::Visitor {
   // the watch of blocks, so this asks the API server. Of Shared blocks, which pods of every node may use, it cannot.
   [[nodiscard]] Expected<void> EnsureUnused(const ipam::Block& block) const {
     if (block.shared()) return {};
-    const auto pods = ReadPodsOf(api, block.node, options);
-    if (!pods) return std::unexpected(pods.error());
+    const auto pods = ReadPodsOf(api, block.node, k8sclient::CallOptions::Within(kPodsLimit, options.stop));
+    if (!pods) {
+      // This block waits then, and nothing else does.
+      return std::unexpected(Error{.code = ErrorCode::kConflict,
+                                   .message = "block " + block.name + " stays, because the pods of node " + block.node +
+                                              " cannot be listed: " + pods.error().message,
+                                   .retry_after = kWatchMax});
+    }
     const auto lacks = [&](const SeenPod& pod) { return LacksEntryOf(world, block, pod); };
     const auto found = std::ranges::find_if(*pods, lacks);
     if (found == pods->end()) return {};
