@@ -30,6 +30,7 @@ void World::ReplacePool(const Machine& machine) {
 }
 
 void World::ReplacePoolNow(const std::string& name) {
+  if (!pools_.IsThere(name)) return;  // replaced before, and the kubelet has not heard of it
   story_.Tell("drains pool " + name);
   const auto hold = [this](bool is_held) {
     for (const auto& machine : machines_) machine->kubelet.Hold(is_held);
