@@ -85,17 +85,19 @@ Expected<ipam::Dns> ReadResolvConf(const std::string& path) {
 
 }  // namespace
 
-AgentCall::AgentCall(const PluginCall& call, const Caller& caller, std::int64_t started_nanos)
-    : call_(call),
+AgentCall::AgentCall(PluginCall call, const Caller& caller, std::int64_t started_nanos)
+    : call_(std::move(call)),
       caller_(caller),
       started_nanos_(started_nanos),
-      last_connect_(Deadline::After(started_nanos, TimeFor(call))),
-      end_(Deadline::After(started_nanos, TimeFor(call) + kGrace)) {}
+      last_connect_(Deadline::After(started_nanos, TimeFor(call_))),
+      end_(Deadline::After(started_nanos, TimeFor(call_) + kGrace)) {}
 
 int AgentCall::Serve() {
   if (auto netns = CheckNetns(call_.environment); !netns) return Fail(netns.error());
   const auto body = MakeBody();
   if (!body) return Fail(body.error());
+  if (Is(Verb::kAdd)) take_back_body_ = MakeTakeBackBody();
+  call_.tree = nullptr;  // it may be large, and the answer may take minutes
   const auto answer = Ask(*body);
   const Expected<int> status = answer ? Print(*answer) : std::unexpected(answer.error());
   if (status) return *status;
@@ -208,21 +210,24 @@ int AgentCall::Fail(Error error) const {
   return PrintError(error, call_.config.version);
 }
 
-void AgentCall::TakeBack() const {
+Expected<std::string> AgentCall::MakeTakeBackBody() const {
   cni::ForwardedCall call{.environment = call_.environment, .config = call_.tree, .started_nanos = started_nanos_};
   call.environment.verb = Verb::kDel;
   // The first moment after this ADD: the agent refuses the ADD if it comes to it later, and leaves alone what an ADD
   // that began after this one has taken.
   ++call.started_nanos;
+  return cni::MakeForwardedBody(call);
+}
+
+void AgentCall::TakeBack() const {
   const auto complain = [&](const Error& error) {
     Complain(kProgram, error.Within("give back the address that this ADD may have got"));
   };
-  const auto body = cni::MakeForwardedBody(call);
-  if (!body) return complain(body.error());
+  if (!take_back_body_) return complain(take_back_body_.error());
   const Deadline end = Deadline::In(kTakeBackTime);
   const auto connection = ConnectWhenThere(Socket(), end);
   if (!connection) return complain({.code = ErrorCode::kTimeout, .message = std::strerror(connection.error())});
-  const auto answer = Exchange(*connection, MakeAgentRequest(*body), end);
+  const auto answer = Exchange(*connection, MakeAgentRequest(*take_back_body_), end);
   if (!answer) return complain(answer.error());
   if (answer->status != kServed) {
     complain({.code = ErrorCode::kUnavailable, .message = "berth-agent answers " + Quoted(answer->body)});

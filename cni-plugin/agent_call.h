@@ -19,8 +19,8 @@ namespace berth::cni_plugin {
 
 class AgentCall {
  public:
-  // Both must outlive it. `started_nanos`: CLOCK_BOOTTIME, when this process began.
-  AgentCall(const PluginCall& call, const Caller& caller, std::int64_t started_nanos);
+  // The caller must outlive it. `started_nanos`: CLOCK_BOOTTIME, when this process began.
+  AgentCall(PluginCall call, const Caller& caller, std::int64_t started_nanos);
 
   // Serves the call, prints, and returns the exit status.
   [[nodiscard]] int Serve();
@@ -29,6 +29,7 @@ class AgentCall {
   // A DEL for what this ADD may have taken. Failures go to stderr: the caller's own DEL, or the controller, comes next.
   void TakeBack() const;
   [[nodiscard]] Expected<std::string> MakeBody() const;
+  [[nodiscard]] Expected<std::string> MakeTakeBackBody() const;
   // Errors: kUnknownOutcome: the call may have been served, or may still be; any other: not one byte of it went out.
   [[nodiscard]] Expected<AgentAnswer> Ask(const std::string& body) const;
   [[nodiscard]] Expected<AgentAnswer> NotConnected(int error) const;
@@ -41,11 +42,12 @@ class AgentCall {
   [[nodiscard]] bool Is(cni::Verb verb) const { return call_.environment.verb == verb; }
   [[nodiscard]] const std::string& Socket() const { return call_.config.ipam.agent_socket; }
 
-  const PluginCall& call_;
+  PluginCall call_;
   const Caller& caller_;
   std::int64_t started_nanos_;
-  Deadline last_connect_;  // for an agent that is not there
-  Deadline end_;           // for everything but TakeBack
+  Expected<std::string> take_back_body_;  // of an ADD
+  Deadline last_connect_;                 // for an agent that is not there
+  Deadline end_;                          // for everything but TakeBack
 };
 
 }  // namespace berth::cni_plugin

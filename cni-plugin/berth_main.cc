@@ -3,6 +3,7 @@
 // hands the call to the node agent and prints the answer (docs/agent-protocol.md).
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "base/version.h"
 #include "cni-plugin/agent_call.h"
@@ -16,7 +17,7 @@ int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the sta
   constexpr std::array<std::string_view, 3> kPaths = {"resolvConf", "stateDir", "agentSocket"};
   const berth::cni_plugin::Program program{.name = "berth", .version = berth::kVersionAndCommit, .paths = kPaths};
   return berth::cni_plugin::RunPlugin(
-      program, {argv, static_cast<std::size_t>(argc)}, [&](const berth::cni_plugin::PluginCall& call) {
-        return berth::cni_plugin::AgentCall(call, caller, started_nanos).Serve();
+      program, {argv, static_cast<std::size_t>(argc)}, [&](berth::cni_plugin::PluginCall call) {
+        return berth::cni_plugin::AgentCall(std::move(call), caller, started_nanos).Serve();
       });
 }

@@ -57,7 +57,8 @@ int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the sta
   const berth::cni_plugin::Program program{
       .name = "berth-direct", .version = berth::kVersionAndCommit, .paths = kPaths};
   return berth::cni_plugin::RunPlugin(
-      program, {argv, static_cast<std::size_t>(argc)}, [started](const berth::cni_plugin::PluginCall& call) {
+      program, {argv, static_cast<std::size_t>(argc)}, [started](berth::cni_plugin::PluginCall call) {
+        call.tree = nullptr;  // the configuration says all
         return berth::cni_plugin::ServeDirectly(call, started);
       });
 }

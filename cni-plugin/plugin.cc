@@ -25,8 +25,7 @@ Expected<void> WriteAll(int descriptor, std::string_view text) {
   return {};
 }
 
-int Run(const Program& program, std::span<char* const> arguments,
-        const std::function<int(const PluginCall& call)>& serve) {
+int Run(const Program& program, std::span<char* const> arguments, const std::function<int(PluginCall call)>& serve) {
   if (arguments.size() > 1 && std::string_view(arguments[1]) == "--version") {
     const std::string line = std::string(program.name) + " " + std::string(program.version);
     return PrintAnswer(line) ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -49,6 +48,8 @@ int Run(const Program& program, std::span<char* const> arguments,
   auto tree = cni::ParseConfigTree(*text, environment->verb);
   auto config = tree ? cni::ParseConfig(*tree, environment->verb) : std::unexpected(tree.error());
   if (!config) return PrintError(config.error(), tree ? cni::VersionForErrors(*tree) : cni::VersionForErrors(*text));
+  text->clear();
+  text->shrink_to_fit();  // a call may wait for minutes
   if (const auto checked = cni::CheckPaths(config->ipam, program.paths, PathChecksOfNode()); !checked) {
     return PrintError(checked.error(), config->version);
   }
@@ -58,7 +59,7 @@ int Run(const Program& program, std::span<char* const> arguments,
 }  // namespace
 
 int RunPlugin(const Program& program, std::span<char* const> arguments,
-              const std::function<int(const PluginCall& call)>& serve) {
+              const std::function<int(PluginCall call)>& serve) {
   std::signal(SIGPIPE, SIG_IGN);
   try {
     return Run(program, arguments, serve);

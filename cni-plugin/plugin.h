@@ -34,7 +34,7 @@ struct Program {
 // people are answered here. Ignores SIGPIPE: a reader that is gone is an error of write(2), after which an address is
 // given back. Exceptions end here.
 [[nodiscard]] int RunPlugin(const Program& program, std::span<char* const> arguments,
-                            const std::function<int(const PluginCall& call)>& serve);
+                            const std::function<int(PluginCall call)>& serve);
 
 // Everything up to the end of file, or one step beyond `bytes_max`. Errors: kIo.
 [[nodiscard]] Expected<std::string> ReadAll(int descriptor, std::size_t bytes_max, std::string_view what);

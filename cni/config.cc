@@ -17,6 +17,9 @@
 namespace berth::cni {
 namespace {
 
+// Of a name from outside in a message.
+constexpr std::size_t kNameBytesMax = 200;
+
 using Json = nlohmann::ordered_json;
 
 // Whether Go's version comparison, which CHECK, GC and STATUS go through first, can read the text: one to three
@@ -71,7 +74,8 @@ std::map<std::string, std::string> ParseAnnotations(const AnyCaseReader& runtime
     if (const auto* const text = value.get_ptr<const std::string*>()) {
       annotations[name] = *text;
     } else {
-      fields.Report({.code = ErrorCode::kDecode, .message = fields.PathOf(name) + " must be a string"});
+      fields.Report({.code = ErrorCode::kDecode,
+                     .message = fields.PathOf(std::string_view(name).substr(0, kNameBytesMax)) + " must be a string"});
     }
   }
   return annotations;

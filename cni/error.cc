@@ -36,6 +36,7 @@ std::size_t FindAnyCase(std::string_view text, std::string_view phrase) {
 std::string WithoutLoadedPhrases(std::string_view text) {
   std::string clean(text);
   for (const Rewording& rewording : kRewordings) {
+    // Messages hold at most some hundred bytes of foreign text, so to search from the start again is cheap.
     for (std::size_t at = FindAnyCase(clean, rewording.phrase); at != std::string::npos;
          at = FindAnyCase(clean, rewording.phrase)) {
       clean.replace(at, rewording.phrase.size(), rewording.instead);

@@ -179,7 +179,7 @@ Expected<ForwardedCall> ParseForwardedCall(std::string_view body) {
   constexpr std::array<std::string_view, 7> kMembers = {
       "command", "containerID", "ifname", "netns", "args", "startedBootNanos", "config"};
   if (body.size() > kForwardedBytesMax) return Fail(ErrorCode::kInvalid, "the body is larger than 4 MiB");
-  auto parsed = ParseJson(body, kMembers);
+  auto parsed = ParseJson(body, kMembers, kForwardedValuesMax);
   if (!parsed) return std::unexpected(parsed.error().Within("body"));
   const auto tree = std::make_shared<const Json>(*std::move(parsed));
   if (!tree->is_object()) {

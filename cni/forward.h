@@ -20,6 +20,9 @@ namespace berth::cni {
 
 // Larger ones are refused on both sides. One attachment in the list of a GC takes about 110 bytes.
 inline constexpr std::size_t kForwardedBytesMax = std::size_t{4} << 20;
+// A body with more values is refused by the agent, which has 64 MiB: a tree takes up to 130 bytes for each. The largest
+// list of a GC has three values for each attachment.
+inline constexpr std::size_t kForwardedValuesMax = 150'000;
 
 struct ForwardedCall {
   // netns_override does not travel: only the process that the runtime started can compare namespaces, and has done so.

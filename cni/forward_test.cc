@@ -159,6 +159,18 @@ TEST(ForwardedCall, MoreThanTheAgentTakesIsNotSent) {
   EXPECT_THAT(body.error().message, HasSubstr("larger than 4 MiB"));
 }
 
+// The agent has a small memory for all callers together, and a value of two bytes takes a hundred there.
+TEST(ForwardedCall, ABodyOfTooManyValuesIsRefused) {
+  std::string values = "0";
+  for (std::size_t i = 1; i < kForwardedValuesMax; ++i) values += ",0";
+  const std::string config =
+      R"({"cniVersion":"1.1.0","name":"n1","ipam":{"type":"berth","pools":["p1"],"other":[)" + values + "]}}";
+  const auto got = ParseForwardedCall(MakeForwardedBody(Call(Verb::kAdd, config)).value());
+  ASSERT_FALSE(got.has_value());
+  EXPECT_EQ(got.error().code, ErrorCode::kDecode);
+  EXPECT_THAT(got.error().message, HasSubstr("more than 150000 values"));
+}
+
 struct BadBodyCase {
   const char* name;
   std::string body;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forwarded calls: what is understood, and made into a body again, is understood as the same.
 #include "base/check.h"
+#include "cni/config.h"
 #include "cni/forward.h"
 #include "fuzz/target.h"
 
@@ -12,6 +13,8 @@ void RunForwardedCall(std::string_view bytes) {
   }
   const auto call = cni::ParseForwardedCall(bytes);
   if (!call) return;
+  // As the agent does.
+  if (!cni::ParseConfig(call->config, call->environment.verb)) static_cast<void>(cni::VersionForErrors(call->config));
   const auto body = cni::MakeForwardedBody(*call);
   if (!body) return;  // written anew, it may be longer than the agent takes
   const auto again = cni::ParseForwardedCall(*body);

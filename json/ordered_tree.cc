@@ -24,7 +24,7 @@ constexpr std::size_t kParserMessageBytesMax = 200;
 void MakeRoom(Json::object_t& object) {
   if (object.size() < object.capacity()) return;
   Json::object_t larger;
-  larger.reserve(object.size() * 2 + 2);
+  larger.reserve(object.size() * 2 + 1);
   for (auto& [name, value] : object) larger.emplace_back(name, std::move(value));
   object.swap(larger);
 }
@@ -32,7 +32,8 @@ void MakeRoom(Json::object_t& object) {
 // Every event returns whether to go on.
 class TreeBuilder : public nlohmann::json_sax<Json> {
  public:
-  explicit TreeBuilder(std::span<const std::string_view> wanted) : wanted_(wanted) {}
+  TreeBuilder(std::span<const std::string_view> wanted, std::size_t values_max)
+      : wanted_(wanted), values_max_(values_max) {}
 
   bool null() override { return Add(nullptr); }
   bool boolean(bool value) override { return Add(value); }
@@ -42,8 +43,8 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   bool string(string_t& value) override { return Add(std::move(value)); }
   bool binary(binary_t&) override { return false; }  // JSON text has none
 
-  bool start_object(std::size_t) override { return Open(Json::object()); }
-  bool start_array(std::size_t) override { return Open(Json::array()); }
+  bool start_object(std::size_t) override { return Open(Json::value_t::object); }
+  bool start_array(std::size_t) override { return Open(Json::value_t::array); }
   bool end_object() override { return Close(); }
   bool end_array() override { return Close(); }
 
@@ -74,25 +75,27 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   }
 
   bool Count() {
-    if (++values_ <= kJsonValuesMax) return true;
-    return Fault("more than " + std::to_string(kJsonValuesMax) + " values");
+    if (++values_ <= values_max_) return true;
+    return Fault("more than " + std::to_string(values_max_) + " values");
   }
 
-  bool Add(Json value) {
+  // What is skipped costs no memory.
+  template <typename Value>
+  bool Add(Value&& value) {
     if (skipped_levels_ > 0 || std::exchange(skip_next_, false)) return true;
     if (!Count()) return false;
-    Attach(std::move(value));
+    Attach(Json(std::forward<Value>(value)));
     return true;
   }
 
-  bool Open(Json container) {
+  bool Open(Json::value_t kind) {
     if (++depth_ > kJsonDepthMax) return Fault("nested deeper than " + std::to_string(kJsonDepthMax) + " levels");
     if (skipped_levels_ > 0 || std::exchange(skip_next_, false)) {
       ++skipped_levels_;
       return true;
     }
     if (!Count()) return false;
-    open_.push_back(&Attach(std::move(container)));
+    open_.push_back(&Attach(Json(kind)));
     return true;
   }
 
@@ -124,6 +127,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   int depth_ = 0;
   int skipped_levels_ = 0;  // open containers inside a value that is skipped
   bool skip_next_ = false;  // the value that comes next is skipped
+  std::size_t values_max_;
   std::size_t values_ = 0;
 };
 
@@ -136,11 +140,11 @@ const Json* FindMember(const Json& object, std::string_view name, Nulls nulls) {
   return nullptr;
 }
 
-Expected<Json> ParseJson(std::string_view text, std::span<const std::string_view> wanted) {
+Expected<Json> ParseJson(std::string_view text, std::span<const std::string_view> wanted, std::size_t values_max) {
   // The tokenizer would skip the one and take the other for the end of the text.
   if (text.starts_with(kByteOrderMark)) return Fail(ErrorCode::kDecode, "begins with a byte order mark");
   if (text.find('\0') != std::string_view::npos) return Fail(ErrorCode::kDecode, "holds a NUL byte");
-  TreeBuilder builder(wanted);
+  TreeBuilder builder(wanted, values_max);
   if (!Json::sax_parse(text.data(), text.data() + text.size(), &builder))
     return Fail(ErrorCode::kDecode, builder.fault());
   return builder.TakeRoot();

@@ -28,8 +28,9 @@ inline constexpr std::size_t kJsonValuesMax = 1'000'000;
 // Parses one JSON text. Of an object at the top only the members named in `wanted` (in any letter case) are kept; what
 // is skipped is checked all the same.
 // Errors: kDecode: not JSON (RFC 8259, without a byte order mark), bytes after it, NUL bytes, invalid UTF-8, deeper
-// than kJsonDepthMax, more than kJsonValuesMax values kept.
+// than kJsonDepthMax, more than `values_max` values kept.
 [[nodiscard]] Expected<nlohmann::ordered_json> ParseJson(std::string_view text,
-                                                         std::span<const std::string_view> wanted);
+                                                         std::span<const std::string_view> wanted,
+                                                         std::size_t values_max = kJsonValuesMax);
 
 }  // namespace berth
