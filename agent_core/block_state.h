@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BlockState: all that the agent knows of one of its blocks. A value without locks: it can be copied and compared.
+// BlockState: all that the agent knows of one of its blocks. A value without locks, which a test can copy and print.
 //
 // The state has two parts. The first is the block: its newest version, and where this agent's intentions differ from
 // it. The second is the batch that is being sent, if there is one: a list of rounds, of which the first has a request
