@@ -2,8 +2,8 @@
 // OwnBlocks: this node's blocks in memory, and group commit: one patch in flight per block, carrying every change that
 // waits for it.
 //
-// What is decided is decided by agent_core::Core, under one lock. This class drives it: it has the threads that wait,
-// it sends the requests that the core asks for, and it tells callers and people what the core has to say.
+// agent_core::Core makes all decisions, under one lock. This class drives the core: it has the threads that wait, it
+// sends the requests that the core asks for, and it tells callers and people what the core has to say.
 //
 // The first caller that finds a block without a patch in flight sends what has gathered, its own change among it; the
 // others wait for the answer. So a single caller sends one patch at once, and many share one. What a call is told is in
@@ -32,7 +32,7 @@
 
 namespace berth::agent {
 
-// So long a request may take.
+// The longest time of one request.
 inline constexpr std::chrono::seconds kRequestMax{10};
 
 using agent_core::SteadyTime;
@@ -64,7 +64,7 @@ class OwnBlocks {
   // Grows whenever a block comes or goes.
   [[nodiscard]] std::uint64_t Generation() const;
 
-  // What earlier agents handed out, of any block. `settled` is called for a note as HandOut says it.
+  // Notes of the addresses that earlier agents handed out, of any block. HandOut says when `settled` is called.
   struct Notes {
     std::vector<node::HandedOut> all = {};
     std::function<void(const node::HandedOut&)> settled = nullptr;
@@ -149,7 +149,7 @@ class OwnBlocks {
   // A change that somebody wants to know the outcome of: a thread that waits, or a function.
   struct Waiter {
     EditDone done = nullptr;
-    // Of its own, so that an answer wakes those it is for.
+    // Each waiter has one, so that an answer wakes only the thread that it is for.
     std::condition_variable changed = {};
     std::optional<Expected<ipam::BlockView>> result = {};
   };
