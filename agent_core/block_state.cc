@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a state says of its block, and what must hold for it.
+// How a BlockState looks to a caller, and the invariants of a BlockState.
 #include "agent_core/block_state.h"
 
 #include <algorithm>
@@ -19,13 +19,13 @@ bool IsShownAsWritten(const BlockState& state) {
                               [&](const Round& round) { return std::ranges::any_of(round.changes, is_late); });
 }
 
-// Whether the patch writes another attachment's entry at an address that was handed out: it may only leave what was
-// there before, or what is put back there.
+// Whether the patch writes another attachment's entry at an address that was handed out to `attachment`. The patch may
+// leave or restore another attachment's entry.
 bool GivesAway(const BlockState& state, const Round& round, ipam::BlockOffset offset,
                const ipam::Attachment& attachment) {
   const std::string text = TextAt(round.after, offset);
   const std::string_view holder = ipam::AttachmentOf(text);
-  // Lost or given back before: the patch only makes that known.
+  // Another attachment already has an entry there: the address was lost or given back before this patch.
   const std::string before = TextAt(*round.before, offset);
   if (!before.empty() && ipam::AttachmentOf(before) != attachment) return false;
   const auto put_back = state.overwritten.find(offset);
@@ -48,7 +48,7 @@ std::string TextAt(const ipam::Block& block, ipam::BlockOffset offset) {
   return found == block.allocations.end() ? std::string() : found->second;
 }
 
-// All that goes does so first: an attachment may have moved.
+// Removals come first, because an attachment may have moved to another of these addresses.
 void PutBack(const BlockState& state, ipam::Block& block) {
   for (const auto& [offset, one] : state.overwritten) {
     if (!one.by.empty() && TextAt(block, offset) == one.by) block.allocations.erase(offset);

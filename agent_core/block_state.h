@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// BlockState: all that the agent knows of one of its blocks. A value without locks, which a test can copy and print.
+// BlockState: all that the agent knows about one of its blocks. A BlockState is a value without locks, which a test can
+// copy and print.
 //
-// The state has two parts. The first is the block: its newest version, and where this agent's intentions differ from
-// it. The second is the batch that is being sent, if there is one: a list of rounds, of which the first has a request
-// under way.
+// A BlockState has two parts. The first part is the block: its newest known version, and the changes that this agent
+// still has to write. The second part is the batch that is being sent, if any: a list of rounds, of which only the
+// first has a request under way.
 #pragma once
 
 #include <chrono>
@@ -24,129 +25,137 @@ namespace berth::agent_core {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-// Both clocks at one moment. The second goes on while the machine is suspended (CLOCK_BOOTTIME).
+// One moment on both clocks. `since_boot` is CLOCK_BOOTTIME, which goes on while the machine is suspended.
 struct Now {
   SteadyTime steady{};
   std::chrono::nanoseconds since_boot{};
 };
 
-// resourceVersions of one kind are ordered numbers (KEP-5504); 0 for anything else.
+// The number in a resourceVersion; 0 if the text is no decimal number. Versions of one kind are ordered (KEP-5504).
 [[nodiscard]] std::uint64_t VersionOf(std::string_view resource_version);
 [[nodiscard]] inline std::uint64_t VersionOf(const ipam::Block& block) { return VersionOf(block.resource_version); }
 
-// A change, or an address that was handed out. 0: nobody wants to know what becomes of it.
+// Identifies a change or a handed-out address. 0: no caller asks for the outcome.
 using ChangeId = std::uint64_t;
 
 struct Waiting {
   ChangeId id = 0;
   ipam::Change change;
   SteadyTime deadline;
-  bool has_caller = true;  // a caller waits for it; if not, it is sent by `due`
+  bool has_caller = true;  // a caller waits for the outcome; false: a deferred change, to be sent by `due`
   SteadyTime due{};
 };
 
-// What somebody else removed or changed, and this agent writes again. An empty text: no entry.
+// An entry that another writer removed or changed, and that this agent restores. An empty text means: no entry.
 struct Overwritten {
-  std::string by;  // what was seen there
+  std::string by;  // the text that the other writer left
   std::string was;
 };
 
-// An address that was given before it is written. It goes with every patch until it is in.
+// An address that a pod got before the entry is written. Each patch carries the entry until one has landed.
 struct HandedOut {
   ChangeId id = 0;
-  ipam::Attachment attachment;  // empty: an agent of another machine has the address on standby
+  ipam::Attachment attachment;  // empty: a foreign agent has the address on standby, so it is set aside
   std::string entry;
-  bool is_refused = false;  // the API server refuses it: it is not sent with others
+  // The API server refuses the entry, or the address is set aside: no patch with other changes carries the entry.
+  bool is_refused = false;
   [[nodiscard]] bool is_strangers() const { return attachment.empty(); }
 };
 
-// An agent that this node's files do not know and that wrote a block, as one of another machine with this node's name.
+// An agent of another instance that wrote the block, although this agent serves the node by the node's files: usually
+// an agent of another machine with this node's name.
 struct Stranger {
-  std::string agent;               // as it stood there
-  std::chrono::nanoseconds met{};  // or when this agent wrote over it, since boot
-  bool came_back = false;          // after that
+  std::string agent;               // value of the block's field `agent`
+  std::chrono::nanoseconds met{};  // when the foreign agent last wrote, or this agent last wrote over it, since boot
+  bool came_back = false;          // the foreign agent wrote again after this agent had written over it
 };
 
-// Changes that are sent as one patch, through as many requests as it takes.
+// Changes that are sent with one patch. The round takes several requests if answers are lost or patches meet conflicts.
 struct Round {
-  std::vector<Waiting> changes;  // without a result yet
-  SteadyTime deadline{};         // of all of it
+  std::vector<Waiting> changes;  // changes without an outcome
+  SteadyTime deadline{};         // time limit of the whole round
   bool has_begun = false;
   bool fences = false;  // the patch under way raises `agent`
-  // A patch with these changes may have landed.
+  // An earlier patch with these changes may have landed, or may land later.
   bool is_in_doubt = false;
-  // It carries nothing that was handed out, but `only`.
+  // The patch carries no handed-out address except `only`.
   bool is_alone = false;
   std::optional<ipam::BlockOffset> only = {};
 
   int conflicts = 0;
-  SteadyTime not_before{};  // of the next request
+  SteadyTime not_before{};  // earliest time of the next request
   bool is_settled = false;  // the block was read since the last patch
   enum class Awaits : std::uint8_t { kNothing, kSettlingRead, kWrite, kConflictRead };
   Awaits awaits = Awaits::kNothing;
-  // Of kWrite and kConflictRead.
+  // `before` to `carried`: the patch, for kWrite and kConflictRead.
   ipam::BlockView before = {};
   ipam::Block after = {};
   bool asks_for_all = false;
-  std::map<ipam::BlockOffset, ipam::Attachment> carried = {};      // of what was handed out
+  std::map<ipam::BlockOffset, ipam::Attachment> carried = {};      // handed-out addresses that the patch carries
   Now asked = {};                                                  // when the request under way was sent
-  Error conflict = {.code = ErrorCode::kConflict, .message = {}};  // the answer to the last patch, of kConflictRead
+  Error conflict = {.code = ErrorCode::kConflict, .message = {}};  // answer to the last patch, for kConflictRead
 };
 
 struct BlockState {
-  std::uint64_t born = 0;  // the generation that it came with
-  ipam::BlockView view;    // the newest version known, as the API server has it
+  std::uint64_t born = 0;  // Core::generation() when the block was added
+  ipam::BlockView view;    // newest version that the agent knows of the API server's copy
 
-  std::map<ipam::BlockOffset, Overwritten> overwritten;  // to be put back
+  std::map<ipam::BlockOffset, Overwritten> overwritten;  // entries to restore
   std::map<ipam::BlockOffset, HandedOut> handed_out;
-  std::optional<ipam::StandbyPlan> standby_plan;  // of the newest change that knew the pool: DELs do not
+  // Plan of the newest change that knew the pool; a DEL does not know the pool.
+  std::optional<ipam::StandbyPlan> standby_plan;
 
-  // Of standby: whether it may be given.
-  bool is_failing = false;                                            // the last patch did not succeed
-  std::chrono::nanoseconds proved = std::chrono::nanoseconds::min();  // the last that did was sent then, since boot
-  bool must_fence = false;  // the next patch raises `agent`: it is to succeed before anything is handed out
+  // is_failing to is_contested(): whether addresses on standby may be given.
+  bool is_failing = false;  // until a patch succeeds: a patch failed, a backup was restored, or a foreign agent wrote
+  // Request time of the last successful patch or unchanged read, since boot.
+  std::chrono::nanoseconds proved = std::chrono::nanoseconds::min();
+  bool must_fence = false;  // the next patch raises `agent`; no address is handed out before it has succeeded
   std::optional<Stranger> stranger;
-  // Both have written over the other twice: neither changes the block until a minute went by.
+  // This agent and the foreign agent have each written over the other twice: this agent refuses changes of the block
+  // until 60 s after the last of these writes.
   [[nodiscard]] bool is_contested() const { return stranger && stranger->came_back && !must_fence; }
 
-  // The version that a write was decided on whose answer was lost, until a newer one is seen or written.
+  // resourceVersion that the write in doubt names. It is reset when the agent sees or writes another version.
   std::optional<std::string> doubt_version;
   std::set<ipam::Attachment> in_doubt;
 
   std::deque<Waiting> queue;
-  bool is_sending = false;  // a batch is gathered or sent
+  bool is_sending = false;  // the driver gathers or sends a batch
   std::deque<Round> rounds;
-  std::set<ipam::Attachment> batch;             // whose changes are being sent: what they remove has not vanished
-  ipam::OffsetSet leaving;                      // what the patch under way gives away or takes off standby
-  ipam::BlockView observed;                     // came while a batch was sent
-  std::chrono::steady_clock::duration took{0};  // a patch of this block, smoothed
+  // Attachments whose entries the batch adds, changes or removes: Compare does not report these entries.
+  std::set<ipam::Attachment> batch;
+  ipam::OffsetSet leaving;                      // offsets that the patch under way takes off standby
+  ipam::BlockView observed;                     // newest version that came while a batch was sent
+  std::chrono::steady_clock::duration took{0};  // how long a patch of this block takes, smoothed
 };
 
-// How many of these changes callers wait for.
+// Returns how many of the changes have a waiting caller.
 [[nodiscard]] std::size_t CountCallers(const auto& changes) {
   std::size_t count = 0;
   for (const Waiting& one : changes) count += one.has_caller ? 1 : 0;
   return count;
 }
 
-// The entry's text at that offset; empty: there is none.
+// The text of the entry at `offset`; empty if there is no entry.
 [[nodiscard]] std::string TextAt(const ipam::Block& block, ipam::BlockOffset offset);
 
-// What was overwritten is what it was, unless somebody else has the address by now.
+// Restores the entries of `overwritten` in `block`. Keeps an entry that another writer has written since, and does not
+// restore an attachment that has another address of the block.
 void PutBack(const BlockState& state, ipam::Block& block);
-// What was handed out is where it was handed out.
+// Adds the handed-out addresses whose entries are not written to `block`.
 void AddHandedOut(const BlockState& state, ipam::Block& block);
-// The block as it will be: with what is put back, what was handed out, and changes that no caller waits for.
+// The block with restored entries, handed-out addresses and deferred changes.
 [[nodiscard]] ipam::BlockView Shown(const BlockState& state);
 
-// Whether the attachment has an address of the block, written or not.
+// Whether the attachment has an address of the block, even if the entry is not written.
 [[nodiscard]] bool Holds(const BlockState& state, const ipam::Attachment& attachment);
-// Whether a write of the attachment is under way, or its outcome is not known.
+// Whether a write of the attachment is under way or in doubt.
 [[nodiscard]] bool IsInDoubt(const BlockState& state, const ipam::Attachment& attachment);
-// Whether a DEL of the attachment is sent, or waits.
+// Whether a DEL of the attachment is queued or being sent.
 [[nodiscard]] bool IsGivenBack(const BlockState& state, const ipam::Attachment& attachment);
 
-// What must hold after every transition, whatever the API server answers. Nothing: it holds. Else what does not.
+// Checks the invariants, which must hold after every transition whatever the API server answers. Returns nullopt, or
+// what does not hold.
 [[nodiscard]] std::optional<std::string> FindBrokenInvariant(const BlockState& state);
 
 }  // namespace berth::agent_core

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks that come and go, changes that wait, addresses that are handed out before they are written (docs/adr/0008).
+// Blocks that come and go, queued changes, and addresses that are handed out before they are written (docs/adr/0008).
 #include "agent_core/core.h"
 
 #include <algorithm>
@@ -24,8 +24,9 @@ Core::StatePointer Core::Find(const std::string& name) const {
 }
 
 void Core::Insert(const BlockView& written, const BlockView& before, const Now& now, News& news) {
-  // An earlier block of that name is gone, and what it held; or this one was fenced before, and `written` does not say
-  // any more who wrote what is in it.
+  // If the known block was replaced by a new block of the same name, Adopt forgets it with its entries. If this agent
+  // fenced the same block, `written` names this agent in `agent`, and only `before` says who wrote the entries: adopt
+  // `before` first.
   if (const StatePointer known = Find(written->name)) {
     if (Adopt(*known, before, now, news)) Adopt(*known, written, now, news);
   }
@@ -102,7 +103,7 @@ std::optional<Core::Given> Core::HandOut(BlockState& state, const ipam::Change& 
   const ChangeId id = ++last_id_;
   state.handed_out[*offset] = {
       .id = id, .attachment = change.attachment, .entry = block.allocations.at(*offset), .is_refused = false};
-  // One such change is enough for all that is handed out until it goes, and one more if it has to go sooner.
+  // One deferred change writes all handed-out addresses. A second one is needed only if it has to be sent sooner.
   const bool is_running_low = among.size() * 2 <= state.view->standby.size();
   const auto linger = is_running_low ? kSendNow : LingerOf(state);
   const auto is_in_time = [due = now.steady + linger](const Waiting& one) {
@@ -173,11 +174,11 @@ std::vector<ChangeId> Core::WriteWhatIsLeft(SteadyTime deadline, const Now& now)
 
 bool Core::IsProofDue(const Now& now) const { return !drops_standby_ && now.since_boot >= proof_due_; }
 
-// Not proven for a minute: the controller may have taken the node for gone, and given the addresses to others.
+// Without a proof for 60 s, the controller may have taken the node for gone, and given its addresses to other nodes.
 bool Core::IsProofLate(const Now& now) const { return now.since_boot >= proof_due_ + kProofEvery; }
 
 void Core::TakeProof(std::chrono::nanoseconds asked, bool is_kept, const Now& now, News& news) {
-  // Before the first one there is nothing on standby.
+  // Before the first proof no address is on standby.
   if (proof_due_ != std::chrono::nanoseconds::min() && IsProofLate(now)) lapse_ended_ = asked;
   proof_due_ = asked + kProofEvery;
   if (!is_kept && !std::exchange(drops_standby_, true))
@@ -221,7 +222,7 @@ void Core::See(BlockState& state, const BlockView& seen, const Now& now, News& n
   const BlockView before = std::exchange(state.view, seen);
   ipam::Block expected = *before;
   PutBack(state, expected);
-  // It is of after the write in doubt: that has landed, or never will.
+  // `seen` is not the version that the write in doubt names: that write has landed, or can never land.
   state.doubt_version.reset();
   if (IsForeign(*seen, options_.self.instance)) MeetStranger(state, *seen, expected, now);
   Comparison result = Compare(state, expected, *seen, options_.self);
@@ -238,7 +239,8 @@ void Core::See(BlockState& state, const BlockView& seen, const Now& now, News& n
 void Core::Forget(BlockState& state, News& news) {
   if (!IsKnown(state)) return;
   std::erase_if(state.handed_out, [](const auto& one) { return one.second.is_strangers(); });
-  // A block goes when it is empty, unless somebody forces it or the API server forgets it.
+  // The controller deletes only empty blocks. A block that goes with entries was deleted by force, or the API server
+  // lost it.
   const BlockView shown = Shown(state);
   for (const auto& [offset, entry] : shown->allocations) {
     if (ipam::AttachmentOf(entry).empty()) continue;
@@ -251,7 +253,7 @@ void Core::Forget(BlockState& state, News& news) {
   }
   std::erase_if(state.queue, is_late);
   ++generation_;
-  blocks_.erase(std::string(state.view->name));  // last: it may be the only one that has the state
+  blocks_.erase(std::string(state.view->name));  // last: `blocks_` may have the only pointer to `state`
 }
 
 }  // namespace berth::agent_core

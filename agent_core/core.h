@@ -1,32 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// Core: every decision that the agent makes about its blocks, as a state machine without threads, files, clocks and
-// requests. `agent/own_blocks.h` drives it.
+// Core makes every decision of the agent about its blocks. Core is a state machine without threads, files, clocks and
+// requests; the driver (`agent/own_blocks.h`) supplies these.
 //
-// For each block the core has at most one request under way. Changes that come meanwhile wait, and then go out together
-// in one patch (group commit). Whoever drives the core asks Next what to do, does it, and tells the core what came of
-// it:
+// For each block the core has at most one request under way. Changes that come meanwhile wait, and then share one patch
+// (group commit). The driver asks Next for the next request, sends it, and passes the API server's answer to Answer:
 //
 //   core.Submit(state, change, ...);
 //   state.is_sending = true;
-//   core.Begin(state, deadline);                              // what waits becomes a round
+//   core.Begin(state, deadline);                              // moves the queued changes into a round
 //   while (step = core.Next(state, now, news), not Done)      // Pause, Read or Write
 //     core.Answer(state, <what the API server said>, ...);
 //   core.End(state);
 //
-// What callers and people are to be told comes out as News, after each call.
+// After each call, News holds what the driver has to tell callers, metrics and logs.
 //
-// Rules that hold here:
-//   - A write is a merge patch with the resourceVersion it was decided on. After a conflict all is decided again.
-//   - A write of which the answer was lost is settled by a later write that changes the object, or by a version that is
-//     newer than the one it was decided on. Until then its attachments are in doubt, and DEL fences.
-//   - What is older than what is known is not believed, whatever block of that name it shows. Only where a write finds
-//     that the API server itself has gone back (a backup was restored) is it the truth, and what was known since is put
-//     back to the letter, what was given back since included, before anything is handed out.
-//   - Another instance in `agent` may mean that this agent was replaced: the node's files say so, and the driver stops
-//     the core. Else the core writes each block once more before it hands out anything of it. What an agent of another
-//     machine has on standby is left there for a minute; if that one comes back meanwhile, changes fail and name both.
-//   - An address on standby is handed out only if MayGive says so.
-// What others did to a block: observe.h. What a patch carries: plan_patch.h.
+// Rules:
+//   - A write is a merge patch with the resourceVersion on which the core decided. After a conflict the core decides
+//     again.
+//   - If the answer to a write is lost, the write is in doubt until a later write changes the object, or until the core
+//     sees a newer version than the one that the write names. Meanwhile the attachments of the write are in doubt, and
+//     their DELs ask for a fence.
+//   - The core ignores a version that is not newer than the known version, even if it shows another block of the same
+//     name. Exception: if a write finds that the API server's data has become older (a backup was restored), the core
+//     accepts the older version. The next patch then restores the known state exactly: it adds lost entries, and
+//     removes entries that were freed since the backup. Before this patch no address is handed out.
+//   - If `agent` names another instance, this agent may have been replaced. If the node's files confirm that, the
+//     driver stops the core. Otherwise the core writes the block once more before it hands out an address of the block.
+//     Addresses that an agent of another machine has on standby stay set aside for 60 s. If the other agent writes the
+//     block again within 60 s, changes fail with an error that names both agents.
+//   - The core hands out an address on standby only if MayGive contains it.
+// observe.h finds what others did to a block. plan_patch.h decides what a patch carries.
 #pragma once
 
 #include <algorithm>
@@ -48,69 +51,71 @@ namespace berth::agent_core {
 
 struct CoreOptions {
   Self self;
-  // So many addresses of a block that is in use are kept on standby; 0: every change is written first.
+  // The agent keeps this many addresses of each block in use on standby. 0: every change is written before it is
+  // answered.
   std::size_t standby = 0;
 };
 
-// How long what nobody waits for may wait for others: as long as a burst's calls come after one another, and too short
-// for a person to see.
+// How long a deferred change (no caller waits for it) waits for other changes: longer than the gaps between the calls
+// of a burst, and too short for a person to notice.
 inline constexpr std::chrono::milliseconds kLinger{20};
-// Where a patch takes longer than that, the API server has much to do: what comes while one would be under way shares
-// it.
+// If a patch takes longer than kLinger, the API server is busy. A deferred change then waits as long as a patch takes,
+// at most this long, so that further changes share its patch.
 inline constexpr std::chrono::milliseconds kLingerMax{250};
 inline constexpr std::chrono::milliseconds kSendNow{0};
-// A caller with so much more time than its batch sends a batch of its own.
+// If a caller has this much more time than the batch, its change waits for the next batch.
 inline constexpr std::chrono::milliseconds kGatherMax{50};
-// From one proof that the API server keeps `standby` to the next.
+// How often the agent checks that the API server keeps `standby`.
 inline constexpr std::chrono::seconds kProofEvery{30};
 
-// What became of a change. Of an address that was handed out: that it is written, or was given back.
+// The result of a change.
 struct Outcome {
   ChangeId id = 0;
   Expected<ipam::BlockView> result;
 };
 
-// What people are told, by metrics and logs.
+// An event for metrics and logs.
 struct Report {
   enum class Kind : std::uint8_t {
     kConflict,
-    kBatch,  // `count` changes are sent
+    kBatch,  // `count` changes are sent with one patch
     kInDoubt,
-    // An address was handed out and cannot be written: the API server refuses that (it is tried again), or the block is
-    // gone or somebody else wrote another entry there (it is not).
+    // A pod has the address, but its entry cannot be written. kHandedOutRefused: the API server refuses the entry; the
+    // agent tries again. kHandedOutLost: the block is gone, or another writer has written another entry; the agent
+    // gives up.
     kHandedOutRefused,
     kHandedOutLost,
-    kStandbyNotKept,  // the API server drops `standby`: its CRD is older than this agent
-    kVanished,        // somebody removed an entry without a mark; it will be written again
-    kStillInUse,      // the controller freed the address of a container that still exists; it will be written again
-    kFreedRightly,    // the controller freed the address of a container that is gone
-    kWentBack,        // the API server's data is older than what it answered before: it was restored from a backup
-    kMetAnother,      // another instance wrote the block, and this one is the node's agent all the same
+    kStandbyNotKept,  // the API server drops `standby`, because its CRD is older than this agent
+    kVanished,    // another writer removed or replaced a held entry without a mark; the agent writes the entry again
+    kStillInUse,  // the controller freed the address of a container that still exists; the agent writes the entry again
+    kFreedRightly,  // the controller freed the address of a container that is gone
+    kWentBack,      // the API server's data is older than its earlier answers: it was restored from a backup
+    kMetAnother,    // another instance wrote the block, although this agent still serves the node
   };
   Kind kind;
   std::string block;
-  std::string text = {};  // an entry; of kMetAnother: the other agent
+  std::string text = {};  // an entry; for kMetAnother: the other agent
   std::size_t count = 0;
   std::optional<Error> error = {};
 };
 
 struct News {
-  // Addresses that were handed out, and are written or were given back. To be told before the outcomes: the note of an
-  // address goes before the call is answered that gave the address back.
+  // Ids of handed-out addresses whose entry is written, given back or lost. The driver handles `settled` before
+  // `outcomes`: it removes the note of an address before it answers the call that gave the address back.
   std::vector<ChangeId> settled;
   std::vector<Report> reports;
   std::vector<Outcome> outcomes;
 };
 
-// Why an address on standby may be given, or not.
+// Whether an address on standby may be given, and why not.
 enum class Trust : std::uint8_t {
   kGives,
-  kMustWrite,  // the last write failed, is in doubt, or has to be fenced: nobody is answered before one succeeds
-  kLapsed,     // for a minute nothing has shown that the addresses are still this node's
-  kOff,        // no standby is kept, or the block goes, or another machine writes it, or an entry is refused
+  kMustWrite,  // the last write failed, is in doubt, or has to be a fence: each ADD waits until a write has succeeded
+  kLapsed,     // no proof within 60 s that the addresses still belong to this node
+  kOff,  // no standby is kept, the block is being deleted or contested, an entry is refused, or addresses are set aside
 };
 
-// What to do next for a block that is being sent.
+// What the driver does next for a block that is being sent.
 struct Done {};
 struct Pause {
   SteadyTime until;
@@ -121,7 +126,7 @@ struct Read {
 struct Write {
   ipam::BlockView before;
   ipam::Block after;
-  bool asks_for_all = false;  // the answer is to be the whole block, to see what became of `standby`
+  bool asks_for_all = false;  // the answer has to be the whole block, to show whether the API server keeps `standby`
   SteadyTime deadline;
 };
 using Step = std::variant<Done, Pause, Read, Write>;
@@ -132,98 +137,100 @@ class Core {
 
   explicit Core(CoreOptions options) : options_(std::move(options)) {}
 
-  // The blocks.
   [[nodiscard]] const std::map<std::string, StatePointer>& blocks() const { return blocks_; }
-  // nullptr: not known.
+  // Returns nullptr if the core does not know the block.
   [[nodiscard]] StatePointer Find(const std::string& name) const;
-  // Grows whenever a block comes or goes.
+  // Grows each time a block is added or forgotten.
   [[nodiscard]] std::uint64_t generation() const { return generation_; }
-  // Takes in a block that this agent has written just now. `before`: the version that it was written over. If the block
-  // is known, this is news of it.
+  // Adds a block that this agent has just written. `before` is the version that the write replaced. If the core already
+  // knows the block, it adopts `before`, and then `written`.
   void Insert(const ipam::BlockView& written, const ipam::BlockView& before, const Now& now, News& news);
 
-  // Changes.
   [[nodiscard]] ChangeId Submit(BlockState& state, const ipam::Change& change, SteadyTime deadline);
-  // No caller waits: the change is due after `linger`.
+  // Submits a deferred change: no caller waits, and the change is due after `linger`.
   ChangeId SubmitLate(BlockState& state, const ipam::Change& change, std::chrono::milliseconds linger,
                       SteadyTime deadline, const Now& now);
-  // False: it is being sent, or has an outcome.
+  // Returns false if the change is being sent or already has an outcome.
   static bool Withdraw(BlockState& state, ChangeId id);
-  // How long a change of the block may linger.
+  // How long a deferred change of the block waits: as long as a patch takes, from kLinger to kLingerMax.
   [[nodiscard]] static std::chrono::milliseconds LingerOf(const BlockState& state);
 
-  // Standby.
   [[nodiscard]] Trust TrustIn(const BlockState& state, const Now& now) const;
-  // What may be handed out of a block now.
+  // The offsets that HandOut may give now.
   [[nodiscard]] ipam::OffsetSet MayGive(const BlockState& state, const Now& now) const;
   struct Given {
     ChangeId id = 0;
-    ipam::BlockView block;  // as it is shown from now on
-    // When the change that was added for it is due. Nothing: one that waits already will do.
+    ipam::BlockView block;  // the block as Shown from now on
+    // When the deferred change that HandOut added is due. nullopt: a queued change writes the entry in time.
     std::optional<SteadyTime> due = {};
   };
-  // Takes an address that is on standby by the change, and has it written. Nothing: none may be given. Requires: the
-  // change's attachment is not in doubt (IsInDoubt): an earlier patch may give it another address.
+  // Gives the change's attachment an address on standby, and makes sure that a deferred change writes the entry.
+  // Returns nullopt if no address may be given. Requires: the attachment is not in doubt (IsInDoubt), because an
+  // earlier patch might give it another address.
   [[nodiscard]] std::optional<Given> HandOut(BlockState& state, const ipam::Change& change, SteadyTime deadline,
                                              const Now& now);
-  // What an earlier agent handed out of a block that this one has just taken in: as if this one had. Again, if it is
-  // handed out still. 0: it is written; or the block is another one by now, and the address is lost.
+  // Takes over an address that an earlier agent handed out, as if this agent had handed it out. Returns the id of the
+  // address; if the attachment's address is already taken over, returns its known id. Returns 0 if the entry is
+  // written, or if the block with `block_uid` is gone and the address is lost.
   [[nodiscard]] ChangeId Resume(const std::string& block_uid, ipam::BlockOffset offset, HandedOut handed_out,
                                 const std::string& block, News& news);
-  // Has what could not be written yet sent again, one change for each block that has any. Returns their ids.
+  // For each idle block that has handed-out addresses or entries to write, or needs a fence, submits a deferred change
+  // that is due at once. Returns the ids of these changes. Also parts from foreign agents that were silent for 60 s.
   [[nodiscard]] std::vector<ChangeId> WriteWhatIsLeft(SteadyTime deadline, const Now& now);
-  // What no caller waits for of all blocks ends without being sent: the process ends.
+  // Ends all queued deferred changes without sending them, because the process ends.
   [[nodiscard]] News EndLate();
-  // Whether there is such a change, also one that is being sent.
+  // Whether a deferred change is queued or being sent.
   [[nodiscard]] bool HasLate() const { return late_count_ > 0; }
-  // When the first of a block is due; the end of time: there is none.
+  // When the block's first deferred change is due; SteadyTime::max() if the block has none.
   [[nodiscard]] static SteadyTime DueOf(const BlockState& state);
-  // Whether the block is due to be written without a change of its own.
+  // Whether the block has to be written although no change waits: it has entries to restore, or needs a fence.
   [[nodiscard]] bool HasToWrite(const BlockState& state) const;
 
-  // Sending. Requires: is_sending.
+  // Begin, Next, Answer and End send a batch. Requires: is_sending.
   void Begin(BlockState& state, SteadyTime deadline);
   [[nodiscard]] Step Next(BlockState& state, const Now& now, News& news);
-  // What the API server said to the Read or Write that Next returned at `asked`.
+  // Takes the API server's answer to the Read or Write that Next returned at `asked`.
   void Answer(BlockState& state, const Expected<ipam::BlockView>& answer, const Now& asked, const Now& now, News& news);
-  // The batch is over. Returns the newest version that came meanwhile, or nullptr.
+  // Ends the batch. Returns the newest version that Keep stored meanwhile, or nullptr.
   [[nodiscard]] static ipam::BlockView End(BlockState& state);
 
-  // What others did. Adopt takes in a version of a block, from wherever; false: it is a later block of that name, so
-  // this one is gone and forgotten. While a batch is being sent, only its own answers are taken in, and what else comes
-  // is kept for End.
+  // Adopt takes in a version of the block, no matter which request showed it. Returns false if `seen` is a later block
+  // of the same name: the known block is gone, and the core has forgotten it. While a batch is being sent, the core
+  // adopts only the batch's own answers; the driver passes any other version to Keep, and adopts it after End.
   bool Adopt(BlockState& state, const ipam::BlockView& seen, const Now& now, News& news);
   static void Keep(BlockState& state, const ipam::BlockView& seen);
   void Forget(BlockState& state, News& news);
-  // The API server showed an older version than it did before: the block has to be fenced.
+  // The API server showed an older version than before: the block needs a fence.
   static void Distrust(BlockState& state) { state.must_fence = true; }
-  // Somebody has found out what became of the attachment's write.
+  // The caller has settled the attachment's write in doubt.
   static void CloseDoubt(BlockState& state, const ipam::Attachment& attachment) { state.in_doubt.erase(attachment); }
 
-  // Proofs that the API server keeps `standby`, and that the node's addresses are its own still.
+  // IsProofDue, Prove and TakeProof keep proofs that the API server keeps `standby`, and that the addresses still
+  // belong to this node.
   [[nodiscard]] bool IsProofDue(const Now& now) const;
-  // The block was read unchanged, by a request of that time.
+  // A read that was sent at `asked` showed the block unchanged.
   static void Prove(BlockState& state, const Now& asked) { state.proved = std::max(state.proved, asked.since_boot); }
-  // Of what was asked for at that time since boot. After a lapse it says nothing of other blocks, which may have been
-  // given to other nodes meanwhile: each is to be proved by itself.
+  // Records an answer that was requested at `asked` (time since boot). `is_kept`: the answer shows that the API server
+  // keeps `standby`. After a lapse (60 s without a proof) the answer proves nothing about other blocks, because the
+  // controller may have given them to other nodes: each block then needs a proof of its own.
   void TakeProof(std::chrono::nanoseconds asked, bool is_kept, const Now& now, News& news);
 
   [[nodiscard]] std::string NextFence() { return options_.self.instance + "." + std::to_string(++fences_); }
 
-  // From now on every change fails: the process ends.
+  // From now on every change fails, because the process ends.
   void Stop() { stopped_ = true; }
   [[nodiscard]] bool stopped() const { return stopped_; }
   [[nodiscard]] static std::unexpected<Error> Ending();
 
  private:
-  // Ends the process if a decision broke what must hold.
+  // Ends the process if a decision broke an invariant (FindBrokenInvariant).
   static void Check(const BlockState& state);
   [[nodiscard]] bool MayStandBy() const { return options_.standby > 0 && !drops_standby_; }
   [[nodiscard]] bool IsProofLate(const Now& now) const;
   [[nodiscard]] bool IsKnown(const BlockState& state) const;
   [[nodiscard]] std::optional<Error> Contested(const BlockState& state) const;
 
-  // The next request of a round, or nothing: the round is over, or Next is to look again.
+  // Returns the next request of a round. nullopt: the round is over, or Next has to look again.
   [[nodiscard]] std::optional<Step> NextOf(BlockState& state, Round& round, const Now& now, News& news);
   void EndRound(BlockState& state);
   void AfterSettlingRead(BlockState& state, Round& round, const Expected<ipam::BlockView>& read, const Now& now,
@@ -234,13 +241,16 @@ class Core {
   void AfterConflictRead(BlockState& state, Round& round, const Expected<ipam::BlockView>& read, const Now& now,
                          News& news);
   void AfterRefusal(BlockState& state, Round& round, const Error& error, News& news);
-  // The version that a write met, which nothing newer explains.
+  // Like Adopt, for a conflict without a newer version: the API server was restored from a backup. Returns the error
+  // for the callers.
   [[nodiscard]] Error GoBack(BlockState& state, const ipam::BlockView& seen, const Now& now, News& news);
-  // Takes what was seen for the truth, but for what is to be put back. Requires: it is the state's block.
+  // Makes `seen` the known version, and notes which entries to restore. Requires: `seen` is a version of the state's
+  // block.
   void See(BlockState& state, const ipam::BlockView& seen, const Now& now, News& news);
-  // What the round carried is in, or was given back.
+  // The round's patch is written: ends the handed-out addresses that the patch carried.
   void SettleHandedOut(BlockState& state, const Round& round, News& news);
-  // A failure says nothing about a patch before it, which may be in or land later: then the outcome is not known.
+  // If an earlier patch of the round may have landed or may land later, a failure of a later patch says nothing about
+  // it: changes the error's code to kUnknownOutcome.
   [[nodiscard]] Error OfRound(const BlockState& state, const Round& round, Error error) const;
   void FinishAll(const BlockState& state, Round& round, const Expected<ipam::BlockView>& result, News& news);
   void Finish(const Waiting& change, Expected<ipam::BlockView> result, News& news);
@@ -248,13 +258,14 @@ class Core {
   CoreOptions options_;
   std::map<std::string, StatePointer> blocks_;
   std::uint64_t generation_ = 0;
-  std::uint64_t fences_ = 0;  // counter of the `agent` field
+  std::uint64_t fences_ = 0;  // counter in the field `agent`
   ChangeId last_id_ = 0;
   std::size_t late_count_ = 0;
   bool stopped_ = false;
-  bool drops_standby_ = false;                                              // as the API server has shown
-  std::chrono::nanoseconds proof_due_ = std::chrono::nanoseconds::min();    // since boot
-  std::chrono::nanoseconds lapse_ended_ = std::chrono::nanoseconds::min();  // since boot
+  bool drops_standby_ = false;  // an answer has shown that the API server drops `standby`
+  std::chrono::nanoseconds proof_due_ = std::chrono::nanoseconds::min();  // since boot
+  // Request time of the proof that ended the last lapse, since boot.
+  std::chrono::nanoseconds lapse_ended_ = std::chrono::nanoseconds::min();
 };
 
 }  // namespace berth::agent_core

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Group commit: from the waiting changes to one patch, and what its answer means to each.
+// Group commit: makes one patch of the waiting changes, and derives the outcome of each change from the answer.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -33,7 +33,7 @@ void Core::Begin(BlockState& state, SteadyTime deadline) {
   BERTH_CHECK(state.is_sending && state.rounds.empty());
   Round round{.changes = {}, .deadline = deadline};
   std::deque<Waiting> later;
-  // It is over when this call's time is. Callers that joined and have more send the next one.
+  // The batch ends at the sender's deadline. Callers with more time wait for the next batch.
   for (Waiting& one : state.queue) {
     const bool has_more = one.has_caller && one.deadline > deadline + kGatherMax;
     if (has_more) {
@@ -68,7 +68,7 @@ void Core::EndRound(BlockState& state) {
   state.batch.clear();
   state.leaving.clear();
   if (!round.is_alone || round.only) return;
-  // Something of what was handed out is refused: each goes with a patch of its own.
+  // The API server refuses some handed-out entry: send each handed-out entry with a patch of its own.
   std::deque<Round> apart;
   for (const auto& [offset, one] : state.handed_out) {
     if (one.is_strangers()) continue;
@@ -88,7 +88,7 @@ std::optional<Step> Core::NextOf(BlockState& state, Round& round, const Now& now
   if (round.awaits == Round::Awaits::kConflictRead) return Read{round.deadline};
   if (now.steady < round.not_before) return Pause{round.not_before};
   if (state.doubt_version && !round.is_settled) {
-    // Look whether the block has moved on.
+    // Read whether the block has a newer version.
     round.awaits = Round::Awaits::kSettlingRead;
     return Read{round.deadline};
   }
@@ -100,7 +100,7 @@ std::optional<Step> Core::NextOf(BlockState& state, Round& round, const Now& now
     FinishAll(state, round, std::unexpected(*std::move(contested)), news);
     return std::nullopt;
   }
-  // A change that asks for a fence needs none where no write is in doubt: then no older write can land any more.
+  // A change with `fence` needs no extra patch if no write is in doubt: then no older write can land.
   const bool has_to_fence = state.doubt_version || state.must_fence;
   Plan plan =
       PlanPatch(state,
@@ -127,7 +127,8 @@ std::optional<Step> Core::NextOf(BlockState& state, Round& round, const Now& now
   news.reports.push_back({.kind = Report::Kind::kBatch, .block = round.after.name, .count = round.changes.size()});
   round.awaits = Round::Awaits::kWrite;
   round.is_settled = false;
-  // Now and then the whole block is asked for, to see what became of `standby`.
+  // If the last proof is 30 s (kProofEvery) old, the patch asks for the whole block, which shows whether the API server
+  // keeps `standby`.
   round.asks_for_all = !round.after.standby.empty() && IsProofDue(now);
   return Write{
       .before = round.before, .after = round.after, .asks_for_all = round.asks_for_all, .deadline = round.deadline};
@@ -179,7 +180,8 @@ void Core::AfterWrite(BlockState& state, Round& round, const Expected<BlockView>
   state.in_doubt.clear();
   state.is_failing = false;
   state.proved = round.asked.since_boot;
-  // What asked for a fence while the patch was under way asks for one more.
+  // Only a patch with a fence ends must_fence. If must_fence was set while a patch without a fence was under way, one
+  // more patch is needed.
   if (round.fences) {
     if (state.must_fence && state.stranger) state.stranger->met = now.since_boot;
     state.must_fence = false;
@@ -207,7 +209,8 @@ void Core::AfterFailure(BlockState& state, Round& round, const Error& error, con
       state.doubt_version = round.before->resource_version;
       state.in_doubt.insert(state.batch.begin(), state.batch.end());
       news.reports.push_back({.kind = Report::Kind::kInDoubt, .block = name, .error = error});
-      // The first time at once: most often one connection was cut. Then not so fast, and not for ever.
+      // After the first lost answer, read at once: usually one connection was cut. After further ones wait 50 ms, and
+      // give up at the deadline.
       if (!std::exchange(round.is_in_doubt, true)) return;
       if (stopped_ || now.steady + kSettlePause >= round.deadline) {
         return FinishAll(state, round, std::unexpected(error), news);
@@ -223,7 +226,7 @@ void Core::AfterFailure(BlockState& state, Round& round, const Error& error, con
   }
 }
 
-// The server looked at the content: a schema, a rule or a policy refuses it.
+// The API server has checked the content: a schema, a rule or a policy refuses it.
 void Core::AfterRefusal(BlockState& state, Round& round, const Error& error, News& news) {
   if (round.only) {
     const auto one = state.handed_out.find(*round.only);
@@ -236,12 +239,12 @@ void Core::AfterRefusal(BlockState& state, Round& round, const Error& error, New
     }
   }
   if (round.changes.size() == 1 && !round.carried.empty() && !round.is_alone) {
-    // The change, or what was handed out and went along: the change is tried on its own.
+    // The API server refuses the change or a handed-out entry: try the change alone.
     round.is_alone = true;
     return;
   }
   if (round.changes.size() == 1) return FinishAll(state, round, std::unexpected(error), news);
-  // One of them is the culprit: the halves go on their own until it stands alone.
+  // The API server refuses at least one of the changes: send the halves one by one, until a refused change is alone.
   const auto middle = round.changes.begin() + static_cast<std::ptrdiff_t>(round.changes.size() / 2);
   Round first{.changes = {round.changes.begin(), middle}, .deadline = round.deadline, .is_in_doubt = round.is_in_doubt};
   Round second{.changes = {middle, round.changes.end()}, .deadline = round.deadline, .is_in_doubt = round.is_in_doubt};
@@ -261,7 +264,7 @@ void Core::AfterConflictRead(BlockState& state, Round& round, const Expected<Blo
     return FinishAll(state, round, read, news);
   }
   if (VersionOf(**read) <= VersionOf(*round.before)) {
-    // Nothing explains the conflict, and nothing is to be won by trying again.
+    // No newer version explains the conflict, and a retry would meet it again.
     const Error went_back = GoBack(state, *read, now, news);
     return FinishAll(state, round, std::unexpected(went_back), news);
   }
@@ -272,7 +275,8 @@ void Core::AfterConflictRead(BlockState& state, Round& round, const Expected<Blo
 Error Core::GoBack(BlockState& state, const BlockView& seen, const Now& now, News& news) {
   const bool is_same = state.view->uid == seen->uid && seen->node == options_.self.node;
   if (is_same && VersionOf(*seen) < VersionOf(*state.view)) See(state, seen, now, news);
-  // The others may be no better: a write of each has to succeed before anything is handed out of it.
+  // The data of the other blocks may be old, too: for each block a write has to succeed before the core hands out an
+  // address.
   for (const auto& [name, other] : blocks_) other->is_failing = other->must_fence = true;
   if (!is_same) Forget(state, news);
   news.reports.push_back({.kind = Report::Kind::kWentBack, .block = seen->name});
@@ -291,8 +295,8 @@ void Core::SettleHandedOut(BlockState& state, const Round& round, News& news) {
   for (const auto& [offset, attachment] : round.carried) {
     const auto one = state.handed_out.find(offset);
     if (one == state.handed_out.end() || one->second.attachment != attachment) continue;
-    // Somebody else wrote another entry at the address, or the attachment's entry at another address. What is given
-    // back is not in on purpose.
+    // The attachment's entry is not at the address: another writer wrote another entry there, or moved the attachment's
+    // entry to another address. If a DEL gave the address back, the entry is missing on purpose.
     const bool is_in = ipam::AttachmentOf(TextAt(*state.view, offset)) == attachment;
     if (!attachment.empty() && !is_in && !IsGivenBack(state, attachment)) {
       news.reports.push_back(
@@ -310,7 +314,7 @@ Error Core::OfRound(const BlockState& state, const Round& round, Error error) co
 
 void Core::FinishAll(const BlockState& state, Round& round, const Expected<BlockView>& result, News& news) {
   const Expected<BlockView> told = result ? result : std::unexpected(OfRound(state, round, result.error()));
-  // Those for whom a caller waits first.
+  // Changes with callers come first.
   std::ranges::stable_partition(round.changes, [](const Waiting& one) { return one.has_caller; });
   for (const Waiting& one : round.changes) Finish(one, told, news);
   round.changes.clear();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests only: blocks, entries and changes in short texts: "a1" stands for an attachment, its pod and its entry.
+// For tests only: short texts for blocks, entries and changes. "a1" stands for an attachment, its pod and its entry.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 namespace berth::agent_core {
 
-// A name is up to 16 hexadecimal digits, not all "0": "a1", "b2".
+// A name has up to 16 hexadecimal digits, not all "0": "a1", "b2".
 inline ipam::Attachment AttachmentNamed(std::string_view name) {
   return name.empty() ? "" : "0123456789ab-" + std::string(16 - name.size(), '0') + std::string(name);
 }
@@ -29,7 +29,7 @@ inline std::string NameOf(std::string_view attachment) {
   return std::string(digits.substr(std::min(digits.find_first_not_of('0'), digits.size())));
 }
 
-// Its container has the network namespace "ns-<name>".
+// The container's network namespace is "ns-<name>".
 inline ipam::HeldEntry EntryNamed(std::string_view name) {
   return {.pod_namespace = "team-a",
           .pod = std::string(name),
@@ -43,9 +43,9 @@ inline ipam::HeldEntry EntryNamed(std::string_view name) {
           .unknown = {}};
 }
 
-// "a1": a1 has the address; "a1+": and maybe one in a Shared block; "~": cooling; "~a1": the controller freed it from
-// a1 and kept the entry; "~-a1": a person did, and a1 is to be forgotten; "!r": reserved; "-": no entry; others stand
-// as they are.
+// Makes an entry of a short text. "a1": a1 holds the address. "a1+": a1 may also have an address in a Shared block.
+// "~": cooling. "~a1": the controller freed the address from a1, and kept the held entry. "~-a1": a person freed the
+// address from a1. "!r": reserved for r. "-": no entry. Other texts stay as they are.
 inline std::string EntryText(std::string_view shown) {
   constexpr std::int64_t kUntil = 3'600'000;
   const auto text = [](const ipam::Entry& entry) { return ipam::FormatEntry(entry).value(); };
@@ -65,7 +65,7 @@ inline std::string EntryText(std::string_view shown) {
   entry.has_shared_sibling = shown.ends_with('+');
   return text(entry);
 }
-// The inverse.
+// The inverse of EntryText.
 inline std::string ShownEntry(const std::string& text) {
   if (text.empty()) return "-";
   const ipam::Entry entry = ipam::ParseEntry(text);
@@ -78,7 +78,7 @@ inline std::string ShownEntry(const std::string& text) {
   return (cooling->forget.empty() || !cooling->freed.empty() ? "~" : "~-") + NameOf(cooling->forget);
 }
 
-// "1-3,5"; "-": none.
+// Returns for example "1-3,5", or "-" for no offsets.
 inline std::string ShownOffsets(const ipam::OffsetSet& offsets) {
   std::string shown;
   for (const ipam::BlockOffset first : offsets) {
@@ -90,7 +90,7 @@ inline std::string ShownOffsets(const ipam::OffsetSet& offsets) {
   return shown.empty() ? "-" : shown;
 }
 
-// All of 10.55.0.0/16, with the first and the last address of each block.
+// A pool with all addresses of 10.55.0.0/16, also the first and the last address of the subnet.
 inline ipam::PoolView TestPoolView(std::string_view subnet = "10.55.0.0/16", std::string_view block = "10.55.0.0/29") {
   ipam::Pool pool;
   pool.name = "p1";
@@ -102,7 +102,7 @@ inline ipam::PoolView TestPoolView(std::string_view subnet = "10.55.0.0/16", std
   return std::make_shared<const ipam::Pool>(std::move(pool));
 }
 
-// Of the node "n1".
+// A block of node "n1" without entries.
 inline ipam::Block EmptyBlock(const ipam::Pool& pool, std::string_view cidr = "10.55.0.0/29") {
   ipam::Block block = ipam::NewBlock(pool, ipam::Prefix::Parse(cidr).value(), "n1");
   block.uid = "uid-1";
@@ -110,7 +110,7 @@ inline ipam::Block EmptyBlock(const ipam::Pool& pool, std::string_view cidr = "1
   return block;
 }
 
-// May be handed out.
+// An ADD that may be answered with an address on standby.
 inline ipam::Change Taking(const ipam::PoolView& pool, std::string_view name) {
   return {.attachment = AttachmentNamed(name),
           .what = ipam::TakeAddress{.pool = pool, .entry = EntryNamed(name)},
@@ -122,7 +122,7 @@ inline ipam::Change Releasing(std::string_view name) {
   return {.attachment = attachment, .what = ipam::ReleaseAddresses{.attachments = {attachment}}};
 }
 
-// How `after` differs: "10.55.0.1=a1 10.55.0.2=- standby=3-4 agent=m-me.2".
+// Returns how `after` differs from `before`: "10.55.0.1=a1 10.55.0.2=- standby=3-4 agent=m-me.2".
 inline std::string ShownDifference(const ipam::Block& before, const ipam::Block& after) {
   std::string shown;
   const auto add = [&shown](const std::string& word) { shown += (shown.empty() ? "" : " ") + word; };
@@ -135,7 +135,7 @@ inline std::string ShownDifference(const ipam::Block& before, const ipam::Block&
   if (before.deleting != after.deleting) add("deleting");
   if (before.uid != after.uid) add("uid=" + after.uid);
   if (before.node != after.node) add("node=" + after.node);
-  // What is advice alone is shown only where nothing else is.
+  // `next` is only a hint: show it if nothing else differs.
   if (shown.empty() && before.next != after.next) add("next=" + std::to_string(after.next));
   return shown;
 }

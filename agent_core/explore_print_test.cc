@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fingerprints of explored worlds: versions, ids and times by what can be told apart of them.
+// Fingerprints of explored worlds: equal for worlds that differ only in version numbers, ids or times without an
+// effect.
 #include <algorithm>
 #include <set>
 #include <type_traits>
@@ -19,11 +20,11 @@ class ExploredWorld::Printer {
       number /= 64;
     }
   }
-  // Only their order counts.
+  // Prints the version's rank: only the order of versions matters.
   void PrintVersion(std::string_view version) {
     Print('v', static_cast<std::uint64_t>(std::distance(versions_.begin(), versions_.find(VersionOf(version)))));
   }
-  // The last digit tells attachments apart.
+  // The last digit identifies the attachment.
   void PrintAttachment(std::string_view attachment) { text_ += attachment.empty() ? '-' : attachment.back(); }
   void PrintEntry(std::string_view text) { PrintAttachment(ipam::AttachmentOf(text)); }
   void PrintOffsets(const ipam::OffsetSet& offsets) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every order in which callers, the API server, other writers and a successor can act on one block, up to a number of
-// moves: no two pods have one address, and once there are no faults any more, what was answered is written.
+// Tries every order in which callers, the API server, other writers and a successor can act on one block, up to a
+// number of moves. No two pods may ever have one address; without further faults, everything that was answered has to
+// be written.
 //
-// BERTH_EXPLORE_MORE adds to the number of moves, for a longer search.
+// BERTH_EXPLORE_MORE adds to the number of moves.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -23,8 +24,8 @@ namespace {
 
 class Search {
  public:
-  // From a world in which these moves have been made. Returns the moves that lead to a broken rule, and the rule;
-  // nothing: no rule is broken.
+  // Searches from the world after the moves `before`. Returns the moves that break a rule, and the rule; nullopt if no
+  // move breaks a rule.
   std::optional<std::string> Run(const ExploredFaults& faults, const std::vector<ExploredMove>& before, int moves_max) {
     std::vector<Found> found;
     found.push_back({ExploredWorld(faults), 0});
@@ -46,7 +47,7 @@ class Search {
  private:
   struct Found {
     ExploredWorld world;
-    std::size_t at;  // in the history
+    std::size_t at;  // index into history_
   };
   struct Made {
     std::size_t from;
@@ -88,9 +89,9 @@ struct SearchCase {
   friend void PrintTo(const SearchCase& one, std::ostream* out) { *out << one.name; }
 };
 
-// The first pod has its address, and the other address is on standby.
+// The first pod has an address, and the other address is on standby.
 const std::vector<ExploredMove> kOneHolds = {{Move::kSubmit}, {Move::kBegin}, {Move::kWritten}};
-// Another pod has that one, and it is not written yet.
+// The second pod also has an address, whose entry is not written yet.
 const std::vector<ExploredMove> kOneIsHandedOut = {
     {Move::kSubmit}, {Move::kBegin}, {Move::kWritten}, {Move::kHandOut, 1}};
 

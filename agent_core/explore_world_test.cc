@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can happen in an explored world, and what it does.
+// The moves of an explored world, and their effects.
 #include <algorithm>
 #include <utility>
 
@@ -59,10 +59,10 @@ void ExploredWorld::AddPodMoves(std::vector<ExploredMove>& moves) const {
   bool has_idle = false;
   for (std::size_t i = 0; i < pods_.size(); ++i) {
     const Pod::Is is = pods_.at(i).is;
-    // Pods that have done nothing yet are alike.
+    // Pods without any call yet are interchangeable.
     const bool may_start = is == Pod::Is::kFailed || (is == Pod::Is::kIdle && !std::exchange(has_idle, true));
     if (may_start) moves.push_back({Move::kSubmit, i});
-    // Callers settle first what is in doubt of a pod.
+    // A caller first settles the pod's writes in doubt.
     const bool is_in_doubt = IsInDoubt(state_, AttachmentNamed(PodName(i)));
     if (may_start && !is_in_doubt && !core_.MayGive(state_, now_).empty()) moves.push_back({Move::kHandOut, i});
     if (is == Pod::Is::kHolding || is == Pod::Is::kFailed || is == Pod::Is::kEndingAgain) {
@@ -94,7 +94,8 @@ void ExploredWorld::AddFaults(std::vector<ExploredMove>& moves) const {
   for (const auto& [offset, text] : stored_.allocations) {
     if (left_.removals > 0) moves.push_back({Move::kRemove, offset});
   }
-  // Where that hides from the agent that a backup was restored, what was freed since stays (the controller frees it).
+  // After a restore, a touch could hide the restore from the agent. Entries that were freed since the backup would then
+  // stay until the controller frees them.
   const bool is_restored = VersionOf(stored_) < VersionOf(*state_.view);
   if (left_.touches > 0 && !is_restored) moves.push_back({Move::kTouch});
   if (left_.restores > 0 && stored_ != backup_) moves.push_back({Move::kRestore});
@@ -106,8 +107,8 @@ void ExploredWorld::AddFaults(std::vector<ExploredMove>& moves) const {
   if (MayLand()) moves.push_back({Move::kLandAndTakeOver});
 }
 
-// A person or a backup did that: of a pod that has neither entry nor note, and of a DEL that is over, a successor
-// cannot know (the controller mends it).
+// Whether a removal or a restore left an error that a successor cannot see: a pod without entry and note, or the entry
+// of a pod whose DEL is over. The controller mends such errors.
 bool ExploredWorld::IsStoredWrong() const {
   for (std::size_t i = 0; i < pods_.size(); ++i) {
     const Pod& pod = pods_.at(i);
@@ -134,7 +135,7 @@ std::optional<std::string> ExploredWorld::Do(const ExploredMove& move) {
     DoAsOthers(state, move);
   }
   std::erase_if(late_, [this](const Late& one) { return one.decided_on != stored_.resource_version; });
-  // After a takeover it is another one.
+  // A takeover replaces the state.
   state_ = Shared();
   return BrokenRule();
 }
@@ -167,7 +168,7 @@ void ExploredWorld::Delete(BlockState& state, std::size_t pod) {
   ipam::Change change = Releasing(PodName(pod));
   const SteadyTime deadline = now_.steady + kExploredLimit;
   pods_.at(pod).is = Pod::Is::kEnding;
-  // A DEL settles first what is in doubt.
+  // If a write of the pod is in doubt, its DEL asks for a fence.
   change.fence = IsInDoubt(state, change.attachment);
   const ChangeId id = change.fence ? core_.Submit(state, change, deadline)
                                    : core_.SubmitLate(state, change, Core::LingerOf(state), deadline, now_);
@@ -279,7 +280,7 @@ void ExploredWorld::Observe(BlockState& state) {
   Take(news);
 }
 
-// Callers go: what was not sent yet is taken back. What is being sent is not sent again.
+// Callers withdraw their queued changes. Changes that are being sent are not sent again.
 void ExploredWorld::PassTimeLimit(BlockState& state) {
   now_.steady += kExploredLimit;
   std::erase_if(ids_, [&](const Asked& one) {
@@ -321,7 +322,7 @@ void ExploredWorld::TakeOver() {
   }
   Take(news);
   for (std::size_t i = 0; i < pods_.size(); ++i) {
-    // The journal has it.
+    // The successor finds the DEL in the journal.
     if (pods_.at(i).is == Pod::Is::kEnding || pods_.at(i).is == Pod::Is::kEndingAgain) Delete(Shared(), i);
   }
   state_ = Shared();
@@ -387,7 +388,7 @@ bool ExploredWorld::Rest(BlockState& state) {
     return true;
   }
   for (std::size_t i = 0; i < pods_.size(); ++i) {
-    // The runtime sends a DEL of an ADD that failed.
+    // After a failed ADD, the runtime sends a DEL.
     if (pods_.at(i).is != Pod::Is::kEndingAgain && pods_.at(i).is != Pod::Is::kFailed) continue;
     Delete(state, i);
     return true;
@@ -397,7 +398,7 @@ bool ExploredWorld::Rest(BlockState& state) {
   } else if (VersionOf(stored_) > VersionOf(*state.view)) {
     Observe(state);
   } else if (VersionOf(stored_) < VersionOf(*state.view) && !state.must_fence) {
-    // As OwnBlocks does when a list shows an older version: a write meets that.
+    // If a list shows an older version, OwnBlocks makes a write: the write meets a conflict, and finds the restore.
     state.must_fence = true;
   } else if (!is_quiet_) {
     DoAsPod(state, {Move::kUpkeep});
@@ -432,7 +433,7 @@ std::optional<std::string> ExploredWorld::WhatIsNotWritten() const {
   const auto is_own = [](const auto& one) { return !one.second.is_strangers(); };
   const bool has_work = state_.must_fence || state_.doubt_version || std::ranges::any_of(state_.handed_out, is_own);
   if (has_work) return "something is left to be written, and nobody writes it";
-  // After a restore the last word may be that of the agent before, which is met as a stranger.
+  // After a restore, the last writer may be the earlier agent, which counts as a foreign agent.
   const bool may_give = state_.is_failing || state_.stranger || core_.TrustIn(state_, now_) == Trust::kGives;
   if (!may_give) return "standby stays out of use";
   return std::nullopt;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests only: ExploredWorld: one block of two addresses, a core that writes it, the API server's copy, and three
-// pods. All that can happen next is a list of moves, so that a search can try each of them from each world.
+// For tests only: ExploredWorld has one block of two addresses, a core that writes the block, the API server's copy,
+// and three pods. Moves returns everything that can happen next, so a search can try each move from each world.
 //
-// A world is a value. Time stands still, but for what a pause of the core takes, and for a time limit that passes.
+// A world is a value. Time passes only in a pause of the core, and when a time limit ends.
 #pragma once
 
 #include <array>
@@ -18,30 +18,30 @@
 
 namespace berth::agent_core {
 
-// What goes wrong at most so often in one history.
+// How often each fault may happen in one history.
 struct ExploredFaults {
-  int losses = 2;      // answers to patches
-  int refusals = 1;    // of patches
-  int outages = 1;     // of any request
-  int removals = 1;    // of entries, by a person
-  int touches = 1;     // writes of others that change nothing
-  int limits = 1;      // time limits that pass
+  int losses = 2;      // lost answers to patches
+  int refusals = 1;    // patches that the API server refuses
+  int outages = 1;     // requests that fail because the API server is unavailable
+  int removals = 1;    // entries that a person removes
+  int touches = 1;     // writes of others that change only the version
+  int limits = 1;      // time limits that end
   int successors = 1;  // agents that take over
-  int restores = 0;    // of a backup, which is as the world was when the search began
+  int restores = 0;    // restores of the backup, which shows the block at the start of the search
 };
 
 enum class Move : std::uint8_t {
-  kSubmit,   // an ADD that is written first
-  kHandOut,  // an ADD on standby
-  kDelete,   // a DEL, answered before it is written unless the pod's ADD is in doubt
+  kSubmit,   // an ADD that waits for its write
+  kHandOut,  // an ADD that gets an address on standby
+  kDelete,   // a DEL, answered before it is written unless a write of the pod is in doubt
   kBegin,
-  kUpkeep,  // what could not be written yet is sent again
+  kUpkeep,  // the agent sends again what it could not write
   kWritten,
   kConflict,
   kRefused,
   kLostAndLanded,
   kLostAndDropped,
-  kLostAndLate,  // it may land later
+  kLostAndLate,  // the patch may land later
   kLands,
   kUnavailable,
   kRead,
@@ -49,15 +49,15 @@ enum class Move : std::uint8_t {
   kRemove,
   kTouch,
   kObserve,
-  kTimeLimit,  // of all that is sent or waits
+  kTimeLimit,  // of all changes that are queued or being sent
   kRestore,
-  kTakeOver,         // a successor fences; what is under way never lands
-  kLandAndTakeOver,  // it landed before
+  kTakeOver,         // a successor fences the block; the patch under way never lands
+  kLandAndTakeOver,  // the patch under way lands before the successor's fence
 };
 
 struct ExploredMove {
   Move move;
-  std::size_t which = 0;  // pod, entry or late patch
+  std::size_t which = 0;  // index of a pod, offset of an entry, or index of a late patch
 };
 [[nodiscard]] std::string Describe(const ExploredMove& move);
 
@@ -67,22 +67,21 @@ class ExploredWorld {
 
   [[nodiscard]] std::vector<ExploredMove> Moves() const;
   void TakeBackup() { backup_ = stored_; }
-  // Returns the rule that is broken now, if one is.
+  // Makes the move. Returns the rule that is broken afterwards, if any.
   [[nodiscard]] std::optional<std::string> Do(const ExploredMove& move);
-  // Lets all requests succeed until nothing is left to do, and looks at what is written. Returns the rule that is
-  // broken, if one is.
+  // Lets all requests succeed until nothing is left to do, and checks what is written. Returns the broken rule, if any.
   [[nodiscard]] std::optional<std::string> ComeToRest();
-  // The same for worlds that cannot be told apart from now on.
+  // Equal for worlds that behave in the same way from now on.
   [[nodiscard]] std::string Fingerprint() const;
-  // The same for worlds that come to the same rest.
+  // Equal for worlds that ComeToRest treats in the same way.
   [[nodiscard]] std::string FingerprintAtRest() const;
 
  private:
   struct Pod {
     enum class Is : std::uint8_t { kIdle, kAsking, kHolding, kFailed, kEnding, kEndingAgain, kEnded };
     Is is = Is::kIdle;
-    ipam::BlockOffset offset = 0;  // of kHolding
-    bool is_noted = false;         // handed out, and the note is there: offset says which address
+    ipam::BlockOffset offset = 0;  // for kHolding, and for is_noted
+    bool is_noted = false;         // the address was handed out, and its note exists
     friend bool operator==(const Pod&, const Pod&) = default;
   };
   struct Asked {
@@ -109,9 +108,9 @@ class ExploredWorld {
   void Lose(BlockState& state);
   void Observe(BlockState& state);
   void PassTimeLimit(BlockState& state);
-  // A successor has no memory but the notes of the node.
+  // A successor starts, which knows only the API server's copy and the node's notes.
   void TakeOver();
-  // One step of a time without faults. False: nothing is left to do.
+  // Makes one step without faults. Returns false if nothing is left to do.
   [[nodiscard]] bool Rest(BlockState& state);
   [[nodiscard]] std::optional<std::string> WhatIsNotWritten() const;
 
@@ -123,14 +122,13 @@ class ExploredWorld {
   [[nodiscard]] bool IsStoredWrong() const;
   [[nodiscard]] BlockState& Shared() const;
 
-  // Fingerprints.
   class Printer;
   void PrintState(Printer& out) const;
   void PrintRound(const Round& round, Printer& out) const;
   void PrintWaiting(const Waiting& one, Printer& out) const;
 
-  Core core_;         // its pointer to the state is shared by all copies of the world
-  BlockState state_;  // what stands there while this world is looked at
+  Core core_;         // all copies of the world share its pointer to the state
+  BlockState state_;  // the state while this world is not in use; Do swaps it into core_
   ipam::Block stored_;
   ipam::Block backup_;
   std::uint64_t last_version_ = 1;
@@ -141,7 +139,7 @@ class ExploredWorld {
   ExploredFaults left_;
   Now now_;
   bool is_quiet_ = false;  // the last upkeep had nothing to write
-  std::string broken_;     // what the core reported and may not
+  std::string broken_;     // the rule that the core's news broke
 };
 
 }  // namespace berth::agent_core

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of an address that was handed out and whose entry is not where it was handed out.
+// Tests what becomes of a handed-out address if the entry of its attachment is at another address.
 #include <gtest/gtest.h>
 
 #include "agent_core/plan_patch.h"
@@ -8,7 +8,7 @@
 namespace berth::agent_core {
 namespace {
 
-// Somebody writes the entry at another address, and removes it again.
+// Another writer wrote the entry at another address, and removed it again.
 TEST(HandedOut, ARefusedAddressStaysOnStandbyThoughItsEntryIsPutBackElsewhere) {
   ipam::Block block =
       ipam::NewBlock(ipam::TestPool("web", "10.55.0.0/24"), ipam::Prefix::Parse("10.55.0.0/26").value(), "n1");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Removed entries, restored backups, and agents of other machines that have this node's name.
+// Removed entries, restored backups, and foreign agents.
 #include "agent_core/observe.h"
 
 #include <algorithm>
@@ -12,9 +12,10 @@ namespace berth::agent_core {
 
 namespace {
 
-// A live agent meets another's fence within the time of a watch, or with its next write.
+// A live foreign agent notices this agent's fence within this time: its watch shows the fence, or its next write meets
+// a conflict.
 constexpr std::chrono::minutes kStrangerMax{1};
-// Cannot be parsed, so it counts as held.
+// The text cannot be parsed, so it counts as a held entry.
 constexpr std::string_view kStrangersEntry = "?";
 
 std::string_view MachineOf(std::string_view agent) { return agent.substr(0, agent.find_first_of("-.")); }
@@ -25,13 +26,13 @@ bool IsFreedFrom(const ipam::Attachment& attachment, const std::string& text) {
   return cooling != nullptr && !attachment.empty() && cooling->forget == attachment;
 }
 
-// A call of this agent that gives the address back is under way.
+// Whether a change of the attachment (usually its DEL) is queued or being sent.
 bool IsBeingChanged(const BlockState& state, const ipam::Attachment& attachment) {
   const auto is_its = [&](const Waiting& one) { return one.change.attachment == attachment; };
   return state.batch.contains(attachment) || std::ranges::any_of(state.queue, is_its);
 }
 
-// Whether what stands at an offset of a version is to become what was expected there. Requires: they differ.
+// Whether the text at `offset` in `seen` has to be replaced by the expected text. Requires: the two texts differ.
 bool IsOverwritten(const BlockState& state, const ipam::Block& seen, const ipam::Block& expected,
                    ipam::BlockOffset offset, const Self& self) {
   const std::string by = TextAt(seen, offset);
@@ -39,14 +40,14 @@ bool IsOverwritten(const BlockState& state, const ipam::Block& seen, const ipam:
   if (known != state.overwritten.end() && known->second.by == by) return true;
   const ipam::Attachment attachment(ipam::AttachmentOf(TextAt(expected, offset)));
   const ipam::Attachment other(ipam::AttachmentOf(by));
-  // A stranger's may be in use on its machine.
+  // The agent of another machine may use this address there.
   const auto handed_out = state.handed_out.find(offset);
   const bool is_set_aside = handed_out != state.handed_out.end() && handed_out->second.is_strangers();
   if (is_set_aside || (!other.empty() && IsOfAnotherMachine(seen, self.instance))) return false;
   if (IsFreedFrom(attachment, by)) return false;
   if (VersionOf(seen) < VersionOf(expected)) return other.empty() || !state.in_doubt.contains(other);
-  // Nobody else may change a held entry but to free it (docs/state.md), whatever the version is: that of a backup may
-  // be newer.
+  // Other writers may only free a held entry (docs/state.md). This also holds if `seen` has a newer version: a restored
+  // backup may have a newer version than the known one.
   const bool is_changing = state.in_doubt.contains(attachment) || state.batch.contains(attachment);
   return !attachment.empty() && attachment != other && !is_changing;
 }
@@ -90,15 +91,16 @@ Comparison Compare(const BlockState& state, const ipam::Block& expected, const i
 
 void MeetStranger(BlockState& state, const ipam::Block& seen, const ipam::Block& expected, const Now& now) {
   const bool is_known = state.stranger && now.since_boot - state.stranger->met < kStrangerMax;
-  // What it writes before this agent's fence is in is no answer to that.
+  // A write of the foreign agent before this agent's fence has landed is no answer to the fence.
   const bool came_back = is_known && (state.stranger->came_back || !state.must_fence);
-  // The other one learns by a write that it is not alone. One more is enough: else both would write for ever.
+  // This agent's write tells the foreign agent that both write the block. After its second write this agent stops;
+  // otherwise both would write forever.
   state.must_fence = state.must_fence || !(came_back && state.stranger->came_back);
   state.is_failing = true;
   state.stranger = Stranger{.agent = seen.agent, .met = now.since_boot, .came_back = came_back};
   for (const ipam::BlockOffset offset : seen.standby) {
     if (expected.standby.contains(offset) || !ipam::AttachmentOf(TextAt(expected, offset)).empty()) continue;
-    // It may have answered with what it has on standby, and write that within the minute.
+    // The foreign agent may have given its addresses on standby to pods, and may write their entries within 60 s.
     state.handed_out.try_emplace(
         offset, HandedOut{.attachment = {}, .entry = std::string(kStrangersEntry), .is_refused = true});
   }
@@ -107,12 +109,12 @@ void MeetStranger(BlockState& state, const ipam::Block& seen, const ipam::Block&
 void PartFromStranger(BlockState& state, const Self& self, const Now& now) {
   if (!state.stranger || now.since_boot - state.stranger->met < kStrangerMax) return;
   if (IsForeign(*state.view, self.instance)) {
-    // It had the last word. A minute after the next it is gone.
+    // The foreign agent wrote last: write over it, and wait another 60 s.
     state.must_fence = true;
     state.stranger->came_back = false;
     return;
   }
-  // What was set aside may be given only after a write has shown that the other one is silent.
+  // Give the addresses that were set aside only after a write has shown that the foreign agent is silent.
   state.is_failing = true;
   state.stranger.reset();
   std::erase_if(state.handed_out, [](const auto& one) { return one.second.is_strangers(); });

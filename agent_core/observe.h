@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compare: what others did to a block, by comparing the version that was seen with what this agent expected.
+// Compare finds what others did to a block: it compares the version that the agent saw with the version that it
+// expected.
 //
-//   - A held entry that somebody else removed or replaced is written again, unless the controller freed it with a mark
-//     that names it. A cooling entry that somebody removed is not written again.
-//   - An entry that the controller freed with its mark is written again too, if the container's network namespace is
-//     still there: its pod is gone, but the container may still use the address.
-//   - An agent of another machine that writes this block may have handed out what it has on standby.
+//   - If another writer removed or replaced a held entry, the agent writes the entry again, unless the other writer
+//     left a cooling entry whose `f` names the attachment. The agent does not write a removed cooling entry again.
+//   - If the controller freed an entry and the container's network namespace still exists, the agent writes the entry
+//     again: the pod is gone, but the container may still use the address.
+//   - If an agent of another machine wrote the block, that agent may have given its addresses on standby to pods.
 #pragma once
 
 #include <chrono>
@@ -24,39 +25,42 @@ namespace berth::agent_core {
 struct Self {
   std::string node;
   std::string instance;  // "<machine>-<run of the agent>"
-  // Whether the node may have a network namespace of that name. Must not wait for anything; empty: nobody can tell.
+  // Whether the node may have a network namespace of that name. The function must not block. If empty, the agent cannot
+  // see network namespaces.
   std::function<bool(const std::string& netns)> may_have_netns = {};
 };
 
-// Whether another run of the agent wrote the version; one that knows other files.
+// Whether another instance of the agent (another run, or another machine) wrote the version.
 [[nodiscard]] bool IsForeign(const ipam::Block& block, std::string_view instance);
 [[nodiscard]] bool IsOfAnotherMachine(const ipam::Block& block, std::string_view instance);
-// "<machine>-<run>" of the field `agent`.
+// Returns "<machine>-<run>" of a value of the field `agent`.
 [[nodiscard]] std::string_view InstanceOf(std::string_view agent);
 
-// The changes of others that people are told of, as texts of entries.
+// Texts of entries that others changed, for logs and metrics.
 struct Noticed {
-  std::vector<std::string> vanished;  // is put back
-  std::vector<std::string> in_use;    // is put back
+  std::vector<std::string> vanished;  // removed or replaced; restored
+  std::vector<std::string> in_use;    // freed by the controller, but the network namespace exists; restored
   std::vector<std::string> freed;
 };
 
 struct Comparison {
-  std::map<ipam::BlockOffset, Overwritten> overwritten;  // as BlockState keeps it
+  std::map<ipam::BlockOffset, Overwritten> overwritten;  // the new value of BlockState::overwritten
   Noticed noticed;
 };
 
-// Requires: `seen` is the state's block. `expected`: what this agent expected to see.
+// Compares `seen` with `expected`, which this agent expected to see. Requires: `seen` is a version of the state's
+// block.
 [[nodiscard]] Comparison Compare(const BlockState& state, const ipam::Block& expected, const ipam::Block& seen,
                                  const Self& self);
 
-// The entry that the controller freed where this text is, if its container's network namespace is or may be there.
+// If `text` is a cooling entry with a freed held entry whose network namespace may exist, returns the held entry. If
+// the network namespace is gone, adds the held entry to `noticed.freed` and returns nullopt.
 [[nodiscard]] std::optional<std::string> StillInUse(const std::string& text, const Self& self, Noticed& noticed);
 
-// The state after an agent of another machine wrote `seen`. What that agent has on standby is set aside, but for what
-// this agent expected to have there, or to hold: it keeps away from that as well.
+// Changes the state after a foreign agent wrote `seen`. Sets aside the addresses that the foreign agent has on standby,
+// except addresses that were on standby or held in `expected`: the foreign agent does not give these either.
 void MeetStranger(BlockState& state, const ipam::Block& seen, const ipam::Block& expected, const Now& now);
-// Nobody met the stranger for a minute: what was set aside for it is free again.
+// If the foreign agent was silent for 60 s, frees the addresses that were set aside for it.
 void PartFromStranger(BlockState& state, const Self& self, const Now& now);
 
 }  // namespace berth::agent_core

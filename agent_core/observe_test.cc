@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compare, and what an agent of another machine does to a state, case by case.
+// Tests Compare, and how a foreign agent changes a state.
 #include "agent_core/observe.h"
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace {
 
 Now AfterBoot(std::chrono::seconds seconds) { return {.steady = SteadyTime(seconds), .since_boot = seconds}; }
 
-// Of version 7, with a1 at .0, and .1 and .2 on standby.
+// Version 7: a1 holds .0, and .1 and .2 are on standby.
 ipam::Block Expected7() {
   ipam::Block block = EmptyBlock(*TestPoolView());
   block.resource_version = "7";
@@ -31,7 +31,7 @@ BlockState StateOf(const ipam::Block& block) {
   return state;
 }
 
-// "put back 0: a1, not -; vanished a1".
+// Returns for example "put back 0: a1, not -; vanished a1".
 std::string ShownComparison(const Comparison& comparison) {
   std::string shown;
   const auto add = [&shown](const std::string& text) { shown += (shown.empty() ? "" : "; ") + text; };
@@ -46,8 +46,8 @@ std::string ShownComparison(const Comparison& comparison) {
 
 struct CompareCase {
   const char* name;
-  const char* expected;  // at .0
-  const char* seen;      // at .0
+  const char* expected;  // entry at .0
+  const char* seen;      // entry at .0
   const char* want;
   const char* version = "8";
   std::function<void(BlockState&, ipam::Block& seen)> arrange = [](auto&, auto&) {};
@@ -55,7 +55,7 @@ struct CompareCase {
 };
 class SeenBlock : public testing::TestWithParam<CompareCase> {};
 
-// The network namespace of a1 exists, and no other.
+// Only the network namespace of a1 exists.
 TEST_P(SeenBlock, IsComparedWithWhatWasExpected) {
   const CompareCase& param = GetParam();
   ipam::Block expected = Expected7();
@@ -161,7 +161,7 @@ TEST(Agents, AreOfOneMachineOrOfAnother) {
 
 class StrangerTest : public testing::Test {
  protected:
-  // The other agent writes, with these on standby.
+  // A foreign agent writes the block, with these offsets on standby.
   void Meet(const ipam::OffsetSet& standby, std::chrono::seconds at) {
     ipam::Block seen = Expected7();
     seen.agent = "other-1.1";
@@ -169,7 +169,7 @@ class StrangerTest : public testing::Test {
     MeetStranger(state_, seen, Expected7(), AfterBoot(at));
     state_.view = std::make_shared<const ipam::Block>(std::move(seen));
   }
-  // As Core does when a write with a fence has succeeded.
+  // Like Core after a write with a fence.
   void Fence(std::chrono::seconds at) {
     state_.must_fence = false;
     state_.stranger->met = at;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One plan, step by step.
+// The steps of one plan.
 #include "agent_core/plan_patch.h"
 
 #include <algorithm>
@@ -10,34 +10,37 @@ namespace {
 
 using HandedOutItem = std::pair<const ipam::BlockOffset, HandedOut>;
 
-// Whether the patch may say who got it.
+// Whether the round's patch may carry the entry of the handed-out address.
 bool MayGo(const HandedOutItem& handed_out, const Round& round) {
   return round.is_alone ? handed_out.first == round.only : !handed_out.second.is_refused;
 }
 
-// What is on standby afterwards, by the newest change that knows the pool: nothing, if the block holds nothing.
+// Chooses the addresses on standby by the newest change that knows the pool. A block without held entries has no
+// standby.
 void ChooseStandby(const BlockState& state, const Round& round, std::size_t standby, Plan& plan) {
   for (const Waiting& one : plan.applied) {
     if (standby > 0 && one.change.standby) plan.standby_plan = one.change.standby;
   }
   if (standby > 0 && plan.standby_plan) {
-    // What the patch may not carry stays on standby beside them (LeaveHandedOut).
+    // LeaveHandedOut adds the addresses that the patch may not carry to standby.
     const auto stay = std::ranges::count_if(state.handed_out, [&](const auto& one) { return !MayGo(one, round); });
     ipam::Prepare(*plan.standby_plan, plan.after, standby - std::min(standby, static_cast<std::size_t>(stay)));
   }
   ipam::TrimStandby(plan.after);
   if (!ipam::IsHeld(plan.after)) plan.after.standby.clear();
-  // What was handed out and given back rests for one patch: until its note is gone, nobody may get another for it.
+  // An address that was handed out and given back stays off standby for one patch: no other pod may get it while its
+  // note exists.
   ipam::EraseIf(plan.after.standby, [&state](auto offset) { return state.handed_out.contains(offset); });
 }
 
-// Decided with all that was handed out, a patch need not carry all of it: what it may not carry stays on standby. What
-// it carries includes what is there already (an answer was lost), or was given back by what was decided.
+// The changes were applied to a block with all handed-out addresses. Puts those addresses that the patch may not carry
+// back on standby. The patch also carries an address if the entry is written already (an answer was lost), or if a
+// change of the round has changed or removed the entry.
 void LeaveHandedOut(const BlockState& state, const Round& round, Plan& plan) {
   for (const auto& item : state.handed_out) {
     const auto& [offset, one] = item;
     const auto there = one.is_strangers() ? std::optional(offset) : ipam::Find(plan.after, one.attachment);
-    // Changed by what was decided: the change must not get lost.
+    // A change of the round changed or removed the entry, and must not get lost.
     const bool is_changed = !there || TextAt(plan.after, *there) != one.entry;
     if (MayGo(item, round) || is_changed || TextAt(*plan.before, *there) == one.entry) {
       plan.carried.emplace(offset, one.attachment);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// PlanPatch: from the newest version of a block and the changes that are due to the patch that is sent.
+// PlanPatch makes the next patch of a block from the block's newest known version and the changes of a round.
 //
-// The patch carries what is to be put back, what was handed out, each change of the round that can be applied, and a
-// new choice of standby.
+// The patch contains the entries to restore, the handed-out addresses, each change of the round that can be applied,
+// and a new choice of addresses on standby.
 #pragma once
 
 #include <cstddef>
@@ -18,20 +18,20 @@
 namespace berth::agent_core {
 
 struct PlanOptions {
-  std::size_t standby = 0;  // so many addresses are kept on standby; 0: none
-  std::string agent = {};   // `agent` of the block from now on; empty: as it is
+  std::size_t standby = 0;  // how many addresses the patch keeps on standby
+  std::string agent = {};   // new value of the block's field `agent`; empty: the patch keeps the value
 };
 
 struct Plan {
   ipam::BlockView before;
   ipam::Block after;
-  std::vector<Waiting> applied;                    // of the round's changes
-  std::vector<std::pair<Waiting, Error>> refused;  // the others, which cannot be applied
+  std::vector<Waiting> applied;                    // changes of the round that the patch contains
+  std::vector<std::pair<Waiting, Error>> refused;  // the other changes, which cannot be applied
   std::map<ipam::BlockOffset, ipam::Attachment> carried;
   ipam::OffsetSet leaving;
-  std::set<ipam::Attachment> touched;             // whose entries the patch adds, changes or takes out
-  std::vector<ipam::BlockOffset> given_back;      // of what is to be put back: the changes free these addresses
-  std::optional<ipam::StandbyPlan> standby_plan;  // as BlockState keeps it
+  std::set<ipam::Attachment> touched;             // attachments whose entries the patch adds, changes or removes
+  std::vector<ipam::BlockOffset> given_back;      // offsets in `overwritten` that have no entry after the patch
+  std::optional<ipam::StandbyPlan> standby_plan;  // the new value of BlockState::standby_plan
 };
 
 [[nodiscard]] Plan PlanPatch(const BlockState& state, const Round& round, const PlanOptions& options);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PlanPatch: what a patch carries, case by case.
+// Tests PlanPatch: what a patch carries.
 #include "agent_core/plan_patch.h"
 
 #include <functional>
@@ -13,7 +13,7 @@
 namespace berth::agent_core {
 namespace {
 
-// Nothing needs a number of addresses but standby.
+// A patch keeps two addresses on standby.
 const PlanOptions kKeepsTwo = {.standby = 2};
 
 void Ask(Round& round, const ipam::Change& change) {
@@ -45,7 +45,7 @@ void Overwrite(BlockState& state, ipam::BlockOffset offset, const char* was, con
   });
 }
 
-// "10.55.0.0=a1 | applied 1 | carries 2=a2 | leaving 1 | touches a1 b1".
+// Returns for example "10.55.0.0=a1 | applied 1 | carries 2=a2 | leaving 1 | touches a1 | touches b1".
 std::string ShownPlan(const Plan& plan) {
   std::string shown = ShownDifference(*plan.before, plan.after);
   for (const Waiting& one : plan.applied) shown += " | applied " + std::to_string(one.id);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What scripts say of the core's news and of its states.
+// How scripts show the core's news and states.
 #include <array>
 #include <utility>
 
@@ -63,7 +63,7 @@ void ScriptWorld::Tell(const News& news) {
   for (const Outcome& outcome : news.outcomes) Tell(outcome);
 }
 
-// The request that follows shows a batch.
+// Leaves out kBatch: the script shows the request that follows.
 void ScriptWorld::Tell(const Report& report) {
   if (report.kind == Report::Kind::kBatch) return;
   const bool is_entry = report.kind != Report::Kind::kMetAnother && !report.text.empty();
@@ -73,7 +73,7 @@ void ScriptWorld::Tell(const Report& report) {
 
 void ScriptWorld::Tell(const Outcome& outcome) {
   const auto found = asked_for_.find(outcome.id);
-  // What the core sends on its own.
+  // The core's own changes have no name.
   const AskedFor asked = found == asked_for_.end() ? AskedFor{.name = "standby", .what = "nothing"} : found->second;
   const bool is_quiet = found == asked_for_.end();
   if (!outcome.result) {

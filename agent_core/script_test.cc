@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each script of agent_core/testdata/ shows what stands in it. BERTH_REWRITE=1 writes into the scripts what they show.
+// Runs each script of agent_core/testdata/, and compares its results with the script. BERTH_REWRITE=1 writes the
+// results into the scripts.
 //
-// A script is made of commands, one a line. After "----" stands what came of them, up to the next empty line.
+// A script has one command per line. The lines from "----" to the next empty line are the results of the commands
+// above.
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>

@@ -19,7 +19,7 @@ std::uint64_t NumberIn(std::string_view text) {
   return number;
 }
 
-// Of "standby=1-2" as "standby=": "1-2".
+// After("standby=1-2", "standby=") is "1-2".
 std::optional<std::string_view> After(std::string_view word, std::string_view start) {
   if (!word.starts_with(start)) return std::nullopt;
   return word.substr(start.size());
@@ -50,7 +50,7 @@ CoreOptions OptionsOf(const ScriptWords& words, const std::set<std::string>& end
 
 bool HasWord(const ScriptWords& words, std::string_view word) { return std::ranges::find(words, word) != words.end(); }
 
-// Of "... within 5 s".
+// Reads the time limit of "... within 5 s".
 SteadyTime DeadlineIn(const ScriptWords& words, SteadyTime now) {
   const auto within = std::ranges::find(words, "within");
   return now + (within == words.end() ? kScriptDeadline : std::chrono::seconds(NumberIn(*std::next(within))));
@@ -239,7 +239,7 @@ void ScriptWorld::Begin(const ScriptWords& words) {
   BlockState& state = *State();
   if (state.is_sending) return Complain("a batch is being sent");
   if (state.queue.empty()) return Say("nothing waits");
-  // As the one that has the most time does.
+  // The deadline is that of the caller with the most time, as in OwnBlocks.
   SteadyTime deadline = now_.steady;
   for (const Waiting& one : state.queue) deadline = std::max(deadline, one.deadline);
   state.is_sending = true;
@@ -269,7 +269,7 @@ void ScriptWorld::Written(const ScriptWords& words) {
   Answer(std::make_shared<const ipam::Block>(Here().stored));
 }
 
-// lost [landed [WORDS]]: the patch is stored, and then others write.
+// lost [landed [WORDS]]: the patch is stored, and then others write WORDS.
 void ScriptWorld::Lose(const ScriptWords& words) {
   const auto* const write = AskedTo<Write>("write");
   if (write == nullptr) return;
@@ -313,7 +313,7 @@ void ScriptWorld::Others(const ScriptWords& words) {
   Store(std::move(block));
 }
 
-// seen [WORDS]: others write that, and a watch shows it.
+// seen [WORDS]: others write WORDS, and a watch shows the block.
 void ScriptWorld::Seen(const ScriptWords& words) {
   if (words.size() > 1) {
     ipam::Block block = Here().stored;

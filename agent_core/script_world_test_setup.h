@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests only: ScriptWorld: a core and the API server's copies of its blocks, driven by the commands of scripts
-// (README.md has the table of commands).
+// For tests only: ScriptWorld has a core and the API server's copies of its blocks. Commands of scripts drive it
+// (README.md has a table of the commands).
 #pragma once
 
 #include <chrono>
@@ -24,8 +24,8 @@ class ScriptWorld {
  public:
   ScriptWorld();
 
-  // Does what the command says. Returns the lines that follow; the first starts with "error: " if it is no command, or
-  // cannot be done now, and one with "BROKEN: " if an invariant does not hold.
+  // Carries out a command. Returns the lines to show. The first line begins with "error: " if the command does not
+  // exist or is not possible now; a line begins with "BROKEN: " if an invariant does not hold.
   std::vector<std::string> Run(const std::string& command);
 
  private:
@@ -35,7 +35,7 @@ class ScriptWorld {
   };
   struct AtServer {
     ipam::Block stored;
-    std::optional<Step> asked;  // the request or pause of the core
+    std::optional<Step> asked;  // the request or pause that the core asked for
     Now asked_at;
   };
   using Handler = void (ScriptWorld::*)(const ScriptWords& words);
@@ -45,7 +45,7 @@ class ScriptWorld {
   };
   static const std::vector<Command>& Commands();
 
-  // Commands. The first word is the command's own.
+  // Handlers of the commands. words[0] is the command's own first word.
   void StartAgent(const ScriptWords& words);
   void TakeOver(const ScriptWords& words);
   void Use(const ScriptWords& words);
@@ -74,7 +74,7 @@ class ScriptWorld {
   void Tell(const News& news);
   void Tell(const Report& report);
   void Tell(const Outcome& outcome);
-  // What the core asks for next.
+  // Asks the core for its next step, and shows the step.
   void Proceed();
   void Answer(const Expected<ipam::BlockView>& answer);
   template <typename Wanted>
@@ -82,9 +82,9 @@ class ScriptWorld {
   void ShowState(const BlockState& state);
   void ShowStranger(const BlockState& state);
   [[nodiscard]] std::string ShownWaiting(const Waiting& one) const;
-  // As the block is with these words: "version=9", "standby=1-2", "agent=m-x.1", "10.55.0.1=a1", ...
+  // Changes `block` as the words say: "version=9", "standby=1-2", "agent=m-x.1", "10.55.0.1=a1", ...
   void Edit(const ScriptWords& words, std::size_t first, ipam::Block& block);
-  // The API server stores that, with the next version.
+  // Stores `block` at the API server, with the next version unless the block has a version of its own.
   void Store(ipam::Block block);
   [[nodiscard]] static std::string ErrorText(const Error& error);
 
@@ -92,12 +92,12 @@ class ScriptWorld {
   [[nodiscard]] Core::StatePointer State() const { return states_.at(current_); }
 
   ipam::PoolView pool_ = TestPoolView();
-  std::set<std::string> ended_netns_;  // all others are there
+  std::set<std::string> ended_netns_;  // all others exist
   Core core_;
   Now now_{.steady = SteadyTime(std::chrono::hours(1)), .since_boot = std::chrono::hours(1)};
-  std::map<std::string, AtServer> server_;            // by the block's name
-  std::map<std::string, Core::StatePointer> states_;  // the same, also of what the core has forgotten
-  std::string current_;                               // the block that commands are about
+  std::map<std::string, AtServer> server_;            // by name of the block
+  std::map<std::string, Core::StatePointer> states_;  // by name; includes blocks that the core has forgotten
+  std::string current_;                               // the block that the commands are about
   std::map<ChangeId, AskedFor> asked_for_;
   std::uint64_t last_version_ = 0;
   std::vector<std::string> lines_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TrustIn and MayGive: when an address on standby may be given.
+// Tests TrustIn and MayGive: when an address on standby may be given.
 #include <functional>
 #include <ostream>
 #include <string>
@@ -18,7 +18,7 @@ Now Later(std::chrono::nanoseconds time) {
   return {.steady = kTrustNow.steady + time, .since_boot = kTrustNow.since_boot + time};
 }
 
-// A core that was proved at kTrustNow, and has one block: b1 has .7, and .1, .2 and .3 are on standby.
+// A core with a proof at kTrustNow, and one block: b1 holds .7, and .1, .2 and .3 are on standby.
 struct TrustedCore {
   explicit TrustedCore(std::size_t standby = 3)
       : core({.self = {.node = "n1", .instance = "m-me"}, .standby = standby}) {
@@ -139,7 +139,7 @@ TEST(Proof, OfWhatIsDroppedIsToldOnce) {
   EXPECT_EQ(news.reports[0].kind, Report::Kind::kStandbyNotKept);
 }
 
-// The core sends what was handed out within kLinger, and at once where half of standby is given.
+// The core writes a handed-out address within 20 ms (kLinger), and at once when at most half of the standby is left.
 TEST(HandOut, IsWrittenAtOnceWhereStandbyRunsLow) {
   TrustedCore one;
   const auto hand_out = [&one](const char* name) {
