@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's calls: from the socket's body to the reply.
+// The agent's CNI calls: from the request body to the reply.
 #include "agent/agent.h"
 
 #include <set>
@@ -26,11 +26,12 @@ namespace berth::agent {
 namespace {
 
 constexpr std::size_t kInstanceDigits = 12;
-// A block of which the patches get no answer may use up this part of a GC's time.
+// One block whose patches get no answer may use at most this part of a GC's time: a quarter.
 constexpr int kGarbageShares = 4;
-// Two agents of a node know the API server's time to about a second each. A GC that was sent before this agent served
-// leaves alone what was taken so shortly before, as an earlier agent may have answered that ADD after the GC was sent.
-// (Of its own ADDs the agent knows by the time since boot when it answered them.)
+// Two agents of a node estimate the API server's time with an error of about 1 s each. If a GC was sent before this
+// agent was ready, the GC leaves addresses alone that were taken less than 10 s before, because an earlier agent may
+// have answered that ADD after the GC was sent. (For its own ADDs, this agent knows the time since boot of each
+// answer.)
 constexpr std::chrono::seconds kEstimatesDiffer{10};
 
 Reply ErrorReply(const Error& error, cni::Version version) {
@@ -53,7 +54,7 @@ struct Agent::Call {
   node::IpamCall& ipam;
 };
 
-// Until it goes, Drain waits.
+// Counts a call: Drain waits until all CountedCalls are destroyed.
 class Agent::CountedCall {
  public:
   explicit CountedCall(Agent& agent) : agent_(agent) { agent_.metrics_.SetCallsWaiting(++agent_.calls_); }
@@ -64,7 +65,7 @@ class Agent::CountedCall {
     agent_.metrics_.SetCallsWaiting(left);
     if (left > 0) return;
     const Lock lock(agent_.mutex_);
-    // Not after each call: the keeper would wake as well.
+    // Notify only while draining: otherwise each call would wake the maintenance loop.
     if (agent_.draining_) agent_.changed_.notify_all();
   }
 
@@ -110,10 +111,10 @@ Agent::Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options,
 Agent::~Agent() {
   BeginStop();
   own_.Stop();
-  // Before keeper_ goes, which the loader starts.
+  // The loader starts keeper_, so end the loader before keeper_ is destroyed.
   loader_.request_stop();
   if (loader_.joinable()) loader_.join();
-  // What it is told at the end needs everything else.
+  // The last results of deferred changes use the other members.
   if (late_writer_.joinable()) late_writer_.join();
 }
 
@@ -197,7 +198,7 @@ Reply Agent::HandleChecked(std::string_view body) {
 
 Reply Agent::Serve(const cni::Environment& environment, const cni::NetworkConfig& config, std::int64_t started_nanos) {
   const auto begin = clock_.Now();
-  // A call has its time from the start of its process.
+  // The time limit of a call counts from the start of the plugin's process.
   const std::chrono::nanoseconds waited(std::max<std::int64_t>(0, node::BootTimeNow() - started_nanos));
   CallRuntime runtime(
       clock_, begin - std::chrono::duration_cast<SteadyTime::duration>(waited), config.ipam.timeout, own_);
@@ -211,7 +212,8 @@ Reply Agent::Serve(const cni::Environment& environment, const cni::NetworkConfig
             .ipam = ipam};
   auto reply = Dispatch(call);
   if (!reply && reply.error().code == ErrorCode::kForbidden && IsReady()) {
-    // It had the right when it loaded: an API server that has just started refuses everybody for some seconds.
+    // The agent had this right when it loaded its blocks. An API server refuses all requests for some seconds after its
+    // start.
     reply.error().code = ErrorCode::kUnavailable;
   }
   const auto took = clock_.Now() - begin;
@@ -288,7 +290,8 @@ Expected<Reply> Agent::Add(Call& call) {
   request->netns = NetnsToRecord(call.environment.netns);
   const auto running = gate_.HoldAdd(attachment, call.started_nanos);
   if (auto ready = WaitUntilReady(call.deadline); !ready) return std::unexpected(ready.error());
-  // Until the answer is delivered or given back: another ADD must not be told an address that goes back then.
+  // The turn lasts until the answer is delivered or the address is taken back: another ADD must not be told an address
+  // that is then freed.
   const auto turn = gate_.Enter(attachment, call.deadline);
   if (turn == nullptr) return Fail(ErrorCode::kTimeout, "another call of this container did not end in time");
   const auto deleted = directory_.DeletedAt(attachment);
@@ -301,7 +304,7 @@ Expected<Reply> Agent::Add(Call& call) {
                   "an earlier DEL of this container waits for a quarantined block",
                   "the runtime tries the call again; the agent's log names the block and what is wrong with it");
     }
-    // What an earlier container of this name left must not be taken for this one's.
+    // An address that an earlier container with the same ID left must not count as this container's address.
     if (auto done = call.ipam.engine().Del(attachment); !done) {
       return std::unexpected(done.error().Within("an earlier DEL of this container is not written yet"));
     }
@@ -348,7 +351,7 @@ Expected<Reply> Agent::Add(Call& call) {
 
 Expected<void> Agent::Check(Call& call) {
   if (auto ready = WaitUntilReady(call.deadline); !ready) return std::unexpected(ready.error());
-  // What a DEL has taken out is not in the block any more, or the journal knows of it.
+  // After this turn begins, an earlier DEL is either written or in the journal.
   const auto turn = gate_.Enter(call.ipam.attachment(), call.deadline);
   if (turn == nullptr) return Fail(ErrorCode::kTimeout, "another call of this container did not end in time");
   if (journal_->Contains(call.ipam.attachment())) return call.ipam.HoldsNothing();
@@ -369,14 +372,15 @@ Expected<void> Agent::Del(Call& call) {
   };
   if (auto marked = directory_.MarkDeleted(attachment, call.started_nanos); !marked) return marked;
   auto turn = gate_.Enter(attachment, call.deadline);
-  // What a later ADD was told, or will be, is not this DEL's.
+  // This DEL must not free an address that a later ADD was told or will be told.
   const bool is_late = turn == nullptr ? gate_.IsNewerAddRunning(attachment, call.started_nanos)
                                        : gate_.WasNewerAddAnswered(attachment, call.started_nanos);
   if (is_late) return {};
-  // The ADD that runs was started before this DEL: whatever becomes of it, the journal takes it out later.
+  // The running ADD started before this DEL: whatever the ADD takes, the journal frees it later.
   if (turn == nullptr) return journal();
   if (!IsReady()) {
-    // Not loaded: wait a little for a restart that is nearly over, but not for an API server that is away.
+    // The blocks are not loaded: wait up to 5 s for a restart that is nearly over, but do not wait if the API server is
+    // not reachable.
     const auto patience = std::min(call.deadline, clock_.Now() + std::chrono::seconds(is_away_ ? 0 : 5));
     if (is_away_ || !WaitUntilReady(patience)) return journal();
   }
@@ -389,7 +393,7 @@ Expected<void> Agent::Del(Call& call) {
 }
 
 bool Agent::HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const {
-  // First what is in doubt: what is not any more is in the blocks by then.
+  // Read writes in doubt first: a write that is settled meanwhile then shows in the blocks.
   const auto intents = store.ReadOpenIntents(attachment);
   return intents && intents->empty() && !own_.Holds(attachment) && shared_.HasNone(attachment);
 }
@@ -442,7 +446,8 @@ void Agent::GoAway() {
 
 Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cni::NetworkConfig& config) const {
   const auto args = cni::ParseArgs(environment.args);
-  if (!args || args->pod_namespace.empty() || args->pod_name.empty()) return {};  // no pod; malformed: the ADD says so
+  // No pod, or malformed arguments, which the ADD reports.
+  if (!args || args->pod_namespace.empty() || args->pod_name.empty()) return {};
   const auto pod =
       k8sclient::Get(api_,
                      k8sclient::Path({"api", "v1", "namespaces", args->pod_namespace, "pods", args->pod_name}),
@@ -475,7 +480,7 @@ Expected<void> Agent::WriteDown(const ipam::Attachment& attachment, JournalSync 
     const Lock lock(mutex_);
     return NotLoaded(ErrorCode::kUnavailable);
   }
-  // An agent that has taken over has read the journal, and would never see this line.
+  // A successor has already read the journal, and would never see this line.
   const auto creator = directory_.HoldCreator(own_.instance());
   if (!creator) return std::unexpected(creator.error());
   return journal_->Add(attachment, sync);

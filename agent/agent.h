@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agent: serves the CNI calls of one node from its blocks in memory.
+// Agent serves the CNI calls of one node from its blocks in memory.
 //
-// What survives what (docs/failures.md): a restart loses nothing, since every answered ADD is in a block, every DEL
-// that could not be written is in the journal, and the first thing a new agent does is to write each of its blocks
-// once, after which nothing its predecessor sent can land.
+// A restart loses nothing (docs/failures.md): each answered ADD is in a block or a note, each answered DEL is in a
+// block or the journal, and a new agent first writes each of its blocks, after which no write of the earlier agent can
+// land.
 #pragma once
 
 #include <atomic>
@@ -42,61 +42,64 @@ namespace berth::agent {
 
 struct AgentOptions {
   std::string node;
-  std::string state_dir = "/var/lib/berth";  // the node's mode, journal, queued DELs: on disk
-  std::string run_dir = "/run/berth";        // what a reboot may lose: the socket's folder
-  std::string netns_dir = "/run/netns";      // where the runtime keeps containers' network namespaces
-  std::string server;                        // the API server's address, which tells one cluster's files from another's
-  // Made when blocks are loaded; from then on a restart is no reason to make the node NotReady. Empty: none is made.
+  std::string state_dir = "/var/lib/berth";  // folder on disk: the node's mode, the journal, queued DELs
+  std::string run_dir = "/run/berth";        // the socket's folder, whose content a reboot may delete
+  std::string netns_dir = "/run/netns";      // folder in which the runtime keeps network namespaces of containers
+  std::string server;  // the API server's address, which distinguishes the files of different clusters
+  // File that the agent creates when it has loaded its blocks. While the file exists, STATUS succeeds, so a restart of
+  // the agent does not make the node NotReady. Empty: no file.
   std::string loaded_mark = {};
-  // Addresses of a block in use that are kept on standby, to be handed out before they are written (docs/adr/0008). At
-  // most 64: what an IPBlock takes.
+  // How many addresses of a block in use the agent keeps on standby (docs/adr/0008). At most 64, the limit of the
+  // IPBlock's field `standby`.
   std::size_t standby = 64;
-  // A node that uses nothing of a small pool looks at a moment in this time whether it may claim a block ahead.
+  // If the node uses no address of a pool with at most 1,024 blocks, the agent checks at a random moment within this
+  // time whether it may claim a block in advance.
   std::chrono::milliseconds looks_within = std::chrono::seconds(10);
   bool watches_blocks = true;
-  bool reads_pods = false;  // annotations by a GET of the pod where the runtime hands over none
+  bool reads_pods = false;  // if the runtime passes no annotations, an ADD reads them with a GET of the pod
 };
 
-// What says that the API server is away, as opposed to its refusing something.
+// Whether the error means that the API server is away: not reachable, without an answer in time, or unable to
+// authenticate the agent.
 [[nodiscard]] bool IsAway(ErrorCode code);
 
-// What goes back to the caller: CNI's result or error object.
+// The answer to a CNI call. `body` is CNI's result or error object.
 struct Reply {
   bool ok = false;
-  bool took = false;  // an ADD that took something new
+  bool took = false;  // an ADD took an address that the attachment did not have before
   std::string body;
-  // For an ADD, until the answer was delivered: GC leaves its address alone.
+  // Of an ADD: while this pointer exists, GC does not free the ADD's address. It exists until the answer is delivered.
   std::shared_ptr<void> hold;
-  // Gives back what the ADD took, for an answer that could not be delivered; may be empty.
+  // Frees the address of an ADD whose answer could not be delivered; may be empty.
   std::function<void()> take_back;
 };
 
 class Agent final : private BlockObserver {
  public:
-  // Makes its folders, sends nothing, and takes nothing from an agent that serves: that is Start's. api and clock must
-  // outlive the agent. `replaced` is called once, from any thread, when another agent of this node has taken over:
-  // this one is of no use any more. Errors: kIo; kUnavailable: this node is berth-direct's.
+  // Creates the agent's folders. Sends no request and does not take over the node; Start does. api and clock must
+  // outlive the agent. `replaced` is called once, from any thread, when another agent has taken over the node, and this
+  // agent has to end. Errors: kIo; kUnavailable: the node is in direct mode.
   [[nodiscard]] static Expected<std::unique_ptr<Agent>> Make(k8sclient::Api& api, k8sclient::Clock& clock,
                                                              AgentOptions options, std::function<void()> replaced);
   ~Agent() override;
 
-  // Begins to load, in a thread; calls that come meanwhile wait. Requires: whoever looks for an agent finds it
-  // listening (node/del_queue.h).
+  // Loads the blocks in a thread of its own; calls wait meanwhile. Requires: the agent's socket already listens, so
+  // that `berth` queues no further DEL (node/del_queue.h).
   void Start();
-  // In place of Start: writes all that is still to be written, fences the blocks, and leaves the node to berth-direct.
-  // Errors: what is left to be done; the node is the agent's as before.
+  // Instead of Start: writes everything that is not written, fences the blocks, and sets the node's mode to direct.
+  // Errors: what is left to do; the node stays in agent mode.
   [[nodiscard]] Expected<void> Retire(std::chrono::milliseconds limit);
-  // In place of Start, for thousands of agents in one process: what a start asks of the API server but for the watches,
-  // in this thread. Returns when no pool lacks a block ahead, or stop is requested.
+  // Instead of Start, for thousands of agents in one process: makes the requests of a start except the watches, in this
+  // thread. Returns when no pool lacks a block in advance, or stop is requested.
   void LoadAndClaim(const std::stop_token& stop);
-  // Calls that come from now on are refused; those under way go on.
+  // From now on new calls fail; calls under way go on.
   void BeginStop();
-  // Waits for calls under way and what they left to be written, at most that long.
+  // Waits until the calls under way have ended and their deferred changes are written, at most `limit`.
   void Drain(std::chrono::milliseconds limit);
 
-  // One call, as docs/agent-protocol.md has it. Throws nothing: a bug is an error reply with code 999.
+  // Serves one call (docs/agent-protocol.md). Does not throw: a bug gives an error reply with code 999.
   [[nodiscard]] Reply Handle(std::string_view body);
-  // The queue is full: what Handle would answer.
+  // The reply to a call while the queue of calls is full.
   [[nodiscard]] static Reply Busy();
 
   [[nodiscard]] bool IsReady() const;
@@ -122,24 +125,26 @@ class Agent final : private BlockObserver {
   [[nodiscard]] Expected<Reply> Add(Call& call);
   [[nodiscard]] Expected<void> Del(Call& call);
   [[nodiscard]] Expected<void> Check(Call& call);
-  // Errors: those of the GET; kUnavailable: another pod has that name by now.
+  // Errors: those of the GET; kUnavailable: another pod has this name now.
   [[nodiscard]] Expected<void> ReadPodAnnotations(const cni::Environment& environment,
                                                   cni::NetworkConfig& config) const;
-  // Takes out what the attachment holds. What is in own blocks is in the journal when this returns, and is written
-  // later: it keeps the attachment's turn until then. `then`, which may be empty, is called once when all is done or
-  // has failed. Errors: what is not in own blocks may be left.
+  // Frees the attachment's addresses. If they are in own blocks, the DEL is in the journal when Release returns, and
+  // deferred changes write it; `turn` is kept until then. `then` (may be empty) is called once, when everything is
+  // written or has failed. Errors: addresses outside own blocks may still be held.
   [[nodiscard]] Expected<void> Release(AgentStore& store, ipam::Engine& engine, const ipam::Attachment& attachment,
                                        std::shared_ptr<void> turn, LateEdits::Then then);
-  // The API server is away: what is left of DELs is the journal's.
+  // The API server is away: syncs the journal. From now on DELs go to the journal without a write.
   void GoAway();
-  // Whether nothing of the attachment is recorded in what is known, or may be. Requires: its turn; ready.
+  // Whether the attachment has no address and no write in doubt, as far as this agent knows. Requires: the caller has
+  // the attachment's turn; the agent is ready.
   [[nodiscard]] bool HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const;
-  // Nothing of it is recorded, as far as this agent knows. Asked last: a successor may have given it an address, or
-  // have found a note of one and write that again. With `may_be_left`, which says that a block that was left alone
-  // before anything was looked for may hold it, the DEL stays in the journal until that block is known. Errors:
-  // kUnavailable: there is a successor; kIo.
+  // Ends a DEL for which no address is left, as far as this agent knows. It checks last whether a successor has taken
+  // over, which may have given the attachment an address, or may write the entry of its note again. `may_be_left`: a
+  // block that was quarantined before the search may hold the attachment's address, so the DEL stays in the journal
+  // until the block can be read. Errors: kUnavailable: a successor has taken over; kIo.
   [[nodiscard]] Expected<void> ConcludeFreed(const ipam::Attachment& attachment, bool may_be_left);
-  // A DEL that is to be done later goes to the journal. Errors: kIo; kUnavailable: this agent was replaced.
+  // Adds a DEL to the journal, to be written later. Errors: kIo; kUnavailable: the agent has not taken over the node
+  // yet, or was replaced.
   [[nodiscard]] Expected<void> WriteDown(const ipam::Attachment& attachment, JournalSync sync);
   [[nodiscard]] Expected<void> WaitUntilReady(SteadyTime deadline);
   [[nodiscard]] std::unexpected<Error> NotLoaded(ErrorCode code) const BERTH_REQUIRES(mutex_);
@@ -148,55 +153,57 @@ class Agent final : private BlockObserver {
     return {.own = own_, .view = view_, .turns = turns_, .shared = shared_, .api = api_, .directory = directory_};
   }
 
-  // An agent of this node, this one or an earlier, has loaded since boot.
+  // Whether this agent or an earlier agent of this node has loaded its blocks since boot.
   [[nodiscard]] bool HasLoadedSinceBoot() const;
   void LeaveLoadedMark() const;
 
   void Load(const std::stop_token& stop);
-  // False: stopped before.
+  // Returns false if the agent is stopped before.
   [[nodiscard]] bool LoadUntilDone(const std::stop_token& stop);
-  // From here on this agent is the node's: an earlier one creates no block and journals nothing any more.
+  // Makes this agent the owner of the node: an earlier agent creates no further block, and adds nothing to its journal.
   [[nodiscard]] Expected<void> TakeOver();
   [[nodiscard]] Expected<void> LoadOnce();
-  // What `berth` has answered without an agent goes into the journal.
+  // Moves the DELs that `berth` has answered without an agent to the journal.
   [[nodiscard]] Expected<void> TakeQueuedDels();
   [[nodiscard]] Expected<void> RetireOnce(SteadyTime end);
   [[nodiscard]] Expected<void> SettleLeftIntents();
   struct ListedBlocks {
     std::vector<ipam::BlockView> blocks = {};
-    LeftAlone::Blocks left_alone = {};  // cannot be understood
+    LeftAlone::Blocks left_alone = {};  // blocks that the agent cannot parse
   };
   [[nodiscard]] Expected<ListedBlocks> ListOwnBlocks(k8sclient::ListOptions options);
-  // Takes them over, and writes what an earlier agent had handed out.
+  // Fences the node's blocks, and takes over the addresses that an earlier agent handed out.
   [[nodiscard]] Expected<void> FenceOwnBlocks();
   void Keep(const std::stop_token& stop);
-  // Writes what is pending; what a call is about to write is left to that.
+  // Writes the pending DELs, except those of attachments for which a call is under way.
   void ReplayJournal();
   void CompactJournal();
   void ClaimAhead();
   void Resync();
   void FindBlocks();
-  // The Node's number has risen above what this agent's blocks come to: the controller has made a block for it.
+  // Whether the Node's address count has risen above the number of addresses in this agent's blocks. If so, the
+  // controller has created a block for this node.
   [[nodiscard]] bool IsNumberAboveBlocks();
-  // Before a call is told that a pool is exhausted: has the keeper look for blocks that others made for this node, at
-  // most once a second. `known`: own_.Generation() before the call looked for an address. True: blocks have come since.
+  // Called before a call fails with kExhausted: makes the maintenance loop look for blocks that others created for this
+  // node, at most once a second. `known`: own_.Generation() before the call looked for an address. Returns whether
+  // blocks were added or forgotten since.
   [[nodiscard]] bool FoundBlocks(std::uint64_t known, SteadyTime deadline);
   void ReportOddBlocks() const;
   void Poke();
-  // Ends, once: another agent is the node's, or this one's files are gone.
+  // Stops serving, once: another agent has taken over the node, or the node's directory was removed.
   void GiveWay();
 
-  // Returns the name of the network namespace that the entry is to record. `path` is what CNI_NETNS says. Empty if
-  // this agent does not see that namespace: a missing file would prove nothing later.
+  // Returns the name of the network namespace for the entry. `path` is the value of CNI_NETNS. Returns an empty text if
+  // this agent does not see the network namespace, because then a missing file would prove nothing later.
   [[nodiscard]] std::string NetnsToRecord(const std::string& path);
 
   void Tell(const agent_core::Report& report) override;
   [[nodiscard]] bool IsStillOurs() override;
 
-  // Logs once after each change whether this machine's clock differs from the API server's.
+  // Logs each change of whether this machine's clock differs from the API server's clock.
   void ReportClock();
 
-  // Entries record times of the API server's clock, and the agent compares them with that clock.
+  // Times in entries are times of the API server's clock, so the agent compares them with this clock.
   k8sclient::ServerClock server_clock_;
   k8sclient::DatedApi dated_api_;
   k8sclient::Api& api_ = dated_api_;
@@ -206,23 +213,23 @@ class Agent final : private BlockObserver {
   std::once_flag replaced_once_;
   node::NodeDirectory directory_;
   const node::Folder state_;
-  // Of the node, for as long as anything of this agent runs: calls of berth-direct wait.
+  // The node's lock, which this agent holds as long as any part of it runs; calls of berth-direct wait.
   node::HeldFile lock_;
   std::unique_ptr<Journal> journal_;      // set once, before is_creator_
-  std::atomic<bool> is_creator_ = false;  // has taken over
-  // Set before ready_. From then on no earlier agent answers an ADD.
+  std::atomic<bool> is_creator_ = false;  // this agent has taken over the node
+  // When this agent became ready. Set before ready_. From then on no earlier agent answers an ADD.
   std::atomic<node::BootNanos> ready_since_ = 0;
   Metrics metrics_;
   std::atomic<bool> told_netns_ = false;
 
-  // Before what has threads that call Poke until they have ended.
+  // Declared before the members whose threads call Poke, so that it is destroyed after them.
   mutable Mutex mutex_;
   std::condition_variable changed_;
   bool draining_ BERTH_GUARDED_BY(mutex_) = false;
   bool ready_ BERTH_GUARDED_BY(mutex_) = false;
   bool stopping_ BERTH_GUARDED_BY(mutex_) = false;
   bool poked_ BERTH_GUARDED_BY(mutex_) = false;
-  std::string load_error_ BERTH_GUARDED_BY(mutex_);  // why loading has not worked yet
+  std::string load_error_ BERTH_GUARDED_BY(mutex_);  // why the last attempt to load the blocks failed
 
   OwnBlocks own_;
   LeftAlone left_alone_{own_, directory_, clock_};
@@ -231,13 +238,14 @@ class Agent final : private BlockObserver {
   SharedHoldings shared_;
   WarmBlocks warm_blocks_{Parts(), clock_, metrics_, options_.looks_within};
   AttachmentGate gate_;
-  // The API server did not answer lately: DELs go to the journal without trying.
+  // The API server did not answer lately: DELs go to the journal without a write.
   std::atomic<bool> is_away_ = false;
   std::atomic<std::size_t> calls_ = 0;
-  // Blocks may have come or gone that no watch tells of: a claim ahead whose answer did not come, or a restored backup.
+  // Blocks may have come or gone without a watch showing it: the answer to a claim in advance was lost, or a backup was
+  // restored.
   std::atomic<bool> wants_resync_ = false;
   std::uint64_t resyncs_ BERTH_GUARDED_BY(mutex_) = 0;
-  SteadyTime next_look_ BERTH_GUARDED_BY(mutex_){};  // for a call that finds a pool exhausted
+  SteadyTime next_look_ BERTH_GUARDED_BY(mutex_){};  // when FoundBlocks may ask for the next look
   std::uint64_t resyncs_before_look_ BERTH_GUARDED_BY(mutex_) = 0;
 
   BlockWatches block_watches_;

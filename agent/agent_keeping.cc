@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the agent does besides calls: loading and fencing its blocks, replaying the journal, and the rounds of its
-// keeper.
+// The agent's work besides calls: it loads and fences its blocks, replays the journal, and runs the maintenance loop.
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
@@ -41,13 +40,14 @@ namespace {
 constexpr std::chrono::seconds kRetryPause{1};
 constexpr std::chrono::seconds kKeepEvery{1};
 constexpr std::chrono::milliseconds kKeepPause{20};
-// A call that finds a pool exhausted waits so long for the keeper's look.
+// A call that finds a pool exhausted waits this long for the maintenance loop.
 constexpr std::chrono::seconds kLookMax{2};
-// And up to as long again. A LIST by node makes the API server look at every block there is: of five thousand nodes
-// twice a minute that is more than it can do.
+// The maintenance loop lists the node's blocks every 5 to 10 min. For a LIST by node, the API server looks at every
+// block. If 5,000 nodes did this twice a minute, the API server would be overloaded.
 constexpr std::chrono::minutes kResyncEvery{5};
-// The API server's flow control takes a LIST for as much work as a page of it can hold: with 500, a tenth of all that
-// agents may do at the same time, and thousands that start together wait for each other. Few nodes have more blocks.
+// The API server's flow control counts a LIST by its page size. A page of 500 counts as a tenth of all requests that
+// agents may have under way, so thousands of agents that start together would wait for each other. Few nodes have more
+// than 10 blocks.
 constexpr int kOwnBlocksPage = 10;
 
 BlockView ToView(const json& object) {
@@ -119,13 +119,14 @@ Expected<void> Agent::TakeOver() {
     lock_ = *std::move(lock);
   }
   if (auto creator = directory_.BecomeCreator(own_.instance()); !creator) return creator;
-  // Until the journal is open: a later agent waits, and the journal of one that was faster is not replaced.
+  // Hold the ownership until the journal is open: a later agent waits, and this agent does not replace the journal of
+  // an agent that was faster.
   const auto creator = directory_.HoldCreator(own_.instance());
   if (!creator) {
     static_cast<void>(IsStillOurs());
     return std::unexpected(creator.error());
   }
-  // An agent that retires writes the mode while it is the creator: that was before, or never comes.
+  // A retiring agent writes the mode while it owns the node: it has done so before, or never will.
   if (auto mode = node::RequireMode(state_, node::NodeMode::kAgent); !mode) return mode;
   const auto nodes = state_.Sub("nodes", node::FileSync::kYes);
   if (!nodes) return std::unexpected(nodes.error());
@@ -155,8 +156,8 @@ void Agent::GiveWay() {
 }
 
 Expected<void> Agent::LoadOnce() {
-  // In this order: first nobody else creates blocks of this node, then those that exist are listed. A later agent waits
-  // until that is done, and fences them after this one.
+  // The order matters: first no other agent may create blocks of this node, and then this agent lists the blocks. A
+  // later agent waits until this is done, and then fences the blocks itself.
   if (!IsStillOurs()) return Fail(ErrorCode::kUnavailable, "another agent has taken over this node");
   const auto creator = directory_.HoldCreator(own_.instance());
   if (!creator) return std::unexpected(creator.error());
@@ -202,7 +203,7 @@ Expected<void> Agent::FenceOwnBlocks() {
   const auto notes = directory_.ReadHandedOut();
   if (!notes) return std::unexpected(notes.error());
   for (const node::HandedOut& note : *notes) {
-    // The note is all there is of an address in a block that is left alone.
+    // For a handed-out address of a quarantined block, the note is the only record.
     if (own_.Knows(note.block) || listed->left_alone.contains(note.block)) continue;
     Tell({.kind = agent_core::Report::Kind::kHandedOutLost, .block = note.block, .text = note.entry});
     directory_.ForgetHandedOut(note.attachment, note.block);
@@ -224,7 +225,8 @@ Expected<void> Agent::SettleLeftIntents() {
       spdlog::info("settled a write that an earlier process left in doubt attachment={}", attachment);
       continue;
     }
-    // The API server was there to list the blocks. What this one refuses must not keep the node: its DEL settles it.
+    // The API server is not away, because it has listed the blocks. If it refuses this write, the agent still serves
+    // the node, and the attachment's DEL settles the write.
     if (!IsOfOneBlock(settled.error().code) && settled.error().code != ErrorCode::kUnknownOutcome) return settled;
     spdlog::error("cannot settle a write that an earlier process left in doubt attachment={} err=\"{}\"",
                   attachment,
@@ -275,7 +277,8 @@ void Agent::Keep(const std::stop_token& stop) {
     }
     if (!IsStillOurs()) return;
     if (options_.watches_blocks) block_watches_.Update();
-    // A DEL may have found nobody at the socket of an agent that was replaced while this one was ready already.
+    // While this agent was ready, a DEL may have found no listener at the socket of a replaced agent: such a DEL is in
+    // the queue.
     if (auto taken = TakeQueuedDels(); !taken) {
       spdlog::warn("cannot take DELs from the queue, trying again err=\"{}\"", taken.error().message);
     }
@@ -289,7 +292,8 @@ void Agent::Keep(const std::stop_token& stop) {
     ReportClock();
     ClaimAhead();
     SweepCooled(own_, clock_);
-    // A burst pokes often, and this looks at each address.
+    // RenewStandby looks at each address: call it at most once a second, even if a burst of calls wakes this loop
+    // often.
     if (clock_.Now() >= next_renewal) {
       RenewStandby(own_, view_, clock_);
       next_renewal = clock_.Now() + kKeepEvery;
@@ -298,7 +302,7 @@ void Agent::Keep(const std::stop_token& stop) {
       Resync();
       next_resync = after_resync();
     }
-    // A burst of ADDs needs one look at what is left, not one each.
+    // Wait 20 ms after a wake-up, so that a burst of ADDs causes one pass and not one pass each.
     if (!clock_.Sleep(kKeepPause, stop)) return;
     Lock lock(mutex_);
     changed_.wait_for(lock.native(), kKeepEvery, [&]() BERTH_REQUIRES(mutex_) {
@@ -319,7 +323,7 @@ void Agent::ReplayJournal() {
   };
   const auto pass = std::make_shared<Pass>();
   for (const ipam::Attachment& attachment : journal_->Pending()) {
-    // Where a call has the turn, it is about to be written.
+    // If a call has the attachment's turn, the call writes the DEL.
     auto turn = gate_.Enter(attachment, clock_.Now());
     if (turn == nullptr || !journal_->Contains(attachment)) continue;
     CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
@@ -342,24 +346,24 @@ void Agent::ReplayJournal() {
           --pass->open;
           pass->ended.notify_all();
         });
-    if (!released && IsAway(released.error().code)) break;  // the others would fail for the same reason
+    if (!released && IsAway(released.error().code)) break;  // the other DELs would fail for the same reason
   }
-  // Each ends: in a patch, at its deadline, or with the agent.
+  // Each release ends: with a patch, at its deadline, or when the agent stops.
   Lock lock(pass->mutex);
   pass->ended.wait(lock.native(), [&pass]() BERTH_REQUIRES(pass->mutex) { return pass->open == 0; });
   if (pass->failure) {
     spdlog::warn(
         "cannot write journalled DELs, trying again pending={} err=\"{}\"", journal_->Size(), pass->failure->message);
     if (IsAway(pass->failure->code)) return;
-    // What is refused may stay so for long.
+    // The API server may refuse a DEL for a long time: sync the journal.
     if (auto synced = journal_->Sync(); !synced)
       spdlog::error("cannot write the journal err=\"{}\"", synced.error().message);
   }
   if (pass->written > 0) spdlog::info("journalled DELs written count={}", pass->written);
-  // What was refused was answered, too.
+  // A refusal also proves that the API server is back.
   if (pass->written > 0 || pass->failure) is_away_ = false;
   if (!is_away_) return;
-  // Nothing to write that would tell: ask.
+  // No write showed whether the API server is back: send a small LIST.
   const auto answer =
       k8sclient::List(api_,
                       std::string(crds::kPoolsPath),
@@ -371,7 +375,7 @@ void Agent::ReplayJournal() {
 void Agent::CompactJournal() {
   if (!journal_->IsLong()) return;
   const auto creator = directory_.HoldCreator(own_.instance());
-  if (!creator) return;  // the journal is another agent's by now
+  if (!creator) return;  // another agent owns the journal now
   if (auto compacted = journal_->Compact(); !compacted) {
     spdlog::warn("cannot write the journal err=\"{}\"", compacted.error().message);
   }
@@ -379,7 +383,7 @@ void Agent::CompactJournal() {
 
 void Agent::ClaimAhead() {
   if (is_away_) return;
-  // The last one may have come about after all, and one is enough.
+  // An earlier claim whose answer was lost may have created a block, and one block is enough: look first.
   const bool is_above = IsNumberAboveBlocks();
   if (wants_resync_.exchange(false) || is_above) Resync();
   if (!warm_blocks_.Claim()) wants_resync_ = true;
@@ -418,7 +422,7 @@ bool Agent::FoundBlocks(std::uint64_t known, SteadyTime deadline) {
   return own_.Generation() != known;
 }
 
-// Finds blocks that were claimed for this node by others, or by a write whose answer was lost.
+// Finds blocks that others claimed for this node, and blocks of a claim whose answer was lost.
 void Agent::Resync() {
   FindBlocks();
   const Lock lock(mutex_);
@@ -438,7 +442,7 @@ void Agent::FindBlocks() {
       own_.Observe(block, clock_.Now() + kStepMax);
       continue;
     }
-    // Claimed for this node by the controller, or by a call whose answer was lost.
+    // The controller claimed the block for this node, or a call of this agent whose answer was lost.
     const auto pool = view_.ReadLatest(block->pool, k8sclient::CallOptions::Within(kStepMax));
     if (!pool || *pool == nullptr) continue;
     const auto fenced = TakeInBlock(own_, directory_, block, clock_.Now() + kStepMax);
@@ -446,7 +450,7 @@ void Agent::FindBlocks() {
       spdlog::info(
           "found a block of this node that this agent did not know block={} pool={}", block->name, block->pool);
   }
-  // The list may be older than the block.
+  // The list may be older than a block that it lacks.
   for (const std::string& name : known) {
     static_cast<void>(own_.ObserveListed(name, /*version=*/0, clock_.Now() + kStepMax));
   }

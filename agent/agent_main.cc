@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth-agent: the command line. Without a subcommand it is the node's agent; `install` and `probe` are what its pod
-// needs besides, since the image has no shell.
+// The command line of berth-agent. Without a subcommand the program is the node's agent. The subcommands `install` and
+// `probe` exist because the image of the agent's pod has no shell.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -26,7 +26,7 @@ namespace berth::agent {
 namespace {
 
 struct InstallOptions {
-  std::string program;  // empty: the one beside this program
+  std::string program;  // empty: `berth` in the folder of this program
   std::string cni_bin_dir;
   std::string conflist_from;
   std::string conflist_to;
@@ -108,7 +108,7 @@ void AddProbeOptions(CLI::App& app, http::ProbeOptions& options) {
   app.add_flag("--ready", options.asks_ready, "Ask whether the agent has loaded its blocks");
 }
 
-// The program of the other mode would answer the node's pods with nothing but errors.
+// A program of the other mode would answer all calls of the node with errors.
 Expected<void> TakeMode(const node::Folder& state, bool is_direct) {
   if (!is_direct) return node::RequireMode(state, node::NodeMode::kAgent);
   const auto begun = node::BeginAsDirect(state);
@@ -176,7 +176,7 @@ int AgentMain(int argc, const char* const* argv) {
       "/tmp/berth/state\n"
       "  berth-agent probe --ready --socket /run/berth/agent.sock\n"
       "  berth-agent install --cni-bin-dir /opt/cni/bin");
-  // As CLI11 takes a list: the last one first.
+  // CLI11 takes the arguments in reverse order.
   std::vector<std::string> arguments(std::reverse_iterator(argv + argc), std::reverse_iterator(argv + 1));
   try {
     app.parse(arguments);

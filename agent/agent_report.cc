@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the agent tells people: its blocks, metrics, and what happens to blocks.
+// The agent's blocks as JSON, its metrics, and its log lines about blocks.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -83,7 +83,7 @@ namespace {
 
 struct Sentence {
   spdlog::level::level_enum level;
-  std::string_view text;  // empty: it is not logged
+  std::string_view text;  // empty: not logged
 };
 
 Sentence SentenceOf(agent_core::Report::Kind kind) {

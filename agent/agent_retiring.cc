@@ -33,7 +33,7 @@ Expected<void> Agent::RetireOnce(SteadyTime end) {
   if (!loaded) return loaded;
   own_.WriteHandedOut(end, [](const Error&) {});
   own_.AwaitLate(end);
-  // Before any other agent can be the node's, or any DEL be queued.
+  // From here on no other agent can take over the node, and no DEL can be queued.
   const auto creator = directory_.HoldCreator(own_.instance());
   if (!creator) return std::unexpected(creator.error());
   const auto queue = node::DelQueue::Lock(state_, /*deadline=*/0);
@@ -53,7 +53,7 @@ Expected<void> Agent::RetireOnce(SteadyTime end) {
         std::to_string(dels) + " DELs and " + std::to_string(adds) + " ADDs that were answered are not written yet",
         "check the API server: the log has its answers");
   }
-  // What direct mode knew of blocks is from before this agent's time.
+  // The version and the recent view of direct mode are older than this agent's writes.
   directory_.WriteVersion("");
   node::RecentView(directory_, /*is_kept=*/true).Forget();
   return node::WriteMode(state_, node::NodeMode::kDirect);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One agent after another in one process, and waiting between them.
+// Runs agents of the node one after another in one process, and waits between them.
 #include "agent/agent_run.h"
 
 #include <cerrno>
@@ -34,7 +34,7 @@ using http::HttpServer;
 
 constexpr std::chrono::seconds kDrainMax{20};
 constexpr std::chrono::minutes kRetireMax{2};
-// How long the node may have no agent before the one that stands by notices; a lock that goes wakes nobody.
+// A waiting agent checks this often whether the node has another agent, because a released lock wakes nobody.
 constexpr timespec kStandByLook{.tv_sec = 0, .tv_nsec = 200'000'000};
 
 Expected<k8sclient::ClientConfig> LoadConfig(const std::string& kubeconfig) {
@@ -68,15 +68,15 @@ HttpAnswer Answer(Agent& agent, const HttpRequest& request) {
   return Text(404, "unknown; try GET /healthz, /readyz, /metrics, and over the UNIX socket /debug/blocks\n");
 }
 
-// What must not wait behind ADDs that wait for the API server: DELs, which free what those need and are answered from
-// the journal, and what asks whether this process and its node are well.
+// Urgent requests do not wait behind ADDs that wait for the API server: DELs (they free addresses that ADDs need, and
+// the agent can answer them with the journal), and questions about the health of the process and the node.
 bool IsUrgent(const HttpRequest& request) {
   return request.path != "/cni" || cni::BeginsWithVerb(request.body, cni::Verb::kDel) ||
          cni::BeginsWithVerb(request.body, cni::Verb::kStatus);
 }
 
-// Callers, requests under way and watches need one each; 1,024, which is what a process often starts with, are fewer
-// than may wait.
+// Each caller, each request under way and each watch needs a file descriptor, and more than 1,024 (the usual limit) may
+// be needed.
 void RaiseDescriptorLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
@@ -85,13 +85,13 @@ void RaiseDescriptorLimit() {
     spdlog::warn("cannot raise the limit of open files err=\"{}\"", std::strerror(errno));
 }
 
-// One agent of the node after another, in one process.
+// Runs agents of the node one after another in one process.
 class Run {
  public:
   Run(k8sclient::Api& api, const RunOptions& options, const sigset_t& signals)
       : api_(api), options_(options), signals_(signals) {}
 
-  // Until the process is told to end.
+  // Returns when the process is told to end.
   Expected<void> UntilTold() {
     auto probes = ServeProbes();
     if (!probes) return std::unexpected(probes.error());
@@ -106,19 +106,20 @@ class Run {
   }
 
  private:
-  // Null: none are asked for.
+  // Returns nullptr if no probe socket is configured.
   Expected<std::unique_ptr<HttpServer>> ServeProbes();
   HttpAnswer AnswerProbe(const HttpRequest& request);
-  // True: another agent has taken over; false: the process is told to end.
+  // Returns true if another agent has taken over the node, false if the process is told to end.
   Expected<bool> Serve();
-  // True: no agent of the node lives; false: the process is told to end.
+  // Waits while another agent of the node runs. Returns true if none runs any more, false if the process is told to
+  // end.
   [[nodiscard]] Expected<bool> StandBy() const;
 
   k8sclient::Api& api_;
   const RunOptions& options_;
   const sigset_t& signals_;
   Mutex mutex_;
-  Agent* agent_ BERTH_GUARDED_BY(mutex_) = nullptr;  // null: standing by
+  Agent* agent_ BERTH_GUARDED_BY(mutex_) = nullptr;  // nullptr while the process waits
 };
 
 Expected<std::unique_ptr<HttpServer>> Run::ServeProbes() {
@@ -132,8 +133,8 @@ Expected<std::unique_ptr<HttpServer>> Run::ServeProbes() {
 HttpAnswer Run::AnswerProbe(const HttpRequest& request) {
   const Lock lock(mutex_);
   if (agent_ != nullptr && request.path != "/cni") return Answer(*agent_, request);
-  // Ready: it serves within a second if the other one goes. The DaemonSet controller deletes an old pod that is not,
-  // however the new one is.
+  // A waiting process reports ready, because it serves within 1 s after the other agent has ended. The DaemonSet
+  // controller deletes an old pod that is not ready, whatever the state of the new pod.
   const bool is_asked = request.path == "/healthz" || request.path == "/readyz";
   return Text(is_asked ? 200 : 503, "waiting: another agent serves this node\n");
 }
@@ -204,7 +205,7 @@ int RunAgent(RunOptions options) {
   options.agent.loaded_mark = options.socket + std::string(cni::kLoadedMarkSuffix);
   options.agent.run_dir = std::filesystem::path(options.socket).parent_path();
   if (options.agent.node.empty()) {
-    // The node's own credentials name it.
+    // The node's credentials contain the node's name.
     const auto user = k8sclient::UserName(*config, k8sclient::ReadWholeFile);
     constexpr std::string_view kNodeUser = "system:node:";
     if (user && user->starts_with(kNodeUser)) options.agent.node = user->substr(kNodeUser.size());
@@ -218,7 +219,7 @@ int RunAgent(RunOptions options) {
                                        .log = [](const std::string& line) { spdlog::warn("{}", line); }});
   if (!api) return Complain(api.error());
 
-  // Signals are taken by sigwait, in every thread's name.
+  // The main thread takes these signals with sigwait, so all threads block them.
   sigset_t signals;
   sigemptyset(&signals);
   for (const int number : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals, number);

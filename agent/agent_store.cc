@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which question goes to memory and which to the API server.
+// Decides which questions of the engine are answered from memory, and which with requests.
 #include "agent/agent_store.h"
 
 #include <algorithm>
@@ -15,12 +15,12 @@ namespace berth::agent {
 using ipam::BlockView;
 
 namespace {
-// Intents of own blocks are in memory: a restart fences all of them.
+// Intents of own blocks exist only in memory, because a restarted agent fences all own blocks.
 constexpr std::string_view kMemoryIntent = "memory:";
 constexpr std::chrono::seconds kAllClaimedMin{30};
 constexpr std::chrono::seconds kSharedTurnMax{10};
 
-// Another node's block: what needs no change there succeeds.
+// A block of another node: the edit succeeds only if it changes nothing.
 Expected<BlockView> EditForeign(const BlockView& seen, const ipam::Change& change) {
   ipam::Block changed = *seen;
   if (auto applied = ipam::Apply(change, changed); !applied) return std::unexpected(applied.error());
@@ -48,11 +48,11 @@ Expected<void> TakeInBlock(OwnBlocks& own, const node::NodeDirectory& directory,
 
 ClaimTurns::Turn ClaimTurns::Begin(const std::string& what, SteadyTime deadline, std::chrono::milliseconds patience) {
   Lock lock(mutex_);
-  Taken& one = taken_[what];  // stays as long as it is taken or waited for
+  Taken& one = taken_[what];  // the element exists as long as the turn is taken or waited for
   const bool waited = one.is_taken;
   ++one.waiting;
-  // The patience is for one turn and not for the whole wait: a call that left a moving queue would write at the same
-  // time as the others.
+  // `patience` limits one turn and not the whole wait: if a call left a queue that moves, it would write at the same
+  // time as the other calls.
   const auto give_up_at = [&] { return std::min(deadline, one.since + patience); };
   while (one.is_taken && std::chrono::steady_clock::now() < give_up_at())
     ended_.wait_until(lock.native(), give_up_at());
@@ -130,8 +130,8 @@ AgentStore::AgentStore(const AgentStoreParts& parts, ipam::Runtime& runtime, Ste
                .call = {.deadline = deadline, .stop = {}},
                .lock_deadline = 0,
                .takes_turns = false,
-               // An agent that comes after this one lists the node's blocks once, and settles what it finds open: no
-               // write that nothing fences may come about behind its back.
+               // A successor lists the node's blocks once, and settles the open intents. After that, this agent must
+               // not send a write that no fence stops.
                .begin_attempt = [&directory = parts.directory,
                                  instance = parts.own.instance()] { return directory.HoldCreator(instance); },
                .leaves_creations_open = true,
@@ -162,7 +162,8 @@ Expected<std::vector<ipam::PoolView>> AgentStore::ReadPools(std::span<const std:
 }
 
 Expected<ipam::PoolView> AgentStore::PoolOf(const ipam::PoolView& pool, const BlockView& block) {
-  // A block of this node is in memory only after its pool was read, or since before this agent had read any.
+  // A block of this node is in memory only if its pool was read after the block was created, or if the block is older
+  // than this agent's first read of pools.
   if (!block->shared()) return pool;
   if (auto known = view_.PoolOf(*block)) return known;
   auto latest = view_.ReadLatest(pool->name, {.deadline = deadline_, .stop = {}});
@@ -223,7 +224,7 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::Change& 
     return seen;
   }
   const SteadyTime deadline = std::min(deadline_, std::chrono::steady_clock::now() + edit_max_);
-  // A creation is in doubt, and what is known may be an earlier block of that name, which is gone.
+  // A creation is in doubt. The known block may be an earlier block of this name, which is gone.
   if (seen->resource_version.empty()) {
     if (auto looked = own_.ObserveListed(seen->name, /*version=*/0, deadline); !looked)
       return std::unexpected(looked.error());
@@ -236,7 +237,7 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::Change& 
   }
   auto written = own_.Edit(seen, wanted, deadline);
   if (written && *written == nullptr) {
-    // The first ADDs of a block come together: the one that is written brings addresses for the others.
+    // The first ADDs in a block come together: the ADD that is written also puts addresses on standby for the others.
     if (auto given = HandOut(seen, wanted)) return *std::move(given);
     wanted.may_take_standby = false;
     written = own_.Edit(seen, wanted, deadline);
@@ -244,13 +245,14 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::Change& 
   return AfterEdit(seen, change, std::move(written));
 }
 
-// Other nodes' writes conflict with this one; those of this node's calls need not. A turn saves requests and nothing
-// else: where one lasts for long, as when the API server leaves a request without an answer, the others write without.
+// Writes of other nodes may conflict with this write, but writes of this node's calls need not. A turn only saves
+// requests. If a turn lasts longer than 10 s, for example because the API server does not answer, the other calls write
+// without a turn.
 Expected<BlockView> AgentStore::EditShared(const BlockView& seen, const ipam::Change& change) {
   const auto patience = std::min<std::chrono::milliseconds>(kSharedTurnMax, edit_max_);
   const std::string what = "block " + seen->name;
   const ClaimTurns::Turn turn = turns_.Begin(what, deadline_, patience);
-  // Without a version it is to be read, to settle what is in doubt.
+  // An edit without a version has to read the block, to settle a creation in doubt.
   const bool has_news =
       turn.left != nullptr && !seen->resource_version.empty() && VersionOf(*turn.left) > VersionOf(*seen);
   const BlockView base = has_news ? turn.left : seen;
@@ -274,11 +276,11 @@ Expected<BlockView> AgentStore::EditUnknown(const BlockView& seen, const ipam::C
 
 Expected<BlockView> AgentStore::AfterEdit(const BlockView& seen, const ipam::Change& change,
                                           Expected<BlockView> written) {
-  // It is in memory by now.
+  // The block is in memory now.
   if (written && unread_.block != nullptr && unread_.block->name == seen->name) {
     if (auto settled = SettleUnread(); !settled) return std::unexpected(settled.error());
   }
-  // Named without a version: a creation of this attachment was in doubt, and this has seen what became of it.
+  // An edit without a version means that a creation of this attachment was in doubt; the edit has seen its outcome.
   const bool was_seen = written || written.error().code == ErrorCode::kAlreadyExists;
   if (was_seen && seen->resource_version.empty() && !change.attachment.empty()) {
     if (auto closed = directory_.CloseIntent(change.attachment, *seen); !closed) return std::unexpected(closed.error());
@@ -287,7 +289,7 @@ Expected<BlockView> AgentStore::AfterEdit(const BlockView& seen, const ipam::Cha
 }
 
 std::optional<Expected<BlockView>> AgentStore::HandOut(const BlockView& seen, const ipam::Change& change) {
-  // An agent that has taken over has read the notes, and would never see this one.
+  // A successor has already read the notes, and would never see this note.
   auto creator = directory_.HoldCreator(own_.instance());
   if (!creator) return std::unexpected(creator.error());
   const auto settled = [&directory = directory_, attachment = change.attachment, block = seen->name] {
@@ -306,7 +308,7 @@ std::optional<Expected<BlockView>> AgentStore::HandOut(const BlockView& seen, co
     creator->Close();
     return WriteUnnoted(seen, change.attachment);
   }
-  // It may have been written before the note was there to be forgotten.
+  // The entry may be written before the note exists: delete the note now.
   if (!own_.IsHandedOut(given->name, change.attachment)) settled();
   return given;
 }
@@ -331,13 +333,14 @@ Expected<BlockView> AgentStore::Create(const ipam::Block& block, const ipam::Att
   ours.agent = own_.AgentField();
   auto created = remote_.Create(ours, attachment);
   if (!created) return created;
-  // Nobody takes from it by what was known of the pool before it existed (docs/adr/0001).
+  // No call may take an address of the new block with knowledge of the pool that is older than the block
+  // (docs/adr/0001).
   unread_ = {.block = *created, .attachment = attachment};
   if (const auto pool = ReadLatest(block.pool)) {
     latest_pool_ = *pool;
     return created;
   }
-  // Not in memory, so a DEL would not find the entry: it settles the intent, which is open still.
+  // The block is not in memory, so a DEL would not find the entry. The intent stays open, and the DEL settles it.
   if (attachment.empty()) {
     return Fail(ErrorCode::kUnknownOutcome,
                 "block " + block.name + " exists, but its pool " + block.pool + " cannot be read");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AgentStore: the engine's BlockStore in the agent: own blocks and pools from memory, the rest by request. One object
-// per call.
+// AgentStore is the engine's BlockStore in the agent: it reads own blocks and pools from memory, and sends requests for
+// the rest. Each call has its own AgentStore.
 #pragma once
 
 #include <chrono>
@@ -24,41 +24,40 @@
 
 namespace berth::agent {
 
-// Whose turn it is to claim a block of a pool, or to write a Shared one, and which pools have none to be claimed. Any
-// thread.
+// Turns to claim a block of a pool or to write a Shared block, and pools whose blocks are all claimed. Thread-safe.
 class ClaimTurns {
  public:
-  // The clock must outlive this.
+  // The clock must outlive this object.
   explicit ClaimTurns(k8sclient::Clock& clock) : clock_(clock) {}
 
   struct Turn {
-    std::shared_ptr<void> hold;  // the turn ends with it; nullptr: time was over
+    std::shared_ptr<void> hold;  // the turn lasts as long as this pointer; nullptr: no turn in time
     bool waited = false;
-    ipam::BlockView left = nullptr;  // by the call whose turn it was before
+    ipam::BlockView left = nullptr;  // the block as the previous call in this turn wrote it, or nullptr
   };
-  // `patience`: how long one turn may last before nobody waits for its end any more.
+  // Waits for the turn. Gives up at the deadline, or when another call's turn lasts longer than `patience`.
   [[nodiscard]] Turn Begin(const std::string& what, SteadyTime deadline,
                            std::chrono::milliseconds patience = std::chrono::hours(1));
-  // For whoever waits for the turn. Requires: it has not ended.
+  // Leaves the written block to the next call in this turn. Requires: the caller has the turn.
   void Leave(const std::string& what, const ipam::BlockView& written);
 
-  // All blocks of the pool exist. That is believed until its status says something else, or for 30 to 60 s: thousands
-  // of nodes would list all blocks with every ADD.
+  // Records that all blocks of the pool exist. The record is valid until the pool's status changes, but for at most 30
+  // to 60 s. Without the record, thousands of nodes would list all blocks for every ADD.
   void NoteAllClaimed(const ipam::Pool& pool);
   [[nodiscard]] bool IsAllClaimed(const ipam::Pool& pool) const;
-  // Whether this node, which uses nothing of the pool, may list its blocks now: at first at a moment within that time,
-  // and then every 30 to 60 s.
+  // Whether this node, which uses no address of the pool, may list the pool's blocks now: for the first time at a
+  // random moment within `first_within`, and then every 30 to 60 s.
   [[nodiscard]] bool IsLookDue(const ipam::Pool& pool, std::chrono::milliseconds first_within);
 
  private:
   struct Taken {
     bool is_taken = false;
-    SteadyTime since = {};  // it is taken
+    SteadyTime since = {};  // when the turn was taken
     int waiting = 0;
     ipam::BlockView left = nullptr;
   };
   struct AllClaimed {
-    std::vector<ipam::Prefix> claimable;  // of the pool's status
+    std::vector<ipam::Prefix> claimable;  // from the pool's status
     ipam::Uint128 block_count;
     SteadyTime until;
   };
@@ -66,12 +65,12 @@ class ClaimTurns {
   k8sclient::Clock& clock_;
   mutable Mutex mutex_;
   std::condition_variable ended_;
-  std::map<std::string, Taken> taken_ BERTH_GUARDED_BY(mutex_);             // and waited for
-  std::map<std::string, AllClaimed> all_claimed_ BERTH_GUARDED_BY(mutex_);  // by UID
-  std::map<std::string, SteadyTime> next_looks_ BERTH_GUARDED_BY(mutex_);   // by UID
+  std::map<std::string, Taken> taken_ BERTH_GUARDED_BY(mutex_);  // turns that are taken or waited for, by name
+  std::map<std::string, AllClaimed> all_claimed_ BERTH_GUARDED_BY(mutex_);  // by the pool's UID
+  std::map<std::string, SteadyTime> next_looks_ BERTH_GUARDED_BY(mutex_);   // by the pool's UID
 };
 
-// What the stores of all calls share; it must outlive them.
+// Objects that the stores of all calls share, and that must outlive the stores.
 struct AgentStoreParts {
   OwnBlocks& own;
   ClusterView& view;
@@ -81,62 +80,62 @@ struct AgentStoreParts {
   const node::NodeDirectory& directory;
 };
 
-// The edits that one call leaves behind (AgentStore::EditLater). Any thread.
+// The deferred changes of one call (AgentStore::EditLater). Thread-safe.
 class LateEdits {
  public:
-  // `then` is called once, when all that began have ended, with the first failure; the call that makes this object
-  // ends too.
+  // `then` is called once with the first failure, after each Begin has its End and the call itself has called End.
   using Then = std::function<void(const std::optional<Error>& failure)>;
   explicit LateEdits(Then then) : then_(std::move(then)) {}
 
   void Begin();
-  // A block that is gone is no failure: it holds nothing.
+  // Ends one change. kNotFound is no failure, because a block that is gone holds nothing.
   void End(const std::optional<Error>& failure);
 
  private:
   Mutex mutex_;
-  int open_ BERTH_GUARDED_BY(mutex_) = 1;  // the call's own part
+  int open_ BERTH_GUARDED_BY(mutex_) = 1;  // starts with 1 for the call itself
   std::optional<Error> failure_ BERTH_GUARDED_BY(mutex_);
   Then then_ BERTH_GUARDED_BY(mutex_);
 };
 
-// Makes a block of this node the agent's, with all that an earlier one handed out of it and did not write.
-// Requires: the caller holds the creator's place, or is the only one that could take it. Errors: those of
-// OwnBlocks::Fence; kIo.
+// Takes over a block of this node, with the addresses that an earlier agent handed out and did not write. Requires: the
+// caller holds the ownership of the node (NodeDirectory::HoldCreator), or no other agent could take it. Errors: those
+// of OwnBlocks::Fence; kIo.
 [[nodiscard]] Expected<void> TakeOverBlock(OwnBlocks& own, const node::NodeDirectory& directory,
                                            const ipam::BlockView& block, SteadyTime deadline,
                                            OwnBlocks::FenceWhat what = OwnBlocks::FenceWhat::kAny);
-// The same for a block that was unknown a moment ago, while calls are served: if one of them brings it into memory
-// first, nothing is left to do, and what it handed out since stays its own.
+// Like TakeOverBlock, for a block that was unknown a moment ago, while the agent serves calls. If a call has added the
+// block meanwhile, nothing is left to do, and the addresses that were handed out since stay this agent's.
 [[nodiscard]] Expected<void> TakeInBlock(OwnBlocks& own, const node::NodeDirectory& directory,
                                          const ipam::BlockView& block, SteadyTime deadline);
 
-// A successor reads what is open on the node (intents, notes of what was handed out) once, when it becomes the creator,
-// and gives back what nobody was told. So what rests on closing an intent, on a note, or on no write at all is
-// concluded while this agent holds the creator's place (NodeDirectory::HoldCreator), or not at all.
+// A successor reads the node's open intents and notes once, when it becomes the owner of the node, and frees addresses
+// that no caller was told. So before this agent relies on a closed intent, on a note, or on the absence of a write, it
+// holds the ownership of the node (NodeDirectory::HoldCreator).
 class AgentStore final : public ipam::BlockStore {
  public:
   // The runtime must outlive the store.
   AgentStore(const AgentStoreParts& parts, ipam::Runtime& runtime, SteadyTime deadline);
 
-  // From now on no edit of an own block takes longer than that: one block that cannot be written leaves time for
-  // others.
+  // Limits the time of each further edit of an own block, so that one block that cannot be written leaves time for
+  // other blocks.
   void LimitEdits(std::chrono::milliseconds limit) { edit_max_ = limit; }
 
-  // From now on edits of own blocks succeed at once, and are in, or have failed, by that time. Not those that fence:
-  // they settle what is in doubt.
+  // From now on edits of own blocks become deferred changes: they succeed at once, and are written or have failed by
+  // the deadline. An edit with a fence still waits, because it settles a write in doubt.
   void EditLater(std::shared_ptr<LateEdits> late, SteadyTime deadline) {
     late_ = std::move(late);
     late_deadline_ = deadline;
   }
 
-  // From now on an ADD may take an address on standby: what it is told is written by that time, or later.
+  // From now on an ADD may take an address on standby. Its entry is written by the deadline or later.
   void HandOutStandby(SteadyTime deadline) {
     hands_out_ = true;
     late_deadline_ = deadline;
   }
 
-  // Whether this ADD took an address that it could neither note nor write: nobody was told, and nobody must be.
+  // Whether this ADD took an address that it could neither note nor write. The caller of the ADD must not be told this
+  // address.
   [[nodiscard]] bool leaves_unnoted() const { return leaves_unnoted_; }
 
   [[nodiscard]] const std::string& Node() const override { return own_.node(); }
@@ -156,26 +155,28 @@ class AgentStore final : public ipam::BlockStore {
   [[nodiscard]] Expected<void> CloseIntent(const ipam::OpenIntent& intent) override;
 
  private:
-  // A block that this call created, of which the pool was not read since: not in memory.
+  // A block that this call created, and whose pool was not read since. The block is not in memory.
   struct Unread {
     ipam::BlockView block;
     ipam::Attachment attachment;
   };
-  // The pool as it is now; from then on a block of it that this call created is this node's. nullptr: there is none.
+  // Reads the newest version of the pool. If this call created a block of the pool, adds the block to memory. Returns
+  // nullptr if the pool does not exist.
   [[nodiscard]] Expected<ipam::PoolView> ReadLatest(const std::string& name);
   [[nodiscard]] Expected<void> SettleUnread();
   [[nodiscard]] Expected<ipam::BlockView> EditShared(const ipam::BlockView& seen, const ipam::Change& change);
-  // Of a block that is not in memory: claimed for this node by somebody else, or by a call whose answer was lost; or
-  // another node's.
+  // Edits a block that is not in memory: another program claimed it for this node, a call whose answer was lost created
+  // it, or it belongs to another node.
   [[nodiscard]] Expected<ipam::BlockView> EditUnknown(const ipam::BlockView& seen, const ipam::Change& change,
                                                       SteadyTime deadline);
-  // What an edit of a block of this node ended with. A creation that was in doubt may have been seen by it.
+  // Handles the result of an edit of an own block. The edit may have settled a creation in doubt.
   [[nodiscard]] Expected<ipam::BlockView> AfterEdit(const ipam::BlockView& seen, const ipam::Change& change,
                                                     Expected<ipam::BlockView> written);
-  // nullopt: there is none to be had.
+  // Returns nullopt if no address may be handed out.
   [[nodiscard]] std::optional<Expected<ipam::BlockView>> HandOut(const ipam::BlockView& seen,
                                                                  const ipam::Change& change);
-  // It was handed out and could not be noted: nobody may be told before it is written.
+  // Writes the entry of an address that was handed out without a note: the caller may be told the address only after
+  // the write.
   [[nodiscard]] Expected<ipam::BlockView> WriteUnnoted(const ipam::BlockView& seen, const ipam::Attachment& attachment);
 
   OwnBlocks& own_;
@@ -191,11 +192,11 @@ class AgentStore final : public ipam::BlockStore {
   bool leaves_unnoted_ = false;
   SteadyTime late_deadline_{};
   Unread unread_;
-  ipam::PoolView latest_pool_;  // read after this call created a block of it; or nullptr
-  // Of own_, when this call last read pools, before that. It sees no blocks that came later: what it knows of their
-  // pool may be older than they are.
+  ipam::PoolView latest_pool_;  // pool that was read after this call created a block of it, or nullptr
+  // own_.Generation() before this call last read pools. The call does not use blocks that were added later, because its
+  // knowledge of their pool may be older than the blocks.
   std::optional<std::uint64_t> pools_generation_;
-  std::uint64_t generation_ = 0;  // of own_, when this call last read it, or as if it had then
+  std::uint64_t generation_ = 0;  // own_.Generation() that the call's last ReadBlocks shows
 };
 
 }  // namespace berth::agent

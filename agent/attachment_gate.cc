@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entering and leaving the gate.
+// Enters and leaves the gate, and records running and answered ADDs.
 #include "agent/attachment_gate.h"
 
 #include <algorithm>

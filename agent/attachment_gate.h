@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// AttachmentGate: one call at a time for each attachment, and which ADDs of it are under way or were answered.
+// AttachmentGate lets one call per attachment run at a time, and knows which ADDs run or were answered.
 //
-// A DEL that comes while an ADD of the same attachment runs (the runtime gave up on it) must see what that ADD leaves.
+// If a DEL comes while an ADD of the same attachment runs (the runtime gave up on the ADD), the DEL has to see what the
+// ADD leaves.
 #pragma once
 
 #include <chrono>
@@ -18,7 +19,7 @@
 
 namespace berth::agent {
 
-// Any thread.
+// Thread-safe.
 class AttachmentGate {
   struct RunningAdd {
     node::BootNanos started;
@@ -27,22 +28,22 @@ class AttachmentGate {
   using RunningAdds = std::multimap<ipam::Attachment, RunningAdd>;
 
  public:
-  // Waits until no other call of the attachment is inside; one is until the returned pointer goes. nullptr: not by
-  // then.
+  // Waits until no other call of the attachment is inside. The caller is inside as long as the returned pointer exists.
+  // Returns nullptr at the deadline.
   [[nodiscard]] std::shared_ptr<void> Enter(const ipam::Attachment& attachment,
                                             std::chrono::steady_clock::time_point deadline);
 
-  // Says that an ADD runs, from before it waits at the gate until its answer was delivered.
+  // Records a running ADD, from before it waits at the gate until its answer is delivered.
   using HeldAdd = std::shared_ptr<RunningAdds::value_type>;
   [[nodiscard]] HeldAdd HoldAdd(const ipam::Attachment& attachment, node::BootNanos started);
-  // Whether one runs, or is through, that had not been answered by then. (What counts is not when the answer was
-  // delivered: its caller may have it, and have ended, before this process knows.)
+  // Whether an ADD of the attachment has no answer yet, or was answered at `then` or later. The delivery of the answer
+  // does not count: the caller may have received the answer, and may have ended, before this process knows.
   [[nodiscard]] bool WasAddRunning(const ipam::Attachment& attachment, node::BootNanos then) const;
-  // Whether one runs that was started later than that.
+  // Whether an ADD of the attachment runs that started after `started`.
   [[nodiscard]] bool IsNewerAddRunning(const ipam::Attachment& attachment, node::BootNanos started) const;
 
-  // An ADD is told an address from `now` on: a DEL that was started before the ADD leaves that alone. Kept for five
-  // minutes at least, longer than any call waits.
+  // Records that the ADD is told an address at `now`: a DEL that started before the ADD must not free this address
+  // (WasNewerAddAnswered). The record is kept for at least 300 s.
   void NoteAnswered(const HeldAdd& add, node::BootNanos now);
   [[nodiscard]] bool WasNewerAddAnswered(const ipam::Attachment& attachment, node::BootNanos started) const;
 
@@ -52,11 +53,11 @@ class AttachmentGate {
   std::set<ipam::Attachment> inside_ BERTH_GUARDED_BY(mutex_);
   RunningAdds adds_ BERTH_GUARDED_BY(mutex_);
   struct AnsweredAdds {
-    node::BootNanos started = 0;  // the newest of each
+    node::BootNanos started = 0;  // the newest start of an answered ADD
     node::BootNanos answered = 0;
   };
   std::map<ipam::Attachment, AnsweredAdds> answered_ BERTH_GUARDED_BY(mutex_);
-  std::size_t answered_max_ = 1024;  // then the old ones are forgotten
+  std::size_t answered_max_ = 1024;  // beyond this number, records older than 300 s are removed
 };
 
 }  // namespace berth::agent

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks at every entry of every block, and edits few.
+// Upkeep looks at every entry of every block, and edits few blocks.
 #include "agent/block_upkeep.h"
 
 #include <algorithm>

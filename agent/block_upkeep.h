@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is due in blocks by and by: entries that have cooled go, and standby follows the pools. Of the keeper's thread.
+// Regular upkeep of blocks, in the thread of the maintenance loop: removes cooling entries whose time is over, and
+// adapts standby to the pools.
 #pragma once
 
 #include "agent/cluster_view.h"
@@ -10,8 +11,8 @@ namespace berth::agent {
 
 void SweepCooled(OwnBlocks& own, k8sclient::Clock& clock);
 
-// What pools do not assign any more is not on standby. Nothing is in blocks that are being deleted, of pools that give
-// nothing, or where nobody holds anything of the pool.
+// Takes addresses off standby that their pool does not assign any more. A block has no standby if it is being deleted,
+// if its pool gives no addresses, or if no pod holds an address of the block.
 void RenewStandby(OwnBlocks& own, const ClusterView& view, k8sclient::Clock& clock);
 
 }  // namespace berth::agent

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Versions alone are watched, without entries: most are of this agent's own writes.
+// The watches show versions without entries, because most writes are this agent's own.
 #include "agent/block_watches.h"
 
 #include <chrono>
@@ -34,7 +34,7 @@ std::unique_ptr<WatchThread> BlockWatches::Watch(const std::string& block) {
     own_.ObserveVersion(meta->name, *told, clock_.Now() + kStepMax);
   };
   actions.listed = [this, block, told](const std::set<std::string>& names) {
-    // A list from a cache may not know a block yet that was created just now.
+    // A list from a cache may lack a block that was created a moment ago.
     static_cast<void>(own_.ObserveListed(block, names.empty() ? 0 : *told, clock_.Now() + kStepMax));
   };
   actions.remove = [this](const json& object) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BlockWatches: a watch for each of the node's blocks, which tells OwnBlocks when somebody else has written it.
+// BlockWatches: one watch for each of the node's blocks, which tells OwnBlocks when another program has written the
+// block.
 #pragma once
 
 #include <functional>
@@ -16,11 +17,11 @@ namespace berth::agent {
 
 class BlockWatches {
  public:
-  // `gone` is called from a watch's thread after a block was deleted. All must outlive this.
+  // `gone` is called from a watch's thread after a block was deleted. api, clock and own must outlive this object.
   BlockWatches(k8sclient::Api& api, k8sclient::Clock& clock, OwnBlocks& own, std::function<void()> gone)
       : api_(api), clock_(clock), own_(own), gone_(std::move(gone)) {}
 
-  // Begins a watch for each block that is new, and ends those of blocks that are gone. One thread calls.
+  // Starts a watch for each new block, and ends the watches of blocks that are gone. Not thread-safe.
   void Update();
 
  private:
@@ -30,7 +31,7 @@ class BlockWatches {
   k8sclient::Clock& clock_;
   OwnBlocks& own_;
   std::function<void()> gone_;
-  std::map<std::string, std::unique_ptr<WatchThread>> watches_;  // by the block's name
+  std::map<std::string, std::unique_ptr<WatchThread>> watches_;  // by name of the block
 };
 
 }  // namespace berth::agent

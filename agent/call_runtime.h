@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CallRuntime: time and chance of one call in the agent, and how long what it leaves may take.
+// CallRuntime: clock, random numbers and time limit of one call in the agent.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +14,14 @@
 
 namespace berth::agent {
 
-// For a write that was answered already.
+// Time limit of a write whose call is already answered.
 inline constexpr std::chrono::seconds kLateMax{10};
-// For a step of what goes on besides calls.
+// Time limit of one step of the agent's work besides calls.
 inline constexpr std::chrono::seconds kStepMax{20};
 
 class CallRuntime final : public ipam::Runtime {
  public:
-  // New writes of an ADD begin in the first four fifths of the time only: the rest is for giving back.
+  // An ADD starts new writes only in the first four fifths of its time; the rest is for giving addresses back.
   CallRuntime(k8sclient::Clock& clock, SteadyTime begin, std::chrono::milliseconds limit, const OwnBlocks& own)
       : clock_(clock), last_start_(begin + limit * 4 / 5), end_(begin + limit), own_(own) {}
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The watches of pools, namespaces and the node.
+// The watches of pools, namespaces and the Node.
 #include "agent/cluster_view.h"
 
 #include <utility>
@@ -21,7 +21,7 @@ using nlohmann::json;
 
 namespace {
 
-// An object that cannot be understood counts as absent: an ADD then reads it and says what is wrong with it.
+// A pool that cannot be parsed counts as absent: an ADD then reads it, and reports the error.
 ipam::PoolView ToPool(const json& object) {
   auto pool = crds::ParsePool(object);
   if (!pool) {
@@ -65,10 +65,10 @@ void ClusterView::WatchPools() {
   };
   actions.remove = [this](const json& object) {
     const Lock lock(mutex_);
-    // A list that lags may show it once more.
+    // A late list may show the deleted pool once more.
     proofs_.erase(crds::NameOf(object));
     const auto known = pools_.find(crds::NameOf(object));
-    // Another of that name may be known by now.
+    // A newer pool of this name may be known.
     if (known != pools_.end() && known->second.version <= VersionOf(object)) pools_.erase(known);
   };
   watches_.push_back({.options = {.path = std::string(crds::kPoolsPath)}, .actions = std::move(actions)});
@@ -161,7 +161,7 @@ Expected<ipam::PoolView> ClusterView::ReadLatest(const std::string& name, const 
   const auto object = k8sclient::Get(api_, std::string(crds::kPoolsPath) + k8sclient::Path({name}), options);
   const Lock lock(mutex_);
   auto pool = Conclude(name, read, object);
-  // Kept for answers that were still on their way: else each name that a tenant invents would stay for ever.
+  // Results without a UID matter only to GETs under way. Drop them afterwards: a tenant may invent any number of names.
   if (--reading_ == 0) std::erase_if(proofs_, [](const auto& item) { return item.second.uid.empty(); });
   return pool;
 }
@@ -176,12 +176,12 @@ Expected<ipam::PoolView> ClusterView::Conclude(const std::string& name, std::uin
   }
   auto pool = object ? crds::ParsePool(*object) : std::unexpected(object.error().Within("get ippool " + name));
   if (!pool) {
-    // A block may have been created meanwhile.
+    // A block of the pool may have been created meanwhile.
     DropProof(proof);
     return std::unexpected(pool.error());
   }
   Learn(*object);
-  // One that began before it was gone says nothing of now.
+  // Ignore a GET that started before the pool was seen missing.
   if (read > proof.read) proof = {.uid = pool->uid, .exists = true, .read = read};
   return std::make_shared<const ipam::Pool>(*std::move(pool));
 }

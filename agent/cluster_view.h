@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClusterView: pools, namespace labels and this node's labels, as watches last showed them.
+// ClusterView: pools, labels of namespaces and labels of this node, as watches last showed them.
 //
-// Hints: what an ADD decides on them is checked by compare-and-swap, or read anew before it is refused. But a watch
-// that is late shows pools that are gone, whose addresses another may give by now. So ADDs take only from a pool that
-// was read once itself, and not from one that was gone when it was read last. From a Shared block, which any node may
-// have created by what it knew, they take only if its pool was read after the block was first seen.
+// ClusterView gives hints: an ADD either checks its decision with compare-and-swap, or reads again before it fails. But
+// a late watch may show a pool that is gone, whose addresses another pool may give now. So ADDs use a pool only if the
+// last ReadLatest found it. Any node may have created a Shared block with outdated knowledge of the pool, so ADDs use a
+// Shared block only if its pool was read after the block was first seen.
 #pragma once
 
 #include <chrono>
@@ -36,40 +36,43 @@ namespace berth::agent {
 
 class ClusterView {
  public:
-  // api and clock must outlive this; `changed` is called after each change of pools, from a watch's thread.
+  // api and clock must outlive this object. `changed` is called from a watch's thread after each change of pools or of
+  // the Node.
   ClusterView(k8sclient::Api& api, k8sclient::Clock& clock, std::string node, std::function<void()> changed);
   ClusterView(const ClusterView&) = delete;
   ClusterView& operator=(const ClusterView&) = delete;
   ~ClusterView() = default;
 
-  // Begins to watch.
+  // Starts the watches, each in a thread of its own.
   void Start();
-  // In place of Start: reads all of it once, in this thread, until that worked or stop is requested.
+  // Instead of Start: lists everything once, in this thread. Returns when this has succeeded, or stop is requested.
   void ListAll(const std::stop_token& stop);
-  // Waits until pools and the node were listed once. False: not by then.
+  // Waits until pools and the Node were listed once. Returns false if the time limit passes before.
   [[nodiscard]] bool WaitUntilListed(std::chrono::milliseconds limit);
   [[nodiscard]] bool IsListed() const;
 
-  // The pool as the API server has it now; from here on Pools says nothing older. nullptr: it does not exist, and Pools
-  // does not show it before this has found it again. Errors: those of the GET; kInvalid: not understood. Pools does not
-  // show it then either: a block may have been created meanwhile.
+  // Reads the newest version of the pool; from now on Pools returns no older version. Returns nullptr if the pool does
+  // not exist; then Pools does not return it until ReadLatest finds it again. Errors: those of the GET; kInvalid: the
+  // pool cannot be parsed. After an error Pools does not return the pool either, because a block may have been created
+  // meanwhile.
   [[nodiscard]] Expected<ipam::PoolView> ReadLatest(const std::string& name, const k8sclient::CallOptions& options);
-  // A block of the pool came into memory that may have been created after ReadLatest found the pool: Pools does not
-  // show the pool before ReadLatest finds it by a GET that begins after this.
+  // Call DropProof when a block comes into memory that may have been created after ReadLatest found its pool: Pools
+  // does not return the pool until ReadLatest finds it with a GET that begins later.
   void DropProof(const std::string& name);
-  // Those of the names that are known, and were found by ReadLatest.
+  // Returns the known pools of these names that ReadLatest has found.
   [[nodiscard]] std::vector<ipam::PoolView> Pools(std::span<const std::string> names) const;
-  // All Shared blocks there are, as they were just listed.
+  // Takes a list of all Shared blocks.
   void NoteShared(std::span<const ipam::BlockView> blocks);
-  // The pool of a Shared block, if ReadLatest has found it by a GET that began after the block was noted; or nullptr.
+  // Returns the pool of a Shared block if ReadLatest has found it with a GET that began after the block was noted; else
+  // nullptr.
   [[nodiscard]] ipam::PoolView PoolOf(const ipam::Block& block) const;
-  // All but those that ReadLatest did not find.
+  // Returns all known pools, except those that ReadLatest did not find.
   [[nodiscard]] std::vector<ipam::PoolView> AllPools() const;
-  // The API server has gone back to an older state: nothing that is known counts before it was read again.
+  // The API server was restored from a backup: every pool has to be read again.
   void Distrust();
-  // Nothing: not listed yet (the node: or it has no object, which counts as one without labels after listing).
+  // nullopt: not known yet. After the Node was listed, a missing Node counts as a Node without labels.
   [[nodiscard]] std::optional<ipam::Labels> NodeLabels() const;
-  // The numbers that the Node shows, by resource (docs/scheduling.md), if one of them has risen since the last call.
+  // Returns the Node's address counts, by resource (docs/scheduling.md), if one of them has risen since the last call.
   [[nodiscard]] std::optional<std::map<std::string, std::int64_t>> TakeRisenNumbers();
   [[nodiscard]] std::optional<ipam::Labels> NamespaceLabels(const std::string& name) const;
 
@@ -84,20 +87,20 @@ class ClusterView {
     std::uint64_t version = 0;
   };
 
-  // What ReadLatest found of a name.
+  // What ReadLatest found for a name.
   struct Proof {
-    std::string uid;  // empty: nothing, or the GET failed
+    std::string uid;  // empty: no pool was found, or the GET failed
     bool exists = false;
-    std::uint64_t read = 0;  // number of the GET; of one that did not find it: of the last that had begun by then
+    std::uint64_t read = 0;  // number of the GET that found the pool; otherwise: of the last GET that had begun by then
   };
 
   [[nodiscard]] Expected<ipam::PoolView> Conclude(const std::string& name, std::uint64_t read,
                                                   const Expected<nlohmann::json>& object) BERTH_REQUIRES(mutex_);
 
-  // Forgets what earlier GETs found, and what GETs that have already begun will find.
+  // Drops the results of earlier GETs, and of GETs under way.
   void DropProof(Proof& proof) BERTH_REQUIRES(mutex_);
   [[nodiscard]] bool IsProved(const ipam::Pool& pool, bool exists) const BERTH_REQUIRES(mutex_);
-  // What was seen takes the place of what is older.
+  // Stores the object if no newer version is known.
   void Learn(const nlohmann::json& object) BERTH_REQUIRES(mutex_);
   void WatchPools();
   void WatchNamespaces();
@@ -109,9 +112,9 @@ class ClusterView {
   std::condition_variable listed_;
   std::map<std::string, KnownPool> pools_ BERTH_GUARDED_BY(mutex_);
   std::map<std::string, Proof> proofs_ BERTH_GUARDED_BY(mutex_);
-  std::uint64_t reads_ BERTH_GUARDED_BY(mutex_) = 0;  // that have begun
-  std::size_t reading_ BERTH_GUARDED_BY(mutex_) = 0;  // that have not ended
-  // Of Shared blocks, by UID: reads_ when the block was first seen.
+  std::uint64_t reads_ BERTH_GUARDED_BY(mutex_) = 0;  // number of GETs that have begun
+  std::size_t reading_ BERTH_GUARDED_BY(mutex_) = 0;  // number of GETs under way
+  // By UID of the Shared block: value of reads_ when the block was first seen.
   std::unordered_map<std::string, std::uint64_t> shared_seen_ BERTH_GUARDED_BY(mutex_);
   std::map<std::string, ipam::Labels> namespaces_ BERTH_GUARDED_BY(mutex_);
   ipam::Labels node_labels_ BERTH_GUARDED_BY(mutex_);

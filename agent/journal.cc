@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The journal's file: lines "+<attachment>" and "-<attachment>", written anew when it has grown long.
+// The journal's file has lines "+<attachment>" and "-<attachment>". It is replaced when it has grown long.
 #include "agent/journal.h"
 
 #include <cerrno>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kAttachmentLength = 29;
 constexpr std::size_t kLinesMax = 4096;
-// A block that is left alone for long keeps each DEL of its node here.
+// While a block is quarantined, the DELs of its pods stay in the journal.
 constexpr std::size_t kBytesMax = std::size_t{256} << 20;
 constexpr const char* kFile = "journal";
 
@@ -33,7 +33,7 @@ Expected<std::unique_ptr<Journal>> Journal::Open(const node::Folder& folder) {
     if (line[0] == '-') pending.erase(line.substr(1));
   }
   std::unique_ptr<Journal> journal(new Journal(folder, std::move(pending)));
-  // So that it does not grow for ever and a cut-off line does not join the next one.
+  // A new file keeps the journal from growing forever, and a cut-off line from joining the next line.
   const Lock lock(journal->mutex_);
   if (auto written = journal->WriteAnew(); !written) return std::unexpected(written.error());
   return journal;
@@ -42,7 +42,7 @@ Expected<std::unique_ptr<Journal>> Journal::Open(const node::Folder& folder) {
 Expected<void> Journal::WriteAnew() {
   std::string text;
   for (const ipam::Attachment& attachment : pending_) text += "+" + attachment + "\n";
-  // From here on the old file is nobody's, whatever comes: no line goes there.
+  // From here on no line may go to the old file, even if the write fails.
   file_ = node::HeldFile();
   if (auto written = folder_.Write(kFile, text, node::FileSync::kYes); !written) return written;
   auto file = folder_.OpenFile(kFile, O_WRONLY | O_APPEND);
@@ -56,7 +56,7 @@ Expected<void> Journal::Append(char mark, const ipam::Attachment& attachment) {
   const std::string line = mark + attachment + "\n";
   if (write(file_.descriptor(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
     auto failure = node::FailIo("write", folder_.PathOf(kFile));
-    // A part of a line would spoil the next one.
+    // A part of a line would spoil the next line.
     static_cast<void>(!ftruncate(file_.descriptor(), static_cast<off_t>(lines_ * line.size())));
     return failure;
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Journal: DELs that were answered and are not written yet, on disk until they are.
+// Journal: DELs that are answered but not written yet, on disk until they are written.
 //
-// A DEL is answered before its write, which goes with the next one of its block (docs/adr/0006); what is left to do
-// must survive the agent. While the API server is away it may take long, and must survive the machine: then each line
-// is synced before the answer.
+// The agent answers a DEL before it writes it with the block's next patch (docs/adr/0006), so the journal has to
+// survive the agent. While the API server is away, this may take long, and the journal has to survive a crash
+// of the machine: each line is then synced to disk before the answer.
 #pragma once
 
 #include <cstdint>
@@ -21,33 +21,34 @@
 namespace berth::agent {
 
 enum class JournalSync : std::uint8_t {
-  kNo,   // a crash of the process loses nothing
-  kYes,  // nor does one of the machine
+  kNo,   // the line survives a crash of the process
+  kYes,  // the line also survives a crash of the machine
 };
 
-// Any thread.
+// Thread-safe.
 class Journal {
  public:
-  // Reads the file `journal` or makes it. A last line that was cut off is dropped: nobody was answered for it. Errors:
-  // kIo.
+  // Reads the file `journal`, or creates it. Drops a last line that was cut off, because its DEL was not answered.
+  // Errors: kIo.
   [[nodiscard]] static Expected<std::unique_ptr<Journal>> Open(const node::Folder& folder);
 
-  // Errors: kIo: the caller must not answer success, though it may be pending.
+  // Errors: kIo: the caller must not answer success, although the DEL may be pending.
   [[nodiscard]] Expected<void> Add(const ipam::Attachment& attachment, JournalSync sync);
-  // What was added survives the machine when it returns. Errors: kIo.
+  // Syncs the file: all added DELs then survive a crash of the machine. Errors: kIo.
   [[nodiscard]] Expected<void> Sync();
-  // Done: not synced, since what a machine's end leaves of it is done twice. Errors: kIo: it is pending still, and done
-  // again, which matters only to whoever takes the name anew.
+  // Removes a DEL that is written. Does not sync, because a DEL that comes back after a crash of the machine is only
+  // written again. Errors: kIo: the DEL stays pending and is written again, which harms only a new ADD of the same
+  // attachment.
   [[nodiscard]] Expected<void> Remove(const ipam::Attachment& attachment);
 
   [[nodiscard]] bool Contains(const ipam::Attachment& attachment) const;
   [[nodiscard]] std::vector<ipam::Attachment> Pending() const;
   [[nodiscard]] std::size_t Size() const;
 
-  // Whether the file has many more lines than are pending, or takes none any more.
+  // Whether the file has over 4,096 more lines than twice the pending DELs, or takes no more lines.
   [[nodiscard]] bool IsLong() const;
-  // Writes the file anew, with what is pending. Requires: no later process has opened it. Errors: kIo: it is as it
-  // was, or takes no more lines.
+  // Replaces the file by a file with only the pending DELs. Requires: no later process has opened the file. Errors:
+  // kIo: the file is unchanged, or takes no more lines.
   [[nodiscard]] Expected<void> Compact();
 
  private:
@@ -56,13 +57,13 @@ class Journal {
 
   [[nodiscard]] Expected<void> Append(char mark, const ipam::Attachment& attachment) BERTH_REQUIRES(mutex_);
   [[nodiscard]] Expected<void> SyncFile() const BERTH_REQUIRES(mutex_);
-  // Puts a file with what is pending in the place of the one there is.
+  // Replaces the file by a file with only the pending DELs.
   [[nodiscard]] Expected<void> WriteAnew() BERTH_REQUIRES(mutex_);
 
   const node::Folder folder_;
   mutable Mutex mutex_;
   node::HeldFile file_ BERTH_GUARDED_BY(mutex_);
-  std::size_t lines_ BERTH_GUARDED_BY(mutex_) = 0;  // in the file
+  std::size_t lines_ BERTH_GUARDED_BY(mutex_) = 0;  // number of lines in the file
   std::set<ipam::Attachment> pending_ BERTH_GUARDED_BY(mutex_);
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks the API server each time: nothing is known of these blocks.
+// MustNotHold and TryAgain read the quarantined blocks each time.
 #include "agent/left_alone.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ bool LeftAlone::MayHold(const ipam::Attachment& attachment) const {
 Expected<void> LeftAlone::MustNotHold(const ipam::Attachment& attachment, SteadyTime deadline) const {
   const std::set<std::string> names = Names();
   if (names.empty()) return {};
-  // What was handed out and is not written, only its note knows.
+  // Only its note records an address that was handed out but not written.
   const auto notes = directory_.ReadHandedOut();
   if (!notes) return std::unexpected(notes.error());
   for (const std::string& name : names) {

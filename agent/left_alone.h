@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeftAlone: blocks of this node that could not be understood, or not be written, when the agent took them over. They
-// stop nothing else; but what they may hold, an ADD must not get once more, and a DEL is not over.
+// LeftAlone: the quarantined blocks, which are blocks of this node that the agent could not parse or write when it took
+// over the node. The agent serves its other blocks. An ADD must not duplicate what the quarantined blocks may hold; a
+// DEL stays pending.
 #pragma once
 
 #include <chrono>
@@ -15,7 +16,7 @@
 
 namespace berth::agent {
 
-// A block can't be written, or not be understood: that stops nothing else.
+// Whether the error concerns only one block, which cannot be written or parsed.
 [[nodiscard]] bool IsOfOneBlock(ErrorCode code);
 
 class LeftAlone {
@@ -24,18 +25,20 @@ class LeftAlone {
   LeftAlone(OwnBlocks& own, const node::NodeDirectory& directory, k8sclient::Clock& clock)
       : own_(own), directory_(directory), clock_(clock) {}
 
-  // Names, and what the API server said of each block when it was listed, as text: more is not understood.
+  // By name: the text of each block as the API server listed it, because the agent may be unable to parse the block.
   using Blocks = std::map<std::string, std::string>;
 
-  // Any thread.
+  // Set, Names, MayHold and MustNotHold are thread-safe.
   void Set(Blocks blocks);
   [[nodiscard]] std::set<std::string> Names() const;
-  // Whether the text of one of them names the attachment, or a note says that it has an address of one.
+  // Whether the text of a quarantined block contains the attachment, or a note says that it has an address of such a
+  // block.
   [[nodiscard]] bool MayHold(const ipam::Attachment& attachment) const;
-  // Errors: kUnavailable: one of them holds it, or can't be read now; kIo.
+  // Errors: kUnavailable: a quarantined block holds the attachment, or cannot be read now; kIo.
   [[nodiscard]] Expected<void> MustNotHold(const ipam::Attachment& attachment, SteadyTime deadline) const;
 
-  // Takes over what can be by now; at first every second, later every minute. Of the keeper's thread.
+  // Takes over the blocks that can be read and written now: at first after 1 s, then less often, down to every 60 s.
+  // Called by the maintenance loop.
   void TryAgain();
 
  private:
@@ -44,7 +47,7 @@ class LeftAlone {
   k8sclient::Clock& clock_;
   mutable Mutex mutex_;
   Blocks blocks_ BERTH_GUARDED_BY(mutex_);
-  // The keeper's.
+  // Only the maintenance loop uses due_ and pause_.
   SteadyTime due_ = SteadyTime::min();
   std::chrono::seconds pause_{1};
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics: what the agent counts, in Prometheus' text form (docs/metrics.md says which question each answers).
+// Metrics: what the agent counts, in Prometheus' text format (docs/metrics.md explains each metric).
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace berth::agent {
 
-// Any thread.
+// Thread-safe.
 class Metrics {
  public:
   Metrics();
@@ -32,7 +32,7 @@ class Metrics {
   void SetHandedOut(std::size_t pending);
   // This machine's clock minus the API server's. Not shown before the first call.
   void SetClockDifference(std::chrono::milliseconds difference);
-  // Replaces what was said of all pools: Begin, then Pool for each.
+  // Replaces the numbers of all pools: call BeginPools, and then Pool for each pool.
   void BeginPools();
   void Pool(const std::string& pool, std::size_t blocks, std::size_t used, std::size_t free);
 

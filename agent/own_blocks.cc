@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Callers and threads: who waits for a change, who sends it, and who is told.
+// Callers and threads: which thread waits for a change, which thread sends it, and who gets the result.
 #include "agent/own_blocks.h"
 
 #include <algorithm>
@@ -101,7 +101,7 @@ OwnBlocks::Delivery OwnBlocks::Prepare(News&& news) {
 
 void OwnBlocks::Deliver(const Delivery& delivery) {
   for (const agent_core::Report& report : delivery.news.reports) observer_.Tell(report);
-  // Before anybody is answered, what was noted is forgotten: an answered DEL must not leave a note behind.
+  // Remove notes before any call is answered: an answered DEL must not leave a note behind.
   for (const auto& waiter : delivery.settled) waiter->done(nullptr);
   std::vector<std::pair<std::shared_ptr<Waiter>, const agent_core::Outcome*>> to_call;
   Lock lock(mutex_);
@@ -146,7 +146,8 @@ Expected<BlockView> OwnBlocks::WriteIn(const StatePointer& state, const ipam::Ch
       WakeNext(*state);
       return nullptr;
     }
-    // Whoever sends waits for the answer: so the one that has the most time does, and for no longer.
+    // The sender waits for the answer. So the caller with the latest deadline sends, and never waits longer than its
+    // deadline.
     if (!state->is_sending && std::chrono::steady_clock::now() < deadline && SenderOf(*state) == id) {
       state->is_sending = true;
       lock.unlock();
@@ -156,12 +157,12 @@ Expected<BlockView> OwnBlocks::WriteIn(const StatePointer& state, const ipam::Ch
     }
     if (self->changed.wait_until(lock.native(), deadline) != std::cv_status::timeout || self->result) continue;
     if (!withdraw()) {
-      // In doubt (InDoubt) until its batch is through.
+      // The attachment stays in doubt (InDoubt) until the batch has ended.
       return Fail(ErrorCode::kUnknownOutcome,
                   "the time limit passed before the API server answered for block " + block,
                   "the runtime tries the call again; is the API server slow?");
     }
-    // This may have been the one that was to send the next batch.
+    // This caller may have been the next sender: wake another thread.
     if (!state->is_sending) WakeNext(*state);
     return Fail(ErrorCode::kTimeout,
                 "the time limit passed before the change of block " + block + " could be sent",
@@ -176,8 +177,8 @@ void OwnBlocks::SendBatch(const StatePointer& state, SteadyTime deadline) {
   Lock lock(mutex_);
   const std::string block = state->view->name;
   const SignalsPointer signals = SignalsOf(block);
-  // Callers that were just answered are often back soon. A part of the time of a patch is little to wait for them, and
-  // saves a patch. A caller that is alone expects nobody.
+  // Callers that were just answered often call again soon. Waiting for them for a quarter of a patch's time (at most 50
+  // ms) saves a patch. A single caller does not wait.
   const auto patience =
       std::min<std::chrono::steady_clock::duration>(state->took / kGatherPart, agent_core::kGatherMax);
   const auto end = std::min(deadline, std::chrono::steady_clock::now() + patience);
@@ -241,7 +242,7 @@ void OwnBlocks::EditLater(const BlockView& seen, const ipam::Change& change, Ste
   const auto linger = Core::LingerOf(*state);
   const ChangeId id = core_.SubmitLate(*state, change, linger, deadline, now);
   waiters_[id] = std::make_shared<Waiter>(done);
-  // Most are due after others that SendLate waits for already.
+  // Usually SendLate wakes earlier by itself.
   if (now.steady + linger < late_wakes_) late_.notify_one();
 }
 
@@ -251,7 +252,7 @@ void OwnBlocks::SendLate() {
     StatePointer first;
     SteadyTime due = SteadyTime::max();
     for (const auto& [name, state] : core_.blocks()) {
-      // Whoever sends wakes this thread if something is left.
+      // The thread that sends wakes this thread if changes are left.
       if (state->is_sending || Core::DueOf(*state) >= due) continue;
       due = Core::DueOf(*state);
       first = state;
@@ -265,8 +266,8 @@ void OwnBlocks::SendLate() {
       late_wakes_ = SteadyTime::min();
       first->is_sending = true;
       lock.unlock();
-      // What nobody waits for may have waited long for the patch before it. A request that is cut short is in doubt,
-      // and makes a slow API server slower.
+      // A deferred change may have waited for long, so it gets the full time limit of a request. A request that is cut
+      // short would be in doubt, and would make a slow API server slower.
       SendBatch(first, std::chrono::steady_clock::now() + kRequestMax);
       lock.lock();
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests for blocks, taking blocks over, and what lists and watches show of them.
+// Requests for blocks, taking over blocks, and what lists and watches show.
 #include <algorithm>
 #include <utility>
 
@@ -43,7 +43,7 @@ Expected<BlockView> OwnBlocks::Read(const std::string& name, SteadyTime deadline
   const auto object = k8sclient::Get(api_, BlockPath(name), Until(deadline));
   if (!object) return std::unexpected(object.error().Within("get ipblock " + name));
   auto block = ToView(object);
-  // Somebody made it what cannot be understood: it is left alone, and an ADD goes to another.
+  // A block that cannot be parsed is not used: kConflict makes an ADD choose another block.
   if (!block) block.error().code = ErrorCode::kConflict;
   return block;
 }
@@ -71,18 +71,19 @@ void OwnBlocks::LookWhoWrote(const ipam::Block& seen) {
 
 Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, const Notes& notes, FenceWhat what) {
   BlockView base = seen;
-  BlockView foreign;  // the last version by another machine's agent: what it has on standby stays there
+  BlockView foreign;  // last version that an agent of another machine wrote: addresses on standby there stay on standby
   while (true) {
     if (base->node != node()) {
       return Fail(ErrorCode::kNotFound, "block " + base->name + " does not belong to node " + node());
     }
-    // If another thread brings the block in after this, nothing is on standby before the block has another version.
+    // If another thread adds the block after this check, no address of the block is on standby until its next version,
+    // which makes this fence conflict.
     if (what == FenceWhat::kUnknown && Knows(base->name)) {
       return Fail(ErrorCode::kConflict, "a call of this agent uses block " + base->name + " already");
     }
     agent_core::Write write{.before = base, .after = *base, .asks_for_all = false, .deadline = deadline};
     write.after.standby = node::HandedOutOf(write.after, notes.all);
-    // This agent's own fence, whose answer was lost, may be newer.
+    // `base` may show this agent's own fence, whose answer was lost: keep the last version of the other machine.
     if (agent_core::IsOfAnotherMachine(*base, instance())) foreign = base;
     for (const ipam::BlockOffset offset : foreign == nullptr ? ipam::OffsetSet() : foreign->standby) {
       if (!write.after.allocations.contains(offset)) write.after.standby.insert(offset);
@@ -115,7 +116,7 @@ void OwnBlocks::Insert(const BlockView& written, const BlockView& before, const 
   Lock lock(mutex_);
   News news;
   core_.Insert(written, before, TimeNow(), news);
-  // Before another thread can give one of these addresses away.
+  // Resume under the same lock, before another thread can give one of these addresses away.
   for (const node::HandedOut& note : notes.all) {
     if (note.block != written->name) continue;
     const ChangeId id = core_.Resume(
@@ -149,7 +150,7 @@ void OwnBlocks::ProveStandby(SteadyTime deadline) {
   if (!read && read.error().code == ErrorCode::kNotFound) ObserveGone(block->name, block->uid, deadline);
   if (!read) return;
   if ((*read)->resource_version != block->resource_version) {
-    // Whoever wrote that may have changed it: the next look tells.
+    // The other writer may have changed `standby`, so this read is no proof; the next one may be.
     return ObserveRead(*read, VersionOf(*block), deadline);
   }
   {
@@ -189,7 +190,7 @@ void OwnBlocks::Observe(const BlockView& seen, SteadyTime deadline) {
     const Lock lock(mutex_);
     state = core_.Find(seen->name);
     if (state == nullptr) return;
-    // The answer of the patch in flight may be this very version.
+    // The patch under way may have written this version.
     if (state->is_sending) return Core::Keep(*state, seen);
   }
   if (Learn(state, seen)) WriteAgain(state, deadline);
@@ -200,13 +201,13 @@ void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, S
     Lock lock(mutex_);
     const StatePointer state = core_.Find(name);
     if (state == nullptr) return;
-    // The answer of the patch in flight may be this very version.
+    // The patch under way may have written this version.
     SignalsOf(name)->idle.wait_until(lock.native(), deadline, [&]() BERTH_REQUIRES(mutex_) {
       return !state->is_sending || core_.stopped() || version <= VersionOf(*state->view);
     });
     if (core_.stopped() || version <= VersionOf(*state->view)) return;
   }
-  // What can't be read now is seen by the next write, which conflicts, or by the next resync.
+  // If this read fails, the block's next write (a conflict) or the next resync finds the version.
   if (const auto read = Read(name, deadline)) Observe(*read, deadline);
 }
 
@@ -215,8 +216,8 @@ void OwnBlocks::WriteAgain(const StatePointer& state, SteadyTime deadline) {
     const Lock lock(mutex_);
     if (!core_.HasToWrite(*state)) return;
   }
-  // Nothing to change of its own: what is to be put back and the fence go out with it. What fails, WriteHandedOut tries
-  // again.
+  // The empty change makes a patch, which carries the entries to restore and the fence. If the patch fails,
+  // WriteHandedOut tries again.
   static_cast<void>(WriteIn(state, {}, deadline));
 }
 
@@ -256,7 +257,7 @@ void OwnBlocks::ObserveRead(const BlockView& read, std::uint64_t known, SteadyTi
   {
     const Lock lock(mutex_);
     const StatePointer state = core_.Find(read->name);
-    // A write meets that as any other does after a restore.
+    // The fence meets a conflict, and so finds that a backup was restored.
     if (state != nullptr && VersionOf(*read) < known) Core::Distrust(*state);
   }
   Observe(read, deadline);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is kept of a list of Shared blocks.
+// Takes the attachments of this node from a list of Shared blocks.
 #include "agent/shared_holdings.h"
 
 #include <string_view>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharedHoldings: which attachments of this node have entries in Shared blocks, so that a DEL of something unknown need
-// not ask the API server each time.
+// SharedHoldings: the attachments of this node that have entries in Shared blocks. With it, a DEL of an unknown
+// attachment need not list the Shared blocks each time.
 //
-// What a list said holds as long as this agent has written nothing since. Others only take entries of this node away,
-// but for the controller, which puts back lost ones under attachments that no DEL names.
+// A list is valid until this agent writes a Shared block. Other programs only remove entries of this node. Exception:
+// the controller writes lost entries again, with attachments that no DEL matches.
 #pragma once
 
 #include <atomic>
@@ -18,19 +18,20 @@
 
 namespace berth::agent {
 
-// Any thread.
+// Thread-safe.
 class SharedHoldings {
  public:
-  // A write of a Shared block begins, or has ended, however it has.
+  // Call NoteWrite when a write of a Shared block begins, and when it ends, whatever its outcome.
   void NoteWrite() { ++writes_; }
-  // How many did.
+  // Returns how often NoteWrite was called.
   [[nodiscard]] std::uint64_t Writes() const { return writes_; }
 
-  // From a list of all Shared blocks, not older than any write that had ended by then; `writes` is from before the
-  // list.
+  // Takes a list of all Shared blocks, which shows every write that had ended when the list began. `writes`: value of
+  // Writes() before the list.
   void Note(std::uint64_t writes, const std::string& node, std::span<const ipam::BlockView> blocks);
 
-  // Whether a list says that there is none. Read the attachment's intents before. False: unknown, or there is.
+  // Whether a valid list shows no entry of the attachment. The caller has to read the attachment's intents before.
+  // False: there is an entry, or it is not known.
   [[nodiscard]] bool HasNone(const ipam::Attachment& attachment) const;
 
  private:

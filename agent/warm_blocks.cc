@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts what is free in each pool; the rest is the care not to claim what others need more.
+// Counts the free addresses of each pool, and avoids to claim blocks that other nodes need more.
 #include "agent/warm_blocks.h"
 
 #include <algorithm>
@@ -19,7 +19,8 @@ using ipam::BlockView;
 
 namespace {
 
-// A cluster may have so many nodes that each of them claims a block of a pool before its status tells.
+// In a pool with at most this many blocks, each of the cluster's nodes could claim a block before the pool's status
+// shows it.
 constexpr int kFewBlocks = 1024;
 
 }  // namespace
@@ -40,9 +41,9 @@ bool WarmBlocks::Claim() {
   return !is_lost_;
 }
 
-// Where blocks are scarce they are for nodes that use them. (An ADD claims by itself.) Nodes that see a new pool at the
-// same moment would all take its blocks for free, until its status has counted them: so each looks at a moment of its
-// own, and at the blocks themselves.
+// Scarce blocks are for nodes that use the pool. (An ADD claims a block without this check.) If many nodes see a new
+// pool at the same moment, each of them takes its blocks for unclaimed until the status has counted them. So each node
+// looks at a random moment, and lists the blocks themselves.
 bool WarmBlocks::MayClaimMore(const ipam::Pool& pool, bool is_used, AgentStore& store) {
   if (!ipam::MayClaimAhead(pool, is_used)) return false;
   if (is_used || ipam::PoolBlocks(pool).Count() > kFewBlocks) return true;
@@ -66,7 +67,8 @@ std::int64_t WarmBlocks::ClaimFor(const ipam::Pool& pool, const std::vector<Bloc
     free += ipam::CountFree(*block, pool, runtime.UnixMillis());
     is_used = is_used || ipam::IsHeld(*block);
   }
-  // Without a block of a counted pool the Node shows no number of it, and no pod would ever come and use one.
+  // Without a block of a counted pool, the Node shows no address of the pool, so no pod that requests one comes to the
+  // node.
   const bool lacks_first = count == 0 && !pool.resource.empty();
   const std::int64_t spare = lacks_first ? -1 : std::int64_t{free} - pool.warm_addresses;
   if (spare >= 0) return spare;
@@ -77,7 +79,7 @@ std::int64_t WarmBlocks::ClaimFor(const ipam::Pool& pool, const std::vector<Bloc
   const auto turn = store.BeginClaim(pool);
   if (!turn || turn->is_all_claimed || (turn->look_again && parts_.own.Snapshot().size() != blocks.size()))
     return spare;
-  // Where it can't be read, a block would not be used, and the next one be claimed.
+  // If the pool cannot be read, the new block would not be used, and the next Claim would claim another block.
   if (const auto latest = parts_.view.ReadLatest(pool.name, k8sclient::CallOptions::Within(kStepMax));
       !latest || *latest == nullptr || (*latest)->uid != pool.uid) {
     return spare;
@@ -86,7 +88,7 @@ std::int64_t WarmBlocks::ClaimFor(const ipam::Pool& pool, const std::vector<Bloc
   if (claimed) {
     metrics_.Claimed(pool.name, /*ahead=*/true);
     spdlog::info("block claimed in advance block={} pool={}", (*claimed)->name, pool.name);
-  } else if (claimed.error().code != ErrorCode::kExhausted) {  // ADDs say so
+  } else if (claimed.error().code != ErrorCode::kExhausted) {  // ADDs report it
     if (claimed.error().code == ErrorCode::kUnknownOutcome) is_lost_ = true;
     spdlog::warn("cannot claim a block in advance pool={} err=\"{}\"", pool.name, claimed.error().message);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// WarmBlocks: claims a block before ADDs need it, where a pool has too few free addresses on this node, and a first one
-// of each counted pool, whatever its warmAddresses: a Node without one would show the number 0.
+// WarmBlocks claims blocks before ADDs need them: if the node has too few free addresses of a pool (warmAddresses), and
+// a first block of each counted pool (`resource` is set), because otherwise the Node would show no address of the pool.
 //
-// An ADD claims by itself where it finds none, and waits for that: this is what makes it rare.
+// An ADD that finds no free address claims a block itself, and waits for the claim. WarmBlocks makes such ADDs rare.
 #pragma once
 
 #include <atomic>
@@ -20,24 +20,24 @@ namespace berth::agent {
 
 class WarmBlocks {
  public:
-  // A node that uses nothing of a small pool looks at a moment within looks_within whether it may claim. All must
-  // outlive this.
+  // `looks_within`: see AgentOptions. The references must outlive this object.
   WarmBlocks(AgentStoreParts parts, k8sclient::Clock& clock, Metrics& metrics, std::chrono::milliseconds looks_within)
       : parts_(parts), clock_(clock), metrics_(metrics), looks_within_(looks_within) {}
 
-  // A round over all pools, of one thread. False: the answer to a claim was lost, so a block may be there that nobody
-  // tells of.
+  // Looks at all pools once, in the thread of the maintenance loop. Returns false if the answer to a claim was lost, so
+  // that a block may exist that nobody knows.
   [[nodiscard]] bool Claim();
 
-  // After an ADD has taken an address, from any thread: whether a round has something to look at.
+  // Call NeedsRound after an ADD has taken an address, from any thread. Returns whether Claim has something to look at.
   [[nodiscard]] bool NeedsRound() { return spare_.fetch_sub(1) <= 0 || HasNews(); }
-  // Blocks have come or gone since the last round began.
+  // Whether blocks were added or forgotten since the last Claim began.
   [[nodiscard]] bool HasNews() const { return parts_.own.Generation() != generation_; }
-  // The last round found too few free addresses in a pool, whether it claimed a block or could not.
+  // Whether the last Claim found too few free addresses in a pool, even if it claimed a block.
   [[nodiscard]] bool lacks() const { return spare_ < 0; }
 
  private:
-  // How many addresses there are beyond those to be kept ready; 0 or less: a block was claimed, or cannot be.
+  // Returns the number of addresses beyond those to be kept ready. A negative number: a block was claimed, or cannot be
+  // claimed.
   std::int64_t ClaimFor(const ipam::Pool& pool, const std::vector<ipam::BlockView>& blocks);
   [[nodiscard]] bool MayClaimMore(const ipam::Pool& pool, bool is_used, AgentStore& store);
 
@@ -45,10 +45,10 @@ class WarmBlocks {
   k8sclient::Clock& clock_;
   Metrics& metrics_;
   const std::chrono::milliseconds looks_within_;
-  // So many ADDs make no round necessary, as long as no block comes or goes.
+  // This many ADDs need no Claim, as long as no block is added or forgotten.
   std::atomic<std::int64_t> spare_ = 0;
   std::atomic<std::uint64_t> generation_ = 0;
-  bool is_lost_ = false;  // the answer to a claim of this round
+  bool is_lost_ = false;  // the answer to a claim of this Claim was lost
 };
 
 }  // namespace berth::agent

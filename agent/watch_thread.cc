@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running a reflector in a thread.
+// Runs a reflector in a thread.
 #include "agent/watch_thread.h"
 
 #include <utility>
@@ -36,7 +36,7 @@ class WatchHandler final : public k8sclient::ReflectorHandler {
  private:
   std::string path_;
   WatchActions actions_;
-  std::set<std::string> names_;  // of a list that has not ended
+  std::set<std::string> names_;  // names of the list that is being received
 };
 
 WatchThread::WatchThread(k8sclient::Api& api, k8sclient::Clock& clock, k8sclient::ReflectorOptions options,

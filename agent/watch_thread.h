@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// WatchThread: a Reflector with a thread of its own, for as long as the object lives.
+// WatchThread: a Reflector with a thread of its own, which runs as long as the WatchThread exists.
 #pragma once
 
 #include <functional>
@@ -17,10 +17,10 @@
 
 namespace berth::agent {
 
-// What a watch does with what it sees; called from the watch's thread.
+// What a watch does with its events; called from the watch's thread.
 struct WatchActions {
   std::function<void(nlohmann::json)> upsert;
-  // The whole collection was handed to `upsert`; these are the names in it.
+  // Called with all names after each object of a list was passed to `upsert`.
   std::function<void(const std::set<std::string>&)> listed;
   std::function<void(nlohmann::json)> remove;
 };
@@ -29,7 +29,7 @@ class WatchHandler;
 
 class WatchThread {
  public:
-  // Starts at once. api and clock must outlive this.
+  // Starts the thread. api and clock must outlive this object.
   WatchThread(k8sclient::Api& api, k8sclient::Clock& clock, k8sclient::ReflectorOptions options, WatchActions actions);
   ~WatchThread();
   WatchThread(const WatchThread&) = delete;
@@ -41,7 +41,8 @@ class WatchThread {
   std::jthread thread_;
 };
 
-// Hands over what the collection holds, once, in this thread; tries again until it worked or stop is requested.
+// Lists the collection once, in this thread, and passes it to the actions. Tries again until this has succeeded, or
+// stop is requested.
 void ListOnce(k8sclient::Api& api, k8sclient::Clock& clock, k8sclient::ReflectorOptions options, WatchActions actions,
               const std::stop_token& stop);
 
