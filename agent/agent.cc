@@ -380,7 +380,7 @@ Expected<void> Agent::Del(Call& call) {
   if (turn == nullptr) return journal();
   if (!IsReady()) {
     // The blocks are not loaded: wait up to 5 s for a restart that is nearly over, but do not wait if the API server is
-    // not reachable.
+    // away.
     const auto patience = std::min(call.deadline, clock_.Now() + std::chrono::seconds(is_away_ ? 0 : 5));
     if (is_away_ || !WaitUntilReady(patience)) return journal();
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agent: what others do to its blocks, on an API server in memory.
+// Tests Agent on an API server in memory: what other programs do to the agent's blocks.
 #include <condition_variable>
 #include <latch>
 #include <mutex>
@@ -29,7 +29,7 @@ TEST_F(AgentTest, AnEntryThatSomebodyRemovedIsWrittenAgain) {
   Await([&] { return Held() == before; }, "the entry is there again");
 }
 
-// That it is in was found by reading the block: nothing has been written since.
+// A read has shown that the patch of c2 landed; nothing was written since.
 TEST_F(AgentTest, AnEntryOfWhichTheWriteWasNotAnsweredIsWrittenAgainToo) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
@@ -73,7 +73,7 @@ TEST_F(AgentTest, ALateEventOfAnEarlierBlockOfThatNameChangesNothing) {
   Await([&] { return Held().empty(); }, "the DEL is written");
 }
 
-// docs/adr/0001: the pool was read after the block was created, whatever the watch of pools tells.
+// docs/adr/0001: the agent reads the pool after it has created the block, whatever the watch of pools shows.
 TEST_F(AgentTest, ABlockClaimedAheadHandsOutNothingThatWasWithheldBefore) {
   PutPool("p1", "10.55.0.0/26", "Node");
   StartAgent();
@@ -124,7 +124,7 @@ TEST_F(AgentTest, ACreationInDoubtIsNotSettledByWhatIsKnownOfAnEarlierBlockOfTha
   EXPECT_EQ(Held().size(), 1U);
 }
 
-// Given back when it was empty and claimed by another node, and no watch has told.
+// The controller deleted the empty block, and another node claimed it. No watch has shown this.
 class MovedBlockTest : public AgentTest {
  protected:
   void MoveBlock(const std::string& agent_field) {
@@ -178,8 +178,8 @@ TEST_F(AgentTest, GarbageOfWhichTheRemovalWasNotAnsweredIsNotWrittenAgain) {
   EXPECT_EQ(Held().size(), 1U);
 }
 
-// Four changes gather behind a patch; the four together are refused, and go on in halves. Of the second half one caller
-// has given up meanwhile.
+// Four changes wait behind a patch. The API server refuses the patch with all four, so the agent sends them in halves.
+// One caller of the second half gives up meanwhile.
 TEST_F(AgentTest, ACallThatGaveUpIsInDoubtUntilItsHalfOfTheBatchIsThrough) {
   StartAgent();
   ASSERT_TRUE(Add("c0").ok);
@@ -196,7 +196,7 @@ TEST_F(AgentTest, ACallThatGaveUpIsInDoubtUntilItsHalfOfTheBatchIsThrough) {
     if (number == 4) second_half_may_end.wait();
     return number == 2 ? ApiFault::kInvalid : ApiFault::kNone;
   });
-  // In the order in which they come; queued when the agent's thread has nothing left to do but to wait.
+  // The calls are queued in this order: each call waits before the next one starts.
   std::vector<std::jthread> callers;
   callers.emplace_back([&] { EXPECT_TRUE(Add("filler").ok); });
   Await([&] { return patches.load() == 1; }, "the first patch is under way");
@@ -224,7 +224,7 @@ TEST_F(AgentTest, ACallThatGaveUpIsInDoubtUntilItsHalfOfTheBatchIsThrough) {
   Await([&] { return Held().size() == 5; }, "c0, the filler and three of four");
 }
 
-// An answer of 403 does not say that the block is another node's, and it may be what this call has created.
+// A 403 does not show that the block belongs to another node, and this call may have created the block.
 TEST_F(AgentTest, AnAddDoesNotGoOnToAnotherBlockWhileItsFirstMayHoldIt) {
   StartAgent();
   std::atomic<int> posts = 0;
@@ -270,7 +270,7 @@ TEST_F(AgentTest, AllCallsThatFindAPoolExhaustedWaitForTheOneLookForNewBlocks) {
         std::ranges::any_of(request.query, [](const auto& pair) { return pair.second == "spec.node=n1"; });
     std::unique_lock lock(mutex);
     if (!is_look || std::exchange(was_looked, true)) return ApiFault::kNone;
-    // The look lasts until a call is answered without it; none is.
+    // The look would end earlier if a call were answered without it; no call is.
     changed.wait_for(lock, std::chrono::milliseconds(300), [&] { return answered > 0; });
     put_block("n1");
     return ApiFault::kNone;
@@ -298,7 +298,7 @@ TEST_F(AgentTest, AFirstBlockOfACountedPoolIsClaimedWhateverItsWarmAddresses) {
   Await([&] { return api_.Objects(kBlocks).size() == 1; }, "a block is claimed");
 }
 
-// The controller has made it for pods that wait, and the Node's number has risen for it.
+// The controller has created the block for pods that wait, so the Node's address count has risen.
 TEST_F(AgentTest, ABlockThatANumberOfTheNodeCountsIsTakenOver) {
   PutPool("p1", "10.55.0.0/25", "Node");
   const auto put_node = [this](const char* number) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node whose clock is wrong: its agent compares and records times by the API server's clock.
+// Tests an agent on a node whose clock is wrong: it compares and records times by the API server's clock.
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -23,7 +23,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 constexpr std::chrono::seconds kCooldown = 30s;
-// The estimate is right to about a second, and a test may wait on a busy machine.
+// The estimate of the API server's time is right to about 1 s, and a test may wait on a busy machine.
 constexpr std::chrono::seconds kTolerance = 10s;
 
 // A pool of one block with four addresses.
@@ -42,7 +42,7 @@ class AgentClockTest : public AgentTest {
               {"status", {{"conditions", {{{"type", "Ready"}, {"status", "True"}, {"reason", "Accepted"}}}}}}});
   }
 
-  // The API server's clock, on a node that is so far ahead.
+  // Returns the API server's time; this node's clock is ahead of it.
   static std::chrono::system_clock::time_point ServerNow(std::chrono::seconds ahead) {
     return k8sclient::RealClock().WallNow() - ahead;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agent: giving back, by DEL and by GC, at once, later, and after a restart, on an API server in memory.
+// Tests Agent on an API server in memory: how DEL and GC free addresses, at once, later, and after a restart.
 #include <algorithm>
 #include <cstdint>
 #include <latch>
@@ -52,7 +52,7 @@ TEST_F(AgentTest, AddsTakeTheDelsBeforeThemAlong) {
     ASSERT_TRUE(Add("c" + std::to_string(i + 1)).ok);
     ASSERT_EQ(Held().size(), 1U);
   }
-  // Not each: where this thread is slow the DEL goes out on its own.
+  // Not every DEL shares a patch: if this thread is slow, the DEL gets a patch of its own.
   EXPECT_LT(api_.CountOf(k8sclient::Method::kPatch) - before, 2 * kRounds);
 }
 
@@ -136,7 +136,7 @@ TEST_F(AgentTest, TheMarkOfADelSurvivesARestart) {
   EXPECT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", before)).ok);
 }
 
-// What the agent knows of Shared blocks must not be older than a write of which it never saw the answer.
+// What the agent knows about Shared blocks must not be older than a write whose answer it never saw.
 TEST_F(AgentTest, DelFindsWhatALostCreationOfASharedBlockBrought) {
   StartAgent();
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(Del("unknown" + std::to_string(i)).ok);
@@ -161,7 +161,7 @@ TEST_F(AgentTest, DelFindsWhatALostPatchOfASharedBlockBrought) {
   EXPECT_EQ(Held().size(), 1U);
 }
 
-// An API server whose cache lags may answer with what was there before the entry.
+// An API server with a late cache may answer with a state before the entry.
 TEST_F(AgentTest, ADelOfASharedBlockThatFailedGoesByNoOlderList) {
   StartAgent();
   ASSERT_TRUE(Add("first", "shared").ok);
@@ -194,7 +194,7 @@ TEST_F(AgentTest, ADelOfASharedBlockThatFailedGoesByNoOlderList) {
   ASSERT_TRUE(Del("c2").ok);
   Await([this] { return Held().size() == 1; }, "the DEL is written");
   api_.SetFaults(nullptr);
-  agent_.reset();  // ends the journal's thread, which may still be inside the fault's function
+  agent_.reset();  // ends the thread that replays the journal, which may still use the function of the faults
   EXPECT_GE(oldest, version);
 }
 
@@ -221,7 +221,7 @@ TEST_F(AgentTest, ALongJournalIsWrittenWithFewRequests) {
   StartAgent();
   for (int i = 0; i < 50; ++i) ASSERT_TRUE(Add("c" + std::to_string(i)).ok);
   api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
-  // Half of them known, half not.
+  // Half of the containers have an address.
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(Del("c" + std::to_string(i)).ok);
   const int patches = api_.CountOf(k8sclient::Method::kPatch);
   std::atomic<int> lists = 0;
@@ -245,12 +245,12 @@ TEST_F(AgentTest, AJournalledDelSurvivesARestart) {
   Await([this] { return Held().empty(); }, "the journalled DEL is written");
 }
 
-// The caller may have the answer, and have ended, before the agent's thread gets on from writing it.
+// The caller may have the answer, and may have ended, before the agent's thread continues after writing it.
 TEST_F(AgentTest, GarbageIsWhateverWasAnsweredBeforeTheListWasMade) {
   StartAgent();
   const Reply still_delivering = Add("c1");
   ASSERT_TRUE(still_delivering.ok);
-  // A list that is made later than the ADD, whatever the clock's ticks.
+  // The list was made later than the ADD, whatever the resolution of the clock.
   auto body = nlohmann::json::parse(Body("GC", "", "p1", node::BootTimeNow() + 1'000'000'000));
   body["config"]["cni.dev/valid-attachments"] = nlohmann::json::array();
   ASSERT_TRUE(agent_->Handle(body.dump()).ok);
@@ -301,7 +301,7 @@ TEST_F(AgentTest, AJournalledDelThatIsRefusedDoesNotKeepTheOthers) {
   Await([this] { return Held().size() == 1; }, "a DEL after that is written");
 }
 
-// A repeated DEL, say, that waited in the shim while the runtime started the container of that name anew.
+// For example, a repeated DEL waited in the runtime's shim while the runtime started a new container with the same ID.
 TEST_F(AgentTest, ADelThatWasStartedBeforeAnAddLeavesItAlone) {
   StartAgent();
   const std::int64_t before = node::BootTimeNow();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agent: what it is told late, or once more from an older time: watches and caches that lag, and backups.
+// Tests Agent with late or old answers: watches and caches that lag, and restored backups.
 #include <atomic>
 #include <set>
 #include <string>
@@ -24,7 +24,7 @@ class AgentLagTest : public AgentTest {
     ASSERT_TRUE(api_.Call({.method = Method::kDelete, .path = kPools + "/tiny"}, {})->ok());
     ASSERT_EQ(api_.Objects(kPools).size(), 2U);
   }
-  // Until the first that fails; how many did not.
+  // Adds until an ADD fails. Returns how many ADDs succeeded.
   int AddUntilOneFails() {
     int count = 0;
     while (count < 8 && Add("c" + std::to_string(count), "tiny").ok) ++count;
@@ -49,8 +49,8 @@ TEST_F(AgentLagTest, NothingIsTakenOfAPoolThatIsGoneThoughItsWatchIsLate) {
   watched_.Hold("");
 }
 
-// n1 claims a block of the pool, finds that the pool is gone, and leaves the block empty; what n2 knows of the pool is
-// older than that block.
+// n1 claims a block of the pool, finds that the pool is gone, and leaves the block empty. n2's knowledge of the pool is
+// older than the block.
 TEST_F(AgentLagTest, NothingIsTakenOfASharedBlockThatCameAfterItsPoolWasReadLast) {
   PutPool("sh", "10.88.0.0/28", "Shared", 30);
   StartAgent();
@@ -92,8 +92,8 @@ TEST_F(AgentLagTest, NothingIsTakenOfABlockAfterItsPoolCouldNotBeRead) {
   watched_.Hold("");
 }
 
-// The answer to the POST is lost, the second POST meets the block, and the agent reads it: all that before the claim
-// has read the pool.
+// The answer to the POST is lost, the second POST meets the existing block, and the agent reads the block; only then
+// the claim reads the pool.
 TEST_F(AgentLagTest, NothingIsTakenOfABlockInDoubtBeforeItsPoolWasRead) {
   StartAgent();
   ASSERT_TRUE(Add("first", "tiny").ok);
@@ -119,7 +119,7 @@ TEST_F(AgentLagTest, NothingIsTakenOfABlockInDoubtBeforeItsPoolWasRead) {
   watched_.Hold("");
 }
 
-// Of an annotation, which a tenant writes.
+// A tenant's annotation may name many pools.
 TEST_F(AgentLagTest, OfManyPoolsThatDoNotExistOneIsAskedFor) {
   StartAgent();
   ASSERT_TRUE(Add("first").ok);
@@ -174,8 +174,8 @@ TEST_F(AgentLagTest, AfterARestoredBackupEveryAnsweredAddIsRecordedAgain) {
   EXPECT_EQ(Held().size(), 7U);
 }
 
-// Else a pod's address stands in another one's name: it is lost once that one's DEL comes, and never comes back if that
-// was answered before.
+// Otherwise the entry of the address would name the earlier pod: the earlier pod's DEL would free the address, or the
+// entry would stay forever if that DEL was answered before.
 TEST_F(AgentLagTest, AfterARestoredBackupWhatWasGivenBackIsFreeAgain) {
   StartAgent();
   ASSERT_TRUE(Add("before", "tiny").ok);
@@ -190,13 +190,14 @@ TEST_F(AgentLagTest, AfterARestoredBackupWhatWasGivenBackIsFreeAgain) {
   Await(is_right, "the address is recorded for the one that has it");
 }
 
-// It was claimed after the backup was taken; by now another node may have it.
+// The block was claimed after the backup was taken, and another node may have claimed it by now.
 TEST_F(AgentLagTest, ABlockThatTheBackupDoesNotKnowIsGivenUp) {
   StartAgent();
   ASSERT_TRUE(Add("before").ok);
   const auto backup = api_.TakeBackup();
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(Add("c" + std::to_string(i), "tiny").ok);
-  // Its write tells the agent that the API server went back. The watch may not: versions may have caught up with it.
+  // This ADD makes the known block newer than the backup, so the next write finds that the API server went back. The
+  // watch may not show it, because versions may have caught up.
   ASSERT_TRUE(Add("after").ok);
   api_.Restore(*backup);
   Await([&] { return Add("wakes").ok; }, "the agent serves again");

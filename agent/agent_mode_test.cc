@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One mode per node (docs/adr/0007): which agent starts where, how it leaves the node to berth-direct and comes back,
-// and the DELs that came while none listened.
+// Tests the node's mode (docs/adr/0007): which agent may start, how an agent leaves the node to berth-direct and comes
+// back, and the DELs that came while no agent listened.
 #include <chrono>
 #include <memory>
 #include <set>
@@ -36,7 +36,7 @@ class TestRuntime final : public ipam::Runtime {
 
 ipam::Attachment AttachmentOf(const std::string& container) { return cni::MakeAttachment("net", container, "eth0"); }
 
-// One call of berth-direct, which reaches the API server by another name than the agent.
+// One call of berth-direct, which uses another name of the API server than the agent.
 class Direct {
  public:
   Direct(k8sclient::Api& api, const std::string& run_dir, const std::string& container)
@@ -75,13 +75,13 @@ class NodeModeTest : public AgentTest {
   [[nodiscard]] node::Folder State() const { return node::Folder::Open(state_dir()).value(); }
   [[nodiscard]] bool Is(node::NodeMode mode) const { return node::RequireMode(State(), mode).has_value(); }
   [[nodiscard]] Direct Call(const std::string& container) { return {api_, run_dir(), container}; }
-  // What `berth` does where no agent listens.
+  // Like `berth` while no agent listens.
   void QueueDel(const std::string& container, node::BootNanos started = node::BootTimeNow()) const {
     const auto queue = node::DelQueue::Lock(State(), /*deadline=*/0);
     ASSERT_TRUE(queue.has_value());
     ASSERT_TRUE(queue->Add(Body("DEL", container, "p1", started)));
   }
-  // Without its lock, which the agent may have.
+  // Reads the queue without its lock, because the agent may hold the lock.
   [[nodiscard]] bool IsQueueEmpty() const { return !State().Read("queue").has_value(); }
   [[nodiscard]] bool IsHeld(const std::string& container) const {
     for (const nlohmann::json& block : api_.Objects(kBlocks)) {
@@ -92,7 +92,7 @@ class NodeModeTest : public AgentTest {
   void AwaitReady() const {
     Await([this] { return agent_->IsReady(); }, "the agent is ready");
   }
-  // As if killed: nothing of what it knew in memory is on disk.
+  // Like a killed agent: everything that is only in its memory is lost.
   void KillAgent() {
     agent_.reset();
     api_.SetFaults(nullptr);
@@ -144,7 +144,7 @@ TEST_F(QueuedDelTest, IsNotLostByAnAgentThatCannotLoad) {
   EXPECT_FALSE(IsHeld("c1"));
 }
 
-// The runtime gave up on that ADD; it comes when the agent is there.
+// The runtime gave up on this ADD, and the ADD reaches the agent only now.
 TEST_F(QueuedDelTest, KeepsAnAddOutThatBeganBefore) {
   const std::int64_t before = node::BootTimeNow();
   QueueDel("c1");
@@ -201,7 +201,7 @@ TEST_F(QueuedDelTest, OfAnAddThatWasHandedOutGivesTheAddressBack) {
   EXPECT_EQ(Held().size(), 3U);
 }
 
-// It was cut off: its caller has died, or its machine.
+// A queued DEL was cut off, because its process or its machine crashed.
 TEST_F(QueuedDelTest, ThatIsNotWholeKeepsNoOther) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
@@ -224,7 +224,7 @@ TEST_F(NodeModeTest, NoAgentStartsWhereTheModeIsDirect) {
   EXPECT_THAT(made.error().details, HasSubstr("remove the file"));
 }
 
-// It was started a moment before the node was left to berth-direct.
+// The agent was started a moment before the node went to direct mode.
 TEST_F(NodeModeTest, AnAgentThatMeetsTheModeTooLateWritesNothing) {
   agent_ = MakeAgent();
   ASSERT_TRUE(Retire());
@@ -318,7 +318,7 @@ TEST_F(NodeModeTest, AnAgentThatCannotWriteDoesNotRetire) {
   EXPECT_TRUE(Is(node::NodeMode::kAgent));
 }
 
-// A policy may refuse one change and nothing else.
+// A policy may refuse only this change.
 TEST_F(NodeModeTest, AnAgentWithADelThatIsRefusedDoesNotRetire) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);

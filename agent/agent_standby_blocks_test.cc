@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agent: what each block has on standby (docs/adr/0008): as much as it may, while somebody holds an address of it.
+// Tests how many addresses of each block are on standby (docs/adr/0008): as many as allowed, while a pod holds an
+// address of the block.
 #include <functional>
 #include <string>
 #include <vector>
@@ -22,7 +23,7 @@ class StandbyBlocksTest : public AgentTest {
  protected:
   void SetUp() override {
     PutPool("small", "10.77.0.0/26", "Node", 29);
-    // Not the first and the last block: there an address is nobody's.
+    // The ranges leave out the first and the last block, in which one address is assigned to no pod.
     ChangePool([](json& pool) { pool["spec"]["ranges"] = {"10.77.0.16-10.77.0.47"}; });
     agent_ = MakeAgentOf(watched_, {.standby = kStandbyOfBlock});
     agent_->Start();
@@ -30,7 +31,7 @@ class StandbyBlocksTest : public AgentTest {
   void AddSome(int first, int count) {
     for (int i = first; i < first + count; ++i) ASSERT_TRUE(Add("c" + std::to_string(i), "small").ok);
   }
-  // Of the blocks that hold nothing.
+  // Returns how many addresses of blocks without entries are on standby.
   [[nodiscard]] std::size_t StandbyOfEmpty() const { return CountStandby(/*of_empty=*/true); }
   [[nodiscard]] std::size_t StandbyOfHeld() const { return CountStandby(/*of_empty=*/false); }
   void ChangePool(const std::function<void(json&)>& change) {
@@ -90,7 +91,8 @@ struct BoundsCase {
 };
 class StandbyBounds : public AgentTest, public testing::WithParamInterface<BoundsCase> {};
 
-// What is refused stays on standby, beside what takes its place there: together no more than the schema takes.
+// A refused address stays on standby next to the other addresses there: together they must not exceed the limit of the
+// CRD's schema.
 TEST_P(StandbyBounds, AreKeptBesideAnEntryThatIsRefused) {
   PutPool("large", GetParam().subnet, "Node", GetParam().block_size);
   agent_ = MakeAgentOf(watched_, {.standby = 64});

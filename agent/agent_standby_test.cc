@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agent: ADDs that are answered with an address on standby before that is written (docs/adr/0008), and what becomes of
-// them when writes fail, get lost, or the agent dies or is replaced.
+// Tests ADDs that are answered with an address on standby before the entry is written (docs/adr/0008), while writes
+// fail or lose their answers, and while the agent dies or is replaced.
 #include <set>
 #include <string>
 #include <utility>
@@ -29,12 +29,12 @@ class StandbyTest : public AgentTest {
     agent_ = MakeAgentOf(api == nullptr ? watched_ : *api, {.standby = kStandbyOfAgent});
     agent_->Start();
   }
-  // An agent with a block in use, which has all on standby that it may.
+  // Starts an agent with a block in use, whose standby is full.
   void StartWithStandby() {
     StartStandbyAgent();
     ASSERT_TRUE(Add("c0").ok);
     if (Standby().empty()) {
-      // The creation brought none; the next write does.
+      // If the creation put no address on standby, the next write does.
       ASSERT_TRUE(Add("c00").ok);
     }
     ASSERT_EQ(Standby().size(), kStandbyOfAgent);
@@ -65,7 +65,7 @@ class StandbyTest : public AgentTest {
     const std::filesystem::directory_iterator notes(run_dir() + "/nodes/n1/handed-out");
     return static_cast<std::size_t>(std::distance(begin(notes), end(notes)));
   }
-  // Patches wait until Go.
+  // Patches wait until Go is called.
   void HoldPatches() {
     api_.SetFaults([this](const Request& request) {
       if (request.method == Method::kPatch) {
@@ -87,7 +87,7 @@ class StandbyTest : public AgentTest {
   Reply AddWithin(const std::string& container, int seconds) {
     return agent_->Handle(Body("ADD", container, "p1", node::BootTimeNow(), seconds));
   }
-  // As if killed: what it has not written is not written.
+  // Like a killed agent: what it has not written is lost.
   void KillAgent() {
     agent_.reset();
     api_.SetFaults(nullptr);
@@ -144,14 +144,14 @@ TEST_F(StandbyTest, AddsBehindTheFirstOfABlockAreAnsweredWithItsPatch) {
       Await([&] { return are_answered.load(); }, "the ADDs are answered");
     return ApiFault::kNone;
   });
-  // Few enough that the next patch is not sent at once: nobody may get into that one.
+  // So few ADDs that the next patch is not sent at once, because no ADD may get into that patch.
   std::array<Reply, 1 + (kStandbyOfAgent + 1) / 2> replies;
   std::vector<std::jthread> callers;
   for (std::size_t i = 0; i < replies.size(); ++i) {
     callers.emplace_back([&, i] { replies.at(i) = AddWithin("c" + std::to_string(i + 1), 20); });
     Await([this] { return is_held_.load(); }, "the first patch is sent");
   }
-  // They come to wait behind it. One that is later than this gets its address without waiting.
+  // The ADDs come to wait behind the first patch. A later ADD gets its address without waiting.
   static_cast<void>(k8sclient::RealClock().Sleep(std::chrono::milliseconds(100), {}));
   may_go_ = true;
   may_go_.notify_all();
@@ -165,7 +165,7 @@ TEST_F(StandbyTest, WhenAllIsHandedOutAnAddWaitsForItsWrite) {
   StartWithStandby();
   HoldPatches();
   for (std::size_t i = 1; i <= kStandbyOfAgent; ++i) ASSERT_TRUE(Add("c" + std::to_string(i)).ok);
-  // Sent by the agent's own thread: this one's only waits.
+  // The agent's flusher thread sends the patch; this thread only waits.
   Await([this] { return is_held_.load(); }, "the patch is sent");
   EXPECT_FALSE(AddWithin("one-more", 1).ok);
   Go();
@@ -234,7 +234,7 @@ TEST_F(StandbyTest, ANoteOfAnAddressThatItsBlockDoesNotHaveEndsNoAgent) {
   EXPECT_EQ(Notes(), 0U);
 }
 
-// An agent that can't write it must serve all others, and keep the address from them.
+// The next agent must serve all other pods, and must not give them the address.
 TEST_F(StandbyTest, WhatAKilledAgentHandedOutAndNobodyCanWriteKeepsTheNextFromNothing) {
   StartWithStandby();
   const auto refuse = [](const Request& request) {
@@ -314,7 +314,7 @@ TEST_F(StandbyTest, AfterAWriteThatFailedNobodyIsAnsweredEarly) {
 
 TEST_F(StandbyTest, WhatWasHandedOutInAnOutageIsWrittenAfterIt) {
   StartWithStandby();
-  // No write fails before both are answered: after that nobody would be answered early.
+  // No write fails before both ADDs are answered, because after a failed write each ADD waits for its write.
   std::atomic<bool> are_answered = false;
   const auto fail = [&are_answered](const Request&) { return are_answered.wait(false), ApiFault::kUnavailable; };
   api_.SetFaults(fail);
@@ -408,7 +408,7 @@ TEST_F(StandbyTest, WhatAPoolDoesNotAssignAnyMoreLeaves) {
       "the address is not on standby");
 }
 
-// The rest is written all the same, and the refused one's address is nobody else's.
+// The other entries are written, and no other pod gets the refused address.
 TEST_F(StandbyTest, AnEntryThatIsRefusedKeepsNobodyElseFromBeingWritten) {
   StartWithStandby();
   api_.SetFaults([](const Request& request) {
@@ -436,7 +436,7 @@ TEST_F(StandbyTest, AnAddThatIsRefusedHarmsNothingThatWasHandedOut) {
     return may_go_ ? ApiFault::kNone : ApiFault::kUnavailable;
   });
   ASSERT_TRUE(Add("c1").ok);
-  // From the first patch that failed every ADD waits for its own.
+  // After the first failed patch, each ADD waits for its own write.
   int number = 1;
   Await([&] { return !AddWithin("c" + std::to_string(++number), 1).ok; }, "an ADD fails");
   const Reply refused = Add("bad");
@@ -446,7 +446,7 @@ TEST_F(StandbyTest, AnAddThatIsRefusedHarmsNothingThatWasHandedOut) {
   AwaitWritten("c1");
 }
 
-// As an API server with a CRD that does not know the field.
+// Like an API server whose CRD does not know the field `standby`.
 class PruningApi final : public k8sclient::Api {
  public:
   explicit PruningApi(k8sclient::Api& inner) : inner_(inner) {}
@@ -479,8 +479,8 @@ TEST_F(StandbyTest, AGarbageCollectionTakesWhatIsNotWrittenYet) {
   HoldPatches();
   Reply added = Add("c1");
   ASSERT_TRUE(added.ok);
-  added = {};  // delivered: no ADD runs any more
-  // What began in the millisecond of the GC is not its.
+  added = {};  // the answer was delivered: no ADD runs
+  // GC leaves addresses alone that were taken in the same millisecond.
   const auto then = k8sclient::RealClock().WallNow();
   Await([&] { return k8sclient::RealClock().WallNow() > then + std::chrono::milliseconds(1); }, "time goes on");
   auto body = json::parse(Body("GC", ""));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// STATUS: a node is NotReady only if no agent has loaded its blocks since it has booted.
+// Tests STATUS: a node is NotReady only if no agent has loaded its blocks since boot.
 #include <filesystem>
 
 #include "agent/agent_test_setup.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AgentStore: what an edit does where the API server does not answer.
+// Tests edits of AgentStore while the API server does not answer.
 #include "agent/agent_store.h"
 
 #include <chrono>
@@ -46,7 +46,7 @@ class AgentStoreTest : public OwnBlocksTest {
       runtime_.end()};
 };
 
-// What is known may be an earlier block of that name, which is gone.
+// The known block may be an earlier block of this name, which is gone.
 TEST_F(AgentStoreTest, ABlockWhoseCreationIsInDoubtIsNotWrittenBeforeItWasRead) {
   ipam::Block named = *MakeBlock();
   named.resource_version.clear();
@@ -59,8 +59,8 @@ TEST_F(AgentStoreTest, ABlockWhoseCreationIsInDoubtIsNotWrittenBeforeItWasRead) 
   EXPECT_FALSE(IsStored(1));
 }
 
-// A list is older than the call that created the block. That call's agent handed an address out since, and the DEL was
-// answered; the note of the address is still there.
+// The list is older than the call that created the block. Since then this agent has handed out an address of the block,
+// and has answered the DEL; the note of the address still exists.
 TEST_F(AgentStoreTest, ABlockThatACallBroughtIntoMemoryMeanwhileIsNotTakenOver) {
   const ipam::BlockView listed = MakeBlock();
   ASSERT_TRUE(Add(1).has_value());

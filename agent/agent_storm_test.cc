@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agents under a storm: parallel ADDs and DELs on an API server that fails, loses answers and commits late, and agents
-// that end in the middle and are followed by the next. No address has two holders at any time, every answered ADD is
-// recorded in the end, and nothing else is (invariants 1, 2 and 6 of docs/design.md).
+// Tests agents with parallel ADDs and DELs, on an API server that fails, loses answers and commits late, while agents
+// end and are followed by the next. No address may ever have two holders. In the end every answered ADD must be
+// recorded, and nothing else (invariants 1, 2 and 6 of docs/design.md).
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -26,7 +26,7 @@ constexpr int kRounds = 30;
 
 class StormTest : public AgentTest {
  protected:
-  // Who has which address, as callers know it.
+  // Records which address a container was told.
   void NoteAdded(const std::string& container, const std::string& address) {
     const std::scoped_lock lock(mutex_);
     for (const auto& [other, its] : holders_) {
@@ -34,7 +34,7 @@ class StormTest : public AgentTest {
     }
     holders_[container] = address;
   }
-  // Before the DEL is sent: from then on somebody else may be given its address.
+  // Called before the DEL is sent, because from then on another container may get the address.
   void NoteDeleted(const std::string& container) {
     const std::scoped_lock lock(mutex_);
     holders_.erase(container);
@@ -57,13 +57,13 @@ class StormTest : public AgentTest {
     });
   }
 
-  // The address, and the answer is delivered; empty: none.
+  // Returns the address of a delivered answer; empty if the ADD failed.
   std::string Added(const std::string& container) {
     const Reply reply = Add(container, "big");
     return reply.ok ? AddressIn(reply) : "";
   }
 
-  // One caller: pods that come, some of which go.
+  // One caller: pods start, and some of them end.
   void Churn(const std::string& name, std::uint64_t seed) {
     ipam::SeededRandom random(seed);
     for (int round = 0; round < kRounds; ++round) {
@@ -99,7 +99,7 @@ class StormTest : public AgentTest {
     return answered;
   }
 
-  // What one side has and the other has not: the whole of both is too long to read.
+  // Returns the pairs of `all` that are not in `those`. The complete maps would be too long to read.
   using Pairs = std::vector<std::pair<std::string, std::string>>;
   [[nodiscard]] static Pairs Without(const std::map<std::string, std::string>& all,
                                      const std::map<std::string, std::string>& those) {
@@ -108,7 +108,7 @@ class StormTest : public AgentTest {
     return rest;
   }
 
-  // One agent after another, and callers that begin anew with each.
+  // Runs one agent after another, each with new callers.
   void Round(ipam::SeededRandom& random) {
     for (int number = 0; number < kAgents; ++number) {
       agent_ = MakeAgentOf(watched_, {.standby = random.OneIn(2) ? 16U : 3U});
@@ -138,7 +138,7 @@ TEST_F(StormTest, NeitherDoublesNorLosesNorLeaks) {
   ipam::ForSeeds(2, [this](ipam::SeededRandom& random) {
     Round(random);
     StartAgent();
-    // Before it is ready it may not know yet what the agent before it left to be written.
+    // Before the agent is ready, it may not know what the earlier agent left to write.
     Await([this] { return agent_->IsReady(); }, "the last agent is ready");
     Await(
         [this] {

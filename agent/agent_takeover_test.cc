@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agent: one after another, and two at once, for one node, on an API server in memory.
+// Tests Agent on an API server in memory: agents of one node, one after another and two at once.
 #include "agent/agent.h"
 #include "agent/agent_test_setup.h"
 
@@ -17,7 +17,7 @@ TEST_F(AgentTest, ARestartKeepsEveryAddress) {
 TEST_F(AgentTest, AWriteOfItsPredecessorCannotLandAfterItIsReady) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
-  // The predecessor's last write stays on its way; the process dies before it knows.
+  // The earlier agent's last write is still on its way when its process ends.
   api_.SetFaults([](const k8sclient::Request& request) {
     if (request.method == k8sclient::Method::kPatch) return ApiFault::kLateCommit;
     return request.method == k8sclient::Method::kGet ? ApiFault::kUnavailable : ApiFault::kNone;
@@ -41,7 +41,7 @@ TEST_F(AgentTest, TheOlderOfTwoStopsOnceItMeetsTheNewer) {
   EXPECT_FALSE(Add("c2").ok);
 }
 
-// Its line would be lost: the newer one has read the journal.
+// The older agent's line would be lost, because the newer agent has already read the journal.
 TEST_F(AgentTest, TheOlderOfTwoJournalsNothing) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
@@ -59,7 +59,7 @@ TEST_F(AgentTest, TheNewerOfTwoKnowsWhatTheOlderGave) {
   EXPECT_EQ(AddressIn(newer->Handle(Body("ADD", "c1"))), address);
 }
 
-// It was started and could not load: nothing is known of when the newer one came.
+// The older agent could not load its blocks, so it knows no block when the newer agent comes.
 TEST_F(AgentTest, AnOlderAgentThatHasNotLoadedEndsAndJournalsNothing) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
@@ -101,7 +101,7 @@ TEST_F(AgentTest, OfTwoMachinesWithOneNodeNameBothSayThatTheyAreTwo) {
   EXPECT_EQ(replaced_, 0);
 }
 
-// Nobody would find what it writes there, nor wait for the locks that it has.
+// In a removed folder, no other process would find the agent's files, nor wait for its locks.
 TEST_F(AgentTest, WhoseFilesAreRemovedBeginsAnew) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);

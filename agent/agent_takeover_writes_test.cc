@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an agent has sent, or is about to send, when another takes its node over: writes of Shared blocks, which no
-// fence reaches, and a block of which it does not know the pool.
+// Tests writes that an agent has sent, or is about to send, when another agent takes over its node: writes of Shared
+// blocks, which no fence stops, and a block whose pool the agent does not know.
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -20,7 +20,7 @@ namespace {
 using k8sclient::Method;
 using k8sclient::Request;
 
-// The same API server, of which one request, or its answer, is kept on its way. Any thread.
+// Passes requests to another Api, and holds one request or its answer. Thread-safe.
 class SlowApi final : public k8sclient::Api {
  public:
   explicit SlowApi(k8sclient::Api& inner) : inner_(inner) {}
@@ -28,7 +28,7 @@ class SlowApi final : public k8sclient::Api {
 
   void HoldRequest(Matches matches) { Set(holds_request_, std::move(matches)); }
   void HoldAnswer(Matches matches) { Set(holds_answer_, std::move(matches)); }
-  // Called before the first request that matches is sent.
+  // Calls `call` before the first matching request is sent.
   void Before(Matches matches, std::function<void()> call) {
     Set(comes_after_, std::move(matches));
     Set(call_, std::move(call));
@@ -62,7 +62,7 @@ class SlowApi final : public k8sclient::Api {
     const std::scoped_lock lock(mutex_);
     place = std::move(function);
   }
-  // Whether it matches; once.
+  // Whether the request matches; true only once.
   bool Take(Matches& matches, const Request& request) {
     const std::scoped_lock lock(mutex_);
     if (!matches || !matches(request)) return false;
@@ -94,7 +94,7 @@ class TakeoverWritesTest : public AgentTest {
     older_->Start();
     Await([this] { return older_->IsReady(); }, "the older agent is ready");
   }
-  // The newer one has done all that it does without the older one's consent.
+  // Returns when the newer agent is ready, or waits for the older one.
   void StartNewer() {
     StartAgent();
     Await([this] { return agent_->IsReady() || node::IsLockWaitedFor(run_dir() + "/nodes/n1/creator.lock"); },
@@ -142,7 +142,7 @@ TEST_F(TakeoverWritesTest, ASharedAddressWhoseWriteIsAnsweredLateStaysTaken) {
   EXPECT_TRUE(IsHeld("c1"));
 }
 
-// It met a conflict, and has not looked again.
+// The older agent's write met a conflict, and the older agent has not read the block again.
 TEST_F(TakeoverWritesTest, ASharedWriteIsNotDecidedAgainAfterTheNewerAgentAnsweredTheDel) {
   StartOlder();
   ASSERT_TRUE(older_->Handle(Body("ADD", "c0", "shared")).ok);
@@ -165,7 +165,7 @@ TEST_F(TakeoverWritesTest, ASharedWriteIsNotDecidedAgainAfterTheNewerAgentAnswer
   EXPECT_TRUE(IsHeld("c0"));
 }
 
-// The block came about, its creator does not know it, and asks what is there.
+// The block was created, but the answer was lost, and the older agent reads the block.
 TEST_F(TakeoverWritesTest, ABlockThatWasCreatedUnheardIsOfOneAgentAtATime) {
   StartOlder();
   Await([this] { return older_->IsReady(); }, "the older agent is ready");
@@ -187,14 +187,14 @@ TEST_F(TakeoverWritesTest, ABlockThatWasCreatedUnheardIsOfOneAgentAtATime) {
   EXPECT_EQ(reply.ok, IsHeld("c1")) << reply.body;
 }
 
-// The newer one has read that it was handed out, and its fence is on its way: it writes the entry again.
+// The newer agent has read the note of the address, and its fence is on its way: it will write the entry again.
 TEST_F(TakeoverWritesTest, ADelThatASuccessorUndoesIsNotAnswered) {
   older_ = MakeAgentOf(watched_, {.standby = 4});
   older_->Start();
   Await([this] { return older_->IsReady(); }, "the older agent is ready");
   // The write after the creation puts addresses on standby.
   for (const char* container : {"c0", "c00"}) ASSERT_TRUE(older_->Handle(Body("ADD", container)).ok);
-  // The next write is in, and nobody learns of it: a DEL waits until it is settled.
+  // The next write lands, but its answer is lost, and reads fail: a DEL waits until the write is settled.
   const auto is_readable = std::make_shared<std::atomic<bool>>(false);
   const auto is_lost = std::make_shared<std::atomic<bool>>(false);
   api_.SetFaults([=](const Request& request) {
@@ -219,7 +219,8 @@ TEST_F(TakeoverWritesTest, ADelThatASuccessorUndoesIsNotAnswered) {
 
 class UnreadPoolTest : public TakeoverWritesTest {
  protected:
-  // POSTs of blocks succeed; of what comes after one so many fail: neither are pools read nor blocks changed.
+  // POSTs of blocks succeed. After the first POST, this many other requests fail: the agent can neither read pools nor
+  // change blocks.
   void FailAfterCreation(int times) {
     const auto left = std::make_shared<std::atomic<int>>(times);
     const auto is_created = std::make_shared<std::atomic<bool>>(false);

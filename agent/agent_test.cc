@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agent: calls, faults, restarts and replacement, on an API server in memory.
+// Tests Agent on an API server in memory: calls, faults and claims.
 #include "agent/agent.h"
 
 #include <latch>
@@ -25,7 +25,7 @@ TEST_F(AgentTest, AddIsOneRequestOnceThereIsABlock) {
   const int read = api_.CountOf(k8sclient::Method::kGet);
   ASSERT_TRUE(Add("c2").ok);
   EXPECT_EQ(writes() - written, 1);
-  // The watch of the block that came with the first ADD may list it in between, and read it.
+  // The watch of the block that the first ADD created may list and read the block in between.
   EXPECT_LE(api_.CountOf(k8sclient::Method::kGet) - read, 2);
 }
 
@@ -66,7 +66,7 @@ TEST_F(AgentTest, AddsThatWaitForOnePatchShareTheNext) {
   ASSERT_TRUE(Add("first").ok);
   const int before = api_.CountOf(k8sclient::Method::kPatch);
   std::latch arrived(20);
-  // The first patch waits until all others wait for it.
+  // The first patch waits until all other calls wait for it.
   api_.SetFaults([&arrived](const k8sclient::Request& request) {
     if (request.method == k8sclient::Method::kPatch) arrived.wait();
     return ApiFault::kNone;
@@ -144,7 +144,7 @@ TEST_F(AgentTest, ALateCommitBringsNothingBack) {
   EXPECT_EQ(Held().size(), 1U);
 }
 
-// An attempt to settle it that fails says nothing about it.
+// A failed attempt to settle the creation says nothing about the creation.
 TEST_F(AgentTest, ACreationInDoubtStaysSoUntilItIsSettled) {
   StartAgent();
   const auto fail_posts = [this](ApiFault fault) {
@@ -271,7 +271,7 @@ TEST_F(AgentTest, AClaimWhoseAnswerWasLostIsNotFollowedByASecond) {
 
 class ScarcePool : public AgentTest {
  protected:
-  // As the controller counts.
+  // Counts blocks like the controller.
   void Count() {
     const std::size_t blocks = api_.Objects(kBlocks).size();
     api_.Change(std::string(crds::kPoolsPath), "p1", [blocks](nlohmann::json& pool) {
@@ -280,7 +280,7 @@ class ScarcePool : public AgentTest {
     });
   }
   void SetUp() override { Count(); }
-  // As a node joins that runs no pods, and the controller sees what it claimed.
+  // A node without pods joins, and the controller counts what the node has claimed.
   void Join(const std::string& node) {
     MakeAgentOf(watched_, {.node = node})->LoadAndClaim({});
     Count();
@@ -293,7 +293,7 @@ TEST_F(ScarcePool, IsNotSharedOutAmongNodesThatUseNothingOfIt) {
   EXPECT_TRUE(Add("c1").ok) << "the fifth node of a pool of four blocks";
 }
 
-// Its status has counted none of their blocks yet.
+// The pool's status does not count any of the claimed blocks yet.
 TEST_F(ScarcePool, IsNotSharedOutAmongNodesThatSeeItAtTheSameMoment) {
   for (const char* const node : {"n2", "n3", "n4", "n5"}) MakeAgentOf(watched_, {.node = node})->LoadAndClaim({});
   StartAgent();
@@ -326,7 +326,7 @@ TEST_F(ScarcePool, GivesBlocksAheadToNodesThatUseIt) {
 }
 
 TEST_F(ScarcePool, IsNotListedAgainBeforeItsStatusChanges) {
-  // Nothing of another pool is claimed ahead, which would be looked at as well.
+  // No block of another pool is claimed in advance, because that would also list blocks.
   api_.Change(std::string(crds::kPoolsPath), "p1", [](nlohmann::json& pool) { pool["spec"]["warmAddresses"] = 0; });
   PutPool("one", "10.99.0.0/30", "Node", 30);
   const char* const of_another = R"({"apiVersion":"ipam.berth.dev/v1alpha1","kind":"IPBlock",
@@ -340,7 +340,7 @@ TEST_F(ScarcePool, IsNotListedAgainBeforeItsStatusChanges) {
   std::atomic<int> claims = 0;
   api_.SetFaults([&](const k8sclient::Request& request) {
     const bool is_list = request.path == kBlocks && request.accept == k8sclient::kPartialMetadataList;
-    if (is_list && request.query.size() == 1) ++lists;  // all blocks: not a watch of one
+    if (is_list && request.query.size() == 1) ++lists;  // a list of all blocks, and not the watch of one block
     if (request.method == k8sclient::Method::kPost) ++claims;
     return ApiFault::kNone;
   });

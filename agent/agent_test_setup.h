@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the agent's tests start from: an API server in memory with one pool, a folder for state, and calls.
+// For tests only: what the agent's tests start with: an API server in memory with two pools, a folder for state, and
+// calls.
 #pragma once
 
 #include <algorithm>
@@ -34,11 +35,11 @@ inline bool IsListOfSharedBlocks(const k8sclient::Request& request) {
          std::ranges::any_of(request.query, [](const auto& pair) { return pair.second == "spec.node="; });
 }
 
-// The same API server, of which the watches tell some things late.
+// Passes everything to another Api, but can delay the lines of watches.
 class LateWatchApi final : public k8sclient::Api {
  public:
   explicit LateWatchApi(k8sclient::Api& inner) : inner_(inner) {}
-  // From now on a line of a watch that holds this text waits, and what comes after it. Empty: nothing waits.
+  // From now on each watch waits before a line that contains `text`. Empty: no watch waits.
   void Hold(const std::string& text) {
     const std::scoped_lock lock(mutex_);
     held_ = text;
@@ -80,7 +81,7 @@ class AgentTest : public testing::Test {
     PutPool("shared", "10.66.0.0/26", "Shared");
   }
   ~AgentTest() override { std::filesystem::remove_all(directory_); }
-  // Before what a derived fixture has, such as the API that its threads use.
+  // The agent ends before the members of a derived fixture, such as the Api that its threads use.
   void TearDown() override { agent_.reset(); }
 
   void PutPool(const std::string& name, const std::string& subnet, const std::string& affinity, int block_size = 26) {
@@ -104,7 +105,7 @@ class AgentTest : public testing::Test {
     std::string server = "https://model";
     std::size_t standby = 0;
     std::string node = "n1";
-    std::string machine = {};  // another has other files
+    std::string machine = {};  // each machine has its own files
     std::chrono::milliseconds looks_within = std::chrono::milliseconds(0);
   };
   std::unique_ptr<Agent> MakeAgent(bool watches_blocks = true, const std::string& server = "https://model") {
@@ -159,7 +160,7 @@ class AgentTest : public testing::Test {
   [[nodiscard]] std::multiset<std::string> Held() const {
     std::multiset<std::string> held;
     for (const auto& block : api_.Objects(std::string(crds::kBlocksPath))) {
-      // Named: what items() refers to must outlive the loop.
+      // A named variable, because items() refers to it and it must outlive the loop.
       const nlohmann::json allocations = block.value("allocations", nlohmann::json::object());
       for (const auto& [offset, entry] : allocations.items()) {
         held.insert(block["metadata"]["name"].get<std::string>() + "/" + offset);
@@ -168,8 +169,8 @@ class AgentTest : public testing::Test {
     return held;
   }
 
-  // Waits until `condition` holds; fails the test after a minute. It looks every millisecond: what an agent's
-  // threads do has no event to wait for.
+  // Waits until `condition` holds; fails the test after 60 s. Checks every 1 ms, because the agent's threads signal no
+  // event to the test.
   template <typename Condition>
   void Await(const Condition& condition, const char* what) const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -179,7 +180,7 @@ class AgentTest : public testing::Test {
     }
   }
 
-  // Faults of block patches, one after another; then none.
+  // The next patches get these faults, one each; later patches get none.
   void FailPatches(std::vector<ApiFault> faults) {
     const auto left = std::make_shared<std::vector<ApiFault>>(std::move(faults));
     const auto mutex = std::make_shared<std::mutex>();
@@ -193,7 +194,7 @@ class AgentTest : public testing::Test {
     });
   }
 
-  // As the controller gives back an empty block.
+  // Deletes an empty block like the controller.
   void RemoveBlock(const std::string& name) {
     const std::string path = std::string(crds::kBlocksPath) + "/" + name;
     ASSERT_TRUE(api_.Call({.method = k8sclient::Method::kDelete, .path = path}, {})->ok());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AttachmentGate: which ADDs were running at a time.
+// Tests AttachmentGate: which ADDs were running at a given time.
 #include "agent/attachment_gate.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Journal: what a later process finds in the file.
+// Tests Journal: what a later process finds in the file.
 #include "agent/journal.h"
 
 #include <cerrno>
@@ -16,7 +16,7 @@ namespace {
 bool g_syncs_fail = false;
 }  // namespace
 
-// The C library's, for a disk that fails.
+// Replaces the C library's function, to simulate a disk that fails.
 int fdatasync(int descriptor) {
   if (!g_syncs_fail) return static_cast<int>(syscall(SYS_fdatasync, descriptor));
   errno = EIO;
@@ -99,7 +99,7 @@ TEST_F(JournalTest, AFileThatIsWrittenAnewIsShort) {
   EXPECT_EQ(std::filesystem::file_size(path_ / "journal"), Number(0).size() + 2);
 }
 
-// A node whose block is left alone for weeks.
+// A block of the node is quarantined for weeks.
 TEST_F(JournalTest, AFileOfMoreThanFourMebibytesIsRead) {
   constexpr int kMany = 140'000;
   std::string text;
@@ -108,7 +108,8 @@ TEST_F(JournalTest, AFileOfMoreThanFourMebibytesIsRead) {
   EXPECT_EQ(Open()->Size(), static_cast<std::size_t>(kMany));
 }
 
-// Else a later process did it again, to whoever has come under that name since.
+// Otherwise a later process would write the DEL again, and free the address of a newer container with the same
+// attachment.
 TEST_F(JournalTest, WhatCannotBeWrittenToBeDoneStaysPending) {
   const auto journal = Open();
   ASSERT_TRUE(journal->Add(Number(1), JournalSync::kNo).has_value());
@@ -118,7 +119,7 @@ TEST_F(JournalTest, WhatCannotBeWrittenToBeDoneStaysPending) {
   EXPECT_TRUE(journal->Contains(Number(1)));
 }
 
-// The runtime sends the DEL again. Nothing may be left of the first one then.
+// The runtime sends the DEL again; after that nothing of the first DEL may be left.
 TEST_F(JournalTest, WhatCouldNotBeSyncedIsPendingAndCanBeDone) {
   {
     const auto journal = Open();

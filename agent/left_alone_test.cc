@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block that cannot be understood, or not be written, is left alone, and stops nothing else on its node.
+// Tests quarantined blocks: a block that the agent cannot parse or write stops nothing else on its node.
 #include <string>
 
 #include <gmock/gmock.h>
@@ -23,16 +23,16 @@ class LeftAloneTest : public AgentTest {
     api_.Change(
         std::string(crds::kBlocksPath), block, [](json& object) { object["used"] = object["allocations"].size(); });
   }
-  // An agent that hands out of the pool what is on standby.
+  // Starts an agent that hands out addresses on standby of the pool.
   void StartHandingOut(const std::string& pool) {
     agent_ = MakeAgentOf(watched_, {.standby = 4});
     agent_->Start();
-    // The creation of a block brings none, the next write does.
+    // The creation of a block puts no address on standby; the next write does.
     ASSERT_TRUE(Add("a", pool).ok);
     ASSERT_TRUE(Add("a2", pool).ok);
     ASSERT_TRUE(api_.Objects(std::string(crds::kBlocksPath)).front().contains("standby"));
   }
-  // An agent whose only block, of which that container has an address, cannot be understood.
+  // Starts an agent that cannot parse its only block, in which the container has an address.
   std::string StartBesideUnreadable(const std::string& container) {
     StartAgent();
     EXPECT_TRUE(Add(container).ok);
@@ -42,7 +42,7 @@ class LeftAloneTest : public AgentTest {
     StartAgent();
     return block;
   }
-  // Of the only block there is.
+  // Returns the name of the only block.
   [[nodiscard]] std::string BlockName() const {
     const auto blocks = api_.Objects(std::string(crds::kBlocksPath));
     return blocks.empty() ? "none" : blocks.front()["metadata"]["name"].get<std::string>();
@@ -83,7 +83,7 @@ TEST_F(LeftAloneTest, AnUnreadableSharedBlockDoesNotStopOthers) {
   StartAgent();
   ASSERT_TRUE(Add("a", "shared").ok);
   MakeUnreadable(BlockName());
-  // A DEL waits for whoever keeps the reply.
+  // A DEL waits as long as the ADD's reply exists.
   EXPECT_TRUE(Add("b", "shared").ok);
   EXPECT_TRUE(Del("b").ok);
 }
@@ -148,7 +148,7 @@ TEST_F(LeftAloneTest, AnAddThatComesAgainIsToldNoOtherAddressThanWasHandedOut) {
   EXPECT_THAT(Add("b").body, HasSubstr("\"code\":11,"));
 }
 
-// Its address was answered and its entry never written: only the note says who has it.
+// The address was answered, and its entry was never written: only the note says which pod has it.
 TEST_F(LeftAloneTest, WhatWasHandedOutOfAnUnreadableBlockIsNotForgotten) {
   StartHandingOut("p1");
   const std::string block = BlockName();
@@ -173,7 +173,7 @@ TEST_F(LeftAloneTest, WhatWasHandedOutOfAnUnreadableBlockIsNotForgotten) {
   Await([this] { return Held().size() == 7; }, "all seven are recorded");
 }
 
-// The block is good again before the agent looks, and an ADD comes across it.
+// The block can be parsed again before the agent looks, and an ADD finds the block first.
 TEST_F(LeftAloneTest, WhatWasHandedOutOfItIsNotGivenAgainByAnAddThatFindsItGood) {
   PutPool("one", "10.99.0.0/28", "Node", 28);
   StartHandingOut("one");
@@ -255,7 +255,7 @@ TEST_F(LeftAloneTest, ADelOfWhatAnUnreadableBlockHoldsIsDoneOnceItCanBeRead) {
   Await([this] { return Held().empty(); }, "the DEL is written");
 }
 
-// Else the journal grows for as long as the block is left alone.
+// Otherwise the journal would grow as long as the block is quarantined.
 TEST_F(LeftAloneTest, ADelOfWhatItDoesNotNameIsNotKept) {
   static_cast<void>(StartBesideUnreadable("a"));
   ASSERT_TRUE(Add("b").ok);

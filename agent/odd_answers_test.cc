@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers of the API server that are of another form than expected, and bugs: they end one call, never the agent.
+// Tests unexpected answers of the API server, and bugs: they end one call, and never the agent.
 #include <stdexcept>
 #include <string>
 
@@ -12,7 +12,7 @@ using k8sclient::Request;
 using k8sclient::Response;
 using nlohmann::json;
 
-// Answers reads of pods by itself.
+// Answers GETs of pods itself.
 class PodApi final : public k8sclient::Api {
  public:
   explicit PodApi(k8sclient::Api& inner) : inner_(inner) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OwnBlocks: what it knows is written again after the API server was restored from a backup.
+// Tests OwnBlocks with restored backups: the agent writes what it knows again.
 #include <map>
 #include <string>
 #include <utility>
@@ -59,7 +59,7 @@ TEST_F(OwnBlocksBackupTest, AListThatIsOlderThanTheBlockChangesNothing) {
   EXPECT_EQ(api_.CountOf(Method::kPatch), before);
 }
 
-// What stood at an offset when the backup was taken, and what did when it came back.
+// Entries by offset when the backup was taken, and when it was restored.
 struct BackupCase {
   const char* name;
   std::map<ipam::BlockOffset, std::string> then;
@@ -79,7 +79,7 @@ TEST_P(RestoredBackupTest, TheAgentWritesWhatItKnows) {
   for (const auto& [offset, text] : GetParam().now) EXPECT_EQ(agent_core::TextAt(*Stored(), offset), text) << offset;
 }
 
-// As "etcdutl snapshot restore --bump-revision" has it. What was given back since is the controller's to find.
+// Like "etcdutl snapshot restore --bump-revision". The controller has to find entries that were freed since the backup.
 TEST_P(RestoredBackupTest, NobodysAddressIsLostWhereVersionsGoOn) {
   MakeBlock();
   Write(GetParam().now);
@@ -145,7 +145,7 @@ TEST_F(OwnBlocksBackupTest, WhatTheControllerFreedAfterABackupStaysFree) {
   EXPECT_TRUE(IsStored(3));
 }
 
-// Each attempt is one write and one read: thousands of agents meet the restored server at once.
+// Each attempt makes one write and one read, and thousands of agents meet the restored API server at once.
 TEST_F(OwnBlocksBackupTest, AWriteThatAnOlderBackupRefusesIsNotTriedAgainAtOnce) {
   MakeBlock();
   const auto backup = api_.TakeBackup();

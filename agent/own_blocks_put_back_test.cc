@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OwnBlocks: what somebody took from this node's blocks is put back, and what this node gave up is not.
+// Tests OwnBlocks: it restores entries that others removed from this node's blocks, and not the entries that this node
+// freed.
 #include <chrono>
 #include <set>
 #include <string>
@@ -36,7 +37,7 @@ class PutBackTest : public OwnBlocksTest {
   }
 };
 
-// A container outlives its pod, which somebody deleted by force: after some time the controller frees its address.
+// A container still runs although somebody deleted its pod by force. After some time the controller frees the address.
 class FreedInUseTest : public PutBackTest {
  protected:
   static std::string HeldText(int number) {
@@ -48,7 +49,7 @@ class FreedInUseTest : public PutBackTest {
     const ipam::CoolingEntry mark{.until_ms = 99999999, .forget = TestAttachment(number), .freed = HeldText(number)};
     return ipam::FormatEntry(mark).value();
   }
-  // By the controller.
+  // Frees the address like the controller.
   void Free(int number) {
     ASSERT_TRUE(api_.Change(kBlocks, kName, [&](json& block) {
       for (auto& [offset, text] : block["allocations"].items()) {
@@ -87,7 +88,7 @@ TEST_F(FreedInUseTest, AnAddressIsKeptWhileItsContainersNetworkNamespaceIsThere)
   EXPECT_THAT(seen_.in_use, testing::SizeIs(1));
 }
 
-// Taking over begins again where a later step of it failed. Without its note the address would be forgotten when the
+// A takeover starts again if a later step failed. If the note were deleted, the address would be forgotten when the
 // process ends, and another pod could get it.
 TEST_F(PutBackTest, ANoteThatIsTakenOverTwiceIsKeptUntilItsEntryIsWritten) {
   MakeBlock();
@@ -136,7 +137,7 @@ TEST_F(FreedInUseTest, ADelEndsWhatWasKept) {
   Write({{1, HeldText(1)}});
   ASSERT_TRUE(Fence(agent_).has_value());
   Free(1);
-  // Its DEL, before the agent has heard of that.
+  // The container's DEL comes before the agent has seen the cooling entry.
   ASSERT_TRUE(agent_.Edit(Stored(), Release(1), Soon()).has_value());
   EXPECT_EQ(StoredAt(1), "");
   EXPECT_THAT(seen_.in_use, testing::IsEmpty()) << "nobody has to end that container";
@@ -154,7 +155,8 @@ TEST_F(FreedInUseTest, WhatAPersonReleasedIsNotKept) {
 
 class BackupOfAnEarlierRunTest : public PutBackTest, public testing::WithParamInterface<bool> {};
 
-// What that run had on standby when the backup was taken was handed out since: nobody else may get it.
+// The earlier run had an address on standby when the backup was taken, and handed it out since: no other pod may get
+// it.
 TEST_P(BackupOfAnEarlierRunTest, WhatWasOnStandbyThenAndIsHeldNowIsPutBack) {
   const bool versions_go_on = GetParam();
   MakeBlock();
@@ -221,7 +223,8 @@ TEST_F(PutBackTest, WhatCouldNotBePutBackAtOnceIsWithoutAnyOtherChange) {
   own_.Stop();
 }
 
-// An edit of the older one runs between its seeing the newer one's version and its learning that it was replaced.
+// The older agent's edit runs after the older agent has seen the newer agent's version, and before it learns that it
+// was replaced.
 TEST_F(PutBackTest, WhatASuccessorFreedStaysFree) {
   MakeBlock();
   BlockWitness seen;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OwnBlocks: what it believes of blocks that it is shown, when lists lag and when the API server forgets.
+// Tests OwnBlocks: which versions it believes when lists are late and when the API server loses data.
 #include "agent/own_blocks.h"
 
 #include <memory>
@@ -48,7 +48,7 @@ TEST_F(OwnBlocksTest, ALaterBlockOfThatNameIsBelieved) {
   EXPECT_FALSE(Holds(1));
 }
 
-// A call would last for as long as others have time whose changes go along.
+// Otherwise a call could last as long as the calls whose changes it sends.
 TEST_F(OwnBlocksTest, WhoseTimeIsOverSendsNobodysChanges) {
   MakeBlock();
   const int before = api_.CountOf(Method::kPatch);
@@ -84,7 +84,7 @@ TEST_F(OwnBlocksTest, WhatWasHandedOutAndIsInStaysInWhereTheNextPatchIsRefused) 
   EXPECT_EQ(without, 0);
 }
 
-// An ADD that takes this for a refusal goes on to another block, and holds an address in both.
+// If an ADD took this for a refusal, it would go on to another block, and hold an address in both blocks.
 TEST_F(OwnBlocksTest, AChangeThatIsInHasNotFailedWhereTheNextPatchIsRefused) {
   for (const ApiFault refusal : {ApiFault::kForbidden, ApiFault::kInvalid}) {
     const int number = static_cast<int>(refusal);
@@ -139,7 +139,7 @@ TEST_F(OwnBlocksTest, NoAddIsToldThatABlockIsFullWhereItsPatchMayStillLand) {
                  {.attachment = ipam::TestAttachment(107), .what = ipam::SetEntries{{{7, ""}}}},
                  Soon(),
                  [](const auto&) {});
-  // The patch of both is in doubt, the next one is refused, and then each is tried on its own.
+  // The patch with both changes is in doubt, the next patch is refused, and then each change is tried alone.
   EXPECT_EQ(Add(1).error().code, ErrorCode::kUnknownOutcome);
 }
 
@@ -178,7 +178,7 @@ TEST_F(OwnBlocksTest, ARolledBackCrdIsNoticedByAWrite) {
   EXPECT_EQ(HandOut(3), nullptr);
 }
 
-// By then the controller may take the node for gone.
+// After 60 s the controller may take the node for gone.
 TEST_F(OwnBlocksTest, WhoDidNotHearTheApiServerForAMinuteHandsOutNoStandby) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
@@ -195,7 +195,7 @@ TEST_F(OwnBlocksTest, WhoDidNotHearTheApiServerForAMinuteHandsOutNoStandby) {
   EXPECT_NE(HandOut(3), nullptr);
 }
 
-// The same, of a machine that slept while others were told.
+// The same for a machine that was suspended.
 TEST_F(OwnBlocksTest, WhoWakesHandsOutNoStandbyUntilItIsProved) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
@@ -205,7 +205,7 @@ TEST_F(OwnBlocksTest, WhoWakesHandsOutNoStandbyUntilItIsProved) {
   EXPECT_NE(HandOut(2), nullptr);
 }
 
-// It is as old as the request that asked for it.
+// A proof is as old as its request.
 TEST_F(OwnBlocksTest, AProofThatArrivesAfterASleepIsLate) {
   MakeBlock();
   api_.OnStore([this](const auto&...) { clock_.Suspend(std::chrono::minutes(1)); });
@@ -213,7 +213,7 @@ TEST_F(OwnBlocksTest, AProofThatArrivesAfterASleepIsLate) {
   EXPECT_EQ(HandOut(2), nullptr);
 }
 
-// It may have been given to another node meanwhile, as where the controller gives up one block after another.
+// The other block may belong to another node meanwhile, because the controller frees one block after another.
 TEST_F(OwnBlocksTest, AProofOfOneBlockAfterASleepIsNoneOfAnother) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
@@ -232,7 +232,7 @@ TEST_F(OwnBlocksTest, AProofOfOneBlockAfterASleepIsNoneOfAnother) {
   EXPECT_EQ(hand_out(5), nullptr);
 }
 
-// It would be read every second for as long as nobody else told of that version.
+// Otherwise the block would be read every second until another source shows the version.
 TEST_F(OwnBlocksTest, AReadThatFindsANewerVersionOfABlockTellsOfIt) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
@@ -259,7 +259,7 @@ TEST_F(OwnBlocksTest, StandbyIsProvedOnceAMinuteAndNotMoreOften) {
   EXPECT_NE(HandOut(2), nullptr);
 }
 
-// Of another machine, with files of its own.
+// The other agent runs on another machine, with files of its own.
 class StrangersTest : public OwnBlocksTest {
  protected:
   void SetUp() override {
@@ -345,7 +345,7 @@ TEST_F(StrangersTest, WhatItHadOnStandbyAndGaveBackMayBeSwept) {
   EXPECT_TRUE(own_.Edit(Stored(), {.what = ipam::SweepCooled{.now_ms = 1}}, Soon()).has_value());
 }
 
-// An agent that could not read another block begins to load once more.
+// An agent that could not read another block loads its blocks once more.
 TEST_F(StrangersTest, WhatItWroteStaysWhereTheBlockIsFencedOnceMore) {
   const ipam::BlockOffset offset = ipam::Find(*Stored(), ipam::TestAttachment(1)).value();
   ASSERT_TRUE(api_.Change(kBlocks, kName, [&](nlohmann::json& block) {
@@ -358,7 +358,7 @@ TEST_F(StrangersTest, WhatItWroteStaysWhereTheBlockIsFencedOnceMore) {
   EXPECT_TRUE(seen_.vanished.empty());
 }
 
-// An agent took that for an API server that is away, and asked again and again whether it is back.
+// An agent once took this failure for an API server that is away, and asked again and again whether it is back.
 TEST_F(StrangersTest, WhatIsLeftOfABlockThatBothWriteIsNotTried) {
   ASSERT_TRUE(Fence(other_).has_value());
   for (int i = 0; i < 3; ++i) {
@@ -372,7 +372,7 @@ TEST_F(StrangersTest, WhatIsLeftOfABlockThatBothWriteIsNotTried) {
   EXPECT_EQ(failures, 0);
 }
 
-// It has not seen this one's fence, which conflicts with what it writes.
+// The foreign agent has not seen this agent's fence, which conflicts with the foreign agent's writes.
 TEST_F(StrangersTest, OneThatGoesOnWritingHasNotComeBack) {
   int writes = 5;
   api_.SetFaults([&](const k8sclient::Request& request) {
@@ -391,7 +391,7 @@ TEST_F(StrangersTest, NeitherTakesFromWhatTheOtherHasOnStandby) {
   ASSERT_TRUE(Fence(other_).has_value());
   EXPECT_EQ(Stored()->standby, standby) << "still the first one's";
   EXPECT_EQ(HandOut(2, &other_), nullptr);
-  for (int i = 10; i < 80; ++i) static_cast<void>(Add(i, &other_));  // until there are none
+  for (int i = 10; i < 80; ++i) static_cast<void>(Add(i, &other_));  // until no address is free
   for (const ipam::BlockOffset offset : standby) EXPECT_FALSE(Stored()->allocations.contains(offset)) << offset;
   own_.Observe(Stored(), Soon());
   WriteWhatIsLeft();
@@ -406,7 +406,7 @@ TEST_F(StrangersTest, AFenceWhoseAnswerWasLostKeepsWhatTheOtherHasOnStandby) {
     return is_first ? k8sclient::testing::ApiFault::kLostAfterCommit : k8sclient::testing::ApiFault::kNone;
   });
   ASSERT_TRUE(Fence(other_).has_value());
-  for (int i = 10; i < 80; ++i) static_cast<void>(Add(i, &other_));  // until there are none
+  for (int i = 10; i < 80; ++i) static_cast<void>(Add(i, &other_));  // until no address is free
   for (const ipam::BlockOffset offset : standby) EXPECT_FALSE(Stored()->allocations.contains(offset)) << offset;
 }
 
@@ -419,7 +419,7 @@ TEST_F(StrangersTest, OneThatDoesNotComeBackIsForgottenAfterAMinute) {
   EXPECT_NE(HandOut(2, &other_), nullptr);
 }
 
-// As long as both live one of them tries each minute, and nothing is handed out twice.
+// As long as both agents run, one of them tries again every 60 s, and no address is handed out twice.
 TEST_F(StrangersTest, TheOneThatWasWrittenOverTriesAgainAfterAMinute) {
   ASSERT_TRUE(Fence(other_).has_value());
   for (int i = 0; i < 3; ++i) {

@@ -41,7 +41,7 @@ class BlockWitness final : public BlockObserver {
   }
 
   bool is_replaced = false;
-  std::function<void()> meanwhile;  // once, while the agent asks whether it was replaced
+  std::function<void()> meanwhile;  // called once, while the agent asks whether it was replaced
   std::vector<std::string> met;
   std::vector<std::string> lost;
   std::vector<std::string> vanished;
@@ -72,7 +72,7 @@ class OwnBlocksTest : public ::testing::Test {
 
   [[nodiscard]] SteadyTime Soon() { return clock_.Now() + std::chrono::seconds(5); }
 
-  // As somebody creates a block, and this node's agent takes it over.
+  // Creates a block, and the agent of this node takes it over.
   ipam::BlockView MakeBlock() {
     const auto created = api_.Call(
         {.method = k8sclient::Method::kPost, .path = kBlocks, .body = crds::BlockToJson(NewBlock()).dump()}, {});
@@ -80,9 +80,9 @@ class OwnBlocksTest : public ::testing::Test {
     EXPECT_TRUE(Fence(own_).has_value());
     return Stored();
   }
-  // Of a node without notes.
+  // Takes over the block for a node without notes.
   Expected<void> Fence(OwnBlocks& agent) { return agent.Fence(Stored(), Soon(), {}); }
-  // As the controller gives back an empty block.
+  // Deletes an empty block like the controller.
   void RemoveBlock() {
     ASSERT_TRUE(api_.Call({.method = k8sclient::Method::kDelete, .path = kBlocks + "/" + kName}, {})->ok());
     const auto gone = api_.Call({.method = k8sclient::Method::kPatch,
@@ -96,7 +96,7 @@ class OwnBlocksTest : public ::testing::Test {
     return objects.empty() ? nullptr : std::make_shared<const ipam::Block>(crds::ParseBlock(objects[0]).value());
   }
 
-  // An ADD that takes an address of the pool, at best one on standby.
+  // An ADD that takes an address of the pool, if possible one on standby.
   [[nodiscard]] ipam::Change Taking(int number) const {
     const auto pool = std::make_shared<const ipam::Pool>(pool_);
     return {.attachment = ipam::TestAttachment(number),
@@ -108,7 +108,7 @@ class OwnBlocksTest : public ::testing::Test {
     const ipam::Attachment attachment = ipam::TestAttachment(number);
     return {.attachment = attachment, .what = ipam::ReleaseAddresses{.attachments = {attachment}}};
   }
-  // Written before it is answered.
+  // An ADD that is written before it is answered.
   Expected<ipam::BlockView> Add(int number, OwnBlocks* agent = nullptr) {
     ipam::Change change = Taking(number);
     change.may_take_standby = false;
@@ -125,16 +125,16 @@ class OwnBlocksTest : public ::testing::Test {
     const ipam::BlockView block = Stored();
     return block != nullptr && ipam::Find(*block, ipam::TestAttachment(number));
   }
-  // An empty text: no entry.
+  // An empty `text` means: no entry.
   static void SetText(ipam::Block& block, ipam::BlockOffset offset, const std::string& text) {
     block.allocations.erase(offset);
     if (!text.empty()) block.allocations[offset] = text;
   }
-  // By the agent.
+  // The agent writes these entries.
   void Write(const std::map<ipam::BlockOffset, std::string>& texts) {
     ASSERT_TRUE(own_.Edit(Named(), {.what = ipam::SetEntries{texts}}, Soon()).has_value());
   }
-  // As the agent does from time to time.
+  // Like the maintenance loop of the agent.
   void WriteWhatIsLeft() {
     own_.WriteHandedOut(Soon(), [](const Error&) {});
     static_cast<void>(own_.Edit(Named(), {}, Soon()));
