@@ -172,7 +172,7 @@ Reply Agent::Handle(std::string_view body) {
   try {
     return HandleChecked(body);
   } catch (const std::exception& thrown) {
-    // Nothing throws on purpose. A call that meets a bug, or for which there is no memory, must not end all others.
+    // No code throws on purpose. If one call meets a bug or a lack of memory, the other calls must go on.
     spdlog::error("a call met a bug, please report it err=\"{}\"", thrown.what());
     return ErrorReply({.code = ErrorCode::kInternal,
                        .message = "the node's berth-agent met a bug: " + Quoted(thrown.what()),
@@ -186,7 +186,7 @@ Reply Agent::HandleChecked(std::string_view body) {
   if (!call) return ErrorReply(call.error(), cni::kNewestVersion);
   auto config = cni::ParseConfig(call->config, call->environment.verb);
   if (!config) return ErrorReply(config.error(), cni::VersionForErrors(call->config));
-  call->config.reset();  // a call that waits for the API server shall not keep it in memory
+  call->config.reset();  // saves memory while the call waits for the API server
   if (options_.reads_pods && call->environment.verb == cni::Verb::kAdd && config->annotations.empty()) {
     if (auto read = ReadPodAnnotations(call->environment, *config); !read) {
       return ErrorReply(read.error(), config->version);

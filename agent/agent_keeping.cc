@@ -414,7 +414,7 @@ bool Agent::FoundBlocks(std::uint64_t known, SteadyTime deadline) {
     poked_ = true;
     changed_.notify_all();
   }
-  // Calls that come while the keeper looks wait for the same look.
+  // Calls that come during a look of the maintenance loop wait for this look.
   changed_.wait_until(lock.native(), std::min(deadline, now + kLookMax), [&]() BERTH_REQUIRES(mutex_) {
     return resyncs_ != resyncs_before_look_ || stopping_;
   });

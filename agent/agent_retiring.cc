@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an agent leaves its node to berth-direct (docs/adr/0007).
+// Retire: an agent leaves its node to berth-direct (docs/adr/0007).
 #include <utility>
 
 #include "agent/agent.h"

@@ -63,7 +63,7 @@ HttpAnswer Answer(Agent& agent, const HttpRequest& request) {
   if (request.path == "/healthz") return Text(200, "ok\n");
   if (request.path == "/readyz") return agent.IsReady() ? Text(200, "ok\n") : Text(503, "blocks are not loaded yet\n");
   if (request.path == "/metrics") return Text(200, agent.MetricsText());
-  // Names of pods and namespaces: for root on the node only.
+  // /debug/blocks shows names of pods and namespaces, so only the local socket (root on the node) may ask for it.
   if (request.path == "/debug/blocks" && request.is_local) return {.body = agent.DebugBlocks()};
   return Text(404, "unknown; try GET /healthz, /readyz, /metrics, and over the UNIX socket /debug/blocks\n");
 }

@@ -21,7 +21,7 @@ namespace berth::agent {
 
 class LeftAlone {
  public:
-  // All must outlive this.
+  // own, directory and clock must outlive this object.
   LeftAlone(OwnBlocks& own, const node::NodeDirectory& directory, k8sclient::Clock& clock)
       : own_(own), directory_(directory), clock_(clock) {}
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The metric families.
+// The families of metrics, and their text.
 #include "agent/metrics.h"
 
 #include <map>

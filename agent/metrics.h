@@ -17,7 +17,7 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // A call was answered; code 0: success.
+  // Counts an answered CNI call. `code` is the CNI error code; 0: success.
   void Call(const std::string& verb, std::uint32_t code, std::chrono::nanoseconds took);
   void Conflict();
   void Batch(std::size_t changes);
@@ -30,7 +30,7 @@ class Metrics {
   void SetCallsWaiting(std::size_t count);
   void SetJournal(std::size_t pending);
   void SetHandedOut(std::size_t pending);
-  // This machine's clock minus the API server's. Not shown before the first call.
+  // This machine's clock minus the API server's clock. Text shows no difference before the first call.
   void SetClockDifference(std::chrono::milliseconds difference);
   // Replaces the numbers of all pools: call BeginPools, and then Pool for each pool.
   void BeginPools();

@@ -21,7 +21,7 @@
 
 namespace berth::agent_core {
 
-// Who this agent is.
+// The identity of this agent.
 struct Self {
   std::string node;
   std::string instance;  // "<machine>-<run of the agent>"
