@@ -210,7 +210,7 @@ class OwnBlocks {
   const agent_core::Self self_;
 
   mutable Mutex mutex_;
-  agent_core::Core core_ BERTH_GUARDED_BY(mutex_);  // guards also the states of the core's blocks
+  agent_core::Core core_ BERTH_GUARDED_BY(mutex_);  // mutex_ also guards the states of the core's blocks
   std::map<agent_core::ChangeId, std::shared_ptr<Waiter>> waiters_ BERTH_GUARDED_BY(mutex_);
   std::map<std::string, SignalsPointer> signals_ BERTH_GUARDED_BY(mutex_);  // by block
   std::condition_variable late_;                                            // wakes SendLate, if no caller will send
