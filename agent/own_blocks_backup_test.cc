@@ -182,7 +182,7 @@ TEST_F(OwnBlocksBackupTest, WhatASuccessorWroteAfterABackupStays) {
   EXPECT_TRUE(IsStored(7));
 }
 
-TEST_F(OwnBlocksBackupTest, WhatAStrangerWroteAfterABackupStays) {
+TEST_F(OwnBlocksBackupTest, WhatAForeignAgentWroteAfterABackupStays) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
   const auto backup = api_.TakeBackup();

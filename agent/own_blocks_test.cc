@@ -260,7 +260,7 @@ TEST_F(OwnBlocksTest, StandbyIsProvedOnceAMinuteAndNotMoreOften) {
 }
 
 // The other agent runs on another machine, with files of its own.
-class StrangersTest : public OwnBlocksTest {
+class ForeignAgentTest : public OwnBlocksTest {
  protected:
   void SetUp() override {
     MakeBlock();
@@ -278,7 +278,7 @@ class StrangersTest : public OwnBlocksTest {
   OwnBlocks other_{api_, clock_, {.self = {.node = "n1", .instance = "other-1"}, .standby = kStandby}, other_seen_};
 };
 
-TEST_F(StrangersTest, AnAgentFieldThatSomebodyWroteByHandEndsNoAgent) {
+TEST_F(ForeignAgentTest, AnAgentFieldThatSomebodyWroteByHandEndsNoAgent) {
   WriteAgent("x.1");
   EXPECT_THAT(seen_.met, testing::ElementsAre("x.1"));
   EXPECT_EQ(AgentOf(own_), "it") << "written over at once";
@@ -286,7 +286,7 @@ TEST_F(StrangersTest, AnAgentFieldThatSomebodyWroteByHandEndsNoAgent) {
   EXPECT_TRUE(Add(3).has_value());
 }
 
-TEST_F(StrangersTest, NothingIsHandedOutBeforeTheFieldIsWrittenOver) {
+TEST_F(ForeignAgentTest, NothingIsHandedOutBeforeTheFieldIsWrittenOver) {
   api_.SetFaults([](const k8sclient::Request& request) {
     return request.method == Method::kPatch ? k8sclient::testing::ApiFault::kUnavailable
                                             : k8sclient::testing::ApiFault::kNone;
@@ -298,14 +298,14 @@ TEST_F(StrangersTest, NothingIsHandedOutBeforeTheFieldIsWrittenOver) {
   EXPECT_NE(HandOut(2), nullptr);
 }
 
-TEST_F(StrangersTest, ASuccessorThatTheNodesFilesKnowIsBelieved) {
+TEST_F(ForeignAgentTest, ASuccessorThatTheNodesFilesKnowIsBelieved) {
   seen_.is_replaced = true;
   WriteAgent("m-successor.1");
   EXPECT_EQ(Stored()->agent, "m-successor.1");
   EXPECT_TRUE(seen_.met.empty());
 }
 
-TEST_F(StrangersTest, OneThatComesBackIsNamedByBothAndNeitherWrites) {
+TEST_F(ForeignAgentTest, OneThatComesBackIsNamedByBothAndNeitherWrites) {
   ASSERT_TRUE(Fence(other_).has_value());
   for (int i = 0; i < 3; ++i) {
     own_.Observe(Stored(), Soon());
@@ -322,7 +322,7 @@ TEST_F(StrangersTest, OneThatComesBackIsNamedByBothAndNeitherWrites) {
   EXPECT_EQ(api_.CountOf(Method::kPatch), before);
 }
 
-TEST_F(StrangersTest, WhatItHadOnStandbyAndGaveBackMayBeSwept) {
+TEST_F(ForeignAgentTest, WhatItHadOnStandbyAndGaveBackMayBeSwept) {
   constexpr const char* kOffset = "40";
   const auto write = [&](const std::string& agent, const std::function<void(nlohmann::json&)>& change) {
     ASSERT_TRUE(api_.Change(kBlocks, kName, [&](nlohmann::json& block) {
@@ -346,7 +346,7 @@ TEST_F(StrangersTest, WhatItHadOnStandbyAndGaveBackMayBeSwept) {
 }
 
 // An agent that could not read another block loads its blocks once more.
-TEST_F(StrangersTest, WhatItWroteStaysWhereTheBlockIsFencedOnceMore) {
+TEST_F(ForeignAgentTest, WhatItWroteStaysWhereTheBlockIsFencedOnceMore) {
   const ipam::BlockOffset offset = ipam::Find(*Stored(), ipam::TestAttachment(1)).value();
   ASSERT_TRUE(api_.Change(kBlocks, kName, [&](nlohmann::json& block) {
     block["allocations"] = {{std::to_string(offset), TextOf(2)}};
@@ -359,7 +359,7 @@ TEST_F(StrangersTest, WhatItWroteStaysWhereTheBlockIsFencedOnceMore) {
 }
 
 // An agent once took this failure for an API server that is away, and asked again and again whether it is back.
-TEST_F(StrangersTest, WhatIsLeftOfABlockThatBothWriteIsNotTried) {
+TEST_F(ForeignAgentTest, WhatIsLeftOfABlockThatBothWriteIsNotTried) {
   ASSERT_TRUE(Fence(other_).has_value());
   for (int i = 0; i < 3; ++i) {
     own_.Observe(Stored(), Soon());
@@ -373,7 +373,7 @@ TEST_F(StrangersTest, WhatIsLeftOfABlockThatBothWriteIsNotTried) {
 }
 
 // The foreign agent has not seen this agent's fence, which conflicts with the foreign agent's writes.
-TEST_F(StrangersTest, OneThatGoesOnWritingHasNotComeBack) {
+TEST_F(ForeignAgentTest, OneThatGoesOnWritingHasNotComeBack) {
   int writes = 5;
   api_.SetFaults([&](const k8sclient::Request& request) {
     if (request.method == Method::kPatch && writes-- > 0) {
@@ -386,7 +386,7 @@ TEST_F(StrangersTest, OneThatGoesOnWritingHasNotComeBack) {
   EXPECT_TRUE(Add(3).has_value());
 }
 
-TEST_F(StrangersTest, NeitherTakesFromWhatTheOtherHasOnStandby) {
+TEST_F(ForeignAgentTest, NeitherTakesFromWhatTheOtherHasOnStandby) {
   const ipam::OffsetSet standby = Stored()->standby;
   ASSERT_TRUE(Fence(other_).has_value());
   EXPECT_EQ(Stored()->standby, standby) << "still the first one's";
@@ -398,7 +398,7 @@ TEST_F(StrangersTest, NeitherTakesFromWhatTheOtherHasOnStandby) {
   for (const ipam::BlockOffset offset : standby) EXPECT_TRUE(Stored()->standby.contains(offset)) << offset;
 }
 
-TEST_F(StrangersTest, AFenceWhoseAnswerWasLostKeepsWhatTheOtherHasOnStandby) {
+TEST_F(ForeignAgentTest, AFenceWhoseAnswerWasLostKeepsWhatTheOtherHasOnStandby) {
   const ipam::OffsetSet standby = Stored()->standby;
   int patches = 0;
   api_.SetFaults([&patches](const k8sclient::Request& request) {
@@ -410,7 +410,7 @@ TEST_F(StrangersTest, AFenceWhoseAnswerWasLostKeepsWhatTheOtherHasOnStandby) {
   for (const ipam::BlockOffset offset : standby) EXPECT_FALSE(Stored()->allocations.contains(offset)) << offset;
 }
 
-TEST_F(StrangersTest, OneThatDoesNotComeBackIsForgottenAfterAMinute) {
+TEST_F(ForeignAgentTest, OneThatDoesNotComeBackIsForgottenAfterAMinute) {
   ASSERT_TRUE(Fence(other_).has_value());
   ASSERT_EQ(HandOut(2, &other_), nullptr);
   clock_.Advance(std::chrono::minutes(1));
@@ -420,7 +420,7 @@ TEST_F(StrangersTest, OneThatDoesNotComeBackIsForgottenAfterAMinute) {
 }
 
 // As long as both agents run, one of them tries again every 60 s, and no address is handed out twice.
-TEST_F(StrangersTest, TheOneThatWasWrittenOverTriesAgainAfterAMinute) {
+TEST_F(ForeignAgentTest, TheOneThatWasWrittenOverTriesAgainAfterAMinute) {
   ASSERT_TRUE(Fence(other_).has_value());
   for (int i = 0; i < 3; ++i) {
     own_.Observe(Stored(), Soon());

@@ -62,7 +62,7 @@ void PutBack(const BlockState& state, ipam::Block& block) {
 
 void AddHandedOut(const BlockState& state, ipam::Block& block) {
   for (const auto& [offset, one] : state.handed_out) {
-    if (!one.is_strangers() && ipam::Find(block, one.attachment)) continue;
+    if (!one.is_set_aside() && ipam::Find(block, one.attachment)) continue;
     block.allocations.try_emplace(offset, one.entry);
     block.standby.erase(offset);
   }
@@ -109,7 +109,7 @@ std::optional<std::string> FindBrokenInvariant(const BlockState& state) {
   if (state.view == nullptr) return "a block without a version";
   std::set<std::string_view> attachments;
   for (const auto& [offset, one] : state.handed_out) {
-    if (!one.is_strangers() && !attachments.insert(one.attachment).second) {
+    if (!one.is_set_aside() && !attachments.insert(one.attachment).second) {
       return "attachment " + one.attachment + " was handed out two addresses";
     }
   }
@@ -127,7 +127,7 @@ std::optional<std::string> FindBrokenInvariant(const BlockState& state) {
     return "a patch that does not compare the version it was decided on";
   }
   for (const auto& [offset, one] : state.handed_out) {
-    if (!one.is_strangers() && GivesAway(state, round, offset, one.attachment)) {
+    if (!one.is_set_aside() && GivesAway(state, round, offset, one.attachment)) {
       return "a patch gives away an address that was handed out";
     }
   }

@@ -59,12 +59,12 @@ struct HandedOut {
   std::string entry;
   // The API server refuses the entry, or the address is set aside: no patch with other changes carries the entry.
   bool is_refused = false;
-  [[nodiscard]] bool is_strangers() const { return attachment.empty(); }
+  [[nodiscard]] bool is_set_aside() const { return attachment.empty(); }
 };
 
 // An agent of another instance that wrote the block, although this agent serves the node by the node's files: usually
 // an agent of another machine with this node's name.
-struct Stranger {
+struct ForeignAgent {
   std::string agent;               // value of the block's field `agent`
   std::chrono::nanoseconds met{};  // when the foreign agent last wrote, or this agent last wrote over it, since boot
   bool came_back = false;          // the foreign agent wrote again after this agent had written over it
@@ -110,10 +110,10 @@ struct BlockState {
   // Request time of the last successful patch or unchanged read, since boot.
   std::chrono::nanoseconds proved = std::chrono::nanoseconds::min();
   bool must_fence = false;  // the next patch raises `agent`; no address is handed out before it has succeeded
-  std::optional<Stranger> stranger;
+  std::optional<ForeignAgent> foreign_agent;
   // This agent and the foreign agent have each written over the other twice: this agent refuses changes of the block
   // until 60 s after the last of these writes.
-  [[nodiscard]] bool is_contested() const { return stranger && stranger->came_back && !must_fence; }
+  [[nodiscard]] bool is_contested() const { return foreign_agent && foreign_agent->came_back && !must_fence; }
 
   // resourceVersion that the write in doubt names. It is reset when the agent sees or writes another version.
   std::optional<std::string> doubt_version;

@@ -36,7 +36,7 @@ void Core::Insert(const BlockView& written, const BlockView& before, const Now& 
   state = std::make_shared<BlockState>();
   state->born = generation_;
   state->view = written;
-  if (IsOfAnotherMachine(*before, options_.self.instance)) MeetStranger(*state, *before, ipam::Block{}, now);
+  if (IsOfAnotherMachine(*before, options_.self.instance)) MeetForeignAgent(*state, *before, ipam::Block{}, now);
   state->must_fence = false;
   Noticed noticed;
   for (const auto& [offset, text] : written->allocations) {
@@ -163,10 +163,10 @@ bool Core::HasToWrite(const BlockState& state) const {
 std::vector<ChangeId> Core::WriteWhatIsLeft(SteadyTime deadline, const Now& now) {
   std::vector<ChangeId> ids;
   for (const auto& [name, state] : blocks_) {
-    if (!state->is_sending) PartFromStranger(*state, options_.self, now);
+    if (!state->is_sending) PartFromForeignAgent(*state, options_.self, now);
     const bool has_some = !state->handed_out.empty() || !state->overwritten.empty() || state->must_fence;
     if (stopped_ || !has_some || state->is_sending || !state->queue.empty() || state->is_contested()) continue;
-    for (auto& [offset, one] : state->handed_out) one.is_refused = one.is_strangers();
+    for (auto& [offset, one] : state->handed_out) one.is_refused = one.is_set_aside();
     ids.push_back(SubmitLate(*state, {}, kSendNow, deadline, now));
   }
   return ids;
@@ -191,9 +191,9 @@ bool Core::IsKnown(const BlockState& state) const {
 }
 
 std::optional<Error> Core::Contested(const BlockState& state) const {
-  if (!state.stranger || !state.is_contested()) return std::nullopt;
+  if (!state.foreign_agent || !state.is_contested()) return std::nullopt;
   return Error{.code = ErrorCode::kUnavailable,
-               .message = "agents " + std::string(InstanceOf(state.stranger->agent)) + " and " +
+               .message = "agents " + std::string(InstanceOf(state.foreign_agent->agent)) + " and " +
                           options_.self.instance + " both write block " + state.view->name + " of node " +
                           options_.self.node,
                .details = "do two machines have this name? Each node needs a name of its own"};
@@ -224,7 +224,7 @@ void Core::See(BlockState& state, const BlockView& seen, const Now& now, News& n
   PutBack(state, expected);
   // `seen` is not the version that the write in doubt names: that write has landed, or can never land.
   state.doubt_version.reset();
-  if (IsForeign(*seen, options_.self.instance)) MeetStranger(state, *seen, expected, now);
+  if (IsForeign(*seen, options_.self.instance)) MeetForeignAgent(state, *seen, expected, now);
   Comparison result = Compare(state, expected, *seen, options_.self);
   state.overwritten = std::move(result.overwritten);
   if (VersionOf(*seen) >= VersionOf(*before)) state.in_doubt.clear();
@@ -238,7 +238,7 @@ void Core::See(BlockState& state, const BlockView& seen, const Now& now, News& n
 
 void Core::Forget(BlockState& state, News& news) {
   if (!IsKnown(state)) return;
-  std::erase_if(state.handed_out, [](const auto& one) { return one.second.is_strangers(); });
+  std::erase_if(state.handed_out, [](const auto& one) { return one.second.is_set_aside(); });
   // The controller deletes only empty blocks. A block that goes with entries was deleted by force, or the API server
   // lost it.
   const BlockView shown = Shown(state);

@@ -71,7 +71,7 @@ void Core::EndRound(BlockState& state) {
   // The API server refuses some handed-out entry: send each handed-out entry with a patch of its own.
   std::deque<Round> apart;
   for (const auto& [offset, one] : state.handed_out) {
-    if (one.is_strangers()) continue;
+    if (one.is_set_aside()) continue;
     apart.push_back({.changes = {Waiting{.change = {}, .deadline = round.deadline}},
                      .deadline = round.deadline,
                      .is_alone = true,
@@ -183,7 +183,7 @@ void Core::AfterWrite(BlockState& state, Round& round, const Expected<BlockView>
   // Only a patch with a fence ends must_fence. If must_fence was set while a patch without a fence was under way, one
   // more patch is needed.
   if (round.fences) {
-    if (state.must_fence && state.stranger) state.stranger->met = now.since_boot;
+    if (state.must_fence && state.foreign_agent) state.foreign_agent->met = now.since_boot;
     state.must_fence = false;
   }
   const auto took = now.steady - round.asked.steady;

@@ -430,11 +430,11 @@ std::optional<std::string> ExploredWorld::WhatIsNotWritten() const {
     if (pod.is == Pod::Is::kEnded && found) return "the entry of a pod that is gone is there for good";
     if (pod.is_noted) return "a note stays for good";
   }
-  const auto is_own = [](const auto& one) { return !one.second.is_strangers(); };
+  const auto is_own = [](const auto& one) { return !one.second.is_set_aside(); };
   const bool has_work = state_.must_fence || state_.doubt_version || std::ranges::any_of(state_.handed_out, is_own);
   if (has_work) return "something is left to be written, and nobody writes it";
   // After a restore, the last writer may be the earlier agent, which counts as a foreign agent.
-  const bool may_give = state_.is_failing || state_.stranger || core_.TrustIn(state_, now_) == Trust::kGives;
+  const bool may_give = state_.is_failing || state_.foreign_agent || core_.TrustIn(state_, now_) == Trust::kGives;
   if (!may_give) return "standby stays out of use";
   return std::nullopt;
 }

@@ -14,9 +14,9 @@ namespace {
 
 // A live foreign agent notices this agent's fence within this time: its watch shows the fence, or its next write meets
 // a conflict.
-constexpr std::chrono::minutes kStrangerMax{1};
+constexpr std::chrono::minutes kForeignAgentMax{1};
 // The text cannot be parsed, so it counts as a held entry.
-constexpr std::string_view kStrangersEntry = "?";
+constexpr std::string_view kSetAsideEntry = "?";
 
 std::string_view MachineOf(std::string_view agent) { return agent.substr(0, agent.find_first_of("-.")); }
 
@@ -42,7 +42,7 @@ bool IsOverwritten(const BlockState& state, const ipam::Block& seen, const ipam:
   const ipam::Attachment other(ipam::AttachmentOf(by));
   // The agent of another machine may use this address there.
   const auto handed_out = state.handed_out.find(offset);
-  const bool is_set_aside = handed_out != state.handed_out.end() && handed_out->second.is_strangers();
+  const bool is_set_aside = handed_out != state.handed_out.end() && handed_out->second.is_set_aside();
   if (is_set_aside || (!other.empty() && IsOfAnotherMachine(seen, self.instance))) return false;
   if (IsFreedFrom(attachment, by)) return false;
   if (VersionOf(seen) < VersionOf(expected)) return other.empty() || !state.in_doubt.contains(other);
@@ -89,35 +89,35 @@ Comparison Compare(const BlockState& state, const ipam::Block& expected, const i
   return result;
 }
 
-void MeetStranger(BlockState& state, const ipam::Block& seen, const ipam::Block& expected, const Now& now) {
-  const bool is_known = state.stranger && now.since_boot - state.stranger->met < kStrangerMax;
+void MeetForeignAgent(BlockState& state, const ipam::Block& seen, const ipam::Block& expected, const Now& now) {
+  const bool is_known = state.foreign_agent && now.since_boot - state.foreign_agent->met < kForeignAgentMax;
   // A write of the foreign agent before this agent's fence has landed is no answer to the fence.
-  const bool came_back = is_known && (state.stranger->came_back || !state.must_fence);
+  const bool came_back = is_known && (state.foreign_agent->came_back || !state.must_fence);
   // This agent's write tells the foreign agent that both write the block. After its second write this agent stops;
   // otherwise both would write forever.
-  state.must_fence = state.must_fence || !(came_back && state.stranger->came_back);
+  state.must_fence = state.must_fence || !(came_back && state.foreign_agent->came_back);
   state.is_failing = true;
-  state.stranger = Stranger{.agent = seen.agent, .met = now.since_boot, .came_back = came_back};
+  state.foreign_agent = ForeignAgent{.agent = seen.agent, .met = now.since_boot, .came_back = came_back};
   for (const ipam::BlockOffset offset : seen.standby) {
     if (expected.standby.contains(offset) || !ipam::AttachmentOf(TextAt(expected, offset)).empty()) continue;
     // The foreign agent may have given its addresses on standby to pods, and may write their entries within 60 s.
-    state.handed_out.try_emplace(
-        offset, HandedOut{.attachment = {}, .entry = std::string(kStrangersEntry), .is_refused = true});
+    state.handed_out.try_emplace(offset,
+                                 HandedOut{.attachment = {}, .entry = std::string(kSetAsideEntry), .is_refused = true});
   }
 }
 
-void PartFromStranger(BlockState& state, const Self& self, const Now& now) {
-  if (!state.stranger || now.since_boot - state.stranger->met < kStrangerMax) return;
+void PartFromForeignAgent(BlockState& state, const Self& self, const Now& now) {
+  if (!state.foreign_agent || now.since_boot - state.foreign_agent->met < kForeignAgentMax) return;
   if (IsForeign(*state.view, self.instance)) {
     // The foreign agent wrote last: write over it, and wait another 60 s.
     state.must_fence = true;
-    state.stranger->came_back = false;
+    state.foreign_agent->came_back = false;
     return;
   }
   // Give the addresses that were set aside only after a write has shown that the foreign agent is silent.
   state.is_failing = true;
-  state.stranger.reset();
-  std::erase_if(state.handed_out, [](const auto& one) { return one.second.is_strangers(); });
+  state.foreign_agent.reset();
+  std::erase_if(state.handed_out, [](const auto& one) { return one.second.is_set_aside(); });
 }
 
 }  // namespace berth::agent_core

@@ -59,8 +59,8 @@ struct Comparison {
 
 // Changes the state after a foreign agent wrote `seen`. Sets aside the addresses that the foreign agent has on standby,
 // except addresses that were on standby or held in `expected`: the foreign agent does not give these either.
-void MeetStranger(BlockState& state, const ipam::Block& seen, const ipam::Block& expected, const Now& now);
+void MeetForeignAgent(BlockState& state, const ipam::Block& seen, const ipam::Block& expected, const Now& now);
 // If the foreign agent was silent for 60 s, frees the addresses that were set aside for it.
-void PartFromStranger(BlockState& state, const Self& self, const Now& now);
+void PartFromForeignAgent(BlockState& state, const Self& self, const Now& now);
 
 }  // namespace berth::agent_core

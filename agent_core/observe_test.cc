@@ -118,7 +118,7 @@ const CompareCase kCompareCases[] = {
      [](BlockState& state, auto&) { state.overwritten[0] = {.by = EntryText("c1"), .was = ""}; }},
     {"RemovedByAnAgentOfAnotherMachine", "a1", "-", "put back 0: a1, not -; vanished a1", "8", ByAnotherMachine},
     {"ReplacedByAnAgentOfAnotherMachine", "a1", "c1", "", "8", ByAnotherMachine},
-    {"WhereAStrangersWasSetAside",
+    {"WhereAnAddressIsSetAside",
      "a1",
      "c1",
      "",
@@ -159,26 +159,26 @@ TEST(Agents, AreOfOneMachineOrOfAnother) {
   EXPECT_EQ(seen_as("n-me.1"), "foreign, another machine");
 }
 
-class StrangerTest : public testing::Test {
+class ForeignAgentTest : public testing::Test {
  protected:
   // A foreign agent writes the block, with these offsets on standby.
   void Meet(const ipam::OffsetSet& standby, std::chrono::seconds at) {
     ipam::Block seen = Expected7();
     seen.agent = "other-1.1";
     seen.standby = standby;
-    MeetStranger(state_, seen, Expected7(), AfterBoot(at));
+    MeetForeignAgent(state_, seen, Expected7(), AfterBoot(at));
     state_.view = std::make_shared<const ipam::Block>(std::move(seen));
   }
   // Like Core after a write with a fence.
   void Fence(std::chrono::seconds at) {
     state_.must_fence = false;
-    state_.stranger->met = at;
+    state_.foreign_agent->met = at;
     state_.view = std::make_shared<const ipam::Block>(Expected7());
   }
   [[nodiscard]] std::string ShownState() const {
     std::string shown = state_.must_fence ? "must fence" : "";
-    if (!state_.stranger) return shown + " parted";
-    if (state_.stranger->came_back) shown += " came back";
+    if (!state_.foreign_agent) return shown + " parted";
+    if (state_.foreign_agent->came_back) shown += " came back";
     if (state_.is_contested()) shown += " contested";
     for (const auto& [offset, one] : state_.handed_out) shown += " aside " + std::to_string(offset);
     return shown;
@@ -188,25 +188,25 @@ class StrangerTest : public testing::Test {
   BlockState state_ = StateOf(Expected7());
 };
 
-TEST_F(StrangerTest, KeepsWhatItHasOnStandbyButForWhatThisAgentHad) {
+TEST_F(ForeignAgentTest, KeepsWhatItHasOnStandbyButForWhatThisAgentHad) {
   Meet({0, 1, 3, 4}, std::chrono::seconds(10));
   EXPECT_EQ(ShownState(), "must fence aside 3 aside 4") << "a1 holds .0, and .1 was this agent's";
   EXPECT_TRUE(state_.is_failing);
 }
 
-TEST_F(StrangerTest, MayAlsoHaveWhatThisAgentHandedOut) {
+TEST_F(ForeignAgentTest, MayAlsoHaveWhatThisAgentHandedOut) {
   state_.handed_out[3] = {.id = 5, .attachment = AttachmentNamed("a2"), .entry = EntryText("a2")};
   Meet({3}, std::chrono::seconds(10));
   EXPECT_EQ(state_.handed_out.at(3).attachment, AttachmentNamed("a2"));
 }
 
-TEST_F(StrangerTest, ThatWritesBeforeTheFenceDoesNotComeBack) {
+TEST_F(ForeignAgentTest, ThatWritesBeforeTheFenceDoesNotComeBack) {
   Meet({}, std::chrono::seconds(10));
   Meet({}, std::chrono::seconds(11));
   EXPECT_EQ(ShownState(), "must fence");
 }
 
-TEST_F(StrangerTest, ThatComesBackTwiceContestsTheBlock) {
+TEST_F(ForeignAgentTest, ThatComesBackTwiceContestsTheBlock) {
   Meet({3}, std::chrono::seconds(10));
   Fence(std::chrono::seconds(12));
   Meet({}, std::chrono::seconds(71));
@@ -216,39 +216,39 @@ TEST_F(StrangerTest, ThatComesBackTwiceContestsTheBlock) {
   EXPECT_EQ(ShownState(), " came back contested aside 3");
 }
 
-TEST_F(StrangerTest, ThatWritesAfterAMinuteIsMetForTheFirstTime) {
+TEST_F(ForeignAgentTest, ThatWritesAfterAMinuteIsMetForTheFirstTime) {
   Meet({}, std::chrono::seconds(10));
   Fence(std::chrono::seconds(12));
   Meet({}, std::chrono::seconds(72));
   EXPECT_EQ(ShownState(), "must fence");
 }
 
-TEST_F(StrangerTest, IsGoneWhenItDidNotComeBackForAMinute) {
+TEST_F(ForeignAgentTest, IsGoneWhenItDidNotComeBackForAMinute) {
   Meet({3}, std::chrono::seconds(10));
   Fence(std::chrono::seconds(12));
   state_.handed_out[4] = {.id = 5, .attachment = AttachmentNamed("a2"), .entry = EntryText("a2")};
-  PartFromStranger(state_, self_, AfterBoot(std::chrono::seconds(71)));
+  PartFromForeignAgent(state_, self_, AfterBoot(std::chrono::seconds(71)));
   EXPECT_EQ(ShownState(), " aside 3 aside 4");
-  PartFromStranger(state_, self_, AfterBoot(std::chrono::seconds(72)));
+  PartFromForeignAgent(state_, self_, AfterBoot(std::chrono::seconds(72)));
   EXPECT_EQ(ShownState(), " parted");
   EXPECT_FALSE(state_.handed_out.contains(3));
   EXPECT_TRUE(state_.handed_out.contains(4)) << "this agent handed it out";
 }
 
-TEST_F(StrangerTest, ThatHadTheLastWordIsWrittenOverAfterAMinute) {
+TEST_F(ForeignAgentTest, ThatHadTheLastWordIsWrittenOverAfterAMinute) {
   Meet({3}, std::chrono::seconds(10));
   Fence(std::chrono::seconds(12));
   Meet({}, std::chrono::seconds(20));
   Fence(std::chrono::seconds(21));
   Meet({}, std::chrono::seconds(22));
-  PartFromStranger(state_, self_, AfterBoot(std::chrono::seconds(81)));
+  PartFromForeignAgent(state_, self_, AfterBoot(std::chrono::seconds(81)));
   EXPECT_EQ(ShownState(), " came back contested aside 3");
-  PartFromStranger(state_, self_, AfterBoot(std::chrono::seconds(82)));
+  PartFromForeignAgent(state_, self_, AfterBoot(std::chrono::seconds(82)));
   EXPECT_EQ(ShownState(), "must fence aside 3");
 }
 
-TEST_F(StrangerTest, NobodyMetIsNobodyToPartFrom) {
-  PartFromStranger(state_, self_, AfterBoot(std::chrono::hours(1)));
+TEST_F(ForeignAgentTest, WithoutAForeignAgentNothingChanges) {
+  PartFromForeignAgent(state_, self_, AfterBoot(std::chrono::hours(1)));
   EXPECT_EQ(ShownState(), " parted");
 }
 

@@ -39,7 +39,7 @@ void ChooseStandby(const BlockState& state, const Round& round, std::size_t stan
 void LeaveHandedOut(const BlockState& state, const Round& round, Plan& plan) {
   for (const auto& item : state.handed_out) {
     const auto& [offset, one] = item;
-    const auto there = one.is_strangers() ? std::optional(offset) : ipam::Find(plan.after, one.attachment);
+    const auto there = one.is_set_aside() ? std::optional(offset) : ipam::Find(plan.after, one.attachment);
     // A change of the round changed or removed the entry, and must not get lost.
     const bool is_changed = !there || TextAt(plan.after, *there) != one.entry;
     if (MayGo(item, round) || is_changed || TextAt(*plan.before, *there) == one.entry) {

@@ -169,7 +169,7 @@ const PlanCase kPlanCases[] = {
        Ask(r, {.what = ipam::MarkSibling{AttachmentNamed("a1")}});
      },
      "10.55.0.1=a1+ standby=2 | applied 1 | carries 1=a1 | leaving 1 | touches a1"},
-    {"WhatIsSetAsideForAStrangerStaysOnStandby",
+    {"AnAddressSetAsideForAForeignAgentStaysOnStandby",
      [](BlockState& s, Round& r) {
        SetAside(s, 0);
        AskToTake(r, "a1");

@@ -111,22 +111,22 @@ void ScriptWorld::ShowState(const BlockState& state) {
         ShownEntry(one.by));
   }
   for (const auto& [offset, one] : state.handed_out) {
-    Say(std::string(one.is_strangers() ? "set aside " : "handed out ") + state.view->cidr.At(offset).ToString() +
-        (one.is_strangers() ? "" : ": " + NameOf(one.attachment)) +
-        (one.is_refused && !one.is_strangers() ? ", refused" : ""));
+    Say(std::string(one.is_set_aside() ? "set aside " : "handed out ") + state.view->cidr.At(offset).ToString() +
+        (one.is_set_aside() ? "" : ": " + NameOf(one.attachment)) +
+        (one.is_refused && !one.is_set_aside() ? ", refused" : ""));
   }
   if (state.doubt_version) Say("doubt since version " + *state.doubt_version);
   if (!state.in_doubt.empty()) Say("in doubt:" + ShownNames(state.in_doubt));
-  ShowStranger(state);
+  ShowForeignAgent(state);
   std::string waiting;
   for (const Waiting& one : state.queue) waiting += (waiting.empty() ? "waits: " : ", ") + ShownWaiting(one);
   if (!waiting.empty()) Say(waiting);
 }
 
-void ScriptWorld::ShowStranger(const BlockState& state) {
+void ScriptWorld::ShowForeignAgent(const BlockState& state) {
   if (state.must_fence) Say("must fence");
-  if (!state.stranger) return;
-  Say("stranger " + state.stranger->agent + (state.stranger->came_back ? ", came back" : "") +
+  if (!state.foreign_agent) return;
+  Say("foreign agent " + state.foreign_agent->agent + (state.foreign_agent->came_back ? ", came back" : "") +
       (state.is_contested() ? ", contested" : ""));
 }
 

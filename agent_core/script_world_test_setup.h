@@ -80,7 +80,7 @@ class ScriptWorld {
   template <typename Wanted>
   [[nodiscard]] const Wanted* AskedTo(std::string_view what);
   void ShowState(const BlockState& state);
-  void ShowStranger(const BlockState& state);
+  void ShowForeignAgent(const BlockState& state);
   [[nodiscard]] std::string ShownWaiting(const Waiting& one) const;
   // Changes `block` as the words say: "version=9", "standby=1-2", "agent=m-x.1", "10.55.0.1=a1", ...
   void Edit(const ScriptWords& words, std::size_t first, ipam::Block& block);
