@@ -14,7 +14,7 @@ namespace {
 
 bool IsShownAsWritten(const BlockState& state) {
   const auto is_late = [](const Waiting& one) { return !one.has_caller; };
-  return state.handed_out.empty() && state.overwritten.empty() && std::ranges::none_of(state.queue, is_late) &&
+  return state.handed_out.empty() && state.to_restore.empty() && std::ranges::none_of(state.queue, is_late) &&
          std::ranges::none_of(state.rounds,
                               [&](const Round& round) { return std::ranges::any_of(round.changes, is_late); });
 }
@@ -28,9 +28,9 @@ bool GivesAway(const BlockState& state, const Round& round, ipam::BlockOffset of
   // Another attachment already has an entry there: the address was lost or given back before this patch.
   const std::string before = TextAt(*round.before, offset);
   if (!before.empty() && ipam::AttachmentOf(before) != attachment) return false;
-  const auto put_back = state.overwritten.find(offset);
-  const bool was_put_back = put_back != state.overwritten.end() && put_back->second.was == text;
-  return !holder.empty() && holder != attachment && !was_put_back && !IsGivenBack(state, attachment);
+  const auto restored = state.to_restore.find(offset);
+  const bool is_restored = restored != state.to_restore.end() && restored->second.wanted == text;
+  return !holder.empty() && holder != attachment && !is_restored && !IsGivenBack(state, attachment);
 }
 
 }  // namespace
@@ -49,14 +49,14 @@ std::string TextAt(const ipam::Block& block, ipam::BlockOffset offset) {
 }
 
 // Removals come first, because an attachment may have moved to another of these addresses.
-void PutBack(const BlockState& state, ipam::Block& block) {
-  for (const auto& [offset, one] : state.overwritten) {
-    if (!one.by.empty() && TextAt(block, offset) == one.by) block.allocations.erase(offset);
+void RestoreEntries(const BlockState& state, ipam::Block& block) {
+  for (const auto& [offset, one] : state.to_restore) {
+    if (!one.found.empty() && TextAt(block, offset) == one.found) block.allocations.erase(offset);
   }
-  for (const auto& [offset, one] : state.overwritten) {
-    const std::string_view attachment = ipam::AttachmentOf(one.was);
+  for (const auto& [offset, one] : state.to_restore) {
+    const std::string_view attachment = ipam::AttachmentOf(one.wanted);
     const bool is_elsewhere = !attachment.empty() && ipam::Find(block, attachment);
-    if (!one.was.empty() && !is_elsewhere) block.allocations.try_emplace(offset, one.was);
+    if (!one.wanted.empty() && !is_elsewhere) block.allocations.try_emplace(offset, one.wanted);
   }
 }
 
@@ -71,7 +71,7 @@ void AddHandedOut(const BlockState& state, ipam::Block& block) {
 ipam::BlockView Shown(const BlockState& state) {
   if (IsShownAsWritten(state)) return state.view;
   ipam::Block block = *state.view;
-  PutBack(state, block);
+  RestoreEntries(state, block);
   AddHandedOut(state, block);
   const auto apply = [&block](const Waiting& one) {
     if (!one.has_caller) static_cast<void>(ipam::Apply(one.change, block));
@@ -82,9 +82,9 @@ ipam::BlockView Shown(const BlockState& state) {
 }
 
 bool Holds(const BlockState& state, const ipam::Attachment& attachment) {
-  const auto was_its = [&](const auto& one) { return ipam::AttachmentOf(one.second.was) == attachment; };
+  const auto was_its = [&](const auto& one) { return ipam::AttachmentOf(one.second.wanted) == attachment; };
   const auto is_its = [&](const auto& one) { return one.second.attachment == attachment; };
-  return ipam::Find(*state.view, attachment) || std::ranges::any_of(state.overwritten, was_its) ||
+  return ipam::Find(*state.view, attachment) || std::ranges::any_of(state.to_restore, was_its) ||
          std::ranges::any_of(state.handed_out, is_its);
 }
 

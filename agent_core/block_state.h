@@ -47,9 +47,9 @@ struct Waiting {
 };
 
 // An entry that another writer removed or changed, and that this agent restores. An empty text means: no entry.
-struct Overwritten {
-  std::string by;  // the text that the other writer left
-  std::string was;
+struct EntryToRestore {
+  std::string found;   // the text that the other writer left
+  std::string wanted;  // the text that this agent writes again
 };
 
 // An address that a pod got before the entry is written. Each patch carries the entry until one has landed.
@@ -100,7 +100,7 @@ struct BlockState {
   std::uint64_t born = 0;  // Core::generation() when the block was added
   ipam::BlockView view;    // newest version that the agent knows of the API server's copy
 
-  std::map<ipam::BlockOffset, Overwritten> overwritten;  // entries to restore
+  std::map<ipam::BlockOffset, EntryToRestore> to_restore;  // entries to restore
   std::map<ipam::BlockOffset, HandedOut> handed_out;
   // Plan of the newest change that knew the pool; a DEL does not know the pool.
   std::optional<ipam::StandbyPlan> standby_plan;
@@ -139,9 +139,9 @@ struct BlockState {
 // The text of the entry at `offset`; empty if there is no entry.
 [[nodiscard]] std::string TextAt(const ipam::Block& block, ipam::BlockOffset offset);
 
-// Restores the entries of `overwritten` in `block`. Keeps an entry that another writer has written since, and does not
+// Restores the entries of `to_restore` in `block`. Keeps an entry that another writer has written since, and does not
 // restore an attachment that has another address of the block.
-void PutBack(const BlockState& state, ipam::Block& block);
+void RestoreEntries(const BlockState& state, ipam::Block& block);
 // Adds the handed-out addresses whose entries are not written to `block`.
 void AddHandedOut(const BlockState& state, ipam::Block& block);
 // The block with restored entries, handed-out addresses and deferred changes.

@@ -42,7 +42,7 @@ void Core::Insert(const BlockView& written, const BlockView& before, const Now& 
   for (const auto& [offset, text] : written->allocations) {
     const auto in_use = StillInUse(text, options_.self, noticed);
     if (!in_use) continue;
-    state->overwritten[offset] = {.by = text, .was = *in_use};
+    state->to_restore[offset] = {.found = text, .wanted = *in_use};
     news.reports.push_back({.kind = Report::Kind::kStillInUse, .block = written->name, .text = *in_use});
   }
   for (const std::string& text : noticed.freed) {
@@ -157,14 +157,14 @@ SteadyTime Core::DueOf(const BlockState& state) {
 }
 
 bool Core::HasToWrite(const BlockState& state) const {
-  return !stopped_ && (!state.overwritten.empty() || state.must_fence);
+  return !stopped_ && (!state.to_restore.empty() || state.must_fence);
 }
 
 std::vector<ChangeId> Core::WriteWhatIsLeft(SteadyTime deadline, const Now& now) {
   std::vector<ChangeId> ids;
   for (const auto& [name, state] : blocks_) {
     if (!state->is_sending) PartFromForeignAgent(*state, options_.self, now);
-    const bool has_some = !state->handed_out.empty() || !state->overwritten.empty() || state->must_fence;
+    const bool has_some = !state->handed_out.empty() || !state->to_restore.empty() || state->must_fence;
     if (stopped_ || !has_some || state->is_sending || !state->queue.empty() || state->is_contested()) continue;
     for (auto& [offset, one] : state->handed_out) one.is_refused = one.is_set_aside();
     ids.push_back(SubmitLate(*state, {}, kSendNow, deadline, now));
@@ -221,12 +221,12 @@ void Core::Keep(BlockState& state, const BlockView& seen) {
 void Core::See(BlockState& state, const BlockView& seen, const Now& now, News& news) {
   const BlockView before = std::exchange(state.view, seen);
   ipam::Block expected = *before;
-  PutBack(state, expected);
+  RestoreEntries(state, expected);
   // `seen` is not the version that the write in doubt names: that write has landed, or can never land.
   state.doubt_version.reset();
   if (IsForeign(*seen, options_.self.instance)) MeetForeignAgent(state, *seen, expected, now);
   Comparison result = Compare(state, expected, *seen, options_.self);
-  state.overwritten = std::move(result.overwritten);
+  state.to_restore = std::move(result.to_restore);
   if (VersionOf(*seen) >= VersionOf(*before)) state.in_doubt.clear();
   const auto report = [&](Report::Kind kind, const std::vector<std::string>& texts) {
     for (const std::string& text : texts) news.reports.push_back({.kind = kind, .block = seen->name, .text = text});

@@ -114,7 +114,7 @@ std::optional<Step> Core::NextOf(BlockState& state, Round& round, const Now& now
   state.standby_plan = std::move(plan.standby_plan);
   state.leaving = plan.leaving;
   state.batch.merge(plan.touched);
-  for (const ipam::BlockOffset offset : plan.given_back) state.overwritten.at(offset).was.clear();
+  for (const ipam::BlockOffset offset : plan.given_back) state.to_restore.at(offset).wanted.clear();
   round.before = plan.before;
   round.after = std::move(plan.after);
   round.fences = has_to_fence;
@@ -175,7 +175,7 @@ void Core::AfterWrite(BlockState& state, Round& round, const Expected<BlockView>
   if (!written) return AfterFailure(state, round, written.error(), now, news);
   if (round.asks_for_all) TakeProof(round.asked.since_boot, (*written)->standby == round.after.standby, now, news);
   if (VersionOf(**written) > VersionOf(*state.view)) state.view = *written;
-  state.overwritten.clear();
+  state.to_restore.clear();
   state.doubt_version.reset();
   state.in_doubt.clear();
   state.is_failing = false;

@@ -95,10 +95,10 @@ std::string ExploredWorld::FingerprintAtRest() const {
 
 void ExploredWorld::PrintState(Printer& out) const {
   out.PrintBlock(*state_.view);
-  for (const auto& [offset, one] : state_.overwritten) {
+  for (const auto& [offset, one] : state_.to_restore) {
     out.Print('o', offset);
-    out.PrintEntry(one.by);
-    out.PrintEntry(one.was);
+    out.PrintEntry(one.found);
+    out.PrintEntry(one.wanted);
   }
   for (const auto& [offset, one] : state_.handed_out) {
     out.Print('h', offset * 2 + (one.is_refused ? 1 : 0));

@@ -70,7 +70,7 @@ void ExploredWorld::AddPodMoves(std::vector<ExploredMove>& moves) const {
     }
   }
   if (!state_.is_sending && !state_.queue.empty()) moves.push_back({Move::kBegin});
-  const bool has_some = !state_.handed_out.empty() || !state_.overwritten.empty() || state_.must_fence;
+  const bool has_some = !state_.handed_out.empty() || !state_.to_restore.empty() || state_.must_fence;
   if (!state_.is_sending && state_.queue.empty() && has_some) moves.push_back({Move::kUpkeep});
 }
 

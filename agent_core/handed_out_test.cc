@@ -9,7 +9,7 @@ namespace berth::agent_core {
 namespace {
 
 // Another writer wrote the entry at another address, and removed it again.
-TEST(HandedOut, ARefusedAddressStaysOnStandbyThoughItsEntryIsPutBackElsewhere) {
+TEST(HandedOut, ARefusedAddressStaysOnStandbyThoughItsEntryIsRestoredElsewhere) {
   ipam::Block block =
       ipam::NewBlock(ipam::TestPool("web", "10.55.0.0/24"), ipam::Prefix::Parse("10.55.0.0/26").value(), "n1");
   block.standby = {5};
@@ -17,7 +17,7 @@ TEST(HandedOut, ARefusedAddressStaysOnStandbyThoughItsEntryIsPutBackElsewhere) {
   BlockState state;
   state.view = std::make_shared<const ipam::Block>(block);
   state.handed_out[5] = {.id = 1, .attachment = ipam::TestAttachment(1), .entry = entry, .is_refused = true};
-  state.overwritten[9] = {.by = "", .was = entry};
+  state.to_restore[9] = {.found = "", .wanted = entry};
   state.is_sending = true;
   const Round round{.changes = {Waiting{.id = 2, .change = {}, .deadline = {}}}};
   const Plan plan = PlanPatch(state, round, {.standby = 4, .agent = {}});

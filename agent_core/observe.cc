@@ -33,11 +33,11 @@ bool IsBeingChanged(const BlockState& state, const ipam::Attachment& attachment)
 }
 
 // Whether the text at `offset` in `seen` has to be replaced by the expected text. Requires: the two texts differ.
-bool IsOverwritten(const BlockState& state, const ipam::Block& seen, const ipam::Block& expected,
-                   ipam::BlockOffset offset, const Self& self) {
+bool HasToBeRestored(const BlockState& state, const ipam::Block& seen, const ipam::Block& expected,
+                     ipam::BlockOffset offset, const Self& self) {
   const std::string by = TextAt(seen, offset);
-  const auto known = state.overwritten.find(offset);
-  if (known != state.overwritten.end() && known->second.by == by) return true;
+  const auto known = state.to_restore.find(offset);
+  if (known != state.to_restore.end() && known->second.found == by) return true;
   const ipam::Attachment attachment(ipam::AttachmentOf(TextAt(expected, offset)));
   const ipam::Attachment other(ipam::AttachmentOf(by));
   // The agent of another machine may use this address there.
@@ -79,12 +79,12 @@ Comparison Compare(const BlockState& state, const ipam::Block& expected, const i
     const std::string was = TextAt(expected, offset);
     if (by == was) continue;
     const auto in_use = StillInUse(by, self, result.noticed);
-    if (!in_use && !IsOverwritten(state, seen, expected, offset, self)) continue;
-    const bool is_new = !state.overwritten.contains(offset);
+    if (!in_use && !HasToBeRestored(state, seen, expected, offset, self)) continue;
+    const bool is_new = !state.to_restore.contains(offset);
     const bool is_being_changed = in_use && IsBeingChanged(state, ipam::Attachment(ipam::AttachmentOf(*in_use)));
     if (is_new && in_use && !is_being_changed) result.noticed.in_use.push_back(*in_use);
     if (is_new && !in_use && !ipam::AttachmentOf(was).empty()) result.noticed.vanished.push_back(was);
-    result.overwritten[offset] = {.by = by, .was = in_use ? *in_use : was};
+    result.to_restore[offset] = {.found = by, .wanted = in_use ? *in_use : was};
   }
   return result;
 }

@@ -44,7 +44,7 @@ struct Noticed {
 };
 
 struct Comparison {
-  std::map<ipam::BlockOffset, Overwritten> overwritten;  // the new value of BlockState::overwritten
+  std::map<ipam::BlockOffset, EntryToRestore> to_restore;  // the new value of BlockState::to_restore
   Noticed noticed;
 };
 

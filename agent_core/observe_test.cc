@@ -31,12 +31,12 @@ BlockState StateOf(const ipam::Block& block) {
   return state;
 }
 
-// Returns for example "put back 0: a1, not -; vanished a1".
+// Returns for example "restore 0: a1, not -; vanished a1".
 std::string ShownComparison(const Comparison& comparison) {
   std::string shown;
   const auto add = [&shown](const std::string& text) { shown += (shown.empty() ? "" : "; ") + text; };
-  for (const auto& [offset, one] : comparison.overwritten) {
-    add("put back " + std::to_string(offset) + ": " + ShownEntry(one.was) + ", not " + ShownEntry(one.by));
+  for (const auto& [offset, one] : comparison.to_restore) {
+    add("restore " + std::to_string(offset) + ": " + ShownEntry(one.wanted) + ", not " + ShownEntry(one.found));
   }
   for (const std::string& text : comparison.noticed.vanished) add("vanished " + ShownEntry(text));
   for (const std::string& text : comparison.noticed.in_use) add("in use " + ShownEntry(text));
@@ -80,18 +80,18 @@ void WhileA1IsReleased(BlockState& state, ipam::Block& /*seen*/) {
 const CompareCase kCompareCases[] = {
     {"TheSame", "a1", "a1", ""},
     {"ANewEntry", "-", "c1", ""},
-    {"ARemovedEntry", "a1", "-", "put back 0: a1, not -; vanished a1"},
-    {"AReplacedEntry", "a1", "c1", "put back 0: a1, not c1; vanished a1"},
+    {"ARemovedEntry", "a1", "-", "restore 0: a1, not -; vanished a1"},
+    {"AReplacedEntry", "a1", "c1", "restore 0: a1, not c1; vanished a1"},
     {"AnEntryMarkedForASibling", "a1", "a1+", ""},
-    {"AnEntryThatWasReservedOver", "a1", "!r", "put back 0: a1, not !r; vanished a1"},
+    {"AnEntryThatWasReservedOver", "a1", "!r", "restore 0: a1, not !r; vanished a1"},
     {"ACoolingEntryThatGoes", "~", "-", ""},
     {"AReservationThatGoes", "!r", "-", ""},
     {"FreedByAPerson", "a1", "~-a1", ""},
-    {"FreedByAPersonForAnother", "a1", "~-c1", "put back 0: a1, not ~-c1; vanished a1"},
-    {"FreedByTheControllerAndInUse", "a1", "~a1", "put back 0: a1, not ~a1; in use a1"},
+    {"FreedByAPersonForAnother", "a1", "~-c1", "restore 0: a1, not ~-c1; vanished a1"},
+    {"FreedByTheControllerAndInUse", "a1", "~a1", "restore 0: a1, not ~a1; in use a1"},
     {"FreedByTheControllerRightly", "a2", "~a2", "freed a2"},
-    {"FreedByTheControllerWhileItIsReleased", "a1", "~a1", "put back 0: a1, not ~a1", "8", WhileA1IsReleased},
-    {"FreedByTheControllerOfWhichNothingWasKnown", "-", "~a1", "put back 0: a1, not ~a1; in use a1"},
+    {"FreedByTheControllerWhileItIsReleased", "a1", "~a1", "restore 0: a1, not ~a1", "8", WhileA1IsReleased},
+    {"FreedByTheControllerOfWhichNothingWasKnown", "-", "~a1", "restore 0: a1, not ~a1; in use a1"},
     {"RemovedWhileItsPatchIsUnderWay",
      "a1",
      "-",
@@ -107,16 +107,16 @@ const CompareCase kCompareCases[] = {
     {"RemovedAndKnownAlready",
      "a1",
      "-",
-     "put back 0: a1, not -",
+     "restore 0: a1, not -",
      "8",
-     [](BlockState& state, auto&) { state.overwritten[0] = {.by = "", .was = EntryText("a1")}; }},
+     [](BlockState& state, auto&) { state.to_restore[0] = {.found = "", .wanted = EntryText("a1")}; }},
     {"ThereAndKnownToBeGivenBack",
      "-",
      "c1",
-     "put back 0: -, not c1",
+     "restore 0: -, not c1",
      "8",
-     [](BlockState& state, auto&) { state.overwritten[0] = {.by = EntryText("c1"), .was = ""}; }},
-    {"RemovedByAnAgentOfAnotherMachine", "a1", "-", "put back 0: a1, not -; vanished a1", "8", ByAnotherMachine},
+     [](BlockState& state, auto&) { state.to_restore[0] = {.found = EntryText("c1"), .wanted = ""}; }},
+    {"RemovedByAnAgentOfAnotherMachine", "a1", "-", "restore 0: a1, not -; vanished a1", "8", ByAnotherMachine},
     {"ReplacedByAnAgentOfAnotherMachine", "a1", "c1", "", "8", ByAnotherMachine},
     {"WhereAnAddressIsSetAside",
      "a1",
@@ -124,9 +124,9 @@ const CompareCase kCompareCases[] = {
      "",
      "8",
      [](BlockState& state, auto&) { state.handed_out[0] = {.attachment = {}, .entry = "?", .is_refused = true}; }},
-    {"AnOlderVersionThatLacksAnEntry", "a1", "-", "put back 0: a1, not -; vanished a1", "5"},
-    {"AnOlderVersionWithAnEntryThatIsGone", "-", "c1", "put back 0: -, not c1", "5"},
-    {"AnOlderVersionWithACoolingEntry", "-", "~", "put back 0: -, not ~", "5"},
+    {"AnOlderVersionThatLacksAnEntry", "a1", "-", "restore 0: a1, not -; vanished a1", "5"},
+    {"AnOlderVersionWithAnEntryThatIsGone", "-", "c1", "restore 0: -, not c1", "5"},
+    {"AnOlderVersionWithACoolingEntry", "-", "~", "restore 0: -, not ~", "5"},
     {"AnOlderVersionWithAnEntryInDoubt",
      "-",
      "c1",

@@ -63,7 +63,7 @@ Plan PlanPatch(const BlockState& state, const Round& round, const PlanOptions& o
             .touched = {},
             .given_back = {},
             .standby_plan = state.standby_plan};
-  PutBack(state, plan.after);
+  RestoreEntries(state, plan.after);
   AddHandedOut(state, plan.after);
   for (const Waiting& one : round.changes) {
     if (auto applied = ipam::Apply(one.change, plan.after)) {
@@ -85,7 +85,7 @@ Plan PlanPatch(const BlockState& state, const Round& round, const PlanOptions& o
       plan.touched.emplace(attachment);
     }
   }
-  for (const auto& [offset, one] : state.overwritten) {
+  for (const auto& [offset, one] : state.to_restore) {
     if (!plan.after.allocations.contains(offset)) plan.given_back.push_back(offset);
   }
   return plan;

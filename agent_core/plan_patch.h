@@ -30,7 +30,7 @@ struct Plan {
   std::map<ipam::BlockOffset, ipam::Attachment> carried;
   ipam::OffsetSet leaving;
   std::set<ipam::Attachment> touched;             // attachments whose entries the patch adds, changes or removes
-  std::vector<ipam::BlockOffset> given_back;      // offsets in `overwritten` that have no entry after the patch
+  std::vector<ipam::BlockOffset> given_back;      // offsets in `to_restore` that have no entry after the patch
   std::optional<ipam::StandbyPlan> standby_plan;  // the new value of BlockState::standby_plan
 };
 

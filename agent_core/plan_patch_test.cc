@@ -38,7 +38,7 @@ void ChangeView(BlockState& state, const std::function<void(ipam::Block&)>& chan
   state.view = std::make_shared<const ipam::Block>(std::move(block));
 }
 void Overwrite(BlockState& state, ipam::BlockOffset offset, const char* was, const char* by) {
-  state.overwritten[offset] = {.by = EntryText(by), .was = EntryText(was)};
+  state.to_restore[offset] = {.found = EntryText(by), .wanted = EntryText(was)};
   ChangeView(state, [&](ipam::Block& block) {
     block.allocations.erase(offset);
     if (*by != '-') block.allocations[offset] = EntryText(by);
@@ -175,19 +175,19 @@ const PlanCase kPlanCases[] = {
        AskToTake(r, "a1");
      },
      "10.55.0.3=a1 standby=0-2 | applied 1"},
-    {"AnEntryIsPutBack",
+    {"AnEntryIsRestored",
      [](BlockState& s, Round& r) {
        Overwrite(s, 0, "a1", "-");
        Ask(r, {});
      },
      "10.55.0.0=a1 | applied 1"},
-    {"AnEntryIsPutBackOverAnother",
+    {"AnEntryIsRestoredOverAnother",
      [](BlockState& s, Round& r) {
        Overwrite(s, 0, "a1", "c1");
        Ask(r, {});
      },
      "10.55.0.0=a1 | applied 1 | touches c1"},
-    {"AnEntryThatSomebodyMovedIsNotPutBack",
+    {"AnEntryThatSomebodyMovedIsNotRestored",
      [](BlockState& s, Round& r) {
        Overwrite(s, 0, "b1", "-");
        Ask(r, {});
@@ -206,7 +206,7 @@ const PlanCase kPlanCases[] = {
        Ask(r, {});
      },
      "10.55.0.0=- | applied 1 | touches c1 | given back 0"},
-    {"ADelOfWhatIsPutBackGivesItBack",
+    {"ADelOfAnEntryToRestoreFreesItsAddress",
      [](BlockState& s, Round& r) {
        Overwrite(s, 0, "a1", "-");
        Ask(r, Releasing("a1"));

@@ -106,9 +106,9 @@ void ScriptWorld::ShowState(const BlockState& state) {
       ", shown: " + ShownDifference(EmptyBlock(*pool_, state.view->cidr.ToString()), *Shown(state)));
   Say("trust: " + std::string(ToString(core_.TrustIn(state, now_))) +
       ", may give: " + ShownOffsets(core_.MayGive(state, now_)));
-  for (const auto& [offset, one] : state.overwritten) {
-    Say("put back " + state.view->cidr.At(offset).ToString() + ": " + ShownEntry(one.was) + ", not " +
-        ShownEntry(one.by));
+  for (const auto& [offset, one] : state.to_restore) {
+    Say("restore " + state.view->cidr.At(offset).ToString() + ": " + ShownEntry(one.wanted) + ", not " +
+        ShownEntry(one.found));
   }
   for (const auto& [offset, one] : state.handed_out) {
     Say(std::string(one.is_set_aside() ? "set aside " : "handed out ") + state.view->cidr.At(offset).ToString() +

@@ -23,7 +23,7 @@ using k8sclient::Method;
 using k8sclient::testing::ApiFault;
 using nlohmann::json;
 
-class PutBackTest : public OwnBlocksTest {
+class RestoreTest : public OwnBlocksTest {
  protected:
   void TakeOut(int number) {
     ASSERT_TRUE(api_.Change(kBlocks, kName, [&](json& block) {
@@ -38,7 +38,7 @@ class PutBackTest : public OwnBlocksTest {
 };
 
 // A container still runs although somebody deleted its pod by force. After some time the controller frees the address.
-class FreedInUseTest : public PutBackTest {
+class FreedInUseTest : public RestoreTest {
  protected:
   static std::string HeldText(int number) {
     ipam::HeldEntry entry = EntryOf(number);
@@ -90,7 +90,7 @@ TEST_F(FreedInUseTest, AnAddressIsKeptWhileItsContainersNetworkNamespaceIsThere)
 
 // A takeover starts again if a later step failed. If the note were deleted, the address would be forgotten when the
 // process ends, and another pod could get it.
-TEST_F(PutBackTest, ANoteThatIsTakenOverTwiceIsKeptUntilItsEntryIsWritten) {
+TEST_F(RestoreTest, ANoteThatIsTakenOverTwiceIsKeptUntilItsEntryIsWritten) {
   MakeBlock();
   const node::HandedOut note{
       .attachment = TestAttachment(1), .block = kName, .block_uid = Stored()->uid, .offset = 5, .entry = TextOf(1)};
@@ -153,11 +153,11 @@ TEST_F(FreedInUseTest, WhatAPersonReleasedIsNotKept) {
   EXPECT_FALSE(agent_.Holds(TestAttachment(1)));
 }
 
-class BackupOfAnEarlierRunTest : public PutBackTest, public testing::WithParamInterface<bool> {};
+class BackupOfAnEarlierRunTest : public RestoreTest, public testing::WithParamInterface<bool> {};
 
 // The earlier run had an address on standby when the backup was taken, and handed it out since: no other pod may get
 // it.
-TEST_P(BackupOfAnEarlierRunTest, WhatWasOnStandbyThenAndIsHeldNowIsPutBack) {
+TEST_P(BackupOfAnEarlierRunTest, AnEntryThatWasOnStandbyInTheBackupIsRestored) {
   const bool versions_go_on = GetParam();
   MakeBlock();
   BlockWitness unused;
@@ -191,7 +191,7 @@ INSTANTIATE_TEST_SUITE_P(Table, BackupOfAnEarlierRunTest, testing::Bool(), [](co
   return std::string(versions_go_on.param ? "VersionsGoOn" : "VersionsGoBack");
 });
 
-TEST_F(PutBackTest, WhatAGarbageCollectionLeftToRestStaysGoneThoughTheAnswerWasLost) {
+TEST_F(RestoreTest, WhatAGarbageCollectionLeftToRestStaysGoneThoughTheAnswerWasLost) {
   MakeBlock();
   Write({{1, TextOf(1)}, {2, TextOf(2)}});
   bool is_lost = false;
@@ -206,7 +206,7 @@ TEST_F(PutBackTest, WhatAGarbageCollectionLeftToRestStaysGoneThoughTheAnswerWasL
   EXPECT_FALSE(IsStored(1));
 }
 
-TEST_F(PutBackTest, WhatCouldNotBePutBackAtOnceIsWithoutAnyOtherChange) {
+TEST_F(RestoreTest, AnEntryThatCouldNotBeRestoredAtOnceIsRestoredWithoutAnotherChange) {
   MakeBlock();
   Write({{1, TextOf(1)}});
   TakeOut(1);
@@ -225,7 +225,7 @@ TEST_F(PutBackTest, WhatCouldNotBePutBackAtOnceIsWithoutAnyOtherChange) {
 
 // The older agent's edit runs after the older agent has seen the newer agent's version, and before it learns that it
 // was replaced.
-TEST_F(PutBackTest, WhatASuccessorFreedStaysFree) {
+TEST_F(RestoreTest, WhatASuccessorFreedStaysFree) {
   MakeBlock();
   BlockWitness seen;
   OwnBlocks older(api_, clock_, {.self = {.node = "n1", .instance = "m-older"}}, seen);
@@ -240,7 +240,7 @@ TEST_F(PutBackTest, WhatASuccessorFreedStaysFree) {
   EXPECT_FALSE(IsStored(1));
 }
 
-TEST_F(PutBackTest, OfABlockThatIsBeingDeletedAsWell) {
+TEST_F(RestoreTest, OfABlockThatIsBeingDeletedAsWell) {
   MakeBlock();
   Write({{1, TextOf(1)}, {2, TextOf(2)}});
   ASSERT_TRUE(api_.Call({.method = Method::kDelete, .path = kBlocks + "/" + kName}, {})->ok());
