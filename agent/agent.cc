@@ -299,7 +299,7 @@ Expected<Reply> Agent::Add(Call& call) {
     return Fail(ErrorCode::kTimeout, "a DEL of this container came after this ADD was started: nothing is allocated");
   }
   if (journal_->Contains(attachment)) {
-    if (left_alone_.MayHold(attachment)) {
+    if (quarantine_.MayHold(attachment)) {
       return Fail(ErrorCode::kUnavailable,
                   "an earlier DEL of this container waits for a quarantined block",
                   "the runtime tries the call again; the agent's log names the block and what is wrong with it");
@@ -310,7 +310,7 @@ Expected<Reply> Agent::Add(Call& call) {
     }
     if (auto removed = journal_->Remove(attachment); !removed) return std::unexpected(removed.error());
   }
-  if (auto free = left_alone_.MustNotHold(attachment, call.deadline); !free) return std::unexpected(free.error());
+  if (auto free = quarantine_.MustNotHold(attachment, call.deadline); !free) return std::unexpected(free.error());
   if (!is_away_) call.store.HandOutStandby(clock_.Now() + kLateMax);
   const std::uint64_t known = own_.Generation();
   auto answer = call.ipam.Add(*request);
@@ -355,7 +355,7 @@ Expected<void> Agent::Check(Call& call) {
   const auto turn = gate_.Enter(call.ipam.attachment(), call.deadline);
   if (turn == nullptr) return Fail(ErrorCode::kTimeout, "another call of this container did not end in time");
   if (journal_->Contains(call.ipam.attachment())) return call.ipam.HoldsNothing();
-  const bool may_hold = left_alone_.MayHold(call.ipam.attachment());
+  const bool may_hold = quarantine_.MayHold(call.ipam.attachment());
   auto checked = call.ipam.Check();
   if (checked || !may_hold || checked.error().code != ErrorCode::kNothingHeld) return checked;
   return Fail(ErrorCode::kUnavailable,
@@ -384,8 +384,8 @@ Expected<void> Agent::Del(Call& call) {
     const auto patience = std::min(call.deadline, clock_.Now() + std::chrono::seconds(is_away_ ? 0 : 5));
     if (is_away_ || !WaitUntilReady(patience)) return journal();
   }
-  const bool may_be_left = left_alone_.MayHold(attachment);
-  if (HoldsNothing(call.store, attachment)) return ConcludeFreed(attachment, may_be_left);
+  const bool may_be_quarantined = quarantine_.MayHold(attachment);
+  if (HoldsNothing(call.store, attachment)) return ConcludeFreed(attachment, may_be_quarantined);
   if (is_away_) return journal();
   const auto done = Release(call.store, call.ipam.engine(), attachment, std::move(turn), nullptr);
   if (!done && IsAway(done.error().code)) return journal();
@@ -400,7 +400,7 @@ bool Agent::HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) 
 
 Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipam::Attachment& attachment,
                               std::shared_ptr<void> turn, LateEdits::Then then) {
-  const bool may_be_left = left_alone_.MayHold(attachment);
+  const bool may_be_quarantined = quarantine_.MayHold(attachment);
   const auto intents = store.ReadOpenIntents(attachment);
   if (!intents) {
     if (then) then(intents.error());
@@ -408,7 +408,7 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
   }
   if (!intents->empty() || !own_.Holds(attachment)) {
     auto written = engine.Del(attachment);
-    if (written) written = ConcludeFreed(attachment, may_be_left);
+    if (written) written = ConcludeFreed(attachment, may_be_quarantined);
     if (then) then(written ? std::nullopt : std::optional(written.error()));
     return written;
   }
@@ -418,10 +418,10 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
       return added;
     }
   }
-  const auto late =
-      std::make_shared<LateEdits>([this, attachment, may_be_left, turn = std::move(turn), then = std::move(then)](
-                                      const std::optional<Error>& failure) {
-        if (!failure && !may_be_left) static_cast<void>(journal_->Remove(attachment));
+  const auto late = std::make_shared<LateEdits>(
+      [this, attachment, may_be_quarantined, turn = std::move(turn), then = std::move(then)](
+          const std::optional<Error>& failure) {
+        if (!failure && !may_be_quarantined) static_cast<void>(journal_->Remove(attachment));
         if (failure && !is_away_) {
           spdlog::warn("cannot write an answered DEL to the API server, trying again attachment={} err=\"{}\"",
                        attachment,
@@ -468,8 +468,8 @@ Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cn
   return {};
 }
 
-Expected<void> Agent::ConcludeFreed(const ipam::Attachment& attachment, bool may_be_left) {
-  if (may_be_left) return WriteDown(attachment, JournalSync::kYes);
+Expected<void> Agent::ConcludeFreed(const ipam::Attachment& attachment, bool may_be_quarantined) {
+  if (may_be_quarantined) return WriteDown(attachment, JournalSync::kYes);
   if (auto creator = directory_.HoldCreator(own_.instance()); !creator) return std::unexpected(creator.error());
   static_cast<void>(journal_->Remove(attachment));
   return {};

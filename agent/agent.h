@@ -23,9 +23,9 @@
 #include "agent/block_watches.h"
 #include "agent/cluster_view.h"
 #include "agent/journal.h"
-#include "agent/left_alone.h"
 #include "agent/metrics.h"
 #include "agent/own_blocks.h"
+#include "agent/quarantine.h"
 #include "agent/shared_holdings.h"
 #include "agent/warm_blocks.h"
 #include "base/mutex.h"
@@ -139,10 +139,10 @@ class Agent final : private BlockObserver {
   // the attachment's turn; the agent is ready.
   [[nodiscard]] bool HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const;
   // Ends a DEL for which no address is left, as far as this agent knows. It checks last whether a successor has taken
-  // over, which may have given the attachment an address, or may write the entry of its note again. `may_be_left`: a
-  // block that was quarantined before the search may hold the attachment's address, so the DEL stays in the journal
-  // until the block can be read. Errors: kUnavailable: a successor has taken over; kIo.
-  [[nodiscard]] Expected<void> ConcludeFreed(const ipam::Attachment& attachment, bool may_be_left);
+  // over, which may have given the attachment an address, or may write the entry of its note again.
+  // `may_be_quarantined`: a block that was quarantined before the search may hold the attachment's address, so the DEL
+  // stays in the journal until the block can be read. Errors: kUnavailable: a successor has taken over; kIo.
+  [[nodiscard]] Expected<void> ConcludeFreed(const ipam::Attachment& attachment, bool may_be_quarantined);
   // Adds a DEL to the journal, to be written later. Errors: kIo; kUnavailable: the agent has not taken over the node
   // yet, or was replaced.
   [[nodiscard]] Expected<void> WriteDown(const ipam::Attachment& attachment, JournalSync sync);
@@ -169,7 +169,7 @@ class Agent final : private BlockObserver {
   [[nodiscard]] Expected<void> SettleLeftIntents();
   struct ListedBlocks {
     std::vector<ipam::BlockView> blocks = {};
-    LeftAlone::Blocks left_alone = {};  // blocks that the agent cannot parse
+    Quarantine::Blocks quarantined = {};  // blocks that the agent cannot parse
   };
   [[nodiscard]] Expected<ListedBlocks> ListOwnBlocks(k8sclient::ListOptions options);
   // Fences the node's blocks, and takes over the addresses that an earlier agent handed out.
@@ -232,7 +232,7 @@ class Agent final : private BlockObserver {
   std::string load_error_ BERTH_GUARDED_BY(mutex_);  // why the last attempt to load the blocks failed
 
   OwnBlocks own_;
-  LeftAlone left_alone_{own_, directory_, clock_};
+  Quarantine quarantine_{own_, directory_, clock_};
   ClusterView view_;
   ClaimTurns turns_{clock_};
   SharedHoldings shared_;

@@ -177,7 +177,7 @@ Expected<Agent::ListedBlocks> Agent::ListOwnBlocks(k8sclient::ListOptions option
   options.field_selector = std::string(crds::kBlockNodeField) + "=" + options_.node;
   const auto take = [&listed](const json& object) {
     BlockView block = ToView(object);
-    if (block == nullptr) listed.left_alone.emplace(crds::NameOf(object), object.dump());
+    if (block == nullptr) listed.quarantined.emplace(crds::NameOf(object), object.dump());
     if (block != nullptr) listed.blocks.push_back(std::move(block));
   };
   const auto version = k8sclient::ListEach(api_,
@@ -195,16 +195,16 @@ Expected<void> Agent::FenceOwnBlocks() {
   for (const BlockView& block : listed->blocks) {
     const auto fenced = TakeOverBlock(own_, directory_, block, clock_.Now() + kStepMax);
     if (fenced || fenced.error().code == ErrorCode::kNotFound) continue;
-    if (!IsOfOneBlock(fenced.error().code)) return fenced;
+    if (!ConcernsOneBlock(fenced.error().code)) return fenced;
     spdlog::error("block quarantined block={} err=\"{}\"", block->name, fenced.error().message);
-    listed->left_alone.emplace(block->name, crds::BlockToJson(*block).dump());
+    listed->quarantined.emplace(block->name, crds::BlockToJson(*block).dump());
   }
-  left_alone_.Set(listed->left_alone);
+  quarantine_.Set(listed->quarantined);
   const auto notes = directory_.ReadHandedOut();
   if (!notes) return std::unexpected(notes.error());
   for (const node::HandedOut& note : *notes) {
     // For a handed-out address of a quarantined block, the note is the only record.
-    if (own_.Knows(note.block) || listed->left_alone.contains(note.block)) continue;
+    if (own_.Knows(note.block) || listed->quarantined.contains(note.block)) continue;
     Tell({.kind = agent_core::Report::Kind::kHandedOutLost, .block = note.block, .text = note.entry});
     directory_.ForgetHandedOut(note.attachment, note.block);
   }
@@ -227,7 +227,7 @@ Expected<void> Agent::SettleLeftIntents() {
     }
     // The API server is not away, because it has listed the blocks. If it refuses this write, the agent still serves
     // the node, and the attachment's DEL settles the write.
-    if (!IsOfOneBlock(settled.error().code) && settled.error().code != ErrorCode::kUnknownOutcome) return settled;
+    if (!ConcernsOneBlock(settled.error().code) && settled.error().code != ErrorCode::kUnknownOutcome) return settled;
     spdlog::error("cannot settle a write that an earlier process left in doubt attachment={} err=\"{}\"",
                   attachment,
                   settled.error().message);
@@ -282,7 +282,7 @@ void Agent::Keep(const std::stop_token& stop) {
     if (auto taken = TakeQueuedDels(); !taken) {
       spdlog::warn("cannot take DELs from the queue, trying again err=\"{}\"", taken.error().message);
     }
-    left_alone_.TryAgain();
+    quarantine_.TryAgain();
     ReplayJournal();
     own_.ProveStandby(clock_.Now() + kStepMax);
     own_.WriteHandedOut(clock_.Now() + kLateMax, [this](const Error& error) {
@@ -328,9 +328,9 @@ void Agent::ReplayJournal() {
     if (turn == nullptr || !journal_->Contains(attachment)) continue;
     CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
     AgentStore store(Parts(), runtime, runtime.end());
-    const bool may_be_left = left_alone_.MayHold(attachment);
+    const bool may_be_quarantined = quarantine_.MayHold(attachment);
     if (HoldsNothing(store, attachment)) {
-      if (!may_be_left) static_cast<void>(journal_->Remove(attachment));
+      if (!may_be_quarantined) static_cast<void>(journal_->Remove(attachment));
       continue;
     }
     {
@@ -436,7 +436,7 @@ void Agent::FindBlocks() {
   const auto listed = ListOwnBlocks({.resource_version = "0", .page_size = 0});
   if (!listed) return;
   std::set<std::string> known = own_.Names();
-  for (const auto& [name, text] : listed->left_alone) known.erase(name);
+  for (const auto& [name, text] : listed->quarantined) known.erase(name);
   for (const BlockView& block : listed->blocks) {
     if (known.erase(block->name) > 0) {
       own_.Observe(block, clock_.Now() + kStepMax);

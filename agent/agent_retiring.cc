@@ -40,9 +40,9 @@ Expected<void> Agent::RetireOnce(SteadyTime end) {
   if (!queue) return std::unexpected(queue.error());
   const auto queued = queue->Calls();
   if (!queued) return std::unexpected(queued.error());
-  if (const auto left_alone = left_alone_.Names(); !left_alone.empty()) {
+  if (const auto quarantined = quarantine_.Names(); !quarantined.empty()) {
     return Fail(ErrorCode::kUnavailable,
-                "block " + *left_alone.begin() + " is quarantined: the agent cannot read or write it",
+                "block " + *quarantined.begin() + " is quarantined: the agent cannot read or write it",
                 "correct or delete the block: the log says what is wrong with it");
   }
   const std::size_t dels = journal_->Size() + queued->size();

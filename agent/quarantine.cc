@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MustNotHold and TryAgain read the quarantined blocks each time.
-#include "agent/left_alone.h"
+#include "agent/quarantine.h"
 
 #include <algorithm>
 #include <utility>
@@ -18,21 +18,21 @@ constexpr std::chrono::seconds kPauseMax{60};
 
 }  // namespace
 
-bool IsOfOneBlock(ErrorCode code) { return code == ErrorCode::kInvalid || code == ErrorCode::kConflict; }
+bool ConcernsOneBlock(ErrorCode code) { return code == ErrorCode::kInvalid || code == ErrorCode::kConflict; }
 
-void LeftAlone::Set(Blocks blocks) {
+void Quarantine::Set(Blocks blocks) {
   const Lock lock(mutex_);
   blocks_ = std::move(blocks);
 }
 
-std::set<std::string> LeftAlone::Names() const {
+std::set<std::string> Quarantine::Names() const {
   const Lock lock(mutex_);
   std::set<std::string> names;
   for (const auto& [name, text] : blocks_) names.insert(name);
   return names;
 }
 
-bool LeftAlone::MayHold(const ipam::Attachment& attachment) const {
+bool Quarantine::MayHold(const ipam::Attachment& attachment) const {
   const std::set<std::string> names = Names();
   if (names.empty()) return false;
   {
@@ -45,7 +45,7 @@ bool LeftAlone::MayHold(const ipam::Attachment& attachment) const {
   });
 }
 
-Expected<void> LeftAlone::MustNotHold(const ipam::Attachment& attachment, SteadyTime deadline) const {
+Expected<void> Quarantine::MustNotHold(const ipam::Attachment& attachment, SteadyTime deadline) const {
   const std::set<std::string> names = Names();
   if (names.empty()) return {};
   // Only its note records an address that was handed out but not written.
@@ -55,7 +55,7 @@ Expected<void> LeftAlone::MustNotHold(const ipam::Attachment& attachment, Steady
     const auto is_its = [&](const auto& note) { return note.attachment == attachment && note.block == name; };
     const auto block = own_.Read(name, deadline);
     const bool is_gone = !block && block.error().code == ErrorCode::kNotFound;
-    const bool may_hold = block ? ipam::Find(**block, attachment).has_value() : !IsOfOneBlock(block.error().code);
+    const bool may_hold = block ? ipam::Find(**block, attachment).has_value() : !ConcernsOneBlock(block.error().code);
     if (is_gone || (!may_hold && std::ranges::none_of(*notes, is_its))) continue;
     return Fail(ErrorCode::kUnavailable,
                 "block " + name + " is quarantined, and may hold an address of this container",
@@ -64,7 +64,7 @@ Expected<void> LeftAlone::MustNotHold(const ipam::Attachment& attachment, Steady
   return {};
 }
 
-void LeftAlone::TryAgain() {
+void Quarantine::TryAgain() {
   const std::set<std::string> names = Names();
   if (names.empty() || clock_.Now() < due_) return;
   const auto creator = directory_.HoldCreator(own_.instance());

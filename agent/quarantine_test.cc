@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-class LeftAloneTest : public AgentTest {
+class QuarantineTest : public AgentTest {
  protected:
   void MakeUnreadable(const std::string& block) {
     ASSERT_TRUE(
@@ -49,7 +49,7 @@ class LeftAloneTest : public AgentTest {
   }
 };
 
-TEST_F(LeftAloneTest, AnUnreadableBlockDoesNotKeepTheAgentFromStarting) {
+TEST_F(QuarantineTest, AnUnreadableBlockDoesNotKeepTheAgentFromStarting) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   const std::string block = BlockName();
@@ -66,7 +66,7 @@ TEST_F(LeftAloneTest, AnUnreadableBlockDoesNotKeepTheAgentFromStarting) {
   }
 }
 
-TEST_F(LeftAloneTest, ACheckOfWhatABlockMayHoldIsToCallAgain) {
+TEST_F(QuarantineTest, ACheckOfWhatABlockMayHoldIsToCallAgain) {
   StartAgent();
   const std::string added = Add("a").body;
   json check = json::parse(Body("CHECK", "a"));
@@ -78,7 +78,7 @@ TEST_F(LeftAloneTest, ACheckOfWhatABlockMayHoldIsToCallAgain) {
   EXPECT_THAT(agent_->Handle(check.dump()).body, HasSubstr("\"code\":11,"));
 }
 
-TEST_F(LeftAloneTest, AnUnreadableSharedBlockDoesNotStopOthers) {
+TEST_F(QuarantineTest, AnUnreadableSharedBlockDoesNotStopOthers) {
   PutPool("shared", "10.66.0.0/24", "Shared");
   StartAgent();
   ASSERT_TRUE(Add("a", "shared").ok);
@@ -88,7 +88,7 @@ TEST_F(LeftAloneTest, AnUnreadableSharedBlockDoesNotStopOthers) {
   EXPECT_TRUE(Del("b").ok);
 }
 
-TEST_F(LeftAloneTest, ABlockThatBecomesUnreadableUnderTheAgentStopsNoAdd) {
+TEST_F(QuarantineTest, ABlockThatBecomesUnreadableUnderTheAgentStopsNoAdd) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   MakeUnreadable(BlockName());
@@ -96,7 +96,7 @@ TEST_F(LeftAloneTest, ABlockThatBecomesUnreadableUnderTheAgentStopsNoAdd) {
   EXPECT_TRUE(reply.ok) << reply.body;
 }
 
-TEST_F(LeftAloneTest, AnnotationsAndFinalizersOfOthersAreNoReason) {
+TEST_F(QuarantineTest, AnnotationsAndFinalizersOfOthersAreNoReason) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   const std::string first = BlockName();
@@ -111,7 +111,7 @@ TEST_F(LeftAloneTest, AnnotationsAndFinalizersOfOthersAreNoReason) {
   EXPECT_EQ(Held().size(), 2U) << "from the same block";
 }
 
-TEST_F(LeftAloneTest, ABlockThatCannotBeWrittenDoesNotKeepTheAgentFromStarting) {
+TEST_F(QuarantineTest, ABlockThatCannotBeWrittenDoesNotKeepTheAgentFromStarting) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   const std::string block = BlockName();
@@ -125,7 +125,7 @@ TEST_F(LeftAloneTest, ABlockThatCannotBeWrittenDoesNotKeepTheAgentFromStarting) 
   EXPECT_TRUE(reply.ok) << reply.body;
 }
 
-TEST_F(LeftAloneTest, AnAddThatComesAgainIsToldNoOtherAddressThanABlockHolds) {
+TEST_F(QuarantineTest, AnAddThatComesAgainIsToldNoOtherAddressThanABlockHolds) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   agent_.reset();
@@ -135,7 +135,7 @@ TEST_F(LeftAloneTest, AnAddThatComesAgainIsToldNoOtherAddressThanABlockHolds) {
   EXPECT_EQ(Held().size(), 1U);
 }
 
-TEST_F(LeftAloneTest, AnAddThatComesAgainIsToldNoOtherAddressThanWasHandedOut) {
+TEST_F(QuarantineTest, AnAddThatComesAgainIsToldNoOtherAddressThanWasHandedOut) {
   StartHandingOut("p1");
   const std::string block = BlockName();
   FailPatches(std::vector(1000, ApiFault::kUnavailable));
@@ -149,7 +149,7 @@ TEST_F(LeftAloneTest, AnAddThatComesAgainIsToldNoOtherAddressThanWasHandedOut) {
 }
 
 // The address was answered, and its entry was never written: only the note says which pod has it.
-TEST_F(LeftAloneTest, WhatWasHandedOutOfAnUnreadableBlockIsNotForgotten) {
+TEST_F(QuarantineTest, WhatWasHandedOutOfAnUnreadableBlockIsNotForgotten) {
   StartHandingOut("p1");
   const std::string block = BlockName();
   FailPatches(std::vector(1000, ApiFault::kUnavailable));
@@ -174,7 +174,7 @@ TEST_F(LeftAloneTest, WhatWasHandedOutOfAnUnreadableBlockIsNotForgotten) {
 }
 
 // The block can be parsed again before the agent looks, and an ADD finds the block first.
-TEST_F(LeftAloneTest, WhatWasHandedOutOfItIsNotGivenAgainByAnAddThatFindsItGood) {
+TEST_F(QuarantineTest, WhatWasHandedOutOfItIsNotGivenAgainByAnAddThatFindsItGood) {
   PutPool("one", "10.99.0.0/28", "Node", 28);
   StartHandingOut("one");
   const std::string block = BlockName();
@@ -194,7 +194,7 @@ TEST_F(LeftAloneTest, WhatWasHandedOutOfItIsNotGivenAgainByAnAddThatFindsItGood)
   }
 }
 
-TEST_F(LeftAloneTest, AWriteThatIsOpenInABlockThatCannotBeWrittenDoesNotKeepTheAgentFromStarting) {
+TEST_F(QuarantineTest, AWriteThatIsOpenInABlockThatCannotBeWrittenDoesNotKeepTheAgentFromStarting) {
   StartAgent();
   ASSERT_TRUE(Add("a", "shared").ok);
   FailPatches(std::vector(1000, ApiFault::kLateCommit));
@@ -205,7 +205,7 @@ TEST_F(LeftAloneTest, AWriteThatIsOpenInABlockThatCannotBeWrittenDoesNotKeepTheA
   Await([this] { return agent_->IsReady(); }, "the agent is ready");
 }
 
-TEST_F(LeftAloneTest, ABlockThatIsRefusedUnderTheAgentStopsNoAddWhileAnotherHasRoom) {
+TEST_F(QuarantineTest, ABlockThatIsRefusedUnderTheAgentStopsNoAddWhileAnotherHasRoom) {
   PutPool("two", "10.99.0.0/28", "Node", 29);
   StartAgent();
   while (api_.Objects(std::string(crds::kBlocksPath)).size() < 2) {
@@ -228,7 +228,7 @@ TEST_F(LeftAloneTest, ABlockThatIsRefusedUnderTheAgentStopsNoAddWhileAnotherHasR
   EXPECT_EQ(api_.Objects(std::string(crds::kBlocksPath)).size(), 2U) << "and costs no block";
 }
 
-TEST_F(LeftAloneTest, ADelOfWhatABlockHoldsThatCannotBeWrittenIsDoneOnceItCan) {
+TEST_F(QuarantineTest, ADelOfWhatABlockHoldsThatCannotBeWrittenIsDoneOnceItCan) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   agent_.reset();
@@ -240,7 +240,7 @@ TEST_F(LeftAloneTest, ADelOfWhatABlockHoldsThatCannotBeWrittenIsDoneOnceItCan) {
   Await([this] { return Held().empty(); }, "the DEL is written");
 }
 
-TEST_F(LeftAloneTest, ADelThatWaitsForABlockIsNotForgottenByAnAddOfItsName) {
+TEST_F(QuarantineTest, ADelThatWaitsForABlockIsNotForgottenByAnAddOfItsName) {
   const std::string block = StartBesideUnreadable("a");
   ASSERT_TRUE(Del("a").ok);
   EXPECT_THAT(Add("a").body, HasSubstr("\"code\":11,"));
@@ -248,7 +248,7 @@ TEST_F(LeftAloneTest, ADelThatWaitsForABlockIsNotForgottenByAnAddOfItsName) {
   Await([this] { return Held().empty(); }, "the DEL is written");
 }
 
-TEST_F(LeftAloneTest, ADelOfWhatAnUnreadableBlockHoldsIsDoneOnceItCanBeRead) {
+TEST_F(QuarantineTest, ADelOfWhatAnUnreadableBlockHoldsIsDoneOnceItCanBeRead) {
   const std::string block = StartBesideUnreadable("a");
   ASSERT_TRUE(Del("a").ok);
   MakeReadable(block);
@@ -256,7 +256,7 @@ TEST_F(LeftAloneTest, ADelOfWhatAnUnreadableBlockHoldsIsDoneOnceItCanBeRead) {
 }
 
 // Otherwise the journal would grow as long as the block is quarantined.
-TEST_F(LeftAloneTest, ADelOfWhatItDoesNotNameIsNotKept) {
+TEST_F(QuarantineTest, ADelOfWhatItDoesNotNameIsNotKept) {
   static_cast<void>(StartBesideUnreadable("a"));
   ASSERT_TRUE(Add("b").ok);
   ASSERT_TRUE(Del("b").ok);
@@ -269,7 +269,7 @@ TEST_F(LeftAloneTest, ADelOfWhatItDoesNotNameIsNotKept) {
   EXPECT_FALSE(pending()) << "this one waits for the block";
 }
 
-TEST_F(LeftAloneTest, ADelThatWaitsForABlockSurvivesARestart) {
+TEST_F(QuarantineTest, ADelThatWaitsForABlockSurvivesARestart) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   agent_.reset();
@@ -282,7 +282,7 @@ TEST_F(LeftAloneTest, ADelThatWaitsForABlockSurvivesARestart) {
   Await([this] { return Held().empty(); }, "the DEL is written");
 }
 
-TEST_F(LeftAloneTest, WhatOtherBlocksHoldIsGivenBackMeanwhile) {
+TEST_F(QuarantineTest, WhatOtherBlocksHoldIsGivenBackMeanwhile) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   const std::string block = BlockName();
@@ -294,7 +294,7 @@ TEST_F(LeftAloneTest, WhatOtherBlocksHoldIsGivenBackMeanwhile) {
   Await([this] { return Held().size() == 1; }, "only what the unreadable block holds is left");
 }
 
-TEST_F(LeftAloneTest, ABlockKeepsTheNodeFromBeingRetired) {
+TEST_F(QuarantineTest, ABlockKeepsTheNodeFromBeingRetired) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   const std::string block = BlockName();

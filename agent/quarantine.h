@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeftAlone: the quarantined blocks, which are blocks of this node that the agent could not parse or write when it took
-// over the node. The agent serves its other blocks. An ADD must not duplicate what the quarantined blocks may hold; a
-// DEL stays pending.
+// Quarantine: the quarantined blocks, which are blocks of this node that the agent could not parse or write when it
+// took over the node. The agent serves its other blocks. An ADD must not duplicate what the quarantined blocks may
+// hold; a DEL stays pending.
 #pragma once
 
 #include <chrono>
@@ -17,12 +17,12 @@
 namespace berth::agent {
 
 // Whether the error concerns only one block, which cannot be written or parsed.
-[[nodiscard]] bool IsOfOneBlock(ErrorCode code);
+[[nodiscard]] bool ConcernsOneBlock(ErrorCode code);
 
-class LeftAlone {
+class Quarantine {
  public:
   // own, directory and clock must outlive this object.
-  LeftAlone(OwnBlocks& own, const node::NodeDirectory& directory, k8sclient::Clock& clock)
+  Quarantine(OwnBlocks& own, const node::NodeDirectory& directory, k8sclient::Clock& clock)
       : own_(own), directory_(directory), clock_(clock) {}
 
   // By name: the text of each block as the API server listed it, because the agent may be unable to parse the block.
