@@ -438,7 +438,7 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
 
 void Agent::GoAway() {
   is_away_ = true;
-  if (!is_creator_) return;
+  if (!has_taken_over_) return;
   if (auto synced = journal_->Sync(); !synced)
     spdlog::error("cannot write the journal err=\"{}\"", synced.error().message);
   Poke();
@@ -470,19 +470,20 @@ Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cn
 
 Expected<void> Agent::ConcludeFreed(const ipam::Attachment& attachment, bool may_be_quarantined) {
   if (may_be_quarantined) return WriteDown(attachment, JournalSync::kYes);
-  if (auto creator = directory_.HoldCreator(own_.instance()); !creator) return std::unexpected(creator.error());
+  if (auto ownership = directory_.HoldNodeOwnership(own_.instance()); !ownership)
+    return std::unexpected(ownership.error());
   static_cast<void>(journal_->Remove(attachment));
   return {};
 }
 
 Expected<void> Agent::WriteDown(const ipam::Attachment& attachment, JournalSync sync) {
-  if (!is_creator_) {
+  if (!has_taken_over_) {
     const Lock lock(mutex_);
     return NotLoaded(ErrorCode::kUnavailable);
   }
   // A successor has already read the journal, and would never see this line.
-  const auto creator = directory_.HoldCreator(own_.instance());
-  if (!creator) return std::unexpected(creator.error());
+  const auto ownership = directory_.HoldNodeOwnership(own_.instance());
+  if (!ownership) return std::unexpected(ownership.error());
   return journal_->Add(attachment, sync);
 }
 

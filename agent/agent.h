@@ -215,8 +215,8 @@ class Agent final : private BlockObserver {
   const node::Folder state_;
   // The node's lock, which this agent holds as long as any part of it runs; calls of berth-direct wait.
   node::HeldFile lock_;
-  std::unique_ptr<Journal> journal_;      // set once, before is_creator_
-  std::atomic<bool> is_creator_ = false;  // this agent has taken over the node
+  std::unique_ptr<Journal> journal_;          // set once, before has_taken_over_
+  std::atomic<bool> has_taken_over_ = false;  // this agent has taken over the node
   // When this agent became ready. Set before ready_. From then on no earlier agent answers an ADD.
   std::atomic<node::BootNanos> ready_since_ = 0;
   Metrics metrics_;

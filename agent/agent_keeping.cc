@@ -95,7 +95,7 @@ void Agent::LoadAndClaim(const std::stop_token& stop) {
 
 bool Agent::LoadUntilDone(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    auto loaded = is_creator_ ? Expected<void>() : TakeOver();
+    auto loaded = has_taken_over_ ? Expected<void>() : TakeOver();
     if (loaded) loaded = LoadOnce();
     if (loaded) break;
     if (own_.stopped()) return false;
@@ -118,13 +118,13 @@ Expected<void> Agent::TakeOver() {
     if (!lock) return std::unexpected(lock.error());
     lock_ = *std::move(lock);
   }
-  if (auto creator = directory_.BecomeCreator(own_.instance()); !creator) return creator;
+  if (auto became = directory_.BecomeNodeOwner(own_.instance()); !became) return became;
   // Hold the ownership until the journal is open: a later agent waits, and this agent does not replace the journal of
   // an agent that was faster.
-  const auto creator = directory_.HoldCreator(own_.instance());
-  if (!creator) {
+  const auto ownership = directory_.HoldNodeOwnership(own_.instance());
+  if (!ownership) {
     static_cast<void>(IsStillOurs());
-    return std::unexpected(creator.error());
+    return std::unexpected(ownership.error());
   }
   // A retiring agent writes the mode while it owns the node: it has done so before, or never will.
   if (auto mode = node::RequireMode(state_, node::NodeMode::kAgent); !mode) return mode;
@@ -135,13 +135,13 @@ Expected<void> Agent::TakeOver() {
   auto journal = Journal::Open(*folder);
   if (!journal) return std::unexpected(journal.error());
   journal_ = *std::move(journal);
-  is_creator_ = true;
+  has_taken_over_ = true;
   return {};
 }
 
 bool Agent::IsStillOurs() {
-  const auto creator = directory_.HoldCreator(own_.instance());
-  if (creator || creator.error().code != ErrorCode::kUnavailable) return true;
+  const auto ownership = directory_.HoldNodeOwnership(own_.instance());
+  if (ownership || ownership.error().code != ErrorCode::kUnavailable) return true;
   own_.Stop();
   GiveWay();
   return false;
@@ -159,8 +159,8 @@ Expected<void> Agent::LoadOnce() {
   // The order matters: first no other agent may create blocks of this node, and then this agent lists the blocks. A
   // later agent waits until this is done, and then fences the blocks itself.
   if (!IsStillOurs()) return Fail(ErrorCode::kUnavailable, "another agent has taken over this node");
-  const auto creator = directory_.HoldCreator(own_.instance());
-  if (!creator) return std::unexpected(creator.error());
+  const auto ownership = directory_.HoldNodeOwnership(own_.instance());
+  if (!ownership) return std::unexpected(ownership.error());
   if (auto taken = TakeQueuedDels(); !taken) return taken;
   if (auto fenced = FenceOwnBlocks(); !fenced) return fenced;
   if (auto settled = SettleLeftIntents(); !settled) return settled;
@@ -236,8 +236,8 @@ Expected<void> Agent::SettleLeftIntents() {
 }
 
 Expected<void> Agent::TakeQueuedDels() {
-  const auto creator = directory_.HoldCreator(own_.instance());
-  if (!creator) return std::unexpected(creator.error());
+  const auto ownership = directory_.HoldNodeOwnership(own_.instance());
+  if (!ownership) return std::unexpected(ownership.error());
   const auto queue = node::DelQueue::Lock(state_, /*deadline=*/0);
   if (!queue) return std::unexpected(queue.error());
   const auto calls = queue->Calls();
@@ -374,8 +374,8 @@ void Agent::ReplayJournal() {
 
 void Agent::CompactJournal() {
   if (!journal_->IsLong()) return;
-  const auto creator = directory_.HoldCreator(own_.instance());
-  if (!creator) return;  // another agent owns the journal now
+  const auto ownership = directory_.HoldNodeOwnership(own_.instance());
+  if (!ownership) return;  // another agent owns the journal now
   if (auto compacted = journal_->Compact(); !compacted) {
     spdlog::warn("cannot write the journal err=\"{}\"", compacted.error().message);
   }
@@ -431,8 +431,8 @@ void Agent::Resync() {
 }
 
 void Agent::FindBlocks() {
-  const auto creator = directory_.HoldCreator(own_.instance());
-  if (!creator) return;
+  const auto ownership = directory_.HoldNodeOwnership(own_.instance());
+  if (!ownership) return;
   const auto listed = ListOwnBlocks({.resource_version = "0", .page_size = 0});
   if (!listed) return;
   std::set<std::string> known = own_.Names();

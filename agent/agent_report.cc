@@ -33,7 +33,7 @@ std::string Agent::DebugBlocks() const {
   const nlohmann::json document = {{"node", options_.node},
                                    {"instance", own_.instance()},
                                    {"ready", IsReady()},
-                                   {"journal", is_creator_ ? journal_->Pending() : std::vector<ipam::Attachment>()},
+                                   {"journal", has_taken_over_ ? journal_->Pending() : std::vector<ipam::Attachment>()},
                                    {"handedOut", own_.HandedOut()},
                                    {"blocks", std::move(blocks)}};
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -54,7 +54,7 @@ std::string Agent::MetricsText() {
   }
   metrics_.BeginPools();
   for (const auto& [pool, sum] : sums) metrics_.Pool(pool, sum.blocks, sum.used, sum.free);
-  metrics_.SetJournal(is_creator_ ? journal_->Size() : 0);
+  metrics_.SetJournal(has_taken_over_ ? journal_->Size() : 0);
   metrics_.SetHandedOut(own_.HandedOut().size());
   if (const auto difference = server_clock_.Difference()) metrics_.SetClockDifference(*difference);
   return metrics_.Text();

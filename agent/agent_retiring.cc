@@ -28,14 +28,14 @@ Expected<void> Agent::Retire(std::chrono::milliseconds limit) {
 }
 
 Expected<void> Agent::RetireOnce(SteadyTime end) {
-  auto loaded = is_creator_ ? Expected<void>() : TakeOver();
+  auto loaded = has_taken_over_ ? Expected<void>() : TakeOver();
   if (loaded) loaded = LoadOnce();
   if (!loaded) return loaded;
   own_.WriteHandedOut(end, [](const Error&) {});
   own_.AwaitLate(end);
   // From here on no other agent can take over the node, and no DEL can be queued.
-  const auto creator = directory_.HoldCreator(own_.instance());
-  if (!creator) return std::unexpected(creator.error());
+  const auto ownership = directory_.HoldNodeOwnership(own_.instance());
+  if (!ownership) return std::unexpected(ownership.error());
   const auto queue = node::DelQueue::Lock(state_, /*deadline=*/0);
   if (!queue) return std::unexpected(queue.error());
   const auto queued = queue->Calls();

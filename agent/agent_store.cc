@@ -133,7 +133,7 @@ AgentStore::AgentStore(const AgentStoreParts& parts, ipam::Runtime& runtime, Ste
                // A successor lists the node's blocks once, and settles the open intents. After that, this agent must
                // not send a write that no fence stops.
                .begin_attempt = [&directory = parts.directory,
-                                 instance = parts.own.instance()] { return directory.HoldCreator(instance); },
+                                 instance = parts.own.instance()] { return directory.HoldNodeOwnership(instance); },
                .leaves_creations_open = true,
                .on_unreadable =
                    [](const Error& error) {
@@ -175,8 +175,8 @@ Expected<ipam::PoolView> AgentStore::PoolOf(const ipam::PoolView& pool, const Bl
 Expected<ipam::PoolView> AgentStore::ReadLatest(const std::string& name) {
   auto pool = view_.ReadLatest(name, {.deadline = deadline_, .stop = {}});
   if (!pool || unread_.block == nullptr || unread_.block->pool != name) return pool;
-  const auto creator = directory_.HoldCreator(own_.instance());
-  if (!creator) return std::unexpected(creator.error());
+  const auto ownership = directory_.HoldNodeOwnership(own_.instance());
+  if (!ownership) return std::unexpected(ownership.error());
   own_.Insert(unread_.block);
   if (auto settled = SettleUnread(); !settled) return std::unexpected(settled.error());
   return pool;
@@ -264,8 +264,8 @@ Expected<BlockView> AgentStore::EditShared(const BlockView& seen, const ipam::Ch
 }
 
 Expected<BlockView> AgentStore::EditUnknown(const BlockView& seen, const ipam::Change& change, SteadyTime deadline) {
-  const auto creator = directory_.HoldCreator(own_.instance());
-  if (!creator) return std::unexpected(creator.error());
+  const auto ownership = directory_.HoldNodeOwnership(own_.instance());
+  if (!ownership) return std::unexpected(ownership.error());
   auto read = own_.Read(seen->name, deadline);
   if (!read) return AfterEdit(seen, change, std::move(read));
   if ((*read)->node != own_.node()) return AfterEdit(seen, change, EditForeign(*read, change));
@@ -290,8 +290,8 @@ Expected<BlockView> AgentStore::AfterEdit(const BlockView& seen, const ipam::Cha
 
 std::optional<Expected<BlockView>> AgentStore::HandOut(const BlockView& seen, const ipam::Change& change) {
   // A successor has already read the notes, and would never see this note.
-  auto creator = directory_.HoldCreator(own_.instance());
-  if (!creator) return std::unexpected(creator.error());
+  auto ownership = directory_.HoldNodeOwnership(own_.instance());
+  if (!ownership) return std::unexpected(ownership.error());
   const auto settled = [&directory = directory_, attachment = change.attachment, block = seen->name] {
     directory.ForgetHandedOut(attachment, block);
   };
@@ -305,7 +305,7 @@ std::optional<Expected<BlockView>> AgentStore::HandOut(const BlockView& seen, co
                                                .offset = *offset,
                                                .entry = given->allocations.at(*offset)});
   if (!noted) {
-    creator->Close();
+    ownership->Close();
     return WriteUnnoted(seen, change.attachment);
   }
   // The entry may be written before the note exists: delete the note now.
@@ -327,8 +327,8 @@ Expected<BlockView> AgentStore::Create(const ipam::Block& block, const ipam::Att
     shared_.NoteWrite();
     return created;
   }
-  const auto creator = directory_.HoldCreator(own_.instance());
-  if (!creator) return std::unexpected(creator.error());
+  const auto ownership = directory_.HoldNodeOwnership(own_.instance());
+  if (!ownership) return std::unexpected(ownership.error());
   ipam::Block ours = block;
   ours.agent = own_.AgentField();
   auto created = remote_.Create(ours, attachment);

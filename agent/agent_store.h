@@ -99,8 +99,8 @@ class LateEdits {
 };
 
 // Takes over a block of this node, with the addresses that an earlier agent handed out and did not write. Requires: the
-// caller holds the ownership of the node (NodeDirectory::HoldCreator), or no other agent could take it. Errors: those
-// of OwnBlocks::Fence; kIo.
+// caller holds the ownership of the node (NodeDirectory::HoldNodeOwnership), or no other agent could take it. Errors:
+// those of OwnBlocks::Fence; kIo.
 [[nodiscard]] Expected<void> TakeOverBlock(OwnBlocks& own, const node::NodeDirectory& directory,
                                            const ipam::BlockView& block, SteadyTime deadline,
                                            OwnBlocks::FenceWhat what = OwnBlocks::FenceWhat::kAny);
@@ -111,7 +111,7 @@ class LateEdits {
 
 // A successor reads the node's open intents and notes once, when it becomes the owner of the node, and frees addresses
 // that no caller was told. So before this agent relies on a closed intent, on a note, or on the absence of a write, it
-// holds the ownership of the node (NodeDirectory::HoldCreator).
+// holds the ownership of the node (NodeDirectory::HoldNodeOwnership).
 class AgentStore final : public ipam::BlockStore {
  public:
   // The runtime must outlive the store.

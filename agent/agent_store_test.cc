@@ -23,7 +23,7 @@ using std::chrono::seconds;
 
 class AgentStoreTest : public OwnBlocksTest {
  protected:
-  AgentStoreTest() { EXPECT_TRUE(directory_.BecomeCreator(own_.instance()).has_value()); }
+  AgentStoreTest() { EXPECT_TRUE(directory_.BecomeNodeOwner(own_.instance()).has_value()); }
   ~AgentStoreTest() override { std::filesystem::remove_all(folder_); }
 
   static ipam::Change Take(int number) {

@@ -67,8 +67,8 @@ Expected<void> Quarantine::MustNotHold(const ipam::Attachment& attachment, Stead
 void Quarantine::TryAgain() {
   const std::set<std::string> names = Names();
   if (names.empty() || clock_.Now() < due_) return;
-  const auto creator = directory_.HoldCreator(own_.instance());
-  if (!creator) return;
+  const auto ownership = directory_.HoldNodeOwnership(own_.instance());
+  if (!ownership) return;
   const SteadyTime deadline = clock_.Now() + kStepMax;
   for (const std::string& name : names) {
     const auto block = own_.Read(name, deadline);

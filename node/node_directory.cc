@@ -242,14 +242,14 @@ void NodeDirectory::WriteNote(const char* name, std::string_view text) const {
 
 std::optional<std::string> NodeDirectory::ReadNote(const char* name) const { return folders_.node.Read(name); }
 
-Expected<void> NodeDirectory::BecomeCreator(const std::string& instance) const {
+Expected<void> NodeDirectory::BecomeNodeOwner(const std::string& instance) const {
   const auto file = folders_.node.OpenFile(kCreatorLockFile, O_RDWR | O_CREAT);
   if (!file) return std::unexpected(file.error());
   if (flock(file->descriptor(), LOCK_EX) != 0) return FailIo("lock", folders_.node.PathOf(kCreatorLockFile));
   return folders_.node.Write(kCreatorFile, instance);
 }
 
-Expected<HeldFile> NodeDirectory::HoldCreator(const std::string& instance) const {
+Expected<HeldFile> NodeDirectory::HoldNodeOwnership(const std::string& instance) const {
   auto file = folders_.node.OpenFile(kCreatorLockFile, O_RDWR | O_CREAT);
   if (!file) return file;
   if (flock(file->descriptor(), LOCK_SH) != 0) return FailIo("lock", folders_.node.PathOf(kCreatorLockFile));

@@ -83,9 +83,9 @@ class NodeDirectory {
   [[nodiscard]] std::optional<std::string> ReadNote(const char* name) const;
 
   // From now on this instance of the agent creates blocks of the node, and no other: waits for creations under way.
-  [[nodiscard]] Expected<void> BecomeCreator(const std::string& instance) const;
+  [[nodiscard]] Expected<void> BecomeNodeOwner(const std::string& instance) const;
   // Keeps others from becoming it until the HeldFile closes. Errors: kUnavailable: another instance is it by now; kIo.
-  [[nodiscard]] Expected<HeldFile> HoldCreator(const std::string& instance) const;
+  [[nodiscard]] Expected<HeldFile> HoldNodeOwnership(const std::string& instance) const;
 
   // Somebody has removed it: what is written there from now on nobody finds.
   [[nodiscard]] bool IsGone() const { return folders_.node.IsGone(); }

@@ -47,11 +47,11 @@ TEST_F(NodeDirectoryTest, TheLockIsSharedByAgents) {
   EXPECT_TRUE(a_.Lock(0).has_value());
 }
 
-TEST_F(NodeDirectoryTest, OneInstanceIsTheCreator) {
-  ASSERT_TRUE(a_.BecomeCreator("first"));
-  EXPECT_TRUE(b_.HoldCreator("first"));
-  ASSERT_TRUE(b_.BecomeCreator("second"));
-  EXPECT_EQ(a_.HoldCreator("first").error().code, ErrorCode::kUnavailable);
+TEST_F(NodeDirectoryTest, OneInstanceOwnsTheNode) {
+  ASSERT_TRUE(a_.BecomeNodeOwner("first"));
+  EXPECT_TRUE(b_.HoldNodeOwnership("first"));
+  ASSERT_TRUE(b_.BecomeNodeOwner("second"));
+  EXPECT_EQ(a_.HoldNodeOwnership("first").error().code, ErrorCode::kUnavailable);
 }
 
 TEST_F(NodeDirectoryTest, AnAddCountsAsRunningUntilItsEndIsOlderThanTheQuestion) {
