@@ -105,13 +105,13 @@ Agent::Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options,
                          }},
             .standby = options_.standby},
            *this),
-      view_(api_, clock_, options_.node, [this] { Poke(); }),
-      block_watches_(api_, clock_, own_, [this] { Poke(); }) {}
+      view_(api_, clock_, options_.node, [this] { Wake(); }),
+      block_watches_(api_, clock_, own_, [this] { Wake(); }) {}
 
 Agent::~Agent() {
   BeginStop();
   own_.Stop();
-  // The loader starts keeper_, so end the loader before keeper_ is destroyed.
+  // The loader starts maintenance_, so end the loader before maintenance_ is destroyed.
   loader_.request_stop();
   if (loader_.joinable()) loader_.join();
   // The last results of deferred changes use the other members.
@@ -326,7 +326,7 @@ Expected<Reply> Agent::Add(Call& call) {
     }
     return std::unexpected(answer.error());
   }
-  if (warm_blocks_.NeedsRound()) Poke();
+  if (warm_blocks_.NeedsRound()) Wake();
   gate_.NoteAnswered(running, node::BootTimeNow());
   const auto take_back = [this, attachment, turn, limit = call.config.ipam.timeout] {
     CallRuntime runtime(clock_, clock_.Now(), limit, own_);
@@ -441,7 +441,7 @@ void Agent::GoAway() {
   if (!has_taken_over_) return;
   if (auto synced = journal_->Sync(); !synced)
     spdlog::error("cannot write the journal err=\"{}\"", synced.error().message);
-  Poke();
+  Wake();
 }
 
 Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cni::NetworkConfig& config) const {
@@ -487,9 +487,9 @@ Expected<void> Agent::WriteDown(const ipam::Attachment& attachment, JournalSync 
   return journal_->Add(attachment, sync);
 }
 
-void Agent::Poke() {
+void Agent::Wake() {
   const Lock lock(mutex_);
-  poked_ = true;
+  is_woken_ = true;
   changed_.notify_all();
 }
 

@@ -174,7 +174,7 @@ class Agent final : private BlockObserver {
   [[nodiscard]] Expected<ListedBlocks> ListOwnBlocks(k8sclient::ListOptions options);
   // Fences the node's blocks, and takes over the addresses that an earlier agent handed out.
   [[nodiscard]] Expected<void> FenceOwnBlocks();
-  void Keep(const std::stop_token& stop);
+  void RunMaintenance(const std::stop_token& stop);
   // Writes the pending DELs, except those of attachments for which a call is under way.
   void ReplayJournal();
   void CompactJournal();
@@ -189,7 +189,8 @@ class Agent final : private BlockObserver {
   // blocks were added or forgotten since.
   [[nodiscard]] bool FoundBlocks(std::uint64_t known, SteadyTime deadline);
   void ReportOddBlocks() const;
-  void Poke();
+  // Wakes the maintenance loop.
+  void Wake();
   // Stops serving, once: another agent has taken over the node, or the node's directory was removed.
   void GiveWay();
 
@@ -222,13 +223,13 @@ class Agent final : private BlockObserver {
   Metrics metrics_;
   std::atomic<bool> told_netns_ = false;
 
-  // Declared before the members whose threads call Poke, so that it is destroyed after them.
+  // Declared before the members whose threads call Wake, so that it is destroyed after them.
   mutable Mutex mutex_;
   std::condition_variable changed_;
   bool draining_ BERTH_GUARDED_BY(mutex_) = false;
   bool ready_ BERTH_GUARDED_BY(mutex_) = false;
   bool stopping_ BERTH_GUARDED_BY(mutex_) = false;
-  bool poked_ BERTH_GUARDED_BY(mutex_) = false;
+  bool is_woken_ BERTH_GUARDED_BY(mutex_) = false;
   std::string load_error_ BERTH_GUARDED_BY(mutex_);  // why the last attempt to load the blocks failed
 
   OwnBlocks own_;
@@ -251,7 +252,7 @@ class Agent final : private BlockObserver {
   BlockWatches block_watches_;
   std::jthread late_writer_;
   std::jthread loader_;
-  std::jthread keeper_;
+  std::jthread maintenance_;
 };
 
 }  // namespace berth::agent

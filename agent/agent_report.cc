@@ -147,7 +147,7 @@ void Agent::Tell(const agent_core::Report& report) {
     if (report.error) facts += " err=\"" + report.error->message + "\"";
     spdlog::log(sentence.level, "{}{}", sentence.text, facts);
   }
-  if (report.kind == Kind::kWentBack) Poke();
+  if (report.kind == Kind::kWentBack) Wake();
 }
 
 std::string Agent::NetnsToRecord(const std::string& path) {

@@ -173,7 +173,7 @@ bool OwnBlocks::Learn(const StatePointer& state, const BlockView& seen) {
   LookWhoWrote(*seen);
   Lock lock(mutex_);
   if (state->is_sending) {
-    Core::Keep(*state, seen);
+    Core::KeepUntilEnd(*state, seen);
     return true;
   }
   News news;
@@ -191,7 +191,7 @@ void OwnBlocks::Observe(const BlockView& seen, SteadyTime deadline) {
     state = core_.Find(seen->name);
     if (state == nullptr) return;
     // The patch under way may have written this version.
-    if (state->is_sending) return Core::Keep(*state, seen);
+    if (state->is_sending) return Core::KeepUntilEnd(*state, seen);
   }
   if (Learn(state, seen)) WriteAgain(state, deadline);
 }

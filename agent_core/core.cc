@@ -214,7 +214,7 @@ bool Core::Adopt(BlockState& state, const BlockView& seen, const Now& now, News&
   return true;
 }
 
-void Core::Keep(BlockState& state, const BlockView& seen) {
+void Core::KeepUntilEnd(BlockState& state, const BlockView& seen) {
   if (state.observed == nullptr || VersionOf(*seen) > VersionOf(*state.observed)) state.observed = seen;
 }
 

@@ -191,14 +191,14 @@ class Core {
   [[nodiscard]] Step Next(BlockState& state, const Now& now, News& news);
   // Takes the API server's answer to the Read or Write that Next returned at `asked`.
   void Answer(BlockState& state, const Expected<ipam::BlockView>& answer, const Now& asked, const Now& now, News& news);
-  // Ends the batch. Returns the newest version that Keep stored meanwhile, or nullptr.
+  // Ends the batch. Returns the newest version that KeepUntilEnd stored meanwhile, or nullptr.
   [[nodiscard]] static ipam::BlockView End(BlockState& state);
 
   // Adopt takes in a version of the block, no matter which request showed it. Returns false if `seen` is a later block
   // of the same name: the known block is gone, and the core has forgotten it. While a batch is being sent, the core
-  // adopts only the batch's own answers; the driver passes any other version to Keep, and adopts it after End.
+  // adopts only the batch's own answers; the driver passes any other version to KeepUntilEnd, and adopts it after End.
   bool Adopt(BlockState& state, const ipam::BlockView& seen, const Now& now, News& news);
-  static void Keep(BlockState& state, const ipam::BlockView& seen);
+  static void KeepUntilEnd(BlockState& state, const ipam::BlockView& seen);
   void Forget(BlockState& state, News& news);
   // The API server showed an older version than before: the block needs a fence.
   static void Distrust(BlockState& state) { state.must_fence = true; }

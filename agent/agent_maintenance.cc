@@ -38,8 +38,8 @@ using nlohmann::json;
 namespace {
 
 constexpr std::chrono::seconds kRetryPause{1};
-constexpr std::chrono::seconds kKeepEvery{1};
-constexpr std::chrono::milliseconds kKeepPause{20};
+constexpr std::chrono::seconds kMaintenanceEvery{1};
+constexpr std::chrono::milliseconds kMaintenancePause{20};
 // A call that finds a pool exhausted waits this long for the maintenance loop.
 constexpr std::chrono::seconds kLookMax{2};
 // The maintenance loop lists the node's blocks every 5 to 10 min. For a LIST by node, the API server looks at every
@@ -62,7 +62,7 @@ BlockView ToView(const json& object) {
 void Agent::Load(const std::stop_token& stop) {
   if (!LoadUntilDone(stop)) return;
   LeaveLoadedMark();
-  keeper_ = std::jthread([this](const std::stop_token& keeper_stop) { Keep(keeper_stop); });
+  maintenance_ = std::jthread([this](const std::stop_token& maintenance_stop) { RunMaintenance(maintenance_stop); });
   ready_since_ = node::BootTimeNow();
   const Lock lock(mutex_);
   ready_ = true;
@@ -89,7 +89,7 @@ void Agent::LoadAndClaim(const std::stop_token& stop) {
   bool goes_on = true;
   while (goes_on) {
     ClaimAhead();
-    goes_on = warm_blocks_.lacks() && (warm_blocks_.HasNews() || clock_.Sleep(kKeepEvery, stop));
+    goes_on = warm_blocks_.lacks() && (warm_blocks_.HasNews() || clock_.Sleep(kMaintenanceEvery, stop));
   }
 }
 
@@ -263,7 +263,7 @@ Expected<void> Agent::TakeQueuedDels() {
   return queue->Clear();
 }
 
-void Agent::Keep(const std::stop_token& stop) {
+void Agent::RunMaintenance(const std::stop_token& stop) {
   const auto after_resync = [this] {
     return clock_.Now() + std::chrono::duration_cast<std::chrono::milliseconds>(kResyncEvery * (1 + clock_.Random()));
   };
@@ -296,20 +296,20 @@ void Agent::Keep(const std::stop_token& stop) {
     // often.
     if (clock_.Now() >= next_renewal) {
       RenewStandby(own_, view_, clock_);
-      next_renewal = clock_.Now() + kKeepEvery;
+      next_renewal = clock_.Now() + kMaintenanceEvery;
     }
     if (clock_.Now() >= next_resync) {
       Resync();
       next_resync = after_resync();
     }
     // Wait 20 ms after a wake-up, so that a burst of ADDs causes one pass and not one pass each.
-    if (!clock_.Sleep(kKeepPause, stop)) return;
+    if (!clock_.Sleep(kMaintenancePause, stop)) return;
     Lock lock(mutex_);
-    changed_.wait_for(lock.native(), kKeepEvery, [&]() BERTH_REQUIRES(mutex_) {
-      return poked_ || stopping_ || stop.stop_requested();
+    changed_.wait_for(lock.native(), kMaintenanceEvery, [&]() BERTH_REQUIRES(mutex_) {
+      return is_woken_ || stopping_ || stop.stop_requested();
     });
     if (stopping_) return;
-    poked_ = false;
+    is_woken_ = false;
   }
 }
 
@@ -408,10 +408,10 @@ bool Agent::FoundBlocks(std::uint64_t known, SteadyTime deadline) {
   Lock lock(mutex_);
   const SteadyTime now = clock_.Now();
   if (now >= next_look_) {
-    next_look_ = now + kKeepEvery;
+    next_look_ = now + kMaintenanceEvery;
     resyncs_before_look_ = resyncs_;
     wants_resync_ = true;
-    poked_ = true;
+    is_woken_ = true;
     changed_.notify_all();
   }
   // Calls that come during a look of the maintenance loop wait for this look.
