@@ -115,12 +115,12 @@ Agent::~Agent() {
   loader_.request_stop();
   if (loader_.joinable()) loader_.join();
   // The last results of deferred changes use the other members.
-  if (late_writer_.joinable()) late_writer_.join();
+  if (flusher_.joinable()) flusher_.join();
 }
 
 void Agent::Start() {
   view_.Start();
-  late_writer_ = std::jthread([this] { own_.SendLate(); });
+  flusher_ = std::jthread([this] { own_.RunFlusher(); });
   loader_ = std::jthread([this](const std::stop_token& stop) { Load(stop); });
 }
 
@@ -137,7 +137,7 @@ void Agent::Drain(std::chrono::milliseconds limit) {
     draining_ = true;
     changed_.wait_until(lock.native(), end, [this] { return calls_.load() == 0; });
   }
-  own_.AwaitLate(end);
+  own_.AwaitDeferred(end);
 }
 
 bool Agent::IsReady() const {
@@ -311,7 +311,7 @@ Expected<Reply> Agent::Add(Call& call) {
     if (auto removed = journal_->Remove(attachment); !removed) return std::unexpected(removed.error());
   }
   if (auto free = quarantine_.MustNotHold(attachment, call.deadline); !free) return std::unexpected(free.error());
-  if (!is_away_) call.store.HandOutStandby(clock_.Now() + kLateMax);
+  if (!is_away_) call.store.HandOutStandby(clock_.Now() + kDeferredMax);
   const std::uint64_t known = own_.Generation();
   auto answer = call.ipam.Add(*request);
   if (!answer && answer.error().code == ErrorCode::kExhausted && FoundBlocks(known, call.deadline)) {
@@ -399,7 +399,7 @@ bool Agent::HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) 
 }
 
 Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipam::Attachment& attachment,
-                              std::shared_ptr<void> turn, LateEdits::Then then) {
+                              std::shared_ptr<void> turn, DeferredEdits::Then then) {
   const bool may_be_quarantined = quarantine_.MayHold(attachment);
   const auto intents = store.ReadOpenIntents(attachment);
   if (!intents) {
@@ -418,7 +418,7 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
       return added;
     }
   }
-  const auto late = std::make_shared<LateEdits>(
+  const auto deferred = std::make_shared<DeferredEdits>(
       [this, attachment, may_be_quarantined, turn = std::move(turn), then = std::move(then)](
           const std::optional<Error>& failure) {
         if (!failure && !may_be_quarantined) static_cast<void>(journal_->Remove(attachment));
@@ -430,9 +430,9 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
         if (failure && IsAway(failure->code)) GoAway();
         if (then) then(failure);
       });
-  store.EditLater(late, clock_.Now() + kLateMax);
+  store.DeferEdits(deferred, clock_.Now() + kDeferredMax);
   auto released = engine.Del(attachment);
-  late->End(released ? std::nullopt : std::optional(released.error()));
+  deferred->End(released ? std::nullopt : std::optional(released.error()));
   return released;
 }
 

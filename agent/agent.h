@@ -132,7 +132,7 @@ class Agent final : private BlockObserver {
   // deferred changes write it; `turn` is kept until then. `then` (may be empty) is called once, when everything is
   // written or has failed. Errors: addresses outside own blocks may still be held.
   [[nodiscard]] Expected<void> Release(AgentStore& store, ipam::Engine& engine, const ipam::Attachment& attachment,
-                                       std::shared_ptr<void> turn, LateEdits::Then then);
+                                       std::shared_ptr<void> turn, DeferredEdits::Then then);
   // The API server is away: syncs the journal. From now on DELs go to the journal without a write.
   void GoAway();
   // Whether the attachment has no address and no write in doubt, as far as this agent knows. Requires: the caller has
@@ -250,7 +250,7 @@ class Agent final : private BlockObserver {
   std::uint64_t resyncs_before_look_ BERTH_GUARDED_BY(mutex_) = 0;
 
   BlockWatches block_watches_;
-  std::jthread late_writer_;
+  std::jthread flusher_;
   std::jthread loader_;
   std::jthread maintenance_;
 };

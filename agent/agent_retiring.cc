@@ -19,7 +19,7 @@ constexpr std::chrono::seconds kRetirePause{1};
 Expected<void> Agent::Retire(std::chrono::milliseconds limit) {
   const SteadyTime end = clock_.Now() + limit;
   view_.Start();
-  late_writer_ = std::jthread([this] { own_.SendLate(); });
+  flusher_ = std::jthread([this] { own_.RunFlusher(); });
   while (true) {
     auto retired = RetireOnce(end);
     if (retired || own_.stopped() || clock_.Now() + kRetirePause >= end) return retired;
@@ -32,7 +32,7 @@ Expected<void> Agent::RetireOnce(SteadyTime end) {
   if (loaded) loaded = LoadOnce();
   if (!loaded) return loaded;
   own_.WriteHandedOut(end, [](const Error&) {});
-  own_.AwaitLate(end);
+  own_.AwaitDeferred(end);
   // From here on no other agent can take over the node, and no DEL can be queued.
   const auto ownership = directory_.HoldNodeOwnership(own_.instance());
   if (!ownership) return std::unexpected(ownership.error());

@@ -101,12 +101,12 @@ bool ClaimTurns::IsLookDue(const ipam::Pool& pool, std::chrono::milliseconds fir
   return true;
 }
 
-void LateEdits::Begin() {
+void DeferredEdits::Begin() {
   const Lock lock(mutex_);
   ++open_;
 }
 
-void LateEdits::End(const std::optional<Error>& failure) {
+void DeferredEdits::End(const std::optional<Error>& failure) {
   Then then;
   std::optional<Error> first;
   {
@@ -216,10 +216,10 @@ Expected<std::vector<ipam::Prefix>> AgentStore::ReadBlockCidrs(const std::string
 
 Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::Change& change) {
   if (seen->shared()) return EditShared(seen, change);
-  if (late_ != nullptr && !change.fence) {
-    late_->Begin();
-    own_.EditLater(seen, change, late_deadline_, [late = late_](const Expected<BlockView>& written) {
-      late->End(written ? std::nullopt : std::optional(written.error()));
+  if (deferred_ != nullptr && !change.fence) {
+    deferred_->Begin();
+    own_.EditDeferred(seen, change, deferred_deadline_, [deferred = deferred_](const Expected<BlockView>& written) {
+      deferred->End(written ? std::nullopt : std::optional(written.error()));
     });
     return seen;
   }
@@ -295,7 +295,7 @@ std::optional<Expected<BlockView>> AgentStore::HandOut(const BlockView& seen, co
   const auto settled = [&directory = directory_, attachment = change.attachment, block = seen->name] {
     directory.ForgetHandedOut(attachment, block);
   };
-  BlockView given = own_.HandOut(seen, change, late_deadline_, settled);
+  BlockView given = own_.HandOut(seen, change, deferred_deadline_, settled);
   if (given == nullptr) return std::nullopt;
   const auto offset = ipam::Find(*given, change.attachment);
   BERTH_CHECK(offset.has_value());

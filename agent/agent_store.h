@@ -80,12 +80,12 @@ struct AgentStoreParts {
   const node::NodeDirectory& directory;
 };
 
-// The deferred changes of one call (AgentStore::EditLater). Thread-safe.
-class LateEdits {
+// The deferred changes of one call (AgentStore::DeferEdits). Thread-safe.
+class DeferredEdits {
  public:
   // `then` is called once with the first failure, after each Begin has its End and the call itself has called End.
   using Then = std::function<void(const std::optional<Error>& failure)>;
-  explicit LateEdits(Then then) : then_(std::move(then)) {}
+  explicit DeferredEdits(Then then) : then_(std::move(then)) {}
 
   void Begin();
   // Ends one change. kNotFound is no failure, because a block that is gone holds nothing.
@@ -123,15 +123,15 @@ class AgentStore final : public ipam::BlockStore {
 
   // From now on edits of own blocks become deferred changes: they succeed at once, and are written or have failed by
   // the deadline. An edit with a fence still waits, because it settles a write in doubt.
-  void EditLater(std::shared_ptr<LateEdits> late, SteadyTime deadline) {
-    late_ = std::move(late);
-    late_deadline_ = deadline;
+  void DeferEdits(std::shared_ptr<DeferredEdits> deferred, SteadyTime deadline) {
+    deferred_ = std::move(deferred);
+    deferred_deadline_ = deadline;
   }
 
   // From now on an ADD may take an address on standby. Its entry is written by the deadline or later.
   void HandOutStandby(SteadyTime deadline) {
     hands_out_ = true;
-    late_deadline_ = deadline;
+    deferred_deadline_ = deadline;
   }
 
   // Whether this ADD took an address that it could neither note nor write. The caller of the ADD must not be told this
@@ -187,10 +187,10 @@ class AgentStore final : public ipam::BlockStore {
   node::DirectStore remote_;
   SteadyTime deadline_;
   std::chrono::milliseconds edit_max_ = std::chrono::hours(1);
-  std::shared_ptr<LateEdits> late_;
+  std::shared_ptr<DeferredEdits> deferred_;
   bool hands_out_ = false;
   bool leaves_unnoted_ = false;
-  SteadyTime late_deadline_{};
+  SteadyTime deferred_deadline_{};
   Unread unread_;
   ipam::PoolView latest_pool_;  // pool that was read after this call created a block of it, or nullptr
   // own_.Generation() before this call last read pools. The call does not use blocks that were added later, because its

@@ -118,7 +118,7 @@ void OwnBlocks::Deliver(const Delivery& delivery) {
   lock.unlock();
   for (const auto& [waiter, outcome] : to_call) waiter->done(outcome->result);
   lock.lock();
-  if (--delivering_ == 0) late_is_over_.notify_all();
+  if (--delivering_ == 0) no_deferred_left_.notify_all();
 }
 
 Expected<BlockView> OwnBlocks::Edit(const BlockView& seen, const ipam::Change& change, SteadyTime deadline) {
@@ -224,12 +224,12 @@ void OwnBlocks::WakeNext(const BlockState& state) {
   if (const ChangeId sender = SenderOf(state)) {
     waiters_.at(sender)->changed.notify_one();
   } else if (!state.queue.empty()) {
-    late_.notify_one();
+    flusher_wakeup_.notify_one();
   }
 }
 
-void OwnBlocks::EditLater(const BlockView& seen, const ipam::Change& change, SteadyTime deadline,
-                          const EditDone& done) {
+void OwnBlocks::EditDeferred(const BlockView& seen, const ipam::Change& change, SteadyTime deadline,
+                             const EditDone& done) {
   Lock lock(mutex_);
   const StatePointer state = core_.Find(seen->name);
   if (core_.stopped() || state == nullptr) {
@@ -240,13 +240,13 @@ void OwnBlocks::EditLater(const BlockView& seen, const ipam::Change& change, Ste
   }
   const Now now = TimeNow();
   const auto linger = Core::LingerOf(*state);
-  const ChangeId id = core_.SubmitLate(*state, change, linger, deadline, now);
+  const ChangeId id = core_.SubmitDeferred(*state, change, linger, deadline, now);
   waiters_[id] = std::make_shared<Waiter>(done);
-  // Usually SendLate wakes earlier by itself.
-  if (now.steady + linger < late_wakes_) late_.notify_one();
+  // Usually RunFlusher wakes earlier by itself.
+  if (now.steady + linger < flusher_wakes_) flusher_wakeup_.notify_one();
 }
 
-void OwnBlocks::SendLate() {
+void OwnBlocks::RunFlusher() {
   Lock lock(mutex_);
   while (!core_.stopped()) {
     StatePointer first;
@@ -257,13 +257,13 @@ void OwnBlocks::SendLate() {
       due = Core::DueOf(*state);
       first = state;
     }
-    late_wakes_ = due;
+    flusher_wakes_ = due;
     if (first == nullptr) {
-      late_.wait(lock.native());
+      flusher_wakeup_.wait(lock.native());
     } else if (due > std::chrono::steady_clock::now()) {
-      late_.wait_until(lock.native(), due);
+      flusher_wakeup_.wait_until(lock.native(), due);
     } else {
-      late_wakes_ = SteadyTime::min();
+      flusher_wakes_ = SteadyTime::min();
       first->is_sending = true;
       lock.unlock();
       // A deferred change may have waited for long, so it gets the full time limit of a request. A request that is cut
@@ -272,15 +272,15 @@ void OwnBlocks::SendLate() {
       lock.lock();
     }
   }
-  const Delivery delivery = Prepare(core_.EndLate());
+  const Delivery delivery = Prepare(core_.EndDeferred());
   lock.unlock();
   Deliver(delivery);
 }
 
-void OwnBlocks::AwaitLate(SteadyTime deadline) {
+void OwnBlocks::AwaitDeferred(SteadyTime deadline) {
   Lock lock(mutex_);
-  late_is_over_.wait_until(lock.native(), deadline, [this]() BERTH_REQUIRES(mutex_) {
-    return core_.stopped() || (delivering_ == 0 && !core_.HasLate());
+  no_deferred_left_.wait_until(lock.native(), deadline, [this]() BERTH_REQUIRES(mutex_) {
+    return core_.stopped() || (delivering_ == 0 && !core_.HasDeferred());
   });
 }
 
@@ -292,7 +292,7 @@ BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::Change& change, 
   const auto given = core_.HandOut(*state, change, deadline, TimeNow());
   if (!given) return nullptr;
   waiters_[given->id] = std::make_shared<Waiter>([settled = std::move(settled)](const auto&) { settled(); });
-  if (given->due && *given->due < late_wakes_) late_.notify_one();
+  if (given->due && *given->due < flusher_wakes_) flusher_wakeup_.notify_one();
   return given->block;
 }
 
@@ -319,7 +319,7 @@ void OwnBlocks::WriteHandedOut(SteadyTime deadline, const std::function<void(con
     waiters_[id] = std::make_shared<Waiter>([failed](const Expected<BlockView>& written) {
       if (!written) failed(written.error());
     });
-    late_.notify_one();
+    flusher_wakeup_.notify_one();
   }
 }
 
@@ -328,7 +328,7 @@ void OwnBlocks::RenewStandby(const BlockView& seen, const ipam::StandbyPlan& pla
   ipam::Prepare(plan, renewed, seen->standby.size());
   ipam::TrimStandby(renewed);
   if (!ipam::IsHeld(renewed)) renewed.standby.clear();
-  if (renewed.standby != seen->standby) EditLater(seen, {.standby = plan}, deadline, [](const auto&) {});
+  if (renewed.standby != seen->standby) EditDeferred(seen, {.standby = plan}, deadline, [](const auto&) {});
 }
 
 std::vector<ipam::OpenIntent> OwnBlocks::InDoubt(const ipam::Attachment& attachment) const {
@@ -354,8 +354,8 @@ void OwnBlocks::Stop() {
     signals->arrived.notify_all();
     signals->idle.notify_all();
   }
-  late_.notify_all();
-  late_is_over_.notify_all();
+  flusher_wakeup_.notify_all();
+  no_deferred_left_.notify_all();
 }
 
 bool OwnBlocks::stopped() const {

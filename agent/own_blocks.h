@@ -7,7 +7,7 @@
 //
 // If no patch of a block is under way, the first caller sends all waiting changes together with its own change; the
 // other callers wait for the answer. So a single caller sends a patch at once, and many callers share one patch. A
-// waiting caller is answered only after the block is written. Deferred changes (EditLater) and entries of handed-out
+// waiting caller is answered only after the block is written. Deferred changes (EditDeferred) and entries of handed-out
 // addresses (HandOut) go with the next patch, or with a patch of their own after 20 to 250 ms (LingerOf).
 #pragma once
 
@@ -93,9 +93,9 @@ class OwnBlocks {
 
   // Submits a deferred change: it goes with the block's next patch, at most 20 ms (kLinger) later, or as long as a
   // patch takes, up to 250 ms (kLingerMax). `done` is called once with what Edit would return: from any thread, without
-  // a lock held, maybe before EditLater returns. Until then Snapshot shows the block with the change.
+  // a lock held, maybe before EditDeferred returns. Until then Snapshot shows the block with the change.
   using EditDone = std::function<void(const Expected<ipam::BlockView>&)>;
-  void EditLater(const ipam::BlockView& seen, const ipam::Change& change, SteadyTime deadline, const EditDone& done);
+  void EditDeferred(const ipam::BlockView& seen, const ipam::Change& change, SteadyTime deadline, const EditDone& done);
   // Gives the change's attachment an address on standby. Returns the block as Snapshot shows it from now on. The entry
   // goes with each patch of the block, like a deferred change, until it is written. `settled` is called once, when the
   // entry is written, given back or lost: from any thread, maybe before HandOut returns; not if this agent ends before.
@@ -107,16 +107,16 @@ class OwnBlocks {
   // Returns the attachments of all such addresses.
   [[nodiscard]] std::set<ipam::Attachment> HandedOut() const;
   // Sends again what could not be written: handed-out addresses, entries to restore, and fences. `failed` is called for
-  // each failure, as EditLater calls `done`.
+  // each failure, as EditDeferred calls `done`.
   void WriteHandedOut(SteadyTime deadline, const std::function<void(const Error&)>& failed);
   // Takes addresses off standby that the pool of the block does not assign any more.
   void RenewStandby(const ipam::BlockView& seen, const ipam::StandbyPlan& plan, SteadyTime deadline);
   // If the last proof is 30 s old, reads a block with standby, to see whether the API server keeps `standby`.
   void ProveStandby(SteadyTime deadline);
   // Sends deferred changes when they are due, until Stop. Runs in a thread of its own.
-  void SendLate();
+  void RunFlusher();
   // Waits until no deferred change is left, at most until the deadline.
-  void AwaitLate(SteadyTime deadline);
+  void AwaitDeferred(SteadyTime deadline);
 
   // Whether the attachment has an address of any block, even if the entry is not written.
   [[nodiscard]] bool Holds(const ipam::Attachment& attachment) const;
@@ -213,10 +213,10 @@ class OwnBlocks {
   agent_core::Core core_ BERTH_GUARDED_BY(mutex_);  // mutex_ also guards the states of the core's blocks
   std::map<agent_core::ChangeId, std::shared_ptr<Waiter>> waiters_ BERTH_GUARDED_BY(mutex_);
   std::map<std::string, SignalsPointer> signals_ BERTH_GUARDED_BY(mutex_);  // by block
-  std::condition_variable late_;                                            // wakes SendLate, if no caller will send
-  SteadyTime late_wakes_ BERTH_GUARDED_BY(mutex_) = SteadyTime::min();      // when SendLate wakes without a signal
+  std::condition_variable flusher_wakeup_;                                  // wakes RunFlusher, if no caller will send
+  SteadyTime flusher_wakes_ BERTH_GUARDED_BY(mutex_) = SteadyTime::min();   // when RunFlusher wakes without a signal
   std::size_t delivering_ BERTH_GUARDED_BY(mutex_) = 0;  // threads between Prepare and the end of Deliver
-  std::condition_variable late_is_over_;                 // no deferred change is left
+  std::condition_variable no_deferred_left_;             // no deferred change is left
 };
 
 }  // namespace berth::agent

@@ -216,9 +216,9 @@ TEST_F(RestoreTest, AnEntryThatCouldNotBeRestoredAtOnceIsRestoredWithoutAnotherC
   own_.Observe(Stored(), Soon());
   ASSERT_FALSE(IsStored(1));
   api_.SetFaults(nullptr);
-  const std::jthread late([this] { own_.SendLate(); });
+  const std::jthread flusher([this] { own_.RunFlusher(); });
   own_.WriteHandedOut(Soon(), [](const Error&) {});
-  own_.AwaitLate(Soon());
+  own_.AwaitDeferred(Soon());
   EXPECT_TRUE(IsStored(1));
   own_.Stop();
 }

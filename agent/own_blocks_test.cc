@@ -99,7 +99,7 @@ TEST_F(OwnBlocksTest, AChangeThatIsInHasNotFailedWhereTheNextPatchIsRefused) {
     const auto note = [&other](const auto& written) {
       if (!written) other = written.error().code;
     };
-    own_.EditLater(
+    own_.EditDeferred(
         Stored(), {.attachment = ipam::TestAttachment(60), .what = ipam::SetEntries{{{60, TextOf(60)}}}}, Soon(), note);
     const auto added = Add(number);
     ASSERT_TRUE(IsStored(number));
@@ -112,7 +112,7 @@ TEST_F(OwnBlocksTest, AChangeThatIsInHasNotFailedWhereTheNextPatchIsRefused) {
 TEST_F(OwnBlocksTest, AChangeThatNobodyWaitsForIsShownWhileItsPatchIsUnderWay) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
-  own_.EditLater(Stored(), Release(1), Soon(), [](const auto&) {});
+  own_.EditDeferred(Stored(), Release(1), Soon(), [](const auto&) {});
   int patches = 0;
   api_.SetFaults([&](const k8sclient::Request& request) {
     if (request.method != Method::kPatch) return k8sclient::testing::ApiFault::kNone;
@@ -135,10 +135,10 @@ TEST_F(OwnBlocksTest, NoAddIsToldThatABlockIsFullWhereItsPatchMayStillLand) {
     if (request.method != Method::kPatch) return ApiFault::kNone;
     return ++patches == 1 ? ApiFault::kLateCommit : ApiFault::kInvalid;
   });
-  own_.EditLater(Stored(),
-                 {.attachment = ipam::TestAttachment(107), .what = ipam::SetEntries{{{7, ""}}}},
-                 Soon(),
-                 [](const auto&) {});
+  own_.EditDeferred(Stored(),
+                    {.attachment = ipam::TestAttachment(107), .what = ipam::SetEntries{{{7, ""}}}},
+                    Soon(),
+                    [](const auto&) {});
   // The patch with both changes is in doubt, the next patch is refused, and then each change is tried alone.
   EXPECT_EQ(Add(1).error().code, ErrorCode::kUnknownOutcome);
 }

@@ -13,10 +13,10 @@ namespace berth::agent_core {
 namespace {
 
 bool IsShownAsWritten(const BlockState& state) {
-  const auto is_late = [](const Waiting& one) { return !one.has_caller; };
-  return state.handed_out.empty() && state.to_restore.empty() && std::ranges::none_of(state.queue, is_late) &&
+  const auto is_deferred = [](const Waiting& one) { return !one.has_caller; };
+  return state.handed_out.empty() && state.to_restore.empty() && std::ranges::none_of(state.queue, is_deferred) &&
          std::ranges::none_of(state.rounds,
-                              [&](const Round& round) { return std::ranges::any_of(round.changes, is_late); });
+                              [&](const Round& round) { return std::ranges::any_of(round.changes, is_deferred); });
 }
 
 // Whether the patch writes another attachment's entry at an address that was handed out to `attachment`. The patch may

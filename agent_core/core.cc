@@ -55,11 +55,11 @@ ChangeId Core::Submit(BlockState& state, const ipam::Change& change, SteadyTime 
   return last_id_;
 }
 
-ChangeId Core::SubmitLate(BlockState& state, const ipam::Change& change, std::chrono::milliseconds linger,
-                          SteadyTime deadline, const Now& now) {
+ChangeId Core::SubmitDeferred(BlockState& state, const ipam::Change& change, std::chrono::milliseconds linger,
+                              SteadyTime deadline, const Now& now) {
   state.queue.push_back(
       {.id = ++last_id_, .change = change, .deadline = deadline, .has_caller = false, .due = now.steady + linger});
-  ++late_count_;
+  ++deferred_count_;
   return last_id_;
 }
 
@@ -111,7 +111,7 @@ std::optional<Core::Given> Core::HandOut(BlockState& state, const ipam::Change& 
   };
   Given given{.id = id, .block = std::make_shared<const ipam::Block>(std::move(block))};
   if (std::ranges::none_of(state.queue, is_in_time)) {
-    SubmitLate(state, {.standby = change.standby}, linger, deadline, now);
+    SubmitDeferred(state, {.standby = change.standby}, linger, deadline, now);
     given.due = now.steady + linger;
   }
   Check(state);
@@ -136,14 +136,14 @@ ChangeId Core::Resume(const std::string& block_uid, ipam::BlockOffset offset, Ha
   return last_id_;
 }
 
-News Core::EndLate() {
+News Core::EndDeferred() {
   News news;
-  const auto is_late = [](const Waiting& one) { return !one.has_caller; };
+  const auto is_deferred = [](const Waiting& one) { return !one.has_caller; };
   for (const auto& [name, state] : blocks_) {
     for (const Waiting& one : state->queue) {
-      if (is_late(one)) Finish(one, Ending(), news);
+      if (is_deferred(one)) Finish(one, Ending(), news);
     }
-    std::erase_if(state->queue, is_late);
+    std::erase_if(state->queue, is_deferred);
   }
   return news;
 }
@@ -167,7 +167,7 @@ std::vector<ChangeId> Core::WriteWhatIsLeft(SteadyTime deadline, const Now& now)
     const bool has_some = !state->handed_out.empty() || !state->to_restore.empty() || state->must_fence;
     if (stopped_ || !has_some || state->is_sending || !state->queue.empty() || state->is_contested()) continue;
     for (auto& [offset, one] : state->handed_out) one.is_refused = one.is_set_aside();
-    ids.push_back(SubmitLate(*state, {}, kSendNow, deadline, now));
+    ids.push_back(SubmitDeferred(*state, {}, kSendNow, deadline, now));
   }
   return ids;
 }
@@ -247,11 +247,11 @@ void Core::Forget(BlockState& state, News& news) {
     news.reports.push_back({.kind = Report::Kind::kHandedOutLost, .block = state.view->name, .text = entry});
   }
   for (const auto& [offset, one] : std::exchange(state.handed_out, {})) news.settled.push_back(one.id);
-  const auto is_late = [](const Waiting& one) { return !one.has_caller; };
+  const auto is_deferred = [](const Waiting& one) { return !one.has_caller; };
   for (const Waiting& one : state.queue) {
-    if (is_late(one)) Finish(one, Fail(ErrorCode::kNotFound, "block " + state.view->name + " is gone"), news);
+    if (is_deferred(one)) Finish(one, Fail(ErrorCode::kNotFound, "block " + state.view->name + " is gone"), news);
   }
-  std::erase_if(state.queue, is_late);
+  std::erase_if(state.queue, is_deferred);
   ++generation_;
   blocks_.erase(std::string(state.view->name));  // last: `blocks_` may have the only pointer to `state`
 }

@@ -148,8 +148,8 @@ class Core {
 
   [[nodiscard]] ChangeId Submit(BlockState& state, const ipam::Change& change, SteadyTime deadline);
   // Submits a deferred change: no caller waits, and the change is due after `linger`.
-  ChangeId SubmitLate(BlockState& state, const ipam::Change& change, std::chrono::milliseconds linger,
-                      SteadyTime deadline, const Now& now);
+  ChangeId SubmitDeferred(BlockState& state, const ipam::Change& change, std::chrono::milliseconds linger,
+                          SteadyTime deadline, const Now& now);
   // Returns false if the change is being sent or already has an outcome.
   static bool Withdraw(BlockState& state, ChangeId id);
   // How long a deferred change of the block waits: as long as a patch takes, from kLinger to kLingerMax.
@@ -178,9 +178,9 @@ class Core {
   // that is due at once. Returns the ids of these changes. Also parts from foreign agents that were silent for 60 s.
   [[nodiscard]] std::vector<ChangeId> WriteWhatIsLeft(SteadyTime deadline, const Now& now);
   // Ends all queued deferred changes without sending them, because the process ends.
-  [[nodiscard]] News EndLate();
+  [[nodiscard]] News EndDeferred();
   // Whether a deferred change is queued or being sent.
-  [[nodiscard]] bool HasLate() const { return late_count_ > 0; }
+  [[nodiscard]] bool HasDeferred() const { return deferred_count_ > 0; }
   // When the block's first deferred change is due; SteadyTime::max() if the block has none.
   [[nodiscard]] static SteadyTime DueOf(const BlockState& state);
   // Whether the block has to be written although no change waits: it has entries to restore, or needs a fence.
@@ -260,7 +260,7 @@ class Core {
   std::uint64_t generation_ = 0;
   std::uint64_t fences_ = 0;  // counter in the field `agent`
   ChangeId last_id_ = 0;
-  std::size_t late_count_ = 0;
+  std::size_t deferred_count_ = 0;
   bool stopped_ = false;
   bool drops_standby_ = false;  // an answer has shown that the API server drops `standby`
   std::chrono::nanoseconds proof_due_ = std::chrono::nanoseconds::min();  // since boot

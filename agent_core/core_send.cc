@@ -321,7 +321,7 @@ void Core::FinishAll(const BlockState& state, Round& round, const Expected<Block
 }
 
 void Core::Finish(const Waiting& change, Expected<BlockView> result, News& news) {
-  if (!change.has_caller) --late_count_;
+  if (!change.has_caller) --deferred_count_;
   if (change.id != 0) news.outcomes.push_back({.id = change.id, .result = std::move(result)});
 }
 

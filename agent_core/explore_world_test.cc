@@ -171,7 +171,7 @@ void ExploredWorld::Delete(BlockState& state, std::size_t pod) {
   // If a write of the pod is in doubt, its DEL asks for a fence.
   change.fence = IsInDoubt(state, change.attachment);
   const ChangeId id = change.fence ? core_.Submit(state, change, deadline)
-                                   : core_.SubmitLate(state, change, Core::LingerOf(state), deadline, now_);
+                                   : core_.SubmitDeferred(state, change, Core::LingerOf(state), deadline, now_);
   ids_.push_back({id, pod, Asked::For::kRelease});
 }
 

@@ -178,7 +178,7 @@ void ScriptWorld::Use(const ScriptWords& words) {
   current_ = name;
 }
 
-// submit nothing, or submit NAME take|release|mark [ADDRESS] [late] [within COUNT s]
+// submit nothing, or submit NAME take|release|mark [ADDRESS] [deferred] [within COUNT s]
 void ScriptWorld::Submit(const ScriptWords& words) {
   ipam::Change change;
   const AskedFor asked{.name = words.at(1), .what = words[1] == "nothing" ? "nothing" : words.at(2)};
@@ -195,8 +195,8 @@ void ScriptWorld::Submit(const ScriptWords& words) {
     return Complain("a1 can \"take\", \"release\" or \"mark\"");
   }
   const SteadyTime deadline = DeadlineIn(words, now_.steady);
-  const ChangeId id = HasWord(words, "late")
-                          ? core_.SubmitLate(*State(), change, Core::LingerOf(*State()), deadline, now_)
+  const ChangeId id = HasWord(words, "deferred")
+                          ? core_.SubmitDeferred(*State(), change, Core::LingerOf(*State()), deadline, now_)
                           : core_.Submit(*State(), change, deadline);
   asked_for_[id] = asked;
 }
@@ -339,7 +339,7 @@ void ScriptWorld::Gone(const ScriptWords& /*words*/) {
 
 void ScriptWorld::Stop(const ScriptWords& /*words*/) {
   core_.Stop();
-  Tell(core_.EndLate());
+  Tell(core_.EndDeferred());
 }
 
 // wait COUNT s|ms

@@ -27,7 +27,7 @@ namespace {
 
 // So long a Node is gone until nothing on it has a right to its address any more (docs/controller.md).
 constexpr Nanos kNodeGone = std::chrono::minutes(5);
-// So long an agent may try to write a DEL that it has answered before it syncs its journal (kLateMax of the agent).
+// So long an agent may try to write a DEL that it has answered before it syncs its journal (kDeferredMax of the agent).
 constexpr Nanos kUnsynced = 11s;
 
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): without memory there is no simulation
