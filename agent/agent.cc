@@ -35,7 +35,7 @@ constexpr int kGarbageShares = 4;
 constexpr std::chrono::seconds kEstimatesDiffer{10};
 
 Reply ErrorReply(const Error& error, cni::Version version) {
-  return {.ok = false, .took = false, .body = cni::ErrorJson(error, version), .hold = {}, .take_back = {}};
+  return {.ok = false, .is_new = false, .body = cni::ErrorJson(error, version), .hold = {}, .take_back = {}};
 }
 
 }  // namespace
@@ -247,7 +247,7 @@ Reply Agent::Serve(const cni::Environment& environment, const cni::NetworkConfig
 Expected<Reply> Agent::Dispatch(Call& call) {
   const auto silent = [](const Expected<void>& outcome) -> Expected<Reply> {
     if (!outcome) return std::unexpected(outcome.error());
-    return Reply{.ok = true, .took = false, .body = {}, .hold = {}, .take_back = {}};
+    return Reply{.ok = true, .is_new = false, .body = {}, .hold = {}, .take_back = {}};
   };
   switch (call.environment.verb) {
     case cni::Verb::kAdd:
@@ -343,7 +343,7 @@ Expected<Reply> Agent::Add(Call& call) {
     }
   };
   return Reply{.ok = true,
-               .took = answer->took,
+               .is_new = answer->took,
                .body = std::move(answer->text),
                .hold = std::make_shared<std::pair<AttachmentGate::HeldAdd, std::shared_ptr<void>>>(running, turn),
                .take_back = answer->took ? std::function<void()>(take_back) : nullptr};

@@ -51,7 +51,7 @@ HttpAnswer Answer(Agent& agent, const HttpRequest& request) {
     if (!request.is_local || request.method != "POST") return Text(403, "POST to /cni over the UNIX socket\n");
     Reply reply = agent.Handle(request.body);
     HttpAnswer answer{.status = reply.ok ? 200 : 500,
-                      .headers = {{"Berth-Took", reply.took ? "1" : "0"}},
+                      .headers = {{"Berth-Took", reply.is_new ? "1" : "0"}},
                       .body = std::move(reply.body)};
     if (!answer.body.empty()) answer.body += '\n';
     answer.done = [hold = std::move(reply.hold), take_back = std::move(reply.take_back)](bool delivered) {

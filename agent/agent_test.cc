@@ -37,8 +37,8 @@ TEST_F(AgentTest, AddAgainAnswersTheSame) {
 
 TEST_F(AgentTest, AddSaysWhetherItTookSomething) {
   StartAgent();
-  EXPECT_TRUE(Add("c1").took);
-  EXPECT_FALSE(Add("c1").took);
+  EXPECT_TRUE(Add("c1").is_new);
+  EXPECT_FALSE(Add("c1").is_new);
 }
 
 TEST_F(AgentTest, SharedPoolsWorkToo) {

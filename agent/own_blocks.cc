@@ -41,7 +41,7 @@ std::vector<BlockView> OwnBlocks::Snapshot(std::uint64_t until) const {
   std::vector<BlockView> views;
   views.reserve(core_.blocks().size());
   for (const auto& [name, state] : core_.blocks()) {
-    if (state->born <= until) views.push_back(agent_core::Shown(*state));
+    if (state->added_generation <= until) views.push_back(agent_core::Shown(*state));
   }
   return views;
 }
@@ -180,7 +180,7 @@ void OwnBlocks::SendBatch(const StatePointer& state, SteadyTime deadline) {
   // Callers that were just answered often call again soon. Waiting for them for a quarter of a patch's time (at most 50
   // ms) saves a patch. A single caller does not wait.
   const auto patience =
-      std::min<std::chrono::steady_clock::duration>(state->took / kGatherPart, agent_core::kGatherMax);
+      std::min<std::chrono::steady_clock::duration>(state->patch_latency / kGatherPart, agent_core::kGatherMax);
   const auto end = std::min(deadline, std::chrono::steady_clock::now() + patience);
   signals->arrived.wait_until(lock.native(), end, [&]() BERTH_REQUIRES(mutex_) {
     return agent_core::CountCallers(state->queue) >= signals->expected || core_.stopped();

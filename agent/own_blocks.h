@@ -198,7 +198,7 @@ class OwnBlocks {
   // and forgotten.
   bool Learn(const StatePointer& state, const ipam::BlockView& seen);
   // If another instance wrote the block, checks whether it has replaced this agent, and if so, stops the core.
-  void LookWhoWrote(const ipam::Block& seen);
+  void StopIfReplaced(const ipam::Block& seen);
   // Takes a block that was read after the version `known` was known.
   void ObserveRead(const ipam::BlockView& read, std::uint64_t known, SteadyTime deadline);
   // If entries have to be restored or the block needs a fence, writes the block.

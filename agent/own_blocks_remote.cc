@@ -61,11 +61,11 @@ Expected<BlockView> OwnBlocks::Patch(const agent_core::Write& write) {
 Expected<BlockView> OwnBlocks::Perform(const std::string& block, const agent_core::Step& step) {
   if (const auto* write = std::get_if<agent_core::Write>(&step)) return Patch(*write);
   auto read = Read(block, std::get<agent_core::Read>(step).deadline);
-  if (read) LookWhoWrote(**read);
+  if (read) StopIfReplaced(**read);
   return read;
 }
 
-void OwnBlocks::LookWhoWrote(const ipam::Block& seen) {
+void OwnBlocks::StopIfReplaced(const ipam::Block& seen) {
   if (agent_core::IsForeign(seen, instance()) && !observer_.IsStillOurs()) Stop();
 }
 
@@ -111,7 +111,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, cons
 }
 
 void OwnBlocks::Insert(const BlockView& written, const BlockView& before, const Notes& notes) {
-  if (Knows(written->name)) LookWhoWrote(*before);
+  if (Knows(written->name)) StopIfReplaced(*before);
   std::vector<node::HandedOut> over;
   Lock lock(mutex_);
   News news;
@@ -170,7 +170,7 @@ void OwnBlocks::TakeProof(const agent_core::Now& asked, bool is_kept) {
 }
 
 bool OwnBlocks::Learn(const StatePointer& state, const BlockView& seen) {
-  LookWhoWrote(*seen);
+  StopIfReplaced(*seen);
   Lock lock(mutex_);
   if (state->is_sending) {
     Core::KeepUntilEnd(*state, seen);

@@ -118,7 +118,8 @@ std::optional<std::string> FindBrokenInvariant(const BlockState& state) {
     if (state.rounds[i].awaits != Round::Awaits::kNothing) return "two requests of one block are under way";
   }
   if (state.rounds.empty()) {
-    if (!state.leaving.empty() || !state.batch.empty()) return "a batch that is over is still being sent";
+    if (!state.leaving.empty() || !state.attachments_in_flight.empty())
+      return "a batch that is over is still being sent";
     return std::nullopt;
   }
   const Round& round = state.rounds.front();

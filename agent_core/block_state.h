@@ -97,8 +97,8 @@ struct Round {
 };
 
 struct BlockState {
-  std::uint64_t born = 0;  // Core::generation() when the block was added
-  ipam::BlockView view;    // newest version that the agent knows of the API server's copy
+  std::uint64_t added_generation = 0;  // Core::generation() when the block was added
+  ipam::BlockView view;                // newest version that the agent knows of the API server's copy
 
   std::map<ipam::BlockOffset, EntryToRestore> to_restore;  // entries to restore
   std::map<ipam::BlockOffset, HandedOut> handed_out;
@@ -123,10 +123,10 @@ struct BlockState {
   bool is_sending = false;  // the driver gathers or sends a batch
   std::deque<Round> rounds;
   // Attachments whose entries the batch adds, changes or removes: Compare does not report these entries.
-  std::set<ipam::Attachment> batch;
-  ipam::OffsetSet leaving;                      // offsets that the patch under way takes off standby
-  ipam::BlockView observed;                     // newest version that came while a batch was sent
-  std::chrono::steady_clock::duration took{0};  // how long a patch of this block takes, smoothed
+  std::set<ipam::Attachment> attachments_in_flight;
+  ipam::OffsetSet leaving;                               // offsets that the patch under way takes off standby
+  ipam::BlockView observed;                              // newest version that came while a batch was sent
+  std::chrono::steady_clock::duration patch_latency{0};  // how long a patch of this block takes, smoothed
 };
 
 // Returns how many of the changes have a waiting caller.

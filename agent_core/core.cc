@@ -34,7 +34,7 @@ void Core::Insert(const BlockView& written, const BlockView& before, const Now& 
   StatePointer& state = blocks_[written->name];
   if (state != nullptr) return;
   state = std::make_shared<BlockState>();
-  state->born = generation_;
+  state->added_generation = generation_;
   state->view = written;
   if (IsOfAnotherMachine(*before, options_.self.instance)) MeetForeignAgent(*state, *before, ipam::Block{}, now);
   state->must_fence = false;
@@ -68,12 +68,12 @@ bool Core::Withdraw(BlockState& state, ChangeId id) {
 }
 
 std::chrono::milliseconds Core::LingerOf(const BlockState& state) {
-  return std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(state.took), kLinger, kLingerMax);
+  return std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(state.patch_latency), kLinger, kLingerMax);
 }
 
 Trust Core::TrustIn(const BlockState& state, const Now& now) const {
   const auto is_refused = [](const auto& one) { return one.second.is_refused; };
-  if (!MayStandBy() || state.view->deleting || state.is_contested() ||
+  if (!KeepsStandby() || state.view->deleting || state.is_contested() ||
       std::ranges::any_of(state.handed_out, is_refused)) {
     return Trust::kOff;
   }

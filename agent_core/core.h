@@ -225,7 +225,7 @@ class Core {
  private:
   // Ends the process if a decision broke an invariant (FindBrokenInvariant).
   static void Check(const BlockState& state);
-  [[nodiscard]] bool MayStandBy() const { return options_.standby > 0 && !drops_standby_; }
+  [[nodiscard]] bool KeepsStandby() const { return options_.standby > 0 && !drops_standby_; }
   [[nodiscard]] bool IsProofLate(const Now& now) const;
   [[nodiscard]] bool IsKnown(const BlockState& state) const;
   [[nodiscard]] std::optional<Error> Contested(const BlockState& state) const;
@@ -251,7 +251,7 @@ class Core {
   void SettleHandedOut(BlockState& state, const Round& round, News& news);
   // If an earlier patch of the round may have landed or may land later, a failure of a later patch says nothing about
   // it: changes the error's code to kUnknownOutcome.
-  [[nodiscard]] Error OfRound(const BlockState& state, const Round& round, Error error) const;
+  [[nodiscard]] Error AsUnknownIfInDoubt(const BlockState& state, const Round& round, Error error) const;
   void FinishAll(const BlockState& state, Round& round, const Expected<ipam::BlockView>& result, News& news);
   void Finish(const Waiting& change, Expected<ipam::BlockView> result, News& news);
 

@@ -65,7 +65,7 @@ Step Core::Next(BlockState& state, const Now& now, News& news) {
 void Core::EndRound(BlockState& state) {
   const Round round = std::move(state.rounds.front());
   state.rounds.pop_front();
-  state.batch.clear();
+  state.attachments_in_flight.clear();
   state.leaving.clear();
   if (!round.is_alone || round.only) return;
   // The API server refuses some handed-out entry: send each handed-out entry with a patch of its own.
@@ -83,7 +83,7 @@ void Core::EndRound(BlockState& state) {
 
 std::optional<Step> Core::NextOf(BlockState& state, Round& round, const Now& now, News& news) {
   if (!std::exchange(round.has_begun, true)) {
-    for (const Waiting& one : round.changes) state.batch.insert(one.change.attachment);
+    for (const Waiting& one : round.changes) state.attachments_in_flight.insert(one.change.attachment);
   }
   if (round.awaits == Round::Awaits::kConflictRead) return Read{round.deadline};
   if (now.steady < round.not_before) return Pause{round.not_before};
@@ -102,18 +102,18 @@ std::optional<Step> Core::NextOf(BlockState& state, Round& round, const Now& now
   }
   // A change with `fence` needs no extra patch if no write is in doubt: then no older write can land.
   const bool has_to_fence = state.doubt_version || state.must_fence;
-  Plan plan =
-      PlanPatch(state,
-                round,
-                {.standby = MayStandBy() ? options_.standby : 0, .agent = has_to_fence ? NextFence() : std::string()});
+  Plan plan = PlanPatch(
+      state,
+      round,
+      {.standby = KeepsStandby() ? options_.standby : 0, .agent = has_to_fence ? NextFence() : std::string()});
   for (auto& [one, error] : plan.refused) {
-    Finish(one, std::unexpected(OfRound(state, round, std::move(error))), news);
+    Finish(one, std::unexpected(AsUnknownIfInDoubt(state, round, std::move(error))), news);
   }
   round.changes = std::move(plan.applied);
   round.carried = std::move(plan.carried);
   state.standby_plan = std::move(plan.standby_plan);
   state.leaving = plan.leaving;
-  state.batch.merge(plan.touched);
+  state.attachments_in_flight.merge(plan.touched);
   for (const ipam::BlockOffset offset : plan.given_back) state.to_restore.at(offset).wanted.clear();
   round.before = plan.before;
   round.after = std::move(plan.after);
@@ -186,8 +186,8 @@ void Core::AfterWrite(BlockState& state, Round& round, const Expected<BlockView>
     if (state.must_fence && state.foreign_agent) state.foreign_agent->met = now.since_boot;
     state.must_fence = false;
   }
-  const auto took = now.steady - round.asked.steady;
-  state.took = state.took.count() == 0 ? took : (3 * state.took + took) / 4;
+  const auto latency = now.steady - round.asked.steady;
+  state.patch_latency = state.patch_latency.count() == 0 ? latency : (3 * state.patch_latency + latency) / 4;
   SettleHandedOut(state, round, news);
   FinishAll(state, round, *written, news);
 }
@@ -207,7 +207,7 @@ void Core::AfterFailure(BlockState& state, Round& round, const Error& error, con
     case ErrorCode::kUnknownOutcome:
       state.is_failing = true;
       state.doubt_version = round.before->resource_version;
-      state.in_doubt.insert(state.batch.begin(), state.batch.end());
+      state.in_doubt.insert(state.attachments_in_flight.begin(), state.attachments_in_flight.end());
       news.reports.push_back({.kind = Report::Kind::kInDoubt, .block = name, .error = error});
       // After the first lost answer, read at once: usually one connection was cut. After further ones wait 50 ms, and
       // give up at the deadline.
@@ -248,7 +248,7 @@ void Core::AfterRefusal(BlockState& state, Round& round, const Error& error, New
   const auto middle = round.changes.begin() + static_cast<std::ptrdiff_t>(round.changes.size() / 2);
   Round first{.changes = {round.changes.begin(), middle}, .deadline = round.deadline, .is_in_doubt = round.is_in_doubt};
   Round second{.changes = {middle, round.changes.end()}, .deadline = round.deadline, .is_in_doubt = round.is_in_doubt};
-  state.batch.clear();
+  state.attachments_in_flight.clear();
   state.leaving.clear();
   state.rounds.pop_front();
   state.rounds.push_front(std::move(second));
@@ -307,13 +307,13 @@ void Core::SettleHandedOut(BlockState& state, const Round& round, News& news) {
   }
 }
 
-Error Core::OfRound(const BlockState& state, const Round& round, Error error) const {
+Error Core::AsUnknownIfInDoubt(const BlockState& state, const Round& round, Error error) const {
   if (round.is_in_doubt && IsKnown(state)) error.code = ErrorCode::kUnknownOutcome;
   return error;
 }
 
 void Core::FinishAll(const BlockState& state, Round& round, const Expected<BlockView>& result, News& news) {
-  const Expected<BlockView> told = result ? result : std::unexpected(OfRound(state, round, result.error()));
+  const Expected<BlockView> told = result ? result : std::unexpected(AsUnknownIfInDoubt(state, round, result.error()));
   // Changes with callers come first.
   std::ranges::stable_partition(round.changes, [](const Waiting& one) { return one.has_caller; });
   for (const Waiting& one : round.changes) Finish(one, told, news);

@@ -106,7 +106,7 @@ void ExploredWorld::PrintState(Printer& out) const {
   }
   out.Print('f', Bits({state_.standby_plan.has_value(), state_.is_failing, state_.must_fence, state_.is_sending}));
   if (state_.doubt_version) out.PrintVersion(*state_.doubt_version);
-  for (const auto* attachments : {&state_.in_doubt, &state_.batch}) {
+  for (const auto* attachments : {&state_.in_doubt, &state_.attachments_in_flight}) {
     out.Print('d', attachments->size());
     for (const ipam::Attachment& one : *attachments) out.PrintAttachment(one);
   }

@@ -29,7 +29,7 @@ bool IsFreedFrom(const ipam::Attachment& attachment, const std::string& text) {
 // Whether a change of the attachment (usually its DEL) is queued or being sent.
 bool IsBeingChanged(const BlockState& state, const ipam::Attachment& attachment) {
   const auto is_its = [&](const Waiting& one) { return one.change.attachment == attachment; };
-  return state.batch.contains(attachment) || std::ranges::any_of(state.queue, is_its);
+  return state.attachments_in_flight.contains(attachment) || std::ranges::any_of(state.queue, is_its);
 }
 
 // Whether the text at `offset` in `seen` has to be replaced by the expected text. Requires: the two texts differ.
@@ -48,7 +48,7 @@ bool HasToBeRestored(const BlockState& state, const ipam::Block& seen, const ipa
   if (VersionOf(seen) < VersionOf(expected)) return other.empty() || !state.in_doubt.contains(other);
   // Other writers may only free a held entry (docs/state.md). This also holds if `seen` has a newer version: a restored
   // backup may have a newer version than the known one.
-  const bool is_changing = state.in_doubt.contains(attachment) || state.batch.contains(attachment);
+  const bool is_changing = state.in_doubt.contains(attachment) || state.attachments_in_flight.contains(attachment);
   return !attachment.empty() && attachment != other && !is_changing;
 }
 

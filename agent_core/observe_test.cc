@@ -97,7 +97,7 @@ const CompareCase kCompareCases[] = {
      "-",
      "",
      "8",
-     [](BlockState& state, auto&) { state.batch.insert(AttachmentNamed("a1")); }},
+     [](BlockState& state, auto&) { state.attachments_in_flight.insert(AttachmentNamed("a1")); }},
     {"RemovedWhileItIsInDoubt",
      "a1",
      "-",

@@ -158,9 +158,9 @@ TEST(HandOut, IsWrittenAtOnceWhereStandbyRunsLow) {
 TEST(Linger, IsAsLongAsAPatchWithinBounds) {
   BlockState state;
   EXPECT_EQ(Core::LingerOf(state), kLinger);
-  state.took = std::chrono::milliseconds(100);
+  state.patch_latency = std::chrono::milliseconds(100);
   EXPECT_EQ(Core::LingerOf(state), std::chrono::milliseconds(100));
-  state.took = std::chrono::seconds(3);
+  state.patch_latency = std::chrono::seconds(3);
   EXPECT_EQ(Core::LingerOf(state), kLingerMax);
 }
 
