@@ -35,7 +35,7 @@ using http::HttpServer;
 constexpr std::chrono::seconds kDrainMax{20};
 constexpr std::chrono::minutes kRetireMax{2};
 // A waiting agent checks this often whether the node has another agent, because a released lock wakes nobody.
-constexpr timespec kStandByLook{.tv_sec = 0, .tv_nsec = 200'000'000};
+constexpr timespec kPassiveLook{.tv_sec = 0, .tv_nsec = 200'000'000};
 
 Expected<k8sclient::ClientConfig> LoadConfig(const std::string& kubeconfig) {
   if (kubeconfig.empty()) return k8sclient::InClusterConfig(k8sclient::ProcessEnvironment, k8sclient::ReadWholeFile);
@@ -99,7 +99,7 @@ class Run {
       const auto was_replaced = Serve();
       if (!was_replaced) return std::unexpected(was_replaced.error());
       if (!*was_replaced) return {};
-      const auto is_alone = StandBy();
+      const auto is_alone = WaitAsPassive();
       if (!is_alone) return std::unexpected(is_alone.error());
       if (!*is_alone) return {};
     }
@@ -113,7 +113,7 @@ class Run {
   Expected<bool> Serve();
   // Waits while another agent of the node runs. Returns true if none runs any more, false if the process is told to
   // end.
-  [[nodiscard]] Expected<bool> StandBy() const;
+  [[nodiscard]] Expected<bool> WaitAsPassive() const;
 
   k8sclient::Api& api_;
   const RunOptions& options_;
@@ -170,12 +170,12 @@ Expected<bool> Run::Serve() {
   return was_replaced;
 }
 
-Expected<bool> Run::StandBy() const {
+Expected<bool> Run::WaitAsPassive() const {
   const auto directory = node::NodeDirectory::Open(options_.agent.run_dir, options_.agent.node, options_.agent.server);
   if (!directory) return std::unexpected(directory.error());
   spdlog::info("waiting until the other agent of this node ends node={}", options_.agent.node);
   while (directory->IsLocked()) {
-    const int received = sigtimedwait(&signals_, nullptr, &kStandByLook);
+    const int received = sigtimedwait(&signals_, nullptr, &kPassiveLook);
     if (received == SIGTERM || received == SIGINT) return false;
   }
   spdlog::info("every other agent of the node has stopped node={}", options_.agent.node);
