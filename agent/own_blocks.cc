@@ -15,7 +15,7 @@ using agent_core::ChangeId;
 using agent_core::Core;
 using agent_core::News;
 using agent_core::Now;
-using agent_core::Waiting;
+using agent_core::PendingChange;
 using ipam::BlockView;
 
 namespace {
@@ -177,8 +177,8 @@ void OwnBlocks::SendBatch(const StatePointer& state, SteadyTime deadline) {
   Lock lock(mutex_);
   const std::string block = state->view->name;
   const SignalsPointer signals = SignalsOf(block);
-  // Callers that were just answered often call again soon. Waiting for them for a quarter of a patch's time (at most 50
-  // ms) saves a patch. A single caller does not wait.
+  // Callers that were just answered often call again soon. PendingChange for them for a quarter of a patch's time (at
+  // most 50 ms) saves a patch. A single caller does not wait.
   const auto patience =
       std::min<std::chrono::steady_clock::duration>(state->patch_latency / kGatherPart, agent_core::kGatherMax);
   const auto end = std::min(deadline, std::chrono::steady_clock::now() + patience);
@@ -213,8 +213,8 @@ void OwnBlocks::SendBatch(const StatePointer& state, SteadyTime deadline) {
 }
 
 ChangeId OwnBlocks::SenderOf(const BlockState& state) {
-  const Waiting* sender = nullptr;
-  for (const Waiting& one : state.queue) {
+  const PendingChange* sender = nullptr;
+  for (const PendingChange& one : state.queue) {
     if (one.has_caller && (sender == nullptr || one.deadline > sender->deadline)) sender = &one;
   }
   return sender == nullptr ? 0 : sender->id;

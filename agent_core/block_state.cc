@@ -13,7 +13,7 @@ namespace berth::agent_core {
 namespace {
 
 bool IsShownAsWritten(const BlockState& state) {
-  const auto is_deferred = [](const Waiting& one) { return !one.has_caller; };
+  const auto is_deferred = [](const PendingChange& one) { return !one.has_caller; };
   return state.handed_out.empty() && state.to_restore.empty() && std::ranges::none_of(state.queue, is_deferred) &&
          std::ranges::none_of(state.rounds,
                               [&](const Round& round) { return std::ranges::any_of(round.changes, is_deferred); });
@@ -73,7 +73,7 @@ ipam::BlockView Shown(const BlockState& state) {
   ipam::Block block = *state.view;
   RestoreEntries(state, block);
   AddHandedOut(state, block);
-  const auto apply = [&block](const Waiting& one) {
+  const auto apply = [&block](const PendingChange& one) {
     if (!one.has_caller) static_cast<void>(ipam::Apply(one.change, block));
   };
   for (const Round& round : state.rounds) std::ranges::for_each(round.changes, apply);
@@ -89,14 +89,14 @@ bool Holds(const BlockState& state, const ipam::Attachment& attachment) {
 }
 
 bool IsInDoubt(const BlockState& state, const ipam::Attachment& attachment) {
-  const auto is_its = [&](const Waiting& one) { return one.change.attachment == attachment; };
+  const auto is_its = [&](const PendingChange& one) { return one.change.attachment == attachment; };
   return state.in_doubt.contains(attachment) || std::ranges::any_of(state.rounds, [&](const Round& round) {
            return std::ranges::any_of(round.changes, is_its);
          });
 }
 
 bool IsGivenBack(const BlockState& state, const ipam::Attachment& attachment) {
-  const auto gives_back = [&attachment](const Waiting& one) {
+  const auto gives_back = [&attachment](const PendingChange& one) {
     const auto* release = std::get_if<ipam::ReleaseAddresses>(&one.change.what);
     return release != nullptr && std::ranges::find(release->attachments, attachment) != release->attachments.end();
   };

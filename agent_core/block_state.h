@@ -38,7 +38,7 @@ struct Now {
 // Identifies a change or a handed-out address. 0: no caller asks for the outcome.
 using ChangeId = std::uint64_t;
 
-struct Waiting {
+struct PendingChange {
   ChangeId id = 0;
   ipam::Change change;
   SteadyTime deadline;
@@ -72,8 +72,8 @@ struct ForeignAgent {
 
 // Changes that are sent with one patch. The round takes several requests if answers are lost or patches meet conflicts.
 struct Round {
-  std::vector<Waiting> changes;  // changes without an outcome
-  SteadyTime deadline{};         // time limit of the whole round
+  std::vector<PendingChange> changes;  // changes without an outcome
+  SteadyTime deadline{};               // time limit of the whole round
   bool has_begun = false;
   bool fences = false;  // the patch under way raises `agent`
   // An earlier patch with these changes may have landed, or may land later.
@@ -119,7 +119,7 @@ struct BlockState {
   std::optional<std::string> doubt_version;
   std::set<ipam::Attachment> in_doubt;
 
-  std::deque<Waiting> queue;
+  std::deque<PendingChange> queue;
   bool is_sending = false;  // the driver gathers or sends a batch
   std::deque<Round> rounds;
   // Attachments whose entries the batch adds, changes or removes: Compare does not report these entries.
@@ -132,7 +132,7 @@ struct BlockState {
 // Returns how many of the changes have a waiting caller.
 [[nodiscard]] std::size_t CountCallers(const auto& changes) {
   std::size_t count = 0;
-  for (const Waiting& one : changes) count += one.has_caller ? 1 : 0;
+  for (const PendingChange& one : changes) count += one.has_caller ? 1 : 0;
   return count;
 }
 

@@ -64,7 +64,7 @@ ChangeId Core::SubmitDeferred(BlockState& state, const ipam::Change& change, std
 }
 
 bool Core::Withdraw(BlockState& state, ChangeId id) {
-  return std::erase_if(state.queue, [id](const Waiting& one) { return one.id == id; }) > 0;
+  return std::erase_if(state.queue, [id](const PendingChange& one) { return one.id == id; }) > 0;
 }
 
 std::chrono::milliseconds Core::LingerOf(const BlockState& state) {
@@ -106,7 +106,7 @@ std::optional<Core::Given> Core::HandOut(BlockState& state, const ipam::Change& 
   // One deferred change writes all handed-out addresses. A second one is needed only if it has to be sent sooner.
   const bool is_running_low = among.size() * 2 <= state.view->standby.size();
   const auto linger = is_running_low ? kSendNow : LingerOf(state);
-  const auto is_in_time = [due = now.steady + linger](const Waiting& one) {
+  const auto is_in_time = [due = now.steady + linger](const PendingChange& one) {
     return !one.has_caller && one.change.standby && one.due <= due;
   };
   Given given{.id = id, .block = std::make_shared<const ipam::Block>(std::move(block))};
@@ -138,9 +138,9 @@ ChangeId Core::Resume(const std::string& block_uid, ipam::BlockOffset offset, Ha
 
 News Core::EndDeferred() {
   News news;
-  const auto is_deferred = [](const Waiting& one) { return !one.has_caller; };
+  const auto is_deferred = [](const PendingChange& one) { return !one.has_caller; };
   for (const auto& [name, state] : blocks_) {
-    for (const Waiting& one : state->queue) {
+    for (const PendingChange& one : state->queue) {
       if (is_deferred(one)) Finish(one, Ending(), news);
     }
     std::erase_if(state->queue, is_deferred);
@@ -150,7 +150,7 @@ News Core::EndDeferred() {
 
 SteadyTime Core::DueOf(const BlockState& state) {
   SteadyTime due = SteadyTime::max();
-  for (const Waiting& one : state.queue) {
+  for (const PendingChange& one : state.queue) {
     if (!one.has_caller) due = std::min(due, one.due);
   }
   return due;
@@ -247,8 +247,8 @@ void Core::Forget(BlockState& state, News& news) {
     news.reports.push_back({.kind = Report::Kind::kHandedOutLost, .block = state.view->name, .text = entry});
   }
   for (const auto& [offset, one] : std::exchange(state.handed_out, {})) news.settled.push_back(one.id);
-  const auto is_deferred = [](const Waiting& one) { return !one.has_caller; };
-  for (const Waiting& one : state.queue) {
+  const auto is_deferred = [](const PendingChange& one) { return !one.has_caller; };
+  for (const PendingChange& one : state.queue) {
     if (is_deferred(one)) Finish(one, Fail(ErrorCode::kNotFound, "block " + state.view->name + " is gone"), news);
   }
   std::erase_if(state.queue, is_deferred);

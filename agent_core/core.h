@@ -253,7 +253,7 @@ class Core {
   // it: changes the error's code to kUnknownOutcome.
   [[nodiscard]] Error AsUnknownIfInDoubt(const BlockState& state, const Round& round, Error error) const;
   void FinishAll(const BlockState& state, Round& round, const Expected<ipam::BlockView>& result, News& news);
-  void Finish(const Waiting& change, Expected<ipam::BlockView> result, News& news);
+  void Finish(const PendingChange& change, Expected<ipam::BlockView> result, News& news);
 
   CoreOptions options_;
   std::map<std::string, StatePointer> blocks_;

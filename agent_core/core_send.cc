@@ -32,9 +32,9 @@ void Core::Check(const BlockState& state) {
 void Core::Begin(BlockState& state, SteadyTime deadline) {
   BERTH_CHECK(state.is_sending && state.rounds.empty());
   Round round{.changes = {}, .deadline = deadline};
-  std::deque<Waiting> later;
+  std::deque<PendingChange> later;
   // The batch ends at the sender's deadline. Callers with more time wait for the next batch.
-  for (Waiting& one : state.queue) {
+  for (PendingChange& one : state.queue) {
     const bool has_more = one.has_caller && one.deadline > deadline + kGatherMax;
     if (has_more) {
       later.push_back(std::move(one));
@@ -72,7 +72,7 @@ void Core::EndRound(BlockState& state) {
   std::deque<Round> apart;
   for (const auto& [offset, one] : state.handed_out) {
     if (one.is_set_aside()) continue;
-    apart.push_back({.changes = {Waiting{.change = {}, .deadline = round.deadline}},
+    apart.push_back({.changes = {PendingChange{.change = {}, .deadline = round.deadline}},
                      .deadline = round.deadline,
                      .is_alone = true,
                      .only = offset});
@@ -83,7 +83,7 @@ void Core::EndRound(BlockState& state) {
 
 std::optional<Step> Core::NextOf(BlockState& state, Round& round, const Now& now, News& news) {
   if (!std::exchange(round.has_begun, true)) {
-    for (const Waiting& one : round.changes) state.attachments_in_flight.insert(one.change.attachment);
+    for (const PendingChange& one : round.changes) state.attachments_in_flight.insert(one.change.attachment);
   }
   if (round.awaits == Round::Awaits::kConflictRead) return Read{round.deadline};
   if (now.steady < round.not_before) return Pause{round.not_before};
@@ -315,12 +315,12 @@ Error Core::AsUnknownIfInDoubt(const BlockState& state, const Round& round, Erro
 void Core::FinishAll(const BlockState& state, Round& round, const Expected<BlockView>& result, News& news) {
   const Expected<BlockView> told = result ? result : std::unexpected(AsUnknownIfInDoubt(state, round, result.error()));
   // Changes with callers come first.
-  std::ranges::stable_partition(round.changes, [](const Waiting& one) { return one.has_caller; });
-  for (const Waiting& one : round.changes) Finish(one, told, news);
+  std::ranges::stable_partition(round.changes, [](const PendingChange& one) { return one.has_caller; });
+  for (const PendingChange& one : round.changes) Finish(one, told, news);
   round.changes.clear();
 }
 
-void Core::Finish(const Waiting& change, Expected<BlockView> result, News& news) {
+void Core::Finish(const PendingChange& change, Expected<BlockView> result, News& news) {
   if (!change.has_caller) --deferred_count_;
   if (change.id != 0) news.outcomes.push_back({.id = change.id, .result = std::move(result)});
 }

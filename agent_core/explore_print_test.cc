@@ -112,7 +112,7 @@ void ExploredWorld::PrintState(Printer& out) const {
   }
   out.PrintOffsets(state_.leaving);
   if (state_.observed != nullptr) out.PrintBlock(*state_.observed);
-  for (const Waiting& one : state_.queue) PrintWaiting(one, out);
+  for (const PendingChange& one : state_.queue) PrintPending(one, out);
   for (const Round& round : state_.rounds) PrintRound(round, out);
 }
 
@@ -127,7 +127,7 @@ void ExploredWorld::PrintRound(const Round& round, Printer& out) const {
                   round.not_before > now_.steady}));
   out.Print('y', std::uint64_t{round.only ? *round.only + 1 : 0} * 16 + static_cast<std::uint64_t>(round.awaits) * 4);
   out.Print('c', static_cast<std::uint64_t>(round.conflicts));
-  for (const Waiting& one : round.changes) PrintWaiting(one, out);
+  for (const PendingChange& one : round.changes) PrintPending(one, out);
   if (round.awaits == Round::Awaits::kNothing) return;
   if (round.before != nullptr) out.PrintBlock(*round.before);
   out.PrintBlock(round.after);
@@ -137,7 +137,7 @@ void ExploredWorld::PrintRound(const Round& round, Printer& out) const {
   }
 }
 
-void ExploredWorld::PrintWaiting(const Waiting& one, Printer& out) const {
+void ExploredWorld::PrintPending(const PendingChange& one, Printer& out) const {
   const bool is_asked = std::ranges::any_of(ids_, [&](const Asked& asked) { return asked.id == one.id; });
   out.Print('w', one.change.what.index());
   out.PrintAttachment(one.change.attachment);

@@ -125,7 +125,7 @@ class ExploredWorld {
   class Printer;
   void PrintState(Printer& out) const;
   void PrintRound(const Round& round, Printer& out) const;
-  void PrintWaiting(const Waiting& one, Printer& out) const;
+  void PrintPending(const PendingChange& one, Printer& out) const;
 
   Core core_;         // all copies of the world share its pointer to the state
   BlockState state_;  // the state while this world is not in use; Do swaps it into core_

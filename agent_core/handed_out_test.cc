@@ -19,7 +19,7 @@ TEST(HandedOut, ARefusedAddressStaysOnStandbyThoughItsEntryIsRestoredElsewhere) 
   state.handed_out[5] = {.id = 1, .attachment = ipam::TestAttachment(1), .entry = entry, .is_refused = true};
   state.to_restore[9] = {.found = "", .wanted = entry};
   state.is_sending = true;
-  const Round round{.changes = {Waiting{.id = 2, .change = {}, .deadline = {}}}};
+  const Round round{.changes = {PendingChange{.id = 2, .change = {}, .deadline = {}}}};
   const Plan plan = PlanPatch(state, round, {.standby = 4, .agent = {}});
   EXPECT_TRUE(plan.after.standby.contains(5));
   EXPECT_FALSE(plan.after.allocations.contains(5));

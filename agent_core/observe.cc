@@ -28,7 +28,7 @@ bool IsFreedFrom(const ipam::Attachment& attachment, const std::string& text) {
 
 // Whether a change of the attachment (usually its DEL) is queued or being sent.
 bool IsBeingChanged(const BlockState& state, const ipam::Attachment& attachment) {
-  const auto is_its = [&](const Waiting& one) { return one.change.attachment == attachment; };
+  const auto is_its = [&](const PendingChange& one) { return one.change.attachment == attachment; };
   return state.attachments_in_flight.contains(attachment) || std::ranges::any_of(state.queue, is_its);
 }
 

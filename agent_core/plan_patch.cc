@@ -18,7 +18,7 @@ bool MayGo(const HandedOutItem& handed_out, const Round& round) {
 // Chooses the addresses on standby by the newest change that knows the pool. A block without held entries has no
 // standby.
 void ChooseStandby(const BlockState& state, const Round& round, std::size_t standby, Plan& plan) {
-  for (const Waiting& one : plan.applied) {
+  for (const PendingChange& one : plan.applied) {
     if (standby > 0 && one.change.standby) plan.standby_plan = one.change.standby;
   }
   if (standby > 0 && plan.standby_plan) {
@@ -65,7 +65,7 @@ Plan PlanPatch(const BlockState& state, const Round& round, const PlanOptions& o
             .standby_plan = state.standby_plan};
   RestoreEntries(state, plan.after);
   AddHandedOut(state, plan.after);
-  for (const Waiting& one : round.changes) {
+  for (const PendingChange& one : round.changes) {
     if (auto applied = ipam::Apply(one.change, plan.after)) {
       plan.applied.push_back(one);
     } else {

@@ -25,8 +25,8 @@ struct PlanOptions {
 struct Plan {
   ipam::BlockView before;
   ipam::Block after;
-  std::vector<Waiting> applied;                    // changes of the round that the patch contains
-  std::vector<std::pair<Waiting, Error>> refused;  // the other changes, which cannot be applied
+  std::vector<PendingChange> applied;                    // changes of the round that the patch contains
+  std::vector<std::pair<PendingChange, Error>> refused;  // the other changes, which cannot be applied
   std::map<ipam::BlockOffset, ipam::Attachment> carried;
   ipam::OffsetSet leaving;
   std::set<ipam::Attachment> touched;             // attachments whose entries the patch adds, changes or removes

@@ -48,7 +48,7 @@ void Overwrite(BlockState& state, ipam::BlockOffset offset, const char* was, con
 // Returns for example "10.55.0.0=a1 | applied 1 | carries 2=a2 | leaving 1 | touches a1 | touches b1".
 std::string ShownPlan(const Plan& plan) {
   std::string shown = ShownDifference(*plan.before, plan.after);
-  for (const Waiting& one : plan.applied) shown += " | applied " + std::to_string(one.id);
+  for (const PendingChange& one : plan.applied) shown += " | applied " + std::to_string(one.id);
   for (const auto& [one, error] : plan.refused) {
     shown += " | " + std::to_string(one.id) + " fails: " + std::string(ToString(error.code));
   }

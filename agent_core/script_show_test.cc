@@ -88,7 +88,7 @@ void ScriptWorld::Tell(const Outcome& outcome) {
   }
 }
 
-std::string ScriptWorld::ShownWaiting(const Waiting& one) const {
+std::string ScriptWorld::ShownPending(const PendingChange& one) const {
   const auto found = asked_for_.find(one.id);
   if (found == asked_for_.end()) return "standby";
   return found->second.name + (found->second.what == "nothing" ? "" : " " + found->second.what);
@@ -119,7 +119,7 @@ void ScriptWorld::ShowState(const BlockState& state) {
   if (!state.in_doubt.empty()) Say("in doubt:" + ShownNames(state.in_doubt));
   ShowForeignAgent(state);
   std::string waiting;
-  for (const Waiting& one : state.queue) waiting += (waiting.empty() ? "waits: " : ", ") + ShownWaiting(one);
+  for (const PendingChange& one : state.queue) waiting += (waiting.empty() ? "waits: " : ", ") + ShownPending(one);
   if (!waiting.empty()) Say(waiting);
 }
 

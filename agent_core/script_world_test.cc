@@ -241,7 +241,7 @@ void ScriptWorld::Begin(const ScriptWords& words) {
   if (state.queue.empty()) return Say("nothing waits");
   // The deadline is that of the caller with the most time, as in OwnBlocks.
   SteadyTime deadline = now_.steady;
-  for (const Waiting& one : state.queue) deadline = std::max(deadline, one.deadline);
+  for (const PendingChange& one : state.queue) deadline = std::max(deadline, one.deadline);
   state.is_sending = true;
   core_.Begin(state, HasWord(words, "within") ? DeadlineIn(words, now_.steady) : deadline);
   Proceed();

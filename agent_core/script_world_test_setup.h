@@ -81,7 +81,7 @@ class ScriptWorld {
   [[nodiscard]] const Wanted* AskedTo(std::string_view what);
   void ShowState(const BlockState& state);
   void ShowForeignAgent(const BlockState& state);
-  [[nodiscard]] std::string ShownWaiting(const Waiting& one) const;
+  [[nodiscard]] std::string ShownPending(const PendingChange& one) const;
   // Changes `block` as the words say: "version=9", "standby=1-2", "agent=m-x.1", "10.55.0.1=a1", ...
   void Edit(const ScriptWords& words, std::size_t first, ipam::Block& block);
   // Stores `block` at the API server, with the next version unless the block has a version of its own.
