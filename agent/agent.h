@@ -68,7 +68,8 @@ struct Reply {
   bool ok = false;
   bool is_new = false;  // an ADD took an address that the attachment did not have before
   std::string body;
-  // Of an ADD: while this pointer exists, GC does not free the ADD's address. It exists until the answer is delivered.
+  // For an ADD: while this pointer exists, GC does not free the ADD's address. The pointer exists until the answer is
+  // delivered.
   std::shared_ptr<void> hold;
   // Frees the address of an ADD whose answer could not be delivered; may be empty.
   std::function<void()> take_back;
@@ -138,8 +139,8 @@ class Agent final : private BlockObserver {
   // Whether the attachment has no address and no write in doubt, as far as this agent knows. Requires: the caller has
   // the attachment's turn; the agent is ready.
   [[nodiscard]] bool HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const;
-  // Ends a DEL for which no address is left, as far as this agent knows. It checks last whether a successor has taken
-  // over, which may have given the attachment an address, or may write the entry of its note again.
+  // Ends a DEL for which no address is left, as far as this agent knows. The agent checks last whether a successor has
+  // taken over, which may have given the attachment an address, or may write the entry of its note again.
   // `may_be_quarantined`: a block that was quarantined before the search may hold the attachment's address, so the DEL
   // stays in the journal until the block can be read. Errors: kUnavailable: a successor has taken over; kIo.
   [[nodiscard]] Expected<void> ConcludeFreed(const ipam::Attachment& attachment, bool may_be_quarantined);
@@ -216,8 +217,8 @@ class Agent final : private BlockObserver {
   const node::Folder state_;
   // The node's lock, which this agent holds as long as any part of it runs; calls of berth-direct wait.
   node::HeldFile lock_;
-  std::unique_ptr<Journal> journal_;          // set once, before has_taken_over_
-  std::atomic<bool> has_taken_over_ = false;  // this agent has taken over the node
+  std::unique_ptr<Journal> journal_;  // set once, before has_taken_over_
+  std::atomic<bool> has_taken_over_ = false;
   // When this agent became ready. Set before ready_. From then on no earlier agent answers an ADD.
   std::atomic<node::BootNanos> ready_since_ = 0;
   Metrics metrics_;

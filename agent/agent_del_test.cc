@@ -136,7 +136,7 @@ TEST_F(AgentTest, TheMarkOfADelSurvivesARestart) {
   EXPECT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", before)).ok);
 }
 
-// What the agent knows about Shared blocks must not be older than a write whose answer it never saw.
+// The agent's knowledge of Shared blocks must not be older than a write whose answer it never saw.
 TEST_F(AgentTest, DelFindsWhatALostCreationOfASharedBlockBrought) {
   StartAgent();
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(Del("unknown" + std::to_string(i)).ok);

@@ -144,7 +144,7 @@ TEST_F(StandbyTest, AddsBehindTheFirstOfABlockAreAnsweredWithItsPatch) {
       Await([&] { return are_answered.load(); }, "the ADDs are answered");
     return ApiFault::kNone;
   });
-  // So few ADDs that the next patch is not sent at once, because no ADD may get into that patch.
+  // These ADDs are few enough that the next patch is not sent at once: no ADD may get into that patch.
   std::array<Reply, 1 + (kStandbyOfAgent + 1) / 2> replies;
   std::vector<std::jthread> callers;
   for (std::size_t i = 0; i < replies.size(); ++i) {

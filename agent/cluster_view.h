@@ -87,7 +87,7 @@ class ClusterView {
     std::uint64_t version = 0;
   };
 
-  // What ReadLatest found for a name.
+  // The result of ReadLatest for a name.
   struct Proof {
     std::string uid;  // empty: no pool was found, or the GET failed
     bool exists = false;

@@ -25,7 +25,7 @@ class WarmBlocks {
       : parts_(parts), clock_(clock), metrics_(metrics), looks_within_(looks_within) {}
 
   // Looks at all pools once, in the thread of the maintenance loop. Returns false if the answer to a claim was lost, so
-  // that a block may exist that nobody knows.
+  // that a block may exist that this agent does not know.
   [[nodiscard]] bool Claim();
 
   // Call NeedsRound after an ADD has taken an address, from any thread. Returns whether Claim has something to look at.

@@ -17,7 +17,7 @@
 
 namespace berth::agent {
 
-// What a watch does with its events; called from the watch's thread.
+// Callbacks for the events of a watch; called from the watch's thread.
 struct WatchActions {
   std::function<void(nlohmann::json)> upsert;
   // Called with all names after each object of a list was passed to `upsert`.

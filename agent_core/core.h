@@ -115,7 +115,7 @@ enum class Trust : std::uint8_t {
   kOff,  // no standby is kept, the block is being deleted or contested, an entry is refused, or addresses are set aside
 };
 
-// What the driver does next for a block that is being sent.
+// The next step of the driver, for a block that is being sent.
 struct Done {};
 struct Pause {
   SteadyTime until;
