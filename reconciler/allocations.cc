@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeping what was seen.
+// Stores IPAllocations, and the keys of those that changed.
 #include "reconciler/allocations.h"
 
 #include <utility>

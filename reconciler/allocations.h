@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocations: the IPAllocations that were seen, by what their names say. Only metadata is known of them, because their
-// spec follows from the blocks and cannot change.
+// Allocations: the IPAllocations that the watch has shown. The controller reads only their metadata: the name contains
+// the attachment, and the spec follows from the blocks and cannot change.
 #pragma once
 
 #include <map>
@@ -20,9 +20,9 @@ struct SeenAllocation {
   std::string name_space;
   std::string name;
   std::string uid;
-  ipam::Attachment attachment = {};  // empty: its name has none, so it is nobody's
+  ipam::Attachment attachment = {};  // empty: the name contains no attachment, so berth did not make the object
   bool is_deleting = false;
-  // Its labels name no address of that family.
+  // The labels name no address of that family.
   bool lacks_ipv4 = false;
   bool lacks_ipv6 = false;
 
@@ -38,7 +38,7 @@ class Allocations {
 
   [[nodiscard]] const std::map<AllocationKey, SeenAllocation>& all() const { return all_; }
 
-  // What was put or removed since the last ForgetTouched; a key may be there twice.
+  // Keys that Put or Remove changed since the last ForgetTouched; a key may occur twice.
   [[nodiscard]] const std::vector<AllocationKey>& touched() const { return touched_; }
   void ForgetTouched() { touched_.clear(); }
 

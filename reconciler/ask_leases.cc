@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The version of a list is that of the moment at which it was answered, whatever is in it.
+// The resourceVersion of a list is the version at which the API server answered, whatever Leases the list contains.
 #include "reconciler/ask_leases.h"
 
 #include <cstdint>

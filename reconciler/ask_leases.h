@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The request of AskLeases (decision.h): a consistent list of one Lease, for the version of the list.
+// The request of the action AskLeases (decision.h): a consistent list of one Lease, for the resourceVersion of the
+// list.
 #pragma once
 
 #include "base/error.h"
@@ -8,7 +9,7 @@
 
 namespace berth::reconciler {
 
-// Sets memory.leases. Errors: those of the request; kInternal: the list has no version.
+// Sets memory.leases. Errors: those of the request; kInternal: the list has no resourceVersion.
 [[nodiscard]] Expected<void> ReadLeasesVersion(k8sclient::Api& api, const Moment& now,
                                                const k8sclient::CallOptions& options, Memory& memory);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One GET of a pod, or one list of a node's pods, for each question.
+// Sends one GET of a pod, or one list of a node's pods, for each question.
 #include "reconciler/ask_pods.h"
 
 #include <utility>
@@ -16,7 +16,8 @@ using nlohmann::json;
 
 namespace {
 
-// Of the characters of names in Kubernetes. With others a path may mean something else than a pod.
+// Whether the text has only characters of Kubernetes names. With other characters a path may mean something other than
+// a pod.
 bool IsDnsName(const std::string& text) {
   return !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-.") == std::string::npos;
 }

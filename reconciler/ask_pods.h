@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the API server itself says of pods, just before a write that depends on it.
+// Questions about pods that the API server answers just before a write that depends on the answer.
 //
-// The answers stay out of the world. The watch may be behind them, and would then show earlier pods as if they were the
-// next ones.
+// The answers stay out of the world: the watch of pods may be behind them, and would then show earlier states of the
+// pods as if they were newer.
 #pragma once
 
 #include <optional>
@@ -24,16 +24,16 @@ namespace berth::reconciler {
                                                          const std::string& name,
                                                          const k8sclient::CallOptions& options);
 
-// Whether the pod of an entry that is to be freed is gone, or does not have the address any more. Errors: kInvalid: no
-// pod can have that name.
+// Whether the entry may be freed: its pod is gone, or does not have the address any more. Errors: kInvalid: no pod can
+// have the name in the entry.
 [[nodiscard]] Expected<bool> IsPodGone(k8sclient::Api& api, const FreedEntry& one, const ipam::Address& address,
                                        const k8sclient::CallOptions& options);
 
-// Whether the pod of a lost entry is still there and still has the address.
+// Whether the pod of a lost entry still exists and still has the address.
 [[nodiscard]] Expected<bool> HasLostAddress(k8sclient::Api& api, const LostEntry& one,
                                             const k8sclient::CallOptions& options);
 
-// The pods of a node, by a consistent list. A pod that cannot be read is left out and logged.
+// The pods of a node, from a consistent list. A pod that cannot be read is logged and left out.
 [[nodiscard]] Expected<std::vector<SeenPod>> ReadPodsOf(k8sclient::Api& api, const std::string& node,
                                                         const k8sclient::CallOptions& options);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long to wait.
+// Computes the waits.
 #include "reconciler/backoff.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backoff: what failed is not tried again at once, object by object.
+// Backoff: how long the controller waits after a failure before it tries an object again.
 #pragma once
 
 #include <chrono>
@@ -16,19 +16,20 @@ class Backoff {
   using Time = std::chrono::steady_clock::time_point;
 
   [[nodiscard]] bool MayTry(const std::string& key, Time now) const { return NotBefore(key) <= now; }
-  // Long ago for what has not failed.
+  // The earliest time of the next try; Time::min() if the key does not wait.
   [[nodiscard]] Time NotBefore(const std::string& key) const;
-  // Not before now + pause, whatever happened before.
+  // Allows no try before now + pause, whatever the key waited for before.
   void Pause(const std::string& key, std::chrono::milliseconds pause, Time now);
-  // 50 ms, doubled up to 1 s after a conflict, as the newer version is on its way, and up to 30 s after anything else.
-  // Returns how long. What the server asked for is kept. Waits of a second and more end with a second of the clock, so
-  // that thousands that are refused are tried again in one round and not in one each: up to a second later.
+  // Notes a failure and returns the wait: 50 ms, doubled with each failure up to 1 s after a conflict (the watch will
+  // show the newer version soon) and up to 30 s after any other error, but at least error.retry_after. If the wait is 1
+  // s or longer, it ends at the next whole second of the clock, up to 1 s later than returned. So thousands of objects
+  // that the API server refused are tried again in one pass, and not in one pass each.
   std::chrono::milliseconds Failed(const std::string& key, const Error& error, Time now);
   void Succeeded(const std::string& key);
 
-  // When the next key that has to wait now may be tried.
+  // The first time after `now` at which a key's wait ends.
   [[nodiscard]] std::optional<Time> Next(Time now) const;
-  // Forgets what may be tried since long ago, so that keys of objects that are gone do not pile up.
+  // Forgets each key whose wait ended more than 5 minutes ago, so that keys of deleted objects do not pile up.
   void Forget(Time now);
 
  private:

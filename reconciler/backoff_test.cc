@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backoff: how long a failure keeps its object waiting, and nobody else.
+// Backoff: how long a failure makes an object wait, and that it makes no other object wait.
 #include "reconciler/backoff.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counting, and what need not be counted again.
+// Counts, and skips what did not change.
 #include "reconciler/census.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-// When the next cooling entry is over.
+// UNIX time (ms) at which the cooling of the block's next entry is over; kNever: no entry cools.
 std::int64_t NextThaw(const ipam::Block& block, std::int64_t now_ms) {
   std::int64_t next = kNever;
   for (const auto& [offset, text] : block.allocations) {
@@ -25,7 +25,7 @@ std::int64_t NextThaw(const ipam::Block& block, std::int64_t now_ms) {
   return next;
 }
 
-// The addresses of the space's blocks, of whatever pool.
+// The addresses of all blocks of the space, of any pool.
 ipam::IntervalSet Claimed(const World& world, const std::string& space) {
   std::vector<ipam::AddressRange> ranges;
   for (const auto& [name, block] : world.blocks()) {
@@ -128,7 +128,8 @@ void Census::UpdateBlockSets(const World& world, const std::map<std::string, Cou
         return cidr.Overlaps(counted->pool.subnet) &&
                !rules.assignable.Intersection(ipam::AddressRange::Of(cidr)).empty();
       };
-      // There may be more than fit: whoever has a node's token can make blocks of any size.
+      // There may be more blocks than the pool can be cut into: a client with a node's token can create blocks of any
+      // size.
       const auto claimed_blocks = static_cast<ipam::Uint128>(std::ranges::count_if(cidrs, is_of_pool));
       rules.counts.blocks_unclaimed = rules.counts.blocks_max - std::min(rules.counts.blocks_max, claimed_blocks);
       rules.counts.claimable = ipam::Claimable(counted->pool, cidrs, crds::kClaimableMax);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Census: how many addresses pools and spaces have, hold and have left.
+// Census: how many addresses pools and spaces have in total, used and free.
 //
-// Kept up rather than taken: a block is counted again only when it or the rules of its pool changed, or when an address
-// in it has rested long enough; what depends on which blocks exist, only when one came or went. So a round over
-// thousands of blocks costs about as much as looking at each once.
+// The census keeps its counts from pass to pass. It counts a block again only when the block or the rules of the
+// block's pool changed, or when the cooling of an address in the block is over. Numbers that depend on the set of
+// blocks are computed again only when a block came or went. So a pass over thousands of blocks costs about one look at
+// each block.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +21,13 @@
 
 namespace berth::reconciler {
 
-// A pool that is accepted and can be read, with the addresses in `pool.withheld` that are to be withheld from it.
+// An accepted pool that can be read. `pool.withheld` has the addresses that are to be withheld from the pool.
 struct CountedPool {
   ipam::Pool pool;
-  std::int64_t generation = 0;  // of the object: with it, the spec changes
+  std::int64_t generation = 0;  // metadata.generation, which changes with the spec
 };
 
-// By UID, the readable pools that their spaces have accepted, with what their statuses say is withheld.
+// The readable pools that their spaces have accepted, by UID. Each has the withheld addresses of its own status.
 [[nodiscard]] std::map<std::string, CountedPool> AcceptedPools(const World& world);
 
 struct PoolCounts {
@@ -34,8 +35,8 @@ struct PoolCounts {
   ipam::Uint128 used = 0;
   ipam::Uint128 free = 0;
   std::int64_t blocks = 0;
-  ipam::Uint128 blocks_max = 0;        // blocks it can be cut into
-  ipam::Uint128 blocks_unclaimed = 0;  // of those, which nobody has, of whatever pool of the space
+  ipam::Uint128 blocks_max = 0;        // number of blocks into which the pool can be cut
+  ipam::Uint128 blocks_unclaimed = 0;  // `blocks_max` minus the blocks that exist there, of any pool of the space
   std::vector<ipam::Prefix> claimable;
 };
 
@@ -47,28 +48,29 @@ struct SpaceCounts {
 
 class Census {
  public:
-  // `pools` by UID, of all spaces. Afterwards OfPool and OfSpace answer for them.
+  // Counts the world. `pools`: the pools of all spaces, by UID. Afterwards OfPool and OfSpace answer for these pools.
   void Take(const World& world, const std::map<std::string, CountedPool>& pools, std::int64_t now_ms);
 
-  // Requires: it was among the pools of the last Take.
+  // Requires: the last Take got a pool with that UID.
   [[nodiscard]] const PoolCounts& OfPool(const std::string& uid) const;
-  // The pool's assignable addresses that are in no block. Requires: as OfPool.
+  // The pool's assignable addresses that lie in no block. Requires: as OfPool.
   [[nodiscard]] const ipam::IntervalSet& UnclaimedOf(const std::string& uid) const;
-  // Free addresses in a block of a pool that was among those of the last Take; else 0.
+  // Free addresses in a block; 0 if the last Take did not get the block's pool.
   [[nodiscard]] std::uint32_t FreeIn(const std::string& block) const;
-  // All 0 for a space without a pool.
+  // All 0 if the last Take got no pool of the space.
   [[nodiscard]] SpaceCounts OfSpace(const std::string& space) const;
-  // When the counts may change by time alone: the next cooling entry is over.
+  // UNIX time (ms) at which the cooling of the next entry is over, so that the counts change although no object
+  // changes.
   [[nodiscard]] std::optional<std::int64_t> next_change_ms() const { return next_change_ms_; }
 
  private:
-  // A pool's rules, kept as long as they stay the same.
+  // What the census computes from the rules of one pool, and keeps until the rules change.
   struct Rules {
-    std::uint64_t id = 0;  // another one whenever the rules change
+    std::uint64_t id = 0;  // changes whenever the rules change
     std::int64_t generation = 0;
     std::vector<ipam::AddressRange> withheld;
     ipam::IntervalSet assignable;
-    // What hangs on the block set too.
+    // These also depend on which blocks exist.
     std::uint64_t block_set_version = 0;
     ipam::IntervalSet unclaimed;  // assignable addresses in no block
     PoolCounts counts;
@@ -77,7 +79,7 @@ class Census {
     ipam::BlockView block;
     std::uint64_t rules_id = 0;
     std::uint32_t free = 0;
-    std::int64_t valid_until_ms = 0;  // a cooling entry is over then
+    std::int64_t valid_until_ms = 0;  // then the cooling of an entry is over
   };
   struct Space {
     std::vector<std::uint64_t> rules_ids;

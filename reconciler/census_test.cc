@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Census: the same numbers as by counting every address, however the world came to be what it is.
+// Census: its counts equal a count of every single address, whatever changes led to the world.
 #include "reconciler/census.h"
 
 #include <random>
@@ -14,7 +14,7 @@
 namespace berth::reconciler {
 namespace {
 
-// Counted address by address, from nothing.
+// Counts address by address, from nothing.
 struct Naive {
   std::size_t total = 0;
   std::size_t used = 0;
@@ -130,7 +130,7 @@ TEST(Census, AVeryLargePoolIsCountedToo) {
   t.Pool("six", {{"subnet", "::/0"}});
   Census census;
   census.Take(t.world, {{"uid-of-six", {.pool = *t.world.pools.at("six").pool, .generation = 1}}}, kTestNowMs);
-  // All but the first, the last, and the 2^32 v4-mapped ones.
+  // All addresses but the first, the last, and the 2^32 IPv4-mapped ones.
   EXPECT_EQ(ipam::ToString(census.OfPool("uid-of-six").total), "340282366920938463463374607427473244158");
 }
 

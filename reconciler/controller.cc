@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop.
+// The loop of passes.
 #include "reconciler/controller.h"
 
 #include <algorithm>
@@ -19,34 +19,36 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// Between two rounds, so that a cluster in which every node writes blocks costs five rounds a second at most.
+// Pause between two passes. So if every node of a cluster writes blocks all the time, the controller makes at most five
+// passes a second.
 constexpr std::chrono::milliseconds kRoundPause{200};
 constexpr std::chrono::milliseconds kRoundPeriodMax{60'000};
 constexpr std::chrono::milliseconds kCallMax{10'000};
-// Of what nobody waits for, and the API server serves last.
+// Time limit of a request that nothing waits for, and that the API server serves last.
 constexpr std::chrono::milliseconds kAsideMax{2'000};
-// How much longer than the others an action waits after the API server was away for it.
+// If the API server does not answer the request of an action, this action waits 2 s longer than the other actions.
 constexpr std::chrono::milliseconds kAfterOthers{2'000};
 constexpr std::chrono::milliseconds kAsidePerRound{500};
 constexpr std::chrono::milliseconds kRelistMax{60'000};
-// A deletion answers without the object: its new version comes by the watch.
+// The answer to a deletion does not contain the object's new version, which comes by the watch.
 constexpr std::chrono::milliseconds kAfterDeletion{200};
-// A relist that led to nothing is not repeated at once.
+// Pause for an object after a relist that led to no action on the object.
 constexpr std::chrono::milliseconds kAfterRelist{1000};
-// From one look at all blocks, for metrics, to the next.
+// Period of the metrics that need a look at all blocks.
 constexpr std::chrono::milliseconds kLookPeriod{5'000};
-// How long it is known of a pod that it was seen to vanish, if no entry names it: one may come late.
+// How long the controller remembers the deletion of a pod that no entry names: such an entry may come late.
 constexpr std::chrono::minutes kVanishedKept{2};
-// For so long a successor is told of it. The API server's watches begin at versions of the last minute or so, and when
-// there are suspects the version handed over is older than that already.
+// A successor sees all pod deletions of this time before the handover. Not longer, because the API server serves
+// watches only from versions of about the last minute. If there are suspects, the version for the successor is older
+// anyway.
 constexpr std::chrono::seconds kVanishedHandedOver{15};
 
-// Back-off keys that are no object's.
+// Back-off keys that name no object.
 constexpr const char* kServerKey = "server";
 constexpr const char* kRelistKey = "relist";
 
-// Actions that nothing else waits for have a part of each round of their own, and failures of their own: under which
-// key. nullptr: the others wait for it.
+// Actions that no other action waits for have a part of each pass (kAsidePerRound) and a back-off key of their own.
+// Returns this key; nullptr: other actions wait for this one.
 const char* AsideKey(const Action& action) {
   if (std::holds_alternative<CreateAllocation>(action) || std::holds_alternative<DeleteAllocation>(action))
     return kAllocationsKey;
@@ -54,7 +56,7 @@ const char* AsideKey(const Action& action) {
   return nullptr;
 }
 
-// Whether the next request will fare no better, whatever object it is about.
+// Whether the next request would fail too, whatever object it is about.
 bool IsServerAway(ErrorCode code) {
   return code == ErrorCode::kUnavailable || code == ErrorCode::kTimeout || code == ErrorCode::kUnauthenticated;
 }
@@ -83,7 +85,7 @@ steady_clock::time_point Controller::RunRound(const std::stop_token& stop) {
   memory_.backoff.Forget(now.steady);
   performer_.SettleDoubts(now, k8sclient::CallOptions::Within(kCallMax, stop));
   Decision decision = decider_.Decide(world_, memory_, now, /*relisted=*/false);
-  // Before any Node is patched: the patch makes the scheduler ask again.
+  // Before any Node is patched, because the patch makes the scheduler ask again.
   if (auto rooms = std::exchange(decision.rooms, std::nullopt)) on_rooms(*std::move(rooms), world_, now.steady);
   AfterDecision(decision, now);
   if (memory_.backoff.MayTry(kServerKey, now.steady) && PerformAll(decision, stop) && WantsRelist(decision)) {
@@ -147,7 +149,7 @@ bool Controller::PerformAll(const Decision& decision, const std::stop_token& sto
     if (stop.stop_requested()) return false;
     const Moment now = Now();
     const ObjectKey key = KeyOf(action);
-    // A server that is away for them may just be busy with what matters.
+    // If the API server does not answer such an action, the API server may only be busy with requests that matter more.
     const char* const aside = AsideKey(action);
     if (!memory_.backoff.MayTry(key, now.steady) || (aside != nullptr && !memory_.backoff.MayTry(aside, now.steady)))
       continue;
@@ -191,7 +193,7 @@ void Controller::RunRelisted(const Decision& unlisted, const std::stop_token& st
   for (const ObjectKey& key : unlisted.wants_relist) {
     if (!acted_on.contains(key)) memory_.backoff.Pause(key, kAfterRelist, clock_.Now());
   }
-  // What was decided before the relist was done before it; this is about the same objects as they are by now.
+  // The actions of the decision before the relist are done. These actions are about the same objects, as they are now.
   static_cast<void>(PerformAll(decision, stop));
 }
 
@@ -199,11 +201,11 @@ void Controller::HandleFailure(const ObjectKey& key, const Error& error, const O
   const auto now = clock_.Now();
   const bool is_passing = error.code == ErrorCode::kConflict || error.code == ErrorCode::kNotFound ||
                           error.code == ErrorCode::kAlreadyExists;
-  // Where one hangs that nobody waits for, the next hundred would.
+  // If one request that nothing waits for hangs, assume that the next hundred will hang too.
   const bool hangs = server != kServerKey && error.code == ErrorCode::kUnknownOutcome;
   const bool is_away = IsServerAway(error.code) || hangs;
   const auto wait = memory_.backoff.Failed(is_away ? server : key, error, now);
-  // The next action goes first then: this one may be what takes too long.
+  // Then the next action goes first, because this action may be the one that takes too long.
   if (is_away) memory_.backoff.Pause(key, wait + kAfterOthers, now);
   if (!is_passing) metrics_.WriteFailed(berth::ToString(error.code));
   const auto level = is_passing ? spdlog::level::debug : spdlog::level::warn;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Controller: round after round, looks at what was seen, decides and does it.
+// Controller: works in passes. In each pass it looks at the state that the watches have shown, decides, and writes.
 //
-// A round never trusts an event, only the state; so a lost answer, a conflict or a restart at any line costs one more
-// round. One thread runs it and owns the world.
+// A pass depends only on the state, never on an event. So after a lost answer, a conflict or a restart at any line, the
+// next pass decides again. One thread runs the controller and owns the world.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,8 @@ namespace berth::reconciler {
 
 class Controller {
  public:
-  // All must outlive this. Requires: api is one from which clock learns, as is that of the watches.
+  // All arguments must outlive this. Requires: `clock` learns the API server's time from `api` and from the api of the
+  // watches.
   Controller(k8sclient::Api& api, k8sclient::ServerClock& clock, Mailbox& mailbox, Metrics& metrics,
              Settings settings = {})
       : api_(api),
@@ -37,36 +38,38 @@ class Controller {
   Controller(const Controller&) = delete;
   Controller& operator=(const Controller&) = delete;
 
-  // Told now and then from which version of the pods a successor has to look on, to know what this one knows of those
-  // that vanished. Called by the thread that runs this. Set before Run.
+  // Called after each decision with the version from which a successor has to watch pods, so that the successor sees
+  // every deletion of a pod that still matters (VersionForSuccessor). Called by the thread of Run. Set before Run.
   std::function<void(std::uint64_t version)> on_version = [](std::uint64_t) {};
 
-  // Told after each decision how many addresses nodes have left, and when the world was read, if Settings::unrequested
-  // is set. Called as on_version.
+  // If Settings::unrequested is set: called after the first decision of each pass with the addresses that nodes have
+  // left, the world, and the time at which the world was read. Called by the thread of Run. Set before Run.
   std::function<void(extender::Snapshot rooms, const World& world, SteadyTime read_at)> on_rooms =
       [](const extender::Snapshot&, const World&, SteadyTime) {};
 
   // Returns when stop is requested.
   void Run(const std::stop_token& stop);
 
-  // One round. Returns when the next is due even if nothing happens.
+  // Runs one pass. Returns when the next pass is due if nothing happens before.
   [[nodiscard]] std::chrono::steady_clock::time_point RunRound(const std::stop_token& stop);
 
  private:
   [[nodiscard]] Moment Now();
-  // Metrics of the world, and whether this machine's clock differs from the API server's.
+  // Updates the metrics of the world, and logs it if this machine's clock begins or ceases to differ from the API
+  // server's.
   void Report();
-  // After a decision: what need not be known any more of pods, and what people shall know.
+  // After a decision: forgets what later decisions do not need, and logs when the brake on freeing orphans changes.
   void AfterDecision(const Decision& decision, const Moment& now);
-  // From which on it sees go who went and whose entries are not freed yet. As young as that allows: the API server
-  // forgets.
+  // The resourceVersion from which a successor must watch pods to see every deletion whose entry is not freed yet. As
+  // new as that allows, because the API server forgets old versions.
   [[nodiscard]] std::uint64_t VersionForSuccessor(std::chrono::steady_clock::time_point now) const;
-  // Does what may be tried. False: the API server is away, so the rest was not tried.
+  // Performs the actions that the back-off allows. False: the API server does not answer, or stop is requested, so the
+  // rest was not tried.
   bool PerformAll(const Decision& decision, const std::stop_token& stop);
   [[nodiscard]] bool WantsRelist(const Decision& decision);
-  // Decides and acts on a relisted world.
+  // Lists the objects again, decides on the relisted world, and acts.
   void RunRelisted(const Decision& unlisted, const std::stop_token& stop);
-  // `server`: what waits if the API server is away.
+  // `server`: the back-off key that waits if the API server does not answer.
   void HandleFailure(const ObjectKey& key, const Error& error, const ObjectKey& server);
   [[nodiscard]] std::chrono::steady_clock::time_point NextRound(const Decision& decision, bool did_something);
 
@@ -81,7 +84,7 @@ class Controller {
   bool did_something_ = false;
   bool was_braked_ = false;
   std::chrono::steady_clock::time_point vanished_forgotten_;
-  std::optional<std::chrono::steady_clock::time_point> looked_;  // what metrics say of the world
+  std::optional<std::chrono::steady_clock::time_point> looked_;  // when the metrics of the world were last updated
 };
 
 }  // namespace berth::reconciler

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPAllocations against an API server in memory that refuses them or does not answer: nothing else is held up by that.
+// IPAllocations against an API server in memory that refuses them or does not answer: nothing else waits for them.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -19,7 +19,7 @@ using std::chrono::seconds;
 constexpr char kAllocations[] = "/apis/ipam.berth.dev/v1alpha1/namespaces/default/ipallocations";
 constexpr std::size_t kPodsCount = 256;
 
-// Pods that live on node n1, of which none has an IPAllocation.
+// Living pods on node n1 without IPAllocations.
 class ControllerAllocationsTest : public ControllerTest {
  protected:
   ControllerAllocationsTest() : ControllerTest({.keeps_allocations = true}) {
@@ -59,7 +59,7 @@ class ControllerAllocationsTest : public ControllerTest {
       return fault;
     });
   }
-  // Rounds as the controller wants them. Returns how many.
+  // Runs passes when the controller wants them. Returns how many.
   int Pass(seconds time) {
     int rounds = 0;
     for (const auto end = clock_.Now() + time; clock_.Now() < end; ++rounds) {
@@ -89,7 +89,7 @@ TEST_F(ControllerAllocationsTest, ThatAreRefusedAreTriedNowAndThenAndNotTenTimes
   EXPECT_EQ(Made(), kPodsCount);
 }
 
-// As while the watch of pods is stuck.
+// The watch of pods is stuck.
 TEST_F(ControllerAllocationsTest, ThatTheCollectorDeletedAreNotMadeAgainThoughTheirPodsSeemToLive) {
   Pass(seconds(10));
   ASSERT_EQ(Made(), kPodsCount);

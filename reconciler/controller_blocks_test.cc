@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks that are given back against an API server in memory, while the node's agent writes them.
+// Blocks that the controller deletes for other nodes, against an API server in memory, while the node's agent writes
+// them.
 #include <string>
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@ using std::chrono::seconds;
 
 constexpr char kEmptyBlock[] = "10.55.0.0-26";
 
-// Ten nodes, four blocks, of which n1 has an empty one.
+// Ten nodes and four blocks; n1 has an empty block.
 class ControllerBlocksTest : public ControllerTest {
  protected:
   ControllerBlocksTest() : ControllerTest({.reclaim = Reclaim::kOn}) {
@@ -48,7 +49,7 @@ class ControllerBlocksTest : public ControllerTest {
                     {"podIPs", {{{"ip", "10.55.0.3"}}}},
                     {"conditions", {{{"type", "PodReadyToStartContainers"}, {"status", "True"}}}}}}});
   }
-  // Until its deletion was asked for.
+  // Waits until the controller has asked for the deletion.
   void AwaitDeletion() {
     for (int i = 0; i < 90 && !IsGoing(); ++i) Pass(1);
     ASSERT_TRUE(IsGoing());
@@ -64,7 +65,7 @@ TEST_F(ControllerBlocksTest, AnEmptyOneThatOthersNeedGoes) {
 
 TEST_F(ControllerBlocksTest, AnAddThatWroteBeforeTheDeletionKeepsTheBlock) {
   Pass(59);
-  // The watch is late: the rounds decide on the empty block.
+  // The watch is late, so the passes decide on the empty block.
   SetEntry(kEmptyBlock, "3", kHeldEntry);
   for (int i = 0; i < 60; ++i) {
     clock_.Advance(seconds(1));
@@ -90,7 +91,7 @@ TEST_F(ControllerBlocksTest, AnAddThatWritesAfterTheDeletionKeepsItsAddress) {
   EXPECT_FALSE(Exists(crds::kBlocksPath, kEmptyBlock));
 }
 
-// Somebody removed its entry while no agent ran, and the watch of pods is behind that of blocks.
+// Somebody removed the pod's entry while no agent ran, and the watch of pods is behind the watch of blocks.
 TEST_F(ControllerBlocksTest, ABlockStaysIfTheApiServerKnowsAPodWithAnAddressOfIt) {
   PutUnseenPod();
   Pass(200);
@@ -108,7 +109,7 @@ TEST_F(ControllerBlocksTest, ABlockThatSomebodyDeletesStaysWhileAPodHasAnAddress
 TEST_F(ControllerBlocksTest, StandbyOfANodeThatIsBackIsNotTakenOff) {
   server_->Change(std::string(crds::kBlocksPath), kEmptyBlock, [](json& block) { block["standby"] = {4, 5}; });
   server_->Put("/api/v1/nodes", {{"metadata", {{"name", "n1"}, {"uid", "u"}}}});
-  // The watch says that there is none, the API server that there is.
+  // The watch shows no Node, but the API server has it.
   mailbox_->Remove<SeenNode>("n1");
   Pass(400);
   EXPECT_EQ(Object(crds::kBlocksPath, kEmptyBlock)["standby"], json({4, 5}));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Freeing what a pod had whose sandbox nobody saw end: somebody removed it by force, or a list alone says that it is
-// gone.
+// Freeing the address of a pod whose sandbox nobody saw end: somebody deleted the pod by force, or only a list shows
+// that the pod is gone.
 #include <string>
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// Somebody deletes by force a pod whose container hangs.
+// Somebody deletes a pod by force, and the pod's container hangs.
 class ControllerForcedTest : public ControllerOrphansTest {
  protected:
   static constexpr char kOfContainer[] =
@@ -66,7 +66,7 @@ TEST_F(ControllerForcedTest, AnEntryThatItsAgentWritesAgainAtOnceIsFreedOnce) {
   EXPECT_THAT(Events(), testing::Contains(std::string(kBlock) + " FreedInUse").Times(1));
 }
 
-// The watch broke, and the list after it lacks the pod: nobody can say how the pod went.
+// The watch broke, and the next list lacks the pod: nobody can say how the pod was deleted.
 TEST_F(ControllerOrphansTest, APodThatAListMissesIsWaitedForWhereNobodyCanLookForItsSandbox) {
   for (const bool has_proof : {true, false}) {
     SetEntry(kBlock, "3", std::string(kOrphan) + (has_proof ? " ns=cni-1" : ""));
@@ -84,7 +84,7 @@ TEST_F(ControllerOrphansTest, APodThatAListMissesIsWaitedForWhereNobodyCanLookFo
   EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
 }
 
-// A person removed the entry, and its agent wrote it again.
+// A person removed the entry, and the node's agent wrote it again.
 TEST_F(ControllerOrphansTest, AStaticPodsEntryIsNotFreedBecauseItCameBack) {
   const std::string entry =
       "default/web 0123456789abcdef0123456789abcdef 0123456789ab-0123456789abcdef i=eth0 t=1 ns=cni-1";

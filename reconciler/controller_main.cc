@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth-controller: waits until it leads, then watches and decides until it is told to end (exit 0) or has lost the
-// lease (exit 1).
+// berth-controller: waits until it leads, then watches and decides until a signal ends it (exit 0) or it loses the
+// Lease (exit 1).
 #include "reconciler/controller_main.h"
 
 #include <array>
@@ -44,10 +44,10 @@
 namespace berth::reconciler {
 namespace {
 
-// On the Lease: the resourceVersion up to which its holder has seen what became of pods.
+// Annotation of the Lease: the resourceVersion from which the next leader has to watch pods.
 constexpr const char* kPodsSeenAnnotation = "ipam.berth.dev/pods-seen";
 
-// Host name and a random UUID: another one after every start.
+// Host name and a random UUID, so that each start has another identity.
 std::string Identity() {
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
@@ -74,13 +74,14 @@ Expected<std::unique_ptr<k8sclient::HttpApi>> Connect(const Options& options) {
                                    .log = [](const std::string& line) { spdlog::warn("{}", line); }});
 }
 
-// Which version of the pods the leader before had got to, and which this one has; 0: none.
+// Versions of pods: the one that the previous leader left in the Lease (empty: none), and the one for the next leader
+// (0: none).
 struct HandOver {
   std::string found;
   std::atomic<std::uint64_t> reached = 0;
 };
 
-// What is there before it leads.
+// What exists before this process leads.
 struct Desk {
   Mailbox mailbox;
   Metrics metrics;
@@ -88,7 +89,7 @@ struct Desk {
   std::unique_ptr<Extending> extending;  // nullptr: no extender
 };
 
-// What leading is: from the first list on until stop.
+// Lists, watches and decides until stop is requested.
 void Lead(k8sclient::Api& server, Desk& desk, const Settings& settings, const std::stop_token& stop) {
   HandOver& hand_over = desk.hand_over;
   k8sclient::ServerClock clock(k8sclient::RealClock());
@@ -131,7 +132,7 @@ Expected<void> Elect(const Options& options, k8sclient::Api& api, HandOver& hand
   });
 }
 
-// Ends the process in an orderly way on the first SIGTERM or SIGINT. Requires: both are blocked in every thread.
+// Requests stop on the first SIGTERM or SIGINT. Requires: both signals are blocked in every thread.
 std::jthread StopOnSignal(std::stop_source& source, const sigset_t& signals) {
   return std::jthread([&source, signals](const std::stop_token& done) {
     const std::stop_callback wake(done, [thread = pthread_self()] { pthread_kill(thread, SIGINT); });
@@ -150,8 +151,8 @@ int Fail(const char* what, const Error& error) {
 
 int Run(const Options& options) {
   SetUpLogging(options.log_level, options.logs_json);
-  // Each thread that watches would keep what it freed of its list to itself: 124 MiB of 100,000 pods, and nothing else
-  // is made in that thread again.
+  // With more arenas, each watching thread would keep the freed memory of its first list to itself (124 MiB for 100,000
+  // pods), although the thread never allocates that much again.
   mallopt(M_ARENA_MAX, 1);  // NOLINT(concurrency-mt-unsafe): this is the only thread yet
   sigset_t signals;
   sigemptyset(&signals);
@@ -166,7 +167,7 @@ int Run(const Options& options) {
   std::atomic<bool> is_leading = false;
   std::unique_ptr<http::HttpServer> health;
   if (!options.health_address.empty() || !options.probe_socket.empty()) {
-    // One that waits for the lease is ready: it can take over.
+    // A controller that waits for the Lease is ready, because it can take over.
     const HealthPlaces places{.address = options.health_address, .socket = options.probe_socket};
     const auto why_not_ready = [&] {
       return is_leading && !desk.mailbox.IsLoaded()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Freeing orphans against an API server in memory: what is asked once more before, what is written, what fails.
+// Freeing orphans against an API server in memory: what the controller asks just before a write, what it writes, what
+// fails.
 #include <functional>
 #include <string>
 #include <vector>
@@ -29,7 +30,7 @@ TEST_F(ControllerOrphansTest, AFreedEntryRestsAMinuteAndTellsTheNodeToForgetIt) 
   EXPECT_NEAR(static_cast<double>(cooling->until_ms - now), 60'000, 7'000);
 }
 
-// Of a tenant's pods, which its watch does not show.
+// Pods of a tenant, which the controller's watch does not show.
 TEST_F(ControllerOrphansTest, AtMostTwentyPodsAreAskedForInARoundHoweverManyLive) {
   json entries;
   for (int i = 10; i < 50; ++i) {
@@ -151,7 +152,7 @@ TEST_F(ControllerOrphansTest, WhileThePodCannotBeAskedForNothingIsFreed) {
 
 TEST_F(ControllerOrphansTest, AnEntryWhosePodCannotEvenBeAskedForKeepsNoOtherFromBeingFreed) {
   SetEntry(kBlock, "2", "default/no%2Fname uid-2-2 0123456789ab-0000000000000002 i=eth0 t=1799999999000");
-  // A server takes it for what belongs to the pod "no".
+  // An API server takes the path for a subresource of the pod "no".
   server_->SetFaults([](const k8sclient::Request& request) {
     return request.path.ends_with("no%2Fname") ? ApiFault::kForbidden : ApiFault::kNone;
   });
@@ -179,7 +180,7 @@ TEST_F(ControllerOrphansTest, AnEntryOfABlockThatCannotBeReadIsFreedWhenItCanBeA
 TEST_F(ControllerOrphansTest, AnEntryThatWasGivenBackMeanwhileIsLeftAlone) {
   Vanish();
   Pass(seconds(39));
-  // The watch is late: the round decides on the old block.
+  // The watch is late, so the passes decide on the old block.
   SetEntry(kBlock, "3", nullptr);
   for (int i = 0; i < 10; ++i) {
     clock_.Advance(seconds(1));
@@ -207,7 +208,7 @@ TEST_F(ControllerOrphansTest, WhoLeadsNextIsToldOfAVersionThatIsAsYoungAsWhatIsL
   EXPECT_EQ(handed_over, 2U) << "nothing is left to do about those that went";
 }
 
-// A pod whose entry somebody removes by hand.
+// A pod whose entry a person removes.
 class ControllerLostTest : public ControllerOrphansTest {
  protected:
   ControllerLostTest() {
@@ -222,7 +223,7 @@ class ControllerLostTest : public ControllerOrphansTest {
     pod["status"]["conditions"] = {{{"type", "PodReadyToStartContainers"}, {"status", "True"}}};
     return pod;
   }
-  // How often pods are asked for from now on, at most between two writes of blocks.
+  // From now on counts the GETs of pods, and the most that come between two writes of blocks.
   void CountQuestions() {
     server_->SetFaults([this](const k8sclient::Request& request) {
       if (request.method == k8sclient::Method::kPatch) questions_ = 0;
@@ -267,8 +268,7 @@ TEST_F(ControllerLostTest, NothingIsPutBackIfThePodIsGoneByNowAndItIsAskedForEve
   EXPECT_LE(questions_max_, 20) << "though the watch still shows it";
 }
 
-// Whatever counts from when a pod vanished, such as renewals of Leases, counts by versions, and an answer has none of
-// the watch's.
+// The controller's GET does not find the pod, but a pod counts as vanished only when the watch shows it.
 TEST_F(ControllerLostTest, APodIsSeenToVanishByTheWatchAloneWhateverIsAnswered) {
   const std::string entry = kOrphan;
   SetEntry(kBlock, "5", entry.c_str());
@@ -285,7 +285,7 @@ TEST_F(ControllerLostTest, NothingIsPutBackOfAPodWhoseSandboxHasEndedByNow) {
   EXPECT_EQ(Entry(), "");
 }
 
-// Its old sandbox died after that, and DEL found nothing: no attachment has the entry.
+// The pod's old sandbox ended after that, and its DEL found nothing, because no sandbox has the entry's attachment.
 TEST_F(ControllerLostTest, WhatWasPutBackIsFreedOnceThePodHasAnotherSandbox) {
   Pass(seconds(90));
   ASSERT_TRUE(Entry().contains(" 000000000000-")) << Entry();
@@ -299,7 +299,7 @@ TEST_F(ControllerLostTest, WhatWasPutBackIsFreedOnceThePodHasAnotherSandbox) {
   EXPECT_TRUE(EntryAt(kBlock, "9").starts_with("default/web "));
 }
 
-// An answer may take its time, and all of a block have to come within one request's.
+// An answer may take its time, and all questions for one block must be answered within the time limit of one request.
 TEST_F(ControllerLostTest, ABlockOfLostEntriesIsPutBackInPortions) {
   for (int i = 10; i < 60; ++i) {
     json pod = WithAddress(("10.55.0." + std::to_string(i)).c_str());
@@ -351,7 +351,7 @@ TEST_F(ControllerLostTest, TwoContestedAddressesOfOneBlockAreOneEvent) {
                                                   testing::HasSubstr("10.55.0.4: default/other on n1"))));
 }
 
-// Its successor begins with what it finds.
+// A new leader begins with the condition that it finds.
 TEST_F(ControllerLostTest, WhoLeadsNextLeavesTheConditionUntilItHasLookedItself) {
   SetEntry(kBlock, "3", kHeldEntry);
   Pass(seconds(40));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests of a controller that frees what nobody gives back: a pod, its entry, and a kubelet that renews its Lease.
+// For tests of a controller that frees orphans: a pod, its entry, and a kubelet that renews its Lease.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace berth::reconciler {
 
-// A pod on node n1 with the address 10.55.0.3, which has a kubelet that renews its Lease.
+// A pod with the address 10.55.0.3 on node n1, whose kubelet renews its Lease.
 class ControllerOrphansTest : public ControllerTest {
  protected:
   static constexpr char kPods[] = "/api/v1/namespaces/default/pods";
@@ -50,7 +50,7 @@ class ControllerOrphansTest : public ControllerTest {
       Round();
     }
   }
-  // The watch says that the pod is gone. The API server may still have it.
+  // The watch shows that the pod is gone. The API server may still have the pod.
   void SeeItVanish() { mailbox_->Remove<SeenPod>("default/web"); }
   void Vanish() {
     Delete(kPods, "web");
@@ -58,7 +58,7 @@ class ControllerOrphansTest : public ControllerTest {
   }
   [[nodiscard]] std::string Entry() const { return EntryAt(kBlock, "3"); }
 
-  // The API server in memory gives no version that is as high.
+  // Higher than any version that the API server in memory gives.
   static constexpr std::uint64_t kLeasesVersion = 1'000'000;
   std::uint64_t ticks_ = 0;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two controllers that both believe to lead, late watches, lost answers and late commits, while users and nodes do what
-// they do, also between any two requests of a round. Whatever happens: no address is held twice, nothing that was
-// answered is lost, no two pools that conflict are accepted; and in the end everything is as it should be.
+// Two controllers that both believe that they lead, late watches, lost answers and late commits, while users and nodes
+// act, also between any two requests of a pass. Whatever happens: no address is held twice, no answered address is
+// lost, and no two conflicting pools are accepted; and in the end everything is as it should be.
 #include <map>
 #include <memory>
 #include <set>
@@ -31,7 +31,7 @@ struct Leader {
   Controller controller;
 };
 
-// An address that a node has put into a block. It is a pod's once it was answered.
+// An address that a node has written into a block. A pod has the address once the ADD is answered.
 struct Taken {
   std::string block;
   ipam::Address address;
@@ -59,7 +59,7 @@ class Storm {
     }
   }
 
-  // Everybody finishes what he does, and the controllers come to rest.
+  // All ADDs finish, and the controllers come to rest.
   void Calm() {
     is_calm_ = true;
     while (!claims_.empty()) Verify(claims_.begin()->first);
@@ -74,7 +74,7 @@ class Storm {
     }
   }
 
-  // Of a storm that is over.
+  // Requires: the storm is over.
   void CheckFinally() {
     World world;
     Mailbox mailbox;
@@ -201,7 +201,7 @@ class Storm {
             .unknown = {}};
   }
 
-  // By a node that knows the pools as they were some time ago. The address is not answered yet.
+  // A node whose view of the pools is old claims a block. The ADD is not answered yet.
   void Claim() {
     std::map<std::string, SeenPool> ready = pools_seen_;
     std::erase_if(ready, [](const auto& item) { return !item.second.IsReady() || item.second.meta.deleting(); });
@@ -219,7 +219,7 @@ class Storm {
                     Taken{.block = block.name, .address = *address, .pool = block.pool, .pool_uid = block.pool_uid});
   }
 
-  // Before a claimed block gives its first answer, the pool is read.
+  // The node reads the pool before a claimed block gives its first answer.
   void Verify(std::string attachment) {  // NOLINT(performance-unnecessary-value-param): it is erased below
     const Taken taken = claims_.at(attachment);
     claims_.erase(attachment);
@@ -233,13 +233,13 @@ class Storm {
         return;
       }
     } else if (read.error().code == ErrorCode::kNotFound) {
-      // The node's list of pools is older than this answer: what the list says of that name no longer holds.
+      // The node's list of pools is older than this answer: what the list says about that name no longer holds.
       pools_seen_.erase(taken.pool);
     }
     RemoveEntry(taken.block, attachment);
   }
 
-  // From a block that exists, by a node whose pools are old.
+  // A node whose view of the pools is old takes an address of a block that exists.
   void Take() {
     auto blocks = ViewOf<SeenBlock>(api_, crds::kBlocksPath, ReadBlock);
     if (blocks.empty() || pools_seen_.empty()) return;
@@ -247,7 +247,7 @@ class Storm {
     const auto pool = pools_seen_.find(seen.block->pool);
     if (pool == pools_seen_.end() || !pool->second.IsReady() || pool->second.meta.uid != seen.pool_uid) return;
     ipam::Block block = *seen.block;
-    // While its claim is not verified, a block gives nothing.
+    // A block gives no address while its claim is not verified.
     for (const auto& [attachment, claim] : claims_) {
       if (claim.block == block.name) return;
     }
@@ -362,8 +362,8 @@ class Storm {
   ModelApi api_;
   k8sclient::testing::FakeClock clock_;
   std::vector<std::unique_ptr<Leader>> leaders_;
-  std::map<std::string, SeenPool> pools_seen_;  // by the nodes
-  std::map<std::string, Taken> claims_;         // by attachment: in a block, but not answered
+  std::map<std::string, SeenPool> pools_seen_;  // as the nodes know them
+  std::map<std::string, Taken> claims_;         // by attachment: in a block, but the ADD is not answered
   std::map<std::string, Taken> answered_;       // by attachment
   int attachments_ = 0;
   bool is_acting_ = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop against an API server in memory: whole stories, conflicts, lost answers and stale views.
+// The loop against an API server in memory: whole sequences, conflicts, lost answers and outdated views.
 #include "reconciler/controller.h"
 
 #include <functional>
@@ -76,7 +76,7 @@ TEST_F(ControllerTest, ABlockThatShowsUpOnlyInTheConsistentListKeepsItsPool) {
   Settle();
   Delete(crds::kPoolsPath, "web");
   Deliver();
-  // The claimer was faster, and the watch is late.
+  // The node that claimed the block was faster, and the watch is late.
   PutBlock("web", "10.55.0.0/26", {{"3", kHeldEntry}});
   for (int i = 0; i < 20; ++i) {
     RoundWithoutNews();
@@ -172,7 +172,7 @@ TEST_F(ControllerTest, AReservationThatAStaleViewDoesNotShowIsNotGivenUp) {
   Settle();
   PutReservation("r", {{"addresses", {"10.55.0.4"}}});
   Settle();
-  // Another leader, which has seen everything but the reservation.
+  // Another leader, whose watches have shown everything but the reservation.
   Mailbox other_mailbox;
   Controller other(*server_, server_clock_, other_mailbox, metrics_);
   DeliverTo(other_mailbox);
@@ -238,7 +238,7 @@ const NamedFault kFaults[] = {
     {"Invalid", ApiFault::kInvalid},
     {"Forbidden", ApiFault::kForbidden},
 };
-// One fault at each request of a story, one after another: the end is the same.
+// One fault at each request of a sequence, one after another: the end is the same.
 class ControllerFaults : public ControllerTest, public testing::WithParamInterface<NamedFault> {};
 
 TEST_P(ControllerFaults, AtAnyRequestOnlyDelay) {
@@ -291,7 +291,7 @@ TEST_F(ControllerTest, DecidesNothingBeforeEveryKindWasListed) {
   EXPECT_EQ(Writes(), 0);
 }
 
-// Anyone who may change one object may have written these, or a CRD without its rules let them through.
+// A client that may change such an object may have written these, or the API server had a CRD without its rules.
 TEST_F(ControllerTest, NoObjectStopsMoreThanItself) {
   PutPool("sick", {{"subnet", "10.77.0.0/24"}, {"space", "sick"}});
   PutPool("well", {{"subnet", "10.55.0.0/24"}});

@@ -27,7 +27,7 @@
 
 namespace berth::reconciler {
 
-// The view of one kind, as a list would give it now.
+// The objects of one kind, as a list would show them now.
 template <typename Seen>
 std::map<std::string, Seen> ViewOf(const k8sclient::testing::ModelApi& api, std::string_view path,
                                    Expected<Seen> (*read)(json)) {
@@ -70,7 +70,7 @@ class ControllerTest : public testing::Test {
   void PutReservation(const std::string& name, json spec) {
     server_->Put(std::string(crds::kReservationsPath), {{"metadata", {{"name", name}}}, {"spec", std::move(spec)}});
   }
-  // As a claimer would make it.
+  // As a node would claim it.
   void PutBlock(const std::string& pool, const std::string& cidr, const json& allocations) {
     ipam::Block block = ipam::NewBlock(*ReadPool(Pool(pool)).value().pool, ipam::PrefixOf(cidr), "n1");
     for (const auto& [offset, entry] : allocations.items()) {
@@ -88,7 +88,7 @@ class ControllerTest : public testing::Test {
       object["used"] = object["allocations"].size();
     });
   }
-  // As kubectl would.
+  // As kubectl would do it.
   void Delete(std::string_view collection, const std::string& name) {
     is_user_ = true;
     ASSERT_TRUE(k8sclient::Delete(*server_, ObjectPath(collection, name), {}, {}).has_value());
@@ -115,7 +115,7 @@ class ControllerTest : public testing::Test {
     const crds::Condition* ready = crds::FindCondition(seen->status.conditions, crds::kReadyCondition);
     return ready == nullptr ? "none" : ready->status + "/" + ready->reason;
   }
-  // But for events.
+  // Number of writes, without events.
   [[nodiscard]] int Writes() const {
     return server_->CountOf(k8sclient::Method::kPost) + server_->CountOf(k8sclient::Method::kPatch) +
            server_->CountOf(k8sclient::Method::kDelete) - static_cast<int>(Events().size());
@@ -136,7 +136,8 @@ class ControllerTest : public testing::Test {
     Deliver();
     return RoundWithoutNews();
   }
-  // Until nothing is written any more, back-off and ten-second rhythm included.
+  // Runs passes until nothing is written any more, also after back-off and after the ten seconds between writes of
+  // counts.
   void Settle() {
     for (int quiet = 0, round = 0; quiet < 3; ++round) {
       ASSERT_LT(round, 200) << "it does not come to rest";
@@ -147,7 +148,8 @@ class ControllerTest : public testing::Test {
     }
   }
 
-  // A pool that goes, one that comes, and a reservation; `fault` is asked for each of the controller's requests.
+  // A pool is deleted, another is created, and so is a reservation. `fault` is called for each of the controller's
+  // requests.
   void Tell(const std::function<ApiFault()>& fault) {
     PutPool("gone", {{"subnet", "10.66.0.0/24"}});
     Settle();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counting: the pods' part is kept up node by node, the blocks' part is summed anew each time.
+// Counting: keeps the pods' part up to date node by node, and sums the blocks' part anew each time.
 #include "reconciler/counts.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace berth::reconciler {
 
 namespace {
 
-// Under which an entry is found; "" if it names nothing that a pod has.
+// The key under which an entry is recorded; "" if the entry names neither a pod nor a UID.
 std::string NameOfHolder(const ipam::HeldEntry& entry) {
   if (!entry.pod.empty() && !entry.pod_namespace.empty()) return PodKeyOf(entry.pod_namespace, entry.pod);
   return entry.uid;
@@ -187,7 +187,7 @@ void Counts::TakePods(const Scope& scope) {
   for (const PodKey& key : scope.world.pods.touched()) PlacePod(key, scope.world.pods.Find(key));
 }
 
-// `pod`: nullptr if it is gone.
+// `pod`: nullptr if the pod is gone.
 void Counts::PlacePod(const PodKey& key, const SeenPod* pod) {
   if (const auto before = node_of_.find(key); before != node_of_.end()) {
     const std::string& node = before->second;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts: what each Node should show, case by case, and the same kept up as counted anew.
+// Counts: what each Node should show, case by case, and that kept counts equal new counts.
 #include "reconciler/counts.h"
 
 #include <functional>
@@ -23,7 +23,7 @@ std::string EntryOf(const std::string& pod, const std::string& uid, const std::s
 const std::string kCooling = "~ t=" + std::to_string(kTestNowMs + 5000);
 const std::string kCooled = "~ t=" + std::to_string(kTestNowMs - 1);
 
-// Nodes n1 and n2, and the pool "v4" of eight-address blocks with the resource ipv4.
+// Nodes n1 and n2, and the pool "v4" with blocks of eight addresses and the resource ipv4.
 class CountsWorld {
  public:
   CountsWorld() {
@@ -75,7 +75,7 @@ class CountsWorld {
     counts_.Update(Scope());
     t_.world.pods.ForgetTouched();
   }
-  // "usable+held-requested=number" of n1.
+  // "usable+held-requested=number" of a node.
   std::string Of(const std::string& resource = "ipv4", const std::string& node = "n1") {
     Update();
     const NodeTally& all = counts_.Of(node);
@@ -85,7 +85,7 @@ class CountsWorld {
     return std::to_string(tally.usable) + "+" + std::to_string(tally.held) + "-" + std::to_string(tally.requested) +
            "=" + (number ? std::to_string(*number) : "none");
   }
-  // The same counted by somebody who has seen nothing before.
+  // The same, counted by an object that has seen nothing before.
   std::map<std::string, NodeTally> Anew() {
     HeldEntries held;
     held.Update(t_.world);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One decision, space by space: acceptance, then what is withheld, then counts and statuses, then what drains.
+// One decision, space by space: acceptance, then withheld addresses, then counts and statuses, then removals.
 #include "reconciler/decide.h"
 
 #include <algorithm>
@@ -21,8 +21,8 @@ namespace {
 constexpr std::int64_t kThawPeriodMs = 1000;
 
 struct SpacePlan {
-  const crds::Space* current = nullptr;  // null: does not exist
-  std::vector<std::string> pools;        // readable ones that name the space
+  const crds::Space* current = nullptr;  // nullptr: the space does not exist
+  std::vector<std::string> pools;        // names of the readable pools that name the space
   Acceptance acceptance;
   std::vector<ReservedRange> reserved;
   ipam::IntervalSet withheld;
@@ -82,7 +82,7 @@ class Round {
                            now_,
                            decision_);
     }
-    // Last, because nothing waits for them.
+    // Last, because nothing waits for IPAllocations.
     if (world_.knows_holders && kept_.settings.keeps_allocations) {
       kept_.allocations.Decide({.held = kept_.held, .world = world_, .memory = memory_}, now_, decision_);
     }
@@ -94,10 +94,11 @@ class Round {
   }
 
  private:
-  // What those hold who are gone, and blocks that others need more.
+  // Addresses of pods that are gone, lost entries, and blocks that other nodes need.
   void DecideReclaimed() {
     const Reclaim mode = kept_.settings.reclaim;
-    // So that nobody waits for blocks to be given back by one who does not do that any more.
+    // Ends the condition Scarce: in this mode the controller deletes no blocks for other nodes, so no node should wait
+    // for one.
     if (mode != Reclaim::kOn) decision_.scarce.emplace();
     if (mode == Reclaim::kOff || !world_.knows_holders) return;
     kept_.suspects.Update(kept_.held, world_, memory_, now_.steady);
@@ -136,7 +137,7 @@ class Round {
     }
   }
 
-  // The pools that their spaces have accepted, with what shall be withheld from each.
+  // The pools that their spaces have accepted, each with the addresses that are to be withheld from it.
   void PlanPools() {
     counted_ = AcceptedPools(world_);
     for (auto& [uid, counted] : counted_) {
@@ -149,7 +150,7 @@ class Round {
     }
   }
 
-  // What shall be withheld instead of `current`: `exact`, but nothing is given up unless that is safe.
+  // The ranges to withhold: `exact`, and also `current` unless it is safe to stop withholding. At most `limit` ranges.
   std::vector<ipam::AddressRange> Withhold(const SpacePlan& plan, const ipam::IntervalSet& exact,
                                            const std::vector<ipam::AddressRange>& current, std::size_t limit,
                                            const ObjectKey& key) {
@@ -181,7 +182,7 @@ class Round {
 
   void AddPoolFinalizer(const std::string& name) {
     const SeenPool& pool = world_.pools.at(name);
-    // The API server takes no new finalizer once there is a deletionTimestamp.
+    // The API server refuses a new finalizer on an object with a deletionTimestamp.
     if (pool.meta.deleting()) return;
     decision_.actions.push_back(
         SetPoolFinalizers{.pool = name, .finalizers = With(pool.meta.finalizers, crds::kPoolFinalizer)});
@@ -212,15 +213,16 @@ class Round {
         SetSpaceStatus{.after = std::move(status.status), .has_new_counts = status.has_new_counts});
   }
 
-  // So that nobody deletes the list of what was accepted while it says something. A space that is going without it is
-  // made again when it is gone.
+  // Adds the finalizer, so that nobody can delete a list of accepted pools that is in force. If the space is being
+  // deleted without the finalizer, the controller creates the space again after the deletion.
   void AddSpaceFinalizer(const crds::Space& space) {
     if (space.meta.deleting()) return;
     decision_.actions.push_back(
         SetSpaceFinalizers{.space = space.meta.name, .finalizers = With(space.meta.finalizers, crds::kPoolFinalizer)});
   }
 
-  // A space that was made here goes when nothing names it any more. True: it is going, nothing else is to be written.
+  // Deletes a space with the controller's finalizer when no pool and no block names the space any more. True: the space
+  // is going, and nothing else of it is to be written.
   bool DecideSpaceEnd(const std::string& name, const SpacePlan& plan) {
     const crds::Space& current = *plan.current;
     if (!IsKept(current) || !current.accepted.empty() || !plan.acceptance.accepted.empty()) return false;
@@ -261,7 +263,7 @@ class Round {
     const auto readiness = ReadinessOf(pool, is_accepted, refused);
     if (!readiness) return;
     if (!is_accepted) {
-      // It was accepted once, so the space that was seen may be an old one.
+      // The space accepted the pool before, so the world may show an old state of the space.
       if (pool.IsReady() && !pool.meta.deleting() && !relisted_) {
         decision_.wants_relist.insert(PoolKey(pool.meta.name));
         return;
@@ -312,7 +314,8 @@ class Round {
       if (seen.meta.deleting()) continue;
       const auto counted = counted_.find(seen.meta.uid);
       if (counted == counted_.end()) {
-        // It hands out, but the space's list was lost: what is withheld from it will be seen to when it is back.
+        // Pods get addresses from this pool, but the space's list was lost. Withholding follows when the list has the
+        // pool again.
         if (seen.IsReady()) space.pools_withhold = false;
         continue;
       }

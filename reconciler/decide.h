@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decider: what is to be done, from everything that has been seen. The whole of the controller's mind; no I/O.
+// Decider: decides what to do, from everything that the controller has seen. No I/O.
 //
-// A decision on a world that may be stale only does what is safe then: every write is a compare-and-swap, and what is
-// withheld only grows. Acceptance, giving up what was withheld, and believing that something is gone wait for a
-// relisted world: one that was compared with consistent lists begun after it was seen (relist.h).
+// The world may be stale. So every write is a compare-and-swap, and withheld addresses only become more. Three kinds of
+// decisions wait for a relisted world, that is a world that was compared with consistent lists begun after the world
+// was read (relist.h): acceptance of pools, an end of withholding addresses, and the belief that an object is gone.
 #pragma once
 
 #include <optional>
@@ -28,9 +28,10 @@ namespace berth::reconciler {
 struct Settings {
   Reclaim reclaim = Reclaim::kOff;
   bool keeps_allocations = false;
-  bool counts = false;          // Nodes show numbers of addresses
-  int patches_per_second = 20;  // of Nodes
-  // With the extender: what a pod needs that says nothing of it. Nothing: pods have to request addresses.
+  bool counts = false;          // whether Nodes show address counts
+  int patches_per_second = 20;  // limit for writes of Nodes
+  // With the extender: the needs of a pod that requests nothing and has no annotation. Nothing: pods have to request
+  // addresses.
   std::optional<std::vector<UnitRequest>> unrequested = {};
 };
 
@@ -54,7 +55,7 @@ class Decider {
   [[nodiscard]] const Suspects& suspects() const { return kept_.suspects; }
   [[nodiscard]] const Counts& counts() const { return kept_.counts; }
 
-  // What is kept up from decision to decision.
+  // State that lasts from decision to decision.
   struct Kept {
     Settings settings;
     Census census;

@@ -20,7 +20,7 @@ using crds::AcceptedPool;
 
 std::string Cut(int length) { return "/" + std::to_string(length) + " blocks"; }
 
-// Whether the entry's pool can still have a use for it.
+// Whether the list still needs the entry: its pool is not being deleted, or a block of the pool exists.
 bool IsNeeded(const World& world, const std::string& space, const AcceptedPool& entry) {
   const SeenPool* pool = world.FindPoolByUid(entry.uid);
   if (pool != nullptr && !pool->meta.deleting()) return true;
@@ -34,7 +34,8 @@ Reason ConflictWithPool(const ipam::Pool& pool, const AcceptedPool& other) {
                         ", while this pool is cut into " + Cut(pool.BlockLength()) +
                         "; in one space, overlapping pools must have blocks of the same size: delete this pool and "
                         "create it ";
-  // A subnet longer than the other's blocks is one block by itself, whatever blockSize says.
+  // If the subnet is smaller than a block of the other pool, another blockSize does not help: the subnet is one block
+  // in any case.
   if (pool.subnet.length() <= other.block_length) {
     message += "with blockSize " + std::to_string(other.block_length) + ", or ";
   }
@@ -77,7 +78,7 @@ bool Contains(const std::vector<AcceptedPool>& list, const std::string& uid) {
   return std::ranges::any_of(list, [&](const AcceptedPool& entry) { return entry.uid == uid; });
 }
 
-// Pools that hand out already come first: they were accepted once, and only the list was lost. Then the older ones.
+// Ready pools come first: their space accepted them before, and only the list was lost. Then the older pools.
 std::vector<const SeenPool*> Candidates(const World& world, const std::vector<std::string>& names) {
   std::vector<const SeenPool*> candidates;
   for (const std::string& name : names) {
@@ -91,7 +92,7 @@ std::vector<const SeenPool*> Candidates(const World& world, const std::vector<st
 }
 
 Reason InvalidBecause(std::string_view message) {
-  // Messages begin with the field they are about.
+  // A message begins with the field that it is about.
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kReasons = {{
       {"spec.ranges", "InvalidRange"},
       {"spec.exclude", "InvalidExclude"},
@@ -109,7 +110,7 @@ Reason InvalidBecause(std::string_view message) {
 
 std::optional<Reason> WhyInvalid(const SeenPool& seen) {
   if (!seen.pool) {
-    // "IPPool web: spec.ranges ...": whose condition it is can be seen.
+    // Removes "IPPool web: " from the problem: the condition is on this pool.
     std::string_view problem = seen.problem;
     const std::string object = std::string(crds::kPoolKind) + " " + seen.meta.name + ": ";
     if (problem.starts_with(object)) problem.remove_prefix(object.size());
@@ -127,7 +128,7 @@ Acceptance DecideAcceptance(const World& world, const std::string& space, const 
   for (const AcceptedPool& entry : current) {
     if (IsNeeded(world, space, entry)) result.accepted.push_back(entry);
   }
-  // With those that only wait for their finalizer, so that a younger pool does not overtake them.
+  // Also contains the pools that only wait for their finalizer, so that no younger pool overtakes them.
   std::vector<AcceptedPool> tentative = result.accepted;
   for (const SeenPool* seen : Candidates(world, names)) {
     BERTH_CHECK(seen->pool.has_value());

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Acceptance: which pools a space takes up, and why not the others.
+// Acceptance: which pools a space accepts, and why it refuses the others.
 //
-// Pools of one space that overlap must be cut by the same length, as blocks of two lengths could overlap without having
-// the same name. The list of accepted pools is one field of one object, so that of two controllers that both believe to
-// lead only one can add to it; a pool leaves it when the pool is going and no block of it exists.
+// Overlapping pools of one space must have blocks of the same length, because blocks of two lengths could overlap
+// without having the same name. The list of accepted pools is one field of one object. So if two controllers both
+// believe that they lead, only one of them can add a pool. A pool leaves the list when the pool is deleted or being
+// deleted, and has no block any more.
 #pragma once
 
 #include <map>
@@ -24,21 +25,21 @@ struct Reason {
   friend bool operator==(const Reason&, const Reason&) = default;
 };
 
-// What is wrong with a pool, whatever else there is; nothing for a good one.
+// Why the pool's spec is invalid, whatever other objects there are; nothing: the spec is valid.
 [[nodiscard]] std::optional<Reason> WhyInvalid(const SeenPool& pool);
 
 struct Acceptance {
-  // What the space's list should be. Adding and removing both rest on which blocks and pools exist, so it may be
-  // written only if the world is relisted.
+  // The list that the space should have. Additions and removals depend on which blocks and pools exist, so the list may
+  // be written only if the world is relisted.
   std::vector<crds::AcceptedPool> accepted;
-  // Pools that go into the list once they have their finalizer.
+  // Names of pools that join the list once they have their finalizer.
   std::vector<std::string> need_finalizer;
-  // By name: why a pool is not taken up. Pools that are neither here nor in a list are being deleted.
+  // By name: why a pool is refused. A pool that is in none of these three is being deleted.
   std::map<std::string, Reason> refused;
 };
 
-// `current` is the space's list as it is. Requires: every pool in `names` exists in the world, is readable and names
-// this space.
+// `current`: the space's present list. Requires: every pool in `names` exists in the world, is readable and names this
+// space.
 [[nodiscard]] Acceptance DecideAcceptance(const World& world, const std::string& space,
                                           const std::vector<std::string>& names,
                                           const std::vector<crds::AcceptedPool>& current);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Acceptance: who is taken up, who is not and what he is told, and when nobody may be taken up at all.
+// Acceptance: which pools are accepted, which are refused with which reason, and when no pool may be accepted at all.
 #include "reconciler/decide_acceptance.h"
 
 #include <functional>
@@ -42,7 +42,7 @@ struct AcceptanceCase {
   const char* name;
   std::function<void(TestWorld&)> given;
   Lines want_accepted;
-  const char* want_refused;  // "<pool> <reason> <part of the message>"; empty: nobody
+  const char* want_refused;  // "<pool> <reason> <part of the message>"; empty: none is refused
 };
 class AcceptanceOfPools : public testing::TestWithParam<AcceptanceCase> {};
 
@@ -360,7 +360,7 @@ TEST(Acceptance, ADeletedPoolGetsNoFinalizer) {
 TEST(Acceptance, NobodyLosesTheListOnAWorldThatMayBeStale) {
   TestWorld t;
   t.Pool("web", kWeb).Space("default", {"web"});
-  t.world.pools.clear();  // as a watch that lags may show it
+  t.world.pools.clear();  // as a late watch may show it
   EXPECT_EQ(t.Lines(/*relisted=*/false), Lines{"relist for IPSpace/default"});
   EXPECT_EQ(t.Lines(/*relisted=*/true), Lines{"space default accepted=[] withheld=[]"});
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rule, and which objects to look at.
+// The rule, and the choice of the objects to look at.
 #include "reconciler/decide_allocations.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ AllocationRuling RuleOnAllocation(const AllocationFacts& facts) {
   const bool is_left = facts.object != nullptr && !facts.object->is_deleting;
   if (!facts.is_held) return is_left ? AllocationRuling::kDelete : AllocationRuling::kNothing;
   if (facts.pod == nullptr || facts.pod->is_terminal) return AllocationRuling::kNothing;
-  // The collector will delete it, with three requests of the forty that it makes a second, while others wait for it.
+  // The collector would need three requests for the object, and makes only forty a second, while other objects wait.
   if (facts.is_cascading) return is_left ? AllocationRuling::kDelete : AllocationRuling::kNothing;
   if (facts.object != nullptr && (!facts.lacks_family || facts.object->is_deleting)) return AllocationRuling::kNothing;
   if (!facts.is_settled) return AllocationRuling::kLater;
@@ -57,7 +57,7 @@ void AllocationDecider::Decide(const AllocationScope& scope, const Moment& now, 
   while (!later_.empty() && later_.begin()->first <= now.steady) {
     open_.insert(std::move(later_.extract(later_.begin()).value().second));
   }
-  // By turns: those that are refused again and again hold up no others.
+  // In turn, so that objects which the API server refuses again and again do not hold up the others.
   auto at = open_.lower_bound(next_);
   const std::size_t decided = decision.actions.size();
   for (std::size_t left = open_.size(); left > 0; --left) {
@@ -66,7 +66,7 @@ void AllocationDecider::Decide(const AllocationScope& scope, const Moment& now, 
     if (decision.actions.size() - decided == kAllocationsPerRound) return decision.WakeAt(now.steady + kRoundsApart);
     const std::size_t before = decision.actions.size();
     DecideOne(scope, *at, now.steady, decision);
-    // What is done is known when the object is seen to be there, or to be gone.
+    // After an action the object stays open until the watch shows it, or shows that it is gone.
     const bool is_open = decision.actions.size() > before;
     at = is_open ? std::next(at) : open_.erase(at);
   }
@@ -138,7 +138,7 @@ AllocationFacts AllocationDecider::FactsOf(const AllocationScope& scope, const A
   AllocationFacts facts;
   const auto& objects = scope.world.allocations.all();
   const auto object = objects.find(key);
-  // One whose name is not of this kind is somebody else's.
+  // An object whose name contains no attachment is not berth's.
   const bool is_ours = object != objects.end() && !object->second.attachment.empty();
   if (is_ours) facts.object = &object->second;
   const auto found = holdings_.find(key);
@@ -156,7 +156,8 @@ AllocationFacts AllocationDecider::FactsOf(const AllocationScope& scope, const A
     facts.entries.push_back(one);
     if (is_ours && object->second.Lacks(entry.block->cidr.family())) facts.lacks_family = true;
   }
-  // A container has one address of each family; whoever wrote more entries than an IPAllocation takes gets none.
+  // A container has one address of each family. An attachment with more entries than an IPAllocation can list gets
+  // none.
   if (facts.entries.size() > crds::kAllocationAddressesMax) facts.pod = nullptr;
   return facts;
 }

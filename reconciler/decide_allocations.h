@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPAllocations: one for each attachment that holds addresses, made from its entries; deleted when they are gone.
+// IPAllocations: the controller makes one for each attachment that holds addresses, from the attachment's entries, and
+// deletes it when the entries are gone.
 //
-// At most two writes for an attachment: one that makes it, one that deletes it; pods that live for less than two
-// seconds cost none. Its owner is the pod, so Kubernetes' garbage collector deletes what this one forgot. Nothing that
-// hands out addresses waits for it.
+// An attachment usually costs two writes: one makes the object, and one deletes it. A pod that lives for less than two
+// seconds costs none. The pod owns the object, so Kubernetes' garbage collector deletes objects that the controller
+// forgot. No ADD waits for an IPAllocation.
 #pragma once
 
 #include <chrono>
@@ -21,27 +22,31 @@
 
 namespace berth::reconciler {
 
-// Younger entries get none: most ADDs that fail later are taken back sooner, and so do very short pods; and the second
-// family's entry may come a moment later. By this one's clock, since the last of them was seen.
+// Minimum time since the controller saw the attachment's newest entry, by the controller's clock. Most ADDs that fail
+// later take their entry back sooner, very short pods end sooner, and the entry of the second family may come a moment
+// later.
 inline constexpr std::chrono::milliseconds kAllocationAgeMin{2000};
-// One that somebody deleted while its pod seems to live is not made again at once: if that was the collector, the watch
-// of pods lags, and it would delete the next one as well.
+// If somebody deletes an IPAllocation while the pod seems to live, the controller waits this long before it makes the
+// object again. If the garbage collector deleted it, the watch of pods lags, and the collector would delete the next
+// object as well.
 inline constexpr std::chrono::milliseconds kAllocationGoneMin{5000};
-// So many in a round, so that after an upgrade a hundred thousand of them do not hold up what matters.
+// Limit for one pass, so that 100,000 IPAllocations after an upgrade do not hold up more important actions.
 inline constexpr std::size_t kAllocationsPerRound = 100;
 
-// What is to become of one object, or of none.
+// What to do about one IPAllocation.
 enum class AllocationRuling : std::uint8_t { kNothing, kMake, kDelete, kLater };
 
 struct AllocationFacts {
-  bool is_held = false;                    // the attachment has entries
-  bool is_settled = false;                 // and nothing happened to it lately
-  const SeenPod* pod = nullptr;            // that the entries name; nullptr: it is not there, or another has its name
-  bool is_cascading = false;               // the pod goes, and the collector deletes what it owns first
+  bool is_held = false;     // the attachment has entries
+  bool is_settled = false;  // and these entries have not changed for a while
+  // The pod that the entries name; nullptr: it does not exist, or another pod has its name.
+  const SeenPod* pod = nullptr;
+  bool is_cascading = false;  // the pod is being deleted, and the collector first deletes what the pod owns
   const SeenAllocation* object = nullptr;  // nullptr: there is none
-  // It was made before the entry of another family came, and is to be made anew.
+  // The object was made before the entry of another family came, and must be made anew.
   bool lacks_family = false;
-  std::vector<EntryKey> entries = {};  // of the pod's own node: what another one writes in its name is not the pod's
+  // Written by the pod's own node: another node may have written entries in the pod's name.
+  std::vector<EntryKey> entries = {};
 };
 [[nodiscard]] AllocationRuling RuleOnAllocation(const AllocationFacts& facts);
 
@@ -53,28 +58,28 @@ struct AllocationScope {
 
 class AllocationDecider {
  public:
-  // Adds nothing before the objects were listed. Requires: world.knows_holders; every change of `held` is seen here;
-  // since the last call nothing was forgotten as touched that was not seen here.
+  // Adds no action before the IPAllocations were listed. Requires: world.knows_holders; Decide sees every change of
+  // `held`, and sees each touched key before ForgetTouched drops it.
   void Decide(const AllocationScope& scope, const Moment& now, Decision& decision);
 
  private:
-  // What an object would be made from.
+  // What an IPAllocation would be made from.
   struct Holding {
     std::set<EntryKey> entries = {};
-    SteadyTime settled;     // from when on it may be made
-    bool is_again = false;  // it was there, and somebody deleted it
+    SteadyTime settled;     // from when on the object may be made
+    bool is_again = false;  // somebody deleted the object
   };
   void Gather(const AllocationScope& scope, SteadyTime now);
   [[nodiscard]] AllocationFacts FactsOf(const AllocationScope& scope, const AllocationKey& key, SteadyTime now) const;
-  // Adds what is to be done about it now, or puts it aside until something can be.
+  // Adds the action that is due for the object, or sets the object aside until an action is possible.
   void DecideOne(const AllocationScope& scope, const AllocationKey& key, SteadyTime now, Decision& decision);
 
   std::map<AllocationKey, Holding> holdings_;
   std::map<PodKey, std::set<AllocationKey>> by_pod_;
-  // Objects about which something may have to be done, and those about which nothing can be before that time.
+  // Objects that may need an action, and objects that need none before the given time.
   std::set<AllocationKey> open_;
   std::set<std::pair<SteadyTime, AllocationKey>> later_;
-  AllocationKey next_;  // whose turn it is
+  AllocationKey next_;  // the object whose turn it is
   bool saw_all_ = false;
 };
 

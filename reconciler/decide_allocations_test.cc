@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPAllocations: when one is made, when it goes, and that nothing is written twice.
+// IPAllocations: when the controller makes one, when it deletes one, and that it writes nothing twice.
 #include "reconciler/decide_allocations.h"
 
 #include <algorithm>
@@ -100,7 +100,7 @@ class AllocationsTest : public testing::Test {
   void Make() {
     world_.world.allocations.Put({.name_space = "default", .name = kName, .uid = "a", .attachment = kAttachment});
   }
-  // What is to be done about IPAllocations.
+  // The actions about IPAllocations.
   std::vector<std::string> Lines() {
     auto lines = world_.Lines(/*relisted=*/false);
     std::erase_if(lines,
@@ -154,7 +154,7 @@ TEST_F(AllocationsTest, OneThatIsSeenLateAndLacksAFamilyIsMadeAnewAtOnce) {
   EXPECT_EQ(Lines(), kUnmade) << "nobody deleted it: there is nothing to wait for";
 }
 
-// By whoever has the token of that node: an agent writes what it likes into blocks of its own.
+// A client with the token of node n2 may write anything into the blocks of n2.
 TEST_F(AllocationsTest, WhatAnotherNodeWritesInThePodsNameIsNotThePods) {
   HoldFirst();
   world_.Block("2001:db8::/122", "web6", {{5, Entry(kTestNowMs)}}, {.node = "n2"});
@@ -247,7 +247,7 @@ TEST_F(AllocationsTest, UnderAForegroundCascadeItGoesAndIsMadeAgainOnlyWhenThatI
   EXPECT_EQ(Lines(), kMade);
 }
 
-// A Deployment is deleted in the foreground: the collector comes to each of its pods by and by.
+// A Deployment is deleted in the foreground: the garbage collector reaches its pods one after another.
 TEST_F(AllocationsTest, WhenOthersOfItsOwnerCascadeItGoesBeforeThePodsTurnComes) {
   SeenPod lives = kLives;
   lives.owner = 7;
@@ -362,7 +362,7 @@ TEST_F(ManyAllocationsTest, AreNotDecidedOnBeforeTheyMayBeTriedAgain) {
   EXPECT_EQ(Lines().size(), kAllocationsPerRound);
 }
 
-// Whoever may write a block may write that; an object for it would be refused.
+// A client that may write a block may write these entries; the API server would refuse an IPAllocation for them.
 TEST_F(AllocationsTest, MoreEntriesOfOneAttachmentThanAnObjectTakesHaveNone) {
   std::map<ipam::BlockOffset, std::string> entries;
   for (ipam::BlockOffset offset = 1; offset <= crds::kAllocationAddressesMax + 1; ++offset) {

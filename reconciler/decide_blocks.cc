@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who wants a block, and whose may go.
+// Which nodes want a block, and whose block may be deleted.
 #include "reconciler/decide_blocks.h"
 
 #include <algorithm>
@@ -35,11 +35,11 @@ struct OwnedBlock {
   bool is_going;
 };
 
-// A node that a pool admits and that is heard of.
+// A Ready node that the pool admits.
 struct Claimer {
-  std::size_t blocks = 0;  // that are not going
+  std::size_t blocks = 0;  // blocks of the pool that stay
   bool has_room = false;
-  std::optional<SteadyTime> waiting = {};  // the first of its pods that has no address
+  std::optional<SteadyTime> waiting = {};  // since when the first of its pods has waited for an address
 
   [[nodiscard]] bool WantsBlock() const { return blocks == 0 || (waiting && !has_room); }
   [[nodiscard]] bool IsUrgent(SteadyTime now) const { return waiting && !has_room && *waiting + kPodWaitMax <= now; }
@@ -72,9 +72,9 @@ class BlockRound {
     Uint128 left = scope_.census.OfPool(uid).blocks_unclaimed;
     const Lack lack = LackOf(uid);
     const std::size_t nodes = scope_.world.nodes.all().size();
-    // Most pools are like that: every node could have one more.
+    // Most pools are like that: there is a block left for every node.
     if (!hands_out || left >= scope_.pools.size() * nodes + lack.blocks) return;
-    // Nodes claim a block of each pool, and these are cut out of the same addresses.
+    // Nodes claim a block of each pool, and these pools are cut out of the same addresses.
     const std::size_t sharers = SharersOf(pool);
     if (left >= sharers * nodes + lack.blocks) return;
     const std::vector<OwnedBlock>& blocks = by_pool_[uid];
@@ -82,14 +82,15 @@ class BlockRound {
       return one.is_going && one.seen->IsEmpty(now_.unix_ms) && !pod_addresses_.AreLostIn(*one.seen->block);
     }));
     std::map<std::string, Claimer> claimers = ClaimersOf(pool, blocks);
-    // A node that lacks its first block may be one that waiting pods lack a block on.
+    // The larger one, not the sum: a node without its first block may be the node on which the waiting pods lack a
+    // block.
     auto wanting = std::max(lack.blocks, static_cast<std::size_t>(std::ranges::count_if(claimers, [](const auto& item) {
                               return item.second.WantsBlock();
                             })));
     const auto urgent =
         UrgentOf(lack) + static_cast<std::size_t>(std::ranges::count_if(
                              claimers, [this](const auto& item) { return item.second.IsUrgent(now_.steady); }));
-    // It ends later than it begins: were they to claim ahead at once, it would begin again.
+    // Scarcity ends later than it begins: if all nodes could claim in advance at once, scarcity would begin again.
     const bool was_scarce = IsScarce(*scope_.world.FindPoolByUid(uid));
     const bool is_scarce = left < (was_scarce ? std::max(wanting, sharers * claimers.size()) : wanting);
     if (is_scarce) scarce_.insert(uid);
@@ -115,7 +116,7 @@ class BlockRound {
   [[nodiscard]] LeavingBlocks TakeLeft() { return std::move(left_); }
 
  private:
-  // Pools whose subnets overlap that of the pool, which is one of them.
+  // Number of enabled pools whose subnets overlap that of `pool`, including `pool` itself.
   [[nodiscard]] std::size_t SharersOf(const ipam::Pool& pool) const {
     return static_cast<std::size_t>(std::ranges::count_if(scope_.pools, [&](const auto& item) {
       const ipam::Pool& other = item.second.pool;
@@ -126,15 +127,15 @@ class BlockRound {
     const auto found = scope_.demand.lacks().find(uid);
     return found == scope_.demand.lacks().end() ? Lack() : found->second;
   }
-  // Blocks for pods that have waited for long enough.
+  // The lacking blocks, if the pods that need them have waited for kPodWaitMax; otherwise 0.
   [[nodiscard]] std::size_t UrgentOf(const Lack& lack) const {
     if (lack.blocks == 0 || lack.since + kPodWaitMax <= now_.steady) return lack.blocks;
     decision_.WakeAt(lack.since + kPodWaitMax);
     return 0;
   }
 
-  // Deletes an empty block, after the number of its node has gone down for it. False: pods that are bound to the node
-  // need it, so it stays, and the number counts it.
+  // Deletes an empty block, after the address count of its node has fallen by the block's addresses. False: pods bound
+  // to the node need the block, so the block stays and is counted.
   bool Leave(const std::string& pool_uid, const SeenBlock& seen) {
     if (!IsCounted(pool_uid, seen)) return Delete(seen);
     const SeenNode& node = *scope_.world.nodes.Find(seen.block->node);
@@ -145,12 +146,12 @@ class BlockRound {
     const auto before = leaving_.find(seen.name);
     if (before == leaving_.end()) {
       if (tally.Left() < scope_.census.FreeIn(seen.name)) return false;
-      // The counts leave it out only from the next decision on.
+      // The counts leave the block out from the next decision on.
       left_.try_emplace(seen.name);
       decision_.WakeAt(now_.steady);
       return true;
     }
-    // Pods that came meanwhile need it.
+    // Pods that came in the meantime need the block.
     if (tally.Left() < 0) return false;
     std::optional<SteadyTime>& uncounted = left_[seen.name];
     const auto number = node.numbers.find(resource);
@@ -182,7 +183,8 @@ class BlockRound {
     return false;
   }
 
-  // Step by step: its entries are freed (decide_orphans.h) and rest, what was on standby follows, then the block.
+  // Step by step: the held entries are freed (decide_orphans.h) and cool, then the addresses on standby go, then the
+  // block.
   void GiveUp(const SeenBlock& seen) {
     if (seen.entries.held > 0 || seen.entries.unlooked > 0) return EndUnheld(seen.block);
     if (!seen.block->standby.empty()) {
@@ -193,7 +195,7 @@ class BlockRound {
     }
     const SeenPool* pool = scope_.world.FindPoolByUid(seen.pool_uid);
     const bool is_drained = seen.block->deleting || pool == nullptr || pool->meta.deleting();
-    if (is_drained) return;  // so it goes anyway
+    if (is_drained) return;  // so decide_drain.h deletes the block
     if (seen.IsEmpty(now_.unix_ms)) {
       Add(DeleteBlock{.block = seen.block, .why = "its node is gone"});
     } else {
@@ -201,8 +203,8 @@ class BlockRound {
     }
   }
 
-  // When no other is held: of entries that cannot be read nobody can say which pod they are of, and what was freed
-  // needs nobody's look any more.
+  // Waits until the block has no readable held entry. Then frees the entries that cannot be read, since nobody can say
+  // which pod they belong to, and ends the agent's check of freed entries, since the node has no agent any more.
   void EndUnheld(const ipam::BlockView& block) {
     ipam::Block after = *block;
     for (auto& [offset, text] : after.allocations) {
@@ -248,7 +250,7 @@ class BlockRound {
     return claimers;
   }
 
-  // The longest empty first.
+  // The block that has been empty for the longest time comes first.
   [[nodiscard]] std::vector<BlockToGive> Candidates(const std::vector<OwnedBlock>& blocks) const {
     std::vector<BlockToGive> candidates;
     for (const OwnedBlock& one : blocks) {
@@ -262,7 +264,7 @@ class BlockRound {
   const BlockScope& scope_;
   const Moment& now_;
   const LeavingBlocks& leaving_;
-  LeavingBlocks left_;  // as leaving_ shall be
+  LeavingBlocks left_;  // the next value of leaving_
   Decision& decision_;
   PodAddresses pod_addresses_;
   std::map<std::string, SteadyTime> waiting_;               // by node

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks that are given back though their pool lives: those of nodes that are gone, and empty ones where nodes that
-// have none could not get one.
+// Deletes blocks of pools that stay: blocks of nodes that are gone, and empty blocks if nodes without a block cannot
+// get one.
 //
-// Only an empty block goes, by a deletion that requires the version it was seen in: an ADD that wrote meanwhile makes
-// it a conflict, one that comes later finds the block being deleted and takes another (decide_drain.h does the rest).
+// Only an empty block is deleted, by a request that contains the version at which the block was empty. If an ADD has
+// written the block since, the API server answers with a conflict. A later ADD finds that the block is being deleted,
+// and uses another block. decide_drain.h does the rest.
 //
-// A block whose addresses a Node's number counts leaves in two steps: first the number goes down (decide_numbers.h),
-// then, if what is bound still fits, the block goes. While blocks are scarce nobody claims ahead (ipam/claim.h), so
-// what was given back stays for who needs it.
+// If a Node's address count includes the block, the block goes in two steps: first the count falls (decide_numbers.h);
+// then, if the requests of the bound pods still fit, the controller deletes the block. While blocks are scarce no node
+// claims in advance (ipam/claim.h), so the deleted block is left for a node that needs it.
 #pragma once
 
 #include <chrono>
@@ -24,14 +25,15 @@
 
 namespace berth::reconciler {
 
-// How long a block rests empty before it is given back, so that a node whose pods come and go keeps it; and up to so
-// much longer, so that not all go at once.
+// How long a block has to be empty before the controller deletes it, so that a node whose pods come and go keeps the
+// block. The jitter is added, up to that long, so that not all blocks go at once.
 inline constexpr std::chrono::seconds kEmptyMin{60};
 inline constexpr std::chrono::seconds kEmptyJitter{15};
-// A pod that has waited so long for an address does not wait for a block's rest.
+// If a pod has waited this long for an address, an empty block is deleted without that delay.
 inline constexpr std::chrono::seconds kPodWaitMax{10};
 
-// After a Node has stopped counting a block's addresses, so long it is waited whether what is bound still fits.
+// After a Node has stopped counting a block's addresses, the block stays for this long, and is deleted only if the
+// bound pods still fit.
 inline constexpr std::chrono::seconds kUncountedFor{5};
 
 struct BlockScope {
@@ -45,8 +47,8 @@ struct BlockScope {
   const DemandDecider& demand;
 };
 
-// Requires: world.knows_holders, and that all of the scope is up to date. Sets decision.scarce. `leaving`: kept from
-// decision to decision.
+// Requires: world.knows_holders; everything in the scope is up to date. Sets decision.scarce. `leaving`: what the last
+// call left there.
 void DecideBlocks(const BlockScope& scope, const Moment& now, LeavingBlocks& leaving, Decision& decision);
 
 }  // namespace berth::reconciler

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks that are given back: when others need them, and when their nodes are gone; and the many that stay.
+// Blocks that the controller deletes: when other nodes need them, and when their nodes are gone; and the many that
+// stay.
 #include "reconciler/decide_blocks.h"
 
 #include <functional>
@@ -16,7 +17,7 @@ namespace {
 using std::chrono::seconds;
 using BlockLines = std::vector<std::string>;
 
-// A pool of four blocks, nodes that are Ready, and what the controller does to blocks and pools, done at once.
+// A pool of four blocks, and Ready nodes. What the controller decides about blocks and pools is done at once.
 class BlocksWorld {
  public:
   explicit BlocksWorld(Reclaim mode = Reclaim::kOn, json spec = {{"subnet", "10.55.0.0/24"}}) {
@@ -65,7 +66,7 @@ class BlocksWorld {
     t_.world.nodes.Remove(name);
     return *this;
   }
-  // Returns what was done to blocks from now on until so many seconds later, each with when it was.
+  // Lets `count` seconds pass. Returns what was done to blocks in this time, each with its second.
   BlockLines Pass(int count) {
     BlockLines lines;
     for (int i = 0; i <= count; ++i) {
@@ -100,7 +101,7 @@ class BlocksWorld {
   TestWorld t_;
 };
 
-// "60: delete block b" to "75: ...", as the block's jitter has it.
+// Checks that everything was done from second `from` to second `to`, as the block's jitter may have it.
 std::string WithoutTimes(const BlockLines& lines, int from, int to) {
   std::string text;
   for (const std::string& line : lines) {
@@ -114,9 +115,9 @@ std::string WithoutTimes(const BlockLines& lines, int from, int to) {
 struct BlocksCase {
   const char* name;
   std::function<void(BlocksWorld&)> given;
-  int seconds;  // that pass
+  int seconds;  // how long the test waits
   const char* want;
-  int from = 0;  // when it is done
+  int from = 0;  // second in which it is done, at the earliest and at the latest
   int to = 0;
 };
 class BlocksAreGivenBack : public testing::TestWithParam<BlocksCase> {};
@@ -157,7 +158,7 @@ const BlocksCase kBlocksCases[] = {
      10,
      75},
     {"OneInUseStays", [](BlocksWorld& w) { w.Nodes(10).Block("10.55.0.0/26", "n1", {{3, kHeldEntry}}); }, kHour, ""},
-    // Somebody took its entry out while no agent ran, and that is seen by a comparison of each minute.
+    // Somebody removed the pod's entry while no agent ran.
     {"OneOfWhichAPodHasAnAddressWithoutAnEntryStays",
      [](BlocksWorld& w) { w.Nodes(10).Block("10.55.0.0/26", "n1").PodWith("n1", "10.55.0.7"); },
      kHour,
@@ -345,7 +346,7 @@ TEST(Blocks, StayWhereNothingIsReclaimed) {
   }
 }
 
-// Otherwise a node that lives claims a first block of each of the two pools, and loses both again.
+// Otherwise a living node claims a first block of each of the two pools, and loses both again.
 TEST(Blocks, StayScarceWhereTwoPoolsShareASubnetThatHasABlockForEachNodeButNotForEachPool) {
   BlocksWorld world;
   const std::map<ipam::BlockOffset, std::string> held = {{3, kHeldEntry}};

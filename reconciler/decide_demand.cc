@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which waiting pods find no room, and where a block would help them.
+// Which waiting pods find no node with room, and where a block would help them.
 #include "reconciler/decide_demand.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace berth::reconciler {
 
 namespace {
 
-// Waiting pods that are alike in all that counts here.
+// Waiting pods with the same needs and the same placement.
 struct Group {
   const SeenPod* pod;
   const std::vector<UnitRequest>* needs;
@@ -23,7 +23,7 @@ struct Group {
   SteadyTime since;
 };
 
-// What a node has for further pods.
+// What a node has left for further pods.
 struct Room {
   const SeenNode* node;
   std::int64_t places = 0;
@@ -66,7 +66,7 @@ class DemandDecider::Pass {
   }
 
  private:
-  // Those that have waited for long enough, the longest first.
+  // The pods that have waited for kDemandAfter, grouped; the group that has waited longest comes first.
   std::vector<Group> Groups() {
     const std::set<PodKey>& waiting = scope_.counts.waiting();
     std::erase_if(decider_.waiting_since_, [&](const auto& item) { return !waiting.contains(item.first); });
@@ -94,7 +94,7 @@ class DemandDecider::Pass {
     return groups;
   }
 
-  // What the scheduler sees of each node, and since when.
+  // Notes the room of each node, and since when the Node has shown room to the scheduler.
   void NoteRooms() {
     std::map<NodeResource, SteadyTime> room_since;
     for (const auto& [name, node] : scope_.world.nodes.all()) {
@@ -112,7 +112,7 @@ class DemandDecider::Pass {
     decider_.room_since_ = std::move(room_since);
   }
 
-  // The nodes that the group's pods could run on, by names.
+  // The nodes on which the group's pods could run, sorted by name.
   std::vector<Room*> NodesFor(const Group& group) {
     std::vector<Room*> rooms;
     for (auto& [name, room] : rooms_) {
@@ -135,7 +135,8 @@ class DemandDecider::Pass {
     }
   }
 
-  // A node that has room for one more pod, and has not had it for so long that something else must be in the way.
+  // A node with room for one more pod. Leaves out a node that has had room for kDrawMax: something else keeps the pods
+  // away.
   Room* RoomFor(const Group& group, const std::vector<Room*>& rooms) {
     for (Room* room : rooms) {
       if (room->places <= 0) continue;
@@ -165,8 +166,8 @@ class DemandDecider::Pass {
     });
   }
 
-  // Creates what one of the nodes lacks for one more pod; the node that was tried longest ago first. nullptr: that is
-  // not possible.
+  // Creates the blocks that one of the nodes lacks for one more pod. Begins with the node that was tried longest ago.
+  // nullptr: no node can get them.
   Room* Extend(const Group& group, std::vector<Room*> rooms, std::size_t pods) {
     const auto last_tried = [&](const Room* room) {
       SteadyTime last = SteadyTime::min();
@@ -187,9 +188,9 @@ class DemandDecider::Pass {
     std::vector<std::pair<const ipam::Pool*, const UnitRequest*>> needed;
     for (const UnitRequest& request : *group.needs) {
       const auto left = room.left.find(request.resource);
-      if (left == room.left.end()) return false;  // no pool of it counts for that node
+      if (left == room.left.end()) return false;  // no pool of the resource counts for that node
       if (left->second >= request.units) {
-        // It has room, and that draws no pod: another block would not either.
+        // The node has room, and the room draws no pod, so another block would draw none either.
         if (group.needs->size() == 1) return false;
         continue;
       }
@@ -204,7 +205,8 @@ class DemandDecider::Pass {
     return true;
   }
 
-  // A pool with a block that nobody has. nullptr: there is none, which is a lack if other nodes could give one back.
+  // A pool with a block that the node can get. nullptr: there is none; if another node could give a block back, notes
+  // the lack.
   const ipam::Pool* PoolFor(const Room& room, const UnitRequest& request, const Group& group, std::size_t pods) {
     const ipam::Pool* lacking = nullptr;
     for (const auto& [uid, pool] : scope_.pools.counted()) {
@@ -228,7 +230,8 @@ class DemandDecider::Pass {
     const ipam::Uint128 count = free.Count();
     std::size_t& taken = taken_[pool.uid];
     if (count <= taken) return false;
-    // Where two controllers, or an agent, choose at once, they meet seldom.
+    // The start depends on the node's name, so that two controllers, or a controller and an agent, seldom choose the
+    // same block.
     const ipam::Uint128 start = std::hash<std::string>()(room.node->name) % count;
     const ipam::Prefix cidr = free.At((start + taken) % count);
     ++taken;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Demand: blocks for nodes on which waiting pods could run.
+// Demand: creates blocks for nodes on which waiting pods could run.
 //
-// A pod that requests addresses is placed only on a node whose number has room for it. Agents claim blocks for pods
-// that are bound already, and ahead while blocks are plenty. So where the number of every node that a waiting pod could
-// run on is used up, nobody would claim anything, and the pod would wait for ever: the controller creates a block for
-// one of these nodes.
+// The scheduler places a pod that requests addresses only on a node whose address count has room. Agents claim blocks
+// for pods that are bound already, and in advance while there are plenty of blocks. So if the address count of every
+// node on which a waiting pod could run is used up, no agent claims a block, and the pod would wait for ever. The
+// controller then creates a block for one of these nodes.
 #pragma once
 
 #include <chrono>
@@ -21,11 +21,13 @@
 
 namespace berth::reconciler {
 
-// A pod has to be unschedulable for so long: most are so for a moment only, and agents claim ahead by themselves.
+// How long a pod has to be unschedulable: most pods are so only for a moment, and agents claim in advance by
+// themselves.
 inline constexpr std::chrono::seconds kDemandAfter{2};
-// A node whose number has had room for a waiting pod for so long does not help that pod; the next node is tried.
+// If a node's address count has had room for a waiting pod for this long, the room does not help the pod, and the next
+// node is tried.
 inline constexpr std::chrono::seconds kDrawMax{30};
-// Blocks that one decision creates.
+// Limit of blocks that one decision creates.
 inline constexpr std::size_t kCreatedMax = 20;
 
 struct DemandScope {
@@ -35,31 +37,32 @@ struct DemandScope {
   const CountedPools& pools;
 };
 
-// What stands between a node and one more block of a counted pool.
+// Why the controller cannot create one more block of a counted pool for a node.
 enum class BlockObstacle : std::uint8_t {
   kNone,     // the controller may create one
   kRefused,  // the pool does not count for the node
   kLimit,    // the node has spec.maxBlocksPerNode blocks
-  kAllTaken  // every block exists: one that is empty has to be taken from another node
+  kAllTaken  // every block exists: an empty block has to be taken from another node
 };
-// `has`: blocks of the pool that the node has; `taken`: blocks that are to be created before.
+// `has`: the node's blocks of the pool; `taken`: blocks of the pool that are to be created before this one.
 [[nodiscard]] BlockObstacle ObstacleOf(const DemandScope& scope, const ipam::Pool& pool, const SeenNode& node, int has,
                                        std::size_t taken);
 
-// Blocks of one pool that waiting pods need and that nobody can create, since all exist.
+// Blocks of one pool that waiting pods need and that nobody can create, because all blocks exist.
 struct Lack {
   std::size_t blocks = 0;
-  SteadyTime since;  // from when the first of these pods has waited
+  SteadyTime since;  // since when the first of these pods has waited
 };
 
 class DemandDecider {
  public:
-  // Adds CreateBlock actions. Requires: world.knows_holders; the counts are up to date.
+  // Adds CreateBlock actions, and sets lacks(). Requires: world.knows_holders; the counts are up to date.
   void Decide(const DemandScope& scope, const Moment& now, Decision& decision);
 
   // By UID of the pool.
   [[nodiscard]] const std::map<std::string, Lack>& lacks() const { return lacks_; }
-  // Whether the block was created for waiting pods just now and may still draw one.
+  // Whether the controller created the block for waiting pods less than kDrawMax ago, so that the scheduler may still
+  // place one there.
   [[nodiscard]] bool MayStillDraw(const std::string& block, SteadyTime now) const;
 
  private:
@@ -67,8 +70,9 @@ class DemandDecider {
   class Pass;
 
   std::map<PodKey, SteadyTime> waiting_since_;
-  std::map<NodeResource, SteadyTime> room_since_;  // since when the node's number has had room while pods waited
-  std::map<NodeResource, SteadyTime> tried_;   // when a block was last created there, or its room last found useless
+  std::map<NodeResource, SteadyTime> room_since_;  // since when the node's address count has had room while pods waited
+  // When the controller last created a block there, or last found that the node's room does not help.
+  std::map<NodeResource, SteadyTime> tried_;
   std::map<std::string, SteadyTime> created_;  // by name of the block
   std::map<std::string, Lack> lacks_;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks for nodes that waiting pods could run on, and blocks that leave for them.
+// Blocks that the controller creates for nodes on which waiting pods could run, and blocks that it deletes for these
+// nodes.
 #include "reconciler/decide_demand.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When blocks and pools may go.
+// When blocks and pools may be removed.
 #include "reconciler/decide_drain.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class BlockDrain {
     for (const auto& [name, pool] : world.pools) (pool.meta.deleting() ? deleted_ : live_).insert(pool.meta.uid);
   }
 
-  // False: no more fit into this decision.
+  // False: this decision has no room for more block writes.
   bool Decide(const SeenBlock& seen) {
     if (seen.block == nullptr) return true;
     const bool has_finalizer = HasFinalizer(seen.block->finalizers, ipam::kBlockFinalizer);

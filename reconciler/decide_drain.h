@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draining: blocks and pools that are on their way out leave when nobody has an address in them.
+// Draining: blocks and pools that are to go are removed when no pod has an address in them.
 //
-// A block's finalizer goes by one compare-and-swap on a version that is empty, and a pool's when consistent lists,
-// taken after its deletionTimestamp was seen, show no block of it: whoever claims a block afterwards reads the pool
-// before he hands out from it, and gives the block back. Nobody's address is touched here.
+// The controller removes the finalizer of a block by one compare-and-swap on a version at which the block is empty. The
+// controller removes the finalizer of a pool when consistent lists, taken after the controller saw the
+// deletionTimestamp, show no block of the pool. If a node claims a block after these lists, the node reads the pool
+// before it gives an address of the block to a pod, and gives the block back. Draining frees no address.
 #pragma once
 
 #include <string>
@@ -16,19 +17,19 @@
 
 namespace berth::reconciler {
 
-// Block writes of one decision; the rest follows in the next.
+// Limit of block writes in one decision; the next decision makes the rest.
 inline constexpr std::size_t kBlockChangesMax = 200;
 
 [[nodiscard]] bool HasFinalizer(const std::vector<std::string>& finalizers, std::string_view finalizer);
 
-// Empty blocks of pools that are being deleted or gone are deleted; empty blocks with a deletionTimestamp lose their
-// finalizer; none in which a pod has an address. That a pool is gone is believed only if the world is relisted.
-// Requires: `empty` is up to date.
+// Deletes empty blocks of pools that are gone or being deleted, and removes the finalizer of empty blocks that are
+// being deleted. Leaves out blocks in which a pod has an address. Believes that a pool is gone only if the world is
+// relisted. Requires: `empty` is up to date.
 void DecideBlockDrain(const World& world, const EmptyBlocks& empty, const Moment& now, bool relisted,
                       Decision& decision);
 
-// Pools with a deletionTimestamp that no space has accepted any more and of which no block is left lose their
-// finalizer, if the world is relisted.
+// If the world is relisted, removes the finalizer of each pool that is being deleted, is in no space's list and has no
+// block.
 void DecidePoolDrain(const World& world, bool relisted, Decision& decision);
 
 }  // namespace berth::reconciler

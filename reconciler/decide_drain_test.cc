@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draining: what may go, what must not, and what has to be looked at once more first.
+// Draining: what may be removed, what must not, and what needs another look first.
 #include "reconciler/decide_drain.h"
 
 #include <functional>
@@ -29,7 +29,7 @@ struct BlockDrainCase {
   Lines want_unlisted;
   Lines want_relisted;
 };
-// When its blocks have been as they are for so long.
+// The decision after the blocks have been unchanged for `time`.
 Decision Drain(TestWorld& t, bool relisted, std::chrono::seconds time = kSeenEmptyMin) {
   EmptyBlocks empty;
   empty.Update(t.world, t.now);
@@ -66,7 +66,7 @@ std::function<void(TestWorld&)> DyingWith(const std::map<ipam::BlockOffset, std:
     t.Pool("web", kDrainedPool, {.is_deleting = true}).Block("10.55.0.0/26", "web", entries, traits);
   };
 }
-// As where somebody took the entry out. kHeldEntry is of that pod.
+// Adds a pod whose entry somebody removed. kHeldEntry is the entry of that pod.
 std::function<void(TestWorld&)> AndPodWith(const std::string& address, const std::function<void(TestWorld&)>& given) {
   return [=](TestWorld& t) {
     given(t);
@@ -83,7 +83,7 @@ std::function<void(TestWorld&)> OrphanWith(const std::map<ipam::BlockOffset, std
   return [=](TestWorld& t) { t.Block("10.55.0.0/26", "web", entries); };
 }
 
-// The controller freed it, and its agent takes it out once it has seen that the network namespace is gone.
+// The controller freed the entry; the node's agent removes it once the network namespace is gone.
 const std::string kPastFreed = std::string(kPast) + " f=0123456789ab-0123456789abcdef " +
                                "default/web-1 6f1d 0123456789ab-0123456789abcdef i=eth0 t=1 ns=cni-1";
 
@@ -172,7 +172,7 @@ TEST(BlockDrain, LooksAgainWhenTheLastEntryHasCooled) {
   EXPECT_EQ(decision.wake_unix_ms, 1'800'000'009'000);
 }
 
-// Its pods may have addresses that nobody knows yet.
+// The block's pods may have addresses that nobody knows yet.
 TEST(BlockDrain, WhatWasEmptiedJustNowWaits) {
   for (const bool is_deleting : {false, true}) {
     TestWorld t;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparing what pods have with what blocks record.
+// Compares the addresses that pods have with the entries of blocks.
 #include "reconciler/decide_lost.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kDigits = 16;
 
-// Which blocks an address lies in. Blocks of one space do not overlap, those of several may.
+// Finds the blocks that contain an address. Blocks of one space do not overlap, blocks of different spaces may.
 class BlocksByAddress {
  public:
   explicit BlocksByAddress(const World& world) {
@@ -57,7 +57,7 @@ bool HasNow(const SeenPod& pod, const ipam::Address& address) {
 
 bool IsOwn(const SeenPod& pod, const ipam::Block& block) { return block.shared() || block.node == pod.node; }
 
-// Of blocks of other nodes only what they record counts: nobody there can have lost it.
+// In a block of another node only a contested address counts: the pod cannot have lost an entry there.
 struct Judged {
   AddressState state = AddressState::kRecorded;
   const ipam::Block* block = nullptr;
@@ -70,7 +70,7 @@ Judged JudgeAddress(const SeenPod& pod, const ipam::Address& address, const std:
     if (state == AddressState::kRecorded) return {};
     (IsOwn(pod, *block) ? own : foreign).push_back({.state = state, .block = block});
   }
-  // In more than one space it is not known which of them the address is of.
+  // If blocks of several spaces contain the address, it is unknown from which of them the pod has the address.
   if (own.size() == 1) return own.front();
   if (own.empty() && foreign.size() == 1 && foreign.front().state == AddressState::kContested) return foreign.front();
   return {};
@@ -81,7 +81,7 @@ ContestedAddress ToContested(const SeenPod& pod, const ipam::Address& address, c
   const auto& held = std::get<ipam::HeldEntry>(entry);
   const std::string who = PodKeyOf(pod.name_space, pod.name);
   std::string recorded = PodKeyOf(held.pod_namespace, held.pod);
-  // A pod of a StatefulSet has its predecessor's name.
+  // A pod of a StatefulSet has the name of its predecessor, so the UID tells them apart.
   if (recorded == who) recorded += " with UID " + held.uid;
   return {.block = block.name,
           .block_uid = block.uid,
@@ -100,8 +100,8 @@ AddressState StateOf(const SeenPod& pod, const ipam::Address& address, const ipa
       if (held->pod.empty() || held->pod_namespace.empty()) return AddressState::kLeftAlone;
       return IsOf(*held, pod) ? AddressState::kRecorded : AddressState::kContested;
     }
-    // A reservation keeps the address from other pods only until it ends, so the pod's entry replaces that of the
-    // reservation.
+    // A reservation keeps the address from other pods only until the reservation ends. So the pod's entry replaces the
+    // reservation's entry.
     if (std::holds_alternative<ipam::OpaqueEntry>(entry)) return AddressState::kLeftAlone;
   }
   const bool may_be_with_another = block.standby.contains(offset);
@@ -194,7 +194,7 @@ void LostEntries::NoteWrites(const World& world, SteadyTime now) {
   for (const auto& [name, seen] : world.blocks()) {
     if (seen.block == nullptr) continue;
     Seen& before = blocks_[name];
-    // A new list shows what it was as another object.
+    // After a new list an unchanged block is another object, so compare the versions.
     const bool is_same = before.block != nullptr && before.block->resource_version == seen.block->resource_version;
     if (is_same) continue;
     if (before.block == nullptr || !seen.is_own_write) before.since = now;

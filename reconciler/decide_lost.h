@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lost entries: addresses that live pods have and of which the record is gone, since somebody edited a block or
-// restored a backup of etcd. Who has an address that is not recorded shares it with the next pod that gets it.
+// Lost entries: addresses that live pods have although no entry records them, because somebody edited a block or
+// restored a backup of etcd. The next pod that gets such an address would share it.
 //
-// A node's agent writes again what it has handed out in its own blocks. So an entry is put back there only where nobody
-// else has written the blocks of the node for a minute, and never where an agent may have given the address to another
-// already. Entries in Shared blocks are written again by nobody, and each of their addresses is taken by a write: there
-// the minute alone counts. An address that another is recorded for is only reported: which of the two has to go is for
-// a person to say.
+// A node's agent writes the entries of its own blocks again. So in a node's block the controller puts an entry back
+// only if nobody else has written the node's blocks for a minute, and never if an agent may have given the address to
+// another pod already. No agent writes entries of Shared blocks again, and each address of a Shared block is taken by a
+// write, so in Shared blocks only the minute counts. If the entry names another pod, the controller only reports the
+// address: a person has to say which of the two pods must go.
 #pragma once
 
 #include <chrono>
@@ -26,36 +26,39 @@
 
 namespace berth::reconciler {
 
-// From one comparison of all pods with all blocks to the next.
+// Time from one comparison of all pods with all blocks to the next.
 inline constexpr std::chrono::seconds kComparePeriod{10};
-// For so long nobody else may have written the node's blocks, and the address has to have been lost.
+// How long nobody else may have written the node's blocks, and how long the address must have been lost.
 inline constexpr std::chrono::seconds kQuietMin{60};
-// For so long pods and blocks have to disagree: their watches are not of one moment, and a pod's end takes its time.
+// How long pods and blocks have to disagree: their watches do not show the same moment, and the end of a pod takes
+// time.
 inline constexpr std::chrono::seconds kContestedMin{20};
 
-// What is recorded of an address that a pod has.
+// What a block records about an address that a pod has.
 enum class AddressState : std::uint8_t {
-  kRecorded,   // the pod
-  kLost,       // nobody, or a reservation alone
-  kContested,  // another
-  // Nobody, or nobody knows whom, and it is not for the controller to say who has it: it may be with another pod
-  // already, or belongs to no pod at all.
+  kRecorded,   // an entry of the pod
+  kLost,       // no entry, or only that of a reservation
+  kContested,  // an entry of another pod
+  // An entry that cannot be read or names no pod; or no entry, but the address is on standby or the block is being
+  // deleted. The controller does nothing, because another pod may have the address already, or the address belongs to
+  // no pod.
   kLeftAlone,
 };
 
 // Requires: the address lies in the block.
 [[nodiscard]] AddressState StateOf(const SeenPod& pod, const ipam::Address& address, const ipam::Block& block);
 
-// The entry of a pod's address, by what is known of the pod. Its attachment is made from the pod's UID: no DEL finds
-// it, so it goes when the pod is gone or has another sandbox with other addresses (decide_orphans.h). Nothing: a static
-// pod, of which it cannot be known that it is gone, or the UID has no 16 hexadecimal digits.
+// The entry for a pod's address, from what is known about the pod. The attachment is made from the pod's UID, so no DEL
+// finds the entry, and the controller frees it when the pod is gone or has another sandbox with other addresses
+// (decide_orphans.h). Nothing: the pod is static, so nobody could find out that it is gone, or the UID has fewer than
+// 16 hexadecimal digits.
 [[nodiscard]] std::optional<ipam::HeldEntry> EntryOf(const SeenPod& pod, const ipam::Block& block, const Moment& now);
 
-// Whether the pod has an address of the block that no block of the world has an entry of. Such a block must not go: the
-// entry is put back there, or the pod is the last that may use the address.
+// Whether the pod has an address of the block for which no block of the world has an entry. Such a block must stay: the
+// controller puts the entry back there, or the pod is the last that may use the address.
 [[nodiscard]] bool LacksEntryOf(const World& world, const ipam::Block& block, const SeenPod& pod);
 
-// The same of all pods of the world that may use the block.
+// LacksEntryOf for all pods of the world that may use the block.
 class PodAddresses {
  public:
   explicit PodAddresses(const World& world) : world_(world) {}
@@ -63,14 +66,14 @@ class PodAddresses {
 
  private:
   const World& world_;
-  // By node, and "" for all; gathered at the first question: there may be a hundred thousand pods.
+  // By node; under "" all pods, for Shared blocks. Gathered at the first question, because there may be 100,000 pods.
   std::optional<std::map<std::string, std::vector<const SeenPod*>>> pods_;
 };
 
 class LostEntries {
  public:
-  // Compares at most every kComparePeriod, and adds what is to be put back, and which addresses are contested.
-  // Requires: world.knows_holders.
+  // Compares at most every kComparePeriod. Adds the entries to put back, and the contested addresses. Requires:
+  // world.knows_holders.
   void Decide(const World& world, const Memory& memory, const Moment& now, Decision& decision);
 
  private:
@@ -87,11 +90,11 @@ class LostEntries {
 
   void NoteWrites(const World& world, SteadyTime now);
   void Compare(const World& world, SteadyTime now);
-  // Since when nobody else has written that block and the node's others; long ago for a Shared one.
+  // Since when nobody else has written the block and the node's other blocks; long ago for a Shared block.
   [[nodiscard]] SteadyTime QuietSince(const ipam::Block& block) const;
 
-  std::map<std::string, Seen> blocks_;  // as they were looked at last, and since when they are so
-  Findings findings_;                   // of addresses that are lost or contested
+  std::map<std::string, Seen> blocks_;  // as last seen, and since when nobody else has written them
+  Findings findings_;                   // lost or contested addresses
   std::optional<SteadyTime> compared_;
   std::optional<SteadyTime> first_compared_;
 };

@@ -32,7 +32,7 @@ SeenPod LivePod() {
 
 struct StateCase {
   const char* name;
-  const char* entry;  // at the pod's address; "": none
+  const char* entry;  // the entry at the pod's address; "": none
   bool is_standby;
   bool is_deleting;
   AddressState want;
@@ -75,7 +75,7 @@ const StateCase kStateCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, AddressStateTest, testing::ValuesIn(kStateCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
-// A block that lacks an address of a pod must not go. The pod has one address in each of two blocks.
+// A block must stay if it lacks the entry of a pod's address. The pod has one address in each of two blocks.
 struct LostInCase {
   const char* name;
   const char* ipv4_entry;  // "": none
@@ -162,7 +162,7 @@ TEST_F(LostTest, AnEntryThatSomebodyRemovedIsPutBackAfterAMinute) {
               ElementsAre("put back 10.55.0.0-26 10.55.0.3=default/web 000000000000-1111111122223333 of n1"));
 }
 
-// Else nobody would record the pod once the reservation ends, and another pod could get the address.
+// Otherwise no entry would record the pod once the reservation ends, and another pod could get the address.
 TEST_F(LostTest, AnEntryIsPutBackInPlaceOfAReservation) {
   PutBlock({{3, "! printers"}});
   Pass(seconds(79));
@@ -196,7 +196,7 @@ TEST_F(LostTest, InASharedBlockTheEntryNamesTheNode) {
               ElementsAre("put back 10.55.0.0-26 10.55.0.3=default/web 000000000000-1111111122223333 of n1 n=n1"));
 }
 
-// Every node writes there, and none writes an entry again.
+// Every node writes Shared blocks, and no agent writes their entries again.
 TEST_F(LostTest, ASharedBlockNeedNotBeQuiet) {
   for (int i = 10; i < 17; ++i) {
     PutBlock({{static_cast<ipam::BlockOffset>(i), kHeldEntry}}, {.node = ""});
@@ -219,7 +219,8 @@ TEST_F(LostTest, NothingOfAPodThatHasNoAddressOfItsOwn) {
   EXPECT_THAT(PutBacks(), IsEmpty());
 }
 
-// Its sandbox died, DEL gave the address back, and no ADD has got another yet. The kubelet still reports the old one.
+// The pod's sandbox ended, DEL freed the address, and no ADD has got another yet. The kubelet still reports the old
+// address.
 TEST_F(LostTest, NothingOfAPodWhoseSandboxHasEnded) {
   PutBlock({});
   SeenPod pod = LivePod();
@@ -232,7 +233,7 @@ TEST_F(LostTest, NothingOfAPodWhoseSandboxHasEnded) {
   EXPECT_THAT(Contested(), IsEmpty()) << "the other alone has it";
 }
 
-// Nothing would free the entry: no DEL finds it, and that a mirror is missing does not prove that the pod is gone.
+// Nothing would free the entry: no DEL finds it, and a missing mirror does not prove that the pod is gone.
 TEST_F(LostTest, NothingOfAStaticPodButAContestedAddressIsReported) {
   PutBlock({});
   SeenPod pod = LivePod();
@@ -291,7 +292,7 @@ TEST_F(LostTest, WhereAnotherIsRecordedBothAreReported) {
   EXPECT_THAT(Contested(), IsEmpty());
 }
 
-// Who leads since a moment, or does not reclaim, says nothing about what another has found.
+// A new leader, or a controller that does not reclaim, says nothing about what another controller has found.
 TEST_F(LostTest, ThatNothingIsContestedIsSaidOnlyAfterPodsAndBlocksHadTimeToDisagree) {
   PutBlock({{3, kMine}});
   Pass(seconds(20));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparing what Nodes show with what they should show.
+// Compares the address counts that Nodes show with those that they should show.
 #include "reconciler/decide_numbers.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ std::optional<std::int64_t> ShownBy(const SeenNode& node, const std::string& res
   return number->second.Highest();
 }
 
-// Units left for further pods; a number that is missing leaves none.
+// Units left for further pods; without a count none is left.
 std::int64_t LeftOf(std::optional<std::int64_t> number, const Tally& tally) {
   return number ? *number - tally.requested : 0;
 }
@@ -39,14 +39,14 @@ std::optional<std::int64_t> NumberDecider::Wanted(const World& world, const Seen
   return tally.Number();
 }
 
-// What is to be written of one Node.
+// What to write to one Node.
 struct NumberDecider::Plan {
   const SeenNode* node;
   std::map<std::string, std::optional<std::int64_t>> numbers = {};
   std::string news = {};
   bool is_bad_news = false;
-  bool is_waited_for = false;  // pods wait for it
-  bool is_calm = true;         // enough is left before and after, of every resource in it
+  bool is_waited_for = false;  // pods wait for this write
+  bool is_calm = true;         // no pod waits, and kLeftMin units are left before and after, for every resource
   bool is_raise = false;
 };
 
@@ -75,7 +75,7 @@ class NumberDecider::Pass {
       if (!plan.numbers.empty()) plans.push_back(std::move(plan));
     }
     std::erase_if(decider_.lowering_, [this](const auto& item) { return !kept_.contains(item.first); });
-    // Those that pods wait for go first, then what raises, in the order of names.
+    // First the Nodes for which pods wait, then those whose counts rise, then the rest; each by name.
     std::ranges::stable_sort(
         plans, {}, [](const Plan& plan) { return std::tuple(!plan.is_waited_for, !plan.is_raise); });
     Refill();
@@ -91,7 +91,7 @@ class NumberDecider::Pass {
     const std::optional<std::int64_t> shown = ShownBy(node, resource);
     const bool is_one = number == node.numbers.end() || number->second.capacity == number->second.allocatable;
     if (!scope_.counts_pools || (!tally.is_counted && tally.held == 0 && tally.requested == 0)) {
-      // No pool of that resource counts here: without a number no pod is placed and none is rejected.
+      // No pool of the resource counts for this node. Without a count no pod is placed, and none is rejected.
       if (shown) Write(node, resource, std::nullopt, tally, plan);
       return;
     }
@@ -128,10 +128,10 @@ class NumberDecider::Pass {
     const auto* listed = Listed(node.name, lowering.since + kLowerAfter);
     if (listed == nullptr) return;
     const Tally fresh = TallyOf(node.name, resource, *listed);
-    // Above what is wanted for five seconds, and never below what the list says is there.
+    // At least the highest count that was wanted since lowering.since, and at least the count by the list.
     const std::optional<std::int64_t> target = std::max(lowering.highest, fresh.Number());
     if (target && *target >= lower.shown) {
-      // The highest number was wanted too long ago, or was written by now: look at the next five seconds.
+      // The highest count was wanted too long ago, or is written by now: begin another five seconds.
       lowering = {.since = now_.steady, .highest = lower.wanted};
       return decision_.WakeAt(now_.steady + kLowerAfter);
     }
@@ -145,13 +145,13 @@ class NumberDecider::Pass {
          plan);
   }
 
-  // A number is to be shown where there is none.
+  // The Node shows no count, and should show one.
   void DecideReturn(const SeenNode& node, const std::string& resource, const Tally& tally, Plan& plan) {
     const auto since = scope_.world.nodes.AbsentSince(node.name, resource);
-    // The watch has not shown yet what was written.
+    // The watch has not shown yet that the controller removed the count.
     if (!since) return;
     if (const SteadyTime due = *since + kAbsentFor; now_.steady < due) return decision_.WakeAt(due);
-    // Where no number was seen before, the scheduler has placed no pod by one.
+    // If the Node has never shown a count, the scheduler has placed no pod because of one.
     if (!scope_.world.nodes.WasShown(node.name, resource)) return Write(node, resource, tally.Number(), tally, plan);
     const auto* listed = Listed(node.name, *since + kAbsentFor);
     if (listed == nullptr) return;
@@ -162,7 +162,7 @@ class NumberDecider::Pass {
     Write(node, resource, fresh.Number(), fresh, plan);
   }
 
-  // The number is taken away for as long as that lasts, which people shall know.
+  // Removes the count, and tells people why the Node shows none.
   void Take(const SeenNode& node, const std::string& resource, const Tally& tally, const std::string& why, Plan& plan) {
     plan.news = "the Node does not show " + Text(resource) +
                 ", so pods that request this resource are not placed on this node: " + why;
@@ -170,7 +170,7 @@ class NumberDecider::Pass {
     Write(node, resource, std::nullopt, tally, plan);
   }
 
-  // The node's pods as a list said that was asked for after `after` and is still good; nullptr: one is asked for.
+  // The list of the node's pods, if it was requested after `after` and is still valid. nullptr: wait for the next list.
   const Memory::PodsListed* Listed(const std::string& node, SteadyTime after) {
     const auto found = scope_.memory.pods_listed.find(node);
     if (found != scope_.memory.pods_listed.end()) {

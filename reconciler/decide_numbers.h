@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers: which `ipam.berth.dev/<resource>` each Node should show, and when a difference is written
-// (docs/scheduling.md, docs/adr/0012).
+// Numbers: which address count (`ipam.berth.dev/<resource>`) each Node should show, and when the controller writes a
+// count that differs (docs/scheduling.md, docs/adr/0012).
 //
-// A larger number is written at once. A smaller one is dangerous: kube-scheduler may have placed pods by the larger one
-// that this controller has not seen yet, and a kubelet that restarts rejects running pods if the number is below what
-// they request. A number that is missing rejects nobody, and the scheduler takes it for zero. So a number is lowered
-// only after the smaller one was wanted for five seconds and a consistent list of the node's pods was read; if fewer
-// than eight units would be left, it is taken away first, and comes back smaller when the watch of Nodes has shown the
-// absence for three seconds and a second list was read.
+// The controller writes a larger count at once. A smaller count is dangerous: because of the larger count
+// kube-scheduler may have placed pods that this controller has not seen yet, and a kubelet that restarts rejects
+// running pods if the count is below their requests. If the count is missing, no kubelet rejects a pod, and the
+// scheduler takes the count for zero. So the controller lowers a count only after the smaller count was wanted for 5 s
+// and a consistent list of the node's pods was read. If fewer than 8 units would be left, the controller first removes
+// the count. It writes the smaller count when the watch of Nodes has shown no count for 3 s and a second list was read.
 #pragma once
 
 #include <chrono>
@@ -23,17 +23,18 @@
 
 namespace berth::reconciler {
 
-// For so long a smaller number has to be wanted.
+// How long a smaller count has to be wanted.
 inline constexpr std::chrono::seconds kLowerAfter{5};
-// For so long the watch of Nodes has to show no number before one comes back.
+// How long the watch of Nodes has to show no count before the controller writes a count again.
 inline constexpr std::chrono::seconds kAbsentFor{3};
-// A smaller number that leaves at least so many units is written without taking the number away first.
+// If a smaller count leaves at least this many units, the controller writes it without removing the count first.
 inline constexpr std::int64_t kLeftMin = 8;
-// A list of a node's pods counts for so long.
+// How long a list of a node's pods is valid.
 inline constexpr std::chrono::seconds kListValid{2};
-// After a list that led to no number, the next one is read so much later.
+// Time from a list that led to no count to the next list.
 inline constexpr std::chrono::seconds kNextList{5};
-// Writes of one Node: this far apart; where no pod waits and enough is left before and after, that far.
+// Time between two writes of one Node. kCalmNodePause: if no pod waits and kLeftMin units are left before and after the
+// write.
 inline constexpr std::chrono::seconds kNodePause{1};
 inline constexpr std::chrono::seconds kCalmNodePause{10};
 inline constexpr int kPatchBurst = 100;
@@ -42,8 +43,8 @@ struct NumberScope {
   const World& world;
   const Counts& counts;
   const Memory& memory;
-  bool counts_pools = true;     // false: every number is taken away
-  int patches_per_second = 20;  // of all Nodes together
+  bool counts_pools = true;     // false: the controller removes every count
+  int patches_per_second = 20;  // for all Nodes together
 };
 
 class NumberDecider {
@@ -51,15 +52,15 @@ class NumberDecider {
   // Adds ShowNumbers and ListPods actions to the decision. Requires: world.knows_holders.
   void Decide(const NumberScope& scope, const Moment& now, Decision& decision);
 
-  // The number that the node should show by now; nothing: none. For people and metrics.
+  // The count that the node should show now; nothing: none. For people and metrics.
   [[nodiscard]] static std::optional<std::int64_t> Wanted(const World& world, const SeenNode& node, const Tally& tally);
 
  private:
   using Key = std::pair<std::string, std::string>;  // node, resource
-  // A smaller number than the one that is shown has been wanted without a break.
+  // Since `since`, the wanted count has always been smaller than the count that the Node shows.
   struct Lowering {
     SteadyTime since;
-    std::optional<std::int64_t> highest;  // that was wanted since then
+    std::optional<std::int64_t> highest;  // the highest count wanted since then
   };
   struct Plan;
   class Pass;
@@ -69,8 +70,8 @@ class NumberDecider {
   std::optional<SteadyTime> refilled_;
 };
 
-// More than a tenth of all nodes are not Ready: then what this controller sees is suspect, and none of them loses its
-// numbers.
+// Whether more than a tenth of all nodes are not Ready. The controller then suspects what it sees, and no Node loses
+// its counts.
 [[nodiscard]] bool AreManyNotReady(const World& world);
 
 }  // namespace berth::reconciler

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A number goes down step by step, as long as less is wanted.
+// An address count falls step by step, as long as less is wanted.
 #include <gtest/gtest.h>
 
 #include "reconciler/test_world.h"
@@ -18,13 +18,13 @@ class LoweredNumber : public ::testing::Test {
     t_.world.nodes.PutShown({.name = "n1", .uid = "u-1", .is_ready = true, .numbers = {{"ipv4", {64, 64}}}},
                             t_.now.steady);
   }
-  // The block's first addresses are held by a pod that requests nothing.
+  // A pod that requests nothing holds the first addresses of the block.
   void HoldInBlock(ipam::BlockOffset count) {
     std::map<ipam::BlockOffset, std::string> entries;
     for (ipam::BlockOffset i = 1; i <= count; ++i) entries[i] = kHeldEntry;
     t_.Block("10.55.0.64/26", "web", entries);
   }
-  // What is written to the Node within that time.
+  // What the controller writes to the Node within `count` seconds.
   std::string WrittenIn(int count) {
     std::string written;
     for (int i = 0; i < count; ++i, t_.now.steady += seconds(1), t_.now.unix_ms += 1000) {

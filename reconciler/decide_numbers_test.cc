@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a Node's number is written, and what comes before a smaller one.
+// When the controller writes a Node's address count, and what it does before it lowers one.
 #include "reconciler/decide_numbers.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 using Lines = NumbersWorld::Lines;
 
-// A node that has shown 8 for long.
+// A node that has shown 8 for a long time.
 NumbersWorld Settled() {
   NumbersWorld world;
   world.Node("n1").Block("10.55.0.0/29").Pass(30);
@@ -71,7 +71,8 @@ TEST(Numbers, ComeBackOnlyAfterTheWatchOfNodesHasShownTheAbsence) {
   EXPECT_EQ(world.Pass(10), (Lines{"3: list pods of n1", "3: node n1 ipv4=8"}));
 }
 
-// Seeds 771979 and 772199 of the simulator: absence that was never seen to end is no absence.
+// Seeds 771979 and 772199 of the simulator: if the watch never showed the count, the absence before the count proves
+// nothing.
 TEST(Numbers, ComeBackOnlyThenAlsoIfTheWatchHasNotEvenShownThatTheyWereThere) {
   NumbersWorld world;
   world.watch_shows = false;

@@ -12,9 +12,9 @@ namespace berth::reconciler {
 
 namespace {
 
-// Renewals are not news that wakes anybody, so who waits for one looks now and then.
+// How soon the controller looks again at an entry that waits for a renewal of a Lease.
 constexpr std::chrono::seconds kNextLook{1};
-// Most DELs are only a little later than the pod's end: of those nothing is asked.
+// Most DELs come only a little later than the end of the pod; for such pods no request is needed.
 constexpr std::chrono::seconds kAskAfter{1};
 
 std::chrono::seconds WaitOf(const Suspicion& suspicion) {
@@ -29,7 +29,7 @@ std::chrono::seconds WaitOf(const Suspicion& suspicion) {
   }
 }
 
-// Whether a pod of that node that is not known to have ended has the address.
+// The addresses of pods on these nodes that are not known to have ended, each with its node.
 std::set<std::pair<std::string, ipam::Address>> AddressesInUse(const World& world, const std::set<std::string>& nodes) {
   std::set<std::pair<std::string, ipam::Address>> in_use;
   for (const auto& [key, pod] : world.pods.all()) {
@@ -73,7 +73,7 @@ void TellReturned(const OrphanScope& scope, Decision& decision) {
   for (auto& [block, report] : reports) decision.actions.emplace_back(std::move(report));
 }
 
-// Asks once for all suspects which renewals count.
+// Asks, once for all suspects, from which version on renewals count.
 void AskForLeases(const OrphanScope& scope, const Moment& now, Decision& decision) {
   bool is_due = false;
   for (const auto& [key, suspect] : scope.suspects.all()) {
@@ -85,7 +85,7 @@ void AskForLeases(const OrphanScope& scope, const Moment& now, Decision& decisio
   if (is_due) decision.actions.emplace_back(AskLeases());
 }
 
-// Rules on every suspect. Returns those that may be freed.
+// Rules on every suspect. Returns the orphans that may be freed.
 Orphans JudgeAll(const OrphanScope& scope, const Moment& now, Decision& decision) {
   Orphans orphans;
   OrphanFindings& findings = decision.orphans;
@@ -106,7 +106,7 @@ Orphans JudgeAll(const OrphanScope& scope, const Moment& now, Decision& decision
   return orphans;
 }
 
-// Takes out those whose address a pod of their node has.
+// Takes out the orphans whose address a pod of their node has.
 void KeepInUse(const World& world, Orphans& orphans, OrphanFindings& findings) {
   std::set<std::string> nodes;
   for (const auto& [block, of_block] : orphans) {
@@ -147,7 +147,8 @@ Ruling Judge(const Suspicion& suspicion, const NodeFacts& node, SteadyTime now) 
   if (!node.exists) return {.why_kept = "unknown-node"};
   if (!node.is_ready) return {.why_kept = "node-not-ready"};
   if (suspicion.renewals < kRenewalsMin) return {.why_kept = "node-not-heard-of", .due = now + kNextLook};
-  // It may have heard of the pod's end as late as that, and only then does the pod's end begin.
+  // The kubelet may have learned that the pod is gone only with its first renewal, and only then does the pod's end
+  // begin.
   const SteadyTime heard = suspicion.first_renewal.value_or(now);
   const SteadyTime due = heard + WaitOf(suspicion);
   if (now < due) return {.why_kept = "may-be-ending", .due = due};
@@ -160,7 +161,7 @@ std::string MarkOf(const FreedEntry& freed, const ipam::Block& block, const Mome
   const auto short_text = ipam::FormatEntry(mark);
   if (freed.node_is_gone || block.shared() || freed.entry.netns.empty()) return *short_text;
   mark.freed = freed.text;
-  return ipam::FormatEntry(mark).value_or(*short_text);  // too long together
+  return ipam::FormatEntry(mark).value_or(*short_text);  // too long together with the old entry
 }
 
 void DecideOrphans(const OrphanScope& scope, const Moment& now, Decision& decision) {

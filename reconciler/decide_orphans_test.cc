@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Orphans: what frees an entry, and the much more that does not.
+// Orphans: when the controller frees an entry, and the many cases in which it does not.
 #include "reconciler/decide_orphans.h"
 
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ class OrphansReportTest : public OrphansTest {
 
 using Texts = std::vector<std::string>;
 
-// A pod that lives: an entry of its sandbox that was, and one of that which is.
+// A living pod with an entry of its previous sandbox and an entry of its present sandbox.
 class ReplacedTest : public OrphansTest {
  protected:
   static std::string EntryOfSandbox(int sandbox, const std::string& interface = "eth0") {
@@ -151,14 +151,14 @@ TEST_F(OrphansTest, WhichRenewalsCountIsAskedAfterASecondAndOnceForAll) {
   EXPECT_EQ(asks(), 0);
   world_.now.steady += seconds(1);
   EXPECT_EQ(asks(), 1);
-  // Asked before the pods were seen to be gone: a renewal between the two says nothing.
+  // Asked before the pods were seen gone: a renewal between the two proves nothing.
   world_.memory.leases = Memory::LeasesAsked{.asked = world_.now.steady - seconds(2), .version = 5};
   EXPECT_EQ(asks(), 1);
   world_.memory.leases = Memory::LeasesAsked{.asked = world_.now.steady, .version = 7};
   EXPECT_EQ(asks(), 0);
 }
 
-// The watch of Leases was cut, and tells late what came before the pod went. Its kubelet may be cut off since.
+// The watch of Leases was cut, and shows late what came before the pod was gone. The kubelet may be cut off since.
 TEST_F(OrphansTest, AreKeptWhileOnlyRenewalsOfBeforeTheyWereOrphansAreHeardOf) {
   PutPod(0);
   PutBlock(0, 0, 1);
@@ -180,7 +180,7 @@ TEST_F(OrphansTest, AreFreedWhenTheirPodsCannotBeEndingAnyMore) {
   EXPECT_EQ(Lines(), Texts{});
   RemovePod(1);
   Lines();
-  // Its node is heard of after ten seconds.
+  // The node renews its Lease after ten seconds.
   Pass(seconds(49));
   EXPECT_EQ(Lines(), Texts{});
   EXPECT_EQ(decision_.orphans.kept, (std::map<std::string, std::size_t>{{"may-be-ending", 1}}));
@@ -242,7 +242,7 @@ TEST_F(OrphansTest, OfANodeThatIsGoneAreFreedAfterFiveMinutesWhateverPodsATenant
   Pass(seconds(600), /*with_renewals=*/false);
   EXPECT_EQ(Lines(), Texts{}) << "a pod with an address is still bound to it";
   RemovePod(0);
-  PutPod(7);  // spec.nodeName names the node, and no kubelet starts it
+  PutPod(7);  // spec.nodeName names the node, but no kubelet starts the pod
   Pass(seconds(299), /*with_renewals=*/false);
   EXPECT_EQ(Lines(), Texts{});
   Pass(seconds(5), /*with_renewals=*/false);
@@ -258,7 +258,7 @@ TEST_F(OrphansTest, AnEntryThatCannotBeReadStaysAsLongAsItsNode) {
 TEST_F(OrphansTest, SoManyThatNobodySawGoAreNotBelieved) {
   for (int i = 60; i < 64; ++i) PutPod(i);
   PutBlock(0, 0, 64);
-  RemovePod(63);  // seen to vanish: but nothing at all is freed
+  RemovePod(63);  // its deletion was seen, but nothing at all is freed
   Pass(seconds(700));
   EXPECT_EQ(Lines(), Texts{});
   EXPECT_TRUE(decision_.orphans.is_braked);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which entries of reservations come and go.
+// Which reserved entries come and go.
 #include "reconciler/decide_reserved.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace berth::reconciler {
 
 namespace {
 
-// The ranges that meet the block, in the order of their reservations' names.
+// The ranges that overlap the block, in the order of their reservations' names.
 std::vector<ReservedRange> Meeting(const ipam::Block& block, const std::vector<ReservedRange>& reserved) {
   std::vector<ReservedRange> meeting;
   const ipam::AddressRange whole = ipam::AddressRange::Of(block.cidr);
@@ -28,7 +28,7 @@ bool Keeps(const std::vector<ReservedRange>& reserved, ipam::Address address, co
   });
 }
 
-// Decides about one block; copies it only if something changes, as most blocks are as they should be.
+// Decides about one block. Copies the block only if something changes, because most blocks are as they should be.
 class EntryPlan {
  public:
   EntryPlan(const ipam::Block& block, const std::vector<ReservedRange>& reserved, std::int64_t now_ms, bool may_remove)
@@ -65,8 +65,9 @@ class EntryPlan {
     Add(offset);
   }
 
-  // A cooling entry that is over may be replaced, unless its node's agent has still to see that it shall forget the
-  // attachment. What is on standby may be given already; its agent lets go of it once it knows of the reservation.
+  // A cooling entry that is over may be replaced, unless the node's agent still has to learn from it to forget the
+  // attachment. A pod may have an address on standby already; the agent takes the address off standby once it knows of
+  // the reservation.
   void DecideKeptAddress(ipam::BlockOffset offset) {
     if (block_.standby.contains(offset)) {
       change_.awaits_standby = true;
@@ -112,7 +113,8 @@ void DecideConfirmation(const ReservedScope& scope, const ReservedSpace& space, 
   static const std::vector<ReservedRange> kNone;
   const std::vector<ReservedRange>& confirmed = found == scope.memory.confirmed.end() ? kNone : found->second;
   if (confirmed == space.reserved) return;
-  // Less than what was confirmed is confirmed, but has to be remembered as less: what comes again is new.
+  // If fewer ranges are reserved than were confirmed, they need no new check. But the memory has to forget the others:
+  // if one is reserved again, it is new.
   const bool is_less = std::ranges::all_of(
       space.reserved, [&](const ReservedRange& item) { return std::ranges::find(confirmed, item) != confirmed.end(); });
   if (is_less || (scope.relisted && space.pools_withhold)) {
@@ -158,7 +160,8 @@ void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Deci
     }
     decision.actions.push_back(ChangeBlock{.before = seen.block, .after = *std::move(change.after)});
   }
-  // What was to be changed may have been somebody else's in the meantime: only a look that finds nothing confirms.
+  // Another client may have changed a block that this decision was to change, so only a look that finds nothing to
+  // change confirms.
   if (changes == 0 && !awaits_standby) DecideConfirmation(scope, space, decision);
 }
 

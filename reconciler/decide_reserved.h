@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reservations inside blocks: an entry "! <reservation>" where an address that is kept for somebody has no other.
+// Reservations in blocks: the controller writes an entry "! <reservation>" for each reserved address without another
+// entry.
 //
-// An address that a pod holds stays the pod's; the entry follows when it is given back. Before entries can be called
-// complete, the pools must say what is withheld, and then every block that exists must have been looked at, and have
-// none of it on standby: whoever made one later reads the pool before he hands out from it.
+// A pod that holds a reserved address keeps it, and the reserved entry follows when the address is freed. Before the
+// controller may say that reservations are in force, the pools must withhold the addresses. After that the controller
+// must have looked at every existing block, and none may have such an address on standby. A node that makes a block
+// later reads the pool before it gives addresses of the block.
 #pragma once
 
 #include <cstdint>
@@ -17,36 +19,37 @@
 
 namespace berth::reconciler {
 
-// What `reserved` (of the block's space) changes in a block. `pool` is the block's, for the count of free addresses.
-// With `may_remove` false, no entry of a reservation is taken away or replaced by another's.
+// What `reserved` (of the block's space) changes in a block. `pool`: the block's pool, for the count of free addresses.
+// If `may_remove` is false, no reserved entry is removed or replaced by that of another reservation.
 struct ReservedChange {
-  std::optional<ipam::Block> after;     // unset: the block is as it should be
-  bool wants_removal = false;           // something is there that only may_remove takes away
-  std::optional<std::int64_t> next_ms;  // an address that is kept is still cooling: look again then
-  bool awaits_standby = false;          // an address that is kept is on standby: its node's agent may give it yet
+  std::optional<ipam::Block> after;     // nothing: the block is as it should be
+  bool wants_removal = false;           // an entry would be removed if `may_remove` were true
+  std::optional<std::int64_t> next_ms;  // a reserved address still cools until this UNIX time (ms)
+  bool awaits_standby = false;          // a reserved address is on standby: the node's agent may still give it to a pod
 };
 [[nodiscard]] ReservedChange WithReserved(const ipam::Block& block, const ipam::Pool& pool,
                                           const std::vector<ReservedRange>& reserved, std::int64_t now_ms,
                                           bool may_remove);
 
-// One space.
+// What is known of one space.
 struct ReservedSpace {
   std::string space;
   std::vector<ReservedRange> reserved;
-  bool may_give_up = true;      // see MayGiveUp
-  bool pools_withhold = false;  // every accepted pool's status says what is withheld from it, as far as the world knows
+  bool may_give_up = true;  // see MayGiveUp
+  // As far as the world shows, the status of every accepted pool lists what is withheld from the pool.
+  bool pools_withhold = false;
 };
 
-// What a decision about one space rests on.
+// What a decision about one space depends on.
 struct ReservedScope {
   const World& world;
   const Memory& memory;
-  const std::map<std::string, ipam::Pool>& pools;  // those whose blocks are changed, by UID
+  const std::map<std::string, ipam::Pool>& pools;  // the pools whose blocks are changed, by UID
   const Moment& now;
   bool relisted = false;
 };
 
-// Changes of blocks, and what is confirmed.
+// Adds changes of blocks, and the confirmation that reservations are in force.
 void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Decision& decision);
 
 }  // namespace berth::reconciler

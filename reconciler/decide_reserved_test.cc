@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reservations in blocks: which entries come, which go, which are left alone, and when all is said to be done.
+// Reservations in blocks: which entries come, which go, which stay, and when the controller confirms the reservations.
 #include "reconciler/decide_reserved.h"
 
 #include <functional>
@@ -28,7 +28,8 @@ const std::string kMarked = "~ t=1799999999999 f=0123456789ab-0123456789abcdef";
 struct EntryCase {
   const char* name;
   Entries before;
-  std::vector<std::pair<const char*, const char*>> reserved;  // range, reservation; in the order of their names
+  // Range and reservation, in the order of the reservations' names.
+  std::vector<std::pair<const char*, const char*>> reserved;
   Entries want_unlisted;
   Entries want_relisted;
 };
@@ -116,7 +117,7 @@ TEST(ReservedEntry, OfACoolingAddressIsWrittenWhenItHasCooled) {
             1'800'000'005'000);
 }
 
-// Its node's agent may have given it to a pod already.
+// The node's agent may have given the address to a pod already.
 TEST(ReservedEntry, IsNotWrittenWhereAnAddressIsOnStandby) {
   ipam::Pool pool;
   pool.subnet = ipam::PrefixOf("10.55.0.0/24");
@@ -125,16 +126,16 @@ TEST(ReservedEntry, IsNotWrittenWhereAnAddressIsOnStandby) {
   EXPECT_FALSE(WithReserved(block, pool, {{ipam::RangeOf("10.55.0.66"), "r"}}, kTestNowMs, false).after.has_value());
 }
 
-// A pool that is in order, so that a test sees only what concerns reservations.
+// A pool that needs no change, so that a test sees only what concerns reservations.
 class ReservedInSpace : public testing::Test {
  protected:
   void SetUp() override { Settle({}); }
-  // As the statuses are once the controller has written them.
+  // Sets the statuses as the controller would have written them.
   void Settle(const std::vector<std::string>& withheld) {
     t_.Pool("web", {{"subnet", "10.55.0.0/24"}}, {.is_ready = true, .withheld = withheld});
     t_.Space("default", {"web"}, withheld);
   }
-  // Lines about blocks and confirmations, and wishes for a relist.
+  // Lines about blocks and confirmations, and requests for a relist.
   Lines Reserved(bool relisted) {
     Lines lines = t_.Lines(relisted);
     std::erase_if(lines,
@@ -171,7 +172,7 @@ TEST_F(ReservedInSpace, NothingIsConfirmedInTheDecisionThatStillWritesAnEntry) {
   EXPECT_EQ(Reserved(/*relisted=*/true), Lines{"block 10.55.0.0-26 entries=[7:! r]"});
 }
 
-// Its node's agent hands it out until it knows of the reservation.
+// The node's agent gives the address to pods until it knows of the reservation.
 TEST_F(ReservedInSpace, NothingIsConfirmedWhileAKeptAddressIsOnStandby) {
   t_.Reservation("r", {"10.55.0.7"});
   Settle({"10.55.0.7"});

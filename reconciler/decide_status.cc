@@ -38,7 +38,8 @@ void SetExhausted(crds::PoolStatus& status, std::int64_t generation, const PoolC
                      MakeCondition(crds::kExhaustedCondition, counts.free == 0, std::move(why), generation, now));
 }
 
-// Claimers pick at random among all blocks while fewer than half of them exist, and inside claimable afterwards.
+// While fewer than half of the blocks exist, nodes choose at random among all blocks; later they choose from
+// `claimable`.
 bool HasHalf(std::int64_t blocks, ipam::Uint128 blocks_max) {
   return static_cast<ipam::Uint128>(blocks) >= blocks_max - blocks_max / 2;
 }
@@ -58,7 +59,7 @@ bool Differ(const crds::Space& current, const SpaceCounts& counts) {
   return current.total != counts.total || current.used != counts.used || current.free != counts.free;
 }
 
-// As many as fit into a condition: the API server refuses a status with a longer message.
+// As many addresses as fit into a condition: the API server refuses a status with a longer message.
 std::string NamesOf(const std::vector<ContestedAddress>& contested) {
   constexpr std::size_t kNamedMax = 5;
   constexpr std::size_t kLengthMax = 4000;
@@ -99,7 +100,7 @@ std::optional<Readiness> ReadinessOf(const SeenPool& pool, bool is_accepted, con
     if (auto invalid = WhyInvalid(pool)) return Readiness{.is_ready = false, .why = *std::move(invalid)};
   }
   if (!is_accepted) return refused == nullptr ? std::nullopt : std::optional(Readiness{.why = *refused});
-  BERTH_CHECK(pool.pool.has_value());  // otherwise it is invalid
+  BERTH_CHECK(pool.pool.has_value());  // otherwise WhyInvalid has said why
   if (pool.pool->disabled) {
     return not_ready(
         "Disabled",

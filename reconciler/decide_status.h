@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the statuses of pools and spaces should say, and which differences are worth a write at once.
+// What the statuses of pools and spaces should say, and which differences are written at once.
 //
-// Every agent of the cluster watches pools, so counts are written when they matter to somebody (nothing is left or
-// something is again, no block can be claimed or one can again, half of the blocks exist), at most once a second, and
-// otherwise at most every ten seconds. Conditions, withheld addresses and acceptance are written at once.
+// Every agent of the cluster watches pools. So if a change of counts matters, the controller writes it at most once a
+// second, and otherwise at most every 10 s. A change matters if the total changes, if the last address goes or an
+// address is free again, if the last unclaimed block goes or there is one again, or if half of the blocks exist.
+// Conditions, withheld addresses and acceptance are written at once.
 #pragma once
 
 #include <chrono>
@@ -22,66 +23,66 @@
 namespace berth::reconciler {
 
 inline constexpr std::chrono::seconds kCountsPeriod{10};
-// Of counts that matter: a pool that is full but for one address may become full and not full many times in a second.
+// For counts that matter: a pool with one free address may become full and not full many times a second.
 inline constexpr std::chrono::seconds kCountsPeriodMin{1};
 
-// What the condition Ready shall say.
+// What the condition Ready should say.
 struct Readiness {
   bool is_ready = false;
   Reason why;
 };
 
-// `is_accepted`: the space's list has it. `refused` may be null. Nothing: not decided yet.
+// `is_accepted`: the space's list has the pool. `refused` may be null. Nothing: not decided yet.
 [[nodiscard]] std::optional<Readiness> ReadinessOf(const SeenPool& pool, bool is_accepted, const Reason* refused);
 
-// Sets the condition Ready and nothing else.
+// Sets only the condition Ready.
 void SetReadiness(crds::PoolStatus& status, const SeenPool& pool, const Readiness& readiness, const Moment& now);
 
-// False: so many of the pool's entries name pods that are gone that none is given back.
+// False: so many of the pool's entries name pods that are gone that the controller frees none.
 inline constexpr std::string_view kReclaimingCondition = "Reclaiming";
 
-// Sets the condition Reclaiming to False if the brake holds back so many entries of the pool (decide_orphans.h), and,
-// if it was False, to True if it holds back none.
+// If the brake holds back entries of the pool (decide_orphans.h), sets the condition Reclaiming to False. If the brake
+// holds back none and the condition was False, sets it to True.
 void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t held_back, const Moment& now);
 
-// True: pods have addresses that are recorded for others.
+// True: pods have addresses whose entries name other pods.
 inline constexpr std::string_view kContestedCondition = "Contested";
 
-// Sets the condition Scarce, which stands there once blocks were scarce (decide_blocks.h).
+// Sets the condition Scarce. A pool whose blocks were never scarce does not get the condition (decide_blocks.h).
 void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, const Moment& now);
 
-// False: the pool's free addresses are in no Node's number (counts.h).
+// False: no Node's address count includes the pool's free addresses (counts.h).
 inline constexpr std::string_view kCountedCondition = "Counted";
 
-// Sets the condition Counted to False if the pool has another namespaceSelector than other pools of its resource, and,
-// if it was False, to True once it has not.
+// If the pool has another namespaceSelector than other pools of its resource, sets the condition Counted to False. If
+// it has not and the condition was False, sets it to True.
 void SetCounted(crds::PoolStatus& status, const SeenPool& pool, bool is_mixed, const Moment& now);
 
-// A status as it shall be. Where only counts differ and need not be written yet, they are those it has, and `wake` says
-// when they shall be.
+// A status to write. If only counts differ and are not due yet, the status keeps the old counts, and `wake` says when
+// they are due.
 template <typename Status>
 struct Wanted {
   Status status;
-  bool has_new_counts = false;  // or other words that are written as often
+  bool has_new_counts = false;  // or a new text of Contested, which is written as often
   std::optional<SteadyTime> wake;
 };
 
 struct Pace {
-  std::optional<SteadyTime> counts_written;  // when counts of the object were last written, as far as is known
+  std::optional<SteadyTime> counts_written;  // when counts of the object were last written; nothing: unknown
   const Moment& now;
 };
 
-// Sets the condition Contested to True if there are such addresses, and, if it was True, to False if there are none
-// (decide_lost.h). That others are contested than before is written as often as counts are.
+// If addresses are contested, sets the condition Contested to True. If none is contested and the condition was True,
+// sets it to False (decide_lost.h). If only other addresses are contested than before, writes that as often as counts.
 void SetContested(Wanted<crds::PoolStatus>& wanted, const SeenPool& pool,
                   const std::vector<ContestedAddress>& contested, const Pace& pace);
 
-// The status of an accepted pool; `counted.pool.withheld` is what shall be withheld from it.
+// The status of an accepted pool; `counted.pool.withheld`: what is to be withheld from it.
 [[nodiscard]] Wanted<crds::PoolStatus> StatusOfAccepted(const SeenPool& pool, const CountedPool& counted,
                                                         const PoolCounts& counts, const Readiness& readiness,
                                                         const Pace& pace);
 
-// `wanted` has the list of accepted pools and what is withheld as they shall be, and else is as it was read.
+// `wanted`: the space with its future list of accepted pools and future withheld addresses, otherwise as it was read.
 [[nodiscard]] Wanted<crds::Space> StatusOfSpace(const crds::Space& current, crds::Space wanted,
                                                 const SpaceCounts& counts, const Pace& pace);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Statuses: what conditions say, and that nothing is written that nobody needs.
+// Statuses: what conditions say, and that nothing is written without need.
 #include "reconciler/decide_status.h"
 
 #include <string>
@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::HasSubstr;
 
-// The pool "web" of 4 blocks of 64 addresses, 254 assignable.
+// The pool "web": 4 blocks of 64 addresses, 254 of them assignable.
 class PoolStatusTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -26,7 +26,7 @@ class PoolStatusTest : public testing::Test {
     WriteAll();
   }
 
-  // Takes what is decided into the world, as if it had been written.
+  // Puts the decided statuses into the world, as if they had been written.
   void WriteAll() {
     for (const Action& action : t_.Decide(/*relisted=*/false).actions) {
       if (const auto* pool = std::get_if<SetPoolStatus>(&action)) {
@@ -38,7 +38,7 @@ class PoolStatusTest : public testing::Test {
       }
     }
   }
-  // The status to be written; nothing: it stays.
+  // The status to be written; nothing: no write.
   std::optional<crds::PoolStatus> Written() {
     std::optional<crds::PoolStatus> status;
     for (const Action& action : t_.Decide(/*relisted=*/false).actions) {
@@ -233,10 +233,10 @@ TEST(PoolReadiness, DeletionComesBeforeEverythingElse) {
   EXPECT_EQ(ReadinessOf(t.world.pools.at("web"), false, &refused)->why.reason, "Deleting");
 }
 
-// A pool's condition Contested, rewritten as pairs come and go.
+// A pool's condition Contested, written again as pairs come and go.
 class ContestedTest : public testing::Test {
  protected:
-  // What the condition says afterwards; `since`: how long ago counts or these words were written.
+  // Returns what the condition says afterwards. `since`: how long ago counts or this text were written.
   std::string Set(std::size_t pairs, seconds since, std::size_t length = 10) {
     const std::vector<ContestedAddress> contested(pairs,
                                                   {.block = "b", .block_uid = "u", .text = std::string(length, 'x')});

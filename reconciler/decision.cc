@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of what actions are about, and wake-up times.
+// Back-off keys of actions, and wake-up times.
 #include "reconciler/decision.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decision: what is to be done about a world. Values only; perform.h does it.
+// Decision: what to do about a world. Values only; perform.h carries them out.
 //
-// An action says what an object shall become. The write is a merge patch with the resourceVersion that the object has
-// in the world, or a deletion with preconditions: if it has changed meanwhile the answer is 409, and the next round
-// decides anew on what came instead.
+// An action says what an object is to become. The write is a merge patch with the resourceVersion that the object has
+// in the world, or a deletion with preconditions. If the object has changed in the meantime, the API server answers
+// 409, and the next pass decides again from the newer state.
 #pragma once
 
 #include <chrono>
@@ -32,11 +32,11 @@ namespace berth::reconciler {
 
 // The time at which a decision is made.
 struct Moment {
-  std::int64_t unix_ms = 0;                      // for what is recorded or compared with recorded times
-  std::chrono::steady_clock::time_point steady;  // for distances
+  std::int64_t unix_ms = 0;                      // for times that are stored or compared with stored times
+  std::chrono::steady_clock::time_point steady;  // for time spans
 };
 
-// An address range that an IPReservation keeps.
+// A range of addresses that an IPReservation reserves.
 struct ReservedRange {
   ipam::AddressRange range;
   std::string reservation;
@@ -66,45 +66,46 @@ struct SetPoolStatus {
   crds::PoolStatus status;
   bool has_new_counts = false;
 };
-// Entries of reservations, finalizers, or what is on standby.
+// Changes reserved entries, finalizers or standby addresses of a block, and of a gone node's block also unreadable
+// entries.
 struct ChangeBlock {
   ipam::BlockView before;
   ipam::Block after;
-  std::string gone_node = {};  // not empty: only if that node is gone, which is looked at once more before
+  std::string gone_node = {};  // not empty: write only if this node is gone, which the performer checks once more
 };
 struct DeleteBlock {
   ipam::BlockView block;
   std::string_view why = "its pool is being deleted";
 };
-// An entry of which the pod is gone.
+// A held entry whose pod is gone.
 struct FreedEntry {
   ipam::BlockOffset offset = 0;
-  std::string text = {};  // of the entry, as it stands in the block
+  std::string text = {};  // the entry as it stands in the block
   ipam::HeldEntry entry;
   std::string node;
-  bool was_terminal = false;  // the pod may still be there, Succeeded or Failed
+  bool was_terminal = false;  // the pod ended (Succeeded or Failed), and may still exist
   bool was_replaced = false;  // the pod lives, with other addresses
-  bool left_sandbox = false;  // the pod went, and nobody saw its sandbox end
-  bool node_is_gone = false;  // and so is whatever ran there
+  bool left_sandbox = false;  // the pod is gone, and nobody saw its sandbox end
+  bool node_is_gone = false;  // and with the node everything that ran there
 };
-// Entries that become cooling ones, which tell the node's agent to forget them. Each pod, or the node that is gone, is
-// looked at once more before.
+// Replaces held entries by cooling entries, which tell the node's agent to forget the attachments. The performer first
+// asks the API server about each pod, or about the node that is gone.
 struct FreeEntries {
   ipam::BlockView before;
   std::vector<FreedEntry> entries;
 };
-// No request: entries that were freed, and that their node's agent has written again, since their containers are still
-// there.
+// Reports freed entries that the node's agent has written again, because the containers still exist. No request but an
+// event.
 struct ReportInUse {
   ipam::BlockView block;
   std::vector<FreedEntry> entries;
 };
-// Entries of pods that live and have these addresses, which nothing records any more. Each pod is looked at once more
-// before.
+// The entry of a live pod that has the address, although nothing records the address any more. The performer first asks
+// the API server about each pod.
 struct LostEntry {
   ipam::Address address;
   ipam::HeldEntry entry;
-  std::string node;  // the pod's
+  std::string node;  // the pod's node
 };
 struct PutBack {
   ipam::BlockView before;
@@ -112,54 +113,55 @@ struct PutBack {
 };
 struct CreateAllocation {
   crds::Allocation allocation;
-  // Somebody deleted it: the collector, if the pod is gone, which is asked for once more before.
+  // Somebody deleted the object. If the garbage collector did, the pod is gone, so the performer first asks the API
+  // server.
   bool is_again = false;
 };
 struct DeleteAllocation {
   SeenAllocation allocation;
 };
-// No request: what would be freed, block and entry, for those who want to read it first.
+// Logs what would be freed, as block and entry, so that people can check it first. No request.
 struct ReportOrphans {
   std::set<std::pair<std::string, std::string>> entries;
 };
-// An address that a pod has, and of which the block says that another has it.
+// An address that one pod has, although the block's entry names another pod.
 struct ContestedAddress {
   std::string block;
   std::string block_uid;
-  std::string text;  // for people: who has it, and for whom it is recorded
+  std::string text;  // for people: which pod has the address, and which pod the entry names
 };
 
-// Tells of those that were not told of before.
+// Reports the contested addresses that were not reported before.
 struct ReportContested {
-  std::vector<ContestedAddress> addresses;  // all there are
+  std::vector<ContestedAddress> addresses;  // all that exist
 };
-// No request: after these reservations had been withheld from all pools of the space, every block that existed was
-// looked at, and each of their addresses was held or had its entry.
+// Notes that reservations are in force: after all pools of the space withheld them, the controller looked at every
+// existing block, and each reserved address was held or had its entry. No request.
 struct ConfirmReserved {
   std::string space;
   std::vector<ReservedRange> reserved;
 };
 
-// A block for a node whose agent did not ask for it: pods wait that could run there. It is empty.
+// Creates an empty block for a node whose agent did not ask for it, because pods wait that could run there.
 struct CreateBlock {
   ipam::Block block;
   std::string why;  // for the log: which pod waits
 };
-// What a Node shall show of some resources from now on; nothing: no number.
+// Address counts that a Node is to show; nothing: the count of this resource is removed.
 struct ShowNumbers {
   std::string node;
-  std::string resource_version;                                // that it was decided on
+  std::string resource_version;                                // on which it was decided
   std::map<std::string, std::optional<std::int64_t>> numbers;  // by resource
-  // Not empty: for an event, why there is no number any more, or that there is one again.
+  // The text of an event: why the Node shows no count any more, or that it shows one again. Empty: no event.
   std::string news = {};
   bool is_bad_news = false;
 };
-// Reads the node's pods as they are now, into Memory::pods_listed.
+// Reads the node's pods with a consistent list, into Memory::pods_listed.
 struct ListPods {
   std::string node;
 };
 
-// Asks at which version the API server's record of Leases is now, into Memory::leases.
+// Asks for the present resourceVersion of the Leases, into Memory::leases.
 struct AskLeases {};
 
 using Action =
@@ -167,7 +169,7 @@ using Action =
                  ChangeBlock, DeleteBlock, FreeEntries, ReportInUse, PutBack, CreateAllocation, DeleteAllocation,
                  ReportOrphans, ReportContested, ConfirmReserved, CreateBlock, ShowNumbers, ListPods, AskLeases>;
 
-// "IPPool/web": what an action is about, for back-off and logs.
+// The object that an action is about, such as "IPPool/web"; for back-off and logs.
 using ObjectKey = std::string;
 [[nodiscard]] ObjectKey KeyOf(const Action& action);
 [[nodiscard]] ObjectKey PoolKey(const std::string& name);
@@ -175,29 +177,29 @@ using ObjectKey = std::string;
 [[nodiscard]] ObjectKey BlockKey(const std::string& name);
 [[nodiscard]] ObjectKey NodeKey(const std::string& name);
 [[nodiscard]] ObjectKey AllocationObjectKey(const AllocationKey& key);
-// What fails if no IPAllocation, or no Node, can be written at all.
+// Back-off keys for the case that the API server takes no IPAllocation, or no Node, at all.
 inline constexpr const char* kAllocationsKey = "IPAllocations";
 inline constexpr const char* kNodesKey = "Nodes";
 
-// What became of the entries whose pods are not known to live.
+// What became of entries whose pods may be gone.
 struct OrphanFindings {
-  std::size_t due = 0;                      // to be freed now
-  std::map<std::string, std::size_t> kept;  // by why
-  // On nodes that are there, of pods that were not seen to vanish; by UID of the pool.
+  std::size_t due = 0;                      // entries to free now
+  std::map<std::string, std::size_t> kept;  // by reason
+  // Entries whose node is not gone, of pods whose deletion the controller did not see; by UID of the pool.
   std::map<std::string, std::size_t> unseen;
-  bool is_braked = false;  // so many that nothing is freed
+  bool is_braked = false;  // there are so many of them that no entry is freed
 };
 
 struct Decision {
-  std::vector<Action> actions;  // in the order in which they are to be done
-  // Objects about which something can only be decided on a world that was just compared with consistent lists.
+  std::vector<Action> actions;  // in the order in which to perform them
+  // Objects about which the controller can decide only on a world that was just compared with consistent lists.
   std::set<ObjectKey> wants_relist;
   OrphanFindings orphans;
-  // By UID of the pool. Nothing: not looked at, or not for long enough to say that there is none.
+  // By UID of the pool. Nothing: not compared, or not for long enough to say that no address is contested.
   std::optional<std::map<std::string, std::vector<ContestedAddress>>> contested;
-  // UIDs of pools with too few blocks for their nodes. Nothing: not looked at.
+  // UIDs of pools with too few blocks for their nodes. Nothing: not examined.
   std::optional<std::set<std::string>> scarce;
-  // For the extender. Nothing: there is none, or pods and nodes are not known yet.
+  // For the extender. Nothing: there is no extender, or pods and nodes are not known yet.
   std::optional<extender::Snapshot> rooms;
   // When to decide again even if nothing happens.
   std::optional<std::int64_t> wake_unix_ms;
@@ -207,46 +209,46 @@ struct Decision {
   void WakeAt(std::chrono::steady_clock::time_point steady);
 };
 
-// What was done and cannot be read back from the world.
+// What the controller has done, and cannot read back from the world.
 struct Memory {
-  // What failed, and when it may be tried again.
+  // Which actions failed, and when they may be tried again.
   Backoff backoff;
   // When counts were last written, by UID of the pool and by name of the space.
   std::map<std::string, std::chrono::steady_clock::time_point> pool_counts_written;
   std::map<std::string, std::chrono::steady_clock::time_point> space_counts_written;
-  // By name of the space.
+  // Reservations that are in force (ConfirmReserved), by name of the space.
   std::map<std::string, std::vector<ReservedRange>> confirmed;
-  // By block: what was freed if a write landed of which the answer was lost, and the block as it is then, but for its
-  // version.
+  // By block: the entries that a write frees whose answer was lost, and the block as this write leaves it, except for
+  // its version.
   struct InDoubt {
     ipam::Block after;
     std::vector<FreedEntry> freed;
   };
   std::map<std::string, InDoubt> in_doubt;
-  // Entries that were freed since the last decision, each with the name of its block.
+  // Entries that the controller freed since the last decision, each with the name of its block.
   std::vector<std::pair<std::string, FreedEntry>> freed;
-  // What was last said that would be freed.
+  // The orphans that ReportOrphans logged last.
   std::set<std::pair<std::string, std::string>> reported;
-  // When an event was last told, by UID of the pool and reason.
+  // When an event was last written, by UID of the pool and reason.
   std::map<std::pair<std::string, std::string>, std::chrono::steady_clock::time_point> pool_events;
-  // The texts of the contested addresses that were told of last.
+  // Texts of the contested addresses that were reported last.
   std::set<std::string> contested;
-  // A Lease with a later version than this was renewed after `asked`. Versions of other kinds are not comparable: the
-  // API server may keep Leases in an etcd of their own.
+  // If a Lease has a later version than this, it was renewed after `asked`. Versions of other kinds cannot be compared
+  // with it, because the API server may keep Leases in another etcd.
   struct LeasesAsked {
     SteadyTime asked;
     std::uint64_t version = 0;
   };
   std::optional<LeasesAsked> leases;
-  // By node: its pods, as a consistent list said; `at`: when the list was asked for.
+  // By node: its pods from a consistent list; `at`: when the list was requested.
   struct PodsListed {
     SteadyTime at;
     std::vector<SeenPod> pods;
   };
   std::map<std::string, PodsListed> pods_listed;
-  // By node: when its numbers were last written.
+  // By node: when its address counts were last written.
   std::map<std::string, SteadyTime> numbers_written;
-  // Nodes of which an event said that they show no number.
+  // Nodes of which the last event said that they show no count.
   std::set<std::string> without_numbers;
 };
 

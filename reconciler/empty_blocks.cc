@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// By name: a block that is made again begins anew, as it is not there in between or not empty.
+// Times are kept by name. If a block is made again, its time begins anew, provided that an update has found it missing
+// or not empty in between.
 #include "reconciler/empty_blocks.h"
 
 #include <utility>

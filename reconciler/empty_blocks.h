@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Since when blocks have been empty: one that was emptied just now may be so by somebody's edit, and is not given back.
+// Since when blocks have been empty. A block that became empty a moment ago may be so by a person's mistake, and stays.
 #pragma once
 
 #include <chrono>
@@ -12,15 +12,15 @@
 
 namespace berth::reconciler {
 
-// So long a block has to be seen empty before it may go, whoever wants it. Within that time the node's agent has
-// written again what somebody took out, the kubelet has told which addresses its pods have, and the watch of pods has
-// caught up with that of blocks.
+// How long a block has to be seen empty before it may be removed, whoever needs it. Within this time the node's agent
+// writes an entry again that somebody removed, the kubelet reports the addresses of its pods, and the watch of pods
+// catches up with the watch of blocks.
 inline constexpr std::chrono::seconds kSeenEmptyMin{5};
 
 class EmptyBlocks {
  public:
   void Update(const World& world, const Moment& now);
-  // As far as was seen. Nothing: it is not.
+  // As far as the controller saw it. Nothing: the block is not empty.
   [[nodiscard]] std::optional<SteadyTime> Since(const std::string& block) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words, and the object as kubectl looks for it.
+// The texts, and the Event in the form that kubectl looks for.
 #include "reconciler/events.h"
 
 #include <algorithm>
@@ -16,17 +16,17 @@ namespace berth::reconciler {
 namespace {
 
 constexpr const char* kComponent = "berth-controller";
-// Of one event; the log has them all.
+// Limit of names in one event; the log has them all.
 constexpr std::size_t kNamedMax = 10;
 
-// Conditions of which that status is nothing to look after.
+// Whether the condition has the status that needs no attention.
 bool IsGood(const crds::Condition& condition) {
   const bool is_good_if_true = condition.type == crds::kReadyCondition || condition.type == kReclaimingCondition ||
                                condition.type == kCountedCondition;
   return condition.status == (is_good_if_true ? "True" : "False");
 }
 
-// The first few by name, and how many more there are.
+// The names of the first items, and how many more there are.
 template <typename Item, typename Name>
 std::string Named(const std::vector<Item>& items, const Name& name, const std::string& separator = ", ") {
   std::string text;
@@ -114,7 +114,7 @@ std::vector<Announcement> PoolAnnouncements(const SeenPool& before, const SeenPo
 
 nlohmann::json EventOf(const Announcement& announcement, std::int64_t now_ms) {
   const std::string now = crds::FormatTimestamp(now_ms);
-  // Two about one object in one millisecond have different reasons.
+  // Two events about one object in the same millisecond have different reasons.
   std::string name = announcement.name + "." + std::to_string(now_ms) + "." + announcement.reason;
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return {{"apiVersion", "v1"},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events: what `kubectl describe` shows of something that happened to a pool or a block, beside the log.
+// Events: what `kubectl describe` shows about a pool, a block or a Node, beside the log.
 //
-// Told once, when it has happened, and not again if the API server does not take it: conditions and metrics say what
-// lasts. Kubernetes deletes them after an hour.
+// The controller writes an event once, after the fact, and does not try again if the API server refuses it: conditions
+// and metrics show what lasts. Kubernetes deletes events after an hour.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +19,14 @@
 
 namespace berth::reconciler {
 
-// Where events about objects without a namespace stand.
+// Events about objects without a namespace belong to the namespace default.
 inline constexpr std::string_view kEventsPath = "/api/v1/namespaces/default/events";
-// The API server refuses longer messages; what is longer is cut.
+// The API server refuses longer messages, so a longer message is cut.
 inline constexpr std::size_t kEventMessageMax = 1024;
 
 inline constexpr std::string_view kNodeKind = "Node";
 
-// About an object without a namespace: a Node, or one of berth's.
+// An event about an object without a namespace: a Node, or an object of berth.
 struct Announcement {
   std::string_view kind;
   std::string name;
@@ -44,13 +44,13 @@ struct Announcement {
 
 [[nodiscard]] Announcement InUseAnnouncement(const ipam::Block& block, const std::vector<FreedEntry>& entries);
 [[nodiscard]] Announcement PutBackAnnouncement(const ipam::Block& block, const std::vector<LostEntry>& entries);
-// Requires: `contested` is not empty, and all of one block.
+// Requires: `contested` is not empty, and all its addresses are of one block.
 [[nodiscard]] Announcement ContestedAnnouncement(const std::vector<ContestedAddress>& contested);
 
-// One for each condition that says something else than before.
+// One announcement for each condition that says something else than before.
 [[nodiscard]] std::vector<Announcement> PoolAnnouncements(const SeenPool& before, const SeenPool& after);
 
-// The object, to be created at kEventsPath.
+// The Event, to be created at kEventsPath.
 [[nodiscard]] nlohmann::json EventOf(const Announcement& announcement, std::int64_t now_ms);
 
 }  // namespace berth::reconciler

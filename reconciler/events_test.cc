@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events: what is worth one, and its words.
+// Events: which changes cause one, and its text.
 #include "reconciler/events.h"
 
 #include <string>
@@ -97,7 +97,7 @@ TEST(Events, AreWhatKubectlDescribeLooksFor) {
 struct ConditionCase {
   const char* name;
   const char* type;
-  const char* before;  // "status/reason"; "": it was not there
+  const char* before;  // "status/reason"; "": the condition was absent
   const char* after;
   std::string want;  // "" or "type reason"
 };

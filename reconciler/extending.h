@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extending: the scheduler extender of this process, as its options want it.
+// Extending: the scheduler extender of this process, set up from its options.
 #pragma once
 
 #include <array>
@@ -26,19 +26,21 @@
 
 namespace berth::reconciler {
 
-// Who the pod is, and the addresses that it needs. Errors: kInvalid.
+// The pod's identity, and the addresses that the pod needs. Errors: kInvalid.
 [[nodiscard]] Expected<extender::Pod> ReadAsked(const nlohmann::json& pod, const std::vector<UnitRequest>& defaults);
 
-// Serves from its making to its end, and answers Error while this process does not lead.
+// Serves from Start until destruction, and answers with an error while this process does not lead.
 class Extending {
  public:
-  // `metrics` must outlive it. Errors: those of http::HttpServer::Make; kInvalid (no address for the EndpointSlice).
+  // `metrics` must outlive the result. Errors: those of http::HttpServer::Make; kInvalid (no address for the
+  // EndpointSlice).
   [[nodiscard]] static Expected<std::unique_ptr<Extending>> Start(const Options& options, Metrics& metrics);
 
-  // This process leads from now on: the EndpointSlice points at it, and the scheduler is woken when pods that found no
-  // node may find one, until stop is requested. `api` must live until the threads that are returned have ended.
+  // Call it when this process begins to lead. Until stop is requested, one thread keeps the EndpointSlice pointing at
+  // this process, and one thread wakes the scheduler when pods that found no node may find one. `api` must live until
+  // the returned threads have ended.
   [[nodiscard]] std::array<std::jthread, 2> Lead(k8sclient::Api& api, const std::stop_token& stop);
-  // After each decision, with the world that it is of, and when that was read.
+  // Call it after each decision, with the world on which it was made and the time at which that world was read.
   void Publish(extender::Snapshot rooms, const World& world, SteadyTime read_at);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pod that the scheduler asks about needs, and what the extender does not start with.
+// The needs of a pod about which the scheduler asks, and options with which the extender does not start.
 #include "reconciler/extending.h"
 
 #include <string>

@@ -72,7 +72,7 @@ TEST(Health, ASecondControllerTakesTheNextPortOfTheRange) {
     return HealthSources{.why_not_ready = [] { return std::string(); },
                          .metrics = [name] { return std::string(name); }};
   };
-  // A port that is free now; the next ones are above it.
+  // Takes a free port, at which the range begins.
   const auto probe = ServeHealth({.address = "127.0.0.1:0"}, sources("probe"));
   ASSERT_TRUE(probe.has_value()) << probe.error().message;
   const int taken = (*probe)->tcp_port();

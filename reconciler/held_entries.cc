@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparing blocks with what they were.
+// Compares blocks with their previous versions.
 #include "reconciler/held_entries.h"
 
 #include <optional>
@@ -19,7 +19,7 @@ std::optional<ipam::HeldEntry> ParseHeld(const std::string& text) {
   return std::nullopt;
 }
 
-// Held entries of `from` that `than` has not, or has otherwise.
+// Adds the held entries of `from` that `than` lacks or has with another text.
 void Differences(const ipam::BlockView& from, const ipam::BlockView& than, std::vector<HeldEntries::Place>& into) {
   static const Entries kNone;
   if (from == nullptr) return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// HeldEntries: which held entries there are, and which came and went since the last look.
+// HeldEntries: which held entries exist, and which came and went with the last update.
 //
-// Kept up rather than taken: a block whose entries did not change costs one comparison. Of a block that cannot be read
-// any more it is what was read last: it still holds that.
+// The entries are kept from update to update, so a block without changes costs one comparison. If a block cannot be
+// read any more, it counts as it was last read, because its entries are still held.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace berth::reconciler {
 
-// Block and offset.
+// The block's name, and the offset.
 using EntryKey = std::pair<std::string, ipam::BlockOffset>;
 
 class HeldEntries {
@@ -26,28 +26,28 @@ class HeldEntries {
     EntryKey key;
     std::string text;
     ipam::HeldEntry held;
-    ipam::BlockView block;  // that it is, or was, in
+    ipam::BlockView block;  // the block that has or had the entry
 
-    // Whose agent wrote it: a node writes no other's.
+    // The node whose agent wrote the entry: a node writes only entries of its own pods.
     [[nodiscard]] const std::string& node() const { return block->shared() ? held.node : block->node; }
   };
 
-  // Where an entry stands; at the start all of them came, so they are not read before they are looked at.
+  // Where an entry stands. At the start every entry is in came(), so an entry is parsed only when it is read.
   struct Place {
     ipam::BlockView block;
     ipam::BlockOffset offset = 0;
   };
-  // Requires: it is of came() or went().
+  // Requires: `place` is from came() or went().
   [[nodiscard]] static Entry Read(const Place& place);
 
   void Update(const World& world);
 
-  // Since the last Update but one. An entry that changed is in both.
+  // Found by the last Update. A changed entry is in both.
   [[nodiscard]] const std::vector<Place>& came() const { return came_; }
   [[nodiscard]] const std::vector<Place>& went() const { return went_; }
 
   [[nodiscard]] std::size_t count() const { return count_; }
-  // Requires: it is held.
+  // Requires: the entry is held.
   [[nodiscard]] Entry At(const EntryKey& key) const;
   [[nodiscard]] bool Has(const EntryKey& key, const std::string& text) const;
   [[nodiscard]] std::vector<EntryKey> Keys() const;
@@ -55,7 +55,7 @@ class HeldEntries {
  private:
   void UpdateBlock(const ipam::BlockView& before, const ipam::BlockView& after);
 
-  std::map<std::string, ipam::BlockView> blocks_;  // as they were looked at last; null: never read
+  std::map<std::string, ipam::BlockView> blocks_;  // as the last Update saw them; nullptr: never readable
   std::size_t count_ = 0;
   std::vector<Place> came_;
   std::vector<Place> went_;

@@ -15,7 +15,7 @@ using std::chrono::seconds;
 
 constexpr seconds kNever{-1};
 
-// Seconds after the suspicion began, at 0.
+// All times are in seconds after the suspicion began.
 struct JudgeCase {
   const char* name;
   Cause cause;

@@ -19,7 +19,7 @@ namespace berth::reconciler {
 
 namespace {
 
-// The message as a JSON string, quotes included.
+// The message as a JSON string with its quotes.
 class JsonMessage final : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm& /*time*/, spdlog::memory_buf_t& out) override {

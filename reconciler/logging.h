@@ -13,11 +13,11 @@ namespace berth::reconciler {
 // `level`: debug, info, warn or error.
 void SetUpLogging(const std::string& level, bool as_json);
 
-// Tells what was written to a pool's status: another condition Ready at level info, anything else at debug.
+// Logs a write of a pool's status: a change of the condition Ready at level info, anything else at debug.
 void LogPoolStatus(const SeenPool& before, const SeenPool& after);
 
-// Tells that an entry was freed, and what proves that nobody uses its address: the node is gone; its agent looks for
-// the container's network namespace before it gives the address to anybody; or nothing but time.
+// Logs that an entry was freed, and what proves that no container uses the address: the node is gone; the node's agent
+// looks for the container's network namespace before it gives the address to a pod; or only time has passed.
 void LogFreed(const ipam::Block& after, const FreedEntry& freed);
 
 }  // namespace berth::reconciler

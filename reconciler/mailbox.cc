@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handing over what was seen.
+// Hands what the watches have shown to the world.
 #include "reconciler/mailbox.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ void Apply(Pending pending, Objects& objects) {
   }
 }
 
-// Of what shall see each change, a replacement is made of changes as well. `all`: what there is.
+// For kinds whose container must see each change: turns a replacement into changes. `all`: the present objects.
 template <typename Pending, typename All, typename Put, typename Remove>
 void ApplyEach(Pending pending, const All& all, const Put& put, const Remove& remove) {
   if (pending.replaces) {
@@ -38,7 +38,7 @@ void ApplyEach(Pending pending, const All& all, const Put& put, const Remove& re
   }
 }
 
-// Takes the changes out; that the kind was loaded stays.
+// Takes the changes out, and keeps is_loaded.
 template <typename Pending>
 Pending TakeFrom(Pending& pending) {
   Pending taken = std::move(pending);
@@ -67,7 +67,7 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
   world.knows_allocations = allocations_.is_loaded;
   world.knows_holders = pods_.is_loaded && nodes_.is_loaded && leases_.is_loaded;
   lock.unlock();
-  // What goes before anything was fetched was still there at the first list.
+  // A pod that vanished before the first fetch still existed at the version of the first list.
   if (world.pods.version() == 0) world.pods.Reach(first_pods_version);
   Apply(std::move(pools), world.pools);
   Apply(std::move(spaces), world.spaces);
@@ -77,7 +77,7 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
       world.blocks(),
       [&world](SeenBlock block) { world.PutBlock(std::move(block)); },
       [&world](const std::string& name) { world.RemoveBlock(name); });
-  // Before they are removed: as they were last.
+  // Before Put and Remove: `vanished` has the pods' last states, and the first note of a pod counts.
   for (const auto& [pod, was_seen] : vanished) {
     if (was_seen) {
       world.pods.SawVanish(pod, now);
@@ -90,7 +90,7 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
       world.pods.all(),
       [&](SeenPod pod) { world.pods.Put(std::move(pod), now); },
       [&](const PodKey& key) { world.pods.Remove(key, now); });
-  // What vanished now was still there at the version before.
+  // After the changes: a pod that vanished in this fetch still existed at the previous version.
   world.pods.Reach(pods_version);
   ApplyEach(
       std::move(nodes),

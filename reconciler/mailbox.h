@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mailbox: from the threads that watch to the one that decides.
+// Mailbox: carries objects from the watching threads to the deciding thread.
 //
-// Only the latest state of each object is kept until it is fetched, so it never holds more than the cluster does.
+// The mailbox keeps only the latest state of each object, and the last states of vanished pods, until the controller
+// fetches them.
 #pragma once
 
 #include <chrono>
@@ -19,9 +20,10 @@
 
 namespace berth::reconciler {
 
+// How long a change of a pod, a node, a Lease or an IPAllocation may wait before it starts a pass.
 inline constexpr std::chrono::milliseconds kMurmurPause{500};
 
-// Any thread may call any of it.
+// Any thread may call any member.
 class Mailbox {
  public:
   template <typename Seen>
@@ -29,7 +31,7 @@ class Mailbox {
     const Lock lock(mutex_);
     ReplaceLocked(std::move(objects));
   }
-  // The pods of a list, and its version.
+  // Replaces all pods by those of a list, which has that version.
   void ReplacePods(std::map<PodKey, SeenPod> pods, std::uint64_t version);
 
   template <typename Seen>
@@ -46,28 +48,29 @@ class Mailbox {
     Ring<Seen>();
   }
 
-  // A pod went, at that version, if it is not 0; its last state, for it may have come and gone between two fetches.
+  // The watch saw the deletion of a pod, at that version if it is not 0. `pod`: its last state, because the pod may
+  // have come and gone between two fetches.
   void Vanish(SeenPod pod, std::uint64_t version = 0);
-  // All that pods did until that version was said. What is said with a version comes with it, never before: renewals of
-  // Leases count from there.
+  // The pod watch is complete up to `version`. The version of a deletion or a list comes together with it (Vanish,
+  // ReplacePods), never before, so that a successor which watches from there misses nothing.
   void ReachPods(std::uint64_t version);
 
-  // Brings the world up to date; `now`: when what vanished was seen to.
+  // Brings the world up to date. `now`: the time at which the vanished pods count as seen.
   void FetchInto(World& world, SteadyTime now);
 
-  // Whether every kind of berth's own was listed once: before that, what is not in the world may well exist. Of the
-  // others World::knows_holders tells.
+  // Whether pools, spaces, reservations and blocks were listed once. Before that, an object that is not in the world
+  // may exist. World::knows_holders answers for pods, nodes and Leases.
   [[nodiscard]] bool IsLoaded() const;
 
-  // Waits for something to fetch. What pods, nodes and Leases do, which is much, wakes after kMurmurPause only. False:
-  // stop is requested.
+  // Waits until there is something to fetch. Pods, nodes, Leases and IPAllocations change often, so their changes end
+  // the wait only after kMurmurPause. False: stop is requested.
   bool WaitUntil(std::chrono::steady_clock::time_point deadline, const std::stop_token& stop);
 
  private:
   template <typename Seen>
   struct Pending {
     bool is_loaded = false;
-    bool replaces = false;  // what is not in changes is gone
+    bool replaces = false;  // objects that are not in `changes` are gone
     std::map<std::string, std::optional<Seen>> changes = {};
   };
 
@@ -80,7 +83,7 @@ class Mailbox {
     Ring<Seen>();
   }
 
-  // Pods that are on their way to the world and are not in the list that comes after were seen to vanish.
+  // If the world has not fetched a pod yet, and the new list lacks the pod, the pod counts as absent.
   void NoteReplaced(const std::map<PodKey, SeenPod>& listed) BERTH_REQUIRES(mutex_);
 
   template <typename Seen>
@@ -107,7 +110,7 @@ class Mailbox {
   Pending<SeenReservation> reservations_ BERTH_GUARDED_BY(mutex_);
   Pending<SeenBlock> blocks_ BERTH_GUARDED_BY(mutex_);
   Pending<SeenPod> pods_ BERTH_GUARDED_BY(mutex_);
-  // Pods that vanished. True: the watch saw the pod go; false: only a list lacks it.
+  // Pods that vanished. True: the watch saw the deletion; false: only a list lacks the pod.
   std::vector<std::pair<SeenPod, bool>> vanished_ BERTH_GUARDED_BY(mutex_);
   std::uint64_t pods_version_ BERTH_GUARDED_BY(mutex_) = 0;
   std::uint64_t first_pods_version_ BERTH_GUARDED_BY(mutex_) = 0;  // of the first list

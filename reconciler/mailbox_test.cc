@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mailbox: what arrives is what was last said, in whatever order it was said.
+// Mailbox: the world gets what the watches showed last, in whatever order it arrives.
 #include "reconciler/mailbox.h"
 
 #include <string>
@@ -124,7 +124,7 @@ std::chrono::seconds GraceOf(const World& world, const PastPod& pod) {
   const VanishedPod* const vanished = world.pods.FindVanished(pod);
   return vanished == nullptr ? std::chrono::seconds(-1) : vanished->grace;
 }
-// Returns what is known of the sandbox of the pod u-1, which vanished.
+// What is known about the sandbox of the pod u-1, which vanished.
 SandboxAtEnd SandboxOf(const World& world) { return world.pods.FindVanished({"default/web", "u-1"})->sandbox; }
 
 TEST(Mailbox, APodThatCameAndWentBetweenTwoFetchesWasSeenToVanish) {
@@ -139,7 +139,7 @@ TEST(Mailbox, APodThatCameAndWentBetweenTwoFetchesWasSeenToVanish) {
   EXPECT_EQ(world.pods.FindVanished({"default/web", "u-2"}), nullptr);
 }
 
-// Its kubelet may have said that the sandbox has ended in the very moment before.
+// The kubelet may have reported the end of the sandbox just before the deletion.
 TEST(Mailbox, APodThatVanishesIsAsItWasLast) {
   for (const bool had_sandbox : {false, true}) {
     Mailbox mailbox;
@@ -208,7 +208,7 @@ TEST(Mailbox, WhoBeginsAnewHasToLookFromBeforeTheFirstThatVanishedLately) {
   EXPECT_EQ(world.pods.VersionToBeginWith(at(25)), 120U);
 }
 
-// The next leader begins there, or it would take each of them for one that nobody saw go.
+// The next leader watches from there. Otherwise it would take each of these pods for one whose deletion nobody saw.
 TEST(Mailbox, APodThatWentBeforeAnythingWasFetchedWasThereAtTheFirstList) {
   Mailbox mailbox;
   World world;

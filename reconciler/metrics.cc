@@ -30,7 +30,7 @@ const std::vector<double>& SecondsBuckets() {
   return kEdges;
 }
 
-// Gauges of things that come and go: what is not said again is taken away.
+// Gauges of things that come and go: Clear removes all, and those that still exist are set again.
 class Board {
  public:
   Board(prometheus::Registry& registry, const char* name, const char* help)
@@ -218,7 +218,7 @@ void Metrics::Look(const World& world) {
 }
 
 std::string Metrics::Text() const {
-  // Not between Clear and Set.
+  // Waits while another thread is between Clear and Set.
   const Lock lock(families_->mutex);
   return prometheus::TextSerializer().Serialize(families_->registry.Collect());
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics: what the controller counts, in Prometheus' text form (docs/metrics.md says which question each answers).
+// Metrics: what the controller counts, in Prometheus' text form (docs/metrics.md says which question each metric
+// answers).
 #pragma once
 
 #include <chrono>
@@ -13,7 +14,7 @@
 
 namespace berth::reconciler {
 
-// Any thread.
+// Any thread may call any member.
 class Metrics {
  public:
   Metrics();
@@ -22,26 +23,25 @@ class Metrics {
   Metrics& operator=(const Metrics&) = delete;
 
   void SetLeading(bool is_leading);
-  // This machine's clock minus the API server's. Not shown before the first call.
+  // This machine's clock minus the API server's. The metric is missing until the first call.
   void SetClockDifference(std::chrono::milliseconds difference);
-  // A watch failed, and begins anew.
+  // A watch failed, and the controller begins it anew.
   void WatchFailed(std::string_view kind);
-  // A round has ended, in which so much was decided.
+  // A pass ended after `took`, with this decision.
   void Round(std::chrono::nanoseconds took, const Decision& decision);
-  // An entry was freed; `why` as the log says it.
+  // An entry was freed; `why`: the reason, as in the log.
   void Freed(std::string_view why);
-  // An entry was put back.
   void PutBack();
-  // The agents of their nodes wrote `count` entries again that had been freed.
+  // Agents wrote `count` entries again that the controller had freed.
   void FreedInUse(std::size_t count);
-  // Numbers of a Node were written.
+  // The controller wrote address counts of a Node.
   void NodeWritten();
   void WriteFailed(std::string_view code);
-  // The extender has answered one request of the scheduler (extender/service.h).
+  // The extender has answered one request of kube-scheduler (extender/service.h).
   void ExtenderAnswered(std::string_view verb, std::string_view result, std::chrono::nanoseconds took);
-  // Pods that it answered, and that have not been seen bound yet.
+  // Number of pods for which the extender has chosen nodes, and whose binding the controller has not seen yet.
   void SetExtenderAssumed(std::size_t pods);
-  // Replaces what was said of pools and nodes. Looks at each block, so not for every round.
+  // Replaces the metrics of pools and nodes. Looks at each block, so call it less often than once a pass.
   void Look(const World& world);
 
   [[nodiscard]] std::string Text() const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// By what the world knows each kind of object.
+// The key by which the world knows an object of each kind.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeping nodes and their last renewals.
+// Stores Nodes, and the last renewals of their Leases.
 #include "reconciler/nodes.h"
 
 #include <utility>
@@ -37,7 +37,7 @@ void Nodes::PutShown(SeenNode node, SteadyTime now) {
   const bool is_older = shown.uid == node.uid && ParseVersion(node.resource_version) < shown.written;
   if (is_older && now < shown.written_at + kLagMax) return;
   if (shown.uid != node.uid) {
-    // A Node that was made again under its name may still be taken for the one before.
+    // The scheduler may still take a Node that was made again for the previous Node of that name.
     for (const std::string& resource : shown.present) shown.absent_since[resource] = now;
     if (shown.uid.empty()) shown.first_seen = now;
     shown.present.clear();

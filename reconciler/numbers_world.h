@@ -10,8 +10,8 @@
 
 namespace berth::reconciler {
 
-// The pool "v4" of eight-address blocks that counts as ipv4. What is decided is done at once; what is written to a Node
-// is shown by its watch as `watch_shows` says.
+// The pool "v4" with blocks of eight addresses and the resource ipv4. What the controller decides is done at once;
+// `watch_shows` says whether the watch shows what is written to a Node.
 class NumbersWorld {
  public:
   using Lines = std::vector<std::string>;
@@ -28,7 +28,7 @@ class NumbersWorld {
     t_.world.nodes.PutShown(std::move(node), t_.now.steady);
     return *this;
   }
-  // Edited by hand.
+  // Somebody edits the Node.
   NumbersWorld& Shows(const std::string& name, std::optional<std::int64_t> number) {
     SeenNode node = *t_.world.nodes.Find(name);
     node.numbers.clear();
@@ -44,13 +44,13 @@ class NumbersWorld {
     t_.Block(cidr, "v4", {}, {.is_deleting = is_deleting, .node = node});
     return *this;
   }
-  // A pod that requests `units` and runs on the node; its addresses are not recorded.
+  // A pod on the node that requests `units` and has no entries.
   NumbersWorld& Bound(const std::string& name, std::int64_t units = 1, const std::string& node = "n1") {
     t_.world.pods.Put({.name_space = "default", .name = name, .uid = name, .node = node, .requests = {{"ipv4", units}}},
                       t_.now.steady);
     return *this;
   }
-  // One that the API server has and that the watch of pods has not shown.
+  // A pod that the API server has, and that the watch of pods has not shown.
   NumbersWorld& BoundUnseen(const std::string& name, std::int64_t units = 1, const std::string& node = "n1") {
     unseen_.push_back(
         {.name_space = "default", .name = name, .uid = name, .node = node, .requests = {{"ipv4", units}}});
@@ -76,7 +76,7 @@ class NumbersWorld {
     return *this;
   }
 
-  // What is done from now on until so many seconds later, each with when it was.
+  // Lets `seconds` seconds pass. Returns what is done in this time, each with its second.
   Lines Pass(int seconds) {
     Lines lines;
     for (int i = 0; i <= seconds; ++i) {
@@ -93,10 +93,11 @@ class NumbersWorld {
     return number == seen->numbers.end() ? "none" : std::to_string(number->second.allocatable.value_or(-1));
   }
   TestWorld& world() { return t_; }
-  bool watch_shows = true;  // what the controller writes to Nodes
+  bool watch_shows = true;  // whether the watch shows what the controller writes to Nodes
 
  private:
-  // Until nothing is left to do: what an action leads to is decided at once, as in the next round of the controller.
+  // Decides until nothing is left to do: what follows from an action is decided at once, as in the controller's next
+  // pass.
   Lines Decide() {
     Lines lines;
     for (int round = 0; round < 4; ++round) {

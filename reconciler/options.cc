@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags, as --help shows them.
+// Defines the flags, as --help shows them.
 #include "reconciler/options.h"
 
 #include <map>
@@ -18,7 +18,7 @@ std::map<std::string, Reclaim> ReclaimTexts() {
 
 std::map<std::string, bool> SwitchTexts() { return {{"off", false}, {"on", true}}; }
 
-// The numbers of Nodes.
+// The flags of address counts.
 void AddCounting(CLI::App& app, Options& options) {
   app.add_option(
          "--count",
@@ -35,7 +35,7 @@ void AddCounting(CLI::App& app, Options& options) {
       ->capture_default_str();
 }
 
-// The scheduler extender.
+// The flags of the scheduler extender.
 void AddExtender(CLI::App& app, Options& options) {
   auto* const port =
       app.add_option(
@@ -92,7 +92,7 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
          options.reclaim,
          "What to do with orphans (addresses of pods that are gone and whose DEL never came). on: free them; report: "
          "only log them; off: ignore them")
-      ->type_name("WORD")  // and a description: those that CLI11 has name the numbers behind the words
+      ->type_name("WORD")  // with a description of its own, because CLI11's would show the numbers of the enum
       ->transform(CLI::CheckedTransformer(ReclaimTexts()).description("in {off,report,on}"))
       ->default_str("on");
   app.add_option(

@@ -21,23 +21,24 @@ struct Options {
   bool counts = true;
   int patches_per_second = 20;
   std::string health_address;       // host:port; empty: no endpoint
-  std::string probe_socket;         // a UNIX socket with the same; empty: none
+  std::string probe_socket;         // a UNIX socket that serves the same; empty: none
   std::uint16_t extender_port = 0;  // 0: no extender
   std::string extender_cert;
   std::string extender_key;
-  std::string extender_client_ca;  // empty: any caller may ask
-  std::string extender_address;    // at which the scheduler reaches this controller
+  std::string extender_client_ca;  // empty: the extender answers every caller
+  std::string extender_address;    // IP address at which the scheduler reaches this controller
   std::string extender_resources = "ipv4";
   std::string log_level = "info";
   bool logs_json = false;
 };
 
-// The program ends at once: after --help or --version with 0, after a mistake with 2.
+// The program ends at once: with 0 after --help or --version, with 2 after a mistake in the arguments.
 struct Exit {
   int code = 0;
 };
 
-// To lead or to wait, to ask another one how it is, or neither. Prints help and mistakes, and `version` for --version.
+// Options: run as a controller. ProbeOptions: ask another controller. Exit: do neither. Prints help and mistakes, and
+// `version` for --version.
 [[nodiscard]] std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const char* const* argv,
                                                                            const std::string& version);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One request for each action.
+// Sends one request for each action.
 #include "reconciler/perform.h"
 
 #include <algorithm>
@@ -32,29 +32,29 @@ namespace berth::reconciler {
 
 namespace {
 
-// For an event, which nobody waits for.
+// Time limit of an event, for which nothing waits.
 constexpr std::chrono::milliseconds kEventLimit{2'000};
-// Where one could not be told, no other is tried for that time: events may be kept in an etcd of their own, and nothing
-// else is to wait for that.
+// After an event could not be written, no event is tried for this time: events may be in an etcd of their own, and
+// nothing else should wait for that etcd.
 constexpr std::chrono::seconds kEventPause{30};
 
-// Of one write of a block: each entry's pod is asked for before, and all of that has to come within one request's time.
+// Limit of entries in one write of a block: the performer first asks for each entry's pod, all within one time limit.
 constexpr std::size_t kEntriesMax = 20;
 
-// For a list of a node's pods before one of its blocks goes.
+// Time limit for the list of a node's pods, before one of the node's blocks is removed.
 constexpr std::chrono::milliseconds kPodsLimit{2'000};
 
-// So far a watch may be behind the API server.
+// How far a watch may be behind the API server.
 constexpr std::chrono::seconds kWatchMax{10};
 
-// From one event of a pool to the next with the same reason.
+// Time between two events of a pool with the same reason.
 constexpr std::chrono::minutes kPoolEventPeriod{1};
 
 using nlohmann::json;
 
 std::unexpected<Error> Vanished(const ObjectKey& key) { return Fail(ErrorCode::kNotFound, key + " is gone"); }
 
-// The API server says of a pod what its watch has not told yet: it is asked again when that may have been told.
+// The API server says about a pod what the watch has not shown yet: try again when the watch may have shown it.
 std::unexpected<Error> BehindItsWatch(std::string what) {
   return std::unexpected(Error{.code = ErrorCode::kConflict,
                                .message = std::move(what) + ", which the controller's watch has not shown yet",
@@ -82,7 +82,7 @@ struct Performer::Visitor {
 
   Expected<void> operator()(const CreateSpace& action) const {
     json object = crds::NewSpaceToJson(action.space);
-    // From the first moment, so that nobody deletes the list of what was accepted while it says something.
+    // With the finalizer from the start, so that nobody can delete a list of accepted pools that is in force.
     object["metadata"]["finalizers"] = json::array({crds::kPoolFinalizer});
     auto created = k8sclient::Create(api, std::string(crds::kSpacesPath), object, options);
     if (!created) return std::unexpected(std::move(created.error()));
@@ -205,7 +205,7 @@ struct Performer::Visitor {
       const auto is_gone =
           one.node_is_gone ? IsNodeGone(one.node) : IsPodGone(api, one, after.cidr.At(one.offset), options);
       if (!is_gone) {
-        // Nothing can be asked about a pod of such a name; the block's others go without it.
+        // No request can ask for a pod of such a name. The other entries of the block are freed without this one.
         skipped = std::unexpected(is_gone.error());
         if (is_gone.error().code != ErrorCode::kInvalid) return skipped;
         continue;
@@ -312,7 +312,7 @@ struct Performer::Visitor {
                                      AllocationsPath(allocation.name_space) + k8sclient::Path({allocation.name}),
                                      {.uid = allocation.uid},
                                      options);
-    // The collector was faster.
+    // kNotFound: the garbage collector was faster.
     if (!deleted && deleted.error().code != ErrorCode::kNotFound) return deleted;
     world.allocations.Remove(AllocationKeyOf(allocation.name_space, allocation.name));
     return {};
@@ -351,7 +351,7 @@ struct Performer::Visitor {
     return {};
   }
 
-  // That a number is there again is said only where it was said that there is none.
+  // Writes an event that there is a count again only if an event had said that there is none.
   void TellOfNumbers(const SeenNode& node, const ShowNumbers& action) const {
     if (action.news.empty()) return;
     if (action.is_bad_news ? !memory.without_numbers.insert(node.name).second
@@ -381,20 +381,21 @@ struct Performer::Visitor {
   }
 
  private:
-  // What it is about has happened: nothing is undone or tried again if nobody can be told.
+  // Writes an event about something that has happened. If the event fails, nothing is undone or tried again.
   void Announce(const Announcement& announcement) const {
     if (now.steady < events_again || IsToldAlready(announcement)) return;
     const auto told = k8sclient::Create(api,
                                         std::string(kEventsPath),
                                         EventOf(announcement, now.unix_ms),
                                         k8sclient::CallOptions::Within(kEventLimit, options.stop));
-    // One that is there already was told, and its answer lost.
+    // An event that exists already was written, and the answer was lost.
     if (told || told.error().code == ErrorCode::kAlreadyExists) return;
     events_again = now.steady + kEventPause;
     spdlog::debug("cannot write an event object={} err={}", announcement.name, Quoted(told.error().message));
   }
 
-  // A pool that is about full may be so a hundred times a minute.
+  // Whether a pool's event with the same reason was written less than a minute ago. A pool that is about full may
+  // change its condition a hundred times a minute.
   [[nodiscard]] bool IsToldAlready(const Announcement& announcement) const {
     if (announcement.kind != crds::kPoolKind) return false;
     std::erase_if(memory.pool_events,
@@ -413,13 +414,14 @@ struct Performer::Visitor {
     return {};
   }
 
-  // Fails if a pod of the block's node has an address that the block has no entry of. The watch of pods may be behind
-  // the watch of blocks, so this asks the API server. Of Shared blocks, which pods of every node may use, it cannot.
+  // Fails if a pod of the block's node has an address of the block that no entry records. Asks the API server, because
+  // the watch of pods may be behind the watch of blocks. Cannot ask for Shared blocks, which pods of every node may
+  // use.
   [[nodiscard]] Expected<void> EnsureUnused(const ipam::Block& block) const {
     if (block.shared()) return {};
     const auto pods = ReadPodsOf(api, block.node, k8sclient::CallOptions::Within(kPodsLimit, options.stop));
     if (!pods) {
-      // This block waits then, and nothing else does.
+      // Only this block waits then.
       return std::unexpected(Error{.code = ErrorCode::kConflict,
                                    .message = "block " + block.name + " stays, because the pods of node " + block.node +
                                               " cannot be listed: " + pods.error().message,
@@ -471,7 +473,7 @@ void Performer::SettleDoubts(const Moment& now, const k8sclient::CallOptions& op
     if (seen == world_.blocks().end() || seen->second.block == nullptr) return true;
     const ipam::Block& now_there = *seen->second.block;
     if (now_there.resource_version == after.resource_version) return false;
-    // No two writes of one have the same time in them.
+    // An entry contains the time of its write, so no two writes produce the same text.
     const ipam::BlockOffset offset = freed.front().offset;
     const auto found = now_there.allocations.find(offset);
     if (found != now_there.allocations.end() && found->second == after.allocations.at(offset))

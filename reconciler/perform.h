@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Performer: does what was decided, one request for each action, and takes what the server answers into the world.
+// Performer: carries out what was decided, one request for each action, and puts the API server's answers into the
+// world.
 #pragma once
 
 #include <string>
@@ -18,15 +19,15 @@ namespace berth::reconciler {
 
 class Performer {
  public:
-  // All must outlive this.
+  // All arguments must outlive this.
   Performer(k8sclient::Api& api, World& world, Memory& memory, Metrics& metrics)
       : api_(api), world_(world), memory_(memory), metrics_(metrics) {}
 
-  // Errors: those of the request; kConflict and kNotFound: the object is not any more what the world shows. What was
-  // done is logged, a failure is not.
+  // Logs what it did, but no failure. Errors: those of the request; kConflict, kNotFound: the object is no longer as
+  // the world shows it.
   [[nodiscard]] Expected<void> Perform(const Action& action, const Moment& now, const k8sclient::CallOptions& options);
 
-  // Tells of what was freed by writes whose answers were lost, once the world shows that they have landed.
+  // Reports entries that were freed by writes with lost answers, once the world shows that these writes landed.
   void SettleDoubts(const Moment& now, const k8sclient::CallOptions& options);
 
  private:
@@ -36,7 +37,7 @@ class Performer {
   World& world_;
   Memory& memory_;
   Metrics& metrics_;
-  SteadyTime events_again_{};  // before that none is told
+  SteadyTime events_again_{};  // no event is written before that
 };
 
 }  // namespace berth::reconciler

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matching pods with nodes.
+// Matches pods with nodes.
 #include "reconciler/placement.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ using nlohmann::json;
 
 constexpr const char* kCordonTaint = "node.kubernetes.io/unschedulable";
 
-// The value in that field, or null.
+// The value of that field, or null.
 const json& At(const json& object, const char* key) {
   static const json kNull;
   if (!object.is_object()) return kNull;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Placement: on which nodes a pod may run, as far as the pod itself says: nodeSelector, required node affinity and
-// tolerations, with the meaning that kube-scheduler gives them.
+// Placement: on which nodes a pod may run, by its nodeSelector, required node affinity and tolerations, with the
+// meaning that kube-scheduler gives them.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct NodeRequirement {
   std::string key;
   std::string op;  // In, NotIn, Exists, DoesNotExist, Gt, Lt
   std::vector<std::string> values;
-  bool is_field = false;  // of matchFields, where metadata.name is the only key
+  bool is_field = false;  // from matchFields, where metadata.name is the only key
 
   [[nodiscard]] bool Matches(const std::string& node, const ipam::Labels& labels) const;
   friend bool operator==(const NodeRequirement&, const NodeRequirement&) = default;
@@ -43,19 +43,20 @@ struct NodeRequirement {
 
 struct Placement {
   ipam::Labels node_selector;
-  // Required node affinity: one of the terms has to match, each with all of its requirements. No value: no affinity.
+  // Required node affinity: a node has to match all requirements of at least one term. Nothing: no affinity.
   std::optional<std::vector<std::vector<NodeRequirement>>> terms;
   std::vector<Toleration> tolerations;
 
-  // Whether kube-scheduler may place the pod there as far as labels and taints tell.
+  // Whether kube-scheduler may place the pod on the node, as far as labels and taints say.
   [[nodiscard]] bool Admits(const std::string& node, const ipam::Labels& labels,
                             const std::vector<Taint>& taints) const;
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
-// From a Pod's spec. What has another form than the API server gives it counts as absent.
+// From a Pod's spec. A field whose form is not that of Kubernetes counts as absent.
 [[nodiscard]] Placement ReadPlacement(const nlohmann::json& spec);
-// From a Node's spec. A cordon is the taint node.kubernetes.io/unschedulable, whether the Node carries it yet or not.
+// From a Node's spec. A cordon counts as the taint node.kubernetes.io/unschedulable, even if the Node has no such taint
+// yet.
 [[nodiscard]] std::vector<Taint> ReadTaints(const nlohmann::json& spec);
 
 }  // namespace berth::reconciler

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where pods may run: the rules of kube-scheduler for labels and taints.
+// Placement: the rules of kube-scheduler for labels and taints.
 #include "reconciler/placement.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Summing containers.
+// Sums the requests of containers.
 #include "reconciler/pod_requests.h"
 
 #include <algorithm>

@@ -12,12 +12,13 @@
 
 namespace berth::reconciler {
 
-// Of a pod with that spec: the containers and sidecars together, or the most that an init container needs beside the
-// sidecars started before it, whichever is more. Source: k8s.io/component-helpers, resource/helpers.go.
+// The requests of a pod with that spec: the sum of all containers and sidecars, or the most that an init container
+// needs together with the sidecars started before it, whichever is more. Source: k8s.io/component-helpers,
+// resource/helpers.go.
 [[nodiscard]] std::vector<UnitRequest> ReadRequests(const nlohmann::json& pod_spec);
 
-// One unit of each resource in a list such as "ipv4, ipv6", each once: of the first kNamedMax names. What is no name of
-// a resource is left out, as install/overlays/requests/ does.
+// One unit of each resource in a list such as "ipv4, ipv6". Takes the first kNamedMax names, each once, and leaves out
+// what is no name of a resource, as install/overlays/requests/ does.
 inline constexpr std::size_t kNamedMax = 16;
 [[nodiscard]] std::vector<UnitRequest> ParseResources(std::string_view list);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests of pods of every shape.
+// Requests of pods of every form.
 #include "reconciler/pod_requests.h"
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeping the pods, and remembering those that went.
+// Stores the pods, and remembers those that vanished.
 #include "reconciler/pods.h"
 
 #include <algorithm>
@@ -9,7 +9,8 @@ namespace berth::reconciler {
 
 namespace {
 
-// Of one owner: fewer may be deleted so one by one, while the others live on.
+// If this many pods of one owner are deleted in the foreground, all pods of the owner are expected to be. Fewer pods
+// may be deleted one by one, while the others live on.
 constexpr std::size_t kCascadeMin = 3;
 
 }  // namespace
@@ -19,7 +20,7 @@ PodKey PodKeyOf(const std::string& name_space, const std::string& name) { return
 void Pods::Put(SeenPod pod, SteadyTime now) {
   PodKey key = PodKeyOf(pod.name_space, pod.name);
   touched_.push_back(key);
-  // In before out, so that an update is no news to the others of its owner.
+  // Counts the new state before it removes the old one, so that an update does not touch the owner's other pods.
   CountIn(pod);
   const auto found = pods_.find(key);
   if (found != pods_.end()) {
@@ -83,7 +84,7 @@ void Pods::NoteAbsent(const SeenPod& pod, SteadyTime now) {
 
 void Pods::NoteVanished(const SeenPod& pod, SandboxAtEnd sandbox, SteadyTime now) {
   touched_.push_back(PodKeyOf(pod.name_space, pod.name));
-  // The first time counts: what is told twice did not begin anew.
+  // The first note counts: a second note of the same pod does not restart the waiting time.
   vanished_.try_emplace({touched_.back(), pod.identity()},
                         VanishedPod{.at = now, .grace = pod.grace, .sandbox = sandbox, .version = version_});
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading what counts.
+// Reads the fields that matter.
 #include "reconciler/read_holders.h"
 
 #include <algorithm>
@@ -25,22 +25,22 @@ namespace {
 
 using nlohmann::json;
 
-// Set by the kubelet on the mirror of a static pod.
+// The kubelet sets it on the mirror of a static pod.
 constexpr const char* kMirrorAnnotation = "kubernetes.io/config.mirror";
-// Set by people: the resources of which the pod needs an address.
+// People set it: the resources of which the pod needs an address.
 constexpr const char* kResourcesAnnotation = "ipam.berth.dev/resources";
-// Set by the kubelet (Kubernetes 1.29 and newer): True from when a sandbox has its network until that sandbox ends.
+// The kubelet sets it (Kubernetes 1.29 and newer): True from when a sandbox has its network until that sandbox ends.
 constexpr std::string_view kSandboxCondition = "PodReadyToStartContainers";
-// Set by kube-scheduler.
+// kube-scheduler sets it.
 constexpr std::string_view kScheduledCondition = "PodScheduled";
 constexpr std::string_view kUnschedulable = "Unschedulable";
 constexpr std::string_view kForegroundFinalizer = "foregroundDeletion";
 constexpr const char* kOutOfService = "node.kubernetes.io/out-of-service";
 constexpr std::int64_t kGraceMaxSeconds = std::int64_t{1} << 31;
-constexpr std::size_t kListMax = 4096;  // of taints, conditions or addresses: more than any object has
+constexpr std::size_t kListMax = 4096;  // limit of taints, conditions or addresses: more than any object has
 constexpr std::size_t kTextMax = 1 << 16;
 
-// Without those that are none of ours: a pod that is not in the world counts as gone.
+// Leaves out addresses that cannot be read, instead of the whole pod: a pod that is not in the world counts as gone.
 std::vector<ipam::Address> ReadAddresses(const FieldReader& status) {
   std::vector<ipam::Address> addresses;
   status.ForEach("podIPs", kListMax, [&addresses](const FieldReader& one) {
@@ -101,13 +101,13 @@ Expected<SeenPod> ReadPod(json object) {
   const FieldReader spec = document.Object("spec");
   const FieldReader status = document.Object("status");
   const std::string phase = status.String("phase", kTextMax);
-  // Any number is allowed.
+  // Kubernetes allows any number.
   const auto seconds_of = [](const FieldReader& fields, const char* name) {
     using Limits = std::numeric_limits<std::int64_t>;
     return fields.Integer(name, Limits::min(), Limits::max());
   };
   const auto ordinary = seconds_of(spec, "terminationGracePeriodSeconds");
-  // Who deletes a pod may give it more time than it asked for.
+  // A client that deletes a pod may give the pod more time than the pod's spec asks for.
   const auto deletion = seconds_of(metadata, "deletionGracePeriodSeconds");
   SeenPod pod{.name_space = std::move(meta->name_space),
               .name = std::move(meta->name),
@@ -131,10 +131,11 @@ Expected<SeenPod> ReadPod(json object) {
     if (pod.is_unschedulable && pod.node.empty() && !(pod.is_host_network && pod.requests.empty()))
       pod.placement = std::make_shared<const Placement>(ReadPlacement(*found));
   }
-  // Any text is an owner's UID, and any number of owners is allowed.
+  // Kubernetes allows any text as an owner's UID, and any number of owners.
   metadata.ForEach("ownerReferences", kUnbounded, [&pod](const FieldReader& owner) {
     if (!owner.Bool("controller", false)) return;
-    // Who names the UID of another namespace's owner has none of its pods.
+    // With the namespace: if a pod names the UID of an owner in another namespace, it does not count among that owner's
+    // pods.
     pod.owner = std::hash<std::string>()(pod.name_space + "/" + owner.String("uid", kUnbounded));
   });
   const auto resources = annotations->find(kResourcesAnnotation);

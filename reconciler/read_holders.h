@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the API server's pods, nodes, Leases and IPAllocations to the little that the world keeps of them.
+// Reads the API server's pods, nodes, Leases and IPAllocations into the few fields that the world keeps.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,20 @@ inline constexpr std::string_view kNodesPath = "/api/v1/nodes";
 inline constexpr std::string_view kNodeLeasesPath = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 [[nodiscard]] std::string PodPath(const std::string& name_space, const std::string& name);
 
-// A resourceVersion as the number that it is; 0: it is none.
+// A resourceVersion as a number; 0: the text is no number.
 [[nodiscard]] std::uint64_t ParseVersion(const std::string& text);
 
-// The bulk of a pod and of a Node, of which ReadPod and ReadNode read nothing.
+// Large fields of pods and Nodes that ReadPod and ReadNode do not read, and the fields of containers that ReadPod
+// reads.
 [[nodiscard]] k8sclient::SkippedFields BulkOfPods();
 [[nodiscard]] k8sclient::ItemFields ReadOfContainers();
 [[nodiscard]] k8sclient::SkippedFields BulkOfNodes();
 
-// Errors: kInvalid: a field that counts has another type than Kubernetes gives it.
+// Errors: kInvalid: a field that matters has another type than in Kubernetes.
 [[nodiscard]] Expected<SeenPod> ReadPod(nlohmann::json object);
 [[nodiscard]] Expected<SeenNode> ReadNode(nlohmann::json object);
 [[nodiscard]] Expected<SeenLease> ReadLease(nlohmann::json object);
-// Of an object, or of its metadata alone.
+// Reads an object, or its metadata alone.
 [[nodiscard]] Expected<SeenAllocation> ReadAllocation(nlohmann::json object);
 
 }  // namespace berth::reconciler

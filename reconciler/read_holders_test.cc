@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pods, nodes and Leases as the API server has them, also odd ones.
+// Reads pods, nodes and Leases as the API server has them, also odd ones.
 #include "reconciler/read_holders.h"
 
 #include <limits>
@@ -113,7 +113,7 @@ TEST(ReadPod, OneThatIsNotBoundYetHasNoNode) {
   EXPECT_EQ(ReadPod(object).value().node, "");
 }
 
-// Who writes pods may write such ones, and fifty that are not in the world would trip the brake.
+// A client that may write pods may write such pods, and fifty pods that are not in the world would trip the brake.
 TEST(ReadPod, ALongGraceAndAnOddAddressKeepNoPodOutOfTheWorld) {
   json object = PodObject();
   object["spec"]["terminationGracePeriodSeconds"] = std::numeric_limits<std::int64_t>::max();
@@ -154,12 +154,12 @@ TEST(Nodes, KnowAtWhichVersionALeaseWasRenewedLast) {
   };
   put("2026-01-01T00:00:00.000000Z", "5");
   put("2026-01-01T00:00:10.000000Z", "7");
-  put("2026-01-01T00:00:10.000000Z", "9");  // somebody labelled it
+  put("2026-01-01T00:00:10.000000Z", "9");  // somebody labelled the Lease
   EXPECT_EQ(nodes.RenewedAt("n1"), 7U);
   EXPECT_EQ(nodes.RenewedAt("n2"), 0U);
 }
 
-// The view was on its way when the controller wrote.
+// The watch's view was on its way when the controller wrote.
 TEST(Nodes, AViewOlderThanWhatTheControllerWroteIsNoNews) {
   const SteadyTime start{};
   Nodes nodes;

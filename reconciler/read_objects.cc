@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading objects, also those that break the rules.
+// Reads objects, also those that break the rules.
 #include "reconciler/read_objects.h"
 
 #include <utility>
@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-// The text in object.parent.key, empty if there is none.
+// The text in object.parent.key; empty if there is none.
 std::string TextAt(const json& object, const char* parent, const char* key) {
   const auto outer = object.find(parent);
   if (outer == object.end() || !outer->is_object()) return {};
@@ -39,7 +39,7 @@ Expected<SeenPool> ReadPool(json object) {
   } else {
     seen.problem = pool.error().message;
   }
-  // A status that cannot be read is written anew.
+  // The controller writes an unreadable status anew.
   seen.status = crds::ParsePoolStatus(object).value_or(crds::PoolStatus());
   seen.object = std::make_shared<const json>(std::move(object));
   return seen;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the API server's JSON to what the world keeps.
+// Reads the API server's JSON into what the world keeps.
 //
-// An object that cannot be read is kept too, with what is certain about it: it exists, and what it held it still holds.
+// An object that cannot be read is kept too, with what is certain: the object exists, and it still holds what it held
+// before.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,13 +12,13 @@
 
 namespace berth::reconciler {
 
-// Errors: kInvalid: not even metadata or, of a block, not even its name can be read.
+// Errors: kInvalid: not even the metadata can be read, or not even the name of a block.
 [[nodiscard]] Expected<SeenPool> ReadPool(nlohmann::json object);
 [[nodiscard]] Expected<crds::Space> ReadSpace(nlohmann::json object);
 [[nodiscard]] Expected<SeenReservation> ReadReservation(nlohmann::json object);
 [[nodiscard]] Expected<SeenBlock> ReadBlock(nlohmann::json object);
 
-// A block as it was written by us.
+// A readable block, as the world keeps it.
 [[nodiscard]] SeenBlock SeenAs(ipam::Block block);
 
 }  // namespace berth::reconciler

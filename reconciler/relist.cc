@@ -53,7 +53,7 @@ Expected<BlockMetas> ListBlockMetas(k8sclient::Api& api, const k8sclient::CallOp
   const auto take = [&metas](const nlohmann::json& item) {
     auto meta = crds::ParseObjectMeta(item, crds::kBlockKind);
     if (!meta) return LogLeftOut(item, meta.error());
-    // Any other name is of no range of addresses, and nobody meets it who looks for room.
+    // A block with any other name has no range of addresses, so no node meets it when it looks for a block.
     if (const auto identity = crds::ParseBlockName(meta->name); !identity) return LogLeftOut(item, identity.error());
     std::string name = meta->name;
     metas.emplace(std::move(name), *std::move(meta));
@@ -67,7 +67,7 @@ Expected<BlockMetas> ListBlockMetas(k8sclient::Api& api, const k8sclient::CallOp
   return metas;
 }
 
-// Whether the entries of the block matter to a relisted decision.
+// Whether a decision on a relisted world depends on the block's entries.
 bool HoldsReserved(const World& world, const SeenBlock& block, std::int64_t now_ms) {
   if (block.entries.reserved > 0) return true;
   const ipam::AddressRange whole = ipam::AddressRange::Of(block.cidr);
@@ -80,7 +80,7 @@ bool HoldsReserved(const World& world, const SeenBlock& block, std::int64_t now_
   return false;
 }
 
-// Takes away blocks that do not exist any more, and returns the names of those that have to be read.
+// Removes blocks that do not exist any more, and returns the names of the blocks to read.
 std::vector<std::string> Compare(World& world, const BlockMetas& listed, std::int64_t now_ms) {
   std::vector<std::string> gone;
   for (const auto& [name, block] : world.blocks()) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Relist: makes sure that the world is no older than now.
+// Relist: makes sure that the world shows the present state.
 //
-// Spaces, pools and reservations are listed consistently, then the blocks, by their metadata only: a world of ten
-// thousand blocks is some megabytes that way. The spaces come first: a pool that one of them has accepted and that is
-// not in the later list is gone. Blocks that the world does not know, and those with reserved addresses
-// that it knows in another version, are read. The blocks come last: who claims one reads its pool afterwards, so a
-// block that is not in the list will find what was written before.
+// Relist lists spaces, pools and reservations consistently, and then the metadata of all blocks, which is some
+// megabytes for 10,000 blocks. The spaces come first: if a space has accepted a pool, and the later list of pools lacks
+// it, the pool is gone. Relist reads each block that the world does not know, and each block with reserved addresses
+// that the world knows in another version. The blocks come last: a node that claims a block reads the pool afterwards,
+// so if the block is not in the list, the node finds what the controller wrote before the list.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 
 namespace berth::reconciler {
 
-// Blocks that exist are in the world afterwards, those that do not are not; entries are current where reservations
-// meet them. Objects of which not even the name can be read are left out, and logged. Errors: those of lists and reads;
-// the world is then as it was, or newer in parts.
+// Afterwards the world has exactly the blocks that exist, and current entries of blocks that a reservation overlaps. An
+// object whose name cannot be read is logged and left out. Errors: those of lists and reads; the world is then as it
+// was before, or newer in parts.
 [[nodiscard]] Expected<void> Relist(k8sclient::Api& api, World& world, std::int64_t now_ms,
                                     const k8sclient::CallOptions& options);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Relist: what happens between its lists leaves nobody to believe that a pool is gone.
+// Relist: changes between its lists make the controller believe of no pool that it is gone.
 #include "reconciler/relist.h"
 
 #include <chrono>
@@ -20,8 +20,8 @@ namespace {
 using k8sclient::testing::ApiFault;
 using k8sclient::testing::ModelApi;
 
-// Whoever finds a pool in the list of its space and not among the pools takes it out, and may accept another one that
-// overlaps, while the pool is Ready.
+// If a controller finds a pool in the list of its space and not among the pools, it takes the pool out of the list, and
+// may accept another pool that overlaps, while the first pool is Ready.
 TEST(Relist, KnowsThePoolsThatSpacesHaveAcceptedMeanwhile) {
   ModelApi api;
   int lists = 0;

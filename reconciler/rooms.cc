@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From tallies and Shared pools to rooms.
+// Computes rooms from tallies and Shared pools.
 #include "reconciler/rooms.h"
 
 #include <algorithm>
@@ -13,17 +13,17 @@ namespace berth::reconciler {
 
 namespace {
 
-// Enough for every pod there may be, and sums of it do not overflow.
+// Enough for every pod that there may be; sums of this limit do not overflow.
 constexpr std::int64_t kRoomMax = std::int64_t{1} << 40;
 
-// nullptr unless it is a Shared pool that counts.
+// nullptr unless the pool is a Shared pool that counts.
 const ipam::Pool* SharedPoolOf(const SeenPool& seen) {
   const bool counts = seen.pool && seen.pool->affinity == ipam::Affinity::kShared && !seen.pool->resource.empty() &&
                       !seen.pool->namespace_selector && !seen.pool->disabled && !seen.meta.deleting() && seen.IsReady();
   return counts ? &*seen.pool : nullptr;
 }
 
-// The pool's free addresses, less those in no block that one of `others` has, too.
+// The pool's free addresses, without the unclaimed addresses that one of `others` has too.
 ipam::Uint128 FreeBeside(const std::vector<const ipam::Pool*>& others, const ipam::Pool& pool, const Census& census) {
   ipam::IntervalSet unclaimed = census.UnclaimedOf(pool.uid);
   const ipam::Uint128 before = unclaimed.Count();
@@ -64,7 +64,7 @@ extender::Snapshot SnapshotOf(const RoomScope& scope) {
 
 extender::Seen SeenIn(const World& world, const std::string& key, const std::string& uid) {
   const SeenPod* const pod = world.pods.Find(key);
-  // A pod may have been created anew under its name: the world may still show the one before.
+  // A pod may have been made again under its name, and the world may still show the previous pod.
   if (pod == nullptr || pod->uid != uid) return extender::Seen::kUnknown;
   const bool is_settled = !pod->node.empty() || pod->is_terminal;
   return is_settled ? extender::Seen::kSettled : extender::Seen::kWaiting;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rooms: what the extender is told after each pass of the addresses that nodes have left (extender/choice.h).
+// Rooms: what the controller tells the extender after each pass about the addresses that nodes have left
+// (extender/choice.h).
 #pragma once
 
 #include <chrono>
@@ -13,23 +14,23 @@
 
 namespace berth::reconciler {
 
-// A snapshot follows the last one after so long even if nothing happens: only then assumed entries end, and pods that
-// wait are tried again.
+// A snapshot follows the last one after at most this time, even if nothing happens: the extender forgets assumed pods,
+// and wakes the scheduler for waiting pods, only when it gets a snapshot.
 inline constexpr std::chrono::seconds kRoomsPeriod{10};
 
 struct RoomScope {
   const World& world;
   const Census& census;                             // of the same pools
-  const std::map<std::string, CountedPool>& pools;  // accepted ones, by UID
+  const std::map<std::string, CountedPool>& pools;  // the accepted pools, by UID
   const Counts& counts;                             // with Scope::defaults
 };
 
-// Node pools count as in `counts`. A Shared pool counts for the nodes that its nodeSelector admits if it is Ready,
-// enabled and has no namespaceSelector. An address outside all blocks that several pools of a space have counts for
-// one.
+// Node pools count as in `counts`. A Shared pool counts for the nodes that its nodeSelector admits, if the pool is
+// Ready, enabled and without a namespaceSelector. If several pools of a space have an address that lies in no block,
+// the address counts for one pool only.
 [[nodiscard]] extender::Snapshot SnapshotOf(const RoomScope& scope);
 
-// What the world knows of a pod that the extender has answered.
+// What the world knows about a pod for which the extender has chosen nodes.
 [[nodiscard]] extender::Seen SeenIn(const World& world, const std::string& key, const std::string& uid);
 
 }  // namespace berth::reconciler

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the extender is told: nodes' addresses less those that bound pods still need, and Shared pools.
+// What the extender is told: the nodes' addresses minus those that bound pods still need, and Shared pools.
 #include "reconciler/rooms.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 json NodePool() { return {{"subnet", "10.55.0.0/24"}, {"blockSize", 29}, {"allowEdgeAddresses", true}}; }
 json SharedPool() { return {{"subnet", "10.66.0.0/29"}, {"affinity", "Shared"}, {"allowEdgeAddresses", true}}; }
 
-// Nodes n1, which has a block of eight addresses, and n2 without one.
+// Node n1 with a block of eight addresses, and node n2 without a block.
 class RoomsWorld {
  public:
   RoomsWorld() {
@@ -61,7 +61,7 @@ class RoomsWorld {
     return decision;
   }
   extender::Snapshot Rooms() { return Decide().rooms.value_or(extender::Snapshot()); }
-  // Of n1; -1000: none.
+  // Addresses that the node has left; -1000: the resource is missing.
   std::int64_t Left(const std::string& node = "n1", const std::string& resource = "ipv4") {
     const auto rooms = Rooms();
     const auto& left = rooms.nodes.at(node).left;

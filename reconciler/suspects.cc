@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which entries to look at, and what was found.
+// Which entries to check, and what the check finds.
 #include "reconciler/suspects.h"
 
 #include <algorithm>
@@ -12,13 +12,13 @@ namespace {
 constexpr std::chrono::minutes kCheckAllPeriod{5};
 constexpr std::chrono::hours kFreedKept{1};
 
-// The kubelet names a static pod by the hash of its configuration, which has no dashes.
+// The UID of a static pod is the hash of its configuration, which has no dashes.
 bool IsStatic(const std::string& uid) { return !uid.empty() && !uid.contains('-'); }
 
-// That of the network of which the kubelet reports the addresses.
+// The interface of the network whose addresses the kubelet reports.
 constexpr std::string_view kDefaultInterface = "eth0";
 
-// As far as an attachment tells it.
+// The network's digits in the entry's attachment.
 std::string_view NetworkOf(const ipam::HeldEntry& entry) {
   return std::string_view(entry.attachment).substr(0, entry.attachment.find('-'));
 }
@@ -27,11 +27,11 @@ std::size_t HashOf(const ipam::HeldEntry& entry) {
   return std::hash<PodKey>()(PodKeyOf(entry.pod_namespace, entry.pod));
 }
 
-// Of the pod that an entry names by its name alone, or that another has the name of.
+// The suspicion against an entry whose pod does not exist, or whose pod's name another pod has.
 Suspicion Missing(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now) {
   const PastPod pod = PastPodOf(entry);
   if (const auto vanished = pods.FindVanished(pod)) {
-    // An agent that can look for the network namespace keeps the address if the sandbox is still there.
+    // An agent that can look for the network namespace keeps the address while the sandbox exists.
     const bool has_proof = !entry.netns.empty() && entry.node.empty();
     const bool may_be_left = vanished->sandbox == SandboxAtEnd::kUnseen && !has_proof;
     const bool is_left = vanished->sandbox == SandboxAtEnd::kThere || may_be_left;
@@ -40,7 +40,7 @@ Suspicion Missing(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now
   return {.cause = Cause::kAbsent, .since = now};
 }
 
-// Whether a controller's mark stands in its place.
+// Whether the cooling entry of a controller stands in the place of this entry.
 bool IsFreedIn(const World& world, const HeldEntries::Entry& entry) {
   const auto seen = world.blocks().find(entry.key.first);
   if (seen == world.blocks().end() || seen->second.block == nullptr) return false;
@@ -73,7 +73,7 @@ void Suspects::Update(const HeldEntries& held, const World& world, const Memory&
     freed_.insert_or_assign({block, one.offset}, Freed{.text = one.text, .at = now});
   for (const HeldEntries::Place& place : held.went()) {
     const HeldEntries::Entry entry = HeldEntries::Read(place);
-    // Another controller may have freed it, before it ended.
+    // Another controller may have freed the entry before that controller ended.
     if (IsFreedIn(world, entry)) freed_.insert_or_assign(entry.key, Freed{.text = entry.text, .at = now});
     suspects_.erase(entry.key);
     returned_.erase(entry.key);
@@ -82,7 +82,7 @@ void Suspects::Update(const HeldEntries& held, const World& world, const Memory&
     const auto found = std::find_if(first, last, [&entry](const auto& item) { return item.second == entry.key; });
     if (found != last) by_pod_.erase(found);
   }
-  // Which of those that were there at the beginning, or came at once, is the newer is not known.
+  // Of the entries that existed at the start, or that came together, nobody knows which is newer.
   if (checked_all_) {
     for (const HeldEntries::Place& place : held.came()) NoteReplaced(held, HeldEntries::Read(place), world);
   }
@@ -96,7 +96,7 @@ void Suspects::Update(const HeldEntries& held, const World& world, const Memory&
       Check(world, entry);
     }
   }
-  // An agent may be so fast that the entry was never seen to be away.
+  // An agent may write the entry again so fast that the watch never showed the block without it.
   for (const auto& [block, one] : memory.freed) {
     const EntryKey key{block, one.offset};
     if (!returned_.contains(key) && held.Has(key, one.text)) Return(world, held.At(key));
@@ -120,7 +120,7 @@ void Suspects::CheckAll(const HeldEntries& held, const World& world) {
 
 void Suspects::Return(const World& world, const HeldEntries::Entry& entry) {
   returned_.insert(entry.key);
-  suspects_.erase(entry.key);  // it waits anew
+  suspects_.erase(entry.key);  // its waiting time begins anew
   Check(world, entry);
   if (suspects_.contains(entry.key)) returned_now_.push_back(entry.key);
 }

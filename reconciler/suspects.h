@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Suspects: the held entries of which it is not known that their pods live, and since when.
+// Suspects: the held entries whose pods may be gone, and since when.
 //
-// Kept up rather than taken, as the census is: an entry is looked at again when its block or its pod changed, and all
-// of them every five minutes. So a round of a cluster in which all pods live costs one look at each block.
+// The suspects are kept from update to update, like the census: an entry is checked again when its block or its pod
+// changed, and all entries are checked every 5 minutes. So in a cluster in which all pods live, a pass costs one look
+// at each block.
 #pragma once
 
 #include <chrono>
@@ -24,25 +25,27 @@
 
 namespace berth::reconciler {
 
-// What is known of an entry's pod.
+// What is known about an entry's pod.
 enum class Cause : std::uint8_t {
-  kVanished,  // it was seen to go, or another has its name by now
-  kAbsent,    // there is none, and it was not seen to go
-  // It was seen to go while its sandbox was there, or its agent wrote the entry again when it had been freed.
+  kVanished,  // the controller saw the deletion, or another pod has the name now
+  kAbsent,    // the pod does not exist, and the controller did not see the deletion
+  // The pod is gone, and its sandbox may still exist: somebody deleted the pod by force, or nobody saw the sandbox end
+  // and no agent can look for it. Or the agent wrote the entry again after a controller had freed it.
   kLeftSandbox,
   kTerminal,  // Succeeded or Failed
-  // It lives, and has another sandbox with other addresses since: the kubelet makes one only when the last has ended.
+  // The pod lives, and has had another sandbox with other addresses since: the kubelet makes a sandbox only when the
+  // previous one has ended.
   kReplaced,
-  // Nothing can be known of it: the entry names no pod, or a static pod whose mirror is not there. That a mirror is
-  // missing proves nothing.
+  // Nobody can know what became of the pod: the entry names no pod, or a static pod without a mirror. A missing mirror
+  // proves nothing.
   kUnknown,
 };
 
 struct Suspicion {
   Cause cause = Cause::kUnknown;
-  std::chrono::seconds grace{0};  // how long the pod's end may take, where that is known
+  std::chrono::seconds grace{0};  // how long the end of the pod may take, if that is known
   SteadyTime since;
-  // Of its node's Lease, since then; several that came together are one.
+  // Renewals of the node's Lease since `since`; renewals that the watch showed together count as one.
   std::uint64_t renewals = 0;
   std::optional<SteadyTime> first_renewal = {};
 };
@@ -50,59 +53,60 @@ struct Suspicion {
 struct Suspect {
   std::string block;
   ipam::BlockOffset offset = 0;
-  std::string text;  // the entry
+  std::string text;  // the entry as it stands in the block
   ipam::HeldEntry entry;
-  std::string node;  // that it is held on
+  std::string node;  // the node on which the address is held
   std::string pool_uid;
   Suspicion suspicion;
-  // The version of Leases after which the next renewal counts. Nothing: it has to be asked for (AskLeases).
+  // The version of Leases after which the next renewal counts. Nothing: the controller has to ask for it (AskLeases).
   std::optional<std::uint64_t> renewed_at = {};
 };
 
-// In the place of the network's digits in the attachment of an entry that was put back (decide_lost.h): which network
-// it was of is not known. No network has these.
+// Takes the place of the network's digits in the attachment of an entry that was put back (decide_lost.h), because the
+// network is unknown. No network has these digits.
 inline constexpr std::string_view kNoNetwork = "000000000000";
 
-// Whose the entry is.
+// The pod that the entry names.
 [[nodiscard]] PastPod PastPodOf(const ipam::HeldEntry& entry);
 
-// What the pods say about an entry. Nothing: its pod lives.
+// What the pods say about an entry. Nothing: the entry's pod lives.
 [[nodiscard]] std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now);
 
 class Suspects {
  public:
-  // `memory`: what was freed since the last call, and at which version Leases are. Requires: world.knows_holders; every
-  // change of `held` is seen here; since the last call no pod was forgotten as touched that was not seen here.
+  // `memory`: the entries that were freed since the last call, and the version of Leases. Requires:
+  // world.knows_holders; Update sees every change of `held`, and each touched pod before ForgetTouched drops it.
   void Update(const HeldEntries& held, const World& world, const Memory& memory, SteadyTime now);
 
   [[nodiscard]] const std::map<EntryKey, Suspect>& all() const { return suspects_; }
-  // Suspects that a controller freed and that their node's agent has written again since the last Update: their
-  // containers are still there.
+  // Suspects that a controller freed, and that the node's agent has written again since the last Update because their
+  // containers still exist.
   [[nodiscard]] const std::vector<EntryKey>& returned() const { return returned_now_; }
-  // Since when there has been no such Node and no living pod on it, of nodes that have a block or a suspect.
+  // Since when there has been neither such a Node nor a living pod on it; for nodes with a block or a suspect.
   [[nodiscard]] std::optional<SteadyTime> GoneSince(const std::string& node) const;
 
  private:
   void NoteReplaced(const HeldEntries& held, const HeldEntries::Entry& newer, const World& world);
   void Check(const World& world, const HeldEntries::Entry& entry);
   void CheckAll(const HeldEntries& held, const World& world);
-  // An entry that was freed: its node's agent has written it again.
+  // Notes that the node's agent has written a freed entry again.
   void Return(const World& world, const HeldEntries::Entry& entry);
   void UpdateNodes(const World& world, const Memory& memory);
 
   SteadyTime now_;
   std::optional<SteadyTime> checked_all_;
-  // Entries by the hash of their PodKey: what is found by a hash is looked at again, so a collision does no harm.
+  // Entries by the hash of their PodKey. The pod of each entry that a hash finds is checked again, so a collision does
+  // no harm.
   std::unordered_multimap<std::size_t, EntryKey> by_pod_;
   std::map<EntryKey, Suspect> suspects_;
   struct Freed {
     std::string text;
     SteadyTime at;
   };
-  std::map<EntryKey, Freed> freed_;  // for an hour: its agent may be away
-  std::set<EntryKey> returned_;      // as long as they stand
+  std::map<EntryKey, Freed> freed_;  // for an hour, because the agent may be away
+  std::set<EntryKey> returned_;      // as long as these entries stand
   std::vector<EntryKey> returned_now_;
-  std::set<EntryKey> replaced_;                   // after which another sandbox of their pod was seen to come
+  std::set<EntryKey> replaced_;                   // entries after which another sandbox of the pod came
   std::map<std::string, SteadyTime> gone_since_;  // by node
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Suspects: what an entry and the pod of that name say together.
+// Suspects: what follows from an entry and the pod of that name.
 #include "reconciler/suspects.h"
 
 #include <string>
@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// What an entry says of its pod, and which pod of that name was seen last.
+// What an entry says about its pod, and the last pod of that name that the watch showed.
 struct SuspicionCase {
   const char* name;
   const char* entry_pod;  // "" and "-": unknown
@@ -80,7 +80,7 @@ constexpr SuspicionCase kSuspicionCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, SuspicionTest, testing::ValuesIn(kSuspicionCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
-// A tenant names another's UID in the annotation of a mirror, and deletes that pod.
+// A tenant writes another pod's UID into the mirror annotation of its own pod, and deletes its own pod.
 TEST(Suspicion, APodSaysNothingOfAnotherWhoseUidItNames) {
   Pods pods;
   pods.Put({.name_space = "default", .name = "web", .uid = kUid, .node = "n1", .grace = seconds(3600)}, {});

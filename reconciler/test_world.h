@@ -33,7 +33,7 @@ struct PoolTraits {
 };
 
 struct BlockTraits {
-  std::string pool_uid = {};  // empty: the pool's of that name
+  std::string pool_uid = {};  // empty: the UID of the pool of that name
   bool is_deleting = false;
   bool has_finalizer = true;
   std::string space = "default";
@@ -41,7 +41,7 @@ struct BlockTraits {
   std::string node = "n1";
 };
 
-// A world that changes as a test says, with the decider and what it remembers.
+// A world that the test changes, with the decider and its memory.
 class TestWorld {
  public:
   World world;
@@ -68,7 +68,7 @@ class TestWorld {
     return *this;
   }
 
-  // With these pools of the world accepted.
+  // A space that has accepted these pools of the world.
   TestWorld& Space(const std::string& name, std::initializer_list<std::string> accepted,
                    std::vector<std::string> withheld = {}) {
     json list = json::array();
@@ -86,7 +86,7 @@ class TestWorld {
     return *this;
   }
 
-  // entries: offset and text.
+  // `entries`: texts by offset.
   TestWorld& Block(const std::string& cidr, const std::string& pool, std::map<ipam::BlockOffset, std::string> entries,
                    const BlockTraits& traits = {}) {
     ipam::Block block;
@@ -125,14 +125,14 @@ class TestWorld {
     return *this;
   }
 
-  // At which version Leases are was asked just now.
+  // Decides as if the controller had just asked for the version of Leases.
   [[nodiscard]] Decision Decide(bool relisted) {
     memory.leases = Memory::LeasesAsked{.asked = now.steady, .version = leases_version};
     return decider.Decide(world, memory, now, relisted);
   }
   [[nodiscard]] std::vector<std::string> Lines(bool relisted) { return Describe(Decide(relisted)); }
 
-  // Every action as a line, and every wish for a relist.
+  // Each action as a line, and each request for a relist.
   [[nodiscard]] static std::vector<std::string> Describe(const Decision& decision);
 
  private:

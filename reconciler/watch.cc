@@ -22,7 +22,8 @@ namespace {
 
 using nlohmann::json;
 
-// Of pods and IPAllocations: what is decided from them waits for seconds, and a pod's life is fifteen events.
+// Pause of the watches of pods and IPAllocations: decisions about them wait for seconds, and a pod causes about 15
+// events.
 constexpr std::chrono::milliseconds kPause{250};
 
 std::string TextIn(const json& object, const char* key) {
@@ -120,7 +121,7 @@ class Handler final : public k8sclient::ReflectorHandler {
   Read read_;
   Mailbox& mailbox_;
   Metrics& metrics_;
-  std::map<std::string, Seen> listed_;  // by a list that has not ended
+  std::map<std::string, Seen> listed_;  // from a list that has not ended
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Watches: one reflector for each kind, into the mailbox.
+// Watches: one reflector for each kind, which fills the mailbox.
 //
-// Everything is parsed in the watching thread, so that the deciding one gets values.
+// The watching threads parse all objects, so that the deciding thread gets values.
 #pragma once
 
 #include <memory>
@@ -20,10 +20,10 @@ namespace berth::reconciler {
 
 class Watches {
  public:
-  // All must outlive this. Starts nothing.
+  // All arguments must outlive this. Starts nothing.
   Watches(k8sclient::Api& api, k8sclient::Clock& clock, Mailbox& mailbox, Metrics& metrics);
-  // Pods, nodes and their Leases as well. `since`: the version of the pods from which on it is to be seen who vanished;
-  // empty: from now on. Requires: not started.
+  // Adds pods, nodes and their Leases. `since`: the version from which the watch of pods has to show deletions; empty:
+  // from now on. Requires: Start was not called.
   void AddHolders(const std::string& since);
   void AddAllocations();
   // Ends the watches.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathering what is withheld, and fitting it into the schema's bounds.
+// Collects what is withheld, and fits it into the limits of the CRDs.
 #include "reconciler/withheld.h"
 
 #include <algorithm>
@@ -63,7 +63,7 @@ std::vector<ipam::AddressRange> AtMost(const ipam::IntervalSet& set, std::size_t
   if (ranges.size() <= limit) return ranges;
   struct Gap {
     ipam::Uint128 size;
-    std::size_t before;  // index of the range behind it
+    std::size_t before;  // index of the range after the gap
   };
   std::vector<Gap> gaps;
   gaps.reserve(ranges.size());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which addresses of a space nobody hands out: those of reservations that are in force, and gateways.
+// Which addresses of a space no pod may get: gateways, and the addresses of reservations that are in force.
 //
-// IPPool.status.withheld carries what concerns the pool, because an ADD reads the pool and nothing else.
+// IPPool.status.withheld has the part that concerns the pool, because an ADD reads only the pool.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,15 @@
 
 namespace berth::reconciler {
 
-// What the space's reservations keep, by name of the reservation. Expired ones keep nothing.
+// The ranges that reservations of the space reserve, by name of the reservation. Expired reservations reserve nothing.
 [[nodiscard]] std::vector<ReservedRange> ReservedRanges(const World& world, const std::string& space,
                                                         std::int64_t now_ms);
 
-// The earliest time after now at which a reservation expires.
+// The earliest time after `now_ms` at which a reservation expires (UNIX ms).
 [[nodiscard]] std::optional<std::int64_t> NextExpiry(const World& world, std::int64_t now_ms);
 
-// False if a reservation of the space or one of its accepted pools cannot be read: what it kept may be what it keeps,
-// so nothing that is withheld may be given up.
+// False if a reservation of the space or one of its accepted pools cannot be read. The unreadable object may still
+// reserve what it reserved before, so the controller goes on withholding all addresses.
 [[nodiscard]] bool MayGiveUp(const World& world, const std::string& space,
                              const std::vector<crds::AcceptedPool>& accepted);
 
@@ -32,8 +32,8 @@ namespace berth::reconciler {
 [[nodiscard]] ipam::IntervalSet WithheldSet(const World& world, const std::vector<crds::AcceptedPool>& accepted,
                                             const std::vector<ReservedRange>& reserved);
 
-// The set as at most `limit` ranges. Where it has more, neighbours are joined across the smallest gaps: an address too
-// many is withheld rather than one too few. Requires: limit >= 2, one for each family.
+// The set as at most `limit` ranges. If the set has more, ranges with the smallest gaps between them are joined: an
+// address too many is withheld rather than one too few. Requires: limit >= 2, one for each family.
 [[nodiscard]] std::vector<ipam::AddressRange> AtMost(const ipam::IntervalSet& set, std::size_t limit);
 
 }  // namespace berth::reconciler

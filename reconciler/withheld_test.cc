@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Withheld addresses: how they are fitted into a bound, and what a reservation that is over or broken keeps.
+// Withheld addresses: how they are fitted into a limit, and what an expired or unreadable reservation withholds.
 #include "reconciler/withheld.h"
 
 #include <string>

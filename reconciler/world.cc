@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeping the world, and looking things up in it.
+// Keeps the world up to date, and finds objects in it.
 #include "reconciler/world.h"
 
 #include <algorithm>
@@ -54,7 +54,7 @@ bool SeenBlock::MayBelongTo(const std::string& of_pool_uid, const std::string& o
 void World::PutBlock(SeenBlock block) {
   const auto found = blocks_.find(block.name);
   if (found == blocks_.end() || found->second.uid != block.uid) ++block_set_version_;
-  // The watch tells of the controller's own writes too.
+  // The watch also shows the controller's own writes.
   const bool is_same = found != blocks_.end() && found->second.resource_version == block.resource_version;
   if (is_same) block.is_own_write = found->second.is_own_write;
   std::string name = block.name;

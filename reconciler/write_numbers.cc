@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One merge patch.
+// Sends one merge patch.
 #include "reconciler/write_numbers.h"
 
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The request of ShowNumbers (decision.h): a patch of a Node's status.
+// The request of the action ShowNumbers (decision.h): a patch of a Node's status.
 #pragma once
 
 #include "base/error.h"
@@ -9,8 +9,7 @@
 
 namespace berth::reconciler {
 
-// Returns the Node as it is after the patch. Errors: those of the request; kConflict: the Node has changed since the
-// decision.
+// Returns the Node after the patch. Errors: those of the request; kConflict: the Node has changed since the decision.
 [[nodiscard]] Expected<SeenNode> WriteNumbers(k8sclient::Api& api, const ShowNumbers& action,
                                               const k8sclient::CallOptions& options);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a large cluster costs the controller in memory: 100,000 pods and 2,000 blocks, all lists and the first decisions
-// included. A program of its own, compiled like what is shipped (k8sclient/memory/list_memory_test.cc says why).
+// How much memory the controller needs in a large cluster: 100,000 pods and 2,000 blocks, with all lists and the first
+// decisions. A program of its own, compiled like the released program (k8sclient/memory/list_memory_test.cc says why).
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -57,7 +57,7 @@ json PodObject(int pod) {
             {"namespace", NameSpaceOf(pod)},
             {"uid", UidOf(pod)},
             {"resourceVersion", "5"},
-            // What nobody here reads, and every pod has.
+            // Every pod has such an annotation, and the controller does not read it.
             {"annotations", {{"example.org/configuration", std::string(1500, 'x')}}}}},
           {"spec", {{"nodeName", NodeOf(pod / kPodsPerBlock)}, {"terminationGracePeriodSeconds", 30}}},
           {"status", {{"phase", "Running"}, {"podIPs", {{{"ip", AddressOf(pod)}}}}}}};
@@ -81,7 +81,7 @@ json LeaseObject(int node) {
           {"spec", {{"renewTime", kOldTime}}}};
 }
 
-// The lists of a large cluster, page by page, after which nothing happens. Everything else is the model's.
+// The lists of a large cluster, page by page; nothing happens after them. ModelApi does everything else.
 class LargeCluster final : public k8sclient::Api {
  public:
   LargeCluster() {
@@ -184,7 +184,7 @@ TEST(ControllerMemory, AHundredThousandPodsAndTwoThousandBlocksFitIntoThreeHundr
     static_cast<void>(controller.RunRound({}));
   }
   EXPECT_EQ(metrics.Text().find("berth_controller_orphans_kept{"), std::string::npos) << "all pods live";
-  // Of the whole process: controller, what stands for the API server, and test.
+  // Of the whole process: the controller, the model of the API server, and the test.
   EXPECT_LT(StatusBytes("VmHWM"), kBytesMax);
   std::printf("highest mark: %zu MiB, at the end %zu MiB\n", StatusBytes("VmHWM") >> 20, StatusBytes("VmRSS") >> 20);
 }
