@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counting what is left beside the assumed entries.
+// Counts what is left beside the assumed entries.
 #include "extender/choice.h"
 
 #include <algorithm>
@@ -16,7 +16,8 @@ std::int64_t At(const Units& units, const std::string& resource) {
   return found == units.end() ? 0 : found->second;
 }
 
-// The first node that keeps most, of those that keep no less than none.
+// The node that keeps the most addresses, and the first of several such nodes. Leaves out nodes that would keep fewer
+// than 0.
 struct Best {
   const std::string* node = nullptr;
   std::int64_t spare = -1;
@@ -32,7 +33,7 @@ std::string NumberName(const std::string& resource) { return "ipam.berth.dev/" +
 
 }  // namespace
 
-// What is left for one pod, of the resources that it needs.
+// What is left for one pod, of the resources that the pod needs.
 class Chooser::Ledger {
  public:
   Ledger(const Snapshot& snapshot, const std::map<std::string, Assumed>& assumed, const Units& needs)
@@ -51,7 +52,7 @@ class Chooser::Ledger {
     }
   }
 
-  // The resource of which no pool serves the node; nullptr: there is none.
+  // A resource of which no pool serves the node; nullptr: there is none.
   [[nodiscard]] const std::string* Excluding(const NodeRoom& room) const {
     for (const auto& [resource, units] : needs_) {
       if (!room.left.contains(resource) && !HasShared(room, resource)) return &resource;
@@ -59,7 +60,7 @@ class Chooser::Ledger {
     return nullptr;
   }
 
-  // The resource of which the node has too little for the pod; nullptr: there is none.
+  // A resource of which the node has too little for the pod; nullptr: there is none.
   [[nodiscard]] const std::string* Lacking(const std::string& node, const NodeRoom& room) const {
     for (const auto& [resource, units] : needs_) {
       if (Room(node, room, resource) < units) return &resource;
@@ -67,8 +68,8 @@ class Chooser::Ledger {
     return nullptr;
   }
 
-  // The fewest addresses that the node keeps of any resource if it gets the pod, and all pods of which the node is
-  // unknown.
+  // The fewest addresses that the node keeps of any needed resource if it gets the pod, and also all assumed pods whose
+  // node is unknown.
   [[nodiscard]] std::int64_t Spare(const std::string& node, const NodeRoom& room) const {
     std::int64_t spare = std::numeric_limits<std::int64_t>::max();
     for (const auto& [resource, units] : needs_)
@@ -87,7 +88,7 @@ class Chooser::Ledger {
                                [&](std::size_t index) { return snapshot_.shared[index].resource == resource; });
   }
 
-  // What any node lacks counts against every Shared pool that serves it.
+  // What a node lacks counts against every Shared pool that serves the node.
   [[nodiscard]] std::int64_t Room(const std::string& node, const NodeRoom& room, const std::string& resource) const {
     const std::int64_t own = OwnRoom(node, room, resource);
     if (!HasShared(room, resource)) return own;
@@ -108,9 +109,9 @@ class Chooser::Ledger {
 
   const Snapshot& snapshot_;
   const Units& needs_;
-  std::map<std::string, Units> placed_;              // assumed, by node
-  Units unplaced_;                                   // assumed on an unknown node
-  std::map<std::vector<std::size_t>, Units> taken_;  // what nodes with these Shared pools take from them
+  std::map<std::string, Units> placed_;              // needs of assumed pods, by node
+  Units unplaced_;                                   // needs of assumed pods on unknown nodes
+  std::map<std::vector<std::size_t>, Units> taken_;  // what nodes with these Shared pools take from the pools
 };
 
 void Chooser::Lead(SteadyTime now) {
@@ -133,12 +134,13 @@ bool Chooser::Publish(Snapshot snapshot, const Look& look, SteadyTime read_at) {
   return wakes;
 }
 
-// Here alone, by the time of the snapshot: it must count a pod whose entry ends.
+// Entries end only here, by the time at which the snapshot was read, because the snapshot must count a pod whose entry
+// ends.
 void Chooser::EndAssumed(const Look& look, SteadyTime read_at) {
   for (auto at = assumed_.begin(); at != assumed_.end();) {
     auto& [uid, one] = *at;
     const Seen seen = look(one.key, uid);
-    // A pod that was created a moment ago may not be known yet.
+    // The world may not show a pod yet that was created a moment ago.
     const bool is_over =
         one.since + kAssumedMax <= read_at || seen == Seen::kSettled || (seen == Seen::kUnknown && one.was_seen);
     one.was_seen = one.was_seen || seen == Seen::kWaiting;
@@ -163,7 +165,7 @@ Chooser::Rooms Chooser::Available() const {
   return rooms;
 }
 
-// For a resource that pods wait for.
+// Whether more is left than before of a resource for which pods wait.
 bool Chooser::HasGrown(const Rooms& rooms) const {
   for (const auto& [name, units] : rooms) {
     const auto before = available_.find(name);
@@ -187,8 +189,8 @@ Choice Chooser::Filter(const Pod& pod, const std::vector<std::string>& offered, 
   const Ledger ledger(*snapshot_, assumed_, pod.needs);
   Choice choice;
   Best best;
-  Best fresh;                 // of those that the pod has not tried
-  bool is_uncertain = false;  // a node would have room if unplaced pods went elsewhere
+  Best fresh;                 // among the nodes that the pod has not tried
+  bool is_uncertain = false;  // a node would have room if the assumed pods on unknown nodes went elsewhere
   for (const std::string& name : offered) {
     const auto found = snapshot_->nodes.find(name);
     if (found == snapshot_->nodes.end()) {
@@ -223,7 +225,7 @@ Choice Chooser::Filter(const Pod& pod, const std::vector<std::string>& offered, 
     choice.nodes = {fresh.node == nullptr ? *best.node : *fresh.node};
     tried.insert(choice.nodes.front());
   }
-  // Both lists have one order.
+  // Both lists have the same order.
   auto chosen = choice.nodes.begin();
   for (const std::string& name : offered) {
     if (chosen != choice.nodes.end() && *chosen == name) {

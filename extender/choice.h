@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooser: which nodes have an address left for a pod that kube-scheduler is about to place.
 //
-// The controller publishes a snapshot after each of its passes. A pod that was answered since is not in it yet, so the
-// chooser keeps an assumed entry for it: on one node if only that node was answered, else on an unknown one. Where
-// addresses are short one node is answered, so that its entry is exact. No clock and no I/O here.
+// The controller publishes a snapshot after each of its passes. A pod for which the chooser has answered since is not
+// in the snapshot yet, so the chooser keeps an assumed entry for the pod: on one node if the answer had only that node,
+// otherwise on an unknown node. If addresses are short, the answer has one node only, so that the assumed entry is
+// exact. The chooser uses no clock and no I/O.
 #pragma once
 
 #include <chrono>
@@ -26,23 +27,24 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 // Addresses by resource: {"ipv4": 1}.
 using Units = std::map<std::string, std::int64_t>;
 
-// A new leader does not know what the one before has answered: within so long that is bound, and seen.
+// A new leader does not know the answers of its predecessor. After this time their pods are bound, and the leader has
+// seen it.
 inline constexpr std::chrono::seconds kLeadingPause{3};
-// An assumed entry ends with the first snapshot of so long after the answer, whatever became of the pod.
+// An assumed entry ends with the first snapshot that was read this long after the answer, whatever became of the pod.
 inline constexpr std::chrono::seconds kAssumedMax{30};
-// The scheduler is woken for a pod that found no node after so long, even if no more room is seen: pods end and nodes
+// If a pod found no node, the scheduler is woken after this time, even if no more room is seen: pods end and nodes
 // change in ways that a comparison of sums does not show.
 inline constexpr std::chrono::seconds kAwaitedMax{30};
-// A node that keeps so many addresses free after the pod is answered beside others like it. In a second a scheduler
-// places fewer pods than that on one node.
+// If a node keeps this many addresses free after the pod, the answer has all such nodes. In a second a scheduler places
+// fewer pods than that on one node.
 inline constexpr std::int64_t kPlenty = 32;
 
-// No number in a snapshot is beyond 2^40, so sums do not overflow.
+// No number in a snapshot exceeds 2^40, so sums do not overflow.
 struct NodeRoom {
-  // For each resource of which a pool serves the node: the free addresses of the node's own blocks, less those that
-  // pods bound to it still need. Below 0: these take from Shared pools.
+  // For each resource of which a pool serves the node: the free addresses of the node's own blocks, minus those that
+  // pods bound to the node still need. Below 0: these pods take addresses from Shared pools.
   Units left;
-  std::vector<std::size_t> shared;  // the Shared pools that serve the node: indexes into Snapshot::shared
+  std::vector<std::size_t> shared;  // indexes into Snapshot::shared of the Shared pools that serve the node
 };
 
 struct SharedRoom {
@@ -58,39 +60,40 @@ struct Snapshot {
 struct Pod {
   std::string key;  // "<namespace>/<name>"
   std::string uid;
-  Units needs;  // empty: it needs no address
+  Units needs;  // empty: the pod needs no address
 };
 
-// What the snapshot knows of a pod with an assumed entry.
+// What the snapshot's world shows about a pod with an assumed entry.
 enum class Seen : std::uint8_t {
   kUnknown,  // no such pod
-  kWaiting,  // it is there, and bound to no node
-  kSettled,  // it is bound, so the snapshot counts it, or has ended
+  kWaiting,  // the pod exists, and is bound to no node
+  kSettled,  // the pod is bound, so the snapshot counts it, or it has ended
 };
 
 struct Choice {
-  std::vector<std::string> nodes = {};               // those that the scheduler may use, in the order offered
-  std::map<std::string, std::string> full = {};      // why not the others: more room may come
-  std::map<std::string, std::string> excluded = {};  // no pool of the resource serves these
-  std::string error = {};                            // not empty: nothing can be said now; the rest is empty
+  std::vector<std::string> nodes = {};           // nodes that the scheduler may use, in the order offered
+  std::map<std::string, std::string> full = {};  // by node, why the scheduler may not use it now: more room may come
+  // By node, which resource it lacks: no pool of the resource serves the node.
+  std::map<std::string, std::string> excluded = {};
+  std::string error = {};  // not empty: the chooser can say nothing now, and the rest is empty
 };
 
-// Any thread.
+// Any thread may call any member.
 class Chooser {
  public:
   using Look = std::function<Seen(const std::string& key, const std::string& uid)>;
 
-  // From now on this controller leads.
+  // Call it when this controller begins to lead.
   void Lead(SteadyTime now);
-  // Replaces the snapshot. `look` tells of the same world, and `read_at` when it was read. True: the scheduler has to
-  // be woken, since it does not ask again by itself. That is if a pod has found no node since this was last true and
-  // there is more room now or kAwaitedMax have passed, and once when kLeadingPause is over: the leader before may have
-  // refused pods.
+  // Replaces the snapshot. `look` answers from the same world, which was read at `read_at`. True: the caller has to
+  // wake the scheduler, because the scheduler does not try refused pods again by itself. That is so if a pod has found
+  // no node since this was last true, and there is more room now or kAwaitedMax has passed; and once when kLeadingPause
+  // is over, because the previous leader may have refused pods.
   [[nodiscard]] bool Publish(Snapshot snapshot, const Look& look, SteadyTime read_at);
-  // Requires: `offered` has no name twice. If one node is answered, a pod that asks again gets another one that fits,
-  // if there is one: the node may have refused it.
+  // Requires: `offered` has no name twice. If an answer has one node and the pod asks again, the pod gets another node
+  // that fits, if there is one: the first node may have refused the pod.
   [[nodiscard]] Choice Filter(const Pod& pod, const std::vector<std::string>& offered, SteadyTime now);
-  // 0 to 10 for each node: the more addresses are left there, the higher.
+  // A score from 0 to 10 for each node: the more addresses the node has left, the higher.
   [[nodiscard]] std::vector<int> Scores(const Pod& pod, const std::vector<std::string>& nodes) const;
   [[nodiscard]] std::size_t assumed() const;
 
@@ -100,12 +103,13 @@ class Chooser {
     std::string node;  // empty: one of several
     Units units;
     SteadyTime since;
-    std::set<std::string> tried;  // nodes that were answered alone
-    bool was_seen = false;        // some snapshot knew the pod
+    std::set<std::string> tried;  // nodes that were the only node of an answer
+    bool was_seen = false;        // whether a snapshot's world has shown the pod
   };
   class Ledger;
 
-  // By node; under "" what Shared pools have for all, with each resource that a pool serves a node with.
+  // Addresses left, by node; under "" what Shared pools have for all nodes, with each resource of which a pool serves a
+  // node.
   using Rooms = std::map<std::string, Units>;
 
   void EndAssumed(const Look& look, SteadyTime read_at) BERTH_REQUIRES(mutex_);
@@ -116,9 +120,10 @@ class Chooser {
   std::optional<SteadyTime> leads_since_ BERTH_GUARDED_BY(mutex_);
   std::unique_ptr<const Snapshot> snapshot_ BERTH_GUARDED_BY(mutex_);
   std::map<std::string, Assumed> assumed_ BERTH_GUARDED_BY(mutex_);  // by UID of the pod
-  std::set<std::string> awaited_ BERTH_GUARDED_BY(mutex_);           // resources of pods that found no node, if known
-  std::optional<SteadyTime> wakes_at_ BERTH_GUARDED_BY(mutex_);      // then at the latest
-  Rooms available_ BERTH_GUARDED_BY(mutex_);                         // when the snapshot was published
+  // Resources of pods that found no node, if a pool of them serves a node.
+  std::set<std::string> awaited_ BERTH_GUARDED_BY(mutex_);
+  std::optional<SteadyTime> wakes_at_ BERTH_GUARDED_BY(mutex_);  // the scheduler is woken then at the latest
+  Rooms available_ BERTH_GUARDED_BY(mutex_);                     // what was left when the snapshot was published
 };
 
 }  // namespace berth::extender

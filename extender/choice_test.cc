@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which nodes are answered, and when assumed entries end.
+// Which nodes the chooser answers, and when assumed entries end.
 #include "extender/choice.h"
 
 #include <set>
@@ -22,7 +22,7 @@ const SteadyTime kStart{seconds(1000)};
 const SteadyTime kNow = kStart + kLeadingPause;
 
 NodeRoom Own(std::int64_t left) { return {.left = {{"ipv4", left}}, .shared = {}}; }
-// A node that the first Shared pool serves.
+// A node served by the first Shared pool.
 NodeRoom WithShared(std::int64_t left) { return {.left = {{"ipv4", left}}, .shared = {0}}; }
 Pod PodOf(const std::string& uid, std::int64_t units = 1) {
   return {.key = "default/" + uid, .uid = uid, .needs = {{"ipv4", units}}};
@@ -32,7 +32,7 @@ class ChooserTest : public testing::Test {
  protected:
   ChooserTest() { chooser_.Lead(kStart); }
 
-  // Whether the scheduler has to be woken.
+  // Returns whether the scheduler has to be woken.
   bool Publish(Snapshot snapshot, SteadyTime now = kNow) {
     return chooser_.Publish(
         std::move(snapshot),
@@ -43,7 +43,7 @@ class ChooserTest : public testing::Test {
         now);
   }
   Choice Ask(const Pod& pod, SteadyTime now = kNow) { return chooser_.Filter(pod, {"n1", "n2"}, now); }
-  // How many of so many pods get exactly one node.
+  // Asks for `pods` pods. Returns how many got a node, if each gets at most one.
   int Placed(int pods) {
     int placed = 0;
     for (int i = 0; i < pods; ++i) placed += static_cast<int>(Ask(PodOf("p" + std::to_string(i))).nodes.size());
@@ -99,7 +99,7 @@ TEST_F(ChooserTest, OfABurstExactlyAsManyPodsAsThereAreAddressesGetANode) {
 
 TEST_F(ChooserTest, ABurstThatStartsWithPlentyEndsWithoutPromisingTooMuch) {
   static_cast<void>(Publish({.nodes = {{"n1", Own(100)}, {"n2", Own(100)}}, .shared = {}}));
-  std::map<std::string, int> worst;  // if every pod with several nodes went to the same one
+  std::map<std::string, int> worst;  // if every pod with several nodes went to the same node
   for (int i = 0; i < 300; ++i) {
     for (const std::string& node : Ask(PodOf("p" + std::to_string(i))).nodes) ++worst[node];
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Read, compare, write.
+// Reads, compares and writes.
 #include "extender/endpoints.h"
 
 #include <utility>
@@ -18,7 +18,7 @@ using nlohmann::json;
 constexpr std::chrono::milliseconds kRetryPause{1000};
 constexpr std::chrono::milliseconds kCallMax{5000};
 
-// A slice never changes its family, so each family has one.
+// The address family of a slice cannot change, so each family has a slice of its own.
 std::string SliceName(const std::string& family) {
   return std::string(kServiceName) + (family == "IPv6" ? "-6" : "-4");
 }

@@ -22,7 +22,7 @@ using nlohmann::json;
 constexpr const char* kSlices = "/apis/discovery.k8s.io/v1/namespaces/berth-system/endpointslices";
 const Endpoint kEndpoint{.name_space = "berth-system", .address = "10.0.0.7", .port = 9747};
 
-// An API server with one object, or none.
+// An API server with one EndpointSlice, or none.
 class EndpointsTest : public testing::Test {
  protected:
   EndpointsTest() {

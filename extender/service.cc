@@ -52,7 +52,7 @@ Service::Outcome Service::Filter(std::string_view body) {
   const Choice choice = parts_.chooser.Filter(*pod, question->names, parts_.now());
   const std::string_view result = !choice.error.empty() ? "error" : choice.nodes.empty() ? "none" : "chosen";
   http::HttpAnswer answer{.body = FilterAnswer(*std::move(question), choice)};
-  // The scheduler keeps its connections, and another controller may lead: a new connection goes to that one.
+  // The scheduler keeps its connections open, and another controller may lead: a new connection goes to the leader.
   if (!choice.error.empty()) answer.headers = {{"Connection", "close"}};
   return {.answer = std::move(answer), .result = result};
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Service: the requests that kube-scheduler makes of an extender, from HTTP's path and body to its status and body.
+// Service: answers kube-scheduler's requests to an extender. It turns a path and a body of HTTP into a status and a
+// body.
 #pragma once
 
 #include <chrono>
@@ -19,17 +20,17 @@ class Service {
  public:
   struct Parts {
     Chooser& chooser;  // must outlive this
-    // Who the pod is and what it needs, from its JSON.
+    // Reads the pod's identity and needs from its JSON.
     std::function<Expected<Pod>(const nlohmann::json& pod)> read_pod;
     std::function<SteadyTime()> now = [] { return std::chrono::steady_clock::now(); };
-    // One request was answered. `verb`: filter, prioritize or other; `result`: chosen, none (no node has an address
-    // left), error (the answer is only why there is none) or refused (the request is none that berth understands).
+    // Called after each request. `verb`: filter, prioritize or other. `result`: chosen, none (no node has an address
+    // left), error (the answer only says why no choice is possible) or refused (berth does not understand the request).
     std::function<void(std::string_view verb, std::string_view result, std::chrono::nanoseconds took)> observe =
         [](std::string_view, std::string_view, std::chrono::nanoseconds) {};
   };
   explicit Service(Parts parts) : parts_(std::move(parts)) {}
 
-  // POST <any prefix>/filter and /prioritize. Any thread.
+  // Answers POST <any prefix>/filter and /prioritize. Any thread may call it.
   [[nodiscard]] http::HttpAnswer Answer(std::string_view method, std::string_view target, std::string_view body);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading the question, writing the answer.
+// Reads the question, and writes the answer.
 #include "extender/wire.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ bool IsSameButCase(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
-// The member of that name in any letter case, the exact one first, as Go's decoder has it; nullptr: none, or null.
+// The member of that name in any letter case, but first the exact name, as Go's decoder does; nullptr: absent or null.
 json* Member(json& object, std::string_view key) {
   if (!object.is_object()) return nullptr;
   auto found = object.find(key);
@@ -30,8 +30,9 @@ json* Member(json& object, std::string_view key) {
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
-// Real pods nest fewer than 20 values. nlohmann/json copies and writes each level by a call of its own, and its
-// parser's callback, which could limit them, takes quadratic time for a list of many objects.
+// Whether the text has more than kDepthMax levels; real pods have fewer than 20. nlohmann/json copies and writes each
+// level by a call of its own, and its parser's callback, which could limit the levels, takes quadratic time for a list
+// of many objects.
 bool IsNestedTooDeep(std::string_view text) {
   constexpr int kDepthMax = 100;
   int depth = 0;
@@ -79,12 +80,12 @@ Expected<std::vector<std::string>> ReadNames(json* names, json* items) {
   return Once(std::move(read));
 }
 
-// The keys of the types: Go's names, or the tags of 2017.
+// The key in Go's form, or in the form of 2017.
 std::string Key(const char* go_name, const char* lower, bool has_lower_keys) {
   return has_lower_keys ? lower : go_name;
 }
 
-// JSON text; what is no UTF-8 in it, which only a hostile question has, is replaced.
+// JSON text. Bytes that are no UTF-8, which only a hostile question has, are replaced.
 std::string Text(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 }  // namespace
@@ -97,7 +98,7 @@ Expected<Question> ParseQuestion(std::string_view body) {
   if (pod == nullptr || !pod->is_object()) return Fail(ErrorCode::kInvalid, "the body has no Pod");
   json* const names = Member(args, "NodeNames");
   json* const nodes = Member(args, "Nodes");
-  // A NodeList, or a list of Nodes as such.
+  // `nodes` is a NodeList, or a plain list of Nodes.
   json* const items = nodes == nullptr || nodes->is_array() ? nodes : Member(*nodes, "items");
   auto read = ReadNames(names, items);
   if (!read) return std::unexpected(std::move(read.error()));
