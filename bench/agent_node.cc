@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls to an agent without a socket in between.
+// Calls an agent without a socket in between.
 #include "bench/agent_node.h"
 
 #include <limits>

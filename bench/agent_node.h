@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AgentNode: a node's agent inside this process, with connections of its own to the API server.
+// AgentNode: a node's agent in this process, with its own connections to the API server.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ struct AgentNodeOptions {
 
 class AgentNode final : public Contender {
  public:
-  // The agent is not started yet. Errors: kDecode, kIo.
+  // Does not start the agent. Errors: kDecode, kIo.
   [[nodiscard]] static Expected<std::unique_ptr<AgentNode>> Make(std::unique_ptr<k8sclient::Api> api,
                                                                  const AgentNodeOptions& options);
 
@@ -35,13 +35,13 @@ class AgentNode final : public Contender {
   [[nodiscard]] std::string name() const override { return "berth"; }
   [[nodiscard]] std::string user_agent() const override { return "berth-agent"; }
   [[nodiscard]] int callers_max() const override;
-  // Hands the call over as the agent's socket does.
+  // Hands the call to the agent as the agent's socket does.
   [[nodiscard]] Expected<void> Add(const std::string& container_id) override;
   [[nodiscard]] Expected<void> Del(const std::string& container_id) override;
-  // Until what was answered is written, at most a minute.
+  // Waits until the agent has written what it answered, at most a minute.
   void AwaitWritten() { agent_->Drain(std::chrono::minutes(1)); }
 
-  // What ADDs answered since the last look.
+  // The addresses that ADDs have got since the last call.
   [[nodiscard]] std::vector<std::string> TakeAddresses();
 
   // Sum of a counter's values in the agent's metrics.

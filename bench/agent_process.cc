@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A child process.
+// Starts and ends a child process.
 #include "bench/agent_process.h"
 
 #include <cerrno>

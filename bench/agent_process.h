@@ -12,13 +12,14 @@ namespace berth::bench {
 
 class AgentProcess {
  public:
-  // Starts it, with its stderr in `log_file`. Does not wait until it serves: callers of the plugin do. Errors: kIo.
+  // Starts the agent with its stderr in `log_file`. Does not wait until the agent serves: callers of the plugin do.
+  // Errors: kIo.
   [[nodiscard]] static Expected<AgentProcess> Start(const std::string& program,
                                                     const std::vector<std::string>& arguments,
                                                     const std::string& log_file);
   AgentProcess(AgentProcess&& other) noexcept;
   AgentProcess& operator=(AgentProcess&&) = delete;
-  // SIGTERM, and waits for its end.
+  // Sends SIGTERM, and waits for the end of the agent.
   ~AgentProcess();
 
   [[nodiscard]] pid_t pid() const { return pid_; }

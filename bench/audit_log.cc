@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counting lines by what stands in them: parsing each as JSON would take longer than the requests took.
+// Counts lines by their text: parsing each line as JSON would take longer than the requests took.
 #include "bench/audit_log.h"
 
 #include <fstream>

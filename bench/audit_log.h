@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// AuditLog: how many requests a program sent, by the API server's own record (Metadata level, one JSON line each).
+// AuditLog: how many requests a program sent, by the API server's audit log (level Metadata, one line of JSON per
+// request).
 //
-// The server writes the line before it answers (blocking mode, as e2e/cluster sets it), so what has been answered has
-// been counted. Watches are left out: they are opened once and not for an operation.
+// The API server writes the line before it answers (blocking mode, as e2e/cluster sets it), so each answered request is
+// in the log. Watches do not count, because a program opens them once and not for an operation.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +16,13 @@ namespace berth::bench {
 
 class AuditLog {
  public:
-  // Empty path: there is none, and every count is 0.
+  // Empty path: there is no log, and every count is 0.
   explicit AuditLog(std::string path) : path_(std::move(path)) {}
 
-  // Where the log ends now. Errors: kIo.
+  // The present end of the log. Errors: kIo.
   [[nodiscard]] Expected<std::uint64_t> End() const;
 
-  // Requests logged behind `begin` whose User-Agent begins with `user_agent`. Errors: kIo.
+  // Requests logged after `begin` whose User-Agent begins with `user_agent`. Errors: kIo.
   [[nodiscard]] Expected<std::uint64_t> CountSince(std::uint64_t begin, std::string_view user_agent) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AuditLog: whose requests count, and from where on.
+// AuditLog: which requests count, and from which position of the log on.
 #include "bench/audit_log.h"
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pool and its status, as berth-controller would write it.
+// Makes a pool, and writes its status as berth-controller would.
 #include "bench/bench_cluster.h"
 
 #include <nlohmann/json.hpp>
@@ -37,7 +37,7 @@ Expected<ipam::Pool> BenchCluster::MakePool(const PoolOptions& options) const {
   wanted.subnet = *prefix;
   if (!options.is_claimed_ahead) {
     wanted.warm_addresses = 0;
-    wanted.resource = "";  // every node claims a first block of a counted pool
+    wanted.resource = "";  // otherwise every node claims a first block
   }
   const std::string path = std::string(crds::kPoolsPath) + "/" + name;
   auto object = k8sclient::Create(*api_, std::string(crds::kPoolsPath), crds::PoolToJson(wanted), Soon());

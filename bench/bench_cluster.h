@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BenchCluster: the pools of a bench run, made with an administrator's kubeconfig.
+// BenchCluster: the pools of a run of the benchmark, made with an administrator's kubeconfig.
 #pragma once
 
 #include <memory>
@@ -14,13 +14,13 @@ namespace berth::bench {
 struct PoolOptions {
   std::string name;
   std::string subnet;
-  // Otherwise every agent claims a block of it as soon as it starts, as agents do for all pools.
+  // If true, every agent claims a block of the pool as soon as it starts, as agents do by default.
   bool is_claimed_ahead = true;
 };
 
 struct BlockTotals {
   std::size_t blocks = 0;
-  std::size_t used = 0;  // entries
+  std::size_t used = 0;  // number of entries
 };
 
 class BenchCluster {
@@ -28,14 +28,14 @@ class BenchCluster {
   // `kubeconfig`: one path, or several separated by colons. Errors: kDecode.
   [[nodiscard]] static Expected<BenchCluster> Open(const std::string& kubeconfig);
 
-  // Creates the pool, or takes the one of that name, and marks it Ready: so the bench needs no controller, whose own
-  // requests would disturb what is measured. Errors: those of the requests.
+  // Creates the pool, or takes the existing pool of that name, and marks it Ready. So the benchmark needs no
+  // controller, whose requests would disturb the measurement. Errors: those of the requests.
   [[nodiscard]] Expected<ipam::Pool> MakePool(const PoolOptions& options) const;
 
-  // Of all blocks of a pool. Errors: those of the request.
+  // Totals of all blocks of a pool. Errors: those of the request.
   [[nodiscard]] Expected<BlockTotals> CountBlocks(const std::string& pool) const;
 
-  // Its requests have the User-Agent "berth-bench". Keeps one connection per caller alive.
+  // The requests have the User-Agent "berth-bench". Keeps one connection per caller open.
   [[nodiscard]] k8sclient::Api& api() const { return *api_; }
 
  private:

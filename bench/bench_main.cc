@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth-bench: what an address costs with berth, with host-local, and at the least. bench/run.sh makes a cluster for
-// it.
+// berth-bench: measures what an address costs with berth, with host-local, and with a single PATCH. bench/run.sh makes
+// a cluster for it.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -110,7 +110,7 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--svg", options.svg, "write a chart to this file");
 }
 
-// A berth-agent for the contender "berth"; none without --agent.
+// Starts a berth-agent for the contender "berth". Nothing: there is no --agent.
 Expected<std::optional<AgentProcess>> StartAgent(const Options& options) {
   if (options.agent.empty()) return std::nullopt;
   return AgentProcess::Start(options.agent,
@@ -121,7 +121,7 @@ Expected<std::optional<AgentProcess>> StartAgent(const Options& options) {
                              options.state_dir + "/agent.log");
 }
 
-// `client`: with the agent's credentials, for the raw PATCH.
+// `client`: has the agent's credentials, for the raw PATCH.
 Expected<std::vector<std::unique_ptr<Contender>>> MakeContenders(const Options& options, const BenchCluster& cluster,
                                                                  const BenchCluster& client,
                                                                  const std::optional<AgentProcess>& agent) {
@@ -143,7 +143,7 @@ Expected<std::vector<std::unique_ptr<Contender>>> MakeContenders(const Options& 
   if (!options.direct.empty()) {
     const auto pool = cluster.MakePool({.name = "bench-direct", .subnet = "10.55.0.0/18", .is_claimed_ahead = false});
     if (!pool) return std::unexpected(pool.error());
-    // A machine of its own: one has one mode.
+    // berth-direct gets a state folder of its own, like another machine, because a machine has one mode.
     const std::string state = options.state_dir + "/direct";
     std::filesystem::create_directories(state);
     std::ofstream(state + "/mode") << "direct\n";
@@ -210,7 +210,7 @@ Expected<std::string> Plugins(const Options& options, const Meters& meters) {
   const auto contenders = MakeContenders(options, *cluster, *client, *agent);
   if (!contenders) return std::unexpected(contenders.error());
   RoundsOptions rounds = options.rounds;
-  // What else the machine does changes times, and hardly how many requests are sent.
+  // Other work of the machine changes times, but hardly the number of requests, so one round is enough.
   if (options.count_requests) rounds.rounds = 1;
   const auto all = RunRounds(*contenders, rounds, meters, &Say);
   if (!all) return std::unexpected(all.error());
@@ -227,7 +227,7 @@ Expected<std::string> Measure(const Options& options) {
                       .api_server = options.api_server_pid},
                      &Say);
   }
-  // What is timed must not wait for the log to be read, even where there is one.
+  // Timed operations must not wait until the log is read, even if there is a log.
   const AuditLog audit(options.count_requests ? options.audit_log : "");
   const auto etcd = EtcdMetrics::Make(options.etcd_url, options.cluster_dir + "/pki");
   if (!etcd) return std::unexpected(etcd.error());
@@ -245,7 +245,7 @@ Expected<std::string> Measure(const Options& options) {
                   &Say);
 }
 
-// Each of thousands of agents has files and connections of its own.
+// Raises the limit of open files, because each of thousands of agents has files and connections of its own.
 void RaiseFileLimit() {
   rlimit limit{};
   constexpr rlim_t kFiles = 100'000;
@@ -258,7 +258,7 @@ void RaiseFileLimit() {
 int Run(Options options) {
   options.rounds.seed = std::random_device()();
   RaiseFileLimit();
-  spdlog::set_level(spdlog::level::err);  // agents in this process
+  spdlog::set_level(spdlog::level::err);  // for the agents in this process
   const auto report = Measure(options);
   if (!report) {
     const std::string text = "berth-bench: " + report.error().message +

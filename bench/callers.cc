@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads, a barrier, and a counter per share.
+// Threads, a barrier, and a counter for each share.
 #include "bench/callers.h"
 
 #include <atomic>
@@ -40,8 +40,8 @@ OpSamples WorkOff(Operation operation, const Share& share, std::atomic<std::size
   return own;
 }
 
-// POSIX's, because those of libstdc++ spin before they wait: with ten thousand threads that is time which what is
-// measured needs.
+// A POSIX semaphore, because those of libstdc++ spin before they wait: with 10,000 threads, spinning takes CPU time
+// from the operations that are measured.
 class Semaphore {
  public:
   Semaphore() { sem_init(&semaphore_, /*pshared=*/0, 0); }
@@ -103,8 +103,8 @@ class Callers::Caller {
 
   Semaphore go_;
   Semaphore idle_;
-  std::function<void()> work_;  // handed over by go_
-  std::jthread thread_;         // last: it uses the others
+  std::function<void()> work_;  // handed over with go_
+  std::jthread thread_;         // last, because it uses the others
 };
 
 Callers::Callers() = default;
@@ -115,7 +115,7 @@ OpSamples Callers::Run(Operation operation, const std::vector<Share>& shares, in
   while (callers_.size() < count) callers_.emplace_back();
 
   OpSamples all;
-  std::mutex mutex;  // guards all
+  std::mutex mutex;  // guards `all`
   std::deque<std::atomic<std::size_t>> next(shares.size());
   Semaphore arrived;
   Barrier start(count + 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Callers: many threads that call, and begin at the same moment.
+// Callers: many threads that begin to call at the same moment.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ namespace berth::bench {
 
 enum class Operation : std::uint8_t { kAdd, kDel };
 
-// What is to be done to one contender.
+// The containers for which one contender is called.
 struct Share {
   Contender* contender;
   std::vector<std::string> container_ids;
 };
 
-// Its threads stay from one wave to the next, so that what is measured is not that of making and ending them: ten
-// thousand threads that touch their stacks for the first time took a fifth of the CPU time of a wave.
+// The threads stay from one wave to the next, so that their creation and end are not measured: 10,000 threads that
+// touched their stacks for the first time took a fifth of the CPU time of a wave.
 class Callers {
  public:
   Callers();
@@ -29,8 +29,8 @@ class Callers {
   Callers(const Callers&) = delete;
   Callers& operator=(const Callers&) = delete;
 
-  // Each share has `per_share` callers of its own, and each operation is done by whichever of them is free next.
-  // Blocks until all are done. Operations that fail are counted. One thread at a time.
+  // Each share has `per_share` callers of its own, and the next free caller of a share takes its next operation. Blocks
+  // until all operations are done. Counts operations that fail. Only one thread at a time may call Run.
   [[nodiscard]] OpSamples Run(Operation operation, const std::vector<Share>& shares, int per_share);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same two pictures twice: bars of the ADD's median time and of ADDs per second, as text and as SVG.
+// Draws two pictures, as text and as SVG: bars of the ADD's median time, and bars of ADDs per second.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -43,7 +43,7 @@ std::vector<Picture> Pictures(const std::vector<CallersFigures>& all) {
   return pictures;
 }
 
-// A bar of eighths of a character.
+// A bar in steps of an eighth of a character.
 std::string Blocks(double share, int width) {
   static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const int eighths = std::max(1, static_cast<int>(std::lround(share * width * 8)));
@@ -58,7 +58,7 @@ std::string Escaped(const std::string& text) {
   return escaped;
 }
 
-// berth in colour, everybody else grey.
+// berth in colour, the others grey.
 const char* Colour(const std::string& label) {
   if (label == kAgentName) return "#0b6e99";
   if (label == kDirectName) return "#6fb3d2";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters behind one mutex: thousands of requests, not millions.
+// Counters behind one mutex, which is enough for thousands of requests.
 #include "bench/claim_counts.h"
 
 namespace berth::bench {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClaimCounts: what became of claimers' POSTs, counted where their requests leave them.
+// ClaimCounts: what became of the POSTs of agents that claim blocks, counted where the requests leave the agents.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@ namespace berth::bench {
 
 struct ClaimTotals {
   std::size_t created = 0;
-  std::size_t taken = 0;   // 409: there is a block of that name already
-  std::size_t failed = 0;  // any other answer, or none
+  std::size_t taken = 0;   // 409: a block of that name exists already
+  std::size_t failed = 0;  // any other answer, or no answer
   [[nodiscard]] std::size_t posts() const { return created + taken + failed; }
 };
 
-// Any thread.
+// Any thread may call any member.
 class ClaimCounts {
  public:
   void Note(const Expected<k8sclient::Response>& answer);
@@ -31,10 +31,10 @@ class ClaimCounts {
   ClaimTotals totals_;
 };
 
-// Sends requests on, and notes what becomes of the POSTs to one collection.
+// Passes requests on, and counts what becomes of the POSTs to one collection.
 class CountedApi final : public k8sclient::Api {
  public:
-  // counts must outlive this.
+  // `counts` must outlive this.
   CountedApi(std::unique_ptr<k8sclient::Api> api, std::string collection, ClaimCounts& counts)
       : api_(std::move(api)), collection_(std::move(collection)), counts_(counts) {}
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers from a list, in place of an API server.
+// Answers from a list instead of an API server.
 #include "bench/claim_counts.h"
 
 #include <deque>

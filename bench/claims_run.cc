@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For each node a whole agent with a client of its own, of which one thread does what an agent's start asks of the API
-// server (Agent::LoadAndClaim). Left out are watches: connections that say nothing, and the threads for them.
+// Each node has a complete agent with a client of its own. One thread per node sends the requests of an agent's start
+// (Agent::LoadAndClaim). Watches are left out: they would be connections without traffic, and the threads for them.
 #include "bench/claims_run.h"
 
 #include <algorithm>
@@ -60,9 +60,10 @@ Expected<Agents> MakeAgents(const ClaimsOptions& options, ClaimCounts& counts) {
 
 double SecondsOf(std::chrono::nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
 
-// All start at the same moment. After how many seconds each had a block, in order; those who had none are missing.
+// Starts all agents at the same moment. Returns after how many seconds each agent had a block, in ascending order;
+// agents without a block are missing.
 std::vector<double> StartTogether(const Agents& agents, const Progress& progress) {
-  // They stand for machines of their own, so the API server's threads go before theirs.
+  // The agents stand for other machines, so the API server's threads have priority over them.
   setpriority(PRIO_PROCESS, 0, kNicest);
   steady_clock::time_point begin;
   std::barrier start(static_cast<std::ptrdiff_t>(agents.size()) + 1,
@@ -93,7 +94,7 @@ std::vector<double> StartTogether(const Agents& agents, const Progress& progress
   return seconds;
 }
 
-// What became of requests, as the API server counts them.
+// What became of requests, by the API server's own counters.
 class Requests {
  public:
   Requests(const ServerMetrics& before, const ServerMetrics& after) : before_(before), after_(after) {}
@@ -128,7 +129,7 @@ class Requests {
   const ServerMetrics& after_;
 };
 
-// When so many hundredths of all had a block; the limit if they never had.
+// After how many seconds `hundredths` per cent of the agents had a block; the time limit if they never had.
 double SecondsUntil(const std::vector<double>& seconds, std::size_t agents, std::size_t hundredths) {
   const std::size_t count = std::max<std::size_t>(1, (agents * hundredths + 99) / 100);
   return count <= seconds.size() ? seconds[count - 1] : SecondsOf(kLimit);
@@ -144,7 +145,8 @@ Expected<std::string> RunClaims(const ClaimsOptions& options, const Progress& pr
   ClaimCounts counts;
   const auto agents = MakeAgents(options, counts);
   if (!agents) return std::unexpected(agents.error());
-  // As in a cluster that is in use, the API server is to have blocks in its cache: it begins with the first LIST.
+  // In a cluster that is in use, the API server has the blocks in its cache. It begins to fill the cache with the first
+  // LIST.
   if (const auto none = cluster->CountBlocks(kClaimsPool); !none) return std::unexpected(none.error());
   const auto before = ServerMetrics::Read(cluster->api());
   if (!before) return std::unexpected(before.error());
@@ -162,7 +164,7 @@ Expected<std::string> RunClaims(const ClaimsOptions& options, const Progress& pr
 
   const Requests requests(*before, *after);
   const ClaimTotals totals = counts.Totals();
-  // The client repeats by itself what was told to wait: that was sent, too.
+  // If the API server answers 429, the client repeats the request by itself. Such a request was sent, so it counts too.
   const double sent = static_cast<double>(totals.posts()) + requests.Count("POST", "ipblocks", "429");
   const double per_block = sent / static_cast<double>(std::max<std::size_t>(blocks->blocks, 1));
   const double all = SecondsUntil(seconds, agents->size(), 100);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RunClaims: many agents that start at the same moment and each want a block, as after a power cut.
+// RunClaims: many agents that start at the same moment, and each need a block, as after a power cut.
 #pragma once
 
 #include <string>
@@ -15,10 +15,10 @@ struct ClaimsOptions {
   std::string agent_kubeconfig;  // with the rights of berth-agent
   std::string state_dir;
   std::string run_dir;
-  pid_t api_server = 0;  // to tell its CPU time; 0: not told
+  pid_t api_server = 0;  // the process whose CPU time is reported; 0: none
 };
 
-// The report, as text. Errors: what keeps it from being measured.
+// The report as text. Errors: those that prevent the measurement.
 [[nodiscard]] Expected<std::string> RunClaims(const ClaimsOptions& options, const Progress& progress);
 
 }  // namespace berth::bench

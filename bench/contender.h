@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contender: something that gives a container an address and takes it back, as the bench measures it.
+// Contender: a program that gives a container an address and takes it back, as the benchmark measures it.
 #pragma once
 
 #include <chrono>
@@ -17,18 +17,18 @@ class Contender {
   virtual ~Contender() = default;
 
   [[nodiscard]] virtual std::string name() const = 0;
-  // How its requests are marked in the audit log; empty: it sends none.
+  // The User-Agent of its requests in the audit log; empty: it sends none.
   [[nodiscard]] virtual std::string user_agent() const = 0;
-  // More at once make no sense for it.
+  // The largest number of callers at once that makes sense.
   [[nodiscard]] virtual int callers_max() const = 0;
 
-  // CPU time of what serves it on this node beside the process of the call, since some time.
+  // CPU time of processes that serve the contender on this node, beside the process of the call, since some fixed time.
   [[nodiscard]] virtual std::chrono::nanoseconds NodeCpu() const { return {}; }
 
-  // Waits until what it has answered and left for later is done.
+  // Waits until the contender has done what it answered and left for later.
   virtual void AwaitWritten() const {}
 
-  // Several threads at once, up to callers_max, each with containers of its own.
+  // Up to callers_max threads may call at once, each for containers of its own.
   [[nodiscard]] virtual Expected<void> Add(const std::string& container_id) = 0;
   [[nodiscard]] virtual Expected<void> Del(const std::string& container_id) = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// etcd speaks HTTP with client certificates as the API server does, so the same client reads its metrics.
+// etcd speaks HTTP with client certificates, as the API server does, so the same client reads etcd's metrics.
 #include "bench/etcd_metrics.h"
 
 #include <chrono>

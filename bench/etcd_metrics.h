@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EtcdMetrics: how many bytes etcd wrote to its write-ahead log: what an operation costs a disk.
+// EtcdMetrics: how many bytes etcd wrote to its write-ahead log, which is what an operation costs a disk.
 #pragma once
 
 #include <memory>
@@ -13,18 +13,18 @@ namespace berth::bench {
 
 class EtcdMetrics {
  public:
-  // `url`: where etcd listens for clients; empty: nothing is read and every figure is 0. `pki`: the folder of a cluster
-  // of e2e/cluster in which the certificates are. Errors: kDecode.
+  // `url`: where etcd listens for clients; empty: nothing is read, and every figure is 0. `pki`: the folder with the
+  // certificates of a cluster of e2e/cluster. Errors: kDecode.
   [[nodiscard]] static Expected<EtcdMetrics> Make(const std::string& url, const std::string& pki);
 
-  // Since etcd was started. Errors: those of the request; kInternal if the figure is not among the metrics.
+  // Bytes since the start of etcd. Errors: those of the request; kInternal: the metric is missing.
   [[nodiscard]] Expected<double> LogBytes() const;
 
  private:
-  std::unique_ptr<k8sclient::Api> api_;  // null: nothing is read
+  std::unique_ptr<k8sclient::Api> api_;  // nullptr: nothing is read
 };
 
-// The value of a metric without labels in Prometheus' text format. Errors: kInternal if it is not there.
+// The value of a metric without labels in Prometheus' text format. Errors: kInternal: the metric is missing.
 [[nodiscard]] Expected<double> MetricValue(std::string_view text, std::string_view name);
 
 }  // namespace berth::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Differences of counters.
+// Computes differences of counters.
 #include "bench/meters.h"
 
 #include "bench/process_figures.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Meters: what is read before and after operations, to know what they cost others.
+// Meters: what the benchmark reads before and after operations, to know what they cost other processes.
 #pragma once
 
 #include <functional>
@@ -18,9 +18,9 @@ struct Meters {
   pid_t api_server = 0;  // 0: its CPU time is not known
 };
 
-// Runs, and completes what that gives: requests of programs whose User-Agent begins with `user_agent` (empty: none),
-// etcd's bytes, CPU time of the API server, and what `node_cpu` gains meanwhile. The meters themselves are read outside
-// of what `run` times. Errors: those of the meters.
+// Calls `run`, and adds to its result: the requests of programs whose User-Agent begins with `user_agent` (empty:
+// none), the bytes that etcd wrote, the CPU time of the API server, and the growth of `node_cpu`. Reads the meters
+// outside of the time that `run` measures. Errors: those of the meters.
 [[nodiscard]] Expected<OpSamples> Metered(const Meters& meters, std::string_view user_agent,
                                           const std::function<Nanoseconds()>& node_cpu,
                                           const std::function<OpSamples()>& run);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agents and bare clients, in turns.
+// Agents and bare clients, in turn.
 #include "bench/nodes_run.h"
 
 #include <algorithm>
@@ -29,9 +29,10 @@ namespace {
 constexpr const char* kNodesPool = "nodes";
 constexpr std::chrono::seconds kReadyMax{300};
 
-// Linux 6.16 and later give a process a table of its own for the threads that wait, with a few rows for each processor:
-// where ten thousand wait, each wake-up walks past a thousand. On a node there are thirty. Older kernels refuse, and
-// have one large table. (linux/prctl.h of Debian 12 is older than both names.)
+// Enlarges the process's table of waiting threads. Linux 6.16 and later give each process a table of its own, with a
+// few rows for each processor: if 10,000 threads wait, each wake-up walks past a thousand, while on a node only 30
+// threads wait. Older kernels refuse the call, and have one large table. (linux/prctl.h of Debian 12 is older than both
+// names.)
 void WidenFutexTable() {
   constexpr int kFutexHash = 78;          // PR_FUTEX_HASH
   constexpr unsigned long kSetSlots = 1;  // PR_FUTEX_HASH_SET_SLOTS
@@ -39,11 +40,11 @@ void WidenFutexTable() {
   static_cast<void>(prctl(kFutexHash, kSetSlots, kSlots, 0UL, 0UL));
 }
 
-// Where one of them differs from the others.
+// One of the compared ways to write addresses.
 struct Way {
   const char* name;
   bool is_bare;
-  int callers;  // of each node
+  int callers;  // on each node
 };
 constexpr Way kWays[] = {
     {"bare PATCH, 1 at a time", true, 1}, {"berth, 1 at a time", false, 1}, {"berth, 10 at a time", false, 10}};
@@ -54,7 +55,7 @@ struct Rounds {
   double adds = 0;
   double conflicts = 0;
   std::size_t duplicates = 0;
-  std::size_t unrecorded = 0;  // ADDs that succeeded and are in no block
+  std::size_t unrecorded = 0;  // ADDs that succeeded, and whose address has no entry
 };
 
 class NodesRun {
@@ -85,7 +86,7 @@ class NodesRun {
       for (std::size_t turn = 0; turn < std::size(kWays); ++turn) {
         const std::size_t way = (turn + static_cast<std::size_t>(round)) % std::size(kWays);
         progress_(fmt::format("{}, round {} of {}", kWays[way].name, round, options_.rounds));
-        // The first is not counted: blocks are claimed in it.
+        // Round 0 does not count, because agents claim blocks in it.
         if (auto done = RunWay(kWays[way], round == 0 ? nullptr : &rounds_[way]); !done) return done;
       }
     }
@@ -94,7 +95,7 @@ class NodesRun {
 
   [[nodiscard]] std::string Report() const;
 
-  // All at once: each waits for its threads.
+  // Stops all agents at once, because each waits for its threads.
   void StopAgents() {
     std::vector<std::jthread> stopping;
     for (auto& node : nodes_) stopping.emplace_back([&node] { node.reset(); });
@@ -154,7 +155,7 @@ class NodesRun {
     return Metered(meters_, /*user_agent=*/"", &OwnCpu, [&] {
       const auto begin = std::chrono::steady_clock::now();
       OpSamples samples = callers_.Run(operation, shares, way.callers);
-      // Calls are answered before they are written: the time is that of writing all of them.
+      // Calls are answered before they are written, so the time ends when all calls are written.
       for (const auto& node : nodes_) node->AwaitWritten();
       samples.wall = std::chrono::steady_clock::now() - begin;
       return samples;

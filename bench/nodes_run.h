@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RunNodes: a whole cluster's nodes against one API server: as many agents in this process, all adding at the same
-// time, beside clients that do nothing but send the same patches.
+// RunNodes: the nodes of a whole cluster against one API server. One agent per node runs in this process, and all add
+// at the same time; in other turns, bare clients only send the same patches.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace berth::bench {
 
 struct NodesOptions {
   int nodes = 1000;
-  int addresses = 20'000;  // in each round, the same number on each node
+  int addresses = 20'000;  // in each round, and the same number on each node
   int rounds = 3;
   std::uint64_t seed = 1;
   std::string kubeconfig;        // of an administrator
@@ -21,7 +21,7 @@ struct NodesOptions {
   std::string run_dir;
 };
 
-// The report, as text. Errors: what keeps it from being measured; ADDs that fail are part of the report.
+// The report as text. Errors: those that prevent the measurement; failed ADDs are part of the report.
 [[nodiscard]] Expected<std::string> RunNodes(const NodesOptions& options, const Meters& meters,
                                              const Progress& progress);
 

@@ -17,7 +17,7 @@ namespace {
 
 class Pipe {
  public:
-  // Closed on exec: a child of another thread must not keep an end open.
+  // Closed on exec, because a child of another thread must not keep an end open.
   Pipe() { BERTH_CHECK(pipe2(ends_.data(), O_CLOEXEC) == 0); }
   Pipe(const Pipe&) = delete;
   Pipe& operator=(const Pipe&) = delete;
@@ -38,7 +38,7 @@ class Pipe {
   std::array<int, 2> ends_{};
 };
 
-// The process's id, or an error number.
+// Returns the process ID. Errors: kIo.
 Expected<pid_t> Spawn(const PluginCall& call, const Pipe& in, const Pipe& out) {
   std::array<char*, 2> arguments = {const_cast<char*>(call.program.c_str()), nullptr};
   std::vector<char*> environment;
@@ -75,7 +75,7 @@ std::string ReadToEnd(int descriptor) {
 Expected<PluginAnswer> RunPlugin(const PluginCall& call) {
   Pipe in;
   Pipe out;
-  // Before the process runs: the pipe holds all of it.
+  // Before the process runs, because the pipe holds all of it.
   BERTH_CHECK(write(in.writer(), call.config.data(), call.config.size()) == static_cast<ssize_t>(call.config.size()));
   in.CloseWriter();
   const auto pid = Spawn(call, in, out);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RunPlugin: runs an IPAM plugin as an interface plugin does (CNI SPEC, section 4, "plugin delegation"): a process with
-// the call in its environment, the network configuration on stdin, the answer on stdout.
+// the call in its environment and the network configuration on stdin, which answers on stdout.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace berth::bench {
 
 struct PluginCall {
   std::string program;                   // a path
-  std::vector<std::string> environment;  // "NAME=value", the whole of it
-  std::string config;                    // at most 64 KiB, what a pipe holds
+  std::vector<std::string> environment;  // "NAME=value", the complete environment
+  std::string config;                    // at most 64 KiB, the capacity of a pipe
 };
 
 struct PluginAnswer {
@@ -21,7 +21,8 @@ struct PluginAnswer {
   std::string output = {};
 };
 
-// Blocks until the process has ended. Its stderr goes nowhere. Any thread. Errors: kIo: it could not be started.
+// Blocks until the process has ended. Drops the process's stderr. Any thread may call it. Errors: kIo: the process
+// could not be started.
 [[nodiscard]] Expected<PluginAnswer> RunPlugin(const PluginCall& call);
 
 }  // namespace berth::bench

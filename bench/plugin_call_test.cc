@@ -7,7 +7,7 @@
 namespace berth::bench {
 namespace {
 
-// A shell takes what it is to do from stdin, as a plugin its configuration.
+// A shell reads its script from stdin, as a plugin reads its configuration.
 PluginCall Shell(std::string script) {
   return {.program = "/bin/sh", .environment = {"CNI_COMMAND=ADD"}, .config = std::move(script)};
 }

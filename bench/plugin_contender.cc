@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment and configuration that the bridge plugin hands to its IPAM plugin under containerd.
+// The environment and configuration that the bridge plugin gives to its IPAM plugin under containerd.
 #include "bench/plugin_contender.h"
 
 #include <limits>
@@ -25,7 +25,7 @@ std::chrono::nanoseconds PluginContender::NodeCpu() const {
 void PluginContender::AwaitWritten() const {
   if (options_.agent_socket.empty()) return;
   const auto pending = [this](const char* metric) { return e2e::MetricOf(options_.agent_socket, metric); };
-  // The agent offers no event for it.
+  // The agent offers no event for this, so poll.
   while (pending("berth_agent_journal_pending") + pending("berth_agent_handed_out_pending") > 0) {
     ::poll(nullptr, 0, 1);
   }

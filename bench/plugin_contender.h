@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PluginContender: an IPAM plugin in a process per call.
+// PluginContender: an IPAM plugin that runs as one process per call.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ struct PluginContenderOptions {
   std::string user_agent;
   std::string program;
   std::string ipam_config;              // the section "ipam" of the network configuration, JSON
-  const AgentProcess* agent = nullptr;  // the one that serves it; must outlive the contender
-  std::string agent_socket = {};        // and its socket
+  const AgentProcess* agent = nullptr;  // the agent that serves the plugin; must outlive the contender
+  std::string agent_socket = {};        // the agent's socket
 };
 
 class PluginContender final : public Contender {

@@ -11,8 +11,8 @@
 namespace berth::bench {
 namespace {
 
-// Field `number`, counted from 1, of a file of one line. A program's name, which may hold anything, stands in brackets
-// and is the second.
+// Field `number`, counted from 1, of a file of one line. The second field is the program's name in brackets, which may
+// contain any character.
 long long ProcField(pid_t pid, const char* file, int number) {
   std::ifstream stream("/proc/" + std::to_string(pid) + "/" + file);
   std::string text;
@@ -35,7 +35,7 @@ std::chrono::nanoseconds CpuIn(int who) {
 }  // namespace
 
 std::chrono::nanoseconds CpuOf(pid_t pid) {
-  constexpr int kUserTicks = 14;  // the kernel's follow
+  constexpr int kUserTicks = 14;  // user time; the next field is the kernel's time
   const long long ticks = ProcField(pid, "stat", kUserTicks) + ProcField(pid, "stat", kUserTicks + 1);
   return std::chrono::nanoseconds(std::chrono::seconds(ticks)) / sysconf(_SC_CLK_TCK);
 }

@@ -8,14 +8,14 @@
 
 namespace berth::bench {
 
-// User and system time of all its threads, in steps of the kernel's clock tick (10 ms). Zero if there is no such
-// process.
+// User and system time of all threads of the process, in steps of the kernel's clock tick (10 ms). Zero if there is no
+// such process.
 [[nodiscard]] std::chrono::nanoseconds CpuOf(pid_t pid);
 
 // Zero if there is no such process.
 [[nodiscard]] std::size_t ResidentBytesOf(pid_t pid);
 
-// Of this process, and of all that it has started and that have ended; exact.
+// CPU time of this process, and of all processes that it has started and that have ended; exact.
 [[nodiscard]] std::chrono::nanoseconds OwnCpu();
 [[nodiscard]] std::chrono::nanoseconds ChildrenCpu();
 

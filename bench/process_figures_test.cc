@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures from /proc, of this process, whose figures are known from elsewhere.
+// Figures from /proc about this process, whose figures are also known from elsewhere.
 #include "bench/process_figures.h"
 
 #include <unistd.h>
@@ -21,7 +21,7 @@ TEST(ProcessFigures, MemoryIsOfPlausibleSize) {
 }
 
 TEST(ProcessFigures, NoProcessHasNone) {
-  constexpr pid_t kNobody = 1 << 23;  // above the kernel's largest
+  constexpr pid_t kNobody = 1 << 23;  // above the kernel's largest process ID
   EXPECT_EQ(CpuOf(kNobody), std::chrono::nanoseconds(0));
   EXPECT_EQ(ResidentBytesOf(kNobody), 0U);
 }

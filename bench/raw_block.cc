@@ -18,13 +18,13 @@ namespace {
 
 k8sclient::CallOptions InTime() { return k8sclient::CallOptions::Within(std::chrono::seconds(25)); }
 
-// Some time: nothing cools in this block, so none has to pass.
+// Any time: no address of this block cools.
 constexpr std::int64_t kNowMs = 1'795'251'446'220;
 
-// As long as cni::MakeAttachment makes them.
+// As long as the attachments of cni::MakeAttachment.
 std::string AttachmentFor(const std::string& container_id) { return "26992702a01b-" + container_id.substr(0, 16); }
 
-// Not by parsing the answer: a client that wants to be fast need not know the rest of it.
+// Does not parse the answer: a client that wants to be fast does not need the rest of it.
 std::string ResourceVersionIn(const std::string& object) {
   constexpr std::string_view kKey = "\"resourceVersion\":\"";
   const std::size_t begin = object.find(kKey);
@@ -80,7 +80,7 @@ Expected<void> RawBlock::Patch(ipam::Block after) {
   if (!response) return std::unexpected(response.error());
   if (!response->ok()) return std::unexpected(k8sclient::ToError(request, *response));
   block_ = std::move(after);
-  block_.has_managed_fields = false;  // the patch ended that
+  block_.has_managed_fields = false;  // the patch has removed them
   block_.resource_version = ResourceVersionIn(response->body);
   return {};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RawBlock: the floor: the one PATCH that an ADD or a DEL cannot do without, sent over a connection that stays open, by
-// a client that does nothing else.
+// RawBlock: the lower bound: the one PATCH that an ADD or a DEL cannot do without, sent over a connection that stays
+// open, by a client that does nothing else.
 //
 // The block and its patches are exactly those that berth writes.
 #pragma once
@@ -21,7 +21,7 @@ class RawBlock final : public Contender {
 
   [[nodiscard]] std::string name() const override { return "raw PATCH"; }
   [[nodiscard]] std::string user_agent() const override { return "berth-bench"; }
-  // The block is remembered between calls and nobody else writes it.
+  // The client remembers the block between calls, and nobody else writes the block.
   [[nodiscard]] int callers_max() const override { return 1; }
 
   [[nodiscard]] Expected<void> Add(const std::string& container_id) override;

@@ -65,7 +65,7 @@ void PrintRequests(std::string& text, const char* verb, OpFigures ContenderFigur
   fmt::format_to(out, "  {:<14}", verb);
   for (const CallersFigures& figures : all) fmt::format_to(out, "{:>14}", CallersText(figures.callers));
   text += '\n';
-  // Who cannot serve several callers is only among those of one.
+  // A contender that cannot serve several callers is only among the figures of one caller.
   const CallersFigures& widest =
       *std::ranges::max_element(all, {}, [](const CallersFigures& figures) { return figures.contenders.size(); });
   for (const ContenderFigures& contender : widest.contenders) {
@@ -88,7 +88,8 @@ struct Goal {
   const char* what;
   int callers;
   const char* contender;
-  // The figure and its bar, from the contender's figures, host-local's and the floor's (null if not measured).
+  // The figure and its limit, from the figures of the contender, of host-local and of the raw PATCH (nullptr: not
+  // measured).
   struct Verdict {
     std::string here;
     std::string bar;
@@ -147,8 +148,8 @@ constexpr Goal kGoals[] = {
      }},
 };
 
-// `requests`: of a contender that sends some. 0 reaches nothing: none was counted, since nothing succeeded or since the
-// audit log is another API server's.
+// `requests`: of a contender that sends requests. 0 reaches no goal: none was counted, because nothing succeeded or
+// because the audit log is that of another API server.
 Verdict AtMost(double requests, double bar) {
   return Goal::Verdict{
       fmt::format("{:.3f}", requests), fmt::format("at most {}", bar), requests > 0 && requests <= bar};

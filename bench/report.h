@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report: what was measured, as text for a terminal and as an SVG file, and how it compares with the goals.
 //
-// A run either times operations or counts their requests, so each has tables and goals of its own.
+// A run either times operations or counts their requests, so each kind of run has its own tables and goals.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace berth::bench {
 
-// Names under which the goals look for contenders.
+// Names by which the goals find contenders.
 inline constexpr const char* kAgentName = "berth";
 inline constexpr const char* kDirectName = "berth-direct";
 inline constexpr const char* kHostLocalName = "host-local";
@@ -20,16 +20,16 @@ inline constexpr const char* kRawName = "raw PATCH";
 // "1 caller", "8 callers".
 [[nodiscard]] std::string CallersText(int callers);
 
-// Of a run that times: one table per number of callers.
+// For a run that times: one table for each number of callers.
 [[nodiscard]] std::string Tables(const std::vector<CallersFigures>& all);
 
-// One line for each goal about time whose contenders were measured; empty if there is none.
+// One line for each goal about time whose contenders were measured; empty if there is no such goal.
 [[nodiscard]] std::string Goals(const std::vector<CallersFigures>& all);
 
-// Of a run that counts: requests per ADD and per DEL, with a column for each number of callers.
+// For a run that counts: requests per ADD and per DEL, with a column for each number of callers.
 [[nodiscard]] std::string RequestTables(const std::vector<CallersFigures>& all);
 
-// The same as Goals, about requests.
+// Like Goals, for goals about requests.
 [[nodiscard]] std::string RequestGoals(const std::vector<CallersFigures>& all);
 
 // Bars of the ADD's median time and of ADDs per second.

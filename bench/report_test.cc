@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Report: what a run that times says, what one that counts says, and that neither claims what it has not measured.
+// Report: what a run that times says, what a run that counts says, and that neither says what it has not measured.
 #include "bench/report.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ class RequestGoal : public testing::TestWithParam<RequestGoalCase> {};
 
 TEST_P(RequestGoal, IsReachedUpToItsBar) {
   const RequestGoalCase& c = GetParam();
-  // Whatever else the contender is judged by is reached.
+  // The contender reaches its other goals.
   ContenderFigures figures{.name = c.contender, .add = {.requests = 0.001}, .del = {.requests = 0.001}};
   (figures.*c.operation).requests = c.requests;
   EXPECT_THAT(RequestGoals({{.callers = c.callers, .contenders = {figures}}}), HasSubstr(c.want));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounds, rotated.
+// Runs the rounds, and rotates the contenders.
 #include "bench/rounds.h"
 
 #include <spdlog/fmt/fmt.h>
@@ -49,7 +49,7 @@ class Runner {
         const auto samples =
             RunWorkload(contender, {.callers = callers, .operations = options_.operations}, meters_, ids_);
         if (!samples) return std::unexpected(samples.error());
-        if (round == 0) continue;  // the one that claims blocks, fills caches and is not counted
+        if (round == 0) continue;  // claims blocks and fills caches, and does not count
         rounds[index].add.push_back(Summarise(samples->add));
         rounds[index].del.push_back(Summarise(samples->del));
       }

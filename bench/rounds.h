@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RunRounds: the contenders in turns, so that whatever else the machine does meets all of them alike.
+// RunRounds: measures the contenders in turn, so that other work of the machine affects all of them alike.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ struct RoundsOptions {
   std::vector<int> callers = {1, 8, 32};
   int operations = 200;  // per round, contender and number of callers
   int rounds = 5;
-  std::uint64_t seed = 1;  // of the containers' names
+  std::uint64_t seed = 1;  // for the containers' names
 };
 
 struct ContenderFigures {
@@ -32,11 +32,11 @@ struct CallersFigures {
   std::vector<ContenderFigures> contenders = {};
 };
 
-// Says what is being done, for a person who waits.
+// Tells a person who waits what is being done.
 using Progress = std::function<void(const std::string&)>;
 
-// Gives each contender kPrefill addresses, measures, takes them back. Each number of callers begins with a round that
-// is not counted; the order of contenders is rotated by one from round to round.
+// Gives each contender kPrefill addresses, measures, and takes the addresses back. Each number of callers begins with a
+// round that does not count. The order of the contenders rotates by one from round to round.
 // Errors: those of the meters, and of the prefill: a contender that cannot do a single ADD.
 [[nodiscard]] Expected<std::vector<CallersFigures>> RunRounds(const std::vector<std::unique_ptr<Contender>>& contenders,
                                                               const RoundsOptions& options, const Meters& meters,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples: from times of single operations to the few numbers that are printed.
 //
-// A round of one contender gives one OpFigures; what is printed is the median of each field over the rounds, so that a
-// disturbance of a shared machine spoils a round and not the result.
+// A round of one contender gives one OpFigures. The report prints the median of each field over the rounds, so that a
+// disturbance of a shared machine spoils one round and not the result.
 #pragma once
 
 #include <chrono>
@@ -15,19 +15,19 @@ namespace berth::bench {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
-// The value below or at which a share of the samples lies, by nearest rank. Requires: not empty, 0 < share <= 1.
+// The smallest value that is not exceeded by `share` of the values (nearest rank). Requires: not empty, 0 < share <= 1.
 [[nodiscard]] double Percentile(std::vector<double> values, double share);
 
-// The middle one, or the mean of the two in the middle. 0 if there are none.
+// The middle value, or the mean of the two in the middle. 0 if there are none.
 [[nodiscard]] double Median(std::vector<double> values);
 
-// All operations of one kind of one contender in one round.
+// All operations of one kind that one contender did in one round.
 struct OpSamples {
-  std::vector<Nanoseconds> took = {};  // of those that succeeded
-  Nanoseconds wall{0};                 // from the start of the first to the end of the last, pauses left out
+  std::vector<Nanoseconds> took = {};  // of the operations that succeeded
+  Nanoseconds wall{0};                 // from the start of the first operation to the end of the last, without pauses
   double requests = 0;                 // to the API server, by its audit log; 0 without one
-  double etcd_bytes = 0;               // that etcd wrote to its log
-  Nanoseconds node_cpu{0};             // of everything that runs on the node for it
+  double etcd_bytes = 0;               // bytes that etcd wrote to its log
+  Nanoseconds node_cpu{0};             // of everything that runs on the node for the contender
   Nanoseconds server_cpu{0};           // of the API server
   std::size_t failed = 0;
   std::string first_error = {};
@@ -48,10 +48,10 @@ struct OpFigures {
   std::string first_error = {};
 };
 
-// All zero but `failed` if no operation succeeded.
+// All zero except `failed` if no operation succeeded.
 [[nodiscard]] OpFigures Summarise(const OpSamples& samples);
 
-// Field by field; `failed` is the sum.
+// The median of each field; `failed` is the sum.
 [[nodiscard]] OpFigures MedianOf(std::span<const OpFigures> rounds);
 
 }  // namespace berth::bench

@@ -30,10 +30,10 @@ double ServerMetrics::Sum(std::string_view name, std::initializer_list<std::stri
     const std::size_t value_at = line.rfind(' ');
     if (value_at == std::string_view::npos || !line.starts_with(name)) continue;
     const std::string_view in_braces = line.substr(name.size(), value_at - name.size());
-    if (!in_braces.empty() && in_braces.front() != '{') continue;  // a longer name
+    if (!in_braces.empty() && in_braces.front() != '{') continue;  // a metric with a longer name
     const auto has = [in_braces](std::string_view label) {
       const std::size_t at = in_braces.find(label);
-      // Not the end of another label's name.
+      // The match must be a whole label, not the end of a longer one.
       return at != std::string_view::npos && (in_braces[at - 1] == '{' || in_braces[at - 1] == ',');
     };
     if (std::ranges::all_of(labels, has)) sum += std::strtod(std::string(line.substr(value_at)).c_str(), nullptr);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServerMetrics: what the API server counted, in the text that it hands out at /metrics.
+// ServerMetrics: what the API server counted, from the text at its path /metrics.
 #pragma once
 
 #include <initializer_list>
@@ -17,7 +17,7 @@ class ServerMetrics {
   [[nodiscard]] static Expected<ServerMetrics> Read(k8sclient::Api& api);
   explicit ServerMetrics(std::string text) : text_(std::move(text)) {}
 
-  // Of all lines of the metric that have these labels, each as `verb="POST"`; 0 if there are none.
+  // The sum of all lines of the metric that have these labels, each written as `verb="POST"`; 0 if there are none.
   [[nodiscard]] double Sum(std::string_view name, std::initializer_list<std::string_view> labels) const;
 
  private:

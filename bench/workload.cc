@@ -38,7 +38,7 @@ Expected<WorkloadSamples> RunWorkload(Contender& contender, const Workload& work
     const auto run = [&](Operation operation) {
       return Metered(meters, contender.user_agent(), node_cpu, [&] {
         auto samples_of_wave = callers.Run(operation, shares, workload.callers);
-        // What is written later is part of what it costs, though nobody waits for it.
+        // Later writes are part of the cost, although no caller waits for them.
         contender.AwaitWritten();
         return samples_of_wave;
       });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workload: who calls how often, and what is counted around it.
+// Workload: how many callers call how often, and what is measured around it.
 //
-// ADDs and DELs come in waves: first all ADDs of a wave, then all DELs, so that both can be counted apart. One caller
+// ADDs and DELs come in waves: first all ADDs of a wave, then all DELs, so that both can be measured apart. One caller
 // makes small waves on blocks that stay about half full; several callers make one large wave, as when many pods start.
 #pragma once
 
@@ -20,7 +20,7 @@ struct Workload {
   int operations = 200;  // ADDs, and as many DELs
 };
 
-// With this many addresses held before and after each wave, and waves of kSmallWave, a block of 64 is half full.
+// If this many addresses are held before and after each wave of kSmallWave, a block of 64 addresses is half full.
 inline constexpr int kPrefill = 28;
 inline constexpr int kSmallWave = 8;
 
@@ -29,18 +29,18 @@ struct WorkloadSamples {
   OpSamples del;
 };
 
-// Names of containers that no other process uses.
+// IDs of containers that no other process uses.
 class ContainerIds {
  public:
   explicit ContainerIds(std::uint64_t seed) : state_(seed) {}
-  // 64 hexadecimal digits, as containerd's.
+  // 64 hexadecimal digits, like those of containerd.
   [[nodiscard]] std::string Next();
 
  private:
   std::uint64_t state_;
 };
 
-// Blocks. Operations that fail are counted; errors are those of the meters.
+// Blocks until all is done. Counts operations that fail. Errors: those of the meters.
 [[nodiscard]] Expected<WorkloadSamples> RunWorkload(Contender& contender, const Workload& workload,
                                                     const Meters& meters, ContainerIds& ids);
 
