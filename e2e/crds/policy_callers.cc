@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens by TokenRequest; certificates from the folder that e2e/crds.sh fills.
+// Gets tokens by TokenRequest, and certificates from the folder that e2e/crds.sh fills.
 #include "e2e/crds/policy_callers.h"
 
 #include <cstdlib>
@@ -29,7 +29,7 @@ std::string Variable(const char* name) {
   return value;
 }
 
-// What exists already, as of an earlier run, will do.
+// Accepts an object that exists already, for example from an earlier run.
 void Create(const std::string& collection, const json& object) {
   const Answer answer = Send(Method::kPost, collection, object);
   if (answer.status != 201 && answer.status != 409) throw std::runtime_error(collection + ": " + answer.body.dump());

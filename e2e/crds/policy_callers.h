@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Those who call in policy.yaml, with real credentials: tokens of service accounts that are bound to pods and nodes, as
-// the kubelet hands them out, and certificates, as kubelets have them.
+// The callers in policy.yaml, with real credentials: tokens of service accounts that are bound to pods and nodes, like
+// those that a kubelet gives to pods, and certificates, like those of kubelets.
 #pragma once
 
 #include <map>
@@ -13,19 +13,20 @@ namespace berth::e2e {
 
 class PolicyCallers {
  public:
-  // Makes the service account "renamed", as one of another namespace, which may everything with blocks that RBAC can
-  // grant: policies alone confine it. The same for the user "system:node:n7". And "strong", a service account of that
-  // namespace that is called berth-controller and may do everything with Nodes that RBAC can grant.
+  // Makes the service account "renamed" of another namespace. RBAC grants it every right on blocks, so only policies
+  // restrict it. Grants the same rights to the user "system:node:n7". Also makes "strong", a service account of that
+  // other namespace with the name berth-controller; RBAC grants it every right on Nodes.
   PolicyCallers();
 
-  // "<who> <node>": "pod" and "node" are agents with a token bound to a pod on the node, or to the node; "unbound" is
-  // one with neither; "renamed" and "strong" see above; "controller" is the controller in a pod on the node; "kubelet"
-  // has a certificate, "impostor" one without the group system:nodes. Empty: the administrator.
+  // `who` is "<caller> <node>", or empty for the administrator. Callers: "pod" and "node" are agents whose token is
+  // bound to a pod on the node, or to the node; "unbound" is an agent whose token is bound to neither; "renamed" and
+  // "strong" are the accounts of the constructor; "controller" is the controller in a pod on the node; "kubelet" has a
+  // certificate; "impostor" has a certificate without the group system:nodes.
   [[nodiscard]] const Caller& Get(const std::string& who);
 
  private:
   [[nodiscard]] k8sclient::ClientConfig ConfigOf(const std::string& who, const std::string& node);
-  // Runs nowhere: a token can be bound to it.
+  // Makes a pod object to which a token can be bound. No container of the pod runs. Returns a reference to the pod.
   [[nodiscard]] nlohmann::json PodOf(const Account& account, const std::string& node);
 
   TestCluster cluster_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The policies on a real API server: who may write what of a block and of a Node, by the tables policy.yaml and
-// policy-nodes.yaml in e2e/crds/objects, sent as dry runs; and that no legal block is too large for the policies.
+// The policies on a real API server: which caller may write which fields of a block and of a Node. The cases are in the
+// tables policy.yaml and policy-nodes.yaml in e2e/crds/objects, and are sent as dry runs. Another test checks that no
+// legal block is too large for the policies.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -36,14 +37,15 @@ PolicyCallers& Callers() {
 
 Answer TryPolicy(const ObjectCase& c) {
   const Caller& caller = Callers().Get(c.as);
-  // The server reads a deletion's options from its body, where there is one.
+  // If a deletion has a body, the API server reads the options of the deletion from the body.
   if (!c.remove.empty()) return caller.Send(Method::kDelete, PathTo(c.remove), {{"dryRun", {"All"}}});
   if (!c.patch.empty())
     return caller.Send(Method::kPatch, PathTo(c.patch) + kPolicyDryRun, c.document, k8sclient::kMergePatch);
   return caller.Send(Method::kPost, CollectionOf(c.document) + kPolicyDryRun, c.document);
 }
 
-// The blocks of the cases, and the API server has taken up the policies: it does so some time after their creation.
+// Creates the objects of the cases, and waits until the policies are in force: the API server applies a policy only
+// some time after its creation.
 void Prepare() {
   static const bool kPrepared = [] {
     for (const json& object : LoadObjects("e2e/crds/objects/policy-base.yaml")) {
@@ -91,7 +93,8 @@ INSTANTIATE_TEST_SUITE_P(Table, Policy, testing::ValuesIn(LoadCases("e2e/crds/ob
 INSTANTIATE_TEST_SUITE_P(Nodes, Policy, testing::ValuesIn(LoadCases("e2e/crds/objects/policy-nodes.yaml")),
                          [](const auto& c) { return c.param.name; });
 
-// The API server itself drops them from a patch of the status, before policies see it.
+// The API server drops taints and other fields of the spec from a patch of the status, before the policies see the
+// patch.
 TEST(Policies, LetNoTaintThroughWithACount) {
   Prepare();
   const json patch = {
@@ -106,7 +109,7 @@ TEST(Policies, LetNoTaintThroughWithACount) {
   EXPECT_EQ(answer.body["status"]["capacity"]["ipam.berth.dev/ipv4"], "9");
 }
 
-// Blocks of 256 entries of 800 characters, of the node with the longest name.
+// Blocks with 256 entries of 800 characters, and a node with the longest name that is allowed.
 class LargestBlock : public testing::Test {
  protected:
   static constexpr ipam::BlockOffset kEntries = 256;
@@ -137,7 +140,7 @@ class LargestBlock : public testing::Test {
     }
     return block;
   }
-  // Makes the block and returns it as it is then.
+  // Creates the block, and returns it as the API server stores it.
   static ipam::Block Create(const ipam::Block& block) {
     const Answer answer = Send(Method::kPost, std::string(crds::kBlocksPath), crds::BlockToJson(block));
     EXPECT_TRUE(answer.status == 201 || answer.status == 409) << answer.body;
@@ -174,7 +177,7 @@ TEST_F(LargestBlock, OfASharedPoolCanBeCreated) {
   EXPECT_EQ(answer.status, 201) << answer.body.value("message", "").substr(0, 500);
 }
 
-// Kubernetes' garbage collector has no node and takes its finalizer off.
+// Kubernetes' garbage collector removes its own finalizer, although it runs on no node.
 TEST(Policies, LetADeletionInTheForegroundEnd) {
   Prepare();
   const json block = {{"apiVersion", "ipam.berth.dev/v1alpha1"},
