@@ -21,14 +21,14 @@ using std::chrono::steady_clock;
 
 // Pause between two passes. So if every node of a cluster writes blocks all the time, the controller makes at most five
 // passes a second.
-constexpr std::chrono::milliseconds kRoundPause{200};
-constexpr std::chrono::milliseconds kRoundPeriodMax{60'000};
+constexpr std::chrono::milliseconds kPassPause{200};
+constexpr std::chrono::milliseconds kPassPeriodMax{60'000};
 constexpr std::chrono::milliseconds kCallMax{10'000};
 // Time limit of a request that nothing waits for, and that the API server serves last.
 constexpr std::chrono::milliseconds kAsideMax{2'000};
 // If the API server does not answer the request of an action, this action waits 2 s longer than the other actions.
 constexpr std::chrono::milliseconds kAfterOthers{2'000};
-constexpr std::chrono::milliseconds kAsidePerRound{500};
+constexpr std::chrono::milliseconds kAsidePerPass{500};
 constexpr std::chrono::milliseconds kRelistMax{60'000};
 // The answer to a deletion does not contain the object's new version, which comes by the watch.
 constexpr std::chrono::milliseconds kAfterDeletion{200};
@@ -47,7 +47,7 @@ constexpr std::chrono::seconds kVanishedHandedOver{15};
 constexpr const char* kServerKey = "server";
 constexpr const char* kRelistKey = "relist";
 
-// Actions that no other action waits for have a part of each pass (kAsidePerRound) and a back-off key of their own.
+// Actions that no other action waits for have a part of each pass (kAsidePerPass) and a back-off key of their own.
 // Returns this key; nullptr: other actions wait for this one.
 const char* AsideKey(const Action& action) {
   if (std::holds_alternative<CreateAllocation>(action) || std::holds_alternative<DeleteAllocation>(action))
@@ -72,14 +72,14 @@ Moment Controller::Now() {
 void Controller::Run(const std::stop_token& stop) {
   auto next = clock_.Now();
   while (mailbox_.WaitUntil(next, stop)) {
-    next = RunRound(stop);
-    if (!clock_.Sleep(kRoundPause, stop)) return;
+    next = RunPass(stop);
+    if (!clock_.Sleep(kPassPause, stop)) return;
   }
 }
 
-steady_clock::time_point Controller::RunRound(const std::stop_token& stop) {
+steady_clock::time_point Controller::RunPass(const std::stop_token& stop) {
   mailbox_.FetchInto(world_, clock_.Now());
-  if (!mailbox_.IsLoaded()) return clock_.Now() + kRoundPeriodMax;
+  if (!mailbox_.IsLoaded()) return clock_.Now() + kPassPeriodMax;
   did_something_ = false;
   const Moment now = Now();
   memory_.backoff.Forget(now.steady);
@@ -92,12 +92,12 @@ steady_clock::time_point Controller::RunRound(const std::stop_token& stop) {
     RunRelisted(decision, stop);
   }
   const auto end = clock_.Now();
-  metrics_.Round(end - now.steady, decision);
+  metrics_.PassEnded(end - now.steady, decision);
   if (!looked_ || end - *looked_ >= kLookPeriod) {
     looked_ = end;
     Report();
   }
-  return NextRound(decision, did_something_);
+  return NextPass(decision, did_something_);
 }
 
 void Controller::Report() {
@@ -153,7 +153,7 @@ bool Controller::PerformAll(const Decision& decision, const std::stop_token& sto
     const char* const aside = AsideKey(action);
     if (!memory_.backoff.MayTry(key, now.steady) || (aside != nullptr && !memory_.backoff.MayTry(aside, now.steady)))
       continue;
-    if (aside != nullptr && now.steady > aside_ends.try_emplace(aside, now.steady + kAsidePerRound).first->second)
+    if (aside != nullptr && now.steady > aside_ends.try_emplace(aside, now.steady + kAsidePerPass).first->second)
       continue;
     const auto done =
         performer_.Perform(action, now, k8sclient::CallOptions::Within(aside == nullptr ? kCallMax : kAsideMax, stop));
@@ -217,14 +217,14 @@ void Controller::HandleFailure(const ObjectKey& key, const Error& error, const O
               wait.count());
 }
 
-steady_clock::time_point Controller::NextRound(const Decision& decision, bool did_something) {
+steady_clock::time_point Controller::NextPass(const Decision& decision, bool did_something) {
   const Moment now = Now();
   if (did_something) return now.steady;
-  auto next = now.steady + kRoundPeriodMax;
+  auto next = now.steady + kPassPeriodMax;
   if (decision.wake_steady) next = std::min(next, *decision.wake_steady);
   if (decision.wake_unix_ms) {
     const std::chrono::milliseconds distance(*decision.wake_unix_ms - now.unix_ms);
-    next = std::min(next, now.steady + std::clamp(distance, std::chrono::milliseconds(0), kRoundPeriodMax));
+    next = std::min(next, now.steady + std::clamp(distance, std::chrono::milliseconds(0), kPassPeriodMax));
   }
   if (const auto retry = memory_.backoff.Next(now.steady)) next = std::min(next, *retry);
   return next;

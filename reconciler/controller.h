@@ -51,7 +51,7 @@ class Controller {
   void Run(const std::stop_token& stop);
 
   // Runs one pass. Returns when the next pass is due if nothing happens before.
-  [[nodiscard]] std::chrono::steady_clock::time_point RunRound(const std::stop_token& stop);
+  [[nodiscard]] std::chrono::steady_clock::time_point RunPass(const std::stop_token& stop);
 
  private:
   [[nodiscard]] Moment Now();
@@ -71,7 +71,7 @@ class Controller {
   void RunRelisted(const Decision& unlisted, const std::stop_token& stop);
   // `server`: the back-off key that waits if the API server does not answer.
   void HandleFailure(const ObjectKey& key, const Error& error, const ObjectKey& server);
-  [[nodiscard]] std::chrono::steady_clock::time_point NextRound(const Decision& decision, bool did_something);
+  [[nodiscard]] std::chrono::steady_clock::time_point NextPass(const Decision& decision, bool did_something);
 
   k8sclient::Api& api_;
   k8sclient::ServerClock& clock_;

@@ -31,7 +31,7 @@ class ControllerAllocationsTest : public ControllerTest {
     mailbox_->Replace(std::map<std::string, SeenNode>{{"n1", {.name = "n1", .is_ready = true}}});
     mailbox_->Replace(std::map<std::string, SeenLease>{{"n1", {.node = "n1", .renewed = "0"}}});
     DeliverAllocations();
-    Round();
+    RunPass();
   }
 
   void PutBlockOfPods(std::size_t block, std::map<PodKey, SeenPod>& pods) {
@@ -61,13 +61,13 @@ class ControllerAllocationsTest : public ControllerTest {
   }
   // Runs passes when the controller wants them. Returns how many.
   int Pass(seconds time) {
-    int rounds = 0;
-    for (const auto end = clock_.Now() + time; clock_.Now() < end; ++rounds) {
+    int passes = 0;
+    for (const auto end = clock_.Now() + time; clock_.Now() < end; ++passes) {
       DeliverAllocations();
-      const auto next = Round();
+      const auto next = RunPass();
       clock_.Advance(std::max(milliseconds(50), std::chrono::ceil<milliseconds>(next - clock_.Now())));
     }
-    return rounds;
+    return passes;
   }
   [[nodiscard]] std::size_t Made() const { return server_->Objects(kAllocations).size(); }
 
@@ -115,9 +115,9 @@ TEST_F(ControllerAllocationsTest, ThatHangAreNotTriedOneAfterTheOther) {
   clock_.Advance(seconds(3));
   PutPool("other", {{"subnet", "10.66.0.0/24"}});
   Refuse(ApiFault::kLateCommit);
-  constexpr int kRounds = 5;
-  for (int i = 0; i < kRounds; ++i) Round();
-  EXPECT_LT(tried_, kRounds) << "after the first they wait";
+  constexpr int kPasses = 5;
+  for (int i = 0; i < kPasses; ++i) RunPass();
+  EXPECT_LT(tried_, kPasses) << "after the first they wait";
   EXPECT_EQ(ReadyOf("other"), "True/Accepted");
   server_->SetFaults(nullptr);
   server_->ReleaseLateWrites();

@@ -33,7 +33,7 @@ class ControllerBlocksTest : public ControllerTest {
   void Pass(int time) {
     for (int i = 0; i < time; ++i) {
       clock_.Advance(seconds(1));
-      Round();
+      RunPass();
     }
   }
   [[nodiscard]] bool IsGoing() const {
@@ -69,7 +69,7 @@ TEST_F(ControllerBlocksTest, AnAddThatWroteBeforeTheDeletionKeepsTheBlock) {
   SetEntry(kEmptyBlock, "3", kHeldEntry);
   for (int i = 0; i < 60; ++i) {
     clock_.Advance(seconds(1));
-    RoundWithoutNews();
+    RunPassWithoutNews();
   }
   EXPECT_FALSE(IsGoing());
   EXPECT_EQ(EntryAt(kEmptyBlock, "3"), kHeldEntry);
@@ -81,7 +81,7 @@ TEST_F(ControllerBlocksTest, AnAddThatWritesAfterTheDeletionKeepsItsAddress) {
   SetEntry(kEmptyBlock, "3", kHeldEntry);
   for (int i = 0; i < 60; ++i) {
     clock_.Advance(seconds(1));
-    RoundWithoutNews();
+    RunPassWithoutNews();
   }
   EXPECT_EQ(EntryAt(kEmptyBlock, "3"), kHeldEntry);
   Pass(60);

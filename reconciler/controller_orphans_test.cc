@@ -31,7 +31,7 @@ TEST_F(ControllerOrphansTest, AFreedEntryRestsAMinuteAndTellsTheNodeToForgetIt) 
 }
 
 // Pods of a tenant, which the controller's watch does not show.
-TEST_F(ControllerOrphansTest, AtMostTwentyPodsAreAskedForInARoundHoweverManyLive) {
+TEST_F(ControllerOrphansTest, AtMostTwentyPodsAreAskedForInAPassHoweverManyLive) {
   json entries;
   for (int i = 10; i < 50; ++i) {
     const std::string number = std::to_string(i);
@@ -184,7 +184,7 @@ TEST_F(ControllerOrphansTest, AnEntryThatWasGivenBackMeanwhileIsLeftAlone) {
   SetEntry(kBlock, "3", nullptr);
   for (int i = 0; i < 10; ++i) {
     clock_.Advance(seconds(1));
-    RoundWithoutNews();
+    RunPassWithoutNews();
   }
   EXPECT_EQ(Entry(), "");
 }

@@ -47,7 +47,7 @@ class ControllerOrphansTest : public ControllerTest {
         mailbox_->Put("n1",
                       SeenLease{.node = "n1", .renewed = std::to_string(ticks_), .version = kLeasesVersion + ticks_});
       }
-      Round();
+      RunPass();
     }
   }
   // The watch shows that the pod is gone. The API server may still have the pod.

@@ -64,10 +64,10 @@ class Storm {
     is_calm_ = true;
     while (!claims_.empty()) Verify(claims_.begin()->first);
     api_.ReleaseLateWrites();
-    for (int round = 0; round < 40; ++round) {
+    for (int pass = 0; pass < 40; ++pass) {
       for (const auto& leader : leaders_) {
         DeliverAll(api_, leader->mailbox);
-        static_cast<void>(leader->controller.RunRound({}));
+        static_cast<void>(leader->controller.RunPass({}));
       }
       clock_.Advance(std::chrono::seconds(12));
       CheckAlways();
@@ -118,7 +118,7 @@ class Storm {
       leader.mailbox.Replace(ViewOf<SeenReservation>(api_, crds::kReservationsPath, ReadReservation));
     }
     if ((news & 8U) != 0) leader.mailbox.Replace(ViewOf<SeenBlock>(api_, crds::kBlocksPath, ReadBlock));
-    static_cast<void>(leader.controller.RunRound({}));
+    static_cast<void>(leader.controller.RunPass({}));
   }
 
   // One step of a user or a node.

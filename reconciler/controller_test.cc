@@ -36,7 +36,7 @@ TEST_F(ControllerTest, WritesNothingWhenNothingChanges) {
   const int before = Writes();
   for (int i = 0; i < 50; ++i) {
     clock_.Advance(std::chrono::seconds(5));
-    Round();
+    RunPass();
   }
   EXPECT_EQ(Writes(), before);
 }
@@ -79,7 +79,7 @@ TEST_F(ControllerTest, ABlockThatShowsUpOnlyInTheConsistentListKeepsItsPool) {
   // The node that claimed the block was faster, and the watch is late.
   PutBlock("web", "10.55.0.0/26", {{"3", kHeldEntry}});
   for (int i = 0; i < 20; ++i) {
-    RoundWithoutNews();
+    RunPassWithoutNews();
     clock_.Advance(std::chrono::seconds(2));
   }
   EXPECT_TRUE(Exists(crds::kPoolsPath, "web"));
@@ -106,7 +106,7 @@ TEST_F(ControllerTest, AnEntryThatComesAtTheLastMomentKeepsTheBlock) {
   Delete(crds::kBlocksPath, "10.55.0.0-26");
   Deliver();
   SetEntry("10.55.0.0-26", "3", kHeldEntry);
-  RoundWithoutNews();
+  RunPassWithoutNews();
   EXPECT_TRUE(Exists(crds::kBlocksPath, "10.55.0.0-26"));
 }
 
@@ -134,7 +134,7 @@ TEST_F(ControllerTest, ABlockThatOnlyTheConsistentListShowsGetsItsEntryBeforeAny
   PutReservation("r", {{"addresses", {"10.55.0.4"}}});
   Deliver();
   PutBlock("web", "10.55.0.0/26", json::object());
-  for (int i = 0; i < 5; ++i) RoundWithoutNews();
+  for (int i = 0; i < 5; ++i) RunPassWithoutNews();
   EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "! r");
 }
 
@@ -145,7 +145,7 @@ TEST_F(ControllerTest, AnAddressGivenBackBehindALateWatchGetsItsEntryBeforeAnyth
   PutReservation("r", {{"addresses", {"10.55.0.4"}}});
   Deliver();
   SetEntry("10.55.0.0-26", "4", nullptr);
-  for (int i = 0; i < 5; ++i) RoundWithoutNews();
+  for (int i = 0; i < 5; ++i) RunPassWithoutNews();
   EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "! r");
 }
 
@@ -159,10 +159,10 @@ TEST_F(ControllerTest, AReservationEndsAtItsTime) {
   EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "! r");
   const auto now = clock_.WallNow().time_since_epoch();
   clock_.Advance(std::chrono::duration_cast<std::chrono::milliseconds>(wall - now) - std::chrono::seconds(20));
-  EXPECT_LE(Round(), clock_.Now() + std::chrono::seconds(20)) << "nothing else would wake it";
+  EXPECT_LE(RunPass(), clock_.Now() + std::chrono::seconds(20)) << "nothing else would wake it";
   EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "! r");
   clock_.Advance(std::chrono::seconds(20));
-  Round();
+  RunPass();
   EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "");
 }
 
@@ -177,7 +177,7 @@ TEST_F(ControllerTest, AReservationThatAStaleViewDoesNotShowIsNotGivenUp) {
   Controller other(*server_, server_clock_, other_mailbox, metrics_);
   DeliverTo(other_mailbox);
   other_mailbox.Replace(std::map<std::string, SeenReservation>());
-  for (int i = 0; i < 5; ++i) static_cast<void>(other.RunRound({}));
+  for (int i = 0; i < 5; ++i) static_cast<void>(other.RunPass({}));
   EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "! r");
   EXPECT_EQ(Pool("web")["status"]["withheld"], json::array({"10.55.0.4"}));
 }
@@ -190,12 +190,12 @@ TEST_F(ControllerTest, TwoLeadersDoNotAcceptTwoPoolsThatConflict) {
   Delete(crds::kPoolsPath, "a");
   Settle();
   PutPool("b", {{"subnet", "10.55.0.0/24"}});
-  for (int i = 0; i < 3; ++i) Round();
+  for (int i = 0; i < 3; ++i) RunPass();
   DeliverTo(other_mailbox);
   PutPool("c", {{"subnet", "10.55.0.0/24"}, {"blockSize", 28}});
   for (int i = 0; i < 5; ++i) {
-    static_cast<void>(other.RunRound({}));
-    Round();
+    static_cast<void>(other.RunPass({}));
+    RunPass();
     DeliverTo(other_mailbox);
     clock_.Advance(std::chrono::seconds(2));
   }
@@ -273,12 +273,12 @@ TEST_F(ControllerTest, AServerThatIsAwayIsNotAskedForEveryObject) {
     ++requests;
     return ApiFault::kUnavailable;
   });
-  RoundWithoutNews();
+  RunPassWithoutNews();
   EXPECT_EQ(requests, 1);
-  RoundWithoutNews();
+  RunPassWithoutNews();
   EXPECT_EQ(requests, 1) << "it is given time";
   clock_.Advance(std::chrono::seconds(31));
-  RoundWithoutNews();
+  RunPassWithoutNews();
   EXPECT_EQ(requests, 2);
 }
 
@@ -287,7 +287,7 @@ TEST_F(ControllerTest, DecidesNothingBeforeEveryKindWasListed) {
   Mailbox half;
   Controller other(*server_, server_clock_, half, metrics_);
   half.Replace(std::map<std::string, SeenPool>{{"web", ReadPool(Pool("web")).value()}});
-  static_cast<void>(other.RunRound({}));
+  static_cast<void>(other.RunPass({}));
   EXPECT_EQ(Writes(), 0);
 }
 
@@ -329,18 +329,18 @@ TEST_F(ControllerTest, APoolThatIsAboutFullIsToldOfOnceAMinuteAndReason) {
   PutBlock("web", "10.55.0.0/29", entries);
   for (int i = 0; i < 40; ++i) {
     SetEntry("10.55.0.0-29", "7", i % 2 == 0 ? json(kHeldEntry) : json(nullptr));
-    Round();
+    RunPass();
     clock_.Advance(std::chrono::seconds(1));
   }
   EXPECT_THAT(Events(), testing::Contains("web NoAddressLeft").Times(1));
   EXPECT_THAT(Events(), testing::Contains("web AllBlocksClaimed").Times(testing::Le(1)));
   clock_.Advance(std::chrono::minutes(1));
   SetEntry("10.55.0.0-29", "7", kHeldEntry);
-  for (int i = 0; i < 3; ++i) Round();
+  for (int i = 0; i < 3; ++i) RunPass();
   EXPECT_THAT(Events(), testing::Contains("web NoAddressLeft").Times(2)) << "what lasts is told of again";
 }
 
-TEST_F(ControllerTest, StopsInTheMiddleOfARoundWhenAskedTo) {
+TEST_F(ControllerTest, StopsInTheMiddleOfAPassWhenAskedTo) {
   for (int i = 0; i < 20; ++i) PutPool("p" + std::to_string(i), {{"subnet", "10." + std::to_string(i) + ".0.0/24"}});
   Deliver();
   std::stop_source stop;
@@ -348,7 +348,7 @@ TEST_F(ControllerTest, StopsInTheMiddleOfARoundWhenAskedTo) {
     stop.request_stop();
     return ApiFault::kNone;
   });
-  static_cast<void>(controller_->RunRound(stop.get_token()));
+  static_cast<void>(controller_->RunPass(stop.get_token()));
   EXPECT_EQ(Writes(), 1);
 }
 

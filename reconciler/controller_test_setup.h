@@ -131,18 +131,18 @@ class ControllerTest : public testing::Test {
 
   void DeliverTo(Mailbox& to) { DeliverAll(*server_, to); }
   void Deliver() { DeliverTo(*mailbox_); }
-  std::chrono::steady_clock::time_point RoundWithoutNews() { return controller_->RunRound({}); }
-  std::chrono::steady_clock::time_point Round() {
+  std::chrono::steady_clock::time_point RunPassWithoutNews() { return controller_->RunPass({}); }
+  std::chrono::steady_clock::time_point RunPass() {
     Deliver();
-    return RoundWithoutNews();
+    return RunPassWithoutNews();
   }
   // Runs passes until nothing is written any more, also after back-off and after the ten seconds between writes of
   // counts.
   void Settle() {
-    for (int quiet = 0, round = 0; quiet < 3; ++round) {
-      ASSERT_LT(round, 200) << "it does not come to rest";
+    for (int quiet = 0, pass = 0; quiet < 3; ++pass) {
+      ASSERT_LT(pass, 200) << "it does not come to rest";
       const int before = Writes();
-      Round();
+      RunPass();
       quiet = Writes() == before ? quiet + 1 : 0;
       if (quiet > 0) clock_.Advance(std::chrono::seconds(35));
     }
@@ -158,7 +158,7 @@ class ControllerTest : public testing::Test {
     Delete(crds::kPoolsPath, "gone");
     PutPool("web", {{"subnet", "10.55.0.0/24"}});
     PutReservation("r", {{"addresses", {"10.55.0.4"}}});
-    for (int i = 0; i < 3; ++i) Round();
+    for (int i = 0; i < 3; ++i) RunPass();
     PutBlock("web", "10.55.0.0/26", {{"3", kHeldEntry}});
     Settle();
     server_->SetFaults(nullptr);

@@ -35,9 +35,9 @@ std::vector<std::string> With(std::vector<std::string> finalizers, std::string_v
 }
 
 // One call of Decide.
-class Round {
+class Pass {
  public:
-  Round(const World& world, const Memory& memory, const Moment& now, bool relisted, Decider::Kept& kept)
+  Pass(const World& world, const Memory& memory, const Moment& now, bool relisted, Decider::Kept& kept)
       : world_(world), memory_(memory), now_(now), relisted_(relisted), kept_(kept), census_(kept.census) {}
 
   Decision Run() && {
@@ -362,7 +362,7 @@ class Round {
 }  // namespace
 
 Decision Decider::Decide(const World& world, const Memory& memory, const Moment& now, bool relisted) {
-  return Round(world, memory, now, relisted, kept_).Run();
+  return Pass(world, memory, now, relisted, kept_).Run();
 }
 
 }  // namespace berth::reconciler

@@ -10,7 +10,7 @@ namespace berth::reconciler {
 
 namespace {
 
-constexpr std::chrono::milliseconds kRoundsApart{100};
+constexpr std::chrono::milliseconds kPassesApart{100};
 
 AllocationKey KeyOf(const ipam::HeldEntry& entry) {
   return AllocationKeyOf(entry.pod_namespace, crds::AllocationName(entry.pod, entry.attachment));
@@ -63,7 +63,7 @@ void AllocationDecider::Decide(const AllocationScope& scope, const Moment& now, 
   for (std::size_t left = open_.size(); left > 0; --left) {
     if (at == open_.end()) at = open_.begin();
     next_ = *at;
-    if (decision.actions.size() - decided == kAllocationsPerRound) return decision.WakeAt(now.steady + kRoundsApart);
+    if (decision.actions.size() - decided == kAllocationsPerPass) return decision.WakeAt(now.steady + kPassesApart);
     const std::size_t before = decision.actions.size();
     DecideOne(scope, *at, now.steady, decision);
     // After an action the object stays open until the watch shows it, or shows that it is gone.

@@ -31,7 +31,7 @@ inline constexpr std::chrono::milliseconds kAllocationAgeMin{2000};
 // object as well.
 inline constexpr std::chrono::milliseconds kAllocationGoneMin{5000};
 // Limit for one pass, so that 100,000 IPAllocations after an upgrade do not hold up more important actions.
-inline constexpr std::size_t kAllocationsPerRound = 100;
+inline constexpr std::size_t kAllocationsPerPass = 100;
 
 // What to do about one IPAllocation.
 enum class AllocationRuling : std::uint8_t { kNothing, kMake, kDelete, kLater };

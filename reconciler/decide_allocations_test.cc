@@ -328,28 +328,28 @@ void ManyAllocationsTest::PutBlocks() {
   }
 }
 
-TEST_F(ManyAllocationsTest, AreMadeInRounds) {
+TEST_F(ManyAllocationsTest, AreMadeInSeveralPasses) {
   std::set<std::string> made;
-  for (int round = 0; round < 3; ++round) {
+  for (int pass = 0; pass < 3; ++pass) {
     const auto lines = Lines();
-    EXPECT_EQ(lines.size(), kAllocationsPerRound);
+    EXPECT_EQ(lines.size(), kAllocationsPerPass);
     made.insert(lines.begin(), lines.end());
   }
   EXPECT_EQ(made.size(), 256U) << "all have their turn, though none was made";
 }
 
-TEST_F(ManyAllocationsTest, AreAsManyInARoundWhereOtherActionsComeFirst) {
+TEST_F(ManyAllocationsTest, AreAsManyInAPassWhereOtherActionsComeFirst) {
   world_.Pool("web", {{"subnet", "10.55.0.0/24"}});
   const auto actions = world_.Decide(/*relisted=*/false).actions;
   const auto made = static_cast<std::size_t>(std::ranges::count_if(
       actions, [](const Action& action) { return std::holds_alternative<CreateAllocation>(action); }));
   EXPECT_GT(actions.size(), made);
-  EXPECT_EQ(made, kAllocationsPerRound);
+  EXPECT_EQ(made, kAllocationsPerPass);
 }
 
 TEST_F(ManyAllocationsTest, AreNotDecidedOnBeforeTheyMayBeTriedAgain) {
   const Error refused{.code = ErrorCode::kForbidden, .message = "quota", .details = {}, .retry_after = seconds(20)};
-  for (int round = 0; round < 3; ++round) {
+  for (int pass = 0; pass < 3; ++pass) {
     for (const Action& action : world_.Decide(/*relisted=*/false).actions) {
       static_cast<void>(world_.memory.backoff.Failed(KeyOf(action), refused, world_.now.steady));
     }
@@ -359,7 +359,7 @@ TEST_F(ManyAllocationsTest, AreNotDecidedOnBeforeTheyMayBeTriedAgain) {
   ASSERT_TRUE(decision.wake_steady.has_value());
   EXPECT_GE(*decision.wake_steady, world_.now.steady + seconds(20));
   Pass(seconds(21));
-  EXPECT_EQ(Lines().size(), kAllocationsPerRound);
+  EXPECT_EQ(Lines().size(), kAllocationsPerPass);
 }
 
 // A client that may write a block may write these entries; the API server would refuse an IPAllocation for them.

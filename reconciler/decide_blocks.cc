@@ -50,9 +50,9 @@ struct BlockToGive {
   SteadyTime since;
 };
 
-class BlockRound {
+class BlockPass {
  public:
-  BlockRound(const BlockScope& scope, const Moment& now, LeavingBlocks& leaving, Decision& decision)
+  BlockPass(const BlockScope& scope, const Moment& now, LeavingBlocks& leaving, Decision& decision)
       : scope_(scope), now_(now), leaving_(leaving), decision_(decision), pod_addresses_(scope.world) {
     for (const auto& [key, since] : scope.world.pods.waiting()) {
       const std::string& node = scope.world.pods.Find(key)->node;
@@ -276,10 +276,10 @@ class BlockRound {
 }  // namespace
 
 void DecideBlocks(const BlockScope& scope, const Moment& now, LeavingBlocks& leaving, Decision& decision) {
-  BlockRound round(scope, now, leaving, decision);
-  for (const auto& [uid, counted] : scope.pools) round.DecidePool(uid, counted.pool);
-  leaving = round.TakeLeft();
-  decision.scarce = round.scarce();
+  BlockPass pass(scope, now, leaving, decision);
+  for (const auto& [uid, counted] : scope.pools) pass.DecidePool(uid, counted.pool);
+  leaving = pass.TakeLeft();
+  decision.scarce = pass.scarce();
 }
 
 }  // namespace berth::reconciler

@@ -70,7 +70,7 @@ class BlocksWorld {
   BlockLines Pass(int count) {
     BlockLines lines;
     for (int i = 0; i <= count; ++i) {
-      for (const std::string& line : Round()) lines.push_back(std::to_string(i) + ": " + line);
+      for (const std::string& line : RunPass()) lines.push_back(std::to_string(i) + ": " + line);
       t_.now.steady += seconds(1);
       t_.now.unix_ms += 1000;
     }
@@ -82,7 +82,7 @@ class BlocksWorld {
   }
 
  private:
-  BlockLines Round() {
+  BlockLines RunPass() {
     const Decision decision = t_.Decide(/*relisted=*/false);
     BlockLines lines;
     for (const Action& action : decision.actions) {

@@ -56,7 +56,7 @@ struct Metrics::Families {
   prometheus::Registry registry;
   Gauge& leading =
       BuildGauge().Name("berth_controller_leading").Help("1: this controller leads").Register(registry).Add({});
-  Histogram& round =
+  Histogram& pass =
       BuildHistogram()
           .Name("berth_controller_round_seconds")
           .Help("Duration of a pass: from a look at the watched objects until the decisions are carried out")
@@ -180,8 +180,8 @@ void Metrics::SetExtenderAssumed(std::size_t pods) { families_->extender_assumed
 void Metrics::FreedInUse(std::size_t count) { families_->freed_in_use.Increment(static_cast<double>(count)); }
 void Metrics::PutBack() { families_->put_back.Increment(); }
 
-void Metrics::Round(std::chrono::nanoseconds took, const Decision& decision) {
-  families_->round.Observe(std::chrono::duration<double>(took).count());
+void Metrics::PassEnded(std::chrono::nanoseconds took, const Decision& decision) {
+  families_->pass.Observe(std::chrono::duration<double>(took).count());
   families_->actions.Set(static_cast<double>(decision.actions.size()));
   families_->due.Set(static_cast<double>(decision.orphans.due));
   std::size_t contested = 0;

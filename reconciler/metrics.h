@@ -28,7 +28,7 @@ class Metrics {
   // A watch failed, and the controller begins it anew.
   void WatchFailed(std::string_view kind);
   // A pass ended after `took`, with this decision.
-  void Round(std::chrono::nanoseconds took, const Decision& decision);
+  void PassEnded(std::chrono::nanoseconds took, const Decision& decision);
   // An entry was freed; `why`: the reason, as in the log.
   void Freed(std::string_view why);
   void PutBack();

@@ -37,7 +37,7 @@ TEST(ControllerMetrics, SayWhatBecomesOfOrphans) {
   decision.orphans.due = 3;
   decision.orphans.kept["may-be-ending"] = 2;
   Metrics metrics;
-  metrics.Round(std::chrono::milliseconds(2), decision);
+  metrics.PassEnded(std::chrono::milliseconds(2), decision);
   metrics.Freed("pod-gone");
   metrics.Freed("pod-gone");
   EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_orphans_due 3\n"));
@@ -46,11 +46,11 @@ TEST(ControllerMetrics, SayWhatBecomesOfOrphans) {
   EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_round_seconds_count 1\n"));
   decision.contested.emplace()["uid"] = {{.block = "b", .block_uid = "u", .text = "x"},
                                          {.block = "b", .block_uid = "u", .text = "y"}};
-  metrics.Round(std::chrono::milliseconds(2), decision);
+  metrics.PassEnded(std::chrono::milliseconds(2), decision);
   metrics.PutBack();
   EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_addresses_contested 2\n"));
   EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_entries_put_back_total 1\n"));
-  metrics.Round(std::chrono::milliseconds(2), Decision());
+  metrics.PassEnded(std::chrono::milliseconds(2), Decision());
   EXPECT_THAT(metrics.Text(), Not(HasSubstr("may-be-ending")));
 }
 

@@ -100,7 +100,7 @@ class NumbersWorld {
   // pass.
   Lines Decide() {
     Lines lines;
-    for (int round = 0; round < 4; ++round) {
+    for (int pass = 0; pass < 4; ++pass) {
       const Decision decision = t_.Decide(/*relisted=*/false);
       t_.world.pods.ForgetTouched();
       bool did = false;

@@ -181,7 +181,7 @@ TEST(ControllerMemory, AHundredThousandPodsAndTwoThousandBlocksFitIntoThreeHundr
   watches.Start();
   while (!cluster.IsSettled()) {
     mailbox.WaitUntil(std::chrono::steady_clock::now() + std::chrono::milliseconds(100), {});
-    static_cast<void>(controller.RunRound({}));
+    static_cast<void>(controller.RunPass({}));
   }
   EXPECT_EQ(metrics.Text().find("berth_controller_orphans_kept{"), std::string::npos) << "all pods live";
   // Of the whole process: the controller, the model of the API server, and the test.
