@@ -13,12 +13,12 @@
 namespace berth::reconciler {
 
 Expected<void> ReadLeasesVersion(k8sclient::Api& api, const Moment& now, const k8sclient::CallOptions& options,
-                                 Memory& memory) {
+                                 ControllerState& state) {
   const auto list = k8sclient::Get(api, {.path = std::string(kNodeLeasesPath), .query = {{"limit", "1"}}}, options);
   if (!list) return std::unexpected(list.error());
   const std::uint64_t version = ParseVersion(list->value("/metadata/resourceVersion"_json_pointer, std::string()));
   if (version == 0) return Fail(ErrorCode::kInternal, "the list of Leases has no resourceVersion");
-  memory.leases = Memory::LeasesAsked{.asked = now.steady, .version = version};
+  state.leases = ControllerState::LeasesAsked{.asked = now.steady, .version = version};
   return {};
 }
 

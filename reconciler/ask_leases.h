@@ -9,8 +9,8 @@
 
 namespace berth::reconciler {
 
-// Sets memory.leases. Errors: those of the request; kInternal: the list has no resourceVersion.
+// Sets state.leases. Errors: those of the request; kInternal: the list has no resourceVersion.
 [[nodiscard]] Expected<void> ReadLeasesVersion(k8sclient::Api& api, const Moment& now,
-                                               const k8sclient::CallOptions& options, Memory& memory);
+                                               const k8sclient::CallOptions& options, ControllerState& state);
 
 }  // namespace berth::reconciler

@@ -82,13 +82,13 @@ steady_clock::time_point Controller::RunPass(const std::stop_token& stop) {
   if (!mailbox_.IsLoaded()) return clock_.Now() + kPassPeriodMax;
   did_something_ = false;
   const Moment now = Now();
-  memory_.backoff.Forget(now.steady);
+  state_.backoff.Forget(now.steady);
   performer_.SettleDoubts(now, k8sclient::CallOptions::Within(kCallMax, stop));
-  Decision decision = decider_.Decide(world_, memory_, now, /*relisted=*/false);
+  Decision decision = decider_.Decide(world_, state_, now, /*relisted=*/false);
   // Before any Node is patched, because the patch makes the scheduler ask again.
   if (auto rooms = std::exchange(decision.rooms, std::nullopt)) on_rooms(*std::move(rooms), world_, now.steady);
   AfterDecision(decision, now);
-  if (memory_.backoff.MayTry(kServerKey, now.steady) && PerformAll(decision, stop) && WantsRelist(decision)) {
+  if (state_.backoff.MayTry(kServerKey, now.steady) && PerformAll(decision, stop) && WantsRelist(decision)) {
     RunRelisted(decision, stop);
   }
   const auto end = clock_.Now();
@@ -108,7 +108,7 @@ void Controller::Report() {
 }
 
 void Controller::AfterDecision(const Decision& decision, const Moment& now) {
-  memory_.freed.clear();
+  state_.freed.clear();
   world_.pods.ForgetTouched();
   world_.allocations.ForgetTouched();
   if (decision.orphans.is_braked != was_braked_) {
@@ -124,8 +124,8 @@ void Controller::AfterDecision(const Decision& decision, const Moment& now) {
       spdlog::info("the controller frees orphans again");
     }
   }
-  std::erase_if(memory_.pods_listed, [&](const auto& item) { return item.second.at + kNextList < now.steady; });
-  std::erase_if(memory_.numbers_written, [&](const auto& item) { return item.second + kCalmNodePause < now.steady; });
+  std::erase_if(state_.pods_listed, [&](const auto& item) { return item.second.at + kNextList < now.steady; });
+  std::erase_if(state_.numbers_written, [&](const auto& item) { return item.second + kCalmNodePause < now.steady; });
   on_version(VersionForSuccessor(now.steady));
   if (now.steady - vanished_forgotten_ < kVanishedKept) return;
   vanished_forgotten_ = now.steady;
@@ -151,7 +151,7 @@ bool Controller::PerformAll(const Decision& decision, const std::stop_token& sto
     const ObjectKey key = KeyOf(action);
     // If the API server does not answer such an action, the API server may only be busy with requests that matter more.
     const char* const aside = AsideKey(action);
-    if (!memory_.backoff.MayTry(key, now.steady) || (aside != nullptr && !memory_.backoff.MayTry(aside, now.steady)))
+    if (!state_.backoff.MayTry(key, now.steady) || (aside != nullptr && !state_.backoff.MayTry(aside, now.steady)))
       continue;
     if (aside != nullptr && now.steady > aside_ends.try_emplace(aside, now.steady + kAsidePerPass).first->second)
       continue;
@@ -162,21 +162,21 @@ bool Controller::PerformAll(const Decision& decision, const std::stop_token& sto
       if (IsServerAway(done.error().code) && aside == nullptr) return false;
       continue;
     }
-    if (aside != nullptr) memory_.backoff.Succeeded(aside);
+    if (aside != nullptr) state_.backoff.Succeeded(aside);
     did_something_ = true;
-    memory_.backoff.Succeeded(key);
-    memory_.backoff.Succeeded(kServerKey);
+    state_.backoff.Succeeded(key);
+    state_.backoff.Succeeded(kServerKey);
     const bool is_deletion = std::holds_alternative<DeleteBlock>(action) || std::holds_alternative<DeleteSpace>(action);
-    if (is_deletion) memory_.backoff.Pause(key, kAfterDeletion, now.steady);
+    if (is_deletion) state_.backoff.Pause(key, kAfterDeletion, now.steady);
   }
   return true;
 }
 
 bool Controller::WantsRelist(const Decision& decision) {
   const auto now = clock_.Now();
-  if (!memory_.backoff.MayTry(kRelistKey, now)) return false;
+  if (!state_.backoff.MayTry(kRelistKey, now)) return false;
   return std::ranges::any_of(decision.wants_relist,
-                             [&](const ObjectKey& key) { return memory_.backoff.MayTry(key, now); });
+                             [&](const ObjectKey& key) { return state_.backoff.MayTry(key, now); });
 }
 
 void Controller::RunRelisted(const Decision& unlisted, const std::stop_token& stop) {
@@ -185,13 +185,13 @@ void Controller::RunRelisted(const Decision& unlisted, const std::stop_token& st
     HandleFailure(kRelistKey, relisted.error(), kServerKey);
     return;
   }
-  memory_.backoff.Succeeded(kRelistKey);
-  const Decision decision = decider_.Decide(world_, memory_, Now(), /*relisted=*/true);
-  memory_.freed.clear();
+  state_.backoff.Succeeded(kRelistKey);
+  const Decision decision = decider_.Decide(world_, state_, Now(), /*relisted=*/true);
+  state_.freed.clear();
   std::set<ObjectKey> acted_on;
   for (const Action& action : decision.actions) acted_on.insert(KeyOf(action));
   for (const ObjectKey& key : unlisted.wants_relist) {
-    if (!acted_on.contains(key)) memory_.backoff.Pause(key, kAfterRelist, clock_.Now());
+    if (!acted_on.contains(key)) state_.backoff.Pause(key, kAfterRelist, clock_.Now());
   }
   // The actions of the decision before the relist are done. These actions are about the same objects, as they are now.
   static_cast<void>(PerformAll(decision, stop));
@@ -204,9 +204,9 @@ void Controller::HandleFailure(const ObjectKey& key, const Error& error, const O
   // If one request that nothing waits for hangs, assume that the next hundred will hang too.
   const bool hangs = server != kServerKey && error.code == ErrorCode::kUnknownOutcome;
   const bool is_away = IsServerAway(error.code) || hangs;
-  const auto wait = memory_.backoff.Failed(is_away ? server : key, error, now);
+  const auto wait = state_.backoff.Failed(is_away ? server : key, error, now);
   // Then the next action goes first, because this action may be the one that takes too long.
-  if (is_away) memory_.backoff.Pause(key, wait + kAfterOthers, now);
+  if (is_away) state_.backoff.Pause(key, wait + kAfterOthers, now);
   if (!is_passing) metrics_.WriteFailed(berth::ToString(error.code));
   const auto level = is_passing ? spdlog::level::debug : spdlog::level::warn;
   spdlog::log(level,
@@ -226,7 +226,7 @@ steady_clock::time_point Controller::NextPass(const Decision& decision, bool did
     const std::chrono::milliseconds distance(*decision.wake_unix_ms - now.unix_ms);
     next = std::min(next, now.steady + std::clamp(distance, std::chrono::milliseconds(0), kPassPeriodMax));
   }
-  if (const auto retry = memory_.backoff.Next(now.steady)) next = std::min(next, *retry);
+  if (const auto retry = state_.backoff.Next(now.steady)) next = std::min(next, *retry);
   return next;
 }
 

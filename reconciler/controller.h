@@ -34,7 +34,7 @@ class Controller {
         mailbox_(mailbox),
         metrics_(metrics),
         decider_(std::move(settings)),
-        performer_(api, world_, memory_, metrics) {}
+        performer_(api, world_, state_, metrics) {}
   Controller(const Controller&) = delete;
   Controller& operator=(const Controller&) = delete;
 
@@ -78,7 +78,7 @@ class Controller {
   Mailbox& mailbox_;
   Metrics& metrics_;
   World world_;
-  Memory memory_;
+  ControllerState state_;
   Decider decider_;
   Performer performer_;
   bool did_something_ = false;

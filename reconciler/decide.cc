@@ -37,8 +37,8 @@ std::vector<std::string> With(std::vector<std::string> finalizers, std::string_v
 // One call of Decide.
 class Pass {
  public:
-  Pass(const World& world, const Memory& memory, const Moment& now, bool relisted, Decider::Kept& kept)
-      : world_(world), memory_(memory), now_(now), relisted_(relisted), kept_(kept), census_(kept.census) {}
+  Pass(const World& world, const ControllerState& state, const Moment& now, bool relisted, Decider::Kept& kept)
+      : world_(world), state_(state), now_(now), relisted_(relisted), kept_(kept), census_(kept.census) {}
 
   Decision Run() && {
     PlanSpaces();
@@ -76,7 +76,7 @@ class Pass {
     if (world_.knows_holders) {
       kept_.numbers.Decide({.world = world_,
                             .counts = kept_.counts,
-                            .memory = memory_,
+                            .state = state_,
                             .counts_pools = kept_.settings.counts,
                             .patches_per_second = kept_.settings.patches_per_second},
                            now_,
@@ -84,7 +84,7 @@ class Pass {
     }
     // Last, because nothing waits for IPAllocations.
     if (world_.knows_holders && kept_.settings.keeps_allocations) {
-      kept_.allocations.Decide({.held = kept_.held, .world = world_, .memory = memory_}, now_, decision_);
+      kept_.allocations.Decide({.held = kept_.held, .world = world_, .state = state_}, now_, decision_);
     }
     if (const auto expiry = NextExpiry(world_, now_.unix_ms)) decision_.WakeAt(*expiry);
     if (const auto thaw = census_.next_change_ms()) {
@@ -101,13 +101,13 @@ class Pass {
     // for one.
     if (mode != Reclaim::kOn) decision_.scarce.emplace();
     if (mode == Reclaim::kOff || !world_.knows_holders) return;
-    kept_.suspects.Update(kept_.held, world_, memory_, now_.steady);
+    kept_.suspects.Update(kept_.held, world_, state_, now_.steady);
     DecideOrphans(
-        {.world = world_, .suspects = kept_.suspects, .held = kept_.held.count(), .memory = memory_, .mode = mode},
+        {.world = world_, .suspects = kept_.suspects, .held = kept_.held.count(), .state = state_, .mode = mode},
         now_,
         decision_);
     if (mode != Reclaim::kOn) return;
-    kept_.lost.Decide(world_, memory_, now_, decision_);
+    kept_.lost.Decide(world_, state_, now_, decision_);
     DecideBlocks({.world = world_,
                   .census = census_,
                   .suspects = kept_.suspects,
@@ -204,7 +204,7 @@ class Pass {
     auto status = StatusOfSpace(current,
                                 std::move(wanted),
                                 census_.OfSpace(name),
-                                {.counts_written = Written(memory_.space_counts_written, name), .now = now_});
+                                {.counts_written = Written(state_.space_counts_written, name), .now = now_});
     if (status.wake) decision_.WakeAt(*status.wake);
     const bool differs = status.has_new_counts || status.status.accepted != current.accepted ||
                          status.status.withheld != current.withheld;
@@ -279,7 +279,7 @@ class Pass {
                          counted->second,
                          census_.OfPool(pool.meta.uid),
                          *readiness,
-                         {.counts_written = Written(memory_.pool_counts_written, pool.meta.uid), .now = now_}));
+                         {.counts_written = Written(state_.pool_counts_written, pool.meta.uid), .now = now_}));
   }
 
   void AddPoolStatus(const SeenPool& pool, Wanted<crds::PoolStatus> wanted) {
@@ -292,7 +292,7 @@ class Pass {
       SetContested(wanted,
                    pool,
                    contested == decision_.contested->end() ? kNone : contested->second,
-                   {.counts_written = Written(memory_.pool_counts_written, pool.meta.uid), .now = now_});
+                   {.counts_written = Written(state_.pool_counts_written, pool.meta.uid), .now = now_});
     }
     if (decision_.scarce) SetScarce(wanted.status, pool, decision_.scarce->contains(pool.meta.uid), now_);
     SetCounted(wanted.status, pool, counted_pools_.of_mixed_namespaces().contains(pool.meta.uid), now_);
@@ -325,7 +325,7 @@ class Pass {
       missing.Subtract(ipam::IntervalSet(seen.status.withheld));
       if (!missing.empty()) space.pools_withhold = false;
     }
-    const ReservedScope scope{.world = world_, .memory = memory_, .pools = pools, .now = now_, .relisted = relisted_};
+    const ReservedScope scope{.world = world_, .state = state_, .pools = pools, .now = now_, .relisted = relisted_};
     DecideReserved(scope, space, decision_);
   }
 
@@ -348,7 +348,7 @@ class Pass {
   }
 
   const World& world_;
-  const Memory& memory_;
+  const ControllerState& state_;
   const Moment& now_;
   bool relisted_;
   Decider::Kept& kept_;
@@ -361,8 +361,8 @@ class Pass {
 
 }  // namespace
 
-Decision Decider::Decide(const World& world, const Memory& memory, const Moment& now, bool relisted) {
-  return Pass(world, memory, now, relisted, kept_).Run();
+Decision Decider::Decide(const World& world, const ControllerState& state, const Moment& now, bool relisted) {
+  return Pass(world, state, now, relisted, kept_).Run();
 }
 
 }  // namespace berth::reconciler

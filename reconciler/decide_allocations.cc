@@ -52,7 +52,7 @@ AllocationRuling RuleOnAllocation(const AllocationFacts& facts) {
 void AllocationDecider::Decide(const AllocationScope& scope, const Moment& now, Decision& decision) {
   Gather(scope, now.steady);
   if (!scope.world.knows_allocations) return;
-  const SteadyTime again = scope.memory.backoff.NotBefore(kAllocationsKey);
+  const SteadyTime again = scope.state.backoff.NotBefore(kAllocationsKey);
   if (again > now.steady) return decision.WakeAt(again);
   while (!later_.empty() && later_.begin()->first <= now.steady) {
     open_.insert(std::move(later_.extract(later_.begin()).value().second));
@@ -79,7 +79,7 @@ void AllocationDecider::DecideOne(const AllocationScope& scope, const Allocation
   const AllocationRuling ruling = RuleOnAllocation(facts);
   if (ruling == AllocationRuling::kNothing) return;
   const SteadyTime due = ruling == AllocationRuling::kLater ? holdings_.at(key).settled
-                                                            : scope.memory.backoff.NotBefore(AllocationObjectKey(key));
+                                                            : scope.state.backoff.NotBefore(AllocationObjectKey(key));
   if (due > now) {
     later_.emplace(due, key);
   } else if (ruling == AllocationRuling::kMake) {

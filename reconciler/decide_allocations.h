@@ -53,7 +53,7 @@ struct AllocationFacts {
 struct AllocationScope {
   const HeldEntries& held;
   const World& world;
-  const Memory& memory;
+  const ControllerState& state;
 };
 
 class AllocationDecider {

@@ -351,7 +351,7 @@ TEST_F(ManyAllocationsTest, AreNotDecidedOnBeforeTheyMayBeTriedAgain) {
   const Error refused{.code = ErrorCode::kForbidden, .message = "quota", .details = {}, .retry_after = seconds(20)};
   for (int pass = 0; pass < 3; ++pass) {
     for (const Action& action : world_.Decide(/*relisted=*/false).actions) {
-      static_cast<void>(world_.memory.backoff.Failed(KeyOf(action), refused, world_.now.steady));
+      static_cast<void>(world_.state.backoff.Failed(KeyOf(action), refused, world_.now.steady));
     }
   }
   Decision decision = world_.Decide(/*relisted=*/false);

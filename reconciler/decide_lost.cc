@@ -152,7 +152,7 @@ bool PodAddresses::AreLostIn(const ipam::Block& block) {
                              [&](const SeenPod* pod) { return LacksEntryOf(world_, block, *pod); });
 }
 
-void LostEntries::Decide(const World& world, const Memory& memory, const Moment& now, Decision& decision) {
+void LostEntries::Decide(const World& world, const ControllerState& state, const Moment& now, Decision& decision) {
   NoteWrites(world, now.steady);
   if (!compared_ || *compared_ + kComparePeriod <= now.steady) Compare(world, now.steady);
   if (!first_compared_) first_compared_ = now.steady;
@@ -186,7 +186,7 @@ void LostEntries::Decide(const World& world, const Memory& memory, const Moment&
   }
   for (auto& [name, action] : actions) decision.actions.emplace_back(std::move(action));
   if (*first_compared_ + kContestedMin <= now.steady) decision.contested = std::move(by_pool);
-  if (contested != memory.contested) decision.actions.emplace_back(std::move(report));
+  if (contested != state.contested) decision.actions.emplace_back(std::move(report));
 }
 
 void LostEntries::NoteWrites(const World& world, SteadyTime now) {

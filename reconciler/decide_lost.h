@@ -74,7 +74,7 @@ class LostEntries {
  public:
   // Compares at most every kComparePeriod. Adds the entries to put back, and the contested addresses. Requires:
   // world.knows_holders.
-  void Decide(const World& world, const Memory& memory, const Moment& now, Decision& decision);
+  void Decide(const World& world, const ControllerState& state, const Moment& now, Decision& decision);
 
  private:
   struct Finding {

@@ -171,10 +171,10 @@ class NumberDecider::Pass {
   }
 
   // The list of the node's pods, if it was requested after `after` and is still valid. nullptr: wait for the next list.
-  const Memory::PodsListed* Listed(const std::string& node, SteadyTime after) {
-    const auto found = scope_.memory.pods_listed.find(node);
-    if (found != scope_.memory.pods_listed.end()) {
-      const Memory::PodsListed& listed = found->second;
+  const ControllerState::PodsListed* Listed(const std::string& node, SteadyTime after) {
+    const auto found = scope_.state.pods_listed.find(node);
+    if (found != scope_.state.pods_listed.end()) {
+      const ControllerState::PodsListed& listed = found->second;
       if (listed.at >= after && now_.steady <= listed.at + kListValid) return &listed;
       const SteadyTime next = listed.at + kNextList;
       if (listed.at >= after && now_.steady < next) {
@@ -187,7 +187,7 @@ class NumberDecider::Pass {
   }
 
   [[nodiscard]] Tally TallyOf(const std::string& node, const std::string& resource,
-                              const Memory::PodsListed& listed) const {
+                              const ControllerState::PodsListed& listed) const {
     const NodeTally all = scope_.counts.WithPods(scope_.world, node, listed.pods);
     const auto found = all.find(resource);
     return found == all.end() ? Tally() : found->second;
@@ -213,9 +213,9 @@ class NumberDecider::Pass {
   }
 
   void Emit(Plan& plan) {
-    if (!scope_.memory.backoff.MayTry(NodeKey(plan.node->name), now_.steady)) return;
-    const auto written = scope_.memory.numbers_written.find(plan.node->name);
-    if (written != scope_.memory.numbers_written.end()) {
+    if (!scope_.state.backoff.MayTry(NodeKey(plan.node->name), now_.steady)) return;
+    const auto written = scope_.state.numbers_written.find(plan.node->name);
+    if (written != scope_.state.numbers_written.end()) {
       const SteadyTime due = written->second + (plan.is_calm ? kCalmNodePause : kNodePause);
       if (now_.steady < due) return decision_.WakeAt(due);
     }

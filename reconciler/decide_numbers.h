@@ -42,7 +42,7 @@ inline constexpr int kPatchBurst = 100;
 struct NumberScope {
   const World& world;
   const Counts& counts;
-  const Memory& memory;
+  const ControllerState& state;
   bool counts_pools = true;     // false: the controller removes every count
   int patches_per_second = 20;  // for all Nodes together
 };

@@ -29,7 +29,7 @@ class LoweredNumber : public ::testing::Test {
     std::string written;
     for (int i = 0; i < count; ++i, t_.now.steady += seconds(1), t_.now.unix_ms += 1000) {
       for (const Action& action : t_.Decide(true).actions) {
-        if (std::holds_alternative<ListPods>(action)) t_.memory.pods_listed["n1"] = {.at = t_.now.steady, .pods = {}};
+        if (std::holds_alternative<ListPods>(action)) t_.state.pods_listed["n1"] = {.at = t_.now.steady, .pods = {}};
         const auto* const shown = std::get_if<ShowNumbers>(&action);
         if (shown == nullptr) continue;
         const auto number = shown->numbers.at("ipv4");

@@ -103,8 +103,8 @@ TEST(Numbers, AreNotLoweredBelowWhatTheWatchOfPodsHasShownSinceTheList) {
   world.Node("n1").Pass(30);
   world.world().world.RemoveBlock("10.55.0.16-29");
   world.Pass(4);
-  world.world().memory.pods_listed.insert_or_assign("n1",
-                                                    Memory::PodsListed{.at = world.world().now.steady, .pods = {}});
+  world.world().state.pods_listed.insert_or_assign(
+      "n1", ControllerState::PodsListed{.at = world.world().now.steady, .pods = {}});
   world.Bound("burst", 12);
   EXPECT_EQ(world.Pass(0), Lines{"0: node n1 ipv4=none"}) << "four units would be left";
 }
@@ -115,8 +115,8 @@ TEST(Numbers, AreLoweredByAListThatIsTwoSecondsOldAndByNoneThatIsOlder) {
     world.Node("n1").Block("10.55.0.0/29").Block("10.55.0.8/29").Pass(30);
     world.world().world.RemoveBlock("10.55.0.8-29");
     world.Pass(4);
-    world.world().memory.pods_listed.insert_or_assign("n1",
-                                                      Memory::PodsListed{.at = world.world().now.steady, .pods = {}});
+    world.world().state.pods_listed.insert_or_assign(
+        "n1", ControllerState::PodsListed{.at = world.world().now.steady, .pods = {}});
     world.world().now.steady += age;
     return world.Pass(0);
   };

@@ -184,7 +184,7 @@ void DecideOrphans(const OrphanScope& scope, const Moment& now, Decision& decisi
     }
     for (const Orphan& one : of_block) report.entries.insert({block, one.suspect->text});
   }
-  if (scope.mode == Reclaim::kReport && report.entries != scope.memory.reported) {
+  if (scope.mode == Reclaim::kReport && report.entries != scope.state.reported) {
     decision.actions.emplace_back(std::move(report));
   }
 }

@@ -65,7 +65,7 @@ struct OrphanScope {
   const World& world;
   const Suspects& suspects;
   std::size_t held;  // number of held entries, of any pod
-  const Memory& memory;
+  const ControllerState& state;
   Reclaim mode;
 };
 

@@ -144,7 +144,7 @@ TEST_F(OrphansTest, WhichRenewalsCountIsAskedAfterASecondAndOnceForAll) {
   RemovePod(0);
   RemovePod(1);
   const auto asks = [&] {
-    const Decision decision = world_.decider.Decide(world_.world, world_.memory, world_.now, /*relisted=*/false);
+    const Decision decision = world_.decider.Decide(world_.world, world_.state, world_.now, /*relisted=*/false);
     return std::ranges::count_if(decision.actions,
                                  [](const Action& one) { return std::holds_alternative<AskLeases>(one); });
   };
@@ -152,9 +152,9 @@ TEST_F(OrphansTest, WhichRenewalsCountIsAskedAfterASecondAndOnceForAll) {
   world_.now.steady += seconds(1);
   EXPECT_EQ(asks(), 1);
   // Asked before the pods were seen gone: a renewal between the two proves nothing.
-  world_.memory.leases = Memory::LeasesAsked{.asked = world_.now.steady - seconds(2), .version = 5};
+  world_.state.leases = ControllerState::LeasesAsked{.asked = world_.now.steady - seconds(2), .version = 5};
   EXPECT_EQ(asks(), 1);
-  world_.memory.leases = Memory::LeasesAsked{.asked = world_.now.steady, .version = 7};
+  world_.state.leases = ControllerState::LeasesAsked{.asked = world_.now.steady, .version = 7};
   EXPECT_EQ(asks(), 0);
 }
 
@@ -287,7 +287,7 @@ TEST_F(OrphansReportTest, AreSaidOnceAndStay) {
   RemovePod(0);
   Pass(seconds(50));
   EXPECT_EQ(Lines(), Texts{"report 1 orphans"});
-  world_.memory.reported = {{"10.55.0.0-26", EntryOf(0)}};
+  world_.state.reported = {{"10.55.0.0-26", EntryOf(0)}};
   EXPECT_EQ(Lines(), Texts{});
 }
 

@@ -109,12 +109,12 @@ class EntryPlan {
 };
 
 void DecideConfirmation(const ReservedScope& scope, const ReservedSpace& space, Decision& decision) {
-  const auto found = scope.memory.confirmed.find(space.space);
+  const auto found = scope.state.confirmed.find(space.space);
   static const std::vector<ReservedRange> kNone;
-  const std::vector<ReservedRange>& confirmed = found == scope.memory.confirmed.end() ? kNone : found->second;
+  const std::vector<ReservedRange>& confirmed = found == scope.state.confirmed.end() ? kNone : found->second;
   if (confirmed == space.reserved) return;
-  // If fewer ranges are reserved than were confirmed, they need no new check. But the memory has to forget the others:
-  // if one is reserved again, it is new.
+  // If fewer ranges are reserved than were confirmed, they need no new check. But ControllerState has to forget the
+  // others: if one is reserved again, it is new.
   const bool is_less = std::ranges::all_of(
       space.reserved, [&](const ReservedRange& item) { return std::ranges::find(confirmed, item) != confirmed.end(); });
   if (is_less || (scope.relisted && space.pools_withhold)) {

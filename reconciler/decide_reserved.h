@@ -43,7 +43,7 @@ struct ReservedSpace {
 // What a decision about one space depends on.
 struct ReservedScope {
   const World& world;
-  const Memory& memory;
+  const ControllerState& state;
   const std::map<std::string, ipam::Pool>& pools;  // the pools whose blocks are changed, by UID
   const Moment& now;
   bool relisted = false;

@@ -187,7 +187,7 @@ TEST_F(ReservedInSpace, NothingIsConfirmedWhileAKeptAddressIsOnStandby) {
 TEST_F(ReservedInSpace, WhatIsConfirmedIsNotAskedAboutAgain) {
   t_.Reservation("r", {"10.55.0.7"});
   Settle({"10.55.0.7"});
-  t_.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
+  t_.state.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
   EXPECT_THAT(Reserved(/*relisted=*/false), IsEmpty());
   t_.Reservation("r2", {"10.66.0.7"});
   EXPECT_THAT(t_.Lines(/*relisted=*/false), Contains("relist for IPSpace/default"));
@@ -196,14 +196,14 @@ TEST_F(ReservedInSpace, WhatIsConfirmedIsNotAskedAboutAgain) {
 TEST_F(ReservedInSpace, LessThanWasConfirmedNeedsNoRelistButIsRemembered) {
   t_.Reservation("r", {"10.55.0.7"});
   Settle({"10.55.0.7"});
-  t_.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}, {ipam::RangeOf("10.55.0.9"), "gone"}};
+  t_.state.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}, {ipam::RangeOf("10.55.0.9"), "gone"}};
   EXPECT_EQ(Reserved(/*relisted=*/false), Lines{"confirm default 1"});
 }
 
 TEST_F(ReservedInSpace, TheSameAddressForAnotherReservationIsNew) {
   t_.Reservation("other", {"10.55.0.7"});
   Settle({"10.55.0.7"});
-  t_.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
+  t_.state.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
   EXPECT_EQ(Reserved(/*relisted=*/false), Lines{"relist for IPSpace/default"});
 }
 
@@ -217,7 +217,7 @@ TEST_F(ReservedInSpace, APoolThatHandsOutButIsNotInTheListMustBeWaitedFor) {
 TEST_F(ReservedInSpace, AReservationThatIsGoneIsBelievedOnlyAfterARelist) {
   Settle({"10.55.0.7"});
   t_.Block("10.55.0.0/26", "web", {{7, "! r"}});
-  t_.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
+  t_.state.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
   const Lines stale = t_.Lines(/*relisted=*/false);
   EXPECT_THAT(stale, Not(Contains(HasSubstr("entries"))));
   EXPECT_THAT(stale, Not(Contains(HasSubstr("withheld=[]"))));
@@ -238,7 +238,7 @@ TEST_F(ReservedInSpace, WhatIsWithheldGrowsWithoutARelist) {
 TEST_F(ReservedInSpace, AnExpiredReservationCountsAsGone) {
   Settle({"10.55.0.7"});
   t_.Reservation("r", {"10.55.0.7"}, kTestNowMs + 5000).Block("10.55.0.0/26", "web", {{7, "! r"}});
-  t_.memory.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
+  t_.state.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
   const Decision before = t_.Decide(/*relisted=*/true);
   EXPECT_EQ(before.wake_unix_ms, kTestNowMs + 5000);
   EXPECT_THAT(TestWorld::Describe(before), Not(Contains(HasSubstr("entries"))));

@@ -31,10 +31,10 @@ class PoolStatusTest : public testing::Test {
     for (const Action& action : t_.Decide(/*relisted=*/false).actions) {
       if (const auto* pool = std::get_if<SetPoolStatus>(&action)) {
         t_.world.pools.at(pool->pool).status = pool->status;
-        if (pool->has_new_counts) t_.memory.pool_counts_written["uid-of-" + pool->pool] = t_.now.steady;
+        if (pool->has_new_counts) t_.state.pool_counts_written["uid-of-" + pool->pool] = t_.now.steady;
       } else if (const auto* space = std::get_if<SetSpaceStatus>(&action)) {
         t_.world.spaces.at(space->after.meta.name) = space->after;
-        if (space->has_new_counts) t_.memory.space_counts_written[space->after.meta.name] = t_.now.steady;
+        if (space->has_new_counts) t_.state.space_counts_written[space->after.meta.name] = t_.now.steady;
       }
     }
   }
@@ -92,7 +92,7 @@ TEST_F(PoolStatusTest, AnAddressMoreOrLessWaitsForItsTime) {
 }
 
 TEST_F(PoolStatusTest, AControllerThatHasJustStartedWritesWhatDiffersAtOnce) {
-  t_.memory = Memory();
+  t_.state = ControllerState();
   t_.Block("10.55.0.0/26", "web", Held(1, 3));
   EXPECT_TRUE(Written());
 }

@@ -156,12 +156,12 @@ struct ShowNumbers {
   std::string news = {};
   bool is_bad_news = false;
 };
-// Reads the node's pods with a consistent list, into Memory::pods_listed.
+// Reads the node's pods with a consistent list, into ControllerState::pods_listed.
 struct ListPods {
   std::string node;
 };
 
-// Asks for the present resourceVersion of the Leases, into Memory::leases.
+// Asks for the present resourceVersion of the Leases, into ControllerState::leases.
 struct AskLeases {};
 
 using Action =
@@ -210,7 +210,7 @@ struct Decision {
 };
 
 // What the controller has done, and cannot read back from the world.
-struct Memory {
+struct ControllerState {
   // Which actions failed, and when they may be tried again.
   Backoff backoff;
   // When counts were last written, by UID of the pool and by name of the space.

@@ -116,11 +116,11 @@ class NumbersWorld {
       return false;
     }
     if (const auto* list = std::get_if<ListPods>(&action)) {
-      Memory::PodsListed listed{.at = t_.now.steady, .pods = unseen_};
+      ControllerState::PodsListed listed{.at = t_.now.steady, .pods = unseen_};
       for (const auto& [key, pod] : t_.world.pods.all()) {
         if (pod.node == list->node) listed.pods.push_back(pod);
       }
-      t_.memory.pods_listed.insert_or_assign(list->node, std::move(listed));
+      t_.state.pods_listed.insert_or_assign(list->node, std::move(listed));
       lines.push_back(std::visit(ActionText(), action));
       return true;
     }
@@ -130,7 +130,7 @@ class NumbersWorld {
         node.numbers.erase(resource);
         if (number) node.numbers[resource] = {.capacity = number, .allocatable = number};
       }
-      t_.memory.numbers_written[show->node] = t_.now.steady;
+      t_.state.numbers_written[show->node] = t_.now.steady;
       t_.world.nodes.PutWritten(node, t_.now.steady);
       if (watch_shows) t_.world.nodes.PutShown(std::move(node), t_.now.steady);
       lines.push_back(std::visit(ActionText(), action));

@@ -74,7 +74,7 @@ std::string ObjectPath(std::string_view collection, const std::string& name) {
 struct Performer::Visitor {
   k8sclient::Api& api;
   World& world;
-  Memory& memory;
+  ControllerState& state;
   Metrics& metrics;
   SteadyTime& events_again;
   const Moment& now;
@@ -120,7 +120,7 @@ struct Performer::Visitor {
     if (patch->is_null()) return {};
     auto patched = k8sclient::MergePatch(api, ObjectPath(crds::kSpacesPath, name) + "/status", *patch, options);
     if (!patched) return std::unexpected(std::move(patched.error()));
-    if (action.has_new_counts) memory.space_counts_written[name] = now.steady;
+    if (action.has_new_counts) state.space_counts_written[name] = now.steady;
     spdlog::debug("space status written space={} pools={}", name, action.after.accepted.size());
     return PutSpace(*std::move(patched));
   }
@@ -146,7 +146,7 @@ struct Performer::Visitor {
     if (patch->is_null()) return {};
     auto patched = k8sclient::MergePatch(api, ObjectPath(crds::kPoolsPath, action.pool) + "/status", *patch, options);
     if (!patched) return std::unexpected(std::move(patched.error()));
-    if (action.has_new_counts) memory.pool_counts_written[before.meta.uid] = now.steady;
+    if (action.has_new_counts) state.pool_counts_written[before.meta.uid] = now.steady;
     auto put = PutPool(*std::move(patched));
     if (!put) return put;
     const SeenPool& after = world.pools.at(action.pool);
@@ -221,7 +221,7 @@ struct Performer::Visitor {
     if (freed.empty()) return skipped;
     auto written = PatchBlock(*action.before, after);
     if (!written && written.error().code == ErrorCode::kUnknownOutcome) {
-      memory.in_doubt.insert_or_assign(after.name, Memory::InDoubt{after, freed});
+      state.in_doubt.insert_or_assign(after.name, ControllerState::InDoubt{after, freed});
     }
     if (!written) return written;
     TellFreed(after, freed);
@@ -230,7 +230,7 @@ struct Performer::Visitor {
 
   void TellFreed(const ipam::Block& after, const std::vector<FreedEntry>& freed) const {
     for (const FreedEntry& one : freed) {
-      memory.freed.emplace_back(after.name, one);
+      state.freed.emplace_back(after.name, one);
       metrics.Freed(WhyFreed(one));
       LogFreed(after, one);
     }
@@ -279,12 +279,12 @@ struct Performer::Visitor {
     std::map<std::string, std::vector<ContestedAddress>> news;
     for (const ContestedAddress& one : action.addresses) {
       told.insert(one.text);
-      if (memory.contested.contains(one.text)) continue;
+      if (state.contested.contains(one.text)) continue;
       spdlog::error("a pod has an address of another pod block={} found={}", one.block, Quoted(one.text));
       news[one.block].push_back(one);
     }
     for (const auto& [block, of_block] : news) Announce(ContestedAnnouncement(of_block));
-    memory.contested = std::move(told);
+    state.contested = std::move(told);
     return {};
   }
 
@@ -320,10 +320,10 @@ struct Performer::Visitor {
 
   Expected<void> operator()(const ReportOrphans& action) const {
     for (const auto& one : action.entries) {
-      if (memory.reported.contains(one)) continue;
+      if (state.reported.contains(one)) continue;
       spdlog::info("orphan found, --reclaim=on would free it block={} entry={}", one.first, Quoted(one.second));
     }
-    memory.reported = action.entries;
+    state.reported = action.entries;
     return {};
   }
 
@@ -344,7 +344,7 @@ struct Performer::Visitor {
   Expected<void> operator()(const ShowNumbers& action) const {
     auto node = WriteNumbers(api, action, options);
     if (!node) return std::unexpected(std::move(node.error()));
-    memory.numbers_written[action.node] = now.steady;
+    state.numbers_written[action.node] = now.steady;
     metrics.NodeWritten();
     TellOfNumbers(*node, action);
     world.nodes.PutWritten(*std::move(node), now.steady);
@@ -354,8 +354,8 @@ struct Performer::Visitor {
   // Writes an event that there is a count again only if an event had said that there is none.
   void TellOfNumbers(const SeenNode& node, const ShowNumbers& action) const {
     if (action.news.empty()) return;
-    if (action.is_bad_news ? !memory.without_numbers.insert(node.name).second
-                           : memory.without_numbers.erase(node.name) == 0)
+    if (action.is_bad_news ? !state.without_numbers.insert(node.name).second
+                           : state.without_numbers.erase(node.name) == 0)
       return;
     Announce({.kind = kNodeKind,
               .name = node.name,
@@ -368,14 +368,15 @@ struct Performer::Visitor {
   Expected<void> operator()(const ListPods& action) const {
     auto pods = ReadPodsOf(api, action.node, options);
     if (!pods) return std::unexpected(std::move(pods.error()));
-    memory.pods_listed.insert_or_assign(action.node, Memory::PodsListed{.at = now.steady, .pods = *std::move(pods)});
+    state.pods_listed.insert_or_assign(action.node,
+                                       ControllerState::PodsListed{.at = now.steady, .pods = *std::move(pods)});
     return {};
   }
 
-  Expected<void> operator()(const AskLeases& /*action*/) const { return ReadLeasesVersion(api, now, options, memory); }
+  Expected<void> operator()(const AskLeases& /*action*/) const { return ReadLeasesVersion(api, now, options, state); }
 
   Expected<void> operator()(const ConfirmReserved& action) const {
-    memory.confirmed[action.space] = action.reserved;
+    state.confirmed[action.space] = action.reserved;
     spdlog::debug("reservations are in force space={} ranges={}", action.space, action.reserved.size());
     return {};
   }
@@ -398,9 +399,8 @@ struct Performer::Visitor {
   // change its condition a hundred times a minute.
   [[nodiscard]] bool IsToldAlready(const Announcement& announcement) const {
     if (announcement.kind != crds::kPoolKind) return false;
-    std::erase_if(memory.pool_events,
-                  [this](const auto& item) { return item.second + kPoolEventPeriod <= now.steady; });
-    return !memory.pool_events.try_emplace({announcement.uid, announcement.reason}, now.steady).second;
+    std::erase_if(state.pool_events, [this](const auto& item) { return item.second + kPoolEventPeriod <= now.steady; });
+    return !state.pool_events.try_emplace({announcement.uid, announcement.reason}, now.steady).second;
   }
 
   [[nodiscard]] Expected<void> PatchBlock(const ipam::Block& before, const ipam::Block& after) const {
@@ -462,12 +462,12 @@ struct Performer::Visitor {
 };
 
 Expected<void> Performer::Perform(const Action& action, const Moment& now, const k8sclient::CallOptions& options) {
-  return std::visit(Visitor{api_, world_, memory_, metrics_, events_again_, now, options}, action);
+  return std::visit(Visitor{api_, world_, state_, metrics_, events_again_, now, options}, action);
 }
 
 void Performer::SettleDoubts(const Moment& now, const k8sclient::CallOptions& options) {
-  const Visitor visitor{api_, world_, memory_, metrics_, events_again_, now, options};
-  std::erase_if(memory_.in_doubt, [&](const auto& item) {
+  const Visitor visitor{api_, world_, state_, metrics_, events_again_, now, options};
+  std::erase_if(state_.in_doubt, [&](const auto& item) {
     const auto& [after, freed] = item.second;
     const auto seen = world_.blocks().find(item.first);
     if (seen == world_.blocks().end() || seen->second.block == nullptr) return true;

@@ -20,8 +20,8 @@ namespace berth::reconciler {
 class Performer {
  public:
   // All arguments must outlive this.
-  Performer(k8sclient::Api& api, World& world, Memory& memory, Metrics& metrics)
-      : api_(api), world_(world), memory_(memory), metrics_(metrics) {}
+  Performer(k8sclient::Api& api, World& world, ControllerState& state, Metrics& metrics)
+      : api_(api), world_(world), state_(state), metrics_(metrics) {}
 
   // Logs what it did, but no failure. Errors: those of the request; kConflict, kNotFound: the object is no longer as
   // the world shows it.
@@ -35,7 +35,7 @@ class Performer {
 
   k8sclient::Api& api_;
   World& world_;
-  Memory& memory_;
+  ControllerState& state_;
   Metrics& metrics_;
   SteadyTime events_again_{};  // no event is written before that
 };

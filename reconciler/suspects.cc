@@ -66,10 +66,10 @@ std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& p
   return Missing(entry, pods, now);
 }
 
-void Suspects::Update(const HeldEntries& held, const World& world, const Memory& memory, SteadyTime now) {
+void Suspects::Update(const HeldEntries& held, const World& world, const ControllerState& state, SteadyTime now) {
   now_ = now;
   returned_now_.clear();
-  for (const auto& [block, one] : memory.freed)
+  for (const auto& [block, one] : state.freed)
     freed_.insert_or_assign({block, one.offset}, Freed{.text = one.text, .at = now});
   for (const HeldEntries::Place& place : held.went()) {
     const HeldEntries::Entry entry = HeldEntries::Read(place);
@@ -97,7 +97,7 @@ void Suspects::Update(const HeldEntries& held, const World& world, const Memory&
     }
   }
   // An agent may write the entry again so fast that the watch never showed the block without it.
-  for (const auto& [block, one] : memory.freed) {
+  for (const auto& [block, one] : state.freed) {
     const EntryKey key{block, one.offset};
     if (!returned_.contains(key) && held.Has(key, one.text)) Return(world, held.At(key));
   }
@@ -109,7 +109,7 @@ void Suspects::Update(const HeldEntries& held, const World& world, const Memory&
       for (auto at = first; at != last; ++at) Check(world, held.At(at->second));
     }
   }
-  UpdateNodes(world, memory);
+  UpdateNodes(world, state);
 }
 
 void Suspects::CheckAll(const HeldEntries& held, const World& world) {
@@ -167,7 +167,7 @@ void Suspects::Check(const World& world, const HeldEntries::Entry& entry) {
                                      .suspicion = *suspicion});
 }
 
-void Suspects::UpdateNodes(const World& world, const Memory& memory) {
+void Suspects::UpdateNodes(const World& world, const ControllerState& state) {
   std::map<std::string, SteadyTime> gone;
   const auto look_at = [&](const std::string& node) {
     if (node.empty() || world.nodes.Find(node) != nullptr || world.pods.IsAnyLivingOn(node)) return;
@@ -175,8 +175,8 @@ void Suspects::UpdateNodes(const World& world, const Memory& memory) {
   };
   for (auto& [key, suspect] : suspects_) {
     const std::uint64_t renewed_at = world.nodes.RenewedAt(suspect.node);
-    if (!suspect.renewed_at && memory.leases && memory.leases->asked >= suspect.suspicion.since)
-      suspect.renewed_at = memory.leases->version;
+    if (!suspect.renewed_at && state.leases && state.leases->asked >= suspect.suspicion.since)
+      suspect.renewed_at = state.leases->version;
     if (suspect.renewed_at && renewed_at > *suspect.renewed_at) {
       suspect.renewed_at = renewed_at;
       if (++suspect.suspicion.renewals == 1) suspect.suspicion.first_renewal = now_;

@@ -74,9 +74,9 @@ inline constexpr std::string_view kNoNetwork = "000000000000";
 
 class Suspects {
  public:
-  // `memory`: the entries that were freed since the last call, and the version of Leases. Requires:
+  // `state`: the entries that were freed since the last call, and the version of Leases. Requires:
   // world.knows_holders; Update sees every change of `held`, and each touched pod before ForgetTouched drops it.
-  void Update(const HeldEntries& held, const World& world, const Memory& memory, SteadyTime now);
+  void Update(const HeldEntries& held, const World& world, const ControllerState& state, SteadyTime now);
 
   [[nodiscard]] const std::map<EntryKey, Suspect>& all() const { return suspects_; }
   // Suspects that a controller freed, and that the node's agent has written again since the last Update because their
@@ -91,7 +91,7 @@ class Suspects {
   void CheckAll(const HeldEntries& held, const World& world);
   // Notes that the node's agent has written a freed entry again.
   void Return(const World& world, const HeldEntries::Entry& entry);
-  void UpdateNodes(const World& world, const Memory& memory);
+  void UpdateNodes(const World& world, const ControllerState& state);
 
   SteadyTime now_;
   std::optional<SteadyTime> checked_all_;

@@ -41,11 +41,11 @@ struct BlockTraits {
   std::string node = "n1";
 };
 
-// A world that the test changes, with the decider and its memory.
+// A world that the test changes, with the decider and its state.
 class TestWorld {
  public:
   World world;
-  Memory memory;
+  ControllerState state;
   std::uint64_t leases_version = 0;
   Moment now{.unix_ms = kTestNowMs, .steady = {}};
   Decider decider;
@@ -127,8 +127,8 @@ class TestWorld {
 
   // Decides as if the controller had just asked for the version of Leases.
   [[nodiscard]] Decision Decide(bool relisted) {
-    memory.leases = Memory::LeasesAsked{.asked = now.steady, .version = leases_version};
-    return decider.Decide(world, memory, now, relisted);
+    state.leases = ControllerState::LeasesAsked{.asked = now.steady, .version = leases_version};
+    return decider.Decide(world, state, now, relisted);
   }
   [[nodiscard]] std::vector<std::string> Lines(bool relisted) { return Describe(Decide(relisted)); }
 
