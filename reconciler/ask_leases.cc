@@ -12,7 +12,7 @@
 
 namespace berth::reconciler {
 
-Expected<void> ReadLeasesVersion(k8sclient::Api& api, const Moment& now, const k8sclient::CallOptions& options,
+Expected<void> ReadLeasesVersion(k8sclient::Api& api, const Now& now, const k8sclient::CallOptions& options,
                                  ControllerState& state) {
   const auto list = k8sclient::Get(api, {.path = std::string(kNodeLeasesPath), .query = {{"limit", "1"}}}, options);
   if (!list) return std::unexpected(list.error());

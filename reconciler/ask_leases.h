@@ -10,7 +10,7 @@
 namespace berth::reconciler {
 
 // Sets state.leases. Errors: those of the request; kInternal: the list has no resourceVersion.
-[[nodiscard]] Expected<void> ReadLeasesVersion(k8sclient::Api& api, const Moment& now,
+[[nodiscard]] Expected<void> ReadLeasesVersion(k8sclient::Api& api, const Now& now,
                                                const k8sclient::CallOptions& options, ControllerState& state);
 
 }  // namespace berth::reconciler

@@ -63,7 +63,7 @@ bool IsServerAway(ErrorCode code) {
 
 }  // namespace
 
-Moment Controller::Now() {
+Now Controller::ReadClock() {
   const auto since_epoch = clock_.WallNow().time_since_epoch();
   return {.unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count(),
           .steady = clock_.Now()};
@@ -81,7 +81,7 @@ steady_clock::time_point Controller::RunPass(const std::stop_token& stop) {
   mailbox_.FetchInto(world_, clock_.Now());
   if (!mailbox_.IsLoaded()) return clock_.Now() + kPassPeriodMax;
   did_something_ = false;
-  const Moment now = Now();
+  const Now now = ReadClock();
   state_.backoff.Forget(now.steady);
   performer_.SettleDoubts(now, k8sclient::CallOptions::Within(kCallMax, stop));
   Decision decision = decider_.Decide(world_, state_, now, /*relisted=*/false);
@@ -107,7 +107,7 @@ void Controller::Report() {
   if (news) spdlog::log(news->is_wrong ? spdlog::level::warn : spdlog::level::info, "{}", news->text);
 }
 
-void Controller::AfterDecision(const Decision& decision, const Moment& now) {
+void Controller::AfterDecision(const Decision& decision, const Now& now) {
   state_.freed.clear();
   world_.pods.ForgetTouched();
   world_.allocations.ForgetTouched();
@@ -147,7 +147,7 @@ bool Controller::PerformAll(const Decision& decision, const std::stop_token& sto
   std::map<std::string_view, steady_clock::time_point> aside_ends;  // by AsideKey
   for (const Action& action : decision.actions) {
     if (stop.stop_requested()) return false;
-    const Moment now = Now();
+    const Now now = ReadClock();
     const ObjectKey key = KeyOf(action);
     // If the API server does not answer such an action, the API server may only be busy with requests that matter more.
     const char* const aside = AsideKey(action);
@@ -180,13 +180,13 @@ bool Controller::WantsRelist(const Decision& decision) {
 }
 
 void Controller::RunRelisted(const Decision& unlisted, const std::stop_token& stop) {
-  const auto relisted = Relist(api_, world_, Now().unix_ms, k8sclient::CallOptions::Within(kRelistMax, stop));
+  const auto relisted = Relist(api_, world_, ReadClock().unix_ms, k8sclient::CallOptions::Within(kRelistMax, stop));
   if (!relisted) {
     HandleFailure(kRelistKey, relisted.error(), kServerKey);
     return;
   }
   state_.backoff.Succeeded(kRelistKey);
-  const Decision decision = decider_.Decide(world_, state_, Now(), /*relisted=*/true);
+  const Decision decision = decider_.Decide(world_, state_, ReadClock(), /*relisted=*/true);
   state_.freed.clear();
   std::set<ObjectKey> acted_on;
   for (const Action& action : decision.actions) acted_on.insert(KeyOf(action));
@@ -218,7 +218,7 @@ void Controller::HandleFailure(const ObjectKey& key, const Error& error, const O
 }
 
 steady_clock::time_point Controller::NextPass(const Decision& decision, bool did_something) {
-  const Moment now = Now();
+  const Now now = ReadClock();
   if (did_something) return now.steady;
   auto next = now.steady + kPassPeriodMax;
   if (decision.wake_steady) next = std::min(next, *decision.wake_steady);

@@ -54,12 +54,12 @@ class Controller {
   [[nodiscard]] std::chrono::steady_clock::time_point RunPass(const std::stop_token& stop);
 
  private:
-  [[nodiscard]] Moment Now();
+  [[nodiscard]] Now ReadClock();
   // Updates the metrics of the world, and logs it if this machine's clock begins or ceases to differ from the API
   // server's.
   void Report();
   // After a decision: forgets what later decisions do not need, and logs when the brake on freeing orphans changes.
-  void AfterDecision(const Decision& decision, const Moment& now);
+  void AfterDecision(const Decision& decision, const Now& now);
   // The resourceVersion from which a successor must watch pods to see every deletion whose entry is not freed yet. As
   // new as that allows, because the API server forgets old versions.
   [[nodiscard]] std::uint64_t VersionForSuccessor(std::chrono::steady_clock::time_point now) const;

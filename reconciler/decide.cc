@@ -37,7 +37,7 @@ std::vector<std::string> With(std::vector<std::string> finalizers, std::string_v
 // One call of Decide.
 class Pass {
  public:
-  Pass(const World& world, const ControllerState& state, const Moment& now, bool relisted, Decider::Kept& kept)
+  Pass(const World& world, const ControllerState& state, const Now& now, bool relisted, Decider::Kept& kept)
       : world_(world), state_(state), now_(now), relisted_(relisted), kept_(kept), census_(kept.census) {}
 
   Decision Run() && {
@@ -349,7 +349,7 @@ class Pass {
 
   const World& world_;
   const ControllerState& state_;
-  const Moment& now_;
+  const Now& now_;
   bool relisted_;
   Decider::Kept& kept_;
   Census& census_;
@@ -361,7 +361,7 @@ class Pass {
 
 }  // namespace
 
-Decision Decider::Decide(const World& world, const ControllerState& state, const Moment& now, bool relisted) {
+Decision Decider::Decide(const World& world, const ControllerState& state, const Now& now, bool relisted) {
   return Pass(world, state, now, relisted, kept_).Run();
 }
 

@@ -50,7 +50,7 @@ class Decider {
               .demand = {},
               .leaving = {}} {}
 
-  [[nodiscard]] Decision Decide(const World& world, const ControllerState& state, const Moment& now, bool relisted);
+  [[nodiscard]] Decision Decide(const World& world, const ControllerState& state, const Now& now, bool relisted);
 
   [[nodiscard]] const Suspects& suspects() const { return kept_.suspects; }
   [[nodiscard]] const Counts& counts() const { return kept_.counts; }

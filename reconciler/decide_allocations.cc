@@ -49,7 +49,7 @@ AllocationRuling RuleOnAllocation(const AllocationFacts& facts) {
   return facts.object == nullptr ? AllocationRuling::kMake : AllocationRuling::kDelete;
 }
 
-void AllocationDecider::Decide(const AllocationScope& scope, const Moment& now, Decision& decision) {
+void AllocationDecider::Decide(const AllocationScope& scope, const Now& now, Decision& decision) {
   Gather(scope, now.steady);
   if (!scope.world.knows_allocations) return;
   const SteadyTime again = scope.state.backoff.NotBefore(kAllocationsKey);

@@ -60,7 +60,7 @@ class AllocationDecider {
  public:
   // Adds no action before the IPAllocations were listed. Requires: world.knows_holders; Decide sees every change of
   // `held`, and sees each touched key before ForgetTouched drops it.
-  void Decide(const AllocationScope& scope, const Moment& now, Decision& decision);
+  void Decide(const AllocationScope& scope, const Now& now, Decision& decision);
 
  private:
   // What an IPAllocation would be made from.

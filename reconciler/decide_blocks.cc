@@ -52,7 +52,7 @@ struct BlockToGive {
 
 class BlockPass {
  public:
-  BlockPass(const BlockScope& scope, const Moment& now, LeavingBlocks& leaving, Decision& decision)
+  BlockPass(const BlockScope& scope, const Now& now, LeavingBlocks& leaving, Decision& decision)
       : scope_(scope), now_(now), leaving_(leaving), decision_(decision), pod_addresses_(scope.world) {
     for (const auto& [key, since] : scope.world.pods.waiting()) {
       const std::string& node = scope.world.pods.Find(key)->node;
@@ -262,7 +262,7 @@ class BlockPass {
   }
 
   const BlockScope& scope_;
-  const Moment& now_;
+  const Now& now_;
   const LeavingBlocks& leaving_;
   LeavingBlocks left_;  // the next value of leaving_
   Decision& decision_;
@@ -275,7 +275,7 @@ class BlockPass {
 
 }  // namespace
 
-void DecideBlocks(const BlockScope& scope, const Moment& now, LeavingBlocks& leaving, Decision& decision) {
+void DecideBlocks(const BlockScope& scope, const Now& now, LeavingBlocks& leaving, Decision& decision) {
   BlockPass pass(scope, now, leaving, decision);
   for (const auto& [uid, counted] : scope.pools) pass.DecidePool(uid, counted.pool);
   leaving = pass.TakeLeft();

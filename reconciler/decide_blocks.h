@@ -49,6 +49,6 @@ struct BlockScope {
 
 // Requires: world.knows_holders; everything in the scope is up to date. Sets decision.scarce. `leaving`: what the last
 // call left there.
-void DecideBlocks(const BlockScope& scope, const Moment& now, LeavingBlocks& leaving, Decision& decision);
+void DecideBlocks(const BlockScope& scope, const Now& now, LeavingBlocks& leaving, Decision& decision);
 
 }  // namespace berth::reconciler

@@ -46,7 +46,7 @@ bool DemandDecider::MayStillDraw(const std::string& block, SteadyTime now) const
 
 class DemandDecider::Pass {
  public:
-  Pass(DemandDecider& decider, const DemandScope& scope, const Moment& now, Decision& decision)
+  Pass(DemandDecider& decider, const DemandScope& scope, const Now& now, Decision& decision)
       : decider_(decider), scope_(scope), now_(now), decision_(decision) {}
 
   void Run() {
@@ -247,7 +247,7 @@ class DemandDecider::Pass {
 
   DemandDecider& decider_;
   const DemandScope& scope_;
-  const Moment& now_;
+  const Now& now_;
   Decision& decision_;
   std::map<std::string, Room> rooms_;                             // by node
   std::map<std::pair<std::string, std::string>, int> blocks_of_;  // how many, by node and pool
@@ -255,7 +255,7 @@ class DemandDecider::Pass {
   std::size_t created_count_ = 0;
 };
 
-void DemandDecider::Decide(const DemandScope& scope, const Moment& now, Decision& decision) {
+void DemandDecider::Decide(const DemandScope& scope, const Now& now, Decision& decision) {
   Pass(*this, scope, now, decision).Run();
 }
 

@@ -57,7 +57,7 @@ struct Lack {
 class DemandDecider {
  public:
   // Adds CreateBlock actions, and sets lacks(). Requires: world.knows_holders; the counts are up to date.
-  void Decide(const DemandScope& scope, const Moment& now, Decision& decision);
+  void Decide(const DemandScope& scope, const Now& now, Decision& decision);
 
   // By UID of the pool.
   [[nodiscard]] const std::map<std::string, Lack>& lacks() const { return lacks_; }

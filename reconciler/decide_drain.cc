@@ -22,7 +22,7 @@ enum class Fate : std::uint8_t { kStays, kIsDeleted, kPoolIsDeleted, kPoolIsGone
 
 class BlockDrain {
  public:
-  BlockDrain(const World& world, const EmptyBlocks& empty, const Moment& now, bool relisted, Decision& decision)
+  BlockDrain(const World& world, const EmptyBlocks& empty, const Now& now, bool relisted, Decision& decision)
       : now_(now), empty_(empty), relisted_(relisted), decision_(decision), pod_addresses_(world) {
     for (const auto& [name, pool] : world.pools) (pool.meta.deleting() ? deleted_ : live_).insert(pool.meta.uid);
   }
@@ -69,7 +69,7 @@ class BlockDrain {
     return deleted_.contains(seen.pool_uid) ? Fate::kPoolIsDeleted : Fate::kPoolIsGone;
   }
 
-  const Moment& now_;
+  const Now& now_;
   const EmptyBlocks& empty_;
   bool relisted_;
   Decision& decision_;
@@ -99,8 +99,7 @@ bool HasFinalizer(const std::vector<std::string>& finalizers, std::string_view f
   return std::ranges::find(finalizers, finalizer) != finalizers.end();
 }
 
-void DecideBlockDrain(const World& world, const EmptyBlocks& empty, const Moment& now, bool relisted,
-                      Decision& decision) {
+void DecideBlockDrain(const World& world, const EmptyBlocks& empty, const Now& now, bool relisted, Decision& decision) {
   BlockDrain drain(world, empty, now, relisted, decision);
   for (const auto& [name, seen] : world.blocks()) {
     if (!drain.Decide(seen)) return;

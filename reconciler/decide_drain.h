@@ -25,8 +25,7 @@ inline constexpr std::size_t kBlockChangesMax = 200;
 // Deletes empty blocks of pools that are gone or being deleted, and removes the finalizer of empty blocks that are
 // being deleted. Leaves out blocks in which a pod has an address. Believes that a pool is gone only if the world is
 // relisted. Requires: `empty` is up to date.
-void DecideBlockDrain(const World& world, const EmptyBlocks& empty, const Moment& now, bool relisted,
-                      Decision& decision);
+void DecideBlockDrain(const World& world, const EmptyBlocks& empty, const Now& now, bool relisted, Decision& decision);
 
 // If the world is relisted, removes the finalizer of each pool that is being deleted, is in no space's list and has no
 // block.

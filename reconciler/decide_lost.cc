@@ -108,7 +108,7 @@ AddressState StateOf(const SeenPod& pod, const ipam::Address& address, const ipa
   return block.deleting || may_be_with_another ? AddressState::kLeftAlone : AddressState::kLost;
 }
 
-std::optional<ipam::HeldEntry> EntryOf(const SeenPod& pod, const ipam::Block& block, const Moment& now) {
+std::optional<ipam::HeldEntry> EntryOf(const SeenPod& pod, const ipam::Block& block, const Now& now) {
   if (!pod.config_hash.empty()) return std::nullopt;
   std::string digits;
   for (const char c : pod.identity()) {
@@ -152,7 +152,7 @@ bool PodAddresses::AreLostIn(const ipam::Block& block) {
                              [&](const SeenPod* pod) { return LacksEntryOf(world_, block, *pod); });
 }
 
-void LostEntries::Decide(const World& world, const ControllerState& state, const Moment& now, Decision& decision) {
+void LostEntries::Decide(const World& world, const ControllerState& state, const Now& now, Decision& decision) {
   NoteWrites(world, now.steady);
   if (!compared_ || *compared_ + kComparePeriod <= now.steady) Compare(world, now.steady);
   if (!first_compared_) first_compared_ = now.steady;

@@ -52,7 +52,7 @@ enum class AddressState : std::uint8_t {
 // finds the entry, and the controller frees it when the pod is gone or has another sandbox with other addresses
 // (decide_orphans.h). Nothing: the pod is static, so nobody could find out that it is gone, or the UID has fewer than
 // 16 hexadecimal digits.
-[[nodiscard]] std::optional<ipam::HeldEntry> EntryOf(const SeenPod& pod, const ipam::Block& block, const Moment& now);
+[[nodiscard]] std::optional<ipam::HeldEntry> EntryOf(const SeenPod& pod, const ipam::Block& block, const Now& now);
 
 // Whether the pod has an address of the block for which no block of the world has an entry. Such a block must stay: the
 // controller puts the entry back there, or the pod is the last that may use the address.
@@ -74,7 +74,7 @@ class LostEntries {
  public:
   // Compares at most every kComparePeriod. Adds the entries to put back, and the contested addresses. Requires:
   // world.knows_holders.
-  void Decide(const World& world, const ControllerState& state, const Moment& now, Decision& decision);
+  void Decide(const World& world, const ControllerState& state, const Now& now, Decision& decision);
 
  private:
   struct Finding {

@@ -52,7 +52,7 @@ struct NumberDecider::Plan {
 
 class NumberDecider::Pass {
  public:
-  Pass(NumberDecider& decider, const NumberScope& scope, const Moment& now, Decision& decision)
+  Pass(NumberDecider& decider, const NumberScope& scope, const Now& now, Decision& decision)
       : decider_(decider),
         scope_(scope),
         now_(now),
@@ -230,7 +230,7 @@ class NumberDecider::Pass {
 
   NumberDecider& decider_;
   const NumberScope& scope_;
-  const Moment& now_;
+  const Now& now_;
   Decision& decision_;
   const bool many_not_ready_;
   std::set<std::string> waited_for_;  // resources that unschedulable pods request
@@ -238,7 +238,7 @@ class NumberDecider::Pass {
   std::set<std::string> asked_;
 };
 
-void NumberDecider::Decide(const NumberScope& scope, const Moment& now, Decision& decision) {
+void NumberDecider::Decide(const NumberScope& scope, const Now& now, Decision& decision) {
   Pass(*this, scope, now, decision).Run();
 }
 

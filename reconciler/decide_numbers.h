@@ -50,7 +50,7 @@ struct NumberScope {
 class NumberDecider {
  public:
   // Adds ShowNumbers and ListPods actions to the decision. Requires: world.knows_holders.
-  void Decide(const NumberScope& scope, const Moment& now, Decision& decision);
+  void Decide(const NumberScope& scope, const Now& now, Decision& decision);
 
   // The count that the node should show now; nothing: none. For people and metrics.
   [[nodiscard]] static std::optional<std::int64_t> Wanted(const World& world, const SeenNode& node, const Tally& tally);

@@ -74,7 +74,7 @@ void TellReturned(const OrphanScope& scope, Decision& decision) {
 }
 
 // Asks, once for all suspects, from which version on renewals count.
-void AskForLeases(const OrphanScope& scope, const Moment& now, Decision& decision) {
+void AskForLeases(const OrphanScope& scope, const Now& now, Decision& decision) {
   bool is_due = false;
   for (const auto& [key, suspect] : scope.suspects.all()) {
     if (suspect.renewed_at || suspect.suspicion.cause == Cause::kUnknown) continue;
@@ -86,7 +86,7 @@ void AskForLeases(const OrphanScope& scope, const Moment& now, Decision& decisio
 }
 
 // Rules on every suspect. Returns the orphans that may be freed.
-Orphans JudgeAll(const OrphanScope& scope, const Moment& now, Decision& decision) {
+Orphans JudgeAll(const OrphanScope& scope, const Now& now, Decision& decision) {
   Orphans orphans;
   OrphanFindings& findings = decision.orphans;
   for (const auto& [key, suspect] : scope.suspects.all()) {
@@ -155,7 +155,7 @@ Ruling Judge(const Suspicion& suspicion, const NodeFacts& node, SteadyTime now) 
   return {.may_free = true};
 }
 
-std::string MarkOf(const FreedEntry& freed, const ipam::Block& block, const Moment& now) {
+std::string MarkOf(const FreedEntry& freed, const ipam::Block& block, const Now& now) {
   ipam::CoolingEntry mark{.until_ms = now.unix_ms + std::chrono::milliseconds(kFreedRest).count(),
                           .forget = freed.entry.attachment};
   const auto short_text = ipam::FormatEntry(mark);
@@ -164,7 +164,7 @@ std::string MarkOf(const FreedEntry& freed, const ipam::Block& block, const Mome
   return ipam::FormatEntry(mark).value_or(*short_text);  // too long together with the old entry
 }
 
-void DecideOrphans(const OrphanScope& scope, const Moment& now, Decision& decision) {
+void DecideOrphans(const OrphanScope& scope, const Now& now, Decision& decision) {
   AskForLeases(scope, now, decision);
   Orphans orphans = JudgeAll(scope, now, decision);
   OrphanFindings& findings = decision.orphans;

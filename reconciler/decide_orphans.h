@@ -59,7 +59,7 @@ struct Ruling {
 // The text that replaces a freed entry: it cools, and tells the node's agent to forget the attachment. The text
 // contains the old entry if an agent may write that entry again: in a block of the agent's own node, if the entry names
 // a network namespace for which the agent can look.
-[[nodiscard]] std::string MarkOf(const FreedEntry& freed, const ipam::Block& block, const Moment& now);
+[[nodiscard]] std::string MarkOf(const FreedEntry& freed, const ipam::Block& block, const Now& now);
 
 struct OrphanScope {
   const World& world;
@@ -71,6 +71,6 @@ struct OrphanScope {
 
 // Adds the entries to free to the decision, and says why the others are kept. kReport: only reports, once, what it
 // would free. Requires: world.knows_holders.
-void DecideOrphans(const OrphanScope& scope, const Moment& now, Decision& decision);
+void DecideOrphans(const OrphanScope& scope, const Now& now, Decision& decision);
 
 }  // namespace berth::reconciler

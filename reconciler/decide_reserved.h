@@ -45,7 +45,7 @@ struct ReservedScope {
   const World& world;
   const ControllerState& state;
   const std::map<std::string, ipam::Pool>& pools;  // the pools whose blocks are changed, by UID
-  const Moment& now;
+  const Now& now;
   bool relisted = false;
 };
 

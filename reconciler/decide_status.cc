@@ -13,8 +13,7 @@ namespace berth::reconciler {
 
 namespace {
 
-crds::Condition MakeCondition(std::string_view type, bool status, Reason why, std::int64_t generation,
-                              const Moment& now) {
+crds::Condition MakeCondition(std::string_view type, bool status, Reason why, std::int64_t generation, const Now& now) {
   return {.type = std::string(type),
           .status = status ? "True" : "False",
           .reason = std::move(why.reason),
@@ -23,7 +22,7 @@ crds::Condition MakeCondition(std::string_view type, bool status, Reason why, st
           .observed_generation = generation};
 }
 
-void SetExhausted(crds::PoolStatus& status, std::int64_t generation, const PoolCounts& counts, const Moment& now) {
+void SetExhausted(crds::PoolStatus& status, std::int64_t generation, const PoolCounts& counts, const Now& now) {
   Reason why{.reason = "AddressesLeft", .message = "nodes can claim more blocks"};
   if (counts.free == 0) {
     why = {.reason = "NoAddressLeft",
@@ -113,13 +112,13 @@ std::optional<Readiness> ReadinessOf(const SeenPool& pool, bool is_accepted, con
                                       std::to_string(pool.pool->BlockLength())}};
 }
 
-void SetReadiness(crds::PoolStatus& status, const SeenPool& pool, const Readiness& readiness, const Moment& now) {
+void SetReadiness(crds::PoolStatus& status, const SeenPool& pool, const Readiness& readiness, const Now& now) {
   crds::SetCondition(
       status.conditions,
       MakeCondition(crds::kReadyCondition, readiness.is_ready, readiness.why, pool.meta.generation, now));
 }
 
-void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t held_back, const Moment& now) {
+void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t held_back, const Now& now) {
   const crds::Condition* current = crds::FindCondition(status.conditions, kReclaimingCondition);
   const bool was_braked = current != nullptr && current->status == "False";
   if (was_braked == (held_back > 0)) return;
@@ -157,7 +156,7 @@ void SetContested(Wanted<crds::PoolStatus>& wanted, const SeenPool& pool,
       MakeCondition(kContestedCondition, !contested.empty(), std::move(why), pool.meta.generation, pace.now));
 }
 
-void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, const Moment& now) {
+void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, const Now& now) {
   const crds::Condition* current = crds::FindCondition(status.conditions, crds::kScarceCondition);
   const bool was_scarce = current != nullptr && current->status == "True";
   if (was_scarce == is_scarce) return;
@@ -174,7 +173,7 @@ void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, c
                      MakeCondition(crds::kScarceCondition, is_scarce, std::move(why), pool.meta.generation, now));
 }
 
-void SetCounted(crds::PoolStatus& status, const SeenPool& pool, bool is_mixed, const Moment& now) {
+void SetCounted(crds::PoolStatus& status, const SeenPool& pool, bool is_mixed, const Now& now) {
   const crds::Condition* current = crds::FindCondition(status.conditions, kCountedCondition);
   const bool was_mixed = current != nullptr && current->status == "False";
   if (was_mixed == is_mixed) return;

@@ -36,27 +36,27 @@ struct Readiness {
 [[nodiscard]] std::optional<Readiness> ReadinessOf(const SeenPool& pool, bool is_accepted, const Reason* refused);
 
 // Sets only the condition Ready.
-void SetReadiness(crds::PoolStatus& status, const SeenPool& pool, const Readiness& readiness, const Moment& now);
+void SetReadiness(crds::PoolStatus& status, const SeenPool& pool, const Readiness& readiness, const Now& now);
 
 // False: so many of the pool's entries name pods that are gone that the controller frees none.
 inline constexpr std::string_view kReclaimingCondition = "Reclaiming";
 
 // If the brake holds back entries of the pool (decide_orphans.h), sets the condition Reclaiming to False. If the brake
 // holds back none and the condition was False, sets it to True.
-void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t held_back, const Moment& now);
+void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t held_back, const Now& now);
 
 // True: pods have addresses whose entries name other pods.
 inline constexpr std::string_view kContestedCondition = "Contested";
 
 // Sets the condition Scarce. A pool whose blocks were never scarce does not get the condition (decide_blocks.h).
-void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, const Moment& now);
+void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, const Now& now);
 
 // False: no Node's address count includes the pool's free addresses (counts.h).
 inline constexpr std::string_view kCountedCondition = "Counted";
 
 // If the pool has another namespaceSelector than other pools of its resource, sets the condition Counted to False. If
 // it has not and the condition was False, sets it to True.
-void SetCounted(crds::PoolStatus& status, const SeenPool& pool, bool is_mixed, const Moment& now);
+void SetCounted(crds::PoolStatus& status, const SeenPool& pool, bool is_mixed, const Now& now);
 
 // A status to write. If only counts differ and are not due yet, the status keeps the old counts, and `wake` says when
 // they are due.
@@ -69,7 +69,7 @@ struct Wanted {
 
 struct Pace {
   std::optional<SteadyTime> counts_written;  // when counts of the object were last written; nothing: unknown
-  const Moment& now;
+  const Now& now;
 };
 
 // If addresses are contested, sets the condition Contested to True. If none is contested and the condition was True,

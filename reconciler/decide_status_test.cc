@@ -240,7 +240,7 @@ class ContestedTest : public testing::Test {
   std::string Set(std::size_t pairs, seconds since, std::size_t length = 10) {
     const std::vector<ContestedAddress> contested(pairs,
                                                   {.block = "b", .block_uid = "u", .text = std::string(length, 'x')});
-    const Moment now{.unix_ms = kTestNowMs, .steady = SteadyTime(std::chrono::hours(1))};
+    const Now now{.unix_ms = kTestNowMs, .steady = SteadyTime(std::chrono::hours(1))};
     wanted_.wake.reset();
     wanted_.has_new_counts = false;
     SetContested(wanted_, pool_, contested, {.counts_written = now.steady - since, .now = now});

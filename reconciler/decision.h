@@ -31,7 +31,7 @@
 namespace berth::reconciler {
 
 // The time at which a decision is made.
-struct Moment {
+struct Now {
   std::int64_t unix_ms = 0;                      // for times that are stored or compared with stored times
   std::chrono::steady_clock::time_point steady;  // for time spans
 };

@@ -7,7 +7,7 @@
 
 namespace berth::reconciler {
 
-void EmptyBlocks::Update(const World& world, const Moment& now) {
+void EmptyBlocks::Update(const World& world, const Now& now) {
   std::map<std::string, SteadyTime> since;
   for (const auto& [name, seen] : world.blocks()) {
     if (seen.block == nullptr || !seen.IsEmpty(now.unix_ms)) continue;

@@ -19,7 +19,7 @@ inline constexpr std::chrono::seconds kSeenEmptyMin{5};
 
 class EmptyBlocks {
  public:
-  void Update(const World& world, const Moment& now);
+  void Update(const World& world, const Now& now);
   // As far as the controller saw it. Nothing: the block is not empty.
   [[nodiscard]] std::optional<SteadyTime> Since(const std::string& block) const;
 

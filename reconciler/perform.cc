@@ -77,7 +77,7 @@ struct Performer::Visitor {
   ControllerState& state;
   Metrics& metrics;
   SteadyTime& events_again;
-  const Moment& now;
+  const Now& now;
   const k8sclient::CallOptions& options;
 
   Expected<void> operator()(const CreateSpace& action) const {
@@ -461,11 +461,11 @@ struct Performer::Visitor {
   }
 };
 
-Expected<void> Performer::Perform(const Action& action, const Moment& now, const k8sclient::CallOptions& options) {
+Expected<void> Performer::Perform(const Action& action, const Now& now, const k8sclient::CallOptions& options) {
   return std::visit(Visitor{api_, world_, state_, metrics_, events_again_, now, options}, action);
 }
 
-void Performer::SettleDoubts(const Moment& now, const k8sclient::CallOptions& options) {
+void Performer::SettleDoubts(const Now& now, const k8sclient::CallOptions& options) {
   const Visitor visitor{api_, world_, state_, metrics_, events_again_, now, options};
   std::erase_if(state_.in_doubt, [&](const auto& item) {
     const auto& [after, freed] = item.second;

@@ -25,10 +25,10 @@ class Performer {
 
   // Logs what it did, but no failure. Errors: those of the request; kConflict, kNotFound: the object is no longer as
   // the world shows it.
-  [[nodiscard]] Expected<void> Perform(const Action& action, const Moment& now, const k8sclient::CallOptions& options);
+  [[nodiscard]] Expected<void> Perform(const Action& action, const Now& now, const k8sclient::CallOptions& options);
 
   // Reports entries that were freed by writes with lost answers, once the world shows that these writes landed.
-  void SettleDoubts(const Moment& now, const k8sclient::CallOptions& options);
+  void SettleDoubts(const Now& now, const k8sclient::CallOptions& options);
 
  private:
   struct Visitor;

@@ -47,7 +47,7 @@ class TestWorld {
   World world;
   ControllerState state;
   std::uint64_t leases_version = 0;
-  Moment now{.unix_ms = kTestNowMs, .steady = {}};
+  Now now{.unix_ms = kTestNowMs, .steady = {}};
   Decider decider;
 
   TestWorld& Pool(const std::string& name, json spec, const PoolTraits& traits = {}) {
