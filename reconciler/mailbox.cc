@@ -52,7 +52,7 @@ Pending TakeFrom(Pending& pending) {
 void Mailbox::FetchInto(World& world, SteadyTime now) {
   Lock lock(mutex_);
   has_news_ = false;
-  has_murmur_ = false;
+  has_low_priority_news_ = false;
   auto pools = TakeFrom(pools_);
   auto spaces = TakeFrom(spaces_);
   auto reservations = TakeFrom(reservations_);
@@ -145,9 +145,10 @@ bool Mailbox::IsLoaded() const {
 
 bool Mailbox::WaitUntil(std::chrono::steady_clock::time_point deadline, const std::stop_token& stop) {
   Lock lock(mutex_);
-  news_.wait_until(lock.native(), stop, deadline, [this]() BERTH_REQUIRES(mutex_) { return has_news_ || has_murmur_; });
-  if (!has_news_ && has_murmur_) {
-    deadline = std::min(deadline, std::chrono::steady_clock::now() + kMurmurPause);
+  news_.wait_until(
+      lock.native(), stop, deadline, [this]() BERTH_REQUIRES(mutex_) { return has_news_ || has_low_priority_news_; });
+  if (!has_news_ && has_low_priority_news_) {
+    deadline = std::min(deadline, std::chrono::steady_clock::now() + kLowPriorityPause);
     news_.wait_until(lock.native(), stop, deadline, [this]() BERTH_REQUIRES(mutex_) { return has_news_; });
   }
   return !stop.stop_requested();

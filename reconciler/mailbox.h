@@ -21,7 +21,7 @@
 namespace berth::reconciler {
 
 // How long a change of a pod, a node, a Lease or an IPAllocation may wait before it starts a pass.
-inline constexpr std::chrono::milliseconds kMurmurPause{500};
+inline constexpr std::chrono::milliseconds kLowPriorityPause{500};
 
 // Any thread may call any member.
 class Mailbox {
@@ -63,7 +63,7 @@ class Mailbox {
   [[nodiscard]] bool IsLoaded() const;
 
   // Waits until there is something to fetch. Pods, nodes, Leases and IPAllocations change often, so their changes end
-  // the wait only after kMurmurPause. False: stop is requested.
+  // the wait only after kLowPriorityPause. False: stop is requested.
   bool WaitUntil(std::chrono::steady_clock::time_point deadline, const std::stop_token& stop);
 
  private:
@@ -90,21 +90,21 @@ class Mailbox {
   [[nodiscard]] Pending<Seen>& Of() BERTH_REQUIRES(mutex_);
   template <typename Seen>
   void Ring() BERTH_REQUIRES(mutex_) {
-    if constexpr (kIsMurmur<Seen>) {
-      has_murmur_ = true;
+    if constexpr (kIsLowPriority<Seen>) {
+      has_low_priority_news_ = true;
     } else {
       has_news_ = true;
     }
     news_.notify_one();
   }
   template <typename Seen>
-  static constexpr bool kIsMurmur = std::is_same_v<Seen, SeenPod> || std::is_same_v<Seen, SeenNode> ||
-                                    std::is_same_v<Seen, SeenLease> || std::is_same_v<Seen, SeenAllocation>;
+  static constexpr bool kIsLowPriority = std::is_same_v<Seen, SeenPod> || std::is_same_v<Seen, SeenNode> ||
+                                         std::is_same_v<Seen, SeenLease> || std::is_same_v<Seen, SeenAllocation>;
 
   mutable Mutex mutex_;
   std::condition_variable_any news_;
   bool has_news_ BERTH_GUARDED_BY(mutex_) = false;
-  bool has_murmur_ BERTH_GUARDED_BY(mutex_) = false;
+  bool has_low_priority_news_ BERTH_GUARDED_BY(mutex_) = false;
   Pending<SeenPool> pools_ BERTH_GUARDED_BY(mutex_);
   Pending<crds::Space> spaces_ BERTH_GUARDED_BY(mutex_);
   Pending<SeenReservation> reservations_ BERTH_GUARDED_BY(mutex_);
