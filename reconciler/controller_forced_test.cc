@@ -27,7 +27,7 @@ class ControllerForcedTest : public ControllerOrphansTest {
     SetEntry(kBlock, "3", kOfContainer);
     Pass(seconds(3));
     Delete(kPods, "web");
-    mailbox_->Vanish(ReadPod(pod).value());
+    mailbox_->ObserveDeletion(ReadPod(pod).value());
   }
   [[nodiscard]] bool IsFreed() const { return Entry().starts_with("~ "); }
 };

@@ -193,11 +193,11 @@ TEST_F(ControllerOrphansTest, WhoLeadsNextIsToldOfAVersionThatIsAsYoungAsWhatIsL
   std::uint64_t handed_over = 0;
   controller_->on_version = [&handed_over](std::uint64_t version) { handed_over = version; };
   mailbox_->Put("default/other", OtherPod());
-  mailbox_->ReachPods(1);
+  mailbox_->AdvancePodsTo(1);
   Pass(seconds(1));
   Vanish();
   mailbox_->Remove<SeenPod>("default/other");
-  mailbox_->ReachPods(2);
+  mailbox_->AdvancePodsTo(2);
   Pass(seconds(1));
   EXPECT_EQ(handed_over, 1U);
   Pass(seconds(30));
@@ -248,7 +248,7 @@ TEST_F(ControllerLostTest, ItsEntryIsPutBackAndToldOf) {
   Pass(seconds(300));
   EXPECT_EQ(Entry(), entry) << "written once";
   Delete(kPods, "web");
-  mailbox_->Vanish(ReadPod(PodObject(kPodUid)).value());  // its sandbox has ended
+  mailbox_->ObserveDeletion(ReadPod(PodObject(kPodUid)).value());  // its sandbox has ended
   Pass(seconds(60));
   EXPECT_TRUE(Entry().starts_with("~ ")) << "no DEL finds it, so it goes with its pod: " << Entry();
 }

@@ -68,7 +68,7 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
   world.knows_holders = pods_.is_loaded && nodes_.is_loaded && leases_.is_loaded;
   lock.unlock();
   // A pod that vanished before the first fetch still existed at the version of the first list.
-  if (world.pods.version() == 0) world.pods.Reach(first_pods_version);
+  if (world.pods.version() == 0) world.pods.AdvanceTo(first_pods_version);
   Apply(std::move(pools), world.pools);
   Apply(std::move(spaces), world.spaces);
   Apply(std::move(reservations), world.reservations);
@@ -80,7 +80,7 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
   // Before Put and Remove: `vanished` has the pods' last states, and the first note of a pod counts.
   for (const auto& [pod, was_seen] : vanished) {
     if (was_seen) {
-      world.pods.SawVanish(pod, now);
+      world.pods.ObserveDeletion(pod, now);
     } else {
       world.pods.NoteAbsent(pod, now);
     }
@@ -91,7 +91,7 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
       [&](SeenPod pod) { world.pods.Put(std::move(pod), now); },
       [&](const PodKey& key) { world.pods.Remove(key, now); });
   // After the changes: a pod that vanished in this fetch still existed at the previous version.
-  world.pods.Reach(pods_version);
+  world.pods.AdvanceTo(pods_version);
   ApplyEach(
       std::move(nodes),
       world.nodes.all(),
@@ -116,7 +116,7 @@ void Mailbox::ReplacePods(std::map<PodKey, SeenPod> pods, std::uint64_t version)
   pods_version_ = version;
 }
 
-void Mailbox::Vanish(SeenPod pod, std::uint64_t version) {
+void Mailbox::ObserveDeletion(SeenPod pod, std::uint64_t version) {
   const Lock lock(mutex_);
   if (version != 0) pods_version_ = version;
   pods_.changes.insert_or_assign(PodKeyOf(pod.name_space, pod.name), std::nullopt);
@@ -133,7 +133,7 @@ void Mailbox::NoteReplaced(const std::map<PodKey, SeenPod>& listed) {
   }
 }
 
-void Mailbox::ReachPods(std::uint64_t version) {
+void Mailbox::AdvancePodsTo(std::uint64_t version) {
   const Lock lock(mutex_);
   pods_version_ = version;
 }

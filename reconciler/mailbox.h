@@ -50,10 +50,10 @@ class Mailbox {
 
   // The watch saw the deletion of a pod, at that version if it is not 0. `pod`: its last state, because the pod may
   // have come and gone between two fetches.
-  void Vanish(SeenPod pod, std::uint64_t version = 0);
-  // The pod watch is complete up to `version`. The version of a deletion or a list comes together with it (Vanish,
-  // ReplacePods), never before, so that a successor which watches from there misses nothing.
-  void ReachPods(std::uint64_t version);
+  void ObserveDeletion(SeenPod pod, std::uint64_t version = 0);
+  // The pod watch is complete up to `version`. The version of a deletion or a list comes together with it
+  // (ObserveDeletion, ReplacePods), never before, so that a successor which watches from there misses nothing.
+  void AdvancePodsTo(std::uint64_t version);
 
   // Brings the world up to date. `now`: the time at which the vanished pods count as seen.
   void FetchInto(World& world, SteadyTime now);

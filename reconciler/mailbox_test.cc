@@ -131,7 +131,7 @@ TEST(Mailbox, APodThatCameAndWentBetweenTwoFetchesWasSeenToVanish) {
   Mailbox mailbox;
   World world;
   mailbox.Replace(std::map<PodKey, SeenPod>{{"default/web", PodNamed("web", "u-1")}});
-  mailbox.Vanish(PodNamed("web", "u-1"));
+  mailbox.ObserveDeletion(PodNamed("web", "u-1"));
   mailbox.Put("default/web", PodNamed("web", "u-2"));
   mailbox.FetchInto(world, {});
   EXPECT_EQ(world.pods.Find("default/web")->uid, "u-2");
@@ -149,7 +149,7 @@ TEST(Mailbox, APodThatVanishesIsAsItWasLast) {
     mailbox.Replace(std::map<PodKey, SeenPod>{{"default/web", pod}});
     mailbox.FetchInto(world, {});
     pod.has_sandbox = had_sandbox;
-    mailbox.Vanish(pod);
+    mailbox.ObserveDeletion(pod);
     mailbox.FetchInto(world, {});
     EXPECT_EQ(SandboxOf(world), had_sandbox ? SandboxAtEnd::kThere : SandboxAtEnd::kEnded);
   }
@@ -199,9 +199,9 @@ TEST(Mailbox, WhoBeginsAnewHasToLookFromBeforeTheFirstThatVanishedLately) {
   const auto at = [](int s) { return SteadyTime(seconds(s)); };
   mailbox.ReplacePods({{"default/a", PodNamed("a", "u-1")}, {"default/b", PodNamed("b", "u-2")}}, 100);
   mailbox.FetchInto(world, at(0));
-  mailbox.Vanish(PodNamed("a", "u-1"), 110);
+  mailbox.ObserveDeletion(PodNamed("a", "u-1"), 110);
   mailbox.FetchInto(world, at(10));
-  mailbox.Vanish(PodNamed("b", "u-2"), 120);
+  mailbox.ObserveDeletion(PodNamed("b", "u-2"), 120);
   mailbox.FetchInto(world, at(20));
   EXPECT_EQ(world.pods.VersionToBeginWith(at(5)), 100U);
   EXPECT_EQ(world.pods.VersionToBeginWith(at(15)), 110U);
@@ -213,7 +213,7 @@ TEST(Mailbox, APodThatWentBeforeAnythingWasFetchedWasThereAtTheFirstList) {
   Mailbox mailbox;
   World world;
   mailbox.ReplacePods({{"default/a", PodNamed("a", "u-1")}}, 100);
-  mailbox.Vanish(PodNamed("a", "u-1"), 110);
+  mailbox.ObserveDeletion(PodNamed("a", "u-1"), 110);
   mailbox.FetchInto(world, {});
   EXPECT_EQ(world.pods.VersionOfVanished({"default/a", "u-1"}, {}), 100U);
   EXPECT_EQ(world.pods.version(), 110U);

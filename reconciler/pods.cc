@@ -74,7 +74,7 @@ bool Pods::IsCascading(const SeenPod& pod) const {
   return found != cascading_.end() && found->second >= kCascadeMin;
 }
 
-void Pods::SawVanish(const SeenPod& pod, SteadyTime now) {
+void Pods::ObserveDeletion(const SeenPod& pod, SteadyTime now) {
   NoteVanished(pod, pod.has_sandbox ? SandboxAtEnd::kThere : SandboxAtEnd::kEnded, now);
 }
 

@@ -113,7 +113,7 @@ class Pods {
   // The pod is gone, and nobody saw its deletion.
   void Remove(const PodKey& key, SteadyTime now);
   // The watch saw the deletion of the pod, maybe before Put got the pod. `pod`: its last state.
-  void SawVanish(const SeenPod& pod, SteadyTime now);
+  void ObserveDeletion(const SeenPod& pod, SteadyTime now);
   // The pod was in a list, and is not in the next list.
   void NoteAbsent(const SeenPod& pod, SteadyTime now);
 
@@ -133,7 +133,7 @@ class Pods {
   void ForgetVanished(SteadyTime before, const std::function<bool(const PastPod& pod)>& is_kept);
 
   // The API server's version up to which all changes of pods were seen; 0: none.
-  void Reach(std::uint64_t version) { version_ = version; }
+  void AdvanceTo(std::uint64_t version) { version_ = version; }
   [[nodiscard]] std::uint64_t version() const { return version_; }
   // The version from which a successor has to watch to see every deletion since `after`.
   [[nodiscard]] std::uint64_t VersionToBeginWith(SteadyTime after) const;

@@ -88,14 +88,14 @@ class Handler final : public k8sclient::ReflectorHandler {
     std::string name = NameIn<Seen>(object);
     if constexpr (std::is_same_v<Seen, SeenPod>) {
       const std::uint64_t version = ParseVersion(TextIn(object, "resourceVersion"));
-      if (auto last = ReadOne(std::move(object))) return mailbox_.Vanish(*std::move(last), version);
+      if (auto last = ReadOne(std::move(object))) return mailbox_.ObserveDeletion(*std::move(last), version);
     }
     mailbox_.Remove<Seen>(std::move(name));
   }
 
   void Reached(const std::string& resource_version) override {
     if constexpr (std::is_same_v<Seen, SeenPod>) {
-      if (const std::uint64_t version = ParseVersion(resource_version)) mailbox_.ReachPods(version);
+      if (const std::uint64_t version = ParseVersion(resource_version)) mailbox_.AdvancePodsTo(version);
     }
   }
 
