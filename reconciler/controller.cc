@@ -24,11 +24,11 @@ using std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kPassPause{200};
 constexpr std::chrono::milliseconds kPassPeriodMax{60'000};
 constexpr std::chrono::milliseconds kCallMax{10'000};
-// Time limit of a request that nothing waits for, and that the API server serves last.
-constexpr std::chrono::milliseconds kAsideMax{2'000};
+// Time limit of a background request, which nothing waits for and the API server serves last.
+constexpr std::chrono::milliseconds kBackgroundCallMax{2'000};
 // If the API server does not answer the request of an action, this action waits 2 s longer than the other actions.
 constexpr std::chrono::milliseconds kAfterOthers{2'000};
-constexpr std::chrono::milliseconds kAsidePerPass{500};
+constexpr std::chrono::milliseconds kBackgroundPerPass{500};
 constexpr std::chrono::milliseconds kRelistMax{60'000};
 // The answer to a deletion does not contain the object's new version, which comes by the watch.
 constexpr std::chrono::milliseconds kAfterDeletion{200};
@@ -47,9 +47,9 @@ constexpr std::chrono::seconds kVanishedHandedOver{15};
 constexpr const char* kServerKey = "server";
 constexpr const char* kRelistKey = "relist";
 
-// Actions that no other action waits for have a part of each pass (kAsidePerPass) and a back-off key of their own.
-// Returns this key; nullptr: other actions wait for this one.
-const char* AsideKey(const Action& action) {
+// Background actions are those that no other action waits for. They have a part of each pass (kBackgroundPerPass) and a
+// back-off key of their own. Returns this key; nullptr: other actions wait for this one.
+const char* BackgroundKey(const Action& action) {
   if (std::holds_alternative<CreateAllocation>(action) || std::holds_alternative<DeleteAllocation>(action))
     return kAllocationsKey;
   if (std::holds_alternative<ShowNumbers>(action) || std::holds_alternative<ListPods>(action)) return kNodesKey;
@@ -144,25 +144,27 @@ std::uint64_t Controller::VersionForSuccessor(steady_clock::time_point now) cons
 }
 
 bool Controller::PerformAll(const Decision& decision, const std::stop_token& stop) {
-  std::map<std::string_view, steady_clock::time_point> aside_ends;  // by AsideKey
+  std::map<std::string_view, steady_clock::time_point> background_ends;  // by BackgroundKey
   for (const Action& action : decision.actions) {
     if (stop.stop_requested()) return false;
     const Now now = ReadClock();
     const ObjectKey key = KeyOf(action);
-    // If the API server does not answer such an action, the API server may only be busy with requests that matter more.
-    const char* const aside = AsideKey(action);
-    if (!state_.backoff.MayTry(key, now.steady) || (aside != nullptr && !state_.backoff.MayTry(aside, now.steady)))
+    // If the API server does not answer a background action, it may only be busy with requests that matter more.
+    const char* const background = BackgroundKey(action);
+    if (!state_.backoff.MayTry(key, now.steady) ||
+        (background != nullptr && !state_.backoff.MayTry(background, now.steady)))
       continue;
-    if (aside != nullptr && now.steady > aside_ends.try_emplace(aside, now.steady + kAsidePerPass).first->second)
+    if (background != nullptr &&
+        now.steady > background_ends.try_emplace(background, now.steady + kBackgroundPerPass).first->second)
       continue;
-    const auto done =
-        performer_.Perform(action, now, k8sclient::CallOptions::Within(aside == nullptr ? kCallMax : kAsideMax, stop));
+    const auto done = performer_.Perform(
+        action, now, k8sclient::CallOptions::Within(background == nullptr ? kCallMax : kBackgroundCallMax, stop));
     if (!done) {
-      HandleFailure(key, done.error(), aside == nullptr ? kServerKey : aside);
-      if (IsServerAway(done.error().code) && aside == nullptr) return false;
+      HandleFailure(key, done.error(), background == nullptr ? kServerKey : background);
+      if (IsServerAway(done.error().code) && background == nullptr) return false;
       continue;
     }
-    if (aside != nullptr) state_.backoff.Succeeded(aside);
+    if (background != nullptr) state_.backoff.Succeeded(background);
     did_something_ = true;
     state_.backoff.Succeeded(key);
     state_.backoff.Succeeded(kServerKey);
@@ -201,7 +203,7 @@ void Controller::HandleFailure(const ObjectKey& key, const Error& error, const O
   const auto now = clock_.Now();
   const bool is_passing = error.code == ErrorCode::kConflict || error.code == ErrorCode::kNotFound ||
                           error.code == ErrorCode::kAlreadyExists;
-  // If one request that nothing waits for hangs, assume that the next hundred will hang too.
+  // If one background request hangs, assume that the next hundred will hang too.
   const bool hangs = server != kServerKey && error.code == ErrorCode::kUnknownOutcome;
   const bool is_away = IsServerAway(error.code) || hangs;
   const auto wait = state_.backoff.Failed(is_away ? server : key, error, now);
