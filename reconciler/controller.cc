@@ -86,7 +86,8 @@ steady_clock::time_point Controller::RunPass(const std::stop_token& stop) {
   performer_.SettleDoubts(now, k8sclient::CallOptions::Within(kCallMax, stop));
   Decision decision = decider_.Decide(world_, state_, now, /*relisted=*/false);
   // Before any Node is patched, because the patch makes the scheduler ask again.
-  if (auto rooms = std::exchange(decision.rooms, std::nullopt)) on_rooms(*std::move(rooms), world_, now.steady);
+  if (auto snapshot = std::exchange(decision.extender_snapshot, std::nullopt))
+    on_extender_snapshot(*std::move(snapshot), world_, now.steady);
   AfterDecision(decision, now);
   if (state_.backoff.MayTry(kServerKey, now.steady) && PerformAll(decision, stop) && WantsRelist(decision)) {
     RunRelisted(decision, stop);

@@ -44,7 +44,7 @@ class Controller {
 
   // If Settings::unrequested is set: called after the first decision of each pass with the addresses that nodes have
   // left, the world, and the time at which the world was read. Called by the thread of Run. Set before Run.
-  std::function<void(extender::Snapshot rooms, const World& world, SteadyTime read_at)> on_rooms =
+  std::function<void(extender::Snapshot snapshot, const World& world, SteadyTime read_at)> on_extender_snapshot =
       [](const extender::Snapshot&, const World&, SteadyTime) {};
 
   // Returns when stop is requested.

@@ -100,8 +100,8 @@ void Lead(k8sclient::Api& server, Desk& desk, const Settings& settings, const st
   controller.on_version = [&hand_over](std::uint64_t version) { hand_over.reached = version; };
   std::array<std::jthread, 2> extending_threads;
   if (desk.extending != nullptr) {
-    controller.on_rooms = [&desk](extender::Snapshot rooms, const World& world, SteadyTime read_at) {
-      desk.extending->Publish(std::move(rooms), world, read_at);
+    controller.on_extender_snapshot = [&desk](extender::Snapshot snapshot, const World& world, SteadyTime read_at) {
+      desk.extending->Publish(std::move(snapshot), world, read_at);
     };
     extending_threads = desk.extending->Lead(api, stop);
   }

@@ -11,7 +11,7 @@
 #include "reconciler/decide_drain.h"
 #include "reconciler/decide_reserved.h"
 #include "reconciler/decide_status.h"
-#include "reconciler/rooms.h"
+#include "reconciler/extender_snapshot.h"
 #include "reconciler/withheld.h"
 
 namespace berth::reconciler {
@@ -55,8 +55,9 @@ class Pass {
                            .leaving = kept_.leaving,
                            .defaults = kept_.settings.unrequested ? &*kept_.settings.unrequested : nullptr});
       if (kept_.settings.unrequested) {
-        decision_.rooms = SnapshotOf({.world = world_, .census = census_, .pools = counted_, .counts = kept_.counts});
-        decision_.WakeAt(now_.steady + kRoomsPeriod);
+        decision_.extender_snapshot =
+            SnapshotOf({.world = world_, .census = census_, .pools = counted_, .counts = kept_.counts});
+        decision_.WakeAt(now_.steady + kSnapshotPeriod);
       }
     }
     if (world_.knows_holders && kept_.settings.counts) {

@@ -200,7 +200,7 @@ struct Decision {
   // UIDs of pools with too few blocks for their nodes. Nothing: not examined.
   std::optional<std::set<std::string>> scarce;
   // For the extender. Nothing: there is no extender, or pods and nodes are not known yet.
-  std::optional<extender::Snapshot> rooms;
+  std::optional<extender::Snapshot> extender_snapshot;
   // When to decide again even if nothing happens.
   std::optional<std::int64_t> wake_unix_ms;
   std::optional<std::chrono::steady_clock::time_point> wake_steady;

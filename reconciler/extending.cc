@@ -10,9 +10,9 @@
 
 #include "ipam/address.h"
 #include "k8sclient/clock.h"
+#include "reconciler/extender_snapshot.h"
 #include "reconciler/pod_requests.h"
 #include "reconciler/read_holders.h"
-#include "reconciler/rooms.h"
 
 namespace berth::reconciler {
 
@@ -71,9 +71,9 @@ std::array<std::jthread, 2> Extending::Lead(k8sclient::Api& api, const std::stop
           std::jthread([this, &api, stop] { WakeAgainAndAgain(api, stop); })};
 }
 
-void Extending::Publish(extender::Snapshot rooms, const World& world, SteadyTime read_at) {
+void Extending::Publish(extender::Snapshot snapshot, const World& world, SteadyTime read_at) {
   const auto look = [&world](const std::string& key, const std::string& uid) { return SeenIn(world, key, uid); };
-  if (!chooser_.Publish(std::move(rooms), look, read_at)) return;
+  if (!chooser_.Publish(std::move(snapshot), look, read_at)) return;
   const Lock lock(mutex_);
   shall_wake_ = true;
   woken_.notify_one();

@@ -41,7 +41,7 @@ class Extending {
   // the returned threads have ended.
   [[nodiscard]] std::array<std::jthread, 2> Lead(k8sclient::Api& api, const std::stop_token& stop);
   // Call it after each decision, with the world on which it was made and the time at which that world was read.
-  void Publish(extender::Snapshot rooms, const World& world, SteadyTime read_at);
+  void Publish(extender::Snapshot snapshot, const World& world, SteadyTime read_at);
 
  private:
   Extending(const Options& options, Metrics& metrics);

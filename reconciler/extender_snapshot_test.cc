@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the extender is told: the nodes' addresses minus those that bound pods still need, and Shared pools.
-#include "reconciler/rooms.h"
+#include "reconciler/extender_snapshot.h"
 
 #include <algorithm>
 #include <memory>
@@ -19,9 +19,9 @@ json NodePool() { return {{"subnet", "10.55.0.0/24"}, {"blockSize", 29}, {"allow
 json SharedPool() { return {{"subnet", "10.66.0.0/29"}, {"affinity", "Shared"}, {"allowEdgeAddresses", true}}; }
 
 // Node n1 with a block of eight addresses, and node n2 without a block.
-class RoomsWorld {
+class SnapshotWorld {
  public:
-  RoomsWorld() {
+  SnapshotWorld() {
     t_.decider = Decider({.reclaim = Reclaim::kOn,
                           .counts = true,
                           .unrequested = std::vector<UnitRequest>{{.resource = "ipv4", .units = 1}}});
@@ -29,27 +29,27 @@ class RoomsWorld {
     Node("n1").Node("n2");
     t_.Pool("v4", NodePool(), {.is_ready = true}).Space("default", {"v4"});
   }
-  RoomsWorld& Node(const std::string& name, const ipam::Labels& labels = {}) {
+  SnapshotWorld& Node(const std::string& name, const ipam::Labels& labels = {}) {
     t_.world.nodes.PutShown(
         {.name = name, .uid = "uid-of-" + name, .is_ready = true, .labels = labels, .pods_max = 110}, t_.now.steady);
     return *this;
   }
-  RoomsWorld& Block(std::map<ipam::BlockOffset, std::string> entries = {}) {
+  SnapshotWorld& Block(std::map<ipam::BlockOffset, std::string> entries = {}) {
     t_.Block("10.55.0.0/29", "v4", std::move(entries), {});
     return *this;
   }
-  RoomsWorld& Shared(json spec) {
+  SnapshotWorld& Shared(json spec) {
     t_.Pool("common", std::move(spec), {.is_ready = true}).Space("default", {"v4", "common"});
     return *this;
   }
-  RoomsWorld& Pod(SeenPod pod) {
+  SnapshotWorld& Pod(SeenPod pod) {
     pod.name_space = "default";
     pod.uid = "uid-of-" + pod.name;
     t_.world.pods.Put(std::move(pod), t_.now.steady);
     return *this;
   }
-  RoomsWorld& Bound(const std::string& name) { return Pod({.name = name, .node = "n1"}); }
-  RoomsWorld& Later(int seconds) {
+  SnapshotWorld& Bound(const std::string& name) { return Pod({.name = name, .node = "n1"}); }
+  SnapshotWorld& Later(int seconds) {
     t_.now.steady += std::chrono::seconds(seconds);
     t_.now.unix_ms += 1000L * seconds;
     return *this;
@@ -60,11 +60,11 @@ class RoomsWorld {
     t_.world.pods.ForgetTouched();
     return decision;
   }
-  extender::Snapshot Rooms() { return Decide().rooms.value_or(extender::Snapshot()); }
+  extender::Snapshot Snapshot() { return Decide().extender_snapshot.value_or(extender::Snapshot()); }
   // Addresses that the node has left; -1000: the resource is missing.
   std::int64_t Left(const std::string& node = "n1", const std::string& resource = "ipv4") {
-    const auto rooms = Rooms();
-    const auto& left = rooms.nodes.at(node).left;
+    const auto snapshot = Snapshot();
+    const auto& left = snapshot.nodes.at(node).left;
     const auto found = left.find(resource);
     return found == left.end() ? -1000 : found->second;
   }
@@ -74,77 +74,77 @@ class RoomsWorld {
   TestWorld t_;
 };
 
-TEST(Rooms, AreNotToldWithoutAnExtender) {
-  RoomsWorld world;
+TEST(ExtenderSnapshot, IsMissingWithoutAnExtender) {
+  SnapshotWorld world;
   world.world().decider = Decider({.reclaim = Reclaim::kOn, .counts = true});
-  EXPECT_FALSE(world.Block().Decide().rooms);
+  EXPECT_FALSE(world.Block().Decide().extender_snapshot);
 }
 
-TEST(Rooms, AreNotToldWhilePodsAreUnknown) {
-  RoomsWorld world;
+TEST(ExtenderSnapshot, IsMissingWhilePodsAreUnknown) {
+  SnapshotWorld world;
   world.world().world.knows_holders = false;
-  EXPECT_FALSE(world.Block().Decide().rooms);
+  EXPECT_FALSE(world.Block().Decide().extender_snapshot);
 }
 
-TEST(Rooms, AreToldAgainAfterTenSecondsAlsoIfNothingHappens) {
-  RoomsWorld world;
+TEST(ExtenderSnapshot, ComesAgainAfterTenSecondsAlsoIfNothingHappens) {
+  SnapshotWorld world;
   const Decision decision = world.Block().Decide();
   ASSERT_TRUE(decision.wake_steady);
-  EXPECT_LE(*decision.wake_steady, world.world().now.steady + kRoomsPeriod);
+  EXPECT_LE(*decision.wake_steady, world.world().now.steady + kSnapshotPeriod);
 }
 
-TEST(Rooms, OfANodeAreTheFreeAddressesOfItsBlocks) {
-  EXPECT_EQ(RoomsWorld().Block().Left(), 8);
-  EXPECT_EQ(RoomsWorld().Block({{0, kHeldEntry}}).Left(), 7);
-  EXPECT_EQ(RoomsWorld().Left("n2"), 0) << "the pool serves it, and it has no block";
+TEST(ExtenderSnapshot, HasTheFreeAddressesOfANodesBlocks) {
+  EXPECT_EQ(SnapshotWorld().Block().Left(), 8);
+  EXPECT_EQ(SnapshotWorld().Block({{0, kHeldEntry}}).Left(), 7);
+  EXPECT_EQ(SnapshotWorld().Left("n2"), 0) << "the pool serves it, and it has no block";
 }
 
-TEST(Rooms, ABoundPodWithoutARequestTakesAnAddressFromWhenItIsBound) {
-  EXPECT_EQ(RoomsWorld().Block().Bound("web-1").Left(), 7);
+TEST(ExtenderSnapshot, ABoundPodWithoutARequestTakesAnAddressFromWhenItIsBound) {
+  EXPECT_EQ(SnapshotWorld().Block().Bound("web-1").Left(), 7);
 }
 
-TEST(Rooms, ABoundPodTakesOneAddressOnceAlsoWhenItIsRecorded) {
+TEST(ExtenderSnapshot, ABoundPodTakesOneAddressOnceAlsoWhenItIsRecorded) {
   const std::string entry = "default/web-1 uid-of-web-1 0123456789ab-0123456789abcdef i=eth0 t=1799999999000";
-  EXPECT_EQ(RoomsWorld().Block({{0, entry}}).Bound("web-1").Left(), 7);
+  EXPECT_EQ(SnapshotWorld().Block({{0, entry}}).Bound("web-1").Left(), 7);
 }
 
-TEST(Rooms, APodThatRequestsAddressesTakesAsManyAsItRequests) {
-  EXPECT_EQ(RoomsWorld().Block().Pod({.name = "a", .node = "n1", .requests = {{"ipv4", 3}}}).Left(), 5);
+TEST(ExtenderSnapshot, APodThatRequestsAddressesTakesAsManyAsItRequests) {
+  EXPECT_EQ(SnapshotWorld().Block().Pod({.name = "a", .node = "n1", .requests = {{"ipv4", 3}}}).Left(), 5);
 }
 
-TEST(Rooms, PodsThatNeedNoAddressTakeNone) {
+TEST(ExtenderSnapshot, PodsThatNeedNoAddressTakeNone) {
   const auto none = std::make_shared<const std::vector<UnitRequest>>();
-  EXPECT_EQ(RoomsWorld().Block().Pod({.name = "a", .node = "n1", .is_host_network = true}).Left(), 8);
-  EXPECT_EQ(RoomsWorld().Block().Pod({.name = "a", .node = "n1", .is_terminal = true}).Left(), 8);
-  EXPECT_EQ(RoomsWorld().Block().Pod({.name = "a", .node = "n1", .named = none}).Left(), 8);
-  EXPECT_EQ(RoomsWorld().Block().Pod({.name = "a"}).Left(), 8);
+  EXPECT_EQ(SnapshotWorld().Block().Pod({.name = "a", .node = "n1", .is_host_network = true}).Left(), 8);
+  EXPECT_EQ(SnapshotWorld().Block().Pod({.name = "a", .node = "n1", .is_terminal = true}).Left(), 8);
+  EXPECT_EQ(SnapshotWorld().Block().Pod({.name = "a", .node = "n1", .named = none}).Left(), 8);
+  EXPECT_EQ(SnapshotWorld().Block().Pod({.name = "a"}).Left(), 8);
 }
 
-TEST(Rooms, APodsAnnotationNamesWhatItNeeds) {
+TEST(ExtenderSnapshot, APodsAnnotationNamesWhatItNeeds) {
   const auto named = std::make_shared<const std::vector<UnitRequest>>(ParseResources("ipv6"));
-  EXPECT_EQ(RoomsWorld().Block().Pod({.name = "a", .node = "n1", .named = named}).Left(), 8);
+  EXPECT_EQ(SnapshotWorld().Block().Pod({.name = "a", .node = "n1", .named = named}).Left(), 8);
 }
 
-TEST(Rooms, ANodeThatNoPoolServesHasNone) {
-  RoomsWorld world;
+TEST(ExtenderSnapshot, ANodeThatNoPoolServesHasNone) {
+  SnapshotWorld world;
   json spec = NodePool();
   spec["nodeSelector"] = {{"matchLabels", {{"zone", "a"}}}};
   world.world().Pool("v4", spec, {.is_ready = true});
   EXPECT_EQ(world.Block().Left(), -1000);
 }
 
-TEST(Rooms, ASharedPoolIsOfAllNodesThatItServes) {
+TEST(ExtenderSnapshot, ASharedPoolIsOfAllNodesThatItServes) {
   json spec = SharedPool();
   spec["nodeSelector"] = {{"matchLabels", {{"zone", "a"}}}};
-  const auto rooms = RoomsWorld().Node("n2", {{"zone", "a"}}).Shared(spec).Rooms();
-  ASSERT_EQ(rooms.shared.size(), 1U);
-  EXPECT_EQ(rooms.shared[0].resource, "ipv4");
-  EXPECT_EQ(rooms.shared[0].free, 8);
-  EXPECT_TRUE(rooms.nodes.at("n1").shared.empty());
-  EXPECT_EQ(rooms.nodes.at("n2").shared, std::vector<std::size_t>{0});
+  const auto snapshot = SnapshotWorld().Node("n2", {{"zone", "a"}}).Shared(spec).Snapshot();
+  ASSERT_EQ(snapshot.shared.size(), 1U);
+  EXPECT_EQ(snapshot.shared[0].resource, "ipv4");
+  EXPECT_EQ(snapshot.shared[0].free, 8);
+  EXPECT_TRUE(snapshot.nodes.at("n1").shared.empty());
+  EXPECT_EQ(snapshot.nodes.at("n2").shared, std::vector<std::size_t>{0});
 }
 
-TEST(Rooms, AnAddressOfTwoSharedPoolsIsCountedOnce) {
+TEST(ExtenderSnapshot, AnAddressOfTwoSharedPoolsIsCountedOnce) {
   const struct {
     const char* name;
     json second;
@@ -159,7 +159,7 @@ TEST(Rooms, AnAddressOfTwoSharedPoolsIsCountedOnce) {
     json spec = SharedPool();
     spec.merge_patch(one.second);
     if (spec.contains("ranges")) spec["subnet"] = "10.66.0.0/28";
-    RoomsWorld world;
+    SnapshotWorld world;
     world.world().Pool("first", SharedPool(), {.is_ready = true}).Pool("second", spec, {.is_ready = true});
     const bool is_elsewhere = spec.contains("space");
     if (is_elsewhere) {
@@ -167,28 +167,28 @@ TEST(Rooms, AnAddressOfTwoSharedPoolsIsCountedOnce) {
     } else {
       world.world().Space("default", {"v4", "first", "second"});
     }
-    const auto rooms = world.Rooms();
-    ASSERT_EQ(rooms.shared.size(), 2U) << one.name;
-    EXPECT_EQ(rooms.shared[0].free, 8) << one.name;
-    EXPECT_EQ(rooms.shared[1].free, one.want) << one.name;
+    const auto snapshot = world.Snapshot();
+    ASSERT_EQ(snapshot.shared.size(), 2U) << one.name;
+    EXPECT_EQ(snapshot.shared[0].free, 8) << one.name;
+    EXPECT_EQ(snapshot.shared[1].free, one.want) << one.name;
   }
 }
 
-TEST(Rooms, PodsBeyondANodesOwnAddressesLackThem) {
-  RoomsWorld world;
+TEST(ExtenderSnapshot, PodsBeyondANodesOwnAddressesLackThem) {
+  SnapshotWorld world;
   world.world().Pool("v4", NodePool(), {}).Space("default", {});
   world.Shared(SharedPool()).world().Space("default", {"common"});
   EXPECT_EQ(world.Bound("web-1").Bound("web-2").Left(), -2);
 }
 
-TEST(Rooms, ASharedPoolForSomeNamespacesOnlyIsNotCounted) {
+TEST(ExtenderSnapshot, ASharedPoolForSomeNamespacesOnlyIsNotCounted) {
   json spec = SharedPool();
   spec["namespaceSelector"] = {{"matchLabels", {{"team", "a"}}}};
-  EXPECT_TRUE(RoomsWorld().Shared(spec).Rooms().shared.empty());
+  EXPECT_TRUE(SnapshotWorld().Shared(spec).Snapshot().shared.empty());
 }
 
-TEST(Rooms, AnUnschedulablePodWithoutARequestGetsABlockForANode) {
-  RoomsWorld world;
+TEST(ExtenderSnapshot, AnUnschedulablePodWithoutARequestGetsABlockForANode) {
+  SnapshotWorld world;
   world.Pod({.name = "w", .is_unschedulable = true, .placement = std::make_shared<const Placement>()});
   static_cast<void>(world.Decide());
   const Decision decision = world.Later(2).Decide();
@@ -196,8 +196,8 @@ TEST(Rooms, AnUnschedulablePodWithoutARequestGetsABlockForANode) {
                                   [](const Action& action) { return std::holds_alternative<CreateBlock>(action); }));
 }
 
-TEST(Rooms, WhatIsKnownOfAnAnsweredPod) {
-  RoomsWorld world;
+TEST(ExtenderSnapshot, WhatIsKnownOfAnAnsweredPod) {
+  SnapshotWorld world;
   const World& seen = world.world().world;
   world.Pod({.name = "waits"}).Bound("bound").Pod({.name = "over", .is_terminal = true});
   EXPECT_EQ(SeenIn(seen, "default/none", "uid"), extender::Seen::kUnknown);

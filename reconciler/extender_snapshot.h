@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rooms: what the controller tells the extender after each pass about the addresses that nodes have left
-// (extender/choice.h).
+// The snapshot for the extender: what the controller tells the extender after each pass about the addresses that nodes
+// have left (extender/choice.h).
 #pragma once
 
 #include <chrono>
@@ -16,9 +16,9 @@ namespace berth::reconciler {
 
 // A snapshot follows the last one after at most this time, even if nothing happens: the extender forgets assumed pods,
 // and wakes the scheduler for waiting pods, only when it gets a snapshot.
-inline constexpr std::chrono::seconds kRoomsPeriod{10};
+inline constexpr std::chrono::seconds kSnapshotPeriod{10};
 
-struct RoomScope {
+struct SnapshotScope {
   const World& world;
   const Census& census;                             // of the same pools
   const std::map<std::string, CountedPool>& pools;  // the accepted pools, by UID
@@ -28,7 +28,7 @@ struct RoomScope {
 // Node pools count as in `counts`. A Shared pool counts for the nodes that its nodeSelector admits, if the pool is
 // Ready, enabled and without a namespaceSelector. If several pools of a space have an address that lies in no block,
 // the address counts for one pool only.
-[[nodiscard]] extender::Snapshot SnapshotOf(const RoomScope& scope);
+[[nodiscard]] extender::Snapshot SnapshotOf(const SnapshotScope& scope);
 
 // What the world knows about a pod for which the extender has chosen nodes.
 [[nodiscard]] extender::Seen SeenIn(const World& world, const std::string& key, const std::string& uid);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes rooms from tallies and Shared pools.
-#include "reconciler/rooms.h"
+// Computes the snapshot from tallies and Shared pools.
+#include "reconciler/extender_snapshot.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace berth::reconciler {
 namespace {
 
 // Enough for every pod that there may be; sums of this limit do not overflow.
-constexpr std::int64_t kRoomMax = std::int64_t{1} << 40;
+constexpr std::int64_t kLeftMax = std::int64_t{1} << 40;
 
 // nullptr unless the pool is a Shared pool that counts.
 const ipam::Pool* SharedPoolOf(const SeenPool& seen) {
@@ -36,13 +36,13 @@ ipam::Uint128 FreeBeside(const std::vector<const ipam::Pool*>& others, const ipa
 
 }  // namespace
 
-extender::Snapshot SnapshotOf(const RoomScope& scope) {
+extender::Snapshot SnapshotOf(const SnapshotScope& scope) {
   extender::Snapshot snapshot;
   std::vector<const ipam::Pool*> shared;
   for (const auto& [name, seen] : scope.world.pools) {
     const ipam::Pool* const pool = SharedPoolOf(seen);
     if (pool == nullptr || !scope.pools.contains(pool->uid)) continue;
-    const auto free = std::min<ipam::Uint128>(FreeBeside(shared, *pool, scope.census), kRoomMax);
+    const auto free = std::min<ipam::Uint128>(FreeBeside(shared, *pool, scope.census), kLeftMax);
     snapshot.shared.push_back({.resource = pool->resource, .free = static_cast<std::int64_t>(free)});
     shared.push_back(pool);
   }
@@ -56,7 +56,7 @@ extender::Snapshot SnapshotOf(const RoomScope& scope) {
     }
     for (const auto& [resource, tally] : scope.counts.Of(name)) {
       if (tally.is_counted || room.left.contains(resource))
-        room.left[resource] = std::clamp(tally.Left(), -kRoomMax, kRoomMax);
+        room.left[resource] = std::clamp(tally.Left(), -kLeftMax, kLeftMax);
     }
   }
   return snapshot;
