@@ -33,7 +33,7 @@
 #include "k8sclient/server_clock.h"
 #include "k8sclient/verbs.h"
 #include "reconciler/controller.h"
-#include "reconciler/extending.h"
+#include "reconciler/extender_server.h"
 #include "reconciler/health.h"
 #include "reconciler/logging.h"
 #include "reconciler/mailbox.h"
@@ -82,30 +82,30 @@ struct HandOver {
 };
 
 // What exists before this process leads.
-struct Desk {
+struct ProcessObjects {
   Mailbox mailbox;
   Metrics metrics;
   HandOver hand_over;
-  std::unique_ptr<Extending> extending;  // nullptr: no extender
+  std::unique_ptr<ExtenderServer> extender;  // nullptr: no extender
 };
 
 // Lists, watches and decides until stop is requested.
-void Lead(k8sclient::Api& server, Desk& desk, const Settings& settings, const std::stop_token& stop) {
-  HandOver& hand_over = desk.hand_over;
+void Lead(k8sclient::Api& server, ProcessObjects& objects, const Settings& settings, const std::stop_token& stop) {
+  HandOver& hand_over = objects.hand_over;
   k8sclient::ServerClock clock(k8sclient::RealClock());
   k8sclient::DatedApi api(server, clock);
   spdlog::info("leading pods_since={}", hand_over.found);
-  desk.metrics.SetLeading(true);
-  Controller controller(api, clock, desk.mailbox, desk.metrics, settings);
+  objects.metrics.SetLeading(true);
+  Controller controller(api, clock, objects.mailbox, objects.metrics, settings);
   controller.on_version = [&hand_over](std::uint64_t version) { hand_over.reached = version; };
-  std::array<std::jthread, 2> extending_threads;
-  if (desk.extending != nullptr) {
-    controller.on_extender_snapshot = [&desk](extender::Snapshot snapshot, const World& world, SteadyTime read_at) {
-      desk.extending->Publish(std::move(snapshot), world, read_at);
+  std::array<std::jthread, 2> extender_threads;
+  if (objects.extender != nullptr) {
+    controller.on_extender_snapshot = [&objects](extender::Snapshot snapshot, const World& world, SteadyTime read_at) {
+      objects.extender->Publish(std::move(snapshot), world, read_at);
     };
-    extending_threads = desk.extending->Lead(api, stop);
+    extender_threads = objects.extender->Lead(api, stop);
   }
-  Watches watches(api, clock, desk.mailbox, desk.metrics);
+  Watches watches(api, clock, objects.mailbox, objects.metrics);
   watches.AddHolders(hand_over.found);
   if (settings.keeps_allocations) watches.AddAllocations();
   watches.Start();
@@ -163,34 +163,34 @@ int Run(const Options& options) {
 
   auto api = Connect(options);
   if (!api) return Fail("cannot reach an API server", api.error());
-  Desk desk;
+  ProcessObjects objects;
   std::atomic<bool> is_leading = false;
   std::unique_ptr<http::HttpServer> health;
   if (!options.health_address.empty() || !options.probe_socket.empty()) {
     // A controller that waits for the Lease is ready, because it can take over.
     const HealthPlaces places{.address = options.health_address, .socket = options.probe_socket};
     const auto why_not_ready = [&] {
-      return is_leading && !desk.mailbox.IsLoaded()
+      return is_leading && !objects.mailbox.IsLoaded()
                  ? std::string("leading, but the controller has not listed all kinds of objects yet")
                  : std::string();
     };
     auto started =
-        ServeHealth(places, {.why_not_ready = why_not_ready, .metrics = [&desk] { return desk.metrics.Text(); }});
+        ServeHealth(places, {.why_not_ready = why_not_ready, .metrics = [&objects] { return objects.metrics.Text(); }});
     if (!started) return Fail("cannot serve health", started.error());
     health = *std::move(started);
     spdlog::info("serving health port={} socket={}", health->tcp_port(), options.probe_socket);
   }
   if (options.extender_port != 0) {
-    auto extending = Extending::Start(options, desk.metrics);
-    if (!extending) return Fail("cannot serve the scheduler extender", extending.error());
-    desk.extending = *std::move(extending);
+    auto extender = ExtenderServer::Start(options, objects.metrics);
+    if (!extender) return Fail("cannot serve the scheduler extender", extender.error());
+    objects.extender = *std::move(extender);
   }
   std::stop_source source;
   const std::jthread signal_thread = StopOnSignal(source, signals);
   const auto lead = [&](const std::stop_token& stop) {
     is_leading = true;
     Lead(**api,
-         desk,
+         objects,
          {.reclaim = options.reclaim,
           .keeps_allocations = options.keeps_allocations,
           .counts = options.counts,
@@ -201,7 +201,7 @@ int Run(const Options& options) {
   };
   if (!options.elects_leader) {
     lead(source.get_token());
-  } else if (auto elected = Elect(options, **api, desk.hand_over, source.get_token(), lead); !elected) {
+  } else if (auto elected = Elect(options, **api, objects.hand_over, source.get_token(), lead); !elected) {
     return Fail("lost the lease", elected.error());
   }
   spdlog::info("ended");

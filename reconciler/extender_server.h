@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extending: the scheduler extender of this process, set up from its options.
+// ExtenderServer: the scheduler extender of this process, set up from its options.
 #pragma once
 
 #include <array>
@@ -30,11 +30,11 @@ namespace berth::reconciler {
 [[nodiscard]] Expected<extender::Pod> ReadAsked(const nlohmann::json& pod, const std::vector<UnitRequest>& defaults);
 
 // Serves from Start until destruction, and answers with an error while this process does not lead.
-class Extending {
+class ExtenderServer {
  public:
   // `metrics` must outlive the result. Errors: those of http::HttpServer::Make; kInvalid (no address for the
   // EndpointSlice).
-  [[nodiscard]] static Expected<std::unique_ptr<Extending>> Start(const Options& options, Metrics& metrics);
+  [[nodiscard]] static Expected<std::unique_ptr<ExtenderServer>> Start(const Options& options, Metrics& metrics);
 
   // Call it when this process begins to lead. Until stop is requested, one thread keeps the EndpointSlice pointing at
   // this process, and one thread wakes the scheduler when pods that found no node may find one. `api` must live until
@@ -44,8 +44,8 @@ class Extending {
   void Publish(extender::Snapshot snapshot, const World& world, SteadyTime read_at);
 
  private:
-  Extending(const Options& options, Metrics& metrics);
-  void WakeAgainAndAgain(k8sclient::Api& api, const std::stop_token& stop);
+  ExtenderServer(const Options& options, Metrics& metrics);
+  void KeepWakingScheduler(k8sclient::Api& api, const std::stop_token& stop);
 
   extender::Endpoint endpoint_;
   extender::Chooser chooser_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connects the parts of the extender.
-#include "reconciler/extending.h"
+#include "reconciler/extender_server.h"
 
 #include <algorithm>
 #include <utility>
@@ -27,7 +27,7 @@ Expected<extender::Pod> ReadAsked(const nlohmann::json& pod, const std::vector<U
   return asked;
 }
 
-Extending::Extending(const Options& options, Metrics& metrics)
+ExtenderServer::ExtenderServer(const Options& options, Metrics& metrics)
     : endpoint_{.name_space = options.lease_namespace, .address = options.extender_address},
       service_({.chooser = chooser_,
                 .read_pod = [defaults = ParseResources(options.extender_resources)](
@@ -38,13 +38,13 @@ Extending::Extending(const Options& options, Metrics& metrics)
                       metrics.SetExtenderAssumed(chooser_.assumed());
                     }}) {}
 
-Expected<std::unique_ptr<Extending>> Extending::Start(const Options& options, Metrics& metrics) {
+Expected<std::unique_ptr<ExtenderServer>> ExtenderServer::Start(const Options& options, Metrics& metrics) {
   if (!ipam::Address::Parse(options.extender_address)) {
     return Fail(ErrorCode::kInvalid,
                 "--extender-address " + Quoted(options.extender_address) + " is no IP address",
                 "give the address at which the scheduler reaches this controller, such as the pod's own");
   }
-  std::unique_ptr<Extending> extending(new Extending(options, metrics));
+  std::unique_ptr<ExtenderServer> extender(new ExtenderServer(options, metrics));
   auto server = http::HttpServer::Make(
       {.tcp_address = ":" + std::to_string(options.extender_port),
        .shares_port = false,
@@ -54,24 +54,24 @@ Expected<std::unique_ptr<Extending>> Extending::Start(const Options& options, Me
                 .key = options.extender_key,
                 .client_ca = options.extender_client_ca}}},
       {.answer =
-           [service = &extending->service_](const http::HttpRequest& request) {
+           [service = &extender->service_](const http::HttpRequest& request) {
              return service->Answer(request.method, request.path, request.body);
            },
        .overload = [] { return http::HttpAnswer{.status = 503, .body = "too many callers\n"}; }});
   if (!server) return std::unexpected(server.error().Within("--extender-port"));
-  extending->server_ = *std::move(server);
-  extending->endpoint_.port = static_cast<std::uint16_t>(extending->server_->tcp_port());
-  spdlog::info("serving the scheduler extender port={}", extending->endpoint_.port);
-  return extending;
+  extender->server_ = *std::move(server);
+  extender->endpoint_.port = static_cast<std::uint16_t>(extender->server_->tcp_port());
+  spdlog::info("serving the scheduler extender port={}", extender->endpoint_.port);
+  return extender;
 }
 
-std::array<std::jthread, 2> Extending::Lead(k8sclient::Api& api, const std::stop_token& stop) {
+std::array<std::jthread, 2> ExtenderServer::Lead(k8sclient::Api& api, const std::stop_token& stop) {
   chooser_.Lead(std::chrono::steady_clock::now());
   return {std::jthread([this, &api, stop] { extender::KeepEndpoint(api, k8sclient::RealClock(), endpoint_, stop); }),
-          std::jthread([this, &api, stop] { WakeAgainAndAgain(api, stop); })};
+          std::jthread([this, &api, stop] { KeepWakingScheduler(api, stop); })};
 }
 
-void Extending::Publish(extender::Snapshot snapshot, const World& world, SteadyTime read_at) {
+void ExtenderServer::Publish(extender::Snapshot snapshot, const World& world, SteadyTime read_at) {
   const auto look = [&world](const std::string& key, const std::string& uid) { return SeenIn(world, key, uid); };
   if (!chooser_.Publish(std::move(snapshot), look, read_at)) return;
   const Lock lock(mutex_);
@@ -79,7 +79,7 @@ void Extending::Publish(extender::Snapshot snapshot, const World& world, SteadyT
   woken_.notify_one();
 }
 
-void Extending::WakeAgainAndAgain(k8sclient::Api& api, const std::stop_token& stop) {
+void ExtenderServer::KeepWakingScheduler(k8sclient::Api& api, const std::stop_token& stop) {
   constexpr std::chrono::milliseconds kCallMax{5000};
   constexpr std::chrono::milliseconds kWakePause{1000};
   while (!stop.stop_requested()) {

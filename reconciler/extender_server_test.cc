@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The needs of a pod about which the scheduler asks, and options with which the extender does not start.
-#include "reconciler/extending.h"
+#include "reconciler/extender_server.h"
 
 #include <string>
 
@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-TEST(Extending, ReadsWhoThePodIsAndWhatItNeeds) {
+TEST(ExtenderServer, ReadsWhoThePodIsAndWhatItNeeds) {
   const json requests = {{"name", "c"}, {"resources", {{"requests", {{"ipam.berth.dev/ipv4", "2"}}}}}};
   const struct {
     const char* name;
@@ -44,11 +44,11 @@ TEST(Extending, ReadsWhoThePodIsAndWhatItNeeds) {
   }
 }
 
-TEST(Extending, NeedsAnAddressForItsEndpoint) {
+TEST(ExtenderServer, NeedsAnAddressForItsEndpoint) {
   Metrics metrics;
   Options options;
   options.extender_address = "localhost";
-  const auto started = Extending::Start(options, metrics);
+  const auto started = ExtenderServer::Start(options, metrics);
   ASSERT_FALSE(started);
   EXPECT_EQ(started.error().message, "--extender-address \"localhost\" is no IP address");
 }
