@@ -186,7 +186,7 @@ class BlockPass {
   // Step by step: the held entries are freed (decide_orphans.h) and cool, then the addresses on standby go, then the
   // block.
   void GiveUp(const SeenBlock& seen) {
-    if (seen.entries.held > 0 || seen.entries.unlooked > 0) return EndUnheld(seen.block);
+    if (seen.entries.held > 0 || seen.entries.unchecked > 0) return EndUnheld(seen.block);
     if (!seen.block->standby.empty()) {
       ipam::Block after = *seen.block;
       after.standby.clear();

@@ -54,7 +54,7 @@ FreeEntries ToAction(const World& world, const std::string& block, const std::ve
                               .node = suspect->node,
                               .was_terminal = suspect->suspicion.cause == Cause::kTerminal,
                               .was_replaced = suspect->suspicion.cause == Cause::kReplaced,
-                              .left_sandbox = suspect->suspicion.cause == Cause::kLeftSandbox,
+                              .sandbox_unknown = suspect->suspicion.cause == Cause::kSandboxUnknown,
                               .node_is_gone = node_is_gone});
   }
   return action;

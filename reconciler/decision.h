@@ -83,10 +83,10 @@ struct FreedEntry {
   std::string text = {};  // the entry as it stands in the block
   ipam::HeldEntry entry;
   std::string node;
-  bool was_terminal = false;  // the pod ended (Succeeded or Failed), and may still exist
-  bool was_replaced = false;  // the pod lives, with other addresses
-  bool left_sandbox = false;  // the pod is gone, and nobody saw its sandbox end
-  bool node_is_gone = false;  // and with the node everything that ran there
+  bool was_terminal = false;     // the pod ended (Succeeded or Failed), and may still exist
+  bool was_replaced = false;     // the pod lives, with other addresses
+  bool sandbox_unknown = false;  // the pod is gone, and nobody saw its sandbox end
+  bool node_is_gone = false;     // and with the node everything that ran there
 };
 // Replaces held entries by cooling entries, which tell the node's agent to forget the attachments. The performer first
 // asks the API server about each pod, or about the node that is gone.

@@ -40,7 +40,7 @@ std::string Named(const std::vector<Item>& items, const Name& name, const std::s
 std::string_view WhyFreed(const FreedEntry& entry) {
   if (entry.node_is_gone) return "node-gone";
   if (entry.was_terminal) return "pod-ended";
-  if (entry.left_sandbox) return "sandbox-unknown";
+  if (entry.sandbox_unknown) return "sandbox-unknown";
   return entry.was_replaced ? "sandbox-replaced" : "pod-gone";
 }
 

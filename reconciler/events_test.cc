@@ -39,7 +39,7 @@ const WhyCase kWhyCases[] = {
     {"PodGone", {.entry = {}, .node = "n1"}, "pod-gone"},
     {"PodEnded", {.entry = {}, .node = "n1", .was_terminal = true}, "pod-ended"},
     {"SandboxReplaced", {.entry = {}, .node = "n1", .was_replaced = true}, "sandbox-replaced"},
-    {"SandboxUnknown", {.entry = {}, .node = "n1", .left_sandbox = true}, "sandbox-unknown"},
+    {"SandboxUnknown", {.entry = {}, .node = "n1", .sandbox_unknown = true}, "sandbox-unknown"},
     {"NodeGone", {.entry = {}, .node = "n1", .was_terminal = true, .node_is_gone = true}, "node-gone"},
 };
 INSTANTIATE_TEST_SUITE_P(Table, WhyFreedTest, testing::ValuesIn(kWhyCases),

@@ -28,7 +28,7 @@ struct JudgeCase {
   const char* why_kept;
   seconds due;  // kNever: time alone changes nothing
 };
-constexpr Cause kLeft = Cause::kLeftSandbox;
+constexpr Cause kSandboxUnknown = Cause::kSandboxUnknown;
 constexpr NodeFacts kReady{.exists = true, .is_ready = true};
 constexpr NodeFacts kNotReady{.exists = true};
 constexpr NodeFacts kOutOfService{.exists = true, .is_out_of_service = true};
@@ -59,9 +59,27 @@ const JudgeCase kJudgeCases[] = {
      false,
      "may-be-ending",
      seconds(49)},
-    {"LeftSandbox", kLeft, seconds(30), 99, seconds(9), kReady, seconds(608), false, "may-be-ending", seconds(609)},
-    {"LeftSandboxLongAgo", kLeft, seconds(30), 99, seconds(9), kReady, seconds(609), true, "", kNever},
-    {"LeftSandboxOfLongGrace", kLeft, seconds(3600), 999, seconds(9), kReady, seconds(3619), true, "", kNever},
+    {"SandboxUnknown",
+     kSandboxUnknown,
+     seconds(30),
+     99,
+     seconds(9),
+     kReady,
+     seconds(608),
+     false,
+     "may-be-ending",
+     seconds(609)},
+    {"SandboxUnknownLongAgo", kSandboxUnknown, seconds(30), 99, seconds(9), kReady, seconds(609), true, "", kNever},
+    {"SandboxUnknownOfLongGrace",
+     kSandboxUnknown,
+     seconds(3600),
+     999,
+     seconds(9),
+     kReady,
+     seconds(3619),
+     true,
+     "",
+     kNever},
     {"LongGrace",
      Cause::kVanished,
      seconds(120),

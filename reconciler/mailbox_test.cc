@@ -151,7 +151,7 @@ TEST(Mailbox, APodThatVanishesIsAsItWasLast) {
     pod.has_sandbox = had_sandbox;
     mailbox.ObserveDeletion(pod);
     mailbox.FetchInto(world, {});
-    EXPECT_EQ(SandboxOf(world), had_sandbox ? SandboxAtEnd::kThere : SandboxAtEnd::kEnded);
+    EXPECT_EQ(SandboxOf(world), had_sandbox ? SandboxAtEnd::kRunning : SandboxAtEnd::kEnded);
   }
 }
 

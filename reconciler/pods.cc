@@ -75,7 +75,7 @@ bool Pods::IsCascading(const SeenPod& pod) const {
 }
 
 void Pods::ObserveDeletion(const SeenPod& pod, SteadyTime now) {
-  NoteVanished(pod, pod.has_sandbox ? SandboxAtEnd::kThere : SandboxAtEnd::kEnded, now);
+  NoteVanished(pod, pod.has_sandbox ? SandboxAtEnd::kRunning : SandboxAtEnd::kEnded, now);
 }
 
 void Pods::NoteAbsent(const SeenPod& pod, SteadyTime now) {

@@ -95,9 +95,9 @@ struct SeenPod {
 
 // What had become of a pod's sandbox when the pod was gone.
 enum class SandboxAtEnd : std::uint8_t {
-  kEnded,   // the kubelet had reported its end, or there was none
-  kUnseen,  // the sandbox existed when the pod was last seen, and nobody saw the deletion
-  kThere,   // the sandbox existed at the deletion: somebody deleted the pod by force
+  kEnded,    // the kubelet had reported its end, or there was none
+  kUnseen,   // the sandbox existed when the pod was last seen, and nobody saw the deletion
+  kRunning,  // the sandbox existed at the deletion: somebody deleted the pod by force
 };
 
 struct VanishedPod {

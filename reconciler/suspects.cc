@@ -33,9 +33,9 @@ Suspicion Missing(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now
   if (const auto vanished = pods.FindVanished(pod)) {
     // An agent that can look for the network namespace keeps the address while the sandbox exists.
     const bool has_proof = !entry.netns.empty() && entry.node.empty();
-    const bool may_be_left = vanished->sandbox == SandboxAtEnd::kUnseen && !has_proof;
-    const bool is_left = vanished->sandbox == SandboxAtEnd::kThere || may_be_left;
-    return {.cause = is_left ? Cause::kLeftSandbox : Cause::kVanished, .grace = vanished->grace, .since = now};
+    const bool may_still_run = vanished->sandbox == SandboxAtEnd::kUnseen && !has_proof;
+    const bool is_unknown = vanished->sandbox == SandboxAtEnd::kRunning || may_still_run;
+    return {.cause = is_unknown ? Cause::kSandboxUnknown : Cause::kVanished, .grace = vanished->grace, .since = now};
   }
   return {.cause = Cause::kAbsent, .since = now};
 }
@@ -149,7 +149,7 @@ void Suspects::Check(const World& world, const HeldEntries::Entry& entry) {
     if (pod->HasOthersThan(address)) suspicion = {.cause = Cause::kReplaced, .grace = pod->grace, .since = now_};
   }
   const bool is_returned = suspicion && suspicion->cause != Cause::kUnknown && returned_.contains(entry.key);
-  if (is_returned) suspicion->cause = Cause::kLeftSandbox;
+  if (is_returned) suspicion->cause = Cause::kSandboxUnknown;
   if (!suspicion) {
     suspects_.erase(entry.key);
     return;

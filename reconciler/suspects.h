@@ -31,7 +31,7 @@ enum class Cause : std::uint8_t {
   kAbsent,    // the pod does not exist, and the controller did not see the deletion
   // The pod is gone, and its sandbox may still exist: somebody deleted the pod by force, or nobody saw the sandbox end
   // and no agent can look for it. Or the agent wrote the entry again after a controller had freed it.
-  kLeftSandbox,
+  kSandboxUnknown,
   kTerminal,  // Succeeded or Failed
   // The pod lives, and has had another sandbox with other addresses since: the kubelet makes a sandbox only when the
   // previous one has ended.

@@ -24,7 +24,7 @@ EntryCounts CountEntries(const ipam::Block& block) {
   for (const auto& [offset, text] : block.allocations) {
     if (ipam::CoolingUntil(text, /*now_ms=*/0)) {
       ++counts.cooling;
-      if (ipam::FreedUnder(text)) ++counts.unlooked;
+      if (ipam::FreedUnder(text)) ++counts.unchecked;
     } else if (text.starts_with("! ") && std::holds_alternative<ipam::ReservedEntry>(ipam::ParseEntry(text))) {
       ++counts.reserved;
     } else {

@@ -69,10 +69,10 @@ struct EntryCounts {
   std::uint32_t standby = 0;
   // Cooling entries with an old entry whose network namespace the node's agent has not checked yet (ipam::FreedUnder).
   // The agent removes them when they are over.
-  std::uint32_t unlooked = 0;
+  std::uint32_t unchecked = 0;
 
   // Whether a pod has or may have an address of the block.
-  [[nodiscard]] bool IsInUse() const { return held > 0 || standby > 0 || unlooked > 0; }
+  [[nodiscard]] bool IsInUse() const { return held > 0 || standby > 0 || unchecked > 0; }
 };
 [[nodiscard]] EntryCounts CountEntries(const ipam::Block& block);
 
