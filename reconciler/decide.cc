@@ -26,7 +26,7 @@ struct SpacePlan {
   Acceptance acceptance;
   std::vector<ReservedRange> reserved;
   ipam::IntervalSet withheld;
-  bool may_give_up = true;
+  bool may_stop_withholding = true;
 };
 
 std::vector<std::string> With(std::vector<std::string> finalizers, std::string_view finalizer) {
@@ -134,7 +134,7 @@ class Pass {
       const std::vector<crds::AcceptedPool>& accepted =
           MayChangeList(plan) ? plan.acceptance.accepted : AcceptedIn(plan);
       plan.withheld = WithheldSet(world_, accepted, plan.reserved);
-      plan.may_give_up = MayGiveUp(world_, name, accepted);
+      plan.may_stop_withholding = MayStopWithholding(world_, name, accepted);
     }
   }
 
@@ -156,11 +156,11 @@ class Pass {
                                            const std::vector<ipam::AddressRange>& current, std::size_t limit,
                                            const ObjectKey& key) {
     std::vector<ipam::AddressRange> wanted = AtMost(exact, limit);
-    if (relisted_ && plan.may_give_up) return wanted;
+    if (relisted_ && plan.may_stop_withholding) return wanted;
     std::vector<ipam::AddressRange> both = wanted;
     both.insert(both.end(), current.begin(), current.end());
     both = AtMost(ipam::IntervalSet(both), limit);
-    if (both != wanted && plan.may_give_up) decision_.wants_relist.insert(key);
+    if (both != wanted && plan.may_stop_withholding) decision_.wants_relist.insert(key);
     return both;
   }
 
@@ -304,8 +304,10 @@ class Pass {
   }
 
   void DecideReservedIn(const std::string& name, const SpacePlan& plan) {
-    ReservedSpace space{
-        .space = name, .reserved = plan.reserved, .may_give_up = plan.may_give_up, .pools_withhold = true};
+    ReservedSpace space{.space = name,
+                        .reserved = plan.reserved,
+                        .may_stop_withholding = plan.may_stop_withholding,
+                        .pools_withhold = true};
     std::vector<ipam::AddressRange> ranges;
     for (const ReservedRange& item : plan.reserved) ranges.push_back(item.range);
     const ipam::IntervalSet reserved(ranges);

@@ -148,11 +148,11 @@ void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Deci
     if (seen.entries.reserved == 0 && !kept.Overlaps(ipam::AddressRange::Of(seen.cidr))) continue;
     const auto pool = scope.pools.find(seen.pool_uid);
     if (pool == scope.pools.end()) continue;
-    const bool may_remove = scope.relisted && space.may_give_up;
+    const bool may_remove = scope.relisted && space.may_stop_withholding;
     ReservedChange change = WithReserved(*seen.block, pool->second, space.reserved, now_ms, may_remove);
     if (change.next_ms) decision.WakeAt(*change.next_ms);
     awaits_standby = awaits_standby || change.awaits_standby;
-    if (change.wants_removal && space.may_give_up) decision.wants_relist.insert(BlockKey(name));
+    if (change.wants_removal && space.may_stop_withholding) decision.wants_relist.insert(BlockKey(name));
     if (!change.after) continue;
     if (++changes > kBlockChangesMax) {
       decision.WakeAt(now_ms);

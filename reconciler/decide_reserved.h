@@ -35,7 +35,7 @@ struct ReservedChange {
 struct ReservedSpace {
   std::string space;
   std::vector<ReservedRange> reserved;
-  bool may_give_up = true;  // see MayGiveUp
+  bool may_stop_withholding = true;  // see MayStopWithholding
   // As far as the world shows, the status of every accepted pool lists what is withheld from the pool.
   bool pools_withhold = false;
 };

@@ -35,7 +35,7 @@ std::optional<std::int64_t> NextExpiry(const World& world, std::int64_t now_ms) 
   return next;
 }
 
-bool MayGiveUp(const World& world, const std::string& space, const std::vector<crds::AcceptedPool>& accepted) {
+bool MayStopWithholding(const World& world, const std::string& space, const std::vector<crds::AcceptedPool>& accepted) {
   const bool all_reservations = std::ranges::none_of(
       world.reservations, [&](const auto& item) { return item.second.space == space && !item.second.problem.empty(); });
   return all_reservations && std::ranges::none_of(accepted, [&](const crds::AcceptedPool& entry) {

@@ -25,8 +25,8 @@ namespace berth::reconciler {
 
 // False if a reservation of the space or one of its accepted pools cannot be read. The unreadable object may still
 // reserve what it reserved before, so the controller goes on withholding all addresses.
-[[nodiscard]] bool MayGiveUp(const World& world, const std::string& space,
-                             const std::vector<crds::AcceptedPool>& accepted);
+[[nodiscard]] bool MayStopWithholding(const World& world, const std::string& space,
+                                      const std::vector<crds::AcceptedPool>& accepted);
 
 // `reserved` and the gateways of the accepted pools.
 [[nodiscard]] ipam::IntervalSet WithheldSet(const World& world, const std::vector<crds::AcceptedPool>& accepted,

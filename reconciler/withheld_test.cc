@@ -76,17 +76,17 @@ TEST(Withheld, ReservationsOfAnotherSpaceDoNotCount) {
 TEST(Withheld, NothingIsGivenUpWhileAReservationCannotBeRead) {
   TestWorld t;
   t.Reservation("backwards", {"10.55.0.9-10.55.0.5"});
-  EXPECT_FALSE(MayGiveUp(t.world, "default", {}));
-  EXPECT_TRUE(MayGiveUp(t.world, "blue", {}));
+  EXPECT_FALSE(MayStopWithholding(t.world, "default", {}));
+  EXPECT_TRUE(MayStopWithholding(t.world, "blue", {}));
 }
 
 TEST(Withheld, NothingIsGivenUpWhileAnAcceptedPoolCannotBeRead) {
   TestWorld t;
   t.Pool("web", {{"subnet", "10.55.0.0/24"}}).Space("default", {"web"});
   const auto accepted = t.world.spaces.at("default").accepted;
-  EXPECT_TRUE(MayGiveUp(t.world, "default", accepted));
+  EXPECT_TRUE(MayStopWithholding(t.world, "default", accepted));
   t.Pool("web", {{"subnet", "10.55.0.0/24"}, {"gateway", "nonsense"}});
-  EXPECT_FALSE(MayGiveUp(t.world, "default", accepted));
+  EXPECT_FALSE(MayStopWithholding(t.world, "default", accepted));
 }
 
 TEST(Withheld, GatewaysOfPoolsThatAreNotAcceptedDoNotCount) {
