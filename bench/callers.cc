@@ -74,7 +74,7 @@ class Barrier {
 
 }  // namespace
 
-// One thread that waits for work.
+// A thread that waits for work.
 class Callers::Caller {
  public:
   Caller() : thread_([this](const std::stop_token& stop) { Work(stop); }) {}

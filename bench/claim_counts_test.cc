@@ -31,7 +31,7 @@ class Answers final : public k8sclient::Api {
   std::deque<Expected<Response>> answers_;
 };
 
-// What is counted after one request.
+// Returns the counts after one request.
 ClaimTotals After(const k8sclient::Request& request, Expected<Response> answer) {
   ClaimCounts counts;
   CountedApi api(std::make_unique<Answers>(std::deque<Expected<Response>>{std::move(answer)}), "/blocks", counts);

@@ -94,7 +94,7 @@ std::vector<double> StartTogether(const Agents& agents, const Progress& progress
   return seconds;
 }
 
-// What became of requests, by the API server's own counters.
+// The outcomes of requests, by the API server's own counters.
 class Requests {
  public:
   Requests(const ServerMetrics& before, const ServerMetrics& after) : before_(before), after_(after) {}

@@ -40,7 +40,7 @@ void WidenFutexTable() {
   static_cast<void>(prctl(kFutexHash, kSetSlots, kSlots, 0UL, 0UL));
 }
 
-// One of the compared ways to write addresses.
+// A way to write addresses that the run compares.
 struct Way {
   const char* name;
   bool is_bare;

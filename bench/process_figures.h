@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel says about a process: CPU time and memory (proc(5)).
+// CPU time and memory of a process, from the kernel (proc(5)).
 #pragma once
 
 #include <chrono>

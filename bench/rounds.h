@@ -26,7 +26,7 @@ struct ContenderFigures {
   OpFigures del;
 };
 
-// What was measured with one number of callers, in the order of the contenders.
+// The figures of all contenders for one number of callers, in the order of the contenders.
 struct CallersFigures {
   int callers = 0;
   std::vector<ContenderFigures> contenders = {};

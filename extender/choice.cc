@@ -33,7 +33,7 @@ std::string NumberName(const std::string& resource) { return "ipam.berth.dev/" +
 
 }  // namespace
 
-// What is left for one pod, of the resources that the pod needs.
+// The addresses left for one pod, of the resources that the pod needs.
 class Chooser::Ledger {
  public:
   Ledger(const Snapshot& snapshot, const std::map<std::string, Assumed>& assumed, const Units& needs)
@@ -88,7 +88,7 @@ class Chooser::Ledger {
                                [&](std::size_t index) { return snapshot_.shared[index].resource == resource; });
   }
 
-  // What a node lacks counts against every Shared pool that serves the node.
+  // Addresses that a node lacks count against every Shared pool that serves the node.
   [[nodiscard]] std::int64_t Room(const std::string& node, const NodeRoom& room, const std::string& resource) const {
     const std::int64_t own = OwnRoom(node, room, resource);
     if (!HasShared(room, resource)) return own;

@@ -63,7 +63,7 @@ struct Pod {
   Units needs;  // empty: the pod needs no address
 };
 
-// What the snapshot's world shows about a pod with an assumed entry.
+// The state of a pod with an assumed entry, in the snapshot's world.
 enum class Seen : std::uint8_t {
   kUnknown,  // no such pod
   kWaiting,  // the pod exists, and is bound to no node

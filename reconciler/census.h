@@ -64,7 +64,7 @@ class Census {
   [[nodiscard]] std::optional<std::int64_t> next_change_ms() const { return next_change_ms_; }
 
  private:
-  // What the census computes from the rules of one pool, and keeps until the rules change.
+  // Results that the census computes from the rules of one pool, and keeps until the rules change.
   struct Rules {
     std::uint64_t id = 0;  // changes whenever the rules change
     std::int64_t generation = 0;

@@ -81,7 +81,7 @@ struct HandOver {
   std::atomic<std::uint64_t> reached = 0;
 };
 
-// What exists before this process leads.
+// The objects that exist before this process leads.
 struct ProcessObjects {
   Mailbox mailbox;
   Metrics metrics;

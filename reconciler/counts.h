@@ -112,7 +112,7 @@ class Counts {
                                    const std::vector<SeenPod>& listed) const;
   // Active pods, whether they need addresses or not: each counts against the node's limit of pods.
   [[nodiscard]] std::size_t ActivePods(const std::string& node) const;
-  // What the pod requests, or needs without a request.
+  // The addresses that the pod requests, or needs without a request.
   [[nodiscard]] const std::vector<UnitRequest>& NeedsOf(const SeenPod& pod) const { return pod.Needs(defaults_); }
   // Unschedulable pods that need addresses (NeedsOf).
   [[nodiscard]] const std::set<PodKey>& waiting() const { return waiting_; }

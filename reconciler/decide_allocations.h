@@ -33,7 +33,7 @@ inline constexpr std::chrono::milliseconds kAllocationGoneMin{5000};
 // Limit for one pass, so that 100,000 IPAllocations after an upgrade do not hold up more important actions.
 inline constexpr std::size_t kAllocationsPerPass = 100;
 
-// What to do about one IPAllocation.
+// The decision about one IPAllocation.
 enum class AllocationRuling : std::uint8_t { kNothing, kMake, kDelete, kLater };
 
 struct AllocationFacts {
@@ -63,7 +63,7 @@ class AllocationDecider {
   void Decide(const AllocationScope& scope, const Now& now, Decision& decision);
 
  private:
-  // What an IPAllocation would be made from.
+  // The entries of one IPAllocation, whether the object exists or not.
   struct Holding {
     std::set<EntryKey> entries = {};
     SteadyTime settled;     // from when on the object may be made

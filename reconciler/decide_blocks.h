@@ -6,9 +6,9 @@
 // written the block since, the API server answers with a conflict. A later ADD finds that the block is being deleted,
 // and uses another block. decide_drain.h does the rest.
 //
-// If a Node's address count includes the block, the block goes in two steps: first the count falls (decide_numbers.h);
-// then, if the requests of the bound pods still fit, the controller deletes the block. While blocks are scarce no node
-// claims in advance (ipam/claim.h), so the deleted block is left for a node that needs it.
+// If a Node's address count includes the block, the block is deleted in two steps: first the count falls
+// (decide_numbers.h); then, if the requests of the bound pods still fit, the controller deletes the block. While blocks
+// are scarce no node claims in advance (ipam/claim.h), so the deleted block is left for a node that needs it.
 #pragma once
 
 #include <chrono>

@@ -23,7 +23,7 @@ struct Group {
   SteadyTime since;
 };
 
-// What a node has left for further pods.
+// The places and addresses that a node has left for further pods.
 struct Room {
   const SeenNode* node;
   std::int64_t places = 0;

@@ -34,7 +34,7 @@ inline constexpr std::chrono::seconds kQuietMin{60};
 // time.
 inline constexpr std::chrono::seconds kContestedMin{20};
 
-// What a block records about an address that a pod has.
+// How the block's entry for an address agrees with the pod that has the address.
 enum class AddressState : std::uint8_t {
   kRecorded,   // an entry of the pod
   kLost,       // no entry, or only that of a reservation

@@ -39,7 +39,7 @@ std::optional<std::int64_t> NumberDecider::Wanted(const World& world, const Seen
   return tally.Number();
 }
 
-// What to write to one Node.
+// The planned write of one Node.
 struct NumberDecider::Plan {
   const SeenNode* node;
   std::map<std::string, std::optional<std::int64_t>> numbers = {};

@@ -24,7 +24,7 @@ class LoweredNumber : public ::testing::Test {
     for (ipam::BlockOffset i = 1; i <= count; ++i) entries[i] = kHeldEntry;
     t_.Block("10.55.0.64/26", "web", entries);
   }
-  // What the controller writes to the Node within `count` seconds.
+  // Returns the counts that the controller writes to the Node within `count` seconds.
   std::string WrittenIn(int count) {
     std::string written;
     for (int i = 0; i < count; ++i, t_.now.steady += seconds(1), t_.now.unix_ms += 1000) {

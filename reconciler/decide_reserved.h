@@ -19,8 +19,8 @@
 
 namespace berth::reconciler {
 
-// What `reserved` (of the block's space) changes in a block. `pool`: the block's pool, for the count of free addresses.
-// If `may_remove` is false, no reserved entry is removed or replaced by that of another reservation.
+// Returns how `reserved` (of the block's space) changes a block. `pool`: the block's pool, for the count of free
+// addresses. If `may_remove` is false, no reserved entry is removed or replaced by that of another reservation.
 struct ReservedChange {
   std::optional<ipam::Block> after;     // nothing: the block is as it should be
   bool wants_removal = false;           // an entry would be removed if `may_remove` were true
@@ -31,7 +31,7 @@ struct ReservedChange {
                                           const std::vector<ReservedRange>& reserved, std::int64_t now_ms,
                                           bool may_remove);
 
-// What is known of one space.
+// Facts about one space.
 struct ReservedSpace {
   std::string space;
   std::vector<ReservedRange> reserved;
@@ -40,7 +40,7 @@ struct ReservedSpace {
   bool pools_withhold = false;
 };
 
-// What a decision about one space depends on.
+// Inputs of a decision about one space.
 struct ReservedScope {
   const World& world;
   const ControllerState& state;

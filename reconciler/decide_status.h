@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the statuses of pools and spaces should say, and which differences are written at once.
+// Computes the statuses of pools and spaces, and which differences are written at once.
 //
 // Every agent of the cluster watches pools. So if a change of counts matters, the controller writes it at most once a
 // second, and otherwise at most every 10 s. A change matters if the total changes, if the last address goes or an
@@ -26,7 +26,7 @@ inline constexpr std::chrono::seconds kCountsPeriod{10};
 // For counts that matter: a pool with one free address may become full and not full many times a second.
 inline constexpr std::chrono::seconds kCountsPeriodMin{1};
 
-// What the condition Ready should say.
+// The wanted condition Ready.
 struct Readiness {
   bool is_ready = false;
   Reason why;

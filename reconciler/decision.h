@@ -181,7 +181,7 @@ using ObjectKey = std::string;
 inline constexpr const char* kAllocationsKey = "IPAllocations";
 inline constexpr const char* kNodesKey = "Nodes";
 
-// What became of entries whose pods may be gone.
+// The decisions about entries whose pods may be gone.
 struct OrphanFindings {
   std::size_t due = 0;                      // entries to free now
   std::map<std::string, std::size_t> kept;  // by reason
@@ -209,7 +209,7 @@ struct Decision {
   void WakeAt(std::chrono::steady_clock::time_point steady);
 };
 
-// What the controller has done, and cannot read back from the world.
+// Results of the controller's own actions that it cannot read back from the world.
 struct ControllerState {
   // Which actions failed, and when they may be tried again.
   Backoff backoff;
@@ -218,8 +218,8 @@ struct ControllerState {
   std::map<std::string, std::chrono::steady_clock::time_point> space_counts_written;
   // Reservations that are in force (ConfirmReserved), by name of the space.
   std::map<std::string, std::vector<ReservedRange>> confirmed;
-  // By block: the entries that a write frees whose answer was lost, and the block as this write leaves it, except for
-  // its version.
+  // Writes that free entries and whose answers were lost, by block: the entries, and the block as the write leaves it,
+  // except for its version.
   struct InDoubt {
     ipam::Block after;
     std::vector<FreedEntry> freed;
@@ -240,13 +240,13 @@ struct ControllerState {
     std::uint64_t version = 0;
   };
   std::optional<LeasesAsked> leases;
-  // By node: its pods from a consistent list; `at`: when the list was requested.
+  // The pods of a node from a consistent list, by node; `at`: when the list was requested.
   struct PodsListed {
     SteadyTime at;
     std::vector<SeenPod> pods;
   };
   std::map<std::string, PodsListed> pods_listed;
-  // By node: when its address counts were last written.
+  // When the address counts of a Node were last written, by node.
   std::map<std::string, SteadyTime> numbers_written;
   // Nodes of which the last event said that they show no count.
   std::set<std::string> without_numbers;

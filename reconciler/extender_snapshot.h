@@ -30,7 +30,7 @@ struct SnapshotScope {
 // the address counts for one pool only.
 [[nodiscard]] extender::Snapshot SnapshotOf(const SnapshotScope& scope);
 
-// What the world knows about a pod for which the extender has chosen nodes.
+// The state in the world of a pod for which the extender has chosen nodes.
 [[nodiscard]] extender::Seen SeenIn(const World& world, const std::string& key, const std::string& uid);
 
 }  // namespace berth::reconciler

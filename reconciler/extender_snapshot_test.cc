@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the extender is told: the nodes' addresses minus those that bound pods still need, and Shared pools.
+// The snapshot for the extender: the nodes' addresses minus those that bound pods still need, and Shared pools.
 #include "reconciler/extender_snapshot.h"
 
 #include <algorithm>

@@ -124,7 +124,7 @@ std::chrono::seconds GraceOf(const World& world, const PastPod& pod) {
   const VanishedPod* const vanished = world.pods.FindVanished(pod);
   return vanished == nullptr ? std::chrono::seconds(-1) : vanished->grace;
 }
-// What is known about the sandbox of the pod u-1, which vanished.
+// The known state of the sandbox of the pod u-1, which vanished.
 SandboxAtEnd SandboxOf(const World& world) { return world.pods.FindVanished({"default/web", "u-1"})->sandbox; }
 
 TEST(Mailbox, APodThatCameAndWentBetweenTwoFetchesWasSeenToVanish) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pod requests of counted resources, as kube-scheduler and the kubelet count it.
+// The counted resources that a pod requests, as kube-scheduler and the kubelet count them.
 #pragma once
 
 #include <cstddef>

@@ -93,7 +93,7 @@ struct SeenPod {
   friend bool operator==(const SeenPod&, const SeenPod&) = default;
 };
 
-// What had become of a pod's sandbox when the pod was gone.
+// The state of a pod's sandbox when the pod was gone.
 enum class SandboxAtEnd : std::uint8_t {
   kEnded,    // the kubelet had reported its end, or there was none
   kUnseen,   // the sandbox existed when the pod was last seen, and nobody saw the deletion

@@ -82,7 +82,7 @@ void Suspects::Update(const HeldEntries& held, const World& world, const Control
     const auto found = std::find_if(first, last, [&entry](const auto& item) { return item.second == entry.key; });
     if (found != last) by_pod_.erase(found);
   }
-  // Of the entries that existed at the start, or that came together, nobody knows which is newer.
+  // Nobody knows which of the entries that existed at the start, or that came together, is newer.
   if (checked_all_) {
     for (const HeldEntries::Place& place : held.came()) NoteReplaced(held, HeldEntries::Read(place), world);
   }

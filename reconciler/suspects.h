@@ -25,7 +25,7 @@
 
 namespace berth::reconciler {
 
-// What is known about an entry's pod.
+// Why an entry's pod may be gone.
 enum class Cause : std::uint8_t {
   kVanished,  // the controller saw the deletion, or another pod has the name now
   kAbsent,    // the pod does not exist, and the controller did not see the deletion
@@ -69,7 +69,7 @@ inline constexpr std::string_view kNoNetwork = "000000000000";
 // The pod that the entry names.
 [[nodiscard]] PastPod PastPodOf(const ipam::HeldEntry& entry);
 
-// What the pods say about an entry. Nothing: the entry's pod lives.
+// The suspicion against an entry, by the pods that were seen. Nothing: the entry's pod lives.
 [[nodiscard]] std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now);
 
 class Suspects {

@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// What an entry says about its pod, and the last pod of that name that the watch showed.
+// The pod that an entry names, and the last pod of that name that the watch showed.
 struct SuspicionCase {
   const char* name;
   const char* entry_pod;  // "" and "-": unknown
