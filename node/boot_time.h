@@ -7,7 +7,8 @@
 
 namespace berth::node {
 
-// In nanoseconds: comparable between processes, and between now and a suspended past.
+// Nanoseconds on CLOCK_BOOTTIME. All processes of a node can compare these times, and the clock also counts while the
+// machine is suspended.
 using BootNanos = std::int64_t;
 inline constexpr BootNanos kNanosPerSecond = 1'000'000'000;
 

@@ -39,9 +39,10 @@ Expected<void> DelQueue::Add(std::string_view call) const {
   if (!file) return std::unexpected(file.error());
   struct stat before = {};
   if (fstat(file->descriptor(), &before) != 0) return FailIo("look at", state_.PathOf(kQueueFile));
-  // First its name: who finds something in it does not know whether whoever made it lived to sync the folder.
+  // Sync the folder, so that the file's name survives a crash: if the file is empty, the process that created it may
+  // have died before it synced the folder.
   if (auto synced = before.st_size == 0 ? state_.Sync() : Expected<void>(); !synced) return synced;
-  // What a process has not written to its end does not spoil this line.
+  // The leading newline ends an incomplete line of a process that died while it wrote.
   const std::string line = "\n" + std::string(call) + "\n";
   if (static_cast<std::size_t>(before.st_size) + line.size() > kQueueBytesMax) {
     return Fail(ErrorCode::kUnavailable,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// DelQueue: DELs that `berth` has answered while no agent listened, on disk as they would have gone to one. The next
-// agent takes them over before it is ready.
+// DelQueue: a file with DELs that `berth` has answered while no agent listened. Each line is the text that `berth`
+// would have sent to an agent. The next agent moves the DELs to its journal before the agent is ready.
 //
-// Only who has the queue's lock looks at it: `berth` adds a DEL while, with the lock, it finds nobody listening; an
-// agent listens before it takes the lock and what is in the queue. So every DEL in it came before any ADD that the
-// agent answers, and none comes once that agent has looked.
+// Every process takes the queue's lock before it reads or writes the queue. With the lock, `berth` checks that no agent
+// listens, and only then adds a DEL. An agent first listens, then takes the lock and reads the queue. This order has
+// two effects: every queued DEL is older than every ADD that the agent answers, and `berth` adds no DEL after the agent
+// has read the queue.
 #pragma once
 
 #include <string>
@@ -16,22 +17,24 @@
 
 namespace berth::node {
 
-// About four hundred bytes each: more DELs than a node has pods.
+// Room for about 2,500 DELs of about 400 bytes each: more DELs than a node has pods.
 inline constexpr std::size_t kQueueBytesMax = std::size_t{1} << 20;
-// Of one: a name in a tenant's configuration may have any length, and shall not fill the queue for all others.
+// Limit of one DEL: a name in a tenant's network configuration may have any length, and must not fill the queue.
 inline constexpr std::size_t kQueuedCallBytesMax = 4096;
 
 class DelQueue {
  public:
-  // Waits for the lock until `deadline`, as LockExclusively does. Errors: kUnavailable: not by then; kIo.
+  // Waits for the lock until `deadline`, as LockExclusively does. Errors: kUnavailable: other processes held the lock
+  // until `deadline`; kIo.
   [[nodiscard]] static Expected<DelQueue> Lock(const Folder& state, BootNanos deadline);
 
-  // `call`: a line of text (cni/forward.h). It survives the machine when this returns.
-  // Errors: kUnavailable: the queue is full, or the call too long for it; kIo: the caller must not answer success.
+  // Appends a DEL. `call`: one line of text (cni/forward.h). When Add returns, the DEL survives a crash of the machine.
+  // Errors: kUnavailable: the queue is full, or `call` is longer than kQueuedCallBytesMax; kIo. On an error the caller
+  // must not answer success.
   [[nodiscard]] Expected<void> Add(std::string_view call) const;
-  // Lines, in the order in which they came; those of processes that died are not whole. Errors: kIo.
+  // The queued lines, oldest first. If a process died while it wrote a line, that line is incomplete. Errors: kIo.
   [[nodiscard]] Expected<std::vector<std::string>> Calls() const;
-  // A crash of the machine may bring them back. Errors: kIo.
+  // Removes all DELs. After a crash of the machine the DELs may be there again. Errors: kIo.
   [[nodiscard]] Expected<void> Clear() const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Marks of DELs: how long they stay, whatever happens to the host's clock.
+// Marks of DELs: a mark stays for eleven minutes, even if somebody sets the host's clock.
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -40,7 +40,7 @@ class DeletedMarks : public testing::Test {
 
 struct StampCase {
   const char* name;
-  BootNanos age;  // of the last look through the marks
+  BootNanos age;  // age of the last cleaning of the marks
   bool looks_again;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to the API server, the conflict loop, and the keeping of intents.
+// Requests to the API server, the loop after conflicts, and intents.
 #include "node/direct_store.h"
 
 #include <algorithm>
@@ -43,8 +43,9 @@ Expected<BlockView> ToView(const Expected<json>& object) {
 
 }  // namespace
 
-// The intent of the writes that one Edit or Create sends: on disk from before the first of them until the outcome of
-// all of them is known, and that of an earlier call's write to the same block, if that was open.
+// The intent of the writes that one Edit or Create sends. The intent is on disk from before the first write until the
+// outcome of all writes is known. If an earlier call left an intent for the same block, this intent also covers that
+// call's write.
 class DirectStore::Intent {
  public:
   Intent(const NodeDirectory& directory, const ipam::Attachment& attachment, const ipam::Block& block)
@@ -67,21 +68,24 @@ class DirectStore::Intent {
     return {};
   }
 
-  // A write that creates the block may have happened, or may still.
+  // Whether a POST of the block is in doubt: it may have landed, or may still land.
   [[nodiscard]] bool HasCreationInDoubt() const { return doubt_ && doubt_->version.empty(); }
 
-  // The outcome of the write decided on `version` (empty: the creation) is not known.
+  // The outcome of the write is unknown. `version`: the resourceVersion that the patch names; empty: the write is a
+  // POST.
   void NoteUnknown(const std::string& version, const Error& error) { doubt_ = Doubt{version, error}; }
 
-  // A block seen at another version: the write in doubt landed there or earlier, or never will, since it compares.
+  // The block was seen at `version`. If the write in doubt names another version, it has landed already or can never
+  // land, because the API server compares versions.
   void NoteSeen(const std::string& version) {
     if (doubt_ && doubt_->version != version) doubt_.reset();
   }
-  // The block is gone: nothing can be written to it any more. It can still be created.
+  // The block is gone. A patch in doubt can no longer land, but a POST in doubt still can.
   void NoteGone() { NoteSeen(""); }
   void NoteSettled() { doubt_.reset(); }
 
-  // Closes it unless a write is in doubt, in which case the call's outcome is in doubt too.
+  // Closes the intent and returns `outcome`. If a write is in doubt, leaves the intent open and returns
+  // kUnknownOutcome.
   [[nodiscard]] Expected<BlockView> Finish(Expected<BlockView> outcome) {
     if (doubt_) {
       Error error = doubt_->error;
@@ -139,7 +143,8 @@ Expected<std::vector<ipam::PoolView>> DirectStore::ReadPools(std::span<const std
                                                              ipam::Freshness freshness) {
   const bool is_hint = freshness == ipam::Freshness::kHint;
   if (is_hint) {
-    // Whoever waits for the lock may wait for long, and what it knew of pools would be as old.
+    // Take the lock before the pools are read: a call may wait for the lock for long, and older pools would be outdated
+    // by then.
     if (auto locked = Lock(); !locked) return std::unexpected(locked.error());
     if (auto recent = recent_.Pools(names)) return *std::move(recent);
   }
@@ -162,7 +167,7 @@ Expected<std::vector<ipam::PoolView>> DirectStore::ReadPools(std::span<const std
 
 Expected<ipam::PoolView> DirectStore::PoolOf(const ipam::PoolView& pool, const BlockView& block) {
   if (recent_.IsPoolProved(block->uid)) return pool;
-  // What the API server's cache told of the pool may be older than the block.
+  // The API server's cache may show the pool as it was before the block was created.
   const auto latest = ReadPools({{pool->name}}, ipam::Freshness::kLatest);
   if (!latest) return std::unexpected(latest.error());
   if (latest->empty() || latest->front()->uid != pool->uid) {
@@ -175,7 +180,7 @@ Expected<ipam::PoolView> DirectStore::PoolOf(const ipam::PoolView& pool, const B
 Expected<std::vector<json>> DirectStore::ReadPoolObjects(std::span<const std::string> names, bool is_hint) {
   std::vector<json> objects;
   if (is_hint && names.size() > 1) {
-    // One request for all, from the API server's cache.
+    // One LIST for all pools, from the API server's cache.
     const auto list = k8sclient::List(api_, std::string(crds::kPoolsPath), {.resource_version = "0"}, options_.call);
     if (!list) return std::unexpected(list.error().Within("list ippools"));
     for (const json& object : list->items) {
@@ -234,7 +239,7 @@ Expected<std::vector<BlockView>> DirectStore::ReadBlocks(ipam::BlockScope scope,
   std::vector<BlockView> blocks;
   auto version = ListBlocks(options, blocks);
   if (!version && version.error().code == ErrorCode::kGone && !options.resource_version.empty()) {
-    // A version that the server has never reached: its data was restored from a backup.
+    // The API server has never reached this version: its data was restored from a backup.
     directory_.WriteVersion("");
     options.resource_version.clear();
     options.resource_version_match.clear();
@@ -280,7 +285,7 @@ Expected<BlockView> DirectStore::ReadBlock(const std::string& name) {
   auto object = k8sclient::Get(api_, request, options_.call);
   if (!object) return std::unexpected(object.error().Within("get ipblock " + name));
   auto block = ToView(object);
-  // Somebody made it what cannot be understood: it is left alone, and an ADD goes to another.
+  // berth does not understand the block's object. kConflict makes an ADD leave this block alone and try another.
   if (!block) block.error().code = ErrorCode::kConflict;
   return block;
 }
@@ -296,9 +301,10 @@ Expected<BlockView> DirectStore::Patch(const ipam::Block& before, const ipam::Bl
 }
 
 bool DirectStore::WaitAfterConflict(const ipam::Block& block, int conflicts, std::chrono::milliseconds tried) {
-  // In an own block the other writer is the controller, which comes rarely. Many nodes write a Shared one: they spread,
-  // over a time that grows with the conflicts and is several attempts long: where the API server is slow, writers that
-  // wait for less than an attempt meet again and again.
+  // Only the controller also writes a node's own block, and it does so rarely: try again at once. Many nodes write a
+  // Shared block: each waits for a random time. The limit of this time grows with the number of conflicts, and is at
+  // least four times the duration of the last attempt. If writers waited for less than an attempt takes, they would
+  // conflict again and again while the API server is slow.
   if (!block.shared()) return runtime_.MayGoOn().has_value();
   constexpr int kDoublingsMax = 5;
   constexpr int kAttemptsSpread = 4;
@@ -323,15 +329,16 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
       if (!read) return intent.Finish(std::move(read));
       base = *std::move(read);
       intent.NoteSeen(base->resource_version);
-      // What was in doubt may be in it: whoever looks from now on, once the intent is closed, must see it too.
+      // The block may contain a write that was in doubt. Once the intent is closed, every process that lists blocks
+      // must see this write.
       directory_.RaiseVersion(base->resource_version);
     }
-    // Not until the wait after a conflict is over.
+    // Begin after the wait that follows a conflict, so that the call does not hold `attempt` while it waits.
     auto attempt = BeginAttempt();
     if (!attempt) return std::unexpected(attempt.error());
     ipam::Block changed = *base;
     if (auto applied = ipam::Apply(change, changed); !applied) return intent.Finish(std::unexpected(applied.error()));
-    // It went meanwhile, and another node has made one of that name.
+    // The block was deleted meanwhile, and another node has created a block of this name.
     if (changed != *base && base->node != seen->node) {
       return intent.Finish(Fail(ErrorCode::kConflict, "block " + base->name + " belongs to node " + base->node));
     }
@@ -373,7 +380,7 @@ Expected<BlockView> DirectStore::Create(const ipam::Block& block, const ipam::At
   const auto attempt = BeginAttempt();
   if (!attempt) return std::unexpected(attempt.error());
   Intent intent(directory_, attachment, block);
-  // Patches of a block of that name, which is gone, can't land in the one that is created.
+  // Patches in doubt of an earlier block of this name cannot land in the block that this call creates.
   if (!intent.HasCreationInDoubt()) intent.NoteSettled();
   if (auto opened = intent.Open(block); !opened) return std::unexpected(opened.error());
   if (!block.shared()) recent_.BeginWrite();
@@ -382,8 +389,8 @@ Expected<BlockView> DirectStore::Create(const ipam::Block& block, const ipam::At
     if (object.error().code == ErrorCode::kUnknownOutcome) intent.NoteUnknown("", object.error());
     auto failed = std::unexpected(object.error().Within("create ipblock " + block.name));
     if (object.error().code == ErrorCode::kAlreadyExists && intent.HasCreationInDoubt()) {
-      // The earlier one may have created it, with its entry, at a version that is not known: hints must not be older.
-      // The edit that looks what is in it closes the intent.
+      // An earlier POST in doubt may have created the block, with its entry, at an unknown version. Forget the known
+      // version, so that the next list is a consistent one. The Edit that reads the block closes the intent.
       directory_.WriteVersion("");
       return failed;
     }

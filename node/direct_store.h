@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// DirectStore: the engine's BlockStore by requests to the API server, one after another: all of direct mode, and Shared
-// blocks and claims of the agent.
+// DirectStore: the BlockStore that sends requests to the API server, one after another. Direct mode uses it for
+// everything, the agent for Shared blocks and claims.
 //
-// In direct mode all calls of one node take turns from the first look at blocks to the last write, by the lock of the
-// NodeDirectory: so this node's blocks have one writer at a time, and a LIST that is not older than the last write is
-// never stale for itself. Whatever the outcome of a write may be, an intent on disk says so before it is sent.
+// In direct mode each call of a node holds the lock of the NodeDirectory from its first read of blocks to its last
+// write. The lock lets only one call at a time write the node's blocks. Because of the lock, a LIST with NotOlderThan
+// and the version of the last write is never outdated. DirectStore stores an intent on disk before it sends a write
+// whose outcome may become unknown.
 #pragma once
 
 #include <cstdint>
@@ -23,41 +24,42 @@
 
 namespace berth::node {
 
-// Whether a call may go by what the process before it saw of this node's blocks: where it leads to a write, which
-// compares, and not to an answer without one.
+// Whether a call may use the blocks that the previous process saved (recent_view.h). The call may do so only if it will
+// write a block, because the API server compares versions at a write; otherwise it must list the blocks.
 enum class RecentUse : std::uint8_t {
   kNever,
-  kIfItHolds,      // the attachment: it will be taken out
-  kUnlessItHolds,  // it will be put in
+  kIfItHolds,      // if one of these blocks holds the attachment, so the call will remove its entry
+  kUnlessItHolds,  // if none of these blocks holds the attachment, so the call will add an entry
 };
 
 struct DirectStoreOptions {
   std::string node;
-  // The hard end of every request and of waiting for the lock.
+  // Time limit of every request. (`lock_deadline` limits the wait for the lock.)
   k8sclient::CallOptions call;
   BootNanos lock_deadline = 0;
-  // False: the agent's own, which has the node's lock as long as it lives.
+  // False: the agent uses this store. The agent holds the node's lock as long as it lives.
   bool takes_turns = true;
   RecentUse recent = RecentUse::kNever;
-  ipam::Attachment attachment = {};  // of the call
-  // Called once, right after the lock was taken; an error ends the call before anything is written.
+  ipam::Attachment attachment = {};  // the call's attachment
+  // Called once, right after the store has taken the lock. An error ends the call before the store writes anything.
   std::function<Expected<void>()> on_locked = {};
-  // Called before each attempt of a write is decided; what it returns is held until the attempt's outcome is known, and
-  // the intent closed if it is in. An error: nothing more is written.
+  // Called at the start of each attempt to write. The store keeps the returned file open until it knows the attempt's
+  // outcome and, if the write landed, has closed the intent. After an error the store writes nothing more.
   std::function<Expected<HeldFile>()> begin_attempt = {};
-  // The intent of a block of this node that was created is left to the caller, who closes it when it keeps the block.
+  // True: if the store has created a block of this node, the caller closes the intent, once it keeps the block.
   bool leaves_creations_open = false;
-  // Told of each block that cannot be read. It is left alone, as if all of it were in use.
+  // Called for each block that cannot be read. The store leaves such a block out, as if all of its addresses were in
+  // use.
   std::function<void(const Error&)> on_unreadable = [](const Error&) {};
 };
 
 class DirectStore final : public ipam::BlockStore {
  public:
-  // All must outlive the store. One thread.
+  // The references must outlive the store. Used by one thread.
   DirectStore(k8sclient::Api& api, const NodeDirectory& directory, ipam::Runtime& runtime, DirectStoreOptions options);
 
-  // Waits for the node's lock; does nothing if this store has it. Errors: those of NodeDirectory::Lock and of
-  // on_locked.
+  // Waits for the node's lock. If the store has the lock already, does nothing. Errors: those of NodeDirectory::Lock
+  // and of on_locked.
   [[nodiscard]] Expected<void> Lock();
   void Unlock();
 
@@ -82,7 +84,7 @@ class DirectStore final : public ipam::BlockStore {
   [[nodiscard]] Expected<std::vector<nlohmann::json>> ReadPoolObjects(std::span<const std::string> names, bool is_hint);
   [[nodiscard]] Expected<ipam::Labels> ReadLabels(const std::string& path);
   [[nodiscard]] Expected<ipam::BlockView> ReadBlock(const std::string& name);
-  // Blocks that cannot be read are left out. Returns the list's version.
+  // Fills `blocks`, without blocks that cannot be read. Returns the list's resourceVersion.
   [[nodiscard]] Expected<std::string> ListBlocks(const k8sclient::ListOptions& list,
                                                  std::vector<ipam::BlockView>& blocks);
   [[nodiscard]] Expected<ipam::BlockView> Patch(const ipam::Block& before, const ipam::Block& after);
@@ -93,7 +95,7 @@ class DirectStore final : public ipam::BlockStore {
   ipam::Runtime& runtime_;
   DirectStoreOptions options_;
   RecentView recent_;
-  ipam::BlockView created_;  // by this call, last; its pool was not read since. Null: there is none
+  ipam::BlockView created_;  // the last block that this call created, until its pool is read with a GET; null: none
   HeldFile lock_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes of berth-direct that meet another's.
+// Writes of berth-direct that conflict with the writes of other programs.
 #include "node/direct_store.h"
 
 #include <chrono>
@@ -53,7 +53,7 @@ class DirectStoreTest : public testing::Test {
   DirectStore store_{api_, directory_, runtime_, {.node = "n1", .call = {}, .lock_deadline = BootTimeNow()}};
 };
 
-// Seed 771351 of the simulator: the controller gave the block back, and n2 has made one of that name since.
+// Seed 771351 of the simulator: the controller deleted the empty block, and n2 has created a block of this name since.
 TEST_F(DirectStoreTest, ABlockThatAnotherNodeHasByNowIsNotWritten) {
   const ipam::BlockView known = MakeBlock();
   ASSERT_TRUE(api_.Change(
@@ -78,7 +78,7 @@ TEST_F(DirectStoreTest, ABlockThatTheControllerHasWrittenMeanwhileIs) {
 
 class DirectStorePoolTest : public DirectStoreTest {
  protected:
-  // A pool of Shared blocks, and a block of it that another node has created.
+  // A pool of Shared blocks, and a block of this pool that another node has created.
   DirectStorePoolTest() {
     ipam::Pool pool = ipam::TestPool("sh", "10.88.0.0/28", ipam::Affinity::kShared);
     pool.block_length = 30;
@@ -101,7 +101,7 @@ class DirectStorePoolTest : public DirectStoreTest {
               .pools = {"sh"},
               .requested = {}});
   }
-  // Consistent reads of the pool that an ADD sends.
+  // Number of consistent GETs of the pool that an ADD sends.
   int ReadsOf(int number) {
     int reads = 0;
     api_.SetFaults([&reads](const k8sclient::Request& request) {
@@ -117,7 +117,7 @@ class DirectStorePoolTest : public DirectStoreTest {
   ipam::Block block_;
 };
 
-// Another node has claimed it, found that the pool is gone, and left it empty.
+// Another node has claimed the block, seen that the pool is gone, and left the block empty.
 TEST_F(DirectStorePoolTest, NothingIsTakenOfABlockThatCameAfterItsPoolWasGone) {
   api_.HoldCache();
   api_.Remove(pools_path_, "sh");

@@ -21,17 +21,17 @@ namespace berth::node {
 namespace {
 
 constexpr std::size_t kProcessDigits = 12;
-constexpr std::string_view kPartPrefix = ".part.";  // no name of ours begins so
+constexpr std::string_view kPartPrefix = ".part.";  // the beginning of temporary names; no other name begins so
 constexpr mode_t kFolderMode = 0755;
 constexpr mode_t kFileMode = 0600;
 constexpr int kOpenFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
-// Names come from files, too, of which anybody may have written the content.
+// Some names come from files in the folder, and other programs may have written these files.
 bool IsPlain(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos;
 }
 
-// Not open, with errno.
+// Opens a folder, and creates it if it is missing. On failure the result is not open, and errno says why.
 HeldFile OpenOrMake(int at, const char* name) {
   HeldFile folder(openat(at, name, kOpenFolder));
   if (folder.is_open() || errno != ENOENT) return folder;
@@ -69,19 +69,20 @@ Expected<Folder> Folder::Sub(const std::string& name, FileSync sync) const {
 
 Expected<HeldFile> Folder::OpenFile(const std::string& name, int flags) const {
   errno = EINVAL;
-  // O_NONBLOCK: somebody may have put a pipe there.
+  // O_NONBLOCK: if somebody has put a pipe there, open(2) must not wait for a writer.
   const int all_flags = flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   HeldFile file(IsPlain(name) ? openat(file_->descriptor(), name.c_str(), all_flags, kFileMode) : -1);
   if (!file.is_open()) return FailIo("open", PathOf(name));
   return file;
 }
 
-// Not by a stream, whose buffer of 8 KB is what malloc clears its small free pieces up for, each time.
+// Uses read(2) instead of a stream: a stream allocates 8 KB, and each such allocation makes malloc merge its small free
+// chunks.
 std::optional<std::string> Folder::Read(const std::string& name, std::size_t bytes_max) const {
   const auto file = OpenFile(name, O_RDONLY);
   if (!file) return std::nullopt;
   std::string text;
-  std::array<char, 4096> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init): read() fills what is used of it
+  std::array<char, 4096> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init): read() fills the part that is used
   while (text.size() <= bytes_max) {
     const ssize_t got = read(file->descriptor(), buffer.data(), buffer.size());
     if (got == 0) return text;
@@ -118,13 +119,13 @@ Expected<void> Folder::Remove(const std::string& name) const {
   return FailIo("remove", PathOf(name));
 }
 
-// Not by opendir(3), which allocates 32 KB each time; most often there is nothing.
+// Uses getdents64(2) instead of opendir(3), which allocates 32 KB at each call, because most folders are empty.
 Expected<std::vector<std::string>> Folder::Names() const {
   std::vector<std::string> names;
-  // Not the descriptor that is shared: where it was read to is shared as well.
+  // Opens the folder once more, because all users of the shared descriptor also share its read position.
   const HeldFile folder(openat(file_->descriptor(), ".", kOpenFolder));
   if (!folder.is_open()) return FailIo("open", path_);
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): the kernel fills what is used of it
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): the kernel fills the part that is used
   alignas(dirent64) std::array<char, 4096> buffer;
   while (true) {
     const ssize_t got = syscall(SYS_getdents64, folder.descriptor(), buffer.data(), buffer.size());

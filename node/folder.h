@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folder: a folder that processes of a node share, held open, and the files in it.
+// Folder: an open folder that processes of a node share, and the files in it.
 //
-// Others than root may have a hand in it (an agent's container has it mounted), and root of the host writes there: so
-// neither it nor what is in it is followed where it is a symbolic link, and only plain names are opened or removed.
+// Root of the host writes into the folder, and an agent's container, which mounts the folder, may change it. Therefore
+// Folder opens no symbolic link, neither for the folder itself nor for a file in it, and accepts only plain file names.
 #pragma once
 
 #include <cstddef>
@@ -19,36 +19,37 @@
 namespace berth::node {
 
 enum class FileSync : std::uint8_t {
-  kNo,   // a crash of the process loses nothing
-  kYes,  // nor does one of the machine
+  kNo,   // the write survives a crash of the process
+  kYes,  // the write also survives a crash of the machine
 };
 
 enum class IfMissing : std::uint8_t { kMake, kFail };
 
 class Folder {
  public:
-  // With kMake: makes it if it is missing, and those above it. Errors: kIo, with errno as open(2) left it: also where
-  // `path` itself is a symbolic link.
+  // With kMake: creates `path` and its parent folders if they are missing. Errors: kIo, with the errno of open(2);
+  // `path` itself must not be a symbolic link.
   [[nodiscard]] static Expected<Folder> Open(const std::string& path, IfMissing missing = IfMissing::kMake);
-  // A folder in it, made if it is missing. With kYes that it is there survives the machine when this returns, whoever
-  // made it. Errors: kIo.
+  // Opens the folder `name` in this folder, and creates it if it is missing. With kYes: the name survives a crash of
+  // the machine, even if another process created the folder. Errors: kIo.
   [[nodiscard]] Expected<Folder> Sub(const std::string& name, FileSync sync = FileSync::kNo) const;
 
-  // Errors: kIo, with errno as open(2) left it.
+  // Opens a file. Errors: kIo, with the errno of open(2).
   [[nodiscard]] Expected<HeldFile> OpenFile(const std::string& name, int flags) const;
-  // Empty, with errno: there is none, or it can't be read, or it is larger than that.
+  // The file's content. Empty, with errno: the file does not exist, cannot be read, or is larger than `bytes_max`.
   static constexpr std::size_t kFileBytesMax = std::size_t{4} << 20;
   [[nodiscard]] std::optional<std::string> Read(const std::string& name, std::size_t bytes_max = kFileBytesMax) const;
-  // Whole or not at all. Errors: kIo: it is as it was, or, if the folder can't be synced, may be so after a crash.
+  // Replaces the whole file by rename. Errors: kIo: the file is unchanged; or, if only the sync of the folder failed,
+  // the old content may come back after a crash of the machine.
   [[nodiscard]] Expected<void> Write(const std::string& name, std::string_view text,
                                      FileSync sync = FileSync::kNo) const;
-  // Not there: success. Errors: kIo.
+  // Removes a file. Succeeds if the file does not exist. Errors: kIo.
   [[nodiscard]] Expected<void> Remove(const std::string& name) const;
-  // All but parts of files that were never written to their end. Errors: kIo.
+  // Names of all files, without the temporary files of unfinished writes. Errors: kIo.
   [[nodiscard]] Expected<std::vector<std::string>> Names() const;
-  // Somebody has removed it: what is written there nobody finds.
+  // Whether somebody has removed the folder. If so, no other process finds files that are written there.
   [[nodiscard]] bool IsGone() const;
-  // Which files are in it survives the machine when this returns. Errors: kIo.
+  // When Sync returns, the list of the folder's files survives a crash of the machine. Errors: kIo.
   [[nodiscard]] Expected<void> Sync() const;
 
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -62,7 +63,7 @@ class Folder {
   std::shared_ptr<const HeldFile> file_;
 };
 
-// What errno says of `path`.
+// An error kIo for `path`, with the text of errno.
 [[nodiscard]] std::unexpected<Error> FailIo(std::string_view what, const std::string& path);
 
 }  // namespace berth::node

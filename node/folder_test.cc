@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folder: whole files, and nothing outside of it, whatever lies in it.
+// Folder: replaces files as a whole, and touches nothing outside the folder, whatever is in it.
 #include "node/folder.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Notes of addresses handed out, as text, and in blocks.
+// The text of a note, and the offsets of notes in a block.
 #include "node/handed_out.h"
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HandedOut: an address that an agent told an ADD before it wrote the entry (docs/adr/0008), and what its successor
-// makes of it.
+// HandedOut: the note of an address that an agent has answered to an ADD before it wrote the entry (docs/adr/0008), and
+// how the agent's successor uses such notes.
 #pragma once
 
 #include <string>
@@ -21,10 +21,10 @@ struct HandedOut {
   friend bool operator==(const HandedOut&, const HandedOut&) = default;
 };
 
-// Offsets of those that are this block's and have no entry there.
+// Offsets of the noted addresses that belong to this block and have no entry in it yet.
 [[nodiscard]] ipam::OffsetSet HandedOutOf(const ipam::Block& block, const std::vector<HandedOut>& handed_out);
 
-// For a file of its own. Errors of Parse: kDecode.
+// The text of a note's file. Errors of ParseHandedOut: kDecode.
 [[nodiscard]] std::string FormatHandedOut(const HandedOut& handed_out);
 [[nodiscard]] Expected<HandedOut> ParseHandedOut(const std::string& text);
 

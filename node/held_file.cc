@@ -15,8 +15,9 @@ namespace berth::node {
 
 namespace {
 
-// While it lives, a signal comes every 50 ms, so that a blocking flock(2) returns and looks at the time. (An open file
-// has no other way to wait for its lock with a time limit, in the order in which the others came.)
+// While an Alarm exists, a signal comes every 50 ms and interrupts a blocking flock(2), so that the caller can check
+// the deadline. No other way waits for the lock of an open file both with a time limit and in the order in which the
+// processes came.
 class Alarm {
  public:
   Alarm() {

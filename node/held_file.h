@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HeldFile: an open file, closed with the object; and its lock, which goes with it or its process.
+// HeldFile: an open file, which the destructor closes, and the file's lock. The lock ends when the file closes or its
+// process ends.
 #pragma once
 
 #include "base/error.h"
@@ -22,8 +23,9 @@ class HeldFile {
   int descriptor_ = -1;
 };
 
-// Waits for the file's exclusive lock until `deadline`, in the order in which others came. False: it is not to be had
-// by then. With a deadline that has passed it does not wait; else it uses SIGALRM: for processes of one thread.
+// Waits for the file's exclusive lock until `deadline`; the kernel serves waiting processes in order. False: other
+// processes held the lock until `deadline`. If `deadline` has passed already, LockExclusively does not wait. While it
+// waits it uses SIGALRM, so only processes with one thread may wait.
 // Errors: kIo.
 [[nodiscard]] Expected<bool> LockExclusively(const HeldFile& file, BootNanos deadline);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A copy beside the old program, synced, and a rename; and one write in place.
+// Writes a copy beside the old program, syncs it and renames it; writes the network configuration in place.
 #include "node/host_install.h"
 
 #include <cerrno>
@@ -28,7 +28,7 @@ std::unexpected<Error> FailIo(const char* what, const std::string& path, int err
               is_elsewhere ? "name the folder that the node's runtime uses, and mount it writable" : "");
 }
 
-// Errors: kIo, also where it is a link or a folder, or lacks one of these rights.
+// Errors: kIo, also if `path` is a symbolic link or a folder, or lacks one of the permission bits in `rights`.
 Expected<std::string> ReadRegular(const std::string& path, mode_t rights) {
   const HeldFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat facts = {};
@@ -39,7 +39,7 @@ Expected<std::string> ReadRegular(const std::string& path, mode_t rights) {
   return text;
 }
 
-// From the start of the file, which then ends there.
+// Writes `text` from the start of the file, and truncates the file after it.
 bool WriteWhole(const HeldFile& file, std::string_view text) {
   std::size_t done = 0;
   while (done < text.size()) {
@@ -57,7 +57,7 @@ Expected<bool> InstallProgram(const std::string& program, const std::string& fol
   const auto wanted = ReadRegular(program, 0);
   if (!wanted) return std::unexpected(wanted.error());
   const HeldFile directory(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // The other one may be an init container of the release before: whoever is last has the name.
+  // Another process, such as an init container of an earlier release, may be installing now: the last one wins.
   if (!directory.is_open() || flock(directory.descriptor(), LOCK_EX) != 0) return FailIo("open folder", folder);
   if (may) {
     if (auto allowed = may(); !allowed) return std::unexpected(allowed.error());
@@ -66,7 +66,7 @@ Expected<bool> InstallProgram(const std::string& program, const std::string& fol
   const std::string path = folder + "/" + name;
   if (const auto there = ReadRegular(path, kProgramMode); there && *there == *wanted) return false;
 
-  // One name for the copy: what a process that died has left is written over.
+  // The copy always has the same name, so a copy that a killed process has left is overwritten.
   const std::string copy = folder + "/." + name + ".new";
   if (unlink(copy.c_str()) != 0 && errno != ENOENT) return FailIo("remove", copy);
   {
@@ -87,7 +87,7 @@ Expected<bool> InstallProgram(const std::string& program, const std::string& fol
 }
 
 Expected<bool> InstallConflist(const std::string& from, const std::string& to) {
-  // Without O_NOFOLLOW: a ConfigMap's files are links.
+  // Follow links here: the files of a ConfigMap are symbolic links.
   std::error_code error;
   const std::string source = std::filesystem::canonical(from, error);
   if (error) return FailIo("read", from, error.value());

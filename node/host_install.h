@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the agent's init container leaves on the host: the program that the runtime executes, and perhaps a network
-// configuration. The image has no shell, so the agent's program does it.
+// Files that the agent's init container writes on the host: the CNI plugin, which the runtime executes, and optionally
+// a network configuration. The agent's program writes both files, because the image has no shell.
 //
-// Whatever the host has keeps working at every moment, also if this process dies: nothing but the two files is touched.
+// The host's programs work at every moment, even if somebody kills the init container: it changes no other files.
 #pragma once
 
 #include <functional>
@@ -12,15 +12,17 @@
 
 namespace berth::node {
 
-// Puts a copy of `program` into `folder`, under the same name, by rename: a runtime that starts it meanwhile starts the
-// old one or the new one. False: it is there already. One at a time for a folder; others wait. `may`, unless it is
-// empty, is asked when nobody else installs any more: who asked before could put back what another mode's program has
-// replaced. Errors: those of `may`, kIo; the old one is there as it was.
+// Copies `program` into `folder` under the same name, by rename: a runtime that executes the program meanwhile executes
+// either the old or the new one. Returns false if the same program is there already. Only one process at a time
+// installs into a folder; others wait. InstallProgram calls `may`, unless `may` is empty, while no other process
+// installs: with an earlier answer of `may`, it could replace the program that another mode has just installed. Errors:
+// those of `may`, kIo. On an error the old program is unchanged.
 [[nodiscard]] Expected<bool> InstallProgram(const std::string& program, const std::string& folder,
                                             const std::function<Expected<void>()>& may = {});
 
-// Writes the network configuration `from` over `to` in place: containerd reads its folder again after a write, and not
-// after a rename. False: it says the same already. Errors: kDecode: `from` is not JSON, and nothing was written; kIo.
+// Overwrites `to` in place with the network configuration `from`: containerd reads its folder again after a write, but
+// not after a rename. Returns false if `to` has the same content already. Errors: kDecode: `from` is not JSON, and
+// InstallConflist has written nothing; kIo.
 [[nodiscard]] Expected<bool> InstallConflist(const std::string& from, const std::string& to);
 
 }  // namespace berth::node

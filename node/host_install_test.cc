@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostInstall: what a host has keeps working whenever the process that installs is killed.
+// HostInstall: the host's program works at every moment, even if the installing process is killed.
 #include "node/host_install.h"
 
 #include <cstdlib>
@@ -56,7 +56,8 @@ class HostInstall : public testing::Test {
     for (const auto& entry : fs::directory_iterator(bin_)) names.insert(entry.path().filename());
     return names;
   }
-  // Installs in a process of its own, which is killed before its system call of that number. False: it was through.
+  // Installs in a child process, and kills the child before its system call `number`. False: the child ended before
+  // that call.
   [[nodiscard]] bool KillBeforeCall(int number) const;
 
   const std::string old_ = "old program";
@@ -74,7 +75,7 @@ bool HostInstall::KillBeforeCall(int number) const {
   }
   int status = 0;
   waitpid(child, &status, 0);
-  // A call stops it twice: before and after.
+  // Each system call stops the child twice: before and after the call.
   for (int stop = 0; stop <= 2 * number && WIFSTOPPED(status); ++stop) {
     ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
     waitpid(child, &status, 0);
@@ -91,7 +92,7 @@ bool HostInstall::KillBeforeCall(int number) const {
 TEST_F(HostInstall, AsksWhetherItMayWhileNobodyElseInstalls) {
   PutOld();
   const auto may_not = [this]() -> Expected<void> {
-    // Whoever installs takes this lock.
+    // InstallProgram holds this lock while it asks.
     const HeldFile other(open(bin_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     EXPECT_EQ(flock(other.descriptor(), LOCK_EX | LOCK_NB), -1);
     return Fail(ErrorCode::kUnavailable, "the node is another mode's");
@@ -149,7 +150,7 @@ TEST_F(HostInstall, KeepsAWorkingProgramWhereverItIsKilled) {
     const std::string there = Read(bin_ / "berth");
     ASSERT_TRUE(there == old_ || there == new_) << "killed before call " << killed << ": " << there.size() << " bytes";
     ASSERT_EQ(fs::status(bin_ / "berth").permissions(), fs::perms(0755)) << "killed before call " << killed;
-    // What it left is no hindrance to the next one, and is gone then.
+    // The killed process left no file that hinders the next installation, and the next installation removes the copy.
     ASSERT_TRUE(Install().has_value());
     ASSERT_THAT(Names(), ElementsAre("berth"));
     PutOld();
@@ -180,7 +181,7 @@ TEST_F(HostInstall, WritesAConflistInPlaceOnlyIfItDiffers) {
   EXPECT_EQ(InstallConflist(image() / "berth.conflist", target), Expected<bool>(false));
 }
 
-// As a ConfigMap's files are.
+// The files of a ConfigMap are symbolic links, too.
 TEST_F(HostInstall, ReadsAConflistThroughALink) {
   Write(image() / "data", "{}");
   fs::create_symlink("data", image() / "berth.conflist");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the configuration to an ADD request, and from addresses to the printed result.
+// Makes an ADD request from the configuration, and the printed result from addresses.
 #include "node/ipam_call.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace berth::node {
 namespace {}  // namespace
 
 std::int64_t StartMillis(std::chrono::system_clock::time_point now, BootNanos age) {
-  using std::chrono::microseconds;  // of nanoseconds the difference of two may be too large
+  using std::chrono::microseconds;  // the difference of two times in nanoseconds could overflow
   const auto since = std::chrono::floor<microseconds>(now.time_since_epoch());
   const auto before = std::chrono::ceil<microseconds>(std::chrono::nanoseconds(age));
   return std::chrono::floor<std::chrono::milliseconds>(since - before).count();
@@ -73,7 +73,7 @@ Expected<std::string> IpamCall::Print(const ipam::AddResult& added) const {
 
 Expected<AddAnswer> IpamCall::Add(const ipam::AddRequest& request) {
   if (!config_.ipam.resolv_conf.empty() && !config_.ipam.dns) {
-    // Before anything is taken.
+    // Read the file before the ADD takes an address.
     if (const auto text = k8sclient::ReadWholeFile(config_.ipam.resolv_conf); !text) {
       return std::unexpected(text.error().Within("ipam.resolvConf"));
     }

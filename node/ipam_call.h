@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// IpamCall: one ADD, CHECK or GC over the engine, from checked input to what is to be printed. The same for direct mode
-// and the agent.
+// IpamCall: carries out one ADD, CHECK or GC with the engine, from the checked input to the text to print. Direct mode
+// and the agent both use it.
 #pragma once
 
 #include <chrono>
@@ -17,38 +17,40 @@
 namespace berth::node {
 
 struct AddAnswer {
-  std::string text;   // the result, in the configuration's version
-  bool took = false;  // false: the attachment had all of it before, so nothing is to be taken back
+  std::string text;   // the result, in the configuration's cniVersion
+  bool took = false;  // false: the attachment had all addresses before, so a failure must free none
 };
 
-// The millisecond of UNIX time, rounded down as in entries, in which began what is that old. A moment too early at
-// most, if `now` is read before the age: what lies in between makes it older.
+// Returns the start of a process as UNIX time in milliseconds, rounded down like times in entries. `now`: the current
+// time; `age`: how long the process has run, in nanoseconds. Read `now` before `age`: then the result may only be too
+// early.
 [[nodiscard]] std::int64_t StartMillis(std::chrono::system_clock::time_point now, BootNanos age);
 
 class IpamCall {
  public:
-  // All must outlive the call.
+  // All references must outlive the call.
   IpamCall(const cni::Environment& environment, const cni::NetworkConfig& config, ipam::BlockStore& store,
            ipam::Runtime& runtime);
 
   [[nodiscard]] const ipam::Attachment& attachment() const { return attachment_; }
   [[nodiscard]] ipam::Engine& engine() { return engine_; }
 
-  // What the ADD asks for. Errors: those of CNI_ARGS and requested addresses; kInvalid: no pool is named.
+  // The request that the engine gets. Errors: those of CNI_ARGS and requested addresses; kInvalid: no pool is named.
   [[nodiscard]] Expected<ipam::AddRequest> MakeAddRequest() const;
 
-  // On an error nothing is held that was not before.
+  // If Add fails, the attachment holds no address that it did not hold before.
   [[nodiscard]] Expected<AddAnswer> Add(const ipam::AddRequest& request);
 
-  // Errors: kNothingHeld; kInvalid: one is not in prevResult, or its gateway there is not the pool's.
+  // Errors: kNothingHeld; kInvalid: prevResult lacks an address of the attachment, or has another gateway than the
+  // pool.
   [[nodiscard]] Expected<void> Check();
-  // What a CHECK is told of an attachment that holds no address.
+  // The error of a CHECK if the attachment holds no address.
   [[nodiscard]] std::unexpected<Error> HoldsNothing() const;
 
-  // Does nothing if the configuration has no list: nobody said what is valid. What was taken from `listed_ms` on (UNIX
-  // time in milliseconds; asked for once blocks were read) stays: the list was made before and cannot know of it.
-  // `is_running` keeps attachments whose ADD is under way; `also` names attachments with unsettled writes. Goes on
-  // after errors and returns them as one.
+  // If the configuration has no list of valid attachments, does nothing. `listed_ms`: UNIX time in milliseconds, called
+  // after blocks were read; entries of this time or later stay, because the runtime made its list earlier.
+  // `is_running`: attachments with a running ADD, which keep their addresses. `also`: attachments with unsettled
+  // writes. After an error, continues; returns all errors as one.
   [[nodiscard]] Expected<void> CollectGarbage(const std::function<std::int64_t()>& listed_ms,
                                               const std::function<bool(const ipam::Attachment&)>& is_running,
                                               const std::function<std::vector<ipam::Attachment>()>& also);

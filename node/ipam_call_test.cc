@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IpamCall: when a call's process began.
+// StartMillis: the time at which a call's process started.
 #include "node/ipam_call.h"
 
 #include <limits>
@@ -12,7 +12,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::system_clock;
 
-// What a process took in the millisecond in which the other began counts as later.
+// An entry of the same millisecond in which the GC's process started must count as later.
 TEST(StartMillis, IsRoundedDownWhereTheAgeIsNoWholeMillisecond) {
   EXPECT_EQ(StartMillis(system_clock::time_point(microseconds(11'850)), 950'000), 10);
 }

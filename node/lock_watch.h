@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests only: whether a process waits for a file's lock.
+// For tests only: whether a process waits for the lock of a file.
 #pragma once
 
 #include <fstream>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One word in a file.
+// A file with the machine's name.
 #include "node/machine_name.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ bool IsName(const std::string& text) {
   return text.size() == kDigits && std::ranges::all_of(text, [](unsigned char c) { return std::isxdigit(c) != 0; });
 }
 
-// Empty: there is none.
+// Empty: the file is missing, or its content is not a name.
 std::string ReadName(const Folder& state) {
   const std::string text = state.Read(kFile).value_or("");
   const std::string name = text.substr(0, text.find('\n'));
@@ -31,7 +31,7 @@ Expected<std::string> MachineName(const Folder& state) {
   if (std::string known = ReadName(state); !known.empty()) return known;
   const std::string name = RandomDigits(kDigits);
   if (auto written = state.Write(kFile, name + "\n", FileSync::kYes); !written) return std::unexpected(written.error());
-  // Another one may have made it meanwhile: the last counts.
+  // Another process may have written another name meanwhile: the name that was written last counts.
   const std::string made = ReadName(state);
   return made.empty() ? name : made;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A random name of this machine. By it an agent tells a predecessor, whose files it has, from an agent of another
-// machine that was given the same node name.
+// A random name of this machine. An agent compares it with the machine in a foreign agent's name: its predecessor has
+// the same machine name; an agent of another machine with the same node name has another.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace berth::node {
 
-// Hexadecimal digits, made at the first call and kept in the file `machine` of that folder, which is to survive the
-// machine's end. Errors: kIo.
+// Eight hexadecimal digits. The first call makes the name and stores it in the file `machine` of the folder `state`,
+// which must survive a reboot. Errors: kIo.
 [[nodiscard]] Expected<std::string> MachineName(const Folder& state);
 
 }  // namespace berth::node

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MachineName: it stays, and another machine has another.
+// MachineName: a machine keeps its name, and two machines have different names.
 #include "node/machine_name.h"
 
 #include <filesystem>

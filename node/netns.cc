@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names, and whether they are there.
+// File names of network namespaces, and whether the files exist.
 #include "node/netns.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace berth::node {
 
 namespace {
 
-constexpr std::size_t kNameMax = 64;  // that of containerd has 40 characters, that of CRI-O 36
+constexpr std::size_t kNameMax = 64;  // containerd's names have 40 characters, CRI-O's 36
 
 bool IsNetnsName(std::string_view name) {
   const auto is_plain = [](char c) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Network namespaces of containers. containerd and CRI-O keep each as a file in a folder `netns`, mostly /run/netns,
-// with a name of its own, from before the first ADD until the last DEL was answered. So the file says that the
-// container may use its addresses.
+// Network namespaces of containers. containerd and CRI-O keep each network namespace as a file with a unique name in a
+// folder `netns`, usually /run/netns. The file exists from before the first ADD until the last DEL was answered. While
+// the file exists, the container may use its addresses.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,16 @@
 
 namespace berth::node {
 
-// The file's name, of what CNI_NETNS says; empty: it lies in no folder of that name, as a process's namespace does not.
+// The file name in the path CNI_NETNS. Empty: the file is not in a folder `netns`, like the namespace of a process in
+// /proc.
 [[nodiscard]] std::string NetnsName(std::string_view cni_netns);
 
 enum class NetnsState : std::uint8_t {
   kThere,
-  kGone,     // the folder can be read, and has no such file
-  kUnknown,  // as where the folder was not mounted
+  kGone,     // the folder can be read, and does not have the file
+  kUnknown,  // for example, the folder is not mounted
 };
-// A name that is not plain counts as gone: no entry ever recorded one.
+// Looks for the file `name` in `folder`. If `name` is not a plain name, the result is kGone: no entry has such a name.
 [[nodiscard]] NetnsState LookForNetns(const std::string& folder, const std::string& name);
 
 }  // namespace berth::node

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which names CNI_NETNS has, and whether they are there.
+// File names in CNI_NETNS, and whether the files exist.
 #include "node/netns.h"
 
 #include <cstdlib>
@@ -60,7 +60,7 @@ TEST(Netns, IsUnknownWhereNoFileCanBeOpened) {
   std::ofstream(folder + "/cni-1").close();
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  // Room for the folder alone, then for nothing. The lowest descriptor that is free is the next to be opened.
+  // Leave one free descriptor, for the folder, then none. open(2) uses the lowest free descriptor.
   const int next = dup(0);
   close(next);
   for (const int room : {1, 0}) {

@@ -28,7 +28,7 @@ constexpr const char* kVersionFile = "version";
 constexpr const char* kCreatorFile = "creator";
 constexpr const char* kCreatorLockFile = "creator.lock";
 constexpr const char* kForgotFile = "forgot";
-// An ADD may take ten minutes (ipam.timeoutSeconds). One that began before the DEL is over by then.
+// An ADD takes at most 600 s (ipam.timeoutSeconds), so after 660 s every ADD has ended that started before the DEL.
 constexpr BootNanos kMarkLifetime = 660 * kNanosPerSecond;
 constexpr BootNanos kForgetEvery = 60 * kNanosPerSecond;
 
@@ -114,14 +114,14 @@ void NodeDirectory::WriteVersion(const std::string& version) const { ChangeVersi
 void NodeDirectory::RaiseVersion(const std::string& version) const { ChangeVersion(version, /*only_raises=*/true); }
 
 void NodeDirectory::ChangeVersion(const std::string& version, bool only_raises) const {
-  // Threads of one process have no lock of the node among them.
+  // The node's lock does not exclude other threads of this process.
   static Mutex mutex;
   const berth::Lock lock(mutex);
   if (only_raises && ReadVersion().empty()) return;
   const std::int64_t newer = ParseNumber(version).value_or(0);
   if (newer > 0 && ParseNumber(ReadVersion()).value_or(0) >= newer) return;
-  // Without the file the next call makes a consistent LIST: slower, and as right. An old version left standing would be
-  // wrong, so it goes if the new one cannot be written.
+  // If the new version cannot be written, remove the old one: an outdated version would lead to outdated lists. Without
+  // a version the next call sends a consistent LIST, which is slower but correct.
   WriteNote(kVersionFile, newer > 0 ? server_ + " " + std::to_string(newer) : "");
 }
 
@@ -157,7 +157,7 @@ Expected<std::vector<ipam::OpenIntent>> NodeDirectory::ReadIntents(std::string_v
   for (const std::string& name : *names) {
     if (!name.starts_with(prefix)) continue;
     const auto text = folders_.intents.Read(name);
-    if (!text) continue;  // closed meanwhile
+    if (!text) continue;  // another process has closed the intent meanwhile
     auto intent = ParseIntent(name, *text);
     if (!intent) {
       return Fail(
@@ -176,7 +176,7 @@ Expected<void> NodeDirectory::NoteHandedOut(const HandedOut& handed_out) const {
 }
 
 void NodeDirectory::ForgetHandedOut(const ipam::Attachment& attachment, const std::string& block) const {
-  // One that stays is found in its block by the next agent.
+  // If the note stays, the next agent finds the entry in the block and ignores the note.
   static_cast<void>(folders_.handed_out.Remove(attachment + "." + block).has_value());
 }
 
@@ -188,7 +188,7 @@ Expected<std::vector<HandedOut>> NodeDirectory::ReadHandedOut() const {
   for (const std::string& name : *names) {
     errno = 0;
     const auto text = folder.Read(name);
-    if (!text && errno == ENOENT) continue;  // forgotten meanwhile
+    if (!text && errno == ENOENT) continue;  // another process has removed the note meanwhile
     if (!text) return FailIo("read", folder.PathOf(name));
     auto one = ParseHandedOut(*text);
     if (!one) {
@@ -202,7 +202,7 @@ Expected<std::vector<HandedOut>> NodeDirectory::ReadHandedOut() const {
 }
 
 Expected<void> NodeDirectory::MarkDeleted(const ipam::Attachment& attachment, BootNanos started) const {
-  // The newest counts, whatever order they arrive in.
+  // Calls may arrive in another order than they started: keep the latest start.
   const auto known = DeletedAt(attachment);
   auto marked =
       known && *known >= started ? Expected<void>() : folders_.deleted.Write(attachment, std::to_string(started));
@@ -211,11 +211,11 @@ Expected<void> NodeDirectory::MarkDeleted(const ipam::Attachment& attachment, Bo
 }
 
 void NodeDirectory::ForgetOldMarks() const {
-  // Not at every DEL: a thousand marks take milliseconds to look through. By the time in the files and not of them: the
-  // host's clock may be set, back or forth.
+  // Clean at most once a minute: with a thousand marks it takes milliseconds. The times are in the files' content; the
+  // files' own times would be wrong after somebody sets the host's clock.
   const BootNanos now = BootTimeNow();
   const auto is_younger = [now](const std::optional<BootNanos>& time, BootNanos age) {
-    // One that lies ahead is from before a reboot that did not clear the directory.
+    // A time in the future is from before a reboot, which did not clear the directory.
     return time && *time <= now && now - *time < age;
   };
   if (is_younger(ReadNumber(folders_.node, kForgotFile), kForgetEvery)) return;
@@ -230,7 +230,7 @@ void NodeDirectory::ForgetOldMarks() const {
 
 std::optional<BootNanos> NodeDirectory::DeletedAt(const ipam::Attachment& attachment) const {
   const auto marked = ReadNumber(folders_.deleted, attachment);
-  // From before a reboot that did not clear the directory: the clock began anew.
+  // A time in the future is from before a reboot, which did not clear the directory: CLOCK_BOOTTIME restarts at 0.
   if (!marked || *marked > BootTimeNow()) return std::nullopt;
   return marked;
 }
@@ -260,7 +260,7 @@ Expected<HeldFile> NodeDirectory::HoldNodeOwnership(const std::string& instance)
 Expected<HeldFile> NodeDirectory::HoldRunning(const ipam::Attachment& attachment) const {
   auto file = folders_.running.OpenFile(attachment, O_RDWR | O_CREAT);
   if (!file) return file;
-  // Shared: a second ADD of the attachment may run at once; either keeps it alive.
+  // A shared lock: two ADDs of one attachment may run at once, and the file counts as locked until both have ended.
   if (flock(file->descriptor(), LOCK_SH | LOCK_NB) != 0 && errno != EWOULDBLOCK) {
     return FailIo("lock", folders_.running.PathOf(attachment));
   }
@@ -273,7 +273,7 @@ void NodeDirectory::ForgetRunning(const ipam::Attachment& attachment) const {
 }
 
 void NodeDirectory::NoteEnd(const HeldFile& running) {
-  // The file's time is the time since boot: the wall clock may be set at any moment.
+  // Store CLOCK_BOOTTIME as the file's time, because somebody may set the wall clock at any moment.
   const BootNanos now = BootTimeNow();
   const timespec time{.tv_sec = now / kNanosPerSecond, .tv_nsec = now % kNanosPerSecond};
   const std::array times = {time, time};
@@ -287,11 +287,12 @@ Expected<std::set<ipam::Attachment>> NodeDirectory::ReadRunning(BootNanos since)
   for (const std::string& attachment : *names) {
     const auto file = folders_.running.OpenFile(attachment, O_RDWR);
     struct stat facts = {};
-    if (!file || fstat(file->descriptor(), &facts) != 0) continue;  // forgotten meanwhile
-    // Files of ADDs that are through stay until DEL: removing one here could hide an ADD that is about to lock it.
+    if (!file || fstat(file->descriptor(), &facts) != 0) continue;  // another process has removed the file meanwhile
+    // Leave files of ended ADDs until the DEL: if this process removed a file, it could hide an ADD that is about to
+    // lock the file.
     const bool is_locked = flock(file->descriptor(), LOCK_EX | LOCK_NB) != 0;
     const BootNanos ended = facts.st_mtim.tv_sec * kNanosPerSecond + facts.st_mtim.tv_nsec;
-    // A file of before a reboot, or of an earlier version, has a time that is still to come.
+    // A file's time in the future is from before a reboot, or from an earlier version of berth.
     if (is_locked || (ended >= since && ended <= BootTimeNow())) running.insert(attachment);
   }
   return running;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeDirectory: what the processes of one node leave for one another, in files under /run.
+// NodeDirectory: files under /run/berth, in which the processes of one node leave notes for one another.
 //
-// Kept there: a lock, the version of this node's last block write, writes whose outcome is open, addresses handed out
-// before they were written, DELs seen lately, ADDs of berth-direct that run, and what only saves time (recent blocks
-// and pools, the API server's clock). A reboot ends all of that, and so do these files; nothing in them survives the
-// machine, so nothing is synced to disk. Every file is written whole, by rename.
+// The files: a lock, the resourceVersion of this node's last block write, intents, notes of addresses that were given
+// before their entries were written, marks of recent DELs, running ADDs of berth-direct, and notes that only save time
+// (recent blocks and pools, the API server's clock). All of these end with a reboot, so nothing is synced to disk.
+// Every file is replaced as a whole, by rename.
 //
-// Who has the lock may write this node's blocks: agents share it as long as they live, a call of berth-direct has it to
-// itself. Which of the two may try is the node's mode (node_mode.h).
+// Only holders of the lock may write this node's blocks. Agents share the lock as long as they live; a call of
+// berth-direct holds it exclusively. The node's mode (node_mode.h) says which of the two programs may take it.
 #pragma once
 
 #include <cstdint>
@@ -27,70 +27,80 @@ namespace berth::node {
 
 class NodeDirectory {
  public:
-  // `run_dir`/nodes/<node>, which is made if it is missing. Programs reach one API server by several addresses, so
-  // `server` is no part of the path; it tells whose versions are whose. Errors: kIo.
+  // Opens `run_dir`/nodes/<node>, and creates it if it is missing. `server`: the API server's URL. It tells for which
+  // API server a stored version holds. It is not part of the path, because programs reach one API server by several
+  // URLs. Errors: kIo.
   [[nodiscard]] static Expected<NodeDirectory> Open(const std::string& run_dir, const std::string& node,
                                                     std::string_view server);
 
-  // Waits for the lock of this node until `deadline`, as LockExclusively does. Errors: kTimeout, kIo.
+  // Waits for the node's exclusive lock until `deadline`, as LockExclusively does. Errors: kTimeout, kIo.
   [[nodiscard]] Expected<HeldFile> Lock(BootNanos deadline) const;
-  // Whether anybody has it. Takes it for a moment.
+  // Whether any process holds the lock. Takes the lock for a moment.
   [[nodiscard]] bool IsLocked() const { return !Lock(/*deadline=*/0).has_value(); }
-  // As it is shared by agents; does not wait. Errors: kTimeout: a call of berth-direct has it; kIo.
+  // Takes the lock as agents do, which share it. Does not wait. Errors: kTimeout: a call of berth-direct holds the
+  // lock; kIo.
   [[nodiscard]] Expected<HeldFile> LockShared() const;
 
-  // resourceVersion of the last block write of this node; empty: unknown, or written through another `server`.
+  // resourceVersion of this node's last block write. Empty: unknown, or stored for another `server`.
   [[nodiscard]] std::string ReadVersion() const;
-  // Of a write, or of a consistent list. Keeps the higher of the two; another thread may write at the same time. Empty:
-  // forgets it.
+  // `version`: of a write, or of a consistent list. Keeps the higher of the known and the new version. Empty: forgets
+  // the version. Threads may call this at the same time.
   void WriteVersion(const std::string& version) const;
-  // Of an object that was read: writes before that one may be newer. So what is not known stays so.
+  // `version`: of an object that was read. Leaves an unknown version unknown, because an earlier write may have a newer
+  // version than this object.
   void RaiseVersion(const std::string& version) const;
 
-  // Intents (ipam::OpenIntent): a write is about to be sent of which the outcome may not be known.
+  // Stores an intent (ipam::OpenIntent) before a write is sent whose outcome may become unknown. Returns the intent's
+  // ID.
   [[nodiscard]] Expected<std::string> OpenIntent(const ipam::Attachment& attachment, const ipam::Block& block) const;
-  // The attachment's intent for that block, if it is open. One that cannot be understood counts as a creation: that is
-  // settled last.
+  // The attachment's open intent for that block. An intent that cannot be understood counts as a POST in doubt, which
+  // stays in doubt longest.
   [[nodiscard]] std::optional<ipam::OpenIntent> ReadIntent(const ipam::Attachment& attachment,
                                                            const ipam::Block& block) const;
   [[nodiscard]] Expected<void> CloseIntent(const std::string& id) const;
   [[nodiscard]] Expected<void> CloseIntent(const ipam::Attachment& attachment, const ipam::Block& block) const;
-  // All whose attachment begins with `prefix`. A file that cannot be understood is an error: it may stand for a leak.
+  // All intents whose attachment begins with `prefix`. A file that cannot be understood is an error, because its
+  // attachment may hold an address.
   [[nodiscard]] Expected<std::vector<ipam::OpenIntent>> ReadIntents(std::string_view prefix) const;
 
-  // Handed out by an agent that may die before the entry is written: whoever writes the node's blocks next writes it.
-  // Errors: kIo: nobody must be told the address.
+  // Stores a note of an address before an agent gives it, because the agent may die before it writes the entry. The
+  // next program that writes the node's blocks reads the note and writes the entry.
+  // Errors: kIo: the agent must not answer with the address.
   [[nodiscard]] Expected<void> NoteHandedOut(const HandedOut& handed_out) const;
   void ForgetHandedOut(const ipam::Attachment& attachment, const std::string& block) const;
-  // A file that cannot be read or understood is an error: the address it stands for may be in use.
+  // A note that cannot be read or understood is an error, because a pod may use its address.
   [[nodiscard]] Expected<std::vector<HandedOut>> ReadHandedOut() const;
 
-  // Remembers that a DEL of the attachment, started at `started`, has come; forgets those older than eleven minutes.
+  // Records that a DEL of the attachment has come, whose process started at `started`. Removes marks that are older
+  // than eleven minutes.
   [[nodiscard]] Expected<void> MarkDeleted(const ipam::Attachment& attachment, BootNanos started) const;
   [[nodiscard]] std::optional<BootNanos> DeletedAt(const ipam::Attachment& attachment) const;
 
-  // Says that an ADD of the attachment runs, until the HeldFile closes; notes the time as NoteEnd does. Errors: kIo.
+  // Records that an ADD of the attachment runs, until the HeldFile closes, and sets the file's time as NoteEnd does.
+  // Errors: kIo.
   [[nodiscard]] Expected<HeldFile> HoldRunning(const ipam::Attachment& attachment) const;
   void ForgetRunning(const ipam::Attachment& attachment) const;
-  // Notes that the ADD is through now. Its file stays until ForgetRunning.
+  // Records that the ADD ends now. The file stays until ForgetRunning.
   static void NoteEnd(const HeldFile& running);
-  // Attachments whose ADD runs now or was through at `since` or later.
+  // Attachments whose ADD runs now, or ended at `since` or later.
   [[nodiscard]] Expected<std::set<ipam::Attachment>> ReadRunning(BootNanos since) const;
 
-  // What a process leaves to those that come after it, whole or not at all; empty: takes it away. What can't be written
-  // is not there.
+  // Replaces the note `name` as a whole, for later processes. Empty `text`: removes the note. If the note cannot be
+  // written, WriteNote removes it.
   void WriteNote(const char* name, std::string_view text) const;
   [[nodiscard]] std::optional<std::string> ReadNote(const char* name) const;
 
-  // From now on this instance of the agent creates blocks of the node, and no other: waits for creations under way.
+  // Makes `instance` the owner of the node: the only agent that may create blocks of the node. Waits until running
+  // creations have ended.
   [[nodiscard]] Expected<void> BecomeNodeOwner(const std::string& instance) const;
-  // Keeps others from becoming it until the HeldFile closes. Errors: kUnavailable: another instance is it by now; kIo.
+  // Keeps other agents from becoming the owner of the node until the HeldFile closes. Errors: kUnavailable: another
+  // agent is the owner by now; kIo.
   [[nodiscard]] Expected<HeldFile> HoldNodeOwnership(const std::string& instance) const;
 
-  // Somebody has removed it: what is written there from now on nobody finds.
+  // Whether somebody has removed the folder. If somebody has, no other process finds files that are written there.
   [[nodiscard]] bool IsGone() const { return folders_.node.IsGone(); }
   [[nodiscard]] const std::string& path() const { return folders_.node.path(); }
-  // Twelve digits of `server`.
+  // The first twelve hexadecimal digits of the hash of the API server's URL.
   [[nodiscard]] const std::string& server() const { return server_; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes of one node that leave something for one another: locks, versions of several API servers, agents.
+// Notes of one node's processes for one another: locks, versions of several API servers, agents.
 #include "node/node_directory.h"
 
 #include <filesystem>
@@ -17,7 +17,7 @@ namespace {
 class NodeDirectoryTest : public testing::Test {
  protected:
   ~NodeDirectoryTest() override { std::filesystem::remove_all(path_); }
-  // A process that reaches the API server by that name.
+  // A process that reaches the API server by the URL `server`.
   [[nodiscard]] NodeDirectory At(std::string_view server) const {
     return NodeDirectory::Open(path_, "n1", server).value();
   }
@@ -68,7 +68,7 @@ TEST_F(NodeDirectoryTest, AnAddCountsAsRunningUntilItsEndIsOlderThanTheQuestion)
   EXPECT_EQ(a_.ReadRunning(later).value(), none);
 }
 
-// The ADD's process was killed before it noted the end, and its caller may have the answer.
+// The ADD's process was killed before it called NoteEnd, and its caller may have the answer.
 TEST_F(NodeDirectoryTest, AnAddThatWasKilledCountsFromItsBeginning) {
   const ipam::Attachment attachment = "0123456789ab-aaaaaaaaaaaaaaaa";
   const BootNanos before = BootTimeNow();
@@ -97,7 +97,7 @@ TEST_F(NodeDirectoryTest, AVersionCanBeForgotten) {
   EXPECT_EQ(a_.ReadVersion(), "105");
 }
 
-// It would be older than a write of this node whose version nobody knows.
+// The version of the object may be older than a write of this node whose version is unknown.
 TEST_F(NodeDirectoryTest, AVersionThatIsNotKnownIsNotThatOfAnObjectThatWasRead) {
   a_.WriteVersion("107");
   a_.RaiseVersion("109");
@@ -131,7 +131,7 @@ TEST_F(NodeDirectoryTest, WhatWasHandedOutIsKeptUntilItIsForgotten) {
   EXPECT_TRUE(b_.ReadHandedOut()->empty());
 }
 
-// A DEL of it may have failed: the address is the container's still.
+// The DEL may have failed, so the container may still have the address.
 TEST_F(NodeDirectoryTest, WhatWasHandedOutBeforeADelIsKept) {
   const HandedOut one = Sample();
   ASSERT_TRUE(a_.NoteHandedOut(one).has_value());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One word in a file.
+// The file `mode`, with one word.
 #include "node/node_mode.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ Expected<NodeMode> ReadMode(const Folder& state) {
   auto text = state.Read(kModeFile);
   if (!text && errno == ENOENT) return NodeMode::kAgent;
   if (!text) return FailIo("read", state.PathOf(kModeFile));
-  if (text->ends_with('\n')) text->pop_back();  // of people, who write it with an editor
+  if (text->ends_with('\n')) text->pop_back();  // editors end a file with a newline
   if (*text == kAgentWord) return NodeMode::kAgent;
   if (*text == kDirectWord) return NodeMode::kDirect;
   return Fail(ErrorCode::kInvalid,
@@ -25,7 +25,7 @@ Expected<NodeMode> ReadMode(const Folder& state) {
               "write agent if the node has the plugin berth, or direct if it has berth-direct");
 }
 
-// `state`: path of the folder that has the mode.
+// `state`: path of the folder with the file `mode`.
 Expected<void> Compare(const std::string& state, NodeMode mode, NodeMode wanted) {
   if (mode == wanted) return {};
   const std::string file = state + "/" + kModeFile;
@@ -62,7 +62,8 @@ Expected<bool> BeginAsDirect(const Folder& state) {
   if (auto mode = RequireMode(state, NodeMode::kAgent); !mode) return std::unexpected(mode.error());
   const auto names = state.Names();
   if (!names) return std::unexpected(names.error());
-  // An agent makes `nodes` before it serves; `berth` without an agent leaves DELs in `queue`; and people write `mode`.
+  // An agent creates `nodes` before it serves, `berth` leaves DELs in `queue` if no agent listens, and people write
+  // `mode`.
   for (const char* left : {"nodes", "queue", kModeFile}) {
     if (std::ranges::find(*names, left) == names->end()) continue;
     return Fail(ErrorCode::kUnavailable,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeMode: who serves the pods of this machine, and alone writes its blocks: its agent, or berth-direct
-// (docs/adr/0007). It stands in the file `mode` of the state folder; where there is none, it is the agent.
+// NodeMode: which program serves the pods of this machine and writes the node's blocks: its agent or berth-direct
+// (docs/adr/0007). The file `mode` in the state folder has the mode. If the file is missing, the mode is kAgent.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,20 @@ namespace berth::node {
 
 enum class NodeMode : std::uint8_t { kAgent, kDirect };
 
-// Errors: kUnavailable: it is the other one; kInvalid, kIo: it cannot be told. They name file and remedy.
+// Succeeds if the node's mode is `wanted`. Errors: kUnavailable: the node has the other mode; kInvalid, kIo: the file
+// `mode` cannot be understood or read. Each error names the file and a remedy.
 [[nodiscard]] Expected<void> RequireMode(const Folder& state, NodeMode wanted);
 
-// As above, of the state folder at `path`, which this does not make: without it the node is its agent's.
+// Like above, for the state folder at `path`, which this function does not create. If the folder is missing, the mode
+// is kAgent.
 [[nodiscard]] Expected<void> RequireMode(const std::string& path, NodeMode wanted);
 
-// Survives the machine. Errors: kIo.
+// When WriteMode returns, the mode survives a crash of the machine. Errors: kIo.
 [[nodiscard]] Expected<void> WriteMode(const Folder& state, NodeMode mode);
 
-// For a node that is to be berth-direct's from its first day: its mode becomes direct. False: it is already. Errors:
-// kUnavailable: an agent has been here, and nothing has changed: what it left must be written first; kInvalid, kIo.
+// For a new node: sets the mode kDirect. Returns false if the node has this mode already. Errors: kUnavailable: an
+// agent has served the node, and its successor or --retire must first write what it left; the mode is unchanged;
+// kInvalid, kIo.
 [[nodiscard]] Expected<bool> BeginAsDirect(const Folder& state);
 
 }  // namespace berth::node

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeMode: which nodes may be berth-direct's from their first day, by what lies in their state folder.
+// NodeMode: which files in the state folder keep a new node from beginning in direct mode.
 #include "node/node_mode.h"
 
 #include <cstdlib>
@@ -20,7 +20,7 @@ struct BeginCase {
   std::vector<std::string> folders;
   std::vector<std::pair<std::string, std::string>> files;
   Began want;
-  const char* want_text = "";  // in the refusal
+  const char* want_text = "";  // in the error message
 };
 
 class NodeModeBegin : public testing::TestWithParam<BeginCase> {
@@ -56,7 +56,7 @@ TEST_P(NodeModeBegin, AsDirectWhereNoAgentHasBeen) {
 INSTANTIATE_TEST_SUITE_P(
     Table, NodeModeBegin,
     testing::Values(BeginCase{"ANewNode", {}, {}, Began::kAnew},
-                    // The machine's name is made by whichever program is first.
+                    // Any of berth's programs may have made the machine's name.
                     BeginCase{"ANodeWithAMachineNameAlone", {}, {{"machine", "m"}}, Began::kAnew},
                     BeginCase{"OneThatIsDirectAlready", {}, {{"mode", "direct\n"}}, Began::kBefore},
                     BeginCase{"OneWhoseAgentHasRetired", {"nodes/n1"}, {{"mode", "direct"}}, Began::kBefore},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers of the API server whose parts are of other types than expected: an error or nothing, never an exception.
+// Answers of the API server with JSON values of unexpected types: DirectStore returns an error or nothing, and throws
+// no exception.
 #include <filesystem>
 #include <string>
 #include <unistd.h>
@@ -14,7 +15,7 @@ namespace {
 using k8sclient::Request;
 using k8sclient::Response;
 
-// Answers everything with one text.
+// Answers every request with the same text.
 class OneAnswerApi final : public k8sclient::Api {
  public:
   std::string text;
@@ -73,7 +74,7 @@ TEST_P(OddAnswers, AreNotTheNamedPools) {
   EXPECT_TRUE(pools->empty());
 }
 
-// Else what a call of berth-direct knows of a pool is as old as its wait for the lock was long.
+// If berth-direct read pools before it had the lock, the pools could be as old as the wait for the lock.
 TEST_F(OddAnswers, PoolsAreReadByWhoeverHasTheLock) {
   DirectStore store = Store(ListOf(""));
   {

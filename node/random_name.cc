@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Digits from the kernel. Not by std::random_device, which `berth` has not got (docs/adr/0009).
+// Random digits from getrandom(2). std::random_device is not available to `berth` (docs/adr/0009).
 #include "node/random_name.h"
 
 #include <sys/random.h>

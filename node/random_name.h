@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names that two processes do not share. The number of a process is no such name: in two containers it may be the same.
+// Random names, so that no two processes use the same. Process IDs are no such names: in two containers they may be
+// equal.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,7 @@
 
 namespace berth::node {
 
-// That many random hexadecimal digits.
+// `count` random hexadecimal digits.
 [[nodiscard]] std::string RandomDigits(std::size_t count);
 
 }  // namespace berth::node

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two files of objects, each with the time at which they were read.
+// Files of objects, each with the time at which they were read.
 #include "node/recent_view.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 constexpr const char* kNote = "recent-blocks";
 constexpr const char* kPoolsNote = "recent-pools";
 constexpr const char* kProvedNote = "blocks-with-pools";
-// The note names so many blocks, those noted last. For any other block a process reads the pool once more.
+// The file keeps the UIDs of the last 256 blocks. For any other block a process reads the pool once more.
 constexpr std::size_t kProvedMax = 256;
 
 json ToObject(const ipam::Block& block) {
@@ -39,7 +39,7 @@ struct Record {
   json objects;
 };
 
-// What the file says, unless it is too old, of another boot or of another server, or no such file.
+// The objects in the file. Nothing if the file is missing, is older than `max`, or is from another boot or API server.
 std::optional<Record> Load(const NodeDirectory& directory, const char* name, std::chrono::nanoseconds max) {
   const auto text = directory.ReadNote(name);
   if (!text) return std::nullopt;
@@ -125,7 +125,7 @@ void RecentView::Forget() {
 void RecentView::BeginWrite() {
   if (!is_kept_) return;
   directory_.WriteNote(kNote, "");
-  // The write before this one has not said how it ended.
+  // The previous write ended without NoteWritten, so its outcome is unknown.
   if (std::exchange(is_writing_, true)) Drop();
 }
 
@@ -140,7 +140,7 @@ void RecentView::Save() const {
   if (!listed_at_) return;
   json objects = json::array();
   for (const auto& [name, block] : blocks_) {
-    // Whether it is gone by now would be a guess.
+    // A later process cannot know whether this block is gone already.
     if (block->deleting) return directory_.WriteNote(kNote, "");
     objects.push_back(ToObject(*block));
   }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// RecentView: the blocks of this node as the process before this one read or wrote them, at most two seconds ago, and
-// pools as one read them, at most a quarter of a second ago. In a burst of pods it saves berth-direct two requests per
-// ADD and one per DEL.
+// RecentView: files in which a process of berth-direct saves the node's blocks (used for 2 s) and pools (used for 250
+// ms), so that the next process need not read them. When many pods start at once, this saves two requests per ADD and
+// one per DEL.
 //
-// It is a hint: writes compare, so that what was decided on an old one conflicts and is decided again. Of this node's
-// own writes it is never behind: it is forgotten before each write and noted again after it, all under the node's lock.
-// An agent keeps none, and forgets it when it retires. Nor is there one of another API server.
+// The saved blocks may be outdated. Each write names the block's resourceVersion, so the API server refuses a write
+// that was decided on an outdated block. The saved blocks contain all writes of this node: under the node's lock, a
+// process removes the file before each write and saves it again after the write. An agent saves no blocks, and removes
+// the file when it retires. A process ignores files that were saved for another API server.
 #pragma once
 
 #include <chrono>
@@ -23,37 +24,38 @@
 
 namespace berth::node {
 
-// After that it is read anew. Nothing compares what is decided on a pool: that is about as old as what the API server
-// itself may answer from its cache.
+// After this time a process reads blocks and pools from the API server. The limit for pools is short, because writes do
+// not compare the pool's version: the API server's cache may also be a quarter of a second old.
 inline constexpr std::chrono::milliseconds kRecentBlocksMax{2000};
 inline constexpr std::chrono::milliseconds kRecentPoolsMax{250};
 
 class RecentView {
  public:
-  // Not kept: nothing is ever known, and noting does nothing. directory must outlive this.
+  // is_kept false: RecentView saves and returns nothing. `directory` must outlive this object.
   RecentView(const NodeDirectory& directory, bool is_kept) : directory_(directory), is_kept_(is_kept) {}
 
-  // None unless all of them are known.
+  // The saved pools with these names; nothing if one of them is missing.
   [[nodiscard]] std::optional<std::vector<ipam::PoolView>> Pools(std::span<const std::string> names) const;
-  // IPPool objects, read at that time.
+  // Saves IPPool objects that were read at `at`.
   void NotePools(const std::vector<nlohmann::json>& objects, BootNanos at) const;
 
-  // A consistent read found the block's pool when the block was there. The pool stays for as long as the block does,
-  // and so does this. Requires: the lock.
+  // Whether a consistent GET found the block's pool while the block existed. Then the pool exists as long as the block,
+  // because the controller removes no pool that has a block. Requires: the lock.
   [[nodiscard]] bool IsPoolProved(const std::string& block_uid) const;
   void NotePoolProved(const std::string& block_uid) const;
 
-  // All blocks of this node; at most once per call: what comes after the first look has to be news. Requires: the lock.
+  // All saved blocks of this node. Only the first call returns blocks; later reads of the same process must be newer.
+  // Requires: the lock.
   [[nodiscard]] std::optional<std::vector<ipam::BlockView>> Take();
-  // All blocks of this node, listed at that time. Requires: the lock.
+  // Saves all blocks of this node, listed at `at`. Requires: the lock.
   void NoteAll(const std::vector<ipam::BlockView>& blocks, BootNanos at);
-  // A block of this node is about to be written: nothing is known until NoteWritten says what it holds now. A write of
-  // which that is never said ends this view for the rest of the call. Requires: the lock.
+  // Call before a block of this node is written. Removes the saved blocks until NoteWritten gives the new content. If a
+  // further BeginWrite comes without NoteWritten, this process saves no more blocks. Requires: the lock.
   void BeginWrite();
   void NoteWritten(const ipam::BlockView& block);
-  // What was noted before is void: others have written.
+  // Removes the saved blocks, because other programs have written blocks.
   void Forget();
-  // The lock goes: what others write from now on is not known.
+  // Call when the lock is released: later writes of other processes are unknown.
   void Drop() { listed_at_.reset(); }
 
  private:
@@ -63,7 +65,8 @@ class RecentView {
   const bool is_kept_;
   bool was_taken_ = false;
   bool is_writing_ = false;
-  // What the file says, or will say after the write under way; empty time: not known in this process.
+  // When `blocks_` was listed: the content of the file, now or after the current write. Empty: this process does not
+  // know the content.
   std::optional<BootNanos> listed_at_;
   std::map<std::string, ipam::BlockView> blocks_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One process after another: what the next one knows, and when it must not know anything.
+// RecentView: what a process learns from the process before it, and when it must learn nothing.
 #include "node/recent_view.h"
 
 #include <filesystem>
@@ -33,7 +33,7 @@ class RecentViewTest : public testing::Test {
     block.has_managed_fields = version == "1";
     return std::make_shared<const ipam::Block>(std::move(block));
   }
-  // A process: what it sees first, versions by name.
+  // The blocks and versions that a new process reads first.
   [[nodiscard]] std::string Seen() const {
     RecentView view(*directory_, /*is_kept=*/true);
     const auto blocks = view.Take();
@@ -43,7 +43,7 @@ class RecentViewTest : public testing::Test {
     return text;
   }
   [[nodiscard]] const NodeDirectory& directory() const { return *directory_; }
-  // The same node's, for a process that reaches the API server by another name.
+  // The same node's directory, for a process that reaches the API server by another URL.
   [[nodiscard]] const NodeDirectory& At(std::string_view server) {
     other_ = NodeDirectory::Open(path_, "n1", server);
     return **other_;
