@@ -9,10 +9,9 @@
 namespace berth::cni {
 namespace {
 
-// Unknown pairs are listed up to about here.
+// The error message lists unknown pairs up to about this length.
 constexpr std::size_t kListedBytesMax = 200;
 
-// What a pair turned out to be.
 enum class Outcome : std::uint8_t { kTaken, kUnknownKey, kMalformed, kBadValue };
 
 class Parser {

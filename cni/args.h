@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Args: CNI_ARGS, "KEY=value;KEY=value" (CNI CONVENTIONS, "CNI_ARGS"): who the pod is, and the address it asks for.
+// Args: CNI_ARGS, "KEY=value;KEY=value" (CNI CONVENTIONS, "CNI_ARGS"): which pod this is, and which address it
+// requests.
 //
-// Refuses what the reference parser refuses. For ADD: other verbs find the holder of an address by attachment, and
-// nothing in here can be worth a pod that never terminates.
+// ParseArgs refuses what the parser of the reference libraries refuses. Only ADD parses CNI_ARGS: the other verbs find
+// addresses by attachment, and an error in CNI_ARGS must not keep a pod from ending.
 #pragma once
 
 #include <string>
@@ -13,19 +14,19 @@
 namespace berth::cni {
 
 struct Args {
-  // Each may be empty: podman and cnitool pass none, multus passes empty ones.
+  // Each field may be empty: podman and cnitool pass no CNI_ARGS, and multus passes empty values.
   std::string pod_namespace = {};
   std::string pod_name = {};
-  std::string pod_uid = {};  // of a static pod the kubelet's own, not the mirror pod's
+  std::string pod_uid = {};  // for a static pod: the kubelet's own UID of the pod, not the mirror pod's UID
   std::string sandbox_id = {};
-  std::string ip = {};  // "address[/length]" or a comma list; not parsed (RequestedAddresses)
+  std::string ip = {};  // "address[/length]", or several separated by commas; not parsed (RequestedAddresses)
 
   friend bool operator==(const Args&, const Args&) = default;
 };
 
-// Later duplicates win. MAC is known and left to the interface plugin; other keys are unknown.
-// Errors: kEnvironment: not exactly one "=" in a pair (a trailing ";" is an empty pair), IgnoreUnknown
-// neither 1, 0, true nor false (in any case), unknown keys without IgnoreUnknown.
+// If a key occurs twice, the last value counts. ParseArgs accepts the key MAC, which only the interface plugin uses.
+// Errors: kEnvironment: a pair does not have exactly one "=" (a trailing ";" makes an empty pair); IgnoreUnknown is not
+// 1, 0, true or false (in any letter case); an unknown key without IgnoreUnknown.
 [[nodiscard]] Expected<Args> ParseArgs(std::string_view text);
 
 }  // namespace berth::cni

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attachment: the key of one interface of one container in one network (docs/state.md).
+// Attachment: identifies one interface of one container in one network (docs/state.md).
 //
-// Hashes, because container IDs have no maximum length and one string per address must stay short.
+// An attachment consists of hashes, because container IDs may have any length, but an entry must stay short.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ namespace berth::cni {
 [[nodiscard]] ipam::Attachment MakeAttachment(std::string_view network_name, std::string_view container_id,
                                               std::string_view interface);
 
-// Whether it has the form of one.
+// Whether `text` has the form of an attachment.
 [[nodiscard]] bool IsAttachment(std::string_view text);
 
 }  // namespace berth::cni

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attachment: the key is stored in every block entry, so it must never change.
+// Attachment: every entry in a block contains one, so its form must never change.
 #include "cni/attachment.h"
 
 #include <gtest/gtest.h>

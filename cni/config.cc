@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the bytes of stdin to a checked configuration.
+// Makes a checked configuration from the bytes of stdin.
 #include "cni/config.h"
 
 #include <algorithm>
@@ -17,13 +17,12 @@
 namespace berth::cni {
 namespace {
 
-// Of a name from outside in a message.
+// Limit of a name from outside in an error message.
 constexpr std::size_t kNameBytesMax = 200;
 
 using Json = nlohmann::ordered_json;
 
-// Whether Go's version comparison, which CHECK, GC and STATUS go through first, can read the text: one to three
-// numbers.
+// Parses one to three numbers. CHECK, GC and STATUS compare versions by numbers first, like the Go libraries do.
 std::optional<std::array<int, 3>> ParseNumbers(std::string_view text) {
   std::array<int, 3> numbers = {0, 0, 0};
   for (int& number : numbers) {
@@ -81,7 +80,7 @@ std::map<std::string, std::string> ParseAnnotations(const AnyCaseReader& runtime
   return annotations;
 }
 
-// Addresses of other plugins may be spelled in ways that berth's never are: what cannot be read is passed over.
+// Ignores addresses that berth cannot parse: they belong to other plugins, which may write them in other forms.
 std::vector<PreviousAddress> ParsePrevious(const AnyCaseReader& top, const NetworkConfig& config) {
   if (!top.Has("prevResult")) {
     top.Report({.code = ErrorCode::kInvalid,
@@ -115,7 +114,7 @@ std::optional<std::vector<ValidAttachment>> ParseValidAttachments(const Json& tr
   }
   if (list == nullptr) return std::nullopt;
   std::vector<ValidAttachment> attachments;
-  if (list->is_null()) return attachments;  // what runtimes send for a network without containers
+  if (list->is_null()) return attachments;  // some runtimes send null for a network without containers
   top.ForEach(key, [&attachments](const AnyCaseReader& entry) {
     ValidAttachment attachment{.container_id = entry.String("containerID"), .ifname = entry.String("ifname")};
     for (const auto& [name, text] :
@@ -135,7 +134,7 @@ Expected<ConfigTree> ParseMembers(std::string_view bytes, std::span<const std::s
   return std::make_shared<const Json>(*std::move(tree));
 }
 
-// Go decodes null to an empty configuration.
+// Go decodes null as an empty configuration.
 Expected<ConfigTree> ObjectOf(const ConfigTree& tree) {
   if (tree->is_object()) return tree;
   if (tree->is_null()) return std::make_shared<const Json>(Json::object());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ParseConfig under random damage: whatever arrives on stdin, the answer is a configuration, of which the agent reads
-// the same, or one JSON error object.
+// ParseConfig with randomly damaged input: the result is either a configuration, which the agent reads in the same way,
+// or one JSON error object.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ constexpr std::string_view kSeedText =
     R"("prevResult":{"cniVersion":"1.1.0","ips":[{"address":"10.1.2.3/24"}]},)"
     R"("cni.dev/valid-attachments":[{"containerID":"c1","ifname":"eth0"}]})";
 
-// What a byte or a slice is replaced with: structure, wrong types, other encodings.
+// Replacements for a byte or a slice of the input: structure, wrong types, other encodings.
 constexpr std::string_view kPieces[] = {"{",     "}",    "[",    "]",       "\"",      ",",    ":",    "null",
                                         "1e999", "-0",   "[[[[", "\\u0000", "\\ud800", "\xFF", "\xC3", "\xEF\xBB\xBF",
                                         "NaN",   "\"\"", "{}",   "[]",      "5",       "true"};
@@ -69,7 +69,6 @@ void ExpectTheAgentReadsTheSame(const std::string& text, Verb verb, const Networ
   }
 }
 
-// What one input came to.
 void ExpectConfigurationOrOneErrorObject(const std::string& text, Verb verb, int& refused) {
   const auto config = ParseConfig(text, verb);
   if (config) {

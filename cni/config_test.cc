@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ParseConfig: what every verb reads and refuses, in the order in which it complains.
+// ParseConfig: what each verb reads and refuses, and the order of the checks.
 #include "cni/config.h"
 
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr Verb kVerbsWithConfig[] = {Verb::kAdd, Verb::kDel, Verb::kCheck, Verb::kGc, Verb::kStatus};
 
-// A configuration that every verb accepts, with `more` members behind it: later duplicates win.
+// A configuration that every verb accepts, followed by the members `more`: the last of duplicate keys counts.
 std::string Good(std::string_view more = "") {
   std::string text = R"({"cniVersion":"1.1.0","name":"n1","type":"bridge","prevResult":{},)"
                      R"("ipam":{"type":"berth","pools":["p1"]})";

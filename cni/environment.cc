@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which variables a verb needs, and what may stand in them.
+// Required variables of each verb, and their allowed values.
 #include "cni/environment.h"
 
 #include <algorithm>
@@ -10,15 +10,15 @@
 namespace berth::cni {
 namespace {
 
-// Linux: IFNAMSIZ less the terminating zero.
+// Linux: IFNAMSIZ without the terminating zero.
 constexpr std::size_t kInterfaceNameBytesMax = 15;
 
 constexpr std::array kVerbs = {Verb::kAdd, Verb::kDel, Verb::kCheck, Verb::kGc, Verb::kStatus, Verb::kVersion};
 
 bool IsAlphanumeric(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
 
-// The code point at the front of `text`, and how many bytes it takes. A malformed sequence is one byte that is no code
-// point: interface names are bytes to the kernel, and such bytes are not white space.
+// The first code point of `text`, and its length in bytes. A byte of a malformed sequence counts as 0xFFFD: the kernel
+// accepts any bytes in interface names, and such a byte is not white space.
 struct CodePoint {
   std::uint32_t value = 0xFFFD;
   std::size_t bytes = 1;
@@ -68,7 +68,7 @@ Expected<void> CheckInterfaceName(std::string_view name) {
   return Fail(ErrorCode::kEnvironment, "CNI_IFNAME: " + std::string(fault), Quoted(name));
 }
 
-// In this order: a malformed value ends the walk, missing ones are collected.
+// Checks in this order. A malformed value ends the check at once; missing variables are collected for one message.
 Expected<void> CheckVariables(const Environment& environment, std::string_view path) {
   std::string missing;
   const auto require = [&missing](std::string_view name, std::string_view value) {

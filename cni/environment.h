@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Environment: the CNI_* variables of one call, checked.
+// Environment: the checked CNI_* variables of one call.
 //
-// Which variable each verb needs, what it may hold, and which complaint comes first follow the reference skeleton,
-// which is stricter than the text of the specification (CNI SPEC, section "Parameters"; docs/cni.md). An empty variable
-// is a missing one: runtimes export all names, always.
+// The required variables of each verb, their allowed values and the order of the checks follow the reference
+// implementation (skel), which is stricter than the text of the specification (CNI SPEC, section "Parameters";
+// docs/cni.md). An empty variable counts as missing, because runtimes always export all names.
 #pragma once
 
 #include <cstdint>
@@ -31,26 +31,27 @@ enum class Verb : std::uint8_t {
 struct Environment {
   Verb verb = Verb::kAbout;
   std::string container_id;     // empty for GC, STATUS and VERSION
-  std::string ifname;           // likewise
-  std::string netns;            // opaque; may be empty for DEL; the path may no longer exist
+  std::string ifname;           // empty for GC, STATUS and VERSION
+  std::string netns;            // not checked; may be empty for DEL; the path may no longer exist
   std::string args;             // CNI_ARGS, not parsed (args.h)
-  bool netns_override = false;  // CNI_NETNS may be this process's own namespace
+  bool netns_override = false;  // true: CNI_NETNS may be this process's own network namespace
 
   friend bool operator==(const Environment&, const Environment&) = default;
 };
 
-// getenv, or a map in tests. A null pointer and "" mean the same.
+// getenv, or a map in tests. A null pointer means the same as "".
 using ReadVariable = std::function<const char*(const char* name)>;
 
-// Errors: kEnvironment: unknown verb; malformed container ID or interface name (details quote it); else all missing
-// variables in one message. Variables that a verb does not need are not looked at.
+// Ignores the variables that the verb does not need. Errors: kEnvironment: unknown verb; malformed container ID or
+// interface name (the details quote it); otherwise one message with all missing variables.
 [[nodiscard]] Expected<Environment> ParseEnvironment(const ReadVariable& read);
 
-// Letters, digits, "_", "." and "-", beginning with a letter or digit: the rule of container IDs and network names.
+// Whether `text` consists of letters, digits, "_", "." and "-", and begins with a letter or digit. Container IDs and
+// network names have this form.
 [[nodiscard]] bool IsIdentifier(std::string_view text);
 
-// The rule of Linux for interface names, plus ":" and every Unicode white space. Empty: the name is good; else what is
-// wrong with it.
+// Checks an interface name by the rules of Linux, and refuses ":" and every Unicode white space. Returns what is wrong
+// with the name; empty: nothing.
 [[nodiscard]] std::string_view InterfaceNameFault(std::string_view name);
 
 }  // namespace berth::cni

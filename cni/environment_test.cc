@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ParseEnvironment: every verb's variables, the order of complaints, the grammar of IDs and interface names.
+// ParseEnvironment: the variables of each verb, the order of the checks, the grammar of IDs and interface names.
 #include "cni/environment.h"
 
 #include <map>
@@ -117,7 +117,7 @@ TEST(Environment, NetnsOverrideTakesOneAndTrueOnly) {
 
 TEST(Environment, DelDoesWithoutNetns) { EXPECT_TRUE(Parse(Without(Complete("DEL"), {"CNI_NETNS"})).has_value()); }
 
-// Runtimes export every name with an empty value; libcni's version probe sets dummies.
+// Runtimes export every name with an empty value; libcni's probe for versions sets dummy values.
 TEST(Environment, VerbsIgnoreVariablesTheyDoNotNeed) {
   for (const char* verb : {"GC", "STATUS", "VERSION"}) {
     auto variables = With(Complete(verb), "CNI_CONTAINERID", "a%b");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error object, and the words that must not be in it.
+// The error object, and the phrases that it must not contain.
 #include "cni/error.h"
 
 #include <algorithm>
@@ -17,8 +17,8 @@ struct Rewording {
   std::string_view instead;
 };
 
-// go-cni takes a DEL error with the first (or, without a netns, the second) for success and multus drops its cache on
-// the second; kubelet retries after one second instead of ten on the third.
+// go-cni takes a failed DEL with the first phrase for success; without a netns, also with the second. multus drops its
+// cache on the second phrase. On the third phrase the kubelet retries after 1 s instead of 10 s.
 constexpr std::array kRewordings = {
     Rewording{"not found", "does not exist"},
     Rewording{"no such file or directory", "does not exist"},
@@ -36,7 +36,7 @@ std::size_t FindAnyCase(std::string_view text, std::string_view phrase) {
 std::string WithoutLoadedPhrases(std::string_view text) {
   std::string clean(text);
   for (const Rewording& rewording : kRewordings) {
-    // Messages hold at most some hundred bytes of foreign text, so to search from the start again is cheap.
+    // Searching from the start again is cheap, because messages contain at most some hundred bytes of foreign text.
     for (std::size_t at = FindAnyCase(clean, rewording.phrase); at != std::string::npos;
          at = FindAnyCase(clean, rewording.phrase)) {
       clean.replace(at, rewording.phrase.size(), rewording.instead);

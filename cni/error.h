@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// ErrorJson: the one JSON object that a failed call prints (CNI SPEC, "Error").
+// ErrorJson: the JSON object that a failed call prints (CNI SPEC, "Error").
 //
-// Runtimes do not look at codes but at words: three phrases make them treat a failed DEL as done, drop their cache or
-// retry every second (docs/cni.md). They never leave this plugin, whatever a lower layer or an API server says.
+// Runtimes search error messages for three phrases. If a message contains one, the runtime treats a failed DEL as done,
+// drops its cache, or retries every second (docs/cni.md). ErrorJson rewords these phrases, even if they come from a
+// lower layer or the API server.
 #pragma once
 
 #include <string>
@@ -13,10 +14,10 @@
 
 namespace berth::cni {
 
-// One line: cniVersion, code (CniCode), msg and, where there is more to say, details. Invalid UTF-8 is replaced.
+// One line: cniVersion, code (CniCode), msg and, if not empty, details. Invalid UTF-8 is replaced.
 [[nodiscard]] std::string ErrorJson(const Error& error, Version version);
 
-// `text` with "not found", "no such file or directory" and "network is not ready", in any letter case, said otherwise.
+// Rewords "not found", "no such file or directory" and "network is not ready", in any letter case.
 [[nodiscard]] std::string WithoutLoadedPhrases(std::string_view text);
 
 }  // namespace berth::cni

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ErrorJson: the object's shape, and that no phrase on which runtimes act can get through.
+// ErrorJson: the object's form, and that it never contains a phrase on which runtimes act.
 #include "cni/error.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a call is written down for the agent, and how it is read back.
+// The parts of a call that go to the agent: writing and reading the body.
 #include "cni/forward.h"
 
 #include <algorithm>
@@ -23,11 +23,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A member that is kept, in objects and in lists of them; `inside`: what is kept of its value, empty: all of it.
+// A member that goes to the agent, in an object or in each object of a list. `inside`: the members of its value that go
+// to the agent; empty: the whole value.
 struct Kept {
   std::string_view name;
   std::span<const Kept> inside = {};
-  bool is_prefix = false;  // of names, and then letter case counts
+  bool is_prefix = false;  // `name` is a prefix of names, and its letter case counts
 };
 
 constexpr std::array kIps = {Kept{"ips"}};
@@ -37,7 +38,7 @@ constexpr std::array kArgs = {Kept{"cni", kIps}};
 constexpr std::array kPreviousIp = {Kept{"address"}, Kept{"gateway"}};
 constexpr std::array kPreviousResult = {Kept{"cniVersion"}, Kept{"ips", kPreviousIp}};
 constexpr std::array kAttachment = {Kept{"containerID"}, Kept{"ifname"}};
-// Which of these a verb reads is known to the parser (WantedKeys), which has dropped the others.
+// The parser has already dropped the members that the verb does not read (WantedKeys).
 constexpr std::array kTop = {Kept{"cniVersion"},
                              Kept{"name"},
                              Kept{"ipam"},
@@ -47,7 +48,7 @@ constexpr std::array kTop = {Kept{"cniVersion"},
                              Kept{kValidAttachmentsKey, kAttachment},
                              Kept{kAttachmentsOfOldTagKey, kAttachment}};
 
-// A DEL may wait in a queue, where there is room for bounded ones.
+// A DEL may be stored in the queue, whose DELs have a limited size (node/del_queue.h).
 constexpr std::array kIpamOfDel = {Kept{"type"}, Kept{"timeoutSeconds"}};
 constexpr std::array kTopOfDel = {Kept{"cniVersion"}, Kept{"name"}, Kept{"ipam", kIpamOfDel}};
 
@@ -57,7 +58,7 @@ const Kept* FindKept(std::span<const Kept> kept, std::string_view name) {
   return found == kept.end() ? nullptr : &*found;
 }
 
-// Members keep their order and their duplicates: both mean something to the reader (json/ordered_tree.h).
+// Keeps the order of members and duplicate members, because both have a meaning (json/ordered_tree.h).
 Json WhatIsKept(const Json& value, std::span<const Kept> kept) {
   if (kept.empty() || !value.is_structured()) return value;
   if (value.is_array()) {
@@ -73,7 +74,7 @@ Json WhatIsKept(const Json& value, std::span<const Kept> kept) {
   return object;
 }
 
-// Behind what the configuration says: the last duplicate wins.
+// Appends `dns` behind the configuration's own `dns`: the last of duplicate keys counts.
 void ReplaceDns(const ipam::Dns& dns, Json& config) {
   if (!config.is_object()) return;
   for (auto& [name, ipam] : config.get_ref<Json::object_t&>()) {
@@ -86,8 +87,8 @@ void ReplaceDns(const ipam::Dns& dns, Json& config) {
   }
 }
 
-// A string, or {"hex": "..."} where the bytes are no UTF-8. The name of an interface may be any bytes, and changed ones
-// would be another attachment.
+// A string, or {"hex": "..."} if the bytes are not UTF-8. An interface name may contain any bytes, and changed bytes
+// would give another attachment.
 Json VariableValue(const std::string& text) {
   Json value = text;
   try {
@@ -129,7 +130,7 @@ std::string ParseVariable(const AnyCaseReader& body, std::string_view name) {
   } else {
     text = body.String(name);
   }
-  // No environment can hold one, and what reads environments would stop there.
+  // An environment variable cannot contain NUL, and ParseEnvironment would stop reading there.
   if (text.contains('\0')) {
     body.Report({.code = ErrorCode::kDecode, .message = body.PathOf(name) + " holds a NUL byte"});
   }
@@ -153,14 +154,14 @@ Expected<std::string> MakeForwardedBody(const ForwardedCall& call, const std::op
   const bool is_del = call.environment.verb == Verb::kDel;
   Json config = WhatIsKept(*call.config, is_del ? std::span<const Kept>(kTopOfDel) : kTop);
   if (dns) ReplaceDns(*dns, config);
-  const Json object = {{"command", ToString(call.environment.verb)},  // first: see BeginsWithVerb
+  const Json object = {{"command", ToString(call.environment.verb)},  // must be first: see BeginsWithVerb
                        {"containerID", VariableValue(call.environment.container_id)},
                        {"ifname", VariableValue(call.environment.ifname)},
                        {"netns", VariableValue(call.environment.netns)},
                        {"args", VariableValue(call.environment.args)},
                        {"startedBootNanos", call.started_nanos},
                        {"config", std::move(config)}};
-  // Bytes of a resolv.conf that are no text are replaced, as they are when a result is printed.
+  // Bytes of a resolv.conf that are not UTF-8 are replaced, like in a printed result.
   std::string body = object.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (body.size() > kForwardedBytesMax) {
     return Fail(ErrorCode::kInvalid,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// ForwardedCall: one CNI call as it goes from `berth`, which the runtime executes, to the node agent
+// ForwardedCall: one CNI call that `berth`, which the runtime executes, sends to the node agent
 // (docs/agent-protocol.md).
 //
-// A JSON object. Of stdin it carries what the verb reads and nothing else: a runtime may put 20 MB of other plugins'
-// configuration there, and the agent has a small, fixed memory for all callers together.
+// The body is a JSON object. From stdin it contains only the members that the verb reads: a runtime may pass 20 MB of
+// other plugins' configuration, and the agent has a small, fixed memory for all callers.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +18,32 @@
 
 namespace berth::cni {
 
-// Larger ones are refused on both sides. One attachment in the list of a GC takes about 110 bytes.
+// Both sides refuse a larger body. In the list of a GC one attachment takes about 110 bytes.
 inline constexpr std::size_t kForwardedBytesMax = std::size_t{4} << 20;
-// A body with more values is refused by the agent, which has 64 MiB: a tree takes up to 130 bytes for each. The largest
-// list of a GC has three values for each attachment.
+// The agent refuses a body with more values: it has 64 MiB of memory, and one value of the tree takes up to 130 bytes.
+// A GC's list has three values for each attachment.
 inline constexpr std::size_t kForwardedValuesMax = 150'000;
 
 struct ForwardedCall {
-  // netns_override does not travel: only the process that the runtime started can compare namespaces, and has done so.
+  // The body does not contain netns_override: only the process that the runtime started can compare network namespaces,
+  // and it has done so.
   Environment environment;
-  ConfigTree config;               // ParseConfig gives for it what it gave for stdin
-  std::int64_t started_nanos = 0;  // CLOCK_BOOTTIME, when the process that the runtime started began
+  ConfigTree config;               // ParseConfig gives the same result as for stdin
+  std::int64_t started_nanos = 0;  // CLOCK_BOOTTIME at the start of the process that the runtime executes
 };
 
-// The body of a request. `call.config`: what ParseConfigTree has made of stdin for this verb, or, for a DEL, for
-// another. `dns`: what ipam.resolvConf holds, a file that the agent cannot see; it is put in place of ipam.dns.
-// Errors: kInvalid: more than kForwardedBytesMax.
+// The body of a request. `call.config`: the result of ParseConfigTree for this verb; for a DEL, the verb may be another
+// one (a DEL after a failed ADD). `dns`: the content of the file ipam.resolvConf, which the agent cannot see; it
+// replaces ipam.dns.
+// Errors: kInvalid: the body is larger than kForwardedBytesMax.
 [[nodiscard]] Expected<std::string> MakeForwardedBody(const ForwardedCall& call,
                                                       const std::optional<ipam::Dns>& dns = std::nullopt);
 
-// Whether MakeForwardedBody has made the body for that verb, without parsing it: to tell what is urgent before there is
-// time for more. What a person has written may be called for a verb without this saying so.
+// Whether `body` begins as MakeForwardedBody writes it for `verb`. Does not parse the body, so the agent can find
+// urgent calls early. For a body that a person has written, the result may be false although it is a call with `verb`.
 [[nodiscard]] bool BeginsWithVerb(std::string_view body, Verb verb);
 
-// The agent's side. Nothing is taken on trust: the variables are checked as they are in the environment.
+// Used by the agent. Checks the variables like ParseEnvironment, because the agent trusts no caller.
 // Errors: kDecode, kInvalid: the body; kEnvironment: the variables, or a verb that needs no agent.
 [[nodiscard]] Expected<ForwardedCall> ParseForwardedCall(std::string_view body);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ForwardedCall: the agent sees the call that the runtime made, and of stdin only what it needs.
+// ForwardedCall: the agent gets the runtime's call, and of stdin only the members that the verb reads.
 #include "cni/forward.h"
 
 #include <gmock/gmock.h>
@@ -75,7 +75,7 @@ TEST(ForwardedCall, OnlyCheckSendsThePreviousResult) {
   EXPECT_THAT(MakeForwardedBody(Call(Verb::kAdd)).value(), Not(HasSubstr("prevResult")));
 }
 
-// As `berth` takes an ADD back.
+// `berth` sends such a DEL after a failed ADD.
 TEST(ForwardedCall, DelMayBeMadeOfTheConfigurationOfAnAdd) {
   ForwardedCall del = Call(Verb::kAdd);
   del.environment.verb = Verb::kDel;
@@ -87,7 +87,7 @@ TEST(ForwardedCall, UnknownFieldsOfIpamReachTheAgentUnchanged) {
               HasSubstr(R"("unknown":{"deep":[1,-2,1.5,true,null,"\u0001é"]})"));
 }
 
-// Go's rules of look-up, which a tree with unique names would lose.
+// Go's rules for duplicate keys and letter case. A tree with unique names could not follow them.
 struct DuplicateCase {
   const char* name;
   const char* members;
@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
                     DuplicateCase{"WholeSection", R"("ipam":{"type":"berth","pools":["p2"]},"IPAM":{"type":"x"})"}),
     [](const auto& c) { return std::string(c.param.name); });
 
-// The shim of the next version may be on the node before its agent.
+// A new version of `berth` may be on the node before the new agent.
 TEST(ForwardedCall, MembersThatALaterVersionAddsAreIgnored) {
   const std::string body = MakeForwardedBody(Call(Verb::kAdd)).value();
   const auto plain = ParseForwardedCall(body);
@@ -159,7 +159,7 @@ TEST(ForwardedCall, MoreThanTheAgentTakesIsNotSent) {
   EXPECT_THAT(body.error().message, HasSubstr("larger than 4 MiB"));
 }
 
-// The agent has a small memory for all callers together, and a value of two bytes takes a hundred there.
+// The agent has a small memory for all callers, and there a value of two bytes takes about a hundred bytes.
 TEST(ForwardedCall, ABodyOfTooManyValuesIsRefused) {
   std::string values = "0";
   for (std::size_t i = 1; i < kForwardedValuesMax; ++i) values += ",0";

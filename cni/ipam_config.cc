@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of each field of `ipam`.
+// The rules of each field in `ipam`.
 #include "cni/ipam_config.h"
 
 #include <algorithm>

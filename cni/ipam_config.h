@@ -7,10 +7,10 @@
 
 namespace berth::cni {
 
-// What a call needs of the section: a release must not fail because of what only an allocation uses.
+// The fields that a call needs. A DEL or GC (kRelease) must not fail because of a field that only ADD uses.
 enum class IpamScope : std::uint8_t { kEverything, kRelease };
 
-// After a failure, which the reader's Problem keeps, the returned value means nothing.
+// If parsing fails, the reader's Problem contains the error, and the returned value is meaningless.
 [[nodiscard]] IpamConfig ParseIpamConfig(const AnyCaseReader& ipam, IpamScope scope);
 
 }  // namespace berth::cni

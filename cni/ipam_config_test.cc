@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The section `ipam`: each field's default, its bounds, and what is said when it breaks them.
+// The section `ipam`: each field's default, its limits, and the error if a value breaks them.
 #include "cni/ipam_config.h"
 
 #include <gmock/gmock.h>
@@ -69,7 +69,7 @@ TEST(IpamConfig, RoutesAreReadInOrderWithTheirAttributes) {
   EXPECT_THAT(got->routes.value(), testing::ElementsAre(first, second, third, fourth));
 }
 
-// An empty list is an answer: no routes, whatever the pools say.
+// An empty list replaces the routes of the pools: the result has no routes.
 TEST(IpamConfig, NoRoutesDifferFromRoutesNotGiven) {
   EXPECT_TRUE(Parse(R"("routes":[])")->routes.has_value());
   EXPECT_FALSE(Parse(R"("pools":[])")->routes.has_value());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of each field.
+// The built-in rules of each field.
 #include "cni/path_rules.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ const std::vector<PathRule>& LogRules() {
   return kRules;
 }
 
-// The default and nothing else: berth makes these folders as root, and a name of a tenant's choice in them would be in
-// the way of the agent's own files.
+// Only the default path: berth creates these folders as root, and a file that a tenant names could be in the way of the
+// agent's own files.
 const std::vector<PathRule>& SocketRules() {
   static const std::vector<PathRule> kRules = {IpamConfig().agent_socket};
   return kRules;
@@ -25,8 +25,8 @@ const std::vector<PathRule>& StateRules() {
   return kRules;
 }
 
-// Where kubelets keep their own, and nobody but root writes. What such a file names itself (certificates, tokens, exec
-// plugins) is trusted as it is.
+// Paths where kubelets keep their kubeconfig and only root can write. berth trusts the certificates, tokens and exec
+// plugins that such a file names.
 const std::vector<PathRule>& KubeconfigRules() {
   static const std::vector<PathRule> kRules = {
       "/etc/kubernetes/kubelet.conf",                           // kubeadm, Kubespray
@@ -43,7 +43,7 @@ const std::vector<PathRule>& KubeconfigRules() {
   return kRules;
 }
 
-// What kubelets take for their option --resolv-conf.
+// Files that kubelets use for their option --resolv-conf.
 const std::vector<PathRule>& ResolvConfRules() {
   static const std::vector<PathRule> kRules = {
       "/etc/resolv.conf",
@@ -59,7 +59,7 @@ const std::vector<PathRule>& ResolvConfRules() {
   return kRules;
 }
 
-// No part of it leads back or says nothing.
+// Whether the path is absolute, and no part of it is empty, "." or "..".
 bool IsPlain(std::string_view path) {
   if (!path.starts_with('/')) return false;
   path.remove_prefix(1);
@@ -90,7 +90,8 @@ struct Field {
   std::string_view name;
   const std::string& path;
   const std::vector<PathRule>& rules;
-  // A folder of berth's own, in which no file is a link although a rule names it.
+  // A folder that belongs to berth. For a rule below this folder, no part of the path below it may be a symbolic link,
+  // not even the file that the rule names.
   PathRule own_folder = {};
 };
 

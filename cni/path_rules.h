@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // PathRules: which files of the node a network configuration may name.
 //
-// The plugin runs as root, and in many clusters a tenant writes network configurations. So a path in one leads to where
-// such a file belongs and nowhere else, unless somebody who is root on the node allows it.
+// The plugin runs as root, and in many clusters tenants write network configurations. Therefore berth accepts for each
+// field only paths where files of this kind usually are, and paths that root on the node allows.
 #pragma once
 
 #include <functional>
@@ -16,24 +16,26 @@
 
 namespace berth::cni {
 
-// What a path may be: a file, or, where it ends with "/", everything below that folder.
+// An allowed path: a file, or, if the rule ends with "/", everything below that folder.
 using PathRule = std::string;
 
-// The rules of a field in a file of lines "<field> <path>"; empty lines and lines that begin with "#" do not count.
-// Each field has its own: where logs may go is no place for a kubeconfig, whose plugins are executed.
+// Parses a file with lines "<field> <path>" and returns the rules of `field`. Ignores empty lines and lines that begin
+// with "#". Each field has its own rules: for example, a tenant could put a kubeconfig, whose plugins are executed,
+// into a folder for logs.
 [[nodiscard]] std::vector<PathRule> ParseRules(std::string_view text, std::string_view field);
 
-// Whether the path is as it may stand there. Empty: yes; else what is wrong, for a person: "is ...".
+// Checks the path in the file system. Returns what is wrong with it, as a text for people that begins with "is"; empty:
+// nothing.
 using PathFault = std::function<std::string(const PathRule& rule, std::string_view path)>;
 
 struct PathChecks {
-  // What the node's administrator allows besides; asked for if no rule of the field allows a path.
+  // More rules from the node's administrator. CheckPaths asks for them if no built-in rule of the field allows a path.
   std::function<std::vector<PathRule>(std::string_view field)> more_rules;
   // Looks at the file system.
   PathFault fault;
 };
 
-// Those of the fields `ipam.<field>` that the program reads: a DEL must not fail for the sake of another.
+// Checks the fields `ipam.<field>` that the program reads: a DEL must not fail because of a field that it does not use.
 // Errors: kInvalid, with field, value and remedy.
 [[nodiscard]] Expected<void> CheckPaths(const IpamConfig& config, std::span<const std::string_view> fields,
                                         const PathChecks& checks);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which paths stand in a configuration without leave, with leave, and not at all.
+// PathRules: paths that are always allowed, paths that root must allow, and paths that are never allowed.
 #include "cni/path_rules.h"
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rule for names, and the order of the sources.
+// The rule for names, and the order of the sources of pool names.
 #include "cni/pool_names.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ constexpr std::string_view kPodInterface = "eth0";
 constexpr std::size_t kPoolNameBytesMax = 63;
 constexpr std::size_t kPoolsMax = 64;
 
-// "a, b" of a pod's annotation.
+// Splits an annotation's value such as "a, b".
 std::vector<std::string> SplitNames(std::string_view text) {
   std::vector<std::string> names;
   while (!text.empty()) {

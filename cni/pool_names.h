@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of pools: which of the sources counts, and what may stand in it. A name goes into a URL, and each costs a
+// Names of pools: which source of names counts, and which names are valid. Each name goes into a URL, and each costs a
 // request.
 #pragma once
 
@@ -13,18 +13,18 @@
 
 namespace berth::cni {
 
-// RFC 1123 subdomain: what the API server takes as the name of a pool or node.
+// Whether `name` is a DNS subdomain (RFC 1123): the API server accepts only such names of pools and nodes.
 inline constexpr std::size_t kNodeNameBytesMax = 253;
 [[nodiscard]] bool IsObjectName(std::string_view name, std::size_t bytes_max);
 
-// `names` in order, without duplicates. `source` is for messages: "ipam.pools". Errors: kInvalid: one that can't be a
-// pool's name, or more than 64 of them.
+// Returns `names` in order, without duplicates. `source` is for messages, for example "ipam.pools". Errors: kInvalid: a
+// name that no pool can have, or more than 64 names.
 [[nodiscard]] Expected<std::vector<std::string>> PoolNames(const std::vector<std::string>& names,
                                                            std::string_view source);
 
-// The pools that an ADD of the interface takes from, at least one: those of the pod's annotation
-// ipam.berth.dev/pools.<interface>, for eth0 else of ipam.berth.dev/pools, else of the configuration.
-// Errors: kInvalid, naming the annotation or the field.
+// The pools for an ADD of `interface`, at least one. Uses the first source that exists: the pod's annotation
+// ipam.berth.dev/pools.<interface>; for eth0 the annotation ipam.berth.dev/pools; the configuration.
+// Errors: kInvalid, with the name of the annotation or field.
 [[nodiscard]] Expected<std::vector<std::string>> ChosenPools(const NetworkConfig& config, const std::string& interface);
 
 }  // namespace berth::cni

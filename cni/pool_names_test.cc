@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which pools an ADD takes from, and what is refused.
+// ChosenPools and PoolNames: which pools an ADD uses, and which names are refused.
 #include "cni/pool_names.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requested addresses: which of the sources counts, and what may stand in it.
+// Requested addresses: which source counts, and which texts are valid.
 #include <algorithm>
 #include <charconv>
 #include <utility>

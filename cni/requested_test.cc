@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RequestedAddresses: which source counts, and what each may hold.
+// RequestedAddresses: which source counts, and which texts are valid.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Line by line: keyword, blanks, values.
+// Parses line by line: keyword, blanks, values.
 #include "cni/resolv_conf.h"
 
 #include <string>

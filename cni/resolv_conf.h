@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ParseResolvConf: the `dns` part of a result from the text of a resolv.conf(5), as host-local's option resolvConf
-// does: every nameserver, the last domain, all search domains and options; "#" and ";" begin comments.
+// ParseResolvConf: the `dns` part of a result from the text of a resolv.conf(5), like the option resolvConf of
+// host-local: every nameserver, the last domain, all search domains and options. Comments begin with "#" or ";".
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace berth::cni {
 
-// Lines it does not know are skipped, as the resolver does.
+// Ignores lines with unknown keywords, like the resolver.
 [[nodiscard]] ipam::Dns ParseResolvConf(std::string_view text);
 
 }  // namespace berth::cni

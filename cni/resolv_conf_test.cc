@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ParseResolvConf: the files that hosts have.
+// ParseResolvConf: typical files of hosts.
 #include "cni/resolv_conf.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three shapes of a result: 0.1.0 and 0.2.0; 0.3.0 to 0.4.0 (with `version`); 1.0.0 and 1.1.0.
+// The three forms of a result: 0.1.0 and 0.2.0; 0.3.0 to 0.4.0 (with `version`); 1.0.0 and 1.1.0.
 #include "cni/result.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ Json DnsJson(const ipam::Dns& dns) {
   return object;
 }
 
-// 0.1.0 and 0.2.0: one object for each family. Routes of a family without an address have no place.
+// 0.1.0 and 0.2.0: one object for each family. Routes of a family without an address are left out.
 Expected<Json> ByFamily(const Result& result, Version version) {
   Json object = {{"cniVersion", ToString(version)}};
   for (const ResultAddress& address : result.addresses) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ResultJson: the shape of each version, as text, since consumers are other people's decoders.
+// ResultJson: the exact text for each version, because other programs decode it.
 #include "cni/result.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of versions and the texts made of it.
+// The list of versions, and the texts made from it.
 #include "cni/version.h"
 
 #include <nlohmann/json.hpp>

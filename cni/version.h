@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Version: the CNI specification versions this plugin speaks, and the answers that need no configuration.
+// Version: the CNI versions that berth speaks, and the answers that need no configuration.
 //
-// Versions are compared with a fixed list by their exact text, as the reference libraries do (CNI SPEC, "Version
-// considerations"): "0.3" or "1.1" is no version.
+// A version must equal a text of a fixed list, like in the reference libraries (CNI SPEC, "Version considerations"):
+// "0.3" and "1.1" are not versions.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace berth::cni {
 
-// In order, so that "from 0.4.0 on" is a comparison.
+// In ascending order, so code can compare versions.
 enum class Version : std::uint8_t { k0_1_0, k0_2_0, k0_3_0, k0_3_1, k0_4_0, k1_0_0, k1_1_0 };
 
 inline constexpr std::array kVersions = {Version::k0_1_0,
@@ -28,16 +28,17 @@ inline constexpr Version kNewestVersion = Version::k1_1_0;
 // "0.1.0" to "1.1.0".
 [[nodiscard]] std::string_view ToString(Version version);
 
-// Nothing for any text that is not exactly one of the seven.
+// Nothing if `text` is not exactly one of the seven versions.
 [[nodiscard]] std::optional<Version> FindVersion(std::string_view text);
 
 // "0.1.0, 0.2.0, ...", for messages.
 [[nodiscard]] std::string SupportedVersions();
 
-// What VERSION prints: the newest version, whatever stdin holds (it need not be read), and the list.
+// The answer to VERSION: the newest version, even if stdin has another one (nobody needs to read stdin), and the list
+// of versions.
 [[nodiscard]] std::string VersionAnswer();
 
-// What a call without CNI_COMMAND prints to stderr, and --help to stdout: what the program is for, the versions,
+// The text of --help on stdout, and of a call without CNI_COMMAND on stderr: purpose of the program, versions,
 // examples.
 [[nodiscard]] std::string AboutText(std::string_view program);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Version: the list, exact matching, and the two answers that need no configuration.
+// Version: the list, exact comparison, and the two answers that need no configuration.
 #include "cni/version.h"
 
 #include <gmock/gmock.h>
