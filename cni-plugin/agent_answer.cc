@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Status line, fields, body.
+// Parses the status line, header fields and body.
 #include "cni-plugin/agent_answer.h"
 
 #include <charconv>
@@ -26,7 +26,7 @@ std::optional<Number> ParseNumber(std::string_view text) {
   return number;
 }
 
-// "HTTP/1.1 200 OK": the status.
+// The status in a line such as "HTTP/1.1 200 OK".
 std::optional<int> ParseStatusLine(std::string_view line) {
   constexpr std::string_view kVersion = "HTTP/1.";
   constexpr std::size_t kStatusAt = 9;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// AgentAnswer: the HTTP response of a node agent (docs/agent-protocol.md), read within bounds.
+// AgentAnswer: the HTTP response of a node agent (docs/agent-protocol.md), parsed with limits.
 //
-// HTTP is spoken on the socket so that people can use curl. Of it this side needs one request and one response per
-// connection, with a length: an answer without one could end early without anybody noticing (RFC 9112, section 6.3).
+// The socket speaks HTTP so that people can use curl. `berth` needs only one request and one response per connection.
+// The response must have a Content-Length: without it, `berth` could not notice a truncated answer (RFC 9112, section
+// 6.3).
 #pragma once
 
 #include <optional>
@@ -18,16 +19,17 @@ inline constexpr std::size_t kAnswerBodyBytesMax = std::size_t{1} << 20;
 
 struct AgentAnswer {
   int status = 0;
-  bool took = false;  // Berth-Took: 1: this ADD took at least one address that its attachment did not have before
+  bool took = false;  // Berth-Took: 1: this ADD gave the attachment at least one new address
   std::string body;
 
   friend bool operator==(const AgentAnswer&, const AgentAnswer&) = default;
 };
 
-// `body` as a request to /cni.
+// An HTTP request to /cni with `body`.
 [[nodiscard]] std::string MakeAgentRequest(std::string_view body);
 
-// Nothing: `bytes` is the beginning of an answer. Errors: kDecode: whatever comes behind it, it will be none.
+// Nothing: `bytes` is the beginning of an answer, so the caller must read more. Errors: kDecode: `bytes` cannot become
+// an answer, whatever follows.
 [[nodiscard]] Expected<std::optional<AgentAnswer>> ParseAgentAnswer(std::string_view bytes);
 
 }  // namespace berth::cni_plugin

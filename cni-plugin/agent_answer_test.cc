@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AgentAnswer: what is an answer, what may become one, and what never will.
+// ParseAgentAnswer: complete answers, beginnings of answers, and bytes that cannot become an answer.
 #include "cni-plugin/agent_answer.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is sent, and what becomes of the answer.
+// Sends the call, and handles the answer.
 #include "cni-plugin/agent_call.h"
 
 #include <array>
@@ -32,18 +32,19 @@ using std::chrono::seconds;
 
 constexpr std::string_view kProgram = "berth";
 
-// For one that restarts.
+// How long `berth` waits for an agent that restarts.
 constexpr seconds kAgentWait{10};
-// Runtimes ask every few seconds, and do nothing else while they wait.
+// Runtimes send a STATUS every few seconds, and do nothing else while they wait.
 constexpr seconds kStatusTime{5};
-// The agent keeps ipam.timeoutSeconds too, and knows what it waited for: its answer shall come first.
+// The agent also keeps ipam.timeoutSeconds, and its error says what the call waited for: `berth` waits 1 s longer for
+// it.
 constexpr seconds kGrace{1};
 constexpr seconds kTakeBackTime{2};
 
 constexpr std::size_t kResolvConfBytesMax = std::size_t{1} << 20;
 constexpr int kServed = 200;
 
-// What a verb may take.
+// The time limit of the call's verb.
 seconds TimeFor(const PluginCall& call) {
   const seconds configured = call.config.ipam.timeout;
   return call.environment.verb == Verb::kStatus ? std::min(configured, kStatusTime) : configured;
@@ -59,7 +60,7 @@ bool IsObject(std::string_view text) {
   return value && value->is_object();
 }
 
-// What callers can read: they drop code and message of an object whose code is not a number.
+// Whether callers can read the error: if `code` is not a number, they ignore `code` and `msg`.
 bool IsCniError(std::string_view text) {
   constexpr std::array<std::string_view, 2> kMembers = {"code", "msg"};
   const auto value = ParseJson(text, kMembers);
@@ -69,7 +70,7 @@ bool IsCniError(std::string_view text) {
   return error.Integer("code", 1, std::numeric_limits<std::uint32_t>::max()) && !error.String("msg").empty();
 }
 
-// A file of the host, which the agent cannot see from its container.
+// Reads a file of the host, which the agent in its container cannot see.
 Expected<ipam::Dns> ReadResolvConf(const std::string& path) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open()) {
@@ -97,7 +98,7 @@ int AgentCall::Serve() {
   const auto body = MakeBody();
   if (!body) return Fail(body.error());
   if (Is(Verb::kAdd)) take_back_body_ = MakeTakeBackBody();
-  call_.tree = nullptr;  // it may be large, and the answer may take minutes
+  call_.tree = nullptr;  // free memory: the tree may be large, and the answer may take minutes
   const auto answer = Ask(*body);
   const Expected<int> status = answer ? Print(*answer) : std::unexpected(answer.error());
   if (status) return *status;
@@ -139,16 +140,16 @@ Expected<AgentAnswer> AgentCall::WithoutAgent(const std::string& body, int error
   AgentAnswer served{.status = kServed, .took = false, .body = {}};
   const std::string& path = call_.config.ipam.state_dir;
   if (auto mode = node::RequireMode(path, node::NodeMode::kAgent); !mode) return std::unexpected(mode.error());
-  // One that restarts is no reason to take the node away from the scheduler.
+  // STATUS must not fail while an agent restarts: it would make the node NotReady.
   if (Is(Verb::kStatus) && HasLoadedSinceBoot(call_.config.ipam)) return served;
   if (!Is(Verb::kDel)) return NotConnected(error);
   const auto state = node::Folder::Open(path);
   if (!state) return std::unexpected(state.error());
   std::optional<Expected<node::DelQueue>> queue = node::DelQueue::Lock(*state, end_.boot_nanos());
   if (!*queue) return std::unexpected(queue->error());
-  // The mode may have changed while this call waited for the lock.
+  // Somebody may have changed the mode while this call waited for the lock.
   if (auto mode = node::RequireMode(*state, node::NodeMode::kAgent); !mode) return std::unexpected(mode.error());
-  // An agent that listens may have looked at the queue already.
+  // An agent that listens may have read the queue already, so send the DEL to it.
   const auto connection = Connect(Socket(), end_);
   if (connection) {
     queue.reset();
@@ -196,7 +197,7 @@ Expected<int> AgentCall::Print(const AgentAnswer& answer) const {
   }
   if (const auto printed = PrintAnswer(answer.body); !printed) {
     Complain(kProgram, printed.error());
-    // What the attachment had before stays: a container uses it.
+    // If the attachment had all addresses before (took is false), a container uses them: do not free them.
     if (answer.took) TakeBack();
     return EXIT_FAILURE;
   }
@@ -213,8 +214,8 @@ int AgentCall::Fail(Error error) const {
 Expected<std::string> AgentCall::MakeTakeBackBody() const {
   cni::ForwardedCall call{.environment = call_.environment, .config = call_.tree, .started_nanos = started_nanos_};
   call.environment.verb = Verb::kDel;
-  // The first moment after this ADD: the agent refuses the ADD if it comes to it later, and leaves alone what an ADD
-  // that began after this one has taken.
+  // The DEL starts 1 ns after this ADD. If the agent handles this ADD after the DEL, the agent refuses the ADD. The DEL
+  // does not free the addresses of an ADD that starts later.
   ++call.started_nanos;
   return cni::MakeForwardedBody(call);
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// AgentCall: one CNI call through the node agent: when it is sent, when again, and when an ADD is taken back.
+// AgentCall: one CNI call through the node agent: when `berth` sends it, when it sends it again, and when it takes an
+// ADD back.
 //
-// The rule behind all of it: an ADD is sent at most once, and whenever this process cannot say that its caller has the
-// answer, a DEL follows. DEL, CHECK, GC and STATUS may be repeated without harm, and are, once. A DEL for which no
-// agent comes is written down for the next one.
+// `berth` sends an ADD at most once, and sends a DEL whenever it does not know whether its caller has the answer. DEL,
+// CHECK, GC and STATUS may be repeated without harm: `berth` sends them a second time if the first attempt fails. If no
+// agent comes, `berth` stores a DEL on disk for the next agent.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +20,26 @@ namespace berth::cni_plugin {
 
 class AgentCall {
  public:
-  // The caller must outlive it. `started_nanos`: CLOCK_BOOTTIME, when this process began.
+  // `caller` must outlive this object. `started_nanos`: CLOCK_BOOTTIME at the start of this process.
   AgentCall(PluginCall call, const Caller& caller, std::int64_t started_nanos);
 
-  // Serves the call, prints, and returns the exit status.
+  // Serves the call, prints the answer, and returns the exit status.
   [[nodiscard]] int Serve();
 
  private:
-  // A DEL for what this ADD may have taken. Failures go to stderr: the caller's own DEL, or the controller, comes next.
+  // Sends a DEL, in case this ADD has got addresses. Failures go to stderr, because the runtime's own DEL or the
+  // controller can still free the addresses.
   void TakeBack() const;
   [[nodiscard]] Expected<std::string> MakeBody() const;
   [[nodiscard]] Expected<std::string> MakeTakeBackBody() const;
-  // Errors: kUnknownOutcome: the call may have been served, or may still be; any other: not one byte of it went out.
+  // Errors: kUnknownOutcome: the agent may have served the call, or may still serve it; all others: `berth` has sent no
+  // byte of the call.
   [[nodiscard]] Expected<AgentAnswer> Ask(const std::string& body) const;
   [[nodiscard]] Expected<AgentAnswer> NotConnected(int error) const;
-  // No agent came: for STATUS one may be restarting, a DEL goes into the queue (node/del_queue.h), or to an agent that
-  // listens by now.
+  // Called if no agent came. A STATUS succeeds if an agent has loaded its blocks since the node booted. A DEL goes into
+  // the queue (node/del_queue.h), or to an agent that listens by now. All other calls fail.
   [[nodiscard]] Expected<AgentAnswer> WithoutAgent(const std::string& body, int error) const;
-  // Returns the exit status. Errors: kUnknownOutcome: this is no answer to the call.
+  // Returns the exit status. Errors: kUnknownOutcome: the answer is not a CNI result or error.
   [[nodiscard]] Expected<int> Print(const AgentAnswer& answer) const;
   [[nodiscard]] int Fail(Error error) const;
   [[nodiscard]] bool Is(cni::Verb verb) const { return call_.environment.verb == verb; }
@@ -45,9 +48,9 @@ class AgentCall {
   PluginCall call_;
   const Caller& caller_;
   std::int64_t started_nanos_;
-  Expected<std::string> take_back_body_;  // of an ADD
-  Deadline last_connect_;                 // for an agent that is not there
-  Deadline end_;                          // for everything but TakeBack
+  Expected<std::string> take_back_body_;  // only for an ADD
+  Deadline last_connect_;                 // time limit of the wait for an agent
+  Deadline end_;                          // time limit of everything but TakeBack
 };
 
 }  // namespace berth::cni_plugin

@@ -14,11 +14,11 @@
 namespace berth::cni_plugin {
 namespace {
 
-// How long a change that inotify does not tell may go unseen: listen(2) on a socket file that was there before, or a
-// user's limit of inotify instances that others have used up.
+// How often to try without an event of inotify. inotify does not report listen(2) on an existing socket file, and
+// cannot be used at all if other processes have used up the user's limit of inotify instances.
 constexpr std::chrono::milliseconds kLookAgain{100};
 
-// Until there is something to do on `descriptor` or the deadline has passed; false: it has.
+// Waits until one of `events` occurs on `descriptor`. False: the deadline has passed.
 bool Await(int descriptor, short events, Deadline deadline) {
   pollfd waited{.fd = descriptor, .events = events, .revents = 0};
   int ready = 0;
@@ -28,14 +28,14 @@ bool Await(int descriptor, short events, Deadline deadline) {
   return ready != 0;
 }
 
-// Changes in the folder of a socket, or in the nearest one above it that exists.
+// Watches the folder of a socket, or the nearest parent folder that exists.
 class FolderWatch {
  public:
   explicit FolderWatch(const std::string& path) : path_(path), inotify_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
     WatchNearest();
   }
 
-  // Returns early after a change, late never.
+  // May return early after a change, but never late.
   void Await(Deadline deadline) {
     if (!cni_plugin::Await(inotify_.number(), POLLIN, std::min(deadline, Deadline::In(kLookAgain)))) return;
     std::array<char, 4096> events{};
@@ -45,7 +45,7 @@ class FolderWatch {
   }
 
  private:
-  // Before the connect that follows, so that nothing happens unseen between the two.
+  // Called before the next connect(2), so that no change between the two is missed.
   void WatchNearest() {
     std::string folder = path_;
     do {
@@ -59,7 +59,7 @@ class FolderWatch {
 
 std::string ErrnoText(int error) { return std::strerror(error); }
 
-// Errors: an errno; EAGAIN: the deadline. `sent`: how much went out.
+// Returns 0 or an errno; EAGAIN: the deadline has passed. `sent`: number of bytes sent.
 int SendAll(int connection, std::string_view request, Deadline deadline, std::size_t& sent) {
   while (sent < request.size()) {
     const ssize_t count = send(connection, request.data() + sent, request.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -106,8 +106,8 @@ std::expected<Descriptor, int> Connect(const std::string& path, Deadline deadlin
   Descriptor connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!connection.is_open()) return std::unexpected(errno);
   while (true) {
-    // A blocking connect with a time limit: a non-blocking one fails at once where the queue of the listening socket is
-    // full, and there is nothing to poll for.
+    // connect(2) must block, with a time limit: if the queue of the listening socket is full, a non-blocking connect
+    // fails at once, and poll(2) cannot wait for room in the queue.
     const auto left =
         std::max(std::chrono::ceil<std::chrono::microseconds>(deadline.Left()), std::chrono::microseconds(1));
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
@@ -140,7 +140,7 @@ Expected<AgentAnswer> Exchange(const Descriptor& connection, std::string_view re
     return Fail(ErrorCode::kUnavailable, "send to berth-agent: " + ErrnoText(failure), "nothing was sent");
   }
   if (failure == EAGAIN) return Unknown("berth-agent has not read the call in time");
-  // One that closes early may have answered first.
+  // Read even after an error: an agent that closes the connection early may have answered before.
   return Receive(connection.number(), deadline);
 }
 

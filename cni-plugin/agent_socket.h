@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AgentSocket: a connection to the node agent, and waiting for one that is restarting.
+// AgentSocket: connects to the node agent, and waits for an agent that restarts.
 #pragma once
 
 #include <expected>
@@ -13,20 +13,20 @@
 
 namespace berth::cni_plugin {
 
-// Connects once; waits, until `deadline`, only where an agent has not yet taken those that came before. The error is an
-// errno: ENOENT no socket, ECONNREFUSED nobody behind it, EAGAIN the deadline passed.
+// Connects once. If the queue of the listening socket is full, waits for room until `deadline`. Errors are errnos:
+// ENOENT: the socket does not exist; ECONNREFUSED: no process listens on it; EAGAIN: the deadline has passed.
 [[nodiscard]] std::expected<Descriptor, int> Connect(const std::string& path, Deadline deadline);
 
-// The errors of Connect that an agent that is starting ends.
+// Whether the error of Connect goes away when an agent starts.
 [[nodiscard]] bool IsAbsence(int error);
 
-// As Connect, again and again until `deadline` while no agent is there: whenever something changes in the socket's
-// folder, and ten times a second. The error is that of the last attempt.
+// Like Connect, but while no agent listens, tries again until `deadline`: after each change in the socket's folder, and
+// at least every 100 ms. Returns the error of the last attempt.
 [[nodiscard]] std::expected<Descriptor, int> ConnectWhenThere(const std::string& path, Deadline deadline);
 
-// Sends `request` and reads the answer. The connection is of no use afterwards.
-// Errors: kUnavailable: not one byte went out. kUnknownOutcome: the request may have been served, or may still be: the
-// connection broke, the time is over, or what came is no answer.
+// Sends `request` and reads the answer. The connection cannot be used again.
+// Errors: kUnavailable: no byte was sent. kUnknownOutcome: the agent may have served the request, or may still serve
+// it: the connection broke, the deadline has passed, or the bytes received are not an answer.
 [[nodiscard]] Expected<AgentAnswer> Exchange(const Descriptor& connection, std::string_view request, Deadline deadline);
 
 }  // namespace berth::cni_plugin

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two files, whose they are, and links.
+// Reads the two files of allowed paths, checks their owner and mode, and looks for symbolic links.
 #include "cni-plugin/allowed_paths.h"
 
 #include <algorithm>
@@ -50,13 +50,13 @@ Expected<std::vector<cni::PathRule>> ReadRules(const std::string& file, std::str
 
 bool HasLinkBelow(const cni::PathRule& rule, std::string_view path) {
   if (!rule.ends_with('/')) return false;
-  // First the folder itself.
+  // Begins with the folder itself.
   for (std::size_t end = rule.size() - 1; end != std::string_view::npos;
        end = end == path.size() ? std::string_view::npos : std::min(path.find('/', end + 1), path.size())) {
     struct stat status{};
     const std::string part(path.substr(0, end));
-    if (part.empty()) continue;                           // the root
-    if (lstat(part.c_str(), &status) != 0) return false;  // what is not there is no link
+    if (part.empty()) continue;                           // the root folder
+    if (lstat(part.c_str(), &status) != 0) return false;  // a missing file is not a link
     if (S_ISLNK(status.st_mode)) return true;
   }
   return false;

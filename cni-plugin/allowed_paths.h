@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// AllowedPaths: what root on this node allows network configurations to name, and what stands there.
+// AllowedPaths: the paths that root on this node allows in network configurations.
 //
-// Read from /etc/berth/allowed-paths and from berth.allowed-paths beside the program, and only if a configuration names
-// a path that needs leave. A file that somebody else may have written says nothing.
+// They are in /etc/berth/allowed-paths and in berth.allowed-paths beside the program. berth reads these files only if a
+// configuration names a path that no built-in rule allows, and ignores a file that anyone but root may write.
 #pragma once
 
 #include <string>
@@ -13,14 +13,15 @@
 
 namespace berth::cni_plugin {
 
-// For cni::CheckPaths. What is wrong with a file is said on stderr.
+// The checks for cni::CheckPaths. Errors in a file go to stderr.
 [[nodiscard]] cni::PathChecks PathChecksOfNode();
 
-// The field's rules in one file: none if it is missing. Errors: kInvalid: it is not root's, or others may write it;
+// The field's rules in one file. Nothing if the file is missing.
+// Errors: kInvalid: the file does not belong to root (or to the user that runs the program), or others may write it;
 // kIo.
 [[nodiscard]] Expected<std::vector<cni::PathRule>> ReadRules(const std::string& file, std::string_view field);
 
-// Whether the path leads through a symbolic link below the folder that the rule names.
+// Whether the folder of the rule, or a part of `path` below it, is a symbolic link.
 [[nodiscard]] bool HasLinkBelow(const cni::PathRule& rule, std::string_view path);
 
 }  // namespace berth::cni_plugin

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tenant's configuration can name, as the program that root runs sees it.
+// AllowedPaths: which paths the program accepts in a configuration that a tenant may have written.
 #include "cni-plugin/allowed_paths.h"
 
 #include <cstdlib>
@@ -26,7 +26,7 @@ class AllowedPaths : public testing::Test {
   AllowedPaths() {
     std::string pattern = fs::temp_directory_path() / "berth-paths-XXXXXX";
     folder_ = mkdtemp(pattern.data());
-    // As on a node: what its build folder allows does not count.
+    // Run a copy, as on a node, so that a file of allowed paths in the build folder has no effect.
     fs::copy_file(BuildDir() + "/bin/berth", folder_ / "berth");
   }
   ~AllowedPaths() override { fs::remove_all(folder_); }
@@ -37,7 +37,7 @@ class AllowedPaths : public testing::Test {
     fs::permissions(file, perms);
     return file;
   }
-  // A STATUS whose agent is to be at that socket: there is none.
+  // Runs a STATUS with `socket` as the agent's socket. No agent listens there.
   [[nodiscard]] Finished Status(const fs::path& socket) const {
     return PluginProcess({.variables = CallVariables("STATUS"),
                           .input = Configuration(socket, R"(,"timeoutSeconds":1)"),

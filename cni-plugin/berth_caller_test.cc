@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth when its caller goes away: no ADD begins, and none that took something stays.
+// `berth` when its caller dies: it sends no ADD, and takes back an ADD that got an address.
 #include <fstream>
 #include <memory>
 #include <sys/syscall.h>
@@ -24,7 +24,7 @@ class Orphan : public testing::Test {
   TemporaryFolder folder_;
   std::string socket_ = folder_ / "agent.sock";
 
-  // A call that waits for an agent while its parent dies.
+  // A call that was waiting for an agent when its parent process died.
   [[nodiscard]] std::unique_ptr<PluginProcess> Orphaned(const std::string& verb) const {
     auto process = std::make_unique<PluginProcess>(PluginProcess::Options{
         .variables = CallVariables(verb), .input = Configuration(socket_), .has_mortal_parent = true});
@@ -50,7 +50,7 @@ TEST_F(Orphan, SendsADelAllTheSame) {
   EXPECT_EQ(agent.Stop().size(), 1);
 }
 
-// What the parent's process ID cannot tell: it was gone before there was anything to compare with.
+// The process ID of the parent does not show this case: the parent was gone before `berth` read it for the first time.
 TEST_F(Orphan, FromTheStartSendsNoAddEither) {
   ScriptedAgent agent(socket_, {Answers(200, kCallerResult)});
   PluginProcess process({.variables = CallVariables("ADD"), .input = Configuration(socket_), .without_reader = true});
@@ -58,10 +58,10 @@ TEST_F(Orphan, FromTheStartSendsNoAddEither) {
   EXPECT_THAT(agent.Stop(), IsEmpty());
 }
 
-// Holds a connection until the caller is gone.
+// The connection stays open, without an answer, until the caller is gone.
 class UndeliveredAdd : public Orphan {
  protected:
-  // What the agent was asked for, with `fields` in its answer to the ADD.
+  // The requests that the agent got. `fields`: header fields in its answer to the ADD.
   std::vector<json> Requests(const std::string& fields) {
     Descriptor listener = Listen(socket_);
     PluginProcess process({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
@@ -77,8 +77,8 @@ class UndeliveredAdd : public Orphan {
   Finished finished_;
 
  private:
-  // The plugin looks at its caller after it has connected, with a poll(2) that does not wait: only one that does shows
-  // that the ADD was sent.
+  // After `berth` has connected, it checks its caller with a poll(2) that does not wait. Only a poll(2) that waits
+  // shows that `berth` has sent the ADD.
   static void AwaitSent(const PluginProcess& process) {
     EXPECT_TRUE(Await([&process] {
       std::ifstream file("/proc/" + std::to_string(process.pid()) + "/syscall");

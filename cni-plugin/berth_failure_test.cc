@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth when the agent is away, breaks off, is late or talks nonsense: what is sent again, what is taken back, and that
-// the call ends in time with one error object.
+// `berth` when the agent is missing, closes the connection, is late or sends nonsense: which calls it repeats, which
+// ADDs it takes back, and that the call ends in time with one error object.
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -34,7 +34,7 @@ class Berth : public testing::Test {
   TemporaryFolder folder_;
   std::string socket_ = folder_ / "agent.sock";
 
-  // A socket file with nobody behind it, as an agent that was killed leaves it.
+  // Leaves a socket file on which no process listens, like an agent that was killed.
   void LeaveSocket() const { const Descriptor gone = Listen(socket_); }
 };
 
@@ -135,7 +135,7 @@ TEST_F(OverloadedAgent, ThatTakesNoMoreCallsEndsTheCallInTime) {
   EXPECT_LT(finished.took, milliseconds(4500));
 }
 
-// What an agent may do instead of answering.
+// Anything that an agent may do instead of a valid answer.
 struct Misbehaviour {
   const char* name;
   Reaction reaction;

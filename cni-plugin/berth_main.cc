@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth: the CNI IPAM plugin that the runtime executes. Static and small, because it is started twice for every pod: it
-// hands the call to the node agent and prints the answer (docs/agent-protocol.md).
+// berth: the CNI IPAM plugin that the runtime executes. It is static and small, because the runtime starts it twice for
+// every pod. It sends the call to the node agent and prints the answer (docs/agent-protocol.md).
 #include <array>
 #include <string_view>
 #include <utility>
@@ -11,7 +11,7 @@
 #include "cni-plugin/deadline.h"
 #include "cni-plugin/plugin.h"
 
-int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
+int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): the standard declares it so
   const std::int64_t started_nanos = berth::cni_plugin::BootNanosNow();
   const berth::cni_plugin::Caller caller;
   constexpr std::array<std::string_view, 3> kPaths = {"resolvConf", "stateDir", "agentSocket"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A DEL for which no agent comes: it waits on disk for the next one. And what the node's mode says to `berth`.
+// A DEL for which no agent comes goes into the queue on disk. `berth` respects the node's mode.
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -84,7 +84,7 @@ TEST_F(QueuedDel, IsOneOfManyThatComeAtOnce) {
   EXPECT_THAT(Queued(), SizeIs(8));
 }
 
-// It has read the queue by then, and will not again.
+// This agent has already read the queue, and will not read it again.
 TEST_F(QueuedDel, GoesToAnAgentThatCameWhileItWaitedForTheQueue) {
   std::optional<node::DelQueue> held = Queue();
   PluginProcess process(Call("DEL"));
@@ -129,7 +129,7 @@ TEST_F(QueuedDel, IsTriedAgainWhereTheQueueCannotBeWritten) {
   EXPECT_EQ(ErrorOf(Run("DEL"))["code"], 5);
 }
 
-// Its container would be another's by the time that the link is followed.
+// `berth` must not append to the target of a link.
 TEST_F(QueuedDel, FollowsNoSymbolicLink) {
   const std::string target = folder_ / "target";
   std::ofstream(target) << "kept";
@@ -141,7 +141,7 @@ TEST_F(QueuedDel, FollowsNoSymbolicLink) {
 
 class WithoutAnAgent : public QueuedDel, public testing::WithParamInterface<const char*> {};
 
-// A tenant's configuration may name it.
+// A tenant's configuration may name the state folder.
 TEST_P(WithoutAnAgent, NothingButADelMakesTheStateFolder) {
   std::ofstream(socket_ + ".loaded") << "";
   PluginProcess::Options call = Call(GetParam());
@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(Table, WithoutAnAgent, testing::Values("ADD", "CHECK", 
 
 class WhereTheModeIsDirect : public QueuedDel, public testing::WithParamInterface<const char*> {};
 
-// Nobody would ever read the queue.
+// In this mode no program would ever read the queue.
 TEST_P(WhereTheModeIsDirect, BerthSaysWhatIsWrong) {
   ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
   std::ofstream(socket_ + ".loaded") << "";

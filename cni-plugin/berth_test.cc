@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth: what it answers itself, what it hands to an agent, and what it prints of the answer.
+// `berth`: which calls it answers itself, what it sends to an agent, and what it prints.
 #include <elf.h>
 #include <fstream>
 #include <iterator>
@@ -22,7 +22,7 @@ using testing::IsEmpty;
 
 constexpr const char* kResult = R"({"cniVersion":"1.1.0","ips":[{"address":"10.55.0.2/24"}]})";
 
-// Without an agent anywhere.
+// No agent runs.
 class BerthAlone : public testing::Test {
  protected:
   TemporaryFolder folder_;
@@ -193,7 +193,7 @@ TEST_F(BerthWithAgent, TakesTheLargestAnswer) {
   EXPECT_EQ(RunBerth("ADD", Configuration(socket_)).out, result + "\n");
 }
 
-// The kernel ends some waits of a process that is stopped for a while.
+// If a process is stopped and continued, the kernel ends some waits early with EINTR.
 TEST_F(BerthWithAgent, IsNotDisturbedByBeingStopped) {
   ScriptedAgent agent(socket_, {NeverAnswers(), Answers(200, "")});
   PluginProcess process({.variables = CallVariables("DEL"), .input = Configuration(socket_, R"(,"timeoutSeconds":4)")});

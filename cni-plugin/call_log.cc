@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formatting and appending of log lines.
+// Formats and appends log lines.
 #include "cni-plugin/call_log.h"
 
 #include <array>
@@ -18,7 +18,7 @@ namespace {
 constexpr std::array kLevelNames = {"error", "warn", "info", "debug"};
 constexpr std::size_t kQuotedMax = 200;
 
-// Text from outside: no newline and no quote may break the line.
+// Replaces bytes of foreign text that could break the line, such as newlines and quotes.
 std::string Quoted(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text.substr(0, kQuotedMax)) {
@@ -44,7 +44,7 @@ std::string TimeText() {
 CallLog::CallLog(const std::string& file, cni::LogLevel level)
     : level_(level), start_(std::chrono::steady_clock::now()) {
   if (file.empty()) return;
-  // Not through a link, nor into a pipe that nobody reads.
+  // Open no symbolic link, and do not wait for a pipe's reader.
   constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   Descriptor opened(open(file.c_str(), kFlags, 0640));
   if (!opened.is_open() && errno == ENOENT && mkdir(file.substr(0, file.rfind('/')).c_str(), 0755) == 0) {
@@ -80,7 +80,7 @@ void CallLog::Write(cni::LogLevel level, std::string_view message, const cni::En
     line += " container=" + environment.container_id + " interface=" + Quoted(environment.ifname);
   }
   line += std::string(more) + " took_ms=" + std::to_string(took.count()) + "\n";
-  // A full disk must not fail a pod.
+  // Ignore errors: a full disk must not make the call fail.
   static_cast<void>(!write(STDERR_FILENO, line.data(), line.size()));
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// CallLog: one line per call for the person on call, to stderr; with ipam.logFile, all of stderr goes there.
+// CallLog: one log line per call on stderr. If ipam.logFile is set, all of stderr goes to this file.
 //
-// Written with one write(2) to a file opened for appending, so that lines of processes that run at once do not mix. Not
-// spdlog: loading it takes longer than this plugin may take for everything (docs/libraries.md).
+// Each line is one write(2) to a file opened with O_APPEND, so lines of concurrent processes do not mix. CallLog does
+// not use spdlog: loading it takes longer than the whole call may take (docs/libraries.md).
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,8 @@ namespace berth::cni_plugin {
 
 class CallLog {
  public:
-  // Empty file: stderr as it is. So too where it cannot be opened, and stderr says so.
+  // Empty `file`: leaves stderr unchanged. If the file cannot be opened, the log also goes to stderr, and stderr says
+  // so.
   CallLog(const std::string& file, cni::LogLevel level);
   CallLog(const CallLog&) = delete;
   CallLog& operator=(const CallLog&) = delete;

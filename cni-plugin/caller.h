@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Caller: whether the process that waits for an ADD's answer is still there (docs/agent-protocol.md).
+// Caller: whether the process that waits for an ADD's answer still exists (docs/agent-protocol.md).
 //
-// Runtimes end a call that takes too long with SIGKILL to the interface plugin only; its IPAM plugin lives on with
-// another parent. Two signs are looked at, because each is blind where the other sees: the parent's process ID says
-// nothing if the parent died before the first look (process 1 may be the real parent, or the adopter of an orphan), and
-// a pipe without a reader is there to see from the first moment on, but stdout may be a file. Not PR_SET_PDEATHSIG: it
-// has the same gap at the start, fires when the *thread* that started the plugin ends, which in Go is no sign of
-// anything, and would kill a process that still has something to give back.
+// If a call takes too long, runtimes kill only the interface plugin (SIGKILL). Its IPAM plugin goes on with another
+// parent. Caller checks two signs, because each misses cases that the other shows. The parent's process ID shows
+// nothing if the parent died before this process first read it: process 1 may be the real parent, or may have adopted
+// an orphan. A pipe without a reader shows from the start, but stdout may be a file. PR_SET_PDEATHSIG cannot be used:
+// it misses the same deaths at the start; it also fires when the *thread* that started the plugin ends, which means
+// nothing in Go; and it would kill a process that still has to free an address.
 #pragma once
 
 #include <unistd.h>
@@ -15,7 +15,7 @@ namespace berth::cni_plugin {
 
 class Caller {
  public:
-  // To be called as early as possible.
+  // Construct as early as possible in the process.
   Caller() : parent_(getppid()) {}
 
   [[nodiscard]] bool IsGone() const;

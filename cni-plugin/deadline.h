@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deadline: a moment on CLOCK_BOOTTIME, the clock by which all processes of a node order their calls, as poll(2) needs
-// it.
+// Deadline: a time on CLOCK_BOOTTIME, by which all processes of a node order their calls, with conversion for poll(2).
 #pragma once
 
 #include <algorithm>
@@ -13,7 +12,7 @@
 
 namespace berth::cni_plugin {
 
-// Nanoseconds since boot, suspended time included.
+// Nanoseconds since boot, including suspended time.
 [[nodiscard]] inline std::int64_t BootNanosNow() {
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
@@ -33,7 +32,7 @@ class Deadline {
   }
   [[nodiscard]] std::int64_t boot_nanos() const { return nanos_; }
   [[nodiscard]] bool Passed() const { return Left().count() == 0; }
-  // Rounded up: a poll that ends a little early would be followed by one that does not wait at all.
+  // Milliseconds left, rounded up: if a poll ended a little early, the next one would not wait at all.
   [[nodiscard]] int PollMillis() const {
     const auto millis = std::chrono::ceil<std::chrono::milliseconds>(Left()).count();
     return static_cast<int>(std::min<std::int64_t>(millis, INT_MAX));

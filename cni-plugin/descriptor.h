@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptor: an open file, closed with the object.
+// Descriptor: an open file, which the destructor closes.
 #pragma once
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The five verbs over the engine and the direct store.
+// The five verbs, carried out with the engine and DirectStore.
 #include "cni-plugin/direct_call.h"
 
 #include <algorithm>
@@ -25,10 +25,10 @@ namespace berth::cni_plugin {
 
 namespace {
 
-// Where kubeadm and others keep the kubelet's own credentials.
+// Paths at which kubeadm and other distributions keep the kubelet's kubeconfig.
 constexpr std::array kKubeletKubeconfigs = {"/etc/kubernetes/kubelet.conf", "/var/lib/kubelet/kubeconfig"};
 constexpr std::string_view kNodeUserPrefix = "system:node:";
-// The note in which a process tells the next one about the API server's clock.
+// The note about the API server's clock, from one process for the next.
 constexpr const char* kClockNote = "api-server-clock";
 
 Expected<std::string> FindKubeconfig(const std::string& configured) {
@@ -46,13 +46,14 @@ std::string HostName() {
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) != 0) return {};
   std::string name = host.data();
-  // As the kubelet registers it.
+  // In lower case, like the kubelet registers its Node.
   std::ranges::transform(
       name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   return name;
 }
 
-// A folder of that name will be made, so a configuration names the node of its credentials and no other.
+// berth-direct creates a folder with the node's name, so a configuration must not name another node than the
+// credentials.
 Expected<std::string> FindNodeName(const std::string& configured, const k8sclient::ClientConfig& client) {
   const auto user = k8sclient::UserName(client, k8sclient::ReadWholeFile);
   const bool is_node = user && user->starts_with(kNodeUserPrefix);
@@ -66,7 +67,7 @@ Expected<std::string> FindNodeName(const std::string& configured, const k8sclien
   return Fail(ErrorCode::kInvalid, Quoted(name) + " cannot be the name of a node", "set ipam.nodeName");
 }
 
-// A kubeconfig that is missing, unreadable or wrong is "failed to decode content" to the caller.
+// The caller gets "failed to decode content" (CNI code 6) if the kubeconfig is missing, unreadable or wrong.
 std::unexpected<Error> KubeconfigError(Error error) {
   if (error.code == ErrorCode::kIo || error.code == ErrorCode::kInvalid) error.code = ErrorCode::kDecode;
   if (error.details.empty()) error.details = "correct ipam.kubeconfig in the network configuration";
@@ -148,9 +149,11 @@ Expected<std::string> DirectCall::Serve() {
 }
 
 Expected<void> DirectCall::EnterTurn() {
-  // The lock is held now, so the call before has left its note: it may have been the first to get an answer.
+  // Read the note now: the previous call wrote it while it held the lock, and may have been the first that got an
+  // answer from the API server.
   clock_.Recall(place_.directory.ReadNote(kClockNote).value_or(std::string()));
-  // An agent takes the lock before it looks at any block: one that came while this call waited says so here.
+  // An agent takes the lock before it reads any block. If the mode has become `agent` while this call waited, it must
+  // stop.
   if (auto mode = node::RequireMode(place_.state, node::NodeMode::kDirect); !mode) return mode;
   if (environment_.verb != cni::Verb::kAdd) return {};
   const auto deleted = place_.directory.DeletedAt(attachment());
@@ -182,7 +185,8 @@ Expected<void> DirectCall::TakeBackAdd() {
 }
 
 Expected<void> DirectCall::Del() {
-  // First the lock: an ADD of this attachment that runs gets to its end, and its intents are seen if it dies.
+  // Take the lock first: a running ADD of this attachment then ends before this DEL, and if the ADD's process dies,
+  // this DEL sees its intents.
   if (auto locked = store_.Lock(); !locked) return locked;
   if (auto marked = place_.directory.MarkDeleted(attachment(), started_); !marked) return marked;
   place_.directory.ForgetRunning(attachment());
@@ -190,8 +194,8 @@ Expected<void> DirectCall::Del() {
 }
 
 Expected<void> DirectCall::Gc() {
-  // The caller had made its list when this process began. An ADD that ran then may not be on it, and one that came
-  // later cannot be.
+  // The runtime made its list before this process started. The list may lack an ADD that was running then, and cannot
+  // have an ADD that started later.
   const auto running = place_.directory.ReadRunning(started_);
   if (!running) return std::unexpected(running.error());
   if (auto locked = store_.Lock(); !locked) return locked;
@@ -211,7 +215,8 @@ Expected<void> DirectCall::Gc() {
 }
 
 Expected<void> DirectCall::Status() {
-  // Any answer that needs the kind and the right to read it will do; a full pool is no reason to take the node away.
+  // This request needs the CRD and the right to read it: any successful answer will do. A full pool must not make the
+  // node NotReady.
   const k8sclient::Request request{.path = std::string(crds::kPoolsPath),
                                    .query = {{"limit", "1"}, {"resourceVersion", "0"}},
                                    .accept = k8sclient::kPartialMetadataList};

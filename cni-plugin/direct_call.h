@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DirectCall: one CNI call without an agent, from checked input to what is to be printed.
+// DirectCall: carries out one CNI call without an agent, from the checked input to the text to print.
 #pragma once
 
 #include <memory>
@@ -18,31 +18,32 @@
 
 namespace berth::cni_plugin {
 
-// What a call works on.
+// The node, its files and its API server.
 struct DirectPlace {
   std::string node;
   node::Folder state;
   node::NodeDirectory directory;
   std::shared_ptr<k8sclient::Api> api;
 };
-// Reads the kubeconfig and opens the node's directory, sends nothing. Errors: kDecode, kIo: the kubeconfig, each with
-// its path; kInvalid: no node name can be told; kUnavailable: this node is its agent's.
+// Reads the kubeconfig and opens the node's directory; sends no request. Errors: kDecode, kIo: the kubeconfig, with its
+// path; kInvalid: the node's name is unknown or not allowed; kUnavailable: the node is in agent mode.
 [[nodiscard]] Expected<DirectPlace> FindDirectPlace(const cni::NetworkConfig& config);
 
 class DirectCall {
  public:
-  // `started`: when this process began. environment and config must outlive this.
+  // `started`: start of this process. `environment` and `config` must outlive this object.
   DirectCall(const cni::Environment& environment, const cni::NetworkConfig& config, node::BootNanos started,
              DirectPlace place);
   DirectCall(const DirectCall&) = delete;
   DirectCall& operator=(const DirectCall&) = delete;
   ~DirectCall() = default;
 
-  // What to print; empty for verbs that print nothing. On an error nothing is held that was not before.
+  // Returns the text to print; empty for verbs that print nothing. If Serve fails, the attachment holds no address that
+  // it did not hold before.
   [[nodiscard]] Expected<std::string> Serve();
-  // After an ADD: the answer could not be printed. Gives back what it took.
+  // Call if the answer of an ADD could not be printed. Frees the addresses that this ADD has newly got.
   [[nodiscard]] Expected<void> TakeBackAdd();
-  // After an ADD: the caller has the answer.
+  // Call when the answer of an ADD was printed.
   void AnswerDelivered() { node::NodeDirectory::NoteEnd(running_); }
 
   [[nodiscard]] const std::string& node() const { return place_.node; }
@@ -50,7 +51,7 @@ class DirectCall {
 
  private:
   [[nodiscard]] node::DirectStoreOptions StoreOptions();
-  // With the lock, before anything is looked at that leads to a write.
+  // Called once, right after the store has taken the lock and before it reads anything for a write.
   [[nodiscard]] Expected<void> EnterTurn();
   [[nodiscard]] Expected<std::string> Add();
   [[nodiscard]] Expected<void> Del();
@@ -61,8 +62,8 @@ class DirectCall {
   const cni::NetworkConfig& config_;
   node::BootNanos started_;
   DirectPlace place_;
-  // A call may decide by what an earlier one read, before it has any answer: that one's note tells the time. Who has
-  // the lock reads it.
+  // A call may use blocks that an earlier call has saved, before it has any answer of the API server. Therefore it
+  // reads the time from the earlier call's note, after it has taken the lock.
   k8sclient::ServerClock clock_;
   k8sclient::DatedApi api_;
   ProcessRuntime runtime_;

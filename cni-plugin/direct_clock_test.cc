@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node without an agent, whose clock is wrong: calls of berth-direct record times by the API server's clock.
+// The clock of a node in direct mode is wrong: berth-direct writes times of the API server's clock.
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -44,7 +44,7 @@ class DirectClock : public testing::TestWithParam<std::chrono::hours> {
   }
   ~DirectClock() override { std::filesystem::remove_all(folder_); }
 
-  // Each call has its own DirectCall, as it has its own process: it knows earlier calls by their files alone.
+  // Each call has its own DirectCall, like a process of its own: it knows earlier calls only by their files.
   Expected<std::string> Call(cni::Verb verb, const std::string& container) {
     const cni::Environment environment{
         .verb = verb, .container_id = container, .ifname = "eth0", .netns = "/var/run/netns/x", .args = ""};
@@ -91,7 +91,7 @@ class DirectClock : public testing::TestWithParam<std::chrono::hours> {
   k8sclient::testing::DateTeller server_{model_, [] { return ServerNow(); }};
 };
 
-// The second and the third call decide by what the first has read.
+// The second and the third call use the blocks that the first call saved.
 TEST_P(DirectClock, EntriesAndCoolingEndsAreOfTheApiServersClock) {
   for (const char* container : {"c1", "c2", "c3"}) {
     const auto added = Call(cni::Verb::kAdd, container);
@@ -110,7 +110,7 @@ TEST_P(DirectClock, EntriesAndCoolingEndsAreOfTheApiServersClock) {
   }
 }
 
-// The first call after the machine was started knows nothing of earlier ones.
+// The first call after a reboot has no notes of earlier calls.
 TEST_P(DirectClock, AGcAfterARebootFreesByTheApiServersClock) {
   ASSERT_TRUE(Call(cni::Verb::kAdd, "c1").has_value());
   model_.Change(std::string(crds::kBlocksPath), BlockName(), [](json& block) {

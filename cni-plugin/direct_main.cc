@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth-direct: the CNI IPAM plugin that talks to the API server itself. Reads one call from the environment and stdin,
-// prints one JSON document or nothing, and exits. It serves where the node's mode says so (docs/adr/0007).
+// berth-direct: the CNI IPAM plugin that calls the API server itself. It reads one call from the environment and stdin,
+// prints one JSON document or nothing, and ends. It serves calls only in direct mode (docs/adr/0007).
 #include <array>
 #include <cstdlib>
 #include <string>
@@ -51,14 +51,14 @@ int ServeDirectly(const PluginCall& called, node::BootNanos started) {
 }  // namespace
 }  // namespace berth::cni_plugin
 
-int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
+int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): the standard declares it so
   const berth::node::BootNanos started = berth::node::BootTimeNow();
   constexpr std::array<std::string_view, 5> kPaths = {"kubeconfig", "resolvConf", "stateDir", "agentSocket", "logFile"};
   const berth::cni_plugin::Program program{
       .name = "berth-direct", .version = berth::kVersionAndCommit, .paths = kPaths};
   return berth::cni_plugin::RunPlugin(
       program, {argv, static_cast<std::size_t>(argc)}, [started](berth::cni_plugin::PluginCall call) {
-        call.tree = nullptr;  // the configuration says all
+        call.tree = nullptr;  // `config` has everything that is needed
         return berth::cni_plugin::ServeDirectly(call, started);
       });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth-direct serves where the node's mode says so, and nowhere else. The API server of its kubeconfig is away: an
-// error that names it shows that the call went on to it.
+// berth-direct serves calls only in direct mode. No API server runs at the kubeconfig's address: an error with this
+// address shows that berth-direct tried to reach it.
 #include <filesystem>
 #include <fstream>
 #include <optional>

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What GCC's C++ library asks of glibc and musl does not have. Linked into `berth` only (docs/adr/0009).
+// Two symbols that GCC's C++ library needs from glibc, and that musl lacks. Linked into `berth` only (docs/adr/0009).
 #include <cstddef>
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/single_threaded.h>
 
-// Names that the C library reserves to itself, for which this stands in, and addresses that it has as numbers.
-// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming,performance-no-int-to-ptr)
+// The names are reserved for the C library, which this file supplements; addresses are numbers there.
 
-// There is one thread: std::shared_ptr counts without atomic operations.
+// Nonzero: the process has one thread, so std::shared_ptr counts without atomic operations.
 char __libc_single_threaded = 1;
 
-// Where the unwinder finds out how to leave a function: a static program is one object.
+// The unwinder calls this to find the unwind information of an address. A static program is one object.
 int _dl_find_object(void* /*address*/, dl_find_object* found) noexcept {
   const auto find = [](dl_phdr_info* object, std::size_t /*bytes*/, void* result) {
     for (int i = 0; i < object->dlpi_phnum; ++i) {

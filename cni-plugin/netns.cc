@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparing network namespaces by the file that stands for them.
+// Compares network namespaces by their files.
 #include "cni-plugin/netns.h"
 
 #include <sys/stat.h>

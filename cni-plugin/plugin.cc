@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading a call and printing its answer.
+// Reads a call and prints its answer.
 #include "cni-plugin/plugin.h"
 
 #include <cerrno>
@@ -49,7 +49,7 @@ int Run(const Program& program, std::span<char* const> arguments, const std::fun
   auto config = tree ? cni::ParseConfig(*tree, environment->verb) : std::unexpected(tree.error());
   if (!config) return PrintError(config.error(), tree ? cni::VersionForErrors(*tree) : cni::VersionForErrors(*text));
   text->clear();
-  text->shrink_to_fit();  // a call may wait for minutes
+  text->shrink_to_fit();  // free memory: a call may wait for minutes
   if (const auto checked = cni::CheckPaths(config->ipam, program.paths, PathChecksOfNode()); !checked) {
     return PrintError(checked.error(), config->version);
   }
@@ -64,14 +64,14 @@ int RunPlugin(const Program& program, std::span<char* const> arguments,
   try {
     return Run(program, arguments, serve);
   } catch (const std::exception& e) {
-    // Out of memory, in the main: nothing below throws on purpose.
+    // Mostly std::bad_alloc: berth's own code throws nothing on purpose.
     return PrintError({.code = ErrorCode::kInternal, .message = e.what()}, cni::kNewestVersion);
   }
 }
 
 Expected<std::string> ReadAll(int descriptor, std::size_t bytes_max, std::string_view what) {
   std::string text;
-  constexpr std::size_t kStep = std::size_t{4} << 10;  // most are shorter
+  constexpr std::size_t kStep = std::size_t{4} << 10;  // most texts are shorter
   while (text.size() <= bytes_max) {
     const std::size_t before = text.size();
     text.resize(before + kStep);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// RunPlugin: what `berth` and `berth-direct` do alike: read one call, answer what needs nobody else, print.
+// RunPlugin: what `berth` and `berth-direct` have in common: reads one call, answers calls that need no other program,
+// prints.
 //
-// stdout carries exactly one JSON document or nothing; everything for people goes to stderr.
+// stdout gets exactly one JSON document or nothing. All text for people goes to stderr.
 #pragma once
 
 #include <functional>
@@ -16,36 +17,36 @@
 
 namespace berth::cni_plugin {
 
-// ADD, DEL, CHECK, GC or STATUS; the environment and the configuration are checked.
+// An ADD, DEL, CHECK, GC or STATUS with checked environment and configuration.
 struct PluginCall {
   cni::Environment environment;
-  cni::ConfigTree tree;  // what the configuration was read from
+  cni::ConfigTree tree;  // `config` was parsed from this tree
   cni::NetworkConfig config;
 };
 
 struct Program {
   std::string_view name;
   std::string_view version;
-  std::span<const std::string_view> paths;  // fields of `ipam` that name a file which it opens
+  std::span<const std::string_view> paths;  // fields of `ipam` whose paths the program opens
 };
 
-// To be called by main, with its result as exit status. Arguments are for people alone: --version. `serve` is called
-// for verbs that need an agent or the API server; malformed calls, VERSION (without a look at stdin) and calls by
-// people are answered here. Ignores SIGPIPE: a reader that is gone is an error of write(2), after which an address is
-// given back. Exceptions end here.
+// For main: the result is the exit status. Only people pass arguments: --version, --help. RunPlugin itself answers
+// malformed calls, VERSION (without reading stdin) and calls by people, and calls `serve` for verbs that need an agent
+// or the API server. Ignores SIGPIPE: if the reader is gone, write(2) fails, and the program frees the address.
+// RunPlugin catches all exceptions.
 [[nodiscard]] int RunPlugin(const Program& program, std::span<char* const> arguments,
                             const std::function<int(PluginCall call)>& serve);
 
-// Everything up to the end of file, or one step beyond `bytes_max`. Errors: kIo.
+// Reads to the end of the file, or up to 4 KiB more than `bytes_max`. `what`: for messages. Errors: kIo.
 [[nodiscard]] Expected<std::string> ReadAll(int descriptor, std::size_t bytes_max, std::string_view what);
 
-// Errors: kIo: nobody reads any more, or there is no space.
+// Prints `text` and a newline to stdout. Errors: kIo: for example, the reader is gone, or the disk is full.
 [[nodiscard]] Expected<void> PrintAnswer(std::string_view text);
 
-// Prints the error object and returns the exit status that goes with it.
+// Prints the error object and returns the exit status.
 [[nodiscard]] int PrintError(const Error& error, cni::Version version);
 
-// One line to stderr, which a runtime shows or logs.
+// Writes one line to stderr, which a runtime shows or logs.
 void Complain(std::string_view program, const Error& error);
 
 }  // namespace berth::cni_plugin

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests only: one run of the built `berth`, as an interface plugin starts it.
+// For tests only: one process of the built `berth`, started as an interface plugin starts it.
 #pragma once
 
 #include <array>
@@ -38,16 +38,17 @@ inline Variables CallVariables(const std::string& verb) {
           {"CNI_PATH", "/opt/cni/bin"}};
 }
 
-// The state folder of an agent on `socket`.
+// The state folder that belongs to `socket`.
 inline std::string StateOf(const std::string& socket) { return socket.substr(0, socket.rfind('/')) + "/state"; }
 
-// A network configuration whose agent is on `socket`; `more` are further members of ipam.
+// A network configuration with the agent's socket `socket`; `more`: further members of ipam.
 inline std::string Configuration(const std::string& socket, const std::string& more = "") {
   return R"({"cniVersion":"1.1.0","name":"n1","type":"bridge","ipam":{"type":"berth","pools":["p1"],"agentSocket":")" +
          socket + R"(","stateDir":")" + StateOf(socket) + "\"" + more + "}}";
 }
 
-// A condition of another process, for which there is nothing to wait on. False: not within ten seconds.
+// Checks the condition every 2 ms until it is true. For conditions of other processes that cannot wake this process.
+// False: the condition was not true within 10 s.
 inline bool Await(const std::function<bool()>& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (!condition()) {
@@ -58,7 +59,7 @@ inline bool Await(const std::function<bool()>& condition) {
 }
 
 struct Finished {
-  int status = -1;  // of exit; -1: ended by a signal
+  int status = -1;  // exit status; -1: ended by a signal
   std::string out;
   std::string err;
   std::chrono::milliseconds took{};
@@ -71,7 +72,7 @@ class PluginProcess {
     std::string input;
     std::string program = BuildDir() + "/bin/berth";
     int stdin_descriptor = -1;       // instead of `input`
-    bool without_reader = false;     // of stdout, from the start
+    bool without_reader = false;     // stdout has no reader from the start
     bool has_mortal_parent = false;  // see KillParent
   };
 
@@ -109,7 +110,7 @@ class PluginProcess {
 
   [[nodiscard]] pid_t pid() const { return pid_; }
 
-  // Ends the process that started the plugin, and returns when the plugin has another parent.
+  // Kills the process that started the plugin. When KillParent returns, the plugin has another parent.
   void KillParent() {
     kill(parent_, SIGKILL);
     waitpid(parent_, nullptr, 0);
@@ -117,7 +118,7 @@ class PluginProcess {
 
   void CloseOutput() { output_.Close(); }
 
-  // Until the plugin waits for an agent that is not there: it has asked the kernel to tell of changes.
+  // Waits until the plugin waits for an agent: it then has an inotify descriptor.
   [[nodiscard]] bool AwaitWaiting() const {
     return Await([this] {
       const std::string folder = "/proc/" + std::to_string(pid_) + "/fd";
@@ -148,7 +149,7 @@ class PluginProcess {
     return ends;
   }
 
-  // In the child: nothing but system calls, because the threads of the test are not there.
+  // Runs in the child after fork: only system calls are allowed, because the test's other threads do not exist here.
   [[noreturn]] void Execute(const std::string& program, char* const* environment, int output) const {
     dup2(stdin_, STDIN_FILENO);
     dup2(output, STDOUT_FILENO);
@@ -192,12 +193,12 @@ class PluginProcess {
   pid_t parent_ = -1;
 };
 
-// One call of `verb` from start to end.
+// Runs one call from start to end.
 inline Finished RunBerth(const std::string& verb, const std::string& configuration) {
   return PluginProcess({.variables = CallVariables(verb), .input = configuration}).Wait();
 }
 
-// The one JSON object that a failed call prints.
+// The JSON object that a failed call prints.
 inline nlohmann::json ErrorOf(const Finished& finished) {
   EXPECT_EQ(finished.status, EXIT_FAILURE) << finished.out;
   nlohmann::json object = nlohmann::json::parse(finished.out, nullptr, false);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The call's clock, the kernel's randomness, and a look at the parent process.
+// The call's clock, random numbers from the kernel's seed, and a check of the parent process.
 #include "cni-plugin/process_runtime.h"
 
 #include <sys/random.h>
@@ -12,7 +12,7 @@ namespace {
 
 std::uint64_t Seed() {
   std::uint64_t seed = 0;
-  // Without the kernel's randomness (an early boot) callers still differ by process and time.
+  // If the kernel has no random numbers yet (early in the boot), process ID and time still make the seeds differ.
   if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != static_cast<ssize_t>(sizeof(seed))) {
     seed = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) ^
            (static_cast<std::uint64_t>(getpid()) << 32U);
@@ -35,7 +35,7 @@ std::int64_t ProcessRuntime::UnixMillis() {
 }
 
 ipam::Uint128 ProcessRuntime::Random(ipam::Uint128 bound) {
-  // The bias of the remainder is at most bound / 2^128: none for what there is to choose from.
+  // The bias of the remainder is at most bound / 2^128, which is negligible.
   return ((ipam::Uint128{random_()} << 64U) | random_()) % bound;
 }
 
@@ -52,7 +52,7 @@ Expected<void> ProcessRuntime::MayGoOn() {
                 "the time limit ipam.timeoutSeconds has passed (" + std::to_string(seconds) + ")",
                 "the runtime tries the call again; is the API server slow, or do many programs write the same block?");
   }
-  // An orphan belongs to somebody else by now.
+  // If the parent has died, this process has another parent by now.
   if (parent_ != 0 && getppid() != parent_) {
     return Fail(ErrorCode::kTimeout, "the caller has ended, so nobody waits for an address any more");
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ProcessRuntime: time and chance of one CNI call in a process of its own.
+// ProcessRuntime: time and random numbers for one CNI call in its own process.
 #pragma once
 
 #include <chrono>
@@ -14,9 +14,9 @@ namespace berth::cni_plugin {
 
 class ProcessRuntime final : public ipam::Runtime {
  public:
-  // `limit` from now on. What is left of it is kept for giving back: new writes of an ADD start in its first four
-  // fifths only. `parent`: the process that waits for the answer; 0: whoever it is, the call goes on without it. clock
-  // tells the time that entries record, and must outlive this.
+  // `limit`: time limit of the call, from now. An ADD begins new writes only in the first four fifths of it; the last
+  // fifth is for freeing addresses. `parent`: the process that waits for the answer; 0: the call goes on even if its
+  // caller dies. `clock`: the clock of the times in entries; must outlive this object.
   ProcessRuntime(std::chrono::milliseconds limit, int parent, k8sclient::Clock& clock);
 
   [[nodiscard]] k8sclient::CallOptions RequestOptions() const { return {.deadline = end_, .stop = {}}; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests only: an agent on a UNIX socket that does to each connection what the test says, and keeps what it read.
+// For tests only: an agent on a UNIX socket that reacts to each connection as the test says, and records the requests.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@
 
 namespace berth::cni_plugin {
 
-// A folder that goes with the object.
+// A folder that the destructor removes.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -41,7 +41,7 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// A socket that listens, with no more than `backlog` + 1 connections waiting.
+// A listening socket with room for at most `backlog` + 1 waiting connections.
 inline Descriptor Listen(const std::string& path, int backlog = 64) {
   Descriptor listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un address{};
@@ -54,11 +54,11 @@ inline Descriptor Listen(const std::string& path, int backlog = 64) {
   return listener;
 }
 
-// What happens to one connection.
+// The agent's reaction to one connection.
 struct Reaction {
-  bool reads = true;   // the whole request, before anything else
-  std::string bytes;   // sent then
-  bool holds = false;  // open until the agent is stopped, instead of closed
+  bool reads = true;   // first reads the whole request
+  std::string bytes;   // then sends these bytes
+  bool holds = false;  // keeps the connection open until Stop, instead of closing it
 };
 
 inline Reaction Answers(int status, const std::string& body, const std::string& fields = "") {
@@ -74,7 +74,7 @@ inline Reaction NeverAnswers() { return {.reads = true, .bytes = "", .holds = tr
 
 class ScriptedAgent {
  public:
-  // One reaction per connection; those that come after the last one are read and closed.
+  // One reaction per connection. Later connections are read and closed.
   ScriptedAgent(const std::string& path, std::vector<Reaction> script)
       : ScriptedAgent(Listen(path), std::move(script)) {}
   ScriptedAgent(Descriptor listener, std::vector<Reaction> script)
@@ -84,13 +84,13 @@ class ScriptedAgent {
         thread_([this] { Serve(); }) {}
   ~ScriptedAgent() { Stop(); }
 
-  // The bodies of all requests so far that were read in full.
+  // The bodies of all requests that were read completely so far.
   [[nodiscard]] std::vector<nlohmann::json> Requests() {
     const std::lock_guard lock(mutex_);
     return requests_;
   }
 
-  // Sees to connections that wait, then returns all requests there ever were.
+  // Handles the connections that wait, stops, and returns the bodies of all requests.
   std::vector<nlohmann::json> Stop() {
     if (thread_.joinable()) {
       eventfd_write(stop_.number(), 1);
@@ -151,7 +151,7 @@ class ScriptedAgent {
   std::vector<Descriptor> held_;
   std::mutex mutex_;
   std::vector<nlohmann::json> requests_;  // guarded by mutex_
-  std::thread thread_;                    // last: it uses all of the above
+  std::thread thread_;                    // last: the thread uses all other members
 };
 
 }  // namespace berth::cni_plugin
