@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ASCII text: letter case without a locale.
+// ASCII text: letter case, independent of the locale.
 #pragma once
 
 #include <algorithm>

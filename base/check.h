@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERTH_CHECK: assertions against programmers' errors, on in release builds too.
+// BERTH_CHECK: assertions against programming errors, also in release builds.
 //
-// Never for data from outside (API objects, stdin, environment, files, sockets): those give an Error. A process that
-// computes with a broken invariant could hand out an address twice, so it ends instead.
+// Never use BERTH_CHECK for data from outside (API objects, stdin, environment, files, sockets): such data causes an
+// Error. If an assertion fails, the process aborts, because with a broken invariant it could give one address to two
+// pods.
 #pragma once
 
 #include <cstdio>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of error codes: CNI code and name; and how foreign text is quoted.
+// The CNI code and the name of each error code; quoting of text from outside.
 #include "base/error.h"
 
 namespace berth {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Error: the CNI code that each error code becomes, since runtimes and people see nothing else of it.
+// Error: the CNI code of each error code, because runtimes see only the CNI code.
 #include "base/error.h"
 
 #include <string>

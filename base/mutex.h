@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutex and Lock: std::mutex and std::unique_lock, with what clang needs to prove that whoever touches a field holds
-// the lock that guards it (-Wthread-safety, an error in tools/check-tidy). They cost what the standard's cost.
+// Mutex and Lock: std::mutex and std::unique_lock with annotations for clang. With them clang proves that code holds
+// the right lock whenever it uses a guarded field (-Wthread-safety, an error in tools/check-tidy). They cost as much as
+// the types of the standard library.
 //
-// A field says BERTH_GUARDED_BY(mutex_), a function that its caller holds the lock for says BERTH_REQUIRES(mutex_). To
-// wait:
+// Mark a field with BERTH_GUARDED_BY(mutex_). Mark a function whose caller must hold the lock with
+// BERTH_REQUIRES(mutex_). To wait for a condition variable:
 //
 //   changed_.wait(lock.native(), [this]() BERTH_REQUIRES(mutex_) { return is_done_; });
 //
@@ -19,7 +20,7 @@
 #endif
 #define BERTH_GUARDED_BY(mutex) BERTH_ATTRIBUTE(guarded_by(mutex))
 #define BERTH_REQUIRES(...) BERTH_ATTRIBUTE(requires_capability(__VA_ARGS__))
-// Deadlock otherwise: it takes the lock itself.
+// For a function that takes the lock itself: a caller that holds it would wait forever.
 #define BERTH_EXCLUDES(...) BERTH_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 
 namespace berth {
@@ -30,7 +31,7 @@ class BERTH_ATTRIBUTE(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-// Holds the mutex from its construction to its end, but between unlock() and lock().
+// Holds the mutex from its constructor to its destructor, except between unlock() and lock().
 class BERTH_ATTRIBUTE(scoped_lockable) Lock {
  public:
   explicit Lock(Mutex& mutex) BERTH_ATTRIBUTE(acquire_capability(mutex)) : lock_(mutex.mutex_) {}
@@ -41,7 +42,7 @@ class BERTH_ATTRIBUTE(scoped_lockable) Lock {
   void lock() BERTH_ATTRIBUTE(acquire_capability()) { lock_.lock(); }
   void unlock() BERTH_ATTRIBUTE(release_capability()) { lock_.unlock(); }
 
-  // For condition variables alone, which give the mutex back before they return.
+  // Only for condition variables, which hold the mutex again when they return.
   [[nodiscard]] std::unique_lock<std::mutex>& native() { return lock_; }
 
  private:

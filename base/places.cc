@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values come from the build.
+// The paths, from the build.
 #include "base/places.h"
 
 namespace berth {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the tree and what was built of it are on this machine, for tests and the simulator. Compiled apart: a path in
-// another source would be compiled anew in every clone.
+// Paths of the source tree and of the build folder on this machine, for tests and the simulator. They are compiled in a
+// file of their own: with these paths inside, a file must be compiled again in every clone.
 #pragma once
 
 #include <string>
 
 namespace berth {
 
-// Absolute, without a slash at the end.
+// Absolute paths without a slash at the end.
 [[nodiscard]] std::string SourceDir();
 [[nodiscard]] std::string BuildDir();
 

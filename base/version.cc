@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values come from the build.
+// The version and commit, from the build.
 #include "base/version.h"
 
 namespace berth {

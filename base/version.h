@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program says of itself for --version and to the API server. Compiled apart, so that another commit compiles
-// one small file anew.
+// A program's version for --version and for the API server. It is compiled in a file of its own, so that after a commit
+// only a small file must be compiled again.
 #pragma once
 
 namespace berth {
 
-// Literals with static storage: "0.1.0".
+// A literal with static storage: "0.1.0".
 extern const char* const kVersion;
-// "0.1.0 (commit 115e4dd...)".
+// A literal with static storage: "0.1.0 (commit 115e4dd...)".
 extern const char* const kVersionAndCommit;
 
 }  // namespace berth
