@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checked reads from nlohmann's values: none of its accessors that throw is called without having looked at the type.
+// Checked reads of nlohmann's values: each accessor that could throw is called only after a check of the type.
 #include "json/field_reader.h"
 
 #include <utility>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kNameBytesMax = 200;
 
-// A name from outside inside a path.
+// Shortens a name from outside for use in a path.
 std::string_view Cut(std::string_view name) { return name.substr(0, kNameBytesMax); }
 
 std::string TooMany(std::string_view what, std::size_t count_max, std::size_t count) {
@@ -183,7 +183,7 @@ void BasicFieldReader<Tree>::ForEach(std::string_view key, std::size_t count_max
   const Tree* const found = FindArray(key, count_max, "a list of objects");
   if (found == nullptr) return;
   const auto name_of = [key](std::size_t index) { return std::string(key) + '[' + std::to_string(index) + ']'; };
-  // A wrong type in an element comes before what is wrong inside of others.
+  // First check the types of all elements, so that a wrong type is reported before errors inside an element.
   for (std::size_t i = 0; i < found->size(); ++i) {
     if (!(*found)[i].is_object()) return WrongType(name_of(i), (*found)[i], "an object");
   }

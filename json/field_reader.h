@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // FieldReader, AnyCaseReader: read the fields of a JSON object that came from outside.
 //
-// Every read is checked for type and bound. The first one that fails is kept as an error that names object and field
-// ("IPPool web: spec.ranges[0]"); all later reads return nothing, so that a parser reads field after field and looks
-// for the error once, at its end. Absent and null are the same. Fields that nobody reads are ignored.
+// Each read checks the type and limits of a value. The reader keeps the first failure as an error that names object and
+// field ("IPPool web: spec.ranges[0]"), and all later reads return nothing. A parser can therefore read all fields, and
+// look for the error once at its end. A null value counts as absent. Fields that the parser does not read are ignored.
 #pragma once
 
 #include <cstddef>
@@ -23,38 +23,40 @@
 
 namespace berth {
 
-// For what is bounded as a whole.
+// For texts and lists in a document that is limited as a whole.
 inline constexpr std::size_t kUnbounded = std::numeric_limits<std::size_t>::max();
 
-// Where the first failure is kept.
+// Keeps the first failure.
 struct Problem {
   std::string object = {};  // "IPPool web", for the message; may be empty
   std::optional<Error> error = {};
 };
 
-// The two differ in three points. Of an ordered tree, FindMember (ordered_tree.h) finds a field, a value of another
-// JSON type is kDecode, and texts and lists need no bounds, because ParseJson has bounded the whole. Of nlohmann::json,
-// a field has one spelling, and every failure is kInvalid.
+// A reader of nlohmann::ordered_json and a reader of nlohmann::json differ in three points. In an ordered tree,
+// FindMember (ordered_tree.h) finds a field in any letter case; a value of the wrong JSON type gives kDecode; and texts
+// and lists need no limits, because ParseJson has limited the whole document. In a nlohmann::json, the letter case
+// counts, every failure gives kInvalid, and each read has limits.
 template <typename Tree>
 class BasicFieldReader {
  public:
   static constexpr bool kIsOrdered = std::is_same_v<Tree, nlohmann::ordered_json>;
 
-  // The document itself. Both must outlive this; so must a reader outlive those made from it.
+  // Reads `document`. `document` and `problem` must outlive this reader; a reader must outlive the readers made from
+  // it.
   BasicFieldReader(const Tree& document, Problem& problem);
 
-  // Whether there is such a field, other than null.
+  // Whether the object has the field, with a value other than null.
   [[nodiscard]] bool Has(std::string_view key) const { return Find(key) != nullptr; }
-  // Fails if there is not.
+  // Fails if the object does not have the field.
   void Require(std::string_view key) const;
-  // The value of such a field.
+  // The field's value; nullptr: absent or null.
   [[nodiscard]] const Tree* Find(std::string_view key) const;
 
-  // The object in that field; one without any field if it is absent.
+  // The object in the field; if it is absent, an object without fields.
   [[nodiscard]] BasicFieldReader Object(std::string_view key) const;
-  // Empty if absent. The length counts bytes.
+  // The string in the field; empty if absent. `length_max` in bytes.
   [[nodiscard]] std::string String(std::string_view key, std::size_t length_max) const;
-  // A number without a fraction.
+  // The whole number in the field, from `min` to `max`; nothing if absent.
   [[nodiscard]] std::optional<std::int64_t> Integer(std::string_view key, std::int64_t min, std::int64_t max) const;
   [[nodiscard]] std::vector<std::int64_t> Integers(std::string_view key, std::size_t count_max, std::int64_t min,
                                                    std::int64_t max) const;
@@ -63,10 +65,10 @@ class BasicFieldReader {
                                                  std::size_t length_max) const;
   [[nodiscard]] std::map<std::string, std::string> StringMap(std::string_view key, std::size_t count_max,
                                                              std::size_t length_max) const;
-  // Calls `read` with every entry of the object in that field.
+  // Calls `read` with every member of the object in the field.
   void ForEachString(std::string_view key, std::size_t count_max, std::size_t length_max,
                      const std::function<void(const std::string& key, const std::string& text)>& read) const;
-  // Calls `read` with every object of the array in that field.
+  // Calls `read` with every object of the list in the field.
   void ForEach(std::string_view key, std::size_t count_max,
                const std::function<void(const BasicFieldReader&)>& read) const;
 
@@ -86,7 +88,7 @@ class BasicFieldReader {
     ForEach(key, kUnbounded, read);
   }
 
-  // Text that `parse` makes something of; nothing if it is absent or empty.
+  // The string in the field, converted by `parse`; nothing if the string is absent or empty.
   template <typename T>
   [[nodiscard]] std::optional<T> Parsed(std::string_view key, std::size_t length_max,
                                         Expected<T> (*parse)(std::string_view)) const {
@@ -113,21 +115,22 @@ class BasicFieldReader {
     return values;
   }
 
-  // Keeps an error about that field of this object, unless there is one already. `key` may be empty: about the object.
+  // Keeps an error about a field of this object, unless there is an error already. Empty `key`: about the object.
   void Fail(std::string_view key, std::string_view message) const;
-  // Keeps an error as it is, unless there is one already.
+  // Keeps `error` unchanged, unless there is an error already.
   void Report(Error error) const;
   [[nodiscard]] bool failed() const { return problem_->error.has_value(); }
-  // How messages name a field: "IPPool web: spec.ranges[0]".
+  // The name of a field in messages: "IPPool web: spec.ranges[0]".
   [[nodiscard]] std::string PathOf(std::string_view key) const;
 
  private:
   BasicFieldReader(const BasicFieldReader* parent, std::string_view key, const Tree* value, Problem& problem)
       : parent_(parent), key_(key), value_(value), problem_(&problem) {}
 
-  // As Find, and fails if the value is no array or has more than `count_max` elements. `wanted`: "a list of strings".
+  // Like Find, but fails if the value is not a list or has more than `count_max` elements. `wanted`: for example "a
+  // list of strings".
   [[nodiscard]] const Tree* FindArray(std::string_view key, std::size_t count_max, std::string_view wanted) const;
-  // `value` stands in that field.
+  // `value`: the value of the field `key`, or of an element of it.
   [[nodiscard]] std::optional<std::int64_t> ToInteger(std::string_view key, const Tree& value, std::int64_t min,
                                                       std::int64_t max) const;
   [[nodiscard]] const std::string* ToText(std::string_view key, const Tree& value, std::size_t length_max) const;
@@ -141,13 +144,13 @@ class BasicFieldReader {
 
 // For objects of the Kubernetes API.
 using FieldReader = BasicFieldReader<nlohmann::json>;
-// For what is read as Go's decoder reads it.
+// For documents that must be read like Go's decoder reads them.
 using AnyCaseReader = BasicFieldReader<nlohmann::ordered_json>;
 
 extern template class BasicFieldReader<nlohmann::json>;
 extern template class BasicFieldReader<nlohmann::ordered_json>;
 
-// "an object", "a string": for messages.
+// "an object", "a string", ...: for messages.
 template <typename Tree>
 [[nodiscard]] std::string_view KindOf(const Tree& value);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both readers: what they find, and how they name what is wrong; and where the two differ.
+// Both readers: what they read, how they name errors, and where they differ.
 #include "json/field_reader.h"
 
 #include <array>
@@ -24,7 +24,7 @@ class EveryReader : public testing::Test {
  protected:
   using Reader = BasicFieldReader<Tree>;
 
-  // The message of the first failure of `read`; empty: there was none.
+  // The message of the first failure while `read` runs; empty: no failure.
   std::string Failure(const char* text, const std::function<void(const Reader&)>& read) {
     Problem problem{.object = "Thing t"};
     const Tree document = Tree::parse(text);
@@ -34,7 +34,7 @@ class EveryReader : public testing::Test {
   }
 
   ErrorCode code_ = ErrorCode::kInternal;
-  // Of a value of another type.
+  // The error code for a value of the wrong type.
   static constexpr ErrorCode kWrongType = Reader::kIsOrdered ? ErrorCode::kDecode : ErrorCode::kInvalid;
 };
 using Trees = testing::Types<nlohmann::json, nlohmann::ordered_json>;
@@ -171,7 +171,7 @@ TEST(AnyCaseReader, FindsTheLastMemberThatIsNotNullInAnyLetterCase) {
   EXPECT_TRUE(FindMember(tree, "name", Nulls::kPresent)->is_null());
 }
 
-// A member that is added to an object must leave in place, and whole, what the object has.
+// Adding a member to an object must not change or reorder the other members.
 TEST(OrderedTree, PrintsWhatWasParsed) {
   std::string text = "1";
   for (int depth = 0; depth < 100; ++depth) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tree's builder: nlohmann's tokenizer calls it, value by value.
+// Builds the tree: nlohmann's tokenizer calls it for each value.
 #include "json/ordered_tree.h"
 
 #include <algorithm>
@@ -20,7 +20,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::size_t kParserMessageBytesMax = 200;
 
-// Members are pairs with a constant name, which a vector that grows would copy with all that is below them.
+// Makes room for a further member. Members are pairs with a constant name: if the vector grew by itself, it would copy
+// all members with everything below them.
 void MakeRoom(Json::object_t& object) {
   if (object.size() < object.capacity()) return;
   Json::object_t larger;
@@ -29,7 +30,7 @@ void MakeRoom(Json::object_t& object) {
   object.swap(larger);
 }
 
-// Every event returns whether to go on.
+// Each callback returns whether the tokenizer shall continue.
 class TreeBuilder : public nlohmann::json_sax<Json> {
  public:
   TreeBuilder(std::span<const std::string_view> wanted, std::size_t values_max)
@@ -41,7 +42,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   bool number_unsigned(number_unsigned_t value) override { return Add(value); }
   bool number_float(number_float_t value, const string_t&) override { return Add(value); }
   bool string(string_t& value) override { return Add(std::move(value)); }
-  bool binary(binary_t&) override { return false; }  // JSON text has none
+  bool binary(binary_t&) override { return false; }  // JSON text has no binary values
 
   bool start_object(std::size_t) override { return Open(Json::value_t::object); }
   bool start_array(std::size_t) override { return Open(Json::value_t::array); }
@@ -57,7 +58,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   }
 
   bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& exception) override {
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: what is wrong"
+    // The message has the form "[json.exception.parse_error.101] parse error at line 1, column 2: what is wrong".
     std::string_view what = exception.what();
     what.remove_prefix(std::min(what.size(), what.find("] ") + 2));
     fault_ = "not valid JSON at byte " + std::to_string(position) + ": " +
@@ -79,7 +80,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
     return Fault("more than " + std::to_string(values_max_) + " values");
   }
 
-  // What is skipped costs no memory.
+  // Skipped values use no memory.
   template <typename Value>
   bool Add(Value&& value) {
     if (skipped_levels_ > 0 || std::exchange(skip_next_, false)) return true;
@@ -109,7 +110,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  // Returns the value where it stays: nothing is added beside an open container before that is closed.
+  // Returns a reference that stays valid: nothing is added next to an open container before it is closed.
   Json& Attach(Json value) {
     if (open_.empty()) return root_ = std::move(value);
     Json& container = *open_.back();
@@ -120,13 +121,13 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   }
 
   std::span<const std::string_view> wanted_;
-  std::vector<Json*> open_;  // objects and arrays that are not closed yet, from the root on
+  std::vector<Json*> open_;  // objects and arrays that are not closed yet, beginning with the root
   std::string member_;       // name of the member whose value comes next
   Json root_;
   std::string fault_;
   int depth_ = 0;
-  int skipped_levels_ = 0;  // open containers inside a value that is skipped
-  bool skip_next_ = false;  // the value that comes next is skipped
+  int skipped_levels_ = 0;  // number of open containers inside a skipped value
+  bool skip_next_ = false;  // whether the next value is skipped
   std::size_t values_max_;
   std::size_t values_ = 0;
 };
@@ -141,7 +142,7 @@ const Json* FindMember(const Json& object, std::string_view name, Nulls nulls) {
 }
 
 Expected<Json> ParseJson(std::string_view text, std::span<const std::string_view> wanted, std::size_t values_max) {
-  // The tokenizer would skip the one and take the other for the end of the text.
+  // The tokenizer would skip a byte order mark, and would take NUL for the end of the text.
   if (text.starts_with(kByteOrderMark)) return Fail(ErrorCode::kDecode, "begins with a byte order mark");
   if (text.find('\0') != std::string_view::npos) return Fail(ErrorCode::kDecode, "holds a NUL byte");
   TreeBuilder builder(wanted, values_max);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ParseJson: JSON text as a tree, within bounds, for messages that Go's decoder reads as well.
+// ParseJson: parses JSON text into a tree, with limits, for messages that Go's decoder also reads.
 //
-// The tree keeps what that decoder looks at: the order of members, and those whose names are the same or differ in
-// letter case only. Nothing can exceed its depth and its number of values.
+// The tree keeps what Go's decoder takes into account: the order of members, and members with the same name or with
+// names that differ only in letter case. A tree has limited depth and a limited number of values.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@
 
 namespace berth {
 
-// The last member of that name in any letter case; null pointer: there is none. kAbsent: members that are null are
-// passed over. Requires: an object.
+// Returns the last member with that name in any letter case, or nullptr if there is none. kAbsent: ignores members with
+// the value null. Requires: `object` is an object.
 enum class Nulls : std::uint8_t { kAbsent, kPresent };
 [[nodiscard]] const nlohmann::ordered_json* FindMember(const nlohmann::ordered_json& object, std::string_view name,
                                                        Nulls nulls);
@@ -25,10 +25,10 @@ enum class Nulls : std::uint8_t { kAbsent, kPresent };
 inline constexpr int kJsonDepthMax = 256;
 inline constexpr std::size_t kJsonValuesMax = 1'000'000;
 
-// Parses one JSON text. Of an object at the top only the members named in `wanted` (in any letter case) are kept; what
-// is skipped is checked all the same.
+// Parses one JSON text. If the text is an object, keeps only the top-level members in `wanted` (in any letter case).
+// Skipped members must also be valid JSON.
 // Errors: kDecode: not JSON (RFC 8259, without a byte order mark), bytes after it, NUL bytes, invalid UTF-8, deeper
-// than kJsonDepthMax, more than `values_max` values kept.
+// than kJsonDepthMax, or more than `values_max` values in the kept members.
 [[nodiscard]] Expected<nlohmann::ordered_json> ParseJson(std::string_view text,
                                                          std::span<const std::string_view> wanted,
                                                          std::size_t values_max = kJsonValuesMax);
