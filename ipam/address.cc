@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Address: parsing (RFC 4291, section 2.2; strict dotted decimal) and printing (RFC 5952, section 4).
+// Address: parses (RFC 4291, section 2.2; strict dotted decimal) and prints addresses (RFC 5952, section 4).
 //
-// Written by hand because the C library is lenient or strict in places that differ between systems, and an address that
-// two programs read differently gets two holders.
+// berth does not use the C library's functions, because different systems accept different texts. If two programs read
+// a text differently, an address could get two holders.
 #include "ipam/address.h"
 
 #include <algorithm>
@@ -25,20 +25,20 @@ constexpr std::size_t kGroupDigitsMax = 4;
 constexpr int kGroupBits = 16;
 constexpr int kIPv4Bits = AddressBits(Family::kIPv4);
 
-// The whole of `text` as a number of at most `digits_max` digits.
+// Parses all of `text` as a number with at most `digits_max` digits.
 std::optional<std::uint32_t> ParseNumber(std::string_view text, int base, std::size_t digits_max) {
   if (text.empty() || text.size() > digits_max) return std::nullopt;
   std::uint32_t number = 0;
-  // from_chars takes no sign for unsigned types, no blanks and no prefix.
+  // For unsigned types, from_chars accepts no sign, no blanks and no prefix.
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;
 }
 
-// Text that is taken apart at a separator, part by part.
+// A text from which TakePart takes part by part, up to the next separator.
 struct Parts {
   std::string_view rest;
-  bool over = false;  // the last part was taken
+  bool over = false;  // true: the last part has been taken
 };
 
 std::string_view TakePart(Parts& parts, char separator) {
@@ -51,7 +51,7 @@ std::string_view TakePart(Parts& parts, char separator) {
 
 struct Quad {
   std::uint32_t bits = 0;
-  std::string_view leading_zero;  // the first number written with one; the quad is then not to be used
+  std::string_view leading_zero;  // the first number with a leading zero, if any: then the quad is invalid
 };
 
 std::optional<Quad> ParseQuad(std::string_view text) {
@@ -80,7 +80,8 @@ struct GroupList {
   }
 };
 
-// Groups between colons; the last may be a dotted quad, worth two, if `quad_at_end`. Empty text is no group.
+// Parses groups between colons. If `quad_at_end`, the last part may be a dotted quad, which counts as two groups. An
+// empty text has no groups.
 std::optional<GroupList> ParseGroups(std::string_view text, bool quad_at_end) {
   GroupList list;
   if (text.empty()) return list;
@@ -105,7 +106,7 @@ std::optional<Uint128> ParseIPv6(std::string_view text) {
   const auto head = ParseGroups(text.substr(0, gap), !has_gap);
   const auto tail = ParseGroups(has_gap ? text.substr(gap + 2) : std::string_view(), true);
   if (!head || !tail) return std::nullopt;
-  // "::" stands for one or more groups.
+  // "::" replaces one or more groups.
   const std::size_t count = head->count + tail->count;
   if (has_gap ? count >= kGroups : count != kGroups) return std::nullopt;
 
@@ -151,7 +152,8 @@ Expected<Address> ParseAsIPv6(std::string_view text) {
   return Address::FromBits(Family::kIPv6, *bits);
 }
 
-// The longest run of zero groups, the first of equal ones; a single zero group is none (RFC 5952, section 4.2).
+// The longest run of zero groups, and the first of several runs with this length. A single zero group is not a run (RFC
+// 5952, section 4.2).
 struct ZeroRun {
   std::size_t begin = kGroups;
   std::size_t count = 0;

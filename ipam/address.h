@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Address: one IPv4 or IPv6 address, as a number with a family.
 //
-// The text form is the canonical one and no other: dotted decimal without leading zeros (RFC 6943, section 3.1.1) and
-// RFC 5952. IPv4-mapped IPv6 (::ffff:a.b.c.d) and zones are refused: the same host would have two names, and so two
-// holders.
+// The text form is always the canonical one: dotted decimal without leading zeros (RFC 6943, section 3.1.1), and RFC
+// 5952 for IPv6. IPv4-mapped IPv6 addresses (::ffff:a.b.c.d) and zones are refused, because they would give a host a
+// second name, and so its address a second holder.
 #pragma once
 
 #include <compare>
@@ -17,7 +17,7 @@ namespace berth::ipam {
 
 __extension__ using Uint128 = unsigned __int128;
 
-// Decimal, as counts stand in status fields: an IPv6 pool holds more than 2^64 addresses.
+// In decimal, like counts in status fields. An IPv6 pool may have more than 2^64 addresses.
 [[nodiscard]] std::string ToString(Uint128 number);
 
 enum class Family : std::uint8_t { kIPv4, kIPv6 };
@@ -32,21 +32,22 @@ inline constexpr Uint128 kIPv4MappedMark = 0xffff;
 
 class Address {
  public:
-  // 0.0.0.0, so that arrays and maps can hold one.
+  // 0.0.0.0, so that arrays and maps can contain addresses.
   constexpr Address() = default;
 
   // Requires: no bit above AddressBits(family) is set.
   [[nodiscard]] static Address FromBits(Family family, Uint128 bits);
 
-  // Accepts any RFC 4291 spelling of an IPv6 address (upper case, uncompressed) and strict dotted decimal.
-  // Errors: kInvalid, with the text quoted, the reason (leading zero, v4-mapped, zone, not an address) and the remedy.
+  // Accepts any form of RFC 4291 for IPv6 (also upper case and uncompressed), and strict dotted decimal.
+  // Errors: kInvalid, with the quoted text, the reason (leading zero, IPv4-mapped, zone, not an address) and the
+  // remedy.
   [[nodiscard]] static Expected<Address> Parse(std::string_view text);
 
   [[nodiscard]] constexpr Family family() const { return family_; }
-  // Host order; IPv4 in the low 32 bits.
+  // The address as a number in host byte order; IPv4 in the low 32 bits.
   [[nodiscard]] constexpr Uint128 bits() const { return bits_; }
 
-  // RFC 5952 for IPv6.
+  // For IPv6 as in RFC 5952.
   [[nodiscard]] std::string ToString() const;
 
   // IPv4 before IPv6, then by number.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Address against the C library: the same grammar and the same form, but for what berth refuses or prints on purpose.
+// Address compared with the C library: both accept and print the same texts, except those that berth refuses or prints
+// differently on purpose.
 #include <arpa/inet.h>
 #include <array>
 #include <optional>
@@ -27,7 +28,7 @@ std::optional<Address> ParseByLibrary(const std::string& text) {
   std::array<unsigned char, 16> groups = {};
   if (inet_pton(AF_INET6, text.c_str(), groups.data()) != 1) return std::nullopt;
   const Uint128 bits = BitsOf(groups);
-  if (bits >> 32 == kIPv4MappedMark) return std::nullopt;  // refused by design
+  if (bits >> 32 == kIPv4MappedMark) return std::nullopt;  // berth refuses IPv4-mapped addresses
   return Address::FromBits(Family::kIPv6, bits);
 }
 
@@ -38,7 +39,7 @@ std::string PrintByLibrary(Uint128 bits) {
   return inet_ntop(AF_INET6, bytes.data(), text.data(), text.size());
 }
 
-// Groups are mostly 0, 1 or ffff, so that runs of zeros of all shapes occur.
+// Most groups are 0, 1 or ffff, so that runs of zeros of all forms occur.
 Uint128 RandomGroups(SeededRandom& random) {
   Uint128 bits = 0;
   for (int group = 0; group < 8; ++group) {
@@ -54,8 +55,8 @@ TEST(AddressLaws, IPv6IsPrintedAsTheLibraryPrintsItAndReadBack) {
     if (bits >> 32 == kIPv4MappedMark) return;
     const Address address = Address::FromBits(Family::kIPv6, bits);
     ASSERT_EQ(Address::Parse(address.ToString()), address) << address.ToString();
-    // The library prints the deprecated IPv4-compatible addresses as dotted quads; RFC 5952, section 5, asks for that
-    // only where the reader knows the prefix.
+    // The library prints the deprecated IPv4-compatible addresses with a dotted quad; RFC 5952, section 5, recommends a
+    // dotted quad only if the prefix is well-known.
     if (bits >> 32 != 0) {
       ASSERT_EQ(address.ToString(), PrintByLibrary(bits));
     }

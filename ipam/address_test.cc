@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Address: the texts it accepts, the one text it prints, and numbers of 128 bits in decimal.
+// Address: which texts it accepts, which text it prints, and 128-bit numbers in decimal.
 #include "ipam/address.h"
 
 #include <string>
@@ -12,7 +12,7 @@ namespace {
 struct GoodAddressCase {
   const char* name;
   const char* text;
-  const char* want;  // as printed
+  const char* want;  // as Address prints it
 };
 class AddressText : public testing::TestWithParam<GoodAddressCase> {};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Taking and giving back addresses of one block.
+// Takes and frees addresses of one block.
 #include "ipam/block.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace berth::ipam {
 
 namespace {
 
-// Whether an entry keeps its address from being taken.
+// Whether the entry keeps its address occupied at `now_ms`.
 bool Occupies(std::string_view entry_text, std::int64_t now_ms) {
   const auto until = CoolingUntil(entry_text, now_ms);
   return !until || *until > now_ms;
@@ -21,7 +21,7 @@ bool IsFree(const Block& block, BlockOffset offset, std::int64_t now_ms) {
   return found == block.allocations.end() || !Occupies(found->second, now_ms);
 }
 
-// Offsets of a set of addresses that lie in the block, in order, as closed intervals.
+// A range of offsets in the block, both ends included.
 struct OffsetRange {
   BlockOffset first;
   BlockOffset last;
@@ -52,7 +52,7 @@ std::uint32_t CountFree(const Block& block, const std::vector<OffsetRange>& assi
   return free;
 }
 
-// The first free offset at or after `from` that is not on standby, wrapping once.
+// The first free offset from `from` on that is not on standby; after the last offset the search continues at 0.
 std::optional<BlockOffset> NextFree(const Block& block, const std::vector<OffsetRange>& assignable, BlockOffset from,
                                     std::int64_t now_ms) {
   std::optional<BlockOffset> wrapped;
@@ -88,7 +88,7 @@ Expected<BlockOffset> RequestedOffset(const Block& block, const Pool& pool, cons
   return offset;
 }
 
-// One that could be taken, after `from` in round robin.
+// The first free, assignable offset of `among` from `from` on; after the last offset the search continues at 0.
 std::optional<BlockOffset> NextAmong(const Block& block, const std::vector<OffsetRange>& assignable,
                                      const OffsetSet& among, BlockOffset from, std::int64_t now_ms) {
   std::optional<BlockOffset> wrapped;
@@ -155,7 +155,7 @@ Block NewBlock(const Pool& pool, const Prefix& cidr, std::string_view node) {
 
 std::optional<BlockOffset> Find(const Block& block, std::string_view attachment) {
   for (const auto& [offset, entry] : block.allocations) {
-    // A look for the text first: this runs over every entry for every call.
+    // Search for the text first, which is fast: this function looks at every entry in every call.
     if (entry.contains(attachment) && AttachmentOf(entry) == attachment) return offset;
   }
   return std::nullopt;
@@ -229,13 +229,14 @@ bool Release(Block& block, std::string_view attachment, std::int64_t now_ms) {
     return true;
   }
   block.allocations.erase(*offset);
-  // Without the pool at hand this is a guess (the address may have become excluded): the next taker computes it anew.
+  // This is a guess, because without the pool nobody knows if the address is still assignable. The next ADD counts
+  // `free` again.
   if (block.free < block.size()) ++block.free;
   return true;
 }
 
 void Touch(Block& block) {
-  // A block of one address has nowhere to move to; 0 and 1 both mean its only address there.
+  // A block with one address uses the values 0 and 1 of `next` in turn; both mean its only address.
   const BlockOffset wrap = std::max<BlockOffset>(block.size(), 2);
   block.next = (block.next + 1) % wrap;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block: a part of a pool with the record of who has each of its addresses. The value form of an IPBlock object, the
-// truth of the whole system (docs/state.md).
+// Block: a part of a pool, with the record of which attachment has which of its addresses. The C++ form of an IPBlock
+// object, which is the record of the whole system (docs/state.md).
 //
-// The functions below change a copy in memory and nothing else; what was decided becomes true when a compare-and-swap
-// on the object's resourceVersion succeeds.
+// The functions below change only a copy in memory. A change takes effect when a compare-and-swap on the object's
+// resourceVersion succeeds.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@
 
 namespace berth::ipam {
 
-// On every IPBlock from its creation: it goes when the block is empty, so that nobody deletes an address in use.
+// Every new IPBlock has this finalizer. The controller removes it when the block is empty, so nobody can delete an
+// address in use.
 inline constexpr std::string_view kBlockFinalizer = "ipam.berth.dev/in-use";
 
 struct Block {
@@ -31,9 +32,10 @@ struct Block {
   std::string name;
   std::string uid;
   std::string resource_version;  // empty: not created yet
-  bool deleting = false;         // has a deletionTimestamp: nothing new goes in
+  bool deleting = false;         // has a deletionTimestamp: no pod gets a further address
   std::vector<std::string> finalizers;
-  // The API server keeps track of who set which field, which makes every write dearer. The next write ends that.
+  // The API server records which client set which field, which makes each write slower. The next write removes this
+  // record.
   bool has_managed_fields = false;
 
   // spec, immutable
@@ -41,15 +43,15 @@ struct Block {
   std::string pool;
   std::string pool_uid;
   Prefix cidr;
-  std::string node;  // empty: Shared
+  std::string node;  // empty: the block is Shared
 
   // beside spec
-  std::string agent;       // "<instance>.<counter>" of the agent that writes it; empty: none yet
-  std::uint32_t free = 0;  // advice: assignable and without entry when last written
-  BlockOffset next = 0;    // where the search for a free address goes on
-  std::map<BlockOffset, std::string> allocations;  // entries as stored (entry.h)
-  // Without entry, and the node's agent's alone to give: it may answer an ADD with one of these before it has written
-  // who got it (docs/adr/0008). Empty where the node holds nothing of the pool.
+  std::string agent;       // "<instance>.<counter>" of the agent that wrote last; empty: no agent yet
+  std::uint32_t free = 0;  // may be outdated: free addresses at the last write
+  BlockOffset next = 0;    // where the next search for a free address starts
+  std::map<BlockOffset, std::string> allocations;  // entries in their stored form (entry.h)
+  // Addresses without entry that only the node's agent may give: it may answer an ADD with one of them before it writes
+  // the entry (docs/adr/0008). Empty while no pod has an address of the block.
   OffsetSet standby;
 
   [[nodiscard]] bool shared() const { return node.empty(); }
@@ -59,59 +61,61 @@ struct Block {
   friend bool operator==(const Block&, const Block&) = default;
 };
 
-// A block as it was seen at one resourceVersion; shared between callers, never changed.
+// A block as it was at one resourceVersion; shared between callers, never changed.
 using BlockView = std::shared_ptr<const Block>;
 
-// The object's name: space and "." unless the space is "default", then the CIDR with ":" and "/" as "-"; a leading "0"
-// where it would start with "-". So two objects can never cover the same range of a space at one size.
+// The object's name: the space and "." unless the space is "default", then the CIDR with "-" for ":" and "/". If the
+// CIDR's part would begin with "-", a "0" is put before it. Two blocks of one space and size can never cover the same
+// range, because both would have the same name.
 [[nodiscard]] std::string BlockName(std::string_view space, const Prefix& cidr);
 
-// Whether the block is a part of the pool as the pool is cut: of its size, and inside its subnet. One that only claims
-// to be may overlap others.
+// Whether the block has the pool's space and block size, and lies in the pool's subnet. A block that only claims to
+// belong to the pool may overlap other blocks.
 [[nodiscard]] bool IsCutFrom(const Block& block, const Pool& pool);
 
-// Whether addresses of the pool may be taken from it: it is a part of the pool, by name and UID too, and stays.
+// Whether an ADD may take addresses of the pool from the block: the block names the pool with its UID, IsCutFrom is
+// true, and the block is not being deleted.
 [[nodiscard]] bool BelongsTo(const Block& block, const Pool& pool);
 
-// An empty block of the pool, ready to be created. `node` empty for Shared.
+// An empty block of the pool, for creation. Empty `node`: a Shared block.
 [[nodiscard]] Block NewBlock(const Pool& pool, const Prefix& cidr, std::string_view node);
 
-// Where the attachment's entry stands.
+// The offset of the attachment's entry.
 [[nodiscard]] std::optional<BlockOffset> Find(const Block& block, std::string_view attachment);
 
-// Number of addresses that could be taken now: assignable, without entry or with a cooling entry that is over.
+// Number of free addresses: assignable, and without entry or with a cooling entry whose time is over.
 [[nodiscard]] std::uint32_t CountFree(const Block& block, const Pool& pool, std::int64_t now_ms);
 
-// Takes an address for `entry.attachment`: the one it has in this block already, else `requested`, else the next free
-// one after `block.next`, round robin, so that an address rests long before it is used again; one on standby only if
-// there is no other. Sets `free` and `next`.
-// Errors (the block is then unchanged): kExhausted: no free address; kAddressTaken: `requested` is held, cooling,
-// reserved, withheld or a gateway; kInvalid: `requested` is not the pool's to give, or the entry is too long;
-// kConflict: the block is being deleted or belongs to another pool by now.
+// Takes an address for `entry.attachment`: the one that it has in this block already; otherwise `requested`; otherwise
+// the next free one from `block.next` on, so that a freed address stays unused for long. Takes an address on standby
+// only if no other is free. Sets `free` and `next`. Errors (the block is then unchanged): kExhausted: no free address;
+// kAddressTaken: `requested` is held, cooling, reserved, withheld or a gateway; kInvalid: the pool may not give
+// `requested`, or the entry is too long; kConflict: the block is being deleted, or belongs to another pool by now.
 [[nodiscard]] Expected<Address> Take(Block& block, const Pool& pool, HeldEntry entry, std::optional<Address> requested,
                                      std::int64_t now_ms);
 
-// The same with an address of `among`, for an ADD that is answered before the block is written. Errors as above.
-// Requires: `among` is on standby in the block as the API server has it.
+// Like Take, but takes an address of `among`, for an ADD that the agent answers before it writes the block. Errors:
+// like Take.
+// Requires: the block in the API server has `among` on standby.
 [[nodiscard]] Expected<Address> TakeStandby(Block& block, const Pool& pool, HeldEntry entry, const OffsetSet& among,
                                             std::int64_t now_ms);
 
-// Puts free addresses on standby until there are `wanted`; those that are not the pool's to give any more leave. Sets
-// `free` and `next`.
+// Removes addresses from standby that the pool may not give any more, then puts free addresses on standby until
+// `wanted` are. Sets `free` and `next`.
 void StandBy(Block& block, const Pool& pool, std::size_t wanted, std::int64_t now_ms);
 
-// Whether somebody has an address of the block: an entry that neither cools nor is reserved.
+// Whether the block has an entry that is neither cooling nor reserved, so that a pod may have an address of the block.
 [[nodiscard]] bool IsHeld(const Block& block);
 
-// What has got an entry is not on standby any more, and nothing is in a block that is being deleted.
+// Removes addresses from standby that have an entry. If the block is being deleted, removes all.
 void TrimStandby(Block& block);
 
-// Gives the attachment's address back: the entry goes, or cools where it was taken with a cooldown. False: it has none
-// here and nothing was changed.
+// Frees the attachment's address: removes the entry, or replaces it by a cooling entry if the address was taken with a
+// cooldown. False: the attachment has no entry in this block, and nothing was changed.
 bool Release(Block& block, std::string_view attachment, std::int64_t now_ms);
 
-// Changes the block without changing what it says: moves `next`. A compare-and-swap with it makes sure that no older
-// write of which the answer was lost can still succeed.
+// Moves `next`, so that the block changes without a change of its meaning. When a compare-and-swap of this change
+// succeeds, an older write whose answer was lost can no longer land.
 void Touch(Block& block);
 
 }  // namespace berth::ipam

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block: what is on standby, who takes it, and when it is let go.
+// Block: which addresses are on standby, which ADDs take them, and when they are removed from standby.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ Pool StandbyPool(const char* subnet) {
   return pool;
 }
 
-// In use, and with all on standby that it may have.
+// A block with one held entry and with as many addresses on standby as it may have.
 Block BlockOf(const Pool& pool) {
   Block block = NewBlock(pool, pool.subnet, "n1");
   EXPECT_TRUE(Take(block, pool, StandbyEntry(1), {}, kStandbyNow).has_value());

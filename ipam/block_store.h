@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// BlockStore: what the ADD/DEL engine needs of the world. Implemented by direct mode (requests to the API server, one
-// after another), by the node agent (memory and group commit) and by tests.
+// BlockStore: the interface through which the engine reads and writes the cluster. Implemented by direct mode (requests
+// to the API server, one after another), by the node agent (memory, and group commit), and by a model for tests.
 //
-// Every answer may be stale: that is harmless, because every write is a compare-and-swap and the engine's changes look
-// at the block again before they change it.
+// Every answer may be outdated. This is harmless, because every write is a compare-and-swap, and a change checks the
+// newest block before it changes it.
 #pragma once
 
 #include <chrono>
@@ -24,26 +24,26 @@
 namespace berth::ipam {
 
 enum class Freshness : std::uint8_t {
-  kHint,    // whatever is at hand: memory, or the API server's cache
-  kLatest,  // as the API server's store has it now
+  kHint,    // from memory or from the API server's cache; may be outdated
+  kLatest,  // as it is stored in the API server now
 };
 
-// Which blocks: those of this node, or the Shared ones of every pool.
+// The blocks of this node, or the Shared blocks of all pools.
 enum class BlockScope : std::uint8_t { kOwn, kShared };
 
-// A write of which the outcome was not known when its process ended.
+// An intent: a write whose outcome was unknown when its process ended.
 struct OpenIntent {
   std::string id;  // for CloseIntent
   Attachment attachment;
-  Block block;  // as it was to be written; resource_version empty: it was to be created
+  Block block;  // as the write should make it; empty resource_version: the write is a POST
 };
 
-// While it lives, no other call claims a block of the same pool for this node.
+// The right to claim a block. While it exists, no other call claims a block of the same pool for this node.
 struct ClaimTurn {
   std::shared_ptr<void> hold = {};
-  // Blocks came since this call read them: one of them may have room.
+  // True: the node has new blocks since this call read the blocks, and one of them may have a free address.
   bool look_again = false;
-  // No block of the pool was free when that was looked up lately: it is not looked up again.
+  // True: a recent search found no unclaimed block of the pool, so the call does not search again.
   bool is_all_claimed = false;
 };
 
@@ -54,51 +54,55 @@ class BlockStore {
   BlockStore& operator=(const BlockStore&) = delete;
   virtual ~BlockStore() = default;
 
-  // The node on whose behalf all this happens.
+  // The name of the node for which the engine works.
   [[nodiscard]] virtual const std::string& Node() const = 0;
 
-  // The pools of these names; those that do not exist are left out. Order is not kept. With kLatest it may end at the
-  // first that does not exist: the ADD is refused for that one.
+  // The pools with these names, in any order. Pools that do not exist are left out. With kLatest the result may end at
+  // the first pool that does not exist, because the ADD fails anyway.
   [[nodiscard]] virtual Expected<std::vector<PoolView>> ReadPools(std::span<const std::string> names,
                                                                   Freshness freshness) = 0;
 
-  // Labels of this node (a missing Node object has none) and of a namespace (error kNotFound where it does not exist).
+  // The labels of this node (none if the Node object is missing), and of a namespace. Errors of ReadNamespaceLabels:
+  // kNotFound: the namespace does not exist.
   [[nodiscard]] virtual Expected<Labels> ReadNodeLabels() = 0;
   [[nodiscard]] virtual Expected<Labels> ReadNamespaceLabels(const std::string& name) = 0;
 
-  // The blocks of this node, or all Shared blocks. A hint is at least as new as this node's own last successful write.
+  // The blocks of this node, or all Shared blocks. A hint is at least as new as this node's last successful write.
   [[nodiscard]] virtual Expected<std::vector<BlockView>> ReadBlocks(BlockScope scope, Freshness freshness) = 0;
 
-  // The pool by which an ADD may take from a block, as it was found when the block was there: who created the block may
-  // not have known yet that its pool was gone, or what it withholds. `pool` is what the call knows of it.
-  // Errors: kInvalid: it is gone; and what reading it answers.
+  // The pool, read at a time when the block existed. An ADD must call PoolOf before it takes an address from the block,
+  // because the program that created the block may not have known that the pool was gone, or which addresses the pool
+  // withholds. `pool`: the pool as the call knows it.
+  // Errors: kInvalid: the pool is gone; errors of reading the pool.
   [[nodiscard]] virtual Expected<PoolView> PoolOf(const PoolView& pool, const BlockView& /*block*/) { return pool; }
 
-  // CIDRs of all blocks of a space, of any pool and node; may be stale. For a claimer that keeps meeting conflicts.
+  // The CIDRs of all blocks of a space, of all pools and nodes; may be outdated. For a claim that meets several
+  // conflicts.
   [[nodiscard]] virtual Expected<std::vector<Prefix>> ReadBlockCidrs(const std::string& space) = 0;
 
-  // Applies the change to the block by compare-and-swap, again on the newest version after a conflict, until it is in,
-  // it cannot be applied, or time is over. `seen` is where it starts; without a resourceVersion it only names the
-  // block, which is then read first. Returns the block as it was written (or as it was found where nothing needed a
-  // change). Errors: those of Apply; kNotFound: the block is gone; kUnknownOutcome: the write may have happened or may
-  // still (an intent is open then); others: nothing happened.
+  // Applies the change to the block by compare-and-swap. After a conflict, applies it to the newest version again,
+  // until the write succeeds, the change cannot be applied, or the time limit has passed. `seen`: the version to begin
+  // with; without a resourceVersion it only names the block, and Edit reads the block first. Returns the written block,
+  // or the block as it was found if the change is in it already.
+  // Errors: those of Apply; kNotFound: the block is gone; kUnknownOutcome: the write may have landed, or may still
+  // land, and an intent is open; all others: nothing was changed.
   [[nodiscard]] virtual Expected<BlockView> Edit(const BlockView& seen, const Change& change) = 0;
 
-  // Creates the block on behalf of an attachment. Errors: kAlreadyExists; kUnknownOutcome as above; others.
+  // Creates the block for an ADD of the attachment. Errors: kAlreadyExists; kUnknownOutcome: like Edit; others.
   [[nodiscard]] virtual Expected<BlockView> Create(const Block& block, const Attachment& attachment) = 0;
 
-  // Waits for the turn to claim a block. Where one call runs at a time there is nothing to wait for. Errors: kTimeout.
+  // Waits for the right to claim a block. A store that serves one call at a time need not wait. Errors: kTimeout.
   [[nodiscard]] virtual Expected<ClaimTurn> BeginClaim(const Pool& /*pool*/) { return ClaimTurn{}; }
-  // The CIDRs of all blocks leave none of the pool free. For BeginClaim, where calls share what they know.
+  // Called if no block of the pool is unclaimed, so that BeginClaim can tell other calls of this store.
   virtual void NoteAllClaimed(const Pool& /*pool*/) {}
 
-  // Intents that earlier calls of this attachment left open.
+  // The open intents that earlier calls of this attachment left.
   [[nodiscard]] virtual Expected<std::vector<OpenIntent>> ReadOpenIntents(const Attachment& attachment) = 0;
-  // The intent's write is settled.
+  // Closes an intent whose write is settled.
   [[nodiscard]] virtual Expected<void> CloseIntent(const OpenIntent& intent) = 0;
 };
 
-// Time and chance, and whether it is still worth going on.
+// Time, random numbers, and whether the call may go on.
 class Runtime {
  public:
   Runtime() = default;
@@ -106,13 +110,14 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
   virtual ~Runtime() = default;
 
-  // UNIX time in milliseconds, for what is recorded; never for measuring.
+  // UNIX time in milliseconds, for times in entries; not for measuring durations.
   [[nodiscard]] virtual std::int64_t UnixMillis() = 0;
-  // Uniform in [0, bound). Requires: bound > 0.
+  // A uniform random number in [0, bound). Requires: bound > 0.
   [[nodiscard]] virtual Uint128 Random(Uint128 bound) = 0;
-  // Waits that long. False: the call's time would be over, or the call was cancelled; then it did not wait to the end.
+  // Waits for `duration`. False: the wait would exceed the call's time limit, or the call was cancelled; it may have
+  // ended early.
   [[nodiscard]] virtual bool Wait(std::chrono::milliseconds duration) = 0;
-  // An error once the caller is gone or its time is over: checked before every write of an ADD.
+  // Checked before every write of an ADD. An error if the caller is gone or the call's time limit has passed.
   [[nodiscard]] virtual Expected<void> MayGoOn() = 0;
 };
 

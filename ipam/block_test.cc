@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block: names, taking and giving back, and what never may be taken.
+// Block: names, taking and freeing addresses, and addresses that are never taken.
 #include "ipam/block.h"
 
 #include <set>
@@ -28,7 +28,7 @@ HeldEntry EntryNumber(int number) {
   return entry;
 }
 
-// 10.1.2.0/29 with gateway .1: five addresses, .2 to .6.
+// 10.1.2.0/29 with gateway .1: five assignable addresses, .2 to .6.
 Pool SmallPool() {
   Pool pool;
   pool.name = "small";

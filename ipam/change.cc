@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each kind of change, applied to a block.
+// Applies each kind of change to a block.
 #include "ipam/change.h"
 
 #include <algorithm>
@@ -103,7 +103,7 @@ Expected<void> ApplyOnStandby(const Change& change, Block& block, const OffsetSe
 }
 
 void Prepare(const StandbyPlan& plan, Block& block, std::size_t wanted) {
-  if (!plan.block_uid.empty() && block.uid != plan.block_uid) return;  // another block by now, maybe of another pool
+  if (!plan.block_uid.empty() && block.uid != plan.block_uid) return;  // a new block, perhaps of another pool
   if (plan.pool == nullptr) {
     block.standby.clear();
   } else if (!plan.block_uid.empty() || BelongsTo(block, *plan.pool)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Change: each kind, applied to a block, and what it leaves alone.
+// Change: what each kind of change does to a block, and what it does not change.
 #include "ipam/change.h"
 
 #include <ostream>
@@ -38,7 +38,7 @@ HeldEntry ChangedEntry(char pod) {
 }
 std::string HeldBy(char pod) { return FormatEntry(ChangedEntry(pod)).value(); }
 
-// a has .0 and b has .1; .4 cools until a second from now, and .5 until now. .2 and .3 are on standby.
+// Pod a has .0, pod b has .1; .2 and .3 are on standby; .4 cools for another second, and the cooling of .5 is over.
 Block ChangedBlock() {
   Block block = NewBlock(ChangedPool(), ChangedPool().subnet, "n1");
   block.uid = "uid-1";
@@ -51,7 +51,7 @@ Block ChangedBlock() {
   return block;
 }
 
-// "0=a 1=b 4=~ 5=~ standby 2,3": cooling entries by "~", held ones by their pods, with "+" for a sibling.
+// "0=a 1=b 4=~ 5=~ s2 s3 free 5": a cooling entry is "~", a held entry is the pod's name, with "+" if it has s=1.
 std::string ShownBlock(const Block& block) {
   std::string shown;
   for (const auto& [offset, text] : block.allocations) {
@@ -86,7 +86,7 @@ TakeAddress TakeIn(char pod, const char* node, bool is_another_pool = false) {
   }
   return take;
 }
-// What a has is not the pool's to give any more.
+// The pool may not give the address of pod a any more.
 TakeAddress ReplaceBy(char pod) {
   Pool pool = ChangedPool();
   pool.withheld = {AddressRange::Parse("10.55.0.0").value()};
@@ -104,7 +104,7 @@ TakeAddress ReplaceAt(char pod, const char* address) {
 struct ChangeCase {
   const char* name;
   decltype(Change::what) what;
-  std::string want;  // "": it fails
+  std::string want;  // "": the change fails
   ErrorCode error = ErrorCode::kInternal;
   friend void PrintTo(const ChangeCase& one, std::ostream* out) { *out << one.name; }
 };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Picking a block to claim.
+// Chooses a block to claim.
 #include "ipam/claim.h"
 
 namespace berth::ipam {
 
 namespace {
 
-// Enough free runs to spread claimers over; more would only cost memory.
+// Enough free prefixes to spread claims over; more would only need memory.
 constexpr std::size_t kFreeRunsMax = 4096;
 
 std::optional<Prefix> PickFrom(const PoolBlocks& blocks, const Random& random) {

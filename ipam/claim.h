@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which block to claim next: pure choice among those that may be free.
+// Chooses the next block to claim among those that may be unclaimed. Pure functions.
 #pragma once
 
 #include <functional>
@@ -11,19 +11,19 @@
 
 namespace berth::ipam {
 
-// Uniform in [0, bound).
+// A uniform random number in [0, bound).
 using Random = std::function<Uint128(Uint128 bound)>;
 
-// From what the pool's status says: at random among all blocks while fewer than half of them exist, since then a random
-// one is probably free and claimers rarely meet; later at random among `claimable`. Nothing: the hint knows no free
-// block.
+// Chooses by the pool's status. While fewer than half of the blocks exist: at random among all blocks, because a random
+// block is probably unclaimed and two claims rarely choose the same. Later: at random among `claimable`. Nothing: the
+// status shows no unclaimed block.
 [[nodiscard]] std::optional<Prefix> PickClaimByHint(const Pool& pool, const Random& random);
 
-// Whether a node may claim a block before it needs one, as far as the pool's status tells: not where blocks are scarce,
-// and one that uses nothing of the pool only while at least half of its blocks are free.
+// Whether the pool's status lets a node claim a block in advance. No node may while blocks are scarce. A node that uses
+// no address of the pool may only while at least half of the pool's blocks are unclaimed.
 [[nodiscard]] bool MayClaimAhead(const Pool& pool, bool uses_it);
 
-// At random among the blocks in which none of `existing` lies. Nothing: all exist.
+// Chooses at random among the blocks that overlap no block of `existing`. Nothing: every block is claimed.
 [[nodiscard]] std::optional<Prefix> PickClaimExactly(const Pool& pool, const std::vector<Prefix>& existing,
                                                      const Random& random);
 

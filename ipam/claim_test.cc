@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which blocks are claimed, and when a node that needs none holds back.
+// Which blocks are chosen for a claim, and when a node does not claim in advance.
 #include "ipam/claim.h"
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The course of ADD, DEL, CHECK and GC. Claiming new blocks is in engine_claim.cc.
+// The steps of ADD, DEL, CHECK and GC. engine_claim.cc claims new blocks.
 #include "ipam/engine.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace berth::ipam {
 
 namespace {
 
-// How often an ADD finds blocks that came meanwhile full again before it gives up: each time others were faster.
+// How often an ADD finds new blocks full again, because other ADDs were faster, before it fails.
 constexpr int kLooksMax = 64;
 
 std::string Joined(const std::vector<std::string>& names) {
@@ -55,7 +55,7 @@ Expected<AddResult> Engine::Add(const AddRequest& request) {
   for (const FamilyPlan& plan : call.plans) {
     if (!call.Has(plan.family)) missing.push_back(&plan);
   }
-  // Node blocks first: their entries say that a Shared block may hold more, and must stand when that is written.
+  // Take addresses of Node blocks first: their entries must say s=1 before an address of a Shared block is written.
   std::ranges::stable_partition(missing, [](const FamilyPlan* plan) { return !plan->may_be_shared(); });
   call.mark_shared_sibling = call.plans.size() > 1 &&
                              std::ranges::any_of(missing, [](const FamilyPlan* plan) { return plan->may_be_shared(); });
@@ -75,7 +75,7 @@ Expected<std::vector<PoolView>> Engine::ReadPools(const std::vector<std::string>
   auto read = store_.ReadPools(names, Freshness::kHint);
   if (!read) return std::unexpected(read.error());
   std::vector<PoolView> pools = *std::move(read);
-  // What the hint does not know, or says is unusable, may have changed since: look once at the truth before refusing.
+  // The hint may be outdated: before the ADD refuses a pool that is missing or unusable, read the pool with kLatest.
   std::vector<std::string> doubtful;
   for (const std::string& name : names) {
     const auto known = std::ranges::find(pools, name, &Pool::name);
@@ -160,8 +160,8 @@ Expected<void> Engine::FindHeld(Call& call) {
   return {};
 }
 
-// DEL reads Shared blocks only if no Node block holds the attachment, or an entry there says s=1: that saves a request
-// per DEL. So before an attachment that is in a Node block already gets into a Shared one, its entry must say so.
+// To save a request, a DEL reads Shared blocks only if no Node block holds the attachment, or if an entry in a Node
+// block has s=1. Therefore the entry in a Node block gets s=1 before the attachment gets an address of a Shared block.
 Expected<void> Engine::MarkSharedSibling(Call& call) {
   if (!call.mark_shared_sibling) return {};
   const Attachment& attachment = call.request.attachment;
@@ -180,7 +180,7 @@ Expected<Address> Engine::TakeForFamily(Call& call, const FamilyPlan& plan) {
   std::optional<Error> last;
   for (const PoolView& pool : plan.candidates) {
     auto taken = TakeFromPool(call, pool, plan.requested);
-    // Only a full pool lets the next one have its turn: after any other error an address may be on its way already.
+    // Only if the pool is full, try the next one: after any other error a write may still land and give an address.
     if (taken || taken.error().code != ErrorCode::kExhausted) return taken;
     reasons += (reasons.empty() ? "" : "; ") + taken.error().message;
     last = taken.error();
@@ -197,8 +197,8 @@ Expected<Address> Engine::TakeFromPool(Call& call, PoolView pool, std::optional<
     const auto turn = store_.BeginClaim(*pool);
     if (!turn) return std::unexpected(turn.error());
     if (turn->look_again) {
-      // The blocks that came may be younger than what is known of the pool: reservations may have come before them, or
-      // the pool may be gone.
+      // The new blocks may be younger than this call's view of the pool: somebody may have made reservations before
+      // these blocks were claimed, or the pool may be gone.
       auto again = ReadPoolAgain(*pool);
       if (!again) return std::unexpected(again.error());
       pool = *std::move(again);
@@ -211,7 +211,7 @@ Expected<Address> Engine::TakeFromPool(Call& call, PoolView pool, std::optional<
     break;
   }
   if (pool->affinity == Affinity::kShared) {
-    // Other nodes give addresses of Shared blocks back all the time: the pool is full only if the truth says so.
+    // Other nodes free addresses of Shared blocks all the time: only a consistent read can show that the pool is full.
     if (auto read = ReadBlocksAgain(call, pool->affinity, Freshness::kLatest); !read)
       return std::unexpected(read.error());
     auto taken = TakeFromKnownBlocks(call, pool, requested);
@@ -245,7 +245,7 @@ Expected<Address> Engine::TakeFromKnownBlocks(Call& call, const PoolView& pool, 
   const std::int64_t now_ms = runtime_.UnixMillis();
   struct Room {
     std::uint32_t free;
-    bool waits;  // nothing of it is on standby: a write would have to come first
+    bool waits;  // no address is on standby, so an ADD must wait for its write
     BlockView block;
     [[nodiscard]] auto order() const { return std::pair(free, waits); }
   };
@@ -256,8 +256,8 @@ Expected<Address> Engine::TakeFromKnownBlocks(Call& call, const PoolView& pool, 
     const std::uint32_t free = CountFree(*block, *pool, now_ms);
     if (free > 0 || requested) with_room.push_back({.free = free, .waits = block->standby.empty(), .block = block});
   }
-  // An own block that is nearly full first, so that others become empty and go back; of Shared ones any, so that nodes
-  // do not meet in the same.
+  // Among own blocks, prefer the one with the fewest free addresses, so that others become empty and can go back. Among
+  // Shared blocks choose at random, so that nodes do not conflict.
   std::ranges::stable_sort(with_room, {}, &Room::order);
   std::optional<Error> refused;
   while (!with_room.empty()) {
@@ -265,7 +265,8 @@ Expected<Address> Engine::TakeFromKnownBlocks(Call& call, const PoolView& pool, 
     auto taken = TakeFromBlock(call, with_room[pick].block, pool, requested);
     if (taken) return taken;
     const ErrorCode code = taken.error().code;
-    // By a webhook, or a rule that this block breaks: another one may do. None is claimed for that, or each ADD would.
+    // A webhook, or a rule that this block breaks, refuses the write. Another block may work, but do not claim one for
+    // this reason: otherwise each ADD would claim a block.
     const bool is_refused = !requested && IsRefusal(code);
     const bool try_next =
         code == ErrorCode::kExhausted || code == ErrorCode::kNotFound || code == ErrorCode::kConflict || is_refused;
@@ -290,7 +291,8 @@ Expected<Address> Engine::TakeFromBlock(Call& call, const BlockView& seen, const
                                     .entry = call.EntryFor(store_.Node(), *pool, now_ms),
                                     .requested = requested,
                                     .now_ms = now_ms,
-                                    // What is known of the pool may be older than a block that came in its place.
+                                    // A Shared block that has replaced this one may be younger than this call's view of
+                                    // the pool.
                                     .block_uid = seen->shared() ? seen->uid : std::string()}};
   if (!seen->shared()) {
     change.standby = StandbyPlan{.pool = pool, .now_ms = now_ms};
@@ -308,7 +310,7 @@ Expected<Address> Engine::TakeFromBlock(Call& call, const BlockView& seen, const
 void Engine::TakeBack(Call& call) {
   for (const Call::Given& given : call.given) {
     if (!given.taken_now) continue;
-    // Where this fails the entry stays until DEL, which the runtime sends after a failed ADD, or until its pod is gone.
+    // If this fails, the entry stays until the DEL that the runtime sends after a failed ADD, or until the pod is gone.
     static_cast<void>(ReleaseIn(given.block, call.request.attachment, /*fence=*/false));
   }
 }
@@ -321,7 +323,7 @@ Expected<AddResult> Engine::Answer(const Call& call) {
     const auto known = std::ranges::find(call.pools, given->block->pool, &Pool::name);
     PoolView pool = known == call.pools.end() ? nullptr : *known;
     if (pool == nullptr) {
-      // The address was taken under another configuration.
+      // The attachment got the address with another configuration.
       auto read = store_.ReadPools({{given->block->pool}}, Freshness::kLatest);
       if (!read) return std::unexpected(read.error());
       if (read->empty()) {
@@ -362,7 +364,7 @@ Expected<void> Engine::ReleaseIn(const BlockView& seen, const Attachment& attach
                                    {.attachment = attachment,
                                     .what = ReleaseAddresses{.attachments = {attachment}, .now_ms = now_ms},
                                     .fence = fence});
-  // A block that is gone holds nothing, and no write to it can succeed.
+  // A block that is gone holds no address, and no write to it can land.
   if (!written && written.error().code != ErrorCode::kNotFound) return std::unexpected(written.error());
   return {};
 }
@@ -373,7 +375,8 @@ Expected<void> Engine::Settle(const OpenIntent& intent) {
   if (was_creation) {
     block.allocations.clear();
     const auto created = store_.Create(block, intent.attachment);
-    // Created: the lost creation can't succeed any more. Exists: it, or another, succeeded; take out what it brought.
+    // Success: the POST in doubt can no longer land. kAlreadyExists: that POST, or another one, has landed; remove its
+    // entry.
     if (!created && created.error().code != ErrorCode::kAlreadyExists) return std::unexpected(created.error());
   }
   block.resource_version.clear();
@@ -418,7 +421,7 @@ std::vector<Error> Engine::CollectGarbage(std::string_view network, const std::f
       errors.push_back(blocks.error());
       continue;
     }
-    // The engine asks for the time after the read, whose answer may be the first that tells the API server's time.
+    // Read the clock after the list, because the list's answer may be the first that tells the API server's time.
     const std::int64_t now_ms = runtime_.UnixMillis();
     for (const BlockView& block : *blocks) {
       std::vector<Attachment> gone;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine: ADD, DEL, CHECK and GC over a BlockStore. One engine for direct mode and the node agent.
+// Engine: carries out ADD, DEL, CHECK and GC with a BlockStore, for direct mode and for the node agent.
 //
-// What it keeps (docs/design.md, invariants): an address is answered only after the compare-and-swap that records it
-// succeeded; an ADD that fails takes back what it took and nothing else; DEL goes by attachment alone and never by pod.
+// The engine keeps these rules (docs/design.md, invariants): it answers an ADD with an address only after the store has
+// recorded the address. A failed ADD frees the addresses that it has taken, and no others. A DEL looks for the
+// attachment, never for the pod.
 #pragma once
 
 #include <functional>
@@ -18,14 +19,15 @@ namespace berth::ipam {
 struct AddRequest {
   Attachment attachment;
   std::string interface;
-  std::string pod_namespace;  // empty: unknown, and the two below
+  std::string pod_namespace;  // this field, pod and uid: empty if unknown
   std::string pod;
   std::string uid;
-  std::string netns = {};          // name of its network namespace (node/netns.h); empty: it has none
+  std::string netns = {};          // name of the container's network namespace (node/netns.h); empty: none
   std::vector<std::string> pools;  // names, in order of preference; not empty
-  // Those of `pools` that the pod named and its network's configuration does not: they must allow that.
+  // Those of `pools` that only the pod's annotation names, and not the network configuration: these pools must have
+  // allowAnnotation.
   std::vector<std::string> by_annotation = {};
-  std::vector<Address> requested;  // at most one per family is meant; empty: any
+  std::vector<Address> requested;  // at most one of each family; empty: any address
 };
 
 struct AssignedAddress {
@@ -35,56 +37,57 @@ struct AssignedAddress {
 };
 
 struct AddResult {
-  std::vector<AssignedAddress> addresses;  // in the order of the families in AddRequest.pools
-  std::vector<Route> routes;               // of the pools that gave an address, in that order
-  Dns dns;                                 // of the first of them that has any
-  bool took = false;                       // false: the attachment had all of it before
+  std::vector<AssignedAddress> addresses;  // in the order in which the families appear in AddRequest.pools
+  std::vector<Route> routes;               // of the pools of these addresses, in the same order
+  Dns dns;                                 // of the first of these pools that has any
+  bool took = false;                       // true: this ADD gave the attachment at least one new address
 };
 
 struct HeldAddress {
   Address address;
-  std::string pool;  // of the block it is in
+  std::string pool;  // the pool of the address's block
 };
 
-// A write that a rule refuses, of the object or of the API server, and will again.
+// Whether a rule of the object or of the API server refuses the write, and will refuse it again.
 [[nodiscard]] constexpr bool IsRefusal(ErrorCode code) {
   return code == ErrorCode::kInvalid || code == ErrorCode::kForbidden;
 }
 
-// May be used by several threads if the store and the runtime may.
+// Several threads may use an engine if they may use the store and the runtime.
 class Engine {
  public:
-  // Both must outlive the engine.
+  // `store` and `runtime` must outlive the engine.
   Engine(BlockStore& store, Runtime& runtime) : store_(store), runtime_(runtime) {}
 
-  // One address of every family of the pools, or an error and nothing held that was not before. The same attachment
-  // again gets the same answer.
-  // Errors: kNotFound: a pool does not exist; kInvalid: not usable, not admitted, request not allowed; kAddressTaken;
-  // kExhausted; kUnknownOutcome: DEL settles it; and what the store answers.
+  // Gives the attachment one address of each family of the pools. If Add fails, the attachment holds no address that it
+  // did not hold before. A repeated ADD of the same attachment gets the same addresses.
+  // Errors: kNotFound: a pool does not exist; kInvalid: a pool is not usable or does not admit the pod, or the request
+  // is not allowed; kAddressTaken; kExhausted; kUnknownOutcome: a DEL settles the write; errors of the store.
   [[nodiscard]] Expected<AddResult> Add(const AddRequest& request);
 
-  // Gives back everything the attachment has, wherever, and settles writes of it that may still be under way. Success
-  // if it has nothing. On an error it goes on with the rest and returns the first.
+  // Frees all addresses of the attachment, and settles its writes in doubt. Succeeds if the attachment has no address.
+  // After an error, continues with the rest, and returns the first error.
   [[nodiscard]] Expected<void> Del(const Attachment& attachment);
 
-  // Makes sure that nothing which an earlier call of this attachment sent can still land, and keeps what has landed
-  // (its answer may have been delivered), but for a block that was to be created: such an ADD had not been answered.
+  // Settles the writes in doubt of this attachment, so that none of them can land later. Keeps an entry that a patch
+  // has written, because the patch's ADD may have been answered. Frees an address that a POST of a block has brought,
+  // because its ADD was not answered.
   [[nodiscard]] Expected<void> SettleIntents(const Attachment& attachment);
 
-  // An empty block of the pool for this node, ahead of need. Requires: the turn of BlockStore::BeginClaim.
-  // Errors: kExhausted; kUnknownOutcome: nothing settles it; and what the store answers.
+  // Claims an empty block of the pool for this node in advance. Requires: the right of BlockStore::BeginClaim.
+  // Errors: kExhausted; kUnknownOutcome: nothing settles the POST; errors of the store.
   [[nodiscard]] Expected<BlockView> ClaimAhead(const Pool& pool);
 
-  // The addresses the attachment has; empty if none.
+  // The addresses that the attachment holds; empty: none.
   [[nodiscard]] Expected<std::vector<HeldAddress>> Held(const Attachment& attachment);
 
-  // Gives back the addresses of this node whose attachment is of the network (its first 12 digits) and for whose entry
-  // `keep` is false. Goes on after errors; returns all of them.
+  // Frees the addresses of this node whose attachment belongs to the network (its first 12 digits), unless `keep` is
+  // true for the entry. After an error, continues; returns all errors.
   [[nodiscard]] std::vector<Error> CollectGarbage(std::string_view network,
                                                   const std::function<bool(const HeldEntry&)>& keep);
 
  private:
-  struct Call;  // one ADD under way
+  struct Call;  // one running ADD
 
   [[nodiscard]] Expected<std::vector<PoolView>> ReadPools(const std::vector<std::string>& names);
   [[nodiscard]] Expected<Admission> ReadAdmission(const std::vector<PoolView>& pools, const AddRequest& request);
@@ -94,21 +97,21 @@ class Engine {
   [[nodiscard]] Expected<Address> TakeFromPool(Call& call, PoolView pool, std::optional<Address> requested);
   [[nodiscard]] Expected<Address> TakeFromKnownBlocks(Call& call, const PoolView& pool,
                                                       std::optional<Address> requested);
-  // The pool of that UID, by a hint; by a consistent read if the hint does not show it.
+  // Reads the pool with this UID: with a hint, then with kLatest if the hint does not show it.
   [[nodiscard]] Expected<PoolView> ReadPoolAgain(const Pool& pool);
   [[nodiscard]] Expected<void> ReadBlocksAgain(Call& call, Affinity affinity, Freshness freshness);
   [[nodiscard]] Expected<Address> TakeFromBlock(Call& call, const BlockView& seen, const PoolView& known,
                                                 std::optional<Address> requested);
-  // `is_all_claimed`: as in ClaimTurn.
+  // `is_all_claimed`: see ClaimTurn.
   [[nodiscard]] Expected<Address> ClaimAndTake(Call& call, const PoolView& pool, std::optional<Address> requested,
                                                bool is_all_claimed);
-  // The block to try next. Errors: kExhausted.
+  // Chooses the next block to try. Errors: kExhausted.
   [[nodiscard]] Expected<Prefix> PickClaim(const Pool& pool, int attempt);
   [[nodiscard]] Expected<Address> ClaimBlock(Call& call, const PoolView& pool, const Prefix& cidr,
                                              std::optional<Address> requested);
   struct Creation {
     Expected<BlockView> block;
-    bool was_in_doubt = false;  // one before it may have succeeded, whose answer did not come
+    bool was_in_doubt = false;  // an earlier POST, whose answer was lost, may have created the block
   };
   [[nodiscard]] Creation CreateSettled(Call& call, const Block& block);
   [[nodiscard]] Expected<Address> VerifyClaim(Call& call, const Pool& pool, const BlockView& claimed,
@@ -116,7 +119,7 @@ class Engine {
   void TakeBack(Call& call);
   [[nodiscard]] Expected<AddResult> Answer(const Call& call);
 
-  // Of the attachment; every block that it needs is among them (see MarkSharedSibling).
+  // The blocks that hold the attachment. They include all that a DEL needs (see MarkSharedSibling).
   [[nodiscard]] Expected<std::vector<BlockView>> BlocksHolding(const Attachment& attachment);
   [[nodiscard]] Expected<void> ReleaseIn(const BlockView& seen, const Attachment& attachment, bool fence);
   [[nodiscard]] Expected<void> Settle(const OpenIntent& intent);

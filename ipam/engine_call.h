@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine::Call: the state of one ADD under way. Private to the engine's two source files.
+// Engine::Call: the state of a running ADD. Private to the engine's two source files.
 #pragma once
 
 #include <algorithm>
@@ -18,14 +18,14 @@ struct Engine::Call {
     Family family;
     Address address;
     BlockView block;
-    bool taken_now;  // by this call: what a failure takes back
+    bool taken_now;  // true: this call took the address, and frees it if the call fails
   };
 
   const AddRequest& request;
   std::vector<PoolView> pools;
   std::vector<FamilyPlan> plans;
   std::vector<BlockView> own;
-  std::vector<BlockView> shared;  // filled if a plan may be Shared
+  std::vector<BlockView> shared;  // read only if the attachment may have or get an address of a Shared block
   std::vector<Given> given;
   bool mark_shared_sibling = false;  // entries in Node blocks get s=1 (see MarkSharedSibling)
 

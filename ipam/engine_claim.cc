@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Claiming a new block on the way of an ADD: pick, create with the address already in it, look at the pool again.
+// Claims a new block for an ADD: chooses it, creates it with the address's entry, and reads the pool again.
 #include <algorithm>
 #include <utility>
 
@@ -11,7 +11,8 @@ namespace berth::ipam {
 
 namespace {
 
-// By hint first; after that many conflicts the hint is worth less than a look at all blocks.
+// The first tries choose by the pool's status. After so many conflicts, the list of all blocks is better than the
+// status.
 constexpr int kHintedTries = 3;
 constexpr int kClaimTriesMax = 30;
 constexpr int kAheadTriesMax = 6;
@@ -100,15 +101,15 @@ Expected<Address> Engine::ClaimBlock(Call& call, const PoolView& pool, const Pre
   if (auto taken = Take(block, *pool, entry, requested, now_ms); !taken) return taken;
   auto [claimed, was_in_doubt] = CreateSettled(call, block);
   if (!claimed && claimed.error().code == ErrorCode::kAlreadyExists) {
-    // Perhaps it is ours all the same: claimed for this node by the controller, by a call whose answer was lost, or, if
-    // Shared, by anybody.
+    // The block may still be usable: the controller, or a call whose answer was lost, may have claimed it for this
+    // node. Every node may use a Shared block.
     block.allocations.clear();
     const TakeAddress take{
         .pool = pool, .entry = entry, .requested = requested, .now_ms = now_ms, .of_node = block.node};
     claimed = store_.Edit(std::make_shared<const Block>(std::move(block)),
                           {.attachment = call.request.attachment, .what = take});
-    // It is there and refuses to be written: left alone, as if it were another node's. But if it may be what this call
-    // created, with its entry in it, then another address would be a second one.
+    // The block exists, but refuses the write: leave it alone, like a block of another node. But if this call may have
+    // created the block, with the entry in it, another address would be the attachment's second one.
     if (!claimed && !requested && IsRefusal(claimed.error().code)) {
       claimed.error().code = was_in_doubt ? ErrorCode::kUnknownOutcome : ErrorCode::kAlreadyExists;
     }
@@ -121,18 +122,19 @@ Engine::Creation Engine::CreateSettled(Call& call, const Block& block) {
   for (bool was_in_doubt = false;; was_in_doubt = true) {
     auto created = store_.Create(block, call.request.attachment);
     if (created || created.error().code != ErrorCode::kUnknownOutcome) return {std::move(created), was_in_doubt};
-    // The same creation again tells: it succeeds, and then the first one cannot any more, or the block exists.
+    // Repeat the POST. If it succeeds, the first POST can no longer land. If the block exists, the first POST may have
+    // landed.
     if (!runtime_.Wait(kUnknownOutcomePause) || !runtime_.MayGoOn()) return {std::move(created), true};
   }
 }
 
-// The pool that the claim was decided on may have been out of date: deleted, made again, or with reservations that came
-// meanwhile. Whoever changes it afterwards finds the block that exists by now.
+// Reads the pool again, because this call's view of it may be outdated: somebody may have deleted the pool, created it
+// again, or made reservations. A program that changes the pool later finds the new block.
 Expected<Address> Engine::VerifyClaim(Call& call, const Pool& pool, const BlockView& claimed,
                                       std::optional<Address> requested) {
   const Attachment& attachment = call.request.attachment;
   const auto give_back = [&](Error why) -> Expected<Address> {
-    // The empty block is the controller's to collect.
+    // Free the address; the controller deletes the empty block.
     if (auto released = ReleaseIn(claimed, attachment, /*fence=*/false); !released) {
       why.details += (why.details.empty() ? "" : "; ") + ("giving the address back: " + released.error().message);
     }

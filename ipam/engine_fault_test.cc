@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine under faults: every write of an ADD and of a DEL fails in every way that a network can make it fail, in every
-// combination of pools. Whatever happens, no address has two holders, and after DEL nothing is left.
+// Engine with faults: each write of an ADD and a DEL fails in each way in which a network can make it fail, for each
+// combination of pools. No address ever has two holders, and after the DEL no address is held.
 #include <gtest/gtest.h>
 
 #include "ipam/engine.h"
@@ -12,10 +12,10 @@ namespace {
 struct PoolsCase {
   const char* name;
   std::vector<std::string> pools;
-  bool has_block;  // the node has blocks of the pools already
+  bool has_block;  // the node already has blocks of the pools
 };
 
-// The pools, the number of the write that fails, and how.
+// The pools, the number of the write that fails, and its fault.
 using FaultCase = std::tuple<PoolsCase, int, Fault>;
 
 class EngineFaults : public EngineTest, public testing::WithParamInterface<FaultCase> {
@@ -57,7 +57,7 @@ TEST_P(EngineFaults, AnAddThatSucceedsIsRecordedOncePerFamily) {
   const auto result = engine_.Add(Request(1, Pools()));
   store_.faults.clear();
   store_.ReleaseLateWrites();
-  if (!result) return;  // what a failed ADD leaves is the other tests' question
+  if (!result) return;  // other tests check what a failed ADD leaves
   std::multiset<std::string> want = others_;
   for (const AssignedAddress& assigned : result->addresses) want.insert(assigned.address.ToString());
   EXPECT_EQ(AllHeld(), want);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine: what ADD answers and what it refuses, on a model cluster without faults (faults: engine_fault_test.cc).
+// Engine: what ADD answers and refuses, with a model cluster without faults (with faults: engine_fault_test.cc).
 #include "ipam/engine.h"
 
 #include <algorithm>
@@ -147,7 +147,7 @@ TEST_F(Add, OfAFullSharedPoolLooksAtTheTruthBeforeItRefuses) {
   EXPECT_TRUE(engine_.Add(Request(99, {"shared"})));
 }
 
-// A policy refuses writes of the block 10.77.0.0/28.
+// A policy refuses all writes of the block 10.77.0.0/28.
 struct RefusingStore : ModelBlockStore {
   using ModelBlockStore::ModelBlockStore;
   Expected<BlockView> Edit(const BlockView& seen, const Change& change) override {
@@ -168,7 +168,7 @@ TEST_F(Add, ClaimsNoBlockWhereTheOnlyOneWithRoomRefusesToBeWritten) {
   EXPECT_EQ(cluster_.blocks.size(), 1U) << "each ADD would claim one";
 }
 
-// What becomes of a claim that fails decides whether the ADD tries another block.
+// If a claim fails, its error decides whether the ADD tries another block.
 TEST_F(Add, WhoseClaimFailsForGoodTriesNoOtherBlock) {
   store_.faults = {Fault::kUnavailable};
   const auto result = engine_.Add(Request(1, {"v4"}));
@@ -177,7 +177,8 @@ TEST_F(Add, WhoseClaimFailsForGoodTriesNoOtherBlock) {
   EXPECT_TRUE(cluster_.blocks.empty());
 }
 
-// The node's block 10.77.0.0/28, which its hint does not know, is all that the pool's status says is left.
+// The pool's status says that only 10.77.0.0/28 is unclaimed, but the node has this block, and its hint does not show
+// it.
 TEST_F(Add, ClaimsAnotherBlockWhereTheOneThatExistsRefusesToBeWritten) {
   Pool pool = TestPool("two", "10.77.0.0/27");
   pool.block_length = 28;
@@ -265,7 +266,7 @@ TEST_F(Add, WritesNothingOnceItsCallerIsGone) {
 struct RefusalCase {
   const char* name;
   void (*spoil)(Pool&);
-  const char* want;  // part of the message
+  const char* want;  // a part of the message
 };
 class AddRefuses : public EngineTest, public testing::WithParamInterface<RefusalCase> {};
 
@@ -346,7 +347,8 @@ struct OddBlockCase {
 };
 class OddBlock : public EngineTest, public testing::WithParamInterface<OddBlockCase> {};
 
-// Made by hand or by a pool of that name and UID in a backup: it overlaps blocks that are.
+// Somebody made the block by hand, or a pool with that name and UID in a backup did: it overlaps blocks that fit the
+// pool.
 TEST_P(OddBlock, IsLeftAlone) {
   Block odd = NewBlock(cluster_.pools["v4"], Prefix::Parse(GetParam().cidr).value(), "n1");
   odd.space = GetParam().space;
@@ -394,7 +396,8 @@ TEST_F(Del, LeavesOtherAttachmentsAlone) {
 
 TEST_F(Del, OfAnUnknownAttachmentSucceeds) { EXPECT_TRUE(engine_.Del(TestAttachment(1))); }
 
-// While a call waits for its turn to claim, the pool is deleted and another call leaves a block of the pool.
+// While a call waits for its right to claim, somebody deletes the pool, and another call has created a block of the
+// pool.
 class PoolGoneMeanwhile : public ModelBlockStore {
  public:
   explicit PoolGoneMeanwhile(ModelCluster& cluster) : ModelBlockStore(cluster, "n1"), cluster_(cluster) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine's tests start from: a cluster with one pool of each kind, nodes, and one ADD.
+// The cluster of the engine's tests: one pool of each kind, and a node; and an ADD request.
 #pragma once
 
 #include <set>
@@ -50,7 +50,7 @@ class EngineTest : public testing::Test {
             .requested = {}};
   }
 
-  // Addresses that are held in the whole cluster, each named once; a duplicate fails the test.
+  // The address of every entry in the cluster. An address with two entries would appear twice.
   [[nodiscard]] std::multiset<std::string> AllHeld() const {
     std::multiset<std::string> held;
     for (const auto& [name, block] : cluster_.blocks) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parsing and printing of block entries.
+// Parses and prints entries of blocks.
 #include "ipam/entry.h"
 
 #include <array>
@@ -23,7 +23,7 @@ std::string Encode(std::string_view part) {
   std::string encoded;
   encoded.reserve(part.size());
   for (const char c : part) {
-    // A part that is "-" itself must differ from the sign for "unknown".
+    // A part whose value is "-" must differ from "-" for "unknown".
     if (IsPlain(c) && part != kUnknownPart) {
       encoded += c;
       continue;
@@ -89,10 +89,10 @@ bool IsAttachment(std::string_view text) {
   return true;
 }
 
-// As it stands, if it is not well encoded.
+// Decodes the part; returns it unchanged if its encoding is wrong.
 std::string DecodeOrKeep(std::string_view part) { return Decode(part).value_or(std::string(part)); }
 
-// One "k=v" into the entry. False: not understood.
+// Parses one "k=v" into the entry. False: this version does not understand it.
 bool ReadOption(std::string_view part, HeldEntry& entry) {
   const std::size_t equals = part.find('=');
   if (equals == std::string_view::npos) return false;

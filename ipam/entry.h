@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entry: who has one address of a block, as the one string that IPBlock.allocations keeps for it.
+// Entry: says how one address of a block is used, as the string in IPBlock.allocations.
 //
 // Grammar (docs/state.md):
-//   held      <namespace>/<pod> <uid> <attachment> i=<interface> t=<unix ms>[ n=<node>][ r=<reservation>]
+//   held      <namespace>/<pod> <uid> <attachment> i=<interface> t=<unix ms>[ n=<node>][ r=<reservation>][ c=<s>][ s=1]
 //             [ ns=<network namespace>][ k=v]...
 //   cooling   ~ t=<until, unix ms>[ f=<attachment>[ <the held entry that was here>]]
 //   reserved  ! <reservation>
-// "-" stands for an unknown part. Bytes outside [A-Za-z0-9._:,+@-] inside a part are percent-encoded, so that a part
-// never holds a blank. What cannot be parsed counts as held by somebody: an address in doubt is not handed out. A text
-// with a pod and an attachment always can be: the policy lets nodes write no other into Shared blocks.
+// "-" stands for an unknown part. Bytes of a part outside [A-Za-z0-9._:,+@-] are percent-encoded, so a part contains no
+// blank. An entry that cannot be parsed counts as held, so no pod gets its address. Every text with a pod and an
+// attachment can be parsed: the admission policy lets nodes write no other held entries into Shared blocks.
 #pragma once
 
 #include <cstdint>
@@ -22,20 +22,20 @@
 
 namespace berth::ipam {
 
-// What IPBlock's schema accepts as the longest entry.
+// The longest entry in bytes that the schema of IPBlock accepts.
 inline constexpr std::size_t kEntryLengthMax = 800;
 
 // The longest cooldownSeconds of a pool.
 inline constexpr std::int64_t kCooldownMaxSeconds = 86'400;
-// How far ahead a cooling entry may end: the longest cooldown, and an hour for clocks that differ.
+// How far in the future a cooling entry may end: the longest cooldown, plus 1 h for differences between clocks.
 inline constexpr std::int64_t kCoolingAheadMaxMs = (kCooldownMaxSeconds + 3600) * 1000;
 
-// "<net12>-<id16>": names one interface of one container in one network; 29 characters, hexadecimal.
+// "<net12>-<id16>", 29 characters: identifies one interface of one container in one network by hexadecimal digits.
 using Attachment = std::string;
 inline constexpr std::size_t kAttachmentNetworkLength = 12;
 
 struct HeldEntry {
-  std::string pod_namespace;  // empty: unknown, here and below
+  std::string pod_namespace;  // empty: unknown; likewise the fields below
   std::string pod;
   std::string uid;
   Attachment attachment;
@@ -43,19 +43,19 @@ struct HeldEntry {
   std::int64_t since_ms = 0;         // t: UNIX time in milliseconds
   std::string node;                  // n: in Shared blocks only
   std::string reservation;           // r
-  std::int64_t cooldown_s = 0;       // c: the pool's cooldown when the address was taken, so that DEL needs no pool
-  bool has_shared_sibling = false;   // s=1: the attachment may hold an address in a Shared block too (see engine.h)
+  std::int64_t cooldown_s = 0;       // c: cooldown of the pool when the address was taken: a DEL need not read the pool
+  bool has_shared_sibling = false;   // s=1: the attachment may also hold an address of a Shared block (see engine.h)
   std::string netns = {};            // ns: name of the container's network namespace (node/netns.h)
-  std::vector<std::string> unknown;  // parts that this version does not understand, kept as they are
+  std::vector<std::string> unknown;  // parts that this version does not know; kept unchanged
 
   friend bool operator==(const HeldEntry&, const HeldEntry&) = default;
 };
 
 struct CoolingEntry {
   std::int64_t until_ms = 0;
-  Attachment forget;  // f: a reclaimed attachment that the node's agent shall forget; may be empty
-  // The entry that the controller freed, as it stood; may be empty. The node's agent writes it again if the network
-  // namespace that it names is still there.
+  Attachment forget;  // f: an attachment that has no address any more, for the node's agent; may be empty
+  // The held entry that the controller freed, unchanged; may be empty. If the network namespace in it still exists, the
+  // node's agent writes it again.
   std::string freed = {};
   friend bool operator==(const CoolingEntry&, const CoolingEntry&) = default;
 };
@@ -65,7 +65,7 @@ struct ReservedEntry {
   friend bool operator==(const ReservedEntry&, const ReservedEntry&) = default;
 };
 
-// Held, but not in a form that this version understands.
+// An entry that this version cannot parse. It counts as held.
 struct OpaqueEntry {
   std::string text;
   friend bool operator==(const OpaqueEntry&, const OpaqueEntry&) = default;
@@ -73,26 +73,28 @@ struct OpaqueEntry {
 
 using Entry = std::variant<HeldEntry, CoolingEntry, ReservedEntry, OpaqueEntry>;
 
-// Never fails: what is not understood is an OpaqueEntry.
+// Never fails: the result for a text that cannot be parsed is an OpaqueEntry.
 [[nodiscard]] Entry ParseEntry(std::string_view text);
 
-// Errors: kInvalid if the text would be longer than kEntryLengthMax (a pod name from outside can be of any length).
+// Errors: kInvalid: the text would be longer than kEntryLengthMax, because the caller may pass a pod name of any
+// length.
 [[nodiscard]] Expected<std::string> FormatEntry(const Entry& entry);
 
-// The attachment of a held entry, without parsing the rest; empty for every other entry. The view lives as long as the
-// text.
+// The attachment of a held entry, without parsing the rest; empty for all other entries. The view refers to
+// `entry_text`.
 [[nodiscard]] std::string_view AttachmentOf(std::string_view entry_text);
 
-// Returns the held entry that the controller replaced by this cooling entry and kept in it for the node's agent
-// (CoolingEntry::freed). Nothing for every other entry.
+// The held entry with a network namespace that the controller has freed, and appended to this cooling entry for the
+// node's agent (CoolingEntry::freed). Nothing for all other entries.
 struct FreedByController {
-  std::string text;  // of the held entry, as it stood
-  HeldEntry entry;   // names a network namespace
+  std::string text;  // the held entry, unchanged
+  HeldEntry entry;   // the same, parsed; has a network namespace
 };
 [[nodiscard]] std::optional<FreedByController> FreedUnder(std::string_view entry_text);
 
-// The time until which a cooling entry keeps its address; empty for every other entry. 0, so that it is over, if that
-// time is more than kCoolingAheadMaxMs after now_ms: no pool has such a cooldown.
+// The time until which a cooling entry keeps its address from being taken; nothing for all other entries. If this time
+// is more than kCoolingAheadMaxMs after now_ms, the result is 0 (the cooling is over), because no pool has such a
+// cooldown.
 [[nodiscard]] std::optional<std::int64_t> CoolingUntil(std::string_view entry_text, std::int64_t now_ms);
 
 }  // namespace berth::ipam

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entry: the grammar of block entries, both ways, and what happens to text that is none.
+// Entry: parsing and printing, and texts that cannot be parsed.
 #include "ipam/entry.h"
 
 #include <limits>
@@ -65,7 +65,8 @@ constexpr TextCase kMalformed[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Table, EntryOpaque, testing::ValuesIn(kMalformed), NameOf);
 
-// Else a node could leave entries that are nobody's, and that nobody would ever end.
+// If such an entry were opaque, a node could write entries into Shared blocks that belong to no pod, and that nobody
+// would ever free.
 class EntryOfAPod : public testing::TestWithParam<TextCase> {};
 
 TEST_P(EntryOfAPod, IsHeldWhateverFollowsTheAttachment) {

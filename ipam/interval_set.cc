@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// IntervalSet: sweeps over sorted intervals. Bounds are closed, so that the last address of a family needs no number
-// after it; every +1 and -1 below stands where a neighbour is known to exist.
+// IntervalSet: passes over sorted intervals. Both ends belong to an interval, so no number after the last address of a
+// family is needed. Every +1 and -1 below is safe, because that neighbour exists.
 #include "ipam/interval_set.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 Address Next(Address address) { return Address::FromBits(address.family(), address.bits() + 1); }
 Address Previous(Address address) { return Address::FromBits(address.family(), address.bits() - 1); }
 
-// `left` ends before `right` begins and leaves at least one address between them, or they are of different families.
+// Whether `left` ends before `right` begins with at least one address between them, or has another family.
 bool EndsApart(const AddressRange& left, const AddressRange& right) {
   if (left.last >= right.first) return false;
   return left.last.family() != right.first.family() || right.first.bits() - left.last.bits() > 1;
@@ -35,7 +35,7 @@ std::optional<AddressRange> Common(const AddressRange& a, const AddressRange& b)
   return common.first <= common.last ? std::optional(common) : std::nullopt;
 }
 
-// Trailing zero bits: 128 for the first address of a family, of either one.
+// Number of trailing zero bits; 128 for the first address of either family.
 int Alignment(Address address) {
   constexpr int kHalf = 64;
   const auto low = static_cast<std::uint64_t>(address.bits());
@@ -47,7 +47,7 @@ Uint128 PowerMinusOne(int exponent) {
   return exponent == AddressBits(Family::kIPv6) ? ~Uint128{0} : (Uint128{1} << exponent) - 1;
 }
 
-// The longest aligned prefix that starts where `range` does and lies in it.
+// The longest aligned prefix that starts with `range` and lies in it.
 Prefix LargestAtStart(const AddressRange& range) {
   const Uint128 last_offset = range.last.bits() - range.first.bits();
   int host_bits = Alignment(range.first);
@@ -136,7 +136,7 @@ void IntervalSet::Subtract(const IntervalSet& other) {
   for (AddressRange rest : ranges_) {
     while (taken != other.ranges_.end() && EndsBefore(*taken, rest)) ++taken;
     bool any_left = true;
-    // The last one taken from this interval may reach into the next one: `taken` itself stays.
+    // The last range subtracted from this interval may overlap the next interval, so `taken` does not move.
     for (auto t = taken; any_left && t != other.ranges_.end() && !EndsBefore(rest, *t); ++t) {
       if (rest.first < t->first) left_over.push_back({rest.first, Previous(t->first)});
       any_left = t->last < rest.last;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// AddressRange and IntervalSet: sets of addresses as sorted, disjoint, closed intervals.
+// AddressRange and IntervalSet: sets of addresses as sorted, disjoint intervals with both ends included.
 //
-// What a pool may hand out is ranges minus excludes, edges, gateways and reservations; all of that is interval
-// arithmetic, so that a /0 of IPv6 costs as little as a /30.
+// A pool's assignable addresses are its ranges without excluded, edge, gateway and reserved addresses. All of this is
+// computed with intervals, so an IPv6 /0 costs as little as a /30.
 #pragma once
 
 #include <compare>
@@ -18,35 +18,35 @@
 
 namespace berth::ipam {
 
-// first to last, both included, of one family.
+// The addresses from `first` to `last`, both included; one family.
 struct AddressRange {
   Address first;
   Address last;  // >= first, same family
 
-  // Parses "a-b" (no blanks), a prefix in CIDR notation, or one address.
-  // Errors: kInvalid, quoting the text: mixed families, a > b, malformed.
+  // Parses "a-b" (without blanks), a prefix in CIDR notation, or one address.
+  // Errors: kInvalid, with the quoted text: mixed families, a > b, malformed.
   [[nodiscard]] static Expected<AddressRange> Parse(std::string_view text);
   [[nodiscard]] static AddressRange Of(const Prefix& prefix) { return {prefix.First(), prefix.Last()}; }
 
   [[nodiscard]] bool Contains(Address address) const;
-  // A prefix in CIDR notation where the range is one, a single address as itself, else "a-b".
+  // A prefix in CIDR notation if the range is one; one address as such; otherwise "a-b".
   [[nodiscard]] std::string ToString() const;
   friend auto operator<=>(const AddressRange&, const AddressRange&) = default;
 };
 
-// Addresses of both families may be in one set; no interval spans them. Requires of every range that is passed in: one
-// family, and last not before first.
+// A set may contain addresses of both families; no interval spans both. Requires: every range that is passed in has one
+// family, and `last` is not before `first`.
 class IntervalSet {
  public:
   IntervalSet() = default;
-  // The ranges may overlap and come in any order.
+  // `ranges` may overlap and have any order.
   explicit IntervalSet(std::span<const AddressRange> ranges);
 
-  // One range at a time costs a search and a move of what lies behind it.
+  // With a single range: one search, and a move of the intervals behind it.
   void Add(const AddressRange& range);
   void Subtract(const AddressRange& range);
   [[nodiscard]] IntervalSet Intersection(const AddressRange& range) const;
-  // Two sets cost one pass over both.
+  // With a set: one pass over both sets.
   void Subtract(const IntervalSet& other);
   [[nodiscard]] IntervalSet Intersection(const IntervalSet& other) const;
 
@@ -54,14 +54,13 @@ class IntervalSet {
   [[nodiscard]] bool Overlaps(const AddressRange& range) const;
   [[nodiscard]] bool empty() const { return ranges_.empty(); }
 
-  // Number of addresses; 2^128 and more are counted as 2^128 - 1.
+  // Number of addresses; 2^128 and more count as 2^128 - 1.
   [[nodiscard]] Uint128 Count() const;
 
-  // Sorted, disjoint, adjacent ones merged.
+  // Sorted and disjoint; adjacent ranges are merged.
   [[nodiscard]] const std::vector<AddressRange>& ranges() const { return ranges_; }
 
-  // The fewest prefixes that cover exactly this set, in order, at most `limit` of them (0: no limit; what comes after
-  // is left out).
+  // The fewest prefixes that cover exactly this set, in order; only the first `limit` of them (0: no limit).
   [[nodiscard]] std::vector<Prefix> ToPrefixes(std::size_t limit = 0) const;
 
   friend bool operator==(const IntervalSet&, const IntervalSet&) = default;

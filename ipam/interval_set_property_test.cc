@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// IntervalSet against a naive model: a std::set of points.
+// IntervalSet compared with a simple model: a std::set of points.
 //
-// The points are small windows at the start, in the middle and at the end of both families, and one point for each gap
-// between two windows. All ranges begin and end in windows, so a gap is in a set wholly or not at all, and its point,
-// weighed with the gap's size, makes the model exact over 2^128 addresses.
+// The points are all addresses of small windows at the start, in the middle and at the end of both families, plus one
+// point for each gap between two windows. All ranges begin and end in windows, so a set contains either a whole gap or
+// nothing of it. A gap's point counts as many addresses as the gap has. Because of these points the model is exact for
+// all 2^128 addresses.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -22,7 +23,7 @@ constexpr Uint128 kWindow = 12;
 
 Uint128 LastOf(Family family) { return family == Family::kIPv4 ? Uint128{0xffffffffU} : ~Uint128{0}; }
 
-// Every point of the universe and how many addresses it stands for.
+// Each point of the universe, with the number of addresses that it stands for.
 std::map<Address, Uint128> MakeUniverse() {
   std::map<Address, Uint128> universe;
   for (const Family family : {Family::kIPv4, Family::kIPv6}) {
@@ -44,7 +45,7 @@ class IntervalSetLaws : public testing::Test {
   using Model = std::set<Address>;
 
   const std::map<Address, Uint128> universe_ = MakeUniverse();
-  std::vector<Address> ends_ = [this] {  // what a range may begin and end with: not the points of gaps
+  std::vector<Address> ends_ = [this] {  // possible ends of a range: all points except those of gaps
     std::vector<Address> ends;
     for (const auto& [address, weight] : universe_) {
       if (weight == 1) ends.push_back(address);
@@ -84,7 +85,7 @@ class IntervalSetLaws : public testing::Test {
     return result;
   }
 
-  // Same members, and sorted, disjoint, merged.
+  // Expects the same members, sorted, disjoint and merged.
   void ExpectSame(const IntervalSet& set, const Model& model) const {
     Uint128 count = 0;
     for (const auto& [address, weight] : universe_) {
@@ -148,7 +149,7 @@ TEST_F(IntervalSetLaws, OperationsOnSetsAreThoseOfTheirMembers) {
     const IntervalSet common = a.Intersection(b);
     ASSERT_NO_FATAL_FAILURE(ExpectSame(common, Common(a_model, b_model)));
     ASSERT_EQ(common, b.Intersection(a));
-    // What is left and what was common make up the whole again.
+    // The difference and the intersection together give the original set.
     for (const AddressRange& range : common.ranges()) difference.Add(range);
     ASSERT_EQ(difference, a);
   });
@@ -173,7 +174,7 @@ TEST_F(IntervalSetLaws, PrefixesCoverExactlyTheSetAndCannotBeFewer) {
     for (const Prefix& prefix : prefixes) covered.push_back(AddressRange::Of(prefix));
     ASSERT_EQ(IntervalSet(covered), set);
     for (std::size_t i = 0; i < prefixes.size(); ++i) {
-      // In a cover that is not minimal some prefix could be one bit shorter and still lie in the set.
+      // If the cover is not minimal, some prefix can be one bit shorter and still lie in the set.
       if (prefixes[i].length() > 0) {
         const Prefix wider = Prefix::Around(prefixes[i].First(), prefixes[i].length() - 1);
         ASSERT_NE(set.Intersection(AddressRange::Of(wider)), IntervalSet(std::vector{AddressRange::Of(wider)}));

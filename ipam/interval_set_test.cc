@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AddressRange: its grammar. IntervalSet: the edges of both families, where the naive arithmetic overflows.
+// AddressRange: its grammar. IntervalSet: the ends of both families, where simple arithmetic would overflow.
 #include "ipam/interval_set.h"
 
 #include <string>
@@ -40,7 +40,7 @@ struct GoodRange {
   const char* text;
   const char* first;
   const char* last;
-  const char* want;  // as printed
+  const char* want;  // as AddressRange prints it
 };
 class RangeText : public testing::TestWithParam<GoodRange> {};
 

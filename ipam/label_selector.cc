@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LabelSelector: matching, and the text form that kubectl's -l understands too.
+// LabelSelector: matching, and the text form, which kubectl's option -l understands.
 #include "ipam/label_selector.h"
 
 #include <algorithm>

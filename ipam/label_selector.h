@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LabelSelector: which nodes or namespaces a pool is for, with the meaning of Kubernetes' metav1.LabelSelector.
+// LabelSelector: for which nodes or namespaces a pool is, with the meaning of Kubernetes' metav1.LabelSelector.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ struct LabelRequirement {
 };
 
 struct LabelSelector {
-  std::vector<LabelRequirement> requirements;  // all must hold; matchLabels are kIn with one value
+  std::vector<LabelRequirement> requirements;  // all must match; a matchLabels entry is kIn with one value
 
-  // An empty selector admits everything. kNotIn admits an object without the key, as in Kubernetes.
+  // An empty selector matches everything. kNotIn also matches an object without the key, like in Kubernetes.
   [[nodiscard]] bool Matches(const Labels& labels) const;
   [[nodiscard]] bool empty() const { return requirements.empty(); }
-  // "zone in (a,b), gpu, !old", for messages; "" for an empty one.
+  // "zone in (a,b), gpu, !old", for messages; "" for an empty selector.
   [[nodiscard]] std::string ToString() const;
 
   friend bool operator==(const LabelSelector&, const LabelSelector&) = default;

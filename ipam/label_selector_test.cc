@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LabelSelector: every operator against a label that fits, one that does not, and none.
+// LabelSelector: each operator with a label that matches, with one that does not, and without the label.
 #include "ipam/label_selector.h"
 
 #include <string>

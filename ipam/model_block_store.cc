@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model's compare-and-swap and its faults.
+// The model's compare-and-swap, and its faults.
 #include "ipam/model_block_store.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ Expected<BlockView> ModelCluster::Commit(const Block& block) {
     if (existing->second->resource_version != block.resource_version) {
       return Fail(ErrorCode::kConflict, "block " + block.name + " has changed");
     }
-    // As the real server: identical content leaves the version as it was.
+    // Like the real API server: if the content is equal, the version does not change.
     if (*existing->second == block) return existing->second;
   }
   Block stored = block;
@@ -116,7 +116,7 @@ Expected<BlockView> ModelBlockStore::Edit(const BlockView& seen, const Change& c
     }
     Block changed = *base;
     if (auto applied = Apply(change, changed); !applied) {
-      BERTH_CHECK(changed == *base);  // as Apply promises
+      BERTH_CHECK(changed == *base);  // Apply promises it
       return std::unexpected(applied.error());
     }
     if (changed == *base) {

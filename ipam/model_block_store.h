@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ModelBlockStore: a BlockStore in memory for tests, with the faults that a real API server and network have.
+// ModelBlockStore: a BlockStore in memory for tests, with the faults of a real API server and network.
 //
-// It keeps what the real one keeps: names are unique, a write needs the newest resourceVersion, an answer can be lost
-// before or after the commit, and a write whose answer was lost can land later, if its resourceVersion still fits.
+// Like the real store: names are unique, and a write needs the newest resourceVersion. An answer can be lost before or
+// after the commit. A write whose answer was lost can land later, if its resourceVersion is still the newest.
 #pragma once
 
 #include <deque>
@@ -17,7 +17,7 @@
 
 namespace berth::ipam {
 
-// The cluster's objects, shared by the stores of several nodes.
+// The cluster's objects; the stores of several nodes share them.
 struct ModelCluster {
   std::map<std::string, Pool> pools;
   std::map<std::string, BlockView> blocks;
@@ -25,24 +25,24 @@ struct ModelCluster {
   std::map<std::string, Labels> nodes;
   std::uint64_t version = 0;
 
-  // A write as the server would do it: compare, then commit. Errors: kConflict, kAlreadyExists, kNotFound.
+  // Compares the version, then commits the write, like the API server. Errors: kConflict, kAlreadyExists, kNotFound.
   [[nodiscard]] Expected<BlockView> Commit(const Block& block);
 };
 
 enum class Fault : std::uint8_t {
   kNone,
-  kUnavailable,      // nothing happens
-  kLostAfterCommit,  // it happens; nobody is told
-  kLateCommit,       // it happens when ReleaseLateWrites is called, if it still can
+  kUnavailable,      // the write does not land
+  kLostAfterCommit,  // the write lands, but its answer is lost
+  kLateCommit,       // the answer is lost; the write lands when ReleaseLateWrites is called, if it still can
 };
 
 class ModelBlockStore : public BlockStore {
  public:
   ModelBlockStore(ModelCluster& cluster, std::string node) : cluster_(cluster), node_(std::move(node)) {}
 
-  // Faults of the next requests that write, in order; afterwards none.
+  // The faults of the next writes, in order; later writes have none.
   std::deque<Fault> faults;
-  // Pools and blocks as a stale cache has them; unset: as they are.
+  // If set: a read with kHint returns these instead of the current pools and blocks.
   std::optional<std::vector<Pool>> stale_pools;
   std::optional<std::vector<BlockView>> stale_blocks;
   // Number of requests so far.
@@ -72,13 +72,13 @@ class ModelBlockStore : public BlockStore {
   std::vector<Block> late_writes_;
 };
 
-// Time that stands still and chance from a seed.
+// Time that only Wait moves, and random numbers from a seed.
 class ModelRuntime : public Runtime {
  public:
   explicit ModelRuntime(std::uint64_t seed) : random_(seed) {}
 
   std::int64_t now_ms = 1'700'000'000'000;
-  // Waits and writes that are still allowed before time is over.
+  // Number of further calls of Wait that return true.
   int waits_left = 20;
   std::optional<Error> stop;
 

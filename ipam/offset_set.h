@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// OffsetSet: some of a block's addresses, by their position in it.
+// OffsetSet: a set of addresses of a block, by their offset.
 //
-// As std::set, as far as it is used, but in four words: blocks are copied for each ADD, and a set of 64 nodes in each
-// copy was a sixth of what the agent did for one.
+// It has the interface of std::set, as far as berth uses it, but needs only four words: each ADD copies blocks, and
+// copies of a std::set with 64 nodes took a sixth of the agent's time for an ADD.
 #pragma once
 
 #include <array>
@@ -16,15 +16,15 @@
 
 namespace berth::ipam {
 
-// Position of an address in its block: 0 to 255.
+// Offset of an address in its block: 0 to 255.
 using BlockOffset = std::uint32_t;
 
 class OffsetSet {
  public:
   static constexpr BlockOffset kEnd = 256;
 
-  // NOLINTBEGIN(readability-identifier-naming): as the standard library wants them to be called
-  // From the lowest on.
+  // NOLINTBEGIN(readability-identifier-naming): the standard library requires these names
+  // Iterates in ascending order.
   class const_iterator {
    public:
     using iterator_category = std::forward_iterator_tag;
@@ -88,7 +88,7 @@ class OffsetSet {
   static constexpr BlockOffset kBits = 64;
   [[nodiscard]] static std::uint64_t Bit(BlockOffset offset) { return std::uint64_t{1} << (offset % kBits); }
 
-  // The lowest from there on; kEnd: none.
+  // The lowest offset from `from` on; kEnd: none.
   [[nodiscard]] BlockOffset NextFrom(BlockOffset from) const {
     for (BlockOffset word = from / kBits; word < words_.size(); ++word) {
       const std::uint64_t rest =
@@ -101,7 +101,7 @@ class OffsetSet {
   std::array<std::uint64_t, kEnd / kBits> words_{};
 };
 
-// As std::erase_if.
+// Like std::erase_if.
 void EraseIf(OffsetSet& offsets, auto&& is_unwanted) {
   for (const BlockOffset offset : OffsetSet(offsets)) {
     if (is_unwanted(offset)) offsets.erase(offset);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OffsetSet against std::set.
+// OffsetSet compared with std::set.
 #include "ipam/offset_set.h"
 
 #include <set>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pool: which of its addresses may be handed out, and the block that each lies in.
+// Pool: its assignable addresses, and the block of each address.
 #include "ipam/pool.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace berth::ipam {
 
 namespace {
 
-// Appends what of `range` lies in `bounds`. Most ranges and excludes of a pool miss a given block, and this is all that
-// they cost there.
+// Appends the part of `range` that lies in `bounds`. Most ranges and excludes of a pool do not overlap a given block,
+// and cost no more than this check.
 void AppendCommon(std::vector<AddressRange>& list, const AddressRange& range, const AddressRange& bounds) {
   const AddressRange common{std::max(range.first, bounds.first), std::min(range.last, bounds.last)};
   if (common.first <= common.last) list.push_back(common);
@@ -22,7 +22,7 @@ void AppendCommon(std::vector<AddressRange>& list, std::span<const AddressRange>
   for (const AddressRange& range : ranges) AppendCommon(list, range, bounds);
 }
 
-// ::ffff:0:0/96, which lies in very short IPv6 prefixes: those addresses have no name that Address::Parse would take.
+// ::ffff:0:0/96. Very short IPv6 prefixes contain it, but Address::Parse accepts none of its addresses.
 AddressRange IPv4Mapped() {
   constexpr int kMarkEnd = 96;
   return AddressRange::Of(Prefix::Around(Address::FromBits(Family::kIPv6, kIPv4MappedMark << 32), kMarkEnd));
@@ -30,7 +30,7 @@ AddressRange IPv4Mapped() {
 
 bool HasEdges(const Pool& pool) { return !pool.allow_edge_addresses && pool.subnet.LastOffset() > 1; }
 
-// One pass over ranges, excludes and withheld addresses; only what meets `bounds` is copied and sorted.
+// One pass over ranges, excludes and withheld addresses; copies and sorts only those that overlap `bounds`.
 IntervalSet AssignableWithin(const Pool& pool, const AddressRange& bounds) {
   std::vector<AddressRange> offered;
   if (pool.ranges.empty()) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pool: what may be handed out, and by which rules. The value form of an IPPool object (docs/state.md).
+// Pool: addresses that pods may get, with their rules. The C++ form of an IPPool object (docs/state.md).
 //
-// Everything here is arithmetic over a snapshot: which addresses a pool may hand out, which blocks it is cut into, and
-// which of them can be claimed.
+// The functions compute with a snapshot of the object: which addresses are assignable, into which blocks the pool is
+// divided, and which blocks are unclaimed.
 #pragma once
 
 #include <chrono>
@@ -22,13 +22,13 @@ namespace berth::ipam {
 
 inline constexpr std::string_view kDefaultSpace = "default";
 
-// A block holds at most 256 addresses: /24 or /120.
+// A block has at most 256 addresses: /24 or /120.
 inline constexpr int kBlockBitsMax = 8;
 inline constexpr int kDefaultBlockBits = 6;
 
 enum class Affinity : std::uint8_t {
-  kNode,    // every block belongs to one node, which alone writes it
-  kShared,  // blocks belong to no node; every node takes single addresses by compare-and-swap
+  kNode,    // each block belongs to one node, and only this node takes addresses from it
+  kShared,  // blocks belong to no node; all nodes take single addresses by compare-and-swap
 };
 
 struct Route {
@@ -59,12 +59,12 @@ struct Pool {
   // spec
   std::string space = std::string(kDefaultSpace);
   Prefix subnet;
-  std::vector<AddressRange> ranges;  // empty: the subnet
+  std::vector<AddressRange> ranges;  // empty: the whole subnet
   std::vector<AddressRange> excludes;
-  std::optional<int> block_length;  // spec.blockSize, a prefix length; unset: 26 or 122
+  std::optional<int> block_length;  // spec.blockSize, a prefix length; not set: 26 or 122
   Affinity affinity = Affinity::kNode;
   std::optional<Address> gateway;
-  std::optional<int> result_length;  // spec.prefixLength: mask in the CNI result; unset: the subnet's
+  std::optional<int> result_length;  // spec.prefixLength: prefix length in the CNI result; not set: that of the subnet
   bool allow_edge_addresses = false;
   std::vector<Route> routes;
   Dns dns;
@@ -76,61 +76,62 @@ struct Pool {
   int warm_addresses = 16;
   int max_blocks_per_node = 0;  // 0: no limit
   std::chrono::seconds cooldown{0};
-  std::string resource;  // empty: not counted
+  std::string resource;  // empty: no Node shows the pool's addresses
   bool disabled = false;
 
   // status
   bool ready = false;
-  std::string not_ready_reason;  // reason and message of the condition Ready when it is not True
+  std::string not_ready_reason;  // reason and message of the condition Ready if it is not True
   std::string not_ready_message;
-  std::vector<Prefix> claimable;  // hint: aggregated, every prefix at least one block long
-  Uint128 block_count = 0;        // hint: block objects that exist
-  bool is_scarce = false;         // hint: fewer blocks are left than nodes without one, so each is for who needs it now
-  // Reservations and gateways of all pools of the space as far as they lie in this pool: nobody hands them out.
+  std::vector<Prefix> claimable;  // may be outdated: prefixes of unclaimed blocks, each at least one block long
+  Uint128 block_count = 0;        // may be outdated: number of IPBlock objects
+  bool is_scarce = false;         // may be outdated: more nodes need a block than are left: do not claim in advance
+  // Reservations, and gateways of all pools of the space, as far as they lie in this pool: no pod may get them.
   std::vector<AddressRange> withheld;
 
   [[nodiscard]] Family family() const { return subnet.family(); }
-  // The effective block length: the larger of blockSize (or its default) and the subnet's prefix length, so that a
-  // small subnet is one block. A blockSize out of bounds, which Validate refuses, counts as the nearest legal one.
+  // The block length that berth uses: the longer of blockSize (or its default) and the subnet's prefix length, so that
+  // a small subnet is one block. If blockSize is out of range (Validate refuses it), the nearest allowed length counts.
   [[nodiscard]] int BlockLength() const;
   [[nodiscard]] int ResultLength() const { return result_length.value_or(subnet.length()); }
 };
 
-// A pool as it was seen once; shared between callers, never changed. Its lists may be long.
+// A pool as it was at one time; shared between callers, never changed. Its lists may be long.
 using PoolView = std::shared_ptr<const Pool>;
 
-// Rules that one pool must keep and that CEL in the CRD cannot say or may have been bypassed: ranges and excludes of
-// the subnet's family and inside it, ranges not overlapping, gateway inside the subnet or the wider network that
-// spec.prefixLength makes of it, block length and prefix length within bounds, the gateway of a route of its
-// destination's family, at least one assignable address (withheld ones count as such: reservations may cover a pool).
-// Errors: kInvalid; the message names the field, quotes the value and says the remedy.
+// Checks rules that CEL in the CRD cannot express, or that somebody may have bypassed: ranges and excludes have the
+// subnet's family and lie in it; ranges do not overlap; the gateway lies in the subnet, or in the wider network that
+// spec.prefixLength gives; block length and prefix length are in range; a route's gateway has the family of its
+// destination; at least one address is assignable (withheld addresses count as assignable here, because reservations
+// may cover a whole pool).
+// Errors: kInvalid; the message names the field, quotes the value and gives a remedy.
 [[nodiscard]] Expected<void> Validate(const Pool& pool);
 
-// Addresses the pool may hand out: its ranges within the subnet, less excludes, gateway, withheld ones, v4-mapped ones
-// (nothing could name them) and, unless allowEdgeAddresses or a subnet of one or two addresses, the first and last of
-// the subnet (network and broadcast; in IPv6 the subnet-router anycast address of RFC 4291, section 2.6.1).
+// The assignable addresses: the ranges of the pool, without excluded addresses, the gateway, withheld addresses and
+// IPv4-mapped addresses (which Address cannot parse). Unless allowEdgeAddresses is set, or the subnet has only one or
+// two addresses, also without the subnet's first and last address (network and broadcast address; in IPv6 the
+// subnet-router anycast address of RFC 4291, section 2.6.1).
 [[nodiscard]] IntervalSet Assignable(const Pool& pool);
-// The same, of one block only: linear in the number of ranges, excludes and withheld ones.
+// The assignable addresses of one block. Takes time linear in the number of ranges, excludes and withheld ranges.
 [[nodiscard]] IntervalSet AssignableIn(const Pool& pool, const Prefix& block);
 
-// Why an address that is not in Assignable(pool) is not, for a person who asked for it: kAddressTaken for the gateway
-// and withheld addresses, kInvalid for one outside the subnet or the ranges, an excluded one, or an edge. Requires:
-// Assignable(pool) does not contain it.
+// Why an address is not assignable, for a person who requested it: kAddressTaken for the gateway and for withheld
+// addresses; kInvalid if the address is outside the subnet or the ranges, excluded, or an edge address. Requires:
+// Assignable(pool) does not contain `address`.
 [[nodiscard]] Error WhyNotAssignable(const Pool& pool, Address address);
 
-// The block that `address` lies in. Requires: the subnet contains it.
+// The block that contains `address`. Requires: the subnet contains `address`.
 [[nodiscard]] Prefix BlockOf(const Pool& pool, Address address);
 
-// The blocks of a pool in which an assignable address lies, in order and addressable by number, so that one can be
-// picked at random from 2^122 of them.
+// The blocks of a pool that contain an assignable address, in order, each with a number, so that a caller can choose
+// one at random even among 2^122 blocks.
 class PoolBlocks {
  public:
   explicit PoolBlocks(const Pool& pool);
-  // Those only of which an assignable address lies in `within`: claimable prefixes, or what else a search is confined
-  // to.
+  // Only blocks with an assignable address in `within`, such as claimable prefixes.
   PoolBlocks(const Pool& pool, const std::vector<Prefix>& within);
 
-  // 2^128 (single addresses of all IPv6) is counted as 2^128 - 1.
+  // Number of blocks; 2^128 (single addresses of all IPv6) counts as 2^128 - 1.
   [[nodiscard]] Uint128 Count() const { return count_; }
   // Requires: index < Count().
   [[nodiscard]] Prefix At(Uint128 index) const;
@@ -138,18 +139,18 @@ class PoolBlocks {
  private:
   void Fill(const IntervalSet& whole_blocks, int block_length);
 
-  // Neighbouring blocks without a gap; it ends where the next one's index begins.
+  // Adjacent blocks without a gap. A run ends where the index of the next run begins.
   struct Run {
     Prefix first;   // the run's first block
-    Uint128 index;  // its number
+    Uint128 index;  // the number of that block
   };
   std::vector<Run> runs_;
   Uint128 count_ = 0;
 };
 
-// The aggregated prefixes, in order, that cover exactly the blocks with an assignable address which overlap no block of
-// `existing`: the hint that status.claimable carries. Of more than `limit` (0: no limit) the largest are kept, because
-// they last longest. `existing` may hold blocks of other pools of the space, of any size, in any order.
+// The prefixes, in order, of the blocks with an assignable address that overlap no block of `existing`, for
+// status.claimable. If there are more than `limit` prefixes (0: no limit), returns the largest, because they stay
+// useful for longest. `existing` may contain blocks of other pools of the space, of any size, in any order.
 [[nodiscard]] std::vector<Prefix> Claimable(const Pool& pool, const std::vector<Prefix>& existing, std::size_t limit);
 
 }  // namespace berth::ipam

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PoolBlocks and Claimable: the blocks of a pool as runs of neighbours, so that 2^122 of them cost as little as two.
+// PoolBlocks and Claimable: the blocks of a pool as runs of adjacent blocks, so that 2^122 blocks cost as little as
+// two.
 #include <algorithm>
 #include <tuple>
 
@@ -10,7 +11,7 @@ namespace berth::ipam {
 
 namespace {
 
-// Every interval widened to whole blocks.
+// Extends each interval to whole blocks.
 IntervalSet WholeBlocks(const IntervalSet& addresses, int block_length) {
   std::vector<AddressRange> widened;
   widened.reserve(addresses.ranges().size());
@@ -28,7 +29,7 @@ IntervalSet SetOf(const std::vector<Prefix>& prefixes) {
   return IntervalSet(ranges);
 }
 
-// The `limit` largest of them, in their order.
+// Keeps the `limit` largest prefixes, in their order.
 void KeepLargest(std::vector<Prefix>& prefixes, std::size_t limit) {
   if (limit == 0 || prefixes.size() <= limit) return;
   std::ranges::nth_element(
@@ -54,7 +55,7 @@ void PoolBlocks::Fill(const IntervalSet& whole_blocks, int block_length) {
   for (const AddressRange& range : whole_blocks.ranges()) {
     const int host_bits = AddressBits(range.first.family()) - block_length;
     BERTH_CHECK(host_bits >= 0);
-    const Uint128 last = (range.last.bits() - range.first.bits()) >> host_bits;  // the run's blocks but one
+    const Uint128 last = (range.last.bits() - range.first.bits()) >> host_bits;  // number of the run's blocks minus 1
     runs_.push_back({.first = Prefix::Around(range.first, block_length), .index = count_});
     count_ = last >= ~Uint128{0} - count_ ? ~Uint128{0} : count_ + last + 1;
   }
@@ -75,7 +76,7 @@ std::vector<Prefix> Claimable(const Pool& pool, const std::vector<Prefix>& exist
   std::vector<AddressRange> taken;
   taken.reserve(existing.size());
   for (const Prefix& block : existing) {
-    // A smaller block of another pool makes the whole block that it lies in unclaimable.
+    // If a smaller block of another pool lies in a block of this pool, the whole block cannot be claimed.
     if (!block.Overlaps(pool.subnet)) continue;
     taken.push_back(AddressRange::Of(Prefix::Around(block.First(), std::min(block.length(), block_length))));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PoolBlocks and Claimable: which blocks exist in a pool and which can still be claimed, by example.
+// PoolBlocks and Claimable: examples of which blocks a pool has, and which of them are unclaimed.
 #include <string>
 #include <vector>
 
@@ -71,7 +71,7 @@ TEST(PoolBlocks, WithinPrefixesAreThoseInThem) {
 
 TEST(PoolBlocks, OfAllIPv6CanBeCountedAndReached) {
   const PoolBlocks blocks(BarePool("::/0"));
-  // 2^26 blocks hold nothing but v4-mapped addresses.
+  // 2^26 blocks contain only IPv4-mapped addresses.
   EXPECT_EQ(ToString(blocks.Count()), ToString((Uint128{1} << 122) - (1 << 26)));
   EXPECT_EQ(blocks.At(0).ToString(), "::/122");
   EXPECT_EQ(blocks.At(blocks.Count() - 1).ToString(), "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffc0/122");
@@ -123,7 +123,7 @@ TEST(Claimable, OfAFullPoolIsNothing) {
 }
 
 TEST(Claimable, KeepsTheLargestWhenThereAreTooMany) {
-  const std::vector<Prefix> existing = {PrefixOf("10.55.0.64/26")};  // leaves a /26, a /25, a /24 and a /23
+  const std::vector<Prefix> existing = {PrefixOf("10.55.0.64/26")};  // claimable: a /26, a /25, a /24 and a /23
   EXPECT_THAT(PrefixTexts(Claimable(BarePool("10.55.0.0/22"), existing, 2)),
               ElementsAre("10.55.1.0/24", "10.55.2.0/23"));
   EXPECT_THAT(Claimable(BarePool("10.55.0.0/22"), existing, 0), testing::SizeIs(4));

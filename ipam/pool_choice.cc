@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choosing among pools: usable, admitted, grouped by family, and matched with requested addresses.
+// Chooses pools: usable, admitted, grouped by family, and matched with requested addresses.
 #include "ipam/pool_choice.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 
 std::string Quoted(const Pool& pool) { return "pool " + pool.name; }
 
-// Drops from the plan the pools that cannot give the requested address. Errors as in PlanFamilies.
+// Removes from the plan the pools that cannot give the requested address. Errors: as in PlanFamilies.
 Expected<void> ConfineToRequested(FamilyPlan& plan, Address requested) {
   if (plan.requested) {
     return Fail(
@@ -29,7 +29,7 @@ Expected<void> ConfineToRequested(FamilyPlan& plan, Address requested) {
                 "requested address " + requested.ToString() + ": pool " + refusing + " allows no requests",
                 "set spec.allowRequests of the pool to true, or request no address");
   }
-  // Of several pools that could, prefer those whose rules give it; else the first one says why not.
+  // If several pools contain the address, keep those that may give it. If none may, the first one gives the reason.
   const auto gives = [requested](const PoolView& pool) {
     return AssignableIn(*pool, Prefix::Around(requested, AddressBits(requested.family()))).Contains(requested);
   };
@@ -94,7 +94,7 @@ bool FamilyPlan::may_be_shared() const {
 Expected<std::vector<FamilyPlan>> PlanFamilies(const std::vector<PoolView>& pools, const Admission& admission,
                                                const std::vector<Address>& requested) {
   std::vector<FamilyPlan> plans;
-  std::vector<Expected<void>> refusals;  // of plans: why the first refused pool of the family was
+  std::vector<Expected<void>> refusals;  // one for each plan: why the first pool of the family was refused
   for (const PoolView& pool : pools) {
     auto plan = std::ranges::find(plans, pool->family(), &FamilyPlan::family);
     if (plan == plans.end()) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which pools an ADD may take its addresses from: one plan per family, in the order the configuration names them.
+// The pools from which an ADD may take its addresses: one plan per family, with the pools in the order of the
+// configuration.
 //
-// Pure: what is refused, and why, is decided here from a snapshot of pools and labels.
+// Pure functions: they decide from a snapshot of pools and labels which pools and requests are refused, and why.
 #pragma once
 
 #include <optional>
@@ -15,10 +16,10 @@
 
 namespace berth::ipam {
 
-// Whether the pool hands out anything at all now. Errors: kInvalid, with the reason and the remedy.
+// Whether pods may get addresses of the pool now. Errors: kInvalid, with the reason and a remedy.
 [[nodiscard]] Expected<void> CheckUsable(const Pool& pool);
 
-// What selectors are matched against. A part that no selector needs may be missing.
+// The names and labels that the selectors of pools are compared with. Labels may be missing if no selector needs them.
 struct Admission {
   std::string node;
   std::optional<Labels> node_labels;
@@ -26,25 +27,28 @@ struct Admission {
   std::optional<Labels> namespace_labels;
 };
 
-// Whether the pool's selectors admit node and namespace. Errors: kInvalid.
+// Whether the pool's selectors match the node and the namespace. Errors: kInvalid.
 [[nodiscard]] Expected<void> CheckAdmitted(const Pool& pool, const Admission& admission);
 
-// Whether pods may choose those of the pools that are named here. Errors: kInvalid: one says nothing of it.
+// Whether a pod's annotation may name the pools in `by_annotation`. Errors: kInvalid: one of them does not have
+// allowAnnotation.
 [[nodiscard]] Expected<void> CheckAnnotated(const std::vector<PoolView>& pools,
                                             const std::vector<std::string>& by_annotation);
 
-// The pools that one address of a family may come from, in order; the first with room wins.
+// The pools from which the address of one family may come, in order. The first pool with a free address gives it.
 struct FamilyPlan {
   Family family;
   std::vector<PoolView> candidates;  // usable and admitted; never empty
-  std::optional<Address> requested;  // then `candidates` are those whose subnet contains it
+  std::optional<Address> requested;  // if set, `candidates` are the pools that may give this address
 
   [[nodiscard]] bool may_be_shared() const;
 };
 
-// One plan per family of `pools`, in the order in which the families first appear. `pools` must be in the order of the
-// configuration. Errors: kInvalid: a family has no usable, admitted pool (all families or nothing), two requested
-// addresses of one family, one of a family that no pool has, one outside every pool, or a pool that allows no requests.
+// One plan for each family of `pools`, in the order in which the families first appear. `pools` must have the order of
+// the configuration.
+// Errors: kInvalid: a family has no usable, admitted pool (an ADD gets addresses of all families or fails); two
+// requested addresses have the same family; no pool has the family of a requested address; a requested address is
+// outside every pool, or its pool does not allow requests. kAddressTaken: a requested address is a gateway or withheld.
 [[nodiscard]] Expected<std::vector<FamilyPlan>> PlanFamilies(const std::vector<PoolView>& pools,
                                                              const Admission& admission,
                                                              const std::vector<Address>& requested);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools against a naive model, which asks the rules about one address at a time.
+// Pools compared with a simple model, which checks the rules for one address at a time.
 //
-// Small subnets are compared address by address. Large ones are probed where something begins or ends and at random:
-// the model is then asked about whole blocks, which are at most 256 addresses.
+// In small subnets every address is compared. In large subnets the test compares addresses at the ends of ranges and
+// random addresses, and whole blocks, which have at most 256 addresses.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -18,9 +18,9 @@
 namespace berth::ipam {
 namespace {
 
-constexpr Uint128 kSmall = 1024;  // addresses of a subnet that is compared whole
+constexpr Uint128 kSmall = 1024;  // a subnet with at most so many addresses is compared as a whole
 
-// The rules of docs/state.md, each in one line.
+// The rules of docs/state.md, one per line.
 bool MayHandOut(const Pool& pool, Address address) {
   const auto holds = [address](const AddressRange& range) { return range.first <= address && address <= range.last; };
   if (!pool.subnet.Contains(address)) return false;
@@ -82,7 +82,7 @@ Pool RandomPool(SeededRandom& random) {
   Pool pool;
   pool.subnet = RandomSubnet(random);
   const int bits = AddressBits(pool.family());
-  // Withheld addresses come from the whole space, so some lie outside.
+  // Withheld addresses may lie anywhere in the space, so some of these are outside the subnet.
   const Prefix around = Prefix::Around(pool.subnet.First(), std::max(pool.subnet.length() - 2, 0));
   if (random.OneIn(2)) pool.ranges = RandomRanges(random, pool.subnet, 4);
   pool.excludes = RandomRanges(random, pool.subnet, 6);
@@ -95,7 +95,7 @@ Pool RandomPool(SeededRandom& random) {
 
 bool IsSmall(const Pool& pool) { return pool.subnet.LastOffset() < kSmall; }
 
-// Where a mistake would show: both sides of everything that begins or ends, and anywhere.
+// Addresses where a mistake would show: those around the ends of all ranges, and random ones.
 std::vector<Address> Probes(SeededRandom& random, const Pool& pool) {
   std::vector<AddressRange> all = {AddressRange::Of(pool.subnet)};
   for (const auto* ranges : {&pool.ranges, &pool.excludes, &pool.withheld}) {
@@ -138,7 +138,7 @@ std::optional<Uint128> NumberOf(const PoolBlocks& blocks, const Prefix& block) {
   return low < blocks.Count() && blocks.At(low) == block ? std::optional(low) : std::nullopt;
 }
 
-// Blocks of this and other pools: of this size, half, double and single addresses.
+// Blocks of this and other pools: of the pool's block size, half of it, twice, and single addresses.
 std::vector<Prefix> RandomExisting(SeededRandom& random, const Pool& pool) {
   std::vector<Prefix> existing(random.Below(12));
   const int bits = AddressBits(pool.family());
@@ -244,7 +244,7 @@ TEST(PoolLaws, ClaimableCoversExactlyTheFreeBlocks) {
     const std::vector<Prefix> existing = RandomExisting(random, pool);
     const std::vector<Prefix> claimable = Claimable(pool, existing, 0);
     std::vector<Prefix> probed = ProbedBlocks(random, pool);
-    for (const Prefix& block : existing) {  // and their neighbours inside the subnet
+    for (const Prefix& block : existing) {  // and the neighbours of `existing` in the subnet
       for (const Address edge : {block.First(), block.Last()}) {
         if (pool.subnet.Contains(edge)) probed.push_back(BlockOf(pool, edge));
       }

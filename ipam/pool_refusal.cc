@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a pool does not give an address that somebody asked for.
+// Why a pool cannot give an address that somebody requested.
 #include <algorithm>
 
 #include "ipam/pool.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pool: which addresses may be handed out, rule by rule, and how it is cut into blocks.
+// Pool: which addresses are assignable, rule by rule, and how the pool is divided into blocks.
 #include "ipam/pool.h"
 
 #include <functional>

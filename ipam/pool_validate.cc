@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Validate: the rules that one pool keeps, and what a person is told when it does not.
+// Validate: the rules of a pool, and the message for people if the pool breaks one.
 #include <algorithm>
 #include <numeric>
 #include <span>
@@ -68,7 +68,7 @@ Expected<void> CheckInside(const Pool& pool, std::string_view list, std::span<co
   return {};
 }
 
-// Ranges that overlap are a typing error in one of them more often than meant.
+// Overlapping ranges are more often a typing error than intended.
 Expected<void> CheckNoOverlap(const std::vector<AddressRange>& ranges) {
   std::vector<std::size_t> order(ranges.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -87,7 +87,8 @@ Expected<void> CheckNoOverlap(const std::vector<AddressRange>& ranges) {
 Expected<void> CheckGateway(const Pool& pool) {
   if (!pool.gateway) return {};
   if (auto checked = CheckFamily(pool, "spec.gateway", {*pool.gateway, *pool.gateway}); !checked) return checked;
-  // Several pools may be parts of one network, each with its subnet, all with the network's prefixLength and gateway.
+  // Several pools may be parts of one network: each has its own subnet, and all have the network's prefixLength and
+  // gateway.
   const Prefix network = Prefix::Around(pool.subnet.First(), std::min(pool.ResultLength(), pool.subnet.length()));
   if (network.Contains(*pool.gateway)) return {};
   return Refuse("spec.gateway",
@@ -110,7 +111,7 @@ Expected<void> CheckRoutes(const Pool& pool) {
 }
 
 Expected<void> CheckSomethingIsLeft(const Pool& pool) {
-  // Reservations may well cover a pool: that is not the pool's mistake, and it must not lose Ready by it.
+  // Ignore withheld addresses: reservations may cover a whole pool, and the pool must stay Ready.
   Pool without_withheld = pool;
   without_withheld.withheld.clear();
   if (!Assignable(without_withheld).empty()) return {};

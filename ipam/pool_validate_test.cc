@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Validate: each rule with the whole message that a person reads, and pools at the edge of being wrong.
+// Validate: each rule with the whole message for people, and pools that are just valid.
 #include <functional>
 #include <string>
 
@@ -15,7 +15,7 @@ struct PoolCase {
   const char* name;
   const char* subnet;
   std::function<void(Pool&)> change;
-  const char* want;  // the message; "" where the pool is good
+  const char* want;  // the message; "": the pool is valid
 };
 class PoolValidate : public testing::TestWithParam<PoolCase> {};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prefix: masks, careful with /0 of IPv6, whose size does not fit a number of 128 bits.
+// Prefix: masks. The size of an IPv6 /0 does not fit into 128 bits.
 #include "ipam/prefix.h"
 
 #include <charconv>
@@ -10,14 +10,14 @@ namespace berth::ipam {
 
 namespace {
 
-// The bits right of the mask, all set.
+// A number with all host bits set.
 Uint128 HostMask(Family family, int length) {
   const int host_bits = AddressBits(family) - length;
-  // A shift by the width of the type is undefined.
+  // A shift by the full width of the type is undefined.
   return host_bits == AddressBits(Family::kIPv6) ? ~Uint128{0} : (Uint128{1} << host_bits) - 1;
 }
 
-// -1 when `text` is not a length for that family: digits only, no leading zero.
+// Returns -1 if `text` is not a prefix length of this family: only digits, no leading zero.
 int ParseLength(std::string_view text, Family family) {
   constexpr std::size_t kDigitsMax = 3;
   if (text.empty() || text.size() > kDigitsMax || text.front() == '-') return -1;

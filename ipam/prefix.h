@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prefix: an aligned range of addresses such as 10.55.0.0/26 or 2001:db8::/122 (RFC 4632, section 3.1).
 //
-// Pools, blocks and the allocator compute with it, so every rule about masks is here and nowhere else.
+// Pools, blocks and the engine use this class, and all arithmetic with masks is here.
 #pragma once
 
 #include <compare>
@@ -15,15 +15,15 @@ namespace berth::ipam {
 
 class Prefix {
  public:
-  // 0.0.0.0/0, so that structs can hold one before they are filled.
+  // 0.0.0.0/0, so that structs can contain a prefix before it is set.
   constexpr Prefix() = default;
 
-  // The prefix of that length that `address` lies in. Requires: 0 <= length <= AddressBits(address.family()).
+  // The prefix with this length that contains `address`. Requires: 0 <= length <= AddressBits(address.family()).
   [[nodiscard]] static Prefix Around(Address address, int length);
 
-  // Parses "address/length". The address must be the first of the prefix: rounding a typing error down would hand out
-  // addresses that nobody asked for.
-  // Errors: kInvalid, with the text quoted; for host bits the message names the prefix that was probably meant.
+  // Parses "address/length". The address must be the first of the prefix: if Parse rounded a typing error down, pods
+  // could get addresses that nobody meant.
+  // Errors: kInvalid, with the quoted text. If host bits are set, the message names the prefix that was probably meant.
   [[nodiscard]] static Expected<Prefix> Parse(std::string_view text);
 
   [[nodiscard]] constexpr Family family() const { return first_.family(); }
@@ -31,7 +31,7 @@ class Prefix {
   [[nodiscard]] constexpr Address First() const { return first_; }
   [[nodiscard]] Address Last() const;
 
-  // Number of addresses that the prefix has beyond its first: 0 to 2^128 - 1, so that ::/0 can say it too.
+  // Number of addresses minus 1: 0 to 2^128 - 1, so that it fits for ::/0.
   [[nodiscard]] Uint128 LastOffset() const;
 
   // Requires: offset <= LastOffset().
@@ -44,7 +44,7 @@ class Prefix {
   [[nodiscard]] bool Contains(const Prefix& other) const;
   [[nodiscard]] bool Overlaps(const Prefix& other) const;
 
-  // "10.55.0.0/26", RFC 5952 for IPv6.
+  // "10.55.0.0/26"; for IPv6 as in RFC 5952.
   [[nodiscard]] std::string ToString() const;
 
   friend constexpr auto operator<=>(const Prefix&, const Prefix&) = default;
@@ -52,7 +52,7 @@ class Prefix {
  private:
   constexpr Prefix(Address first, int length) : first_(first), length_(length) {}
 
-  Address first_;  // bits right of the mask are 0
+  Address first_;  // host bits are 0
   int length_ = 0;
 };
 

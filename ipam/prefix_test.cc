@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prefix: the grammar it accepts and what it computes from it, edges first.
+// Prefix: which texts it accepts, and what it computes, beginning with edge cases.
 #include "ipam/prefix.h"
 
 #include <string>

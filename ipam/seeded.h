@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests only: random cases that can be replayed.
+// For tests only: random test cases that can be repeated.
 //
-// ForSeeds runs a test body with one seed per round. A failure prints the round's seed; BERTH_SEED=<seed> makes that
-// round the first one.
+// ForSeeds runs a test body once per seed. If the test fails, the output shows the seed; with BERTH_SEED=<seed> the
+// next run begins with this seed.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class SeededRandom {
  public:
   explicit SeededRandom(std::uint64_t seed) : engine_(seed) {}
 
-  // 0 to bound - 1. Requires: bound > 0. The tiny bias of the remainder does not matter to a test.
+  // A number from 0 to bound - 1. Requires: bound > 0. The tiny bias of the remainder does not matter in tests.
   [[nodiscard]] std::uint64_t Below(std::uint64_t bound) { return engine_() % bound; }
   [[nodiscard]] Uint128 Below128(Uint128 bound) { return Bits128() % bound; }
   [[nodiscard]] int Between(int low, int high) {
@@ -40,7 +40,7 @@ class SeededRandom {
 
 template <typename Body>
 void ForSeeds(int rounds, Body body) {
-  constexpr std::uint64_t kSeeds = 1'000'000'000;       // short enough to be typed
+  constexpr std::uint64_t kSeeds = 1'000'000'000;       // small enough to type
   const char* const given = std::getenv("BERTH_SEED");  // NOLINT(concurrency-mt-unsafe): tests do not set variables
   const std::uint64_t first = given != nullptr ? std::stoull(given) : std::random_device()() % kSeeds;
   std::printf("%d rounds from BERTH_SEED=%s\n", rounds, std::to_string(first).c_str());

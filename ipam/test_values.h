@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests only: addresses, prefixes and ranges from text that is known to be good, and how GoogleTest prints them.
+// For tests only: addresses, prefixes and ranges from valid texts, and how GoogleTest prints them.
 #pragma once
 
 #include <ostream>
