@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// berthctl: one command, then the end. Exit code 0; 1: check found something, or a release was refused; 2: it could not
-// be done.
+// berthctl: runs one command and ends. Exit code 0: done; 1: check found something, or a release was refused; 2: the
+// command failed.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -119,7 +119,7 @@ int AskWho(const Options& options, k8sclient::Api& api) {
   return kDone;
 }
 
-// show nodes and why: what the controller counts.
+// For show nodes and why: both use the controller's counting.
 int AskCounting(const Options& options, k8sclient::Api& api) {
   const auto read = ReadCountedWorld(api, options.pod);
   if (!read) return Fail(read.error());
@@ -234,7 +234,7 @@ int Run(const Options& options) {
 }  // namespace
 }  // namespace berth::cli
 
-int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): so the standard declares it
+int main(int argc, char** argv) {  // NOLINT(misc-const-correctness): the standard declares it so
   const auto parsed = berth::cli::ParseOptions(argc, argv, berth::kVersionAndCommit);
   if (const auto* exit = std::get_if<berth::cli::Exit>(&parsed)) return exit->code;
   return berth::cli::Run(std::get<berth::cli::Options>(parsed));

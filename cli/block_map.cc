@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Characters and colours.
+// Draws the map with characters and colours.
 #include "cli/block_map.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The map of a block: the state of each address, and one character for each, readable without colours.
+// The map of a block: the state of each address, and one character per address, readable without colours.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@ struct StateMark {
   AddressState state;
   char character;
   const char* colour;   // SGR parameters for terminals
-  const char* name;     // as in docs/glossary.md
-  const char* meaning;  // in a legend
+  const char* name;     // of the legend
+  const char* meaning;  // explanation in the legend
 };
 inline constexpr std::array<StateMark, 7> kStateMarks = {
     {{AddressState::kFree, '.', "2", "free", "free"},
@@ -34,16 +34,18 @@ inline constexpr std::array<StateMark, 7> kStateMarks = {
   return kStateMarks[static_cast<std::size_t>(state)];
 }
 
-// The state of each address of the block, in order. `pool` nullptr: the pool does not exist, so nothing is free. A held
-// entry whose pod is not in inventory.pods is an orphan; an inventory without any pods has no orphans.
+// The states of all addresses of the block, in order. `pool` is nullptr if the pool does not exist: then no address is
+// free. A held entry whose pod is not in inventory.pods is an orphan; if the inventory has no pods, it shows no
+// orphans.
 [[nodiscard]] std::vector<AddressState> StatesOf(const Inventory& inventory, const ipam::Block& block,
                                                  const ipam::Pool* pool);
 
-// Several lines, each ended; 32 addresses a line, which begins with the first of them. `pool` as above.
+// Several lines, each with a newline. A line shows 32 addresses, and begins with the first of them. `pool`: like for
+// StatesOf.
 [[nodiscard]] std::string MapOf(const Inventory& inventory, const ipam::Block& block, const ipam::Pool* pool,
                                 Colours colours);
 
-// What the characters mean: one line.
+// One line that explains the characters.
 [[nodiscard]] std::string MapLegend(Colours colours);
 
 }  // namespace berth::cli

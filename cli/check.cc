@@ -77,7 +77,7 @@ class Checker {
     }
   }
 
-  // An address of a space has at most one holder: neither two blocks that overlap nor two pods that have it.
+  // In a space an address has at most one holder: no two blocks overlap, and no two pods have the same address.
   void FindDuplicates() {
     std::vector<const ipam::Block*> blocks;
     for (const ipam::Block& block : inventory_.blocks) blocks.push_back(&block);
@@ -96,7 +96,7 @@ class Checker {
         if (IsOurs(address)) pods[address].push_back(pod.name_space + "/" + pod.name);
       }
     }
-    // Each space may have the same addresses.
+    // Two spaces may contain the same addresses.
     std::map<ipam::Address, std::set<std::string>> spaces;
     for (const Use& use : uses_) {
       if (use.held() != nullptr) spaces[use.address()].insert(use.block->space);
@@ -111,7 +111,7 @@ class Checker {
     }
   }
 
-  // Of static pods a missing mirror proves nothing, and an unknown pod can't be looked for.
+  // A missing mirror pod does not prove that a static pod is gone, and an entry without a pod's name cannot be checked.
   void FindGonePods() {
     for (const Use& use : uses_) {
       const ipam::HeldEntry* held = use.held();
@@ -135,7 +135,7 @@ class Checker {
     return std::ranges::any_of(inventory_.blocks, [&](const ipam::Block& b) { return b.cidr.Contains(address); });
   }
 
-  // A running pod's address in one of our blocks, and no entry of the pod.
+  // A running pod has an address of a block, but the block has no entry of the pod.
   void FindUnrecordedPods() {
     std::map<ipam::Address, std::vector<const Use*>> held;
     for (const Use& use : uses_) held[use.address()].push_back(&use);
@@ -159,7 +159,7 @@ class Checker {
     }
   }
 
-  // Where no IPAllocation exists the controller writes none.
+  // If no IPAllocation exists, the controller writes none (--allocations=off).
   void FindAllocations() {
     if (inventory_.allocations.empty()) return;
     std::set<std::pair<std::string, ipam::Address>> allocated;  // namespace

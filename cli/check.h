@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Check: what is wrong in a cluster, by docs/design.md, section "Invariants". It shares no rule with the controller: an
-// error of one would be found by the other.
+// Check: finds violations of docs/design.md, section "Invariants". It shares no rule with the controller, so that each
+// of the two can show errors of the other.
 #pragma once
 
 #include <string>
@@ -13,21 +13,21 @@
 namespace berth::cli {
 
 struct Finding {
-  std::string kind = {};     // one word of the table in cli/README.md
+  std::string kind = {};     // a word of the table in cli/README.md
   std::string object = {};   // "ipblock/10.55.0.0-26"
-  std::string space = {};    // of the address; empty: it is about none
-  std::string address = {};  // empty: it is about none
+  std::string space = {};    // the address's space; empty: the finding is not about an address
+  std::string address = {};  // empty: the finding is not about an address
   std::string message = {};
   std::string remedy = {};
   friend auto operator<=>(const Finding&, const Finding&) = default;
 };
 
-// Sorted. What is under way looks wrong for a moment (a pod is deleted before its address comes back), so only what two
-// looks find that lie some seconds apart is wrong: InBoth.
+// Findings, sorted. A change that is in progress looks wrong for a moment: a pod is deleted before its address is
+// freed. A finding counts only if two checks some seconds apart both have it (InBoth).
 [[nodiscard]] std::vector<Finding> Check(const Inventory& inventory);
 [[nodiscard]] std::vector<Finding> InBoth(const std::vector<Finding>& first, const std::vector<Finding>& second);
 
-// {"findings": [...], "pools": 1, "blocks": 2, ...}: the report that `berthctl release --report` reads.
+// The report that `berthctl release --report` reads: {"findings": [...], "pools": 1, "blocks": 2, ...}.
 [[nodiscard]] nlohmann::json ReportOf(const Inventory& inventory, const std::vector<Finding>& findings);
 
 }  // namespace berth::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Check: a healthy cluster, and that cluster with one thing changed.
+// Check: a healthy cluster, and the same cluster with one change.
 #include "cli/check.h"
 
 #include <functional>
@@ -32,7 +32,7 @@ crds::Allocation AllocationOf(const char* pod, const char* address) {
 struct CheckCase {
   const char* name;
   std::function<void(Inventory&)> change;
-  const char* kind;  // of the only finding; empty: there is none
+  const char* kind;  // kind of the only finding; empty: no finding
   const char* about = "";
 };
 

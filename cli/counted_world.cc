@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Consistent lists, item by item: a cluster has a hundred thousand pods.
+// Reads consistent lists item by item, because a cluster may have 100,000 pods.
 #include "cli/counted_world.h"
 
 #include <algorithm>

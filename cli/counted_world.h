@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CountedWorld: what the controller counts addresses on, read once, and its own counting of that (docs/scheduling.md).
+// CountedWorld: the state of the cluster from which the controller counts addresses, read once, and the controller's
+// own counting of it (docs/scheduling.md).
 #pragma once
 
 #include <cstdint>
@@ -20,31 +21,31 @@
 
 namespace berth::cli {
 
-// What the world does not keep of the pod that somebody asks about.
+// The data of the pod in question that reconciler::World does not keep.
 struct AskedPod {
   reconciler::Placement placement = {};
-  std::string scheduler_says = {};  // message of its condition PodScheduled if that is False; empty: nothing
+  std::string scheduler_says = {};  // message of the condition PodScheduled if it is False; otherwise empty
   ipam::Labels namespace_labels = {};
 };
 
 struct CountedWorld {
   std::int64_t now_ms = 0;  // UNIX time, by the API server's clock
   reconciler::World world = {};
-  std::optional<AskedPod> asked = {};  // nothing: no pod was asked for, or it does not exist
-  std::vector<Error> unreadable = {};  // objects that are not what they should be
+  std::optional<AskedPod> asked = {};  // nothing: the call named no pod, or the pod does not exist
+  std::vector<Error> unreadable = {};  // errors of objects that cannot be parsed
 };
 
-// The counting of such a world. It points into the world, which must not change and must live as long.
+// The controller's counting of a CountedWorld. Refers to the CountedWorld, which must not change and must outlive it.
 class Counting {
  public:
   explicit Counting(const CountedWorld& read);
 
-  // Readable blocks of a pool, also those that are being deleted. node: empty for Shared ones.
+  // The node's blocks of a pool that can be parsed, also those that are being deleted. Empty `node`: Shared blocks.
   [[nodiscard]] const std::vector<const ipam::Block*>& BlocksOf(const std::string& node,
                                                                 const std::string& pool_uid) const;
 
-  std::map<std::string, reconciler::CountedPool> accepted;  // by UID
-  reconciler::Census census;                                // of these
+  std::map<std::string, reconciler::CountedPool> accepted;  // by the pool's UID
+  reconciler::Census census;                                // of the accepted pools
   reconciler::CountedPools pools;
   reconciler::HeldEntries held;
   reconciler::Counts counts;
@@ -53,8 +54,8 @@ class Counting {
   std::map<std::pair<std::string, std::string>, std::vector<const ipam::Block*>> blocks_of_;
 };
 
-// Lists pools, spaces, blocks, pods and nodes consistently. `pod`: "<namespace>/<name>" of the one that is asked for;
-// empty: none. Errors: those of k8sclient::ListEach and Get; kForbidden names the right that is missing.
+// Lists pools, spaces, blocks, pods and nodes with consistent lists. `pod`: "<namespace>/<name>" of the pod in
+// question; empty: none. Errors: those of k8sclient::ListEach and Get; kForbidden names the missing right.
 [[nodiscard]] Expected<CountedWorld> ReadCountedWorld(k8sclient::Api& server, const std::string& pod);
 
 }  // namespace berth::cli

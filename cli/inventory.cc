@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Consistent lists: what was written before the call is in it.
+// Reads consistent lists: they contain everything that was written before the call.
 #include "cli/inventory.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using nlohmann::json;
 constexpr std::chrono::seconds kListMax{60};
 constexpr const char* kMirrorHash = "kubernetes.io/config.hash";
 
-// Calls `add` with each object of the collection; what it returns goes to the unreadable ones.
+// Calls `add` with each object of the collection. If `add` fails, its error goes to inventory.unreadable.
 Expected<void> ForEach(k8sclient::Api& api, Inventory& inventory, std::string_view path,
                        const std::function<Expected<void>(json)>& add) {
   auto list = k8sclient::List(api, std::string(path), {}, k8sclient::CallOptions::Within(kListMax));
@@ -120,7 +120,8 @@ Expected<Inventory> ReadInventory(k8sclient::Api& server, bool with_pods) {
     inventory.nodes.insert(crds::NameOf(object));
     return {};
   };
-  // Blocks before pods: a pod that comes in between has no entry that could look as if its pod were gone.
+  // List blocks before pods: then no entry in the inventory is newer than the list of pods, so that its pod would seem
+  // to be gone.
   if (auto read = ForEach(api, inventory, crds::kPoolsPath, add_pool); !read) return std::unexpected(read.error());
   if (auto read = ForEach(api, inventory, crds::kBlocksPath, add_block); !read) return std::unexpected(read.error());
   if (auto read = ForEach(api, inventory, crds::kAllocationsPath, add_allocation); !read) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inventory: all that berthctl knows of a cluster, read once. What is shown, checked and released is decided on it.
+// Inventory: everything that berthctl knows about a cluster, read once. show, check and release decide from it.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ struct Pod {
   std::string name_space = {};
   std::string name = {};
   std::string uid = {};
-  std::string config_hash = {};  // of a mirror pod: the UID that the runtime was given; empty: none
+  std::string config_hash = {};  // of a mirror pod: the UID that the runtime got; empty: not a mirror pod
   std::string node = {};
   std::string phase = {};
   bool host_network = false;
   std::vector<ipam::Address> addresses = {};
 
-  // Its containers have ended for good.
+  // Whether the pod's containers have ended for good.
   [[nodiscard]] bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
 };
 
@@ -44,9 +44,9 @@ struct Inventory {
   std::vector<crds::Allocation> allocations = {};
   std::vector<Pod> pods = {};
   std::set<std::string> nodes = {};
-  std::vector<Error> unreadable = {};  // objects that are not what they should be
+  std::vector<Error> unreadable = {};  // errors of objects that cannot be parsed
 
-  // nullptr: there is none.
+  // nullptr: not found.
   [[nodiscard]] const SeenPool* FindPool(const std::string& uid) const;
   [[nodiscard]] const Pod* FindPod(const std::string& name_space, const std::string& name) const;
 };
@@ -58,22 +58,22 @@ struct Use {
   ipam::Entry entry = {};
 
   [[nodiscard]] ipam::Address address() const { return block->cidr.At(offset); }
-  // nullptr: not held, or in a form that this version does not understand.
+  // nullptr: not held, or an entry that this version cannot parse.
   [[nodiscard]] const ipam::HeldEntry* held() const { return std::get_if<ipam::HeldEntry>(&entry); }
   [[nodiscard]] const std::string& node() const;
 };
 
-// In the order of the blocks. They live as long as the inventory.
+// All entries, in the order of the blocks. They refer to the inventory, which must outlive them.
 [[nodiscard]] std::vector<Use> UsesOf(const Inventory& inventory);
 
-// Whether the entry is of that pod, and not of an earlier one of its name.
+// Whether the entry belongs to this pod, and not to an earlier pod with the same name.
 [[nodiscard]] bool IsOf(const ipam::HeldEntry& entry, const Pod& pod);
 
-// What a Pod object says.
+// The part of a Pod object that berthctl needs.
 [[nodiscard]] Pod ParsePod(const nlohmann::json& object);
 
-// Pools, blocks and IPAllocations, and with `with_pods` also pods and nodes.
-// Errors: those of k8sclient::List; kForbidden names the right that is missing.
+// Reads pools, blocks and IPAllocations, and if `with_pods` also pods and nodes.
+// Errors: those of k8sclient::List; kForbidden names the missing right.
 [[nodiscard]] Expected<Inventory> ReadInventory(k8sclient::Api& server, bool with_pods);
 
 }  // namespace berth::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTML and its style.
+// HTML and its style sheet.
 #include "cli/map_page.h"
 
 #include <array>
@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The colours are those of Okabe and Ito, which people with any kind of colour blindness tell apart.
+// The colours of Okabe and Ito, which people with any kind of colour blindness can distinguish.
 constexpr const char* kHead = R"(<!doctype html>
 <html lang="en">
 <head>
@@ -53,7 +53,7 @@ constexpr std::array<const char*, 7> kClasses = {"free", "held", "orphan", "stan
 
 std::string ClassOf(AddressState state) { return kClasses[static_cast<std::size_t>(state)]; }
 
-// Text from the cluster, which anyone with the right may write.
+// Escapes text from the cluster, which anyone with write access may have written.
 std::string Html(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -87,7 +87,7 @@ std::string Legend() {
   return text + "</p>\n";
 }
 
-// How much of the pool is used.
+// A bar that shows how much of the pool is used.
 std::string Bar(const SeenPool& seen) {
   const auto total = static_cast<double>(seen.status.total);
   const double share = total > 0 ? static_cast<double>(seen.status.used) / total : 0;
@@ -117,7 +117,7 @@ std::string Pools(const Inventory& inventory) {
   return text + "</table></div>\n";
 }
 
-// The anchor of an address: two spaces may have the same.
+// The anchor of an address contains the space, because two spaces may contain the same address.
 std::string AnchorOf(const ipam::Block& block, const std::string& address) {
   return "a-" + Html(block.space) + "-" + address;
 }
@@ -125,7 +125,7 @@ std::string AnchorOf(const ipam::Block& block, const std::string& address) {
 struct AddressRow {
   const ipam::Block* block;
   AddressState state;
-  Json cells;  // as AddressRows says it
+  Json cells;  // the address's row of AddressRows
 };
 
 std::string SaidOnHover(const AddressRow& row) {
@@ -197,7 +197,7 @@ std::string MapPage(const Inventory& inventory) {
   Json cells = AddressRows(inventory);
   std::vector<AddressRow> rows;
   std::string blocks;
-  std::size_t next = 0;  // uses are in the order of blocks, and of offsets in each
+  std::size_t next = 0;  // `uses` have the order of the blocks, and of the offsets in each block
   for (const ipam::Block& block : inventory.blocks) {
     const SeenPool* const pool = inventory.FindPool(block.pool_uid);
     const std::vector<AddressState> states = StatesOf(inventory, block, pool == nullptr ? nullptr : &pool->pool);

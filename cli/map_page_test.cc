@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page: what a person finds in it, and that it loads nothing. e2e/berthctl.sh opens it in a browser.
+// MapPage: what people find on the page, and that it loads nothing. e2e/berthctl.sh opens the page in a browser.
 #include "cli/map_page.h"
 
 #include <gmock/gmock.h>

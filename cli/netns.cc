@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking into namespaces, and comparing.
+// Reads addresses in network namespaces, and compares them with entries.
 #include "cli/netns.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace berth::cli {
 
 namespace {
 
-// Nothing: it is not of a kind that berth hands out.
+// Nothing: berth never gives such an address to a pod.
 std::optional<ipam::Address> AddressOf(const ifaddrs& one) {
   if (one.ifa_addr == nullptr || (one.ifa_flags & IFF_LOOPBACK) != 0) return std::nullopt;
   const int family = one.ifa_addr->sa_family;
@@ -32,12 +32,12 @@ std::optional<ipam::Address> AddressOf(const ifaddrs& one) {
   std::array<char, NI_MAXHOST> text{};
   const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
   if (getnameinfo(one.ifa_addr, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0) return std::nullopt;
-  // A link-local one ends with its interface, "%eth0", and is none then.
+  // The text of a link-local address ends with its interface ("%eth0"), so Parse refuses it.
   const auto address = ipam::Address::Parse(text.data());
   return address ? std::optional(*address) : std::nullopt;
 }
 
-// In the network namespace of the calling thread.
+// Reads the addresses in the network namespace of the calling thread.
 Expected<void> AppendConfigured(const std::string& netns, std::vector<Configured>& into) {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) {
@@ -50,7 +50,7 @@ Expected<void> AppendConfigured(const std::string& netns, std::vector<Configured
   return {};
 }
 
-// Several files may be one namespace.
+// The namespaces that were read already: several files may show the same namespace.
 using Inodes = std::set<std::pair<dev_t, ino_t>>;
 
 Expected<void> LookInto(const std::filesystem::path& file, Inodes& seen, std::vector<Configured>& into) {
@@ -60,12 +60,12 @@ Expected<void> LookInto(const std::filesystem::path& file, Inodes& seen, std::ve
   struct stat is = {};
   const bool is_new = fstat(netns, &is) == 0 && seen.emplace(is.st_dev, is.st_ino).second;
   Expected<void> done;
-  // A thread of its own goes there, and ends there.
+  // Enter the namespace in a new thread, which ends there.
   std::thread([&] {
     if (!is_new) return;
     if (setns(netns, CLONE_NEWNET) == 0) {
       done = AppendConfigured(file.filename(), into);
-    } else if (errno != EINVAL) {  // a file that is no namespace any more
+    } else if (errno != EINVAL) {  // EINVAL: the file is not a network namespace any more
       done = Fail(ErrorCode::kIo,
                   "enter the network namespace " + file.string() + ": " + std::strerror(errno),
                   "run berthctl as root");
@@ -101,13 +101,13 @@ Expected<std::vector<Finding>> CheckConfigured(const Inventory& inventory, const
   int missing = 0;
   std::map<ipam::Address, std::set<std::string>> where;
   for (const auto& [address, netns] : configured) where[address].insert(netns);
-  // In which spaces: each may have the same addresses.
+  // The spaces whose blocks have an entry for the address: two spaces may contain the same addresses.
   std::map<ipam::Address, std::set<std::string>> recorded;
   for (const Use& use : UsesOf(inventory)) {
     const ipam::HeldEntry* held = use.held();
     const bool may_be_here = use.node() == node || (use.block->shared() && held == nullptr);
     if (!may_be_here) continue;
-    // What cools may be on its way out; what cannot be read is held.
+    // A cooling entry does not count: its container may just be ending. An entry that cannot be parsed counts as held.
     if (held != nullptr || std::holds_alternative<ipam::OpaqueEntry>(use.entry)) {
       recorded[use.address()].insert(use.block->space);
     }

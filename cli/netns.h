@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Netns: the addresses that are really configured on a node, in the network namespaces of its pods. What the record
-// says is compared with them: the one can be wrong without the other.
+// Netns: the addresses that are configured in the network namespaces of a node's pods. Comparing them with the entries
+// shows errors that the entries alone cannot show.
 #pragma once
 
 #include <string>
@@ -15,18 +15,18 @@ namespace berth::cli {
 
 struct Configured {
   ipam::Address address = {};
-  std::string netns = {};  // the name of its file
+  std::string netns = {};  // name of the network namespace's file
 };
 
-// The addresses in every network namespace that has a file in the folder, loopback and link-local ones left out.
-// Namespaces that go meanwhile are left out too. Blocks for as long as it takes; the calling thread stays where it is.
-// Errors: kIo: the folder cannot be read, or a namespace not be entered (that takes CAP_SYS_ADMIN).
+// The addresses in each network namespace that has a file in the folder, without loopback and link-local addresses, and
+// without namespaces that end meanwhile. Blocks until all are read. The calling thread stays in its own namespace.
+// Errors: kIo: the folder cannot be read, or a namespace cannot be entered (this needs CAP_SYS_ADMIN).
 [[nodiscard]] Expected<std::vector<Configured>> ReadConfigured(const std::string& folder);
 
-// What is wrong about them, sorted: an address of a block that two namespaces have, unless two address spaces record
-// it; one that no entry of the node is for; an entry of a running pod of the node of which no namespace has the
-// address. Errors: kInvalid: there is no such node; no namespace has any of several such addresses, so it is another
-// node's folder, or none of a runtime.
+// Findings, sorted: two namespaces have an address of a block, unless two spaces have entries for it; no entry of the
+// node is for a configured address; a running pod of the node has an entry, but no namespace has its address.
+// Errors: kInvalid: the Node does not exist; or several running pods have entries, but no namespace has any of their
+// addresses, so the folder belongs to another node, or not to a runtime.
 [[nodiscard]] Expected<std::vector<Finding>> CheckConfigured(const Inventory& inventory,
                                                              const std::vector<Configured>& configured,
                                                              const std::string& node);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Netns: what is configured on a node against what is recorded, and reading the one where that is allowed.
+// Netns: compares configured addresses with entries, and reads addresses where the test may do so.
 #include "cli/netns.h"
 
 #include <filesystem>
@@ -21,7 +21,7 @@ struct NetnsCase {
   const char* name;
   std::vector<std::pair<const char*, const char*>> configured;  // address and namespace
   std::function<void(Inventory&)> change;
-  const char* kind;  // of the only finding; empty: there is none
+  const char* kind;  // kind of the only finding; empty: no finding
   const char* about = "";
 };
 
@@ -107,7 +107,7 @@ TEST(Netns, AnUnknownNodeIsAnError) {
   EXPECT_THAT(checked.error().message, HasSubstr("no Node \"worker-1\""));
 }
 
-// Rather than to tell people to restart every pod.
+// The alternative would be to tell people to restart every pod.
 TEST(Netns, AFolderWithNoneOfTheAddressesIsAnError) {
   const auto checked = CheckConfigured(HealthyInventory(), {}, "n1");
   ASSERT_FALSE(checked.has_value());

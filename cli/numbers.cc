@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparing what Nodes show with the controller's own counting.
+// Compares the counts that Nodes show with the controller's own counting.
 #include "cli/numbers.h"
 
 #include <set>
@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// How long a difference may last, and why it may last longer.
+// Possible reasons if a difference lasts.
 constexpr const char* kIfItLasts =
     "; possible causes if the number stays wrong: no controller runs, the controller runs with --count=off, or the "
     "controller is about to delete a block of the node";

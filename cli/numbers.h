@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers: how many addresses each Node shows for pods, how many it should show, and why (docs/scheduling.md).
+// Numbers: the address count that each Node shows, the count that it should show, and why (docs/scheduling.md).
 #pragma once
 
 #include <cstddef>
@@ -14,27 +14,28 @@
 
 namespace berth::cli {
 
-// Of one Node and one resource.
+// The address count of one Node for one resource.
 struct NodeNumber {
   std::optional<std::int64_t> shown;   // nothing: the Node shows no number
-  std::optional<std::int64_t> wanted;  // by the controller; nothing: no number
+  std::optional<std::int64_t> wanted;  // the controller's decision; nothing: the Node should show no number
   reconciler::Tally tally;
-  std::size_t blocks = 0;        // of the node, whose free addresses count
-  std::size_t other_blocks = 0;  // of the node and the resource: being deleted, or of a pool that does not count
+  std::size_t blocks = 0;        // blocks of the node whose free addresses count
+  std::size_t other_blocks = 0;  // the node's other blocks of this resource: deleting or not counted
   // A sentence without subject: "shows 61, should show 61: 60 free + 1 held; pods request 1; 2 blocks".
   std::string says;
 };
 [[nodiscard]] NodeNumber NumberOf(const CountedWorld& read, const Counting& counting, const reconciler::SeenNode& node,
                                   const std::string& resource);
 
-// Why no free address of the pool counts on any node, or, with a node, on that one; details: what to do about it.
+// Succeeds if free addresses of the pool count on this node; without a node, on any node. The error says why they do
+// not count; its details say what to do.
 [[nodiscard]] Expected<void> CheckCounted(const Counting& counting, const reconciler::SeenPool& pool,
                                           const reconciler::SeenNode* node);
 
-// For each Node and each resource that it shows or that a pool has, an object (nlohmann::ordered_json).
+// One object (nlohmann::ordered_json) for each Node and each resource that the Node shows or that a pool has.
 [[nodiscard]] nlohmann::ordered_json NodeRows(const CountedWorld& read, const Counting& counting);
 
-// A table has the sentences, JSON and YAML the figures as well.
+// A table has only sentences; JSON and YAML also have the figures.
 [[nodiscard]] std::string PrintNodes(const nlohmann::ordered_json& rows, Format format);
 
 }  // namespace berth::cli

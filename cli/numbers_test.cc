@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What show nodes says of a Node, case by case.
+// What show nodes says about a Node, case by case.
 #include "cli/numbers.h"
 
 #include <functional>
@@ -20,8 +20,8 @@ using testing::StartsWith;
 struct NumbersCase {
   const char* name;
   std::function<void(TestCluster&)> build;
-  const char* says;       // of n1 and ipv4: the beginning
-  const char* also = "";  // and somewhere
+  const char* says;       // the beginning of the text for n1 and ipv4
+  const char* also = "";  // also in the text
 };
 
 void PrintTo(const NumbersCase& c, std::ostream* out) { *out << c.name; }

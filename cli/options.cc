@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands and flags, as --help shows them.
+// The commands and options, in the order of --help.
 #include "cli/options.h"
 
 #include <cstdio>
@@ -25,7 +25,7 @@ constexpr const char* kWhereToBegin =
 All commands: berthctl --help
 )";
 
-// Sets `command` when the subcommand was given.
+// Adds a subcommand that sets `command`.
 CLI::App* Add(CLI::App& parent, Options& options, Command command, const char* name, const char* says) {
   CLI::App* sub = parent.add_subcommand(name, says);
   sub->callback([&options, command] { options.command = command; });
@@ -36,7 +36,7 @@ void AddFormat(CLI::App& app, Options& options, const std::map<std::string, Form
   std::string words;
   for (const auto& [word, format] : formats) words += (words.empty() ? "in {" : ",") + word;
   app.add_option("-o,--output", options.format, "Output format")
-      ->type_name("WORD")  // and a description: those that CLI11 has name the numbers behind the words
+      ->type_name("WORD")  // with description(): without it, CLI11 prints the enum's numbers after the words
       ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case).description(words + "}"))
       ->default_str("table");
 }

@@ -27,28 +27,28 @@ enum class Command : std::uint8_t {
 struct Options {
   Command command = Command::kShowPools;
   std::string kubeconfig = {};  // empty: KUBECONFIG, or ~/.kube/config
-  std::string context = {};     // empty: the kubeconfig's
+  std::string context = {};     // empty: the kubeconfig's current context
   Format format = Format::kTable;
   std::string colour = "auto";              // auto, always, never
-  std::string pool = {};                    // show: of this pool only; empty: all
-  std::string html = {};                    // show map: a file for a web page; "-" is stdout; empty: text
+  std::string pool = {};                    // show: only this pool; empty: all pools
+  std::string html = {};                    // show map: file for a web page; "-": stdout; empty: text
   std::string who = {};                     // who: an address or a pod
   std::string pod = {};                     // why: a pod
-  std::chrono::seconds settle{15};          // check: between the two looks
-  std::string netns = {};                   // check: a folder of network namespaces; empty: none are looked at
-  std::string node = {};                    // check: whose they are
+  std::chrono::seconds settle{15};          // check: time between the two checks
+  std::string netns = {};                   // check: folder of network namespaces; empty: do not compare them
+  std::string node = {};                    // check: the node of these network namespaces
   std::vector<std::string> addresses = {};  // release
-  std::string report = {};                  // release: a file of `check -o json`; "-" is stdin
+  std::string report = {};                  // release: file with a report of `check -o json`; "-": stdin
   std::string space = {};                   // release
   bool is_sure = false;                     // release
 };
 
-// The program ends at once: after --help, --version or without arguments with 0, after a mistake with 2.
+// The program ends at once: with code 0 after --help, --version or without arguments, with code 2 after a usage error.
 struct Exit {
   int code = 0;
 };
 
-// Prints help and mistakes, `version` for --version, and without arguments where to begin.
+// Prints help, usage errors, and `version` for --version. Without arguments, prints how to begin.
 [[nodiscard]] std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, const std::string& version);
 
 }  // namespace berth::cli

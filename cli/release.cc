@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The safety checks, each with the remedy, and the compare-and-swap.
+// The safety checks, each with its remedy, and the compare-and-swap.
 #include "cli/release.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kTriesMax = 10;
-constexpr std::int64_t kRestMs = 60'000;  // nobody gets the address before its node has heard that it is free
+constexpr std::int64_t kRestMs = 60'000;  // until then the node's agent has seen the cooling entry
 constexpr std::chrono::seconds kCallMax{20};
 
 k8sclient::CallOptions Soon() { return k8sclient::CallOptions::Within(kCallMax); }
@@ -32,7 +32,7 @@ bool IsReady(const json& node) {
 
 Expected<LiveLook> Look(k8sclient::Api& api, const Use& use) {
   LiveLook look;
-  // Nobody has it, or it names no node: there is nothing to look at.
+  // No pod has the address, or the entry names no node: nothing can be checked.
   if (use.node().empty()) return look;
   const ipam::HeldEntry* held = use.held();
   if (held != nullptr && !held->pod.empty() && !held->pod_namespace.empty()) {
@@ -50,7 +50,7 @@ Expected<LiveLook> Look(k8sclient::Api& api, const Use& use) {
 
 std::string Describe(const Use& use) { return use.address().ToString() + " of block " + use.block->name; }
 
-// Whether the pod that has the entry may still run.
+// Fails if the pod of the entry may still run.
 Expected<void> CheckPodIsGone(const Use& use, const ipam::HeldEntry& held, const LiveLook& look, bool is_sure) {
   const std::string name = held.pod_namespace + "/" + held.pod;
   if (look.pod && IsOf(held, *look.pod) && !look.pod->ended()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Release: ends an entry whose pod is gone. The entry becomes "~ t=<until> f=<attachment>", so that the node forgets it
-// too; an entry that only vanished would be written again (docs/state.md).
+// Release: frees the address of a pod that is gone. The entry becomes "~ t=<until> f=<attachment>", so that the node's
+// agent learns that the attachment has no address any more. If the entry were only removed, the agent would write it
+// again (docs/state.md).
 #pragma once
 
 #include <cstdint>
@@ -11,10 +12,10 @@
 
 namespace berth::cli {
 
-// What was seen of an entry's pod and node a moment ago.
+// The pod and the node of an entry, as they were read a moment ago.
 struct LiveLook {
-  std::optional<Pod> pod = {};  // nothing: 404
-  // The Node's condition Ready is True; also if there is no such Node: then nothing runs there.
+  std::optional<Pod> pod = {};  // nothing: the API server answered 404
+  // The Node's condition Ready is True, or the Node does not exist, so that nothing runs there.
   bool node_is_ready_or_gone = false;
   bool node_is_gone = false;
 };
@@ -22,18 +23,20 @@ struct LiveLook {
 struct Release {
   ipam::Address address;
   std::string space;
-  // Also an entry whose pod nobody can look for (unknown, or static): somebody has made sure that it is gone.
+  // True: also release an entry whose pod cannot be checked (unknown or static), because somebody has checked that it
+  // is gone.
   bool is_sure = false;
 };
 
-// The entry that has the address. Errors: kNotFound.
+// The entry of the address. Errors: kNotFound.
 [[nodiscard]] Expected<Use> FindUse(const Inventory& inventory, ipam::Address address, const std::string& space);
 
-// The block without the holder, or why not: kInvalid, with the remedy. Requires: `use` is of `block`.
+// The block with the entry replaced by a cooling entry. Errors: kInvalid: the address may be in use, or is not held;
+// with the remedy.
 [[nodiscard]] Expected<ipam::Block> Released(const Use& use, const LiveLook& look, bool is_sure, std::int64_t now_ms);
 
-// Reads the block, looks at pod and node, and writes by compare-and-swap; after a conflict all of it again.
-// Returns what was done, for people.
+// Reads the block, the pod and the node, checks them, and writes the block by compare-and-swap. After a conflict, does
+// all of this again, at most ten times. Returns a text for people.
 [[nodiscard]] Expected<std::string> Perform(k8sclient::Api& api, const Release& release);
 
 }  // namespace berth::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Release: what may be released, and what is written then.
+// Release: which addresses may be released, and what is written.
 #include "cli/release.h"
 
 #include <chrono>
@@ -29,7 +29,7 @@ struct ReleaseCase {
   bool node_is_ready;
   bool node_is_gone;
   bool is_sure;
-  const char* refused;  // what the refusal says; empty: it is released
+  const char* refused;  // part of the error message; empty: the address is released
 };
 
 class ReleaseTable : public testing::TestWithParam<ReleaseCase> {};
@@ -97,7 +97,7 @@ TEST(FindUse, NamesTheAddressThatNobodyHas) {
 
 class SharedRelease : public testing::TestWithParam<const char*> {};
 
-// A Shared block names no node, and neither do such entries.
+// The blocks are Shared, and these entries name no node either.
 TEST_P(SharedRelease, OfWhatNobodyHasIsRefused) {
   k8sclient::testing::ModelApi api;
   Inventory inventory = HealthyInventory();
@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(Entries, SharedRelease,
                                          "team-a/web-0 u 0123456789ab-aaaaaaaaaaaaaaaa i=eth0 t=1"),
                          [](const auto& c) { return std::to_string(c.index); });
 
-// The node compares the end of the rest with the API server's clock.
+// The node compares the end of the cooling with the API server's clock, not with the laptop's.
 TEST(ReleaseOnALaptop, TheAddressRestsByTheApiServersClock) {
   for (const std::chrono::hours ahead : {-24h * 365, -1h, 1h, 24h * 365}) {
     k8sclient::testing::ModelApi model;

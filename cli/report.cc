@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading what ReportOf made.
+// Reads the report that ReportOf makes.
 #include "cli/report.h"
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report of check as release reads it again.
+// Reads a report of check for release.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace berth::cli {
 
-// The addresses of its findings "pod-gone". Errors: kDecode, saying what a report is.
+// The addresses of the findings "pod-gone" in the report. Errors: kDecode; the details say how to make a report.
 [[nodiscard]] Expected<std::vector<Release>> ReadReport(const std::string& text);
 
 }  // namespace berth::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows from objects, text from rows.
+// Makes rows from objects, and text from rows.
 #include "cli/show.h"
 
 #include <algorithm>
@@ -101,7 +101,7 @@ std::string Yaml(const Json& rows) {
   return std::string(emitter.c_str()) + "\n";
 }
 
-// The address in every block that covers it.
+// One row for each block that contains the address.
 Json WhoHas(const Inventory& inventory, ipam::Address address) {
   Json rows = Json::array();
   for (const ipam::Block& block : inventory.blocks) {

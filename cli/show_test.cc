@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Show, who and the map: what a person reads.
+// Show, who and the map: the texts that people read.
 #include "cli/show.h"
 
 #include <gmock/gmock.h>
@@ -56,8 +56,8 @@ struct WhoCase {
   const char* name;
   const char* what;
   const char* column;
-  const char* want;   // of the first row
-  const char* error;  // what it says; empty: there is none
+  const char* want;   // in the first row
+  const char* error;  // part of the error message; empty: no error
 };
 
 class WhoTable : public testing::TestWithParam<WhoCase> {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests only: a small cluster on an API server in memory, read as berthctl reads it.
+// For tests only: a small cluster on an API server in memory, read like berthctl reads it.
 #pragma once
 
 #include <map>
@@ -23,12 +23,12 @@ using nlohmann::json;
 
 inline constexpr const char* kWeb = "10.55.0.0/24";
 
-// Pods are in the namespace team-a, which has the label team=a. Blocks hold eight addresses.
+// All pods are in the namespace team-a with the label team=a. A block has eight addresses.
 class TestCluster {
  public:
   TestCluster() { api_.Put("/api/v1/namespaces", {{"metadata", {{"name", "team-a"}, {"labels", {{"team", "a"}}}}}}); }
 
-  // `shown`: the number of ipv4; nothing: none.
+  // `shown`: the Node's address count for ipv4; nothing: none.
   TestCluster& Node(const std::string& name, std::optional<int> shown, json labels = json::object(),
                     json spec = json::object(), bool is_ready = true, int pods_max = 110) {
     json status = {{"conditions", {{{"type", "Ready"}, {"status", is_ready ? "True" : "Unknown"}}}},
@@ -43,7 +43,7 @@ class TestCluster {
               {"status", status}});
     return *this;
   }
-  // `changes`: to its spec.
+  // `changes`: changes of the pool's spec.
   TestCluster& Pool(const std::string& name, const std::string& subnet, const json& changes = json::object(),
                     bool is_ready = true) {
     json object = {{"metadata", {{"name", name}, {"uid", "uid-of-" + name}, {"generation", 1}}},
@@ -60,7 +60,7 @@ class TestCluster {
     pools_.insert_or_assign(name, *reconciler::ReadPool(object).value().pool);
     return *this;
   }
-  // `entries`: by offset, "pod" or "pod uid".
+  // `entries`: names of pods by offset.
   TestCluster& Block(const std::string& pool, const std::string& cidr, const std::string& node,
                      const std::map<ipam::BlockOffset, std::string>& entries = {}, bool is_deleting = false) {
     ipam::Block block = ipam::NewBlock(pools_.at(pool), ipam::PrefixOf(cidr), node);
@@ -73,7 +73,7 @@ class TestCluster {
     api_.Put(std::string(crds::kBlocksPath), std::move(object));
     return *this;
   }
-  // A pod that requests `units` of ipv4. `node`: empty: none yet. `spec`, `status`: what more they have.
+  // A pod that requests `units` of ipv4. Empty `node`: not scheduled yet. `spec`, `status`: additional fields.
   TestCluster& Pod(const std::string& name, int units, const std::string& node, const json& spec = json::object(),
                    const json& status = json::object()) {
     json object = {{"metadata", {{"name", name}, {"namespace", "team-a"}, {"uid", "uid-of-" + name}}},
@@ -88,12 +88,12 @@ class TestCluster {
     api_.Put("/api/v1/namespaces/team-a/pods", std::move(object));
     return *this;
   }
-  // A status for Pod: it runs with that address.
+  // A status for Pod: the pod runs with this address.
   [[nodiscard]] static json Running(const std::string& address) {
     return {{"phase", "Running"}, {"podIPs", {{{"ip", address}}}}};
   }
 
-  // `pod`: as for ReadCountedWorld.
+  // `pod`: like for ReadCountedWorld.
   [[nodiscard]] CountedWorld Read(const std::string& pod = "") {
     api_.Put(std::string(crds::kSpacesPath),
              {{"metadata", {{"name", "default"}, {"uid", "uid-of-space"}}},
@@ -103,7 +103,7 @@ class TestCluster {
   k8sclient::testing::ModelApi& api() { return api_; }
 
  private:
-  // `{}` as an argument is null: nothing to change.
+  // An argument `{}` is null, and changes nothing.
   static void Update(json& object, const json& changes) {
     if (!changes.is_null()) object.update(changes);
   }

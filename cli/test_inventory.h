@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small healthy cluster for tests: pool web 10.55.0.0/24, one block of node n1 with two pods, a cooling, a reserved
-// and a standby address.
+// For tests only: a small healthy cluster. Pool web has 10.55.0.0/24, and node n1 has one block with two pods, a
+// cooling address, a reserved address and an address on standby.
 #pragma once
 
 #include <string>
@@ -51,7 +51,7 @@ inline Inventory HealthyInventory() {
   return inventory;
 }
 
-// In which a pod has an address that another has, too.
+// Adds a block of another space, in which a pod has the same address as a pod of the first space.
 inline void AddOtherSpace(Inventory& inventory) {
   ipam::Block block = inventory.blocks[0];
   block.space = "blue";

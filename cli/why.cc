@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The controller's counting, asked about one pod.
+// Asks the controller's counting about one pod.
 #include "cli/why.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ using reconciler::UnitRequest;
 constexpr const char* kReadOn = "docs/scheduling.md tells how pods request addresses";
 constexpr std::size_t kNodesPrinted = 20;
 
-// How far a node is from taking the pod; the smaller, the nearer.
+// How far a node is from being able to run the pod; smaller is nearer.
 enum class Distance : std::uint8_t { kNone, kSoon, kBlockOfOthers, kLimit, kNotCounted, kNotForPod };
 
 struct Verdict {
@@ -42,7 +42,7 @@ std::string Count(std::int64_t count, const std::string& one) {
   return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
 }
 
-// "1 ipv4 and 1 ipv6".
+// For example "1 ipv4 and 1 ipv6".
 std::string Requests(const SeenPod& pod) {
   std::string text;
   for (const UnitRequest& request : pod.requests) {
@@ -51,8 +51,8 @@ std::string Requests(const SeenPod& pod) {
   return text;
 }
 
-// One of each resource that the scheduler's message names: the scheduler extender found no node with them for a pod
-// that requests nothing (docs/scheduling.md).
+// One unit of each resource in the scheduler's message: for a pod that requests nothing, the scheduler extender found
+// no node with a free address of these resources (docs/scheduling.md).
 std::vector<UnitRequest> MissedByExtender(const SeenPod& pod, const std::string& scheduler_says) {
   if (!pod.requests.empty() || pod.is_host_network) return {};
   const std::string prefix(crds::kResourcePrefix);
@@ -98,7 +98,7 @@ class Answer {
         {{"about", about}, {"name", name}, {"fits", fits}, {"says", std::move(says)}, {"remedy", std::move(remedy)}});
   }
 
-  // The addresses that are recorded for the pod.
+  // The entries of the pod.
   [[nodiscard]] std::vector<reconciler::HeldEntries::Entry> Entries() const {
     std::vector<reconciler::HeldEntries::Entry> entries;
     for (const auto& key : counting_.held.Keys()) {
@@ -146,7 +146,7 @@ class Answer {
     }
   }
 
-  // It is on a node and waits for an address there.
+  // The pod is on a node, and waits for an address there.
   void TellOfBound() {
     Add("pod",
         key_,
@@ -170,7 +170,8 @@ class Answer {
     }
   }
 
-  // One that cannot be read may be of any resource. The network configuration, which names pools, is not known here.
+  // Whether the pod may get addresses of the pool. A pool that cannot be parsed may have any resource. berthctl does
+  // not know the network configuration, which names the pools.
   [[nodiscard]] bool IsOfPod(const SeenPool& pool) const {
     return !pool.pool || pod_.requests.empty() || std::ranges::any_of(pod_.requests, [&](const UnitRequest& one) {
       return one.resource == pool.pool->resource;
@@ -219,7 +220,7 @@ class Answer {
     Add("pool", name, fits, says, fits ? "" : "end pods that have addresses of this pool, or use a larger pool");
   }
 
-  // It waits for a node.
+  // The pod waits for a node.
   void TellOfUnbound() {
     const std::string says =
         asked_.scheduler_says.empty() ? "" : "; the scheduler says " + Quoted(asked_.scheduler_says);
@@ -304,7 +305,7 @@ class Answer {
         fits ? "" : "the pool is full: end pods that have addresses of the pool, or add a pool of this resource");
   }
 
-  // What keeps the pod away from the node besides addresses.
+  // Obstacles on the node other than addresses.
   [[nodiscard]] std::optional<Verdict> NotForPod(const SeenNode& node) const {
     if (!node.is_ready) return Verdict{Distance::kNotForPod, "is not Ready"};
     if (!asked_.placement.Admits(node.name, node.labels, {})) {
@@ -327,7 +328,7 @@ class Answer {
                        std::to_string(node.pods_max)};
   }
 
-  // Whether the scheduler could place the pod there, as the controller sees it.
+  // Whether the scheduler could place the pod on the node, according to the controller's data.
   [[nodiscard]] Verdict Judge(const SeenNode& node) const {
     if (auto verdict = NotForPod(node)) {
       for (const UnitRequest& request : pod_.requests) {
@@ -348,7 +349,7 @@ class Answer {
     return verdict;
   }
 
-  // Units that the scheduler still gives to pods.
+  // Units of the resource that the scheduler can still give to pods.
   [[nodiscard]] std::int64_t LeftOn(const SeenNode& node, const std::string& resource) const {
     const auto shown = node.numbers.find(resource);
     const auto& tallies = counting_.counts.Of(node.name);
@@ -369,7 +370,7 @@ class Answer {
     return WithObstacle(node, request, says);
   }
 
-  // What stands between the node and a block for the request.
+  // Why the node cannot get a block for the request.
   [[nodiscard]] Verdict WithObstacle(const SeenNode& node, const UnitRequest& request, const std::string& says) const {
     Verdict nearest{Distance::kNotCounted,
                     says,

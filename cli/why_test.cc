@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What why says of a pod, case by case.
+// What why says about a pod, case by case.
 #include "cli/why.h"
 
 #include <functional>
@@ -29,7 +29,7 @@ std::string TextOf(TestCluster& cluster) {
 struct WhyCase {
   const char* name;
   std::function<void(TestCluster&)> build;
-  std::vector<std::string> says;  // lines that must be there, each a part of one
+  std::vector<std::string> says;  // each is a part of a line of the text
 };
 
 void PrintTo(const WhyCase& c, std::ostream* out) { *out << c.name; }
@@ -43,7 +43,7 @@ TEST_P(WhyTable, SaysWhatStandsInTheWay) {
   for (const std::string& line : GetParam().says) EXPECT_THAT(text, HasSubstr(line));
 }
 
-// A block of n1 of which every address is held by somebody else's pod.
+// A block of `node` in which pods other than web-0 have all addresses.
 void FullBlock(TestCluster& c, const char* cidr, const char* node) {
   std::map<ipam::BlockOffset, std::string> entries;
   for (ipam::BlockOffset i = 0; i < 8; ++i) entries[i] = "other";
