@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocations from and to JSON.
+// IPAllocations from and to JSON.
 #include "crds/allocation.h"
 
 #include <algorithm>
@@ -49,7 +49,8 @@ Json SpecOf(const Allocation& allocation) {
           {"ips", std::move(ips)}};
 }
 
-// A node's name may be longer than a label's value: then there is no such label, and spec.node is what to select by.
+// A node's name may be longer than a label's value. Then the IPAllocation has no node label, and people select by
+// spec.node.
 Json WithLabels(const Allocation& allocation, Json labels) {
   if (!labels.is_object()) labels = Json::object();
   if (allocation.node.size() <= kLabelValueMax) labels[std::string(kNodeLabel)] = allocation.node;
@@ -67,7 +68,7 @@ Json WithLabels(const Allocation& allocation, Json labels) {
 std::string AllocationName(std::string_view pod, const ipam::Attachment& attachment) {
   BERTH_CHECK(attachment.size() == kAttachmentLength);
   std::string name(pod.substr(0, kNameLengthMax - kAttachmentLength - 1));
-  // A label of a DNS name may not end with "." or start the next one with "-".
+  // A label of a DNS name may not begin with "-": remove "." from the end of the pod's part, and also "-".
   while (!name.empty() && (name.back() == '.' || name.back() == '-')) name.pop_back();
   return name + '-' + attachment;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPAllocation: who has which addresses, for people and for Kubernetes' garbage collector.
+// IPAllocation: which attachment has which addresses, for people and for Kubernetes' garbage collector.
 //
-// The controller writes it from the entries of blocks. Everything that can be derived from its parts (name, labels, the
-// joined text of the addresses, the owner) is derived here, so that two writers write the same object.
+// The controller writes it from the entries of blocks. This file derives the object's name, labels, joined addresses
+// and owner from its other parts, so that two writers write the same object.
 #pragma once
 
 #include <cstddef>
@@ -33,35 +33,35 @@ struct AllocatedAddress {
 struct Allocation {
   ObjectMeta meta;
   std::string pod;
-  std::string uid;  // as the runtime gave it
+  std::string uid;  // as the runtime passed it
   std::string interface;
   std::string node;
   std::vector<AllocatedAddress> addresses;  // IPv4 first
-  // The object as it was read; nullptr: never read. Shared, never changed.
+  // The object as it was read; nullptr: not read yet. Shared, never changed.
   std::shared_ptr<const nlohmann::json> document = nullptr;
 };
 
-// "<pod>-<attachment>", the pod's name cut so that at most 253 characters come out. The cut leaves a valid name.
+// "<pod>-<attachment>". The pod's name is shortened so that the result has at most 253 characters and is a valid name.
 [[nodiscard]] std::string AllocationName(std::string_view pod, const ipam::Attachment& attachment);
 
-// The attachment that a name ends with; nothing if it does not.
+// The attachment at the end of the name; nothing if the name does not end with one.
 [[nodiscard]] std::optional<ipam::Attachment> AttachmentOfName(std::string_view name);
 
-// An address as the value of a label: IPv6 with "-" for ":", a "0" before or behind where it would start or end with
-// "-", so that it still reads as the address: "2001-db8--7", "2001-db8--0".
+// An address as the value of a label: in IPv6 with "-" for ":". If the value would begin or end with "-", a "0" is
+// added there, so that it still reads as the address: "2001-db8--7", "2001-db8--0".
 [[nodiscard]] std::string AddressLabelValue(ipam::Address address);
 
-// Errors: kInvalid, naming namespace, object and field.
+// Errors: kInvalid, with the namespace, the name and the field.
 [[nodiscard]] Expected<Allocation> ParseAllocation(nlohmann::json object);
 
-// For a POST: meta.name, meta.name_space, derived labels; a reference to the pod as owner where `uid` is that
-// of an API object (with dashes; a static pod's is not), else none. Requires: it has addresses, and at most
-// kAllocationAddressesMax.
+// The object for a POST: meta.name, meta.name_space, derived labels. If `uid` has dashes, as the UID of an API object
+// has, the object refers to the pod as its owner; the UID of a static pod has none. Requires: from 1 to
+// kAllocationAddressesMax addresses.
 [[nodiscard]] nlohmann::json AllocationToJson(const Allocation& allocation);
 
-// The merge patch that makes the object say what `allocation` says: only what differs, and the resourceVersion. Labels
-// and owners that are not derived belong to others and are kept. null if nothing differs. Requires: allocation.document
-// is set; pod, uid, interface and node are immutable.
+// The merge patch that changes allocation.document into `allocation`: only the differences, and the resourceVersion.
+// Keeps labels and owners that other programs have set. null if nothing differs. Requires: allocation.document is set;
+// pod, uid, interface and node are unchanged.
 [[nodiscard]] nlohmann::json AllocationPatch(const Allocation& allocation);
 
 }  // namespace berth::crds

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocations: what is derived from a holder, what is refused, what a patch carries.
+// IPAllocations: what is derived from the other fields, what is refused, what a patch contains.
 #include "crds/allocation.h"
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks from and to JSON. This is on the way of every ADD and DEL: one pass, no regular expressions.
+// IPBlocks from and to JSON. Every ADD and DEL needs this code, so it is fast: one pass, no regular expressions.
 #include "crds/block.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ constexpr std::size_t kEntriesMax = std::size_t{1} << ipam::kBlockBitsMax;
 constexpr std::size_t kAgentLengthMax = 84;
 constexpr std::size_t kKeyLengthMax = 3;
 
-// A key of allocations: decimal without leading zeros, below the number of addresses.
+// Parses a key of `allocations`: decimal without leading zeros, less than the number of addresses.
 std::optional<ipam::BlockOffset> ParseKey(std::string_view key, ipam::BlockOffset size) {
   ipam::BlockOffset offset = 0;
   const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), offset);
@@ -50,7 +50,8 @@ std::map<ipam::BlockOffset, std::string> ReadAllocations(const FieldReader& docu
   return allocations;
 }
 
-// As it stands there, so that a patch can take away what should not.
+// Keeps offsets that should not be on standby, for example because they have an entry, so that a patch can remove them.
+// Ignores offsets outside the block.
 ipam::OffsetSet ReadStandby(const FieldReader& document, const ipam::Block& block) {
   ipam::OffsetSet standby;
   for (const std::int64_t number : document.Integers("standby", kEntriesMax, 0, kEntriesMax - 1)) {
@@ -74,12 +75,12 @@ void ReadSpec(const FieldReader& document, ipam::Block& block) {
   }
 }
 
-// What beside name and spec a new object and a patch have in common.
+// Puts the field into the patch if it has changed.
 void SetIfChanged(Json& patch, const char* key, const auto& before, const auto& after) {
   if (before != after) patch[key] = after;
 }
 
-// An empty item alone is what a patch sends to be rid of them.
+// Ignores a single empty item: berth's patch sends it to remove all managed fields.
 bool HasManagedFields(const Json& object) {
   const auto metadata = object.find("metadata");
   if (metadata == object.end() || !metadata->is_object()) return false;
@@ -99,7 +100,7 @@ void CheckEntry(const ipam::Block& block, ipam::BlockOffset offset, const std::s
   BERTH_CHECK(!entry.empty() && entry.size() <= ipam::kEntryLengthMax);
 }
 
-// Entries that differ, null for those that went. Both maps are sorted.
+// Entries that differ; null for removed entries.
 Json AllocationsPatch(const ipam::Block& before, const ipam::Block& after) {
   Json patch = Json::object();
   for (const auto& [offset, entry] : before.allocations) {
@@ -134,7 +135,8 @@ Expected<ipam::Block> ParseBlock(const Json& object) {
   }
   block.agent = document.String("agent", kAgentLengthMax);
   block.free = static_cast<std::uint32_t>(document.Integer("free", 0, kEntriesMax).value_or(0));
-  // Not brought into the block's size: a Touch that wrote what the object holds already would settle nothing.
+  // Keep a value outside the block: if it were reduced, Touch might write the value that the object already has, and
+  // such a write would settle nothing.
   block.next = static_cast<ipam::BlockOffset>(document.Integer("next", 0, kEntriesMax - 1).value_or(0));
   block.allocations = ReadAllocations(document, block.size());
   block.standby = ReadStandby(document, block);
@@ -211,7 +213,7 @@ Expected<ipam::Block> BlockAfterPatch(ipam::Block after, const Json& answer) {
 Expected<BlockIdentity> ParseBlockName(std::string_view name) {
   const auto refuse = [&] { return Fail(ErrorCode::kInvalid, "not the name of a block: " + Quoted(name)); };
   if (name.size() > kBlockNameLengthMax) return refuse();
-  // IPv4 has three dots, and a fourth behind a space; IPv6 has none, and one behind a space.
+  // An IPv4 CIDR has three dots, and a fourth dot after a space. An IPv6 CIDR has none, and one dot after a space.
   const auto dots = std::ranges::count(name, '.');
   const bool ipv4 = dots >= 3;
   const bool has_space = dots == 4 || dots == 1;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPBlock objects to and from ipam::Block: read, create, and the merge patch that is every write of a block.
+// Converts IPBlock objects from and to ipam::Block: reading, creating, and the merge patch of each write.
 //
-// A patch carries only what changed, so that fields and entries this version does not know stay as they are, and the
-// resourceVersion it was decided on, so that a stale one is refused with 409.
+// A patch contains only changed fields and entries, so it keeps fields and entries that this version does not know. It
+// also contains the resourceVersion from which the change was decided, so the API server refuses an outdated patch
+// (409).
 #pragma once
 
 #include <string_view>
@@ -14,31 +15,31 @@
 
 namespace berth::crds {
 
-// Errors: kInvalid, naming block and field: malformed, out of bounds, a name that does not follow from space and CIDR,
-// `used` other than the number of entries. What an entry says is not looked at: what cannot be parsed is held.
+// Errors: kInvalid, with block and field: malformed; out of range; a name that does not match space and CIDR; `used` is
+// not the number of entries. ParseBlock does not parse the entries: an entry that cannot be parsed counts as held.
 [[nodiscard]] Expected<ipam::Block> ParseBlock(const nlohmann::json& object);
 
-// For a POST.
+// The object for a POST.
 [[nodiscard]] nlohmann::json BlockToJson(const ipam::Block& block);
 
-// What has to be sent to make `before`, as it was read, `after`: metadata.resourceVersion of `before`, and every field
-// and entry that differs, null for those that went. If nothing differs, the patch holds the resourceVersion only, and
-// sending it settles nothing. A tracking of fields (metadata.managedFields) ends with the patch: docs/adr/0004.
-// Requires: both are the same object (name, uid, spec), before.resource_version is not empty, and `after` keeps the
-// schema's bounds; entries come from ipam::FormatEntry.
+// The merge patch that changes `before`, as it was read, into `after`: metadata.resourceVersion of `before`, every
+// field and entry that differs, and null for removed ones. If nothing differs, the patch contains only the
+// resourceVersion, and sending it settles nothing. The patch also removes metadata.managedFields (docs/adr/0004).
+// Requires: both are the same object (name, uid, spec); before.resource_version is not empty; `after` keeps the limits
+// of the schema; entries come from ipam::FormatEntry.
 [[nodiscard]] nlohmann::json BlockMergePatch(const ipam::Block& before, const ipam::Block& after);
 
-// The block as it is after that patch, from the answer: all of the object, or its PartialObjectMetadata alone, which is
-// enough since the patch was a compare-and-swap. Errors: kInvalid: the answer is not about this object.
+// The block after a successful patch, from `after` and the API server's answer. A PartialObjectMetadata is enough as
+// answer, because the patch was a compare-and-swap. Errors: kInvalid: the answer is about another object.
 [[nodiscard]] Expected<ipam::Block> BlockAfterPatch(ipam::Block after, const nlohmann::json& answer);
 
-// Space and CIDR of a block, from its name alone: what a PartialObjectMetadataList has.
+// Space and CIDR from the name of a block, for example from an item of a PartialObjectMetadataList.
 struct BlockIdentity {
   std::string space;
   ipam::Prefix cidr;
   friend bool operator==(const BlockIdentity&, const BlockIdentity&) = default;
 };
-// The inverse of ipam::BlockName. Errors: kInvalid, quoting the name.
+// The inverse of ipam::BlockName. Errors: kInvalid, with the quoted name.
 [[nodiscard]] Expected<BlockIdentity> ParseBlockName(std::string_view name);
 
 }  // namespace berth::crds

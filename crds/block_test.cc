@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks from and to JSON: what is refused, what a patch carries, what survives it.
+// IPBlocks from and to JSON: what is refused, what a patch contains, what a patch keeps.
 #include "crds/block.h"
 
 #include <chrono>
@@ -110,9 +110,9 @@ TEST(Block, IsCreatedWithEmptyAllocationsAndWithoutWhatItHasNot) {
 
 struct RefusedBlockCase {
   const char* name;
-  const char* path;   // JSON pointer of what is replaced
-  Json value;         // null: removed
-  const char* field;  // that the message must name
+  const char* path;   // JSON pointer of the value to replace
+  Json value;         // null: remove it
+  const char* field;  // must be in the message
 };
 
 class BlockRefused : public testing::TestWithParam<RefusedBlockCase> {};
@@ -219,7 +219,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BlockTouched,
 struct PatchCase {
   const char* name;
   std::function<void(ipam::Block&)> change;
-  const char* want;  // beside metadata.resourceVersion
+  const char* want;  // besides metadata.resourceVersion
 };
 
 class BlockPatches : public testing::TestWithParam<PatchCase> {};

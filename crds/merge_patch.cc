@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The difference of two documents as a merge patch.
+// Computes a merge patch from two documents.
 #include "crds/merge_patch.h"
 
 #include <map>
@@ -25,7 +25,7 @@ Json KeyOf(const Json& element, std::initializer_list<std::string_view> keys) {
 
 }  // namespace
 
-// NOLINTNEXTLINE(misc-no-recursion): as deep as the schema, which the API server cuts objects to
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the schema, because the API server drops other fields
 Json DiffMergePatch(const Json& before, const Json& after) {
   BERTH_CHECK(before.is_object() && after.is_object());
   Json patch = Json::object();

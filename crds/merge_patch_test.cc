@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The difference of two documents: that it is minimal, and that it leads from one to the other.
+// DiffMergePatch: the patch is minimal, and changes one document into the other.
 #include "crds/merge_patch.h"
 
 #include <string>

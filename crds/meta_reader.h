@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading metadata with the FieldReader that reads the rest of the object, so that one error is kept for both.
+// Reads metadata with the FieldReader that reads the rest of the object, so that both share one Problem.
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,7 @@
 
 namespace berth::crds {
 
-// "IPPool web", so that every error names the object.
+// A Problem for an object such as "IPPool web", so that each error names the object.
 [[nodiscard]] Problem ProblemOf(std::string_view kind, const nlohmann::json& object);
 
 [[nodiscard]] ObjectMeta ReadMeta(const FieldReader& document);

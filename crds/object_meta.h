@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ObjectMeta: what berth uses of what every Kubernetes object says about itself, and patches that concern nothing else.
+// ObjectMeta: the fields of metadata that berth uses, and patches that change only metadata.
 //
-// Anyone who may change an object may fill its metadata with what berth has no use for. None of that is looked at, so
-// that it cannot make an object unreadable.
+// Anyone who may change an object may write other fields of metadata. berth does not read these fields, so they cannot
+// make an object unreadable.
 #pragma once
 
 #include <cstdint>
@@ -24,26 +24,26 @@ struct ObjectMeta {
   std::string resource_version = {};
   std::int64_t generation = 0;
   std::string deletion_timestamp = {};       // RFC 3339; empty: not being deleted
-  std::vector<std::string> finalizers = {};  // all: a patch that takes one out names the others
+  std::vector<std::string> finalizers = {};  // all of them: a patch that removes one must contain the others
 
   [[nodiscard]] bool deleting() const { return !deletion_timestamp.empty(); }
   friend bool operator==(const ObjectMeta&, const ObjectMeta&) = default;
 };
 
-// Of any kind of object, also of a PartialObjectMetadata and of the items of a list. `kind` is for messages.
-// Errors: kInvalid, naming kind, object and field.
+// Parses metadata of any kind of object, also of a PartialObjectMetadata and of an item of a list. `kind` is for
+// messages.
+// Errors: kInvalid, with kind, name and field.
 [[nodiscard]] Expected<ObjectMeta> ParseObjectMeta(const nlohmann::json& object, std::string_view kind);
 
-// metadata.annotations, for who does use them. Errors: as above.
+// Parses metadata.annotations. Errors: like ParseObjectMeta.
 [[nodiscard]] Expected<std::map<std::string, std::string>> ParseAnnotations(const nlohmann::json& object,
                                                                             std::string_view kind);
 
-// metadata.name and metadata.labels of any object, for who looks at nothing else; empty where they are missing or of
-// another type.
+// metadata.name and metadata.labels of any object, without errors: empty if they are missing or have another type.
 [[nodiscard]] std::string NameOf(const nlohmann::json& object);
 [[nodiscard]] std::map<std::string, std::string> LabelsOf(const nlohmann::json& object);
 
-// A merge patch that sets the finalizers and nothing else, if the object is still as it was read.
+// The merge patch that sets only the finalizers, if the object has not changed since it was read.
 // Requires: before.resource_version is not empty.
 [[nodiscard]] nlohmann::json FinalizersPatch(const ObjectMeta& before, const std::vector<std::string>& finalizers);
 

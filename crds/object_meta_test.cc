@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// metadata: what is read, what is refused.
+// ObjectMeta: what is read, and what is refused.
 #include "crds/object_meta.h"
 
 #include <string>

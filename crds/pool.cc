@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools from JSON: spec, and what an ADD needs of the status.
+// IPPools from JSON: spec, and the part of the status that an ADD needs.
 #include "crds/pool.h"
 
 #include <limits>
@@ -104,7 +104,7 @@ ipam::Affinity ReadAffinity(const FieldReader& spec) {
   return ipam::Affinity::kNode;
 }
 
-// What may be handed out.
+// The fields that say which addresses pods may get.
 void ReadAddresses(const FieldReader& spec, ipam::Pool& pool) {
   spec.Require("subnet");
   pool.subnet = spec.Parsed("subnet", kPrefixTextMax, ipam::Prefix::Parse).value_or(ipam::Prefix());
@@ -121,7 +121,7 @@ void ReadAddresses(const FieldReader& spec, ipam::Pool& pool) {
   pool.allow_edge_addresses = spec.Bool("allowEdgeAddresses", false);
 }
 
-// To whom, and by which rules.
+// The fields that say which pods may get addresses, and by which rules.
 void ReadRules(const FieldReader& spec, ipam::Pool& pool) {
   pool.result_length = PrefixLength(spec, "prefixLength", pool.family());
   spec.ForEach("routes", kRoutesMax, [&pool](const FieldReader& route) { pool.routes.push_back(ReadRoute(route)); });

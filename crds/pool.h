@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPPool objects to and from ipam::Pool, and the status that the controller writes.
+// Converts IPPool objects from and to ipam::Pool, and computes patches of the status that the controller writes.
 //
-// Unknown fields survive: nothing here writes a whole object that exists, only merge patches of what changed, and where
-// a patch has to carry a whole list (conditions), the fields of its elements that this version does not know go along.
+// Unknown fields survive: berth never writes a whole existing object, only merge patches of changes. If a patch must
+// contain a whole list (conditions), the elements keep fields that this version does not know.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@
 
 namespace berth::crds {
 
-// Errors: kInvalid, naming pool and field: a field of the wrong type, out of bounds or that cannot be parsed. Rules
-// between fields (a gateway outside the subnet, overlapping ranges) are ipam::Validate's.
+// Errors: kInvalid, with pool and field: wrong type, out of range, or not parsable. ipam::Validate checks rules between
+// fields (gateway outside the subnet, overlapping ranges).
 [[nodiscard]] Expected<ipam::Pool> ParsePool(const nlohmann::json& object);
 
-// For a POST: metadata.name and spec. What has its default is left out.
+// The object for a POST: metadata.name and spec. Most fields with their default value are left out.
 [[nodiscard]] nlohmann::json PoolToJson(const ipam::Pool& pool);
 
 // A metav1.Condition.
@@ -39,16 +39,15 @@ struct Condition {
   friend bool operator==(const Condition&, const Condition&) = default;
 };
 
-// Sets the condition of that type. last_transition_time is taken from `condition` only if the status changes; otherwise
-// the old one stays.
+// Sets the condition of this type. If the status does not change, the old last_transition_time stays.
 void SetCondition(std::vector<Condition>& conditions, Condition condition);
 
-// nullptr if there is none of that type.
+// nullptr if no condition has this type.
 [[nodiscard]] const Condition* FindCondition(const std::vector<Condition>& conditions, std::string_view type);
 
 struct PoolStatus {
   std::vector<Condition> conditions = {};
-  std::optional<int> block_length = {};  // effective
+  std::optional<int> block_length = {};  // the block length that berth uses
   std::vector<ipam::Prefix> claimable = {};
   std::vector<ipam::AddressRange> withheld = {};
   ipam::Uint128 total = 0;
@@ -58,12 +57,13 @@ struct PoolStatus {
   friend bool operator==(const PoolStatus&, const PoolStatus&) = default;
 };
 
-// Errors: as ParsePool.
+// Errors: like ParsePool.
 [[nodiscard]] Expected<PoolStatus> ParsePoolStatus(const nlohmann::json& object);
 
-// The merge patch for <pool>/status that makes the status of `object`, as it was read, this one: only what differs, and
-// metadata.resourceVersion. null if nothing differs. More than 64 claimable prefixes are cut, as they are a hint.
-// Errors: kInvalid: more conditions or withheld ranges than the schema takes, or `object` is no object that was read.
+// The merge patch for <pool>/status that changes the status of `object`, as it was read, into `status`: only the
+// differences, and metadata.resourceVersion. null if nothing differs. Keeps only the first 64 claimable prefixes,
+// because nodes need only some.
+// Errors: kInvalid: more conditions or withheld ranges than the schema allows, or `object` has no resourceVersion.
 [[nodiscard]] Expected<nlohmann::json> PoolStatusPatch(const nlohmann::json& object, const PoolStatus& status);
 
 }  // namespace berth::crds

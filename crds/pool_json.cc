@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools to JSON.
+// IPPools to JSON.
 #include <nlohmann/json.hpp>
 
 #include "crds/names.h"

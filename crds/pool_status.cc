@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The status of a pool: reading it, and the patch that writes it.
+// The status of a pool: reads it, and computes the patch that writes it.
 #include <algorithm>
 #include <limits>
 
@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 
 constexpr std::int64_t kNumberMax = std::numeric_limits<std::int64_t>::max();
 constexpr std::size_t kReasonLengthMax = 255;
-// The schema counts 4096 characters, of at most four bytes.
+// The schema allows 4096 characters, each of at most four bytes.
 constexpr std::size_t kMessageBytesMax = std::size_t{4096} * 4;
 constexpr int kLengthMax = 128;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools from and to JSON: defaults, what is refused, and that nothing of a status is lost in a write.
+// IPPools from and to JSON: defaults, what is refused, and that a write keeps the rest of the status.
 #include "crds/pool.h"
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Every field, none with its default.
+// Every field, each with a value that is not its default.
 Json FullObject() {
   return Json::parse(R"({
     "apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPPool",
@@ -148,7 +148,7 @@ TEST(Pool, IsTheSameAfterCreationAndReading) {
   const Json created = PoolToJson(pool);
   EXPECT_EQ(PoolToJson(PoolOf(created)), created);
   Json want = object["spec"];
-  // A label is the same as an expression with one value.
+  // A label in matchLabels equals an expression with one value.
   want["nodeSelector"].erase("matchLabels");
   Json& expressions = want["nodeSelector"]["matchExpressions"];
   const Json zone = {{"key", "zone"}, {"operator", "In"}, {"values", {"a"}}};
@@ -173,9 +173,9 @@ TEST(Pool, TakesNullForAbsent) {
 
 struct RefusedPoolCase {
   const char* name;
-  const char* path;  // JSON pointer of what is replaced
+  const char* path;  // JSON pointer of the value to replace
   Json value;
-  const char* field;  // that the message must name
+  const char* field;  // must be in the message
 };
 
 class PoolRefused : public testing::TestWithParam<RefusedPoolCase> {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading quantities.
+// Reads quantities.
 #include "crds/quantity.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using nlohmann::json;
 
 __extension__ using Wide = unsigned __int128;
 
-// 10 to a power, or 1024 to a power.
+// Multiplies by 10^tens or by 1024^kibis.
 struct Suffix {
   std::string_view text;
   int tens = 0;
@@ -39,12 +39,12 @@ constexpr std::array<Suffix, 16> kSuffixes{{{"", 0, 0},
                                             {"Ti", 0, 4},
                                             {"Pi", 0, 5},
                                             {"Ei", 0, 6}}};
-// More digits than a quantity that is not too large has.
+// No number up to kUnitsMax needs more digits.
 constexpr std::size_t kDigitsMax = 30;
 constexpr int kTensMax = 60;
 
-// Reads the digits at the front of the text into the number, and returns how many there are. More than kDigitsMax: the
-// number is of no use.
+// Takes digits from the front of `text` and appends them to `number`. Returns the number of digits. If it is larger
+// than kDigitsMax, `number` is wrong.
 std::size_t TakeDigits(std::string_view& text, Wide& number) {
   std::size_t count = 0;
   while (!text.empty() && text.front() >= '0' && text.front() <= '9') {
@@ -54,7 +54,7 @@ std::size_t TakeDigits(std::string_view& text, Wide& number) {
   return count;
 }
 
-// "e3", "E-2"; false: there is none.
+// Parses an exponent such as "e3" or "E-2". False: `text` is not an exponent.
 bool TakeExponent(std::string_view text, int& tens) {
   if (text.size() < 2 || (text.front() != 'e' && text.front() != 'E')) return false;
   text.remove_prefix(1);
@@ -63,7 +63,7 @@ bool TakeExponent(std::string_view text, int& tens) {
   return error == std::errc() && at == text.end();
 }
 
-// number * 10^tens * 1024^kibis, rounded up; nothing: above kUnitsMax.
+// number * 10^tens * 1024^kibis, rounded up; nothing if it is larger than kUnitsMax.
 std::optional<std::int64_t> Scaled(Wide number, int tens, int kibis) {
   constexpr auto kMost = static_cast<Wide>(kUnitsMax);
   if (number == 0) return 0;

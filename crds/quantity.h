@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole numbers out of Kubernetes quantities: what Nodes and containers say of `ipam.berth.dev/<resource>`.
+// Whole numbers from Kubernetes quantities: the numbers of `ipam.berth.dev/<resource>` in Nodes and containers.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace berth::crds {
 
-// What every counted resource begins with: "ipam.berth.dev/ipv4".
+// The beginning of the name of each counted resource: "ipam.berth.dev/ipv4".
 inline constexpr std::string_view kResourcePrefix = "ipam.berth.dev/";
 
-// What stands for a number that cannot be read, and the largest that is read.
+// The largest number; also used in place of a number that cannot be parsed.
 inline constexpr std::int64_t kUnitsMax = std::int64_t{1} << 62;
 
 // a + b, at most kUnitsMax. Requires: both are between 0 and kUnitsMax.
@@ -23,14 +23,14 @@ inline constexpr std::int64_t kUnitsMax = std::int64_t{1} << 62;
   return a > kUnitsMax - b ? kUnitsMax : a + b;
 }
 
-// "3", "3000m", "1k", "2Ki", "3e2"; parts of a unit count as a whole one. Nothing: no quantity, below 0, or above
-// kUnitsMax. Source: k8s.io/apimachinery, api/resource/quantity.go.
+// Parses "3", "3000m", "1k", "2Ki" or "3e2", and rounds up to a whole number. Nothing: not a quantity, negative, or
+// larger than kUnitsMax. Source: k8s.io/apimachinery, api/resource/quantity.go.
 [[nodiscard]] std::optional<std::int64_t> ParseUnits(std::string_view quantity);
 
-// The counted resources in a ResourceList (status.capacity and the like), by name without the prefix. A value that is
-// no whole number counts as kUnitsMax.
+// The counted resources in a ResourceList (status.capacity and the like), by name without the prefix. A value that
+// ParseUnits cannot parse counts as kUnitsMax.
 [[nodiscard]] std::map<std::string, std::int64_t> ReadUnits(const nlohmann::json& resource_list);
-// The same of a Node's status.allocatable.
+// The same for status.allocatable of a Node.
 [[nodiscard]] std::map<std::string, std::int64_t> AllocatableUnits(const nlohmann::json& node);
 
 }  // namespace berth::crds

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantities as the API server writes them, and as people write them by hand.
+// ParseUnits: quantities as the API server writes them, and as people write them.
 #include "crds/quantity.h"
 
 #include <gtest/gtest.h>

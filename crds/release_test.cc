@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What objects of the last release would lose under the CRDs of this tree: an API server drops fields that its schema
-// does not have, and refuses writes of objects that it took before.
+// Upgrades: what objects of the last release would lose with the CRDs of this tree. An API server drops fields that the
+// schema lacks, and refuses writes of objects that the schema does not allow any more.
 //
-// The release is read from git, where nobody can change it: the newest tag "v..." that this commit comes after.
+// The test reads the last release from git, where it cannot change: the newest tag "v..." before this commit.
 #include <array>
 #include <cstdio>
 #include <filesystem>
@@ -26,7 +26,7 @@ using Losses = std::vector<std::string>;
 std::string TextOf(const YAML::Node& node) { return node ? YAML::Dump(node) : std::string(); }
 bool IsTrue(const YAML::Node& node) { return node && node.as<bool>(); }
 
-// A limit that became narrower, or is there for the first time.
+// Finds limits that are new or narrower.
 void CompareLimits(const std::string& path, const YAML::Node& before, const YAML::Node& after, Losses& losses) {
   for (const char* edge : {"exclusiveMaximum", "exclusiveMinimum"}) {
     if (IsTrue(after[edge]) && !IsTrue(before[edge])) losses.push_back(path + ": " + edge + " is new");
@@ -62,7 +62,8 @@ void CompareValues(const std::string& path, const YAML::Node& before, const YAML
   }
 }
 
-// A rule that was not there refuses what was taken. (What another text of a rule allows, nobody can tell from it.)
+// Finds new rules, because a new rule may refuse objects that were accepted before. (If the text of a rule has changed,
+// the test cannot know what the rule accepts, so this counts as a new rule.)
 void CompareRules(const std::string& path, const YAML::Node& before, const YAML::Node& after, Losses& losses) {
   const auto text = [](const YAML::Node& rule) { return TextOf(rule["rule"]) + TextOf(rule["optionalOldSelf"]); };
   for (const auto& now : after["x-kubernetes-validations"]) {
@@ -78,7 +79,7 @@ void CompareSchemas(const std::string& path, const YAML::Node& before, const YAM
     losses.push_back(path + ": is dropped");
     return;
   }
-  // What decides which objects are understood, what they mean, and how patches merge into them.
+  // These keys decide which objects are valid, what they mean, and how patches are merged.
   for (const char* key : {"type",
                           "format",
                           "default",
@@ -116,7 +117,7 @@ YAML::Node VersionOf(const YAML::Node& crd, const std::string& name) {
   return {};
 }
 
-// What objects that are stored under `before` lose under `after`.
+// Finds everything that objects stored with the schema `before` lose with the schema `after`.
 Losses Compare(const std::string& before_text, const std::string& after_text) {
   const YAML::Node before = YAML::Load(before_text);
   const YAML::Node after = YAML::Load(after_text);
@@ -309,10 +310,10 @@ INSTANTIATE_TEST_SUITE_P(All, CrdBound,
                          testing::Values("maximum", "maxLength", "maxItems", "maxProperties", "minimum", "minLength",
                                          "minItems", "minProperties"));
 
-// What git prints; nothing: it fails.
+// The output of git; nothing if git fails.
 std::optional<std::string> Git(const std::string& arguments) {
   const std::string command = "git -C '" + SourceDir() + "' " + arguments + " 2>/dev/null";
-  std::FILE* const pipe = popen(command.c_str(), "r");  // NOLINT(bugprone-command-processor): of this test's own
+  std::FILE* const pipe = popen(command.c_str(), "r");  // NOLINT(bugprone-command-processor): constant arguments
   if (pipe == nullptr) return std::nullopt;
   std::string text;
   std::array<char, 4096> chunk{};

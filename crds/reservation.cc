@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reservations from JSON.
+// IPReservations from JSON.
 #include "crds/reservation.h"
 
 #include <nlohmann/json.hpp>
@@ -35,7 +35,7 @@ Holder ReadHolder(const FieldReader& spec) {
   const std::string pod = fields.String("pod", kNameLengthMax);
   const std::string stateful_set = fields.String("statefulSet", kNameLengthMax);
   const std::string mac = fields.String("mac", kMacLength);
-  // A reservation that is misread could give the address to somebody else: no guess is made.
+  // Refuse every unclear holder: a wrong guess could give the address to another pod.
   if (int{!pod.empty()} + int{!stateful_set.empty()} + int{!mac.empty()} != 1) {
     fields.Fail("", "must have exactly one of pod, statefulSet and mac");
   } else if (name_space.empty() == mac.empty()) {

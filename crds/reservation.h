@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPReservation: addresses that are kept for someone. Written by people, only read by berth.
+// IPReservation: addresses that pods may not get. People write it, berth only reads it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace berth::crds {
 
-// Nobody gets the addresses.
+// No pod may get the addresses.
 struct NoHolder {
   friend bool operator==(const NoHolder&, const NoHolder&) = default;
 };
@@ -42,10 +42,10 @@ struct Reservation {
   std::string space;
   std::vector<ipam::AddressRange> addresses;
   Holder holder;
-  std::optional<std::int64_t> expires_ms;  // UNIX time; the reservation is over from then on
+  std::optional<std::int64_t> expires_ms;  // UNIX time at which the reservation ends
 };
 
-// Errors: kInvalid, naming reservation and field.
+// Errors: kInvalid, with reservation and field.
 [[nodiscard]] Expected<Reservation> ParseReservation(const nlohmann::json& object);
 
 }  // namespace berth::crds

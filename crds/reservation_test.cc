@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reservations: who may hold what is reserved, and what is refused rather than guessed.
+// IPReservations: which holders are valid, and which texts are refused.
 #include "crds/reservation.h"
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The YAML files as data: complete, bounded, described, and of one mind with the constants in the C++ code. What only a
-// real API server can say about them is e2e/crds/.
+// The YAML files as data: they are complete, have limits and descriptions, and agree with the constants in the C++
+// code. e2e/crds/ tests what only a real API server can show.
 #include <functional>
 #include <set>
 #include <string>
@@ -23,7 +23,7 @@ YAML::Node Load(const std::string& file) { return YAML::LoadFile(SourceDir() + "
 
 YAML::Node Version(const YAML::Node& crd) { return crd["spec"]["versions"][0]; }
 
-// "spec.routes[].dst" from the root of the schema.
+// The schema of a field such as "spec.routes[].dst".
 YAML::Node Field(const std::string& file, const std::string& path) {
   YAML::Node node = Version(Load(file))["schema"]["openAPIV3Schema"];
   std::size_t start = 0;
@@ -45,7 +45,7 @@ void Walk(const std::string& path, const YAML::Node& schema, const Visit& visit)
   visit(path, schema);
   for (const auto& property : schema["properties"]) {
     const auto name = property.first.as<std::string>();
-    if (path.empty() && name == "metadata") continue;  // the API server's own
+    if (path.empty() && name == "metadata") continue;  // the API server defines metadata
     std::string inner = path;
     inner += path.empty() ? "" : ".";
     inner += name;
@@ -56,7 +56,7 @@ void Walk(const std::string& path, const YAML::Node& schema, const Visit& visit)
 }
 
 struct KindCase {
-  const char* name;  // of the kind
+  const char* name;  // the kind's name
   const char* file;
   std::string_view path;
   const char* scope;
@@ -97,7 +97,7 @@ TEST_P(Crd, BoundsEveryListMapStringAndNumber) {
     EXPECT_TRUE(type != "string" || root || schema["maxLength"] || schema["enum"]) << path;
     EXPECT_TRUE(type != "array" || schema["maxItems"]) << path;
     EXPECT_TRUE(!schema["additionalProperties"] || schema["maxProperties"]) << path;
-    // An int64 without a maximum is bounded by its format.
+    // If an int64 has no maximum, its format limits it.
     EXPECT_TRUE(type != "integer" || (schema["minimum"] && (schema["maximum"] || schema["format"]))) << path;
     EXPECT_TRUE(type != "object" || path == "metadata" || schema["properties"] || schema["additionalProperties"])
         << path;
@@ -124,7 +124,7 @@ TEST_P(Crd, SaysForEveryRuleWhatIsWrong) {
 TEST_P(Crd, ReplacesListsWhole) {
   Walk("", schema_, [](const std::string& path, const YAML::Node& schema) {
     if (schema["type"].as<std::string>() != "array") return;
-    // Granular tracking of list elements by field managers would make the object grow with every writer.
+    // If the API server tracked list elements for each field manager, the object would grow with each writer.
     const auto list_type = schema["x-kubernetes-list-type"].as<std::string>("");
     EXPECT_EQ(list_type, path == "status.conditions" ? "map" : "atomic") << path;
   });
@@ -156,7 +156,7 @@ TEST(Schema, SelectsBlocksByTheFieldsThatAgentsUse) {
 }
 
 TEST(Schema, HasNoDoubtAboutTheKeysOfABlock) {
-  // One list of keys for every size of a block: each must be 0 to size - 1.
+  // The rule has one list of keys for each size of a block: 0 to size - 1.
   std::string rule;
   for (const YAML::Node& each :
        Version(Load("ipblock.yaml"))["schema"]["openAPIV3Schema"]["x-kubernetes-validations"]) {

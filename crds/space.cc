@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spaces from and to JSON.
+// IPSpaces from and to JSON.
 #include "crds/space.h"
 
 #include <utility>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPSpace: which pools were accepted into an address space, and which of its addresses nobody hands out.
+// IPSpace: which pools the controller has accepted into an address space, and which addresses no pod may get.
 //
-// Written by the controller alone. Fields this version does not know survive a write, also those of accepted pools,
-// though their list is replaced whole: the document as it was read goes along.
+// Only the controller writes it. Fields that this version does not know survive a write, also those of accepted pools,
+// whose list a patch replaces as a whole: the patch is computed from the document as it was read.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ struct AcceptedPool {
   std::string pool = {};
   std::string uid = {};
   ipam::Prefix subnet = {};
-  int block_length = 0;  // effective
+  int block_length = 0;  // the block length that berth uses
   friend bool operator==(const AcceptedPool&, const AcceptedPool&) = default;
 };
 
@@ -35,20 +35,20 @@ struct Space {
   ipam::Uint128 total = 0;
   ipam::Uint128 used = 0;
   ipam::Uint128 free = 0;
-  // The object as it was read; nullptr: never read, or not understood. Shared, never changed.
+  // The object as it was read; nullptr: not read yet, or not parsable. Shared, never changed.
   std::shared_ptr<const nlohmann::json> document = nullptr;
-  std::string problem = {};  // why it was not understood; empty: it was, or was never read
+  std::string problem = {};  // why the object cannot be parsed; empty: it can, or was not read yet
 };
 
-// Errors: kInvalid, naming space and field.
+// Errors: kInvalid, with space and field.
 [[nodiscard]] Expected<Space> ParseSpace(nlohmann::json object);
 
-// For a POST: a space without status. Requires: a name of at most 19 lower-case letters, digits and "-".
+// The object for a POST: a space without status. Requires: `name` has at most 19 lower-case letters, digits and "-".
 [[nodiscard]] nlohmann::json NewSpaceToJson(std::string_view name);
 
-// The merge patch for <space>/status that makes the status what `space` says: only what differs from space.document,
-// and its resourceVersion. null if nothing differs. Errors: kInvalid: more accepted pools or withheld ranges than the
-// schema takes. Requires: space.document is set.
+// The merge patch for <space>/status that changes space.document into `space`: only the differences, and the
+// resourceVersion. null if nothing differs. Errors: kInvalid: more accepted pools or withheld ranges than the schema
+// allows. Requires: space.document is set.
 [[nodiscard]] Expected<nlohmann::json> SpaceStatusPatch(const Space& space);
 
 }  // namespace berth::crds

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spaces: what is refused, and that acceptance changes nothing but what it must.
+// IPSpaces: what is refused, and that a patch changes only what it must.
 #include "crds/space.h"
 
 #include <limits>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts and patches of status subresources.
+// Reads counts, and computes patches of status subresources.
 #include "crds/status_patch.h"
 
 #include <limits>

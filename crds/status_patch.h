@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the statuses of pools and spaces have in common: decimal counts, and the patch of a status subresource.
+// Code that the statuses of pools and spaces share: decimal counts, and the patch of a status subresource.
 #pragma once
 
 #include <string>
@@ -14,20 +14,21 @@
 
 namespace berth::crds {
 
-// A number in decimal without sign, below 2^128. Errors: kInvalid, with the text quoted.
+// A decimal number without sign, less than 2^128. Errors: kInvalid, with the quoted text.
 [[nodiscard]] Expected<ipam::Uint128> ParseCount(std::string_view text);
 
-// A count in a field, as ParseCount; 0 if it is absent.
+// The count in a field, like ParseCount; 0 if the field is absent.
 [[nodiscard]] ipam::Uint128 ReadCount(const FieldReader& fields, std::string_view key);
 
-// The object's status, {} if it has none yet.
+// The object's status; {} if it has none yet.
 [[nodiscard]] nlohmann::json StatusOf(const nlohmann::json& object);
 
-// The merge patch that makes the object's status `after`, with the object's resourceVersion; null if nothing differs.
+// The merge patch that changes the object's status into `after`, with the object's resourceVersion; null if nothing
+// differs.
 // Errors: kInvalid if the object has no resourceVersion.
 [[nodiscard]] Expected<nlohmann::json> StatusPatch(const nlohmann::json& object, const nlohmann::json& after);
 
-// Prefixes, ranges or addresses as lists of texts.
+// Prefixes, ranges or addresses as a list of texts.
 template <typename List>
 [[nodiscard]] std::vector<std::string> TextsOf(const List& values) {
   std::vector<std::string> texts;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RFC 3339 by hand: GCC 12 has neither std::chrono::parse nor std::format.
+// RFC 3339, parsed and printed by our own code: GCC 12 has neither std::chrono::parse nor std::format.
 #include "crds/timestamp.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::floor;
 
-// Takes text from its front, piece by piece; once a piece does not fit, everything after it fails too.
+// Takes pieces from the front of a text. After a piece that does not fit, all further pieces fail too.
 class Cursor {
  public:
   explicit Cursor(std::string_view text) : rest_(text) {}
@@ -29,7 +29,7 @@ class Cursor {
     }
     return number;
   }
-  // Takes one character if it is one of these.
+  // Takes one character if it is in `characters`.
   std::optional<char> AnyOf(std::string_view characters) {
     if (failed_ || rest_.empty() || !characters.contains(rest_.front())) return std::nullopt;
     const char taken = rest_.front();
@@ -103,7 +103,7 @@ Calendar CalendarOf(std::int64_t unix_ms) {
   return calendar;
 }
 
-// With leading zeros.
+// `number` in decimal with leading zeros, at least `count` digits.
 std::string Digits(std::int64_t number, std::size_t count) {
   const std::string digits = std::to_string(number);
   return std::string(count - std::min(count, digits.size()), '0') + digits;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timestamps: what is taken and what is not.
+// Timestamps: which texts are accepted, and which are refused.
 #include "crds/timestamp.h"
 
 #include <optional>
