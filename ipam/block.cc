@@ -193,7 +193,7 @@ Expected<Address> TakeStandby(Block& block, const Pool& pool, HeldEntry entry, c
   return Put(block, pool, std::move(entry), *offset, now_ms);
 }
 
-void StandBy(Block& block, const Pool& pool, std::size_t wanted, std::int64_t now_ms) {
+void RefillStandby(Block& block, const Pool& pool, std::size_t wanted, std::int64_t now_ms) {
   const std::vector<OffsetRange> assignable = AssignableOffsets(block, pool);
   EraseIf(block.standby, [&](BlockOffset offset) { return !Covers(assignable, offset); });
   while (block.standby.size() < wanted) {

@@ -102,7 +102,7 @@ using BlockView = std::shared_ptr<const Block>;
 
 // Removes addresses from standby that the pool may not give any more, then puts free addresses on standby until
 // `wanted` are. Sets `free` and `next`.
-void StandBy(Block& block, const Pool& pool, std::size_t wanted, std::int64_t now_ms);
+void RefillStandby(Block& block, const Pool& pool, std::size_t wanted, std::int64_t now_ms);
 
 // Whether the block has an entry that is neither cooling nor reserved, so that a pod may have an address of the block.
 [[nodiscard]] bool IsHeld(const Block& block);

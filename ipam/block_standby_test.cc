@@ -37,38 +37,42 @@ Pool StandbyPool(const char* subnet) {
 Block BlockOf(const Pool& pool) {
   Block block = NewBlock(pool, pool.subnet, "n1");
   EXPECT_TRUE(Take(block, pool, StandbyEntry(1), {}, kStandbyNow).has_value());
-  StandBy(block, pool, kWanted, kStandbyNow);
+  RefillStandby(block, pool, kWanted, kStandbyNow);
   return block;
 }
 
-TEST(StandBy, TakesNoMoreThanWanted) {
+TEST(RefillStandby, TakesNoMoreThanWanted) {
   const Pool pool = StandbyPool("10.1.0.0/24");
   EXPECT_EQ(BlockOf(pool).standby.size(), kWanted);
 }
 
-TEST(StandBy, TakesWhatIsFreeOfASmallBlock) { EXPECT_EQ(BlockOf(StandbyPool("10.1.0.0/28")).standby.size(), 13U); }
+TEST(RefillStandby, TakesWhatIsFreeOfASmallBlock) {
+  EXPECT_EQ(BlockOf(StandbyPool("10.1.0.0/28")).standby.size(), 13U);
+}
 
-TEST(StandBy, TakesNothingOfABlockOfOneThatIsHeld) { EXPECT_TRUE(BlockOf(StandbyPool("10.1.0.0/32")).standby.empty()); }
+TEST(RefillStandby, TakesNothingOfABlockOfOneThatIsHeld) {
+  EXPECT_TRUE(BlockOf(StandbyPool("10.1.0.0/32")).standby.empty());
+}
 
-TEST(StandBy, LeavesFreeAsItIs) {
+TEST(RefillStandby, LeavesFreeAsItIs) {
   const Pool pool = StandbyPool("10.1.0.0/26");
   EXPECT_EQ(BlockOf(pool).free, 61U);
 }
 
-TEST(StandBy, TakesNothingThatHasAnEntry) {
+TEST(RefillStandby, TakesNothingThatHasAnEntry) {
   const Pool pool = StandbyPool("10.1.0.0/28");
   Block block = NewBlock(pool, pool.subnet, "n1");
   for (BlockOffset offset = 1; offset < 14; ++offset) block.allocations[offset] = "held by somebody";
-  StandBy(block, pool, kWanted, kStandbyNow);
+  RefillStandby(block, pool, kWanted, kStandbyNow);
   EXPECT_EQ(block.standby, OffsetSet{14});
 }
 
-TEST(StandBy, LetsGoOfWhatThePoolDoesNotAssignAnyMore) {
+TEST(RefillStandby, LetsGoOfWhatThePoolDoesNotAssignAnyMore) {
   Pool pool = StandbyPool("10.1.0.0/26");
   Block block = BlockOf(pool);
   ASSERT_TRUE(block.standby.contains(5));
   pool.withheld = {AddressRange::Parse("10.1.0.5").value()};
-  StandBy(block, pool, kWanted, kStandbyNow);
+  RefillStandby(block, pool, kWanted, kStandbyNow);
   EXPECT_FALSE(block.standby.contains(5));
   EXPECT_EQ(block.standby.size(), kWanted);
 }

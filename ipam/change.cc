@@ -107,7 +107,7 @@ void Prepare(const StandbyPlan& plan, Block& block, std::size_t wanted) {
   if (plan.pool == nullptr) {
     block.standby.clear();
   } else if (!plan.block_uid.empty() || BelongsTo(block, *plan.pool)) {
-    StandBy(block, *plan.pool, wanted, plan.now_ms);
+    RefillStandby(block, *plan.pool, wanted, plan.now_ms);
   }
 }
 
