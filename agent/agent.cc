@@ -343,10 +343,10 @@ Expected<Reply> Agent::Add(Call& call) {
     }
   };
   return Reply{.ok = true,
-               .is_new = answer->took,
+               .is_new = answer->is_new,
                .body = std::move(answer->text),
                .hold = std::make_shared<std::pair<AttachmentGate::HeldAdd, std::shared_ptr<void>>>(running, turn),
-               .take_back = answer->took ? std::function<void()>(take_back) : nullptr};
+               .take_back = answer->is_new ? std::function<void()>(take_back) : nullptr};
 }
 
 Expected<void> Agent::Check(Call& call) {

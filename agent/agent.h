@@ -66,7 +66,7 @@ struct AgentOptions {
 // The answer to a CNI call. `body` is CNI's result or error object.
 struct Reply {
   bool ok = false;
-  bool is_new = false;  // an ADD took an address that the attachment did not have before
+  bool is_new = false;  // true: this ADD gave the attachment at least one new address
   std::string body;
   // For an ADD: while this pointer exists, GC does not free the ADD's address. The pointer exists until the answer is
   // delivered.

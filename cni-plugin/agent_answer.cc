@@ -54,14 +54,14 @@ Expected<Head> ParseHead(std::string_view text) {
   const std::string_view first = TakeLine(text);
   const auto status = ParseStatusLine(first);
   if (!status) return Fail(ErrorCode::kDecode, "the answer begins with " + Quoted(first) + ", which is not HTTP");
-  Head head{.answer = {.status = *status, .took = false, .body = {}}};
+  Head head{.answer = {.status = *status, .is_new = false, .body = {}}};
   std::optional<std::size_t> length;
   while (!text.empty()) {
     const std::string_view line = TakeLine(text);
     const std::string_view name = line.substr(0, line.find(':'));
     const std::string_view value = WithoutBlanks(line.substr(std::min(line.size(), name.size() + 1)));
     if (EqualAnyCase(name, "Content-Length")) length = ParseNumber<std::size_t>(value);
-    if (EqualAnyCase(name, "Berth-Took")) head.answer.took = value == "1";
+    if (EqualAnyCase(name, "Berth-Took")) head.answer.is_new = value == "1";
   }
   if (!length) return Fail(ErrorCode::kDecode, "the answer has no Content-Length");
   if (*length > kAnswerBodyBytesMax) {

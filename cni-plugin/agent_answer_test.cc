@@ -22,7 +22,7 @@ TEST_P(CompleteAnswer, IsRead) {
   ASSERT_TRUE(got.has_value()) << got.error().message;
   ASSERT_TRUE(got->has_value()) << "taken for the beginning of one";
   EXPECT_EQ((*got)->status, GetParam().want.status);
-  EXPECT_EQ((*got)->took, GetParam().want.took);
+  EXPECT_EQ((*got)->is_new, GetParam().want.is_new);
   EXPECT_EQ((*got)->body, GetParam().want.body);
 }
 
@@ -39,23 +39,24 @@ TEST_P(CompleteAnswer, NoBeginningOfItIsTakenForTheWhole) {
 INSTANTIATE_TEST_SUITE_P(
     Table, CompleteAnswer,
     testing::Values(
-        AnswerCase{"Empty", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", {.status = 200, .took = false, .body = ""}},
         AnswerCase{
-            "Body", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", {.status = 200, .took = false, .body = "{}"}},
+            "Empty", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", {.status = 200, .is_new = false, .body = ""}},
         AnswerCase{
-            "NoReason", "HTTP/1.0 500\r\nContent-Length: 1\r\n\r\nx", {.status = 500, .took = false, .body = "x"}},
+            "Body", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", {.status = 200, .is_new = false, .body = "{}"}},
+        AnswerCase{
+            "NoReason", "HTTP/1.0 500\r\nContent-Length: 1\r\n\r\nx", {.status = 500, .is_new = false, .body = "x"}},
         AnswerCase{"FieldsInAnyCaseWithBlanks",
                    "HTTP/1.1 200 OK\r\nX-Other: 1\r\ncontent-length: \t3 \r\nBERTH-TOOK:1\r\n\r\n\r\n\n",
-                   {.status = 200, .took = true, .body = "\r\n\n"}},
+                   {.status = 200, .is_new = true, .body = "\r\n\n"}},
         AnswerCase{"FieldsOfALaterAgent",
                    "HTTP/1.1 200 OK\r\nBerth-Took: 1\r\nBerth-Took-From: p1\r\nContent-Length: 0\r\nBerth: 2\r\n\r\n",
-                   {.status = 200, .took = true, .body = ""}},
+                   {.status = 200, .is_new = true, .body = ""}},
         AnswerCase{"TookNothing",
                    "HTTP/1.1 200 OK\r\nBerth-Took: 0\r\nContent-Length: 0\r\n\r\n",
-                   {.status = 200, .took = false, .body = ""}},
+                   {.status = 200, .is_new = false, .body = ""}},
         AnswerCase{"LongestBody",
                    "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + std::string(100, 'x'),
-                   {.status = 200, .took = false, .body = std::string(100, 'x')}}),
+                   {.status = 200, .is_new = false, .body = std::string(100, 'x')}}),
     [](const auto& c) { return std::string(c.param.name); });
 
 TEST(AgentAnswer, WhatComesBehindTheBodyIsNotRead) {

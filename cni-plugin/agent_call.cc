@@ -137,7 +137,7 @@ Expected<AgentAnswer> AgentCall::Ask(const std::string& body) const {
 }
 
 Expected<AgentAnswer> AgentCall::WithoutAgent(const std::string& body, int error) const {
-  AgentAnswer served{.status = kServed, .took = false, .body = {}};
+  AgentAnswer served{.status = kServed, .is_new = false, .body = {}};
   const std::string& path = call_.config.ipam.state_dir;
   if (auto mode = node::RequireMode(path, node::NodeMode::kAgent); !mode) return std::unexpected(mode.error());
   // STATUS must not fail while an agent restarts: it would make the node NotReady.
@@ -197,8 +197,8 @@ Expected<int> AgentCall::Print(const AgentAnswer& answer) const {
   }
   if (const auto printed = PrintAnswer(answer.body); !printed) {
     Complain(kProgram, printed.error());
-    // If the attachment had all addresses before (took is false), a container uses them: do not free them.
-    if (answer.took) TakeBack();
+    // If the attachment had all addresses before (is_new is false), a container uses them: do not free them.
+    if (answer.is_new) TakeBack();
     return EXIT_FAILURE;
   }
   return EXIT_SUCCESS;

@@ -172,14 +172,14 @@ Expected<std::string> DirectCall::Add() {
     place_.directory.ForgetRunning(attachment());
     return std::unexpected(answer.error());
   }
-  took_ = answer->took;
+  is_new_ = answer->is_new;
   store_.Unlock();
   return std::move(answer->text);
 }
 
 Expected<void> DirectCall::TakeBackAdd() {
   place_.directory.ForgetRunning(attachment());
-  if (!took_) return {};
+  if (!is_new_) return {};
   if (auto locked = store_.Lock(); !locked) return locked;
   return call_.engine().Del(attachment());
 }

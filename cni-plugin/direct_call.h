@@ -70,7 +70,7 @@ class DirectCall {
   node::DirectStore store_;
   node::IpamCall call_;
   node::HeldFile running_;
-  bool took_ = false;
+  bool is_new_ = false;
 };
 
 }  // namespace berth::cni_plugin

@@ -81,9 +81,9 @@ Expected<AddAnswer> IpamCall::Add(const ipam::AddRequest& request) {
   const auto added = engine_.Add(request);
   if (!added) return std::unexpected(added.error());
   auto text = Print(*added);
-  if (text) return AddAnswer{.text = *std::move(text), .took = added->took};
+  if (text) return AddAnswer{.text = *std::move(text), .is_new = added->is_new};
   Error error = text.error();
-  if (added->took) {
+  if (added->is_new) {
     if (const auto taken_back = engine_.Del(attachment_); !taken_back) {
       error.details += "; giving the address back: " + taken_back.error().message;
     }
