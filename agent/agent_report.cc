@@ -69,7 +69,7 @@ void Agent::ReportOddBlocks() const {
   const std::vector<ipam::PoolView> pools = view_.AllPools();
   for (const ipam::BlockView& block : own_.Snapshot()) {
     const auto pool = std::ranges::find(pools, block->pool_uid, &ipam::Pool::uid);
-    if (pool == pools.end() || ipam::IsCutFrom(*block, **pool)) continue;
+    if (pool == pools.end() || ipam::FitsPool(*block, **pool)) continue;
     spdlog::error(
         "block does not fit its pool, so no pod gets an address of the block block={} pool={} subnet={} block_size={}",
         block->name,

@@ -325,9 +325,9 @@ void OwnBlocks::WriteHandedOut(SteadyTime deadline, const std::function<void(con
 
 void OwnBlocks::RenewStandby(const BlockView& seen, const ipam::StandbyPlan& plan, SteadyTime deadline) {
   ipam::Block renewed = *seen;
-  ipam::Prepare(plan, renewed, seen->standby.size());
+  ipam::ApplyStandbyPlan(plan, renewed, seen->standby.size());
   ipam::TrimStandby(renewed);
-  if (!ipam::IsHeld(renewed)) renewed.standby.clear();
+  if (!ipam::HasHeldEntry(renewed)) renewed.standby.clear();
   if (renewed.standby != seen->standby) EditDeferred(seen, {.standby = plan}, deadline, [](const auto&) {});
 }
 

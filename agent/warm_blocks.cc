@@ -65,7 +65,7 @@ std::int64_t WarmBlocks::ClaimFor(const ipam::Pool& pool, const std::vector<Bloc
     if (!ipam::BelongsTo(*block, pool)) continue;
     ++count;
     free += ipam::CountFree(*block, pool, runtime.UnixMillis());
-    is_used = is_used || ipam::IsHeld(*block);
+    is_used = is_used || ipam::HasHeldEntry(*block);
   }
   // Without a block of a counted pool, the Node shows no address of the pool, so no pod that requests one comes to the
   // node.

@@ -24,10 +24,10 @@ void ChooseStandby(const BlockState& state, const Round& round, std::size_t stan
   if (standby > 0 && plan.standby_plan) {
     // LeaveHandedOut adds the addresses that the patch may not carry to standby.
     const auto stay = std::ranges::count_if(state.handed_out, [&](const auto& one) { return !MayGo(one, round); });
-    ipam::Prepare(*plan.standby_plan, plan.after, standby - std::min(standby, static_cast<std::size_t>(stay)));
+    ipam::ApplyStandbyPlan(*plan.standby_plan, plan.after, standby - std::min(standby, static_cast<std::size_t>(stay)));
   }
   ipam::TrimStandby(plan.after);
-  if (!ipam::IsHeld(plan.after)) plan.after.standby.clear();
+  if (!ipam::HasHeldEntry(plan.after)) plan.after.standby.clear();
   // An address that was handed out and given back stays off standby for one patch: no other pod may get it while its
   // note exists.
   ipam::EraseIf(plan.after.standby, [&state](auto offset) { return state.handed_out.contains(offset); });

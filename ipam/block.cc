@@ -131,12 +131,12 @@ std::string BlockName(std::string_view space, const Prefix& cidr) {
   return name;
 }
 
-bool IsCutFrom(const Block& block, const Pool& pool) {
+bool FitsPool(const Block& block, const Pool& pool) {
   return block.space == pool.space && block.cidr.length() == pool.BlockLength() && pool.subnet.Contains(block.cidr);
 }
 
 bool BelongsTo(const Block& block, const Pool& pool) {
-  return block.pool == pool.name && block.pool_uid == pool.uid && !block.deleting && IsCutFrom(block, pool);
+  return block.pool == pool.name && block.pool_uid == pool.uid && !block.deleting && FitsPool(block, pool);
 }
 
 Block NewBlock(const Pool& pool, const Prefix& cidr, std::string_view node) {
@@ -205,7 +205,7 @@ void RefillStandby(Block& block, const Pool& pool, std::size_t wanted, std::int6
   block.free = CountFree(block, assignable, now_ms);
 }
 
-bool IsHeld(const Block& block) {
+bool HasHeldEntry(const Block& block) {
   return std::ranges::any_of(block.allocations, [](const auto& item) {
     const Entry entry = ParseEntry(item.second);
     return !std::holds_alternative<CoolingEntry>(entry) && !std::holds_alternative<ReservedEntry>(entry);

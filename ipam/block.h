@@ -71,9 +71,9 @@ using BlockView = std::shared_ptr<const Block>;
 
 // Whether the block has the pool's space and block size, and lies in the pool's subnet. A block that only claims to
 // belong to the pool may overlap other blocks.
-[[nodiscard]] bool IsCutFrom(const Block& block, const Pool& pool);
+[[nodiscard]] bool FitsPool(const Block& block, const Pool& pool);
 
-// Whether an ADD may take addresses of the pool from the block: the block names the pool with its UID, IsCutFrom is
+// Whether an ADD may take addresses of the pool from the block: the block names the pool with its UID, FitsPool is
 // true, and the block is not being deleted.
 [[nodiscard]] bool BelongsTo(const Block& block, const Pool& pool);
 
@@ -105,7 +105,7 @@ using BlockView = std::shared_ptr<const Block>;
 void RefillStandby(Block& block, const Pool& pool, std::size_t wanted, std::int64_t now_ms);
 
 // Whether the block has an entry that is neither cooling nor reserved, so that a pod may have an address of the block.
-[[nodiscard]] bool IsHeld(const Block& block);
+[[nodiscard]] bool HasHeldEntry(const Block& block);
 
 // Removes addresses from standby that have an entry. If the block is being deleted, removes all.
 void TrimStandby(Block& block);

@@ -161,13 +161,13 @@ struct HeldCase {
   std::map<BlockOffset, std::string> allocations;
   bool want;
 };
-class IsHeldTest : public testing::TestWithParam<HeldCase> {};
+class HasHeldEntryTest : public testing::TestWithParam<HeldCase> {};
 
-TEST_P(IsHeldTest, SaysWhetherSomebodyHasAnAddress) {
+TEST_P(HasHeldEntryTest, SaysWhetherSomebodyHasAnAddress) {
   Block block = NewBlock(StandbyPool("10.1.0.0/26"), Prefix::Parse("10.1.0.0/26").value(), "n1");
   block.standby = {4, 5};
   block.allocations = GetParam().allocations;
-  EXPECT_EQ(IsHeld(block), GetParam().want);
+  EXPECT_EQ(HasHeldEntry(block), GetParam().want);
 }
 
 const HeldCase kHeldCases[] = {
@@ -177,7 +177,7 @@ const HeldCase kHeldCases[] = {
     {"ABlockOfAPod", {{1, "! printer"}, {2, "ns/pod u 0-0 i=eth0 t=1"}}, true},
     {"ABlockWithAnEntryNobodyUnderstands", {{1, "?"}}, true},
 };
-INSTANTIATE_TEST_SUITE_P(Table, IsHeldTest, testing::ValuesIn(kHeldCases),
+INSTANTIATE_TEST_SUITE_P(Table, HasHeldEntryTest, testing::ValuesIn(kHeldCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 }  // namespace

@@ -102,7 +102,7 @@ Expected<void> ApplyOnStandby(const Change& change, Block& block, const OffsetSe
   return {};
 }
 
-void Prepare(const StandbyPlan& plan, Block& block, std::size_t wanted) {
+void ApplyStandbyPlan(const StandbyPlan& plan, Block& block, std::size_t wanted) {
   if (!plan.block_uid.empty() && block.uid != plan.block_uid) return;  // a new block, perhaps of another pool
   if (plan.pool == nullptr) {
     block.standby.clear();

@@ -100,7 +100,7 @@ struct Change {
 [[nodiscard]] Expected<void> ApplyOnStandby(const Change& change, Block& block, const OffsetSet& among);
 
 // Puts up to `wanted` addresses on standby, as `plan` says.
-void Prepare(const StandbyPlan& plan, Block& block, std::size_t wanted);
+void ApplyStandbyPlan(const StandbyPlan& plan, Block& block, std::size_t wanted);
 
 // For logs and tests: "take team-a/web-1", "release 2 attachments".
 [[nodiscard]] std::string Describe(const Change& change);

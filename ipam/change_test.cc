@@ -178,16 +178,16 @@ TEST(ApplyOnStandby, OfNoAddressesIsExhausted) {
 
 TEST(Prepare, PutsFreeAddressesOnStandby) {
   Block block = ChangedBlock();
-  Prepare({.pool = ChangedPoolView(), .now_ms = kChangeNow}, block, 4);
+  ApplyStandbyPlan({.pool = ChangedPoolView(), .now_ms = kChangeNow}, block, 4);
   EXPECT_EQ(ShownBlock(block), "0=a 1=b 4=~ 5=~ s2 s3 free 5") << "what cooled rests until it is swept";
   block.allocations.erase(5);
-  Prepare({.pool = ChangedPoolView(), .now_ms = kChangeNow}, block, 4);
+  ApplyStandbyPlan({.pool = ChangedPoolView(), .now_ms = kChangeNow}, block, 4);
   EXPECT_EQ(ShownBlock(block), "0=a 1=b 4=~ s2 s3 s5 s6 free 5");
 }
 
 TEST(Prepare, WithoutAPoolTakesAllOffStandby) {
   Block block = ChangedBlock();
-  Prepare({.pool = nullptr}, block, 4);
+  ApplyStandbyPlan({.pool = nullptr}, block, 4);
   EXPECT_EQ(ShownBlock(block), "0=a 1=b 4=~ 5=~ free 5");
 }
 
@@ -195,11 +195,11 @@ TEST(Prepare, LeavesABlockAloneThatCameInItsPlaceOrIsOfAnotherPool) {
   Block block = ChangedBlock();
   block.allocations.clear();
   const Block before = block;
-  Prepare({.pool = ChangedPoolView(), .now_ms = kChangeNow, .block_uid = "uid-0"}, block, 4);
+  ApplyStandbyPlan({.pool = ChangedPoolView(), .now_ms = kChangeNow, .block_uid = "uid-0"}, block, 4);
   EXPECT_EQ(block, before);
   Pool another = ChangedPool();
   another.uid = "another";
-  Prepare({.pool = std::make_shared<const Pool>(another), .now_ms = kChangeNow}, block, 4);
+  ApplyStandbyPlan({.pool = std::make_shared<const Pool>(another), .now_ms = kChangeNow}, block, 4);
   EXPECT_EQ(block, before);
 }
 
