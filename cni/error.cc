@@ -33,7 +33,7 @@ std::size_t FindAnyCase(std::string_view text, std::string_view phrase) {
 
 }  // namespace
 
-std::string WithoutLoadedPhrases(std::string_view text) {
+std::string WithoutTriggerPhrases(std::string_view text) {
   std::string clean(text);
   for (const Rewording& rewording : kRewordings) {
     // Searching from the start again is cheap, because messages contain at most some hundred bytes of foreign text.
@@ -47,8 +47,8 @@ std::string WithoutLoadedPhrases(std::string_view text) {
 
 std::string ErrorJson(const Error& error, Version version) {
   nlohmann::ordered_json object = {
-      {"cniVersion", ToString(version)}, {"code", CniCode(error.code)}, {"msg", WithoutLoadedPhrases(error.message)}};
-  if (!error.details.empty()) object["details"] = WithoutLoadedPhrases(error.details);
+      {"cniVersion", ToString(version)}, {"code", CniCode(error.code)}, {"msg", WithoutTriggerPhrases(error.message)}};
+  if (!error.details.empty()) object["details"] = WithoutTriggerPhrases(error.details);
   return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

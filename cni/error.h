@@ -18,6 +18,6 @@ namespace berth::cni {
 [[nodiscard]] std::string ErrorJson(const Error& error, Version version);
 
 // Rewords "not found", "no such file or directory" and "network is not ready", in any letter case.
-[[nodiscard]] std::string WithoutLoadedPhrases(std::string_view text);
+[[nodiscard]] std::string WithoutTriggerPhrases(std::string_view text);
 
 }  // namespace berth::cni

@@ -54,9 +54,9 @@ struct PhraseCase {
   const char* text;
   const char* want;
 };
-class WithoutLoadedPhrasesTable : public testing::TestWithParam<PhraseCase> {};
+class WithoutTriggerPhrasesTable : public testing::TestWithParam<PhraseCase> {};
 
-TEST_P(WithoutLoadedPhrasesTable, Rewords) { EXPECT_EQ(WithoutLoadedPhrases(GetParam().text), GetParam().want); }
+TEST_P(WithoutTriggerPhrasesTable, Rewords) { EXPECT_EQ(WithoutTriggerPhrases(GetParam().text), GetParam().want); }
 
 constexpr PhraseCase kPhraseCases[] = {
     {"PlainTextStays", "pool v4 has no room", "pool v4 has no room"},
@@ -68,7 +68,7 @@ constexpr PhraseCase kPhraseCases[] = {
     {"AtTheEndCutShort", "not foun", "not foun"},
     {"NestedInItself", "not not foundfound", "not does not existfound"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, WithoutLoadedPhrasesTable, testing::ValuesIn(kPhraseCases),
+INSTANTIATE_TEST_SUITE_P(Table, WithoutTriggerPhrasesTable, testing::ValuesIn(kPhraseCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 }  // namespace
