@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kTriesMax = 10;
-constexpr std::int64_t kRestMs = 60'000;  // until then the node's agent has seen the cooling entry
+constexpr std::int64_t kCoolingMs = 60'000;  // until then the node's agent has seen the cooling entry
 constexpr std::chrono::seconds kCallMax{20};
 
 k8sclient::CallOptions Soon() { return k8sclient::CallOptions::Within(kCallMax); }
@@ -30,37 +30,37 @@ bool IsReady(const json& node) {
   return false;
 }
 
-Expected<LiveLook> Look(k8sclient::Api& api, const Use& use) {
-  LiveLook look;
+Expected<PodAndNode> ReadPodAndNode(k8sclient::Api& api, const Use& use) {
+  PodAndNode live;
   // No pod has the address, or the entry names no node: nothing can be checked.
-  if (use.node().empty()) return look;
+  if (use.node().empty()) return live;
   const ipam::HeldEntry* held = use.held();
   if (held != nullptr && !held->pod.empty() && !held->pod_namespace.empty()) {
     const auto pod = k8sclient::Get(
         api, k8sclient::Path({"api", "v1", "namespaces", held->pod_namespace, "pods", held->pod}), Soon());
-    if (pod) look.pod = ParsePod(*pod);
+    if (pod) live.pod = ParsePod(*pod);
     if (!pod && pod.error().code != ErrorCode::kNotFound) return std::unexpected(pod.error());
   }
   const auto node = k8sclient::Get(api, k8sclient::Path({"api", "v1", "nodes", use.node()}), Soon());
   if (!node && node.error().code != ErrorCode::kNotFound) return std::unexpected(node.error());
-  look.node_is_gone = !node;
-  look.node_is_ready_or_gone = !node || IsReady(*node);
-  return look;
+  live.node_is_gone = !node;
+  live.node_is_ready_or_gone = !node || IsReady(*node);
+  return live;
 }
 
 std::string Describe(const Use& use) { return use.address().ToString() + " of block " + use.block->name; }
 
 // Fails if the pod of the entry may still run.
-Expected<void> CheckPodIsGone(const Use& use, const ipam::HeldEntry& held, const LiveLook& look, bool is_sure) {
+Expected<void> CheckPodIsGone(const Use& use, const ipam::HeldEntry& held, const PodAndNode& live, bool is_sure) {
   const std::string name = held.pod_namespace + "/" + held.pod;
-  if (look.pod && IsOf(held, *look.pod) && !look.pod->ended()) {
+  if (live.pod && IsOf(held, *live.pod) && !live.pod->ended()) {
     return Fail(ErrorCode::kInvalid,
                 Describe(use) + " is in use by pod " + name,
                 "delete the pod: kubectl delete pod -n " + held.pod_namespace + " " + held.pod);
   }
   const bool is_unknown = held.pod.empty() || held.pod_namespace.empty() || held.uid.empty();
   const bool is_static = !is_unknown && !held.uid.contains('-');
-  if ((is_unknown || is_static) && !look.node_is_gone && !is_sure) {
+  if ((is_unknown || is_static) && !live.node_is_gone && !is_sure) {
     return Fail(ErrorCode::kInvalid,
                 Describe(use) + " is held by " + (is_static ? "a static" : "an unknown") +
                     " pod: berthctl cannot check whether that pod runs",
@@ -80,7 +80,7 @@ Expected<Use> FindUse(const Inventory& inventory, ipam::Address address, const s
               "see all: berthctl show addresses");
 }
 
-Expected<ipam::Block> Released(const Use& use, const LiveLook& look, bool is_sure, std::int64_t now_ms) {
+Expected<ipam::Block> Released(const Use& use, const PodAndNode& live, bool is_sure, std::int64_t now_ms) {
   const ipam::HeldEntry* held = use.held();
   if (held == nullptr) {
     const bool is_opaque = std::holds_alternative<ipam::OpaqueEntry>(use.entry);
@@ -92,14 +92,14 @@ Expected<ipam::Block> Released(const Use& use, const LiveLook& look, bool is_sur
             ? "use a newer berthctl"
             : "a cooling address becomes free by itself; for a reserved address, delete or change the IPReservation");
   }
-  if (auto gone = CheckPodIsGone(use, *held, look, is_sure); !gone) return std::unexpected(gone.error());
-  if (!look.node_is_ready_or_gone) {
+  if (auto gone = CheckPodIsGone(use, *held, live, is_sure); !gone) return std::unexpected(gone.error());
+  if (!live.node_is_ready_or_gone) {
     return Fail(ErrorCode::kInvalid,
                 Describe(use) + " is on node " + use.node() + ", which is not Ready: its containers may still run",
                 "wait until the node is Ready, or delete the Node once it is off for good");
   }
   ipam::Block block = *use.block;
-  auto text = ipam::FormatEntry(ipam::CoolingEntry{.until_ms = now_ms + kRestMs, .forget = held->attachment});
+  auto text = ipam::FormatEntry(ipam::CoolingEntry{.until_ms = now_ms + kCoolingMs, .forget = held->attachment});
   if (!text) return std::unexpected(text.error());
   block.allocations[use.offset] = *std::move(text);
   return block;
@@ -118,9 +118,9 @@ Expected<std::string> Perform(k8sclient::Api& api, const Release& release) {
                   Describe(*use) + " is in the status of the running pod " + pod.name_space + "/" + pod.name,
                   "delete that pod first");
     }
-    const auto look = Look(api, *use);
-    if (!look) return std::unexpected(look.error());
-    const auto after = Released(*use, *look, release.is_sure, inventory->now_ms);
+    const auto live = ReadPodAndNode(api, *use);
+    if (!live) return std::unexpected(live.error());
+    const auto after = Released(*use, *live, release.is_sure, inventory->now_ms);
     if (!after) return std::unexpected(after.error());
     const std::string path = std::string(crds::kBlocksPath) + k8sclient::Path({use->block->name});
     const auto written = k8sclient::MergePatch(api, path, crds::BlockMergePatch(*use->block, *after), Soon());

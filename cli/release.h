@@ -13,7 +13,7 @@
 namespace berth::cli {
 
 // The pod and the node of an entry, as they were read a moment ago.
-struct LiveLook {
+struct PodAndNode {
   std::optional<Pod> pod = {};  // nothing: the API server answered 404
   // The Node's condition Ready is True, or the Node does not exist, so that nothing runs there.
   bool node_is_ready_or_gone = false;
@@ -33,7 +33,7 @@ struct Release {
 
 // The block with the entry replaced by a cooling entry. Errors: kInvalid: the address may be in use, or is not held;
 // with the remedy.
-[[nodiscard]] Expected<ipam::Block> Released(const Use& use, const LiveLook& look, bool is_sure, std::int64_t now_ms);
+[[nodiscard]] Expected<ipam::Block> Released(const Use& use, const PodAndNode& live, bool is_sure, std::int64_t now_ms);
 
 // Reads the block, the pod and the node, checks them, and writes the block by compare-and-swap. After a conflict, does
 // all of this again, at most ten times. Returns a text for people.

@@ -40,9 +40,9 @@ TEST_P(ReleaseTable, FreesOnlyWhatNobodyCanHave) {
   inventory.blocks[0].allocations[1] = c.entry;
   const auto use = FindUse(inventory, ipam::Address::Parse("10.55.0.1").value(), "default");
   ASSERT_TRUE(use.has_value()) << use.error().message;
-  const LiveLook look{
+  const PodAndNode live{
       .pod = c.pod, .node_is_ready_or_gone = c.node_is_ready || c.node_is_gone, .node_is_gone = c.node_is_gone};
-  const auto block = Released(*use, look, c.is_sure, 1'000);
+  const auto block = Released(*use, live, c.is_sure, 1'000);
   if (*c.refused != '\0') {
     ASSERT_FALSE(block.has_value());
     EXPECT_THAT(block.error().message, HasSubstr(c.refused));
