@@ -25,51 +25,52 @@ using Json = nlohmann::ordered_json;
 
 // A member that goes to the agent, in an object or in each object of a list. `inside`: the members of its value that go
 // to the agent; empty: the whole value.
-struct Kept {
+struct KeptMember {
   std::string_view name;
-  std::span<const Kept> inside = {};
+  std::span<const KeptMember> inside = {};
   bool is_prefix = false;  // `name` is a prefix of names, and its letter case counts
 };
 
-constexpr std::array kIps = {Kept{"ips"}};
-constexpr std::array kAnnotations = {Kept{.name = kAnnotationPrefix, .inside = {}, .is_prefix = true}};
-constexpr std::array kRuntimeConfig = {Kept{"ips"}, Kept{kPodAnnotationsKey, kAnnotations}};
-constexpr std::array kArgs = {Kept{"cni", kIps}};
-constexpr std::array kPreviousIp = {Kept{"address"}, Kept{"gateway"}};
-constexpr std::array kPreviousResult = {Kept{"cniVersion"}, Kept{"ips", kPreviousIp}};
-constexpr std::array kAttachment = {Kept{"containerID"}, Kept{"ifname"}};
+constexpr std::array kIps = {KeptMember{"ips"}};
+constexpr std::array kAnnotations = {KeptMember{.name = kAnnotationPrefix, .inside = {}, .is_prefix = true}};
+constexpr std::array kRuntimeConfig = {KeptMember{"ips"}, KeptMember{kPodAnnotationsKey, kAnnotations}};
+constexpr std::array kArgs = {KeptMember{"cni", kIps}};
+constexpr std::array kPreviousIp = {KeptMember{"address"}, KeptMember{"gateway"}};
+constexpr std::array kPreviousResult = {KeptMember{"cniVersion"}, KeptMember{"ips", kPreviousIp}};
+constexpr std::array kAttachment = {KeptMember{"containerID"}, KeptMember{"ifname"}};
 // The parser has already dropped the members that the verb does not read (WantedKeys).
-constexpr std::array kTop = {Kept{"cniVersion"},
-                             Kept{"name"},
-                             Kept{"ipam"},
-                             Kept{"runtimeConfig", kRuntimeConfig},
-                             Kept{"args", kArgs},
-                             Kept{"prevResult", kPreviousResult},
-                             Kept{kValidAttachmentsKey, kAttachment},
-                             Kept{kAttachmentsOfOldTagKey, kAttachment}};
+constexpr std::array kTop = {KeptMember{"cniVersion"},
+                             KeptMember{"name"},
+                             KeptMember{"ipam"},
+                             KeptMember{"runtimeConfig", kRuntimeConfig},
+                             KeptMember{"args", kArgs},
+                             KeptMember{"prevResult", kPreviousResult},
+                             KeptMember{kValidAttachmentsKey, kAttachment},
+                             KeptMember{kAttachmentsOfOldTagKey, kAttachment}};
 
 // A DEL may be stored in the queue, whose DELs have a limited size (node/del_queue.h).
-constexpr std::array kIpamOfDel = {Kept{"type"}, Kept{"timeoutSeconds"}};
-constexpr std::array kTopOfDel = {Kept{"cniVersion"}, Kept{"name"}, Kept{"ipam", kIpamOfDel}};
+constexpr std::array kIpamOfDel = {KeptMember{"type"}, KeptMember{"timeoutSeconds"}};
+constexpr std::array kTopOfDel = {KeptMember{"cniVersion"}, KeptMember{"name"}, KeptMember{"ipam", kIpamOfDel}};
 
-const Kept* FindKept(std::span<const Kept> kept, std::string_view name) {
+const KeptMember* FindKeptMember(std::span<const KeptMember> kept, std::string_view name) {
   const auto found = std::ranges::find_if(
-      kept, [&](const Kept& k) { return k.is_prefix ? name.starts_with(k.name) : EqualAnyCase(name, k.name); });
+      kept, [&](const KeptMember& k) { return k.is_prefix ? name.starts_with(k.name) : EqualAnyCase(name, k.name); });
   return found == kept.end() ? nullptr : &*found;
 }
 
 // Keeps the order of members and duplicate members, because both have a meaning (json/ordered_tree.h).
-Json WhatIsKept(const Json& value, std::span<const Kept> kept) {
+Json KeepMembers(const Json& value, std::span<const KeptMember> kept) {
   if (kept.empty() || !value.is_structured()) return value;
   if (value.is_array()) {
     Json list = Json::array();
-    for (const Json& item : value) list.push_back(WhatIsKept(item, kept));
+    for (const Json& item : value) list.push_back(KeepMembers(item, kept));
     return list;
   }
   Json::object_t object;
   object.reserve(value.size());
   for (const auto& [name, member] : value.get_ref<const Json::object_t&>()) {
-    if (const Kept* const found = FindKept(kept, name)) object.emplace_back(name, WhatIsKept(member, found->inside));
+    if (const KeptMember* const found = FindKeptMember(kept, name))
+      object.emplace_back(name, KeepMembers(member, found->inside));
   }
   return object;
 }
@@ -152,7 +153,7 @@ Expected<Environment> ParseVariables(const std::map<std::string, std::string, st
 
 Expected<std::string> MakeForwardedBody(const ForwardedCall& call, const std::optional<ipam::Dns>& dns) {
   const bool is_del = call.environment.verb == Verb::kDel;
-  Json config = WhatIsKept(*call.config, is_del ? std::span<const Kept>(kTopOfDel) : kTop);
+  Json config = KeepMembers(*call.config, is_del ? std::span<const KeptMember>(kTopOfDel) : kTop);
   if (dns) ReplaceDns(*dns, config);
   const Json object = {{"command", ToString(call.environment.verb)},  // must be first: see BeginsWithVerb
                        {"containerID", VariableValue(call.environment.container_id)},
