@@ -129,12 +129,12 @@ AgentStore::AgentStore(const AgentStoreParts& parts, ipam::Runtime& runtime, Ste
               {.node = parts.own.node(),
                .call = {.deadline = deadline, .stop = {}},
                .lock_deadline = 0,
-               .takes_turns = false,
+               .takes_node_lock = false,
                // A successor lists the node's blocks once, and settles the open intents. After that, this agent must
                // not send a write that no fence stops.
                .begin_attempt = [&directory = parts.directory,
                                  instance = parts.own.instance()] { return directory.HoldNodeOwnership(instance); },
-               .leaves_creations_open = true,
+               .leaves_create_intents_open = true,
                .on_unreadable =
                    [](const Error& error) {
                      spdlog::warn("block cannot be read, so it is not used err=\"{}\"", error.message);

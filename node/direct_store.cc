@@ -116,7 +116,7 @@ DirectStore::DirectStore(k8sclient::Api& api, const NodeDirectory& directory, ip
       directory_(directory),
       runtime_(runtime),
       options_(std::move(options)),
-      recent_(directory_, options_.takes_turns) {}
+      recent_(directory_, options_.takes_node_lock) {}
 
 void DirectStore::Unlock() {
   recent_.Drop();
@@ -124,7 +124,7 @@ void DirectStore::Unlock() {
 }
 
 Expected<void> DirectStore::Lock() {
-  if (lock_.is_open() || !options_.takes_turns) return {};
+  if (lock_.is_open() || !options_.takes_node_lock) return {};
   auto locked = directory_.Lock(options_.lock_deadline);
   if (!locked) return std::unexpected(locked.error());
   lock_ = *std::move(locked);
@@ -403,7 +403,7 @@ Expected<BlockView> DirectStore::Create(const ipam::Block& block, const ipam::At
     if (!block.shared()) recent_.NoteWritten(*created);
     created_ = *created;
   }
-  if (options_.leaves_creations_open && !block.shared()) return created;
+  if (options_.leaves_create_intents_open && !block.shared()) return created;
   return intent.Finish(std::move(created));
 }
 

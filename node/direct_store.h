@@ -38,7 +38,7 @@ struct DirectStoreOptions {
   k8sclient::CallOptions call;
   BootNanos lock_deadline = 0;
   // False: the agent uses this store. The agent holds the node's lock as long as it lives.
-  bool takes_turns = true;
+  bool takes_node_lock = true;
   RecentUse recent = RecentUse::kNever;
   ipam::Attachment attachment = {};  // the call's attachment
   // Called once, right after the store has taken the lock. An error ends the call before the store writes anything.
@@ -47,7 +47,7 @@ struct DirectStoreOptions {
   // outcome and, if the write landed, has closed the intent. After an error the store writes nothing more.
   std::function<Expected<HeldFile>()> begin_attempt = {};
   // True: if the store has created a block of this node, the caller closes the intent, once it keeps the block.
-  bool leaves_creations_open = false;
+  bool leaves_create_intents_open = false;
   // Called for each block that cannot be read. The store leaves such a block out, as if all of its addresses were in
   // use.
   std::function<void(const Error&)> on_unreadable = [](const Error&) {};
