@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who refused: admission, which looked at the content, or the authorizer, which looked at the sender. The messages are
-// those of kube-apiserver 1.36 (the functions that make them are named in status.cc).
+// Whether admission refused a request because of its content, or the authorizer refused it because of its sender. The
+// messages are from kube-apiserver 1.36 (status.cc names the functions that make them).
 #include <string>
 
 #include <gtest/gtest.h>

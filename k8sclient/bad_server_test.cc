@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpApi against servers that fail in every way: what a caller is told, and that no write is ever sent twice.
+// HttpApi with servers that fail in many ways: which error the caller gets, and that HttpApi sends no write twice.
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -23,13 +23,13 @@ using testing::Soon;
 const Request kBadRead{.path = "/a"};
 const Request kBadWrite{.method = Method::kPatch, .path = "/a", .body = R"({"a":1})", .content_type = kMergePatch};
 
-// One fault, shown to a read and to a write. Each connection meets it anew.
+// One fault, which each connection of a read and of a write meets.
 struct FaultCase {
   const char* name;
   void (*script)(Peer& peer);
   ErrorCode want_read;
   ErrorCode want_write;
-  int want_read_requests;  // how often a server sees the read; a write is seen once, always
+  int want_read_requests;  // how often the server gets the read; it gets a write once
 };
 class Fault : public ::testing::TestWithParam<FaultCase> {};
 
@@ -201,7 +201,7 @@ TEST(BadServer, ANameThatDoesNotExistMeansThatNothingHappened) {
   EXPECT_NE(response.error().message.find("no-such-host.invalid"), std::string::npos);
 }
 
-// A server that keeps a connection for one answer and closes it at a moment of the test's choice.
+// A server that closes its connection after one answer, at a moment that the test chooses.
 enum class CloseWhen : std::uint8_t { kAfterTheAnswer, kAtTheNextRequest };
 
 class StaleConnection {
@@ -256,7 +256,7 @@ TEST(StaleConnection, ThatIsClosedWhenAReadArrivesIsReplacedUnnoticed) {
 TEST(StaleConnection, BytesThatNobodyAskedForEndIt) {
   ScriptedServer server([](Peer& peer) {
     while (peer.ReadRequest()) {
-      // The second answer must not be taken for that of the next request.
+      // HttpApi must not take the second answer as the answer to the next request.
       peer.Send(testing::HttpAnswer(200, "{}") + testing::HttpAnswer(200, "{\"forged\":1}"));
     }
   });
@@ -278,7 +278,7 @@ TEST(BadServer, ARefusalBeforeTheBodyIsReadIsHeardAndALargeWriteToAClosedConnect
     peer.Cut();
   });
   const auto response = MakeApi({.server = server.url()})->Call(large, Soon());
-  // The kernel may throw the answer away together with the connection.
+  // The kernel may discard the answer together with the connection.
   if (response) {
     EXPECT_EQ(response->status, 413);
   } else {
@@ -311,7 +311,7 @@ enum class EndAt : std::uint8_t {
 };
 constexpr unsigned kEndings = 7;
 
-// Which requests a server saw, and whether it answered them.
+// The requests that a server got, and the requests that it answered.
 struct Seen {
   std::mutex mutex;
   std::map<std::string, int> times;  // by path

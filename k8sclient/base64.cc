@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Base64, by OpenSSL.
+// Base64, with OpenSSL.
 #include "k8sclient/base64.h"
 
 #include <openssl/evp.h>
@@ -7,7 +7,7 @@
 namespace berth::k8sclient {
 
 std::string EncodeBase64(std::string_view bytes) {
-  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // OpenSSL ends it with a zero
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // OpenSSL appends a zero byte
   const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
                                    reinterpret_cast<const unsigned char*>(bytes.data()),
                                    static_cast<int>(bytes.size()));
@@ -24,7 +24,7 @@ Expected<std::string> DecodeBase64(std::string_view text) {
   if (packed.empty()) return packed;
   std::size_t padding = 0;
   while (padding < 2 && padding < packed.size() && packed[packed.size() - 1 - padding] == '=') ++padding;
-  // OpenSSL takes "=" anywhere and counts padding as data.
+  // OpenSSL accepts "=" anywhere and counts padding as data.
   if (packed.size() % 4 != 0 || packed.find('=') < packed.size() - padding) {
     return Fail(ErrorCode::kDecode, "not base64");
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Certificates, by OpenSSL.
+// Certificates, with OpenSSL.
 #include "k8sclient/certificate.h"
 
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What berth wants to know about an X.509 certificate in PEM text.
+// CommonName: the subject's name in an X.509 certificate.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace berth::k8sclient {
 
-// The common name of the subject of the first certificate in the text; empty if the subject has none.
-// Errors: kDecode.
+// The subject's common name of the first certificate in the PEM text; empty if the subject has no common name.
+// Errors: kDecode (no certificate, or the name is not text).
 [[nodiscard]] Expected<std::string> CommonName(std::string_view pem);
 
 }  // namespace berth::k8sclient

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CommonName: found without decoding the rest, and never by reading behind what is there.
+// CommonName: the first certificate counts, text before it is skipped, and a key is an error.
 #include "k8sclient/certificate.h"
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One program run to its end, by posix_spawn and poll.
+// RunChild, with posix_spawn and poll.
 #include "k8sclient/child_process.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace berth::k8sclient {
 namespace {
 
 constexpr std::size_t kErrorBytesKept = 4096;
-constexpr int kStopCheckMs = 50;  // how late a requested stop may be noticed
+constexpr int kStopCheckMs = 50;  // a stop request is noticed at most this much later
 
 class File {
  public:
@@ -77,7 +77,7 @@ class Child {
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, out_.write.get(), STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, err_.write.get(), STDERR_FILENO);
-    // libcurl's own sockets for waking up would be inherited.
+    // Otherwise the child would inherit the sockets with which libcurl wakes itself.
     posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
@@ -124,7 +124,8 @@ class Child {
   }
 
  private:
-  // True once the program itself has ended: what it left running may keep the pipes open for ever.
+  // True if the program itself has ended. Open pipes prove nothing: children of the program may keep them open for
+  // ever.
   [[nodiscard]] bool Wait(const CallOptions& options) const {
     std::array<pollfd, 3> polled{
         {{process_.get(), POLLIN, 0}, {out_.read.get(), POLLIN, 0}, {err_.read.get(), POLLIN, 0}}};
@@ -134,7 +135,8 @@ class Child {
     return polled[0].revents != 0;
   }
 
-  // Reads what is there, up to `bytes_max` in `into`. At the end of the file the descriptor goes: poll would not wait.
+  // Reads the available data until `into` has `bytes_max` bytes. At the end of the file, closes the descriptor, because
+  // poll would return at once for it.
   static void Drain(File& file, std::string& into, std::size_t bytes_max) {
     while (file.get() >= 0 && into.size() < bytes_max) {
       std::array<char, 4096> chunk{};
@@ -150,7 +152,7 @@ class Child {
     }
   }
 
-  // Kills what is left of the process group, then takes the exit code.
+  // Kills the rest of the process group and returns the program's exit code.
   int End() {
     if (pid_ < 0) return 0;
     kill(-pid_, SIGKILL);

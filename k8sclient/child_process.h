@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One program run to its end, with its output kept and its time limited.
+// RunChild: runs one program to its end, keeps its output, and limits its time and its output.
 #pragma once
 
 #include <string>
@@ -11,22 +11,23 @@
 namespace berth::k8sclient {
 
 struct ChildCommand {
-  std::string program;  // looked up in PATH if it holds no slash
+  std::string program;  // searched in PATH if it contains no slash
   std::vector<std::string> args = {};
-  std::vector<std::string> environment = {};  // "NAME=value", the whole of it
+  std::vector<std::string> environment = {};  // "NAME=value"; nothing is inherited
   std::size_t output_bytes_max = std::size_t{1} << 20;
 };
 
 struct ChildResult {
-  int exit_code = 0;  // 128 + signal if a signal ended it
+  int exit_code = 0;  // 128 + signal number if a signal ended the program
   std::string output = {};
-  std::string error_output = {};  // at most its last 4 KiB
+  std::string error_output = {};  // the last 4 KiB of stderr
 };
 
-// Blocks. stdin is /dev/null. The program leads a process group of its own, which is killed when the time is over, when
-// it printed too much, and after its end if some of it is left.
-// Errors: kNotFound (there is no such program), kIo (it could not be started), kTimeout, kInvalid (it printed too
-// much).
+// Blocks until the program has ended. The program's stdin is /dev/null. The program leads a process group of its own.
+// RunChild kills the whole group at the deadline or a stop, when the program has printed too much, and when the program
+// has ended, because children of the program may be left.
+// Errors: kNotFound (no such program), kIo (the program could not be started), kTimeout (deadline or stop), kInvalid
+// (the program printed more than output_bytes_max bytes).
 [[nodiscard]] Expected<ChildResult> RunChild(const ChildCommand& command, const CallOptions& options);
 
 }  // namespace berth::k8sclient

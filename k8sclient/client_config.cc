@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClientConfig: files, the user's name, and the configuration of a pod.
+// ClientConfig: reads files, and finds the user name and the configuration of a pod.
 #include "k8sclient/client_config.h"
 
 #include <cerrno>

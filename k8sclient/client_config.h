@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClientConfig: where the API server is and who we are, as a kubeconfig or a pod's service account says it.
+// ClientConfig: the API server's URL and the client's identity, from a kubeconfig or a pod's service account.
 //
-// A value without I/O. Certificates and tokens that live in files stay paths here, because they are renewed while a
-// program runs (kubelet client certificates, projected tokens, CA bundles); Credentials reads them.
+// A ClientConfig is a value without I/O. If a certificate or token is in a file, ClientConfig contains only the path,
+// because other programs renew these files while a program runs (kubelet client certificates, projected tokens, CA
+// bundles). Credentials reads the files.
 #pragma once
 
 #include <chrono>
@@ -17,20 +18,20 @@
 
 namespace berth::k8sclient {
 
-// Reads a whole file, at most 4 MiB. Errors: kIo, with the path in the message. Tests give their own.
+// Reads a whole file of at most 4 MiB. Errors: kIo, with the path in the message. Tests pass their own function.
 using ReadFile = std::function<Expected<std::string>(const std::string& path)>;
 [[nodiscard]] Expected<std::string> ReadWholeFile(const std::string& path);
 
-// The value of an environment variable, empty if it is unset. Tests give their own.
+// The value of an environment variable; empty if the variable is unset. Tests pass their own function.
 using GetEnvironment = std::function<std::string(const std::string& name)>;
 [[nodiscard]] std::string ProcessEnvironment(const std::string& name);
 
-// The text without blanks and line breaks around it: token files end with one as often as not.
+// The text without blanks and line breaks at both ends. Many token files end with a line break.
 [[nodiscard]] std::string Trimmed(std::string_view text);
 
-// Text that stands in the configuration itself, or in a file that may change.
+// A text in the configuration itself, or the path of a file whose text may change.
 struct Material {
-  std::string text = {};  // wins
+  std::string text = {};  // wins over path
   std::string path = {};
   [[nodiscard]] bool empty() const { return text.empty() && path.empty(); }
 };
@@ -40,17 +41,17 @@ struct ExecPlugin {
   std::string api_version;
   std::string command;
   std::vector<std::string> args = {};
-  std::map<std::string, std::string> environment = {};  // added to ours
+  std::map<std::string, std::string> environment = {};  // added to this process's
   bool provide_cluster_info = false;  // server, CA, TLS name and proxy; not the cluster's "config" extension
   std::string install_hint = {};
 };
 
 struct ClientConfig {
-  std::string source = {};  // where it comes from, for messages: "/etc/kubernetes/kubelet.conf context=default"
-  std::string server = {};  // "https://10.0.0.1:6443", perhaps with a path, without a slash at the end
+  std::string source = {};  // origin, for messages: kubeconfig "/root/.kube/config": contexts["a"].context
+  std::string server = {};  // "https://10.0.0.1:6443"; may have a path, but no slash at the end
   std::string tls_server_name = {};
   bool insecure_skip_tls_verify = false;
-  Material certificate_authority = {};  // PEM; empty: the system's
+  Material certificate_authority = {};  // PEM; empty: the system's authorities
   std::string proxy_url = {};           // http, https or socks5; empty: HTTPS_PROXY and NO_PROXY decide
 
   Material client_certificate = {};
@@ -68,13 +69,13 @@ struct ClientConfig {
   std::string default_namespace = {};  // of the context or of the service account; "default" if none is given
 };
 
-// The user's name that the API server will see, as far as it can be told without asking it: the common name of a client
-// certificate, else the username, else the name of the kubeconfig's user entry. For a node it is "system:node:<name>".
-// Errors: kDecode (the certificate cannot be read).
+// The user name that the API server will see, as far as the configuration tells it: the impersonated user, else the
+// common name of the client certificate, else the username, else the name of the kubeconfig's user entry. A node's user
+// name is "system:node:<name>". Errors: kDecode (the certificate cannot be read).
 [[nodiscard]] Expected<std::string> UserName(const ClientConfig& config, const ReadFile& read_file);
 
-// The configuration of a pod: KUBERNETES_SERVICE_HOST and _PORT, and the files of the service account.
-// Errors: kEnvironment if this is no pod.
+// The configuration in a pod, from KUBERNETES_SERVICE_HOST and _PORT and the files of the service account.
+// Errors: kEnvironment (the process does not run in a pod).
 inline constexpr char kServiceAccountDirectory[] = "/var/run/secrets/kubernetes.io/serviceaccount";
 [[nodiscard]] Expected<ClientConfig> InClusterConfig(const GetEnvironment& environment, const ReadFile& read_file,
                                                      const std::string& directory = kServiceAccountDirectory);

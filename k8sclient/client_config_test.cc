@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClientConfig: files, the user's name, and the configuration of a pod; base64 besides.
+// ClientConfig: files, the user name, and the configuration of a pod; also base64.
 #include "k8sclient/client_config.h"
 
 #include <cstdio>

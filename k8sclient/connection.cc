@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connection: see the header.
+// Connection: one transfer by libcurl, with its limits and its error.
 #include "k8sclient/connection.h"
 
 #include <algorithm>
@@ -27,12 +27,12 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// The API server closes an idle connection after 90 s and load balancers may earlier: not to meet such a close is the
-// cheapest way not to lose a write to it.
+// The API server closes an idle connection after 90 s, and a load balancer may close it earlier. If the client sends a
+// write just then, the write is lost. So the client does not reuse a connection that was idle for more than 50 s.
 constexpr long kIdleSecondsMax = 50;
 constexpr long kKeepAliveIdleSeconds = 15;
 constexpr long kKeepAliveIntervalSeconds = 5;
-constexpr unsigned kUserTimeoutMs = 30'000;  // sent data unacknowledged for that long: the peer is gone
+constexpr unsigned kUserTimeoutMs = 30'000;  // a peer that acknowledges no data for this long is gone
 constexpr std::size_t kRefusalBytesMax = std::size_t{1} << 20;
 constexpr std::size_t kHeadBytesMax = std::size_t{64} * 1024;
 constexpr std::chrono::seconds kRetryAfterMax = std::chrono::hours(1);
@@ -47,7 +47,7 @@ void Append(Headers& headers, const std::string& line) {
   headers.reset(longer);
 }
 
-// OpenSSL's own check of the name, beside libcurl's. Like Go: only subject alternative names count, and "*" stands for
+// Lets OpenSSL check the name too, besides libcurl. As in Go, only subject alternative names count, and "*" stands for
 // a whole label.
 bool DemandName(SSL_CTX* context, const std::string& name) {
   X509_VERIFY_PARAM* const rules = SSL_CTX_get0_param(context);
@@ -56,12 +56,12 @@ bool DemandName(SSL_CTX* context, const std::string& name) {
                                      : X509_VERIFY_PARAM_set1_host(rules, name.c_str(), name.size())) == 1;
 }
 
-// No child process may inherit a connection.
+// Opens the socket with SOCK_CLOEXEC, so that no child process inherits a connection.
 // NOLINTNEXTLINE(misc-const-correctness): libcurl's type
 curl_socket_t OpenSocket(void*, curlsocktype, curl_sockaddr* address) {
   const int opened = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
   if (opened < 0) return CURL_SOCKET_BAD;
-  // An old kernel refuses this option; the connection works without it.
+  // If an old kernel refuses this option, the connection works without it.
   setsockopt(opened, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof(kUserTimeoutMs));
   return opened;
 }
@@ -72,7 +72,7 @@ curl_blob Blob(const std::string& text) {
 
 }  // namespace
 
-// One request on its way, and what has come of its answer.
+// One request, and the part of its answer that has arrived.
 class Connection::Transfer {
  public:
   Transfer(const Connection& connection, const Request& request, const ExchangeLimits& limits, const BodySink* sink)
@@ -114,11 +114,11 @@ class Connection::Transfer {
     curl_easy_reset(easy_);
     Set(CURLOPT_ERRORBUFFER, error_.data());
     Set(CURLOPT_NOSIGNAL, 1L);
-    Set(CURLOPT_SSL_SESSIONID_CACHE, 0L);  // each connection proves who the server is
-    Set(CURLOPT_DNS_CACHE_TIMEOUT, 0L);    // an address may have moved
+    Set(CURLOPT_SSL_SESSIONID_CACHE, 0L);  // each connection verifies the server
+    Set(CURLOPT_DNS_CACHE_TIMEOUT, 0L);    // the server's address may change
     Set(CURLOPT_RESOLVER_START_FUNCTION, &OnLookup);
     Set(CURLOPT_RESOLVER_START_DATA, this);
-    Set(CURLOPT_QUICK_EXIT, 1L);  // a name server that does not answer holds up nobody
+    Set(CURLOPT_QUICK_EXIT, 1L);  // cleanup does not wait for a name server
     Set(CURLOPT_PROTOCOLS_STR, "http,https");
     Set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
     Set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
@@ -140,7 +140,8 @@ class Connection::Transfer {
     SetRequest(credential);
   }
 
-  // The URL contains the name that the certificate has to prove. If the server is elsewhere, CONNECT_TO says where.
+  // The URL contains the name that the certificate must prove. If the server's host is another, CONNECT_TO names the
+  // host.
   void SetServer() {
     const ServerUrl& server = endpoint_.server;
     const std::string& name = endpoint_.ServerName();
@@ -186,13 +187,13 @@ class Connection::Transfer {
   }
 
   void SetProxy() {
-    Set(CURLOPT_NOPROXY, "");  // the environment was heeded when the endpoint was made
+    Set(CURLOPT_NOPROXY, "");  // ChooseProxy has already applied NO_PROXY
     if (!endpoint_.proxy) {
       Set(CURLOPT_PROXY, "");
       return;
     }
     const ServerUrl& proxy = *endpoint_.proxy;
-    // Names are the proxy's to look up, as with Go.
+    // The proxy looks up names, as with Go.
     const std::string scheme = proxy.scheme == "socks5" ? "socks5h" : proxy.scheme;
     Set(CURLOPT_PROXY, (scheme + "://" + proxy.Authority()).c_str());
     Set(CURLOPT_HTTPPROXYTUNNEL, 1L);
@@ -207,8 +208,8 @@ class Connection::Transfer {
     const bool default_port = server.port == (server.scheme == "https" ? 443 : 80);
     Append(headers_, "Host: " + (default_port ? Bracketed(server.host) : server.Authority()));
     Append(headers_, "Accept: " + std::string(request_.accept));
-    Append(headers_, "Expect:");  // no waiting for a leave to send a long body
-    // "Name;" is how libcurl wants a header without a value.
+    Append(headers_, "Expect:");  // libcurl must not wait for "100 Continue" before a long body
+    // libcurl sends a header without a value if its line is "Name;".
     for (const std::string& line : credential.headers) {
       Append(headers_, line.ends_with(": ") ? line.substr(0, line.size() - 2) + ";" : line);
     }
@@ -222,7 +223,7 @@ class Connection::Transfer {
     Set(CURLOPT_CUSTOMREQUEST, std::string(ToString(request_.method)).c_str());
   }
 
-  // Until the transfer is done. Errors: it must be over.
+  // Runs until the transfer has ended. Errors: a time limit or a stop ended the transfer.
   [[nodiscard]] Expected<void> Drive() {
     began_ = received_ = steady_clock::now();
     const std::stop_callback wake(limits_.stop, [this] { curl_multi_wakeup(multi_); });
@@ -243,7 +244,7 @@ class Connection::Transfer {
 
   [[nodiscard]] bool IsOver() const { return limits_.stop.stop_requested() || steady_clock::now() >= limits_.deadline; }
 
-  // Apart from the deadline.
+  // The next time limit other than the deadline: for silence, connecting, or the handshake.
   [[nodiscard]] steady_clock::time_point NextLimit() const {
     if (issued_) return limits_.idle_max ? received_ + *limits_.idle_max : steady_clock::time_point::max();
     return handshake_began_ ? *handshake_began_ + endpoint_.handshake_max : began_ + endpoint_.connect_max;
@@ -260,17 +261,17 @@ class Connection::Transfer {
                 "check server in the kubeconfig, and that the API server runs");
   }
 
-  // The error as the caller gets it.
+  // The error that the caller gets: kUnknownOutcome if the server may have received a write, and with the request.
   [[nodiscard]] Error Told(Error error) const {
     if (issued_ && IsWrite(request_.method)) error.code = ErrorCode::kUnknownOutcome;
-    if (error.code == ErrorCode::kDecode) return error;  // of the configuration, not of this request
+    if (error.code == ErrorCode::kDecode) return error;  // the configuration is wrong, not this request
     return error.Within(std::string(ToString(request_.method)) + " " + endpoint_.server.Authority() + request_.path);
   }
 
-  // The caller's result of a transfer that ended by itself.
+  // The caller's result of a transfer that ended without a time limit or a stop.
   [[nodiscard]] ExchangeResult Judge(CURLcode code) {
     if (code == CURLE_OK && issued_) code = CheckLength();
-    // The sink's own wish is an end in order.
+    // If the sink ended the transfer, the transfer ended in order.
     if (code == CURLE_OK || enough_) return {.response = Complete()};
     const std::string problem = Problem(code);
     if (!issued_) return {.response = std::unexpected(Told(NotSent(code, problem).error()))};
@@ -311,8 +312,9 @@ class Connection::Transfer {
     return text;
   }
 
-  // An answer must say where it ends. libcurl takes one that does not for complete when the connection is closed, which
-  // anybody on the way could do; and of two lengths it takes one, and another reader the other.
+  // An answer must say where it ends. Without a length, libcurl takes the answer as complete when the connection is
+  // closed, and anybody between server and client could close it. If an answer has two lengths, libcurl uses one
+  // length, and another reader may use the other.
   [[nodiscard]] CURLcode CheckLength() const {
     if (const long status = Status(); status == 204 || status == 304) return CURLE_OK;
     curl_header* header = nullptr;
@@ -346,8 +348,9 @@ class Connection::Transfer {
     return status;
   }
 
-  // Called before the request is sent. libcurl sends it again if a kept connection turns out to be dead; but the server
-  // may have had the first one. OnLookup ends that before a connection is opened, and this in any case.
+  // libcurl calls OnSend before it sends the request. If a kept connection turns out to be dead, libcurl would send the
+  // request again, although the server may have received the first one. OnLookup stops libcurl before it opens another
+  // connection, and OnSend stops libcurl in any case.
   static int OnSend(void* self, char*, char*, int, int) {
     auto& transfer = *static_cast<Transfer*>(self);
     if (transfer.issued_ || transfer.IsOver()) return CURL_PREREQFUNC_ABORT;
@@ -356,21 +359,22 @@ class Connection::Transfer {
     return CURL_PREREQFUNC_OK;
   }
 
-  // Called before each connection is opened. After the request was sent there is no reason but to send it again.
+  // libcurl calls OnLookup before it opens a connection. If the request was already sent, libcurl can only want to send
+  // the request again.
   static int OnLookup(void*, void*, void* self) {
     auto& transfer = *static_cast<Transfer*>(self);
     transfer.lost_ = transfer.issued_;
     return transfer.lost_ ? 1 : 0;
   }
 
-  // Called before each TLS handshake.
+  // libcurl calls OnTlsContext before each TLS handshake.
   static CURLcode OnTlsContext(CURL*, void* context, void* self) {
     auto& transfer = *static_cast<Transfer*>(self);
     if (transfer.names_.empty()) return CURLE_SSL_CONNECT_ERROR;
     const std::string name = std::move(transfer.names_.front());
     transfer.names_.pop_front();
     if (transfer.names_.empty()) transfer.handshake_began_ = steady_clock::now();
-    // Whoever sets SSLKEYLOGFILE would read along.
+    // SSLKEYLOGFILE must not make the process write the session's keys to a file.
     SSL_CTX_set_keylog_callback(static_cast<SSL_CTX*>(context), nullptr);
     const bool demanded = transfer.endpoint_.insecure_skip_verify || DemandName(static_cast<SSL_CTX*>(context), name);
     return demanded ? CURLE_OK : CURLE_SSL_CONNECT_ERROR;
@@ -425,15 +429,15 @@ class Connection::Transfer {
   std::array<char, CURL_ERROR_SIZE> error_{};
   Headers headers_;
   Headers connect_to_;
-  std::deque<std::string> names_;  // that the peers of the next TLS handshakes have to prove
+  std::deque<std::string> names_;  // the names that the next TLS peers must prove: proxy, server
   steady_clock::time_point began_;
   std::optional<steady_clock::time_point> handshake_began_;  // with the server
-  steady_clock::time_point received_;                        // something, last
-  bool issued_ = false;                                      // from here on the server can have the request
-  bool lost_ = false;                                        // and with it, perhaps: the kept connection was dead
-  bool handed_over_ = false;                                 // the sink has had a piece
-  bool enough_ = false;                                      // the sink said so
-  const char* too_long_ = nullptr;                           // what was
+  steady_clock::time_point received_;                        // when the last data arrived
+  bool issued_ = false;                                      // the server may have the request
+  bool lost_ = false;                                        // the request went to a kept connection that was dead
+  bool handed_over_ = false;                                 // the sink got a piece
+  bool enough_ = false;                                      // the sink returned false
+  const char* too_long_ = nullptr;                           // name of the part that was too long
   std::size_t head_bytes_ = 0;
   std::string body_;
 };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connection: one connection to the API server, over which one HTTP/1.1 request at a time is sent, by libcurl.
+// Connection: one connection to the API server, on which libcurl sends one HTTP/1.1 request at a time.
 //
-// It connects when it has to and keeps the connection for the next request. It never sends a request twice: libcurl
-// would do so where a kept connection turns out to be dead, and is stopped before it does.
+// A Connection connects when a request needs it, and keeps the connection for the next request. A Connection never
+// sends a request twice: if a kept connection turns out to be dead, libcurl would send the request again, but
+// Connection stops libcurl before that.
 #pragma once
 
 #include <chrono>
@@ -18,7 +19,7 @@
 
 namespace berth::k8sclient {
 
-// Where to connect to, and how.
+// The server to connect to, and how to connect.
 struct Endpoint {
   ServerUrl server;
   std::string tls_server_name = {};  // empty: the server's host
@@ -26,24 +27,24 @@ struct Endpoint {
   std::optional<ServerUrl> proxy = {};  // http, https or socks5
   std::string user_agent = {};
   std::chrono::milliseconds connect_max = std::chrono::seconds(5);     // TCP and proxy
-  std::chrono::milliseconds handshake_max = std::chrono::seconds(15);  // TLS with the server, after that
+  std::chrono::milliseconds handshake_max = std::chrono::seconds(15);  // TLS with the server, after connecting
 
-  // What the server's certificate has to be for.
+  // The name that the server's certificate must prove.
   [[nodiscard]] const std::string& ServerName() const {
     return tls_server_name.empty() ? server.host : tls_server_name;
   }
 };
 
-// How long one exchange may take.
+// Time limits of one exchange.
 struct ExchangeLimits {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  std::optional<std::chrono::milliseconds> idle_max = {};  // nothing received for that long
+  std::optional<std::chrono::milliseconds> idle_max = {};  // between received data
   std::stop_token stop = {};
 };
 
 struct ExchangeResult {
   Expected<Response> response;
-  // The connection broke after the request had been sent, and nothing was handed over: a read may be sent again.
+  // The connection broke after the request was sent, and the sink got nothing: the caller may send a read again.
   bool broke = false;
 };
 
@@ -51,18 +52,18 @@ class CurlHandles;
 
 class Connection {
  public:
-  // Opens nothing. endpoint must outlive this; credential: the certificates for TLS.
+  // Opens no connection. endpoint must outlive this. credential: the certificates for TLS.
   Connection(const Endpoint& endpoint, std::shared_ptr<const CredentialSnapshot> credential);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // One thread at a time. credential: the headers, which may be newer than the certificates. sink: null, or where the
-  // body of a successful answer goes. Errors: as Api::Call and Api::Watch.
+  // One thread at a time. credential: the headers, which may be newer than the certificates of the connection. sink:
+  // null, or gets the body of a successful answer. Errors: those of Api::Call and Api::Watch.
   [[nodiscard]] ExchangeResult Exchange(const Request& request, const CredentialSnapshot& credential,
                                         const ExchangeLimits& limits, const BodySink* sink = nullptr);
 
-  // Which certificates it was made with.
+  // The tls_serial of the certificates of this connection.
   [[nodiscard]] std::uint64_t tls_serial() const { return credential_->tls_serial; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Credentials: see the header.
+// Credentials: the headers, the files, and when they are read again.
 #include "k8sclient/credentials.h"
 
 #include <array>
@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::chrono::seconds kRereadAfter{60};
 
-// Adds "name: value". A line break in a value would let a file or a kubeconfig add headers of its own.
+// Adds "name: value". Refuses control characters: with a line break in a value, a file or a kubeconfig could add
+// headers of its own.
 Expected<void> AddHeader(std::vector<std::string>& headers, const std::string& name, const std::string& value) {
   for (const char c : value) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
@@ -24,7 +25,7 @@ Expected<void> AddHeader(std::vector<std::string>& headers, const std::string& n
   return {};
 }
 
-// client-go escapes the part of the name that comes from the key, since header names have fewer characters.
+// Escapes the part of the header name that comes from the key, as client-go does: header names allow fewer characters.
 std::string EscapedHeaderKey(const std::string& key) {
   constexpr char kHex[] = "0123456789ABCDEF";
   std::string escaped;
@@ -54,7 +55,7 @@ std::vector<std::pair<std::string, std::string>> Impersonation(const ClientConfi
   return headers;
 }
 
-// Where distributions keep the authorities they trust, as Go looks for them.
+// The files in which distributions keep trusted authorities, in Go's order.
 constexpr std::array kSystemAuthorities = {"/etc/ssl/certs/ca-certificates.crt",
                                            "/etc/pki/tls/certs/ca-bundle.crt",
                                            "/etc/ssl/ca-bundle.pem",
@@ -88,7 +89,7 @@ Expected<std::shared_ptr<const CredentialSnapshot>> Credentials::Current(const C
   if (!read && (!snapshot_ || config_.exec)) return std::unexpected(std::move(read.error()));
   read_at_ = clock_.Now();
   rejected_ = false;
-  if (!read) return snapshot_;  // what is known may be good still; if it is not, the server will say so
+  if (!read) return snapshot_;  // it may still be valid; if not, the server answers 401
   const bool same_tls = snapshot_ && SameTls(*snapshot_, *read);
   if (same_tls && snapshot_->headers == read->headers) return snapshot_;
   read->serial = (snapshot_ ? snapshot_->serial : 0) + 1;
@@ -136,7 +137,7 @@ Expected<CredentialSnapshot> Credentials::Read(const CallOptions& options) {
   Expected<std::string> certificate = Text(config_.client_certificate, "client-certificate");
   if (!certificate) return std::unexpected(std::move(certificate.error()));
   snapshot.certificate_pem = std::move(*certificate);
-  // The kubelet keeps both in one file.
+  // The kubelet keeps certificate and key in one file.
   Expected<std::string> key =
       !config_.client_key.path.empty() && config_.client_key.path == config_.client_certificate.path
           ? snapshot.certificate_pem

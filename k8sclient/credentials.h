@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Credentials: what a ClientConfig refers to, read when it is needed and again when it may have changed.
+// Credentials: reads the files and runs the plugin that a ClientConfig names, again and again.
 //
-// Files (token, certificates, CA bundle) are read again every minute: projected tokens and kubelet certificates are
-// replaced while a program runs. A plugin runs again when its credential has expired. A 401 asks for both at once.
+// Credentials reads the files (token, certificates, CA bundle) again every minute, because other programs replace
+// projected tokens and kubelet certificates while this program runs. A plugin runs again when its credential has
+// expired. After a 401, Credentials does both at the next call.
 #pragma once
 
 #include <condition_variable>
@@ -21,14 +22,14 @@
 
 namespace berth::k8sclient {
 
-// What a connection and its requests use; a value that does not change.
+// The certificates of a connection and the headers of its requests. A snapshot does not change.
 struct CredentialSnapshot {
-  std::string certificate_authority_pem;  // the configuration's, or all of the system's; empty if nothing is verified
+  std::string certificate_authority_pem;  // the configuration's or the system's; empty: no verification
   std::string certificate_pem;
   std::string key_pem;
   std::vector<std::string> headers;  // "Authorization: Bearer ...", "Impersonate-User: ..."
   std::uint64_t serial = 0;          // grows with every change
-  std::uint64_t tls_serial = 0;      // grows with every change of what a TLS connection was made with
+  std::uint64_t tls_serial = 0;      // grows with every change of the PEM texts
 };
 
 class Credentials {
@@ -36,12 +37,13 @@ class Credentials {
   // clock must outlive this.
   Credentials(ClientConfig config, ReadFile read_file, Clock& clock, LogLine log = LogToStderr);
 
-  // Any thread may call; reads files or runs the plugin if it is time to, at most one caller at once.
-  // What was read before stays in use if reading it again fails.
-  // Errors: kDecode (a file cannot be read, or holds what cannot be sent), kUnauthenticated (the plugin), kTimeout.
+  // Any thread may call. If the snapshot is outdated, one caller reads the files or runs the plugin, and the other
+  // callers wait. If that fails and the configuration has no plugin, Current returns the previous snapshot.
+  // Errors: kDecode (a file cannot be read, or a header cannot contain a value), kUnauthenticated (the plugin failed),
+  // kTimeout.
   [[nodiscard]] Expected<std::shared_ptr<const CredentialSnapshot>> Current(const CallOptions& options);
 
-  // The server answered 401 to this one: read all again, unless that has happened since.
+  // The server answered 401 to `rejected`: the next Current reads everything again, unless the snapshot has changed.
   void Reject(const CredentialSnapshot& rejected);
 
   [[nodiscard]] const ClientConfig& config() const { return config_; }
@@ -60,12 +62,12 @@ class Credentials {
 
   Mutex mutex_;
   std::condition_variable_any changed_;
-  bool reading_ BERTH_GUARDED_BY(mutex_) = false;  // a caller reads, with the mutex released
+  bool reading_ BERTH_GUARDED_BY(mutex_) = false;  // a caller reads without the mutex
   std::shared_ptr<const CredentialSnapshot> snapshot_ BERTH_GUARDED_BY(mutex_);
   std::chrono::steady_clock::time_point read_at_ BERTH_GUARDED_BY(mutex_);
   bool rejected_ BERTH_GUARDED_BY(mutex_) = false;
 
-  // Touched only by the caller that set reading_.
+  // Only the caller that has set reading_ uses exec_.
   std::optional<ExecCredential> exec_;
 };
 

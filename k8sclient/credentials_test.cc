@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Credentials: when files are read again and plugins run again, and what becomes a header.
+// Credentials: when files are read again, when plugins run again, and which headers a request gets.
 #include "k8sclient/credentials.h"
 
 #include <atomic>
@@ -77,7 +77,7 @@ TEST_F(CredentialsTest, RejectingAnOutdatedOneReadsNothing) {
   files_["/t"] = "two";
   credentials.Reject(*first);
   (void)credentials.Current({});
-  credentials.Reject(*first);  // by a second thread that was refused at the same time
+  credentials.Reject(*first);  // a second thread got a 401 at the same time
   (void)credentials.Current({});
   EXPECT_EQ(reads_, 2);
 }
@@ -226,7 +226,7 @@ TEST_F(ExecCredentialsTest, WaitingForAnotherThreadsPluginHasATimeLimit) {
                                                      .args = {"-c", "echo runs > " + counter_ + "; sleep 600"}}});
   std::stop_source stop;
   const std::jthread runner([&] { (void)credentials.Current({.stop = stop.get_token()}); });
-  ASSERT_TRUE(ReadWholeFile(counter_)) << "the plugin does not run";  // opens when the plugin does
+  ASSERT_TRUE(ReadWholeFile(counter_)) << "the plugin does not run";  // returns when the plugin opens it
   const auto waited = credentials.Current(CallOptions::Within(std::chrono::milliseconds(10)));
   ASSERT_FALSE(waited.has_value());
   EXPECT_EQ(waited.error().code, ErrorCode::kTimeout);

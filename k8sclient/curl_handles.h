@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CurlHandles: libcurl's two objects for one connection, and whether that connection may be used again.
+// CurlHandles: libcurl's two handles of one connection, and whether the connection may be used again.
 #pragma once
 
 #include <poll.h>
@@ -11,7 +11,7 @@
 
 namespace berth::k8sclient {
 
-// libcurl's two objects: the transfer's options, and the loop that drives it and keeps its connection.
+// The easy handle has the options of a transfer. The multi handle drives the transfer and keeps its connection.
 class CurlHandles {
  public:
   CurlHandles() : easy_(curl_easy_init()), multi_(curl_multi_init()) {
@@ -28,21 +28,21 @@ class CurlHandles {
   [[nodiscard]] CURL* easy() const { return easy_; }
   [[nodiscard]] CURLM* multi() const { return multi_; }
 
-  // Without waiting: false if the peer has closed the kept connection, or sent something that nobody asked for.
+  // Never waits. False if no connection is kept, or if its peer has closed it or sent data without a request.
   [[nodiscard]] bool IsQuiet() const {
     pollfd polled{.fd = kept_, .events = POLLIN, .revents = 0};
     return kept_ != CURL_SOCKET_BAD && poll(&polled, 1, 0) == 0;
   }
 
-  // A transfer has ended, or is to. What is not complete loses its connection here.
+  // Ends a transfer. libcurl closes the connection of an incomplete transfer.
   void End() {
     if (curl_easy_getinfo(easy_, CURLINFO_ACTIVESOCKET, &kept_) != CURLE_OK) kept_ = CURL_SOCKET_BAD;
     if (has_more_) kept_ = CURL_SOCKET_BAD;
     curl_multi_remove_handle(multi_, easy_);
   }
 
-  // A piece of an answer was read. What TLS has decrypted beyond it nobody sees at the socket any more: if this is the
-  // end of the answer, nobody asked for it.
+  // The caller has read a piece of an answer. Notes whether OpenSSL has decrypted bytes behind the piece, which poll
+  // does not see. If the piece ends the answer, the peer sent these bytes without a request.
   void LookForMore() {
     const curl_tlssessioninfo* tls = nullptr;
     has_more_ = curl_easy_getinfo(easy_, CURLINFO_TLS_SSL_PTR, &tls) == CURLE_OK && tls->internals != nullptr &&
@@ -52,8 +52,8 @@ class CurlHandles {
  private:
   CURL* const easy_;
   CURLM* const multi_;
-  curl_socket_t kept_ = CURL_SOCKET_BAD;  // of the connection that may still be open; libcurl's own
-  bool has_more_ = false;                 // behind the last piece that was read
+  curl_socket_t kept_ = CURL_SOCKET_BAD;  // socket of the connection that may still be open; owned by libcurl
+  bool has_more_ = false;                 // OpenSSL has bytes behind the last piece
 };
 
 }  // namespace berth::k8sclient

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// simdjson finds the values; those that are not skipped become nlohmann's.
+// EventReader: simdjson finds the values, and values that are not skipped become nlohmann::json.
 #include "k8sclient/event_reader.h"
 
 #include <simdjson.h>
@@ -66,7 +66,7 @@ json Convert(ondemand::value value, const FieldNames& skipped) {
   }
 }
 
-// Of an array of objects, these members of each.
+// Converts only the members in `wanted` of each object in an array.
 json ConvertItems(ondemand::value value, const FieldNames& wanted) {
   if (value.type() != ondemand::json_type::array) return Convert(value, kNoFieldNames);
   json::array_t items;
@@ -111,7 +111,7 @@ json EventReader::Read(std::string_view line) {
       return ConvertMembers(member.get_object(), kNoFieldNames, convert_section);
     });
   } catch (const simdjson::simdjson_error&) {
-    // What it does not take, such as a number of more than 64 bits, may be right all the same.
+    // simdjson refuses some valid JSON, such as numbers of more than 64 bits.
     return json::parse(line, nullptr, /*allow_exceptions=*/false);
   }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// EventReader: the lines of a watch, read without what nobody looks at.
+// EventReader: reads the lines of a watch, and skips the fields that berth does not use.
 //
-// Of the eight events of a pod's life most is containers, volumes and managedFields, and most of what a watch of all
-// pods costs was to build and destroy values of them.
+// A pod's life has eight events, which consist mostly of containers, volumes and managedFields. Most of the cost of a
+// watch of all pods was to build and destroy values of these fields.
 #pragma once
 
 #include <functional>
@@ -16,11 +16,11 @@
 
 namespace berth::k8sclient {
 
-// Of which of an object's members which of theirs, such as {"spec", {"containers"}}.
+// The fields that are skipped, by the member of the object that contains them, such as {"spec", {"containers"}}.
 using FieldNames = std::set<std::string, std::less<>>;
 using SkippedFields = std::map<std::string, FieldNames, std::less<>>;
-// Of which array, inside one of the object's members, only these members of each item are read, such as {"containers",
-// {"resources"}} for spec.containers[*].resources.
+// The only fields of each item that are read, by the name of the array, which is inside a member of the object. Such as
+// {"containers", {"resources"}} for spec.containers[*].resources.
 using ItemFields = std::map<std::string, FieldNames, std::less<>>;
 
 // One thread at a time.
@@ -31,7 +31,7 @@ class EventReader {
   EventReader& operator=(const EventReader&) = delete;
   ~EventReader();
 
-  // Discarded, if it is no JSON.
+  // If the line is not JSON, returns a discarded value.
   [[nodiscard]] nlohmann::json Read(std::string_view line);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EventReader: reads what nlohmann/json reads, but for what is skipped.
+// EventReader: reads the same as nlohmann/json, except skipped fields.
 #include "k8sclient/event_reader.h"
 
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Credential plugins: their input, their output, their run.
+// Credential plugins: builds a plugin's environment, runs the plugin, and parses its output.
 #include "k8sclient/exec_plugin.h"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ bool Skip(std::string_view text, std::size_t& at, std::string_view one_of) {
   return true;
 }
 
-// "Z" or "+02:00" up to the end of the text.
+// Reads "Z" or "+02:00" at `at`; the text must end there.
 std::optional<std::chrono::minutes> Offset(std::string_view text, std::size_t at) {
   if (text.substr(at) == "Z" || text.substr(at) == "z") return std::chrono::minutes(0);
   const bool behind = at < text.size() && text[at] == '-';
@@ -104,7 +104,7 @@ std::optional<std::chrono::system_clock::time_point> ParseTime(const std::string
 
 Expected<ExecCredential> ParseExecCredential(const std::string& output, const std::string& api_version) {
   const json document = json::parse(output, nullptr, /*allow_exceptions=*/false);
-  // The output is never quoted: it may hold a token.
+  // No error quotes the output, which may contain a token.
   if (!document.is_object()) return Fail(ErrorCode::kUnauthenticated, "it did not print a JSON object");
   if (TextAt(document, "kind") != "ExecCredential" || TextAt(document, "apiVersion") != api_version) {
     return Fail(ErrorCode::kUnauthenticated, "it did not print an ExecCredential of " + api_version);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a credential plugin: a program that a kubeconfig names and that prints a token or a certificate.
+// RunExecPlugin: runs a credential plugin, which is a program that prints a token or a certificate.
 //
 // Contract: kubernetes.io/docs/reference/access-authn-authz/authentication, "client-go credential plugins". The plugin
-// gets no terminal. What it prints is bounded, and so is its time.
+// gets no terminal. It may print 1 MiB and run for 60 s.
 #pragma once
 
 #include <chrono>
@@ -23,17 +23,18 @@ struct ExecCredential {
   std::optional<std::chrono::system_clock::time_point> expires = {};
 };
 
-// Blocks until the program ends; kills it, with the process group it leads, when the time is over.
-// What it wrote to stderr when it failed goes to `log`.
-// Errors: kUnauthenticated (it failed, printed nonsense, or took too long).
+// Blocks until the plugin ends. At the time limit, kills the plugin and its process group. If the plugin fails, its
+// stderr goes to `log`.
+// Errors: kUnauthenticated (the plugin failed, printed no credential, or took too long).
 [[nodiscard]] Expected<ExecCredential> RunExecPlugin(const ExecPlugin& plugin, const ClientConfig& cluster,
                                                      const std::string& certificate_authority_pem,
                                                      const CallOptions& options, const LogLine& log);
 
-// The output of a plugin, taken apart; for RunExecPlugin and its tests. Errors: kUnauthenticated.
+// Parses the output of a plugin. For RunExecPlugin and tests. Errors: kUnauthenticated.
 [[nodiscard]] Expected<ExecCredential> ParseExecCredential(const std::string& output, const std::string& api_version);
 
-// RFC 3339, as Kubernetes writes it: "2026-03-01T12:00:00Z", with a fraction or an offset if need be.
+// Parses a time of RFC 3339, as Kubernetes writes it: "2026-03-01T12:00:00Z". The text may have a fraction, which is
+// ignored, and an offset.
 [[nodiscard]] std::optional<std::chrono::system_clock::time_point> ParseTime(const std::string& text);
 
 }  // namespace berth::k8sclient

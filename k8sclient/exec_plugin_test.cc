@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Credential plugins, run for real as shell scripts, and what they may print.
+// Credential plugins: runs of real shell scripts, and outputs that are accepted or refused.
 #include "k8sclient/exec_plugin.h"
 
 #include <chrono>
@@ -48,7 +48,7 @@ TEST(ExecPlugin, SeesItsOwnEnvironmentItsInputAndNoTerminal) {
   EXPECT_TRUE(credential.has_value()) << credential.error().message;
 }
 
-// An error may end in an event of a pod, which its tenant reads.
+// An error may become an event of a pod, and the pod's tenant can read events.
 TEST(ExecPlugin, WhatItWritesToStderrIsInTheLogAndInNoError) {
   std::string logged;
   const auto credential = Credential(Script("echo token s3cret; echo refresh token h1dden is expired >&2; exit 3"),
@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(Table, ExecOutput, ::testing::ValuesIn(kOutputCases),
 struct TimeCase {
   const char* name;
   const char* text;
-  long want;  // seconds since 1970; -1: no time
+  long want;  // seconds since 1970; -1: not a time
 };
 class ParseTimeTable : public ::testing::TestWithParam<TimeCase> {};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Freed: what a C library made, freed by its own function when a std::unique_ptr ends.
+// Freed: a deleter for std::unique_ptr that calls a C library's own function.
 #pragma once
 
 namespace berth::k8sclient {

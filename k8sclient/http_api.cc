@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpApi: connections kept for reuse, credentials, and the few cases in which a request is sent again.
+// HttpApi: keeps connections, adds credentials, and repeats a request in a few cases.
 #include "k8sclient/http_api.h"
 
 #include <algorithm>
@@ -67,7 +67,8 @@ class HttpApi::State {
       if (!result.response || repeats >= kRepeatsMax || !MayRepeat(request, *result.response)) {
         return std::move(result.response);
       }
-      // A little later than asked, so that those who were refused together do not come back together.
+      // Waits up to a quarter longer than Retry-After, so that clients that were refused together do not come back
+      // together.
       const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(
           result.response->retry_after.value_or(std::chrono::seconds(1)) * (1 + clock_.Random() / 4));
       if (clock_.Now() + wait >= options.deadline || !clock_.Sleep(wait, options.stop))
@@ -89,8 +90,8 @@ class HttpApi::State {
   }
 
  private:
-  // Sends the request, and once more with credentials read anew if the server does not accept the first ones: a request
-  // that was answered with 401 was not executed.
+  // Sends the request. If the server answers 401, reads the credentials again; if they have changed, sends the request
+  // once more. The server did not execute a request that it answered with 401.
   ExchangeResult Authenticated(const Request& request, const CallOptions& options, const ExchangeLimits& limits,
                                const BodySink* sink) {
     auto credential = credentials_.Current(options);
@@ -115,7 +116,7 @@ class HttpApi::State {
     return result;
   }
 
-  // The connection used last is taken first: the others grow old and are closed.
+  // Takes the connection that was used last, so that connections that nobody needs grow too old.
   std::unique_ptr<Connection> Take(const std::shared_ptr<const CredentialSnapshot>& credential) {
     const Lock lock(mutex_);
     if (tls_serial_ < credential->tls_serial) {
@@ -140,7 +141,7 @@ class HttpApi::State {
   Credentials credentials_;
   Mutex mutex_;
   std::uint64_t tls_serial_ BERTH_GUARDED_BY(mutex_) = 0;
-  std::vector<std::unique_ptr<Connection>> idle_ BERTH_GUARDED_BY(mutex_);  // all made with that
+  std::vector<std::unique_ptr<Connection>> idle_ BERTH_GUARDED_BY(mutex_);  // all of tls_serial_
 };
 
 HttpApi::HttpApi(std::unique_ptr<State> state) : state_(std::move(state)) {}

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // HttpApi: the Api over HTTPS.
 //
-// HTTP/1.1, one request at a time on a connection, idle connections kept for the next call; no HTTP/2, because with one
-// request per connection a lost connection leaves exactly one in doubt. A call that was told to wait (429, or 503 with
-// Retry-After: not executed) is repeated up to 10 times while its deadline allows; a 401 once, with credentials read
-// anew; a read once more after its connection broke. A write is never sent again once the server can have had it.
+// HttpApi uses HTTP/1.1 with one request at a time on a connection, because a lost connection then leaves exactly one
+// request in doubt. Idle connections are kept for later calls. If the server tells the client to wait (429 or 503 with
+// Retry-After: not executed; any 5xx with Retry-After for a read), HttpApi repeats the request up to 10 times while the
+// deadline allows. After a 401, HttpApi reads the credentials again; if they have changed, it repeats the request once.
+// If the connection of a read broke, HttpApi repeats the read once. HttpApi never repeats a write that the server may
+// have executed.
 #pragma once
 
 #include <chrono>
@@ -22,19 +24,19 @@ namespace berth::k8sclient {
 struct HttpApiOptions {
   std::string user_agent = "berth";
   std::chrono::milliseconds connect_max = std::chrono::seconds(5);  // TCP and proxy
-  // TLS, after that. A server that has just come back shakes hands with all its clients at once; whoever
-  // gives up and begins anew only makes its work longer.
+  // TLS, after connecting. A server that has just started again shakes hands with all its clients at once. A client
+  // that gives up and begins again only adds work.
   std::chrono::milliseconds handshake_max = std::chrono::seconds(15);
   Clock* clock = &RealClock();  // must outlive the HttpApi
   ReadFile read_file = ReadWholeFile;
   GetEnvironment environment = ProcessEnvironment;
-  LogLine log = LogToStderr;  // any thread
+  LogLine log = LogToStderr;  // called from any thread
 };
 
 class HttpApi final : public Api {
  public:
-  // Reads no file and opens no connection: both happen in the first call, and so do their errors.
-  // Errors: kDecode if the configuration cannot be used at all (a server that is no URL).
+  // Reads no file and opens no connection: the first call does both, and returns their errors.
+  // Errors: kDecode (the configuration cannot be used at all, for example if its server is not a URL).
   [[nodiscard]] static Expected<std::unique_ptr<HttpApi>> Make(ClientConfig config, const HttpApiOptions& options = {});
   ~HttpApi() override;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpApi's limits: deadlines, stop requests, the time to connect; and watches, whose limit is silence.
+// HttpApi's limits: deadlines, stop requests, the time to connect, and the silence of a watch.
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -32,12 +32,12 @@ std::string Chunk(const std::string& text) {
   return size + text + "\r\n";
 }
 
-// A server that keeps silent after the request.
+// A server that sends nothing after the request.
 void Silence(Peer& peer) {
   if (peer.ReadRequest()) peer.AwaitClose();
 }
 
-// A byte now and then, for ever: never silent, never done.
+// A server that sends single bytes for ever, so that its answer is never silent and never complete.
 void Drip(Peer& peer) {
   if (!peer.ReadRequest()) return;
   peer.Send("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n");
@@ -84,7 +84,7 @@ TEST(Deadline, ThatHasPassedSendsNothing) {
 }
 
 TEST(Deadline, WhileConnectingMeansThatNothingHappened) {
-  // It accepts the connection, and never says a word of TLS.
+  // The server accepts the connection, and never answers the TLS handshake.
   ScriptedServer server([](Peer& peer) { peer.AwaitClose(); });
   const std::string url = "https://127.0.0.1:" + std::to_string(server.port());
   const testing::Authority authority("CA");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpApi against a server that answers well: what is sent, and how connections are kept.
+// HttpApi with a server that answers well: which bytes HttpApi sends, and how it keeps connections.
 #include "k8sclient/http_api.h"
 
 #include <atomic>
@@ -23,7 +23,7 @@ using testing::Peer;
 using testing::ScriptedServer;
 using testing::Soon;
 
-// Answers each request with 200 and what it received: method, target, headers that matter, body.
+// Answers each request with 200 and the request's method, target, relevant headers and body.
 void Echo(Peer& peer) {
   while (const auto request = peer.ReadRequest()) {
     std::string text = request->method + " " + request->target + "\n";
@@ -131,7 +131,7 @@ TEST(HttpApi, AServerThatIsNoUrlIsRefusedAtOnce) {
   }
 }
 
-// What the server tells to wait for is waited for by a clock that does not tick.
+// HttpApi waits with a fake clock when the server sends Retry-After.
 class Repeats : public ::testing::Test {
  protected:
   std::unique_ptr<HttpApi> Api(const ScriptedServer& server) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpApi's trust: which certificates are accepted and refused, and the ways through proxies.
+// HttpApi's trust: which certificates HttpApi accepts, and how it connects through proxies.
 #include <atomic>
 #include <string>
 
@@ -138,7 +138,7 @@ TEST(ClientCertificate, ThatTheServerDoesNotAcceptFailsTheCall) {
 
 struct MaterialCase {
   const char* name;
-  const char* authority;  // "good" stands for a good one
+  const char* authority;  // "good": a valid one
   const char* certificate;
   const char* key;
   const char* want;  // part of the message
@@ -183,7 +183,7 @@ constexpr MaterialCase kMaterialCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, BadMaterial, ::testing::ValuesIn(kMaterialCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
-// An HTTP proxy that wants "CONNECT" and leads to `port`.
+// An HTTP proxy that takes "CONNECT" and relays to `port`.
 testing::Script ConnectProxy(int port, std::string& seen) {
   return [port, &seen](Peer& peer) {
     const auto request = peer.ReadRequest();

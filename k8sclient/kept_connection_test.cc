@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpApi's kept connections: what a new one must prove again, and what is done when a kept one turns out to be dead.
+// HttpApi's kept connections: what a new connection must prove again, and what happens if a kept connection is dead.
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -47,7 +47,7 @@ TEST(KeptConnection, IsGivenUpIfTlsHoldsMoreThanTheAnswer) {
       const std::string answer = testing::HttpAnswer(200, "{}");
       const std::size_t head = answer.size() - 2;
       peer.Send(answer.substr(0, head));
-      // In one record, of which no more is read than the answer's length: the rest is not seen at the socket.
+      // One TLS record: HttpApi reads only the answer's length, and poll on the socket does not see the rest.
       peer.Send(answer.substr(head) + testing::HttpAnswer(200, R"({"forged":1})"));
     }
   });
@@ -59,8 +59,8 @@ TEST(KeptConnection, IsGivenUpIfTlsHoldsMoreThanTheAnswer) {
   }
 }
 
-// The first connection is kept for one answer and dies at the next request; after it, connections are accepted, but
-// nobody speaks on them.
+// The first connection serves one answer and dies at the next request. The server accepts all later connections, but
+// sends nothing on them.
 class DeadConnection : public ::testing::TestWithParam<bool> {
  protected:
   void LetFirstDie() {
@@ -69,7 +69,7 @@ class DeadConnection : public ::testing::TestWithParam<bool> {
   }
   const Request& request_ = GetParam() ? kKeptWrite : kKeptRead;
   const Authority authority_{"CA"};
-  std::atomic<int> seen_ = 0;  // requests, but the first
+  std::atomic<int> seen_ = 0;  // requests after the first
   ScriptedServer behind_{{.tls = authority_.Issue({})}, [this](Peer& peer) {
                            if (peer.ReadRequest()) peer.Answer(200, "{}");
                            if (peer.ReadRequest()) ++seen_;
@@ -85,7 +85,7 @@ class DeadConnection : public ::testing::TestWithParam<bool> {
 
 TEST_P(DeadConnection, LeavesTheLimitsOfTheNextOneInForce) {
   LetFirstDie();
-  const auto response = api_->Call(request_, {});  // without a limit of its own
+  const auto response = api_->Call(request_, {});  // no deadline
   ASSERT_FALSE(response.has_value());
   EXPECT_EQ(ToString(response.error().code),
             ToString(GetParam() ? ErrorCode::kUnknownOutcome : ErrorCode::kUnavailable))
@@ -126,7 +126,7 @@ TEST(Header, WithoutAValueIsSentAsWell) {
   EXPECT_TRUE(headers.contains("impersonate-extra-k"));
 }
 
-// How an answer may say where it ends.
+// An answer's head, and whether it says validly where the answer ends.
 struct LengthCase {
   const char* name;
   std::string head;  // behind "HTTP/1.1 "

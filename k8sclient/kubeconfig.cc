@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kubeconfig: YAML read into entries, the entries of one context put into a ClientConfig.
+// Kubeconfig: reads YAML into entries, and makes a ClientConfig from the entries of one context.
 #include "k8sclient/kubeconfig.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace berth::k8sclient {
 namespace {
 
-// Thrown inside this file only: reading forty optional fields with a check after each would hide what is read.
+// Thrown inside this file only: an error check after each of forty optional fields would hide which fields are read.
 struct Refused : std::exception {
   explicit Refused(Error why) : error(std::move(why)) {}
   Error error;
@@ -27,14 +27,14 @@ struct Refused : std::exception {
   throw Refused({.code = ErrorCode::kDecode, .message = std::move(message), .details = std::move(remedy)});
 }
 
-// Base64 of a file, which is most of what a kubeconfig holds. The YAML library looks at each character with several
-// patterns, a third of a millisecond of a process that lives for ten. So what stands on a line of its own is put aside
-// first, under a word that is no base64.
+// The long base64 values, which are most of a kubeconfig. The YAML library matches each character with several
+// patterns, which takes 0.3 ms of a process that lives for 10 ms. So before the YAML library reads the document,
+// LongTexts replaces each long base64 value with a short word, which is not base64.
 class LongTexts {
  public:
-  // The document with words instead.
+  // Returns the document with words instead of long values.
   [[nodiscard]] std::string PutAside(const std::string& document) {
-    // Inside a text of many lines such a line is part of that text.
+    // If the document contains a text of several lines, a line in it may look like a key with a value: change nothing.
     for (const char* const begins_text : {": |", ": >", "- |", "- >"}) {
       if (document.find(begins_text) != std::string::npos) return document;
     }
@@ -47,7 +47,7 @@ class LongTexts {
     return rest;
   }
 
-  // What the word stands for; another text is itself.
+  // Returns the value for the word, and any other text unchanged.
   [[nodiscard]] std::string Of(const std::string& text) const {
     const auto found = texts_.find(text);
     return found == texts_.end() ? text : found->second;
@@ -81,7 +81,7 @@ class LongTexts {
   std::map<std::string, std::string> texts_;
 };
 
-// A map in a file, which knows its place for messages: kubeconfig "/root/.kube/config": users["admin"].user.
+// A map in a file, and its place for messages: kubeconfig "/root/.kube/config": users["admin"].user.
 class Section {
  public:
   Section(const YAML::Node& node, std::shared_ptr<const LongTexts> texts, std::string file, std::string place)
@@ -132,7 +132,7 @@ class Section {
 
   [[nodiscard]] Section Map(const char* key) const { return {Find(key), texts_, file_, Place(key)}; }
 
-  // The maps in a list; a list of maps that have a name is how kubeconfigs write a map.
+  // The maps in a list. In a kubeconfig, each map in a list has a name.
   [[nodiscard]] std::vector<Section> Maps(const char* key) const {
     std::vector<Section> maps;
     for (const YAML::Node& item : Items(key)) {
@@ -143,14 +143,15 @@ class Section {
     return maps;
   }
 
-  // A path in the file, as an absolute one (or relative to where the process stands, if the file's own path is).
+  // Resolves a path in the file. The result is absolute, or relative to the process's working directory if the file's
+  // own path is relative.
   [[nodiscard]] std::string Resolved(const std::string& path) const {
     if (path.empty() || path.front() == '/') return path;
     const auto slash = file_.rfind('/');
     return slash == std::string::npos ? path : file_.substr(0, slash + 1) + path;
   }
 
-  // What stands under <key>-data in base64, else the file that stands under <key>.
+  // The base64 value of <key>-data, else the path in <key>.
   [[nodiscard]] Material DataOrFile(const std::string& key) const {
     const std::string data_key = key + "-data";
     const std::string data = texts_->Of(Text(data_key.c_str()));
@@ -218,7 +219,7 @@ Files ReadFiles(const std::vector<std::string>& paths, const ReadFile& read_file
   return files;
 }
 
-// The entry `name` of the list `plural`, in the first file that has it.
+// The entry `name` of the list `plural`, from the first file that has the entry.
 Section FindEntry(const Files& files, const char* plural, const char* singular, const std::string& name,
                   const std::string& named_by) {
   for (const Section& file : files.read) {
@@ -242,7 +243,7 @@ void FillCluster(const Section& cluster, ClientConfig& config) {
   config.server = cluster.Text("server");
   while (config.server.ends_with('/')) config.server.pop_back();
   if (!config.server.starts_with("https://") && !config.server.starts_with("http://")) {
-    // Not quoted, as the one of the proxy: a URL may hold a password.
+    // The errors quote neither this URL nor the proxy's: a URL may contain a password.
     Refuse(cluster.Where("server") + ": not a URL", "write https://HOST:PORT, such as https://10.0.0.1:6443");
   }
   config.tls_server_name = cluster.Text("tls-server-name");
@@ -271,7 +272,7 @@ ExecPlugin ReadExec(const Section& exec) {
            "use a plugin that speaks client.authentication.k8s.io/v1 or v1beta1");
   }
   if (plugin.command.empty()) Refuse(exec.Where("command") + ": not set", "name the program to run");
-  // As in client-go: a bare name is looked up in PATH, anything with a slash is a path.
+  // As in client-go, a command without a slash is searched in PATH, and a command with a slash is a path.
   if (plugin.command.find('/') != std::string::npos) plugin.command = exec.Resolved(plugin.command);
   if (exec.Text("interactiveMode") == "Always") {
     Refuse(exec.Where("interactiveMode") + ": Always", "use a plugin that needs no terminal: berth has none");

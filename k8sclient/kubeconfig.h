@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kubeconfig: from the files to one ClientConfig, by the rules of client-go.
+// Kubeconfig: turns kubeconfig files into one ClientConfig, by the rules of client-go.
 //
-// Several files: the first that names a cluster, user or context, or sets current-context, wins; each whole entry, not
-// field by field. Relative paths start at the folder of the file they stand in. Inline data wins over a path, tokenFile
-// over token. Format: kubernetes.io/docs/reference/config-api/kubeconfig.v1.
+// If several files have the same cluster, user or context, or set current-context, the first file wins, with its whole
+// entry and not field by field. Relative paths start at the folder of their file. Inline data wins over a path, and
+// tokenFile wins over token. Format: kubernetes.io/docs/reference/config-api/kubeconfig.v1.
 #pragma once
 
 #include <string>
@@ -14,13 +14,12 @@
 
 namespace berth::k8sclient {
 
-// The files in a KUBECONFIG variable: separated by colons, empty ones and repetitions left out.
+// The paths in a KUBECONFIG variable, separated by colons. Leaves out empty paths and repetitions.
 [[nodiscard]] std::vector<std::string> SplitKubeconfigList(const std::string& variable);
 
-// context: empty for the files' current-context.
+// context: empty for the files' current-context. Skips a file that cannot be read, if another file can.
 //
-// Errors: kDecode, with file, field and remedy, also when a file cannot be read. Of several files those that cannot be
-// read are skipped as long as one can.
+// Errors: kDecode, with file, field and remedy, also if no file can be read.
 [[nodiscard]] Expected<ClientConfig> LoadKubeconfig(const std::vector<std::string>& paths, const std::string& context,
                                                     const ReadFile& read_file);
 

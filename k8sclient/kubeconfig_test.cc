@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kubeconfig: what is taken from which file, and the text of each refusal.
+// Kubeconfig: which file each field comes from, and the text of each refusal.
 #include "k8sclient/kubeconfig.h"
 
 #include <map>
@@ -21,7 +21,7 @@ ReadFile Reading(const FileMap& files) {
   };
 }
 
-// A kubeconfig with one of each; `cluster` and `user` are lines with four blanks before them.
+// A kubeconfig with one cluster, user and context. `cluster` and `user` are lines that begin with four blanks.
 std::string File(const std::string& cluster, const std::string& user, const std::string& context = "") {
   return "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
          "clusters:\n- name: k\n  cluster:\n" +

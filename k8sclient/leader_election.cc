@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leader election: see the header.
+// Leader election: the decisions, and the reads and writes of the Lease.
 #include "k8sclient/leader_election.h"
 
 #include <algorithm>
@@ -19,7 +19,8 @@ namespace {
 
 using nlohmann::json;
 
-// A candidate looks every 1 to 1.2 retry periods: a dead leader's time counts from the look that saw its last renewal.
+// A candidate reads the Lease every 1 to 1.2 retry periods. A dead leader's Lease expires one lease time after the
+// read that first showed its last renewal.
 constexpr double kJitter = 0.2;
 
 std::int64_t NumberAt(const json& object, const char* key) {
@@ -128,7 +129,7 @@ Expected<LeaderElector::Held> LeaderElector::Write(const Candidate::Decision& de
                                  {"spec", SpecOf(create->lease)}},
                                 options);
   } else {
-    BERTH_CHECK(found.has_value());  // an update is one of what was found
+    BERTH_CHECK(found.has_value());  // Decide returns an Update only for a Lease that was found
     const Lease& lease = std::get<Candidate::Update>(decision).lease;
     json patch = {{"metadata", {{"resourceVersion", found->resource_version}}}, {"spec", SpecOf(lease)}};
     const std::string text = is_leading_ && !options_.note_key.empty() ? note() : std::string();
@@ -140,9 +141,9 @@ Expected<LeaderElector::Held> LeaderElector::Write(const Candidate::Decision& de
 }
 
 Expected<LeaderElector::OtherHolder> LeaderElector::TryOnce(const CallOptions& options) {
-  if (held_) {  // a leader that knows what it wrote last saves the read
+  if (held_) {  // a leader that knows its last write needs no read
     const Expected<OtherHolder> renewed = WriteRound(std::exchange(held_, std::nullopt), options);
-    // Somebody has touched the lease: what it says now decides whether we still lead.
+    // Another process has changed the Lease: read it to see whether this process still leads.
     if (renewed || renewed.error().code != ErrorCode::kConflict) return renewed;
   }
   const Expected<std::optional<Held>> found = Read(options);
@@ -155,7 +156,8 @@ Expected<LeaderElector::OtherHolder> LeaderElector::WriteRound(const std::option
   const Candidate::Decision decision =
       candidate_.Decide(found ? std::optional(found->lease) : std::nullopt, clock_.Now(), WallNow());
   if (const auto* other = std::get_if<Candidate::HeldBy>(&decision)) return *other;
-  // Never stopped: a write without an answer would leave the lease to run out instead of given back.
+  // A stop must not interrupt the write. Without the answer, this process could not give up the Lease, and the next
+  // leader would have to wait until the Lease expires.
   Expected<Held> written = Write(decision, found, {.deadline = options.deadline});
   if (!written) return std::unexpected(std::move(written.error()));
   held_ = std::move(*written);
@@ -170,7 +172,7 @@ bool LeaderElector::Acquire(const std::stop_token& stop) {
     if (!other && !stop.stop_requested()) on_failure(other.error());
     auto wait =
         std::chrono::duration_cast<std::chrono::milliseconds>(options_.times.retry * (1 + clock_.Random() * kJitter));
-    // Not a moment longer than a leader that is gone can be waited for.
+    // Try again at the latest when the Lease expires.
     if (other && *other)
       wait = std::min(wait, std::chrono::ceil<std::chrono::milliseconds>((*other)->until - clock_.Now()));
     clock_.Sleep(wait, stop);
@@ -190,7 +192,7 @@ Expected<void> LeaderElector::Keep(const std::stop_token& stop) {
                   "lease " + options_.name + " was taken by \"" + (*other)->holder.substr(0, 200) + "\"");
     }
     if (other) {
-      renewed_at = began;  // others see the lease renewed only after that
+      renewed_at = began;  // other candidates see the renewal later than this
       continue;
     }
     on_failure(other.error());
@@ -204,7 +206,7 @@ Expected<void> LeaderElector::Keep(const std::stop_token& stop) {
 
 void LeaderElector::Release() {
   const CallOptions options{.deadline = clock_.Now() + options_.times.retry};
-  // Only what is known to be ours may be given away; without that knowledge the lease simply runs out.
+  // If the last write is unknown, another process may hold the Lease: let it expire.
   if (!held_) return;
   const Candidate::Update update{candidate_.Released(held_->lease, WallNow())};
   const Expected<Held> written = Write(update, held_, options);
@@ -220,7 +222,7 @@ Expected<void> LeaderElector::Run(const std::stop_token& stop, const std::functi
   const std::stop_callback pass_on(stop, [&leading] { leading.request_stop(); });
   std::jthread leader([&] {
     lead(leading.get_token());
-    leading.request_stop();  // when it ends by itself, there is nothing to keep the lease for
+    leading.request_stop();  // if `lead` ends by itself, renewing the Lease ends too
   });
   Expected<void> kept = Keep(leading.get_token());
   leading.request_stop();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leader election by a Lease, compatible with client-go's: of several candidates at most one leads, nearly always.
+// Leader election by a Lease, compatible with client-go: nearly always, at most one of several candidates leads.
 //
-// A Lease is no fence. A leader that is held up between a decision and its write may be overtaken, so everything a
-// leader writes must still be a compare-and-swap. Clocks of different machines are never compared: each candidate
-// measures with its own how long it has seen the lease unchanged. Rules: client-go,
+// A Lease is no fence. If a leader is held up between a decision and its write, another candidate may lead before the
+// write. So every write of a leader must be a compare-and-swap. Candidates do not compare the clocks of different
+// machines: each candidate measures with its own clock how long the Lease has not changed. Rules: client-go,
 // tools/leaderelection/leaderelection.go.
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace berth::k8sclient {
 
-// spec of a coordination.k8s.io/v1 Lease. Times are kept as the text that was read: they are shown, not computed with.
+// spec of a coordination.k8s.io/v1 Lease. Times stay text, because berth shows them and does not compute with them.
 struct Lease {
   std::string holder = {};
   std::int64_t duration_seconds = 0;
@@ -35,48 +35,49 @@ struct Lease {
 };
 
 struct ElectionTimes {
-  std::chrono::milliseconds lease = std::chrono::seconds(15);  // how long a lease that is not renewed holds
+  std::chrono::milliseconds lease = std::chrono::seconds(15);  // a Lease expires this long after its last renewal
   std::chrono::milliseconds renew_deadline =
-      std::chrono::seconds(10);  // a leader that could not renew for that long stops
+      std::chrono::seconds(10);  // a leader that could not renew for this long stops
   std::chrono::milliseconds retry = std::chrono::seconds(2);
 };
 
-// The decisions of one candidate: values in, values out.
+// The decisions of one candidate, without I/O.
 class Candidate {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
   struct Create {
     Lease lease;
   };
-  struct Update {  // of the lease that was read, by compare-and-swap
+  struct Update {  // changes the Lease that was read, by compare-and-swap
     Lease lease;
   };
   struct HeldBy {
     std::string holder;
-    TimePoint until;  // unless it is renewed
+    TimePoint until;  // the Lease expires then, unless the holder renews it
   };
   using Decision = std::variant<Create, Update, HeldBy>;
 
   Candidate(std::string identity, ElectionTimes times) : identity_(std::move(identity)), times_(times) {}
 
-  // What to do about the lease as it was just read; nothing: there is none. wall_now: as in a Lease, with microseconds.
+  // Decides what to do about the Lease that was just read; nothing: there is no Lease. wall_now: as in a Lease, with
+  // microseconds.
   [[nodiscard]] Decision Decide(const std::optional<Lease>& found, TimePoint now, const std::string& wall_now);
 
-  // The lease as this candidate would leave it behind for the next one.
+  // The Lease with which this candidate gives up the lead, so that another candidate can lead at once.
   [[nodiscard]] Lease Released(const Lease& held, const std::string& wall_now) const;
 
  private:
   const std::string identity_;
   const ElectionTimes times_;
-  std::optional<Lease> observed_;  // the last one read
-  TimePoint observed_at_;          // when it was first seen like that
+  std::optional<Lease> observed_;  // as last read
+  TimePoint observed_at_;          // when this candidate first read `observed_`
 };
 
 struct ElectionOptions {
   std::string path;      // of the collection: "/apis/coordination.k8s.io/v1/namespaces/berth-system/leases"
   std::string name;      // of the Lease
   std::string identity;  // unique among all processes, restarts included
-  // Annotation under which a leader leaves a note to the next one; empty: none.
+  // Annotation with a leader's note for the next leader; empty: no notes.
   std::string note_key = {};
   ElectionTimes times = {};
 };
@@ -86,19 +87,18 @@ class LeaderElector {
   // Requires: lease > renew_deadline > 1.2 * retry > 0. api and clock must outlive this.
   LeaderElector(Api& api, Clock& clock, ElectionOptions options);
 
-  // Tells about a round that failed, for logs: it is tried again. Set before Run.
+  // Called with the error of each attempt that failed, for logs; most attempts are repeated. Set before Run.
   std::function<void(const Error&)> on_failure = [](const Error&) {};
 
-  // What the leader wants the next one to know; written with each renewal. Called from the thread in Run. Set before
-  // Run.
+  // Returns the leader's note for the next leader, for each renewal. Called from the thread in Run. Set before Run.
   std::function<std::string()> note = [] { return std::string(); };
-  // What the leader before left; empty: nothing. For `lead`, and what it calls.
+  // The note that the previous leader left; empty: no note. Only `lead` and the functions that it calls may use it.
   [[nodiscard]] const std::string& found_note() const { return found_note_; }
 
   // Waits until this process leads, then runs `lead` in a thread of its own until stop is requested, `lead` returns, or
-  // the lease is lost; `lead` must return soon after its token asks it to. The lease is given back where possible.
-  // Blocks. Errors: kUnavailable (the lease could not be renewed in time), kConflict (another has taken it): then the
-  // process should end.
+  // the Lease is lost. `lead` must return soon after its token requests a stop. If possible, Run then gives up the
+  // Lease. Blocks. Errors: kUnavailable (the Lease could not be renewed in time), kConflict (another process has taken
+  // the Lease). After an error the process should end.
   [[nodiscard]] Expected<void> Run(const std::stop_token& stop, const std::function<void(std::stop_token)>& lead);
 
  private:
@@ -114,7 +114,8 @@ class LeaderElector {
   [[nodiscard]] Expected<std::optional<Held>> Read(const CallOptions& options);
   [[nodiscard]] Expected<Held> Write(const Candidate::Decision& decision, const std::optional<Held>& found,
                                      const CallOptions& options);
-  // One round. Returns who else holds the lease; nothing: we do. Errors: those of the API; kConflict: lost a race.
+  // One attempt. Returns the other process that holds the Lease; nothing: this process holds it. Errors: those of the
+  // API; kConflict: another process wrote first.
   [[nodiscard]] Expected<OtherHolder> TryOnce(const CallOptions& options);
   [[nodiscard]] Expected<OtherHolder> WriteRound(const std::optional<Held>& found, const CallOptions& options);
   [[nodiscard]] bool Acquire(const std::stop_token& stop);
@@ -128,7 +129,7 @@ class LeaderElector {
   Candidate candidate_;
   std::string found_note_;
   bool is_leading_ = false;
-  std::optional<Held> held_;  // as last written by us; nothing when that is not known
+  std::optional<Held> held_;  // the Lease as this process last wrote it; nothing: unknown
 };
 
 }  // namespace berth::k8sclient

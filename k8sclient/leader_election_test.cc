@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leader election: the decisions of one candidate as a table, and whole elections against a Lease in memory.
+// Leader election: a table of one candidate's decisions, and whole elections with a Lease in memory.
 #include "k8sclient/leader_election.h"
 
 #include <algorithm>
@@ -69,7 +69,7 @@ TEST(Candidate, RenewalKeepsWhenItWasAcquired) {
             (Lease{.holder = "me", .duration_seconds = 15, .acquire_time = "a", .renew_time = kNow, .transitions = 4}));
 }
 
-// A Lease in memory with a resourceVersion; refuses everything while `away`.
+// A server with one Lease in memory. Refuses every request while `away`.
 class LeaseServer {
  public:
   Expected<Response> Answer(const Request& request) {
@@ -123,7 +123,7 @@ class LeaderElectorTest : public ::testing::Test {
   std::stop_source stop_;
 };
 
-// Waits for its token, as a leader does that has nothing to do.
+// A leader that does nothing and waits until its token requests a stop.
 void LeadUntilStopped(const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any asked;
@@ -144,7 +144,7 @@ TEST_F(LeaderElectorTest, LeadsRenewsAndGivesTheLeaseBack) {
   EXPECT_TRUE(done.has_value());
   EXPECT_TRUE(led);
   EXPECT_EQ(server_.holder(), "");
-  // GET, POST, then each renewal is one PATCH without a GET, and so is the release.
+  // A GET and a POST, then one PATCH without a GET for each renewal and for the release.
   const auto requests = api_.requests();
   EXPECT_EQ(std::ranges::count(requests, Method::kGet, &Request::method), 1);
   EXPECT_EQ(std::ranges::count(requests, Method::kPatch, &Request::method), 4 + 1);
@@ -222,8 +222,8 @@ TEST_F(LeaderElectorTest, ACandidateThatIsStoppedNeverLeads) {
   EXPECT_EQ(server_.holder(), "other");
 }
 
-// The process is told to end while its first write of the lease is under way, which then goes unanswered if it may be
-// given up.
+// Requests a stop of the process during its first write of the Lease. If the call may be stopped, the write gets no
+// answer.
 class StoppedAtFirstWrite final : public Api {
  public:
   StoppedAtFirstWrite(LeaseServer& server, std::stop_source& stop) : server_(server), stop_(stop) {}

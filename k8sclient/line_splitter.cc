@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LineSplitter: see the header.
+// LineSplitter: cuts a stream into lines.
 #include "k8sclient/line_splitter.h"
 
 namespace berth::k8sclient {

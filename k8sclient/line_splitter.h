@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LineSplitter: cuts a stream that arrives in pieces of any size into lines of bounded length.
+// LineSplitter: cuts a stream, which arrives in pieces of any size, into lines of limited length.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class LineSplitter {
   // sink must outlive this.
   LineSplitter(std::size_t line_bytes_max, const WatchSink& sink) : line_bytes_max_(line_bytes_max), sink_(sink) {}
 
-  // Hands over every line that is complete now; empty lines are left out. kEnded: the sink wants no more.
+  // Passes every complete line to the sink, without empty lines. kEnded: the sink returned false.
   [[nodiscard]] Outcome Feed(std::string_view piece);
 
  private:
@@ -26,7 +26,7 @@ class LineSplitter {
 
   std::size_t line_bytes_max_;
   const WatchSink& sink_;
-  std::string begun_;  // the start of a line whose end has not come; at most line_bytes_max_
+  std::string begun_;  // the start of an incomplete line; at most line_bytes_max_ bytes
 };
 
 }  // namespace berth::k8sclient

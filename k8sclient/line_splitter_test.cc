@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LineSplitter: the same lines however the stream is cut, and a bound on each.
+// LineSplitter: returns the same lines for any pieces, and limits each line.
 #include "k8sclient/line_splitter.h"
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ListEach over HTTP: what becomes of a list whose connection breaks, or that is refused.
+// ListEach over HTTP: a list whose connection breaks, and a list that the server refuses.
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -56,7 +56,7 @@ TEST(ListEach, AListThatNeverEndsIsLeftInTime) {
     peer.Send(
         "HTTP/1.1 200 OK\r\nContent-Length: 9999999999\r\n\r\n"
         R"({"items":[1)");
-    // Items without end: each is short.
+    // A list without end, with short items.
     for (const std::string more = ",1,1,1,1,1,1,1"; goes_on;) peer.Send(more);
   });
   const auto api = MakeApi({.server = server.url()});

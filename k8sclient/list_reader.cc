@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds where items begin and end; what they are is for the JSON library to say.
+// ListReader: finds where items begin and end; the JSON library parses the items.
 #include "k8sclient/list_reader.h"
 
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ constexpr std::string_view kBlank = " \t\r\n";
 constexpr std::string_view kItemsKey = "\"items\"";
 constexpr std::size_t kQuotedMax = 200;
 
-// Depths, counted in braces and brackets: in the list's own object, and in the array of items.
+// Number of open braces and brackets: inside the list's own object, and inside the array of items.
 constexpr std::size_t kInList = 1;
 constexpr std::size_t kInItems = 2;
 
@@ -44,7 +44,7 @@ bool ListReader::IsAtItems() const {
   before = WithoutBlankEnd(before);
   if (!before.ends_with(kItemsKey)) return false;
   before.remove_suffix(kItemsKey.size());
-  return !before.ends_with('\\');  // else the end of a longer key
+  return !before.ends_with('\\');  // with a backslash, the text is the end of a longer key
 }
 
 bool ListReader::EndItem(bool is_last) {
@@ -82,7 +82,7 @@ bool ListReader::Feed(std::string_view piece) {
     if (c != '{' && c != '[') continue;
     ++depth_;
     if (c == '{' || depth_ != kInList + 1) continue;
-    // An array in the list's own object.
+    // An array begins in the list's own object.
     if (!Keep(piece.substr(kept, at - kept))) return false;
     kept = at;
     if (!IsAtItems()) continue;
@@ -109,7 +109,7 @@ Expected<ListReader::Summary> ListReader::End() const {
       !metadata->is_object()) {
     return Fail(ErrorCode::kInternal, "the answer is not a list");
   }
-  // Items that were not handed over: their key was written in a way that no API server writes it.
+  // Feed did not find these items, because no API server writes the key "items" like this.
   if (!items->empty()) return Fail(ErrorCode::kInternal, "the answer is a list in an unknown form");
   return Summary{.resource_version = TextAt(*metadata, "resourceVersion"),
                  .continue_token = TextAt(*metadata, "continue")};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ListReader: the same items however the text is cut, and an error for what is no list.
+// ListReader: returns the same items for any pieces, and an error if the text is not a list.
 #include "k8sclient/list_reader.h"
 
 #include <string>
@@ -15,7 +15,7 @@ using nlohmann::json;
 
 constexpr std::size_t kTestBytesMax = 200;
 
-// Items as JSON text with blanks between them, then "version" or "version/token", or the error.
+// Returns the items as JSON text with blanks between them, then "version" or "version/token", or the error.
 std::string Read(std::string_view text, std::size_t piece_bytes) {
   std::string items;
   ListReader reader(kTestBytesMax, [&items](const json& item) { items += item.dump() + " "; });
@@ -33,7 +33,7 @@ std::string Read(std::string_view text, std::size_t piece_bytes) {
 struct ListTextCase {
   const char* name;
   std::string text;
-  std::string want;  // a beginning
+  std::string want;  // how Read's result begins
 };
 class ListText : public ::testing::TestWithParam<ListTextCase> {};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LogLine: see the header.
+// LogToStderr: writes a line to stderr.
 #include "k8sclient/log_line.h"
 
 #include <unistd.h>

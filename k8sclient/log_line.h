@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// LogLine: where goes what is for the log alone.
+// LogLine: writes a line that only the log may contain.
 //
-// It may hold secrets, so it stands in no error: an error may end as an event of a pod, which the pod's tenant reads.
+// The line may contain secrets, so no error may contain it: an error may become an event of a pod, and the pod's tenant
+// can read events.
 #pragma once
 
 #include <functional>

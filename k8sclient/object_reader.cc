@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parser looks at every byte, but makes no values of what is skipped.
+// ReadObject: the parser reads every byte, but makes no values of skipped fields.
 #include "k8sclient/object_reader.h"
 
 #include <nlohmann/json.hpp>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kMetadata = "metadata";
 
-// How many objects and arrays are open around what the parser tells of.
+// Number of open objects and arrays around the value that the parser reports.
 constexpr int kInObject = 1;
 constexpr int kInMetadata = 2;
 constexpr int kInManagedFields = 3;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReadObject: an object of the API server, read without its managedFields.
+// ReadObject: reads an object of the API server without its managedFields.
 //
-// Nobody looks at these, and whoever may write an object can make them 1.4 MB. An object that is read so is not sent
-// back as a whole.
+// berth does not use managedFields, and a user who may write an object can make its managedFields 1.4 MB large. A
+// caller must not send an object that ReadObject has read back as a whole.
 #pragma once
 
 #include <string_view>
@@ -13,10 +13,10 @@ namespace berth::k8sclient {
 
 inline constexpr std::string_view kManagedFields = "managedFields";
 
-// What stands in the place of metadata.managedFields: that there are some.
+// The value that replaces metadata.managedFields, and says that the object has some.
 [[nodiscard]] nlohmann::json SomeManagedFields();
 
-// As nlohmann::json::parse; discarded, if it is no JSON.
+// Like nlohmann::json::parse. If the text is not JSON, returns a discarded value.
 [[nodiscard]] nlohmann::json ReadObject(std::string_view text);
 
 }  // namespace berth::k8sclient

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReadObject: what nlohmann/json reads, but for managedFields.
+// ReadObject: reads the same as nlohmann/json, except managedFields.
 #include "k8sclient/object_reader.h"
 
 #include <gtest/gtest.h>

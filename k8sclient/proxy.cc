@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Proxies: see the header. Go's rules: golang.org/x/net/http/httpproxy.
+// Proxies, by Go's rules: golang.org/x/net/http/httpproxy.
 #include "k8sclient/proxy.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ bool IsThisMachine(const std::string& host) {
   return host == "localhost" || (address && (kLoopback.Contains(*address) || *address == kLoopback6));
 }
 
-// "10.0.0.0/8"; unlike a pool's subnet, host bits may be set: Go masks them.
+// Reads "10.0.0.0/8". Unlike in a pool's subnet, host bits may be set: AsPrefix masks them, as Go does.
 std::optional<Prefix> AsPrefix(const std::string& text) {
   const std::size_t slash = text.find('/');
   if (slash == std::string::npos) return {};
@@ -39,7 +39,7 @@ std::optional<Prefix> AsPrefix(const std::string& text) {
   return Prefix::Around(*address, length);
 }
 
-// One item of NO_PROXY, in lower case and without blanks.
+// Whether an item of NO_PROXY covers the host and port. `item` is in lower case and without blanks.
 bool Covers(std::string item, const std::string& host, std::uint16_t port) {
   if (item == "*") return true;
   const auto address = AsAddress(host);
@@ -89,7 +89,7 @@ Expected<std::optional<ServerUrl>> ChooseProxy(const std::string& proxy_url, con
     const std::string host = Lower(server.host);
     if (url.empty() || IsThisMachine(host)) return std::nullopt;
     if (IsExcepted(Either(environment, "NO_PROXY", "no_proxy"), host, server.port)) return std::nullopt;
-    if (url.find("://") == std::string::npos) url = "http://" + url;  // Go takes "proxy:3128" from the environment
+    if (url.find("://") == std::string::npos) url = "http://" + url;  // Go accepts "proxy:3128" in the environment
   }
   Expected<ServerUrl> proxy = ParseServerUrl(url);
   if (!proxy) return std::unexpected(proxy.error().Within(where));

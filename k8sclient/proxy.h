@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which proxy leads to the API server, if any.
+// ChooseProxy: chooses the proxy to the API server, if any.
 #pragma once
 
 #include <optional>
@@ -11,10 +11,10 @@
 
 namespace berth::k8sclient {
 
-// The kubeconfig's proxy-url, else what HTTPS_PROXY (HTTP_PROXY for an http:// server) and NO_PROXY say, by the rules
-// of Go's net/http: NO_PROXY holds "*", names (with what lies below them), addresses and CIDRs, each perhaps with a
-// port; the machine itself is never reached through the environment's proxy. Nothing: connect directly. Errors:
-// kDecode.
+// Returns the kubeconfig's proxy-url, else the proxy by HTTPS_PROXY (HTTP_PROXY for an http:// server) and NO_PROXY, by
+// the rules of Go's net/http: NO_PROXY may contain "*", CIDRs, and names (also for their subdomains) and addresses,
+// with or without a port. If the server is on this machine (localhost, 127.0.0.0/8, ::1), the environment's proxy is
+// not used. Nothing: connect directly. Errors: kDecode (the proxy is not a URL).
 [[nodiscard]] Expected<std::optional<ServerUrl>> ChooseProxy(const std::string& proxy_url, const ServerUrl& server,
                                                              const GetEnvironment& environment);
 

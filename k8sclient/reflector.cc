@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reflector: see the header.
+// Reflector: when to list, when to watch, and when to wait.
 #include "k8sclient/reflector.h"
 
 #include <algorithm>
@@ -20,9 +20,9 @@ using std::chrono::milliseconds;
 constexpr milliseconds kFirstWait{800};
 constexpr milliseconds kLongestWait{30'000};
 constexpr int kDoublingsMax = 6;
-constexpr std::chrono::seconds kWatchAtLeast{300};  // and at most twice that, by chance, so that not all come at once
+constexpr std::chrono::seconds kWatchAtLeast{300};  // to 600 s, at random, so that watches do not end together
 constexpr std::chrono::seconds kSuspiciouslyShort{1};
-constexpr milliseconds kAtOnce{1};  // from one event to the next, if nobody had to wait for it
+constexpr milliseconds kAtOnce{1};  // the Reflector did not wait for an event that came within this time
 constexpr int kExactFailuresMax = 3;
 
 }  // namespace
@@ -50,13 +50,15 @@ void Reflector::Run(const std::stop_token& stop) {
                                                                 : List(stop);
     if (stop.stop_requested()) return;
     if (done) continue;
-    // A version that is no number, or of another cluster's future, is refused in other ways.
+    // If `since` is not a number, or is a version that another cluster has not reached, the server refuses the list
+    // with other errors than kGone.
     const bool is_no_version = next_list_ == NextList::kExact &&
                                (done.error().code != ErrorCode::kUnavailable || failures_ >= kExactFailuresMax);
     const bool is_forgotten = done.error().code == ErrorCode::kGone || is_no_version;
     if (is_forgotten && next_list_ != NextList::kConsistent) {
       handler_.Failed(done.error(), milliseconds(0));
-      // From a watch: list anew, not older than what was seen. From that list: the server cannot, so a consistent one.
+      // If the watch failed, list not older than the version seen last. If a list failed, the server cannot serve this
+      // version, so send a consistent list.
       next_list_ = next_list_ == NextList::kNone ? NextList::kNotOlder : NextList::kConsistent;
       continue;
     }
@@ -80,7 +82,7 @@ Expected<void> Reflector::List(const std::stop_token& stop) {
                    .accept = options_.metadata_only ? kPartialMetadataList : kJson};
   if (next_list_ == NextList::kAny) {
     list.resource_version = "0";
-    list.page_size = 0;  // served from memory; the server's cache knows no pages for it
+    list.page_size = 0;  // the server's cache has no pages for version 0
   } else if (next_list_ == NextList::kNotOlder) {
     list.resource_version = resource_version_;
     list.resource_version_match = "NotOlderThan";
@@ -129,7 +131,7 @@ Expected<void> Reflector::Watch(const std::stop_token& stop) {
   if (!options_.field_selector.empty()) request.query.emplace_back("fieldSelector", options_.field_selector);
   if (!options_.label_selector.empty()) request.query.emplace_back("labelSelector", options_.label_selector);
   const auto began = clock_.Now();
-  auto read_at = began;  // the last event
+  auto read_at = began;  // when the last event was handled
   bool heard = false;
   Expected<void> failure;
   const Expected<Response> ended =
@@ -146,7 +148,7 @@ Expected<void> Reflector::Watch(const std::stop_token& stop) {
   if (!ended) return std::unexpected(ended.error());
   if (!ended->ok()) return std::unexpected(ToError(request, *ended));
   if (!heard && clock_.Now() - began < kSuspiciouslyShort) {
-    // A server or proxy that ends each watch at once would otherwise be asked without a pause.
+    // Without this error, the Reflector would send watch after watch to a server or proxy that ends each at once.
     return Fail(ErrorCode::kUnavailable, "GET " + options_.path + ": the watch ended at once");
   }
   failures_ = 0;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reflector: keeps a handler up to date about one collection, by a LIST and a WATCH from there on.
+// Reflector: tells a handler the objects of one collection and their changes, by a LIST and then watches.
 //
-// The first LIST takes what the server has at hand (resourceVersion=0), in one answer, unless it is to come in pages,
-// which only consistent lists have; after "410 Gone" the next is not older than
-// what was seen, and if the server cannot serve that either, a consistent one. A broken watch goes on where it ended.
-// Failures wait 0.8 s, doubled up to 30 s, times 1 to 2 by chance. Rules: client-go, tools/cache/reflector.go.
+// The first LIST reads the server's cache (resourceVersion=0) in one answer. With `in_pages` it is a consistent list,
+// because only consistent lists have pages. After "410 Gone" the next LIST is not older than the version seen last; if
+// the server cannot serve this LIST either, the next LIST is consistent. If a watch breaks, the next watch continues at
+// the version seen last. After a failure the Reflector waits 0.8 s, doubled up to 30 s, times a random factor of 1 to
+// 2. Rules: client-go, tools/cache/reflector.go.
 #pragma once
 
 #include <chrono>
@@ -21,7 +22,7 @@
 
 namespace berth::k8sclient {
 
-// Called by the thread in Reflector::Run, one call at a time. May see the same state of an object twice.
+// The thread in Reflector::Run calls the handler. The handler may get the same state of an object twice.
 class ReflectorHandler {
  public:
   ReflectorHandler() = default;
@@ -29,18 +30,20 @@ class ReflectorHandler {
   ReflectorHandler& operator=(const ReflectorHandler&) = delete;
   virtual ~ReflectorHandler() = default;
 
-  // A list begins, or begins anew: what it brought so far does not count. Its objects follow. When it has ended, that
-  // was the whole collection at that version, maybe an empty one: what is known and was not in it is gone.
+  // BeginList: a list begins, or begins again, and then the objects listed so far do not count. Listed follows for each
+  // object. EndList: the list was the whole collection at this version, maybe empty. If the handler knows an object
+  // that was not in the list, the object is deleted.
   virtual void BeginList() = 0;
   virtual void Listed(nlohmann::json object) = 0;
   virtual void EndList(const std::string& resource_version) = 0;
   virtual void Upsert(nlohmann::json object) = 0;
-  // The object's last state.
+  // object: its last state.
   virtual void Delete(nlohmann::json object) = 0;
-  // All that happened until that version, later than the list's, was handed over.
+  // The handler has got all changes up to this version, which is later than the list's version.
   virtual void Reached(const std::string& resource_version);
-  // Something failed and is tried again after `wait`: to be logged and counted. What was handed over may be stale.
-  // kGone: the server has forgotten the version, so a list comes at once, and what came and went before it is not told.
+  // A request failed, and the Reflector tries again after `wait`; the handler may log and count the error. The
+  // handler's objects may be stale. kGone: the server has forgotten the version, so a list follows at once, and the
+  // handler never hears of objects that were created and deleted before the list.
   virtual void Failed(const Error& error, std::chrono::milliseconds wait) = 0;
 };
 
@@ -49,13 +52,13 @@ struct ReflectorOptions {
   std::string field_selector = {};
   std::string label_selector = {};
   bool metadata_only = false;  // PartialObjectMetadata
-  SkippedFields skipped = {};  // of what a watch tells
-  ItemFields items = {};       // of what a watch tells
-  bool in_pages = false;       // of a large collection
-  // After an event that had to be waited for, so that those that follow it are read at one go.
+  SkippedFields skipped = {};  // in watch events, not in lists
+  ItemFields items = {};       // in watch events, not in lists
+  bool in_pages = false;       // for a large collection
+  // Sleep after an event for which the Reflector had to wait, so that it then reads all events that follow at once.
   std::chrono::milliseconds pause{0};
-  // Begin with the collection as it was at that version, so that what happened since is told as events. If the server
-  // has forgotten that, with what is. Empty: with what is.
+  // Begin with the collection at this version, so that the handler gets all later changes as events. If the server has
+  // forgotten this version, or `since` is empty, begin with the present collection.
   std::string since = {};
   std::chrono::milliseconds list_max = std::chrono::seconds(60);
   std::chrono::milliseconds idle_max = std::chrono::minutes(3);
@@ -70,17 +73,18 @@ class Reflector {
   void Run(const std::stop_token& stop);
 
  private:
-  // How fresh the next LIST has to be, or that none is needed, or only a look whether the server has come to the
-  // version.
+  // How fresh the next LIST must be. kNone: no LIST is needed. kLook: only check that the server has reached
+  // resource_version_.
   enum class NextList : std::uint8_t { kNone, kLook, kAny, kNotOlder, kExact, kConsistent };
 
   [[nodiscard]] static NextList FirstList(const ReflectorOptions& options);
   [[nodiscard]] Expected<void> List(const std::stop_token& stop);
-  // A server whose backup was restored has not come to the version that was seen. It refuses no watch from there: it
-  // waits, and tells nothing until it has. So after a watch that ended before its time, kGone is asked for.
+  // Checks that the server has reached resource_version_, after a watch that failed or ended too early. After a
+  // restored backup, the server may not have reached this version. Such a server would not refuse a watch from this
+  // version, but would send no event until it reaches the version. It does refuse Look's LIST, with kGone.
   [[nodiscard]] Expected<void> Look(const std::stop_token& stop);
   [[nodiscard]] Expected<void> Watch(const std::stop_token& stop);
-  // False, with `failure` filled in, if the stream must end.
+  // False if the stream must end; `failure` then says why.
   [[nodiscard]] bool TakeEvent(std::string_view line, Expected<void>& failure);
   void WaitAfter(const Error& error, const std::stop_token& stop);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reflector: which LISTs and WATCHes it makes after what happened, and what reaches the handler.
+// Reflector: which LISTs and watches it sends, and what it tells the handler.
 #include "k8sclient/reflector.h"
 
 #include <deque>
@@ -40,7 +40,7 @@ Response ListOf(const std::vector<std::string>& names, const std::string& versio
   return {.status = 200, .body = json{{"items", items}, {"metadata", {{"resourceVersion", version}}}}.dump()};
 }
 
-// Writes down what it is told, one line each.
+// Records each call as one line.
 class Recorder final : public ReflectorHandler {
  public:
   std::vector<std::string> lines;
@@ -63,16 +63,16 @@ class Recorder final : public ReflectorHandler {
   static std::string Name(const json& object) { return object["metadata"].value("name", "(none)"); }
 };
 
-// What one WATCH does: gives lines, then ends like that.
+// One watch: the lines that it sends, and how it ends.
 struct WatchScript {
   std::vector<std::string> lines;
   Expected<Response> end = Response{.status = 200};
-  std::chrono::minutes takes{5};  // as long as was asked for
+  std::chrono::minutes takes{5};  // the shortest time that the Reflector requests
 };
 
 class ReflectorTest : public ::testing::Test {
  protected:
-  // Runs the reflector until both scripts are used up, and one request more is made.
+  // Runs the Reflector until it has used both scripts and sends one more request.
   void RunScripts() {
     api_.on_call = [this](const Request& request) -> Expected<Response> {
       if (IsLook(request)) return look_;
@@ -99,7 +99,7 @@ class ReflectorTest : public ::testing::Test {
     return Fail(ErrorCode::kTimeout, "stopped");
   }
 
-  // Whether the server has come to a version.
+  // True for the request of Reflector::Look.
   static bool IsLook(const Request& request) { return QueryValue(request, "limit") == "1"; }
 
   // The requests as "list rv=.. match=..", "watch rv=.." and "look rv=..".
@@ -239,7 +239,7 @@ TEST_F(ReflectorTest, ABrokenWatchGoesOnWithoutAList) {
   EXPECT_EQ(Requests().back(), "watch rv=11");
 }
 
-// It would tell nothing of a watch from there.
+// Such a server would send no event in a watch from the version seen last.
 TEST_F(ReflectorTest, AServerWhoseBackupWasRestoredIsListedAfterAWatchThatBroke) {
   lists_ = {ListOf({"a"}, "10"), ListOf({"b"}, "5")};
   watches_ = {{.lines = {}, .end = Fail(ErrorCode::kUnavailable, "reset")}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServerClock keeps one number, which every answer may correct.
+// ServerClock: keeps one number, the estimate, which every answer may correct.
 #include "k8sclient/server_clock.h"
 
 #include <algorithm>
@@ -15,9 +15,9 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-// The estimate is right to about a second, and a clock that NTP sets to milliseconds.
+// The estimate is right to about 1 s, and NTP keeps a clock right to milliseconds. So a difference above this is wrong.
 constexpr seconds kDifferenceMax{5};
-// A difference that was too large counts as such until it is less than this.
+// A difference that was too large counts as too large until it is at most this.
 constexpr seconds kDifferenceRight{4};
 
 std::optional<std::int64_t> WholeNumber(std::string_view text) {

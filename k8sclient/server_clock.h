@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServerClock: the API server's wall clock, as its answers tell it (header Date).
+// ServerClock: the API server's wall clock, learned from the header Date of its answers.
 //
-// Programs of many machines write times into objects and compare them: when an address has cooled, since when a pod has
-// one. If each program took its own machine's wall clock, a machine with a wrong clock would be early or late by its
-// error. So all of them take the API server's.
+// Programs on many machines write times into objects and compare them: when an address has cooled, and since when a pod
+// has an address. If each program used its own machine's wall clock, a program with a wrong clock would act too early
+// or too late. So all programs use the API server's clock.
 #pragma once
 
 #include <chrono>
@@ -20,28 +20,28 @@
 
 namespace berth::k8sclient {
 
-// One answer tells this of the server's wall clock. Times of this machine are since boot.
+// What one answer says about the server's wall clock. `sent` and `received` are this machine's times since boot.
 struct DatedAnswer {
   std::chrono::sys_seconds date;         // the server's time at some moment of the call, rounded down
   std::chrono::nanoseconds sent{0};      // before the request was sent
   std::chrono::nanoseconds received{0};  // after the answer came
 };
 
-// The server's UNIX time minus this machine's time since boot. `estimate` if the answer may be right about it, else
-// what is nearest to it.
+// Estimates the server's UNIX time minus this machine's time since boot. Returns `estimate` if the answer allows this
+// value, else the nearest value that the answer allows.
 [[nodiscard]] std::chrono::nanoseconds Corrected(std::chrono::nanoseconds estimate, const DatedAnswer& answer);
 
-// Any thread.
+// Any thread may call.
 class ServerClock final : public Clock {
  public:
-  // A note for the next process on this machine (Recall), called by Learn whenever there is another one.
+  // Stores a note for the next process on this machine (Recall). Learn calls LeaveNote when the estimate changes.
   using LeaveNote = std::function<void(const std::string& note)>;
 
   // local must outlive this. leave_note may be empty.
   explicit ServerClock(Clock& local, LeaveNote leave_note = nullptr)
       : local_(local), leave_note_(std::move(leave_note)) {}
 
-  // These are of the local clock.
+  // These functions use the local clock.
   [[nodiscard]] std::chrono::steady_clock::time_point Now() override { return local_.Now(); }
   [[nodiscard]] std::chrono::nanoseconds SinceBoot() override { return local_.SinceBoot(); }
   bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) override {
@@ -49,8 +49,8 @@ class ServerClock final : public Clock {
   }
   [[nodiscard]] double Random() override { return local_.Random(); }
 
-  // The server's, right to about a second. Before the first answer it is the local clock's; from then on what is done
-  // to the local wall clock does not change it.
+  // The server's time, right to about 1 s. Before the first answer, WallNow returns the local wall clock's time. After
+  // the first answer, a change of the local wall clock does not change WallNow.
   [[nodiscard]] std::chrono::system_clock::time_point WallNow() override;
 
   void Learn(const DatedAnswer& answer);
@@ -58,15 +58,16 @@ class ServerClock final : public Clock {
   // The local wall clock minus the server's. Empty before the first answer.
   [[nodiscard]] std::optional<std::chrono::milliseconds> Difference();
 
-  // Whether the clocks differ by more than five seconds, once after each change; for the log.
+  // For the log. Returns News once when the clocks begin to differ by more than 5 s, and once when the difference is at
+  // most 4 s again.
   struct News {
     bool is_wrong = false;
     std::string text = {};
   };
   [[nodiscard]] std::optional<News> TakeNews();
 
-  // Takes over what an earlier process knew. Does nothing if there was an answer before, or if the note is older than
-  // the machine's start or not understood.
+  // Takes over the estimate in an earlier process's note. Does nothing after the first answer, or if the note is
+  // malformed, or has a time since boot in the future and so is older than the machine's start.
   void Recall(std::string_view note);
 
  private:
@@ -76,14 +77,14 @@ class ServerClock final : public Clock {
   Clock& local_;
   const LeaveNote leave_note_;
   Mutex mutex_;
-  std::optional<std::chrono::nanoseconds> estimate_ BERTH_GUARDED_BY(mutex_);  // as Corrected has it
+  std::optional<std::chrono::nanoseconds> estimate_ BERTH_GUARDED_BY(mutex_);  // see Corrected
   bool was_wrong_ BERTH_GUARDED_BY(mutex_) = false;
 };
 
-// An Api from whose answers a ServerClock learns.
+// Passes requests to another Api, and lets a ServerClock learn from the answers.
 class DatedApi final : public Api {
  public:
-  // Both must outlive this.
+  // inner and clock must outlive this.
   DatedApi(Api& inner, ServerClock& clock) : inner_(inner), clock_(clock) {}
 
   [[nodiscard]] Expected<Response> Call(const Request& request, const CallOptions& options) override;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServerClock: what answers say of the server's clock, and what programs then take for the time.
+// ServerClock: what it learns from answers, and which time it returns.
 #include "k8sclient/server_clock.h"
 
 #include <string>
@@ -39,7 +39,7 @@ TEST_P(CorrectedTable, MovesNoFurtherThanTheAnswerAsks) {
             milliseconds(c.wanted_ms));
 }
 
-// The server's time when it answered was 1000 to 1001 s.
+// The server answered at a server time from 1000 s to 1001 s.
 const CorrectedCase kCorrectedCases[] = {
     {"RightStays", 900'000, 1000, 100'200, 100'300, 900'000},
     {"EarliestIsRight", 899'700, 1000, 100'200, 100'300, 899'700},
@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(Table, CorrectedTable, ::testing::ValuesIn(kCorrectedCa
 
 class ServerClockTest : public ::testing::Test {
  protected:
-  // An answer without delay.
+  // Lets the clock learn from an answer without delay.
   void Answer(ServerClock& clock, system_clock::time_point server_now) {
     clock.Learn(
         {.date = std::chrono::floor<seconds>(server_now), .sent = local_.SinceBoot(), .received = local_.SinceBoot()});

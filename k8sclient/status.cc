@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Status and the table of errors: see the header.
+// Status, and the table of errors.
 #include "k8sclient/status.h"
 
 #include <algorithm>
@@ -13,10 +13,10 @@ namespace {
 
 using nlohmann::json;
 
-// The messages of CEL rules name field and remedy and may come several at a time, hence more than the usual 200.
+// More than the usual 200 bytes: an answer may contain messages of several CEL rules, each with field and remedy.
 constexpr std::size_t kMessageBytesMax = 600;
 
-// Foreign text on one line: control characters would break a log, a long one would fill it.
+// Puts another program's text on one line: control characters would break a log, and a long text would fill it.
 std::string Quoted(std::string_view text) {
   std::string quoted(text.substr(0, kMessageBytesMax));
   std::ranges::replace_if(quoted, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
@@ -30,7 +30,7 @@ bool VersionTooLarge(const Status& status) {
                              [](const auto& cause) { return cause.reason == "ResourceVersionTooLarge"; });
 }
 
-// 5xx and 408: the server may have been at work when it gave up.
+// The error for 5xx and 408: the server may have executed a part of the request before it gave up.
 ErrorCode ServerFailure(const Request& request, const Response& response, const Status& status) {
   if (response.status == 504 && VersionTooLarge(status)) return ErrorCode::kGone;
   if (MayRepeat(request, response)) return ErrorCode::kUnavailable;
@@ -38,9 +38,10 @@ ErrorCode ServerFailure(const Request& request, const Response& response, const 
   return response.status == 504 || response.status == 408 ? ErrorCode::kTimeout : ErrorCode::kUnavailable;
 }
 
-// How admission says no, whatever HTTP status a webhook or a policy has chosen for it. Where these come from in
+// True if an admission webhook or policy refused the request, with any HTTP status. Source of the texts, in
 // k8s.io/apiserver 0.36: pkg/admission/plugin/webhook/errors, .../policy/validating/dispatcher.go and
-// .../policy/generic/policy_dispatcher.go. What stands after it, and any name in it, is somebody's own text.
+// .../policy/generic/policy_dispatcher.go. The author of the webhook or policy chooses the names in the message and the
+// text at its end.
 bool IsDeniedByAdmission(const Status& status) {
   std::string_view text = status.message;
   if (text.starts_with("admission webhook \"")) return text.find("\" denied the request") != std::string_view::npos;
@@ -52,14 +53,14 @@ bool IsDeniedByAdmission(const Status& status) {
   return text.starts_with("ValidatingAdmissionPolicy '") && text.find(" denied request: ") != std::string_view::npos;
 }
 
-// For the first moments of a server, whose admission does not know all webhooks and policies yet.
+// True in the first moments of a server, while its admission does not know all webhooks and policies yet.
 bool IsAdmissionUnready(const Status& status) {
   return status.message.ends_with(" is forbidden: not yet ready to handle request");
 }
 
 ErrorCode Classify(const Request& request, const Response& response, const Status& status) {
-  // 429 is a webhook's "later". Everything else is about the content: the same request is refused again, and nothing
-  // was written, not even with a 5xx.
+  // With 429, a webhook says "later". With any other status, even 5xx, the webhook or policy refused the content: the
+  // server wrote nothing, and will refuse the same request again.
   if (response.status != 429 && IsDeniedByAdmission(status)) return ErrorCode::kInvalid;
   if (response.status == 403 && IsAdmissionUnready(status)) return ErrorCode::kUnavailable;
   switch (response.status) {
@@ -72,7 +73,8 @@ ErrorCode Classify(const Request& request, const Response& response, const Statu
     case 403:
       return ErrorCode::kForbidden;
     case 404:
-      // A missing kind is answered by the mux ("404 page not found") or by a Status that names no object.
+      // If the kind is missing, the answer is the mux's text "404 page not found", or a Status without an object's
+      // name.
       return status.name.empty() ? ErrorCode::kNotInstalled : ErrorCode::kNotFound;
     case 409:
       return status.reason == "AlreadyExists" ? ErrorCode::kAlreadyExists : ErrorCode::kConflict;
@@ -147,7 +149,7 @@ Error ToError(const Request& request, const Response& response) {
 
 bool MayRepeat(const Request& request, const Response& response) {
   if (!response.retry_after) return false;
-  // Flow control refuses with 429, a server that shuts down or is overloaded with 503, both before a handler ran.
+  // Flow control answers 429, and a server that shuts down or is overloaded answers 503, both before a handler runs.
   if (response.status == 429 || response.status == 503) return true;
   if (IsWrite(request.method) || response.status < 500) return false;
   return !VersionTooLarge(ParseStatus(response.body));

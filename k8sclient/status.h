@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an answer of the API server means: the one table from HTTP status and Kubernetes' Status object to an error.
+// ToError: the one table that turns an answer of the API server (HTTP status and Status object) into an error.
 //
-// The status alone is not enough: a 404 is a missing object or a missing kind, a 409 a conflict or a name that is
-// taken, a 504 a lost write or a resource version the server does not have. Source: apimachinery pkg/api/errors, and
-// the filters of k8s.io/apiserver, which say what is refused before anything was executed.
+// The HTTP status alone is not enough. 404 means a missing object or a missing kind; 409 a conflict or a name that is
+// in use; 504 a lost write or a resourceVersion that the server does not have. Source: apimachinery pkg/api/errors, and
+// the filters of k8s.io/apiserver, which refuse requests before the server executes them.
 #pragma once
 
 #include <string>
@@ -15,11 +15,11 @@
 
 namespace berth::k8sclient {
 
-// The parts of a metav1.Status that matter here. Empty where the body is something else.
+// The parts of a metav1.Status that ToError uses. A part that the body lacks is empty.
 struct Status {
   std::string reason;
   std::string message;
-  std::string name;  // details.name: the object it is about
+  std::string name;  // details.name: the name of the object
   std::string kind;  // details.kind
   struct Cause {
     std::string reason;
@@ -29,19 +29,22 @@ struct Status {
   std::vector<Cause> causes;
 };
 
-// A body that is no Status gives an empty one: proxies and the server's own mux answer in plain text.
+// If the body is not a Status, returns an empty Status: proxies and the server's own mux answer in plain text.
 [[nodiscard]] Status ParseStatus(std::string_view body);
 
-// The error that an answer outside 200 to 299 means to the sender of `request`. The server's message is kept, cut.
+// The error for the sender of `request` if the answer's status is not 200 to 299. The error contains the first 600
+// bytes of the server's message.
 //
-// kNotFound: no such object. kNotInstalled: no such kind. kAlreadyExists, kConflict. kGone: the resource version (or
-// the continue token) is too old, or the server has not reached it, as after a restored backup: list again without one.
-// kInvalid: 400, 413, 422, and whatever status an admission webhook or policy refuses the content with.
-// kUnauthenticated. kForbidden: a right is missing. kUnavailable: not executed, try later (429; 503 with
-// Retry-After; any 5xx of a read). kTimeout: 504 of a read. kUnknownOutcome: any other 5xx or 408 of a write.
+// kNotFound: no such object. kNotInstalled: no such kind. kAlreadyExists, kConflict. kGone: the resourceVersion (or the
+// continue token) is too old, or the server has not reached it, as after a restored backup: list again without a
+// version. kInvalid: 400, 413, 422, and a refusal by an admission webhook or policy with any status but 429.
+// kUnauthenticated. kForbidden: a right is missing. kUnavailable: not executed, try later (429; 503 with Retry-After;
+// any 5xx of a read; admission that is not ready). kTimeout: 504 or 408 of a read. kUnknownOutcome: any other 5xx or
+// 408 of a write.
 [[nodiscard]] Error ToError(const Request& request, const Response& response);
 
-// True if the server says that it did not execute the request and when to come back: then even a write may be repeated.
+// True if the answer has Retry-After and the client may send the request again: any request after 429 or 503, because
+// the server did not execute it, and a read after any 5xx.
 [[nodiscard]] bool MayRepeat(const Request& request, const Response& response);
 
 }  // namespace berth::k8sclient

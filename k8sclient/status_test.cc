@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table from answers to errors, for reads and for writes.
+// The table of errors for each answer, for reads and for writes.
 #include "k8sclient/status.h"
 
 #include <string>

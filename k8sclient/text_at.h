@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A text in an object that somebody else wrote.
+// TextAt: reads a text from a JSON object that another program wrote.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace berth::k8sclient {
 
-// Empty unless the object has such a member, and it is a text.
+// Empty if the object has no such member, or if the member is not a text.
 inline std::string TextAt(const nlohmann::json& object, const char* key) {
   const auto it = object.find(key);
   return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();

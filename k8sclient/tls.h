@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The libraries for TLS and HTTP, set up for this process. Both functions: any number of times, any thread.
+// Sets up OpenSSL and libcurl for this process. Any thread may call both functions, any number of times.
 #pragma once
 
 namespace berth::k8sclient {
 
-// Sets OpenSSL up without its configuration file. Whoever uses OpenSSL first decides that, even for a digest: so
-// programs that are started often call this before anything else.
+// Sets up OpenSSL without its configuration file. The first use of OpenSSL in a process, even for a digest, decides
+// whether OpenSSL reads the file. So programs that are started often call StartOpenSsl before anything else.
 void StartOpenSsl();
 
-// Sets libcurl up, and OpenSSL.
+// Sets up libcurl and OpenSSL.
 void StartCurl();
 
 }  // namespace berth::k8sclient

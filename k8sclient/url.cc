@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// URLs, by libcurl.
+// URLs, with libcurl.
 #include "k8sclient/url.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// URLs of servers and proxies, taken apart, and percent-encoding (RFC 3986).
+// Parses the URLs of servers and proxies, and percent-encodes texts (RFC 3986).
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,24 @@ struct ServerUrl {
   std::string scheme;    // in lower case
   std::string user;      // decoded; with password
   std::string password;  // decoded
-  std::string host;      // a name or an address, an IPv6 one without brackets
-  std::uint16_t port;    // the scheme's if the text names none: 443 for https, 80 for http, 1080 for socks5
-  std::string path;      // not decoded; empty or beginning with a slash, and never ending with one
+  std::string host;      // a name or an address; an IPv6 address without brackets
+  std::uint16_t port;    // if the text has none: 443 for https, 80 for http, 1080 for socks5
+  std::string path;      // not decoded; empty, or begins with a slash and does not end with a slash
 
-  // "host:port", with brackets around an IPv6 address: what a Host header or a CONNECT names.
+  // "host:port", with brackets around an IPv6 address, as in a Host header or a CONNECT.
   [[nodiscard]] std::string Authority() const;
 };
 
-// Errors: kDecode, with what is wrong; the text is not quoted, because it may hold a password.
+// Errors: kDecode. The error does not quote the text, which may contain a password.
 [[nodiscard]] Expected<ServerUrl> ParseServerUrl(std::string_view text);
 
-// As a URL has it: an IPv6 address in brackets.
+// Puts an IPv6 address in brackets, as in a URL.
 [[nodiscard]] std::string Bracketed(const std::string& host);
 
-// With the letters A to Z in lower case.
+// Changes the letters A to Z to lower case.
 [[nodiscard]] std::string Lower(std::string_view text);
 
-// Everything but letters, digits and "-._~" becomes %XX.
+// Changes each byte to %XX, except letters, digits and "-._~".
 [[nodiscard]] std::string PercentEncode(std::string_view text);
 
 // "/path?name=value&...", with the query encoded.

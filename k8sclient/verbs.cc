@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs: requests put together, answers taken apart.
+// The verbs: builds requests and reads answers.
 #include "k8sclient/verbs.h"
 
 #include <nlohmann/json.hpp>
@@ -21,14 +21,14 @@ Query WriterQuery() { return {{"fieldManager", "berth"}}; }
 
 std::string Start(std::string_view body) { return std::string(body.substr(0, 200)); }
 
-// A write that the server accepted but whose answer cannot be read has happened in some form nobody knows.
+// If the server accepted a write, but its answer cannot be read, the outcome of the write is unknown.
 ErrorCode UnreadableCode(Method method) { return IsWrite(method) ? ErrorCode::kUnknownOutcome : ErrorCode::kInternal; }
 
 Expected<json> CallForObject(Api& api, const Request& request, const CallOptions& options) {
   Expected<Response> response = api.Call(request, options);
   if (!response) return std::unexpected(std::move(response.error()));
   if (!response->ok()) return std::unexpected(ToError(request, *response));
-  // What a write is answered with may be sent back as a whole.
+  // A caller may send the answer to a write back as a whole, so the answer keeps its managedFields.
   const bool is_read = request.method == Method::kGet;
   json object = is_read ? ReadObject(response->body) : json::parse(response->body, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) {
@@ -41,8 +41,8 @@ Expected<json> CallForObject(Api& api, const Request& request, const CallOptions
   return object;
 }
 
-// dump() throws on text that is not UTF-8, such as a name from the environment; replaced, the server refuses it by
-// rule.
+// Replaces bytes that are not UTF-8, such as in a name from the environment: otherwise dump() would throw. The server's
+// rules then refuse the name.
 std::string Body(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 Request WriteRequest(Method method, const std::string& path, const json& object) {
@@ -59,7 +59,7 @@ Query ListQuery(const ListOptions& list, const std::string& continue_token) {
   if (!list.label_selector.empty()) query.emplace_back("labelSelector", list.label_selector);
   if (list.page_size > 0) query.emplace_back("limit", std::to_string(list.page_size));
   if (!continue_token.empty()) {
-    query.emplace_back("continue", continue_token);  // it holds the resource version: the server refuses both
+    query.emplace_back("continue", continue_token);  // the token contains the version: the server refuses both
     return query;
   }
   if (!list.resource_version.empty()) query.emplace_back("resourceVersion", list.resource_version);
@@ -67,7 +67,7 @@ Query ListQuery(const ListOptions& list, const std::string& continue_token) {
   return query;
 }
 
-// One page. Returns the list's version, and the token of the next page.
+// Reads one page. Returns the list's version, and the token of the next page.
 Expected<ListReader::Summary> ListPage(Api& api, const Request& request, const CallOptions& options,
                                        const ListSink& sink) {
   ListReader reader(kObjectBytesMax, sink.item);
@@ -87,10 +87,10 @@ Expected<ListReader::Summary> ListPage(Api& api, const Request& request, const C
 std::string Path(std::initializer_list<std::string_view> segments) {
   std::string path;
   for (const std::string_view segment : segments) {
-    // Without a name, the path would be the collection's, and DELETE would empty it.
+    // With an empty name, the path would be the collection's, and DELETE would delete all its objects.
     BERTH_CHECK(!segment.empty());
     path += '/';
-    // A segment of dots only would be taken for a step up.
+    // The server would read "." and ".." as steps in the path.
     path += segment == "." ? "%2E" : segment == ".." ? "%2E%2E" : PercentEncode(segment);
   }
   return path;
@@ -112,7 +112,7 @@ Expected<std::string> ListEach(Api& api, const std::string& path, const ListOpti
     const Request request{.path = path, .query = ListQuery(list, continue_token), .accept = list.accept};
     Expected<ListReader::Summary> summary = ListPage(api, request, options, sink);
     if (!summary && summary.error().code == ErrorCode::kGone && page > 0 && list.page_size > 0) {
-      // The list changed so much that the server forgot the state of the first page: all of it in one answer, then.
+      // The server has forgotten the state of the first page: read the whole list in one answer.
       ListOptions whole = list;
       whole.page_size = 0;
       return ListEach(api, path, whole, options, sink);

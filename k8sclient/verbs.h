@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs of the Kubernetes API over an Api: JSON in, JSON or a typed error out.
+// The verbs of the Kubernetes API: the caller passes JSON, and gets JSON or a typed error.
 //
-// Writes are compare-and-swaps: a merge patch or a replacement carries metadata.resourceVersion, a deletion carries
-// preconditions. Every write names the field manager "berth". None is ever repeated here.
+// Writes are compare-and-swaps: a merge patch or a replacement contains metadata.resourceVersion, and a deletion has
+// preconditions. Creations, patches and replacements name the field manager "berth". The verbs repeat no write.
 #pragma once
 
 #include <functional>
@@ -18,68 +18,71 @@
 
 namespace berth::k8sclient {
 
-// Joins segments to a path and percent-encodes each: Path({"apis", "ipam.berth.dev", "v1alpha1", "ippools", name}).
+// Percent-encodes each segment and joins the segments to a path: Path({"apis", "ipam.berth.dev", "v1alpha1", "ippools",
+// name}).
 [[nodiscard]] std::string Path(std::initializer_list<std::string_view> segments);
 
 struct ListOptions {
   std::string field_selector = {};
   std::string label_selector = {};
-  // Unset: consistent (about 100 ms after a write to another kind). "0": whatever the server has at hand. Another: see
-  // resource_version_match.
+  // Empty: a consistent list (about 100 ms if the last write changed another kind). "0": from the server's cache, of
+  // any age. Another version: see resource_version_match.
   std::string resource_version = {};
   std::string resource_version_match = {};  // "", "NotOlderThan" or "Exact"
-  int page_size = 500;                      // 0: everything in one answer
+  int page_size = 500;                      // 0: the whole list in one answer
   std::string_view accept = kJson;
 };
 
 struct ObjectList {
-  std::vector<nlohmann::json> items;  // without kind and apiVersion, as the server sends them
-  std::string resource_version;       // of the list: where a watch goes on
+  std::vector<nlohmann::json> items;  // the server sends items without kind and apiVersion
+  std::string resource_version;       // of the list; a watch can continue from it
 };
 
-// Unset members are not conditions.
+// An empty member is no condition.
 struct DeletePreconditions {
   std::string uid = {};
   std::string resource_version = {};
 };
 
-// The object. Errors: those of Api::Call and of ToError; kInternal if the answer is no JSON object.
+// Returns the object. Errors: those of Api::Call and of ToError; kInternal (the answer is not a JSON object).
 [[nodiscard]] Expected<nlohmann::json> Get(Api& api, const std::string& path, const CallOptions& options,
                                            std::string_view accept = kJson);
 
-// The same with a query of one's own, such as resourceVersion=0: whatever the server has at hand.
+// Like Get above, with the caller's query, such as resourceVersion=0 for a read from the server's cache.
 [[nodiscard]] Expected<nlohmann::json> Get(Api& api, const Request& request, const CallOptions& options);
 
-// Who takes a list item by item.
+// Takes a list item by item.
 struct ListSink {
-  std::function<void()> begin = [] {};  // also when the list begins anew: what came so far does not count
+  std::function<void()> begin = [] {};  // if called again, the list begins again and the items so far do not count
   std::function<void(nlohmann::json item)> item;
 };
 
-// Hands over the whole list, page by page and item by item, without ever holding more than one item of it. Returns the
-// list's resource version. Errors: kGone if it changed too much between two pages, or if resource_version cannot be
-// served. After an error, what was handed over is not the whole.
+// Passes the whole list to the sink, page by page and item by item, with one item in memory at a time. Returns the
+// list's resourceVersion. If the server forgets the list's state between two pages, ListEach begins again, with the
+// whole list in one answer. Errors: those of Get; kGone (the server cannot serve resource_version). After an error, the
+// sink may have got a part of the list.
 [[nodiscard]] Expected<std::string> ListEach(Api& api, const std::string& path, const ListOptions& list,
                                              const CallOptions& options, const ListSink& sink);
 
-// The same in one piece, for lists that are short.
+// Like ListEach, but returns all items at once; for short lists.
 [[nodiscard]] Expected<ObjectList> List(Api& api, const std::string& path, const ListOptions& list,
                                         const CallOptions& options);
 
-// The object as the server stored it. path is the collection's.
+// Returns the object as the server stored it. path: of the collection.
 [[nodiscard]] Expected<nlohmann::json> Create(Api& api, const std::string& path, const nlohmann::json& object,
                                               const CallOptions& options);
 
-// The object after the patch, or what `accept` makes of it. patch must hold metadata.resourceVersion unless
-// last-writer-wins is meant.
+// Returns the object after the patch, in the form that `accept` names. patch must contain metadata.resourceVersion,
+// unless last-writer-wins is intended.
 [[nodiscard]] Expected<nlohmann::json> MergePatch(Api& api, const std::string& path, const nlohmann::json& patch,
                                                   const CallOptions& options, std::string_view accept = kJson);
 
-// The object after the replacement (PUT). object must hold metadata.resourceVersion.
+// Returns the object after the replacement (PUT). object must contain metadata.resourceVersion.
 [[nodiscard]] Expected<nlohmann::json> Replace(Api& api, const std::string& path, const nlohmann::json& object,
                                                const CallOptions& options);
 
-// Deletes in the background. An object with finalizers stays, with a deletionTimestamp: that too is success.
+// Deletes in the background. If the object has finalizers, the object stays and gets a deletionTimestamp, and Delete
+// succeeds.
 [[nodiscard]] Expected<void> Delete(Api& api, const std::string& path, const DeletePreconditions& preconditions,
                                     const CallOptions& options);
 

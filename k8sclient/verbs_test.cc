@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verbs: the requests they make and what they make of answers.
+// Verbs: which requests they send, and how they read answers.
 #include "k8sclient/verbs.h"
 
 #include <deque>
@@ -19,7 +19,7 @@ using testing::ScriptedApi;
 
 Response Ok(const std::string& body) { return {.status = 200, .body = body}; }
 
-// Answers one response after the other.
+// Lets `api` answer with one response after the other.
 ScriptedApi& Answering(ScriptedApi& api, std::deque<Response> responses) {
   api.on_call = [responses = std::move(responses)](const Request&) mutable -> Expected<Response> {
     Response next = std::move(responses.front());
@@ -37,7 +37,7 @@ TEST(Path, EncodesEachSegment) {
 }
 
 TEST(PathDeathTest, RefusesAnEmptySegment) {
-  EXPECT_DEATH((void)Path({"apis", ""}), "check failed");  // it would name the whole collection
+  EXPECT_DEATH((void)Path({"apis", ""}), "check failed");  // the path would be the collection's
 }
 
 TEST(Verbs, WritesNameTheFieldManager) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a list costs in memory. A program of its own, compiled like what is shipped: 84 MB of JSON take a second then,
-// and half a minute in the way in which other tests are compiled.
+// How much memory a list needs. This test is a program of its own, compiled like the shipped programs: it then reads
+// 84 MB of JSON in 1 s, and in 30 s if it is compiled like the other tests.
 #include <array>
 #include <cstdio>
 #include <fstream>
@@ -23,7 +23,7 @@ using testing::ScriptedServer;
 
 constexpr int kBlocks = 400;
 
-// As large as the schema lets a block become: 256 entries of 800 characters.
+// A block of the largest size that the schema allows: 256 entries of 800 characters.
 std::string LargeBlock() {
   nlohmann::json block = {{"metadata", {{"name", "10.55.0.0-24"}}}, {"allocations", nlohmann::json::object()}};
   for (int i = 0; i < 256; ++i) block["allocations"][std::to_string(i)] = std::string(800, 'x');
@@ -55,7 +55,7 @@ std::size_t StatusBytes(const std::string& field) {
   return 0;
 }
 
-// So that the highest mark is of what follows.
+// Resets VmHWM, so that it measures only the code that follows.
 void ResetHighestMark() {
   std::ofstream reset("/proc/self/clear_refs");
   reset << '5';
@@ -81,7 +81,7 @@ TEST(ListMemory, FourHundredLargeBlocksAtOnceFitIntoSixtyFourMebibytes) {
   EXPECT_EQ(*version, "7");
   EXPECT_EQ(count, kBlocks);
   EXPECT_EQ(bytes, std::size_t{kBlocks} * 256 * 800);
-  // Of the whole process: client, server and test.
+  // VmHWM counts the whole process: client, server and test.
   EXPECT_LT(StatusBytes("VmHWM"), std::size_t{64} << 20);
   std::printf("highest mark: %zu MiB\n", StatusBytes("VmHWM") >> 20);
 }

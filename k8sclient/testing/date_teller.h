@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DateTeller: the same API server, whose answers have a Date.
+// DateTeller: adds a Date to the answers of another Api.
 #pragma once
 
 #include <chrono>

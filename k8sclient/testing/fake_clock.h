@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// FakeClock: time goes by only where it is slept or advanced, so that nobody waits and a slow machine changes nothing;
-// and chance that always says the same. It begins now: what waits for a deadline of it by std's means waits that long.
+// FakeClock: a clock that moves only in Sleep and Advance, so that tests do not wait and a slow machine changes
+// nothing. Random always returns 0. FakeClock begins at the real time: code that waits for one of its deadlines with
+// functions of std waits for real.
 #pragma once
 
 #include <atomic>
@@ -31,14 +32,14 @@ class FakeClock final : public Clock {
   double Random() override { return 0; }
 
   void Advance(std::chrono::milliseconds duration) { offset_ms_ += duration.count(); }
-  // The machine is, for so long.
+  // The machine is suspended for `duration`: SinceBoot and WallNow advance, and Now does not.
   void Suspend(std::chrono::milliseconds duration) { suspended_ms_ += duration.count(); }
   [[nodiscard]] std::vector<std::chrono::milliseconds> slept() const {
     const std::lock_guard lock(mutex_);
     return slept_;
   }
 
-  // Called in each Sleep; set before others use the clock.
+  // Called in each Sleep. Set before other threads use the clock.
   std::function<void(std::chrono::milliseconds)> on_sleep = [](std::chrono::milliseconds) {};
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model's writes and faults. What it reads is in model_reads.cc.
+// ModelApi's writes and faults. Its reads are in model_reads.cc.
 #include "k8sclient/testing/model_api.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ json Finalizers(const json& object) { return object["metadata"].value("finalizer
 
 bool IsGoing(const json& object) { return object["metadata"].contains("deletionTimestamp"); }
 
-// A new object's metadata, before the server adds its part.
+// Checks a new object's metadata before the server adds its part.
 std::optional<Refused> BadMetadata(const json& metadata) {
   if (!IsName(metadata.value("name", ""))) return Invalid("metadata.name", "not a name");
   if (!metadata.value("resourceVersion", "").empty()) {
@@ -44,7 +44,8 @@ std::optional<Refused> BadMetadata(const json& metadata) {
   return {};
 }
 
-// Puts back what only the server sets, or says which of it somebody wanted to change.
+// Puts back the fields that only the server sets. If the request changes a field that it must not change, returns the
+// refusal.
 std::optional<Refused> KeepMetadata(const json& before, json& changed) {
   const json& old = before["metadata"];
   json& metadata = changed["metadata"];
@@ -76,7 +77,7 @@ std::optional<Refused> KeepMetadata(const json& before, json& changed) {
   return {};
 }
 
-// Whether something differs that is not metadata, nor a status that is written apart.
+// True if a field differs outside metadata and, if status is a subresource, outside status.
 bool IsSpecChanged(json before, json after, bool has_status) {
   for (json* const object : {&before, &after}) {
     object->erase("metadata");
@@ -90,13 +91,14 @@ void RaiseGeneration(json& object) {
   metadata["generation"] = metadata.value("generation", 1) + 1;
 }
 
-// A kind of Kubernetes itself whose status only its subresource writes.
+// True for a kind of Kubernetes whose status changes only by its subresource.
 bool IsNodeOrPod(const Target& target) {
   return target.group.empty() && (target.plural == "nodes" || target.plural == "pods");
 }
 
-// Each of the two paths writes its part alone. A write to the status of a node or a pod changes metadata as well; one
-// to the status of a custom resource does not.
+// Undoes changes outside the request's part: a write to the object's path cannot change status, and a write to the
+// status path changes only status. A write to the status of a node or pod also changes metadata; a write to the status
+// of a custom resource does not.
 json WithoutTheOtherPart(const json& before, const json& changed, bool is_status, bool takes_metadata) {
   json object = is_status ? before : changed;
   const json& status = is_status ? changed : before;
@@ -261,7 +263,7 @@ ModelApi::Answer ModelApi::Create(const Request& request, const Target& target) 
   if (!target.name_space.empty()) metadata["namespace"] = target.name_space;
   schema.Complete(*object);
   if (schema.has_status()) object->erase("status");
-  // A node is created with its status, a pod is not.
+  // The server keeps the status of a new node, and replaces the status of a new pod.
   if (IsNodeOrPod(target) && target.plural == "pods") (*object)["status"] = {{"phase", "Pending"}};
   if (auto why = schema.Violation(*object)) return std::unexpected(*std::move(why));
   if (collections_[target.collection].contains(KeyOf(*object))) {

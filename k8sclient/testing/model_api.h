@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// ModelApi: an API server in memory for tests, with the faults that a real one and a network have.
+// ModelApi: an API server in memory for tests, with the faults of a real server and a network.
 //
-// It keeps what berth relies on: resourceVersions from one counter, merge patches that compare, 404 and 409, identical
-// patches that change nothing, finalizers, field selectors, pages and lists of an older version, watches with
-// bookmarks, and what the CRDs bound (model_schema.h). e2e/contract holds it to what the real one does.
+// ModelApi has every behaviour on which berth relies: resourceVersions from one counter, merge patches with
+// compare-and-swap, 404 and 409, identical patches that change nothing, finalizers, field selectors, pages, lists of an
+// older version, watches with bookmarks, and the limits of the CRDs (model_schema.h). e2e/contract checks that a real
+// server behaves the same.
 #pragma once
 
 #include <condition_variable>
@@ -27,59 +28,61 @@ namespace berth::k8sclient::testing {
 
 enum class ApiFault : std::uint8_t {
   kNone,
-  kUnavailable,      // nothing happens, and the client knows
-  kLostAfterCommit,  // it happens; the answer does not come
-  kLateCommit,       // it happens when ReleaseLateWrites is called, if it still can; no answer
-  kInvalid,          // 422: a rule refuses it
-  kForbidden,        // 403 by RBAC
+  kUnavailable,      // the request is not executed, and the client gets kUnavailable
+  kLostAfterCommit,  // the request is executed, and its answer is lost
+  kLateCommit,       // the answer is lost; ReleaseLateWrites executes the request later, if it is still valid
+  kInvalid,          // 422: a rule refuses the request
+  kForbidden,        // 403: RBAC refuses the request
 };
 
-// Any thread.
+// Any thread may call.
 class ModelApi final : public Api {
  public:
-  // Of the empty store.
+  // The resourceVersion of the empty store.
   static constexpr std::uint64_t kFirstVersion = 100;
 
-  // Asked for each request, while no lock of the model is held. Unset: no faults.
+  // Called for each request, without the model's lock. Unset: no faults.
   using Faults = std::function<ApiFault(const Request& request)>;
   void SetFaults(Faults faults);
   void ReleaseLateWrites();
 
-  // From now on reads with resourceVersion=0 are answered with what is there now, until ReleaseCache: the cache lags.
+  // Until ReleaseCache, reads with resourceVersion=0 return the present state: the cache lags behind.
   void HoldCache();
   void ReleaseCache();
 
-  // What was before is forgotten, as by etcd's compaction: no watch and no next page begins there.
+  // Forgets all versions before the present one, like etcd's compaction: no watch and no next page can begin there.
   void Compact();
-  // Pages are no longer than that, whatever the limit.
+  // A page has at most this many objects, even if a request's limit is higher.
   void SetPageMax(std::size_t objects);
 
-  // The CRDs are rolled back: this field of any object is forgotten, and dropped from what is written from now on.
+  // The CRDs are rolled back: removes this field from all objects and from all later writes.
   void DropField(const std::string& field);
 
-  // What a backup holds, and a restore of it: the counter of versions goes back as well, and watches end. With `bump`
-  // it goes on so far above the backup's, nothing is known of what was before, and objects keep their versions (etcdutl
+  // Restore restores a backup: the counter of versions goes back too, and watches end. With `bump`, the counter
+  // continues this far above the backup's, all earlier versions are forgotten, and objects keep their versions (etcdutl
   // snapshot restore --bump-revision --mark-compacted).
   struct Backup;
   [[nodiscard]] std::shared_ptr<const Backup> TakeBackup() const;
   void Restore(const Backup& backup, std::uint64_t bump = 0);
 
-  // Direct access for tests, without faults, checks and counting. A collection is that of all namespaces or of one.
+  // Put, Remove, Objects and Change are for tests, without faults, checks and counting. `collection` is the collection
+  // of all namespaces or of one namespace.
   void Put(const std::string& collection, nlohmann::json object);
-  // Takes it away, whatever its finalizers; nothing happens if it is not there.
+  // Removes the object, even if it has finalizers. If there is no such object, does nothing.
   void Remove(const std::string& collection, const std::string& name);
   [[nodiscard]] std::vector<nlohmann::json> Objects(const std::string& collection) const;
-  // Changes an object as somebody else would; false: it does not exist.
+  // Changes an object as another client would. False: there is no such object.
   bool Change(const std::string& collection, const std::string& name,
               const std::function<void(nlohmann::json&)>& change);
   [[nodiscard]] int CountOf(Method method) const;
-  // Told of each change of an object as it happens, under the model's lock; null: it was not there, or is gone.
+  // Called for each change of an object, under the model's lock. before is null if the object is new; after is null if
+  // the object is gone.
   using Stored =
       std::function<void(const std::string& collection, const nlohmann::json& before, const nlohmann::json& after)>;
   void OnStore(Stored stored) { stored_ = std::move(stored); }
-  // Told of each patch that leaves its object as it was, under the model's lock.
+  // Called, under the model's lock, for each patch that does not change its object.
   void OnUnchanged(std::function<void(const Request& request)> unchanged) { unchanged_ = std::move(unchanged); }
-  // The same of a restore: what there is now.
+  // Called, under the model's lock, for each Restore. now: the state after it.
   void OnRestore(std::function<void(const Backup& now)> restored) { restored_ = std::move(restored); }
 
   Expected<Response> Call(const Request& request, const CallOptions& options) override;
@@ -89,8 +92,8 @@ class ModelApi final : public Api {
   struct Event {
     std::uint64_t version;
     std::string collection;
-    nlohmann::json before;  // null: it was not there
-    nlohmann::json object;  // as it is told, also of one that is gone
+    nlohmann::json before;  // null: the object is new
+    nlohmann::json object;  // as watches see it; the last state if is_gone
     bool is_gone;
   };
   using ByName = std::map<std::string, nlohmann::json>;
@@ -102,21 +105,23 @@ class ModelApi final : public Api {
   Answer Create(const Request& request, const Target& target);
   Answer Patch(const Request& request, const Target& target);
   Answer Delete(const Request& request, const Target& target);
-  // A pod to a node, as a scheduler does it.
+  // Binds a pod to a node, as a scheduler does.
   Answer Bind(const Request& request, const Target& target);
   [[nodiscard]] Answer Read(const Request& request, const Target& target) const;
   [[nodiscard]] Answer List(const Request& request, const Target& target) const;
-  // A body, as it would be stored.
+  // The request's body, without the fields of DropField.
   [[nodiscard]] std::expected<nlohmann::json, Refused> Parsed(const Request& request) const;
-  // The key under which the object of that name is kept, in whatever namespace if the collection is that of all.
+  // The key of the object of this name. If the collection is of all namespaces, finds the object in any namespace.
   [[nodiscard]] std::optional<std::string> Find(const Target& collection, const std::string& name) const;
-  // Stores the object; gone: takes it away, and this is what watches are told. The version is set. Returns it.
+  // Gives the object the next version, stores it, and tells watches. If is_gone, removes the object instead; `object`
+  // is its last state. Returns the object as watches see it.
   const nlohmann::json& Store(const std::string& collection, nlohmann::json object, bool is_gone = false);
-  // The collection as it was.
+  // The collection at an earlier version.
   [[nodiscard]] ByName AsOf(std::uint64_t version, const std::string& collection) const;
-  // What a watch tells of an event; null: nothing.
+  // The event as the watch sends it; null: the watch does not send it.
   [[nodiscard]] static nlohmann::json Told(const Event& event, const Request& request, const Target& target);
-  // What a watch tells first, and from where it goes on.
+  // The events that the watch sends first. If `seen` is 0, these are all objects, and `seen` becomes the present
+  // version.
   [[nodiscard]] std::vector<nlohmann::json> Begin(const Request& request, const Target& target,
                                                   std::uint64_t& seen) const;
 
@@ -129,7 +134,7 @@ class ModelApi final : public Api {
   std::vector<Request> late_writes_;
   std::map<Method, int> counts_;
   std::uint64_t version_ = kFirstVersion;
-  std::uint64_t forgotten_ = kFirstVersion;  // what was before that version
+  std::uint64_t forgotten_ = kFirstVersion;  // versions before this one are forgotten
   std::size_t page_max_ = SIZE_MAX;
   std::uint64_t uids_ = 100;
   std::uint64_t restores_ = 0;

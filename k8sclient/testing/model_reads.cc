@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GET, LIST and watches of the model.
+// ModelApi's GET, LIST and watches.
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -21,7 +21,7 @@ Refused TooLarge() {
       .status = 504, .reason = "Timeout", .message = "Too large resource version", .cause = "ResourceVersionTooLarge"};
 }
 
-// Where the next page begins: at what version, after what key.
+// The start of a page: the list's version, and the key before the first object.
 struct Page {
   std::uint64_t version = 0;
   std::string after;
@@ -34,7 +34,7 @@ std::optional<Page> PageOf(const std::string& token) {
   return Page{.version = *version, .after = token.substr(colon + 1)};
 }
 
-// Of which version a list is, and from where on.
+// The version of the requested list, and the start of the requested page.
 std::expected<Page, Refused> PageFor(const Request& request, std::uint64_t now, std::uint64_t forgotten) {
   Page page{.version = now, .after = {}};
   const std::string text = Parameter(request, "resourceVersion");
@@ -56,7 +56,7 @@ std::expected<Page, Refused> PageFor(const Request& request, std::uint64_t now, 
 }
 
 std::size_t LimitOf(const Request& request, std::size_t page_max) {
-  // What is at hand is told as a whole.
+  // A list from the cache has no pages.
   const auto limit = ToVersion(Parameter(request, "limit"));
   return limit && *limit > 0 && Parameter(request, "resourceVersion") != "0" ? std::min<std::size_t>(*limit, page_max)
                                                                              : SIZE_MAX;

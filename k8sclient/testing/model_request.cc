@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paths, selectors, refusals.
+// Parses paths, applies selectors, and writes refusals.
 #include "k8sclient/testing/model_request.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a request to ModelApi is about, and the forms of its answers.
+// Parses a request to ModelApi, and builds the parts of its answer.
 #pragma once
 
 #include <cstdint>
@@ -16,31 +16,31 @@ namespace berth::k8sclient::testing {
   return name_space.empty() ? name : name_space + "/" + name;
 }
 
-// What a path names: "/api/v1/namespaces/default/pods/web" or "/apis/<group>/<version>/...".
+// The parts of a path such as "/api/v1/namespaces/default/pods/web" or "/apis/<group>/<version>/...".
 struct Target {
-  std::string collection = {};  // the kind's, of all namespaces: "/api/v1/pods"
+  std::string collection = {};  // of all namespaces: "/api/v1/pods"
   std::string plural = {};
-  std::string group = {};       // empty: the core
-  std::string name_space = {};  // empty: of a kind that has none, or all of them
+  std::string group = {};       // empty: the core group
+  std::string name_space = {};  // empty: a kind without namespaces, or all namespaces
   std::string name = {};        // empty: the collection
   std::string subresource = {};
 
-  // Under which the object is kept in its collection.
+  // The object's key in its collection.
   [[nodiscard]] std::string key() const { return KeyOf(name_space, name); }
 };
 [[nodiscard]] Target ParseTarget(const std::string& path);
-// Whether the object, which is one of the collection, is in the namespace.
+// Whether an object of the collection is in the target's namespace.
 [[nodiscard]] bool IsIn(const Target& target, const nlohmann::json& object);
-// The key of that object.
+// The object's key in its collection.
 [[nodiscard]] std::string KeyOf(const nlohmann::json& object);
 
-// Why a request is refused. The field names one, as "spec.cidr"; empty: it is about no field.
+// Why the server refuses a request. `field` is the refused field, such as "spec.cidr"; empty: no single field.
 struct Refused {
   int status = 0;
   std::string reason;
   std::string message;
   std::string field = {};
-  std::string cause = {};  // its reason; empty: that of an invalid field
+  std::string cause = {};  // the reason of the cause; empty: FieldValueInvalid
 };
 [[nodiscard]] Response ToResponse(const Refused& refused, const Target& target);
 [[nodiscard]] inline Refused Invalid(const std::string& field, const std::string& why) {
@@ -54,17 +54,17 @@ struct Refused {
   return {.status = 410, .reason = "Expired", .message = "too old resource version"};
 }
 
-// Empty: it is not there.
+// The value of a query parameter; empty: the query has no such parameter.
 [[nodiscard]] std::string Parameter(const Request& request, const std::string& key);
-// Of a resourceVersion; nothing: it is none.
+// The number in a resourceVersion; nothing: the text is not a number.
 [[nodiscard]] std::optional<std::uint64_t> ToVersion(const std::string& text);
 
-// "metadata.name=x,spec.node!=": whether all terms hold. A field that is not there is empty.
+// Whether all terms of a selector hold, such as "metadata.name=x,spec.node!=". A missing field counts as empty.
 [[nodiscard]] bool IsSelected(const nlohmann::json& object, const std::string& selector);
-// What cannot be selected of that collection; empty: all can.
+// The first field of the selector that the collection cannot select by; empty: none.
 [[nodiscard]] std::string UnselectableField(const Target& target, const std::string& selector);
 
-// An object as the request accepts it: whole, or its metadata alone.
+// The object in the form that the request accepts: whole, or only its metadata.
 [[nodiscard]] nlohmann::json AcceptedForm(const Request& request, const nlohmann::json& object);
 
 }  // namespace berth::k8sclient::testing

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each rule by how its text begins. That the rest means the same is tested with the tables of e2e/crds/objects.
+// The CRDs' CEL rules, found by the beginning of their text. The tables of e2e/crds/objects test that code and rule
+// mean the same.
 #include "k8sclient/testing/model_rules.h"
 
 #include <algorithm>
@@ -226,7 +227,7 @@ ModelRule RuleOf(const std::string& text) {
     const bool is_blank = c == ' ' || c == '\n';
     if (!is_blank || !line.ends_with(' ')) line.push_back(is_blank ? ' ' : c);
   }
-  // Of two that begin alike the longer is meant.
+  // If several beginnings match, the longest counts.
   const KnownRule* best = nullptr;
   for (const KnownRule& known : kRules) {
     if (!line.starts_with(known.begin)) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CRDs' rules in CEL as code.
+// RuleOf: the CRDs' CEL rules as code.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace berth::k8sclient::testing {
 
-// Whether `self` keeps the rule; `old` is null where the rule is not about what was before, or nothing was.
+// Whether `self` keeps the rule. `old` is null if the rule does not use the previous value, or if there is none.
 using ModelRule = bool (*)(const nlohmann::json& self, const nlohmann::json& old);
 
-// By the text of the rule, of which one blank stands for any white space. Throws std::runtime_error on one that is not
-// known: whoever adds a rule to a CRD adds it here.
+// The code for a rule's text; any white space counts as one blank. Throws std::runtime_error for an unknown rule: a
+// developer who adds a rule to a CRD must add it here.
 [[nodiscard]] ModelRule RuleOf(const std::string& text);
 
 }  // namespace berth::k8sclient::testing

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a CRD's YAML to a check of JSON.
+// ModelSchema: reads a CRD's YAML, and checks JSON against it.
 #include "k8sclient/testing/model_schema.h"
 
 #include <algorithm>
@@ -27,10 +27,10 @@ namespace {
 
 struct SchemaRule {
   ModelRule rule;
-  std::string field;  // what it speaks of, from the node on: ".used"
+  std::string field;  // the field in the rule's error, relative to the node: ".used"
   std::string text;
-  bool is_of_change;    // needs what was before
-  bool is_of_creation;  // holds if nothing was before
+  bool is_of_change;    // uses the previous value
+  bool is_of_creation;  // applies only if there is no previous value
 };
 
 struct Bound {
@@ -41,21 +41,21 @@ struct Bound {
 
 }  // namespace
 
-// What holds for one value.
+// The schema of one value.
 struct SchemaNode {
   std::string type;
   std::vector<Bound> bounds = {};
   std::shared_ptr<regex_t> pattern = {};
   std::string pattern_text = {};
-  std::string item_key = {};  // of a list: the field by which its items differ
+  std::string item_key = {};  // for a list: the field that must differ in all items
   std::vector<std::string> choices = {};
   std::vector<std::string> required = {};
   std::vector<SchemaRule> rules = {};
-  json standard = {};  // its default; null: none
+  json standard = {};  // the default; null: none
   std::map<std::string, SchemaNode> properties = {};
-  std::shared_ptr<SchemaNode> inner = {};  // of the items of a list, of the values of a map
+  std::shared_ptr<SchemaNode> inner = {};  // for the items of a list, or the values of a map
 
-  // What holds for the part of that name; null: nothing.
+  // The schema of the part with this name; null: no schema.
   [[nodiscard]] const SchemaNode* PartOf(const std::string& key) const {
     const auto found = properties.find(key);
     return found == properties.end() ? inner.get() : &found->second;
@@ -73,7 +73,7 @@ json ScalarOf(const YAML::Node& node, const std::string& type) {
   return node.as<std::string>();
 }
 
-// The C library's: it needs no stack for long texts, of which threads of the simulator have little.
+// Uses the C library's regex, which needs little stack for long texts: the simulator's threads have small stacks.
 std::shared_ptr<regex_t> Compile(const std::string& pattern) {
   const std::shared_ptr<regex_t> compiled(new regex_t(), [](regex_t* regex) {
     regfree(regex);
@@ -110,7 +110,7 @@ SchemaNode NodeOf(const YAML::Node& schema) {
   node.pattern_text =
       schema["format"].as<std::string>("") == "date-time" ? kTimePattern : schema["pattern"].as<std::string>("");
   if (!node.pattern_text.empty()) node.pattern = Compile(node.pattern_text);
-  // There is no list with two of them.
+  // No list in berth's CRDs has two keys.
   if (schema["x-kubernetes-list-map-keys"]) node.item_key = schema["x-kubernetes-list-map-keys"][0].as<std::string>();
   if (schema["enum"]) node.choices = schema["enum"].as<std::vector<std::string>>();
   if (schema["required"]) node.required = schema["required"].as<std::vector<std::string>>();
@@ -133,7 +133,7 @@ bool HasType(const json& value, const std::string& type) {
   return true;
 }
 
-// What the bounds of its type compare.
+// The number that the bounds of the value's type limit.
 std::int64_t SizeOf(const json& value) {
   if (value.is_number_integer()) return value.get<std::int64_t>();
   if (value.is_string()) {
@@ -164,7 +164,7 @@ std::string PathTo(const std::string& path, const json& value, const std::string
   return path.empty() ? key : path + "." + key;
 }
 
-// What the part was before; null: it was not there. Items of lists have no place of their own.
+// The previous value of the part; null: there was none. Items of a list have no previous value.
 const json& PartOf(const json& before, const std::string& key) {
   static const json kNone;
   if (!before.is_object()) return kNone;
@@ -199,7 +199,7 @@ std::optional<Refused> CheckRules(const SchemaNode& node, const json& value, con
   return {};
 }
 
-// From the outside to the inside, where something differs from what was before.
+// Checks from the outside to the inside. Skips values that are equal to the previous value.
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the schemas in this tree
 std::optional<Refused> CheckAll(decltype(CheckForm)* check, const SchemaNode& node, const json& value,
                                 const json& before, const std::string& path) {
@@ -247,7 +247,7 @@ const ModelSchema& ModelSchema::Of(const std::string& collection) {
   const YAML::Node version = crd["versions"][0];
   schema.root_ = std::make_shared<const SchemaNode>(NodeOf(version["schema"]["openAPIV3Schema"]));
   schema.kind_ = crd["names"]["kind"].as<std::string>();
-  schema.has_status_ = version["subresources"].IsDefined();  // there is no other one
+  schema.has_status_ = version["subresources"].IsDefined();  // status is the only subresource of the CRDs
   for (const auto& field : version["selectableFields"]) {
     schema.selectable_.insert(field["jsonPath"].as<std::string>().substr(1));
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ModelSchema: what a CRD says of its objects, read from the YAML file in crds/, so that tests in memory refuse what a
-// real API server would: types, bounds, patterns, choices, what is required, and the rules in CEL, which stand in
-// model_rules.cc as code. Unknown fields are dropped and defaults are set, as there.
+// ModelSchema: reads a CRD from its YAML file in crds/, so that ModelApi refuses the same objects as a real API server.
+// ModelSchema checks types, bounds, patterns, choices, required fields, and the CEL rules (as code in model_rules.cc).
+// Like a real API server, ModelSchema drops unknown fields and sets defaults.
 #pragma once
 
 #include <memory>
@@ -19,21 +19,22 @@ struct SchemaNode;
 
 class ModelSchema {
  public:
-  // Of a collection such as ".../ipblocks". Of one that is no custom resource of berth anything is taken.
+  // The schema of a collection such as ".../ipblocks". If the collection is none of berth's, the schema allows
+  // anything.
   [[nodiscard]] static const ModelSchema& Of(const std::string& collection);
 
   [[nodiscard]] bool is_known() const { return root_ != nullptr; }
   // "IPBlock".
   [[nodiscard]] const std::string& kind() const { return kind_; }
-  // Whether status is written apart.
+  // Whether status is a subresource.
   [[nodiscard]] bool has_status() const { return has_status_; }
   [[nodiscard]] bool IsSelectable(const std::string& field) const;
 
   // Drops unknown fields and sets defaults.
   void Complete(nlohmann::json& object) const;
 
-  // What the object breaks. What stands in `before` (null: a creation) as well is not checked again; nor does the real
-  // server refuse it.
+  // The rule that the object breaks. Like a real API server, does not check values again that are equal in `before`
+  // (null: the object is new).
   [[nodiscard]] std::optional<Refused> Violation(const nlohmann::json& object,
                                                  const nlohmann::json& before = nullptr) const;
 

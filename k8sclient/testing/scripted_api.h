@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ScriptedApi: an Api whose answers a test gives, and which remembers what it was asked.
+// ScriptedApi: an Api that returns a test's answers and remembers the requests.
 #pragma once
 
 #include <functional>
@@ -43,7 +43,7 @@ class ScriptedApi final : public Api {
   std::vector<Request> requests_;
 };
 
-// The value of a query parameter; "(none)" if it is not there.
+// The value of a query parameter; "(none)" if the query has no such parameter.
 [[nodiscard]] inline std::string QueryValue(const Request& request, std::string_view name) {
   for (const auto& [key, value] : request.query) {
     if (key == name) return value;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ScriptedServer: blocking sockets and OpenSSL, a thread per connection.
+// ScriptedServer: blocking sockets, OpenSSL, and one thread per connection.
 #include "k8sclient/testing/scripted_server.h"
 
 #include <algorithm>
@@ -71,7 +71,7 @@ class Stream {
       SSL_free(ssl_);
     }
   }
-  // 0 at the end or after a failure.
+  // Returns the number of bytes; 0 at the end of the stream or after a failure.
   std::size_t Read(char* into, std::size_t bytes_max) {
     if (broken_) return 0;
     const ssize_t got =
@@ -91,7 +91,7 @@ class Stream {
     broken_ = true;
     const linger now{.l_onoff = 1, .l_linger = 0};
     setsockopt(socket_, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-    // The descriptor stays with the server, which closes it; connecting it to nothing sends the RST at once.
+    // The server closes the descriptor later. connect() with AF_UNSPEC sends the RST at once.
     sockaddr nothing{};
     nothing.sa_family = AF_UNSPEC;
     static_cast<void>(connect(socket_, &nothing, sizeof(nothing)));
@@ -101,7 +101,7 @@ class Stream {
     shutdown(socket_, SHUT_RDWR);
   }
   [[nodiscard]] int socket() const { return socket_; }
-  // Bytes that were taken from the socket and not yet read.
+  // Whether OpenSSL has read bytes from the socket that Read has not returned yet.
   [[nodiscard]] bool HasPending() const { return ssl_ != nullptr && SSL_pending(ssl_) > 0; }
   [[nodiscard]] bool broken() const { return broken_; }
   [[nodiscard]] bool IsResumed() const { return ssl_ != nullptr && SSL_session_reused(ssl_) == 1; }
@@ -116,7 +116,8 @@ class Stream {
   }
 
  private:
-  // Closing a socket with unread bytes would reset the connection, and the client would lose what was sent last.
+  // Reads until the client closes the connection. Closing a socket with unread bytes would reset the connection, and
+  // the client would lose the TLS alert.
   void LetTheAlertArrive() const {
     shutdown(socket_, SHUT_WR);
     std::array<char, 4096> chunk{};
@@ -232,7 +233,7 @@ std::shared_ptr<void> TlsContext(const Identity& identity, const ScriptedServer:
   BERTH_CHECK(SSL_CTX_use_PrivateKey(context.get(), key) == 1);
   X509_free(certificate);
   EVP_PKEY_free(key);
-  // Without it OpenSSL fails the handshake of a client that has a certificate and a session.
+  // Without a session ID context, OpenSSL fails the handshake of a client that has a certificate and a session.
   constexpr std::array<unsigned char, 1> kAny{1};
   if (!options.fails_resumption) SSL_CTX_set_session_id_context(context.get(), kAny.data(), kAny.size());
   if (!options.client_authority_pem.empty()) {
@@ -313,8 +314,8 @@ void ScriptedServer::Accept() {
 }
 
 void ScriptedServer::Serve(int socket, int index) {
-  // OpenSSL writes without MSG_NOSIGNAL. Only this thread: that the client needs no such help is part of what is
-  // tested.
+  // OpenSSL writes without MSG_NOSIGNAL, so block SIGPIPE. Block it in this thread only: tests check that the client
+  // works without a blocked SIGPIPE.
   sigset_t broken_pipe;
   sigemptyset(&broken_pipe);
   sigaddset(&broken_pipe, SIGPIPE);

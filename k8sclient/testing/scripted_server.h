@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ScriptedServer: an HTTP server on 127.0.0.1 that does exactly what a test says, byte by byte, good or bad.
+// ScriptedServer: an HTTP server on 127.0.0.1 that sends exactly the bytes that a test's script sends.
 #pragma once
 
 #include <atomic>
@@ -25,48 +25,48 @@ struct ReceivedRequest {
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
   std::string peer_common_name;  // of the client certificate, if one was sent
-  bool tls_resumed = false;      // the handshake took up an earlier session
+  bool tls_resumed = false;      // the handshake resumed an earlier session
 };
 
-// One accepted connection, in a script's hands.
+// One accepted connection, which a script controls.
 class Peer {
  public:
   virtual ~Peer() = default;
-  // Waits for a whole request; nothing if the client closed the connection.
+  // Waits for a whole request. Nothing: the client has closed the connection.
   [[nodiscard]] virtual std::optional<ReceivedRequest> ReadRequest() = 0;
-  // Waits for that many bytes; fewer if the client closed the connection.
+  // Waits for `count` bytes. Returns fewer if the client has closed the connection.
   [[nodiscard]] virtual std::string ReadBytes(std::size_t count) = 0;
   virtual void Send(std::string_view bytes) = 0;
-  // Waits for so long, or until the client has closed the connection.
+  // Waits for `duration`, or until the client has closed the connection.
   virtual void Pause(std::chrono::milliseconds duration) = 0;
-  // Closes with a RST, as a crashed or overtaken server does.
+  // Closes the connection with a RST, like a server that has crashed or was replaced.
   virtual void Reset() = 0;
-  // Closes the TCP connection in order, but not TLS: whoever cuts a line could do that.
+  // Closes the TCP connection in order, but not TLS, as an attacker between client and server could do.
   virtual void Cut() = 0;
-  // Waits until the client has closed the connection; what it sends until then is thrown away.
+  // Waits until the client has closed the connection, and discards everything that the client sends.
   virtual void AwaitClose() = 0;
   // Copies bytes to and from a server on 127.0.0.1 until one side closes, as a proxy does.
   virtual void Relay(int port) = 0;
   // 0 for the first connection that the server accepted.
   [[nodiscard]] virtual int index() const = 0;
 
-  // A whole answer with Content-Length; extra_headers: lines with their "\r\n".
+  // Sends a whole answer with Content-Length. extra_headers: lines with their "\r\n".
   void Answer(int status, std::string_view body, std::string_view extra_headers = {});
 };
 
-// Runs for each connection, in a thread of its own; the connection is closed, in order, when it returns.
+// Runs for each connection, in a thread of its own. When the script returns, the server closes the connection in order.
 using Script = std::function<void(Peer& peer)>;
 
 class ScriptedServer {
  public:
   struct Options {
     std::optional<Identity> tls = {};       // HTTPS with this certificate
-    std::string client_authority_pem = {};  // ask for a client certificate issued by this one
-    bool fails_resumption = false;          // sends tickets, and fails the handshake of who comes with one
+    std::string client_authority_pem = {};  // ask for a client certificate of this authority
+    bool fails_resumption = false;          // send tickets, and fail a handshake with a ticket
   };
   ScriptedServer(Options options, Script script);
   explicit ScriptedServer(Script script);
-  // Breaks what is still open and waits for the scripts.
+  // Closes the open connections, and waits for the scripts to end.
   ~ScriptedServer();
   ScriptedServer(const ScriptedServer&) = delete;
   ScriptedServer& operator=(const ScriptedServer&) = delete;
@@ -74,12 +74,13 @@ class ScriptedServer {
   [[nodiscard]] int port() const { return port_; }
   [[nodiscard]] std::string url() const;  // "https://127.0.0.1:PORT"
   [[nodiscard]] int connections() const { return connections_; }
-  // Waits until the script of that connection has ended and the connection is closed.
+  // Waits until the script of connection `index` has ended and the connection is closed.
   void AwaitEnd(int index);
 
  private:
   void Accept();
-  // A test may make thousands of connections, and each thread has memory until somebody joins it.
+  // Joins the threads of ended scripts. A test may make thousands of connections, and a thread uses memory until it is
+  // joined.
   void JoinEnded();
   void Serve(int socket, int index);
 
@@ -90,17 +91,17 @@ class ScriptedServer {
   int listener_ = -1;
   std::atomic<int> connections_ = 0;
   std::mutex mutex_;
-  std::list<int> open_;  // guarded by mutex_: sockets that scripts are at
+  std::list<int> open_;  // guarded by mutex_: sockets of running scripts
   std::set<int> ended_;  // guarded by mutex_: indexes of connections that are closed
   std::condition_variable ended_changed_;
-  std::map<int, std::thread> scripts_;  // by index; touched by the accepting thread, and after its end
+  std::map<int, std::thread> scripts_;  // by index; used by the accepting thread, and after its end by the destructor
   std::thread acceptor_;
 };
 
 // An answer with Content-Length, as text.
 [[nodiscard]] std::string HttpAnswer(int status, std::string_view body, std::string_view extra_headers = {});
 
-// The port of a listener that was closed again: a connection to it is refused.
+// A port without a listener: the kernel refuses a connection to it.
 [[nodiscard]] int RefusingPort();
 
 }  // namespace berth::k8sclient::testing

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client for a scripted server, and what tests of HttpApi say again and again.
+// MakeApi: an HttpApi for a scripted server.
 #pragma once
 
 #include <chrono>
@@ -14,10 +14,10 @@
 
 namespace berth::k8sclient::testing {
 
-// Long enough that it only ends a test that has failed.
+// A time limit that only a failing test reaches.
 [[nodiscard]] inline CallOptions Soon() { return CallOptions::Within(std::chrono::seconds(30)); }
 
-// Without the proxies of the machine that the test runs on.
+// Makes an HttpApi that ignores the proxies of the test's environment.
 [[nodiscard]] inline std::unique_ptr<HttpApi> MakeApi(ClientConfig config, HttpApiOptions options = {}) {
   options.environment = [](const std::string&) { return std::string(); };
   if (config.source.empty()) config.source = "test";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Certificates for tests, by OpenSSL.
+// Certificates for tests, with OpenSSL.
 #include "k8sclient/testing/test_certificates.h"
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Certificates made on the spot, good ones and bad ones, for tests of TLS.
+// Makes valid and invalid certificates for tests of TLS.
 #pragma once
 
 #include <chrono>
