@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gate and Readers: which requests are served, and which connections may stay without a request.
+// Gate and Readers: which requests get a worker, and which connections may wait without a request.
 #pragma once
 
 #include <boost/asio/post.hpp>
@@ -24,7 +24,7 @@ class Gate {
   using Work = std::function<void()>;
   Gate(boost::asio::thread_pool& workers, const HttpLimits& limits) : workers_(workers), limits_(limits) {}
 
-  // A worker calls `work`, now or when it is its turn. False: too many requests wait.
+  // A worker calls `work`, at once or when the request's turn comes. False: waiting_max requests wait already.
   [[nodiscard]] bool Enter(bool is_urgent, Work work) BERTH_EXCLUDES(mutex_) {
     const Lock lock(mutex_);
     if (TakeWorker(is_urgent)) {
@@ -37,7 +37,8 @@ class Gate {
     return true;
   }
 
-  // Once for each `work` that was called, when its request needs no worker any more.
+  // The caller must call Leave once for each `work` that a worker has called, when the request needs no worker any
+  // more.
   void Leave(bool was_urgent) BERTH_EXCLUDES(mutex_) {
     const Lock lock(mutex_);
     --served_;
@@ -68,16 +69,17 @@ class Gate {
   std::size_t others_served_ BERTH_GUARDED_BY(mutex_) = 0;
 };
 
-// The state of a caller whose request has not come: the caller has sent nothing (or TLS is not set up), TLS is set up,
-// or the head has come over TLS.
+// The state of a caller whose whole request has not come. kNew: TLS is not set up, or there is no TLS. kIdle: TLS is
+// set up. kSendsBody: the head has come over TLS.
 enum class Caller : std::uint8_t { kNew, kIdle, kSendsBody };
 
-// Readers holds the connections without a whole request. If there is one connection too many, Readers ends the oldest
-// of the callers that are kNew, else of those that are kIdle, else of the rest. Only the io_context's thread uses it.
+// Readers contains the connections without a whole request. If there is one connection too many, Readers ends the
+// oldest connection that is kNew, else the oldest that is kIdle, else the oldest. Only the io_context's thread uses
+// Readers.
 class Readers {
  public:
-  using Id = std::pair<Caller, std::uint64_t>;  // and when it began to wait
-  using Abort = std::function<void()>;          // ends reading; later the session calls Remove
+  using Id = std::pair<Caller, std::uint64_t>;  // the number of an older connection is smaller
+  using Abort = std::function<void()>;          // ends reading; the session calls Remove later
   explicit Readers(boost::asio::io_context& io) : end_(io) {}
 
   [[nodiscard]] Id Add(Caller caller, std::size_t max, Abort abort) {

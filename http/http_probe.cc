@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One GET; the server closes the connection after its answer.
+// Probe: sends one GET; the server closes the connection after its answer.
 #include "http/http_probe.h"
 
 #include <boost/asio/io_context.hpp>
@@ -27,7 +27,7 @@ Expected<std::string> Probe(const ProbeOptions& options) {
   boost::asio::io_context io;
   beast::basic_stream<stream_protocol> stream(io);
   error_code error;
-  // Asio's connect would wait for ever if too many callers wait already.
+  // If too many callers wait already, Asio's connect would wait for ever.
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(options.wait_max);
   const timeval limit{.tv_sec = seconds.count(),
                       .tv_usec = std::chrono::microseconds(options.wait_max - seconds).count()};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probe: asks a server of ours over its UNIX socket how it is, for exec probes: the image has neither curl nor a shell.
+// Probe: asks a program of berth over its UNIX socket whether the program is healthy or ready. For exec probes, because
+// the image contains neither curl nor a shell.
 #pragma once
 
 #include <chrono>
@@ -11,12 +12,13 @@ namespace berth::http {
 
 struct ProbeOptions {
   std::string socket;
-  bool asks_ready = false;                                       // whether it can do its duty; else whether it runs
-  std::chrono::milliseconds wait_max = std::chrono::seconds(5);  // to connect, and again for the answer
+  bool asks_ready = false;                                       // true: GET /readyz; false: GET /healthz
+  std::chrono::milliseconds wait_max = std::chrono::seconds(5);  // for connecting, and again for the answer
 };
 
-// What the server says of itself, such as "ok\n". Errors: kUnavailable: nobody listens; kTimeout; kNotReady, with what
-// it says; kDecode: what answers is no HTTP server.
+// Returns the body of the server's answer, such as "ok\n". Errors: kInvalid (the path is too long), kUnavailable (no
+// program listens), kTimeout, kNotReady (the status is not 200; the message is the body), kDecode (the answer is not
+// HTTP).
 [[nodiscard]] Expected<std::string> Probe(const ProbeOptions& options);
 
 }  // namespace berth::http

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probe: what a kubelet is told of a server of ours.
+// Probe: which result it returns for a server in each state.
 #include "http/http_probe.h"
 
 #include <filesystem>
@@ -22,7 +22,7 @@ class ProbeTest : public testing::Test {
   ProbeTest() { std::filesystem::create_directories(folder_); }
   ~ProbeTest() override { std::filesystem::remove_all(folder_); }
 
-  // Runs, and is not ready.
+  // Starts a server that is healthy and not ready.
   std::unique_ptr<HttpServer> StartServer() {
     return *HttpServer::Make({.socket_path = socket_, .socket_limits = {.workers = 2}},
                              {.answer =

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The listeners, and the threads: one reads, accepts and writes what a worker could not write at once; workers serve.
+// HttpServer: the listeners and the threads. One thread accepts, reads, and writes the rest of an answer that a worker
+// could not write at once. Workers call the handlers.
 #include "http/http_server.h"
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -18,7 +19,7 @@ namespace berth::http {
 
 namespace {
 
-constexpr std::chrono::milliseconds kAcceptPause{50};  // without descriptors or memory nobody can be accepted
+constexpr std::chrono::milliseconds kAcceptPause{50};  // after accept failed, for example for lack of descriptors
 constexpr std::chrono::seconds kComplainEvery{10};
 
 // Accepts on one socket.
@@ -45,12 +46,12 @@ class Listener {
     });
   }
 
-  // Takes whom the kernel has accepted. By another thread than the io_context's.
+  // Serves the callers that the kernel has accepted, and closes the acceptor. The io_context's thread must not call.
   void StopAccepting() {
     asio::post(shared_->io, [this] {
       if (!acceptor_.is_open()) return;
       error_code error;
-      // From here on a UNIX socket refuses callers, so that none comes between the last one accepted and the close.
+      // From here on the kernel refuses callers on a UNIX socket, so no caller comes between the last accept and close.
       if (shared_->is_local) shutdown(acceptor_.native_handle(), SHUT_RD);
       acceptor_.non_blocking(true, error);
       acceptor_.set_option(asio::socket_base::enable_connection_aborted(true), error);
@@ -71,7 +72,7 @@ class Listener {
 
  private:
   void Take(PlainStream::socket_type socket) {
-    // Also those that only take their answers: each keeps memory and a descriptor.
+    // The limit includes connections that only read their answers: each uses memory and a descriptor.
     const HttpLimits& limits = shared_->limits;
     if (shared_->sessions >= limits.reading_max + (2 * limits.waiting_max) + limits.workers) return;
     error_code ignored;
@@ -84,7 +85,7 @@ class Listener {
   const std::unique_ptr<Shared> shared_;
   Acceptor acceptor_;
   asio::steady_timer pause_;
-  std::promise<void> has_stopped_;  // nothing waits for a caller any more
+  std::promise<void> has_stopped_;  // set when no accept is under way
   const std::shared_future<void> stopped_ = has_stopped_.get_future().share();
   std::chrono::steady_clock::time_point complained_ = {};
   std::optional<Tls> tls_;
@@ -101,7 +102,7 @@ class HttpServer::Impl {
     if (!thread_.joinable()) return;  // Listen failed
     StopAccepting();
     for (const auto& listener : listeners_) listener->End();
-    // Each session keeps the io_context running for as long as it lives.
+    // The io_context runs until the last session has ended.
     lives_.reset();
     thread_.join();
     workers_.join();
@@ -113,7 +114,7 @@ class HttpServer::Impl {
       tls.emplace(*options.tls);
       if (auto loaded = tls->Load(); !loaded) return loaded;
     }
-    // TCP first, because another process may have the port: then the socket's path is left as it was.
+    // TCP first: if another process has the port, the socket's path stays as it is.
     std::optional<TcpAcceptor> tcp;
     if (!options.tcp_address.empty()) {
       auto listening = ListenTcp(io_, options.tcp_address, options.shares_port);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server: whom it keeps waiting and whom it does not.
+// HttpServer: which callers it answers, refuses, and lets wait.
 #include "http/http_server.h"
 
 #include <arpa/inet.h>
@@ -25,7 +25,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// "/slow" is answered when the test says so, "/throw" never, everything else at once. "/urgent" is urgent.
+// The handler answers "/slow" after Release, throws for "/throw", and answers all other paths at once. "/urgent" is
+// urgent.
 class HttpServerTest : public testing::Test {
  protected:
   HttpServerTest() { std::filesystem::create_directories(folder_); }
@@ -53,7 +54,7 @@ class HttpServerTest : public testing::Test {
     return caller;
   }
   [[nodiscard]] std::string StatusOf(const std::string& path) const { return Ask(path).ReceiveStatus(); }
-  // Of the one that is answered first.
+  // The status of the first answer that one of the two callers gets.
   [[nodiscard]] static std::string FirstStatusOf(const HttpTestCaller& a, const HttpTestCaller& b, int turns = 100) {
     constexpr milliseconds kTurn{100};
     for (int turn = 0; turn < turns; ++turn) {
@@ -62,7 +63,7 @@ class HttpServerTest : public testing::Test {
     }
     return "";
   }
-  // So many "/slow" that are all served now.
+  // Sends `count` requests for "/slow", and waits until workers serve all of them.
   std::vector<HttpTestCaller> AskSlowly(int count) {
     std::vector<HttpTestCaller> callers;
     for (int i = 0; i < count; ++i) callers.push_back(Ask("/slow"));
@@ -79,7 +80,7 @@ class HttpServerTest : public testing::Test {
   std::filesystem::path folder_ =
       std::filesystem::temp_directory_path() / ("berth-http-test." + std::to_string(getpid()));
   std::string path_ = folder_ / "s";
-  std::vector<bool> delivered_;  // of "/told"; one worker writes it
+  std::vector<bool> delivered_;  // for "/told"; one worker writes it
   std::unique_ptr<HttpServer> server_;
 
  private:
@@ -184,7 +185,7 @@ TEST_F(HttpServerTest, WithTooManyIdleConnectionsTheOldestGoes) {
 TEST_F(HttpServerTest, TellsOnceWhetherTheAnswerWasDelivered) {
   StartServer({.socket_limits = {.workers = 1}});
   const auto slow = AskSlowly(1);
-  static_cast<void>(Ask("/told"));  // and goes
+  static_cast<void>(Ask("/told"));  // this caller hangs up
   Release();
   EXPECT_EQ(StatusOf("/told"), "200");
   server_.reset();
@@ -206,7 +207,7 @@ TEST_F(HttpServerTest, OneTooManyIsToldSo) {
   const auto slow = AskSlowly(7);
   const HttpTestCaller first = Ask("/x");
   const HttpTestCaller second = Ask("/x");
-  // Either may be read first.
+  // The server may read either request first.
   EXPECT_EQ(FirstStatusOf(first, second), "503");
   EXPECT_EQ(FirstStatusOf(first, second, /*turns=*/4), "") << "the other one waits";
   EXPECT_EQ(StatusOf("/urgent"), "200");
@@ -259,7 +260,7 @@ TEST_F(HttpServerTest, RefusesAPortThatAnotherProgramHas) {
   close(other);
 }
 
-// The agent that takes over on a node begins while the one before serves.
+// A new agent on a node starts to listen while the previous agent still serves.
 TEST_F(HttpServerTest, LeavesItsPortToItsSuccessor) {
   StartServer({.tcp_address = "127.0.0.1:0"});
   const int port = server_->tcp_port();
@@ -317,7 +318,7 @@ INSTANTIATE_TEST_SUITE_P(
                     RefusedRequest{"ExceptionAfterTheAnswer", "GET /throw-after HTTP/1.1\r\n\r\n", "200"}),
     [](const auto& row) { return std::string(row.param.name); });
 
-// Each read ends within a field.
+// The fields come in pieces, so that each of the server's reads ends within a field.
 TEST_F(HttpServerTest, RefusesAHeadOfManyFields) {
   StartServer();
   const HttpTestCaller caller = Connect();
@@ -338,7 +339,7 @@ TEST_F(HttpServerTest, ACallerThatDoesNotReadItsAnswerKeepsNoWorker) {
 
 TEST_F(HttpServerTest, ServesWhomItHasLetInAndRefusesTheRest) {
   StartServer({.socket_limits = {.workers = 1}});
-  const auto slow = AskSlowly(1);  // nobody accepts now
+  const auto slow = AskSlowly(1);  // the only worker is busy
   const HttpTestCaller before = Ask("/x");
   server_->StopAccepting();
   EXPECT_EQ(Connect().connect_error(), ECONNREFUSED);
@@ -368,7 +369,7 @@ TEST_F(HttpServerTest, LeavesNoFileBehindButTheSocket) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
 }
 
-// While it lives, no descriptor can be opened.
+// While a NoDescriptors exists, the process can open no descriptor.
 class NoDescriptors {
  public:
   explicit NoDescriptors(int highest) {

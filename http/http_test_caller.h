@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpTestCaller: one connection to a server under test, of which each step can be taken alone.
+// HttpTestCaller: one connection to a server under test, which a test uses step by step.
 #pragma once
 
 #include <arpa/inet.h>
@@ -28,7 +28,7 @@ class HttpTestCaller {
     path.copy(address.sun_path, path.size());
     Connect(reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   }
-  // On 127.0.0.1.
+  // Connects to 127.0.0.1.
   explicit HttpTestCaller(int port) : descriptor_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     const sockaddr_in address{.sin_family = AF_INET,
                               .sin_port = htons(static_cast<std::uint16_t>(port)),
@@ -43,19 +43,19 @@ class HttpTestCaller {
     if (descriptor_ >= 0) close(descriptor_);
   }
 
-  // 0: it is connected.
+  // errno of connect; 0: connected.
   [[nodiscard]] int connect_error() const { return connect_error_; }
 
   void Send(std::string_view text) const {
     EXPECT_EQ(send(descriptor_, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
   }
-  // Whether the server still takes bytes.
+  // False if the text cannot be sent.
   [[nodiscard]] bool Push(std::string_view text) const {
     return send(descriptor_, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
   }
   void SendGet(const std::string& path) const { Send("GET " + path + " HTTP/1.1\r\n\r\n"); }
 
-  // All until the server ends the connection; what came so far if it does not within `limit`.
+  // Everything that the server sends until it ends the connection, or until `limit` has passed.
   [[nodiscard]] std::string Receive(std::chrono::milliseconds limit = std::chrono::seconds(10)) const {
     const auto end = std::chrono::steady_clock::now() + limit;
     std::string text;
@@ -69,14 +69,14 @@ class HttpTestCaller {
       text.append(buffer.data(), static_cast<std::size_t>(count));
     }
   }
-  // Whether the server ends the connection without an answer, within ten seconds.
+  // Whether the server ends the connection within 10 s, without an answer.
   [[nodiscard]] bool IsClosed() const {
     constexpr int kWaitMillis = 10'000;
     pollfd polled{.fd = descriptor_, .events = POLLIN, .revents = 0};
     char byte = 0;
     return poll(&polled, 1, kWaitMillis) > 0 && recv(descriptor_, &byte, 1, 0) <= 0;
   }
-  // "200"; empty: no answer came.
+  // The answer's status, such as "200"; empty: no answer came.
   [[nodiscard]] std::string ReceiveStatus(std::chrono::milliseconds limit = std::chrono::seconds(10)) const {
     const std::string answer = Receive(limit);
     return answer.starts_with("HTTP/1.1 ") ? answer.substr(9, 3) : "";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server with TLS, with callers of every kind.
+// HttpServer with TLS: callers, limits and certificates.
 
 #include <arpa/inet.h>
 #include <atomic>
@@ -27,7 +27,7 @@ using k8sclient::testing::Authority;
 using k8sclient::testing::Soon;
 using testing::HasSubstr;
 
-// A TCP connection that says nothing of itself.
+// A TCP connection that sends only the bytes that the test passes to Say.
 class SilentCaller {
  public:
   explicit SilentCaller(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -91,7 +91,7 @@ class HttpsServerTest : public testing::Test {
     config.certificate_authority.text = authority.certificate_pem();
     return k8sclient::testing::MakeApi(std::move(config));
   }
-  // The answer's body, or its status, or why there is none.
+  // The answer's body, or its status if it is a refusal, or the error if no answer came.
   static std::string Ask(k8sclient::HttpApi& client, std::string body = "{}") {
     const auto answer = client.Call({.method = Method::kPost, .path = "/filter", .body = std::move(body)}, Soon());
     if (!answer) return "no answer: " + answer.error().message;
@@ -141,7 +141,7 @@ TEST_F(HttpsServerTest, SilentCallersHoldUpNobody) {
   std::vector<std::unique_ptr<SilentCaller>> silent;
   for (int i = 0; i < 20; ++i) silent.push_back(std::make_unique<SilentCaller>(server_->tcp_port()));
   EXPECT_EQ(Ask(), "POST /filter 2");
-  silent.front()->AwaitEnd();  // the oldest made room
+  silent.front()->AwaitEnd();  // the server closed the oldest connection
 }
 
 TEST_F(HttpsServerTest, ASilentCallerMakesRoomBeforeAnIdleConnection) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asio's acceptors, and what they listen on.
+// Opens UNIX and TCP sockets with Asio.
 #include "http/listen.h"
 
 #include <boost/asio/ip/address.hpp>
@@ -27,7 +27,7 @@ using boost::system::error_code;
 
 constexpr std::size_t kPathBytesMax = 107;  // sockaddr_un, unix(7)
 
-// An IP address and the ports that may be tried there. No address: every address of the machine.
+// An IP address, and the range of ports to try. No address: every address of the machine.
 struct TcpPlace {
   std::optional<asio::ip::address> address;
   std::uint16_t first = 0;
@@ -65,7 +65,7 @@ Expected<TcpPlace> ParseTcpPlace(const std::string& text) {
 }
 
 void Listen(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, bool shares_port, error_code& error) {
-  // A successor may listen while this process still does, as on the UNIX socket.
+  // With SO_REUSEPORT a successor may listen while this process still listens, as on the UNIX socket.
   using ReusePort = asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>;
   acceptor.close(error);
   acceptor.open(endpoint.protocol(), error);
@@ -83,7 +83,8 @@ Expected<Acceptor> ListenLocal(asio::io_context& io, const std::string& path) {
     return Fail(ErrorCode::kInvalid,
                 "socket " + path + " has " + std::to_string(path.size()) + " characters, at most 107 are possible");
   }
-  // Bound under another name and moved into place: the path never leads to a socket on which nobody listens.
+  // Binds the socket under another name and renames it once it listens, so that the path never leads to a socket on
+  // which no process listens.
   const std::string part = path.substr(0, 96) + "." + std::to_string(std::random_device{}());
   asio::local::stream_protocol::acceptor acceptor(io);
   error_code error;
@@ -106,7 +107,7 @@ Expected<TcpAcceptor> ListenTcp(asio::io_context& io, const std::string& text, b
   for (unsigned number = place->first; number <= place->last && error == asio::error::address_in_use; ++number) {
     const auto port = static_cast<std::uint16_t>(number);
     Listen(acceptor, {place->address.value_or(asio::ip::address_v6::any()), port}, shares_port, error);
-    // A machine without IPv6.
+    // If the machine has no IPv6, listen on IPv4.
     if (error == asio::error::address_family_not_supported && !place->address)
       Listen(acceptor, {asio::ip::address_v4::any(), port}, shares_port, error);
   }

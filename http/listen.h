@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sockets on which a server listens: one with a path, one with an address and a port.
+// Opens the sockets on which a server listens: a UNIX socket with a path, and a TCP socket.
 #pragma once
 
 #include <boost/asio/basic_socket_acceptor.hpp>
@@ -17,14 +17,15 @@ using Acceptor = boost::asio::basic_socket_acceptor<Protocol>;
 // The number of callers that may wait in the kernel until the server accepts them.
 inline constexpr int kBacklog = 1024;
 
-// Both errors: kInvalid (the text), kIo.
+// Listens on a UNIX socket with mode 0600, which replaces an existing file. Errors: kInvalid (the path is too long),
+// kIo.
 [[nodiscard]] Expected<Acceptor> ListenLocal(boost::asio::io_context& io, const std::string& path);
 
 struct TcpAcceptor {
   Acceptor acceptor;
   int port;
 };
-// `text` as HttpServerOptions::tcp_address.
+// Listens on TCP. text: see HttpServerOptions::tcp_address. Errors: kInvalid (the text), kIo.
 [[nodiscard]] Expected<TcpAcceptor> ListenTcp(boost::asio::io_context& io, const std::string& text, bool shares_port);
 
 }  // namespace berth::http

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Session: one connection, whose requests are read, served and answered. Boost.Beast reads and writes them.
+// Session: one connection. A Session reads requests, has workers serve them, and writes the answers, with Boost.Beast.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@ using boost::system::error_code;
 using PlainStream = beast::basic_stream<asio::generic::stream_protocol>;
 using TlsStream = beast::ssl_stream<PlainStream>;
 
-// Shared is the state that a listener shares with its sessions.
+// The state that a listener shares with its sessions.
 struct Shared {
   asio::io_context& io;  // has one thread
   asio::thread_pool& workers;
@@ -46,10 +46,10 @@ struct Shared {
   Gate gate{workers, limits};
   Readers readers{io};
   std::atomic<std::size_t> sessions = 0;
-  std::atomic<std::size_t> large_bodies = 0;  // that are read or served now
+  std::atomic<std::size_t> large_bodies = 0;  // requests with a large body that are read or served now
 };
 
-// Calls a handler. An exception that it lets out concerns this one request.
+// Calls a handler. If the handler throws, logs the exception: only this request is affected.
 inline void Call(const std::string& what, const std::function<void()>& handler) {
   try {
     handler();
@@ -58,7 +58,7 @@ inline void Call(const std::string& what, const std::function<void()>& handler) 
   }
 }
 
-// The thread of the io_context runs everything but Serve and Finish.
+// The io_context's thread runs every step except Serve and Finish.
 template <typename Stream>
 class Session : public std::enable_shared_from_this<Session<Stream>> {
  public:
@@ -88,13 +88,13 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
  private:
   static constexpr bool kHasTls = std::is_same_v<Stream, TlsStream>;
   static constexpr std::uint32_t kHeadBytesMax = 16 << 10;
-  static constexpr std::chrono::minutes kIdleMax{2};  // until the head of the next request has come
+  static constexpr std::chrono::minutes kIdleMax{2};  // until the next request's head has come
 
   [[nodiscard]] auto Self() { return this->shared_from_this(); }
   [[nodiscard]] auto& Lowest() { return beast::get_lowest_layer(stream_); }
   [[nodiscard]] int Descriptor() { return Lowest().socket().native_handle(); }
 
-  // Root, or the user of this process.
+  // True if the caller is root or this process's user.
   [[nodiscard]] bool MayCall() {
     ucred peer{};
     socklen_t size = sizeof(peer);
@@ -102,17 +102,17 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     return peer.uid == 0 || peer.uid == geteuid();
   }
 
-  // A caller that has only ended its own side still reads.
+  // True if the caller has closed the connection. A caller that has closed only its sending side still reads.
   [[nodiscard]] bool HasHungUp() {
     pollfd polled{.fd = Descriptor(), .events = POLLRDHUP, .revents = 0};
     return poll(&polled, 1, 0) > 0 && (polled.revents & (POLLHUP | POLLERR)) != 0;
   }
 
-  // Registers the session in `readers`; the caller has `limit` to send what comes next.
+  // Registers the session in `readers`. The caller has `limit` for the handshake, the next head, or the body.
   void Await(Caller caller, std::chrono::milliseconds limit) {
     shared_.readers.Remove(reader_);
     reader_ = shared_.readers.Add(caller, shared_.limits.reading_max, [weak = this->weak_from_this()] {
-      // What has come by now is read and served. The descriptor stays open: a worker may be about to use it.
+      // The session still reads and serves what has arrived. The descriptor stays open, because a worker may use it.
       error_code ignored;
       if (const auto self = weak.lock()) self->Lowest().socket().shutdown(asio::socket_base::shutdown_receive, ignored);
     });
@@ -123,7 +123,8 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     parser_ = std::make_unique<bhttp::request_parser<bhttp::string_body>>();
     parser_->header_limit(kHeadBytesMax);
     parser_->body_limit(shared_.limits.body_bytes_max);
-    // Beast 1.81 has no limit for a head of many fields, each of which it keeps: so the head comes first as a whole.
+    // Beast 1.81 keeps every field of a head, and does not limit their number. So the session first reads the whole
+    // head, of at most 16 KiB.
     read_ = beast::buffers_to_string(buffer_.data());
     buffer_.clear();
     asio::async_read_until(stream_,
@@ -139,9 +140,10 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     if (error) return OnRead(error);
     const auto rest = asio::buffer(read_) + used;
     buffer_.commit(asio::buffer_copy(buffer_.prepare(rest.size()), rest));
-    // Nobody needs chunks. Beast 1.81 has no limit for their extensions and trailers (boostorg/beast#3077).
+    // The server refuses chunks, because no caller needs them, and Beast 1.81 has no limit for their extensions and
+    // trailers (boostorg/beast#3077).
     if (parser_->get().count(bhttp::field::transfer_encoding) != 0) return Refuse(bhttp::status::length_required);
-    // Callers from other machines must not fill the memory.
+    // With TLS, callers come from other machines, and must not fill the memory.
     is_large_ = kHasTls && parser_->content_length().value_or(0) > shared_.limits.large_body_bytes;
     if (is_large_ && ++shared_.large_bodies > shared_.limits.large_bodies_max)
       return Refuse(bhttp::status::service_unavailable);
@@ -172,12 +174,12 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     Write();
   }
 
-  // By a worker.
+  // A worker calls Serve.
   void Serve() {
     has_worker_ = true;
     Answer("serve", [this] { return shared_.handlers.answer(request_); });
     static_cast<void>(std::exchange(request_.body, {}));  // frees its memory
-    // A write to a caller that has hung up may succeed all the same.
+    // A write to a caller that has hung up may succeed, so check before the write.
     if (HasHungUp()) return Finish(false);
     if constexpr (!kHasTls) {
       error_code error;
@@ -213,9 +215,9 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     serializer_ = std::make_unique<bhttp::response_serializer<bhttp::string_body>>(response_);
   }
 
-  // What is left of the answer.
+  // Writes the rest of the answer.
   void Write() {
-    // A caller that takes its answer slowly keeps nobody's worker.
+    // While a slow caller reads its answer, the worker is free for another request, unless it has to call `done`.
     if (!done_ && std::exchange(has_worker_, false)) shared_.gate.Leave(is_urgent_);
     Lowest().expires_after(shared_.limits.io_max);
     bhttp::async_write(stream_, *serializer_, [self = Self()](error_code error, std::size_t) {
@@ -224,10 +226,10 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     });
   }
 
-  // By any thread.
+  // Any thread calls Finish.
   void Finish(bool delivered) {
     if (const auto done = std::exchange(done_, {})) Call("after " + request_.path, [&] { done(delivered); });
-    // A connection that waits keeps nothing of its last request.
+    // Frees the last request's memory while the connection waits for the next request.
     serializer_.reset();
     static_cast<void>(std::exchange(response_, {}));
     parser_.reset();
@@ -239,7 +241,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     }
   }
 
-  // To the next request, or to the end of TLS.
+  // Reads the next request, or ends TLS.
   void GoOn() {
     keeps_ = keeps_ && !shared_.readers.is_ending();
     Await(Caller::kIdle, keeps_ ? kIdleMax : shared_.limits.io_max);
@@ -248,15 +250,16 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
   }
 
   Shared& shared_;
-  // Ends after the stream: as long as a session lives, the thread of the io_context does.
+  // Declared before stream_ and so destroyed after it: the io_context's thread runs as long as a session exists.
   const asio::executor_work_guard<asio::io_context::executor_type> lives_ = asio::make_work_guard(shared_.io);
   std::shared_ptr<asio::ssl::context> tls_;  // null without TLS
   Stream stream_;
-  std::string read_;           // the head, and what came with it
-  beast::flat_buffer buffer_;  // what came with the head, but is not of it
+  std::string read_;           // the head, and the bytes that came with it
+  beast::flat_buffer buffer_;  // bytes that came with the head, and follow it
   Readers::Id reader_ = {};
 
-  // Of one request. From Enter to Finish they are the worker's, else those of the io_context's thread.
+  // The state of one request. The worker uses it in Serve and perhaps in Finish, and the io_context's thread uses it at
+  // all other times.
   std::unique_ptr<bhttp::request_parser<bhttp::string_body>> parser_;
   HttpRequest request_;
   bool is_urgent_ = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenSSL by way of Asio.
+// Tls, with Asio and OpenSSL.
 #include "http/tls.h"
 
 #include <string>
@@ -17,7 +17,7 @@ namespace ssl = boost::asio::ssl;
 Expected<std::shared_ptr<ssl::context>> LoadContext(const HttpTlsFiles& files) {
   auto context = std::make_shared<ssl::context>(ssl::context::tls_server);
   SSL_CTX_set_min_proto_version(context->native_handle(), TLS1_2_VERSION);
-  // A resumed session would not look at the client's certificate again.
+  // In a resumed session, the server would not check the client's certificate again.
   SSL_CTX_set_session_cache_mode(context->native_handle(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(context->native_handle(), SSL_OP_NO_TICKET);
   boost::system::error_code error;
@@ -47,7 +47,7 @@ Expected<void> Tls::Load() {
 }
 
 const std::shared_ptr<ssl::context>& Tls::Current() {
-  // What failed may succeed the next time without a change of the files: there were no descriptors left, for example.
+  // After a failure, load again even if the files have not changed: the process may have had no free descriptors.
   if (StampsNow() == stamps_ && failure_.empty()) return context_;
   const std::string failure = failure_;
   if (const auto loaded = Load(); loaded) {

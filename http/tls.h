@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tls: the TLS context of a server, from files that may be replaced while it runs.
+// Tls: a server's TLS context, from files that other programs may replace while the server runs.
 #pragma once
 
 #include <array>
@@ -21,11 +21,12 @@ class Tls {
 
   // Errors: kInvalid, with the file.
   [[nodiscard]] Expected<void> Load();
-  // As the files are now. If they are of no use, as they were: they may be replaced one after the other.
+  // The context of the present files. If the present files are unusable, returns the previous context: another program
+  // may be replacing the files one after the other.
   [[nodiscard]] const std::shared_ptr<boost::asio::ssl::context>& Current();
 
  private:
-  // Tells one state of a file from the next; a Secret's files are replaced as a whole.
+  // Differs after a change of the file. The kubelet replaces a Secret's files as a whole.
   struct FileStamp {
     ino_t inode = 0;
     std::int64_t seconds = 0;
