@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPBlocks: what is understood can be written, and is then understood as the same.
+// IPBlocks: a block that ParseBlock understands can be written, and the written text is understood as the same block.
 #include "crds/block.h"
 
 #include <nlohmann/json.hpp>
@@ -18,7 +18,7 @@ void RunBlock(std::string_view bytes) {
   for (const auto& [offset, entry] : block->allocations) {
     static_cast<void>(ipam::CoolingUntil(entry, 0).has_value());
     static_cast<void>(ipam::AttachmentOf(entry).size());
-    // The schema bounds entries, and what is written keeps the bound.
+    // The CRD's schema limits the length of an entry, so berth never writes such an entry.
     if (entry.empty() || entry.size() > ipam::kEntryLengthMax) return;
   }
   nlohmann::json written = crds::BlockToJson(*block);

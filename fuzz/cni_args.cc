@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CNI_ARGS, and the addresses that they ask for.
+// CNI_ARGS, and the addresses that they request.
 #include "cni/args.h"
 #include "cni/config.h"
 #include "fuzz/target.h"

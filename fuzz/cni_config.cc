@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Network configurations, for each verb that reads one; the paths that they name; what an error about them is told in.
+// Network configurations for each verb, the paths that they contain, and the JSON of an error about them.
 #include <array>
 #include <string_view>
 

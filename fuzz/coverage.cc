@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Edges between basic blocks, counted in a table of fixed size, as AFL does: two edges in one place cost a little
-// guidance and nothing else. This file is compiled without the option, as the callback must not call itself.
+// Counts edges between basic blocks in a table of fixed size, as AFL does. If two edges share a place, the fuzzer is
+// guided slightly worse, without other harm. This file is compiled without -fsanitize-coverage, because the callback
+// must not call itself.
 #include "fuzz/coverage.h"
 
 #include <array>
@@ -12,11 +13,11 @@ namespace berth::fuzz {
 namespace {
 
 constexpr std::size_t kPlaces = std::size_t{1} << 16;
-constexpr std::uint64_t kMixer = 0x9E3779B97F4A7C15;  // of Fibonacci hashing
+constexpr std::uint64_t kMixer = 0x9E3779B97F4A7C15;  // the factor of Fibonacci hashing
 constexpr int kPlaceBits = 16;
 
-std::array<std::uint8_t, kPlaces> counts{};  // of this input; stay at 255
-std::array<std::uint8_t, kPlaces> seen{};    // a bit for each power of two that was reached
+std::array<std::uint8_t, kPlaces> counts{};  // of the present input; stop at 255
+std::array<std::uint8_t, kPlaces> seen{};    // one bit for each power of two that a count has reached
 std::uint64_t previous = 0;
 
 void Count(std::uint64_t place) {
@@ -45,7 +46,7 @@ bool RanSomethingNew() {
 
 }  // namespace berth::fuzz
 
-// GCC calls it at the start of each basic block.
+// Code that GCC compiles with -fsanitize-coverage=trace-pc calls this function at the start of each basic block.
 extern "C" void __sanitizer_cov_trace_pc() {  // NOLINT(bugprone-reserved-identifier): the name is GCC's
   berth::fuzz::Count(reinterpret_cast<std::uint64_t>(__builtin_return_address(0)));
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Coverage: which code an input ran, for code compiled with -fsanitize-coverage=trace-pc.
+// Coverage: tells whether an input ran new code, if the code is compiled with -fsanitize-coverage=trace-pc.
 #pragma once
 
 namespace berth::fuzz {
 
-// Forgets what ran so far.
+// Begins a new input.
 void BeginInput();
-// Whether something ran since that never ran before, or never that often (in powers of two).
+// Whether the present input ran code that no earlier input ran, or ran it more often (in powers of two).
 [[nodiscard]] bool RanSomethingNew();
 
 }  // namespace berth::fuzz

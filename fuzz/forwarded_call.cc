@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forwarded calls: what is understood, and made into a body again, is understood as the same.
+// Forwarded calls: if a call is understood and written as a body again, the body is understood as the same call.
 #include "base/check.h"
 #include "cni/config.h"
 #include "cni/forward.h"
@@ -13,10 +13,10 @@ void RunForwardedCall(std::string_view bytes) {
   }
   const auto call = cni::ParseForwardedCall(bytes);
   if (!call) return;
-  // As the agent does.
+  // The agent does the same.
   if (!cni::ParseConfig(call->config, call->environment.verb)) static_cast<void>(cni::VersionForErrors(call->config));
   const auto body = cni::MakeForwardedBody(*call);
-  if (!body) return;  // written anew, it may be longer than the agent takes
+  if (!body) return;  // the new body may be longer than the agent accepts
   const auto again = cni::ParseForwardedCall(*body);
   BERTH_CHECK(again.has_value());
   BERTH_CHECK(again->environment == call->environment);

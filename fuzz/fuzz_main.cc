@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth-fuzz: changes the inputs of corpus/ at random, guided by what they run, and feeds them to their targets.
+// berth-fuzz: changes the inputs of corpus/ at random and runs their targets with them. Inputs that run new code are
+// changed further.
 //
-// The process dies with the first input that breaks one; that input stays in the file fuzz-<target>, to be mended and
-// then kept in corpus/. Why not libFuzzer or AFL++: fuzz/README.md.
+// The first input that breaks its target ends the process, and stays in the file fuzz-<target>. fuzz/README.md says
+// what to do with this file, and why berth does not use libFuzzer or AFL++.
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -26,10 +27,10 @@
 namespace berth::fuzz {
 namespace {
 
-// An input that takes longer than this is a fault as well: SIGALRM ends the process.
+// An input that takes longer than this is an error: SIGALRM ends the process.
 constexpr unsigned kSecondsPerInputMax = 10;
 
-// A file that holds the input that runs, also when the process dies on it.
+// A file with the input that runs now. If the process dies, the file keeps this input.
 class RunningInput {
  public:
   explicit RunningInput(std::string path) : path_(std::move(path)) {
@@ -45,7 +46,7 @@ class RunningInput {
     munmap(map_, Mutator::kInputBytesMax);
     unlink(path_.c_str());
   }
-  // What is behind the input is zero.
+  // Fills the file behind the input with zeros.
   void Set(const std::string& input) {
     std::memset(map_, 0, last_bytes_);
     std::memcpy(map_, input.data(), input.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every input in corpus/ through its target: what once broke stays mended.
+// Runs each target with every input in corpus/, so that inputs that once broke a target do not break it again.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -23,7 +23,7 @@ TEST_P(Corpus, IsReadWithoutHarm) {
     std::ifstream file(entry.path(), std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(file), {}};
     GetParam().run(bytes);
-    // And cut off anywhere.
+    // Also cut off at every length.
     for (std::size_t length = 0; length < bytes.size(); ++length) GetParam().run(bytes.substr(0, length));
     ++count;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kubeconfigs, which may name other files: none is read but the one.
+// Kubeconfigs: LoadKubeconfig reads no other file, even if the kubeconfig names files.
 #include "k8sclient/kubeconfig.h"
 
 #include "base/check.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists: the same items in pieces of any size, and those that the JSON library finds in the whole.
+// Lists: ListReader finds the same items in single bytes as in the whole text, and the same items as the JSON library.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -32,7 +32,7 @@ void RunList(std::string_view bytes) {
   const auto items = ReadItems(bytes, bytes.size());
   BERTH_CHECK(ReadItems(bytes, 1) == items);
   const json whole = json::parse(bytes, nullptr, /*allow_exceptions=*/false);
-  // A key that stands there twice is read in one way by the library and in another here.
+  // If a key occurs twice, the JSON library and ListReader read it differently.
   if (!items || !whole.is_object() || bytes.find("items") != bytes.rfind("items")) return;
   BERTH_CHECK((whole["items"].is_null() ? json::array() : whole["items"]) == json(*items));
 }

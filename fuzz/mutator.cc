@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The changes: bytes, pieces and words.
+// Mutator: changes bytes, pieces and words.
 #include "fuzz/mutator.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ constexpr std::size_t kWordsMax = 10'000;
 constexpr std::size_t kPieceBytesMax = 64;
 constexpr std::size_t kChangesMax = 8;
 
-// At which readers like to stumble.
+// Texts that often break readers.
 constexpr std::array<std::string_view, 24> kOdd = {"null", "true", "-1",   "0",  "1e999", "18446744073709551616",
                                                    "{}",   "[]",   "\"\"", "\"", "\\",    "\\u0000",
                                                    "{",    "}",    "[",    "]",  ":",     ",",
@@ -60,7 +60,7 @@ void Mutator::Change(std::string& input, const std::string& other) {
     case 5:
       if (!words_.empty()) input.replace(at, length, words_[Below(words_.size())]);
       break;
-    case 6: {  // many of one piece
+    case 6: {  // repeat one piece
       const std::string piece = input.substr(at, std::min<std::size_t>(length, 8));
       for (std::size_t i = Below(300); i > 0; --i) input.insert(at, piece);
       break;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutator: makes new inputs out of old ones.
+// Mutator: makes new inputs from old inputs.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ class Mutator {
  public:
   explicit Mutator(std::uint64_t seed) : random_(seed) {}
 
-  // Remembers the words of an input, to be put into others.
+  // Remembers the words of an input. Next puts the words into other inputs.
   void Learn(const std::string& input);
-  // A changed copy of one of them, at most kInputBytesMax long. Requires: not empty.
+  // A changed copy of one of `inputs`, at most kInputBytesMax bytes long. Requires: `inputs` is not empty.
   [[nodiscard]] std::string Next(const std::vector<std::string>& inputs);
 
   static constexpr std::size_t kInputBytesMax = std::size_t{16} << 10;

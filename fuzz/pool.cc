@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPPools: what is understood can be validated, cut into blocks and asked.
+// IPPools: berth can validate each pool that ParsePool understands, and tell which of its addresses are assignable.
 #include "crds/pool.h"
 
 #include <nlohmann/json.hpp>

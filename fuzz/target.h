@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Target: one reader of what comes from outside, fed with arbitrary bytes.
+// Target: passes arbitrary bytes to one reader of data from outside.
 //
-// Besides not crashing under the sanitizers, each states what must hold whatever was read (BERTH_CHECK): what was
-// understood and is written again is understood as the same; bytes in pieces are read as bytes at once.
+// A reader must not crash under the sanitizers. Each target also checks (BERTH_CHECK) what must hold for all bytes: a
+// reader understands the text of a value that it has read as the same value, and reads the same from pieces as from the
+// whole text.
 #pragma once
 
 #include <span>
@@ -11,13 +12,13 @@
 namespace berth::fuzz {
 
 struct Target {
-  std::string_view name;  // and its folder in corpus/
+  std::string_view name;  // also the name of its folder in corpus/
   void (*run)(std::string_view bytes);
 };
 
 [[nodiscard]] std::span<const Target> AllTargets();
 
-// One file each, named like its folder in corpus/.
+// Each function is in a file with the same name as its folder in corpus/.
 void RunBlock(std::string_view bytes);
 void RunCniArgs(std::string_view bytes);
 void RunCniConfig(std::string_view bytes);
