@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A child process with a log file, and HTTP/1.1 over its UNIX socket.
+// AgentProcess: a child process with a log file, and HTTP/1.1 over its UNIX socket.
 #include "e2e/agent_process.h"
 
 #include <array>
@@ -30,7 +30,7 @@ constexpr std::string_view kStatusLine = "HTTP/1.1 ";
 constexpr int kKilledBySignal = 128;
 constexpr int kPollMillis = 2;
 
-// Signals as a service manager's children have them, though tests ignore SIGPIPE.
+// Gives the child default signals, as a service manager does, although tests ignore SIGPIPE.
 void UseDefaultSignals(posix_spawnattr_t& attributes) {
   sigset_t all{};
   ::sigfillset(&all);
@@ -63,7 +63,7 @@ std::optional<HttpReply> GetOverSocket(const std::string& socket_path, std::stri
   socket_path.copy(address.sun_path, sizeof(address.sun_path) - 1);
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return std::nullopt;
-  // An agent that is ending may leave a connection alone.
+  // An agent that is ending may never answer a connection.
   const timeval patience{.tv_sec = 2, .tv_usec = 0};
   ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   std::string text;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// AgentProcess: a berth-agent as a node would run it, and what its socket answers.
+// AgentProcess: runs a berth-agent as a node does, and asks its socket.
 //
-// Whatever cannot be done throws std::runtime_error or std::system_error: a test cannot go on then.
+// Functions throw std::runtime_error or std::system_error on failure, because the test cannot continue.
 #pragma once
 
 #include <chrono>
@@ -18,10 +18,10 @@ struct HttpReply {
   std::string body;
 };
 
-// GET over a UNIX socket. Nothing: nobody listens, or the answer broke off.
+// Sends a GET over a UNIX socket. Nothing: no program listens, or the answer is incomplete.
 [[nodiscard]] std::optional<HttpReply> GetOverSocket(const std::string& socket_path, std::string_view path);
 
-// The sum of a metric's samples whose labels hold `label`, such as `verb="DEL"`; 0 if there is none.
+// The sum of a metric's samples whose labels contain `label`, such as `verb="DEL"`; 0 if there is no such sample.
 [[nodiscard]] double MetricOf(const std::string& socket_path, std::string_view name, std::string_view label = "");
 
 struct AgentSettings {
@@ -39,19 +39,19 @@ class AgentProcess {
   explicit AgentProcess(AgentSettings settings);
   AgentProcess(const AgentProcess&) = delete;
   AgentProcess& operator=(const AgentProcess&) = delete;
-  // Ends it with SIGKILL.
+  // Ends the agent with SIGKILL.
   ~AgentProcess();
 
   [[nodiscard]] pid_t pid() const { return pid_; }
   [[nodiscard]] const AgentSettings& settings() const { return settings_; }
 
-  // Waits until it has loaded its blocks. False: not in time, or it has ended.
+  // Waits until the agent has loaded its blocks. False: the limit has passed, or the agent has ended.
   [[nodiscard]] bool AwaitReady(std::chrono::milliseconds limit = std::chrono::seconds(20)) const;
 
   void Signal(int number) const;
-  // Its exit code, or 128 plus the signal that ended it. Nothing: it still runs after that time.
+  // The agent's exit code, or 128 plus the signal that ended it. Nothing: the agent still runs after `limit`.
   [[nodiscard]] std::optional<int> AwaitEnd(std::chrono::milliseconds limit);
-  // SIGKILL, and it is gone when this returns.
+  // Sends SIGKILL and waits until the agent has ended.
   void Kill();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The proxy's connections: one thread for each, as a plugin opens one or two.
+// FaultProxy: one thread per connection, because a plugin opens only one or two connections.
 #include "e2e/fault_proxy.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ bool SendAll(int fd, std::string_view bytes) {
   return true;
 }
 
-// Appends what comes next; false if the peer is gone.
+// Appends the next bytes to `text`. False: the peer has closed the connection.
 bool Receive(int fd, std::string& text) {
   std::array<char, 65536> buffer{};
   const ssize_t count = ::recv(fd, buffer.data(), buffer.size(), 0);
@@ -42,7 +42,7 @@ bool IsWatch(std::string_view head) {
   return start_line.find("?watch=") != std::string_view::npos || start_line.find("&watch=") != std::string_view::npos;
 }
 
-// Until the client gives up, or the proxy ends.
+// Waits until the client closes the connection, or the proxy ends.
 void AwaitEnd(int fd) {
   std::string ignored;
   while (Receive(fd, ignored)) ignored.clear();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FaultProxy: every fault, against a scripted HTTPS server that asks for a client certificate.
+// FaultProxy: every fault, with a scripted HTTPS server that requests a client certificate.
 #include "e2e/fault_proxy.h"
 
 #include <atomic>
@@ -25,7 +25,7 @@ using std::chrono::seconds;
 
 class FaultProxyTest : public testing::Test {
  protected:
-  // An API server that answers every request with its target and counts them.
+  // The server answers every request with the request's target, and counts the requests.
   FaultProxyTest()
       : authority_("fault proxy test"),
         server_({.tls = authority_.Issue({}), .client_authority_pem = authority_.certificate_pem()},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heads are walked line by line; bodies come whole.
+// HTTP messages: reads heads line by line, and bodies as a whole.
 #include "e2e/http_message.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP messages: what the proxy reads out of them and how it rewrites them.
+// HTTP messages: which fields and answers the functions read, and how they rewrite a head.
 #include "e2e/http_message.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A child process with three pipes, driven by poll.
+// PluginProcess: a child process with three pipes, and a loop with poll.
 #include "e2e/plugin_process.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ void CloseIfOpen(int& fd) {
   fd = -1;
 }
 
-// Reads once; the count as read(2) gives it.
+// Reads once and returns the result of read(2).
 ssize_t ReadSome(int fd, std::string& text) {
   std::array<char, 65536> buffer{};
   const ssize_t count = ::read(fd, buffer.data(), buffer.size());
@@ -51,7 +51,7 @@ ssize_t ReadSome(int fd, std::string& text) {
   return count;
 }
 
-// What is in the pipe now, whoever else still holds its other end.
+// Reads the bytes that are in the pipe now, even if other processes still have its other end open.
 void ReadRest(int fd, std::string& text) {
   if (fd < 0) return;
   ::fcntl(fd, F_SETFL, O_NONBLOCK);
@@ -59,7 +59,7 @@ void ReadRest(int fd, std::string& text) {
   }
 }
 
-// posix_spawn's file actions, which have to be destroyed.
+// posix_spawn's file actions, destroyed by the destructor.
 class FileActions {
  public:
   FileActions() { ::posix_spawn_file_actions_init(&actions_); }
@@ -72,7 +72,7 @@ class FileActions {
   posix_spawn_file_actions_t actions_{};
 };
 
-// Signals as a runtime's children have them, though tests ignore SIGPIPE.
+// Gives the child default signals, as a runtime does, although tests ignore SIGPIPE.
 class Attributes {
  public:
   Attributes() {
@@ -140,7 +140,7 @@ PluginProcess::PluginProcess(PluginCall call) : call_(std::move(call)), started_
   if (end_fd_ < 0) Throw("pidfd_open", errno);
   if (call_.out == Stdout::kReaderGone) CloseIfOpen(stdout_fd_);
   if (call_.in == Stdin::kClosed || call_.in == Stdin::kDirectory) CloseIfOpen(stdin_fd_);
-  // Writing must never block: a plugin may stop reading.
+  // Writes must not block, because the plugin may stop reading.
   if (stdin_fd_ >= 0) ::fcntl(stdin_fd_, F_SETFL, O_NONBLOCK);
 }
 
@@ -158,7 +158,7 @@ PluginProcess::~PluginProcess() {
 void PluginProcess::Signal(int number) const { ::syscall(SYS_pidfd_send_signal, end_fd_, number, nullptr, 0); }
 
 bool PluginProcess::AwaitReading(milliseconds limit) const {
-  // "0 0x0 ...": the system call it is in, read(2) on x86-64, and its first argument, descriptor 0.
+  // "0 0x0 ...": the number of the process's system call (0 is read on x86-64), and its first argument, descriptor 0.
   const std::string path = "/proc/" + std::to_string(pid_) + "/syscall";
   for (const auto deadline = steady_clock::now() + limit; steady_clock::now() < deadline;) {
     std::string call;
@@ -169,7 +169,7 @@ bool PluginProcess::AwaitReading(milliseconds limit) const {
   return false;
 }
 
-// One chunk; at the end of the input, or when nobody reads any more, the pipe is closed.
+// Writes one chunk. At the end of the input, or if the plugin has closed stdin, closes the pipe.
 void PluginProcess::Feed(std::size_t& written) {
   static const std::string kFlood(65536, 'x');
   const bool is_flood = written == call_.input.size();
@@ -186,7 +186,8 @@ PluginOutcome PluginProcess::Wait(milliseconds limit) {
   const auto deadline = steady_clock::now() + limit;
   std::size_t written = 0;
   bool ended = false;
-  // An orphan of the plugin may hold the pipes open, so its end is what counts; what it wrote before is in the pipes.
+  // A child of the plugin may keep the pipes open, so the loop waits for the plugin's end. The plugin's output is then
+  // in the pipes.
   while (!ended) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
     if (left.count() <= 0) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// PluginProcess: a CNI plugin as a runtime sees it: environment and stdin in, stdout, stderr and an end out.
+// PluginProcess: runs a CNI plugin as a runtime does, with environment and stdin, and collects stdout, stderr and its
+// end.
 //
-// For tests that treat a plugin as a black box, badly if they like: a stdin that never ends, a reader that is gone, a
-// signal in the middle. The caller's process must ignore SIGPIPE.
+// A test can also treat the plugin badly: a stdin that never ends, a stdout without a reader, a signal at any time. The
+// test's process must ignore SIGPIPE.
 #pragma once
 
 #include <atomic>
@@ -19,9 +20,9 @@ namespace berth::e2e {
 enum class Stdin : std::uint8_t {
   kBytes,      // `input`, then end of file
   kNeverEnds,  // `input`, and no end of file
-  kFlood,      // `input`, and the letter x until nobody reads any more
+  kFlood,      // `input`, and then the letter x until the plugin closes stdin
   kClosed,     // no descriptor 0
-  kDirectory,  // a descriptor on which read fails
+  kDirectory,  // a descriptor whose read fails
 };
 
 enum class Stdout : std::uint8_t {
@@ -35,13 +36,13 @@ struct PluginCall {
   std::string input = {};
   Stdin in = Stdin::kBytes;
   Stdout out = Stdout::kCaptured;
-  std::size_t chunk_bytes = 65536;  // of input, written at a time
+  std::size_t chunk_bytes = 65536;  // `input` is written in pieces of this size
 };
 
 struct PluginOutcome {
   int exit_code = -1;  // -1: ended by a signal, or still running
   int signal = 0;
-  bool timed_out = false;  // it had to be killed
+  bool timed_out = false;  // the limit passed, and Wait killed the plugin
   std::string out = {};
   std::string err = {};
   std::chrono::milliseconds took{0};
@@ -49,25 +50,26 @@ struct PluginOutcome {
 
 class PluginProcess {
  public:
-  // Throws std::system_error if it cannot be started: a test cannot go on then.
+  // Starts the plugin. Throws std::system_error on failure, because the test cannot continue.
   explicit PluginProcess(PluginCall call);
   PluginProcess(const PluginProcess&) = delete;
   PluginProcess& operator=(const PluginProcess&) = delete;
-  // Kills it if it still runs.
+  // Kills the plugin if it still runs.
   ~PluginProcess();
 
   [[nodiscard]] pid_t pid() const { return pid_; }
 
-  // Whether it has not ended. May be called while another thread waits.
+  // Whether the plugin still runs. May be called while another thread is in Wait.
   [[nodiscard]] bool IsRunning() const { return !ended_; }
 
-  // To the process alone, as runtimes do. Harmless when it has ended.
+  // Sends the signal only to the plugin, as runtimes do. If the plugin has ended, does nothing.
   void Signal(int number) const;
 
-  // Waits until it reads stdin, so until its main has begun. False: it does not come to that in time.
+  // Waits until the plugin reads stdin, and so until its main has begun. False: `limit` has passed.
   [[nodiscard]] bool AwaitReading(std::chrono::milliseconds limit = std::chrono::seconds(10)) const;
 
-  // Feeds stdin and collects the streams until it has ended; kills it after `limit`. Requires: not called before.
+  // Writes stdin and collects stdout and stderr until the plugin has ended; kills it after `limit`. Requires: not
+  // called before.
   [[nodiscard]] PluginOutcome Wait(std::chrono::milliseconds limit = std::chrono::seconds(300));
 
  private:
@@ -76,14 +78,14 @@ class PluginProcess {
   PluginCall call_;
   std::chrono::steady_clock::time_point started_;
   pid_t pid_ = -1;
-  int end_fd_ = -1;  // a pidfd: signals through it cannot reach another process that got the same number
+  int end_fd_ = -1;  // a pidfd: its signals cannot reach another process with the same number
   std::atomic<bool> ended_ = false;
   int stdin_fd_ = -1;
   int stdout_fd_ = -1;
   int stderr_fd_ = -1;
 };
 
-// Start and wait.
+// Starts the plugin and waits for its end.
 [[nodiscard]] PluginOutcome RunPlugin(PluginCall call, std::chrono::milliseconds limit = std::chrono::seconds(300));
 
 }  // namespace berth::e2e

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests as the administrator.
+// TestCluster: sends requests as the administrator.
 #include "e2e/test_cluster.h"
 
 #include <chrono>
@@ -45,7 +45,7 @@ k8sclient::ClientConfig Load(const std::string& path) {
   return Must(k8sclient::LoadKubeconfig({path}, "", k8sclient::ReadWholeFile), "kubeconfig " + path);
 }
 
-// Empty where there is none.
+// The text of `material`, or of its file; empty if there is neither.
 std::string TextOf(const k8sclient::Material& material) {
   return material.path.empty() || !material.text.empty() ? material.text
                                                          : Must(k8sclient::ReadWholeFile(material.path), "credentials");
@@ -59,7 +59,7 @@ json ReadyCondition(bool ready, const std::string& reason, const std::string& me
           {"lastTransitionTime", "2026-01-01T00:00:00Z"}};
 }
 
-// What spec.blockSize means for this subnet.
+// The prefix length of the pool's blocks.
 int EffectiveBlockLength(const json& spec) {
   const auto subnet = Must(ipam::Prefix::Parse(spec.at("subnet").get<std::string>()), "subnet");
   const int standard = subnet.family() == ipam::Family::kIPv4 ? 26 : 122;
@@ -84,7 +84,7 @@ TestCluster::TestCluster(const std::string& admin_kubeconfig_path)
     : config_(Load(admin_kubeconfig_path)), api_(Must(k8sclient::HttpApi::Make(config_), "client")) {}
 
 TestCluster::~TestCluster() {
-  // A cluster that is gone by now needs no tidying.
+  // An error does not matter: the cluster may be gone already.
   if (!marker_.empty()) static_cast<void>(k8sclient::Delete(*api_, PathOf("ipblocks", marker_), {}, Soon()));
 }
 
@@ -95,7 +95,7 @@ std::string TestCluster::LatestVersion() {
     const auto patched =
         k8sclient::MergePatch(*api_, PathOf("ipblocks", marker_), {{"next", ++marks_ % kOffsets}}, Soon());
     if (patched) return version(*patched);
-    // A controller may have collected it: it is empty.
+    // A controller may have deleted the marker block, because the block is empty.
     if (patched.error().code != ErrorCode::kNotFound) Must(patched, "patch " + marker_);
   }
   const std::string space = "marker-" + std::to_string(::getpid());
@@ -225,7 +225,7 @@ void TestCluster::Patch(const std::string& path, const json& patch) {
   Must(k8sclient::MergePatch(*api_, path, patch, Soon()), "patch " + path);
 }
 
-// What does not exist is gone already.
+// Deletes the object. A missing object is no error.
 void TestCluster::Remove(const std::string& path) {
   const auto removed = k8sclient::Delete(*api_, path, {}, Soon());
   if (!removed && removed.error().code != ErrorCode::kNotFound) Must(removed, "delete " + path);

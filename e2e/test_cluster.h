@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// TestCluster: what tests against a real API server make there and look at, as its administrator.
+// TestCluster: creates and reads objects on a real API server for tests, as its administrator.
 //
-// No controller is needed: a pool is made Ready by writing the status that the controller would write. Whatever cannot
-// be done throws std::runtime_error: a test cannot go on then.
+// A test needs no controller: TestCluster makes a pool Ready by writing the status that the controller would write.
+// Functions throw std::runtime_error on failure, because the test cannot continue.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@
 
 namespace berth::e2e {
 
-// The credentials of a kubeconfig with a client certificate or a token, for connections of one's own.
+// The server and credentials in a kubeconfig that has a client certificate or a token.
 [[nodiscard]] Upstream UpstreamOf(const std::string& kubeconfig_path);
 
 struct Account {
@@ -35,42 +35,44 @@ class TestCluster {
   TestCluster(const TestCluster&) = delete;
   TestCluster& operator=(const TestCluster&) = delete;
 
-  // Creates IPPool `name` with that spec. The answer of the API server where it refuses.
+  // Creates IPPool `name` with `spec`. Errors: the API server's refusal.
   [[nodiscard]] Expected<void> TryCreatePool(const std::string& name, const nlohmann::json& spec);
-  // The same, and it must work; then writes status as the controller does: Ready, with the whole subnet claimable.
+  // Creates the pool, and throws if that fails. Then writes status as the controller does: Ready, and the whole subnet
+  // claimable.
   void CreateReadyPool(const std::string& name, const nlohmann::json& spec);
   // Replaces the condition Ready.
   void SetReady(const std::string& name, bool ready, const std::string& reason, const std::string& message);
-  // As the controller does for an IPReservation: before a block exists, and in a block that does.
+  // Withhold and Reserve do what the controller does for an IPReservation: Withhold writes the pool's status, and
+  // Reserve writes an entry into a block that exists.
   void Withhold(const std::string& name, const std::vector<std::string>& addresses);
   void Reserve(const std::string& pool, const std::string& address, const std::string& reservation);
   void PatchPool(const std::string& name, const nlohmann::json& patch);
   void DeletePool(const std::string& name);
 
-  // The pool's blocks: at least everything that was written before this call.
+  // The pool's blocks, including everything that was written before this call.
   [[nodiscard]] std::vector<nlohmann::json> Blocks(const std::string& pool);
   // Every entry of the pool's blocks, by address.
   [[nodiscard]] std::map<std::string, std::string> Entries(const std::string& pool);
-  // Removes the pool's blocks with all entries, whatever their finalizers.
+  // Removes the pool's blocks with all entries, even if the blocks have finalizers.
   void RemoveBlocks(const std::string& pool);
 
   void CreateNamespace(const std::string& name, const nlohmann::json& labels);
   // Creates the Node if there is none.
   void LabelNode(const std::string& name, const nlohmann::json& labels);
 
-  // A token of that service account as Kubernetes makes them for pods; `bound_to` is its boundObjectRef, null for none.
+  // Requests a token of the service account, as Kubernetes does for pods. `bound_to` is the boundObjectRef; null: none.
   [[nodiscard]] std::string Token(const Account& account, const nlohmann::json& bound_to);
-  // What an agent on that node has: a token that names the node, which is created if there is none.
+  // An agent's token that names the node. Creates the Node if there is none.
   [[nodiscard]] std::string AgentToken(const std::string& node);
   void WriteAgentKubeconfig(const std::string& node, const std::string& path);
   void DeleteNamespace(const std::string& name);
 
-  // Any request; for what has no name here.
+  // For requests without a function of TestCluster.
   [[nodiscard]] k8sclient::Api& api() { return *api_; }
 
  private:
-  // Writes to a block of its own and returns its resourceVersion: a list that is not older holds every write before.
-  // That takes 2 ms; a consistent list after a write to another kind takes 100.
+  // Writes to the marker block and returns its resourceVersion. A list that is not older than this version contains
+  // every earlier write. The write takes 2 ms; a consistent list after a write to another kind takes 100 ms.
   std::string LatestVersion();
 
   void Patch(const std::string& path, const nlohmann::json& patch);
@@ -78,7 +80,7 @@ class TestCluster {
 
   k8sclient::ClientConfig config_;
   std::unique_ptr<k8sclient::HttpApi> api_;
-  std::string marker_;  // name of that block; empty: not made yet
+  std::string marker_;  // name of the marker block; empty: not created yet
   int marks_ = 0;
 };
 

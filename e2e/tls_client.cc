@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocking sockets and OpenSSL.
+// TlsClient, with blocking sockets and OpenSSL.
 #include "e2e/tls_client.h"
 
 #include <arpa/inet.h>
@@ -44,7 +44,7 @@ std::unique_ptr<X509, X509Delete> ReadCertificate(const std::string& pem) {
   return certificate;
 }
 
-// A connected socket that closes itself.
+// A connected socket; the destructor closes it.
 class Socket {
  public:
   Socket(const std::string& host, std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -129,7 +129,7 @@ class TlsClient::Session {
   // Whether Read returns without waiting for the network.
   [[nodiscard]] bool HasPending() const { return SSL_has_pending(ssl_.get()) == 1; }
 
-  // What came; empty at the end.
+  // The next bytes; empty at the end.
   [[nodiscard]] std::string Read() {
     std::array<char, 65536> buffer{};
     const int count = SSL_read(ssl_.get(), buffer.data(), static_cast<int>(buffer.size()));
@@ -158,7 +158,7 @@ void TlsClient::Stream(std::string_view request, int fd) const {
     std::array<pollfd, 2> ends = {
         {{.fd = session.fd(), .events = POLLIN, .revents = 0}, {.fd = fd, .events = POLLIN, .revents = 0}}};
     if (!session.HasPending() && ::poll(ends.data(), ends.size(), -1) < 0) return;
-    // The peer has said all that it had to say: whatever it does now, it has closed.
+    // The peer at `fd` sends nothing more, so any event means that it has closed.
     if (ends[1].revents != 0) return;
     const std::string piece = session.Read();
     if (piece.empty()) return;

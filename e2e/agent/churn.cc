@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one caller does, and the ledger.
+// Churn: the callers and the ledger.
 #include "e2e/agent/churn.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace berth::e2e {
 namespace {
 
-// A caller that holds so many deletes one, else it adds one.
+// A caller that has this many containers deletes one; with fewer, it adds one.
 constexpr std::size_t kHeldMax = 5;
 constexpr int kDelTriesMax = 60;
 constexpr std::chrono::seconds kSlow{1};
@@ -43,7 +43,7 @@ void Churn::AwaitCalls(int count) const {
 
 void Churn::RunCaller(int number) {
   std::vector<std::string>& own = of_caller_[static_cast<std::size_t>(number)];
-  // Half of the calls are ADDs, and callers are not in step.
+  // The limits differ, so that callers do not run in step; half of the calls are ADDs.
   std::size_t limit = 1 + static_cast<std::size_t>(number) % kHeldMax;
   while (!may_end_ || answered_ < wanted_) {
     if (own.size() < limit) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Churn: parallel callers that add and delete containers as a runtime does, and a ledger of what they were answered.
+// Churn: parallel callers that add and delete containers as a runtime does, and a ledger of the answered addresses.
 //
-// After an ADD that failed comes a DEL, repeated until it succeeds. The ledger knows who holds an address: from the
-// answer of its ADD until its DEL begins. An address that is answered while it is in the ledger was given twice.
+// After an ADD that failed, the caller sends DELs until one succeeds. An address is in the ledger from the answer of
+// its ADD until its DEL begins. If an ADD gets an address that is in the ledger, the address was given twice.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace berth::e2e {
 
 class Churn {
  public:
-  // The call of that verb for that container; `turn` counts the calls, from 0. Any thread.
+  // Returns the call of `verb` for container `id`; `turn` counts the calls, from 0. Any thread calls it.
   using MakeCall = std::function<PluginCall(const std::string& verb, const std::string& id, int turn)>;
 
   Churn(MakeCall make_call, int callers);
@@ -29,31 +29,31 @@ class Churn {
   Churn(const Churn&) = delete;
   Churn& operator=(const Churn&) = delete;
 
-  // Callers begin; they end when `calls` were answered and MayEnd was called.
+  // Starts the callers. They end once `calls` calls are answered and MayEnd was called.
   void Start(int calls);
   void MayEnd() { may_end_ = true; }
   void Join();
-  // Waits until so many calls were answered since Start.
+  // Waits until `count` calls are answered since Start.
   void AwaitCalls(int count) const;
   // Deletes every container that has an address.
   void DeleteAll();
 
-  // Addresses that were answered and not given back, in order. Requires: no callers run.
+  // The addresses in the ledger, in order. Requires: no callers run.
   [[nodiscard]] std::vector<std::string> Held() const;
-  // What went wrong, in words; empty: nothing.
+  // The errors that the callers saw, as text.
   [[nodiscard]] std::vector<std::string> Complaints() const;
   [[nodiscard]] int answered() const { return answered_; }
   [[nodiscard]] int added() const { return added_; }
   [[nodiscard]] int failed_adds() const { return failed_adds_; }
   [[nodiscard]] int repeated_dels() const { return repeated_dels_; }
-  // DELs that took longer than a second, and the longest.
+  // Number of DELs that took longer than 1 s.
   [[nodiscard]] int slow_dels() const { return slow_dels_; }
   [[nodiscard]] int dels() const { return dels_; }
   [[nodiscard]] std::chrono::milliseconds longest_del() const;
 
  private:
   void RunCaller(int number);
-  // False: nothing was given, and a DEL is through.
+  // False: the ADD got no address, and a DEL for it succeeded.
   bool Add(const std::string& id);
   void Delete(const std::string& id);
   void Complain(std::string text);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Churn while the agent is killed, replaced, or has no API server: no address twice, none lost, none left.
+// Churn while the agent is killed, is replaced, or has no API server: no address is given twice, lost, or left over.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -25,8 +25,8 @@ constexpr int kCallers = 8;
 
 class ChurnTest : public NodeTest {
  protected:
-  // With no caller running: what was answered and not given back is recorded, and nothing else. At last, because the
-  // agent answers a DEL that it cannot write at once.
+  // Expects that the blocks have entries for exactly the addresses in the ledger. Waits for that, because the agent
+  // answers a DEL before it writes the DEL. Requires: no callers run.
   void ExpectRecordedIsHeld(const Churn& churn) {
     std::vector<std::string> held = churn.Held();
     std::ranges::sort(held);
@@ -73,7 +73,7 @@ TEST_F(ChurnTest, AnAgentThatIsKilledTwentyTimesLosesAndDoublesNothing) {
 }
 
 TEST_F(ChurnTest, OfTwoAgentsTheOlderStopsAndNothingIsDoubledOrLeft) {
-  // What callers use now: the older agent and the newer one.
+  // The sockets that callers use now: of the older and of the newer agent.
   std::mutex mutex;
   std::string older = SocketPath("s0");
   std::string newer = older;
@@ -102,7 +102,7 @@ TEST_F(ChurnTest, OfTwoAgentsTheOlderStopsAndNothingIsDoubledOrLeft) {
       const std::lock_guard lock(mutex);
       older = newer;
     }
-    // For callers that wait at the older one's socket, as if it were the same path.
+    // Callers that wait at the older agent's socket get the newer agent, as if both had the same path.
     std::error_code error;
     std::filesystem::create_symlink(newer, left, error);
     churn.MayEnd();
@@ -134,7 +134,7 @@ TEST_F(ChurnTest, ThirtySecondsWithoutApiServerCostNoDelAndNoAddress) {
   const std::string options = " --dir " + Setting("BERTH_CLUSTER_DIR") + " >/dev/null 2>&1";
   // NOLINTNEXTLINE(bugprone-command-processor): a command of the test's own
   ASSERT_EQ(std::system((control + "stop-apiserver" + options).c_str()), 0);
-  std::this_thread::sleep_for(seconds(30));  // the outage is what is tested
+  std::this_thread::sleep_for(seconds(30));  // the outage under test
   // NOLINTNEXTLINE(bugprone-command-processor): a command of the test's own
   ASSERT_EQ(std::system((control + "start-apiserver" + options).c_str()), 0);
   churn.AwaitCalls(churn.answered() + kCallsOfRound);
@@ -146,7 +146,7 @@ TEST_F(ChurnTest, ThirtySecondsWithoutApiServerCostNoDelAndNoAddress) {
   EXPECT_THAT(Allocated(), IsEmpty());
   EXPECT_TRUE(Eventually([&] { return DebugOf(SocketPath())["journal"].empty(); }));
   EXPECT_EQ(churn.repeated_dels(), 0);
-  // One that is under way when the API server goes has its time; those that come later are answered at once.
+  // A DEL that runs when the API server stops may be slow; the agent answers later DELs at once.
   EXPECT_LE(churn.slow_dels(), 2 * kCallers);
   EXPECT_LT(churn.longest_del(), seconds(7));
   std::printf(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the tests. Plugins may stop reading at any time, which must not end this process.
+// Runs the tests. Ignores SIGPIPE, because a plugin may stop reading at any time.
 #include <csignal>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fixture: one pool of 1,022 addresses for each test.
+// NodeTest: each test gets one pool of 1,022 addresses.
 #include "e2e/agent/node_fixture.h"
 
 #include <cstdlib>

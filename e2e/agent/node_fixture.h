@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeTest: a node name of a test's own, agents for it, and calls through the real berth.
+// NodeTest: gives each test its own node name, agents for this node, and calls of the real berth.
 //
-// What is tested and where comes from the environment, which e2e/agent.sh sets. No controller runs.
+// e2e/agent.sh sets environment variables with the programs and the cluster. No controller runs.
 #pragma once
 
 #include <chrono>
@@ -19,10 +19,10 @@
 
 namespace berth::e2e {
 
-// Throws std::runtime_error if it is not set.
+// The value of an environment variable. Throws std::runtime_error if the variable is not set.
 [[nodiscard]] std::string Setting(const char* name);
 
-// Whether it becomes true in that time.
+// Waits until `condition` is true. False: `limit` has passed.
 [[nodiscard]] bool Eventually(const std::function<bool()>& condition,
                               std::chrono::milliseconds limit = std::chrono::seconds(15));
 
@@ -39,14 +39,14 @@ class NodeTest : public testing::Test {
     return scratch_ + "/" + name + ".sock";
   }
 
-  // What an agent of the test's node has: a token that names the node. berth-direct may use it too.
+  // The kubeconfig of an agent of the test's node, with a token that names the node. berth-direct may use it too.
   [[nodiscard]] std::string AgentKubeconfig() const { return scratch_ + "/agent.kubeconfig"; }
 
-  // Agents of the test's node; all share its folders. Not ready yet.
+  // Starts an agent of the test's node, and does not wait until it is ready. All agents share the node's folders.
   [[nodiscard]] std::unique_ptr<AgentProcess> StartAgent(const std::string& socket_name = "agent",
                                                          const std::string& kubeconfig = "",
                                                          const std::vector<std::string>& more = {}) const;
-  // The same, ready.
+  // Starts an agent, and waits until it is ready.
   [[nodiscard]] std::unique_ptr<AgentProcess> ReadyAgent(const std::string& socket_name = "agent") const;
 
   [[nodiscard]] PluginCall CallOf(const std::string& verb, const std::string& id, const std::string& socket,
@@ -60,11 +60,11 @@ class NodeTest : public testing::Test {
   std::string scratch_;
 };
 
-// The first address of an ADD's result, without its length; empty: it is none.
+// The first address of an ADD's result, without its prefix length; empty: there is none.
 [[nodiscard]] std::string AddressOf(const PluginOutcome& outcome);
-inline constexpr unsigned kTryAgain = 11;  // of CNI errors: later it may go well
+inline constexpr unsigned kTryAgain = 11;  // code of a CNI error: try again later
 
-// The code of a CNI error; 0: it is none.
+// The code of a CNI error; 0: the outcome is not a CNI error.
 [[nodiscard]] unsigned CodeOf(const PluginOutcome& outcome);
 
 }  // namespace berth::e2e

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An agent whose API server has CRDs of a release before: it says what it does without, and works.
+// An agent whose API server has an earlier release's CRDs: the agent works, and logs which features are missing.
 #include <fstream>
 #include <iterator>
 
@@ -29,7 +29,7 @@ class OlderCrdTest : public NodeTest {
     NodeTest::TearDown();
   }
 
-  // What a block is stored with.
+  // Whether the API server stores the field standby of a block.
   [[nodiscard]] bool KeepsStandby() const {
     const std::string name = "s-" + tag() + ".10.77.0.0-26";
     const json block = {

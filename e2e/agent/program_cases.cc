@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The programs: what berth does without an agent, how a node changes its mode, how an agent ends, what its socket
-// shows, what it costs, and what it says to options that make no sense.
+// The programs: berth without an agent, changes of a node's mode, the end of an agent, its socket, its costs, and its
+// errors about invalid options.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -31,7 +31,7 @@ constexpr unsigned kNotReady = 50;
 
 class ProgramTest : public NodeTest {
  protected:
-  // The agent reaches the API server through the proxy.
+  // Starts an agent that reaches the API server through the proxy, and waits until it is ready.
   [[nodiscard]] std::unique_ptr<AgentProcess> ReadyAgentBehind(const FaultProxy& proxy) const {
     const std::string kubeconfig = scratch() + "/proxy.kubeconfig";
     std::ofstream(kubeconfig) << ProxyKubeconfig(proxy.Url(), "agent");
@@ -39,7 +39,7 @@ class ProgramTest : public NodeTest {
     EXPECT_TRUE(agent->AwaitReady());
     return agent;
   }
-  // A call of berth-direct, installed in the place of berth.
+  // A call of berth-direct, with berth's configuration.
   [[nodiscard]] PluginCall DirectCallOf(const std::string& verb, const std::string& id,
                                         const std::string& kubeconfig = "") const {
     PluginCall call =
@@ -64,7 +64,7 @@ class ProgramTest : public NodeTest {
   }
 };
 
-// Its notes are beside the socket, and have no option of their own.
+// The agent's notes are files beside its socket; no option sets their place.
 TEST_F(ProgramTest, WhatAnAgentAnsweredAndDidNotWriteIsKeptByTheNextOneAtItsSocket) {
   FaultProxy proxy(UpstreamOf(AgentKubeconfig()));
   auto first = ReadyAgentBehind(proxy);
@@ -156,7 +156,7 @@ TEST_F(ProgramTest, AnAgentThatStartsWaitsForADirectAddThatRuns) {
 TEST_F(ProgramTest, ARetiredAgentHasWrittenAndFencedWhatAKilledOneLeft) {
   FaultProxy proxy(UpstreamOf(AgentKubeconfig()));
   const auto agent = ReadyAgentBehind(proxy);
-  // The block was claimed ahead; its first write puts addresses on standby.
+  // The agent has claimed the block in advance; its first write to the block puts addresses on standby.
   for (const char* const container : {"c0", "c00"}) {
     ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", container, SocketPath()))), "");
   }
@@ -178,7 +178,7 @@ TEST_F(ProgramTest, ACallWaitsForAnAgentThatRestarts) {
   PluginProcess add(CallOf("ADD", "c1", SocketPath()));
   PluginOutcome outcome;
   std::jthread waiting([&] { outcome = add.Wait(); });
-  // Until it waits: it has read its input, and nothing else makes it end but the agent.
+  // Waits until the plugin is in poll: it has read its input and waits for the agent.
   ASSERT_TRUE(Eventually([&] {
     std::ifstream call("/proc/" + std::to_string(add.pid()) + "/wchan");
     std::string where;
@@ -208,7 +208,7 @@ TEST_F(ProgramTest, StatusFailsOnlyWhereNoAgentHasLoadedYet) {
 TEST_F(ProgramTest, SigtermFinishesTheCallsThatRun) {
   FaultProxy proxy(UpstreamOf(AgentKubeconfig()));
   const auto agent = ReadyAgentBehind(proxy);
-  // With a block at hand nothing but an ADD sends a PATCH: what is held then is the call's.
+  // The agent has a block with free addresses, so a held PATCH can only come from the next ADD.
   ASSERT_NE(AddressOf(RunPlugin(CallOf("ADD", "c0", SocketPath()))), "");
   proxy.Reset([](const SeenRequest& request) { return request.method == "PATCH" ? Fault::kPause : Fault::kNone; });
   PluginProcess add(CallOf("ADD", "c1", SocketPath()));
@@ -241,7 +241,7 @@ TEST_F(ProgramTest, TheSocketAnswersPeopleAndIsForRootAlone) {
   EXPECT_THAT(debug["journal"], IsEmpty());
 }
 
-// The agent's role has no rights in pods' namespaces, so this one runs as the administrator.
+// The agent's role has no rights in pods' namespaces, so this test's agent runs as the administrator.
 TEST_F(ProgramTest, AnnotationsComeFromThePodWhereThatIsConfigured) {
   const std::string chosen = "q-" + tag();
   cluster().CreateReadyPool(chosen, {{"space", "s-" + tag()}, {"subnet", "10.66.0.0/24"}, {"allowAnnotation", true}});
@@ -252,7 +252,7 @@ TEST_F(ProgramTest, AnnotationsComeFromThePodWhereThatIsConfigured) {
                     {"metadata", {{"name", name}, {"annotations", {{"ipam.berth.dev/pools", chosen}}}}},
                     {"spec", {{"containers", {{{"name", "x"}, {"image", "example.org/x"}}}}}}};
   const auto options = [] { return k8sclient::CallOptions::Within(seconds(10)); };
-  // The namespace's service account comes a moment after the cluster.
+  // Kubernetes creates the namespace's service account a moment after the cluster's start.
   ASSERT_TRUE(Eventually([&] { return k8sclient::Create(cluster().api(), pods, pod, options()).has_value(); }));
   const auto agent = StartAgent("agent", Setting("BERTH_TEST_KUBECONFIG"), {"--read-pods"});
   ASSERT_TRUE(agent->AwaitReady());
@@ -320,7 +320,7 @@ constexpr WrongOptions kWrongOptions[] = {
 INSTANTIATE_TEST_SUITE_P(Table, WrongOptionsTest, testing::ValuesIn(kWrongOptions),
                          [](const auto& c) { return std::string(c.param.name); });
 
-// Nanoseconds on a processor so far, of all threads.
+// The processor time of all threads of the process so far, in nanoseconds.
 std::int64_t ProcessorNanos(pid_t pid) {
   std::int64_t sum = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
@@ -356,10 +356,10 @@ TEST_F(ProgramTest, AnAgentWith256AddressesIsSmallAndQuiet) {
     });
   }
   callers.clear();
-  // What was on standby is written after its answer.
+  // The agent writes the entries of addresses on standby after it has answered.
   ASSERT_TRUE(Eventually([this] { return Allocated().size() == kAddresses; }));
   const std::int64_t before = ProcessorNanos(agent->pid());
-  std::this_thread::sleep_for(kIdle);  // what an idle agent does in that time is what is measured
+  std::this_thread::sleep_for(kIdle);  // measures the work of an idle agent during this time
   const double share = static_cast<double>(ProcessorNanos(agent->pid()) - before) /
                        static_cast<double>(std::chrono::nanoseconds(kIdle).count());
   const int resident_kib = ResidentKib(agent->pid());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two agents of one node, as an update leaves them for a while: the one that started last serves, the other stands by.
+// Two agents of one node, as for a while during an update: the agent that started last serves, the other is passive.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -18,11 +18,11 @@ using std::chrono::steady_clock;
 class TwoAgentsTest : public NodeTest {
  protected:
   [[nodiscard]] std::string ProbePath(const std::string& name) const { return scratch() + "/" + name + ".probe"; }
-  // Both at the same socket, each with one for its own probes.
+  // Starts an agent. Both agents use the same socket, and each has its own socket for probes.
   [[nodiscard]] std::unique_ptr<AgentProcess> Start(const std::string& name) const {
     return StartAgent("agent", "", {"--probe-socket", ProbePath(name)});
   }
-  // The exit status of what a kubelet would run.
+  // The exit status of the probe command that a kubelet would run.
   [[nodiscard]] int Probe(const std::string& name, const std::string& option = "") const {
     const std::string command =
         Setting("BERTH_AGENT") + " probe " + option + " --socket " + ProbePath(name) + " >" + scratch() + "/said";
@@ -64,13 +64,13 @@ TEST_F(TwoAgentsTest, TheOlderStandsByAndServesAgainWhenTheNewerIsGone) {
   EXPECT_TRUE(Eventually([this] { return Allocated().empty(); }));
 }
 
-// A crash loop of the newer: each start of it takes over, and in between the older serves.
+// The newer agent is in a crash loop: each of its starts takes over, and the older agent serves in between.
 TEST_F(TwoAgentsTest, TheNewerTakesOverOncePerStartAndTheTwoDoNotTakeTurns) {
   const auto older = Start("older");
   ASSERT_TRUE(Eventually([&] { return Serves("older"); }));
   const auto newer = Start("newer");
   ASSERT_TRUE(Eventually([&] { return Serves("newer") && StandsBy("older"); }));
-  // Several looks of the older at who lives; calls go on meanwhile.
+  // In this time the older agent checks several times whether the newer agent lives, while calls go on.
   int calls = 0;
   for (const auto end = steady_clock::now() + seconds(2); steady_clock::now() < end; ++calls) {
     EXPECT_NE(AddressOf(RunPlugin(CallOf("ADD", "c", SocketPath()))), "");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases 46 to 64: ADD: shapes of results, which address, all or nothing.
+// Cases 46 to 64: ADD: the shape of results, the choice of addresses, and all addresses or none.
 #include "e2e/conformance/conformance.h"
 
 namespace berth::conformance {
@@ -12,7 +12,7 @@ using testing::SizeIs;
 
 constexpr const char* kVersions[] = {"0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"};
 
-// A call of its own container for each version, so that one pool serves all.
+// A call of this version, with its own container, so that one pool serves all versions.
 Call OfVersion(const Call& base, std::string version) {
   return base.With("CNI_CONTAINERID", "v" + version).Config({{"cniVersion", version}});
 }
@@ -102,8 +102,8 @@ TEST_F(Conformance, Case054_DualStackOf020SplitsRoutesByFamily) {
   EXPECT_EQ(result["ip6"]["routes"], json::array({{{"dst", "::/0"}}}));
 }
 
-// berth gives an interface one address of each family, so two of one family cannot come about: two pools of a family
-// are a first and a second choice, and two requested addresses are refused in every version.
+// berth gives an interface one address of each family. If the configuration names two pools of a family, the second is
+// used only if the first has no address. If a call requests two addresses of a family, berth refuses it.
 TEST_F(Conformance, Case055_TwoAddressesOfOneFamilyNeverComeAbout) {
   const std::string first = MakePool({{"allowRequests", true}});
   const std::string second = MakePool({{"subnet", "10.1.3.0/29"}, {"gateway", "10.1.3.1"}, {"allowRequests", true}});
@@ -127,7 +127,7 @@ TEST_F(Conformance, Case057_DualStackKeepsTheConfiguredOrder) {
   EXPECT_THAT(Addresses(Ok(other)), ElementsAre("10.1.2.3/29", "2001:db8:1:2::3/125"));
 }
 
-// The same answer again: a killed or repeated ADD must be able to find what it already has.
+// A repeated ADD, for example after a killed one, must find the address that the attachment already has.
 TEST_F(Conformance, Case058_AddTwiceGivesTheSameResult) {
   const json first = Ok(Base("ADD"));
   EXPECT_EQ(Ok(Base("ADD")), first);

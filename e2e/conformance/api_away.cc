@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sockets that are bound, and kubeconfigs that point at them.
+// Binds the sockets, and writes kubeconfigs with their ports.
 #include "e2e/conformance/api_away.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// API servers that are not there: one that refuses connections, one that accepts them and never says a word.
+// API servers that do not answer: one refuses connections, and one accepts connections and never answers.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace berth::conformance {
 
-// A port of 127.0.0.1 that is bound but not listened on: connections to it are refused, and nobody else can get it.
+// A port of 127.0.0.1 that is bound without a listener: the kernel refuses connections to the port, and no other
+// program can bind it.
 class RefusingServer {
  public:
   RefusingServer();
@@ -25,13 +26,13 @@ class RefusingServer {
   std::uint16_t port_ = 0;
 };
 
-// The same, listened on, but nobody accepts: the kernel completes the handshake, and no byte ever comes back.
+// A port with a listener that never accepts: the kernel completes TCP's handshake, and the client never gets a byte.
 class SilentServer : public RefusingServer {
  public:
   SilentServer();
 };
 
-// A kubeconfig for `url` with the node's own credentials, in `directory`; its path.
+// Writes a kubeconfig for `url` with the node's credentials to `directory`, and returns its path.
 [[nodiscard]] std::string WriteKubeconfig(const std::string& directory, const std::string& url);
 
 [[nodiscard]] Call WithKubeconfig(const Call& call, const std::string& path);

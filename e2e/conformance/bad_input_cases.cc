@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bad input and refusals: each a clear error that names what is wrong, and nothing allocated.
+// Bad input and refusals: each error names the wrong value, and no address is allocated.
 #include <fstream>
 
 #include "e2e/conformance/api_away.h"
@@ -17,7 +17,7 @@ class BadInput : public Conformance {
   [[nodiscard]] Call OfPod(const std::string& name_space) {
     return Base("ADD").With("CNI_ARGS", "IgnoreUnknown=1;K8S_POD_NAME=web;K8S_POD_NAMESPACE=" + name_space);
   }
-  // In agent mode nobody looks at a kubeconfig that the network configuration names.
+  // In agent mode, no program reads a kubeconfig that the network configuration names.
   void ExpectUnusable(const std::string& kubeconfig) {
     const Call call = WithKubeconfig(Base("ADD"), kubeconfig);
     if (InAgentMode()) {
@@ -26,7 +26,8 @@ class BadInput : public Conformance {
       Error(call, {6}, kubeconfig);
     }
   }
-  // What an ADD answers with such credentials: its own, or those of its node's agent, which never gets ready then.
+  // The error of an ADD with this kubeconfig. In agent mode, the kubeconfig is the agent's, and the agent never becomes
+  // ready.
   json ErrorWithCredentials(const std::string& kubeconfig, const std::set<unsigned>& codes) {
     const Call call = WithKubeconfig(Base("ADD"), kubeconfig);
     if (!InAgentMode()) return Error(call, codes);
@@ -86,7 +87,7 @@ TEST_F(BadInput, APoolForOtherNodesIsRefused) {
   const std::string node = Settings::Get().NodeName();
   Error(Base("ADD"), {7}, node);
   cluster().LabelNode(node, {{"zone", "a"}});
-  // The cache of nodes, be it the API server's or the agent's, may be a moment behind.
+  // The API server's or the agent's cache of nodes may lag for a moment.
   EXPECT_TRUE(Eventually([&] { return Run(Base("ADD")).out.find("zone") != std::string::npos; }));
   Error(Base("ADD"), {7}, "zone");
   cluster().LabelNode(node, {{"zone", "b"}});
@@ -156,7 +157,7 @@ TEST_F(BadInput, ARequestForTheGatewayIsRefused) {
   Error(WithIp("10.1.2.1"), {7, 101}, "gateway");
 }
 
-// As the controller tells it: in the pool's status before a block exists, and by an entry in a block that does.
+// The controller writes a reservation into the pool's status, and as an entry into a block that exists.
 TEST_F(BadInput, ARequestForAReservedAddressIsRefused) {
   MakePool({{"allowRequests", true}});
   cluster().Withhold(pools()[0], {"10.1.2.4"});
@@ -166,7 +167,7 @@ TEST_F(BadInput, ARequestForAReservedAddressIsRefused) {
   Error(WithIp("10.1.2.5"), {101}, "printer");
 }
 
-// Run by conformance.sh before it installs the CRDs.
+// conformance.sh runs these tests before it installs the CRDs.
 using BeforeCrds = Conformance;
 
 TEST_F(BeforeCrds, MissingCrdsAreNamed) {

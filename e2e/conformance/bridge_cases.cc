@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases 126 to 132: behind the real bridge and ptp plugins, in network namespaces made for each test.
+// Cases 126 to 132: the real bridge and ptp plugins call the plugin, in a network namespace for each test.
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -44,7 +44,7 @@ class BehindPlugin : public Conformance {
   [[nodiscard]] std::string netns() const { return "berth-" + tag(); }
   [[nodiscard]] std::string bridge() const { return "bt" + tag(); }
 
-  // The base call, made to the interface plugin.
+  // The base call of an interface plugin, which calls the plugin under test.
   [[nodiscard]] Call Through(const std::string& plugin, const std::string& verb, const std::string& pool) {
     Call call = Base(verb, {pool}).With("CNI_NETNS", "/run/netns/" + netns()).With("CNI_PATH", path_);
     call.binary = path_ + "/" + plugin;
@@ -55,13 +55,13 @@ class BehindPlugin : public Conformance {
     return call;
   }
 
-  // Agent mode: Calls counts what the agent with this socket answers from now on.
+  // Agent mode: from now on, Calls counts the answers of the agent with this socket.
   void CountOn(const std::string& socket) {
     socket_ = socket;
     for (const char* verb : {"ADD", "DEL", "STATUS"}) before_[verb] = Answered(verb);
   }
 
-  // How often our plugin was called with that verb: from the agent's metrics, or the plugin's log.
+  // How often the plugin under test was called with this verb, from the agent's metrics or the plugin's log.
   [[nodiscard]] int Calls(const std::string& verb) {
     if (InAgentMode()) return Answered(verb) - before_[verb];
     std::ifstream log(Scratch() + "/berth.log");
@@ -162,12 +162,13 @@ TEST_F(BehindPlugin, Case131_TwoNetworksOfOneContainerAreTwoRecords) {
   EXPECT_THAT(Allocated(), IsEmpty());
 }
 
-// Runtimes that run out of patience kill the interface plugin only. Its child lives on, and nobody reads its answer.
+// A runtime whose time limit has passed kills only the interface plugin. The interface plugin's child lives on, and no
+// program reads its answer.
 TEST_F(BehindPlugin, AnAddWhoseCallerWasKilledLeavesNothing) {
   const std::string pool = MakePool();
   NodeProxy node(Scratch());
   if (InAgentMode()) CountOn(node.socket());
-  // The first creates the block, the second patches it.
+  // The first ADD creates the block, and the second ADD patches it.
   for (const char* interface : {"eth0", "eth1"}) {
     SCOPED_TRACE(interface);
     const int calls = Calls("ADD");
@@ -178,14 +179,14 @@ TEST_F(BehindPlugin, AnAddWhoseCallerWasKilledLeavesNothing) {
     caller.Signal(SIGKILL);
     waiting.join();
     node.proxy().Resume();
-    // What it logs comes before what it gives back.
+    // The plugin logs the call before it frees the address.
     EXPECT_TRUE(Eventually([&] { return Calls("ADD") > calls; })) << "the orphan came to no end";
     EXPECT_TRUE(Eventually([&] { return Allocated().empty(); })) << "it gave nothing back";
   }
 }
 
-// The contract's row is about Debian's bridge, which ends at 1.0.0. This one speaks 1.1.0, so a version that it does
-// not know is one that we do not know either, and the answer is its own.
+// The contract's case is about Debian's bridge, whose newest version is 1.0.0. The bridge of this test knows 1.1.0. So
+// berth does not know a version either that this bridge does not know, and the bridge itself answers.
 TEST_F(BehindPlugin, Case132_AVersionThatBridgeDoesNotKnowNeverReachesUs) {
   const std::string pool = MakePool();
   ExpectError(Run(Through("bridge", "ADD", pool).Config({{"cniVersion", "1.2.0"}})), {1}, "1.2.0");

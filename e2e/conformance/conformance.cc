@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fixture: making calls, and judging what came of them.
+// Conformance: makes calls and checks their outcomes.
 #include "e2e/conformance/conformance.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::string MakeTag() {
   return tag;
 }
 
-// On these words runtimes act (contract 1.8).
+// Runtimes react to these words in an error (contract 1.8).
 constexpr std::string_view kLoadedPhrases[] = {"not found", "no such file or directory", "network is not ready"};
 
 std::string Describe(const PluginOutcome& outcome) {
@@ -114,7 +114,7 @@ Call Conformance::Base(const std::string& verb) {
 }
 
 std::string Conformance::MakePool(const json& patch) {
-  // No warm addresses: the agents of all shards would take the few blocks ahead of need.
+  // warmAddresses 0: otherwise the agents of all shards would claim the pool's few blocks in advance.
   json spec = {{"space", "s-" + tag_},
                {"subnet", "10.1.2.0/29"},
                {"gateway", "10.1.2.1"},
@@ -211,7 +211,7 @@ void Conformance::AwaitWritten() const {
   constexpr std::chrono::seconds kLimit{20};
   for (const std::string& socket : sockets_) {
     const std::set<std::string> answered = UnwrittenOf(socket);
-    // Other tests call the same agent.
+    // Waits only for these attachments, because other tests call the same agent.
     const auto is_written = [&] {
       const std::set<std::string> left = UnwrittenOf(socket);
       return std::ranges::none_of(answered,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Crash safety: a fault at every request of ADD and DEL, on every kind of pool.
 //
-// Whatever is lost (the request, the answer, the process, or the moment at which the request arrives), DEL leaves
-// nothing, a retried ADD gives exactly one address of each family, and an address that somebody else got meanwhile is
-// never taken away by a write that arrives late.
+// If a request or an answer is lost, if the process dies, or if a request arrives late, then a DEL leaves nothing, a
+// repeated ADD gives exactly one address of each family, and a late write never frees an address that another
+// attachment got meanwhile.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -24,12 +24,12 @@ using e2e::Fault;
 using e2e::SeenRequest;
 using testing::SizeIs;
 
-// An ADD or DEL makes fewer requests than this, also with a few repetitions; more means that a loop does not end.
+// An ADD or DEL sends fewer requests than this, even with a few repetitions. More requests mean an endless loop.
 constexpr int kRequestsMax = 20;
 
 struct Scenario {
   const char* name;
-  bool has_block;  // the node has a block already: ADD patches; else it creates
+  bool has_block;  // true: the node has a block, and an ADD patches it; false: an ADD creates a block
   bool has_v4;
   bool v4_is_shared;
   bool has_v6;
@@ -87,7 +87,7 @@ constexpr Scenario kScenarios[] = {
      .v6_is_shared = true},
 };
 
-// `make test-all` (tools/run-tests) says so.
+// Whether the tests try every moment and not a sample. `make test-all` (tools/run-tests) sets the variable.
 bool IsSweepWhole() {
   const char* const sweep = std::getenv("BERTH_SWEEP");  // NOLINT(concurrency-mt-unsafe): tests do not set variables
   return sweep != nullptr && std::string_view(sweep) == "all";
@@ -113,7 +113,7 @@ class CrashSafety : public Conformance, public testing::WithParamInterface<Scena
     return call;
   }
 
-  // Nothing held but by the resident, and no block where the scenario begins without.
+  // Removes the blocks if the scenario begins without a block, and expects that only the resident has addresses.
   void MakeReady() {
     node_->NoFaults();
     if (!GetParam().has_block) {
@@ -128,7 +128,7 @@ class CrashSafety : public Conformance, public testing::WithParamInterface<Scena
     ExpectAllocatedAtLast(baseline_);
   }
 
-  // Runs `round` with the index of every request that a call makes, until a round in which the fault did not strike.
+  // Runs `round` with the index of each request that a call sends, until the fault meets no request.
   void AtEveryRequest(const std::function<void(int index)>& round) {
     for (int index = 0; index < kRequestsMax; ++index) {
       MakeReady();
@@ -147,7 +147,7 @@ class CrashSafety : public Conformance, public testing::WithParamInterface<Scena
     FAIL() << "more than " << kRequestsMax << " requests";
   }
 
-  // One call with a fault at that request, to its end.
+  // Runs one call to its end, with a fault at this request.
   PluginOutcome RunWithFault(const Call& call, int index, Fault fault) {
     node_->FaultAt(index, fault);
     PluginOutcome outcome = Run(call);
@@ -156,7 +156,7 @@ class CrashSafety : public Conformance, public testing::WithParamInterface<Scena
     return outcome;
   }
 
-  // The shorter of two, from the start of the process to its end.
+  // The shorter time of two ADDs, each from the start to the end of its process.
   std::chrono::milliseconds TimeOfAdd() {
     auto shortest = std::chrono::milliseconds::max();
     for (int i = 0; i < 2; ++i) {
@@ -169,13 +169,13 @@ class CrashSafety : public Conformance, public testing::WithParamInterface<Scena
     return shortest;
   }
 
-  // Kills an ADD after that time, and expects that its DEL leaves nothing; false if the ADD had ended by itself.
+  // Kills an ADD after `moment`, and expects that a DEL leaves nothing. False: the ADD had ended by itself.
   bool KillAddAfter(std::chrono::microseconds moment) {
     SCOPED_TRACE("killed after " + std::to_string(moment.count()) + " us");
     MakeReady();
     PluginProcess process(Prepare(Of("ADD", "c1")));
     std::jthread waiting([&] { static_cast<void>(process.Wait()); });
-    std::this_thread::sleep_for(moment);  // the moment is what is tested
+    std::this_thread::sleep_for(moment);  // the moment under test
     const bool is_killed = process.IsRunning();
     process.Signal(SIGKILL);
     waiting.join();
@@ -184,7 +184,7 @@ class CrashSafety : public Conformance, public testing::WithParamInterface<Scena
     return is_killed;
   }
 
-  // One call that is killed while it waits for the answer to that request; in agent mode the agent dies as well.
+  // Kills a call while it waits for the answer to this request. In agent mode, also kills the agent.
   void KillAt(const Call& call, int index, Fault fault) {
     node_->FaultAt(index, fault);
     PluginProcess process(Prepare(call));
@@ -193,7 +193,7 @@ class CrashSafety : public Conformance, public testing::WithParamInterface<Scena
     }
     process.Signal(SIGKILL);
     waiting.join();
-    // A DEL ends before its request is sent, and so may an ADD.
+    // A DEL ends before the agent sends the DEL's request, and an ADD may end before its request, too.
     const auto is_sent = [&] {
       return node_->proxy().AwaitHeld(std::chrono::milliseconds(0)) || UnwrittenOf(node_->socket()).empty();
     };
@@ -266,8 +266,8 @@ TEST_P(CrashSafety, AfterAKillInAddDelLeavesNothing) {
   }
 }
 
-// Not only where it waits for the API server: at moments drawn between its start and its end, or, in
-// `make test-all`, a millisecond later each time until it ends by itself.
+// Kills ADDs at random moments between their start and end, and not only while they wait for the API server. In
+// `make test-all`, kills each ADD 1 ms later than the one before, until an ADD ends by itself.
 TEST_P(CrashSafety, AfterAKillAtAnyMomentOfAddDelLeavesNothing) {
   if (IsSweepWhole()) {
     constexpr int kLastMomentMs = 400;
@@ -278,8 +278,8 @@ TEST_P(CrashSafety, AfterAKillAtAnyMomentOfAddDelLeavesNothing) {
     return;
   }
   constexpr int kMomentsDrawn = 12;
-  // What it takes is known to the millisecond; on a busy machine the next one may take a tenth of that, so each that
-  // was over before its moment lowers the bound.
+  // The bound is the time of an ADD. On a busy machine the next ADD may take a tenth of that, so each ADD that ends
+  // before its moment lowers the bound.
   std::chrono::microseconds bound = TimeOfAdd() + std::chrono::milliseconds(1);
   int killed = 0;
   ipam::ForSeeds(kMomentsDrawn, [&](ipam::SeededRandom& random) {

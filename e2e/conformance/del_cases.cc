@@ -67,7 +67,7 @@ TEST_F(Conformance, Case093_DelInOneNetworkLeavesTheOther) {
   EXPECT_THAT(Allocated(), ElementsAre(Host(kept.at(0))));
 }
 
-// Who holds an address is found by attachment, so nothing in CNI_ARGS can be worth a failing DEL.
+// A DEL finds entries by the attachment and needs no CNI_ARGS, so no error in CNI_ARGS may let the DEL fail.
 TEST_F(Conformance, Case094_DelIgnoresMalformedArgs) {
   for (const char* args : {"FOO", "FOO=BAR", "A=b=c", ";", "IgnoreUnknown=yes", "IP=bogus"}) {
     Ok(Base("ADD"));
@@ -94,8 +94,8 @@ TEST_F(Conformance, Case095_DelWorksWhateverBecameOfThePool) {
   EXPECT_THAT(Allocated(), IsEmpty());
 }
 
-// Without the section the defaults count: the kubelet's kubeconfig, /var/lib/berth, and /run/berth or the agent's
-// socket there, here in a mount namespace.
+// Without the section ipam, a DEL uses the defaults: the kubelet's kubeconfig, /var/lib/berth, and /run/berth or the
+// agent's socket there. The test puts them into a mount namespace.
 TEST_F(Conformance, Case096_DelWithoutIpamUsesTheDefaults) {
   Ok(Base("ADD"));
   const std::string wrapper = Scratch() + "/in-a-mount-namespace";
@@ -135,8 +135,8 @@ TEST_F(Conformance, Case098_DelAfterAFailedAddLeavesNothing) {
   EXPECT_THAT(Allocated(), IsEmpty());
 }
 
-// The ADD has started, but reads its input only after a DEL of the same attachment is through: nobody would ever give
-// back what it takes now.
+// The ADD has started, but reads its input only after a DEL of the same attachment has ended. No later DEL would free
+// an address that this ADD takes.
 TEST_F(Conformance, Case098_AnAddThatADelOvertookTakesNothing) {
   PluginProcess add(Prepare(Base("ADD")));
   ASSERT_TRUE(add.AwaitReading());

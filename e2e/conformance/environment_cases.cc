@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases 1 to 22: environment variables and which verb a call is.
+// Cases 1 to 22: environment variables and the verb.
 #include <unistd.h>
 
 #include "e2e/conformance/conformance.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases 81 to 86 and 100: streams, signals, and an API server or a disk that does not do its part.
+// Cases 81 to 86 and 100: streams, signals, and failures of the API server or the disk.
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// Room for a process on a busy machine to start and end.
+// Extra time for the start and end of a process on a busy machine.
 constexpr milliseconds kSlack{1500};
 
 TEST_F(Conformance, Case081_StdoutIsOneJsonValueAlsoWhenItLogsEverything) {
@@ -29,7 +29,7 @@ TEST_F(Conformance, Case081_StdoutIsOneJsonValueAlsoWhenItLogsEverything) {
   call.config["ipam"]["logLevel"] = "debug";
   const PluginOutcome outcome = Run(call);
   EXPECT_TRUE(json::accept(outcome.out)) << outcome.out;
-  // In agent mode there is nothing to say here: the agent logs.
+  // In agent mode the plugin writes nothing to stderr, because the agent logs.
   EXPECT_EQ(outcome.err.empty(), InAgentMode()) << outcome.err;
 }
 
@@ -49,7 +49,7 @@ TEST_F(Conformance, Case082_AResultThatNobodyReadsIsGivenBack) {
   EXPECT_THAT(Allocated(), IsEmpty());
 }
 
-// What the pair had before stays: another process was told about it.
+// The attachment keeps its address, because an earlier ADD has returned it.
 TEST_F(Conformance, Case082_ARepeatedAnswerThatNobodyReadsLeavesWhatThePairHas) {
   Ok(Base("ADD"));
   Call call = Base("ADD");
@@ -62,7 +62,7 @@ class Proxied : public Conformance {
  protected:
   void SetUp() override { node_.emplace(Scratch()); }
   [[nodiscard]] NodeProxy& node() { return *node_; }
-  // Through the proxy, and not for long: in agent mode a DEL waits for the ADD's end.
+  // A call through the proxy with a time limit of 4 s, because in agent mode a DEL waits for the ADD's end.
   [[nodiscard]] Call Brief(const std::string& verb, const std::string& id = "c1") {
     Call call = node_->Through(Base(verb).With("CNI_CONTAINERID", id));
     call.config["ipam"]["timeoutSeconds"] = 4;
@@ -83,7 +83,7 @@ TEST_F(Proxied, Case083_AfterASignalDuringAddDelLeavesNothing) {
     add.Signal(signal);
     waiting.join();
     OkSilently(Brief("DEL"));
-    node().proxy().Release();  // the dead ADD's write arrives last of all
+    node().proxy().Release();  // the dead ADD's write arrives last
     ExpectAllocatedAtLast({});
     EXPECT_THAT(Addresses(Ok(Brief("ADD"))), SizeIs(1));
     OkSilently(Brief("DEL"));
@@ -97,7 +97,7 @@ TEST_F(Conformance, Case084_AnApiServerThatRefusesIsCode11) {
   Call call = WithKubeconfig(Base("ADD"), kubeconfig);
   std::unique_ptr<e2e::AgentProcess> agent;
   if (InAgentMode()) {
-    // One that has never loaded: what one that has can do without API server is the next case's.
+    // An agent that has never loaded its blocks. The next case tests an agent that has loaded its blocks.
     agent = StartAgent("refused-" + tag(), kubeconfig, Scratch());
     call = WithSocket(call, agent->settings().socket);
     call.config["ipam"]["timeoutSeconds"] = 2;
@@ -129,7 +129,7 @@ TEST_F(Conformance, Case084_AnApiServerThatNeverAnswersIsCode11WithinTheTimeBudg
   ExpectAllocatedAtLast({});
 }
 
-// The first write of a new pool creates a block, that of the second container changes it.
+// The first write to a new pool creates a block; the second container's write patches the block.
 TEST_F(Proxied, Case085_ALostAnswerNeitherLeaksNorDoubles) {
   for (const Fault fault : {Fault::kCutBefore, Fault::kCutAfter}) {
     for (const char* id : {"c1", "c2"}) {
@@ -162,7 +162,7 @@ TEST_F(Conformance, Case086_AStateFolderThatCannotBeUsedIsAnInputError) {
   Call call = Base("ADD");
   std::ofstream(Scratch() + "/file") << "not a folder";
   call.config["ipam"]["stateDir"] = Scratch() + "/file/state";
-  if (InAgentMode()) return static_cast<void>(Ok(call));  // where the agent listens nobody looks
+  if (InAgentMode()) return static_cast<void>(Ok(call));  // in agent mode no program uses this folder
   Error(call, {5}, Scratch() + "/file/state");
 }
 
@@ -176,7 +176,7 @@ TEST_F(Conformance, Case086_WithoutAStateFolderTheNodeIsItsAgentsAndNoFolderIsMa
 }
 
 TEST_F(Conformance, Case086_ARunFolderThatCannotBeUsedIsAnInputError) {
-  if (InAgentMode()) return;  // the folder is the agent's to make
+  if (InAgentMode()) return;  // the agent makes the folder
   Call call = Base("ADD");
   std::ofstream(Scratch() + "/file") << "not a folder";
   for (const std::string& folder : {Scratch() + "/file/run", std::string("/proc/berth")}) {
@@ -186,7 +186,7 @@ TEST_F(Conformance, Case086_ARunFolderThatCannotBeUsedIsAnInputError) {
 }
 
 TEST_F(Conformance, Case100_DelWithoutApiServerFailsSoThatItIsRepeated) {
-  if (InAgentMode()) return;  // the next test
+  if (InAgentMode()) return;  // the next test covers agent mode
   Ok(Base("ADD"));
   const RefusingServer server;
   const Call call = WithKubeconfig(Base("DEL"), WriteKubeconfig(Scratch(), server.Url()));
@@ -195,9 +195,9 @@ TEST_F(Conformance, Case100_DelWithoutApiServerFailsSoThatItIsRepeated) {
   EXPECT_THAT(Allocated(), IsEmpty());
 }
 
-// What the agent has answered happens, though it is killed meanwhile.
+// The DEL that the agent has answered is done, even if the agent is killed meanwhile.
 TEST_F(Proxied, Case100_DelWithoutApiServerSucceedsInAgentModeAndIsDoneLater) {
-  if (!InAgentMode()) return;  // the test before
+  if (!InAgentMode()) return;  // the previous test covers direct mode
   for (const Fault fault : {Fault::kCutBefore, Fault::kHold}) {
     Ok(Brief("ADD"));
     Ok(Brief("ADD", "c2"));

@@ -54,7 +54,7 @@ TEST_F(Garbage, Case112_AnEmptyListAndNullFreeEverything) {
   EXPECT_THAT(Allocated(), IsEmpty());
 }
 
-// cnitool sends none: nobody said what is valid, so nothing is freed, and that is no error.
+// cnitool sends no list of valid attachments. Then berth frees nothing and returns no error.
 TEST_F(Garbage, Case113_WithoutAListNothingIsFreed) {
   const std::string kept = Add("c1");
   OkSilently(Base("GC"));
@@ -135,7 +135,7 @@ TEST_F(Garbage, Case119_OneFailedReleaseDoesNotKeepTheOthersAndIsListed) {
   EXPECT_THAT(Allocated(), IsEmpty());
 }
 
-// The runtime made its list before this ADD came.
+// The runtime makes its list before the ADD.
 TEST_F(Garbage, Case120_AnAddThatCameAfterTheGcIsNotFreed) {
   PluginProcess gc(Prepare(Gc(json::array())));
   ASSERT_TRUE(gc.AwaitReading());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Like gtest_main, but a broken pipe is an error code and not the end.
+// Like gtest_main, but a write to a broken pipe returns an error and does not end the process.
 #include <csignal>
 
 #include <gtest/gtest.h>

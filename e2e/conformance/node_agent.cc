@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where such an agent keeps its files.
+// Starts agents, and names their files.
 #include "e2e/conformance/node_agent.h"
 
 #include <fstream>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Policies by index, and the agent behind the proxy.
+// NodeProxy: faults by index, and the agent behind the proxy.
 #include "e2e/conformance/node_proxy.h"
 
 #include <filesystem>
@@ -16,7 +16,7 @@ using e2e::SeenRequest;
 
 bool IsWrite(const SeenRequest& request) { return request.method != "GET"; }
 
-// The folder's name is the test's, so a node called by it is nobody else's.
+// The folder's name contains the test's tag, so no other test uses a node of this name.
 NodeProxy::NodeProxy(const std::string& directory)
     : directory_(directory),
       node_("proxied-" + std::filesystem::path(directory).filename().string()),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeProxy: a node's way to the API server, with faults (e2e/fault_proxy.h). In agent mode an agent of the test's own,
-// for a node of its own, goes that way.
+// NodeProxy: a proxy with faults (e2e/fault_proxy.h) between a node and the API server. In agent mode, NodeProxy has a
+// node of its own, whose agent reaches the API server through the proxy.
 #pragma once
 
 #include <memory>
@@ -12,32 +12,32 @@
 
 namespace berth::conformance {
 
-// Requests that change something. Reads never leave anything behind.
+// Whether the request may change an object.
 [[nodiscard]] bool IsWrite(const e2e::SeenRequest& request);
 
 class NodeProxy {
  public:
-  // The proxy's kubeconfig goes to `directory`, and the agent's files.
+  // Writes the proxy's kubeconfig and the agent's files to `directory`.
   explicit NodeProxy(const std::string& directory);
-  // Prints what the agent logged if the test has failed.
+  // Prints the agent's log if the test has failed.
   ~NodeProxy();
   NodeProxy(const NodeProxy&) = delete;
   NodeProxy& operator=(const NodeProxy&) = delete;
 
   [[nodiscard]] e2e::FaultProxy& proxy() { return proxy_; }
 
-  // The call through the proxy.
+  // The same call, with requests through the proxy.
   [[nodiscard]] Call Through(const Call& call) const;
 
-  // From now on: `fault` for the request with this index, none for others.
+  // Resets the proxy: `fault` for the request with this index, no fault for other requests.
   void FaultAt(int index, e2e::Fault fault);
-  // From now on: `fault` for the `count`-th write (0 is the first), none for others.
+  // Resets the proxy: `fault` for the `count`-th write (0 is the first), no fault for other requests.
   void FaultAtWrite(int count, e2e::Fault fault);
-  // From now on: `fault` for every request.
+  // Resets the proxy: `fault` for every request.
   void FaultAlways(e2e::Fault fault);
   void NoFaults();
 
-  // Agent mode: a node's agent is killed where it stands, and its successor has loaded when this returns.
+  // Agent mode: kills the node's agent at once, starts a successor, and waits until it has loaded its blocks.
   void ReplaceAgent();
   [[nodiscard]] const std::string& socket() const { return agent_->settings().socket; }
 
@@ -48,7 +48,7 @@ class NodeProxy {
   const std::string node_;
   e2e::FaultProxy proxy_;
   const std::string kubeconfig_;
-  std::unique_ptr<e2e::AgentProcess> agent_;  // agent mode; last: it uses the proxy
+  std::unique_ptr<e2e::AgentProcess> agent_;  // agent mode; last, because the agent uses the proxy
 };
 
 }  // namespace berth::conformance

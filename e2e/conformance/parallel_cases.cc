@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Case 62: 200 ADDs at the same time, through one node name and through 20, on a Node pool and on a Shared pool.
+// Case 62: 200 ADDs at the same time, on one node and on 20 nodes, with a Node pool and with a Shared pool.
 #include <sstream>
 #include <stdexcept>
 
@@ -14,9 +14,9 @@ using testing::SizeIs;
 constexpr int kCalls = 200;
 constexpr int kNodes = 20;
 constexpr std::size_t kMetricsBytesMax = std::size_t{64} << 20;
-// PATCHes of blocks for an ADD. Calls of one node take turns, and of the nodes that write a block at once one wins: so
-// many nodes, so many PATCHes if all of them always meet, and one for what is repeated. Seen: three where 20 nodes
-// share four blocks, and 12 on a machine with other things to do.
+// The limit of PATCHes of blocks per ADD. The calls of a node take turns, and if several nodes patch a block at once,
+// one node succeeds. So in the worst case an ADD needs one PATCH per node, and one more for a repetition. Measured: 3
+// PATCHes if 20 nodes share four blocks, and 12 on a busy machine.
 double PatchesMax(int nodes) { return nodes + 1; }
 
 class Case062 : public Conformance {
@@ -26,7 +26,7 @@ class Case062 : public Conformance {
     Call call = Base("ADD").With("CNI_CONTAINERID", "c" + std::to_string(i));
     const std::string node = "n" + std::to_string(1 + i % nodes);
     call.config["ipam"]["nodeName"] = node;
-    call.config["ipam"]["timeoutSeconds"] = 240;  // whatever else the machine does
+    call.config["ipam"]["timeoutSeconds"] = 240;  // enough on a busy machine
     call.config["ipam"]["kubeconfig"] = Settings::Get().NodeKubeconfig(node);
     call.config["ipam"]["agentSocket"] = Settings::Get().AgentSocket(node);
     call.config["ipam"]["stateDir"] = Settings::Get().StateDir(node);
@@ -48,7 +48,7 @@ class Case062 : public Conformance {
     }
     EXPECT_THAT(given, SizeIs(kCalls));
     EXPECT_THAT(Allocated(), SizeIs(kCalls));
-    // Not a bound of seconds: those tell more of what else the machine does.
+    // The test limits PATCHes and not seconds, because seconds depend on the load of the machine.
     const double patches = static_cast<double>(PatchesOfBlocks() - before) / kCalls;
     EXPECT_LT(patches, PatchesMax(nodes));
     std::printf("%d ADDs through %d node(s): %.1f PATCHes each, the longest took %d ms\n",
@@ -59,7 +59,7 @@ class Case062 : public Conformance {
   }
 
  private:
-  // PATCHes of blocks by the API server's own count, since it started.
+  // The number of PATCHes of blocks since the API server's start, from its metrics.
   static std::int64_t PatchesOfBlocks() {
     const auto answer = cluster().api().Call({.path = "/metrics", .response_bytes_max = kMetricsBytesMax},
                                              k8sclient::CallOptions::Within(std::chrono::seconds(20)));
@@ -74,7 +74,7 @@ class Case062 : public Conformance {
     return count;
   }
 
-  // Nodes of their own: an agent that finds another one of its node ends.
+  // Starts agents for nodes of this test: an agent that finds another agent of its node would end.
   void StartAgents(int nodes) {
     for (int i = 0; i < nodes; ++i) {
       const std::string node = "n" + std::to_string(1 + i);

@@ -43,7 +43,7 @@ TEST_F(Requests, Case067_WhatIsNoAddressIsRefusedAndNothingMeansAny) {
   EXPECT_THAT(Addresses(Ok(WithIp(""))), ElementsAre("10.1.2.2/29"));
 }
 
-// A comma list may hold one address of each family, as static's may.
+// A list with commas may contain one address of each family, as with the plugin static.
 TEST_F(Requests, Case068_AListOfOneAddressOfEachFamilyIsGiven) {
   const std::string v6 = MakePool6({{"allowRequests", true}});
   const Call call = Base("ADD", {pools()[0], v6}).With("CNI_ARGS", "IP=10.1.2.5,2001:db8:1:2::5/64");
@@ -106,7 +106,7 @@ TEST_F(Conformance, Case076_WithoutPodTheOwnerIsTheContainer) {
   EXPECT_THAT(Allocated(), IsEmpty());
 }
 
-// Not supported: pools are objects of the cluster and not of a call. What a runtime sends is ignored.
+// berth ignores ipRanges, because pools are objects of the cluster and not parts of a call.
 TEST_F(Conformance, Case077_IpRangesAreIgnored) {
   Call call = Base("ADD");
   call.config["runtimeConfig"]["ipRanges"] = {{{{"subnet", "10.77.0.0/24"}}}};
@@ -115,8 +115,8 @@ TEST_F(Conformance, Case077_IpRangesAreIgnored) {
   Ok(call);
 }
 
-// Pools are objects: what one of them says wrongly is refused by the API server, and what needs order or other pools is
-// never accepted by the controller, so that the pool does not become Ready.
+// The API server refuses a pool that is wrong in itself. If the error shows only in comparison with other pools, the
+// controller does not accept the pool, and the pool does not become Ready.
 TEST_F(Conformance, Case078_BadPoolsAreRefusedOrNeverReady) {
   const auto spec = [this](const json& patch) {
     json value = {{"space", "s-" + tag()}, {"subnet", "10.1.2.0/24"}};
@@ -171,7 +171,7 @@ TEST_F(Conformance, Case080_DnsOfThePoolIsGivenWhereTheConfigurationHasNone) {
   EXPECT_EQ(Ok(Base("ADD", {MakePool({{"dns", dns}})}))["dns"], dns);
 }
 
-// As containerd and CRI-O hand them over where the configuration declares the capability.
+// containerd and CRI-O pass annotations like this if the configuration declares the capability.
 json Annotated(const std::string& pool) {
   return {{"runtimeConfig", {{"io.kubernetes.cri.pod-annotations", {{"ipam.berth.dev/pools", pool}}}}}};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many requests an ADD and a DEL make, and that none is a consistent LIST: counted from the API server's audit log,
-// in agent mode from what passes the proxy, since the log does not tell one agent from another.
+// How many requests an ADD and a DEL send, and that none of them is a consistent LIST. The tests count requests in the
+// API server's audit log; in agent mode they count at the proxy, because the log does not distinguish agents.
 #include <cstdlib>
 #include <fstream>
 #include <poll.h>
@@ -28,10 +28,10 @@ class RequestCount : public Conformance {
     node_.emplace(Scratch());
   }
 
-  // Through the proxy, which knows how many lines the log will have.
+  // The requests of a call through the proxy. The proxy knows how many lines the log must get.
   std::vector<Audited> RequestsOf(const Call& call) {
     const auto begin = static_cast<std::streamoff>(std::ifstream(log_, std::ios::ate).tellg());
-    static_cast<void>(Passed());  // notes whose watches have begun
+    static_cast<void>(Passed());  // notes the blocks whose watches have begun
     node_->NoFaults();
     Ok(node_->Through(call));
     AwaitWritten();
@@ -52,7 +52,7 @@ class RequestCount : public Conformance {
     return requests;
   }
 
-  // The state folder knows this node's last version, as after any call before; an agent watches its blocks.
+  // Makes a first call: then the state folder contains the node's last version, and an agent watches its blocks.
   void WarmUp() {
     node_->NoFaults();
     Ok(node_->Through(Base("ADD", pools()).With("CNI_CONTAINERID", "warm-up")));
@@ -60,7 +60,7 @@ class RequestCount : public Conformance {
     if (InAgentMode()) AwaitWatched();
   }
 
-  // The agent has heard that it has no block any more.
+  // Waits until the agent knows that it has no block any more.
   void AwaitNoBlocks() {
     EXPECT_TRUE(Eventually([this] { return Blocks().empty(); }));
   }
@@ -75,7 +75,7 @@ class RequestCount : public Conformance {
     }));
   }
 
-  // The names of what the agent knows.
+  // The names of the blocks that the agent knows.
   [[nodiscard]] std::set<std::string> Blocks() const {
     const auto reply = e2e::GetOverSocket(node_->socket(), "/debug/blocks");
     if (!reply) return {"of an agent that does not answer"};
@@ -85,7 +85,7 @@ class RequestCount : public Conformance {
     return names;
   }
 
-  // Whose watch begins with this list; empty: it is something else.
+  // The block whose watch begins with this list; empty: the request is no such list.
   [[nodiscard]] static std::string WatchedBlock(const e2e::SeenRequest& request) {
     static constexpr std::string_view kSelector = "fieldSelector=metadata.name%3D";
     const std::size_t begin = request.target.find(kSelector);
@@ -114,8 +114,9 @@ class RequestCount : public Conformance {
   [[nodiscard]] Call Del(const std::string& id) { return Base("DEL", pools()).With("CNI_CONTAINERID", id); }
 
  private:
-  // What the agent has sent, in the words of the audit log, but for the beginnings of watches: no call waits for one. A
-  // list that came from a cache that lags lets it read the block.
+  // The requests that the agent has sent, in the words of the audit log. Leaves out the lists with which watches begin,
+  // because no call waits for them, and one read of each such block: the agent reads the block if the list came from a
+  // cache that lags.
   [[nodiscard]] std::vector<Audited> Passed() {
     std::vector<Audited> requests;
     for (const e2e::SeenRequest& request : node_->proxy().Seen()) {
@@ -149,7 +150,7 @@ class RequestCount : public Conformance {
   }
 
   std::string log_;
-  std::set<std::string> watched_;  // blocks that may be read once in this call, since their watch has begun
+  std::set<std::string> watched_;  // blocks whose watch has begun, so the agent may read each of them once
   std::optional<NodeProxy> node_;
 };
 
@@ -189,7 +190,7 @@ TEST_F(RequestCount, EachKindOfSelectorTakesOneMore) {
 TEST_F(RequestCount, ASharedPoolTakesOneMore) {
   MakePool({{"affinity", "Shared"}});
   WarmUp();
-  // The first ADD that meets a Shared block reads its pool once more.
+  // The first ADD that uses a Shared block reads the block's pool once more.
   RequestsOf(Add("first"));
   ExpectAtMost({.direct = 4, .agent = 2}, Add("c1"));
   ExpectAtMost({.direct = 3, .agent = 2}, Del("c1"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading the environment once.
+// Settings: reads the environment once.
 #include "e2e/conformance/settings.h"
 
 #include <cstdlib>

@@ -13,7 +13,7 @@ namespace {
 
 TEST_F(Conformance, Case121_AHealthyNodeSaysNothing) { OkSilently(Base("STATUS")); }
 
-// A short outage must not make every node NotReady: of an agent, only one that has never loaded says so.
+// A short outage must not make every node NotReady, so only an agent that has never loaded its blocks returns code 50.
 TEST_F(Conformance, Case122_AnApiServerThatIsAwayIsCode50) {
   const RefusingServer refusing;
   const std::string kubeconfig = WriteKubeconfig(Scratch(), refusing.Url());
@@ -32,7 +32,7 @@ TEST_F(Conformance, Case122_AnApiServerThatIsAwayIsCode50) {
   Error(WithKubeconfig(Base("STATUS"), Scratch() + "/missing.kubeconfig"), {50}, "missing.kubeconfig");
 }
 
-// One full pool would otherwise make every node NotReady (contract, section 4).
+// If STATUS failed for a full pool, every node would become NotReady (contract, section 4).
 TEST_F(Conformance, Case123_AFullPoolIsNoReasonToFail) {
   for (const char* id : {"c1", "c2", "c3", "c4", "c5"}) Ok(Base("ADD").With("CNI_CONTAINERID", id));
   OkSilently(Base("STATUS"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases 23 to 40: what stdin may hold, and how it may arrive.
+// Cases 23 to 40: the contents of stdin, and how they arrive.
 #include "e2e/conformance/conformance.h"
 
 namespace berth::conformance {
@@ -118,7 +118,7 @@ TEST_F(Conformance, Case038_NullAndForeignArgsAreIgnored) {
   Ok(call);
 }
 
-// Accepted, as Go's decoder does: configurations written for other plugins rely on it.
+// berth accepts any letter case, like Go's decoder, because configurations for other plugins rely on that.
 TEST_F(Conformance, Case039_KeysAreReadInAnyLetterCase) {
   Call call = Base("ADD");
   call.config["CNIVersion"] = "1.0.0";

@@ -7,11 +7,10 @@ namespace {
 
 class VersionVerb : public Conformance {
  protected:
-  // No other variable, as a runtime's probe may be.
+  // A call without other variables, like the probe of some runtimes.
   static Call Bare() { return Call{}.With("CNI_COMMAND", "VERSION").Input(""); }
 
-  // Always the newest version, whatever stdin says: that is what the reference skeleton answers, and stdin need not be
-  // read for it.
+  // VERSION answers with the newest version and ignores stdin, like the reference skeleton.
   void ExpectTheList(const Call& call) {
     const json want = {{"cniVersion", "1.1.0"},
                        {"supportedVersions", {"0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"}}};

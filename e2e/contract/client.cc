@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests, and answers put into words.
+// ContractClient: sends requests, and turns answers into text.
 #include "e2e/contract/client.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using nlohmann::json;
 constexpr std::string_view kGroup = "ipam.berth.dev/v1alpha1";
 constexpr std::chrono::seconds kAnswerMax{30};
 
-// What makes names differ from case to case is left out.
+// The object's name without the case's space.
 std::string NameOf(const json& object) {
   const std::string name = object.value("/metadata/name"_json_pointer, std::string());
   const std::string space = object.value("/spec/space"_json_pointer, std::string());

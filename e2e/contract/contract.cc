@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All cases in one list.
+// ContractCases: joins the cases of all subjects.
 #include "e2e/contract/contract.h"
 
 namespace berth::e2e {

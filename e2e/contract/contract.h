@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract of an API server, as far as berth relies on it: a table of cases, run against the real one and against
-// what takes its place in tests (k8sclient/testing/model_api.h, sim/api_server.h), so that these do not lie.
+// The behaviour of an API server on which berth relies, as a table of cases. The cases run on a real API server and on
+// the models that tests use (k8sclient/testing/model_api.h, sim/api_server.h), so that the models behave like a real
+// server.
 #pragma once
 
 #include <string>
@@ -12,12 +13,12 @@ namespace berth::e2e {
 
 struct ContractCase {
   const char* name;  // a sentence
-  // What happened, in words that `want` spells.
+  // Runs the case and returns the outcome as text, which must be equal to `want`.
   std::string (*happens)(ContractClient& client);
   const char* want;
 };
 
-// By subject, a file each.
+// One function and file for each subject.
 [[nodiscard]] const std::vector<ContractCase>& WriteCases();
 [[nodiscard]] const std::vector<ContractCase>& DeletionCases();
 [[nodiscard]] const std::vector<ContractCase>& ReadCases();
@@ -25,7 +26,7 @@ struct ContractCase {
 [[nodiscard]] const std::vector<ContractCase>& SchemaCases();
 [[nodiscard]] const std::vector<ContractCase>& NodeCases();
 
-// All of them.
+// All cases.
 [[nodiscard]] std::vector<ContractCase> ContractCases();
 
 }  // namespace berth::e2e

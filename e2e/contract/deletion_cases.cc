@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DELETE: finalizers, preconditions, and what is left meanwhile.
+// DELETE: finalizers, preconditions, and objects whose deletion waits for finalizers.
 #include "e2e/contract/contract.h"
 
 namespace berth::e2e {
@@ -9,7 +9,7 @@ using nlohmann::json;
 
 constexpr const char* kFinalizer = "berth.dev/test";
 
-// A block with finalizers, after somebody deleted it.
+// A block with finalizers, after a DELETE.
 json Going(ContractClient& client, const json& finalizers = {kFinalizer}) {
   json block = client.Block();
   block["metadata"]["finalizers"] = finalizers;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract on the model that unit tests use.
+// Runs the contract's cases on the model that unit tests use.
 #include <string>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes and pods, as far as counting addresses relies on them: a node's status with its numbers, bindings, conditions,
-// and which pods are a node's.
+// The behaviour of nodes and pods on which address counts rely: a node's status with address counts, bindings,
+// conditions, and the pods of a node.
 #include "e2e/contract/contract.h"
 
 namespace berth::e2e {
@@ -20,7 +20,7 @@ json AtVersionOf(const json& object, json patch) {
   return patch;
 }
 
-// "3/3", of capacity and allocatable; "-": there is none.
+// The address counts in capacity and allocatable: "3/3"; "-": none.
 std::string NumbersOf(const json& node) {
   std::string text;
   for (const char* const part : {"capacity", "allocatable"}) {
@@ -32,7 +32,7 @@ std::string NumbersOf(const json& node) {
 
 std::string CpusOf(const json& node) { return node.value("/status/capacity/cpu"_json_pointer, std::string("-")); }
 
-// A node that shows 3 addresses, as it was created and patched.
+// Creates a node with address count 3, and returns it.
 json Counted(ContractClient& client) {
   const json node = client.Created(client.Node());
   return client.Patch(PathOf(node) + "/status", Numbers("3")).body;
@@ -86,7 +86,7 @@ const std::vector<ContractCase>& NodeCases() {
        [](ContractClient& client) {
          json node = client.Created(client.Node());
          Said said = client.Patch(PathOf(node) + "/status", Numbers(nullptr));
-         // Controllers of Kubernetes write a new Node, too: one of their writes may have come between.
+         // Kubernetes' controllers also write to a new Node, perhaps between these two requests: try again.
          for (int i = 0; i < 20 && !said.HasVersionOf(node); ++i) {
            node = client.Get(PathOf(node)).body;
            said = client.Patch(PathOf(node) + "/status", Numbers(nullptr));

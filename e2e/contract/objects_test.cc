@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of e2e/crds/objects on the model: it takes and refuses the objects that the real API server does.
+// Runs the tables of e2e/crds/objects on the model: it accepts and refuses the same objects as a real API server.
 #include <string>
 #include <vector>
 
@@ -14,7 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-// But for those that are about fields of which the kind knows nothing: the tables are sent to be read strictly.
+// The cases of a file, without the cases about unknown fields: the model drops unknown fields, and a real API server
+// refuses them only with strict field validation, with which e2e/crds sends the tables.
 std::vector<ObjectCase> CasesFor(const std::string& file) {
   std::vector<ObjectCase> cases = LoadCases("e2e/crds/objects/" + file);
   std::erase_if(cases, [](const ObjectCase& c) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GET and LIST: which version is served, pages, selectors, metadata alone.
+// GET and LIST: which version the server returns, pages, selectors, and only metadata.
 #include "e2e/contract/contract.h"
 
 namespace berth::e2e {
@@ -8,7 +8,7 @@ namespace {
 using k8sclient::Query;
 using nlohmann::json;
 
-// Blocks 0 to count - 1; the version of the last.
+// Creates blocks 0 to count - 1, and returns the version of the last block.
 std::string CreateBlocks(ContractClient& client, int count) {
   std::string version;
   for (int i = 0; i < count; ++i) version = client.Created(client.Block(i))["metadata"]["resourceVersion"];
@@ -134,7 +134,8 @@ const std::vector<ContractCase>& ReadCases() {
                 (last.version() == first.version() ? " of one version" : " of two versions");
        },
        "10.55.2.0-26, all of one version"},
-      // After a page that holds the last one the real server may give a token for what is not selected.
+      // After the page with the last selected object, a real server may return a token, because objects follow that are
+      // not selected.
       {"PagesEnd",
        [](ContractClient& client) {
          CreateBlocks(client, 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the CRDs' schemas and rules refuse, and of which field the refusal speaks. All that they say is tested by
-// e2e/crds; here stands one case of each sort, and the rules of what berth itself writes.
+// Objects that the CRDs' schemas and rules refuse, and the field in the refusal. e2e/crds tests all of the schemas and
+// rules. This file has one case of each kind, and the rules about objects that berth writes.
 #include "e2e/contract/contract.h"
 
 namespace berth::e2e {

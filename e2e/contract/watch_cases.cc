@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Watches: where they begin, what they tell in which order, how they end.
+// Watches: where they begin, which events they send in which order, and how they end.
 #include "e2e/contract/contract.h"
 
 namespace berth::e2e {
@@ -8,16 +8,16 @@ namespace {
 using k8sclient::Query;
 using nlohmann::json;
 
-constexpr const char* kSoon = "10";  // seconds, for watches that are over when they told enough
+constexpr const char* kSoon = "10";  // seconds; the test ends a watch earlier, after enough events
 
-// From where nothing of the case has happened.
+// A version before the case's first write.
 std::string Before(ContractClient& client) { return client.List(Blocks()).version(); }
 
 Query From(const std::string& version, const char* seconds = kSoon) {
   return {{"resourceVersion", version}, {"timeoutSeconds", seconds}};
 }
 
-// A block that was created, changed, and seen by every watch that begins now.
+// Creates and changes a block, and waits until every watch that begins now sees the change.
 json ChangedBlock(ContractClient& client) {
   client.Created(client.Block(0));
   Said changed = client.Patch(PathOf(client.Block(0)), {{"free", 9}});

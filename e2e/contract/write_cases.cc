@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// POST and PATCH: what is stored, what is refused, what the server sets itself.
+// POST and PATCH: which fields the server stores, refuses, and sets itself.
 #include "e2e/contract/contract.h"
 
 namespace berth::e2e {
@@ -12,7 +12,7 @@ json PatchAt(const json& object, json patch) {
   return patch;
 }
 
-// A block with two entries, as it was created.
+// Creates a block with two entries, and returns it.
 json TwoEntries(ContractClient& client) {
   json block = client.Block();
   block["used"] = 2;
@@ -26,7 +26,7 @@ std::string CreationWith(ContractClient& client, const char* pointer, const json
   return client.Create(block).Text();
 }
 
-// What a patch of the block's metadata leaves at `pointer`, as it was created or as the patch has it.
+// "stays" or "changed": whether a patch of metadata changes `key`; or the server's refusal.
 std::string PatchOfMetadata(ContractClient& client, const char* key, const json& value) {
   const json block = client.Created(client.Block());
   const Said said = client.Patch(PathOf(block), {{"metadata", {{key, value}}}});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C++ types against the real API server, and what kubectl, agents and tenants see: sizes, conflicts, columns,
+// The C++ types on a real API server, and the results for kubectl, agents and tenants: sizes, conflicts, columns,
 // selectors, subresources, rights.
 #include <chrono>
 #include <cstdio>
@@ -33,7 +33,7 @@ std::string PathOf(const json& object) {
   return CollectionOf(object) + "/" + object["metadata"]["name"].get<std::string>();
 }
 
-// Deletes the object when the test ends, finalizers or not.
+// Creates an object, and deletes it at the end of the test, even if it has finalizers.
 class CreatedObject {
  public:
   explicit CreatedObject(const json& object) : path_(PathOf(object)) {
@@ -123,7 +123,7 @@ TEST(CrdsApi, AStalePatchIsAConflictWhateverItHolds) {
   ipam::Block after = before;
   ipam::Touch(after);
   ASSERT_EQ(created.Patch(crds::BlockMergePatch(before, after)).status, 200);
-  // The same again, another good one, and one that breaks a rule.
+  // The same patch again, another valid patch, and a patch that breaks a rule.
   EXPECT_EQ(created.Patch(crds::BlockMergePatch(before, after)).status, 409);
   after.allocations[3] = "! x";
   json patch = crds::BlockMergePatch(before, after);
@@ -135,7 +135,7 @@ TEST(CrdsApi, AStalePatchIsAConflictWhateverItHolds) {
 TEST(CrdsApi, APatchWithoutAChangeLeavesTheResourceVersion) {
   const CreatedObject created(crds::BlockToJson(TestBlock("10.77.0.192/26")));
   const ipam::Block first = Read(created.object());
-  // The first patch ends the tracking of fields, which is a change.
+  // The first patch removes managedFields, and so changes the object.
   const ipam::Block before = Read(created.Patch(crds::BlockMergePatch(first, first)).body);
   EXPECT_NE(before.resource_version, first.resource_version);
   const Answer same = created.Patch(crds::BlockMergePatch(before, before));
@@ -265,7 +265,7 @@ TEST(CrdsApi, BlocksAreSelectedByNodePoolAndSpace) {
 struct ColumnsCase {
   const char* name;
   std::string path;
-  std::vector<std::string> want;  // those shown without -o wide
+  std::vector<std::string> want;  // the columns without -o wide
 };
 
 class CrdsColumns : public testing::TestWithParam<ColumnsCase> {};
@@ -435,7 +435,7 @@ TEST(Rights, OfTenantsAreTheirOwnAllocations) {
         .body["status"]["allowed"]
         .get<bool>();
   };
-  // The controller manager puts the role view together from what is installed, some time after that.
+  // The controller manager adds berth's rights to the role view some time after the installation.
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!allowed("list", "ipallocations", "default")) {
     ASSERT_LT(std::chrono::steady_clock::now(), end) << "the role view does not let tenants see their allocations";

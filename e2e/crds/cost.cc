@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rules of the IPBlock CRD cost: the same PATCHes, alternately, of a block under our CRD and of one under
-// copies of it without the CEL rules, without the pattern on entries, and without both. And what the policy on blocks
-// costs a node: of its own block and of a Shared one, under a copy of the policy and without.
+// Measures how much time the rules of the IPBlock CRD cost: sends the same PATCHes alternately to a block of the CRD,
+// and to blocks of copies of the CRD without the CEL rules, without the pattern on entries, and without both. Also
+// measures how much time the policy on blocks costs a node, with its own block and a Shared block, with and without a
+// copy of the policy.
 //
 //   e2e_crds_cost [ROUNDS [MAX_MS]]
 //
-// Prints medians. With MAX_MS it fails if all rules together add more, or the policy more than its bounds. Alternating
-// means that whatever else the machine does hits all alike. MAX_MS is meant for a machine that is otherwise idle; one
-// that is so busy that even a bare PATCH takes longer than it should is allowed as much more in proportion, and three
-// tries.
+// Prints medians. With MAX_MS the program fails if all rules together add more than MAX_MS, or the policy more than its
+// limits. The PATCHes alternate, so that other load of the machine affects all blocks alike. MAX_MS is for an idle
+// machine. If even a PATCH without rules is slow, the limits are raised in proportion, and the program tries three
+// times.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -68,7 +69,7 @@ void Strip(json& schema, const char* key) {
   throw std::runtime_error(what + ": " + std::to_string(answer.status) + " " + answer.body.dump());
 }
 
-// As long as real ones: a Deployment's pod in a namespace with a name of two words.
+// An entry as long as a real one: of a Deployment's pod in a namespace with a name of two words.
 std::string Entry(int number, bool is_shared = false) {
   char text[ipam::kEntryLengthMax];
   std::snprintf(
@@ -98,7 +99,7 @@ void CreateCrd(const Variant& variant) {
   if (answer.status != 201) Fail("create CRD", answer);
 }
 
-// The block, once the server serves its kind.
+// Creates the variant's block, once the server knows the block's kind.
 void CreateBlock(Variant& variant) {
   ipam::Block block;
   block.cidr = ipam::Prefix::Parse("10.55.0.0/26").value();
@@ -115,7 +116,7 @@ void CreateBlock(Variant& variant) {
   const std::string collection = "/apis/" + GroupOf(variant) + "/v1alpha1/ipblocks";
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   Answer answer = Send(Method::kPost, collection, object);
-  // 404: the server does not know the kind yet. Asking again is the only way to learn that it does.
+  // 404: the server does not know the kind yet, so try again.
   while (answer.status == 404 && std::chrono::steady_clock::now() < deadline) {
     answer = Send(Method::kPost, collection, object);
   }
@@ -124,7 +125,7 @@ void CreateBlock(Variant& variant) {
   variant.resource_version = answer.body["metadata"]["resourceVersion"].get<std::string>();
 }
 
-// One address given back and taken by another pod: what an agent writes.
+// Sends a patch like an agent's: one pod gives back an address, and another pod gets it.
 void PatchOnce(const Caller& caller, Variant& variant, int round) {
   const json patch = {{"metadata", {{"resourceVersion", variant.resource_version}}},
                       {"next", round % (kEntries + 1)},
@@ -154,7 +155,7 @@ void RunRounds(const Caller& caller, std::vector<Variant>& variants, int rounds)
   }
   for (Variant& variant : variants) variant.took_ms.clear();
   for (int round = 0; round < rounds; ++round) {
-    // Each round begins with another one, so that none always comes behind the same neighbour.
+    // Each round begins with another variant, so that no variant always follows the same one.
     std::ranges::rotate(variants, variants.begin() + 1);
     for (Variant& variant : variants) PatchOnce(caller, variant, round);
   }
@@ -171,7 +172,7 @@ Result Measure(const Caller& caller, std::vector<Variant>& variants, int rounds)
   return {.bare_ms = bare, .added_ms = Median(variants.front().took_ms) - bare};
 }
 
-// What a process of ours pays for the same block: parse the answer, decide, make the patch.
+// Measures how long a program of berth works on the same block: parse the answer, decide, make the patch.
 void MeasureTypes(const std::string& path) {
   json object = Get(path).body;
   object["apiVersion"] = crds::kApiVersion;
@@ -213,10 +214,10 @@ void Remove(const std::vector<Variant>& variants) {
   }
 }
 
-// How much slower than an idle one the machine is.
+// The machine's slowness: 1 for an idle machine.
 double Slowness(double bare_ms) { return std::max(1.0, bare_ms / kBareMs); }
 
-// Whether the rules of the CRD stay within max_ms.
+// Measures the rules of the CRD. Returns whether they stay within max_ms.
 bool RunRules(const Options& options) {
   const auto [rounds, max_ms] = options;
   const Caller admin(AdminConfig());
@@ -244,7 +245,7 @@ bool RunRules(const Options& options) {
   return within;
 }
 
-// An agent on the node, with rights on the copies.
+// An agent on the node, with rights on the blocks of the CRD's copies.
 Caller NodeCaller(TestCluster& cluster) {
   constexpr const char* kRbac = "rbac.authorization.k8s.io";
   const json role = {{"metadata", {{"name", "policy-cost"}}},
@@ -264,7 +265,7 @@ Caller NodeCaller(TestCluster& cluster) {
   return Caller(config);
 }
 
-// The policy on blocks, for the blocks of the variant, once it is in force.
+// Copies the policy on blocks for the variant's blocks, and waits until the copy is in force.
 void CopyPolicy(const Caller& node, const Variant& variant) {
   for (json object : LoadObjects("install/base/policy-blocks.yaml")) {
     object["metadata"]["name"] = PolicyOf(variant);
@@ -283,7 +284,7 @@ void CopyPolicy(const Caller& node, const Variant& variant) {
   }
 }
 
-// Whether the policy stays within its bounds.
+// Measures the policy. Returns whether it stays within its limits.
 bool RunPolicy(const Options& options) {
   const char* const kubeconfig = std::getenv("KUBECONFIG");
   if (kubeconfig == nullptr) throw std::runtime_error("KUBECONFIG is not set");

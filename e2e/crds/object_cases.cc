@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading cases: comments by hand, as a YAML parser drops them.
+// Reads cases. Parses the comments itself, because a YAML parser drops comments.
 #include "e2e/crds/object_cases.h"
 
 #include <cctype>
@@ -27,7 +27,7 @@ std::string Identifier(std::string_view sentence) {
   return identifier;
 }
 
-// What follows the key, if the line begins with it.
+// The text after `key`, if the line begins with `key`.
 std::optional<std::string> After(std::string_view line, std::string_view key) {
   if (!line.starts_with(key)) return std::nullopt;
   return std::string(line.substr(key.size()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the real API server takes and refuses, by the tables in e2e/crds/objects: objects and patches, sent as dry runs
-// with strict field validation, as kubectl sends them.
+// Which objects and patches of the tables in e2e/crds/objects a real API server accepts and refuses. The tests send
+// them as dry runs with strict field validation, as kubectl does.
 #include <string>
 #include <vector>
 
@@ -18,7 +18,7 @@ using k8sclient::Method;
 
 constexpr const char* kDryRun = "?dryRun=All&fieldValidation=Strict";
 
-// Created once, by whichever case comes first; they stay for the other tests.
+// Creates the base objects, in the first case that runs. The objects stay for the other tests.
 void CreateBase() {
   static const bool kCreated = [] {
     for (const nlohmann::json& object : LoadObjects("e2e/crds/objects/base.yaml")) {
@@ -52,7 +52,7 @@ TEST_P(Crds, TakesWhatIsGoodAndSaysWhatIsBad) {
     EXPECT_TRUE(answer.status == 200 || answer.status == 201) << answer.status << ' ' << answer.body;
     return;
   }
-  // 400: not even the form is right. Anything else would be an accident.
+  // 400: the object's form is wrong. Any other status would be another error than the case wants.
   EXPECT_TRUE(answer.status == 422 || answer.status == 400) << answer.status << ' ' << answer.body;
   for (const std::string& text : c.refused) {
     EXPECT_THAT(answer.body.value("message", ""), testing::HasSubstr(text));
@@ -65,11 +65,11 @@ INSTANTIATE_TEST_SUITE_P(Pool, Crds, testing::ValuesIn(LoadCases("e2e/crds/objec
 INSTANTIATE_TEST_SUITE_P(Block, Crds, testing::ValuesIn(LoadCases("e2e/crds/objects/ipblock.yaml")), NameOf);
 INSTANTIATE_TEST_SUITE_P(Others, Crds, testing::ValuesIn(LoadCases("e2e/crds/objects/others.yaml")), NameOf);
 
-// Lists and maps one longer than their bound: too long for the tables.
+// Lists and maps with one element more than allowed, which are too long for the tables.
 struct BoundCase {
   const char* name;
   const char* object;
-  const char* pointer;  // JSON pointer to what is replaced
+  const char* pointer;  // JSON pointer to the replaced value
   nlohmann::json value;
   const char* message;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The policy of install/overlays/requests on a real API server: which pods get which requests for addresses, by the
-// table in e2e/crds/objects/pod-requests.yaml, sent as dry runs; and what its ConfigMap and existing pods make of it.
+// The policy of install/overlays/requests on a real API server: which pods get which requests for addresses (the table
+// e2e/crds/objects/pod-requests.yaml, sent as dry runs), the effect of the ConfigMap, and pods that exist already.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -28,7 +28,7 @@ constexpr std::string_view kResourcePrefix = "ipam.berth.dev/";
 const std::string kConfigMap =  // NOLINT(bugprone-throwing-static-initialization): a test may die before main
     "/api/v1/namespaces/berth-system/configmaps/berth-requests";
 
-// "<container> <resource>=<n>" of each container that requests addresses; with "/<limit>" where that is another number.
+// "<container> <resource>=<n>" for each container that requests addresses; with "/<limit>" if the limit differs.
 std::vector<std::string> RequestsOf(const json& pod) {
   std::vector<std::string> found;
   for (const char* list : {"containers", "initContainers"}) {
@@ -48,8 +48,8 @@ std::vector<std::string> RequestsOf(const json& pod) {
   return found;
 }
 
-// Whether all of `part` is in `whole`: fields of objects, and elements of lists in their order. Answers leave out
-// fields that are false.
+// Whether `whole` contains all of `part`: fields of objects, and elements of lists in their order. A field that is
+// false may be missing, because the server's answers leave it out.
 bool IsPartOf(const json& part, const json& whole) {
   if (part.is_object()) {
     return whole.is_object() && std::ranges::all_of(part.items(), [&whole](const auto& item) {
@@ -67,7 +67,7 @@ bool IsPartOf(const json& part, const json& whole) {
       return true;
     });
   }
-  // Quantities are text in answers.
+  // The server's answers contain quantities as text.
   return part == whole || (part.is_number() && whole == part.dump());
 }
 
@@ -80,8 +80,8 @@ json PodIn(const std::string& name_space, const json& annotations = json::object
           {"spec", {{"containers", {{{"name", "web"}, {"image", "example.org/web"}}}}}}};
 }
 
-// Returns whether that came about in time: the API server learns of policies, parameters and quotas some time after
-// they were written.
+// Waits until the condition is true, because the API server applies policies, parameters and quotas some time after
+// their creation. False: 30 s have passed.
 bool Await(const std::function<bool()>& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!condition()) {
@@ -95,7 +95,7 @@ bool Gets(const json& pod, const std::vector<std::string>& requests) {
   return answer.status == 201 && RequestsOf(answer.body) == requests;
 }
 
-// Every policy, LimitRange and quota of the cases is in force once a pod shows that.
+// Creates the policies, LimitRanges and quotas of the cases, and waits until pods show that they are in force.
 void PreparePods() {
   static const bool kPodsPrepared = [] {
     for (const json& object : LoadObjects("e2e/crds/objects/pod-requests-base.yaml")) {
@@ -111,7 +111,7 @@ void PreparePods() {
     };
     bool ready = shows("asks", "", "ipam.berth.dev/ipv4");
     for (const char* name_space : {"asks-for-both", "asks-quota"}) ready = ready && shows(name_space, "", "ipv4");
-    // Of these two no pod shows more than that its service account is there.
+    // In these two namespaces a pod can show only that its service account exists.
     for (const char* name_space : {"asks-for-none", "asks-off"}) {
       ready = ready && shows(name_space, "", R"("serviceAccountName":"default")");
     }
@@ -144,7 +144,7 @@ TEST_P(PodRequests, AreAddedWherePodsNeedThem) {
 INSTANTIATE_TEST_SUITE_P(Table, PodRequests, testing::ValuesIn(LoadCases("e2e/crds/objects/pod-requests.yaml")),
                          [](const auto& c) { return c.param.name; });
 
-// Whether the policy of the other or this one comes first is not defined.
+// The order of this policy and other policies is not defined.
 TEST(PodRequests, AreAddedOnceWhateverOtherPoliciesDo) {
   PreparePods();
   for (const char* label : {"first", "annotation"}) {
@@ -158,7 +158,7 @@ TEST(PodRequests, AreAddedOnceWhateverOtherPoliciesDo) {
   }
 }
 
-// Puts the ConfigMap back as install/ has it.
+// Restores the ConfigMap of install/ after each test.
 class RequestsConfigMap : public testing::Test {
  protected:
   void SetUp() override { PreparePods(); }
@@ -203,7 +203,8 @@ TEST_F(RequestsConfigMap, IsNeededForAnyRequest) {
   EXPECT_TRUE(Gets(PodIn("asks", {{"ipam.berth.dev/resources", "ipv4"}}), {}));
 }
 
-// Requests of a pod that exists can't be changed: a policy that tried would keep people from changing the pod at all.
+// Nobody can change the requests of a pod that exists. If the policy tried to, every other change of the pod would
+// fail.
 TEST(PodRequests, LeavePodsThatExistAlone) {
   PreparePods();
   json pod = PodIn("asks-off");

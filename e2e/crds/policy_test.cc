@@ -194,7 +194,7 @@ TEST(Policies, LetADeletionInTheForegroundEnd) {
   while (Get(path).status != 404) ASSERT_LT(std::chrono::steady_clock::now(), end) << Get(path).body;
 }
 
-// The controller manager checks the expressions against the types of the CRD.
+// The controller manager checks the policies' expressions against the types in the CRDs, and writes warnings.
 TEST(Policies, HaveNoWarnings) {
   const std::string path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests of tests.
+// Sends the requests of tests.
 #include "e2e/crds/requests.h"
 
 #include <cstdlib>
@@ -19,10 +19,10 @@ namespace {
 
 constexpr std::chrono::seconds kRequestMax{30};
 
-// A test cannot go on then.
+// Throws, because the test cannot continue.
 [[noreturn]] void Fail(const std::string& message) { throw std::runtime_error("e2e/crds: " + message); }
 
-// The path without its query, which goes into the request apart.
+// A request whose path and query come from `path`.
 k8sclient::Request RequestFor(k8sclient::Method method, const std::string& path) {
   const std::size_t question = path.find('?');
   k8sclient::Request request{.method = method, .path = path.substr(0, question)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short calls to the API server that these tests may write to.
+// Sends requests to the API server of these tests.
 #pragma once
 
 #include <memory>
@@ -18,16 +18,17 @@ struct Answer {
   std::size_t bytes = 0;
 };
 
-// The administrator's access to the cluster that `e2e/cluster env` describes. Throws std::runtime_error if there is
-// none: an exported KUBECONFIG alone may be production.
+// The administrator's access to the cluster that `e2e/cluster env` describes. Throws std::runtime_error if there is no
+// such cluster: an exported KUBECONFIG alone may belong to a production cluster.
 [[nodiscard]] k8sclient::ClientConfig AdminConfig();
 
-// Somebody who calls the API server.
+// A client of the API server with its own credentials.
 class Caller {
  public:
   // Throws std::runtime_error if the credentials are unusable.
   explicit Caller(const k8sclient::ClientConfig& config);
-  // One request. Throws std::runtime_error if there is no complete answer. `path` with its query, not percent-encoded.
+  // Sends one request. path: with its query, not percent-encoded. Throws std::runtime_error if no complete answer
+  // comes.
   [[nodiscard]] Answer Send(k8sclient::Method method, const std::string& path, const nlohmann::json& body,
                             std::string_view content_type = k8sclient::kJson) const;
   [[nodiscard]] Answer Get(const std::string& path, std::string_view accept = k8sclient::kJson) const;
@@ -38,7 +39,7 @@ class Caller {
   std::shared_ptr<k8sclient::Api> api_;
 };
 
-// The same as the administrator.
+// Like the functions of Caller, as the administrator.
 [[nodiscard]] Answer Send(k8sclient::Method method, const std::string& path, const nlohmann::json& body,
                           std::string_view content_type = k8sclient::kJson);
 [[nodiscard]] Answer Get(const std::string& path, std::string_view accept = k8sclient::kJson);
@@ -46,7 +47,7 @@ class Caller {
 // The collection that an object belongs to.
 [[nodiscard]] std::string CollectionOf(const nlohmann::json& object);
 
-// A file of the source tree.
+// Reads a file of the source tree.
 [[nodiscard]] std::string ReadSource(const std::string& path);
 
 }  // namespace berth::e2e

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// YAML to JSON: quoted scalars are text, plain ones what they look like.
+// YAML to JSON: a quoted scalar is text; a plain scalar may be a bool, a number or text.
 #include "e2e/crds/yaml_json.h"
 
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ Json JsonOfScalar(const YAML::Node& node) {
   if (node.Tag() == "!") return text;  // quoted
   if (text == "true" || text == "false") return text == "true";
   std::int64_t number = 0;
-  // Octal and hexadecimal are text, as 010 in a manifest is a mistake either way.
+  // Octal and hexadecimal numbers become text, because 010 in a manifest is always a mistake.
   const bool decimal = text == "0" || (!text.empty() && text.find_first_not_of("-0123456789") == std::string::npos &&
                                        text.front() != '0');
   if (decimal && YAML::convert<std::int64_t>::decode(node, number)) return number;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// YAML to JSON for test data, by the rules of Kubernetes' manifests (the JSON schema of YAML 1.2).
+// Turns YAML test data into JSON, by the rules of Kubernetes' manifests (the JSON schema of YAML 1.2).
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace berth::e2e {
 
-// Throws YAML::Exception if the text is malformed: test data that cannot be read fails the test.
+// Throws YAML::Exception if the text is malformed, and so fails the test.
 [[nodiscard]] nlohmann::json JsonOfYaml(const std::string& yaml);
 
 }  // namespace berth::e2e

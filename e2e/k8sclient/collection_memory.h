@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CollectionMemory: what a reflector has told, for tests to look at from another thread.
+// CollectionMemory: a handler that keeps a Reflector's objects, for tests in other threads.
 #pragma once
 
 #include <map>
@@ -39,7 +39,7 @@ class CollectionMemory final : public ReflectorHandler {
     last_failure_ = error.code;
   }
 
-  // data.value of the ConfigMap of that name; nothing if there is none.
+  // data.value of the ConfigMap `name`; nothing: there is no such ConfigMap.
   [[nodiscard]] std::optional<std::string> Value(const std::string& name) const {
     const std::lock_guard lock(mutex_);
     const auto it = objects_.find(name);
@@ -69,8 +69,8 @@ class CollectionMemory final : public ReflectorHandler {
     return value;
   }
 
-  ByName listed_;             // the reflector's thread alone
-  mutable std::mutex mutex_;  // guards all below
+  ByName listed_;             // only for the Reflector's thread
+  mutable std::mutex mutex_;  // guards the members below
   ByName objects_;
   int replacements_ = 0;
   int upserts_ = 0;

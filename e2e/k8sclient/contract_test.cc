@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract on a real API server: what the models are held to is what it does. Run by e2e/k8sclient.sh.
+// Runs the contract's cases on a real API server, with which the models must agree. e2e/k8sclient.sh runs this test.
 #include "e2e/contract/contract.h"
 
 #include <string>
@@ -15,7 +15,7 @@ namespace {
 class RealContract : public k8sclient::RealServer, public ::testing::WithParamInterface<ContractCase> {};
 
 TEST_P(RealContract, IsKept) {
-  // A name of at most 19 characters that no other run has.
+  // A space's name of at most 19 characters that no other run uses.
   static int count = 0;
   ContractClient client(api(), "c" + std::to_string(++count) + "-" + std::to_string(::getpid()));
   EXPECT_EQ(GetParam().happens(client), GetParam().want);

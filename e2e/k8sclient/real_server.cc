@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real API server: see the header.
+// RealServer: the connection to the API server, and e2e/cluster's commands.
 #include "real_server.h"
 
 #include <atomic>

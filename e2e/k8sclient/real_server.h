@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real API server that e2e/k8sclient.sh has started, for tests that use it and restart it.
+// RealServer: the API server that e2e/k8sclient.sh has started, for tests that use and restart it.
 #pragma once
 
 #include <chrono>
@@ -15,18 +15,17 @@
 
 namespace berth::k8sclient {
 
-// Each test gets a namespace of its own. Without BERTH_TEST_CLUSTER_DIR a test fails: whoever starts this binary wants
-// it to be run.
+// Each test gets a namespace of its own. If BERTH_TEST_CLUSTER_DIR is not set, a test fails instead of being skipped.
 class RealServer : public ::testing::Test {
  protected:
   void SetUp() override;
 
-  // The administrator, by client certificate.
+  // The administrator's configuration, with a client certificate.
   [[nodiscard]] const ClientConfig& config() const { return config_; }
   [[nodiscard]] Api& api() { return *api_; }
   [[nodiscard]] std::unique_ptr<HttpApi> Make(ClientConfig config) const;
 
-  // Of ConfigMaps in the test's namespace, and of one of them.
+  // The paths of the ConfigMaps in the test's namespace, and of one ConfigMap.
   [[nodiscard]] std::string Collection() const;
   [[nodiscard]] std::string PathOf(const std::string& name) const;
   [[nodiscard]] const std::string& name_space() const { return namespace_; }
@@ -34,7 +33,7 @@ class RealServer : public ::testing::Test {
   // Creates a ConfigMap and returns it.
   nlohmann::json CreateMap(const std::string& name, const std::string& value = "");
 
-  // e2e/cluster COMMAND for this cluster; must succeed. What it prints.
+  // Runs e2e/cluster COMMAND for this cluster, expects success, and returns the output.
   std::string Cluster(const std::string& command) const;
 
   static constexpr std::chrono::seconds kSoon{60};
@@ -47,7 +46,7 @@ class RealServer : public ::testing::Test {
   std::string namespace_;
 };
 
-// Waits until the condition holds, at most a minute; false if it never did.
+// Waits until the condition is true. False: 60 s have passed.
 [[nodiscard]] bool Await(const std::function<bool()>& condition);
 
 }  // namespace berth::k8sclient

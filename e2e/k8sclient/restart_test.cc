@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Through restarts of the API server, orderly and by SIGKILL: no write lost or doubled, no watcher left behind.
+// Restarts of the API server, in order and by SIGKILL: no write is lost or done twice, and no watcher misses a change.
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -29,12 +29,12 @@ class Restart : public RealServer, public ::testing::WithParamInterface<const ch
   void StartServer() { Cluster("start-apiserver"); }
 };
 
-// Counts one up, by compare-and-swap, again and again, and keeps the books about what it was told.
+// Increments a number again and again, by compare-and-swap, and counts the answers of each kind.
 struct Counter {
   std::atomic<int> acknowledged = 0;
   std::atomic<int> in_doubt = 0;
   std::atomic<int> refused = 0;
-  std::atomic<int> strange = 0;  // answers that fit nowhere
+  std::atomic<int> strange = 0;  // unexpected answers
 
   void Run(Api& api, const std::string& path, const std::stop_token& stop) {
     while (!stop.stop_requested()) {
@@ -101,7 +101,7 @@ TEST_P(Restart, TheReflectorMissesNothingThatHappenedMeanwhile) {
   StopServer();
   ASSERT_TRUE(Await([&] { return memory.failures() > 0; }));
   StartServer();
-  // By another client, which connects at once: the reflector may still wait for its next try.
+  // Another client connects at once, while the Reflector may still wait for its next attempt.
   const auto other = Make(config());
   ASSERT_TRUE(Delete(*other, PathOf("deleted"), {}, Soon()).has_value());
   ASSERT_TRUE(MergePatch(*other, PathOf("kept"), {{"data", {{"value", "2"}}}}, Soon()).has_value());
@@ -116,7 +116,7 @@ TEST_P(Restart, AWatchFromBeforeItIsGone) {
   StopServer();
   StartServer();
   std::optional<Response> refused;
-  // Version 1 is older than anything that a server remembers which has loaded its caches with this object in it.
+  // Version 1 is older than every version that this server remembers: it has loaded its caches after later writes.
   const Request request{.path = Collection(),
                         .query = {{"watch", "true"}, {"resourceVersion", "1"}, {"timeoutSeconds", "30"}}};
   const auto ended = Make(config())->Watch(request, {}, [&refused](std::string_view line) {
@@ -147,7 +147,7 @@ class Election : public RealServer {
   }
 };
 
-// Leads until it is told to stop, and counts how many do so at once.
+// Leaders lead until their token requests a stop. Counts how many lead at the same time.
 class Leaders {
  public:
   void Lead(const std::stop_token& stop) {
@@ -178,7 +178,8 @@ TEST_F(Election, OneLeadsAndTheOtherTakesOverWhenItIsReleased) {
   const auto released = std::chrono::steady_clock::now();
   first_thread.request_stop();
   first_thread.join();
-  // It leads once it has heard that the Lease is its own: who ends before may leave that to run out.
+  // Waits until the second candidate leads. If it ended before it knew that it has the Lease, the Lease might have to
+  // expire.
   ASSERT_TRUE(Await([&] { return leaders.leading == 1; }));
   EXPECT_EQ(Holder(), "second");
   EXPECT_LT(std::chrono::steady_clock::now() - released, std::chrono::seconds(12)) << "less than a lease's duration";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A backup of etcd is put back so that versions go back: nobody stays with what it has no more.
+// A backup of etcd is restored, so that versions go back: a Reflector drops objects that the backup does not contain.
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -19,7 +19,7 @@ namespace {
 
 class Restore : public RealServer {
  protected:
-  // What the API server knows becomes what is in `from`, or the other way round.
+  // Stops the API server and etcd, copies `from` to `to` (to make or restore a backup), and starts both again.
   void Copy(const std::filesystem::path& from, const std::filesystem::path& to) {
     Cluster("stop-apiserver --kill");
     Cluster("stop etcd");
@@ -39,7 +39,7 @@ TEST_F(Restore, TheReflectorForgetsWhatTheBackupDoesNotKnow) {
       api(), memory, RealClock(), {.path = Collection(), .field_selector = "metadata.name!=kube-root-ca.crt"});
   const std::jthread thread([&reflector](const std::stop_token& stop) { reflector.Run(stop); });
   CreateMap("lost", "0");
-  // More than what happens by itself in the minute in which this must be noticed.
+  // More writes than the cluster itself makes in the minute in which the Reflector must notice the restore.
   constexpr int kWrites = 2000;
   for (int i = 1; i <= kWrites; ++i) {
     ASSERT_TRUE(MergePatch(api(), PathOf("lost"), {{"data", {{"value", std::to_string(i)}}}}, Soon()).has_value());

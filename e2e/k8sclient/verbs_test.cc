@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs, their errors and the credentials against a real API server.
+// The verbs, their errors, and credentials on a real API server.
 #include "k8sclient/verbs.h"
 
 #include <algorithm>
@@ -225,7 +225,8 @@ TEST_F(Verbs, AnImpersonatedUserHasOnlyItsOwnRights) {
   EXPECT_NE(denied.error().message.find("jane"), std::string::npos) << denied.error().message;
 }
 
-// A pod's credentials: a service account's folder with a bound token, which is replaced while the client lives.
+// A pod's credentials: the folder of a service account with a bound token. The test replaces the token while the client
+// is in use.
 TEST_F(Verbs, ATokenFileThatIsReplacedIsReadAgainWhenTheServerRefusesTheOldOne) {
   const std::string accounts = Path({"api", "v1", "namespaces", name_space(), "serviceaccounts"});
   ASSERT_TRUE(Create(api(), accounts, {{"metadata", {{"name", "pod"}}}}, Soon()).has_value());
@@ -264,7 +265,7 @@ TEST_F(Verbs, ATokenFileThatIsReplacedIsReadAgainWhenTheServerRefusesTheOldOne) 
 
 TEST_F(Verbs, AnotherAuthorityIsNotTrusted) {
   ClientConfig wrong = config();
-  wrong.certificate_authority = {.text = wrong.client_certificate.text};  // a certificate, but nobody's issuer
+  wrong.certificate_authority = {.text = wrong.client_certificate.text};  // a certificate that has issued no other
   const auto read = Get(*Make(wrong), PathOf("a"), Soon());
   ExpectError(read, ErrorCode::kUnavailable);
   EXPECT_NE(read.error().message.find("is not accepted"), std::string::npos) << read.error().message;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Watches and the reflector against a real API server.
+// Watches and the Reflector on a real API server.
 #include <string>
 #include <thread>
 #include <vector>
