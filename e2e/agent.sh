@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# berth and berth-agent on a real control plane that it starts for itself: agents that are killed, replaced and cut off
-# from the API server in the middle of parallel ADDs and DELs, and what the two programs promise besides. Prints what it
-# measured. The last line is "N passed, N failed". Takes about three minutes.
+# Tests berth and berth-agent on a control plane of its own: kills agents, replaces agents and stops their API server
+# during parallel ADDs and DELs, and tests what else the two programs promise. Prints measurements. The last line is
+# "N passed, N failed". Takes about three minutes.
 #
 #   e2e/agent.sh [BUILD_DIR]      default: build; BERTH_FILTER is a GoogleTest filter
 set -euo pipefail
@@ -41,7 +41,7 @@ kubectl wait --for=condition=Established crd/ippools.ipam.berth.dev crd/ipblocks
 "$tests" --gtest_filter="${BERTH_FILTER:-*}" --gtest_brief=1 --gtest_output="json:$dir/results.json" || true
 [[ -s $dir/results.json ]] || fail "the tests ended early"
 "$source_dir/rights.sh" note "$BERTH_CLUSTER_DIR" "$build_dir/rights/agent"
-# Sums a number that GoogleTest wrote at the top of its results.
+# Prints a number from the top of GoogleTest's results.
 count() { sed -nE "s/^  \"$1\": ([0-9]+),?/\1/p" "$dir/results.json" | head -n 1; }
 failed=$(($(count failures) + $(count errors)))
 echo "$(($(count tests) - failed)) passed, $failed failed"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# berthctl on a real API server: what it shows, what check finds, what release frees and refuses. Makes a control plane
-# for itself and takes it down. No controller runs. Ends with "N passed, N failed". Takes about 15 seconds.
+# Tests berthctl on a control plane of its own: what berthctl shows, what check finds, what release frees and refuses.
+# No controller runs. Ends with "N passed, N failed". Takes about 15 seconds.
 #
 #   e2e/berthctl.sh [BUILD_DIR]     default: build
 set -uo pipefail
@@ -20,7 +20,7 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-# ends CODE TEXT COMMAND...: the command must end with the code and say the text.
+# ends CODE TEXT COMMAND...: the command must end with the exit code CODE and print TEXT.
 ends() {
   local want=$1 says=$2 text code=0
   shift 2
@@ -28,7 +28,7 @@ ends() {
   [[ $code == "$want" && $text == *"$says"* ]] || { echo "wanted $want and '$says', got $code: $text"; return 1; }
 }
 
-# pod NAME NODE ADDRESS [NAMESPACE]: one that runs, as far as the API server knows.
+# pod NAME NODE ADDRESS [NAMESPACE]: creates a pod that runs, as far as the API server knows.
 pod() {
   local namespace=${4:-kube-public}
   kubectl create -f - >/dev/null <<END || return 1
@@ -39,8 +39,8 @@ END
     -p "{\"status\": {\"phase\": \"Running\", \"podIP\": \"$3\", \"podIPs\": [{\"ip\": \"$3\"}]}}" >/dev/null
 }
 
-# waiter NAME UNITS: a pod that requests so many addresses. It tolerates every taint, so that none that comes and goes
-# changes what berthctl says of it.
+# waiter NAME UNITS: creates a pod that requests UNITS addresses. The pod tolerates every taint, so that taints, which
+# come and go, do not change what berthctl says about the pod.
 waiter() {
   kubectl create -f - >/dev/null <<END
 {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "$1", "namespace": "team-a"},
@@ -49,7 +49,7 @@ waiter() {
 END
 }
 
-# held POD UID ID [NAMESPACE]: an entry.
+# held POD UID ID [NAMESPACE]: prints a held entry.
 held() { echo "${4:-kube-public}/$1 $2 0123456789ab-$(printf '%016d' "$3") i=eth0 t=1763700000000"; }
 
 prepare() {
@@ -60,14 +60,14 @@ prepare() {
  {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker-1"}},
  {"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPPool", "metadata": {"name": "web"}, "spec": {"subnet": "10.55.0.0/24"}}]}
 END
-  # The number that the controller would show. No place for pods: the scheduler binds none here.
+  # The address count that the controller would write. The node has no capacity for pods, so the scheduler binds none.
   kubectl patch node worker-1 --subresource status --type merge -p '{"status": {"conditions": [{"type": "Ready", "status": "True"}],
     "capacity": {"ipam.berth.dev/ipv4": "59"}, "allocatable": {"ipam.berth.dev/ipv4": "59"}}}' >/dev/null || return 1
   kubectl patch ippool web --subresource status --type merge -p '{"status": {"total": "254", "used": "3", "free": "251",
     "blocks": 1, "conditions": [{"type": "Ready", "status": "True", "reason": "Accepted", "message": "",
     "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}' >/dev/null || return 1
   kubectl -n kube-public wait --for create serviceaccount/default --timeout 30s >/dev/null || return 1
-  # team-a/web-0 and 10.55.0.7 are those of the examples in the help.
+  # The examples in berthctl's help use team-a/web-0 and 10.55.0.7.
   kubectl create namespace team-a >/dev/null &&
     kubectl -n team-a wait --for create serviceaccount/default --timeout 30s >/dev/null || return 1
   pod live worker-1 10.55.0.1 && pod web-0 worker-1 10.55.0.7 team-a || return 1
@@ -96,19 +96,19 @@ help_is_text() {
 
 entry() { kubectl get ipblock 10.55.0.0-26 -o jsonpath="{.allocations.$1}"; }
 
-# A look that takes one second between its two: nothing changes here but by this script.
+# Runs check, which waits 1 s between its two reads: only this script changes objects, so 1 s is enough.
 find_wrong() { berthctl check --settle 1 "$@"; }
 
-# The page must hold all that berthctl knows, and be readable in a browser. BERTH_MAP_PICTURE=docs/map.png makes the picture
-# of docs/operations.md.
+# The page must contain everything that berthctl knows, and a browser must be able to show it. BERTH_MAP_PICTURE=docs/map.png
+# makes the picture of docs/operations.md.
 draws_page() {
   berthctl show map --pool web --html "$work/map.html" && "$root/e2e/map_page.py" "$work/map.html" ${BERTH_MAP_PICTURE:+--picture "$BERTH_MAP_PICTURE"} &&
     grep -q '10.55.0.2 orphan, pod kube-public/dead' "$work/map.html" || return 1
   ends 2 "cannot write" berthctl show map --html /absent/map.html
 }
 
-# Every example of the help runs; that check finds something, or that a release is refused, is exit code 1. The one with
-# --netns needs a node with containers: e2e/reclaim.sh runs that command.
+# Runs every example of the help. Exit code 1 is allowed: check finds something, or release refuses. The example with --netns
+# is left out, because it needs a node with containers: e2e/reclaim.sh runs it.
 examples_run() {
   local line code count=0 command
   for command in "" "show" "show map" "show nodes" "who" "why" "check" "release"; do

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Tests on a real control plane that blocks go where they are needed: a pool of four blocks, ten nodes that come and go,
-# as their containers do, each with a real agent as a process, and the controller. No address may be refused for longer
-# than a minute while one is free in an empty block; a node that is gone keeps nothing, not even what it had on standby.
-# The nodes have no kubelet: the script renews their Leases and calls `berth` as a runtime does. Ends with "N passed, N
-# failed". Takes about three minutes. Needs root.
+# Tests on a control plane of its own that blocks go to the nodes that need them: a pool of four blocks, the controller, and
+# ten nodes, each with a real agent as a process. Nodes and their containers come and go. If an empty block has a free
+# address, no ADD may fail for longer than 60 s. A node that is gone keeps no address, not even on standby. The nodes have
+# no kubelet: the script renews their Leases and calls `berth` as a runtime does. Ends with "N passed, N failed". Takes
+# about three minutes. Needs root.
 #
-#   e2e/blocks.sh [BUILD_DIR]     default: build. BERTH_SWEEP=all: with 6 rounds instead of 2. ROUNDS=N: with that many
+#   e2e/blocks.sh [BUILD_DIR]     default: build. BERTH_SWEEP=all: 6 rounds instead of 2. ROUNDS=N: N rounds
 set -uo pipefail
 unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
 
@@ -22,8 +22,8 @@ dir=$work/cluster
 source "$root/e2e/checks.sh"
 pids=()
 declare -A agent
-declare -A containers # by node, those that have an address
-declare -A rests      # by node that was switched off, until when what it had may rest
+declare -A containers # by node: its containers that have an address
+declare -A rests      # by node that was switched off: until when its addresses may be cooling
 off=
 added=0
 refused_max=0
@@ -42,7 +42,7 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-# Every node in $work/alive has been heard of just now.
+# Renews the Lease of every node in $work/alive.
 renew() {
   local node
   while read -r node; do
@@ -59,7 +59,7 @@ set_ready() { # NODE STATUS
     "{\"status\": {\"conditions\": [{\"type\": \"Ready\", \"status\": \"$2\", \"reason\": \"Test\"}]}}" >/dev/null
 }
 
-# call VERB NODE CONTAINER: as a runtime calls the plugin.
+# call VERB NODE CONTAINER: calls the plugin as a runtime does.
 call() {
   CNI_COMMAND=$1 CNI_CONTAINERID=$3 CNI_NETNS=/proc/self/ns/net CNI_NETNS_OVERRIDE=1 CNI_IFNAME=eth0 CNI_PATH=$bin \
     "$bin/berth" <<END
@@ -73,7 +73,8 @@ count_blocks() { kubectl get ipblocks -o name | wc -l; }
 blocks() { kubectl get ipblocks -o name | sort | tr '\n' ' '; }
 scarce() { kubectl get ippool web -o jsonpath='{.status.conditions[?(@.type=="Scarce")].status}'; }
 
-# add NODE CONTAINER: as a kubelet that tries again each second, with a pod that waits. Whether it got an address in time.
+# add NODE CONTAINER: tries an ADD each second, as a kubelet does. While it waits, a pod waits on the node. Succeeds if the
+# container gets an address within 60 s.
 add() {
   local node=$1 container=$2 since=$SECONDS end=$((SECONDS + 60))
   while ! call ADD "$node" "$container" >"$work/add" 2>&1; do
@@ -85,7 +86,7 @@ add() {
  "spec": {"nodeName": "$node", "containers": [{"name": "c", "image": "berth.test/none:1"}]}}
 END
     fi
-    call DEL "$node" "$container" || return 1 # as a kubelet after an ADD that failed
+    call DEL "$node" "$container" || return 1 # a kubelet sends a DEL after an ADD that failed
     sleep 1
   done
   ((SECONDS - since <= refused_max)) || refused_max=$((SECONDS - since))
@@ -137,7 +138,7 @@ start_agent() { # NODE
   agent[$1]=$!
   disown
 }
-# As a machine that loses its power, and somebody says so.
+# The machine loses its power, and an administrator taints the node as out of service.
 switch_off() { # NODE
   kill -9 "${agent[$1]}"
   unset "agent[$1]"
@@ -145,7 +146,7 @@ switch_off() { # NODE
   set_ready "$1" False
   kubectl taint node "$1" node.kubernetes.io/out-of-service=test:NoExecute >/dev/null
 }
-# What ran there is gone, and so is what was not on its disk.
+# The node comes back without its containers and its files.
 switch_on() { # NODE
   rm -rf "${work:?}/$1" "$work/$1.sock"
   containers[$1]=""
@@ -156,8 +157,8 @@ switch_on() { # NODE
   start_agent "$1"
 }
 
-# Containers come on some nodes and go from others, at random, never on more than four nodes at once; one node goes, and
-# the one that went before comes back.
+# Adds containers on random nodes and deletes the containers of others; at most four nodes have containers at a time.
+# Switches one node off, and switches on the node of the previous round.
 round() {
   local node
   local -A held=()
@@ -168,15 +169,16 @@ round() {
   [[ -z $off ]] || switch_on "$off"
   off=$(shuf -e "${!agent[@]}" -n 1)
   switch_off "$off"
-  # What it held is freed at once, and rests for a minute. So does what it answered a DEL for and had not written yet.
+  # The controller frees the node's held addresses at once, and they are cooling for 60 s. The same holds for addresses
+  # whose DEL the agent has answered and not written.
   [[ -z ${held[$off]-} ]] || rests[$off]=$((SECONDS + 75))
   for node in $(shuf -e "${!agent[@]}" -n 4); do
-    # Those who stay leave fewer blocks.
+    # The other nodes with addresses leave fewer blocks.
     (($(nodes_in_use "$node") < 4)) || continue
     add "$node" "c$SECONDS-$RANDOM-$node" || return 1
   done
 }
-# How many nodes but that one have blocks that are not empty.
+# nodes_in_use NODE: how many nodes other than NODE have blocks that are not empty.
 nodes_in_use() {
   local node count=0
   for node in "${!containers[@]}"; do
@@ -189,11 +191,11 @@ clear_all() {
   for node in "${!agent[@]}"; do del_all "$node" || return 1; done
 }
 
-# seconds_of NAME: a constant of the controller.
+# seconds_of NAME: prints a constant of the controller.
 seconds_of() { sed -nE "s/^inline constexpr std::chrono::seconds $1\{([0-9]+)\};.*/\1/p" "$root"/reconciler/*.h; }
-# How long an unused block may stay. The controller frees the entries of a node that is off; a freed entry rests for
+# How long an unused block may stay. The controller frees the entries of a node that is off; a freed entry is cooling for
 # kFreedRest. Then the block must be empty for kEmptyMin to kEmptyMin + kEmptyJitter before the controller deletes it.
-# The controller's passes and requests take at most 15 s besides.
+# The controller's passes and requests take at most 15 s more.
 block_stays_max=$(($(seconds_of kFreedRest) + $(seconds_of kEmptyMin) + $(seconds_of kEmptyJitter) + 15))
 
 set_up

@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# Sourced by suites: what they count and how they ask. Requires: $work, a folder of the suite's own, which goes when the
-# suite ends unless a check has failed.
+# Sourced by suites: runs their checks and counts the results. Requires: $work, a folder of the suite's own, which the suite
+# removes at its end unless a check has failed.
 passed=0
 failed=0
 
-# Without the garbage collector kubectl takes a fifth less time of a processor, and suites call it a thousand times.
+# Runs kubectl without Go's garbage collector, which saves a fifth of its processor time. Suites call kubectl a thousand times.
 kubectl() { GOGC=off GOMEMLIMIT=200MiB command kubectl "$@"; }
 
-# check NAME COMMAND...: passes if the command succeeds; its output is shown only if not, and what the suite's show_state
-# prints, if it has one. It runs in the suite's own shell, so that it may set variables.
+# check NAME COMMAND...: passes if the command succeeds. If it fails, prints its output and the output of the suite's
+# show_state, if there is one. The command runs in the suite's own shell, so that it may set variables.
 check() {
   local name=$1
   shift
@@ -22,8 +22,8 @@ check() {
   fi
 }
 
-# within SECONDS COMMAND...: the command must succeed within that time; its last output is shown if it does not. What takes
-# long is asked for seldom: each kubectl costs a tenth of a second of a processor.
+# within SECONDS COMMAND...: repeats the command until it succeeds, for SECONDS at most; prints its last output if it does not
+# succeed. Pauses 0.3 s between tries, and 1.3 s after the first 5 s, because each kubectl costs 0.1 s of processor time.
 within() {
   local begun=$SECONDS limit=$1 text
   shift
@@ -33,12 +33,11 @@ within() {
   done
 }
 
-# soon COMMAND...: as within, where what is tested is that it comes about. The limit is for a machine that has other things
-# to do.
+# soon COMMAND...: like within, for a check whose time does not matter. The limit is enough for a busy machine.
 soon() { within 60 "$@"; }
 
-# promptly SECONDS COMMAND...: as within, where the time is a promise to users. It holds on a machine that does nothing else,
-# which BERTH_ALONE=1 says of this one; otherwise the limit is that of `soon`. The time is printed in both cases.
+# promptly SECONDS COMMAND...: like within, for a time that berth promises to users. BERTH_ALONE=1 says that the machine does
+# nothing else; without it, the limit is that of `soon`. Prints the time in both cases.
 exec {checks_output}>&1
 promptly() {
   local promised=$1 limit=$1 begun=${EPOCHREALTIME/[.,]/}
@@ -62,8 +61,8 @@ refused() {
   if "$@"; then echo "it succeeded"; return 1; fi
 }
 
-# purge_as_told [OPTION...]: deletes crds/ with the commands of docs/install.md; the options are for the last. Requires:
-# $root.
+# purge_as_told [OPTION...]: deletes crds/ with the commands of docs/install.md, and appends the options to the last command.
+# Requires: $root.
 purge_as_told() {
   local commands
   commands=$(sed -nE 's/^ +(kubectl (annotate .*purge=yes|patch .*berth-purge .*|delete -k crds\/ .*))/\1/p' "$root/docs/install.md")
@@ -71,14 +70,14 @@ purge_as_told() {
   (cd "$root" && timeout 60 bash -e -c "$commands $*")
 }
 
-# print_counts: the suite's last line. Fails if a check did.
+# print_counts: prints the suite's last line. Fails if a check has failed.
 print_counts() {
   ((failed == 0)) || echo "logs are kept in $work"
   echo "$passed passed, $failed failed"
   ((failed == 0))
 }
 
-# fail_early WHY: ends the suite, which has failed.
+# fail_early WHY: ends the suite as failed.
 fail_early() {
   echo "$0: $*" >&2
   failed=$((failed + 1))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests e2e/cluster on this machine: clusters side by side, pods, tokens, restarts, interruptions, and that nothing is
-# left. Needs root (without it only what works without). Ends with "N passed, N failed". Takes about two minutes once
-# the binaries are built.
+# Tests e2e/cluster on this machine: clusters side by side, pods, tokens, restarts, interruptions, and that `down` leaves
+# nothing. Needs root; without root, runs only the tests that need none. Ends with "N passed, N failed". Takes about two
+# minutes once the binaries are built.
 set -uo pipefail
 unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
 
@@ -21,7 +21,7 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-# check NAME COMMAND...: passes if the command succeeds; its output is shown only if not.
+# check NAME COMMAND...: passes if the command succeeds. If it fails, prints its output.
 check() {
   local name=$1 text
   shift
@@ -34,7 +34,7 @@ check() {
   fi
 }
 
-# refuses TEXT COMMAND...: the command must fail and say TEXT.
+# refuses TEXT COMMAND...: the command must fail and print TEXT.
 refuses() {
   local want=$1 text
   shift
@@ -53,13 +53,13 @@ equals() {
   [[ $got == "$want" ]] || { echo "wanted '$want', got '$got'"; return 1; }
 }
 
-# in_cluster DIR COMMAND...: runs it with that cluster's environment.
+# in_cluster DIR COMMAND...: runs the command with the environment of the cluster in DIR.
 in_cluster() (
   eval "$("$cluster" env --dir "$1")" || exit 1
   "${@:2}"
 )
 
-# nothing_left DIR: no process, mount, link, namespace, table, cgroup or file of the cluster is there any more.
+# nothing_left DIR: succeeds if no process, mount, link, namespace, table, cgroup or file of the cluster is left.
 nothing_left() {
   local dir=$1 tag problem=0 proc
   tag=$(printf %s "$dir" | sha256sum | cut -c1-6)
@@ -77,14 +77,14 @@ nothing_left() {
   return $problem
 }
 
-# What nodes need of the whole machine while there are any; nobody else may have a cluster with nodes.
+# Prints the folders that nodes create on the whole machine. Requires: no other cluster on the machine has nodes.
 traces() {
   ls -d /sys/fs/cgroup/k8s.io /sys/fs/cgroup/*/k8s.io /etc/cni /opt/cni /run/berth* /run/containerd /var/lib/berth \
     /var/lib/cni /var/lib/kubelet /var/log/containers 2>/dev/null || true
 }
 others_have_nodes() { compgen -G '/sys/class/net/bt??????' >/dev/null; }
 
-# A pod of NODE writes into the host's folders, and reads in a volume of its own what it has written.
+# Runs a pod on NODE whose volumes create the host's folder /run/berth/writer and need the host's folder /opt/cni/bin.
 writes_to_host() { # NODE
   kubectl apply -f - <<POD
 apiVersion: v1
@@ -103,14 +103,14 @@ POD
   kubectl wait --for=condition=Ready --timeout=60s "pod/writer-$1"
 }
 
-# Each of two nodes has what it was given, neither has the other's, and the machine has nothing of it.
+# A folder that a pod creates on node n2 exists only there, and not on n1 or on the machine.
 nodes_are_apart() {
   writes_to_host n2 || return 1
   [[ -d $BERTH_E2E_DIR/n2/run/berth/writer ]] || { echo "n2 has nothing"; return 1; }
   [[ ! -e $BERTH_E2E_DIR/n1/run/berth/writer && ! -e /run/berth/writer ]] || { echo "not n2 alone has it"; return 1; }
 }
 
-# interrupted SIGNAL LINE NODES: up is ended once it has printed LINE; soon nothing may be left.
+# interrupted SIGNAL LINE NODES: sends SIGNAL to `up` once it has printed LINE. Soon nothing may be left.
 interrupted() {
   local dir=$work/interrupted pid end text
   "$cluster" up --dir "$dir" --nodes "$3" 2>"$work/progress" &
@@ -124,7 +124,7 @@ interrupted() {
     echo "up succeeded"
     return 1
   fi
-  # What takes it down is itself the last to go.
+  # The supervisor, which takes the cluster down, ends last.
   end=$((SECONDS + 20))
   until text=$([[ ! -e $dir/cluster.json ]] && nothing_left "$dir"); do
     ((SECONDS < end)) || { echo "$text"; return 1; }
@@ -149,7 +149,7 @@ run_pod() {
   pod "$@" | kubectl apply -f - && kubectl wait --for=condition=Ready --timeout=60s "pod/$1"
 }
 
-# A pod shows with its service account's token what only authenticated users may see.
+# The pod prints, with its service account's token, an answer that only authenticated users get.
 asks_api() {
   run_pod "$@" && for _ in {1..100}; do
     kubectl logs "$1" | grep -q APIGroupList && return
@@ -166,7 +166,7 @@ dual_stack() {
  "ranges": [[{"subnet": "10.55.0.0/24"}], [{"subnet": "2001:db8:55::/64"}]]}}]}
 CONF
   local ips
-  for _ in {1..20}; do # containerd reads the new configuration when it is told of the change, which takes a moment
+  for _ in {1..20}; do # containerd notices the change of its configuration after a moment
     run_pod dual false n1 '' >/dev/null || return 1
     ips=$(kubectl get pod dual -o 'jsonpath={.status.podIPs[*].ip}')
     [[ $ips == "10.55.0."*" 2001:db8:55::"* ]] && return
@@ -176,13 +176,13 @@ CONF
   return 1
 }
 
-without_go() { # a PATH that has what the script needs, but no go
+without_go() { # uses a PATH with everything that the script needs, except go
   mkdir -p "$work/path"
   ln -sf "$(command -v bash)" "$(command -v dirname)" "$work/path/"
   PATH=$work/path refuses "the program go is missing" bash "$cluster" up --dir "$work/none"
 }
 
-with_assets() { # KUBEBUILDER_ASSETS with the three programs of envtest: the others are our own
+with_assets() { # KUBEBUILDER_ASSETS has the three programs of envtest; e2e/cluster builds the other programs
   mkdir -p "$work/assets"
   cp -P "$zero"/bin/{etcd,kube-apiserver,kubectl} "$work/assets/" || return 1
   KUBEBUILDER_ASSETS=$work/assets "$cluster" up --dir "$work/assets-cluster" || return 1
@@ -216,7 +216,7 @@ kill_supervisor() {
   kill -KILL "$(sed -n '/"supervisor"/,/}/s/.*"pid": \([0-9]*\).*/\1/p' "$1/cluster.json")"
 }
 
-crashed() { # DIR: the supervisor dies, so its children do; shims and pods live on until down
+crashed() { # DIR: kills the supervisor, and so its children; shims and pods live on until `down`
   kill_supervisor "$1" || return 1
   for _ in {1..100}; do
     refuses "ended without down" "$cluster" env --dir "$1" >/dev/null && break
@@ -226,7 +226,8 @@ crashed() { # DIR: the supervisor dies, so its children do; shims and pods live 
   "$cluster" down --dir "$1" && nothing_left "$1"
 }
 
-# Another user, who may read everything as root can: the tree and the cache may lie in root's home.
+# as_nobody COMMAND...: runs the command as another user, who may read every file: the tree and the cache may be in root's
+# home.
 as_nobody() {
   mkdir -p "$work/nobody" && chown 65534 "$work/nobody" && chmod 755 "$work" &&
     setpriv --reuid=65534 --clear-groups --inh-caps=+dac_read_search --ambient-caps=+dac_read_search -- "$@"

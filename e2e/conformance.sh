@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The CNI contract against a plugin and a real control plane that it starts for itself: conformance.sh [BUILD_DIR]
+# Tests a plugin with the CNI contract on a control plane of its own: conformance.sh [BUILD_DIR]
 #
-# BERTH_MODE is direct (berth-direct alone; the default) or agent (berth, with a berth-agent for each node), BERTH_PLUGIN
-# names a plugin of that mode (default: that of BUILD_DIR), BERTH_FILTER is a GoogleTest filter, BERTH_SHARDS says how many
-# processes share the tests. Each shard is a node of its own. No controller runs: the tests write what it would write. The
-# last line is "N passed, N failed".
+# BERTH_MODE is direct (berth-direct alone; the default) or agent (berth, with a berth-agent for each node). BERTH_PLUGIN
+# names a plugin for this mode (default: the plugin in BUILD_DIR). BERTH_FILTER is a GoogleTest filter. BERTH_SHARDS is the
+# number of processes that share the tests; each shard has a node of its own. No controller runs: the tests write what the
+# controller would write. The last line is "N passed, N failed".
 set -euo pipefail
 
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
@@ -53,7 +53,7 @@ mkdir -p "$BERTH_TEST_NODES" "$BERTH_TEST_SCRATCH"
 make_kubeconfig() {
   "$source_dir/cluster" kubeconfig --dir "$dir/cluster" --out "$BERTH_TEST_NODES/$1.kubeconfig" "${@:2}"
 }
-# The credentials of each node: a kubelet's certificate, or what an agent has there.
+# Makes the credentials of each node: a kubelet's certificate, or an agent's token.
 make_node_kubeconfigs() {
   local i
   for ((i = 1; i <= nodes; i++)); do
@@ -89,7 +89,7 @@ run_tests() {
   done
 }
 
-# One for the node of each shard.
+# Starts an agent for the node of each shard.
 start_agents() {
   local i
   for ((i = 1; i <= shards; i++)); do
@@ -98,7 +98,8 @@ start_agents() {
     agents+=($!)
   done
 }
-# An agent ends by itself only if another one of its node has taken over, which no test wants of these.
+# Fails if an agent has ended. An agent ends by itself only if another agent of its node has taken over, and no test does
+# that to these agents.
 check_agents() {
   local i
   for ((i = 1; i <= ${#agents[@]}; i++)); do
@@ -121,7 +122,7 @@ run_tests cases "$shards" "${BERTH_FILTER:--BeforeCrds.*:Case062.*}"
 check_agents
 "$source_dir/rights.sh" note "$dir/cluster" "$build_dir/rights/conformance-$BERTH_MODE"
 
-# Sums a number that GoogleTest wrote at the top of its results.
+# Sums a number from the top of all results of GoogleTest.
 count() {
   sed -nE "s/^  \"$1\": ([0-9]+),?/\1/p" "$dir"/*.json | awk '{sum += $1} END {print sum + 0}'
 }

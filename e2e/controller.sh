@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests berth-controller on a real API server: acceptance, refusals, reservations, drains, two of it at once, a killed and
-# a hanging leader, a restarted API server, and that it writes only what has changed. Makes a control plane for itself and
-# takes it down. Ends with "N passed, N failed". Takes about two and a half minutes.
+# Tests berth-controller on a control plane of its own: acceptance, refusals, reservations, drains, two controllers at once,
+# a killed and a hanging leader, a restarted API server, and that the controller writes only changes. Ends with "N passed, N
+# failed". Takes about two and a half minutes.
 #
 #   e2e/controller.sh [BUILD_DIR]     default: build
 set -uo pipefail
@@ -31,14 +31,15 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-# start NAME: a controller with the rights of its service account that logs to $work/NAME.log; sets $pid.
+# start NAME [OPTION...]: starts a controller with the rights of its service account. The controller logs to $work/NAME.log.
+# Sets $pid.
 start() {
   "$controller" --kubeconfig "$work/kubeconfig" --log-level debug "${@:2}" 2>>"$work/$1.log" &
   pid=$!
   pids+=("$pid")
 }
 
-# status NAME FILTER: of a pool, as jq prints it.
+# status NAME FILTER: prints what the jq filter selects from a pool.
 status() { kubectl get ippool "$1" -o json | jq -r "$2"; }
 ready() { status "$1" '.status.conditions[]? | select(.type == "Ready") | "\(.status)/\(.reason)"'; }
 message() { status "$1" '.status.conditions[] | select(.type == "Ready") | .message'; }
@@ -60,7 +61,7 @@ reservation() {
 {"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPReservation", "metadata": {"name": "$1"}, "spec": $2}
 END
 }
-# block POOL CIDR ALLOCATIONS: as a node would claim it.
+# block POOL CIDR ALLOCATIONS: creates a block as a node does that claims it.
 block() {
   local uid
   uid=$(status "$1" .metadata.uid)
@@ -71,7 +72,7 @@ block() {
  "used": $(jq -n "$3 | length"), "free": 0, "allocations": $3}
 END
 }
-# set_entry BLOCK OFFSET ENTRY: as a node would, by compare-and-swap; ENTRY is JSON, null removes.
+# set_entry BLOCK OFFSET ENTRY: writes an entry as a node does, by compare-and-swap. ENTRY is JSON; null removes the entry.
 set_entry() {
   local object
   while :; do
@@ -84,7 +85,7 @@ set_entry() {
 }
 held='"default/web-1 6f1d 0123456789ab-0123456789abcdef i=eth0 t=1799999999000"'
 
-# What kubectl describe shows of a pool: the reasons of its events.
+# Prints the reasons of a pool's events, which kubectl describe shows.
 events_of() {
   kubectl get events --field-selector "involvedObject.kind=IPPool,involvedObject.name=$1" \
     -o jsonpath='{range .items[*]}{.type} {.reason}{"\n"}{end}'
@@ -215,7 +216,7 @@ drains() {
   check "one in use cannot be" equals other,six accepted
 }
 
-# CRDs of a later release: fields that this controller does not know are neither in its way nor lost by its writes.
+# CRDs of a later release: unknown fields do not disturb the controller, and its writes do not remove them.
 newer_crds() {
   local field='{"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/%s/properties/later",
     "value": {"type": "string"}}'
@@ -234,7 +235,7 @@ newer_crds() {
   check "the pool drains" soon gone ippool newer
 }
 
-# The resourceVersions of everything the controller writes.
+# Prints the resourceVersions of all objects that the controller writes.
 versions() { kubectl get ippools,ipspaces,ipblocks -o json | jq -c '[.items[].metadata | "\(.name)=\(.resourceVersion)"]'; }
 writes_nothing_for() {
   local before
@@ -268,13 +269,13 @@ two_of_them() {
   check "with a code that says so" equals 1 echo $?
 }
 
-# A restart is shorter than the ten seconds in which a leader has to renew its lease, unless the machine is slow.
+# A leader must renew its Lease within 10 s. On a slow machine a restart of the API server may take longer.
 api_restart() {
   local began=$SECONDS is_shorter=true
   "$cluster" stop-apiserver --kill --dir "$dir"
   "$cluster" start-apiserver --dir "$dir"
   ((SECONDS - began < 8)) || is_shorter=false
-  # It ends, as it should, and is started again.
+  # After a longer restart, the controller ends, as it should: start it again.
   $is_shorter || { kill "$pid"; wait "$pid"; start first; }
   pool after '{"subnet": "10.90.0.0/24"}'
   check "it goes on after a restart of the API server" soon equals True/Accepted ready after
@@ -285,7 +286,7 @@ api_restart() {
   fi
 }
 
-# Without a lease to lose, it may last as long as it wants.
+# A controller without a Lease survives an outage of any length.
 api_outage() {
   local lone
   start lone --no-leader-election
@@ -316,7 +317,7 @@ orderly_end() {
 
 resident_kb() { sed -nE 's/^VmHWM:[[:space:]]*([0-9]+) kB/\1/p' "/proc/$pid/status"; }
 
-# A hundred full blocks, of pods that it can find nothing out about, so that it goes on looking for them.
+# One hundred full blocks of pods that do not exist, so that the controller looks for these pods again and again.
 many_addresses() {
   pool many '{"subnet": "10.92.0.0/16"}'
   start large
@@ -348,7 +349,7 @@ drains
 newer_crds
 check "in the end nothing is written in 15 idle seconds" soon writes_nothing_for 15
 two_of_them
-# Before the restarts: an API server that has just started refuses everybody until it has loaded its roles.
+# This check comes before the restarts: an API server that has just started refuses every caller until it has loaded its roles.
 check "RBAC refused it nothing" refused grep -i forbidden "$work"/*.log
 api_restart
 orderly_end

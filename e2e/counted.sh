@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Tests on real nodes that the scheduler counts addresses: pods that request more than is left wait, unschedulable and with the
-# reason, and run by themselves once there is room; and no kubelet ever rejects a pod for a number. Makes a cluster of three
-# nodes for itself, installs berth and the overlay `requests` there as users do, and takes it down. Ends with "N passed, N
-# failed". Takes about four minutes. Needs root and build/image/berth.tar (make image).
+# Tests on real nodes that the scheduler counts addresses: if pods request more addresses than are left, the pods wait,
+# unschedulable and with the reason, and run once there are addresses; and no kubelet ever rejects a pod because of an address
+# count. Makes a cluster of three nodes for itself, installs berth and the overlay `requests` there as users do, and takes it
+# down. Ends with "N passed, N failed". Takes about four minutes. Needs root and build/image/berth.tar (make image).
 #
-#   e2e/counted.sh [BUILD_DIR [SCENARIO...]]     default: build, and those that take four minutes together
+#   e2e/counted.sh [BUILD_DIR [SCENARIO...]]     default: build, and the scenarios that take four minutes together
 #
-# BERTH_SWEEP=all: bursts are repeated 20 times instead of 2, and there are scenarios in which a pool is disabled, people edit
-# numbers and delete pools, controllers die, and one of a random walk: 20 minutes in all. BERTH_SEED: the walk's first random number.
+# BERTH_SWEEP=all: repeats bursts 20 times instead of 2, and adds scenarios in which a pool is disabled, users edit address
+# counts and delete pools, and controllers die, and a random walk: 20 minutes in all. BERTH_SEED: the seed of the walk.
 set -uo pipefail
 unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
 
@@ -34,7 +34,7 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-# For a failed check: nothing of the cluster is left afterwards.
+# Called after a failed check, because nothing of the cluster is left after the suite.
 show_state() {
   kubectl get nodes -o json | jq -r '.items[] | "\(.metadata.name) \(.status.allocatable | with_entries(select(.key | startswith("ipam"))))"'
   kubectl get pods -A -o wide | grep -v berth-agent | cut -c 1-150
@@ -70,12 +70,12 @@ set_up() {
 first='"nodeSelector": {"matchLabels": {"berth.test/first": "yes"}}'
 two='"nodeSelector": {"matchLabels": {"berth.test/two": "yes"}}'
 gateway='"gateway": "10.55.0.1"'
-# The one node n1 has a pool with that many addresses.
+# Gives node n1 alone a pool with SUBNET, and waits until its address count is ADDRESSES.
 one_node() { # SUBNET ADDRESSES
   clean && replace_pool pods-v4 "{\"subnet\": \"$1\", $gateway, $first}" && no_events && within 60 number_is "$2" n1 ipv4
 }
 
-# kubelet_again NODE PODS: it knows so many pods after that.
+# kubelet_again NODE PODS: kills and starts the node's kubelet, and waits until it knows PODS pods.
 kubelet_again() {
   "$cluster" stop "kubelet-$1" --kill --dir "$dir" && "$cluster" start "kubelet-$1" --dir "$dir" && within 60 kubelet_knows "$1" "$2"
 }
@@ -84,7 +84,7 @@ kubelet_knows() {
   count=$(kubectl get --raw "/api/v1/nodes/$1/proxy/pods" | jq '[.items[] | select(.metadata.labels.app)] | length') || return 1
   ((count >= $2)) || { echo "it knows $count"; return 1; }
 }
-# The kubelet says so after it has admitted its pods, or has not.
+# Whether the kubelet has reported Ready since TIME. The kubelet does so after it has admitted or rejected its pods.
 ready_since() { # NODE TIME
   kubectl get node "$1" -o json | jq -e --arg time "$2" '.status.conditions[] | select(.type == "Ready" and .status == "True")
     | .lastHeartbeatTime >= $time'
@@ -152,11 +152,11 @@ bursts() {
   check "numbers are right" promptly 15 numbers_are_right
   check "no pod was rejected, and none was without an address" nothing_went_wrong
 }
-# What all nodes show together.
+# Prints the sum of all nodes' address counts.
 room() { kubectl get nodes -o json | jq '[.items[].status.allocatable["ipam.berth.dev/ipv4"] // "0" | tonumber] | add'; }
 room_is() { equals "$1" room; }
 
-# restarts WHAT PODS: of the kubelet of n1.
+# restarts WHAT PODS: tests a restart of n1's kubelet.
 restarts() {
   local since
   since=$(date -u +%Y-%m-%dT%H:%M:%SZ)
@@ -179,7 +179,7 @@ kubelets() {
   check "the number follows: 3" promptly 40 number_is 3 n1 ipv4
   patch_pool pods-v4 '{"exclude": []}' >/dev/null
   check "room for 5 again" promptly 10 number_is 5 n1 ipv4
-  # It requests more than it has: without the free addresses the node has less than is requested.
+  # The pod requests more addresses than it has. Without free addresses, the node's pods request more than the node has.
   pod full-more 2 >/dev/null
   check "a pod that requests 2 and has 1 address" soon pods_are "4 run" ipv4 full
   patch_pool pods-v4 '{"exclude": ["10.55.0.0/29"]}' >/dev/null
@@ -203,7 +203,7 @@ waits_meanwhile() { pod late-1 1 && soon pods_are "1 wait" ipv4 late; }
 restarted() {
   kubectl get pods -l app=full -o json | jq '[.items[] | select(any(.status.containerStatuses[]; .ready and .restartCount > 0))] | length'
 }
-# With containers that have started after the reboot.
+# Succeeds if $1 pods run, with containers that have started after the reboot.
 pods_are_again() {
   pods_are "$1 run" ipv4 full || return 1
   equals "$1" restarted
@@ -230,7 +230,7 @@ disabled() {
   end_one
   sleep 10
   bound=$(bound_pods)
-  # Each that ends leaves room of a pool that gives nothing any more.
+  # Each pod that ends frees an address of a disabled pool, which gives no address any more.
   for i in 1 2 3 4; do
     end_one
     check "10 s later holder $i ends, and nothing takes its place" stays 1 no_others_than "$bound"
@@ -303,7 +303,7 @@ keys_of_ipv4() {
 
 # --- With BERTH_SWEEP=all ---------------------------------------------------------------------------------------------
 
-# Ends the pod of the controller that leads, at once.
+# Kills the pod of the leading controller.
 end_leader() {
   local identity pod
   identity=$(kubectl get lease berth-controller --namespace berth-system -o jsonpath='{.spec.holderIdentity}')
@@ -379,7 +379,7 @@ walk_step() {
           metadata: {name: $name, labels: {app: "walk", "ipam.berth.dev/requests": "off"}}}' | kubectl apply -f - ;;
     9) pod_json "" | jq --arg name "$name" '.spec += {restartPolicy: "Never"} | .spec.containers[0].args = ["addresses"]
           | {apiVersion: "batch/v1", kind: "Job", metadata: {name: $name}, spec: {template: (. + {metadata: {labels: {app: "walk"}}})}}' | kubectl apply -f - ;;
-    # As many as come, so that nodes are not full all the time.
+    # Deletes as many pods as come, so that the nodes are not always full.
     10 | 11 | 12 | 13)
       # shellcheck disable=SC2046 # several words
       kubectl delete --wait=false $(some_pods walk $((random % 4 + 1)) "$random")
@@ -398,7 +398,7 @@ walk_step() {
   esac
 }
 
-# A scenario's number of seconds is told, since they are to be five minutes together.
+# Prints the seconds of each scenario, because all scenarios together must not take more than five minutes.
 scenarios=("${@:2}")
 [[ ${scenarios[*]-} ]] || scenarios=(one_pool_one_node classic kubelets ${sweep:+disabled edits} bursts third_node both_families ${sweep:+leaders_die walk})
 set_up

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# Sourced by counted.sh: its pools and pods, and what Nodes, pods and events must say of the numbers.
+# Sourced by counted.sh and extender.sh: makes pools and pods, and checks address counts on Nodes, pods and events.
 
 # --- Pools and pods ---------------------------------------------------------------------------------------------------
 
-# pool_json NAME SPEC: SPEC as JSON.
+# pool_json NAME SPEC: prints an IPPool. SPEC is JSON.
 pool_json() {
   jq -n --arg name "$1" --argjson spec "$2" \
     '{apiVersion: "ipam.berth.dev/v1alpha1", kind: "IPPool", metadata: {name: $name}, spec: $spec}'
@@ -11,8 +11,8 @@ pool_json() {
 pool() { pool_json "$@" | kubectl create -f - && kubectl wait --for=condition=Ready "ippool/$1" --timeout=60s; }
 # Requires: no pod has an address.
 remove_pool() { kubectl delete ippool "$1" --timeout=90s; }
-# replace_pool NAME SPEC. Requires: no pod has an address. A pool of another subnet is another pool; then the bridges go, too, as
-# a bridge keeps the gateway of its first pool.
+# replace_pool NAME SPEC: changes the pool, or deletes and creates it if the subnet changes. Then also deletes the bridges,
+# because a bridge keeps the gateway of its first pool. Requires: no pod has an address.
 replace_pool() {
   local index space
   ! pool_json "$@" | kubectl replace -f - || return 0
@@ -28,14 +28,14 @@ free_in() { kubectl get ippool "$1" -o jsonpath='{.status.free}'; }
 
 on() { echo "{\"nodeSelector\": {\"kubernetes.io/hostname\": \"$1\"}}"; } # NODE: part of a pod's spec
 
-# pod_json UNITS SPEC: metadata and spec of a pod; UNITS of ipv4 that it requests itself; "": the policy adds one. SPEC is
-# merged into the pod's.
+# pod_json UNITS SPEC: prints a pod's spec. UNITS: how many ipv4 addresses the pod requests; "": the policy adds a request.
+# SPEC is merged into the pod's spec.
 pod_json() {
   jq -n --arg units "$1" --argjson more "${2:-null}" '{spec: ({terminationGracePeriodSeconds: 1,
     containers: [{name: "pause", image: "berth.test/pause:1"}
       + if $units == "" then {} else {resources: {limits: {"ipam.berth.dev/ipv4": $units}}} end]} + ($more // {}))}'
 }
-# pod NAME UNITS [SPEC]: with the label app: NAME up to its first "-".
+# pod NAME UNITS [SPEC]: creates a pod. Its label `app` is NAME up to the first "-".
 pod() {
   pod_json "$2" "${3-}" | jq --arg name "$1" '. + {apiVersion: "v1", kind: "Pod", metadata: {name: $name, labels: {app: ($name | split("-")[0])}}}' |
     kubectl apply -f -
@@ -48,8 +48,8 @@ deployment() {
 }
 scale() { kubectl scale "deployment/$1" --replicas="$2"; }
 
-# pods_are WANT RESOURCE APP [NAMESPACE]: what becomes of the pods of that app: "5 run, 3 wait". A pod waits if it is bound to no
-# node and the scheduler says that the resource is insufficient.
+# pods_are WANT RESOURCE APP [NAMESPACE]: succeeds if the states of the app's pods are WANT, such as "5 run, 3 wait". A pod
+# waits if it is bound to no node and the scheduler says that the resource is insufficient.
 pods_are() {
   local got
   got=$(kubectl get pods --namespace "${4:-default}" -l "app=$3" -o json | jq -r --arg resource "ipam.berth.dev/$2" '[.items[] |
@@ -66,19 +66,19 @@ no_pods() {
   local space
   for space in default both; do equals "" kubectl get pods --namespace "$space" -o name || return 1; done
 }
-# In one request for each namespace: kubectl takes a second for every few events.
+# Deletes all events with one request per namespace, because kubectl takes 1 s for every few events.
 no_events() {
   local space
   for space in default both berth-system; do kubectl delete --raw "/api/v1/namespaces/$space/events" || return 1; done
 }
-# Nothing of a scenario is left for the next.
+# Deletes everything of a scenario before the next scenario.
 clean() {
   local space
   for space in default both; do kubectl delete deployments,jobs,pods --all --namespace "$space" --wait=false; done
   within 90 no_pods
 }
 
-# stays SECONDS COMMAND...: the command must succeed all the time.
+# stays SECONDS COMMAND...: repeats the command for SECONDS; it must always succeed.
 stays() {
   local end=$((SECONDS + $1))
   shift
@@ -90,7 +90,7 @@ stays() {
 
 # --- Numbers ----------------------------------------------------------------------------------------------------------
 
-# number_is WANT NODE RESOURCE: in capacity and allocatable alike; none: in neither.
+# number_is WANT NODE RESOURCE: succeeds if the address count is WANT in capacity and in allocatable; none: in neither.
 number_is() {
   local got
   got=$(kubectl get node "$2" -o json |
@@ -109,7 +109,8 @@ event_of_node() { # NODE REASON
   kubectl get events --field-selector "involvedObject.kind=Node,involvedObject.name=$1,reason=$2" -o name | grep -q .
 }
 
-# At rest: each number is none, or at least what bound pods request; and numbers promise no more than is free.
+# When nothing changes: each address count is missing, or at least the sum of the bound pods' requests; and all address counts
+# minus all requests are at most the free addresses.
 numbers_are_right() {
   local problems
   problems=$(kubectl get nodes,pods,ippools --all-namespaces -o json | jq -r '.items
@@ -128,7 +129,7 @@ numbers_are_right() {
   [[ -z $problems ]] || { echo "$problems"; return 1; }
 }
 
-# nothing_happened REASONS: a regular expression for the reasons of events, and of pods that failed.
+# nothing_happened REASONS: succeeds if no event and no failed pod has a reason that matches the regular expression.
 nothing_happened() {
   local found
   found=$(kubectl get events --all-namespaces -o json | jq -r --arg reasons "$1" '.items[] | select((.reason // "") | test($reasons))

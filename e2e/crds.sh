@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Proves crds/ and install/ on a real API server: what it takes and refuses, what the rules cost, how it reads with
-# kubectl. Makes a control plane for itself and takes it down. Ends with "N passed, N failed". Takes about a minute. With
-# BERTH_SWEEP=all it also measures what the rules cost, which takes minutes and an idle machine.
+# Tests crds/ and install/ on a control plane of its own: which objects the API server accepts and refuses, and what kubectl
+# shows. Ends with "N passed, N failed". Takes about a minute. With BERTH_SWEEP=all it also measures the time that the rules
+# cost, which takes minutes and needs an idle machine.
 #
 #   e2e/crds.sh [BUILD_DIR]     default: build
 set -uo pipefail
@@ -28,7 +28,7 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-# says TEXT COMMAND...: the command must succeed and say TEXT, however its lines are broken.
+# says TEXT COMMAND...: the command must succeed and print TEXT, with any line breaks.
 says() {
   local want=$1 text
   shift
@@ -37,22 +37,22 @@ says() {
   [[ $text == *"$want"* ]] || { echo "wanted '$want', got: $text"; return 1; }
 }
 
-# As docs/install.md has it; e2e/docs.py runs the commands of the documents themselves, on nodes.
+# Installs as docs/install.md says. e2e/docs.py runs the commands of the documents themselves, on nodes.
 installs() {
   kubectl apply -k "$root/crds" && kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s &&
     kubectl apply -k "$root/install" && kubectl -n berth-system get daemonset/berth-agent deployment/berth-controller
 }
 
-# Without kustomize it is the same.
+# An installation without kustomize changes nothing.
 changes_nothing_by_file() {
   local text
   text=$(kubectl apply -f "$root/crds" -f "$root/install/berth.yaml") || { echo "$text"; return 1; }
-  # kubectl says of every disruption budget that it is configured, whatever it holds.
+  # kubectl prints "configured" for every disruption budget, even if nothing changes.
   if grep -vE 'unchanged$|^poddisruptionbudget' <<<"$text"; then return 1; fi
   kubectl apply -k "$root/install/overlays/direct" # for the rights of kubelets
 }
 
-# Every field has a description: kubectl shows <empty> where there is none.
+# Every field has a description: kubectl prints <empty> for a field without a description.
 explains_everything() {
   local kind text
   for kind in ippool ipspace ipblock ipallocation ipreservation; do
@@ -84,7 +84,7 @@ has_its_queue() { equals "$(kubectl get flowschema berth -o jsonpath='{.metadata
 
 crd_count() { kubectl get crd -l app.kubernetes.io/name=berth -o name | wc -l; }
 
-# purge_is_refused COMMAND...: it must fail, name the remedy and leave the CRDs.
+# purge_is_refused COMMAND...: the command must fail, print the remedy, and leave the CRDs.
 purge_is_refused() {
   local text
   if text=$("$@" 2>&1); then echo "it succeeded: $text"; return 1; fi
@@ -101,7 +101,7 @@ measure_cost() {
   "$cost_program" 1000 0.3 >"$work/cost.txt"
 }
 
-# test_program: its own tests count, so that the last line tells what was tried.
+# Runs the test program. Each of its tests counts as a check.
 run_table() {
   local log=$work/test.log
   if "$test_program" --gtest_brief=1 >"$log" 2>&1; then :; fi
@@ -116,7 +116,7 @@ run_table() {
 
 "$root/e2e/cluster" up --dir "$work/cluster" --nodes 0 || fail_early "no cluster"
 eval "$("$root/e2e/cluster" env --dir "$work/cluster")"
-# The certificates of a kubelet, and of one who only calls itself a node.
+# The certificates of a kubelet, and of an impostor that has a node's name without the group of nodes.
 export BERTH_TEST_CERTIFICATES=$work
 make_certificate() { "$root/e2e/cluster" kubeconfig --dir "$work/cluster" --out "$work/$1.kubeconfig" "${@:2}"; }
 make_certificate kubelet-n1 --user system:node:n1 --group system:nodes

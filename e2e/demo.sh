@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The demo: a one-node Kubernetes cluster, berth installed into it, 30 pods that come and go, and who has which address.
+# The demo: starts a one-node Kubernetes cluster, installs berth, runs and ends 30 pods, and shows which pod has which address.
 #
 #   e2e/demo.sh             needs the image build/image/berth.tar: "make demo" makes it first
-#   KEEP=1 e2e/demo.sh      leaves the cluster running at the end and says how to use it
-#   e2e/demo.sh down DIR    takes a cluster down that was left running
+#   KEEP=1 e2e/demo.sh      leaves the cluster running at the end and prints how to use it
+#   e2e/demo.sh down DIR    takes down a cluster that KEEP=1 left running
 #
-# Everything it makes is in one new folder under ${TMPDIR:-/tmp}, and goes when it ends, also when it is interrupted.
+# The demo makes one new folder under ${TMPDIR:-/tmp}, and removes it at its end, even if it is interrupted.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -30,20 +30,20 @@ seconds_since() { local ms=$(($(milliseconds) - $1)); printf '%d.%d s' $((ms / 1
 heading() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
 say() { printf '%s\n' "$@" | sed '/./s/^/  /'; }
 
-# shown COMMAND...: prints the command as a person would type it, and what it answers.
+# shown COMMAND...: prints the command as a person would type it, and its output.
 shown() {
   printf '\n  %s$ %s%s\n' "$dim" "$*" "$plain"
   "$@" | sed '/./s/^/    /'
 }
 
-# step TEXT COMMAND...: runs it, and says how long it took. After two seconds it says what is going on, then goes on
-# saying so. What the command writes is only shown if it fails.
+# step TEXT COMMAND...: runs the command, and prints how long it took. After 2 s, prints the progress again and again. Prints
+# the output of the command only if it fails.
 step() {
   local text=$1 started log status=0 said=0
   shift
   started=$(milliseconds)
   log=$dir/logs/demo-step.log
-  set -m # a process group of its own, so that an interrupted step ends with all it started
+  set -m # a process group of its own, so that an interruption ends the step and all its children
   "$@" >"$log" 2>&1 </dev/null &
   step_pid=$!
   set +m
@@ -62,7 +62,7 @@ step() {
   exit 1
 }
 
-# Uses `said` of its caller: when, in milliseconds after the start, a line was last printed.
+# Uses the variable `said` of its caller: when the last line was printed, in milliseconds after the start.
 report_progress() {
   local text=$1 started=$2 log=$3 passed last
   passed=$(($(milliseconds) - started))
@@ -82,7 +82,7 @@ report_progress() {
 
 cluster_environment() { eval "$("$here/cluster" env --dir "$dir")"; }
 
-# As an administrator would, but that the image comes from a registry there.
+# Installs as an administrator does, except that an administrator gets the image from a registry.
 install_crds() {
   kubectl apply -k "$here/../crds/"
   kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s
@@ -99,7 +99,7 @@ make_pools() {
   kubectl wait --for=condition=Ready ippool/pods-v4 ippool/pods-v6 --timeout=60s
 }
 
-# The number is there, and the API server goes by the policy: a pod that is not created gets the request.
+# Waits for the address count, and until the API server applies the policy: then a dry-run pod gets the request.
 count_addresses() {
   kubectl wait --for=jsonpath='{.status.allocatable.ipam\.berth\.dev/ipv4}' node/n1 --timeout=60s
   kubectl apply -k "$install/overlays/requests/"
@@ -137,7 +137,7 @@ run_pods() {
   kubectl rollout status deployment/web --timeout=180s
 }
 
-# `kubectl wait --for=delete` goes on for seconds after the last of many pods is gone.
+# Does not use `kubectl wait --for=delete`, which waits for seconds after the last of many pods is gone.
 remove_pods() { kubectl scale deployment/web --replicas=0 && within_two_minutes no_pod_is_left; }
 no_pod_is_left() {
   local left
@@ -146,13 +146,13 @@ no_pod_is_left() {
 
 await_used() { kubectl wait --for=jsonpath='{.status.used}'="$1" ippool/pods-v4 ippool/pods-v6 --timeout=60s; }
 
-# who_has BLOCK: the entries of an IPv4 block, readable: a key is an offset from the block's first address, a value is
-# "<namespace>/<pod> <uid> <attachment> i=<interface> t=<unix ms>" (docs/state.md).
+# who_has BLOCK: prints the entries of an IPv4 block for people. A key is an offset from the block's first address, and a
+# value is "<namespace>/<pod> <uid> <attachment> i=<interface> t=<unix ms>" (docs/state.md).
 who_has() {
   # shellcheck disable=SC2016 # the dollars are kubectl's
   kubectl get ipblock "$1" -o go-template='{{.spec.cidr}}{{"\n"}}{{range $k, $v := .allocations}}{{$k}} {{$v}}{{"\n"}}{{end}}' |
     awk -v now="$(milliseconds)" '
-      # A block begins at a multiple of its size, so an offset changes nothing but the last part of the address.
+      # A block begins at a multiple of its size, so an offset changes only the last part of the address.
       NR == 1 { split($1, part, /[.\/]/); next }
       {
         for (i = 5; i <= NF; i++) { split($i, field, "="); value[field[1]] = field[2] }
@@ -161,7 +161,7 @@ who_has() {
       }' | sort -V | in_columns
 }
 
-# Lines of four fields that two blanks part, under a heading; the middle of a long list is left out.
+# Prints lines of four fields, separated by two blanks, as columns with a heading. Leaves out the middle of a long list.
 in_columns() {
   awk -F '  ' '
     function row(a, b, c, d) { printf "%-15s  %-30s  %-9s  %s\n", a, b, c, d }
@@ -174,7 +174,7 @@ in_columns() {
 
 clean_up() {
   local status=$?
-  trap '' INT TERM HUP # one Ctrl-C ends the demo, a second one must not end the cleaning up
+  trap '' INT TERM HUP # the first Ctrl-C ends the demo; a second Ctrl-C must not end the cleanup
   trap - EXIT
   if [[ -n $step_pid ]]; then
     printf '%s\n' "$clear"
@@ -226,7 +226,7 @@ main() {
     "address each, shows who has which, and removes everything again. It takes about a minute."
 
   heading "A Kubernetes cluster"
-  # Without a network: the node is not ready until berth is there.
+  # The cluster has no network, so the node is not ready before berth is installed.
   step "control plane and one node (containerd, kubelet)" \
     "$here/cluster" up --dir "$dir" --nodes 1 --cni-conf none --image "$image"
   cluster_environment

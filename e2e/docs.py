@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-# Runs what README.md and docs/install.md tell people to type, as it stands, on a cluster of two nodes without a network.
+# Runs the commands in README.md and docs/install.md unchanged, on a cluster of two nodes without a network.
 #
 #   e2e/docs.py             needs root, build/image/berth.tar (make image) and build/bin/berthctl (make)
-#   e2e/docs.py --list      shows the blocks and what becomes of each
+#   e2e/docs.py --list      prints the blocks and how the script handles each
 #   e2e/docs.py --update    also writes the output of the blocks `console` into the documents
 #
-# The first words behind a fence say what its block is:
+# The first words behind a fence give the kind of its block:
 #   sh               commands, run in the root of the tree
 #   sh on-each-node  commands, run on every node, in the folder of the image
-#   sh at-the-end    commands, run after those of all documents
-#   sh no-test       commands that are not run; a comment "<!-- no test: why -->" stands before the block
-#   console          a transcript: lines that begin with "$ " are run, and their output must be the one below
+#   sh at-the-end    commands, run after all other commands of all documents
+#   sh no-test       commands that are not run; a comment "<!-- no test: why -->" must be before the block
+#   console          a transcript: lines that begin with "$ " are run, and must print the lines below
 #   json file=PATH   the same JSON as in that file
-#   yaml kustomization   a kustomization.yaml in a folder beside the tree, which is called berth there
-#   yaml, text, mermaid  not typed
-# Environment variables stay from block to block, as in a person's shell. Last line: "N passed, N failed".
+#   yaml kustomization   a kustomization.yaml in a folder beside the tree, whose folder is called berth there
+#   yaml, text, mermaid  not run
+# Environment variables stay from block to block, as in a person's shell. The last line is "N passed, N failed".
 import json
 import os
 import re
@@ -28,7 +28,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = ("README.md", "docs/install.md")
-TRY_FOLDER = "/tmp/try"  # of the documents' cluster; a test has a folder of its own
+TRY_FOLDER = "/tmp/try"  # the documents' folder of the cluster; the script replaces it with its own folder
 BLOCK_LIMIT_S = 240
 KNOWN = (
     ("sh",), ("sh", "on-each-node"), ("sh", "at-the-end"), ("sh", "no-test"), ("console",), ("json",), ("yaml",),
@@ -73,7 +73,7 @@ def blocks_of(document: str, text: str) -> list[Block]:
 
 
 def complaint_about(block: Block) -> str:
-    """What is wrong with the block's form; empty: nothing."""
+    """The error in the block's form; empty: no error."""
     if block.words not in KNOWN:
         return f"``` {' '.join(block.words)}: unknown; the top of e2e/docs.py lists the kinds of blocks"
     if block.words == ("sh", "no-test") and not re.match(r"<!-- no test: .+ -->$", block.comment):
@@ -82,7 +82,7 @@ def complaint_about(block: Block) -> str:
 
 
 def normalised(output: str) -> list[str]:
-    """The words of each line, without what differs from run to run: numbers, ages, times, addresses, node names."""
+    """The words of each line, without words that differ from run to run: numbers, ages, times, addresses, node names."""
     lines = []
     for line in output.strip().split("\n"):
         line = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", line)
@@ -96,7 +96,8 @@ def normalised(output: str) -> list[str]:
 
 
 def differences(written: str, now: str) -> list[str]:
-    """Lines of the document that the command does not print now. It may print others: a node claims a block ahead."""
+    """Lines of the document that the command does not print now. The command may print more lines, because a node claims
+    blocks in advance."""
     printed = set(normalised(now))
     return [line for line in normalised(written) if line not in printed]
 
@@ -112,7 +113,7 @@ class Reader:
         self.nodes = 0
 
     def shell(self, text: str, folder: Path = ROOT, before: str = "") -> str:
-        """Runs the commands until one fails; the environment that they leave is that of the next. Returns the output."""
+        """Runs the commands until one fails, and keeps their environment for the next call. Returns the output."""
         text = text.replace(TRY_FOLDER, str(self.dir))
         script = f"set -e -o pipefail\n. {self.state}\n{before}\n{text}\nexport -p >{self.state}\n"
         done = subprocess.run(
@@ -137,20 +138,20 @@ class Reader:
             )
 
     def kustomization(self, text: str) -> str:
-        """Makes the folder and returns what kustomize makes of it."""
+        """Makes a folder with the kustomization, and returns kustomize's output."""
         folder = self.work / "mine"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         link = self.work / "berth"
         if not link.exists():
-            # A copy: kustomize takes no link out of its folder.
+            # A copy, because kustomize follows no link out of its folder.
             shutil.copytree(ROOT / "install", link / "install")
         shutil.copy(ROOT / "install/overlays/example-bridge/10-berth.conflist", folder)
         (folder / "kustomization.yaml").write_text(text)
         return self.shell(f"kubectl kustomize {folder}")
 
     def transcript(self, text: str) -> list[tuple[str, str, str]]:
-        """Runs the commands of a block `console`. Returns (command, output in the document, output now) of each."""
+        """Runs the commands of a block `console`. Returns (command, output in the document, output now) for each."""
         results = []
         for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
             command, _, written = part.partition("\n")
@@ -159,7 +160,7 @@ class Reader:
 
 
 def run(reader: Reader, block: Block, update: bool) -> None:
-    """Raises RuntimeError or AssertionError if the block does not do what it says."""
+    """Runs a block. Raises RuntimeError or AssertionError if a command fails or prints other lines than the document."""
     if block.words == ("sh", "on-each-node"):
         reader.on_each_node(block.text)
     elif block.words[0] == "sh":
@@ -167,7 +168,7 @@ def run(reader: Reader, block: Block, update: bool) -> None:
     elif block.words[0] == "console":
         new = ""
         if update:
-            time.sleep(12)  # the controller counts every ten seconds
+            time.sleep(12)  # the controller counts every 10 s
         for command, written, now in reader.transcript(block.text):
             new += f"$ {command}\n{now}\n"
             if not update and differences(written, now):
@@ -184,7 +185,7 @@ def run(reader: Reader, block: Block, update: bool) -> None:
 
 
 def metrics_are_served(reader: Reader) -> None:
-    """With the component of docs/install.md each agent and each controller serves its metrics at a port."""
+    """With the component of docs/install.md, each agent and each controller serves its metrics on a TCP port."""
     text = (ROOT / "docs/install.md").read_text()
     component = next(b for b in blocks_of("", text) if "install/metrics" in b.text)
     overlay = component.text.replace("../berth/install  ", "../berth/install/overlays/example-bridge  ")
@@ -218,7 +219,8 @@ def examples_of(program: Path) -> list[str]:
 
 
 def examples_run(reader: Reader) -> None:
-    """The examples in the help of the programs: servers on this host, all others on a node. /tmp is the test's folder."""
+    """Runs the examples in the help of the programs: servers on this host, all other programs on a node. /tmp is the test's
+    folder."""
     home = reader.work / "home"
     (home / ".kube").mkdir(parents=True)
     (home / ".kube/config").write_text(Path(reader.value("KUBECONFIG")).read_text())
@@ -294,10 +296,10 @@ def main() -> int:
             if goes_on and block.document != "README.md" and not reader.nodes:
                 reader.nodes = 2
                 goes_on = check("the component install/metrics serves metrics", lambda: metrics_are_served(reader))
-            # The example of berth-agent is a node of its own, whose blocks berthctl check would report.
+            # The example of berth-agent adds a node, whose blocks a later `berthctl check` would report.
             if goes_on and "kubectl delete pod hello" in block.text:
                 check("the examples in the help of the programs run", lambda: examples_run(reader))
-            # What follows a failed command would fail as well, and say nothing.
+            # After a failed command, later commands would fail too, without new information.
             if goes_on:
                 goes_on = check(block.name(), lambda b=block: run(reader, b, update))
                 if not goes_on:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests on real nodes the scheduler extender of berth-controller: pods that request nothing, a kube-scheduler that is set up as
-# install/overlays/extender/README.md says, more pods than addresses, Shared pools, and a leader that dies. Makes a cluster of two
+# Tests the scheduler extender of berth-controller on real nodes: pods without requests, a kube-scheduler with the setup of
+# install/overlays/extender/README.md, more pods than addresses, Shared pools, and a leader that dies. Makes a cluster of two
 # nodes for itself and takes it down. Ends with "N passed, N failed". Takes about three minutes. Needs root and
 # build/image/berth.tar (make image).
 #
@@ -33,7 +33,7 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-# For a failed check: nothing of the cluster is left afterwards.
+# Called after a failed check, because nothing of the cluster is left after the suite.
 show_state() {
   kubectl get nodes -o json | jq -r '.items[] | "\(.metadata.name) \(.status.allocatable | with_entries(select(.key | startswith("ipam"))))"'
   kubectl get pods -A -o wide | cut -c 1-150
@@ -47,7 +47,7 @@ show_state() {
 
 # --- The cluster ------------------------------------------------------------------------------------------------------
 
-# The commands of the README's block of that name.
+# commands NAME: prints the commands in the README's block NAME.
 commands() { sed -n "/^\`\`\`sh $1\$/,/^\`\`\`\$/p" "$overlay/README.md" | grep -v '^```'; }
 
 set_up() {
@@ -72,7 +72,7 @@ has_endpoint() { [[ $(endpoint) ]]; }
 leader() { kubectl get lease berth-controller -n berth-system -o jsonpath='{.spec.holderIdentity}'; }
 other_leader_than() { local now; now=$(leader) && [[ $now && $now != "$1" ]]; }
 
-# kube-scheduler with the overlay's configuration, instead of the cluster's own.
+# Starts kube-scheduler with the overlay's configuration, instead of the cluster's own kube-scheduler.
 scheduler_asks_berth() {
   "$cluster" stop kube-scheduler --dir "$dir" || return 1
   python3 "$root/e2e/service_proxy.py" "$port" berth-system berth-extender-4 >"$work/proxy.log" 2>&1 &
@@ -87,8 +87,8 @@ port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0));
 
 # --- What is looked at ------------------------------------------------------------------------------------------------
 
-# become WANT APP: what becomes of the pods of that app: "13 run, 3 wait". One that runs has an address, one that waits is on no
-# node and has been told why.
+# become WANT APP: succeeds if the states of the app's pods are WANT, such as "13 run, 3 wait". A pod that runs has an address.
+# A pod that waits is bound to no node, and its condition says why.
 become() {
   local got
   got=$(kubectl get pods -l "app=$2" -o json | jq -r '[.items[] |
@@ -103,7 +103,7 @@ become() {
 }
 free_are() { equals "$1" free_in pods-v4; }
 
-# at_most COUNT: so many pods met a node without an address, and none of them still does.
+# retried_at_most COUNT: succeeds if at most COUNT pods were on a node without a free address.
 retried_at_most() {
   local retried
   retried=$(kubectl get events -o json | jq '[.items[] | select(.reason == "FailedCreatePodSandBox").involvedObject.name] | unique | length')
@@ -115,7 +115,7 @@ requests_nothing() {
 }
 end_one() { kubectl delete pod "$(kubectl get pods -l "app=$1" --field-selector=status.phase=Running -o jsonpath='{.items[0].metadata.name}')"; }
 
-# Kills the leader as a crash does.
+# Kills the leader at once.
 kill_leader() {
   kubectl get pods -n berth-system -l app.kubernetes.io/component=controller --field-selector "status.podIP=$(endpoint)" -o name |
     xargs env kubectl delete -n berth-system --grace-period=0 --force
@@ -162,7 +162,7 @@ shared_pool() {
   check "shared: all pods go" clean
   check "a Shared pool takes the place of the other" replace_pool pods-v4 \
     '{"subnet": "10.56.0.0/29", "gateway": "10.56.0.1", "affinity": "Shared"}'
-  # kubectl itself takes a second for every few events.
+  # kubectl would take 1 s for every few events.
   kubectl delete --raw /api/v1/namespaces/default/events >/dev/null
   deployment web 8 "" >/dev/null
   check "of 8 pods 5 run, as many as there are addresses for both nodes" soon become "5 run, 3 wait" web
@@ -170,7 +170,7 @@ shared_pool() {
   check "at most 4 pods met a node without an address" retried_at_most 4
 }
 
-# ask BODY: what a scheduler of 2017 would.
+# ask BODY: sends a question like a scheduler of 2017.
 ask() {
   curl --silent --show-error --cacert "$work/tls/ca.crt" --cert "$work/tls/client.crt" --key "$work/tls/client.key" \
     --resolve "berth-extender.berth-system.svc:$port:127.0.0.1" --data "$1" "https://berth-extender.berth-system.svc:$port/v1/filter"

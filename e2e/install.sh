@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs berth on a new one-node cluster as a user does: the image, crds/, install/overlays/example-bridge/. Checks what
-# is installed and how it is confined, that berth can be removed and installed again under running pods, that its agent
-# can leave the node to berth-direct and take it back, and removed in the wrong order, too. Then a new node with
-# install/overlays/direct/, and the right order. Needs root and build/image/berth.tar (make image). Last line:
-# "N passed, N failed".
+# Installs berth on a new one-node cluster as a user does: the image, crds/, install/overlays/example-bridge/. Checks the
+# installation and how its pods are confined. Checks that berth can be removed and installed again while pods run, that the
+# node's mode can change from agent to direct and back, and that berth can be removed in the wrong order, too. Then installs
+# install/overlays/direct/ on a new node, and removes berth in the right order. Needs root and build/image/berth.tar (make
+# image). The last line is "N passed, N failed".
 set -uo pipefail
 unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
 
@@ -12,11 +12,11 @@ cluster=$root/e2e/cluster
 image=${BERTH_IMAGE_FILE:-$root/build/image/berth.tar}
 work=$(mktemp -d "${TMPDIR:-/tmp}/berth-install.XXXXXX")
 dir=$work/c
-pods=$([[ ${BERTH_SWEEP-} == all ]] && echo 30 || echo 12) # at once; each costs a second of a processor
+pods=$([[ ${BERTH_SWEEP-} == all ]] && echo 30 || echo 12) # at once; each costs 1 s of processor time
 # shellcheck source=checks.sh
 source "$root/e2e/checks.sh"
 
-# For a failed check: nothing of the cluster is left afterwards.
+# Called after a failed check, because nothing of the cluster is left after the suite.
 show_state() {
   kubectl get pods -A -o wide
   kubectl get events -A --sort-by=.lastTimestamp -o custom-columns=AT:.lastTimestamp,OF:.involvedObject.name,SAYS:.message |
@@ -31,7 +31,7 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-at_most() { # LIMIT COMMAND...: it prints a whole number, which must not be larger
+at_most() { # LIMIT COMMAND...: the command must print a whole number of at most LIMIT
   local limit=$1 got
   shift
   got=$("$@") || return 1
@@ -39,7 +39,7 @@ at_most() { # LIMIT COMMAND...: it prints a whole number, which must not be larg
   ((got <= limit)) || { echo "$got, wanted at most $limit"; return 1; }
 }
 
-# Their token is worth more than an agent's.
+# Controllers must not run on workers, because their token has more rights than an agent's.
 stay_off_workers() {
   local role=node-role.kubernetes.io/control-plane
   local -a controllers=(pods --namespace berth-system --selector app.kubernetes.io/component=controller)
@@ -58,7 +58,7 @@ controller_metrics() { # PID
   curl -sf --unix-socket "/proc/$1/root/run/probe/controller.sock" http://berth/metrics
 }
 
-# What the alerts ask for is what the programs say, and Prometheus understands both.
+# The programs have the metrics that the alerts use, and Prometheus understands metrics and alerts.
 alerts_use_real_metrics() {
   local metric metrics pid promtool text
   promtool=$("$root/tools/setup.sh" linters)/promtool
@@ -82,12 +82,12 @@ install_berth() { kubectl apply -k "$root/install/overlays/example-bridge"; }
 
 milliseconds() { local now=${EPOCHREALTIME/[.,]/}; echo $((now / 1000)); }
 
-run_pods() { # NAME COUNT: prints nothing; all are Running when it ends
+run_pods() { # NAME COUNT: starts COUNT pods and waits until all are Running
   kubectl create deployment "$1" --image="$BERTH_TEST_IMAGE" --replicas="$2" &&
     kubectl rollout status "deployment/$1" --timeout=180s
 }
 
-# From nothing to the first pod with an address, on a node that is not ready before. Leaves the milliseconds in a file.
+# Installs berth on a node that is not ready, and starts the first pod with an address. Writes the milliseconds to a file.
 first_pod() {
   local begun
   begun=$(milliseconds)
@@ -101,7 +101,8 @@ addresses_of() { # DEPLOYMENT: one line for each pod, sorted
   kubectl get pods -l "app=$1" -o jsonpath='{range .items[*]}{.status.podIP}{"\n"}{end}' | sort
 }
 
-# pids_of PROGRAM: of this cluster's containers, in each the process that it is for. Probes run for a moment only.
+# pids_of PROGRAM: prints the PIDs of the main processes of this cluster's containers that run PROGRAM, without probes, which
+# run only for a moment.
 pids_of() {
   local exe
   find /proc/[0-9]*/exe -prune -lname /berth-agent 2>/dev/null | while read -r exe; do
@@ -112,7 +113,7 @@ pids_of() {
   done
 }
 
-status_of() { # PROGRAM FIELD: the values of all its processes, each once
+status_of() { # PROGRAM FIELD: the different values of the field in the program's processes
   local pid
   for pid in $(pids_of "$1"); do
     sed -nE "s/^$2:[[:space:]]*([^[:space:]]+).*/\1/p" "/proc/$pid/status"
@@ -130,13 +131,13 @@ listens_nowhere() {
   done
 }
 
-# The init container adds one file, and leaves what was there as it was.
+# The init container adds one file, and does not change the files that were there.
 plugin_is_added() {
   equals berth comm -13 "$work/plugins" <(ls "$BERTH_NODE1_CNI_BIN_DIR") &&
     (cd "$BERTH_NODE1_CNI_BIN_DIR" && sha256sum --quiet -c "$work/sums")
 }
 
-# kubectl says of every disruption budget that it is configured, whatever it holds.
+# kubectl prints "configured" for every disruption budget, even if nothing changes.
 applies_again_unchanged() {
   local text
   text=$(install_berth) || return 1
@@ -147,7 +148,7 @@ applies_again_unchanged() {
 
 remove_berth() { kubectl delete -k "$root/install/overlays/example-bridge" --timeout=120s; }
 
-keeps_addresses() { # DEPLOYMENT: they are as the file says
+keeps_addresses() { # DEPLOYMENT: succeeds if its pods have the addresses in the file
   equals "$(<"$work/$1.addresses")" addresses_of "$1"
 }
 
@@ -168,7 +169,8 @@ used() { kubectl get ipblocks -o jsonpath="{range .items[?(@.spec.pool==\"$1\")]
 
 # --- To berth-direct under running pods, and back -----------------------------------------------------------------------
 
-# operations_commands FIRST LAST: what docs/operations.md tells people, from the line that begins so to the one that does.
+# operations_commands FIRST LAST: prints the commands in docs/operations.md from the line that begins with FIRST to the line
+# that begins with LAST.
 operations_commands() {
   awk -v first="$1" -v last="$2" 'index($0, first) == 1 { here = 1 } here { print } here && index($0, last) == 1 { exit }' \
     "$root/docs/operations.md"
@@ -195,7 +197,7 @@ ends() { kubectl delete deployment "$1" --wait=false && within 300 no_pods -l "a
 # --- Removal in the wrong order, berth-direct, and the right order ----------------------------------------------------
 
 no_pods() { equals "" kubectl get pods -o name "$@"; }
-end_pods() { # with DELs that nobody but `berth` itself can answer, if berth is removed
+end_pods() { # if berth is removed, only the plugin `berth` itself can answer the DELs
   kubectl delete deployment --all --wait=false && within 300 no_pods
 }
 
@@ -203,12 +205,12 @@ delete_pools_and_crds() {
   kubectl delete ippool --all --wait=false &&
     purge_as_told --wait=false
 }
-are_terminating() { # how many of the CRDs
+are_terminating() { # prints how many CRDs are terminating
   kubectl get crd -l app.kubernetes.io/name=berth -o json | jq '[.items[].metadata | select(.deletionTimestamp)] | length'
 }
 no_kind() { equals "" kubectl get crd -l app.kubernetes.io/name=berth -o name; }
 
-# What is left then waits for its objects.
+# The CRDs that are left wait for their objects.
 repeats_purge() {
   if purge_as_told --wait=false; then echo "it succeeded"; return 1; fi
   equals 3 are_terminating
@@ -218,7 +220,7 @@ nothing_comes_back() {
     equals "" kubectl get ippools,ipblocks,ipspaces -o name
 }
 
-# As docs/install.md tells people.
+# Runs the commands of docs/install.md for this case.
 mend() {
   local command
   command=$(awk '/^for kind in/, /^done/' "$root/docs/install.md")
@@ -226,7 +228,7 @@ mend() {
   bash -e -o pipefail -c "$command" && within 60 no_kind
 }
 
-# Of the node's runtime, and of a program that is not there any more.
+# Prints the PIDs of plugin calls of the node's runtime whose program has been removed.
 calls_under_way() {
   local exe node_mounts
   node_mounts=$(readlink "/proc/$BERTH_NODE1_MOUNTS_PID/ns/mnt") || return 1
@@ -235,7 +237,8 @@ calls_under_way() {
   done < <(find /proc/[0-9]*/exe -prune -lname "*/berth (deleted)" 2>/dev/null)
 }
 
-# As docs/install.md says: a DEL that still waits for an agent would make the queue again, and with it a node of an agent's.
+# Cleans the node as docs/install.md says: a DEL that still waits for an agent would create the queue again, and the node would
+# then be in agent mode.
 clean_node() {
   rm "$BERTH_NODE1_CNI_BIN_DIR/berth" "$BERTH_NODE1_CNI_CONF_DIR/10-berth.conflist" &&
     within 60 equals "" calls_under_way && rm -r "$dir/n1/lib/berth/"* "$dir/n1/run/berth/"*
@@ -246,7 +249,7 @@ install_direct() {
     kubectl rollout status --namespace berth-system daemonset/berth-direct --timeout=60s &&
     kubectl wait --for=condition=Ready ippool --all --timeout=60s
 }
-# The example's, with the kubelet's credentials, which are not where a kubelet of one's own has them.
+# Writes the example's network, with the path of this kubelet's credentials, which is not the usual path.
 network_of_direct() {
   printf 'kubeconfig %s\n' "$BERTH_NODE1_KUBECONFIG" >"$work/allowed-paths"
   install -m 644 "$work/allowed-paths" "$BERTH_NODE1_CNI_BIN_DIR/berth.allowed-paths"

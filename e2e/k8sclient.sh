@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Proves k8sclient/ on a real API server: verbs, errors, credentials, watches, leader election, and all of it through
-# restarts of the server and a restored backup; and the contract to which the models of it are held (e2e/contract). Makes a
-# control plane for itself and takes it down. Ends with "N passed, N failed". Takes about two minutes.
+# Tests k8sclient/ on a control plane of its own: verbs, errors, credentials, watches, leader election, restarts of the API
+# server, and a restored backup. Also runs the contract with which the models of an API server must agree (e2e/contract).
+# Ends with "N passed, N failed". Takes about two minutes.
 #
 #   e2e/k8sclient.sh [BUILD_DIR]     default: build
 set -uo pipefail
@@ -37,7 +37,7 @@ fi
 BERTH_TEST_CLUSTER_DIR=$work/cluster timeout 540 "$test_program" | tee "$work/test.log"
 tests=$(sed -nE 's/^\[=+\] ([0-9]+) tests? from .* ran.*/\1/p' "$work/test.log")
 passed=$(sed -nE 's/^\[  PASSED  \] ([0-9]+) tests?\..*/\1/p' "$work/test.log")
-# A program that ended before its summary has failed, whatever passed until then.
+# If the program ended before its summary, it has failed, even if tests passed before.
 [[ -n $tests && -n $passed ]] || { echo "0 passed, 1 failed"; exit 1; }
 echo "$passed passed, $((tests - passed)) failed"
 ((tests == passed && tests > 0))

@@ -1,15 +1,15 @@
 # shellcheck shell=bash
-# Sourced by crds.sh: the manifests of install/, as users render and combine them. Requires: $root, $work; a control plane
-# with crds/ and install/.
+# Sourced by crds.sh: checks the manifests of install/ as users render and combine them. Requires: $root, $work, and a control
+# plane with crds/ and install/.
 
 manifests=(crds install install/overlays/{example-bridge,direct,requests,extender})
 distributions=(gke k3s openshift)
 
-# kustomized NAME TEXT: a user's kustomization of install/ beside which TEXT stands. Prints what it makes.
+# kustomized NAME TEXT: prints the result of a user's kustomization of install/ that also contains TEXT.
 kustomized() {
   local folder=$work/kustomized/$1
   mkdir -p "$folder"
-  # Not the tree itself: kustomize takes no absolute path.
+  # A link, because kustomize accepts no absolute path.
   ln -sfn "$root/install" "$work/kustomized/install"
   cat >"$folder/kustomization.yaml" <<END
 apiVersion: kustomize.config.k8s.io/v1beta1
@@ -22,7 +22,7 @@ END
 
 on_distribution() { kustomized "$1" "components: [../install/distributions/$1]"; }
 
-# The block of YAML in README.md under that heading.
+# readme_example HEADING: prints the block of YAML in README.md under the heading.
 readme_example() {
   awk -v heading="## $1" '$0 == heading { here = 1 } here && /^```$/ { exit } inside { print } here && /^```yaml$/ { inside = 1 }' \
     "$root/install/README.md"
@@ -46,7 +46,7 @@ run_on_any_node() {
     refused grep -A10 nodeAffinity <<<"$text"
 }
 
-# Without kube-proxy, both programs are told where the API server is.
+# Without kube-proxy, the example gives both programs the address of the API server.
 names_api_server_twice() {
   local example
   example=$(readme_example "Without kube-proxy")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-# Opens the page of "berthctl show map --html" in Chromium (tools/setup.sh browser), and checks what a person sees there.
+# Opens the page of "berthctl show map --html" in Chromium (tools/setup.sh browser), and checks what a person sees.
 #
 #   e2e/map_page.py PAGE                    last line: "N passed, N failed"
-#   e2e/map_page.py PAGE --picture FILE     also writes a picture of it
+#   e2e/map_page.py PAGE --picture FILE     also writes a picture of the page
 #
-# The page stands in a frame as wide as a phone. A script of the page around it measures the frame.
+# The page is in a frame as wide as a phone. A script in the outer page measures the frame.
 import html
 import json
 import re

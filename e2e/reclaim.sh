@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Tests on a real node that addresses of pods whose DEL never came are given back within a minute, and no live pod's
-# ever: while pods end, the `berth` in the CNI folder is a program that answers DEL with success and does nothing. With
-# controllers up, with ones that start after the pods are gone, and for a pod that is deleted by force while its sandbox
-# does not end. Makes a cluster of one node for itself, installs berth there as users do, and takes it down. Ends with
-# "N passed, N failed". Takes about four minutes. Needs root and build/image/berth.tar (make image).
+# Tests on a real node that the controller frees the addresses of pods without a DEL within 60 s, and never frees an address of
+# a live pod. While pods end, the `berth` in the CNI folder is a program that answers DEL with success and does nothing. Tests
+# this with running controllers, with controllers that start after the pods are gone, and with a pod that is deleted by force
+# while its sandbox does not end. Makes a cluster of one node for itself, installs berth there as users do, and takes it down.
+# Ends with "N passed, N failed". Takes about four minutes. Needs root and build/image/berth.tar (make image).
 #
-#   e2e/reclaim.sh [BUILD_DIR]     default: build. BERTH_SWEEP=all: with 100 pods a story instead of 10
+#   e2e/reclaim.sh [BUILD_DIR]     default: build. BERTH_SWEEP=all: 100 pods per story instead of 10
 set -uo pipefail
 unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
 
@@ -25,7 +25,7 @@ source "$root/e2e/checks.sh"
 command -v jq >/dev/null || fail_early "jq is missing: apt-get install jq"
 
 finish() {
-  # Before the node's last pods go, so that their DELs are answered.
+  # Restore the plugin before the node's last pods end, so that it answers their DELs.
   [[ -n ${BERTH_NODE1_CNI_BIN_DIR:-} ]] && mend_plugin
   "$cluster" down --dir "$dir" >/dev/null 2>&1
   ((failed > 0)) || rm -rf "$work"
@@ -34,7 +34,7 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 
 berth_system() { kubectl --namespace berth-system "$@"; }
-# What controllers log is kept, since their pods go.
+# Starts the controllers, and copies their log into a file, because their pods end later.
 start_controllers() {
   berth_system scale deployment/berth-controller --replicas=2 &&
     berth_system rollout status deployment/berth-controller --timeout=120s || return 1
@@ -42,7 +42,7 @@ start_controllers() {
 }
 no_berth_pods() { equals "" berth_system get pods -l "app.kubernetes.io/component=$1" -o name; }
 end_controllers() { berth_system scale deployment/berth-controller --replicas=0 && within 60 no_berth_pods controller; }
-# On no node, for as long as its pods are not to run.
+# Ends the agent's pods: a nodeSelector keeps them off every node until start_agent.
 end_agent() {
   berth_system patch daemonset berth-agent --patch '{"spec": {"template": {"spec": {"nodeSelector": {"no": "node"}}}}}' &&
     within 60 no_berth_pods agent
@@ -51,7 +51,7 @@ start_agent() {
   berth_system rollout undo daemonset/berth-agent && berth_system rollout status daemonset/berth-agent --timeout=120s
 }
 
-# What is held, by namespace/pod and UID.
+# Prints the held entries as namespace/pod and UID.
 holders() {
   kubectl get ipblocks -o json |
     jq -r '.items[].allocations[] | select((startswith("~") or startswith("!")) | not) | split(" ") | "\(.[0]) \(.[1])"'
@@ -64,7 +64,7 @@ events_name_addresses() {
   kubectl get events --field-selector involvedObject.kind=IPBlock,reason=OrphansFreed -o json |
     jq -e '.items[] | select(.message | contains(" of default/web-"))'
 }
-# Every running pod of the live Deployment has its entry.
+# Succeeds if every running pod of the Deployment `live` has its entry.
 live_pods_hold() {
   local pods missing
   pods=$(kubectl get pods -l app=live -o json | jq -r '.items[].metadata | "\(.namespace)/\(.name) \(.uid)"' | sort) || return 1
@@ -92,11 +92,11 @@ END
 scale() { kubectl scale deployment/web --replicas="$1" && kubectl rollout status deployment/web --timeout=300s; }
 no_pods() { equals "" kubectl get pods -l app=web -o name; }
 
-# put_plugin FILE: what the runtime finds as `berth`; never half of it.
+# put_plugin FILE: makes FILE the runtime's `berth`, in one step, so that the runtime never finds half a file.
 put_plugin() {
   install -m 755 "$1" "$BERTH_NODE1_CNI_BIN_DIR/berth.new" && mv "$BERTH_NODE1_CNI_BIN_DIR/berth.new" "$BERTH_NODE1_CNI_BIN_DIR/berth"
 }
-# From now on DELs do nothing; and again as it should be.
+# break_plugin: from now on DELs do nothing. mend_plugin: the plugin works again.
 break_plugin() {
   printf '#!/bin/sh\nexit 0\n' >"$work/nothing"
   put_plugin "$work/nothing"
@@ -119,10 +119,10 @@ set_up() {
   deployment web 0 >/dev/null
 }
 
-# story NAME HOW_TO_DELETE: pods start, and end without a DEL.
+# story NAME HOW_TO_DELETE: starts pods, and ends them without a DEL.
 story() {
   local name=$1 before limit=60
-  # Nobody saw their sandboxes end.
+  # With force, nobody reports the end of the sandboxes, so the controller waits ten minutes.
   [[ $1 == force ]] && limit=700
   shift
   before=$(freed)
@@ -139,7 +139,7 @@ story() {
   mend_plugin
   check "$name: live pods have theirs" live_pods_hold
 }
-# The freed addresses of all stories rest at the same time.
+# The freed addresses of all stories are cooling at the same time.
 swept() {
   check "the agent sweeps what has rested" within 90 equals 0 cooling_with_mark
   check "and has not written it again" equals $((2 * live)) held
@@ -152,13 +152,13 @@ force() {
   deployment web 0
 }
 
-# The API server hears of a quota a moment after it is there.
+# The API server applies a quota a moment after its creation.
 refused_by_quota() {
   kubectl delete ipallocations -n default --all
   grep -q "write failed object=IPAllocation/default/live.*quota: few" "$work/controllers.log"
 }
 
-# Somebody deletes them, and a quota refuses new ones.
+# IPAllocations are deleted, and a quota refuses new IPAllocations.
 allocations_come_back() {
   kubectl delete ipallocations -n default --all
   check "deleted IPAllocations of live pods are made again" soon equals $live allocations
@@ -172,7 +172,7 @@ END
   check "without it they are made again" within 60 equals $live allocations
 }
 
-# Somebody removes the entries of a live pod while its node has no agent.
+# The entries of a live pod are removed while its node has no agent.
 entries_come_back() {
   local pod block
   end_agent >/dev/null
@@ -190,8 +190,8 @@ entries_come_back() {
   check "the agent comes back" start_agent
 }
 
-# Somebody deletes by force a pod whose sandbox does not end. After ten minutes the controller would free its address: here
-# the same is written at once.
+# A pod whose sandbox does not end is deleted by force. After ten minutes the controller would free its address: the test
+# writes the same entry at once.
 entries_of() { # POD: block, offset and text
   kubectl get ipblocks -o json | jq -r --arg pod "default/$1 " \
     '.items[] | .metadata.name as $block | .allocations | to_entries[] | select(.value | startswith($pod)) | "\($block)\t\(.key)\t\(.value)"'
@@ -209,7 +209,8 @@ in_use_is_told_of() {
   kubectl get events --field-selector involvedObject.kind=IPBlock,reason=FreedInUse -o json |
     jq -e --arg pod "default/$1 on node n1" '.items[] | select(.message | contains($pod))'
 }
-# The controller tells of what it knew to be an orphan: it may hear of the pod's end after the entry went.
+# The controller reports only entries that it knew as orphans, and may learn of the pod's end after the entry is gone. So free
+# the entry again.
 freed_again_is_told_of() { free_as_controller "$1" && within 10 in_use_is_told_of "$1"; }
 hung() {
   local pod before
@@ -230,7 +231,7 @@ hung() {
   deployment web 0 >/dev/null
 }
 
-# The container runtime of these nodes keeps network namespaces there.
+# Gives the agent the folder in which this node's container runtime keeps network namespaces.
 look_for_netns() {
   berth_system patch daemonset berth-agent --patch "{\"spec\": {\"template\": {\"spec\": {\"volumes\": [
     {\"name\": \"netns\", \"hostPath\": {\"path\": \"$dir/n1/state/io.containerd.grpc.v1.cri/netns\"}}]}}}}"
@@ -242,7 +243,7 @@ story seen scale_down
 story late scale_down_without_controllers
 hung
 [[ ${BERTH_SWEEP-} != all ]] || story force force
-allocations_come_back  # while what was freed rests
+allocations_come_back  # while the freed addresses are cooling
 swept
 check "pods, record and what the network namespaces have agree" \
   nsenter --mount="/proc/$BERTH_NODE1_MOUNTS_PID/ns/mnt" "$build/bin/berthctl" check --settle 20 --node n1 \

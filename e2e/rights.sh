@@ -9,7 +9,7 @@ unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 
-# "<user> <verb> <group>/<resource>[/<subresource>]" of what was allowed; all kubelets are one user.
+# Writes a line "<user> <verb> <group>/<resource>[/<subresource>]" for each allowed request. All kubelets are one user.
 note() {
   [[ -s $1/audit.log ]] || { echo "e2e/rights.sh: $1 has no audit log" >&2; exit 2; }
   mkdir -p "$(dirname "$2")"
@@ -19,7 +19,7 @@ note() {
     | join(" ")' "$1/audit.log" | sed -nE '/^system:(node|serviceaccount:berth-system:[^ ]+) /p' | sort -u >"$2"
 }
 
-# For moments that no suite brings about for sure.
+# Rights for rare events that no suite produces reliably.
 rare="system:serviceaccount:berth-system:berth-controller get ipam.berth.dev/ipblocks
 system:serviceaccount:berth-system:berth-controller get /nodes
 system:serviceaccount:berth-system:berth-controller patch discovery.k8s.io/endpointslices"
@@ -27,12 +27,12 @@ system:serviceaccount:berth-system:berth-controller patch discovery.k8s.io/endpo
 # The namespaces in which berth has rights of its own.
 namespaces="berth-system default kube-node-lease"
 
-# granted USER GROUP...: "<verb> <group>/<resource>" by the rules that the API server tells the user. What everybody may,
-# which is to ask about oneself, is left out; so is "reconcile", which no request has: policies ask for it.
+# granted USER GROUP...: prints "<verb> <group>/<resource>" for each rule that the API server returns for the user. Leaves out
+# rights that every user has (requests about the user itself), and "reconcile", which only policies check and no request has.
 granted() {
   local user=$1 namespace
   shift
-  # Not validated: the user may not read what that takes.
+  # Without validation, because the user may not read the schema.
   for namespace in $namespaces; do
     kubectl create --validate=false -o json --as "$user" "${@/#/--as-group=}" -f - <<<'{"apiVersion":
       "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": "'"$namespace"'"}}'
@@ -41,7 +41,7 @@ granted() {
       | select($verb != "reconcile") | "\($verb) \($group)/\($resource)"' | sort -u
 }
 
-# unused NAME USER GROUP...: how many rights that nobody used; NAME is the user in the notes.
+# unused NAME USER GROUP...: a check that fails if the user has rights that no suite used. NAME is the user's name in the notes.
 unused() {
   local name=$1 text
   shift

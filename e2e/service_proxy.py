@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-# Stands in for kube-proxy, which e2e/cluster has none of: forwards each TCP connection to the endpoint that an EndpointSlice has
+# Replaces kube-proxy, which e2e/cluster does not run: forwards each TCP connection to the endpoint that an EndpointSlice contains
 # at that time.
 #
-#   e2e/service_proxy.py PORT NAMESPACE SLICE     on 127.0.0.1; asks kubectl once a second
+#   e2e/service_proxy.py PORT NAMESPACE SLICE     listens on 127.0.0.1; runs kubectl once a second
 import json
 import socket
 import subprocess
@@ -14,7 +14,7 @@ PERIOD_S = 1
 
 
 class Endpoint:
-    """Where the slice points to; None while there is none."""
+    """The endpoint in the slice; None if there is none."""
 
     def __init__(self, namespace: str, name: str) -> None:
         self.command = ["kubectl", "--namespace", namespace, "get", "endpointslice", name, "-o", "json"]

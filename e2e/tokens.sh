@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Sourced by suites: credentials as Kubernetes gives them to berth's pods.
+# Sourced by suites: makes credentials like those that Kubernetes gives to berth's pods.
 
-# token_kubeconfig ACCOUNT NODE: prints a kubeconfig with a token of that service account of install/ that names the node,
-# as the policies want it. The Node is created if there is none. KUBECONFIG is the administrator's.
+# token_kubeconfig ACCOUNT NODE: prints a kubeconfig with a token of the service account ACCOUNT of install/. The token names
+# the node, as the policies require. Creates the Node if there is none. Requires: KUBECONFIG is the administrator's.
 token_kubeconfig() {
   local token
-  # One that exists will do; if there is none, there is no token either.
+  # A Node that exists already is no error. If the Node is missing, the request for the token fails.
   kubectl create -f - >/dev/null 2>&1 <<<"{\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {\"name\": \"$2\"}}" || true
   token=$(kubectl -n berth-system create token "$1" --bound-object-kind Node --bound-object-name "$2") || return 1
   [[ -n ${token_cluster-} ]] || token_cluster=$(kubectl config view --minify --raw -o jsonpath="

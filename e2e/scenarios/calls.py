@@ -1,4 +1,4 @@
-"""Callers: one after another, ADD and DEL through the node's own berth, as its runtime does, and how long each took."""
+"""Callers: run an ADD and a DEL again and again with the node's own berth, as its runtime does, and measure each ADD."""
 import json
 import os
 import subprocess
@@ -8,7 +8,7 @@ import time
 from cluster import Cluster, Failure, Node
 
 TRY_AGAIN = 11
-# A runtime gives a sandbox up after so long, and the kubelet makes a new one.
+# After this time a runtime gives up a sandbox, and the kubelet makes a new one.
 GIVE_UP_SECONDS = 120
 
 
@@ -23,7 +23,7 @@ class Runtime:
                                   "ipam": network["plugins"][0]["ipam"]})
 
     def call(self, verb: str, container: str) -> set[str]:
-        """Until it is done: who is told to come again does so. The addresses that it was told."""
+        """Repeats the call while berth answers "try again". Returns the addresses in the result."""
         end = time.monotonic() + GIVE_UP_SECONDS
         while True:
             done = subprocess.run(self.node.inside("/opt/cni/bin/berth"), input=self._stdin, text=True,
@@ -39,7 +39,7 @@ class Runtime:
 
 
 class Caller(threading.Thread):
-    """Until `stop`. The time of an ADD is that until it has an address."""
+    """Runs until `stop`. The time of an ADD includes its repetitions, until it has an address."""
 
     def __init__(self, node: Node):
         super().__init__(name=f"caller-{node.name}")
@@ -67,7 +67,7 @@ class Caller(threading.Thread):
 
 
 class Callers:
-    """One on each node, for as long as the block lasts."""
+    """One caller on each node, until the end of the `with` block."""
 
     def __init__(self, cluster: Cluster):
         self._callers = [Caller(node) for node in cluster.nodes]
@@ -85,7 +85,7 @@ class Callers:
         return sum(len(caller.seconds) for caller in self._callers)
 
     def p99(self) -> float:
-        """Of all ADDs so far, which none may have failed."""
+        """The 99th percentile of the times of all ADDs so far. Raises Failure if a call has failed."""
         problems = [problem for caller in self._callers for problem in caller.problems]
         if problems:
             raise Failure("; ".join(problems))

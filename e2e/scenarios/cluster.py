@@ -1,6 +1,6 @@
-"""A cluster of e2e/cluster as its administrator sees it: kubectl, nodes, the processes of pods, the addresses they have.
+"""A cluster of e2e/cluster for its administrator: kubectl, nodes, the processes of pods, and the pods' addresses.
 
-What cannot be done raises Failure: a scenario cannot go on then.
+Functions raise Failure on errors, because the scenario cannot continue.
 """
 import contextlib
 import json
@@ -20,12 +20,12 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 CLUSTER = str(ROOT / "e2e" / "cluster")
 BERTHCTL = str(ROOT / "build" / "bin" / "berthctl")
 NETNS_OF_SANDBOXES = "state/io.containerd.grpc.v1.cri/netns"  # in a node's folder
-# The kubelet gives each container of a pod, the sandbox excepted, a file of the pod's folder.
+# The kubelet mounts a file of the pod's folder into each container of a pod, except the sandbox.
 HOSTS_OF_POD = re.compile(r"/pods/([0-9a-f-]{36})/etc-hosts /etc/hosts ")
 
 
 class Failure(Exception):
-    """What a scenario promises does not hold."""
+    """A scenario has failed."""
 
 
 def run(*command: str, stdin: str | None = None, environment: dict[str, str] | None = None) -> str:
@@ -36,7 +36,7 @@ def run(*command: str, stdin: str | None = None, environment: dict[str, str] | N
 
 
 def until(what: str, limit: float, condition: Callable[[], object], pause: float = 0.2) -> float:
-    """Waits until the condition is true; how long that took. What it raises counts as not yet."""
+    """Waits until the condition is true, and returns the seconds. An exception of the condition counts as false."""
     start = time.monotonic()
     said: object = ""
     while time.monotonic() - start < limit:
@@ -61,20 +61,20 @@ class Node:
     containerd_socket: str
 
     def inside(self, *command: str) -> list[str]:
-        """The command as a process of the node's runtime."""
+        """The command line that runs the command like a process of the node's runtime."""
         return ["nsenter", f"--net={self.netns}", f"--mount=/proc/{self.mounts_pid}/ns/mnt", *command]
 
     def inside_mounts(self, *command: str) -> list[str]:
-        """The command as one that sees the node's files."""
+        """The command line that runs the command with the node's files."""
         return ["nsenter", f"--mount=/proc/{self.mounts_pid}/ns/mnt", *command]
 
     def has_agent(self) -> bool:
-        """One that has loaded answers the node's runtime."""
+        """Whether an agent that has loaded its blocks answers on the node."""
         folder = os.open(self.home / "run" / "berth", os.O_PATH)
         try:
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
                 connection.settimeout(2)
-                # The node's folder may have a longer path than an address takes.
+                # The path of the node's folder may be longer than a socket's address allows.
                 connection.connect(f"/proc/self/fd/{folder}/agent.sock")
                 connection.sendall(b"GET /readyz HTTP/1.1\r\nHost: berth\r\n\r\n")
                 return connection.recv(64).startswith(b"HTTP/1.1 200")
@@ -102,7 +102,7 @@ class Cluster:
         self.tool("down")
 
     def refresh(self) -> None:
-        """Process ids change when a process of the cluster is started again."""
+        """Reads the cluster's environment again, because a restarted process has another process ID."""
         text = run("bash", "-c", f'eval "$({shlex.quote(CLUSTER)} env --dir {shlex.quote(self.directory)})"; env -0')
         self._environment = dict(line.split("=", 1) for line in text.split("\0") if "=" in line)
 
@@ -128,7 +128,7 @@ class Cluster:
     # --- Processes --------------------------------------------------------------------------------------------------
 
     def process_of(self, pod: dict) -> int:
-        """The program of berth that runs in the pod, which is its container's first process."""
+        """The PID of berth's program in the pod, which is the first process of its container."""
         uid = pod["metadata"]["uid"]
         for pid, owner in _processes_of_pods():
             with contextlib.suppress(OSError):
@@ -148,20 +148,20 @@ class Cluster:
         self.refresh()
 
     def kill_node(self, node: Node) -> None:
-        """What runs in its containers runs on."""
+        """Kills the node's kubelet and containerd. The processes in its containers run on."""
         self.tool("stop", f"kubelet-{node.name}", "--kill")
         self.tool("stop", f"containerd-{node.name}", "--kill")
 
     def start_node(self, node: Node) -> None:
         self.tool("start", f"containerd-{node.name}")
-        # A kubelet that finds no runtime ends; on a host it would be started again.
+        # Without a runtime the kubelet would end, and here nothing starts it again.
         until("containerd serves", 30, lambda: run("ctr", "--address", node.containerd_socket, "version",
                                                    environment=self._environment))
         self.tool("start", f"kubelet-{node.name}")
         self.refresh()
 
     def power_off(self, node: Node) -> None:
-        """As if the machine lost its power: every process is gone at once, and what is not on disk."""
+        """Like a loss of power: kills every process at once, and removes the files that are not on disk."""
         self.kill_node(node)
         shims = list(_shims_of(node))
         ended = shims + [pid for shim in shims for pid in _children_of(shim)]
@@ -180,10 +180,10 @@ class Cluster:
 
     @contextlib.contextmanager
     def cut_off(self, node: Node) -> Iterator[None]:
-        """From everything that is not the node itself."""
+        """Cuts the node off from all other machines until the end of the `with` block."""
         space = ("ip", "-n", node.netns.rsplit("/", 1)[1], "-json")
         device = json.loads(run(*space, "route", "show", "default"))[0]["dev"]
-        # The other end: a node whose own link goes down loses its routes.
+        # Takes down the other end of the link: if the node's own end went down, the node would lose its routes.
         peer = json.loads(run(*space, "link", "show", device))[0]["link_index"]
         name = next(link["ifname"] for link in json.loads(run("ip", "-json", "link")) if link["ifindex"] == peer)
         change = ("ip", "link", "set", name)
@@ -203,7 +203,7 @@ class Cluster:
     # --- etcd -------------------------------------------------------------------------------------------------------
 
     def save_etcd(self, file: Path) -> None:
-        """A snapshot as of now. Its data is whole once it has ended."""
+        """Makes a snapshot of etcd's present data. Stops etcd first, because only then are its files complete."""
         database = Path(self.directory) / "etcd" / "member" / "snap" / "db"
         self.tool("stop", "etcd")
         shutil.copyfile(database, file)
@@ -211,8 +211,8 @@ class Cluster:
         self.refresh()
 
     def restore_etcd(self, file: Path, ended_meanwhile: Iterable[int] = ()) -> None:
-        """As etcd's and Kubernetes' guides have it: API servers are stopped, and versions do not go back. Some processes end
-        before it is back."""
+        """Restores etcd as the guides of etcd and Kubernetes say: stops the API servers, and versions do not go back. Kills the
+        processes `ended_meanwhile` before the API server is back."""
         wanted = ("--name=", "--data-dir=", "--initial-cluster=", "--initial-advertise-peer-urls=")
         words = Path(f"/proc/{self._environment['BERTH_ETCD_PID']}/cmdline").read_text().split("\0")
         options = [word for word in words if word.startswith(wanted)]
@@ -233,11 +233,11 @@ class Cluster:
         return self.items("pods")
 
     def used(self) -> int:
-        """Addresses that the record says are held, or rest."""
+        """Number of addresses with an entry."""
         return sum(block["used"] for block in self.items("ipblocks"))
 
     def addresses(self) -> dict[str, set[str]]:
-        """What pods that run have, by name, as the network namespaces of their processes are configured."""
+        """The addresses of running pods, by name, from the network namespaces of their processes."""
         pids = {uid: pid for pid, uid in _processes_of_pods()}
         found: dict[str, set[str]] = {}
         owners: dict[str, str] = {}
@@ -260,7 +260,7 @@ class Cluster:
         return found
 
     def findings_on(self, node: Node, settle: int) -> list[dict]:
-        """What berthctl finds wrong there, where it also sees the network namespaces of pods."""
+        """The findings of `berthctl check` on the node, which also reads the network namespaces of pods."""
         namespaces = f"{node.home}/{NETNS_OF_SANDBOXES}"
         command = node.inside_mounts(BERTHCTL, "check", "--settle", str(settle), "--node", node.name, "--netns", namespaces,
                                      "-o", "json")
@@ -279,7 +279,8 @@ class Cluster:
         return until("nothing is wrong on any node", limit, condition, pause=1)
 
     def await_pods(self, count: int, limit: float) -> float:
-        """So many run and no other one is there; then every address is one pod's, and the record says the same."""
+        """Waits until exactly `count` pods exist and all run. Then checks that each address belongs to one pod, and that the
+        entries say the same."""
 
         def condition() -> bool:
             pods = self.pods()
@@ -296,13 +297,13 @@ class Cluster:
 
 
 def _is_first(pid: int) -> bool:
-    """In its container, where probes run for a moment beside it."""
+    """Whether the process is the first in its container. Probes also run in the container, for a moment."""
     status = Path(f"/proc/{pid}/status").read_text()
     return re.search(r"^NSpid:.*\s1$", status, re.MULTILINE) is not None
 
 
 def _processes_of_pods() -> Iterator[tuple[int, str]]:
-    """Of all pods on this machine: process and the pod's UID."""
+    """The processes of all pods on this machine: PID and the pod's UID."""
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if found := HOSTS_OF_POD.search((folder / "mountinfo").read_text()):
@@ -323,7 +324,7 @@ def _children_of(pid: int) -> list[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """That the process's threads have used since they began. (stat of the process counts in hundredths.)"""
+    """CPU seconds that the process's threads have used. (The process's own stat counts in hundredths of a second.)"""
     tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 

@@ -1,4 +1,4 @@
-"""A controller as a process of this machine, which can be ended at any moment, and DELs that never come."""
+"""Runs a controller as a process of this machine, which a scenario can kill at any moment, and makes DELs do nothing."""
 import contextlib
 import json
 import subprocess
@@ -12,7 +12,7 @@ LEASE = ("lease", "berth-controller", "-n", "berth-system")
 
 
 class ControllerProcess:
-    """With the rights of the controller that is installed."""
+    """A controller with the rights of the installed controller."""
 
     def __init__(self, cluster: Cluster, folder: Path):
         self._cluster = cluster
@@ -25,7 +25,8 @@ class ControllerProcess:
 
     @contextlib.contextmanager
     def lives(self) -> Iterator[None]:
-        """It leads at once, as its predecessor's Lease is given up, and is killed in the end."""
+        """Runs the controller until the end of the `with` block, and then kills it. The controller leads at once, because the
+        holder is removed from the Lease first."""
         with contextlib.suppress(Exception):
             self._cluster.kubectl("patch", *LEASE, "--type=merge", "-p", '{"spec": {"holderIdentity": ""}}')
         with self._log.open("a") as log:
@@ -39,7 +40,7 @@ class ControllerProcess:
 
 
 def what_it_writes(witness: Witness) -> tuple:
-    """Changes with each of its writes, and not with what agents write while no pod comes or goes."""
+    """A value that changes with each write of the controller, and not with the agents' writes while no pod comes or goes."""
     written = {(kind, one["metadata"]["name"], one["metadata"]["resourceVersion"])
                for kind in ("ippools", "ipspaces", "ipallocations") for one in witness.items(kind)}
     return frozenset(written), frozenset(witness.held()), frozenset(one["metadata"]["name"] for one in witness.blocks())
@@ -47,7 +48,7 @@ def what_it_writes(witness: Witness) -> tuple:
 
 @contextlib.contextmanager
 def dels_do_nothing(cluster: Cluster) -> Iterator[None]:
-    """For as long as that lasts, the `berth` of each node answers with success and does nothing."""
+    """Until the end of the `with` block, the `berth` of each node does nothing and answers with success."""
     folders = [node.home / "cni-bin" for node in cluster.nodes]
     for folder in folders:
         (folder / "berth").rename(folder / "berth.kept")

@@ -1,5 +1,5 @@
-"""What a node's credentials are let do to objects of ours that are not the node's: every write there is, straight to the
-API server, as kubectl would first ask for what it may not read.
+"""Tries every write with a node's credentials on berth's objects that do not belong to the node. Sends the requests directly
+to the API server, because kubectl would first read objects that the credentials may not read.
 """
 import base64
 import http.client
@@ -21,14 +21,14 @@ OF_ANY_OBJECT = (
 
 
 def patches_of(one: dict) -> list[dict]:
-    """Such as the API server would take of somebody with the right to it."""
+    """Patches that the API server would accept from a caller with the right."""
     patches = list(OF_ANY_OBJECT)
     if one["kind"] == "IPPool":
         patches += [{"spec": {"disabled": True}}, {"status": {"claimable": []}}]
     if one["kind"] == "IPBlock":
         held, free = one["allocations"], next(str(offset) for offset in range(8, 60) if str(offset) not in one["allocations"])
         mine = "team/thief 6f1d 0123456789ab-0123456789abcdef i=eth0 t=1"
-        # A write that changes nothing is refused to nobody.
+        # The patch must change something, because the policy allows every caller a write without a change.
         standby = None if one.get("standby") else [int(free)]
         patches += [{"agent": "stolen.1"}, {"standby": standby}, {"allocations": {free: mine}, "used": len(held) + 1}]
         patches += [{"allocations": {offset: None}, "used": len(held) - 1} for offset in held]
@@ -37,7 +37,7 @@ def patches_of(one: dict) -> list[dict]:
 
 
 class Credentials:
-    """Of one user: a token or a client certificate."""
+    """The credentials of one user: a token or a client certificate."""
 
     def __init__(self, name: str, kubeconfig: dict, token: str = ""):
         self.name = name
@@ -56,7 +56,7 @@ class Credentials:
                 self._context.load_cert_chain(file.name)
 
     def ask(self, method: str, path: str, body: dict | None = None) -> tuple[int, str]:
-        """Status and text of the answer."""
+        """Sends a request, and returns the answer's status and text."""
         connection = http.client.HTTPSConnection(self._server, context=self._context, timeout=30)
         try:
             content = {"Content-Type": "application/json"} if method == "POST" else {}
@@ -86,14 +86,14 @@ def _admin(cluster: Cluster) -> dict:
 
 
 def try_all(credentials: Credentials, objects: list[dict]) -> int:
-    """How many writes were refused; raises for the first that was not."""
+    """Tries all writes, and returns how many were refused. Raises Failure for the first write that was not refused."""
     count = 0
 
     def refused(method: str, path: str, body: dict | None = None) -> None:
         nonlocal count
         count += 1
         status, text = credentials.ask(method, path, body)
-        # A policy refuses with 422 as a schema does, which would say nothing of the rights.
+        # 422 comes from a policy or from a schema; a schema's 422 proves nothing about rights.
         if status not in (403, 404, 405) and not (status == 422 and "ValidatingAdmissionPolicy 'berth-blocks'" in text):
             raise Failure(f"{credentials.name}: {method} {path} {json.dumps(body)[:120]} was answered {status}: {text[:300]}")
 

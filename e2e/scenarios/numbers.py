@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-# What the numbers of Nodes cost with 1,000 nodes, and how soon those of 100 nodes rise: a real control plane, Nodes as objects
-# without kubelets, and the controller as a process of this machine. Prints what it measured; the last line is "N passed, N
-# failed". Takes two minutes.
+# Measures what address counts cost with 1,000 nodes, and how soon the counts of 100 nodes rise. Uses a real control plane, Nodes
+# without kubelets, and a controller as a process of this machine. Prints measurements; the last line is "N passed, N failed".
+# Takes two minutes.
 #
 #   e2e/scenarios/numbers.py [SCENARIO...]     default: all of them; needs make
 import base64
@@ -21,7 +21,7 @@ from pathlib import Path
 from cluster import ROOT, Cluster, Failure, cpu_seconds, resident_megabytes, until
 
 NODES = 1000
-RISING = 100  # nodes whose blocks change at once
+RISING = 100  # nodes that get a second block at the same time
 STARTS_PER_SECOND = 100
 SECONDS = 30
 BLOCK = 26  # prefix length
@@ -30,7 +30,7 @@ ALLOCATABLE = {"cpu": "64", "memory": "256Gi", "pods": "250"}
 
 
 class Api:
-    """The API server, from several threads at once."""
+    """A client of the API server; several threads may call."""
 
     def __init__(self, kubeconfig: str, folder: Path):
         config = json.loads(subprocess.run(["kubectl", "--kubeconfig", kubeconfig, "config", "view", "--raw", "--minify", "-o", "json"],
@@ -90,7 +90,7 @@ class Numbers:
         return self._api.call("GET", "/api/v1/nodes?resourceVersion=0")["items"]
 
     def _showing(self, blocks: int) -> int:
-        """How many Nodes show the addresses of so many blocks. The subnet's first address is given to nobody."""
+        """How many Nodes show the addresses of `blocks` blocks. No pod gets the subnet's first address."""
         least = blocks * (1 << (32 - BLOCK)) - 1
         return sum(int(node["status"].get("allocatable", {}).get(RESOURCE, 0)) >= least for node in self._nodes())
 
@@ -100,7 +100,7 @@ class Numbers:
         stop = began + SECONDS
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             while (now := time.monotonic()) < stop:
-                # As many as are due by now, spread over all nodes.
+                # Starts the pods that are due by now, spread over all nodes.
                 due = int((now - began) * STARTS_PER_SECOND)
                 list(pool.map(self._come_and_go, range(changes // 2, due)))
                 changes = 2 * max(due, changes // 2)
@@ -128,7 +128,7 @@ class Numbers:
     def numbers_of_a_hundred_nodes_rise_at_once(self) -> str:
         pool = self._cluster.get("ippool", "numbers")
         calls = [self._block(pool, NODES + i, f"node-{i:04}") for i in range(RISING)]
-        # Nothing was written to these Nodes of late: one whose number has just changed rests for up to 10 s.
+        # Waits, because the controller does not change an address count again for up to 10 s.
         time.sleep(11)
         began = time.monotonic()
         self._api.each(calls)
@@ -190,7 +190,7 @@ def run_up(cluster: Cluster) -> None:
     cluster.kubectl("wait", "--for=condition=Established", "crd", "-l", "app.kubernetes.io/name=berth", "--timeout=60s")
     cluster.kubectl("create", "namespace", "berth-system")
     until("pods may be created", 30, lambda: cluster.kubectl("get", "serviceaccount", "default"))
-    # It would take the Nodes for lost, as no kubelet reports.
+    # The controller manager would treat the Nodes as lost, because no kubelet reports.
     cluster.tool("stop", "kube-controller-manager")
 
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-# That no address leaks and none that is in use is given back, whatever ends: pods by force, nodes, the API server, etcd, the
-# controller. Two nodes, the image, the manifests of install/. Prints what it measured; the last line is "N passed, N failed".
+# Tests that no address leaks and that no used address is freed, when pods end by force, or when nodes, the API server, etcd or
+# the controller end. Uses two nodes, the image and the manifests of install/. Prints measurements; the last line is "N passed,
+# N failed".
 #
 #   e2e/scenarios/reclaim.py [SCENARIO...]     default: all of them, in their order; needs root, make, make image
-#                                              BERTH_SWEEP=all: with as many rounds as it takes to be sure
+#                                              BERTH_SWEEP=all: more rounds
 import contextlib
 import json
 import os
@@ -28,10 +29,10 @@ POOL_IS_FULL = "is exhausted"
 
 
 class Scenarios(Steps):
-    """They keep one Deployment and its pods. In each a witness looks on."""
+    """The scenarios share one Deployment and its pods. In each scenario a witness checks addresses."""
 
     def end_pods(self, witness: Witness) -> float:
-        """Until no pod has a sandbox; then how long addresses are held that nobody has."""
+        """Deletes all pods and waits until no sandbox is left. Returns how long addresses are held after that."""
         kubectl = self.cluster.kubectl
         kubectl("delete", "deployment", "--all", "--wait=false")
         until("no pod is left", 300, lambda: not self.cluster.pods(), pause=1)
@@ -41,7 +42,7 @@ class Scenarios(Steps):
     # --- Scenarios --------------------------------------------------------------------------------------------------
 
     def etcd_is_restored_under_agents_that_run(self) -> str:
-        """They know what has become of their addresses since, and write it again."""
+        """The agents know the changes since the snapshot, and write them again."""
         with Witness(self.cluster, may_see_duplicates=True) as witness:
             said = self.restore(witness)
             if witness.all_duplicates:
@@ -51,12 +52,12 @@ class Scenarios(Steps):
         return f"{said}; after their end addresses were held for {ended:.0f} s"
 
     def etcd_is_restored_and_agents_start_anew(self) -> str:
-        """Who knows of the addresses that were taken since is gone."""
+        """No program knows the addresses that pods got since the snapshot."""
         with Witness(self.cluster, may_see_duplicates=True) as witness:
             said = self.restore(witness, [self.cluster.agent_on(node) for node in self.cluster.nodes])
             if not witness.all_duplicates:
                 raise Failure("no address was given twice, so nothing was tried")
-            # As docs/operations.md wants it.
+            # docs/operations.md says to do this.
             self.cluster.kubectl("rollout", "restart", "deployment/pods")
             self.cluster.kubectl("rollout", "status", "deployment/pods", "--timeout=200s")
             self.cluster.await_pods(40, 200)
@@ -65,7 +66,8 @@ class Scenarios(Steps):
         return f"{said}; after their end addresses were held for {ended:.0f} s"
 
     def restore(self, witness: Witness, ended_meanwhile: Iterable[int] = ()) -> str:
-        """Pods of after the snapshot run on for two minutes, though nobody knows of them; others come meanwhile."""
+        """Restores a snapshot. Pods that are newer than the snapshot run on for two minutes, although no program knows them, and
+        new pods start meanwhile."""
         with tempfile.TemporaryDirectory() as folder:
             self.scale(20)
             self.cluster.await_pods(20, 120)
@@ -83,7 +85,8 @@ class Scenarios(Steps):
         return f"{said}; all pods right {took:.0f} s later"
 
     def await_end_of_duplicates(self, witness: Witness) -> str:
-        """Each that lasts is told of within a minute, and there is none when all sandboxes of unknown pods have ended."""
+        """Checks that each lasting duplicate is reported within 60 s, and waits until no duplicate is left, after all sandboxes of
+        unknown pods have ended."""
         told: set[str] = set()
         started = time.monotonic()
         while True:
@@ -102,8 +105,8 @@ class Scenarios(Steps):
             time.sleep(1)
 
     def node_dies_and_comes_back_under_its_name(self) -> str:
-        """First with containers that outlive it, and its Node object deleted meanwhile; then as a machine that is off for so
-        long that it counts as gone."""
+        """First the node's containers outlive it, and its Node object is deleted meanwhile. Then the machine is off for so long that
+        it counts as gone."""
         node = self.cluster.nodes[1]
         with Witness(self.cluster) as witness:
             self.scale(60)
@@ -132,7 +135,7 @@ class Scenarios(Steps):
         self.cluster.power_off(node)
         self.cluster.kubectl("delete", "node", node.name)
         off = time.monotonic()
-        # Five minutes after the last pod was taken from it, and a minute's rest.
+        # Five minutes after the node's last pod was removed, and 60 s of cooling.
         until("its blocks are gone", 480, lambda: not [one for one in self.cluster.items("ipblocks") if one["spec"]["node"] == node.name],
               pause=2)
         gone = time.monotonic() - off
@@ -152,7 +155,7 @@ class Scenarios(Steps):
                     time.sleep(random.uniform(0, 3))
                     self.cluster.tool("start", victim)
                     time.sleep(random.uniform(2, 8))  # under churn: how far pods got is different each time
-            # It backs off for a quarter of an hour. One that elects a leader would have ended by itself.
+            # kube-controller-manager backs off for a quarter of an hour. With leader election it would have ended by itself.
             self.cluster.restart("kube-controller-manager")
             took = self.cluster.await_pods(60, 300)
             self.cluster.await_no_findings(120)
@@ -187,7 +190,7 @@ class Scenarios(Steps):
         with Witness(self.cluster) as witness:
             for number in range(rounds):
                 self.scale(50)
-                # Each of these rounds takes two minutes longer.
+                # Every fifth round has a grace period of two minutes, and takes this much longer.
                 self.scale(10, "stay", grace=120 if number % 5 == 0 else 10, stay=True)
                 self.cluster.await_pods(60, 200)
                 self.delete_by_force(10)
@@ -199,7 +202,8 @@ class Scenarios(Steps):
         return f"{rounds} rounds; after the last sandbox addresses were held for {max(held):.0f} s at most"
 
     def pool_has_exactly_as_many_addresses_as_pods(self) -> str:
-        """All of one node, then of both, each with a Deployment that is restarted five times, which first asks for more."""
+        """Restarts a Deployment five times, first with a pool for one node and then with a Shared pool for both nodes. A restart
+        starts new pods before old pods end, and so needs more addresses than there are."""
         node = self.cluster.nodes[0]
         took = [self.restart_in_exact_pool({"subnet": "10.56.0.0/26", "ranges": ["10.56.0.2-10.56.0.41"]}, node),
                 self.restart_in_exact_pool({"subnet": "10.56.1.0/26", "ranges": ["10.56.1.2-10.56.1.41"],
@@ -227,10 +231,10 @@ class Scenarios(Steps):
         return took
 
     def put_pool(self, spec: dict) -> None:
-        """In place of the one of that family that is there, and of which nobody has an address."""
+        """Replaces the pool pods-v4. Requires: no pod has an address of the pool."""
         self.cluster.kubectl("delete", "ippool", "pods-v4", "--timeout=60s")
         for node in self.cluster.nodes:
-            # The plugin gives no bridge a second address.
+            # The bridge plugin gives a bridge no second address, so delete the bridge.
             with contextlib.suppress(Failure):
                 run(*node.inside("ip", "link", "delete", "berth0"))
         pool = {"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPPool", "metadata": {"name": "pods-v4"}, "spec": spec}
@@ -238,7 +242,7 @@ class Scenarios(Steps):
         self.cluster.kubectl("wait", "--for=condition=Ready", "ippool/pods-v4", "--timeout=60s")
 
     def blocks_are_deleted_by_hand(self) -> str:
-        """While they are full, and, again and again, while they are empty and a pod comes."""
+        """Deletes blocks while they are full, and, again and again, while they are empty and a pod starts."""
         with Witness(self.cluster) as witness:
             self.scale(120)
             self.cluster.await_pods(120, 300)
@@ -282,7 +286,7 @@ class Scenarios(Steps):
         return f"{rounds} ADDs beside deletions, by which {len(gone)} blocks went"
 
     def deployment_and_namespace_are_deleted(self) -> str:
-        """As a foreground cascade, which has the collector delete IPAllocations of pods that run."""
+        """Deletes with a foreground cascade, in which the garbage collector deletes IPAllocations of running pods."""
         count = 200 if WHOLE else 100
         with Witness(self.cluster) as witness:
             took = self.time_of_cascade(witness, count)
@@ -319,7 +323,7 @@ class Scenarios(Steps):
         self.cluster.kubectl("rollout", "status", *CONTROLLERS, "--timeout=120s")
 
     def controller_is_killed_at_each_of_its_writes(self) -> str:
-        """While it gives back a hundred addresses of pods whose DELs never came."""
+        """The controller frees 100 addresses of pods without a DEL meanwhile."""
         with Witness(self.cluster) as witness, tempfile.TemporaryDirectory() as folder:
             self.scale(50)
             self.cluster.await_pods(50, 300)

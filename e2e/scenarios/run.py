@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-# What a cluster goes through with berth on it, as users install it: updates, crashes, a reboot, stolen credentials, its
-# removal. Two nodes, the image, the manifests of install/. Prints what it measured; the last line is "N passed, N failed".
+# Takes a cluster with berth, installed as users do, through updates, crashes, a reboot, stolen credentials, and the removal of
+# berth. Uses two nodes, the image and the manifests of install/. Prints measurements; the last line is "N passed, N failed".
 #
 #   e2e/scenarios/run.py [SCENARIO...]     default: all of them, in their order; needs root, make, make image
 import os
@@ -18,7 +18,7 @@ from steps import AGENTS, CONTROLLERS, OVERLAY, Steps, main
 
 
 class Scenarios(Steps):
-    """They keep one Deployment and its pods."""
+    """The scenarios share one Deployment and its pods."""
 
     def agents_are_updated_three_times_under_churn(self) -> str:
         self.scale(200)
@@ -66,7 +66,7 @@ class Scenarios(Steps):
         for count in (40, 50):
             os.kill(self.cluster.agent_on(node), signal.SIGKILL)
             last = time.monotonic() - started
-            self.scale(count)  # pods that start, and below pods that end, while there is no agent
+            self.scale(count)  # pods start, and below pods end, while there is no agent
             self.delete_pods(5)
             until("the agent serves", 90, node.has_agent)
         if last > 60:
@@ -93,14 +93,14 @@ class Scenarios(Steps):
         return f"50 pods run {self.cluster.await_pods(50, 200):.0f} s after the last restart"
 
     def idle_controllers(self) -> float:
-        """CPU seconds a second of all of them. Requires: no pod comes or goes."""
+        """CPU seconds per second of all controllers. Requires: no pod comes or goes."""
         processes = [self.cluster.process_of(pod) for pod in self.cluster.berth_pods("controller")]
         began, before = time.monotonic(), sum(map(cpu_seconds, processes))
         time.sleep(20)
         return (sum(map(cpu_seconds, processes)) - before) / (time.monotonic() - began)
 
     def controllers_cost_little(self) -> str:
-        """CPU time while pods come and go, with controllers and without, in turns: machines are noisy."""
+        """Measures CPU time while pods come and go, alternately with and without controllers, because measurements vary."""
         pods = 60
         of_api_server: dict[bool, list[float]] = {True: [], False: []}
         of_controllers: list[float] = []
@@ -129,7 +129,7 @@ class Scenarios(Steps):
         self.cluster.kubectl("scale", "--replicas=2", *CONTROLLERS)
         self.cluster.kubectl("rollout", "status", *CONTROLLERS, "--timeout=120s")
         own, with_them, without = (statistics.median(one) for one in (of_controllers, of_api_server[True], of_api_server[False]))
-        # The API server's is compared with itself; the controllers' own depends on what else keeps the processors busy.
+        # Compares only the API server's time with and without controllers: the controllers' own time depends on the machine's load.
         if with_them > 1.3 * without:
             raise Failure(f"the API server takes {with_them:.0f} ms a pod, without controllers {without:.0f} ms")
         return (f"{own:.1f} ms for each pod that comes and goes, {1000 * idle:.1f} ms a second idle; the API server takes {with_them:.0f} ms, without controllers "
@@ -157,7 +157,7 @@ class Scenarios(Steps):
         self.cluster.tool("stop-apiserver", "--kill")
         self.cluster.tool("start-apiserver")
         started = time.monotonic()
-        # Only who leads accepts a pool.
+        # Only a leader accepts a pool.
         pool = ('{"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPPool", "metadata": {"name": "later"}, '
                 '"spec": {"subnet": "10.56.0.0/24"}}')
         until("the API server takes a pool", 30, lambda: self.cluster.kubectl("apply", "-f", "-", stdin=pool))
@@ -209,7 +209,7 @@ class Scenarios(Steps):
         return "30 old pods keep their addresses, 30 new ones have others"
 
     def everything_is_removed(self) -> str:
-        """In the documented order: nothing hangs or is left."""
+        """Removes berth in the documented order: nothing hangs and nothing is left."""
         kubectl = self.cluster.kubectl
         kubectl("delete", "deployment", "--all", "--wait=false")
         until("no pod hangs in Terminating", 120, lambda: not self.cluster.pods(), pause=1)

@@ -1,5 +1,5 @@
-"""Steps that scenarios share, and how a program goes through its scenarios: on one cluster of two nodes with berth on it, one
-after another, with pods that stay from one to the next.
+"""Steps that scenarios share, and the main function of scenario programs: it runs scenarios one after another on one cluster of
+two nodes with berth. Pods stay from one scenario to the next.
 """
 import contextlib
 import random
@@ -24,7 +24,7 @@ AGENTS = ("-n", "berth-system", "daemonset/berth-agent")
 
 
 class Steps:
-    """What is done to one cluster."""
+    """Steps on one cluster."""
 
     def __init__(self, cluster: Cluster):
         self.cluster = cluster
@@ -41,7 +41,7 @@ class Steps:
 
     def scale(self, count: int, name: str = "pods", *, grace: int = 1, stay: bool = False, node: Node | None = None,
               namespace: str = "default") -> None:
-        """Creates the Deployment if it is not there. With `stay` its pods ignore SIGTERM, and with a node they are there."""
+        """Scales the Deployment, and creates it if there is none. stay: its pods ignore SIGTERM. node: its pods run there."""
         text = (HERE / "deployment.yaml").read_text()
         values = {"NAME": name, "COUNT": str(count), "GRACE": str(grace), "ARGUMENTS": "stay" if stay else "",
                   "NODE": f"kubernetes.io/hostname: {node.name}" if node else ""}
@@ -55,7 +55,7 @@ class Steps:
 
     @contextlib.contextmanager
     def churn(self, *, through_outages: bool = False) -> Iterator[None]:
-        """Pods are deleted at random, ten every two seconds, and others come. No two are ever told the same address."""
+        """Deletes ten random pods every 2 s, and others start. Checks that no two pods ever have the same address."""
         stop = threading.Event()
         problems: list[str] = []
         rounds = 0
@@ -87,7 +87,7 @@ class Steps:
             raise Failure("; ".join(problems) or "no pod could be deleted")
 
     def leader(self) -> tuple[int, str]:
-        """The process that leads, and its identity."""
+        """The PID of the leading controller, and its identity."""
         found: list[tuple[int, str]] = []
 
         def is_found() -> bool:
@@ -119,7 +119,7 @@ def show_state(cluster: Cluster) -> None:
 
 
 def go_through(steps: AnySteps, chosen: list[Callable[[AnySteps], str]]) -> int:
-    """How many failed."""
+    """Runs the scenarios, and returns how many failed."""
     failed = 0
     for scenario in chosen:
         name, started = scenario.__name__.replace("_", " "), time.monotonic()
@@ -133,8 +133,8 @@ def go_through(steps: AnySteps, chosen: list[Callable[[AnySteps], str]]) -> int:
 
 
 def main(kind: type[AnySteps], scenarios: tuple[Callable[[AnySteps], str], ...]) -> int:
-    """Those that the command line names, or all, on a cluster that is made for them and taken down."""
-    # So that the cluster goes down, too, when this is told to end.
+    """Makes a cluster, runs the scenarios that the command line names, or all, and takes the cluster down."""
+    # SIGTERM must also take the cluster down.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     names = sys.argv[1:]
     chosen = [one for one in scenarios if not names or one.__name__ in names]

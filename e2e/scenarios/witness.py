@@ -1,5 +1,5 @@
-"""A witness: looks every second at the addresses that the network namespaces of pods have, those of pods that end included,
-and at what the record says of them. It asks neither berth's programs nor the kubelets.
+"""A witness: each second compares the addresses in the network namespaces of pods, also of pods that end, with the entries in
+the API server. The witness asks neither berth's programs nor the kubelets.
 """
 import contextlib
 import ctypes
@@ -18,23 +18,23 @@ from cluster import NETNS_OF_SANDBOXES, Cluster, Failure, Node
 
 CLONE_NEWNET = 0x40000000
 OWN_IPV4 = re.compile(r"\|-- (\S+)\n\s+/32 host LOCAL")
-# The end of a sandbox gives its addresses back, and then deletes its interface.
+# When a sandbox ends, its addresses are freed first, and its interface is deleted a moment later.
 END_OF_SANDBOX_SECONDS = 5
-# An address that an agent has handed out is written a moment later, after an outage when that is over.
+# An agent writes the entry of an answered address a moment later, or after the end of an outage.
 WRITTEN_SECONDS = 30
 
 Place = tuple[str, str]  # a node and the name of a network namespace
 
 
 class Witness(threading.Thread):
-    """From the beginning of a `with` to its end, which raises Failure for what was seen and must not be: an address in two
-    network namespaces, one that was given back and stays in its namespace, one that nobody has recorded."""
+    """Watches during a `with` block. The end of the block raises Failure if the witness has seen an address in two network
+    namespaces, an address that was freed and is still in its namespace, or an address without an entry."""
 
     def __init__(self, cluster: Cluster, *, may_see_duplicates: bool = False):
         super().__init__(name="witness")
         self.problems: list[str] = []
-        self.duplicates: dict[str, float] = {}  # addresses that are in two namespaces, and since when
-        self.all_duplicates: set[str] = set()  # that ever were
+        self.duplicates: dict[str, float] = {}  # addresses that are in two namespaces now, and since when
+        self.all_duplicates: set[str] = set()  # addresses that were ever in two namespaces
         self.count = 0
         self._cluster = cluster
         self._may_see_duplicates = may_see_duplicates
@@ -64,7 +64,7 @@ class Witness(threading.Thread):
         while not self._stop_requested.wait(1):
             try:
                 self._look(home)
-            except Exception as error:  # a witness that is silent must not look like one that saw nothing wrong
+            except Exception as error:  # a witness that has failed must not look like a witness that saw no error
                 self.problems.append(f"the witness failed: {error!r}")
                 raise
         os.close(home)
@@ -75,7 +75,7 @@ class Witness(threading.Thread):
         self._find_duplicates(seen, now, home)
         try:
             held = self.held()
-        except (OSError, http.client.HTTPException, Failure):  # an API server that is away says nothing
+        except (OSError, http.client.HTTPException, Failure):  # the API server is away
             self._missing_since.clear()
             return
         pairs = {(place, address) for place, addresses in seen.items() for address in addresses}
@@ -100,7 +100,7 @@ class Witness(threading.Thread):
                 places.setdefault(address, []).append(place)
         shared = {address: there for address, there in places.items() if len(there) > 1}
         if shared:
-            # One may have ended before the other was looked at.
+            # One namespace may have ended before the witness looked at the other: look again.
             again = dict(addresses_by_place(self._cluster.nodes, home))
             shared = {address: there for address, there in shared.items()
                       if sum(address in again.get(place, ()) for place in there) > 1}
@@ -110,14 +110,14 @@ class Witness(threading.Thread):
         self.all_duplicates |= set(shared)
 
     def held(self) -> set[str]:
-        """The addresses that are held, as the API server has them now."""
+        """The addresses that are held now, read from the API server."""
         return set(held_in(self.blocks()))
 
     def blocks(self) -> list[dict]:
         return self.items("ipblocks")
 
     def items(self, kind: str) -> list[dict]:
-        """Of berth's own kinds, sooner than kubectl tells."""
+        """Objects of one of berth's kinds; faster than kubectl."""
         status, text = self._credentials.ask("GET", f"{credentials.API}/{kind}")
         if status != 200:
             raise Failure(f"the API server said {status}")
@@ -127,7 +127,7 @@ class Witness(threading.Thread):
         return set(held_in(block for block in self.blocks() if block["spec"].get("node") == node.name))
 
     def sandboxes(self) -> int:
-        """How many network namespaces of pods there are."""
+        """Number of network namespaces of pods."""
         return sum(self.sandboxes_on(node) for node in self._cluster.nodes)
 
     def sandboxes_on(self, node: Node) -> int:
@@ -143,15 +143,15 @@ def held_in(blocks: Iterable[dict]) -> Iterator[str]:
 
 
 def files_of(node: Node) -> Iterator[Path]:
-    # The node's mounts are seen through a process that has them.
+    # A process of the node shows the node's mounts.
     return Path(f"/proc/{node.mounts_pid}/root{node.home}/{NETNS_OF_SANDBOXES}").glob("cni-*")
 
 
 def addresses_by_place(nodes: list[Node], home: int) -> Iterator[tuple[Place, set[str]]]:
-    """Of every sandbox on these nodes; the calling thread visits each namespace and comes back to `home`."""
+    """The addresses of every sandbox on these nodes. The calling thread enters each namespace and returns to `home`."""
     for node in nodes:
         for file in files_of(node):
-            with contextlib.suppress(OSError):  # it has ended meanwhile
+            with contextlib.suppress(OSError):  # the sandbox may have ended
                 yield (node.name, file.name), _addresses_in(file, home)
 
 
