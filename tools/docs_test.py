@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-# A test of docs/: troubleshooting.md has every CNI error, condition and event that the code can tell a person, and none
-# that the code does not know; so has the table of simulation.md with plants. It runs in ctest as "docs".
+# A test of docs/: troubleshooting.md contains exactly the CNI errors, conditions and events that the code can show to people,
+# and simulation.md contains a table of exactly the plants in sim/. It runs in ctest as "docs".
 #
-#   tools/docs_test.py            the test; last line: "N passed, N failed"
+#   tools/docs_test.py            runs the test; the last line is "N passed, N failed"
 #   tools/docs_test.py --list     prints the messages of the code as rows of the document's table
 import re
 import sys
@@ -11,9 +11,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "troubleshooting.md"
-# Folders whose errors a CNI answer can hold. Other folders tell their errors in logs.
+# Folders whose errors a CNI answer can contain. Errors of other folders appear in logs.
 CNI_FOLDERS = ("agent", "agent_core", "cni", "cni-plugin", "ipam", "json", "k8sclient", "node")
-# The model is for tests, and the installing of programs and the election of a leader answer no call.
+# Files in these folders whose errors no CNI answer contains: a model for tests, installing programs, leader election, and
+# retiring an agent.
 NO_CNI_FILES = ("model_block_store.cc", "host_install.cc", "leader_election.cc", "agent_retiring.cc")
 
 
@@ -29,7 +30,7 @@ def sources(folders: tuple) -> Iterator[Path]:
 
 
 def arguments(text: str, start: int) -> list[str]:
-    """The arguments of a C++ call whose text after the opening parenthesis begins there."""
+    """The arguments of a C++ call. `start` is the position after the opening parenthesis."""
     depth, current, found, in_string, at = 0, "", [], False, start
     while at < len(text):
         c = text[at]
@@ -57,7 +58,7 @@ def arguments(text: str, start: int) -> list[str]:
 
 
 def pattern(expression: str) -> str:
-    """The literals of a C++ expression, with … where it puts values."""
+    """The literals of a C++ expression, with … for its values."""
     text = ""
     for part in re.findall(r'"(?:[^"\\]|\\.)*"|[^"]+', expression):
         if part.startswith('"'):
@@ -68,12 +69,12 @@ def pattern(expression: str) -> str:
 
 
 def says_something(text: str) -> bool:
-    """Whether a message has words of its own: not one that only puts others together."""
+    """Whether a message has words of its own, and does not only join other messages."""
     return len(re.findall(r"[a-z]{2,}", text)) >= 2
 
 
 def cni_codes() -> dict[str, str]:
-    """ErrorCode's names and the CNI code of each, by base/error.cc."""
+    """The CNI code of each name of ErrorCode, from base/error.cc."""
     text = code_of(ROOT / "base" / "error.cc")
     constants = dict(re.findall(r"constexpr std::uint32_t (k\w+) = (\d+);", text))
     body = text[text.index("CniCode(ErrorCode code) {") : text.index("std::string_view ToString(ErrorCode")]
@@ -104,7 +105,7 @@ def cni_messages() -> dict[str, tuple[str, str, str]]:
 
 
 def reasons() -> set[str]:
-    """Of conditions and events: literals of `.reason = ...` and what helpers are given."""
+    """The reasons of conditions and events: literals in `.reason = ...` and in arguments of helpers."""
     found = set()
     for path in sources(("reconciler",)):
         text = code_of(path)
@@ -123,7 +124,7 @@ def condition_types() -> set[str]:
 
 
 def rows(page: str, heading: str) -> list[list[str]]:
-    """The cells of the tables below a heading, up to the next one of its level."""
+    """The cells of the tables below a heading, up to the next heading of its level."""
     level = heading.split(" ")[0]
     start = page.index(f"\n{heading}\n")
     end = re.search(rf"^#{{1,{len(level)}}} ", page[start + len(heading) + 2 :], re.M)

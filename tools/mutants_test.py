@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# A test of tools/mutants: what it makes of a line, which lines it draws from, and that it judges and cleans up.
+# A test of tools/mutants: the mutants of a line, the lines that it chooses from, its verdicts, and its cleanup.
 import importlib.machinery
 import importlib.util
 import os
@@ -16,7 +16,7 @@ mutants = importlib.util.module_from_spec(importlib.util.spec_from_loader("mutan
 sys.modules["mutants"] = mutants
 loader.exec_module(mutants)
 
-# A line, and one of what is made of it.
+# A line, and one of its mutants.
 MADE = [
     ("  if (a < b) return;", "  if (a <= b) return;"),
     ("  if (a >= b) return;", "  if (a > b) return;"),
@@ -33,7 +33,7 @@ MADE = [
     ("  slot->is_late = true;", "  slot->is_late = false;"),
     ('  Log("a < b", c < d);', '  Log("a < b", c <= d);'),
 ]
-# Lines of which nothing is made.
+# Lines without mutants.
 LEFT_ALONE = [
     "// a < b",
     "  // if (a && b) return;",
@@ -106,7 +106,7 @@ class Candidates(unittest.TestCase):
 
 
 class Judgement(unittest.TestCase):
-    """Of a copy whose compiler and tests are stand-ins."""
+    """Verdicts on a copy with a fake compiler and fake tests."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -118,7 +118,7 @@ class Judgement(unittest.TestCase):
 
     def judge(self, builds, passes):
         seen = []
-        # The first build and the first run are those of what is not mutated.
+        # The first build and the first run are without a mutant.
         build = mock.Mock(side_effect=[True, builds])
         test = mock.Mock(side_effect=lambda *_: seen.append(self.source.read_text()) or [True, passes][len(seen) - 1])
         with mock.patch.multiple(self.tree, build=build, test=test):
@@ -159,7 +159,7 @@ class Judgement(unittest.TestCase):
 
         def interrupted(seconds, signals=[SystemExit(143)]):
             if child.exists() and signals:
-                raise signals.pop()  # as the handler of SIGTERM does
+                raise signals.pop()  # the handler of SIGTERM does the same
 
         self.tree.limits["ipam_test"] = 300
         with mock.patch.object(self.tree, "build", lambda _: self.tree.run(command)):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# A test of tools/run-tests: that it counts what was tested, and that nothing that fails gets lost on the way.
+# A test of tools/run-tests: it counts tests, and reports every failure.
 import contextlib
 import importlib.machinery
 import importlib.util
@@ -24,7 +24,7 @@ JUNIT = '<testsuite><testcase name="a" status="run"><system-out>[  PASSED  ] 7 t
 
 
 class CountOfTest(unittest.TestCase):
-    """Of one test of ctest."""
+    """The count of one ctest test."""
 
     def count(self, status, output):
         case = xml.etree.ElementTree.Element("testcase", status=status)
@@ -51,7 +51,7 @@ class CountOfTest(unittest.TestCase):
 
 
 class Run(unittest.TestCase):
-    """Of steps, as a person or CI sees it."""
+    """Runs of steps, with the output that a person or CI sees."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -150,7 +150,7 @@ class Run(unittest.TestCase):
     def test_a_step_gives_way_as_it_says(self):
         code, _, text = self.run_steps(
             Step("a", f"nice; [[ $(nice) == $(({os.nice(0)} + 5)) ]]", minutes=1, gives_way=5),
-            # A kernel without groups of sessions has no such file.
+            # A kernel without autogroups has no such file.
             Step("b", "! grep -v ' nice 5$' /proc/self/autogroup", minutes=1, gives_way=5),
         )
         self.assertEqual(code, 0, text)
@@ -170,7 +170,7 @@ class Run(unittest.TestCase):
 
     def test_cpu_time_of_processes_in_the_background_counts(self):
         work = 'python3 -c "import itertools, time; next(n for n in itertools.count() if time.process_time() > 0.5)"'
-        # It detaches itself, as the supervisor of a cluster does, and has ended before the step has.
+        # The process detaches itself, as the supervisor of a cluster does, and ends before the step.
         step = Step("a", f"(setsid bash -c '{work}; touch done' &); until [[ -e done ]]; do sleep 0.1; done; sleep 1", minutes=1)
         runner = run_tests.Runner([step], whole=False, repeat=False)
         with mock.patch.object(run_tests, "ROOT", self.root), mock.patch.object(run_tests, "LOGS", self.root):
@@ -228,7 +228,7 @@ class Run(unittest.TestCase):
 
 
 class Table(unittest.TestCase):
-    """STEPS itself."""
+    """The table STEPS."""
 
     def test_every_need_stands_above_the_step_and_every_lane_exists(self):
         above = set()

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Installs what building and testing berth needs on Debian 12. Run it as often as you like: it installs only what is
-# missing, and nothing missing takes well under a second.
+# Installs everything that is needed to build and test berth on Debian 12. It installs only missing packages, and takes less
+# than 1 s if nothing is missing.
 #
 #   tools/setup.sh build     Debian packages to build and run the unit tests (needs root only if one is missing)
-#   tools/setup.sh go        checks Go, and Debian packages with which it fetches modules
+#   tools/setup.sh go        checks Go, and installs Debian packages with which Go fetches modules
 #   tools/setup.sh cluster   Debian packages that a local Kubernetes cluster needs
 #   tools/setup.sh image     Debian packages that make the image
 #   tools/setup.sh curl      the system's libcurl, for -DBERTH_SYSTEM_CURL=ON
 #   tools/setup.sh browser   Chromium, in which a test opens the page of "berthctl show map --html"
 #   tools/setup.sh lint      clang-format and clang-tidy as Python wheels of fixed versions, in a venv in the cache folder;
-#                            there, too, promtool, out of a Debian package that is not installed: it would start a server
-#   tools/setup.sh linters   prints the folder of those programs (installing nothing)
+#                            also promtool, unpacked from a Debian package (the installed package would start a server)
+#   tools/setup.sh linters   prints the folder of these programs, and installs nothing
 #
 # The cache folder is ${BERTH_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/berth}.
 set -euo pipefail
@@ -30,7 +30,7 @@ cluster_packages=(busybox-static curl iproute2 iptables jq nftables procps runc 
 clang_format_version=23.1.5
 clang_tidy_version=23.1.4
 
-# Kubernetes asks for a newer Go than this in its go.mod; from 1.21 on, go fetches that by itself.
+# Kubernetes' go.mod requires a newer Go. Since 1.21, go itself fetches the required version.
 go_minor_min=21
 
 cache_dir=${BERTH_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:?set HOME or BERTH_CACHE_DIR}/.cache}/berth}
@@ -41,7 +41,7 @@ fail() {
   exit 1
 }
 
-# run_shown <what it does> <command...>: a line every 5 s while it runs, its output only if it fails.
+# run_shown <what it does> <command...>: runs the command, prints a line every 5 s, and prints its output only if it fails.
 run_shown() {
   local what=$1 log started=$SECONDS child
   shift
@@ -50,7 +50,7 @@ run_shown() {
   "$@" >"$log" 2>&1 </dev/null &
   child=$!
   while kill -0 "$child" 2>/dev/null; do
-    # Not one long sleep: the command may be over at once.
+    # Short sleeps, because the command may end at once.
     for _ in {1..50}; do
       kill -0 "$child" 2>/dev/null || break
       sleep 0.1

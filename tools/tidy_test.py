@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # A test of the source text: rules of style that neither compiler nor clang-tidy knows. It runs in ctest as "tidy".
 #
-# Each rule looks at one file at a time (path from the root of the tree, text) and yields (line, what is wrong and what
-# to do). EXAMPLES shows for each what it finds and what it lets pass, and is tested too.
+# Each rule gets one file (path from the root of the tree, text) and yields (line, error and remedy). EXAMPLES contains texts that
+# each rule must find or must accept.
 import re
 import sys
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ CPP = (".cc", ".h")
 CODE = (*CPP, ".go", ".py", ".sh")
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 
-# What is banned, where, what to use instead, and who may use it: ends of files' names, and folders.
+# Banned patterns: pattern, where it is banned, what to use instead, and who may use it (ends of file names, and folders).
 BANNED = (
     (r"\bsystem_clock::now\b", CPP, "take the time from the clock that you are given", ("clock.cc", "clock.h", "process_runtime.cc", "model_api.cc")),
     (r"\b(sleep_for|sleep_until|usleep|sleep)\(", ("_test.cc",), "await a condition, or advance a fake clock", ("sim/api_server_test.cc", "sim/kube_scheduler_test.cc", "sim/power_cut_test.cc", "sim/scheduler_test.cc", "sim/sender_test.cc")),
@@ -97,7 +97,7 @@ RULES = (
 
 
 def every_page_is_linked(texts: dict[str, str]) -> Iterator[str]:
-    """Pages of docs/ that a reader cannot reach from README.md or docs/README.md."""
+    """Finds pages of docs/ that neither README.md nor docs/README.md links."""
     linked = set()
     for page in ("README.md", "docs/README.md"):
         for _, target in links_of(texts.get(page, "")):
@@ -108,12 +108,13 @@ def every_page_is_linked(texts: dict[str, str]) -> Iterator[str]:
                 yield f"{path}: no link leads here: link it from README.md or docs/README.md"
 
 
-# Of a type, a constant or a function at the left margin, so that its parameters tell overloads apart.
+# The declaration of a type, a constant or a function at the left margin. A function's match contains its parameters, which
+# distinguish overloads.
 DECLARED = re.compile(r"^(?:struct|class|enum class|enum) \w+(?=.*\{)|^constexpr (?:\S+ )+(\w+)(?: =|\[|\{)|^[\w:][^;{}]*? (\w+\(.*\)) \{")
 
 
 def sources_of_a_folder_share_their_names(texts: dict[str, str]) -> Iterator[str]:
-    """Names that two sources of a folder declare, or two tests: they are compiled together (cmake/BerthLibrary.cmake)."""
+    """Finds names that two sources, or two tests, of a folder declare: they are compiled together (cmake/BerthLibrary.cmake)."""
     seen = {}
     for path, text in texts.items():
         if not path.endswith(".cc"):
@@ -194,7 +195,7 @@ def read_tree() -> dict[str, str]:
 
 
 def main() -> int:
-    results = []  # of each test: the lines that it has to complain about
+    results = []  # for each test: the lines with errors
 
     for rule, path, text, want in EXAMPLES:
         found = list(rule(path, text))
