@@ -1,26 +1,26 @@
-# berth_library, berth_part and berth_program: how a folder becomes a target.
+# berth_library, berth_part and berth_program: make targets from folders.
 #
-# A folder's headers are published through a link <build>/inc/<folder>/<folder>, and only <build>/inc/<folder> is on the
-# include path of those that link it. An include against the arrows (see docs/design.md) is then "no such file", which
-# the linker alone would not notice for inline code.
+# A link <build>/inc/<folder>/<folder> publishes a folder's headers, and a target that links the folder gets only
+# <build>/inc/<folder> on its include path. So for an include that docs/design.md does not allow, the compiler reports "No
+# such file". The linker alone would not notice such an include for inline code.
 
 set(BERTH_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
-# No path of the machine in a program: the same tree gives the same bytes in every folder, and with ccache, which calls
-# the compiler with relative paths, the same as without. The last one that matches counts.
+# Programs contain no path of the machine, so that the same tree gives the same bytes in every folder, also with ccache, which
+# calls the compiler with relative paths. The last option that matches counts.
 set(BERTH_PATHS -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=../ -ffile-prefix-map=${CMAKE_BINARY_DIR}/=)
 
-# What makes a bug in memory end the process rather than give it away (docs/hardening.md). Not under the sanitizers, which
-# see more. FORTIFY needs optimization.
+# With these options a memory error ends the process before an attacker can use the error (docs/hardening.md). The sanitizers
+# find more errors, so their builds do not use the options. FORTIFY needs optimization.
 if(NOT BERTH_SANITIZE)
   add_compile_options(-fstack-protector-strong -D_GLIBCXX_ASSERTIONS
                       $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=3>)
   add_link_options(-Wl,-z,relro,-z,now)
 endif()
-# A program names the libraries that it calls, not all that its parts may call.
+# A program needs only the shared libraries that it calls, not all libraries of its parts.
 add_link_options(-Wl,--as-needed)
 
-# For what the static `berth` is made of: FORTIFY calls what musl does not have. Each function is a section of its own, so
-# that the linker leaves out what is not called.
+# For the libraries of the static `berth`: no FORTIFY, because it calls functions that musl lacks. Each function gets its own
+# section, so that the linker leaves out functions that nothing calls.
 function(berth_for_musl target)
   target_compile_options(${target} PRIVATE -U_FORTIFY_SOURCE -ffunction-sections -fdata-sections)
 endfunction()
@@ -31,7 +31,7 @@ function(berth_compile_options target)
     target_compile_options(${target} PRIVATE -fsanitize=${BERTH_SANITIZE} -fno-omit-frame-pointer
                                              -fno-sanitize-recover=all)
     if(BERTH_SANITIZE MATCHES undefined)
-      # Both are checked at every use of a pointer, a fifth of the time; AddressSanitizer sees null pointers as well.
+      # These two checks run at every use of a pointer and cost a fifth of the time. AddressSanitizer also finds null pointers.
       target_compile_options(${target} PRIVATE -fno-sanitize=null,alignment)
     endif()
     target_link_options(${target} PRIVATE -fsanitize=${BERTH_SANITIZE})
@@ -42,15 +42,15 @@ endfunction()
 function(berth_library_options target)
   berth_compile_options(${target})
   if(BERTH_COVERAGE)
-    # With it GCC 12 takes members of a std::variant for uninitialized that are not read.
+    # With this option GCC 12 reports uninitialized members of a std::variant that are never read.
     target_compile_options(${target} PRIVATE -fsanitize-coverage=trace-pc -Wno-maybe-uninitialized)
   endif()
 endfunction()
 
-# Files of tests are most of what a cold build compiles: without optimization in a third less time, and with
-# UndefinedBehaviorSanitizer's checks of arithmetic alone in another quarter. (Not without these: of a function in a header
-# the linker may take the test's.) ThreadSanitizer sees the same at any level. The code under test is compiled like what is
-# shipped, or with all that the sanitizers check.
+# Compiles tests without optimization, which takes a third less time, and with only UndefinedBehaviorSanitizer's arithmetic
+# checks, which saves another quarter: tests are most of a cold build. (The arithmetic checks stay, because the linker may take
+# a header's function from the test.) ThreadSanitizer finds the same at any level. The code under test is compiled like the
+# shipped code, or with all checks of the sanitizers.
 function(berth_cheap_tests target)
   target_compile_options(${target} PRIVATE -O0 -U_FORTIFY_SOURCE)
   if(BERTH_SANITIZE MATCHES undefined)
@@ -62,17 +62,17 @@ endfunction()
 # berth_together(<variable> <name> sources...): sets the variable to files of the build folder, <name>_<N>.cc, that include up
 # to BERTH_TOGETHER of the sources each.
 #
-# A source alone takes as long as seven together: the headers of JSON, logs and GoogleTest, and their templates, are most of
-# its time. So the sources of a folder share their unnamed namespace (tools/tidy_test.py says where two clash), and a source
-# may lack an include that another one has: `tools/check-tidy --alone` finds it. The paths are relative, so that ccache
-# knows the files in every clone.
+# One source takes as long as seven sources together, because most of the time goes into the headers and templates of JSON, logs
+# and GoogleTest. The sources of a folder therefore share their unnamed namespace (tools/tidy_test.py finds names that clash), and
+# a source may lack an include that another source has (`tools/check-tidy --alone` finds it). The paths are relative, so that
+# ccache recognizes the files in every clone.
 set(BERTH_TOGETHER 7)
 function(berth_together variable name)
   set(files "")
   while(ARGN)
     list(SUBLIST ARGN 0 ${BERTH_TOGETHER} batch)
     list(REMOVE_ITEM ARGN ${batch})
-    # What is defined in an unnamed namespace stays in this file, though it stands in one that this file includes.
+    # This file includes sources with unnamed namespaces. GCC would warn about them as about headers with unnamed namespaces.
     set(text "#pragma GCC diagnostic ignored \"-Wsubobject-linkage\"\n")
     foreach(source IN LISTS batch)
       get_filename_component(source ${source} ABSOLUTE)
@@ -90,11 +90,11 @@ endfunction()
 # berth_library(<folder> [SEQUENTIAL] [ALONE] [APART a.cc ...] [PUBLIC libs...] [PRIVATE libs...] [TEST_LIBS libs...]
 #               [EXCLUDE main.cc ...])
 #
-# Makes the target berth_<folder> ("-" becomes "_") from every *.cc of the folder but *_test.cc and those of EXCLUDE, and
-# the test binary <folder>_test from every *_test.cc: forgetting to register a test is impossible. PUBLIC is for what the
-# folder's own headers include. Tests carry the label "unit", and the target unit_tests builds what they need. SEQUENTIAL:
-# no thread is started in this folder or beneath it, so its tests are left out under ThreadSanitizer. ALONE: each source is
-# an object of its own, for a program that takes only some of them; APART: so is each of these.
+# Makes the target berth_<folder> ("-" becomes "_") from every *.cc of the folder, except *_test.cc and the files of EXCLUDE, and
+# the test binary <folder>_test from every *_test.cc, so that no test can be forgotten. PUBLIC: libraries that the folder's
+# headers include. The tests have the label "unit", and the target unit_tests builds them. SEQUENTIAL: neither this folder nor the
+# folders that it uses start threads, so its tests are left out under ThreadSanitizer. ALONE: each source is compiled alone, for
+# programs that link only some of the sources. APART: these sources are compiled alone.
 add_custom_target(unit_tests)
 function(berth_library folder)
   cmake_parse_arguments(ARG "SEQUENTIAL;ALONE" "" "PUBLIC;PRIVATE;TEST_LIBS;EXCLUDE;APART" ${ARGN})
@@ -138,9 +138,9 @@ function(berth_library folder)
   endif()
 endfunction()
 
-# berth_part(<name> <source>... [PUBLIC libs...]): the target berth_<name> of some of a folder's sources, for those that
-# may use them and not the rest of the folder. It publishes the headers of the same names only. The folder's
-# berth_library EXCLUDEs the sources, links the part, and tests it.
+# berth_part(<name> <source>... [PUBLIC libs...]): the target berth_<name> of some of a folder's sources, for folders that may use
+# only these sources. It publishes only the headers with the same names. The folder's berth_library EXCLUDEs the sources, links
+# the part, and tests it.
 function(berth_part name)
   cmake_parse_arguments(ARG "" "" "PUBLIC" ${ARGN})
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)

@@ -1,14 +1,14 @@
 # berth_curl: libcurl, as k8sclient/ links it.
 #
-# Our own small one, linked statically: what the dynamic linker does for Debian's libcurl and its thirty libraries costs
-# more than a call of berth-direct. tools/build-curl builds it once, from Debian's source package. With
-# -DBERTH_SYSTEM_CURL=ON the programs take the system's.
+# A small libcurl, linked statically: the dynamic linker's work for Debian's libcurl and its thirty libraries takes longer than a
+# call of berth-direct. tools/build-curl builds libcurl once, from Debian's source package. With -DBERTH_SYSTEM_CURL=ON the
+# programs use the system's libcurl.
 if(BERTH_SYSTEM_CURL)
   find_package(CURL 7.88 REQUIRED)
   add_library(berth_curl INTERFACE)
   target_link_libraries(berth_curl INTERFACE CURL::libcurl)
 else()
-  # Another libcurl is wanted when the script changes.
+  # If the script changes, CMake runs it again.
   set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS tools/build-curl)
   execute_process(COMMAND ${CMAKE_SOURCE_DIR}/tools/build-curl OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE
                   COMMAND_ERROR_IS_FATAL ANY)
