@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# How long 30 pods take from nothing to all Running on a real kubelet, with berth and with host-local, in turns:
+# Measures how long 30 pods take until all are Running on a real kubelet, alternately with berth and with host-local:
 #
 #   bench/burst.sh [RUNS]        5 runs of each by default; the last line is the comparison
 #
-# One node with containerd, kubelet and the bridge plugin; the network configuration is exchanged between runs and nothing
-# else. berth is installed from the image of "make image". Needs root, as kubelet and containerd do.
+# The node has containerd, a kubelet and the bridge plugin. Only the network configuration changes between runs. berth is installed
+# from the image of "make image". Needs root, because kubelet and containerd do.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -27,14 +27,14 @@ trap 'exit 143' TERM HUP
 
 [[ -r $image ]] || { echo "bench/burst.sh: there is no $image: run \"make image\" first" >&2; exit 1; }
 
-# Written in place: containerd looks again when a file is written.
+# Writes the file in place, because containerd notices a file that is written.
 use_ipam() {
   cat >"$BERTH_NODE1_CNI_CONF_DIR/10-network.conflist" <<EOF
 {"cniVersion": "1.0.0", "name": "burst-$1", "plugins": [{"type": "bridge", "bridge": "$BERTH_NODE1_BRIDGE",
  "isDefaultGateway": true, "forceAddress": true, "ipMasq": false, "ipam": $2}]}
 EOF
 }
-# A pod gets its address from there once containerd has seen the file.
+# await_ipam PREFIX: starts pods until one gets an address with PREFIX, and so containerd has read the file.
 await_ipam() {
   local address=
   while [[ $address != "$1"* ]]; do
@@ -47,7 +47,7 @@ await_ipam() {
 
 milliseconds() { local now=${EPOCHREALTIME/[.,]/}; echo $((now / 1000)); }
 
-# Prints the milliseconds from the order to the last pod Running.
+# Prints the milliseconds from `kubectl scale` until the last pod is Running.
 burst() {
   local begun
   begun=$(milliseconds)
@@ -102,7 +102,7 @@ for ((run = 0; run <= runs; run++)); do
     use_ipam "$name" "${ipam[$name]}"
     await_ipam "${prefix[$name]}"
     took=$(burst "${prefix[$name]}")
-    # The first of each warms caches up and is not counted.
+    # The first run of each warms caches and does not count.
     ((run == 0)) || echo "$took" >>"$dir/$name.times"
     echo "run $run of $runs: $name: $pods pods Running after $took ms"
   done

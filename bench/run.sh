@@ -6,12 +6,12 @@
 #   bench/run.sh --claims 5000                                    agents that all start at once
 #   bench/run.sh --help                                           all arguments
 #
-# With plugins a second control plane follows, which writes an audit log: the same again, one round, to count requests.
-# The one on which is timed has none: the API server writes it before it answers, so every call would pay for the counting.
+# If plugins are measured, the script measures one more round on a second control plane with an audit log, to count requests. The
+# first control plane has no audit log, because the API server writes it before it answers, and so each call would be slower.
 #
-# Takes the programs in build/bin ("make" builds them: a release build is what should be measured) and leaves a chart of
-# the first, build/bench.svg. Needs Go for the cluster, as the demo does; no root. Ends with 0 if all was measured,
-# whether or not goals were reached.
+# Uses the programs in build/bin ("make" builds them; measure a release build), and writes a chart of the first measurement to
+# build/bench.svg. Needs Go for the cluster, as the demo does, and no root. Ends with exit code 0 if all measurements succeeded,
+# even if goals were missed.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -25,9 +25,9 @@ done
 # shellcheck source=/dev/null
 source "$root/e2e/tokens.sh"
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/berth-bench.XXXXXX")
-# In memory, as /run is on a node; what host-local keeps is on disk there and here.
+# A folder in memory, like /run on a node. host-local's files are on disk, as on a node.
 memory=$(mktemp -d /dev/shm/berth-bench.XXXXXX)
-dir= # of the control plane that is up
+dir= # folder of the running control plane
 
 take_down() {
   [[ -n $dir ]] || return 0
@@ -45,31 +45,31 @@ trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# Arguments: a name of its own, options of e2e/cluster.
+# start NAME OPTION...: starts a control plane with the options of e2e/cluster.
 start() {
   dir=$scratch/$1
   run_dir=$memory/$1
   mkdir -p "$dir/logs" "$run_dir"
   "$root/e2e/cluster" up --dir "$dir" "${@:2}"
   eval "$("$root/e2e/cluster" env --dir "$dir")"
-  unset token_cluster # of the control plane before, which e2e/tokens.sh remembers
-  # One agent's token stands for thousands of nodes without plugins, of which the policy lets it write one's blocks. Its
-  # binding is left out: the API server goes by it for some seconds after it was deleted.
+  unset token_cluster # e2e/tokens.sh remembers the previous control plane here
+  # Without plugins, one agent's token is used for thousands of nodes, but the policy would allow it only one node's blocks. So the
+  # policy's binding is never created: the API server would apply it for some seconds after its deletion.
   local parts=("$root/crds" "$root/install" "$root/install/overlays/direct")
   [[ -n $with_plugins ]] || { leave_out_policy && parts=("$root/crds" "$dir/install"); }
   for part in "${parts[@]}"; do kubectl apply -k "$part"; done >"$dir/logs/install.log"
   kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s >>"$dir/logs/install.log"
 
-  # The rights that they have on a node: the kubelet's, and those of the agent's service account.
+  # The same rights as on a node: the kubelet's rights, and the rights of the agent's service account.
   "$root/e2e/cluster" kubeconfig --dir "$dir" --user system:node:bench-direct --group system:nodes \
     --out "$dir/direct.kubeconfig"
-  # A token, as agents have in a cluster: a certificate would be verified anew with each request.
+  # A token, as agents have in a cluster: the API server would verify a certificate again with each request.
   token_kubeconfig berth-agent bench-agent >"$dir/agent.kubeconfig"
   token_kubeconfig berth-agent bench-raw >"$dir/raw.kubeconfig"
   mkdir "$dir/state"
 }
 
-# Writes $dir/install: what install/ is, without the binding of the policy of blocks.
+# Writes $dir/install: the contents of install/ without the binding of the policy on blocks.
 leave_out_policy() {
   mkdir "$dir/install"
   cat >"$dir/install/kustomization.yaml" <<END
@@ -83,7 +83,7 @@ patches:
 END
 }
 
-# Arguments: those of berth-bench that do not come from here.
+# measure ARGUMENT...: runs berth-bench with the arguments and with the paths of this control plane.
 measure() {
   "$bin/berth-bench" --berth "$bin/berth" --agent "$bin/berth-agent" --agent-kubeconfig "$dir/agent.kubeconfig" \
     --raw-kubeconfig "$dir/raw.kubeconfig" \
