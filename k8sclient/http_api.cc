@@ -116,7 +116,8 @@ class HttpApi::State {
     return result;
   }
 
-  // Takes the connection that was used last, so that connections that nobody needs grow too old.
+  // Takes the connection that was used last. So connections beyond the present need stay idle and exceed their maximum
+  // age.
   std::unique_ptr<Connection> Take(const std::shared_ptr<const CredentialSnapshot>& credential) {
     const Lock lock(mutex_);
     if (tls_serial_ < credential->tls_serial) {

@@ -46,7 +46,7 @@ class ModelApi final : public Api {
   void SetFaults(Faults faults);
   void ReleaseLateWrites();
 
-  // Until ReleaseCache, reads with resourceVersion=0 return the present state: the cache lags behind.
+  // Until ReleaseCache, reads with resourceVersion=0 return the state at the time of HoldCache: the cache lags behind.
   void HoldCache();
   void ReleaseCache();
 
