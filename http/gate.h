@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gate and Readers: which requests get a worker, and which connections may wait without a request.
+// Gate and PendingConnections: which requests get a worker, and which connections may wait without a request.
 #pragma once
 
 #include <boost/asio/post.hpp>
@@ -71,21 +71,21 @@ class Gate {
 
 // The state of a caller whose whole request has not come. kNew: TLS is not set up, or there is no TLS. kIdle: TLS is
 // set up. kSendsBody: the head has come over TLS.
-enum class Caller : std::uint8_t { kNew, kIdle, kSendsBody };
+enum class CallerState : std::uint8_t { kNew, kIdle, kSendsBody };
 
-// Readers contains the connections without a whole request. If there is one connection too many, Readers ends the
-// oldest connection that is kNew, else the oldest that is kIdle, else the oldest. Only the io_context's thread uses
-// Readers.
-class Readers {
+// PendingConnections contains the connections without a whole request. If there is one connection too many,
+// PendingConnections ends the oldest connection that is kNew, else the oldest that is kIdle, else the oldest. Only the
+// io_context's thread uses PendingConnections.
+class PendingConnections {
  public:
-  using Id = std::pair<Caller, std::uint64_t>;  // the number of an older connection is smaller
-  using Abort = std::function<void()>;          // ends reading; the session calls Remove later
-  explicit Readers(boost::asio::io_context& io) : end_(io) {}
+  using Id = std::pair<CallerState, std::uint64_t>;  // the number of an older connection is smaller
+  using Abort = std::function<void()>;               // ends reading; the session calls Remove later
+  explicit PendingConnections(boost::asio::io_context& io) : end_(io) {}
 
-  [[nodiscard]] Id Add(Caller caller, std::size_t max, Abort abort) {
+  [[nodiscard]] Id Add(CallerState state, std::size_t max, Abort abort) {
     if (is_over_) abort();
     if (!aborts_.empty() && aborts_.size() >= max) aborts_.extract(aborts_.begin()).mapped()();
-    return aborts_.emplace(Id(caller, ++count_), std::move(abort)).first->first;
+    return aborts_.emplace(Id(state, ++count_), std::move(abort)).first->first;
   }
   void Remove(Id id) { aborts_.erase(id); }
   // Ends all connections without a whole request after 100 ms, so that requests under way can arrive.

@@ -67,7 +67,7 @@ class Listener {
   }
 
   void End() {
-    asio::post(shared_->io, [this] { shared_->readers.End(); });
+    asio::post(shared_->io, [this] { shared_->pending.End(); });
   }
 
  private:

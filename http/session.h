@@ -44,7 +44,7 @@ struct Shared {
   const HttpLimits limits;
   const HttpHandlers& handlers;
   Gate gate{workers, limits};
-  Readers readers{io};
+  PendingConnections pending{io};
   std::atomic<std::size_t> sessions = 0;
   std::atomic<std::size_t> large_bodies = 0;  // requests with a large body that are read or served now
 };
@@ -73,11 +73,11 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
 
   void Run() {
     if (shared_.is_local && !MayCall()) return Refuse(bhttp::status::forbidden);
-    Await(Caller::kNew, shared_.limits.io_max);
+    Await(CallerState::kNew, shared_.limits.io_max);
     if constexpr (kHasTls) {
       stream_.async_handshake(asio::ssl::stream_base::server, [self = Self()](error_code error) {
-        if (error) return self->shared_.readers.Remove(self->reader_);
-        self->Await(Caller::kIdle, kIdleMax);
+        if (error) return self->shared_.pending.Remove(self->pending_id_);
+        self->Await(CallerState::kIdle, kIdleMax);
         self->ReadRequest();
       });
     } else {
@@ -108,10 +108,10 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     return poll(&polled, 1, 0) > 0 && (polled.revents & (POLLHUP | POLLERR)) != 0;
   }
 
-  // Registers the session in `readers`. The caller has `limit` for the handshake, the next head, or the body.
-  void Await(Caller caller, std::chrono::milliseconds limit) {
-    shared_.readers.Remove(reader_);
-    reader_ = shared_.readers.Add(caller, shared_.limits.reading_max, [weak = this->weak_from_this()] {
+  // Registers the session in `pending`. The caller has `limit` for the handshake, the next head, or the body.
+  void Await(CallerState state, std::chrono::milliseconds limit) {
+    shared_.pending.Remove(pending_id_);
+    pending_id_ = shared_.pending.Add(state, shared_.limits.reading_max, [weak = this->weak_from_this()] {
       // The session still reads and serves what has arrived. The descriptor stays open, because a worker may use it.
       error_code ignored;
       if (const auto self = weak.lock()) self->Lowest().socket().shutdown(asio::socket_base::shutdown_receive, ignored);
@@ -147,20 +147,20 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     is_large_ = kHasTls && parser_->content_length().value_or(0) > shared_.limits.large_body_bytes;
     if (is_large_ && ++shared_.large_bodies > shared_.limits.large_bodies_max)
       return Refuse(bhttp::status::service_unavailable);
-    if constexpr (kHasTls) Await(Caller::kSendsBody, shared_.limits.io_max);
+    if constexpr (kHasTls) Await(CallerState::kSendsBody, shared_.limits.io_max);
     bhttp::async_read(
         stream_, buffer_, *parser_, [self = Self()](error_code failed, std::size_t) { self->OnRead(failed); });
   }
 
   void OnRead(error_code error) {
-    shared_.readers.Remove(reader_);
+    shared_.pending.Remove(pending_id_);
     if (error == bhttp::error::body_limit) return Refuse(bhttp::status::payload_too_large);
     if (error == bhttp::error::partial_message) return Finish(false);
     if (error && error.category() == bhttp::make_error_code(bhttp::error::bad_method).category())
       return Refuse(bhttp::status::bad_request);
     if (error) return Finish(false);
     auto message = parser_->release();
-    keeps_ = kHasTls && message.keep_alive() && message.method() != bhttp::verb::head && !shared_.readers.is_ending();
+    keeps_ = kHasTls && message.keep_alive() && message.method() != bhttp::verb::head && !shared_.pending.is_ending();
     version_ = message.version();
     request_ = {.method = message.method_string(),
                 .path = message.target(),
@@ -190,7 +190,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
   }
 
   void Refuse(bhttp::status status) {
-    shared_.readers.Remove(reader_);
+    shared_.pending.Remove(pending_id_);
     keeps_ = false;
     SetAnswer({.status = static_cast<int>(status),
                .content_type = "text/plain",
@@ -243,10 +243,10 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
 
   // Reads the next request, or ends TLS.
   void GoOn() {
-    keeps_ = keeps_ && !shared_.readers.is_ending();
-    Await(Caller::kIdle, keeps_ ? kIdleMax : shared_.limits.io_max);
+    keeps_ = keeps_ && !shared_.pending.is_ending();
+    Await(CallerState::kIdle, keeps_ ? kIdleMax : shared_.limits.io_max);
     if (keeps_) return ReadRequest();
-    stream_.async_shutdown([self = Self()](error_code) { self->shared_.readers.Remove(self->reader_); });
+    stream_.async_shutdown([self = Self()](error_code) { self->shared_.pending.Remove(self->pending_id_); });
   }
 
   Shared& shared_;
@@ -256,7 +256,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
   Stream stream_;
   std::string read_;           // the head, and the bytes that came with it
   beast::flat_buffer buffer_;  // bytes that came with the head, and follow it
-  Readers::Id reader_ = {};
+  PendingConnections::Id pending_id_ = {};
 
   // The state of one request. The worker uses it in Serve and perhaps in Finish, and the io_context's thread uses it at
   // all other times.
