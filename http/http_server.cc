@@ -103,7 +103,7 @@ class HttpServer::Impl {
     StopAccepting();
     for (const auto& listener : listeners_) listener->End();
     // The io_context runs until the last session has ended.
-    lives_.reset();
+    work_guard_.reset();
     thread_.join();
     workers_.join();
   }
@@ -150,7 +150,7 @@ class HttpServer::Impl {
 
   const HttpHandlers handlers_;
   asio::io_context io_{/*concurrency_hint=*/1};
-  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> lives_ = asio::make_work_guard(io_);
+  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_guard_ = asio::make_work_guard(io_);
   asio::thread_pool workers_;
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::thread thread_;

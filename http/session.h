@@ -160,7 +160,8 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
       return Refuse(bhttp::status::bad_request);
     if (error) return Finish(false);
     auto message = parser_->release();
-    keeps_ = kHasTls && message.keep_alive() && message.method() != bhttp::verb::head && !shared_.pending.is_ending();
+    keep_alive_ =
+        kHasTls && message.keep_alive() && message.method() != bhttp::verb::head && !shared_.pending.is_ending();
     version_ = message.version();
     request_ = {.method = message.method_string(),
                 .path = message.target(),
@@ -169,7 +170,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     Call("tell whether " + request_.path + " is urgent",
          [&] { is_urgent_ = shared_.handlers.is_urgent && shared_.handlers.is_urgent(request_); });
     if (shared_.gate.Enter(is_urgent_, [self = Self()] { self->Serve(); })) return;
-    keeps_ = false;
+    keep_alive_ = false;
     Answer("refuse", shared_.handlers.overload);
     Write();
   }
@@ -191,7 +192,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
 
   void Refuse(bhttp::status status) {
     shared_.pending.Remove(pending_id_);
-    keeps_ = false;
+    keep_alive_ = false;
     SetAnswer({.status = static_cast<int>(status),
                .content_type = "text/plain",
                .body = std::string(bhttp::obsolete_reason(status)) + "\n"});
@@ -206,10 +207,10 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
   void SetAnswer(HttpAnswer answer) {
     done_ = std::move(answer.done);
     response_ = {static_cast<bhttp::status>(answer.status), version_};
-    response_.keep_alive(keeps_);
+    response_.keep_alive(keep_alive_);
     response_.set(bhttp::field::content_type, answer.content_type);
     for (const auto& [name, value] : answer.headers) response_.set(name, value);
-    keeps_ = response_.keep_alive();
+    keep_alive_ = response_.keep_alive();
     response_.body() = std::move(answer.body);
     response_.prepare_payload();
     serializer_ = std::make_unique<bhttp::response_serializer<bhttp::string_body>>(response_);
@@ -237,21 +238,21 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     if (std::exchange(is_large_, false)) --shared_.large_bodies;
     if (std::exchange(has_worker_, false)) shared_.gate.Leave(is_urgent_);
     if constexpr (kHasTls) {
-      if (delivered) asio::post(shared_.io, [self = Self()] { self->GoOn(); });
+      if (delivered) asio::post(shared_.io, [self = Self()] { self->ReadNextOrEndTls(); });
     }
   }
 
   // Reads the next request, or ends TLS.
-  void GoOn() {
-    keeps_ = keeps_ && !shared_.pending.is_ending();
-    Await(CallerState::kIdle, keeps_ ? kIdleMax : shared_.limits.io_max);
-    if (keeps_) return ReadRequest();
+  void ReadNextOrEndTls() {
+    keep_alive_ = keep_alive_ && !shared_.pending.is_ending();
+    Await(CallerState::kIdle, keep_alive_ ? kIdleMax : shared_.limits.io_max);
+    if (keep_alive_) return ReadRequest();
     stream_.async_shutdown([self = Self()](error_code) { self->shared_.pending.Remove(self->pending_id_); });
   }
 
   Shared& shared_;
   // Declared before stream_ and so destroyed after it: the io_context's thread runs as long as a session exists.
-  const asio::executor_work_guard<asio::io_context::executor_type> lives_ = asio::make_work_guard(shared_.io);
+  const asio::executor_work_guard<asio::io_context::executor_type> work_guard_ = asio::make_work_guard(shared_.io);
   std::shared_ptr<asio::ssl::context> tls_;  // null without TLS
   Stream stream_;
   std::string read_;           // the head, and the bytes that came with it
@@ -264,7 +265,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
   HttpRequest request_;
   bool is_urgent_ = false;
   bool is_large_ = false;
-  bool keeps_ = false;
+  bool keep_alive_ = false;
   bool has_worker_ = false;
   unsigned version_ = 11;
   bhttp::response<bhttp::string_body> response_;
