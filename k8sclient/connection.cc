@@ -275,10 +275,10 @@ class Connection::Transfer {
     if (code == CURLE_OK || enough_) return {.response = Complete()};
     const std::string problem = Problem(code);
     if (!issued_) return {.response = std::unexpected(Told(NotSent(code, problem).error()))};
-    const bool broke = lost_ || (!too_long_ && (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR ||
-                                                code == CURLE_GOT_NOTHING || code == CURLE_PARTIAL_FILE));
-    Error error{.code = broke ? ErrorCode::kUnavailable : ErrorCode::kInternal, .message = problem};
-    return {.response = std::unexpected(Told(std::move(error))), .broke = broke && !handed_over_};
+    const bool is_broken = lost_ || (!too_long_ && (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR ||
+                                                    code == CURLE_GOT_NOTHING || code == CURLE_PARTIAL_FILE));
+    Error error{.code = is_broken ? ErrorCode::kUnavailable : ErrorCode::kInternal, .message = problem};
+    return {.response = std::unexpected(Told(std::move(error))), .may_repeat_read = is_broken && !handed_over_};
   }
 
   [[nodiscard]] std::unexpected<Error> NotSent(CURLcode code, const std::string& problem) const {

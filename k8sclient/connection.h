@@ -45,7 +45,7 @@ struct ExchangeLimits {
 struct ExchangeResult {
   Expected<Response> response;
   // The connection broke after the request was sent, and the sink got nothing: the caller may send a read again.
-  bool broke = false;
+  bool may_repeat_read = false;
 };
 
 class CurlHandles;

@@ -60,7 +60,7 @@ class HttpApi::State {
     bool sent_again = false;
     for (int repeats = 0;; ++repeats) {
       ExchangeResult result = Authenticated(request, options, limits, options.body ? &options.body : nullptr);
-      if (!result.response && result.broke && !IsWrite(request.method) && !sent_again) {
+      if (!result.response && result.may_repeat_read && !IsWrite(request.method) && !sent_again) {
         sent_again = true;
         continue;
       }
