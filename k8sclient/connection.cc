@@ -49,7 +49,7 @@ void Append(Headers& headers, const std::string& line) {
 
 // Lets OpenSSL check the name too, besides libcurl. As in Go, only subject alternative names count, and "*" stands for
 // a whole label.
-bool DemandName(SSL_CTX* context, const std::string& name) {
+bool RequireName(SSL_CTX* context, const std::string& name) {
   X509_VERIFY_PARAM* const rules = SSL_CTX_get0_param(context);
   X509_VERIFY_PARAM_set_hostflags(rules, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
   return (ipam::Address::Parse(name) ? X509_VERIFY_PARAM_set1_ip_asc(rules, name.c_str())
@@ -95,12 +95,12 @@ class Connection::Transfer {
     int left = 0;
     while (const CURLMsg* message = curl_multi_info_read(multi_, &left)) code = message->data.result;
     handles_.End();
-    if (!in_time) return {.response = std::unexpected(Told(in_time.error()))};
+    if (!in_time) return {.response = std::unexpected(ForCaller(in_time.error()))};
     if (code == CURLE_ABORTED_BY_CALLBACK && !issued_) {
       return {.response = std::unexpected(
-                  Told(Fail(ErrorCode::kTimeout, "the time limit passed before the request was sent").error()))};
+                  ForCaller(Fail(ErrorCode::kTimeout, "the time limit passed before the request was sent").error()))};
     }
-    return Judge(code);
+    return ResultOf(code);
   }
 
  private:
@@ -262,23 +262,23 @@ class Connection::Transfer {
   }
 
   // The error that the caller gets: kUnknownOutcome if the server may have received a write, and with the request.
-  [[nodiscard]] Error Told(Error error) const {
+  [[nodiscard]] Error ForCaller(Error error) const {
     if (issued_ && IsWrite(request_.method)) error.code = ErrorCode::kUnknownOutcome;
     if (error.code == ErrorCode::kDecode) return error;  // the configuration is wrong, not this request
     return error.Within(std::string(ToString(request_.method)) + " " + endpoint_.server.Authority() + request_.path);
   }
 
   // The caller's result of a transfer that ended without a time limit or a stop.
-  [[nodiscard]] ExchangeResult Judge(CURLcode code) {
+  [[nodiscard]] ExchangeResult ResultOf(CURLcode code) {
     if (code == CURLE_OK && issued_) code = CheckLength();
     // If the sink ended the transfer, the transfer ended in order.
-    if (code == CURLE_OK || enough_) return {.response = Complete()};
+    if (code == CURLE_OK || sink_ended_) return {.response = Complete()};
     const std::string problem = Problem(code);
-    if (!issued_) return {.response = std::unexpected(Told(NotSent(code, problem).error()))};
-    const bool is_broken = lost_ || (!too_long_ && (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR ||
-                                                    code == CURLE_GOT_NOTHING || code == CURLE_PARTIAL_FILE));
+    if (!issued_) return {.response = std::unexpected(ForCaller(NotSent(code, problem).error()))};
+    const bool is_broken = was_dead_ || (!too_long_ && (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR ||
+                                                        code == CURLE_GOT_NOTHING || code == CURLE_PARTIAL_FILE));
     Error error{.code = is_broken ? ErrorCode::kUnavailable : ErrorCode::kInternal, .message = problem};
-    return {.response = std::unexpected(Told(std::move(error))), .may_repeat_read = is_broken && !handed_over_};
+    return {.response = std::unexpected(ForCaller(std::move(error))), .may_repeat_read = is_broken && !handed_over_};
   }
 
   [[nodiscard]] std::unexpected<Error> NotSent(CURLcode code, const std::string& problem) const {
@@ -302,7 +302,7 @@ class Connection::Transfer {
 
   [[nodiscard]] std::string Problem(CURLcode code) const {
     if (too_long_) return std::string(too_long_) + " is too long";
-    if (lost_) return "the connection had been closed";
+    if (was_dead_) return "the connection had been closed";
     std::string text = error_[0] != '\0' ? error_.data() : curl_easy_strerror(code);
     long os_errno = 0;
     curl_easy_getinfo(easy_, CURLINFO_OS_ERRNO, &os_errno);
@@ -363,8 +363,8 @@ class Connection::Transfer {
   // the request again.
   static int OnLookup(void*, void*, void* self) {
     auto& transfer = *static_cast<Transfer*>(self);
-    transfer.lost_ = transfer.issued_;
-    return transfer.lost_ ? 1 : 0;
+    transfer.was_dead_ = transfer.issued_;
+    return transfer.was_dead_ ? 1 : 0;
   }
 
   // libcurl calls OnTlsContext before each TLS handshake.
@@ -376,7 +376,7 @@ class Connection::Transfer {
     if (transfer.names_.empty()) transfer.handshake_began_ = steady_clock::now();
     // SSLKEYLOGFILE must not make the process write the session's keys to a file.
     SSL_CTX_set_keylog_callback(static_cast<SSL_CTX*>(context), nullptr);
-    const bool demanded = transfer.endpoint_.insecure_skip_verify || DemandName(static_cast<SSL_CTX*>(context), name);
+    const bool demanded = transfer.endpoint_.insecure_skip_verify || RequireName(static_cast<SSL_CTX*>(context), name);
     return demanded ? CURLE_OK : CURLE_SSL_CONNECT_ERROR;
   }
 
@@ -402,8 +402,8 @@ class Connection::Transfer {
     const bool refused = status < 200 || status >= 300;
     if (sink_ != nullptr && !refused) {
       handed_over_ = true;
-      enough_ = !(*sink_)(piece);
-      return !enough_;
+      sink_ended_ = !(*sink_)(piece);
+      return !sink_ended_;
     }
     const std::size_t bytes_max =
         refused ? std::min(request_.response_bytes_max, kRefusalBytesMax) : request_.response_bytes_max;
@@ -434,9 +434,9 @@ class Connection::Transfer {
   std::optional<steady_clock::time_point> handshake_began_;  // with the server
   steady_clock::time_point received_;                        // when the last data arrived
   bool issued_ = false;                                      // the server may have the request
-  bool lost_ = false;                                        // the request went to a kept connection that was dead
+  bool was_dead_ = false;                                    // the request went to a kept connection that was dead
   bool handed_over_ = false;                                 // the sink got a piece
-  bool enough_ = false;                                      // the sink returned false
+  bool sink_ended_ = false;                                  // the sink returned false
   const char* too_long_ = nullptr;                           // name of the part that was too long
   std::size_t head_bytes_ = 0;
   std::string body_;
