@@ -383,7 +383,7 @@ class Connection::Transfer {
   static std::size_t OnHeader(const char*, std::size_t, std::size_t size, void* self) {
     auto& transfer = *static_cast<Transfer*>(self);
     transfer.received_ = steady_clock::now();
-    transfer.handles_.LookForMore();
+    transfer.handles_.NoteBufferedBytes();
     transfer.head_bytes_ += size;
     if (transfer.head_bytes_ <= kHeadBytesMax) return size;
     transfer.too_long_ = "the answer's head";
@@ -393,7 +393,7 @@ class Connection::Transfer {
   static std::size_t OnBody(const char* bytes, std::size_t, std::size_t size, void* self) {
     auto& transfer = *static_cast<Transfer*>(self);
     transfer.received_ = steady_clock::now();
-    transfer.handles_.LookForMore();
+    transfer.handles_.NoteBufferedBytes();
     return transfer.TakeBody({bytes, size}) ? size : CURL_WRITEFUNC_ERROR;
   }
 
@@ -455,7 +455,7 @@ ExchangeResult Connection::Exchange(const Request& request, const CredentialSnap
     StartCurl();
     handles_ = std::make_unique<CurlHandles>();
   }
-  const bool keeps_connection = handles_->IsQuiet();
+  const bool keeps_connection = handles_->IsReusable();
   return Transfer(*this, request, limits, sink).Run(credential, keeps_connection);
 }
 

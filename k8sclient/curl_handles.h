@@ -29,31 +29,31 @@ class CurlHandles {
   [[nodiscard]] CURLM* multi() const { return multi_; }
 
   // Never waits. False if no connection is kept, or if its peer has closed it or sent data without a request.
-  [[nodiscard]] bool IsQuiet() const {
-    pollfd polled{.fd = kept_, .events = POLLIN, .revents = 0};
-    return kept_ != CURL_SOCKET_BAD && poll(&polled, 1, 0) == 0;
+  [[nodiscard]] bool IsReusable() const {
+    pollfd polled{.fd = kept_socket_, .events = POLLIN, .revents = 0};
+    return kept_socket_ != CURL_SOCKET_BAD && poll(&polled, 1, 0) == 0;
   }
 
   // Ends a transfer. libcurl closes the connection of an incomplete transfer.
   void End() {
-    if (curl_easy_getinfo(easy_, CURLINFO_ACTIVESOCKET, &kept_) != CURLE_OK) kept_ = CURL_SOCKET_BAD;
-    if (has_more_) kept_ = CURL_SOCKET_BAD;
+    if (curl_easy_getinfo(easy_, CURLINFO_ACTIVESOCKET, &kept_socket_) != CURLE_OK) kept_socket_ = CURL_SOCKET_BAD;
+    if (has_buffered_bytes_) kept_socket_ = CURL_SOCKET_BAD;
     curl_multi_remove_handle(multi_, easy_);
   }
 
   // The caller has read a piece of an answer. Notes whether OpenSSL has decrypted bytes behind the piece, which poll
   // does not see. If the piece ends the answer, the peer sent these bytes without a request.
-  void LookForMore() {
+  void NoteBufferedBytes() {
     const curl_tlssessioninfo* tls = nullptr;
-    has_more_ = curl_easy_getinfo(easy_, CURLINFO_TLS_SSL_PTR, &tls) == CURLE_OK && tls->internals != nullptr &&
-                SSL_pending(static_cast<SSL*>(tls->internals)) > 0;
+    has_buffered_bytes_ = curl_easy_getinfo(easy_, CURLINFO_TLS_SSL_PTR, &tls) == CURLE_OK &&
+                          tls->internals != nullptr && SSL_pending(static_cast<SSL*>(tls->internals)) > 0;
   }
 
  private:
   CURL* const easy_;
   CURLM* const multi_;
-  curl_socket_t kept_ = CURL_SOCKET_BAD;  // socket of the connection that may still be open; owned by libcurl
-  bool has_more_ = false;                 // OpenSSL has bytes behind the last piece
+  curl_socket_t kept_socket_ = CURL_SOCKET_BAD;  // socket of the connection that may still be open; owned by libcurl
+  bool has_buffered_bytes_ = false;              // OpenSSL has bytes behind the last piece
 };
 
 }  // namespace berth::k8sclient
