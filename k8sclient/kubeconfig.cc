@@ -29,11 +29,11 @@ struct Refused : std::exception {
 
 // The long base64 values, which are most of a kubeconfig. The YAML library matches each character with several
 // patterns, which takes 0.3 ms of a process that lives for 10 ms. So before the YAML library reads the document,
-// LongTexts replaces each long base64 value with a short word, which is not base64.
-class LongTexts {
+// LongValues replaces each long base64 value with a short word, which is not base64.
+class LongValues {
  public:
   // Returns the document with words instead of long values.
-  [[nodiscard]] std::string PutAside(const std::string& document) {
+  [[nodiscard]] std::string ReplaceWithWords(const std::string& document) {
     // If the document contains a text of several lines, a line in it may look like a key with a value: change nothing.
     for (const char* const begins_text : {": |", ": >", "- |", "- >"}) {
       if (document.find(begins_text) != std::string::npos) return document;
@@ -48,9 +48,9 @@ class LongTexts {
   }
 
   // Returns the value for the word, and any other text unchanged.
-  [[nodiscard]] std::string Of(const std::string& text) const {
-    const auto found = texts_.find(text);
-    return found == texts_.end() ? text : found->second;
+  [[nodiscard]] std::string ValueOf(const std::string& text) const {
+    const auto found = values_.find(text);
+    return found == values_.end() ? text : found->second;
   }
 
  private:
@@ -67,8 +67,8 @@ class LongTexts {
                                                  line.begin() + static_cast<std::ptrdiff_t>(std::max(value, end)),
                                                  [](char c) { return IsBase64Digit(c) || c == '='; });
       if (!is_base64 || end < value + kWorthwhile) break;
-      const std::string word = "base64:" + std::to_string(texts_.size());
-      texts_[word] = line.substr(value, end - value);
+      const std::string word = "base64:" + std::to_string(values_.size());
+      values_[word] = line.substr(value, end - value);
       return line.substr(0, value) + word + line.substr(end);
     }
     return line;
@@ -78,14 +78,14 @@ class LongTexts {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '/';
   }
 
-  std::map<std::string, std::string> texts_;
+  std::map<std::string, std::string> values_;
 };
 
 // A map in a file, and its place for messages: kubeconfig "/root/.kube/config": users["admin"].user.
 class Section {
  public:
-  Section(const YAML::Node& node, std::shared_ptr<const LongTexts> texts, std::string file, std::string place)
-      : node_(node), texts_(std::move(texts)), file_(std::move(file)), place_(std::move(place)) {
+  Section(const YAML::Node& node, std::shared_ptr<const LongValues> texts, std::string file, std::string place)
+      : node_(node), values_(std::move(texts)), file_(std::move(file)), place_(std::move(place)) {
     if (node_ && !node_.IsNull() && !node_.IsMap()) Refuse(Where() + ": not a map", "write key: value lines there");
   }
 
@@ -130,7 +130,7 @@ class Section {
     return result;
   }
 
-  [[nodiscard]] Section Map(const char* key) const { return {Find(key), texts_, file_, Place(key)}; }
+  [[nodiscard]] Section Map(const char* key) const { return {Find(key), values_, file_, Place(key)}; }
 
   // The maps in a list. In a kubeconfig, each map in a list has a name.
   [[nodiscard]] std::vector<Section> Maps(const char* key) const {
@@ -138,7 +138,7 @@ class Section {
     for (const YAML::Node& item : Items(key)) {
       const YAML::Node name = item.IsMap() ? item["name"] : YAML::Node();
       maps.emplace_back(
-          item, texts_, file_, Place(key) + "[\"" + (name && name.IsScalar() ? name.Scalar() : "") + "\"]");
+          item, values_, file_, Place(key) + "[\"" + (name && name.IsScalar() ? name.Scalar() : "") + "\"]");
     }
     return maps;
   }
@@ -154,7 +154,7 @@ class Section {
   // The base64 value of <key>-data, else the path in <key>.
   [[nodiscard]] Material DataOrFile(const std::string& key) const {
     const std::string data_key = key + "-data";
-    const std::string data = texts_->Of(Text(data_key.c_str()));
+    const std::string data = values_->ValueOf(Text(data_key.c_str()));
     if (data.empty()) return {.path = Resolved(Text(key.c_str()))};
     Expected<std::string> bytes = DecodeBase64(data);
     if (!bytes) Refuse(Where(data_key.c_str()) + ": not base64", "put there what \"base64 -w0 FILE\" prints");
@@ -181,7 +181,7 @@ class Section {
   }
 
   YAML::Node node_;
-  std::shared_ptr<const LongTexts> texts_;
+  std::shared_ptr<const LongValues> values_;
   std::string file_;
   std::string place_;
 };
@@ -200,9 +200,9 @@ Files ReadFiles(const std::vector<std::string>& paths, const ReadFile& read_file
       continue;
     }
     try {
-      const auto long_texts = std::make_shared<LongTexts>();
-      const YAML::Node document = YAML::Load(long_texts->PutAside(*text));
-      files.read.emplace_back(document, long_texts, path, "");
+      const auto long_values = std::make_shared<LongValues>();
+      const YAML::Node document = YAML::Load(long_values->ReplaceWithWords(*text));
+      files.read.emplace_back(document, long_values, path, "");
     } catch (const YAML::Exception& e) {
       Refuse("kubeconfig \"" + path + "\": not YAML: line " + std::to_string(e.mark.line + 1) + ": " + e.msg,
              "compare with the output of \"kubectl config view --raw\"");
