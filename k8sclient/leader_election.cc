@@ -103,22 +103,23 @@ std::string LeaderElector::WallNow() {
   return {text, static_cast<std::size_t>(size)};
 }
 
-Expected<std::optional<LeaderElector::Held>> LeaderElector::Read(const CallOptions& options) {
+Expected<std::optional<LeaderElector::StoredLease>> LeaderElector::Read(const CallOptions& options) {
   const Expected<json> object = Get(api_, options_.path + "/" + PercentEncode(options_.name), options);
   if (!object && object.error().code == ErrorCode::kNotFound) return std::nullopt;
   if (!object) return std::unexpected(object.error());
-  return HeldIn(*object);
+  return StoredLeaseOf(*object);
 }
 
-LeaderElector::Held LeaderElector::HeldIn(const json& object) const {
+LeaderElector::StoredLease LeaderElector::StoredLeaseOf(const json& object) const {
   const json annotations = object.value("metadata", json::object()).value("annotations", json::object());
   return {.lease = LeaseOf(object),
           .resource_version = VersionOf(object),
           .note = options_.note_key.empty() ? std::string() : TextAt(annotations, options_.note_key.c_str())};
 }
 
-Expected<LeaderElector::Held> LeaderElector::Write(const Candidate::Decision& decision,
-                                                   const std::optional<Held>& found, const CallOptions& options) {
+Expected<LeaderElector::StoredLease> LeaderElector::Write(const Candidate::Decision& decision,
+                                                          const std::optional<StoredLease>& found,
+                                                          const CallOptions& options) {
   Expected<json> written;
   if (const auto* create = std::get_if<Candidate::Create>(&decision)) {
     written = k8sclient::Create(api_,
@@ -137,30 +138,30 @@ Expected<LeaderElector::Held> LeaderElector::Write(const Candidate::Decision& de
     written = MergePatch(api_, options_.path + "/" + PercentEncode(options_.name), patch, options);
   }
   if (!written) return std::unexpected(std::move(written.error()));
-  return HeldIn(*written);
+  return StoredLeaseOf(*written);
 }
 
 Expected<LeaderElector::OtherHolder> LeaderElector::TryOnce(const CallOptions& options) {
-  if (held_) {  // a leader that knows its last write needs no read
-    const Expected<OtherHolder> renewed = WriteRound(std::exchange(held_, std::nullopt), options);
+  if (last_written_) {  // a leader that knows its last write needs no read
+    const Expected<OtherHolder> renewed = DecideAndWrite(std::exchange(last_written_, std::nullopt), options);
     // Another process has changed the Lease: read it to see whether this process still leads.
     if (renewed || renewed.error().code != ErrorCode::kConflict) return renewed;
   }
-  const Expected<std::optional<Held>> found = Read(options);
+  const Expected<std::optional<StoredLease>> found = Read(options);
   if (!found) return std::unexpected(found.error());
-  return WriteRound(*found, options);
+  return DecideAndWrite(*found, options);
 }
 
-Expected<LeaderElector::OtherHolder> LeaderElector::WriteRound(const std::optional<Held>& found,
-                                                               const CallOptions& options) {
+Expected<LeaderElector::OtherHolder> LeaderElector::DecideAndWrite(const std::optional<StoredLease>& found,
+                                                                   const CallOptions& options) {
   const Candidate::Decision decision =
       candidate_.Decide(found ? std::optional(found->lease) : std::nullopt, clock_.Now(), WallNow());
   if (const auto* other = std::get_if<Candidate::HeldBy>(&decision)) return *other;
   // A stop must not interrupt the write. Without the answer, this process could not give up the Lease, and the next
   // leader would have to wait until the Lease expires.
-  Expected<Held> written = Write(decision, found, {.deadline = options.deadline});
+  Expected<StoredLease> written = Write(decision, found, {.deadline = options.deadline});
   if (!written) return std::unexpected(std::move(written.error()));
-  held_ = std::move(*written);
+  last_written_ = std::move(*written);
   return std::nullopt;
 }
 
@@ -180,7 +181,7 @@ bool LeaderElector::Acquire(const std::stop_token& stop) {
   return false;
 }
 
-Expected<void> LeaderElector::Keep(const std::stop_token& stop) {
+Expected<void> LeaderElector::RenewUntilStopped(const std::stop_token& stop) {
   auto renewed_at = clock_.Now();
   while (clock_.Sleep(options_.times.retry, stop)) {
     const auto began = clock_.Now();
@@ -207,24 +208,24 @@ Expected<void> LeaderElector::Keep(const std::stop_token& stop) {
 void LeaderElector::Release() {
   const CallOptions options{.deadline = clock_.Now() + options_.times.retry};
   // If the last write is unknown, another process may hold the Lease: let it expire.
-  if (!held_) return;
-  const Candidate::Update update{candidate_.Released(held_->lease, WallNow())};
-  const Expected<Held> written = Write(update, held_, options);
+  if (!last_written_) return;
+  const Candidate::Update update{candidate_.Released(last_written_->lease, WallNow())};
+  const Expected<StoredLease> written = Write(update, last_written_, options);
   if (!written) on_failure(written.error().Within("release lease " + options_.name));
-  held_.reset();
+  last_written_.reset();
 }
 
 Expected<void> LeaderElector::Run(const std::stop_token& stop, const std::function<void(std::stop_token)>& lead) {
   if (!Acquire(stop)) return {};
   is_leading_ = true;
-  found_note_ = held_ ? held_->note : std::string();
+  found_note_ = last_written_ ? last_written_->note : std::string();
   std::stop_source leading;
   const std::stop_callback pass_on(stop, [&leading] { leading.request_stop(); });
   std::jthread leader([&] {
     lead(leading.get_token());
     leading.request_stop();  // if `lead` ends by itself, renewing the Lease ends too
   });
-  Expected<void> kept = Keep(leading.get_token());
+  Expected<void> kept = RenewUntilStopped(leading.get_token());
   leading.request_stop();
   leader.join();
   if (kept) Release();

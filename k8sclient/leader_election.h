@@ -102,24 +102,25 @@ class LeaderElector {
   [[nodiscard]] Expected<void> Run(const std::stop_token& stop, const std::function<void(std::stop_token)>& lead);
 
  private:
-  struct Held {
+  struct StoredLease {
     Lease lease;
     std::string resource_version;
     std::string note = {};
   };
-  [[nodiscard]] Held HeldIn(const nlohmann::json& object) const;
+  [[nodiscard]] StoredLease StoredLeaseOf(const nlohmann::json& object) const;
 
   using OtherHolder = std::optional<Candidate::HeldBy>;
 
-  [[nodiscard]] Expected<std::optional<Held>> Read(const CallOptions& options);
-  [[nodiscard]] Expected<Held> Write(const Candidate::Decision& decision, const std::optional<Held>& found,
-                                     const CallOptions& options);
+  [[nodiscard]] Expected<std::optional<StoredLease>> Read(const CallOptions& options);
+  [[nodiscard]] Expected<StoredLease> Write(const Candidate::Decision& decision,
+                                            const std::optional<StoredLease>& found, const CallOptions& options);
   // One attempt. Returns the other process that holds the Lease; nothing: this process holds it. Errors: those of the
   // API; kConflict: another process wrote first.
   [[nodiscard]] Expected<OtherHolder> TryOnce(const CallOptions& options);
-  [[nodiscard]] Expected<OtherHolder> WriteRound(const std::optional<Held>& found, const CallOptions& options);
+  [[nodiscard]] Expected<OtherHolder> DecideAndWrite(const std::optional<StoredLease>& found,
+                                                     const CallOptions& options);
   [[nodiscard]] bool Acquire(const std::stop_token& stop);
-  [[nodiscard]] Expected<void> Keep(const std::stop_token& stop);
+  [[nodiscard]] Expected<void> RenewUntilStopped(const std::stop_token& stop);
   void Release();
   [[nodiscard]] std::string WallNow();
 
@@ -129,7 +130,7 @@ class LeaderElector {
   Candidate candidate_;
   std::string found_note_;
   bool is_leading_ = false;
-  std::optional<Held> held_;  // the Lease as this process last wrote it; nothing: unknown
+  std::optional<StoredLease> last_written_;  // the Lease as this process last wrote it; nothing: unknown
 };
 
 }  // namespace berth::k8sclient
