@@ -45,9 +45,9 @@ Reflector::Reflector(Api& api, ReflectorHandler& handler, Clock& clock, Reflecto
 
 void Reflector::Run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    const Expected<void> done = next_list_ == NextList::kNone   ? Watch(stop)
-                                : next_list_ == NextList::kLook ? Look(stop)
-                                                                : List(stop);
+    const Expected<void> done = next_list_ == NextList::kNone           ? Watch(stop)
+                                : next_list_ == NextList::kCheckVersion ? CheckVersion(stop)
+                                                                        : List(stop);
     if (stop.stop_requested()) return;
     if (done) continue;
     // If `since` is not a number, or is a version that another cluster has not reached, the server refuses the list
@@ -62,7 +62,7 @@ void Reflector::Run(const std::stop_token& stop) {
       next_list_ = next_list_ == NextList::kNone ? NextList::kNotOlder : NextList::kConsistent;
       continue;
     }
-    if (next_list_ == NextList::kNone) next_list_ = NextList::kLook;
+    if (next_list_ == NextList::kNone) next_list_ = NextList::kCheckVersion;
     WaitAfter(done.error(), stop);
   }
 }
@@ -107,7 +107,7 @@ Expected<void> Reflector::List(const std::stop_token& stop) {
   return {};
 }
 
-Expected<void> Reflector::Look(const std::stop_token& stop) {
+Expected<void> Reflector::CheckVersion(const std::stop_token& stop) {
   const Request request{
       .path = options_.path,
       .query = {{"limit", "1"}, {"resourceVersion", resource_version_}, {"resourceVersionMatch", "NotOlderThan"}},
@@ -152,7 +152,7 @@ Expected<void> Reflector::Watch(const std::stop_token& stop) {
     return Fail(ErrorCode::kUnavailable, "GET " + options_.path + ": the watch ended at once");
   }
   failures_ = 0;
-  if (clock_.Now() - began < seconds) next_list_ = NextList::kLook;
+  if (clock_.Now() - began < seconds) next_list_ = NextList::kCheckVersion;
   return {};
 }
 

@@ -73,16 +73,16 @@ class Reflector {
   void Run(const std::stop_token& stop);
 
  private:
-  // How fresh the next LIST must be. kNone: no LIST is needed. kLook: only check that the server has reached
+  // How fresh the next LIST must be. kNone: no LIST is needed. kCheckVersion: only check that the server has reached
   // resource_version_.
-  enum class NextList : std::uint8_t { kNone, kLook, kAny, kNotOlder, kExact, kConsistent };
+  enum class NextList : std::uint8_t { kNone, kCheckVersion, kAny, kNotOlder, kExact, kConsistent };
 
   [[nodiscard]] static NextList FirstList(const ReflectorOptions& options);
   [[nodiscard]] Expected<void> List(const std::stop_token& stop);
   // Checks that the server has reached resource_version_, after a watch that failed or ended too early. After a
   // restored backup, the server may not have reached this version. Such a server would not refuse a watch from this
-  // version, but would send no event until it reaches the version. It does refuse Look's LIST, with kGone.
-  [[nodiscard]] Expected<void> Look(const std::stop_token& stop);
+  // version, but would send no event until it reaches the version. It does refuse CheckVersion's LIST, with kGone.
+  [[nodiscard]] Expected<void> CheckVersion(const std::stop_token& stop);
   [[nodiscard]] Expected<void> Watch(const std::stop_token& stop);
   // False if the stream must end; `failure` then says why.
   [[nodiscard]] bool TakeEvent(std::string_view line, Expected<void>& failure);

@@ -75,7 +75,7 @@ class ReflectorTest : public ::testing::Test {
   // Runs the Reflector until it has used both scripts and sends one more request.
   void RunScripts() {
     api_.on_call = [this](const Request& request) -> Expected<Response> {
-      if (IsLook(request)) return look_;
+      if (IsVersionCheck(request)) return version_check_;
       if (lists_.empty()) return Stop();
       Expected<Response> answer = std::move(lists_.front());
       lists_.pop_front();
@@ -99,15 +99,15 @@ class ReflectorTest : public ::testing::Test {
     return Fail(ErrorCode::kTimeout, "stopped");
   }
 
-  // True for the request of Reflector::Look.
-  static bool IsLook(const Request& request) { return QueryValue(request, "limit") == "1"; }
+  // True for the request of Reflector::CheckVersion.
+  static bool IsVersionCheck(const Request& request) { return QueryValue(request, "limit") == "1"; }
 
   // The requests as "list rv=.. match=..", "watch rv=.." and "look rv=..".
   std::vector<std::string> Requests() const {
     std::vector<std::string> lines;
     for (const Request& request : api_.requests()) {
       const bool watch = QueryValue(request, "watch") == "true";
-      const bool look = IsLook(request);
+      const bool look = IsVersionCheck(request);
       lines.push_back((watch  ? "watch rv="
                        : look ? "look rv="
                               : "list rv=") +
@@ -124,7 +124,7 @@ class ReflectorTest : public ::testing::Test {
   ReflectorOptions options_{.path = "/apis/ipam.berth.dev/v1alpha1/ipblocks"};
   std::deque<Expected<Response>> lists_;
   std::deque<WatchScript> watches_;
-  Response look_{.status = 200};
+  Response version_check_{.status = 200};
 };
 
 using Lines = std::vector<std::string>;
@@ -243,7 +243,7 @@ TEST_F(ReflectorTest, ABrokenWatchGoesOnWithoutAList) {
 TEST_F(ReflectorTest, AServerWhoseBackupWasRestoredIsListedAfterAWatchThatBroke) {
   lists_ = {ListOf({"a"}, "10"), ListOf({"b"}, "5")};
   watches_ = {{.lines = {}, .end = Fail(ErrorCode::kUnavailable, "reset")}};
-  look_ = TooLarge();
+  version_check_ = TooLarge();
   RunScripts();
   EXPECT_EQ(
       Requests(),
