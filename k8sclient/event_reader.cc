@@ -38,7 +38,7 @@ json ConvertMembers(ondemand::object object, const FieldNames& skipped, const Co
     if (!skipped.contains(name)) {
       members.insert_or_assign(std::string(name), convert(name, field.value()));
     } else if (name == kManagedFields) {
-      members.insert_or_assign(std::string(name), SomeManagedFields());
+      members.insert_or_assign(std::string(name), ManagedFieldsMarker());
     }
   }
   return members;

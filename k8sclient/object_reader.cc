@@ -19,7 +19,7 @@ constexpr int kInManagedFields = 3;
 
 }  // namespace
 
-json SomeManagedFields() { return json::array({true}); }
+json ManagedFieldsMarker() { return json::array({true}); }
 
 json ReadObject(std::string_view text) {
   if (!text.contains(kManagedFields)) return json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -31,7 +31,7 @@ json ReadObject(std::string_view text) {
     if (event == json::parse_event_t::key && depth == kInMetadata) is_skipped = is_metadata && value == kManagedFields;
     if (!is_skipped) return true;
     if (event == json::parse_event_t::key && depth > kInManagedFields) is_empty = false;
-    if (event == json::parse_event_t::array_end && depth == kInMetadata && !is_empty) value = SomeManagedFields();
+    if (event == json::parse_event_t::array_end && depth == kInMetadata && !is_empty) value = ManagedFieldsMarker();
     return event != json::parse_event_t::object_start || depth != kInManagedFields;
   };
   return json::parse(text, keep, /*allow_exceptions=*/false);

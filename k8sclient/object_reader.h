@@ -14,7 +14,7 @@ namespace berth::k8sclient {
 inline constexpr std::string_view kManagedFields = "managedFields";
 
 // The value that replaces metadata.managedFields, and says that the object has some.
-[[nodiscard]] nlohmann::json SomeManagedFields();
+[[nodiscard]] nlohmann::json ManagedFieldsMarker();
 
 // Like nlohmann::json::parse. If the text is not JSON, returns a discarded value.
 [[nodiscard]] nlohmann::json ReadObject(std::string_view text);
