@@ -144,7 +144,7 @@ void ModelApi::DropField(const std::string& field) {
 
 void ModelApi::Compact() {
   const std::scoped_lock lock(mutex_);
-  forgotten_ = version_;
+  oldest_version_ = version_;
 }
 
 void ModelApi::SetPageMax(std::size_t objects) {
@@ -161,7 +161,7 @@ void ModelApi::Restore(const Backup& backup, std::uint64_t bump) {
   const std::scoped_lock lock(mutex_);
   collections_ = backup.collections;
   version_ = backup.version + bump;
-  forgotten_ = version_;
+  oldest_version_ = version_;
   events_.clear();
   ++restores_;
   if (restored_) restored_({.collections = collections_, .version = version_});

@@ -119,11 +119,11 @@ class ModelApi final : public Api {
   // The collection at an earlier version.
   [[nodiscard]] ByName AsOf(std::uint64_t version, const std::string& collection) const;
   // The event as the watch sends it; null: the watch does not send it.
-  [[nodiscard]] static nlohmann::json Told(const Event& event, const Request& request, const Target& target);
+  [[nodiscard]] static nlohmann::json EventFor(const Event& event, const Request& request, const Target& target);
   // The events that the watch sends first. If `seen` is 0, these are all objects, and `seen` becomes the present
   // version.
-  [[nodiscard]] std::vector<nlohmann::json> Begin(const Request& request, const Target& target,
-                                                  std::uint64_t& seen) const;
+  [[nodiscard]] std::vector<nlohmann::json> InitialEvents(const Request& request, const Target& target,
+                                                          std::uint64_t& seen) const;
 
   mutable std::mutex mutex_;
   std::condition_variable happened_;
@@ -134,7 +134,7 @@ class ModelApi final : public Api {
   std::vector<Request> late_writes_;
   std::map<Method, int> counts_;
   std::uint64_t version_ = kFirstVersion;
-  std::uint64_t forgotten_ = kFirstVersion;  // versions before this one are forgotten
+  std::uint64_t oldest_version_ = kFirstVersion;  // earlier versions are forgotten
   std::size_t page_max_ = SIZE_MAX;
   std::uint64_t uids_ = 100;
   std::uint64_t restores_ = 0;

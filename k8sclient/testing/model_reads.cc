@@ -35,7 +35,7 @@ std::optional<Page> PageOf(const std::string& token) {
 }
 
 // The version of the requested list, and the start of the requested page.
-std::expected<Page, Refused> PageFor(const Request& request, std::uint64_t now, std::uint64_t forgotten) {
+std::expected<Page, Refused> PageFor(const Request& request, std::uint64_t now, std::uint64_t oldest) {
   Page page{.version = now, .after = {}};
   const std::string text = Parameter(request, "resourceVersion");
   const std::string match = Parameter(request, "resourceVersionMatch");
@@ -51,7 +51,7 @@ std::expected<Page, Refused> PageFor(const Request& request, std::uint64_t now, 
     page.version = *version;
   }
   if (std::max(page.version, *version) > now) return std::unexpected(TooLarge());
-  if (page.version < forgotten) return std::unexpected(Expired());
+  if (page.version < oldest) return std::unexpected(Expired());
   return page;
 }
 
@@ -79,7 +79,7 @@ ModelApi::Answer ModelApi::List(const Request& request, const Target& target) co
   const std::string selector = Parameter(request, "fieldSelector");
   if (!UnselectableField(target, selector).empty()) return std::unexpected(BadRequest("field label not supported"));
   if (!Parameter(request, "labelSelector").empty()) return std::unexpected(BadRequest("the model knows no labels"));
-  const auto page = PageFor(request, version_, forgotten_);
+  const auto page = PageFor(request, version_, oldest_version_);
   if (!page) return std::unexpected(page.error());
   const bool is_cached = held_cache_ && Parameter(request, "resourceVersion") == "0";
   static const ByName kNone;
@@ -123,7 +123,7 @@ ModelApi::Answer ModelApi::Read(const Request& request, const Target& target) co
   return Response{.status = 200, .body = AcceptedForm(request, object->second).dump()};
 }
 
-json ModelApi::Told(const Event& event, const Request& request, const Target& target) {
+json ModelApi::EventFor(const Event& event, const Request& request, const Target& target) {
   if (event.collection != target.collection || !IsIn(target, event.object)) return {};
   const std::string selector = Parameter(request, "fieldSelector");
   const bool was_selected = !event.before.is_null() && IsSelected(event.before, selector);
@@ -133,7 +133,7 @@ json ModelApi::Told(const Event& event, const Request& request, const Target& ta
   return {{"type", type}, {"object", AcceptedForm(request, event.object)}};
 }
 
-std::vector<json> ModelApi::Begin(const Request& request, const Target& target, std::uint64_t& seen) const {
+std::vector<json> ModelApi::InitialEvents(const Request& request, const Target& target, std::uint64_t& seen) const {
   std::vector<json> first;
   if (std::exchange(seen, seen > 0 ? seen : version_) > 0) return first;
   const auto now = collections_.find(target.collection);
@@ -141,7 +141,7 @@ std::vector<json> ModelApi::Begin(const Request& request, const Target& target, 
   for (const auto& [key, object] : now->second) {
     const Event event{
         .version = version_, .collection = target.collection, .before = {}, .object = object, .is_gone = false};
-    if (json told = Told(event, request, target); !told.is_null()) first.push_back(std::move(told));
+    if (json told = EventFor(event, request, target); !told.is_null()) first.push_back(std::move(told));
   }
   return first;
 }
@@ -163,17 +163,17 @@ Expected<Response> ModelApi::Watch(const Request& request, const WatchOptions& o
   });
   std::unique_lock lock(mutex_);
   const std::uint64_t restores = restores_;
-  if (seen > 0 && seen < forgotten_) {
+  if (seen > 0 && seen < oldest_version_) {
     lock.unlock();
     const Response refused = ToResponse(Expired(), target);
     sink(R"({"type":"ERROR","object":)" + refused.body + "}");
     return Response{.status = 200};
   }
-  std::vector<json> news = Begin(request, target, seen);
+  std::vector<json> news = InitialEvents(request, target, seen);
   std::uint64_t marked = seen;
   while (true) {
     for (auto event = std::ranges::upper_bound(events_, seen, {}, &Event::version); event != events_.end(); ++event) {
-      if (json told = Told(*event, request, target); !told.is_null()) news.push_back(std::move(told));
+      if (json told = EventFor(*event, request, target); !told.is_null()) news.push_back(std::move(told));
       seen = event->version;
     }
     const auto now = steady_clock::now();
