@@ -29,8 +29,8 @@ struct SchemaRule {
   ModelRule rule;
   std::string field;  // the field in the rule's error, relative to the node: ".used"
   std::string text;
-  bool is_of_change;    // uses the previous value
-  bool is_of_creation;  // applies only if there is no previous value
+  bool uses_old_value;  // uses the previous value
+  bool only_for_new;    // applies only if there is no previous value
 };
 
 struct Bound {
@@ -51,7 +51,7 @@ struct SchemaNode {
   std::vector<std::string> choices = {};
   std::vector<std::string> required = {};
   std::vector<SchemaRule> rules = {};
-  json standard = {};  // the default; null: none
+  json default_value = {};  // the default; null: none
   std::map<std::string, SchemaNode> properties = {};
   std::shared_ptr<SchemaNode> inner = {};  // for the items of a list, or the values of a map
 
@@ -92,8 +92,8 @@ std::vector<SchemaRule> RulesOf(const YAML::Node& rules) {
     all.push_back({.rule = RuleOf(text),
                    .field = rule["fieldPath"].as<std::string>(""),
                    .text = text,
-                   .is_of_change = text.find("oldSelf") != std::string::npos,
-                   .is_of_creation = rule["optionalOldSelf"].as<bool>(false)});
+                   .uses_old_value = text.find("oldSelf") != std::string::npos,
+                   .only_for_new = rule["optionalOldSelf"].as<bool>(false)});
   }
   return all;
 }
@@ -106,7 +106,7 @@ SchemaNode NodeOf(const YAML::Node& schema) {
   for (const char* const name : kBounds) {
     if (schema[name]) node.bounds.push_back({name, name[1] == 'i', schema[name].as<std::int64_t>()});
   }
-  if (schema["default"]) node.standard = ScalarOf(schema["default"], node.type);
+  if (schema["default"]) node.default_value = ScalarOf(schema["default"], node.type);
   node.pattern_text =
       schema["format"].as<std::string>("") == "date-time" ? kTimePattern : schema["pattern"].as<std::string>("");
   if (!node.pattern_text.empty()) node.pattern = Compile(node.pattern_text);
@@ -190,7 +190,7 @@ std::optional<Refused> CheckForm(const SchemaNode& node, const json& value, cons
 std::optional<Refused> CheckRules(const SchemaNode& node, const json& value, const json& before,
                                   const std::string& path) {
   for (const SchemaRule& rule : node.rules) {
-    if (rule.is_of_change && before.is_null() != rule.is_of_creation) continue;
+    if (rule.uses_old_value && before.is_null() != rule.only_for_new) continue;
     if (rule.rule(value, before)) continue;
     constexpr std::size_t kTextMax = 100;
     return Invalid(path.empty() && !rule.field.empty() ? rule.field.substr(1) : path + rule.field,
@@ -226,7 +226,7 @@ void CompleteOne(const SchemaNode& node, json& value) {
   for (const auto& [key, inner] : node.properties) {
     const auto part = value.find(key);
     const bool is_missing = part == value.end() || part->is_null();
-    if (is_missing && !inner.standard.is_null()) value[key] = inner.standard;
+    if (is_missing && !inner.default_value.is_null()) value[key] = inner.default_value;
     if (part != value.end()) CompleteOne(inner, *part);
   }
 }
