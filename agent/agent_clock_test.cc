@@ -13,7 +13,7 @@
 #include "ipam/block.h"
 #include "ipam/entry.h"
 #include "k8sclient/clock.h"
-#include "k8sclient/testing/date_teller.h"
+#include "k8sclient/testing/date_adder.h"
 
 namespace berth::agent {
 namespace {
@@ -65,7 +65,7 @@ class AgentClockTest : public AgentTest {
   }
 
   std::atomic<std::chrono::seconds> ahead_ = 0s;
-  k8sclient::testing::DateTeller server_{api_, [this] { return ServerNow(ahead_); }};
+  k8sclient::testing::DateAdder server_{api_, [this] { return ServerNow(ahead_); }};
 };
 
 class AgentClockBy : public AgentClockTest, public testing::WithParamInterface<std::chrono::hours> {};

@@ -13,7 +13,7 @@
 #include "crds/block.h"
 #include "crds/names.h"
 #include "k8sclient/clock.h"
-#include "k8sclient/testing/date_teller.h"
+#include "k8sclient/testing/date_adder.h"
 #include "k8sclient/testing/model_api.h"
 
 namespace berth::cli {
@@ -120,7 +120,7 @@ TEST(ReleaseOnALaptop, TheAddressRestsByTheApiServersClock) {
   for (const std::chrono::hours ahead : {-24h * 365, -1h, 1h, 24h * 365}) {
     k8sclient::testing::ModelApi model;
     const auto server_now = [ahead] { return k8sclient::RealClock().WallNow() - ahead; };
-    k8sclient::testing::DateTeller api(model, server_now);
+    k8sclient::testing::DateAdder api(model, server_now);
     ipam::Block block =
         ipam::NewBlock(HealthyInventory().pools[0].pool, ipam::Prefix::Parse("10.55.0.0/26").value(), "n1");
     block.allocations = {{1, kEntry}};

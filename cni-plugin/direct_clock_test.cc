@@ -16,7 +16,7 @@
 #include "crds/names.h"
 #include "ipam/entry.h"
 #include "k8sclient/clock.h"
-#include "k8sclient/testing/date_teller.h"
+#include "k8sclient/testing/date_adder.h"
 #include "k8sclient/testing/model_api.h"
 #include "node/node_mode.h"
 
@@ -88,7 +88,7 @@ class DirectClock : public testing::TestWithParam<std::chrono::hours> {
   const std::string folder_ =
       std::filesystem::temp_directory_path() / ("berth-direct-clock." + std::to_string(getpid()));
   k8sclient::testing::ModelApi model_;
-  k8sclient::testing::DateTeller server_{model_, [] { return ServerNow(); }};
+  k8sclient::testing::DateAdder server_{model_, [] { return ServerNow(); }};
 };
 
 // The second and the third call use the blocks that the first call saved.

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "k8sclient/testing/date_teller.h"
+#include "k8sclient/testing/date_adder.h"
 #include "k8sclient/testing/fake_clock.h"
 #include "k8sclient/testing/scripted_api.h"
 
@@ -148,7 +148,7 @@ TEST_F(ServerClockTest, AnAnswerCountsMoreThanANote) {
 
 TEST_F(ServerClockTest, LearnsFromTheAnswersOfAnApi) {
   testing::ScriptedApi scripted;
-  testing::DateTeller server(scripted, [this] { return local_.WallNow() + hours(2); });
+  testing::DateAdder server(scripted, [this] { return local_.WallNow() + hours(2); });
   DatedApi api(server, clock_);
   ASSERT_TRUE(api.Call({.path = "/api"}, {}).has_value());
   EXPECT_LE(std::chrono::abs(*clock_.Difference() + hours(2)), seconds(1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DateTeller: adds a Date to the answers of another Api.
+// DateAdder: adds a Date to the answers of another Api.
 #pragma once
 
 #include <chrono>
@@ -10,11 +10,11 @@
 
 namespace berth::k8sclient::testing {
 
-class DateTeller final : public Api {
+class DateAdder final : public Api {
  public:
   using WallClock = std::function<std::chrono::system_clock::time_point()>;
   // inner must outlive this. `now`: the server's wall clock; any thread calls it.
-  DateTeller(Api& inner, WallClock now) : inner_(inner), now_(std::move(now)) {}
+  DateAdder(Api& inner, WallClock now) : inner_(inner), now_(std::move(now)) {}
 
   Expected<Response> Call(const Request& request, const CallOptions& options) override {
     auto response = inner_.Call(request, options);
