@@ -66,6 +66,16 @@ TEST_F(ControllerForcedTest, AnEntryThatItsAgentWritesAgainAtOnceIsFreedOnce) {
   EXPECT_THAT(Events(), testing::Contains(std::string(kBlock) + " FreedInUse").Times(1));
 }
 
+// Before Kubernetes 1.36 a kubelet reports the sandbox of a new pod only when all images are there.
+TEST_F(ControllerOrphansTest, APodThatIsDeletedByForceWhileItsImageIsPulledIsWaitedForToo) {
+  Delete(kPods, "web");
+  mailbox_->ObserveDeletion(ReadPod(PodObject(kPodUid, "Pending")).value());
+  Pass(seconds(600));
+  EXPECT_EQ(Entry(), kOrphan);
+  Pass(seconds(40));
+  EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
+}
+
 // The watch broke, and the next list lacks the pod: nobody can say how the pod was deleted.
 TEST_F(ControllerOrphansTest, APodThatAListMissesIsWaitedForWhereNobodyCanLookForItsSandbox) {
   for (const bool has_proof : {true, false}) {

@@ -65,7 +65,7 @@ TEST_F(ControllerOrphansTest, OneThatCannotBeAskedForInTimeHoldsUpNoOther) {
   });
   SeeItVanish();
   Delete(kPods, "other");
-  mailbox_->Remove<SeenPod>("default/other");
+  SeeOtherVanish();
   Pass(seconds(80));
   EXPECT_TRUE(EntryAt("10.55.0.64-26", "5").starts_with("~ ")) << EntryAt("10.55.0.64-26", "5");
 }
@@ -196,7 +196,7 @@ TEST_F(ControllerOrphansTest, WhoLeadsNextIsToldOfAVersionThatIsAsYoungAsWhatIsL
   mailbox_->AdvancePodsTo(1);
   Pass(seconds(1));
   Vanish();
-  mailbox_->Remove<SeenPod>("default/other");
+  SeeOtherVanish();
   mailbox_->AdvancePodsTo(2);
   Pass(seconds(1));
   EXPECT_EQ(handed_over, 1U);
@@ -248,7 +248,7 @@ TEST_F(ControllerLostTest, ItsEntryIsPutBackAndToldOf) {
   Pass(seconds(300));
   EXPECT_EQ(Entry(), entry) << "written once";
   Delete(kPods, "web");
-  mailbox_->ObserveDeletion(ReadPod(PodObject(kPodUid)).value());  // its sandbox has ended
+  SeeItVanish();
   Pass(seconds(60));
   EXPECT_TRUE(Entry().starts_with("~ ")) << "no DEL finds it, so it goes with its pod: " << Entry();
 }

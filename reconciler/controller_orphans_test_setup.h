@@ -50,8 +50,13 @@ class ControllerOrphansTest : public ControllerTest {
       RunPass();
     }
   }
-  // The watch shows that the pod is gone. The API server may still have the pod.
-  void SeeItVanish() { mailbox_->Remove<SeenPod>("default/web"); }
+  // The watch shows that the kubelet has ended the pod and that the pod is gone. The API server may still have the pod.
+  void SeeItVanish() { mailbox_->ObserveDeletion(ReadPod(PodObject(kPodUid, "Failed")).value()); }
+  void SeeOtherVanish() {
+    SeenPod other = OtherPod();
+    other.is_terminal = true;
+    mailbox_->ObserveDeletion(std::move(other));
+  }
   void Vanish() {
     Delete(kPods, "web");
     SeeItVanish();

@@ -37,7 +37,15 @@ class OrphansTest : public testing::Test {
     pod.has_sandbox = !address.empty();
     world_.world.pods.Put(pod, world_.now.steady);
   }
-  void RemovePod(int i) { world_.world.pods.Remove("default/web-" + std::to_string(i), world_.now.steady); }
+  // The kubelet has ended it.
+  void RemovePod(int i) {
+    const std::string key = "default/web-" + std::to_string(i);
+    SeenPod pod = *world_.world.pods.Find(key);
+    pod.has_sandbox = false;
+    pod.is_terminal = true;
+    world_.world.pods.Put(std::move(pod), world_.now.steady);
+    world_.world.pods.Remove(key, world_.now.steady);
+  }
   void RenewEveryTenSeconds() {
     const auto version = static_cast<std::uint64_t>(++ticks_);
     world_.leases_version = version;

@@ -145,7 +145,7 @@ TEST(Mailbox, APodThatVanishesIsAsItWasLast) {
     Mailbox mailbox;
     World world;
     SeenPod pod = PodNamed("web", "u-1");
-    pod.has_sandbox = !had_sandbox;
+    pod.has_sandbox = pod.is_terminal = !had_sandbox;
     mailbox.Replace(std::map<PodKey, SeenPod>{{"default/web", pod}});
     mailbox.FetchInto(world, {});
     pod.has_sandbox = had_sandbox;
@@ -155,12 +155,35 @@ TEST(Mailbox, APodThatVanishesIsAsItWasLast) {
   }
 }
 
+// Until the images are pulled, some kubelets report no sandbox; and a kubelet may make a sandbox anew.
+TEST(Mailbox, APodOfANodeThatVanishesBeforeItsEndMayHaveASandboxThatWasNotReported) {
+  for (const bool is_seen : {false, true}) {
+    for (const bool is_bound : {false, true}) {
+      Mailbox mailbox;
+      World world;
+      SeenPod pod = PodNamed("web", "u-1");
+      if (!is_bound) pod.node.clear();
+      mailbox.Replace(std::map<PodKey, SeenPod>{{"default/web", pod}});
+      mailbox.FetchInto(world, {});
+      if (is_seen) {
+        mailbox.ObserveDeletion(pod);
+      } else {
+        mailbox.Replace(std::map<PodKey, SeenPod>{});
+      }
+      mailbox.FetchInto(world, {});
+      const SandboxAtEnd of_bound = is_seen ? SandboxAtEnd::kRunning : SandboxAtEnd::kUnseen;
+      EXPECT_EQ(SandboxOf(world), is_bound ? of_bound : SandboxAtEnd::kEnded) << is_seen;
+    }
+  }
+}
+
 TEST(Mailbox, OfAPodThatAListDoesNotHaveNobodySawWhatBecameOfItsSandbox) {
   for (const auto& [is_fetched, had_sandbox] : {std::pair(false, true), {true, true}, {false, false}, {true, false}}) {
     Mailbox mailbox;
     World world;
     SeenPod pod = PodNamed("web", "u-1");
     pod.has_sandbox = had_sandbox;
+    pod.is_terminal = !had_sandbox;
     mailbox.Replace(std::map<PodKey, SeenPod>{{"default/web", pod}});
     if (is_fetched) mailbox.FetchInto(world, {});
     mailbox.Replace(std::map<PodKey, SeenPod>{});

@@ -75,11 +75,11 @@ bool Pods::IsCascading(const SeenPod& pod) const {
 }
 
 void Pods::ObserveDeletion(const SeenPod& pod, SteadyTime now) {
-  NoteVanished(pod, pod.has_sandbox ? SandboxAtEnd::kRunning : SandboxAtEnd::kEnded, now);
+  NoteVanished(pod, pod.HasEndedSandbox() ? SandboxAtEnd::kEnded : SandboxAtEnd::kRunning, now);
 }
 
 void Pods::NoteAbsent(const SeenPod& pod, SteadyTime now) {
-  NoteVanished(pod, pod.has_sandbox ? SandboxAtEnd::kUnseen : SandboxAtEnd::kEnded, now);
+  NoteVanished(pod, pod.HasEndedSandbox() ? SandboxAtEnd::kEnded : SandboxAtEnd::kUnseen, now);
 }
 
 void Pods::NoteVanished(const SeenPod& pod, SandboxAtEnd sandbox, SteadyTime now) {

@@ -87,6 +87,11 @@ struct SeenPod {
   [[nodiscard]] bool HasOwnAddress() const {
     return has_sandbox && !node.empty() && !addresses.empty() && !is_terminal && !is_host_network;
   }
+  // No sandbox of the pod exists, and the kubelet makes none. While a kubelet pulls the images of a new pod, it may not
+  // have reported the pod's sandbox yet: before Kubernetes 1.36 it reports the sandbox only after the pull. So a
+  // missing report is no proof. But a kubelet gives each pod that it has ended a terminal phase before it removes the
+  // pod.
+  [[nodiscard]] bool HasEndedSandbox() const { return !has_sandbox && (is_terminal || node.empty()); }
   [[nodiscard]] bool wants_address() const {
     return !node.empty() && addresses.empty() && !is_terminal && !is_host_network;
   }
@@ -95,9 +100,9 @@ struct SeenPod {
 
 // The state of a pod's sandbox when the pod was gone.
 enum class SandboxAtEnd : std::uint8_t {
-  kEnded,    // the kubelet had reported its end, or there was none
-  kUnseen,   // the sandbox existed when the pod was last seen, and nobody saw the deletion
-  kRunning,  // the sandbox existed at the deletion: somebody deleted the pod by force
+  kEnded,    // the kubelet had reported its end, or no node had the pod (HasEndedSandbox)
+  kUnseen,   // the sandbox may have existed when the pod was last seen, and nobody saw the deletion
+  kRunning,  // the sandbox may have existed at the deletion: somebody deleted the pod by force
 };
 
 struct VanishedPod {

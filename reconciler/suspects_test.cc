@@ -46,7 +46,7 @@ TEST_P(SuspicionTest, IsOfPodsThatAreNotKnownToLive) {
   };
   if (*c.vanished != '\0') {
     const bool is_hash = !std::string_view(c.vanished).contains('-');
-    put(is_hash ? "mirror-uid" : c.vanished, is_hash ? c.vanished : "", false);
+    put(is_hash ? "mirror-uid" : c.vanished, is_hash ? c.vanished : "", /*is_terminal=*/true);
     if (*c.pod_uid == '\0') pods.Remove("default/web", {});
   }
   if (*c.pod_uid != '\0') put(c.pod_uid, c.pod_hash, c.is_terminal);

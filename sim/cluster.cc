@@ -266,6 +266,10 @@ void Cluster::RemovePod(const Pod& pod) {
 }
 
 void Cluster::EndPod(const Pod& pod) {
+  // A kubelet gives a pod that it has ended a terminal phase before it removes the pod.
+  static_cast<void>(store_.Change(Pods(), pod.name, [&](json& object) {
+    if (pod.is_static || object["metadata"]["uid"] == pod.uid) object["status"]["phase"] = "Succeeded";
+  }));
   PutStatus(pod, "");
   RemovePod(pod);
 }
