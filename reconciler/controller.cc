@@ -52,7 +52,8 @@ constexpr const char* kRelistKey = "relist";
 const char* BackgroundKey(const Action& action) {
   if (std::holds_alternative<CreateAllocation>(action) || std::holds_alternative<DeleteAllocation>(action))
     return kAllocationsKey;
-  if (std::holds_alternative<ShowNumbers>(action) || std::holds_alternative<ListPods>(action)) return kNodesKey;
+  if (std::holds_alternative<ShowNumbers>(action)) return kNodesKey;
+  if (std::holds_alternative<ListPods>(action)) return kPodListsKey;
   return nullptr;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "crds/names.h"
 #include "reconciler/decide_acceptance.h"
@@ -60,6 +61,17 @@ class Pass {
         decision_.WakeAt(now_.steady + kSnapshotPeriod);
       }
     }
+    // First, because a list of pods that a count was decided by grows old while other actions take their time.
+    std::vector<ListPods> lists;
+    if (world_.knows_holders) {
+      lists = kept_.numbers.Decide({.world = world_,
+                                    .counts = kept_.counts,
+                                    .state = state_,
+                                    .counts_pools = kept_.settings.counts,
+                                    .patches_per_second = kept_.settings.patches_per_second},
+                                   now_,
+                                   decision_);
+    }
     if (world_.knows_holders && kept_.settings.counts) {
       kept_.demand.Decide(
           {.world = world_, .census = census_, .counts = kept_.counts, .pools = counted_pools_}, now_, decision_);
@@ -74,15 +86,8 @@ class Pass {
     }
     DecideBlockDrain(world_, kept_.empty, now_, relisted_, decision_);
     DecidePoolDrain(world_, relisted_, decision_);
-    if (world_.knows_holders) {
-      kept_.numbers.Decide({.world = world_,
-                            .counts = kept_.counts,
-                            .state = state_,
-                            .counts_pools = kept_.settings.counts,
-                            .patches_per_second = kept_.settings.patches_per_second},
-                           now_,
-                           decision_);
-    }
+    // Near the end, so that the next pass can write the counts while the lists are new.
+    for (ListPods& list : lists) decision_.actions.push_back(std::move(list));
     // Last, because nothing waits for IPAllocations.
     if (world_.knows_holders && kept_.settings.keeps_allocations) {
       kept_.allocations.Decide({.held = kept_.held, .world = world_, .state = state_}, now_, decision_);

@@ -74,12 +74,27 @@ class NumberDecider::Pass {
       for (const std::string& resource : resources) DecideOne(node, resource, plan);
       if (!plan.numbers.empty()) plans.push_back(std::move(plan));
     }
+    for (const auto& [name, listed] : scope_.state.pods_listed) decider_.last_lists_[name] = listed.at;
+    std::erase_if(decider_.last_lists_, [this](const auto& item) { return item.second + kListKnown < now_.steady; });
     std::erase_if(decider_.lowering_, [this](const auto& item) { return !kept_.contains(item.first); });
     // First the Nodes for which pods wait, then those whose counts rise, then the rest; each by name.
     std::ranges::stable_sort(
         plans, {}, [](const Plan& plan) { return std::tuple(!plan.is_waited_for, !plan.is_raise); });
     Refill();
     for (Plan& plan : plans) Emit(plan);
+  }
+
+  // Nodes that show no count come first: no pod is placed there. Then comes the node whose last list is oldest, so that
+  // each node has its turn.
+  std::vector<ListPods> Lists() && {
+    std::ranges::stable_sort(wants_list_, {}, [this](const std::pair<std::string, bool>& one) {
+      const auto found = decider_.last_lists_.find(one.first);
+      return std::pair(one.second, found == decider_.last_lists_.end() ? SteadyTime::min() : found->second);
+    });
+    if (wants_list_.size() > kListsMax) wants_list_.resize(kListsMax);
+    std::vector<ListPods> lists;
+    for (auto& [node, shows_count] : wants_list_) lists.push_back({.node = std::move(node)});
+    return lists;
   }
 
  private:
@@ -125,7 +140,7 @@ class NumberDecider::Pass {
     if (!lower.is_ready) {
       return Take(node, resource, lower.tally, "the node is not Ready", plan);
     }
-    const auto* listed = Listed(node.name, lowering.since + kLowerAfter);
+    const auto* listed = Listed(node, lowering.since + kLowerAfter);
     if (listed == nullptr) return;
     const Tally fresh = TallyOf(node.name, resource, *listed);
     // At least the highest count that was wanted since lowering.since, and at least the count by the list.
@@ -153,7 +168,7 @@ class NumberDecider::Pass {
     if (const SteadyTime due = *since + kAbsentFor; now_.steady < due) return decision_.WakeAt(due);
     // If the Node has never shown a count, the scheduler has placed no pod because of one.
     if (!scope_.world.nodes.WasShown(node.name, resource)) return Write(node, resource, tally.Number(), tally, plan);
-    const auto* listed = Listed(node.name, *since + kAbsentFor);
+    const auto* listed = Listed(node, *since + kAbsentFor);
     if (listed == nullptr) return;
     const Tally fresh = TallyOf(node.name, resource, *listed);
     if (!fresh.Number()) return;
@@ -171,8 +186,8 @@ class NumberDecider::Pass {
   }
 
   // The list of the node's pods, if it was requested after `after` and is still valid. nullptr: wait for the next list.
-  const ControllerState::PodsListed* Listed(const std::string& node, SteadyTime after) {
-    const auto found = scope_.state.pods_listed.find(node);
+  const ControllerState::PodsListed* Listed(const SeenNode& node, SteadyTime after) {
+    const auto found = scope_.state.pods_listed.find(node.name);
     if (found != scope_.state.pods_listed.end()) {
       const ControllerState::PodsListed& listed = found->second;
       if (listed.at >= after && now_.steady <= listed.at + kListValid) return &listed;
@@ -182,7 +197,10 @@ class NumberDecider::Pass {
         return nullptr;
       }
     }
-    if (asked_.insert(node).second) decision_.actions.push_back(ListPods{.node = node});
+    if (!scope_.state.backoff.MayTry(NodeKey(node.name), now_.steady)) return nullptr;
+    if (wants_list_.empty() || wants_list_.back().first != node.name) {
+      wants_list_.emplace_back(node.name, !node.numbers.empty());
+    }
     return nullptr;
   }
 
@@ -235,11 +253,13 @@ class NumberDecider::Pass {
   const bool many_not_ready_;
   std::set<std::string> waited_for_;  // resources that unschedulable pods request
   std::set<Key> kept_;
-  std::set<std::string> asked_;
+  std::vector<std::pair<std::string, bool>> wants_list_;  // nodes, and whether each shows a count
 };
 
-void NumberDecider::Decide(const NumberScope& scope, const Now& now, Decision& decision) {
-  Pass(*this, scope, now, decision).Run();
+std::vector<ListPods> NumberDecider::Decide(const NumberScope& scope, const Now& now, Decision& decision) {
+  Pass pass(*this, scope, now, decision);
+  pass.Run();
+  return std::move(pass).Lists();
 }
 
 }  // namespace berth::reconciler

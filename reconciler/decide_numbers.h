@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "reconciler/counts.h"
 #include "reconciler/decision.h"
@@ -33,6 +34,10 @@ inline constexpr std::int64_t kLeftMin = 8;
 inline constexpr std::chrono::seconds kListValid{2};
 // Time from a list that led to no count to the next list.
 inline constexpr std::chrono::seconds kNextList{5};
+// Lists of one pass. A list counts for kListValid only, so the controller requests no more lists than it can use.
+inline constexpr std::size_t kListsMax = 40;
+// How long the controller knows when it listed a node's pods, to give other nodes their turn.
+inline constexpr std::chrono::minutes kListKnown{1};
 // Time between two writes of one Node. kCalmNodePause: if no pod waits and kLeftMin units are left before and after the
 // write.
 inline constexpr std::chrono::seconds kNodePause{1};
@@ -49,8 +54,9 @@ struct NumberScope {
 
 class NumberDecider {
  public:
-  // Adds ShowNumbers and ListPods actions to the decision. Requires: world.knows_holders.
-  void Decide(const NumberScope& scope, const Now& now, Decision& decision);
+  // Adds ShowNumbers actions to the decision. Returns the lists that further counts need, the most urgent first: at
+  // most kListsMax. Requires: world.knows_holders.
+  [[nodiscard]] std::vector<ListPods> Decide(const NumberScope& scope, const Now& now, Decision& decision);
 
   // The count that the node should show now; nothing: none. For people and metrics.
   [[nodiscard]] static std::optional<std::int64_t> Wanted(const World& world, const SeenNode& node, const Tally& tally);
@@ -66,6 +72,7 @@ class NumberDecider {
   class Pass;
 
   std::map<Key, Lowering> lowering_;
+  std::map<std::string, SteadyTime> last_lists_;  // by node, of the last minute
   double tokens_ = kPatchBurst;
   std::optional<SteadyTime> refilled_;
 };

@@ -180,6 +180,7 @@ using ObjectKey = std::string;
 // Back-off keys for the case that the API server takes no IPAllocation, or no Node, at all.
 inline constexpr const char* kAllocationsKey = "IPAllocations";
 inline constexpr const char* kNodesKey = "Nodes";
+inline constexpr const char* kPodListsKey = "lists of pods";
 
 // The decisions about entries whose pods may be gone.
 struct OrphanFindings {
