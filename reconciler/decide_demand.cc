@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "crds/quantity.h"
 #include "ipam/block.h"
 
 namespace berth::reconciler {
@@ -60,7 +61,9 @@ class DemandDecider::Pass {
     }
     NoteRooms();
     for (const auto& [name, seen] : scope_.world.blocks()) {
-      if (seen.block != nullptr && !seen.block->deleting) ++blocks_of_[{seen.block->node, seen.pool_uid}];
+      if (seen.block == nullptr) continue;
+      if (!seen.block->deleting) ++blocks_of_[{seen.block->node, seen.pool_uid}];
+      if (seen.IsEmpty(now_.unix_ms)) ++empty_[seen.pool_uid];
     }
     for (const Group& group : groups) Serve(group);
   }
@@ -100,7 +103,7 @@ class DemandDecider::Pass {
     for (const auto& [name, node] : scope_.world.nodes.all()) {
       Room room{.node = &node, .places = node.pods_max - static_cast<std::int64_t>(scope_.counts.ActivePods(name))};
       for (const auto& [resource, tally] : scope_.counts.Of(name)) {
-        room.left[resource] = std::max<std::int64_t>(0, tally.Left());
+        room.left[resource] = tally.Left();
         const auto shown = node.numbers.find(resource);
         const bool has_room = shown != node.numbers.end() && shown->second.allocatable.value_or(0) > tally.requested;
         if (!has_room) continue;
@@ -178,14 +181,29 @@ class DemandDecider::Pass {
       return last;
     };
     std::ranges::stable_sort(rooms, {}, last_tried);
+    Lacks lacks;
     for (Room* room : rooms) {
-      if (room->places > 0 && ExtendNode(group, *room, pods)) return room;
+      if (room->places > 0 && ExtendNode(group, *room, pods, lacks)) return room;
+    }
+    for (const auto& [uid, blocks] : lacks) {
+      Lack& lack = decider_.lacks_.try_emplace(uid, Lack{.since = group.since}).first->second;
+      lack.blocks = std::max(lack.blocks, blocks);
+      lack.since = std::min(lack.since, group.since);
     }
     return nullptr;
   }
 
-  bool ExtendNode(const Group& group, Room& room, std::size_t pods) {
-    std::vector<std::pair<const ipam::Pool*, const UnitRequest*>> needed;
+  struct NewBlock {
+    const ipam::Pool* pool;
+    ipam::Prefix cidr;
+  };
+  // By pool: how many blocks have to be unclaimed at once.
+  using Lacks = std::map<std::string, std::size_t>;
+
+  // All blocks that the node lacks for one more pod, or none: a part of them would draw no pod. If other nodes could
+  // give back what is missing, and `lacks` is empty, sets `lacks`.
+  bool ExtendNode(const Group& group, Room& room, std::size_t pods, Lacks& lacks) {
+    std::vector<NewBlock> blocks;
     for (const UnitRequest& request : *group.needs) {
       const auto left = room.left.find(request.resource);
       if (left == room.left.end()) return false;  // no pool of the resource counts for that node
@@ -194,55 +212,110 @@ class DemandDecider::Pass {
         if (group.needs->size() == 1) return false;
         continue;
       }
-      const ipam::Pool* pool = PoolFor(room, request, group, pods);
-      if (pool == nullptr) return false;
-      needed.emplace_back(pool, &request);
+      const std::int64_t short_of = Plan(room, request.resource, request.units - left->second, blocks);
+      if (short_of <= 0) continue;
+      if (lacks.empty()) lacks = LacksOf(room, {.resource = request.resource, .units = short_of}, blocks, pods);
+      return false;
     }
-    if (needed.empty() || created_count_ + needed.size() > kCreatedMax) return false;
-    for (const auto& [pool, request] : needed) {
-      if (!Create(*pool, room, *request, group)) return false;
-    }
+    if (blocks.empty() || created_count_ + blocks.size() > kCreatedMax) return false;
+    for (const NewBlock& one : blocks) Create(one, room, group);
     return true;
   }
 
-  // A pool with a block that the node can get. nullptr: there is none; if another node could give a block back, notes
-  // the lack.
-  const ipam::Pool* PoolFor(const Room& room, const UnitRequest& request, const Group& group, std::size_t pods) {
-    const ipam::Pool* lacking = nullptr;
+  // Adds unclaimed blocks with so many addresses for the node, at most kCreatedMax in all. Returns how many addresses
+  // are missing then.
+  std::int64_t Plan(const Room& room, const std::string& resource, std::int64_t short_of,
+                    std::vector<NewBlock>& blocks) {
     for (const auto& [uid, pool] : scope_.pools.counted()) {
-      if (pool->resource != request.resource) continue;
-      const auto blocks = blocks_of_.find({room.node->name, uid});
-      const auto has = blocks == blocks_of_.end() ? 0 : blocks->second;
-      const BlockObstacle obstacle = ObstacleOf(scope_, *pool, *room.node, has, taken_[uid]);
-      if (obstacle == BlockObstacle::kNone) return pool;
-      if (obstacle == BlockObstacle::kAllTaken) lacking = pool;
+      if (pool->resource != resource) continue;
+      std::size_t taken = taken_[uid];
+      int has = BlocksOf(room, uid);
+      const auto may_add = [&] {
+        return short_of > 0 && blocks.size() < kCreatedMax &&
+               ObstacleOf(scope_, *pool, *room.node, has, taken) == BlockObstacle::kNone;
+      };
+      if (!may_add()) continue;
+      const ipam::PoolBlocks& free = FreeOf(*pool);
+      // The start depends on the node's name, so that two controllers, or a controller and an agent, seldom choose the
+      // same block.
+      const ipam::Uint128 start = free.Count() == 0 ? 0 : std::hash<std::string>()(room.node->name) % free.Count();
+      for (ipam::Uint128 i = 0; i < free.Count() && may_add(); ++i) {
+        const ipam::Prefix cidr = free.At((start + i) % free.Count());
+        const bool is_planned = std::ranges::any_of(
+            blocks, [&](const NewBlock& one) { return one.pool->space == pool->space && one.cidr == cidr; });
+        if (is_planned || created_cidrs_.contains({pool->space, cidr})) continue;
+        blocks.push_back({.pool = pool, .cidr = cidr});
+        short_of -= AddressesOf(blocks.back());
+        ++taken;
+        ++has;
+      }
     }
-    if (lacking == nullptr) return nullptr;
-    const auto size = std::size_t{1} << std::min(8, ipam::AddressBits(lacking->family()) - lacking->BlockLength());
-    Lack& lack = decider_.lacks_.try_emplace(lacking->uid, Lack{.since = group.since}).first->second;
-    lack.blocks = std::max(lack.blocks, (pods * static_cast<std::size_t>(request.units) + size - 1) / size);
-    lack.since = std::min(lack.since, group.since);
-    return nullptr;
+    return short_of;
   }
 
-  bool Create(const ipam::Pool& pool, Room& room, const UnitRequest& request, const Group& group) {
-    const ipam::PoolBlocks free(pool, scope_.census.OfPool(pool.uid).claimable);
-    const ipam::Uint128 count = free.Count();
-    std::size_t& taken = taken_[pool.uid];
-    if (count <= taken) return false;
-    // The start depends on the node's name, so that two controllers, or a controller and an agent, seldom choose the
-    // same block.
-    const ipam::Uint128 start = std::hash<std::string>()(room.node->name) % count;
-    const ipam::Prefix cidr = free.At((start + taken) % count);
-    ++taken;
+  // The pool's blocks that nobody has claimed.
+  const ipam::PoolBlocks& FreeOf(const ipam::Pool& pool) {
+    const auto found = free_.find(pool.uid);
+    if (found != free_.end()) return found->second;
+    return free_.emplace(pool.uid, ipam::PoolBlocks(pool, scope_.census.OfPool(pool.uid).claimable)).first->second;
+  }
+
+  // Saturates.
+  [[nodiscard]] static std::int64_t AddressesOf(const NewBlock& block) {
+    constexpr ipam::Uint128 kMax = crds::kUnitsMax;
+    return static_cast<std::int64_t>(std::min(ipam::AssignableIn(*block.pool, block.cidr).Count(), kMax));
+  }
+
+  [[nodiscard]] int BlocksOf(const Room& room, const std::string& pool_uid) const {
+    const auto blocks = blocks_of_.find({room.node->name, pool_uid});
+    return blocks == blocks_of_.end() ? 0 : blocks->second;
+  }
+
+  // How many blocks of which pools would do for such pods, beside those that are planned. None: the node may not have
+  // so many; or more than one is missing, and other nodes do not have so many empty ones.
+  Lacks LacksOf(const Room& room, const UnitRequest& missing, const std::vector<NewBlock>& planned, std::size_t pods) {
+    Lacks lacks;
+    std::int64_t short_of = missing.units;
+    std::size_t added = 0;
+    for (const auto& [uid, pool] : scope_.pools.counted()) {
+      if (short_of <= 0) break;
+      if (pool->resource != missing.resource || !scope_.pools.Counts(uid, *room.node)) continue;
+      const auto of_pool = static_cast<std::size_t>(
+          std::ranges::count_if(planned, [&](const NewBlock& one) { return one.pool->uid == uid; }));
+      const auto size = std::int64_t{1} << std::min(8, ipam::AddressBits(pool->family()) - pool->BlockLength());
+      std::size_t may_have = kCreatedMax - std::min(kCreatedMax, planned.size() + added);
+      if (pool->max_blocks_per_node > 0) {
+        const int limit = pool->max_blocks_per_node - BlocksOf(room, uid) - static_cast<int>(of_pool);
+        may_have = std::min(may_have, static_cast<std::size_t>(std::max(0, limit)));
+      }
+      const auto wanted = static_cast<std::size_t>((short_of - 1) / size + 1);
+      const std::size_t more = std::min({wanted, may_have, wanted == 1 ? 1 : empty_[uid]});
+      if (more == 0) continue;
+      short_of -= static_cast<std::int64_t>(more) * size;
+      added += more;
+      lacks[uid] = of_pool + more;
+    }
+    if (short_of > 0) return {};
+    // The other pods of the group need as many.
+    if (lacks.size() == 1 && added == 1) {
+      const ipam::Pool& pool = *scope_.pools.counted().at(lacks.begin()->first);
+      const auto size = std::size_t{1} << std::min(8, ipam::AddressBits(pool.family()) - pool.BlockLength());
+      std::size_t& blocks = lacks.begin()->second;
+      blocks = std::max(blocks, (pods * static_cast<std::size_t>(missing.units) - 1) / size + 1);
+    }
+    return lacks;
+  }
+
+  void Create(const NewBlock& one, Room& room, const Group& group) {
+    ++taken_[one.pool->uid];
     ++created_count_;
-    ++blocks_of_[{room.node->name, pool.uid}];
-    const ipam::Block block = ipam::NewBlock(pool, cidr, room.node->name);
-    room.left[request.resource] += static_cast<std::int64_t>(ipam::AssignableIn(pool, cidr).Count());
-    decider_.tried_[{room.node->name, request.resource}] = now_.steady;
+    ++blocks_of_[{room.node->name, one.pool->uid}];
+    created_cidrs_.emplace(one.pool->space, one.cidr);
+    const ipam::Block block = ipam::NewBlock(*one.pool, one.cidr, room.node->name);
+    room.left[one.pool->resource] += AddressesOf(one);
+    decider_.tried_[{room.node->name, one.pool->resource}] = now_.steady;
     decider_.created_[block.name] = now_.steady;
     decision_.actions.push_back(CreateBlock{.block = block, .why = "pod " + group.key + " waits"});
-    return room.left[request.resource] >= request.units;
   }
 
   DemandDecider& decider_;
@@ -252,6 +325,9 @@ class DemandDecider::Pass {
   std::map<std::string, Room> rooms_;                             // by node
   std::map<std::pair<std::string, std::string>, int> blocks_of_;  // how many, by node and pool
   std::map<std::string, std::size_t> taken_;                      // blocks that this pass creates, by pool
+  std::set<std::pair<std::string, ipam::Prefix>> created_cidrs_;  // the same, with their spaces
+  std::map<std::string, std::size_t> empty_;                      // blocks without entries, by pool
+  std::map<std::string, ipam::PoolBlocks> free_;                  // blocks that nobody has claimed, by pool
   std::size_t created_count_ = 0;
 };
 

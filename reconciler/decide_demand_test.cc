@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "crds/quantity.h"
 #include "reconciler/numbers_world.h"
 
 namespace berth::reconciler {
@@ -86,10 +87,46 @@ TEST(Demand, StopsAtTheBlocksThatANodeMayHave) {
   EXPECT_EQ(CountOf(world.Pass(20), "create block"), 2U);
 }
 
-TEST(Demand, OfAPodThatRequestsMoreThanABlockHasMakesNoneInVain) {
-  NumbersWorld world;
-  world.Node("n1").Pass(10);
-  EXPECT_LE(CountOf(world.Waiting("w", {}, 9).Pass(3), "create block"), 3U);
+TEST(Demand, OfAPodThatRequestsMoreThanABlockHasMakesAllItsBlocksForOneNode) {
+  NumbersWorld world(PoolOf(30));
+  world.Node("n1").Node("n2").Node("n3").Node("n4").Node("n5").Pass(10);
+  const Lines lines = world.Waiting("w", {}, 24).Pass(3);
+  EXPECT_EQ(CountOf(lines, "create block"), 3U);
+  EXPECT_EQ(CountOf(lines, "ipv4=24"), 1U);
+}
+
+TEST(Demand, OfAPodThatRequestsMoreThanANodeCanGetMakesNoBlock) {
+  for (const std::int64_t units : {std::int64_t{31}, std::int64_t{100'000}, crds::kUnitsMax}) {
+    NumbersWorld world(PoolOf(3));
+    world.Node("n1").Node("n2").Block("10.55.0.0/29").Pass(10);
+    EXPECT_EQ(world.Waiting("w", {}, units).Pass(120), Lines()) << units << ": it takes no block from a node either";
+  }
+}
+
+// Blocks of seven addresses each: the first and the last address of the subnet are left out.
+TEST(Demand, OfAPodThatRequestsMoreThanABlockHasTakesTheBlockThatIsMissing) {
+  NumbersWorld world({{"subnet", "10.55.0.0/28"}, {"blockSize", 29}});
+  world.Node("n1", true, {{"zone", "b"}}).Node("n2").Block("10.55.0.0/29", "n2").Pass(70);
+  const Lines lines = world.Waiting("w", On("b"), 8).Pass(28);
+  EXPECT_EQ(CountOf(lines, "delete block"), 1U);
+  EXPECT_EQ(CountOf(lines, "for n1"), 2U);
+}
+
+TEST(Demand, OfAPodThatAnotherNodeCanTakeTakesNoBlockFromAnybody) {
+  NumbersWorld world(PoolOf(3));
+  world.Node("n1").Node("n2").Block("10.55.0.0/29", "n1").Bound("a", 1, "n1").Block("10.55.0.8/29", "n2").Pass(70);
+  const Lines lines = world.Waiting("w", {}, 16).Pass(28);
+  EXPECT_EQ(CountOf(lines, "delete block"), 0U);
+  EXPECT_EQ(CountOf(lines, "for n2"), 1U);
+}
+
+TEST(Demand, OfAPodThatRequestsMoreThanABlockHasStopsAtTheBlocksThatANodeMayHave) {
+  json spec = PoolOf(30);
+  spec["maxBlocksPerNode"] = 2;
+  NumbersWorld world(spec);
+  world.Node("n1").Node("n2").Pass(10);
+  EXPECT_EQ(world.Waiting("w", {}, 17).Pass(60), Lines());
+  EXPECT_EQ(CountOf(world.Waiting("v", {}, 16).Pass(5), "create block"), 2U);
 }
 
 TEST(Demand, WhereAllBlocksExistTakesAnEmptyOneFromANodeThatThePodMayNotRunOn) {
