@@ -64,7 +64,9 @@ Expected<std::vector<SeenPod>> ReadPodsOf(k8sclient::Api& api, const std::string
   };
   const auto version = k8sclient::ListEach(api,
                                            std::string(kPodsPath),
-                                           {.field_selector = "spec.nodeName=" + node},
+                                           // Some API servers read a list with a limit from etcd, all pods of the
+                                           // cluster at each question, and a list without one from their cache.
+                                           {.field_selector = "spec.nodeName=" + node, .page_size = 0},
                                            options,
                                            {.begin = [&pods] { pods.clear(); }, .item = take});
   if (!version) return std::unexpected(version.error());

@@ -63,6 +63,19 @@ TEST_F(ControllerBlocksTest, AnEmptyOneThatOthersNeedGoes) {
   EXPECT_FALSE(Exists(crds::kBlocksPath, kEmptyBlock));
 }
 
+// With a limit some API servers read all pods of the cluster from etcd to find those of one node.
+TEST_F(ControllerBlocksTest, ThePodsOfItsNodeAreListedWithoutALimit) {
+  int lists = 0;
+  server_->SetFaults([&lists](const k8sclient::Request& request) {
+    if (request.path != kPodsPath) return ApiFault::kNone;
+    ++lists;
+    for (const auto& [name, value] : request.query) EXPECT_NE(name, "limit");
+    return ApiFault::kNone;
+  });
+  Pass(89);
+  EXPECT_GE(lists, 1);
+}
+
 TEST_F(ControllerBlocksTest, AnAddThatWroteBeforeTheDeletionKeepsTheBlock) {
   Pass(59);
   // The watch is late, so the passes decide on the empty block.
