@@ -92,7 +92,10 @@ Orphans JudgeAll(const OrphanScope& scope, const Now& now, Decision& decision) {
   for (const auto& [key, suspect] : scope.suspects.all()) {
     const Ruling ruling = Judge(suspect.suspicion, FactsOf(scope.world, scope.suspects, suspect.node), now.steady);
     if (ruling.due) decision.WakeAt(*ruling.due);
-    if (!ruling.node_is_gone && suspect.suspicion.cause == Cause::kAbsent) ++findings.unseen[suspect.pool_uid];
+    // From a node that is not Ready nothing is freed. So the pods that somebody removed from a dead node say nothing
+    // about the pods of other nodes. But a node that was Ready for a moment counts: its entries may be due by now.
+    const bool is_at_stake = suspect.node_was_ready && !ruling.node_is_gone;
+    if (is_at_stake && suspect.suspicion.cause == Cause::kAbsent) ++findings.unseen[suspect.pool_uid];
     const bool is_readable = scope.world.blocks().at(suspect.block).block != nullptr;
     if (ruling.may_free && is_readable) {
       orphans[suspect.block].push_back({.suspect = &suspect, .node_is_gone = ruling.node_is_gone});

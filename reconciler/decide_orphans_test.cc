@@ -145,6 +145,27 @@ TEST_F(ReplacedTest, NotOnOtherInterfaces) {
   EXPECT_FALSE(IsFirstFreed());
 }
 
+// Nothing is freed from a node that is not Ready. What somebody did with its pods says nothing about other nodes.
+TEST_F(OrphansTest, ThePodsThatADeadNodeHadKeepNothingOfOtherNodes) {
+  world_.world.nodes.Put({.name = "n2", .is_ready = false});
+  std::map<ipam::BlockOffset, std::string> of_n2;
+  for (int i = 0; i < 60; ++i) of_n2[static_cast<ipam::BlockOffset>(i)] = EntryOf(100 + i);
+  world_.Block("10.55.1.0/26", "web", of_n2, {.node = "n2"});
+  PutBlock(0, 0, 50);
+  for (int i = 1; i < 50; ++i) PutPod(i);
+  Lines();
+  Pass(seconds(700));
+  EXPECT_FALSE(decision_.orphans.is_braked);
+  EXPECT_EQ(Lines(), Texts{"free 10.55.0.0-26 [0]"});
+  // All of them may be due then, and none was seen to go.
+  world_.world.nodes.Put({.name = "n2", .is_ready = true});
+  Lines();
+  EXPECT_TRUE(decision_.orphans.is_braked);
+  world_.world.nodes.Put({.name = "n2", .is_ready = false});
+  Lines();
+  EXPECT_TRUE(decision_.orphans.is_braked) << "a node that is not Ready for a moment ends no brake";
+}
+
 TEST_F(OrphansTest, WhichRenewalsCountIsAskedAfterASecondAndOnceForAll) {
   PutPod(0);
   PutPod(1);

@@ -174,6 +174,8 @@ void Suspects::UpdateNodes(const World& world, const ControllerState& state) {
     gone.try_emplace(node, GoneSince(node).value_or(now_));
   };
   for (auto& [key, suspect] : suspects_) {
+    const SeenNode* const node = world.nodes.Find(suspect.node);
+    suspect.node_was_ready = suspect.node_was_ready || (node != nullptr && node->is_ready);
     const std::uint64_t renewed_at = world.nodes.RenewedAt(suspect.node);
     if (!suspect.renewed_at && state.leases && state.leases->asked >= suspect.suspicion.since)
       suspect.renewed_at = state.leases->version;

@@ -60,6 +60,7 @@ struct Suspect {
   Suspicion suspicion;
   // The version of Leases after which the next renewal counts. Nothing: the controller has to ask for it (AskLeases).
   std::optional<std::uint64_t> renewed_at = {};
+  bool node_was_ready = false;  // since the suspicion began
 };
 
 // Takes the place of the network's digits in the attachment of an entry that was put back (decide_lost.h), because the
