@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "bench/process_figures.h"
+#include "cni/testing/plugin_process.h"
 #include "e2e/agent_process.h"
 
 namespace berth::bench {
@@ -38,21 +39,22 @@ Expected<void> PluginContender::Del(const std::string& container_id) { return Ca
 Expected<void> PluginContender::Call(const char* verb, const std::string& container_id) const {
   const std::string pod = "web-64758b8bf-" + container_id.substr(0, 5);
   const std::string uid = container_id.substr(0, 8) + "-88e7-49be-a27a-77d8" + container_id.substr(0, 8);
-  const auto answer =
-      RunPlugin({.program = options_.program,
-                 .environment = {std::string("CNI_COMMAND=") + verb,
-                                 "CNI_CONTAINERID=" + container_id,
-                                 "CNI_NETNS=/var/run/netns/cni-" + container_id.substr(0, 8),
-                                 "CNI_IFNAME=eth0",
-                                 "CNI_PATH=/opt/cni/bin",
-                                 "CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=" + pod +
-                                     ";K8S_POD_INFRA_CONTAINER_ID=" + container_id + ";K8S_POD_UID=" + uid},
-                 .config = config_});
-  if (!answer) return std::unexpected(answer.error());
-  if (answer->exit_code == 0) return {};
+  const auto outcome = cni_testing::RunPlugin(
+      {.binary = options_.program,
+       .environment = {{"CNI_COMMAND", verb},
+                       {"CNI_CONTAINERID", container_id},
+                       {"CNI_NETNS", "/var/run/netns/cni-" + container_id.substr(0, 8)},
+                       {"CNI_IFNAME", "eth0"},
+                       {"CNI_PATH", "/opt/cni/bin"},
+                       {"CNI_ARGS",
+                        "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=" + pod +
+                            ";K8S_POD_INFRA_CONTAINER_ID=" + container_id + ";K8S_POD_UID=" + uid}},
+       .input = config_});
+  if (outcome.exit_code == 0) return {};
+  const std::string ended = outcome.signal != 0 ? "signal " + std::to_string(outcome.signal)
+                                                : "exit code " + std::to_string(outcome.exit_code);
   return Fail(ErrorCode::kInternal,
-              options_.name + " " + verb + ": exit code " + std::to_string(answer->exit_code) + ": " +
-                  answer->output.substr(0, 500));
+              options_.name + " " + verb + ": " + ended + ": " + (outcome.out + outcome.err).substr(0, 500));
 }
 
 }  // namespace berth::bench

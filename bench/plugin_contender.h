@@ -6,7 +6,6 @@
 
 #include "bench/agent_process.h"
 #include "bench/contender.h"
-#include "bench/plugin_call.h"
 
 namespace berth::bench {
 

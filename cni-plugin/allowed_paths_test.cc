@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/places.h"
-#include "cni-plugin/plugin_process.h"
+#include "cni-plugin/berth_test_setup.h"
 
 namespace berth::cni_plugin {
 namespace {
@@ -37,14 +37,13 @@ class AllowedPaths : public testing::Test {
     fs::permissions(file, perms);
     return file;
   }
-  // Runs a STATUS with `socket` as the agent's socket. No agent listens there.
-  [[nodiscard]] Finished Status(const fs::path& socket) const {
-    return PluginProcess({.variables = CallVariables("STATUS"),
-                          .input = Configuration(socket, R"(,"timeoutSeconds":1)"),
-                          .program = folder_ / "berth"})
-        .Wait();
+  // A STATUS whose agent is to be at that socket: there is none.
+  [[nodiscard]] PluginOutcome Status(const fs::path& socket) const {
+    cni_testing::PluginCall call = BerthCall("STATUS", Configuration(socket, R"(,"timeoutSeconds":1)"));
+    call.binary = folder_ / "berth";
+    return RunPlugin(std::move(call));
   }
-  static std::string MessageOf(const Finished& finished) {
+  static std::string MessageOf(const PluginOutcome& finished) {
     const auto error = nlohmann::json::parse(finished.out, nullptr, false);
     return error.is_object() ? error.value("msg", "") + "; " + error.value("details", "") : finished.out;
   }
@@ -67,7 +66,7 @@ TEST_F(AllowedPaths, RootAllowsItBesideTheProgram) {
 TEST_F(AllowedPaths, AFileThatOthersMayWriteAllowsNothing) {
   static_cast<void>(
       Allow("agentSocket " + folder_.string() + "/\nstateDir " + folder_.string() + "/\n", fs::perms(0666)));
-  const Finished finished = Status(folder_ / "s");
+  const PluginOutcome finished = Status(folder_ / "s");
   EXPECT_THAT(MessageOf(finished), HasSubstr("is not a path"));
   EXPECT_THAT(finished.err, HasSubstr("chmod 644"));
 }

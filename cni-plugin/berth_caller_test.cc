@@ -2,12 +2,14 @@
 // `berth` when its caller dies: it sends no ADD, and takes back an ADD that got an address.
 #include <fstream>
 #include <memory>
+#include <poll.h>
 #include <sys/syscall.h>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cni-plugin/plugin_process.h"
+#include "cni-plugin/berth_test_setup.h"
 #include "cni-plugin/scripted_agent.h"
 
 namespace berth::cni_plugin {
@@ -26,9 +28,10 @@ class Orphan : public testing::Test {
 
   // A call that was waiting for an agent when its parent process died.
   [[nodiscard]] std::unique_ptr<PluginProcess> Orphaned(const std::string& verb) const {
-    auto process = std::make_unique<PluginProcess>(PluginProcess::Options{
-        .variables = CallVariables(verb), .input = Configuration(socket_), .has_mortal_parent = true});
-    EXPECT_TRUE(process->AwaitWaiting());
+    cni_testing::PluginCall call = BerthCall(verb, Configuration(socket_));
+    call.has_mortal_parent = true;
+    auto process = std::make_unique<PluginProcess>(std::move(call));
+    EXPECT_TRUE(AwaitWaiting(*process));
     process->KillParent();
     return process;
   }
@@ -46,15 +49,16 @@ TEST_F(Orphan, SendsNoAdd) {
 TEST_F(Orphan, SendsADelAllTheSame) {
   const auto process = Orphaned("DEL");
   ScriptedAgent agent(socket_, {Answers(200, "")});
-  EXPECT_EQ(process->Wait().status, EXIT_SUCCESS);
+  EXPECT_EQ(process->Wait().exit_code, EXIT_SUCCESS);
   EXPECT_EQ(agent.Stop().size(), 1);
 }
 
 // The process ID of the parent does not show this case: the parent was gone before `berth` read it for the first time.
 TEST_F(Orphan, FromTheStartSendsNoAddEither) {
   ScriptedAgent agent(socket_, {Answers(200, kCallerResult)});
-  PluginProcess process({.variables = CallVariables("ADD"), .input = Configuration(socket_), .without_reader = true});
-  EXPECT_EQ(process.Wait().status, EXIT_FAILURE);
+  cni_testing::PluginCall call = BerthCall("ADD", Configuration(socket_));
+  call.out = Stdout::kReaderGone;
+  EXPECT_EQ(RunPlugin(std::move(call)).exit_code, EXIT_FAILURE);
   EXPECT_THAT(agent.Stop(), IsEmpty());
 }
 
@@ -64,7 +68,7 @@ class UndeliveredAdd : public Orphan {
   // The requests that the agent got. `fields`: header fields in its answer to the ADD.
   std::vector<json> Requests(const std::string& fields) {
     Descriptor listener = Listen(socket_);
-    PluginProcess process({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
+    PluginProcess process(BerthCall("ADD", Configuration(socket_)));
     pollfd waited{.fd = listener.number(), .events = POLLIN, .revents = 0};
     EXPECT_EQ(poll(&waited, 1, 10'000), 1);
     AwaitSent(process);
@@ -74,7 +78,7 @@ class UndeliveredAdd : public Orphan {
     return agent.Stop();
   }
 
-  Finished finished_;
+  PluginOutcome finished_;
 
  private:
   // After `berth` has connected, it checks its caller with a poll(2) that does not wait. Only a poll(2) that waits
@@ -104,13 +108,13 @@ TEST_F(UndeliveredAdd, IsTakenBackIfItTookSomething) {
   EXPECT_EQ(requests[1]["command"], "DEL");
   EXPECT_EQ(requests[1]["containerID"], "c1");
   EXPECT_EQ(requests[1]["startedBootNanos"], requests[0]["startedBootNanos"].get<std::int64_t>() + 1);
-  EXPECT_EQ(finished_.status, EXIT_FAILURE);
+  EXPECT_EQ(finished_.exit_code, EXIT_FAILURE);
   EXPECT_THAT(finished_.err, HasSubstr("write the answer to stdout"));
 }
 
 TEST_F(UndeliveredAdd, LeavesWhatItsAttachmentHadBefore) {
   EXPECT_EQ(Requests("Berth-Took: 0\r\n").size(), 1);
-  EXPECT_EQ(finished_.status, EXIT_FAILURE);
+  EXPECT_EQ(finished_.exit_code, EXIT_FAILURE);
 }
 
 TEST_F(UndeliveredAdd, LeavesEverythingIfTheAgentDoesNotSay) { EXPECT_EQ(Requests("").size(), 1); }

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "cni-plugin/agent_socket.h"
-#include "cni-plugin/plugin_process.h"
+#include "cni-plugin/berth_test_setup.h"
 #include "cni-plugin/scripted_agent.h"
 
 namespace berth::cni_plugin {
@@ -44,7 +44,7 @@ TEST_F(AbsentAgent, IsSaidWhenTheTimeIsOver) {
   std::string configuration = Configuration(socket_, kOneSecond);
   configuration.insert(1, R"("prevResult":{},)");
   for (const char* verb : {"ADD", "CHECK", "GC"}) {
-    const Finished finished = RunBerth(verb, configuration);
+    const PluginOutcome finished = RunBerth(verb, configuration);
     const json error = ErrorOf(finished);
     EXPECT_EQ(error["code"], 11) << verb;
     EXPECT_EQ(error["msg"], "no berth-agent answers on " + socket_ + "; is its pod running on this node?");
@@ -58,42 +58,42 @@ TEST_F(AbsentAgent, IsWaitedForByEveryVerbThatChangesOrChecks) {
   configuration.insert(1, R"("prevResult":{},)");
   for (const char* verb : {"ADD", "DEL", "CHECK", "GC"}) {
     std::filesystem::remove(socket_);
-    PluginProcess process({.variables = CallVariables(verb), .input = configuration});
-    ASSERT_TRUE(process.AwaitWaiting()) << verb;
+    PluginProcess process(BerthCall(verb, configuration));
+    ASSERT_TRUE(AwaitWaiting(process)) << verb;
     ScriptedAgent agent(socket_, {Answers(200, kFailureResult)});
-    EXPECT_EQ(process.Wait().status, EXIT_SUCCESS) << verb;
+    EXPECT_EQ(process.Wait().exit_code, EXIT_SUCCESS) << verb;
     EXPECT_THAT(Verbs(agent.Stop()), ElementsAre(verb));
   }
 }
 
 TEST_F(AbsentAgent, MayLackItsFolderToo) {
   const std::string deep = folder_ / "run/berth/agent.sock";
-  PluginProcess process({.variables = CallVariables("ADD"), .input = Configuration(deep)});
-  ASSERT_TRUE(process.AwaitWaiting());
+  PluginProcess process(BerthCall("ADD", Configuration(deep)));
+  ASSERT_TRUE(AwaitWaiting(process));
   std::filesystem::create_directories(folder_ / "run/berth");
   const ScriptedAgent agent(deep, {Answers(200, kFailureResult)});
-  EXPECT_EQ(process.Wait().status, EXIT_SUCCESS);
+  EXPECT_EQ(process.Wait().exit_code, EXIT_SUCCESS);
 }
 
 TEST_F(AbsentAgent, MayComeByRenamingItsSocket) {
-  PluginProcess process({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
-  ASSERT_TRUE(process.AwaitWaiting());
+  PluginProcess process(BerthCall("ADD", Configuration(socket_)));
+  ASSERT_TRUE(AwaitWaiting(process));
   const ScriptedAgent agent(socket_ + ".new", {Answers(200, kFailureResult)});
   std::filesystem::rename(socket_ + ".new", socket_);
-  EXPECT_EQ(process.Wait().status, EXIT_SUCCESS);
+  EXPECT_EQ(process.Wait().exit_code, EXIT_SUCCESS);
 }
 
 TEST_F(AbsentAgent, MayHaveLeftItsSocket) {
   LeaveSocket();
-  PluginProcess process({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
-  ASSERT_TRUE(process.AwaitWaiting());
+  PluginProcess process(BerthCall("ADD", Configuration(socket_)));
+  ASSERT_TRUE(AwaitWaiting(process));
   std::filesystem::remove(socket_);
   const ScriptedAgent agent(socket_, {Answers(200, kFailureResult)});
-  EXPECT_EQ(process.Wait().status, EXIT_SUCCESS);
+  EXPECT_EQ(process.Wait().exit_code, EXIT_SUCCESS);
 }
 
 TEST_F(AbsentAgent, FailsTheStatusAtOnceIfNoneHasLoadedSinceBoot) {
-  const Finished finished = RunBerth("STATUS", Configuration(socket_));
+  const PluginOutcome finished = RunBerth("STATUS", Configuration(socket_));
   const json error = ErrorOf(finished);
   EXPECT_EQ(error["code"], 50);
   EXPECT_THAT(error["msg"], HasSubstr("no berth-agent answers on " + socket_));
@@ -102,12 +102,12 @@ TEST_F(AbsentAgent, FailsTheStatusAtOnceIfNoneHasLoadedSinceBoot) {
 
 TEST_F(AbsentAgent, ThatIsRestartingDoesNotFailTheStatus) {
   std::ofstream(socket_ + ".loaded") << "";
-  EXPECT_EQ(RunBerth("STATUS", Configuration(socket_)).status, EXIT_SUCCESS);
+  EXPECT_EQ(RunBerth("STATUS", Configuration(socket_)).exit_code, EXIT_SUCCESS);
 }
 
 TEST_F(AbsentAgent, IsNotWaitedForWhereNoSocketCanCome) {
   std::ofstream(folder_ / "file") << "";
-  const Finished finished = RunBerth("DEL", Configuration(folder_ / "file/agent.sock"));
+  const PluginOutcome finished = RunBerth("DEL", Configuration(folder_ / "file/agent.sock"));
   EXPECT_EQ(ErrorOf(finished)["code"], 5);
   EXPECT_LT(finished.took, milliseconds(5000));
 }
@@ -116,20 +116,20 @@ class OverloadedAgent : public Berth {};
 
 TEST_F(OverloadedAgent, IsWaitedForInItsQueue) {
   Descriptor listener = Listen(socket_, 0);
-  PluginProcess first({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
-  PluginProcess second({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
-  PluginProcess third({.variables = CallVariables("ADD"), .input = Configuration(socket_)});
+  PluginProcess first(BerthCall("ADD", Configuration(socket_)));
+  PluginProcess second(BerthCall("ADD", Configuration(socket_)));
+  PluginProcess third(BerthCall("ADD", Configuration(socket_)));
   const ScriptedAgent agent(std::move(listener), std::vector(3, Answers(200, kFailureResult)));
-  EXPECT_EQ(first.Wait().status, EXIT_SUCCESS);
-  EXPECT_EQ(second.Wait().status, EXIT_SUCCESS);
-  EXPECT_EQ(third.Wait().status, EXIT_SUCCESS);
+  EXPECT_EQ(first.Wait().exit_code, EXIT_SUCCESS);
+  EXPECT_EQ(second.Wait().exit_code, EXIT_SUCCESS);
+  EXPECT_EQ(third.Wait().exit_code, EXIT_SUCCESS);
 }
 
 TEST_F(OverloadedAgent, ThatTakesNoMoreCallsEndsTheCallInTime) {
   const Descriptor listener = Listen(socket_, 0);
   const auto waiting = Connect(socket_, Deadline::In(std::chrono::seconds(1)));
   ASSERT_TRUE(waiting.has_value());
-  const Finished finished = RunBerth("ADD", Configuration(socket_, kOneSecond));
+  const PluginOutcome finished = RunBerth("ADD", Configuration(socket_, kOneSecond));
   EXPECT_EQ(ErrorOf(finished)["code"], 11);
   EXPECT_THAT(ErrorOf(finished)["msg"], HasSubstr("accepts no more calls"));
   EXPECT_LT(finished.took, milliseconds(4500));
@@ -177,7 +177,7 @@ class BrokenConnection : public Berth {};
 
 TEST_F(BrokenConnection, RepeatsDelOnce) {
   ScriptedAgent agent(socket_, {Closes(), Answers(200, "")});
-  EXPECT_EQ(RunBerth("DEL", Configuration(socket_)).status, EXIT_SUCCESS);
+  EXPECT_EQ(RunBerth("DEL", Configuration(socket_)).exit_code, EXIT_SUCCESS);
   EXPECT_THAT(Verbs(agent.Stop()), ElementsAre("DEL", "DEL"));
 }
 
@@ -189,13 +189,13 @@ TEST_F(BrokenConnection, RepeatsDelOnceOnly) {
 
 TEST_F(BrokenConnection, WaitsForTheAgentThatReplacesTheBrokenOne) {
   auto broken = std::make_unique<ScriptedAgent>(socket_, std::vector{NeverAnswers()});
-  PluginProcess process({.variables = CallVariables("DEL"), .input = Configuration(socket_)});
+  PluginProcess process(BerthCall("DEL", Configuration(socket_)));
   ASSERT_TRUE(Await([&broken] { return !broken->Requests().empty(); }));
   std::filesystem::remove(socket_);
   broken.reset();
-  ASSERT_TRUE(process.AwaitWaiting());
+  ASSERT_TRUE(AwaitWaiting(process));
   const ScriptedAgent agent(socket_, {Answers(200, "")});
-  EXPECT_EQ(process.Wait().status, EXIT_SUCCESS);
+  EXPECT_EQ(process.Wait().exit_code, EXIT_SUCCESS);
 }
 
 TEST_F(BrokenConnection, ThatIsNeverReadEndsInAnError) {
@@ -212,7 +212,7 @@ class SilentAgent : public Berth {};
 
 TEST_F(SilentAgent, EndsDelInTimeWithoutARepetition) {
   ScriptedAgent agent(socket_, {NeverAnswers(), NeverAnswers()});
-  const Finished finished = RunBerth("DEL", Configuration(socket_, kOneSecond));
+  const PluginOutcome finished = RunBerth("DEL", Configuration(socket_, kOneSecond));
   EXPECT_EQ(ErrorOf(finished)["code"], 11);
   EXPECT_GE(finished.took, milliseconds(1000));
   EXPECT_LT(finished.took, milliseconds(3500));
@@ -221,7 +221,7 @@ TEST_F(SilentAgent, EndsDelInTimeWithoutARepetition) {
 
 TEST_F(SilentAgent, EndsAddInTimeEvenIfItsDelIsNotAnswered) {
   ScriptedAgent agent(socket_, {NeverAnswers(), NeverAnswers()});
-  const Finished finished = RunBerth("ADD", Configuration(socket_, kOneSecond));
+  const PluginOutcome finished = RunBerth("ADD", Configuration(socket_, kOneSecond));
   EXPECT_EQ(ErrorOf(finished)["code"], 11);
   EXPECT_LT(finished.took, milliseconds(6000));
   EXPECT_THAT(finished.err, HasSubstr("give back the address that this ADD may have got"));
@@ -230,7 +230,7 @@ TEST_F(SilentAgent, EndsAddInTimeEvenIfItsDelIsNotAnswered) {
 
 TEST_F(SilentAgent, EndsTheStatusSoonerThanOtherCalls) {
   const ScriptedAgent agent(socket_, {NeverAnswers()});
-  const Finished finished = RunBerth("STATUS", Configuration(socket_, R"(,"timeoutSeconds":60)"));
+  const PluginOutcome finished = RunBerth("STATUS", Configuration(socket_, R"(,"timeoutSeconds":60)"));
   EXPECT_EQ(ErrorOf(finished)["code"], 50);
   EXPECT_LT(finished.took, milliseconds(10'000));
 }

@@ -9,8 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cni-plugin/berth_test_setup.h"
 #include "cni-plugin/deadline.h"
-#include "cni-plugin/plugin_process.h"
 #include "cni-plugin/scripted_agent.h"
 #include "cni/config.h"
 #include "cni/forward.h"
@@ -31,13 +31,13 @@ constexpr unsigned kTryAgain = 11;
 
 class QueuedDel : public testing::Test {
  protected:
-  [[nodiscard]] PluginProcess::Options Call(const std::string& verb, const std::string& container = "c1") const {
-    PluginProcess::Options options{.variables = CallVariables(verb), .input = Configuration(socket_, kSoon)};
-    options.variables["CNI_CONTAINERID"] = container;
-    return options;
+  [[nodiscard]] cni_testing::PluginCall Call(const std::string& verb, const std::string& container = "c1") const {
+    cni_testing::PluginCall call = BerthCall(verb, Configuration(socket_, kSoon));
+    call.environment["CNI_CONTAINERID"] = container;
+    return call;
   }
-  [[nodiscard]] Finished Run(const std::string& verb, const std::string& container = "c1") const {
-    return PluginProcess(Call(verb, container)).Wait();
+  [[nodiscard]] PluginOutcome Run(const std::string& verb, const std::string& container = "c1") const {
+    return RunPlugin(Call(verb, container));
   }
   [[nodiscard]] node::Folder State() const { return node::Folder::Open(StateOf(socket_)).value(); }
   [[nodiscard]] node::DelQueue Queue() const { return node::DelQueue::Lock(State(), /*deadline=*/0).value(); }
@@ -49,8 +49,8 @@ class QueuedDel : public testing::Test {
 
 TEST_F(QueuedDel, SucceedsAndIsFoundByTheNextAgentWithItsStart) {
   const std::int64_t before = BootNanosNow();
-  const Finished finished = Run("DEL");
-  EXPECT_EQ(finished.status, EXIT_SUCCESS) << finished.out;
+  const PluginOutcome finished = Run("DEL");
+  EXPECT_EQ(finished.exit_code, EXIT_SUCCESS) << finished.out;
   EXPECT_EQ(finished.out, "");
   EXPECT_THAT(finished.err, HasSubstr("the DEL waits"));
   EXPECT_GE(finished.took, std::chrono::milliseconds(1000)) << "an agent may have come";
@@ -71,7 +71,7 @@ TEST_F(QueuedDel, ComesAfterABrokenConnectionToo) {
   ASSERT_TRUE(Await([&broken] { return !broken->Requests().empty(); }));
   std::filesystem::remove(socket_);
   broken.reset();
-  EXPECT_EQ(process.Wait().status, EXIT_SUCCESS);
+  EXPECT_EQ(process.Wait().exit_code, EXIT_SUCCESS);
   EXPECT_THAT(Queued(), SizeIs(1));
 }
 
@@ -80,7 +80,7 @@ TEST_F(QueuedDel, IsOneOfManyThatComeAtOnce) {
   for (int i = 0; i < 8; ++i) {
     processes.push_back(std::make_unique<PluginProcess>(Call("DEL", "c" + std::to_string(i))));
   }
-  for (const auto& process : processes) EXPECT_EQ(process->Wait().status, EXIT_SUCCESS);
+  for (const auto& process : processes) EXPECT_EQ(process->Wait().exit_code, EXIT_SUCCESS);
   EXPECT_THAT(Queued(), SizeIs(8));
 }
 
@@ -91,7 +91,7 @@ TEST_F(QueuedDel, GoesToAnAgentThatCameWhileItWaitedForTheQueue) {
   ASSERT_TRUE(Await([this] { return node::IsLockWaitedFor(StateOf(socket_) + "/queue.lock"); }));
   ScriptedAgent agent(socket_, {Answers(200, "")});
   held.reset();
-  EXPECT_EQ(process.Wait().status, EXIT_SUCCESS);
+  EXPECT_EQ(process.Wait().exit_code, EXIT_SUCCESS);
   EXPECT_THAT(agent.Stop(), SizeIs(1));
   EXPECT_THAT(Queued(), IsEmpty());
 }
@@ -106,18 +106,18 @@ TEST_F(QueuedDel, IsTriedAgainWhereTheQueueIsFull) {
 }
 
 TEST_F(QueuedDel, OfAVeryLongNameIsTriedAgainAndLeavesRoomForOthers) {
-  PluginProcess::Options call = Call("DEL");
+  cni_testing::PluginCall call = Call("DEL");
   call.input.replace(call.input.find(R"("n1")"), 4, "\"" + std::string(900'000, 'n') + "\"");
-  const json error = ErrorOf(PluginProcess(call).Wait());
+  const json error = ErrorOf(RunPlugin(call));
   EXPECT_EQ(error["code"], kTryAgain);
   EXPECT_THAT(error["msg"], HasSubstr("too large for the queue"));
-  EXPECT_EQ(Run("DEL").status, EXIT_SUCCESS);
+  EXPECT_EQ(Run("DEL").exit_code, EXIT_SUCCESS);
   EXPECT_THAT(Queued(), SizeIs(1));
 }
 
 TEST_F(QueuedDel, IsWholeBehindOneThatIsNot) {
   ASSERT_TRUE(State().Write("queue", R"({"command":"DEL","containerID":"c0)"));
-  EXPECT_EQ(Run("DEL").status, EXIT_SUCCESS);
+  EXPECT_EQ(Run("DEL").exit_code, EXIT_SUCCESS);
   ASSERT_THAT(Queued(), SizeIs(2));
   EXPECT_FALSE(cni::ParseForwardedCall(Queued()[0]).has_value());
   EXPECT_TRUE(cni::ParseForwardedCall(Queued()[1]).has_value());
@@ -144,9 +144,9 @@ class WithoutAnAgent : public QueuedDel, public testing::WithParamInterface<cons
 // A tenant's configuration may name the state folder.
 TEST_P(WithoutAnAgent, NothingButADelMakesTheStateFolder) {
   std::ofstream(socket_ + ".loaded") << "";
-  PluginProcess::Options call = Call(GetParam());
+  cni_testing::PluginCall call = Call(GetParam());
   call.input.insert(1, R"("prevResult":{},)");
-  static_cast<void>(PluginProcess(call).Wait());
+  static_cast<void>(RunPlugin(call));
   EXPECT_FALSE(std::filesystem::exists(StateOf(socket_)));
 }
 
@@ -159,9 +159,9 @@ class WhereTheModeIsDirect : public QueuedDel, public testing::WithParamInterfac
 TEST_P(WhereTheModeIsDirect, BerthSaysWhatIsWrong) {
   ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
   std::ofstream(socket_ + ".loaded") << "";
-  PluginProcess::Options call = Call(GetParam());
+  cni_testing::PluginCall call = Call(GetParam());
   call.input.insert(1, R"("prevResult":{},)");
-  const json error = ErrorOf(PluginProcess(call).Wait());
+  const json error = ErrorOf(RunPlugin(call));
   EXPECT_EQ(error["code"], std::string(GetParam()) == "STATUS" ? 50U : kTryAgain);
   EXPECT_THAT(error["msg"], HasSubstr(StateOf(socket_) + "/mode says direct"));
   EXPECT_THAT(error["details"], HasSubstr("install berth-direct in the place of berth"));

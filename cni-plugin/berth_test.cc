@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // `berth`: which calls it answers itself, what it sends to an agent, and what it prints.
+#include <array>
+#include <csignal>
 #include <elf.h>
+#include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/places.h"
+#include "cni-plugin/berth_test_setup.h"
 #include "cni-plugin/deadline.h"
-#include "cni-plugin/plugin_process.h"
 #include "cni-plugin/scripted_agent.h"
 
 namespace berth::cni_plugin {
@@ -34,24 +41,28 @@ TEST_F(BerthAlone, AnswersVersionWithoutAnEndOfStdin) {
   ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
   const Descriptor reader(ends[0]);
   const Descriptor writer(ends[1]);
-  PluginProcess process({.variables = {{"CNI_COMMAND", "VERSION"}}, .input = "", .stdin_descriptor = ends[0]});
-  const Finished finished = process.Wait();
-  EXPECT_EQ(finished.status, EXIT_SUCCESS);
+  cni_testing::PluginCall call = BerthCall("VERSION", "");
+  call.in = Stdin::kDescriptor;
+  call.descriptor = ends[0];
+  const PluginOutcome finished = RunPlugin(std::move(call));
+  EXPECT_EQ(finished.exit_code, EXIT_SUCCESS);
   EXPECT_EQ(json::parse(finished.out)["cniVersion"], "1.1.0");
   EXPECT_EQ(json::parse(finished.out)["supportedVersions"].size(), 7);
 }
 
 TEST_F(BerthAlone, TellsAPersonWhatItIs) {
-  const Finished finished = PluginProcess({.variables = {}, .input = ""}).Wait();
-  EXPECT_EQ(finished.status, EXIT_SUCCESS);
+  cni_testing::PluginCall call = BerthCall("", "");
+  call.environment.clear();
+  const PluginOutcome finished = RunPlugin(std::move(call));
+  EXPECT_EQ(finished.exit_code, EXIT_SUCCESS);
   EXPECT_EQ(finished.out, "");
   EXPECT_THAT(finished.err, HasSubstr("berth: gives a pod an address"));
 }
 
 TEST_F(BerthAlone, RefusesBadVariables) {
-  Variables variables = CallVariables("ADD");
-  variables.erase("CNI_IFNAME");
-  const json error = ErrorOf(PluginProcess({.variables = variables, .input = Configuration(socket_)}).Wait());
+  cni_testing::PluginCall call = BerthCall("ADD", Configuration(socket_));
+  call.environment.erase("CNI_IFNAME");
+  const json error = ErrorOf(RunPlugin(std::move(call)));
   EXPECT_EQ(error["code"], 4);
   EXPECT_THAT(error["msg"], HasSubstr("CNI_IFNAME"));
 }
@@ -63,9 +74,9 @@ TEST_F(BerthAlone, RefusesBadConfigurations) {
 }
 
 TEST_F(BerthAlone, RefusesItsOwnNetworkNamespace) {
-  Variables variables = CallVariables("ADD");
-  variables["CNI_NETNS"] = "/proc/self/ns/net";
-  const json error = ErrorOf(PluginProcess({.variables = variables, .input = Configuration(socket_)}).Wait());
+  cni_testing::PluginCall call = BerthCall("ADD", Configuration(socket_));
+  call.environment["CNI_NETNS"] = "/proc/self/ns/net";
+  const json error = ErrorOf(RunPlugin(std::move(call)));
   EXPECT_EQ(error["code"], 8);
 }
 
@@ -88,9 +99,9 @@ TEST_F(BerthAlone, SaysSoWhenItIsOutOfMemory) {
   const std::string program = socket_ + ".sh";
   std::ofstream(program) << "#!/bin/sh\nulimit -v 20000\nexec " << BuildDir() << "/bin/berth\n";
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
-  const std::string input(std::size_t{32} << 20U, ' ');
-  const json error =
-      ErrorOf(PluginProcess({.variables = CallVariables("DEL"), .input = input, .program = program}).Wait());
+  cni_testing::PluginCall call = BerthCall("DEL", std::string(std::size_t{32} << 20U, ' '));
+  call.binary = program;
+  const json error = ErrorOf(RunPlugin(std::move(call)));
   EXPECT_EQ(error["msg"], "std::bad_alloc") << "the exception found no handler";
 }
 
@@ -117,8 +128,8 @@ class BerthWithAgent : public BerthAlone {};
 
 TEST_F(BerthWithAgent, PrintsTheResultOfAdd) {
   ScriptedAgent agent(socket_, {Answers(200, kResult)});
-  const Finished finished = RunBerth("ADD", Configuration(socket_));
-  EXPECT_EQ(finished.status, EXIT_SUCCESS);
+  const PluginOutcome finished = RunBerth("ADD", Configuration(socket_));
+  EXPECT_EQ(finished.exit_code, EXIT_SUCCESS);
   EXPECT_EQ(finished.out, std::string(kResult) + "\n");
   EXPECT_EQ(finished.err, "");
   EXPECT_EQ(agent.Stop().size(), 1) << "one request and nothing taken back";
@@ -159,7 +170,7 @@ TEST_F(BerthWithAgent, SendsMegabytesWhereTheAgentNeedsThem) {
   std::string configuration = Configuration(socket_);
   configuration.insert(1, R"("cni.dev/valid-attachments":[)" + list + "],");
   ScriptedAgent agent(socket_, {Answers(200, "")});
-  EXPECT_EQ(RunBerth("GC", configuration).status, EXIT_SUCCESS);
+  EXPECT_EQ(RunBerth("GC", configuration).exit_code, EXIT_SUCCESS);
   EXPECT_EQ(agent.Stop().at(0)["config"]["cni.dev/valid-attachments"].size(), 20'000);
 }
 
@@ -168,8 +179,8 @@ TEST_F(BerthWithAgent, PrintsNothingForVerbsWithoutResult) {
   std::string configuration = Configuration(socket_);
   configuration.insert(1, R"("prevResult":{},)");
   for (const char* verb : {"DEL", "CHECK", "GC", "STATUS"}) {
-    const Finished finished = RunBerth(verb, configuration);
-    EXPECT_EQ(finished.status, EXIT_SUCCESS) << verb;
+    const PluginOutcome finished = RunBerth(verb, configuration);
+    EXPECT_EQ(finished.exit_code, EXIT_SUCCESS) << verb;
     EXPECT_EQ(finished.out, "") << verb;
   }
   std::vector<std::string> verbs;
@@ -180,8 +191,8 @@ TEST_F(BerthWithAgent, PrintsNothingForVerbsWithoutResult) {
 TEST_F(BerthWithAgent, PrintsTheAgentsErrorAsItIs) {
   const std::string error = R"({"cniVersion":"1.1.0","code":100,"msg":"pool p1 is exhausted","details":"add ranges"})";
   ScriptedAgent agent(socket_, {Answers(500, error)});
-  const Finished finished = RunBerth("ADD", Configuration(socket_));
-  EXPECT_EQ(finished.status, EXIT_FAILURE);
+  const PluginOutcome finished = RunBerth("ADD", Configuration(socket_));
+  EXPECT_EQ(finished.exit_code, EXIT_FAILURE);
   EXPECT_EQ(finished.out, error + "\n");
   EXPECT_EQ(agent.Stop().size(), 1) << "a failed ADD holds nothing: there is nothing to take back";
 }
@@ -196,7 +207,7 @@ TEST_F(BerthWithAgent, TakesTheLargestAnswer) {
 // If a process is stopped and continued, the kernel ends some waits early with EINTR.
 TEST_F(BerthWithAgent, IsNotDisturbedByBeingStopped) {
   ScriptedAgent agent(socket_, {NeverAnswers(), Answers(200, "")});
-  PluginProcess process({.variables = CallVariables("DEL"), .input = Configuration(socket_, R"(,"timeoutSeconds":4)")});
+  PluginProcess process(BerthCall("DEL", Configuration(socket_, R"(,"timeoutSeconds":4)")));
   ASSERT_TRUE(Await([&agent] { return !agent.Requests().empty(); }));
   kill(process.pid(), SIGSTOP);
   int status = 0;

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/places.h"
-#include "cni-plugin/plugin_process.h"
+#include "cni-plugin/berth_test_setup.h"
 #include "cni-plugin/scripted_agent.h"
 #include "node/lock_watch.h"
 #include "node/node_directory.h"
@@ -37,11 +37,13 @@ class DirectMode : public testing::Test {
     std::ofstream(folder_ / "kubeconfig") << kubeconfig;
   }
 
-  [[nodiscard]] PluginProcess::Options Call(const std::string& verb) const {
+  [[nodiscard]] cni_testing::PluginCall Call(const std::string& verb) const {
     std::string configuration =
         Configuration(socket_, R"(,"nodeName":"n1","kubeconfig":")" + (folder_ / "kubeconfig") + "\"");
     configuration.insert(1, R"("prevResult":{},"cni.dev/valid-attachments":[],)");
-    return {.variables = CallVariables(verb), .input = configuration, .program = BuildDir() + "/bin/berth-direct"};
+    cni_testing::PluginCall call = BerthCall(verb, std::move(configuration));
+    call.binary = BuildDir() + "/bin/berth-direct";
+    return call;
   }
   [[nodiscard]] node::Folder State() const { return node::Folder::Open(StateOf(socket_)).value(); }
   [[nodiscard]] node::NodeDirectory Directory() const {
@@ -60,19 +62,19 @@ class DirectMode : public testing::Test {
 class DirectModeOf : public DirectMode, public testing::WithParamInterface<const char*> {};
 
 TEST_P(DirectModeOf, WithoutAModeTheNodeIsItsAgents) {
-  ExpectRefusal(GetParam(), ErrorOf(PluginProcess(Call(GetParam())).Wait()));
+  ExpectRefusal(GetParam(), ErrorOf(RunPlugin(Call(GetParam()))));
   EXPECT_FALSE(std::filesystem::exists(StateOf(socket_))) << "a configuration makes no folder";
   EXPECT_FALSE(std::filesystem::exists(folder_ / "nodes"));
 }
 
 TEST_P(DirectModeOf, WhereTheModeIsAgentNothingIsDone) {
   ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kAgent));
-  ExpectRefusal(GetParam(), ErrorOf(PluginProcess(Call(GetParam())).Wait()));
+  ExpectRefusal(GetParam(), ErrorOf(RunPlugin(Call(GetParam()))));
 }
 
 TEST_P(DirectModeOf, WhereTheModeIsDirectTheApiServerIsAsked) {
   ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
-  EXPECT_THAT(ErrorOf(PluginProcess(Call(GetParam())).Wait())["msg"], HasSubstr(kApiServer));
+  EXPECT_THAT(ErrorOf(RunPlugin(Call(GetParam())))["msg"], HasSubstr(kApiServer));
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, DirectModeOf, testing::Values("ADD", "DEL", "CHECK", "GC", "STATUS"),
@@ -80,13 +82,13 @@ INSTANTIATE_TEST_SUITE_P(Table, DirectModeOf, testing::Values("ADD", "DEL", "CHE
 
 TEST_F(DirectMode, AWordThatIsNoModeIsAnErrorThatNamesTheFile) {
   ASSERT_TRUE(State().Write("mode", "both\n"));
-  EXPECT_THAT(ErrorOf(PluginProcess(Call("DEL")).Wait())["msg"], HasSubstr("/mode holds \"both\""));
+  EXPECT_THAT(ErrorOf(RunPlugin(Call("DEL")))["msg"], HasSubstr("/mode holds \"both\""));
 }
 
 TEST_F(DirectMode, AnotherNodeThanThatOfTheCredentialsIsRefusedBeforeAnyFolderIsMade) {
   ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
   WriteKubeconfig("system:node:n2");
-  const json error = ErrorOf(PluginProcess(Call("ADD")).Wait());
+  const json error = ErrorOf(RunPlugin(Call("ADD")));
   EXPECT_EQ(error["code"], 7U) << error;
   EXPECT_THAT(error["msg"], HasSubstr("ipam.nodeName is \"n1\", but the credentials are of the node \"n2\""));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "nodes"));
@@ -95,9 +97,9 @@ TEST_F(DirectMode, AnotherNodeThanThatOfTheCredentialsIsRefusedBeforeAnyFolderIs
 TEST_F(DirectMode, CredentialsOfWhatCannotBeANodeMakeNoFolder) {
   ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
   WriteKubeconfig("system:node:../n1");
-  PluginProcess::Options call = Call("ADD");
+  cni_testing::PluginCall call = Call("ADD");
   call.input.erase(call.input.find(R"("nodeName")"), std::string_view(R"("nodeName":"n1",)").size());
-  EXPECT_THAT(ErrorOf(PluginProcess(call).Wait())["msg"], HasSubstr("\"../n1\" cannot be the name of a node"));
+  EXPECT_THAT(ErrorOf(RunPlugin(call))["msg"], HasSubstr("\"../n1\" cannot be the name of a node"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "nodes"));
 }
 
@@ -114,9 +116,9 @@ TEST_F(DirectMode, ACallThatWaitedWhileTheModeChangedDoesNothing) {
 TEST_F(DirectMode, AnAgentThatLivesKeepsCallsOutWhateverTheModeSays) {
   ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
   const node::HeldFile agent = Directory().LockShared().value();
-  PluginProcess::Options call = Call("DEL");
+  cni_testing::PluginCall call = Call("DEL");
   call.input.insert(call.input.find(R"("nodeName")"), R"("timeoutSeconds":1,)");
-  const json error = ErrorOf(PluginProcess(call).Wait());
+  const json error = ErrorOf(RunPlugin(call));
   EXPECT_EQ(error["code"], 11U);
   EXPECT_THAT(error["msg"], HasSubstr("or its agent"));
 }

@@ -14,9 +14,11 @@
 #include <thread>
 #include <vector>
 
-#include "e2e/plugin_process.h"
+#include "cni/testing/plugin_process.h"
 
 namespace berth::e2e {
+
+using cni_testing::PluginCall;
 
 class Churn {
  public:

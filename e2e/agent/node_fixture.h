@@ -13,13 +13,18 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "cni/testing/plugin_process.h"
 #include "e2e/agent_process.h"
-#include "e2e/plugin_process.h"
 #include "e2e/test_cluster.h"
 
 namespace berth::e2e {
 
-// The value of an environment variable. Throws std::runtime_error if the variable is not set.
+using cni_testing::PluginCall;
+using cni_testing::PluginOutcome;
+using cni_testing::PluginProcess;
+using cni_testing::RunPlugin;
+
+// Throws std::runtime_error if it is not set.
 [[nodiscard]] std::string Setting(const char* name);
 
 // Waits until `condition` is true. False: `limit` has passed.

@@ -132,7 +132,7 @@ std::string Conformance::MakePool6(const json& patch) {
   return MakePool(spec);
 }
 
-e2e::PluginCall Conformance::Prepare(const Call& call) const {
+cni_testing::PluginCall Conformance::Prepare(const Call& call) const {
   const json::json_pointer socket("/ipam/agentSocket");
   if (InAgentMode() && call.config.contains(socket) && call.config.at(socket).is_string()) {
     const std::lock_guard lock(sockets_mutex_);
@@ -146,7 +146,7 @@ e2e::PluginCall Conformance::Prepare(const Call& call) const {
           .chunk_bytes = call.chunk_bytes};
 }
 
-PluginOutcome Conformance::Run(const Call& call) const { return e2e::RunPlugin(Prepare(call)); }
+PluginOutcome Conformance::Run(const Call& call) const { return cni_testing::RunPlugin(Prepare(call)); }
 
 std::vector<PluginOutcome> Conformance::RunAll(const std::vector<Call>& calls) const {
   std::vector<PluginOutcome> outcomes(calls.size());

@@ -21,14 +21,14 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "cni/testing/plugin_process.h"
 #include "e2e/conformance/settings.h"
-#include "e2e/plugin_process.h"
 #include "e2e/test_cluster.h"
 
 namespace berth::conformance {
 
-using e2e::PluginOutcome;
-using e2e::PluginProcess;
+using cni_testing::PluginOutcome;
+using cni_testing::PluginProcess;
 using nlohmann::json;
 
 // A call, which a test changes and then makes.
@@ -36,8 +36,8 @@ struct Call {
   std::map<std::string, std::string> environment;
   json config;
   std::optional<std::string> input;  // instead of config
-  e2e::Stdin in = e2e::Stdin::kBytes;
-  e2e::Stdout out = e2e::Stdout::kCaptured;
+  cni_testing::Stdin in = cni_testing::Stdin::kBytes;
+  cni_testing::Stdout out = cni_testing::Stdout::kCaptured;
   std::size_t chunk_bytes = 65536;
   std::string binary;  // empty: the plugin under test
 
@@ -67,7 +67,7 @@ class Conformance : public testing::Test {
   // Makes the fixture remove, at the end, a pool that the test made by itself.
   void Adopt(const std::string& pool) { pools_.push_back(pool); }
 
-  [[nodiscard]] e2e::PluginCall Prepare(const Call& call) const;
+  [[nodiscard]] cni_testing::PluginCall Prepare(const Call& call) const;
   [[nodiscard]] PluginOutcome Run(const Call& call) const;
   // Runs all calls at the same time. Returns the outcomes in the order of the calls.
   [[nodiscard]] std::vector<PluginOutcome> RunAll(const std::vector<Call>& calls) const;

@@ -44,7 +44,7 @@ TEST_F(Conformance, Case081_LogsGoToTheFileWhereOneIsNamed) {
 
 TEST_F(Conformance, Case082_AResultThatNobodyReadsIsGivenBack) {
   Call call = Base("ADD");
-  call.out = e2e::Stdout::kReaderGone;
+  call.out = cni_testing::Stdout::kReaderGone;
   EXPECT_GT(Run(call).exit_code, 0);
   EXPECT_THAT(Allocated(), IsEmpty());
 }
@@ -53,7 +53,7 @@ TEST_F(Conformance, Case082_AResultThatNobodyReadsIsGivenBack) {
 TEST_F(Conformance, Case082_ARepeatedAnswerThatNobodyReadsLeavesWhatThePairHas) {
   Ok(Base("ADD"));
   Call call = Base("ADD");
-  call.out = e2e::Stdout::kReaderGone;
+  call.out = cni_testing::Stdout::kReaderGone;
   EXPECT_GT(Run(call).exit_code, 0);
   EXPECT_THAT(Allocated(), ElementsAre("10.1.2.2"));
 }

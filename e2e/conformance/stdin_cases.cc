@@ -62,9 +62,9 @@ TEST_F(Conformance, Case031_CheckGcAndStatusCannotParseAWordAsAVersion) {
 
 TEST_F(Conformance, Case032_UnreadableInputIsAnInputError) {
   Call call = Base("ADD");
-  call.in = e2e::Stdin::kClosed;
+  call.in = cni_testing::Stdin::kClosed;
   Error(call, {5}, "stdin");
-  call.in = e2e::Stdin::kDirectory;
+  call.in = cni_testing::Stdin::kDirectory;
   Error(call, {5}, "stdin");
 }
 
@@ -80,7 +80,7 @@ TEST_F(Conformance, Case034_DeepAndEndlessInputIsRefusedWithoutACrash) {
   constexpr int kLevels = 100'000;
   Error(Base("ADD").Input(begin + std::string(kLevels, '[') + std::string(kLevels, ']') + "}"), {6}, "nested");
   Call endless = Base("ADD").Input(begin + "\"");
-  endless.in = e2e::Stdin::kFlood;
+  endless.in = cni_testing::Stdin::kFlood;
   Error(endless, {6}, "larger than");
 }
 

@@ -26,7 +26,7 @@ TEST_F(VersionVerb, Case042_TheConfigurationsVersionChangesNothing) {
 
 TEST_F(VersionVerb, Case043_InputThatNeverEndsDoesNotBlockIt) {
   Call call = Bare();
-  call.in = e2e::Stdin::kNeverEnds;
+  call.in = cni_testing::Stdin::kNeverEnds;
   ExpectTheList(call);
   EXPECT_LT(Run(call).took, std::chrono::seconds(5));
 }

@@ -2,8 +2,8 @@
 // PluginProcess: runs a CNI plugin as a runtime does, with environment and stdin, and collects stdout, stderr and its
 // end.
 //
-// A test can also treat the plugin badly: a stdin that never ends, a stdout without a reader, a signal at any time. The
-// test's process must ignore SIGPIPE.
+// Tests and benchmarks start plugins with it. A test may treat a plugin badly: a stdin that never ends, a reader that
+// is gone, a caller that is killed, a signal in the middle. The first PluginProcess makes this process ignore SIGPIPE.
 #pragma once
 
 #include <atomic>
@@ -15,14 +15,15 @@
 #include <string_view>
 #include <sys/types.h>
 
-namespace berth::e2e {
+namespace berth::cni_testing {
 
 enum class Stdin : std::uint8_t {
-  kBytes,      // `input`, then end of file
-  kNeverEnds,  // `input`, and no end of file
-  kFlood,      // `input`, and then the letter x until the plugin closes stdin
-  kClosed,     // no descriptor 0
-  kDirectory,  // a descriptor whose read fails
+  kBytes,       // `input`, then end of file
+  kNeverEnds,   // `input`, and no end of file
+  kFlood,       // `input`, and then the letter x until the plugin closes stdin
+  kClosed,      // no descriptor 0
+  kDirectory,   // a descriptor whose read fails
+  kDescriptor,  // `descriptor`; nothing is written
 };
 
 enum class Stdout : std::uint8_t {
@@ -35,12 +36,14 @@ struct PluginCall {
   std::map<std::string, std::string> environment = {};  // nothing else is inherited
   std::string input = {};
   Stdin in = Stdin::kBytes;
+  int descriptor = -1;
   Stdout out = Stdout::kCaptured;
-  std::size_t chunk_bytes = 65536;  // `input` is written in pieces of this size
+  bool has_mortal_parent = false;   // see KillParent
+  std::size_t chunk_bytes = 65536;  // of `input`, written at a time; what one pipe holds
 };
 
 struct PluginOutcome {
-  int exit_code = -1;  // -1: ended by a signal, or still running
+  int exit_code = -1;  // -1: ended by a signal, or still running; 127: it could not be started, and `err` says why
   int signal = 0;
   bool timed_out = false;  // the limit passed, and Wait killed the plugin
   std::string out = {};
@@ -50,13 +53,15 @@ struct PluginOutcome {
 
 class PluginProcess {
  public:
-  // Starts the plugin. Throws std::system_error on failure, because the test cannot continue.
+  // Starts the plugin. If `input` is no larger than a chunk, all of it is in the pipe when this returns. Throws
+  // std::system_error if the test's process has no file descriptors or processes left.
   explicit PluginProcess(PluginCall call);
   PluginProcess(const PluginProcess&) = delete;
   PluginProcess& operator=(const PluginProcess&) = delete;
   // Kills the plugin if it still runs.
   ~PluginProcess();
 
+  // -1: it could not be started, or has ended.
   [[nodiscard]] pid_t pid() const { return pid_; }
 
   // Whether the plugin still runs. May be called while another thread is in Wait.
@@ -64,6 +69,13 @@ class PluginProcess {
 
   // Sends the signal only to the plugin, as runtimes do. If the plugin has ended, does nothing.
   void Signal(int number) const;
+
+  // Ends the process that started the plugin, and returns when the plugin has another parent. Requires:
+  // has_mortal_parent.
+  void KillParent();
+
+  // Closes the read end of the plugin's stdout: the plugin's next write fails with EPIPE.
+  void CloseOutput();
 
   // Waits until the plugin reads stdin, and so until its main has begun. False: `limit` has passed.
   [[nodiscard]] bool AwaitReading(std::chrono::milliseconds limit = std::chrono::seconds(10)) const;
@@ -73,12 +85,16 @@ class PluginProcess {
   [[nodiscard]] PluginOutcome Wait(std::chrono::milliseconds limit = std::chrono::seconds(300));
 
  private:
-  void Feed(std::size_t& written);
+  void Start(int stdin_end, int stdout_end, int stderr_end);
+  void Feed();
 
   PluginCall call_;
   std::chrono::steady_clock::time_point started_;
   pid_t pid_ = -1;
-  int end_fd_ = -1;  // a pidfd: its signals cannot reach another process with the same number
+  pid_t parent_ = -1;
+  std::string start_error_;  // empty: it was started
+  std::size_t written_ = 0;  // of `input`
+  int end_fd_ = -1;          // a pidfd: signals through it cannot reach another process that got the same number
   std::atomic<bool> ended_ = false;
   int stdin_fd_ = -1;
   int stdout_fd_ = -1;
@@ -88,4 +104,4 @@ class PluginProcess {
 // Starts the plugin and waits for its end.
 [[nodiscard]] PluginOutcome RunPlugin(PluginCall call, std::chrono::milliseconds limit = std::chrono::seconds(300));
 
-}  // namespace berth::e2e
+}  // namespace berth::cni_testing

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PluginProcess: a child process with three pipes, and a loop with poll.
-#include "e2e/plugin_process.h"
+// A child process with three pipes, driven by poll.
+#include "cni/testing/plugin_process.h"
 
 #include <algorithm>
 #include <array>
@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <system_error>
@@ -17,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace berth::e2e {
+namespace berth::cni_testing {
 namespace {
 
 using std::chrono::milliseconds;
@@ -94,18 +95,60 @@ class Attributes {
   posix_spawnattr_t attributes_{};
 };
 
+// Runs `spawn` in a process made for it, which then waits to be killed; sets `parent` to that process. Returns what
+// `spawn` returned.
+pid_t InAnotherProcess(const auto& spawn, pid_t& parent) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // so that this process can wait for the orphan
+  PipeEnds result = MakePipe();
+  parent = ::fork();
+  if (parent < 0) Throw("fork", errno);
+  if (parent == 0) {
+    const pid_t spawned = spawn();
+    if (::write(result.write_end, &spawned, sizeof(spawned)) != sizeof(spawned)) ::_exit(1);
+    while (true) ::pause();
+  }
+  pid_t spawned = -ECHILD;
+  const ssize_t count = ::read(result.read_end, &spawned, sizeof(spawned));
+  CloseIfOpen(result.read_end);
+  CloseIfOpen(result.write_end);
+  return count == sizeof(spawned) ? spawned : -ECHILD;
+}
+
 }  // namespace
 
 PluginProcess::PluginProcess(PluginCall call) : call_(std::move(call)), started_(steady_clock::now()) {
+  [[maybe_unused]] static const auto before = ::signal(SIGPIPE, SIG_IGN);
   PipeEnds in = MakePipe();
   PipeEnds out = MakePipe();
   PipeEnds err = MakePipe();
+  stdin_fd_ = in.write_end;
+  stdout_fd_ = out.read_end;
+  stderr_fd_ = err.read_end;
+  // Writes must not block, because the plugin may stop reading.
+  ::fcntl(stdin_fd_, F_SETFL, O_NONBLOCK);
+  // Here and not in Wait: a test may look at the running plugin before it waits for its end.
+  if (call_.in == Stdin::kBytes && call_.input.empty()) CloseIfOpen(stdin_fd_);
+  if (call_.in == Stdin::kBytes && !call_.input.empty() && call_.input.size() <= call_.chunk_bytes) Feed();
+  if (call_.out == Stdout::kReaderGone) CloseIfOpen(stdout_fd_);
+  Start(in.read_end, out.write_end, err.write_end);
+  CloseIfOpen(in.read_end);
+  CloseIfOpen(out.write_end);
+  CloseIfOpen(err.write_end);
+  if (call_.in == Stdin::kClosed || call_.in == Stdin::kDirectory || call_.in == Stdin::kDescriptor) {
+    CloseIfOpen(stdin_fd_);
+  }
+  if (pid_ < 0) return;
+  end_fd_ = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
+  if (end_fd_ < 0) Throw("pidfd_open", errno);
+}
+
+void PluginProcess::Start(int stdin_end, int stdout_end, int stderr_end) {
   FileActions actions;
   switch (call_.in) {
     case Stdin::kBytes:
     case Stdin::kNeverEnds:
     case Stdin::kFlood:
-      ::posix_spawn_file_actions_adddup2(actions.get(), in.read_end, STDIN_FILENO);
+      ::posix_spawn_file_actions_adddup2(actions.get(), stdin_end, STDIN_FILENO);
       break;
     case Stdin::kClosed:
       ::posix_spawn_file_actions_addclose(actions.get(), STDIN_FILENO);
@@ -113,9 +156,12 @@ PluginProcess::PluginProcess(PluginCall call) : call_(std::move(call)), started_
     case Stdin::kDirectory:
       ::posix_spawn_file_actions_addopen(actions.get(), STDIN_FILENO, "/", O_RDONLY, 0);
       break;
+    case Stdin::kDescriptor:
+      ::posix_spawn_file_actions_adddup2(actions.get(), call_.descriptor, STDIN_FILENO);
+      break;
   }
-  ::posix_spawn_file_actions_adddup2(actions.get(), out.write_end, STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(actions.get(), err.write_end, STDERR_FILENO);
+  ::posix_spawn_file_actions_adddup2(actions.get(), stdout_end, STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(actions.get(), stderr_end, STDERR_FILENO);
 
   std::vector<std::string> variables;
   for (const auto& [name, value] : call_.environment) variables.push_back(name + "=" + value);
@@ -124,27 +170,23 @@ PluginProcess::PluginProcess(PluginCall call) : call_(std::move(call)), started_
   environment.push_back(nullptr);
   Attributes attributes;
   std::array<char*, 2> arguments = {call_.binary.data(), nullptr};
-  const int error =
-      ::posix_spawn(&pid_, call_.binary.c_str(), actions.get(), attributes.get(), arguments.data(), environment.data());
-  CloseIfOpen(in.read_end);
-  CloseIfOpen(out.write_end);
-  CloseIfOpen(err.write_end);
-  stdin_fd_ = in.write_end;
-  stdout_fd_ = out.read_end;
-  stderr_fd_ = err.read_end;
-  if (error != 0) {
-    pid_ = -1;
-    Throw("start " + call_.binary, error);
+  // The plugin's process ID, or a negative errno.
+  const auto spawn = [&] {
+    pid_t pid = -1;
+    const int error =
+        ::posix_spawn(&pid, arguments[0], actions.get(), attributes.get(), arguments.data(), environment.data());
+    return error == 0 ? pid : -error;
+  };
+  const pid_t started = call_.has_mortal_parent ? InAnotherProcess(spawn, parent_) : spawn();
+  if (started > 0) {
+    pid_ = started;
+  } else {
+    start_error_ = "start " + call_.binary + ": " + std::generic_category().message(-started);
   }
-  end_fd_ = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
-  if (end_fd_ < 0) Throw("pidfd_open", errno);
-  if (call_.out == Stdout::kReaderGone) CloseIfOpen(stdout_fd_);
-  if (call_.in == Stdin::kClosed || call_.in == Stdin::kDirectory) CloseIfOpen(stdin_fd_);
-  // Writes must not block, because the plugin may stop reading.
-  if (stdin_fd_ >= 0) ::fcntl(stdin_fd_, F_SETFL, O_NONBLOCK);
 }
 
 PluginProcess::~PluginProcess() {
+  if (parent_ > 0) KillParent();
   if (pid_ > 0) {
     Signal(SIGKILL);
     ::waitpid(pid_, nullptr, 0);
@@ -156,6 +198,13 @@ PluginProcess::~PluginProcess() {
 }
 
 void PluginProcess::Signal(int number) const { ::syscall(SYS_pidfd_send_signal, end_fd_, number, nullptr, 0); }
+
+void PluginProcess::KillParent() {
+  ::kill(parent_, SIGKILL);
+  ::waitpid(std::exchange(parent_, -1), nullptr, 0);
+}
+
+void PluginProcess::CloseOutput() { CloseIfOpen(stdout_fd_); }
 
 bool PluginProcess::AwaitReading(milliseconds limit) const {
   // "0 0x0 ...": the number of the process's system call (0 is read on x86-64), and its first argument, descriptor 0.
@@ -170,21 +219,25 @@ bool PluginProcess::AwaitReading(milliseconds limit) const {
 }
 
 // Writes one chunk. At the end of the input, or if the plugin has closed stdin, closes the pipe.
-void PluginProcess::Feed(std::size_t& written) {
+void PluginProcess::Feed() {
   static const std::string kFlood(65536, 'x');
-  const bool is_flood = written == call_.input.size();
+  const bool is_flood = written_ == call_.input.size();
   const std::string_view chunk =
-      is_flood ? std::string_view(kFlood) : std::string_view(call_.input).substr(written, call_.chunk_bytes);
+      is_flood ? std::string_view(kFlood) : std::string_view(call_.input).substr(written_, call_.chunk_bytes);
   const ssize_t count = ::write(stdin_fd_, chunk.data(), chunk.size());
-  if (count > 0 && !is_flood) written += static_cast<std::size_t>(count);
+  if (count > 0 && !is_flood) written_ += static_cast<std::size_t>(count);
   const bool reader_gone = count < 0 && errno == EPIPE;
-  if (reader_gone || (written == call_.input.size() && call_.in == Stdin::kBytes)) CloseIfOpen(stdin_fd_);
+  if (reader_gone || (written_ == call_.input.size() && call_.in == Stdin::kBytes)) CloseIfOpen(stdin_fd_);
 }
 
 PluginOutcome PluginProcess::Wait(milliseconds limit) {
   PluginOutcome outcome;
+  if (!start_error_.empty()) {
+    outcome.exit_code = 127;  // what a shell tells
+    outcome.err = start_error_;
+    return outcome;
+  }
   const auto deadline = steady_clock::now() + limit;
-  std::size_t written = 0;
   bool ended = false;
   // A child of the plugin may keep the pipes open, so the loop waits for the plugin's end. The plugin's output is then
   // in the pipes.
@@ -194,14 +247,14 @@ PluginOutcome PluginProcess::Wait(milliseconds limit) {
       outcome.timed_out = true;
       Signal(SIGKILL);
     }
-    const bool feeding = stdin_fd_ >= 0 && (written < call_.input.size() || call_.in == Stdin::kFlood);
+    const bool feeding = stdin_fd_ >= 0 && (written_ < call_.input.size() || call_.in == Stdin::kFlood);
     std::array<pollfd, 4> fds = {{{.fd = end_fd_, .events = POLLIN, .revents = 0},
                                   {.fd = stdout_fd_, .events = POLLIN, .revents = 0},
                                   {.fd = stderr_fd_, .events = POLLIN, .revents = 0},
                                   {.fd = feeding ? stdin_fd_ : -1, .events = POLLOUT, .revents = 0}}};
     if (stdin_fd_ >= 0 && !feeding && call_.in == Stdin::kBytes) CloseIfOpen(stdin_fd_);
     ::poll(fds.data(), fds.size(), outcome.timed_out ? 1000 : static_cast<int>(left.count()));
-    if (fds[3].revents != 0) Feed(written);
+    if (fds[3].revents != 0) Feed();
     if (fds[1].revents != 0 && ReadSome(stdout_fd_, outcome.out) == 0) CloseIfOpen(stdout_fd_);
     if (fds[2].revents != 0 && ReadSome(stderr_fd_, outcome.err) == 0) CloseIfOpen(stderr_fd_);
     ended = fds[0].revents != 0;
@@ -220,4 +273,4 @@ PluginOutcome PluginProcess::Wait(milliseconds limit) {
 
 PluginOutcome RunPlugin(PluginCall call, milliseconds limit) { return PluginProcess(std::move(call)).Wait(limit); }
 
-}  // namespace berth::e2e
+}  // namespace berth::cni_testing

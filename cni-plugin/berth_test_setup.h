@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests only: calls of the built `berth`, as an interface plugin makes them.
+#pragma once
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <poll.h>
+#include <string>
+#include <utility>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/places.h"
+#include "cni/testing/plugin_process.h"
+
+namespace berth::cni_plugin {
+
+using cni_testing::PluginOutcome;
+using cni_testing::PluginProcess;
+using cni_testing::RunPlugin;
+using cni_testing::Stdin;
+using cni_testing::Stdout;
+using Variables = std::map<std::string, std::string>;
+
+inline Variables CallVariables(const std::string& verb) {
+  return {{"CNI_COMMAND", verb},
+          {"CNI_CONTAINERID", "c1"},
+          {"CNI_NETNS", "/some/where"},
+          {"CNI_IFNAME", "eth0"},
+          {"CNI_ARGS", "IgnoreUnknown=1;K8S_POD_NAME=p"},
+          {"CNI_PATH", "/opt/cni/bin"}};
+}
+
+// The state folder of an agent on `socket`.
+inline std::string StateOf(const std::string& socket) { return socket.substr(0, socket.rfind('/')) + "/state"; }
+
+// A network configuration whose agent is on `socket`; `more` are further members of ipam.
+inline std::string Configuration(const std::string& socket, const std::string& more = "") {
+  return R"({"cniVersion":"1.1.0","name":"n1","type":"bridge","ipam":{"type":"berth","pools":["p1"],"agentSocket":")" +
+         socket + R"(","stateDir":")" + StateOf(socket) + "\"" + more + "}}";
+}
+
+// A condition of another process, for which there is nothing to wait on. False: not within ten seconds.
+inline bool Await(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    poll(nullptr, 0, 2);
+  }
+  return true;
+}
+
+// Until the plugin waits for an agent that is not there: it has asked the kernel to tell of changes.
+[[nodiscard]] inline bool AwaitWaiting(const PluginProcess& process) {
+  return Await([&process] {
+    const std::string folder = "/proc/" + std::to_string(process.pid()) + "/fd";
+    std::error_code error;
+    for (const auto& file : std::filesystem::directory_iterator(folder, error)) {
+      if (std::filesystem::read_symlink(file.path(), error) == "anon_inode:inotify") return true;
+    }
+    return false;
+  });
+}
+
+// One call of the built `berth`.
+inline cni_testing::PluginCall BerthCall(const std::string& verb, std::string configuration) {
+  return {.binary = BuildDir() + "/bin/berth", .environment = CallVariables(verb), .input = std::move(configuration)};
+}
+
+// One call of `verb` from start to end.
+inline PluginOutcome RunBerth(const std::string& verb, std::string configuration) {
+  return RunPlugin(BerthCall(verb, std::move(configuration)));
+}
+
+// The one JSON object that a failed call prints.
+inline nlohmann::json ErrorOf(const PluginOutcome& finished) {
+  EXPECT_EQ(finished.exit_code, EXIT_FAILURE) << finished.out;
+  nlohmann::json object = nlohmann::json::parse(finished.out, nullptr, false);
+  EXPECT_TRUE(object.is_object()) << finished.out;
+  return object;
+}
+
+}  // namespace berth::cni_plugin
