@@ -200,8 +200,12 @@ class Core {
   bool Adopt(BlockState& state, const ipam::BlockView& seen, const Now& now, News& news);
   static void KeepUntilEnd(BlockState& state, const ipam::BlockView& seen);
   void Forget(BlockState& state, News& news);
-  // The API server showed an older version than before: the block needs a fence.
-  static void Distrust(BlockState& state) { state.must_fence = true; }
+  // The API server showed an older version than before: the block needs a fence. A fence that is under way does not
+  // count, because the API server may have lost it again.
+  static void Distrust(BlockState& state) {
+    state.must_fence = true;
+    if (!state.rounds.empty()) state.rounds.front().fences = false;
+  }
   // The caller has settled the attachment's write in doubt.
   static void CloseDoubt(BlockState& state, const ipam::Attachment& attachment) { state.in_doubt.erase(attachment); }
 

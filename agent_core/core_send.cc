@@ -180,8 +180,8 @@ void Core::AfterWrite(BlockState& state, Round& round, const Expected<BlockView>
   state.in_doubt.clear();
   state.is_failing = false;
   state.proved = round.asked.since_boot;
-  // Only a patch with a fence ends must_fence. If must_fence was set while a patch without a fence was under way, one
-  // more patch is needed.
+  // Only a patch with a fence ends must_fence. If must_fence was set while a patch was under way, one more patch is
+  // needed.
   if (round.fences) {
     if (state.must_fence && state.foreign_agent) state.foreign_agent->met = now.since_boot;
     state.must_fence = false;
@@ -277,7 +277,10 @@ Error Core::GoBack(BlockState& state, const BlockView& seen, const Now& now, New
   if (is_same && VersionOf(*seen) < VersionOf(*state.view)) See(state, seen, now, news);
   // The data of the other blocks may be old, too: for each block a write has to succeed before the core hands out an
   // address.
-  for (const auto& [name, other] : blocks_) other->is_failing = other->must_fence = true;
+  for (const auto& [name, other] : blocks_) {
+    other->is_failing = true;
+    Distrust(*other);
+  }
   if (!is_same) Forget(state, news);
   news.reports.push_back({.kind = Report::Kind::kWentBack, .block = seen->name});
   return {.code = ErrorCode::kUnavailable,
