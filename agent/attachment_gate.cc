@@ -46,7 +46,7 @@ bool AttachmentGate::IsNewerAddRunning(const ipam::Attachment& attachment, node:
 }
 
 void AttachmentGate::NoteAnswered(const HeldAdd& add, node::BootNanos now) {
-  constexpr node::BootNanos kKept = 300'000'000'000;
+  constexpr node::BootNanos kKept = 660'000'000'000;
   const Lock lock(mutex_);
   add->second.answered = now;
   AnsweredAdds& newest = answered_[add->first];

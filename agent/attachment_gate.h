@@ -43,7 +43,7 @@ class AttachmentGate {
   [[nodiscard]] bool IsNewerAddRunning(const ipam::Attachment& attachment, node::BootNanos started) const;
 
   // Records that the ADD is told an address at `now`: a DEL that started before the ADD must not free this address
-  // (WasNewerAddAnswered). The record is kept for at least 300 s.
+  // (WasNewerAddAnswered). The record is kept for at least 660 s, longer than a call may wait (ipam.timeoutSeconds).
   void NoteAnswered(const HeldAdd& add, node::BootNanos now);
   [[nodiscard]] bool WasNewerAddAnswered(const ipam::Attachment& attachment, node::BootNanos started) const;
 
@@ -57,7 +57,7 @@ class AttachmentGate {
     node::BootNanos answered = 0;
   };
   std::map<ipam::Attachment, AnsweredAdds> answered_ BERTH_GUARDED_BY(mutex_);
-  std::size_t answered_max_ = 1024;  // beyond this number, records older than 300 s are removed
+  std::size_t answered_max_ = 1024;  // beyond this number, records older than 660 s are removed
 };
 
 }  // namespace berth::agent

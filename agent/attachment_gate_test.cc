@@ -2,6 +2,8 @@
 // Tests AttachmentGate: which ADDs were running at a given time.
 #include "agent/attachment_gate.h"
 
+#include <string>
+
 #include <gtest/gtest.h>
 
 namespace berth::agent {
@@ -54,6 +56,14 @@ TEST(WasAddRunning, IsFalseOfAnotherAttachment) {
   AttachmentGate gate;
   const auto running = gate.HoldAdd("c1", kStarted);
   EXPECT_FALSE(gate.WasAddRunning("c2", kAnswered));
+}
+
+// A call may wait for ten minutes.
+TEST(WasNewerAddAnswered, IsTrueForTenMinutesHoweverManyAddsCome) {
+  AttachmentGate gate;
+  gate.NoteAnswered(gate.HoldAdd("c0", 2), 0);
+  for (int i = 1; i <= 2048; ++i) gate.NoteAnswered(gate.HoldAdd("c" + std::to_string(i), 2), 600'000'000'000);
+  EXPECT_TRUE(gate.WasNewerAddAnswered("c0", 1));
 }
 
 }  // namespace
