@@ -200,6 +200,7 @@ class Agent final : private BlockObserver {
   [[nodiscard]] std::string NetnsToRecord(const std::string& path);
 
   void Tell(const agent_core::Report& report) override;
+  void NoteFailedRequest(const Error& error) override;
   [[nodiscard]] bool IsStillOurs() override;
 
   // Logs each change of whether this machine's clock differs from the API server's clock.

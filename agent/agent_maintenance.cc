@@ -285,9 +285,7 @@ void Agent::RunMaintenance(const std::stop_token& stop) {
     quarantine_.TryAgain();
     ReplayJournal();
     own_.ProveStandby(clock_.Now() + kStepMax);
-    own_.WriteHandedOut(clock_.Now() + kDeferredMax, [this](const Error& error) {
-      if (IsAway(error.code)) GoAway();
-    });
+    own_.WriteHandedOut(clock_.Now() + kDeferredMax);
     CompactJournal();
     ReportClock();
     ClaimAhead();

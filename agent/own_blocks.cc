@@ -199,6 +199,7 @@ void OwnBlocks::SendBatch(const StatePointer& state, SteadyTime deadline) {
       std::this_thread::sleep_until(pause->until);
     } else if (!std::holds_alternative<agent_core::Done>(step)) {
       answer = Perform(block, step);
+      if (!*answer) observer_.NoteFailedRequest(answer->error());
     }
     lock.lock();
     if (std::holds_alternative<agent_core::Done>(step)) break;
@@ -313,14 +314,9 @@ std::set<ipam::Attachment> OwnBlocks::HandedOut() const {
   return attachments;
 }
 
-void OwnBlocks::WriteHandedOut(SteadyTime deadline, const std::function<void(const Error&)>& failed) {
+void OwnBlocks::WriteHandedOut(SteadyTime deadline) {
   const Lock lock(mutex_);
-  for (const ChangeId id : core_.WriteWhatIsLeft(deadline, TimeNow())) {
-    waiters_[id] = std::make_shared<Waiter>([failed](const Expected<BlockView>& written) {
-      if (!written) failed(written.error());
-    });
-    flusher_wakeup_.notify_one();
-  }
+  if (!core_.WriteWhatIsLeft(deadline, TimeNow()).empty()) flusher_wakeup_.notify_one();
 }
 
 void OwnBlocks::RenewStandby(const BlockView& seen, const ipam::StandbyPlan& plan, SteadyTime deadline) {

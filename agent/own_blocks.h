@@ -47,6 +47,9 @@ class BlockObserver {
   virtual ~BlockObserver() = default;
 
   virtual void Tell(const agent_core::Report& report) = 0;
+  // Called when a request of a batch has failed, before the batch goes on: whatever waits for the next patch may now
+  // wait for long.
+  virtual void NoteFailedRequest(const Error& error) = 0;
   // Called when another instance wrote a block. Returns whether this agent still serves the node; if not, the process
   // has to end.
   [[nodiscard]] virtual bool IsStillOurs() = 0;
@@ -106,9 +109,8 @@ class OwnBlocks {
   [[nodiscard]] bool IsHandedOut(const std::string& block, const ipam::Attachment& attachment) const;
   // Returns the attachments of all such addresses.
   [[nodiscard]] std::set<ipam::Attachment> HandedOut() const;
-  // Sends again what could not be written: handed-out addresses, entries to restore, and fences. `failed` is called for
-  // each failure, as EditDeferred calls `done`.
-  void WriteHandedOut(SteadyTime deadline, const std::function<void(const Error&)>& failed);
+  // Sends again what could not be written: handed-out addresses, entries to restore, and fences.
+  void WriteHandedOut(SteadyTime deadline);
   // Takes addresses off standby that the pool of the block does not assign any more.
   void RenewStandby(const ipam::BlockView& seen, const ipam::StandbyPlan& plan, SteadyTime deadline);
   // If the last proof is 30 s old, reads a block with standby, to see whether the API server keeps `standby`.

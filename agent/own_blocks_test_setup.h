@@ -2,6 +2,7 @@
 // For tests only: OwnBlocks on an API server in memory, with one block of 64 addresses.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -35,6 +36,7 @@ class BlockWitness final : public BlockObserver {
     if (report.kind == kWentBack) ++went_back;
     if (report.kind == kMetAnother) met.push_back(report.text);
   }
+  void NoteFailedRequest(const Error& /*error*/) override { ++failed_requests; }
   [[nodiscard]] bool IsStillOurs() override {
     if (meanwhile) std::exchange(meanwhile, nullptr)();
     return !is_replaced;
@@ -49,6 +51,7 @@ class BlockWitness final : public BlockObserver {
   std::vector<std::string> freed;
   int not_kept = 0;
   int went_back = 0;
+  std::atomic<int> failed_requests = 0;
 };
 
 inline ipam::HeldEntry EntryOf(int number) {
@@ -136,7 +139,7 @@ class OwnBlocksTest : public ::testing::Test {
   }
   // Like the maintenance loop of the agent.
   void WriteWhatIsLeft() {
-    own_.WriteHandedOut(Soon(), [](const Error&) {});
+    own_.WriteHandedOut(Soon());
     static_cast<void>(own_.Edit(Named(), {}, Soon()));
   }
 
