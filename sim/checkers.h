@@ -39,10 +39,13 @@ class Checker {
   Checker& operator=(const Checker&) = delete;
   virtual ~Checker() = default;
 
-  // Before a DEL is sent: from then on its address may be given to others.
+  // Before a DEL is sent, or when its sandbox has ended without one.
   virtual void Leaving(const ipam::Attachment& /*attachment*/) {}
+  // berth has its DEL, or its sandbox has ended: from now on its address may be given to others.
+  virtual void MayBeFreed(const ipam::Attachment& /*attachment*/) {}
   virtual void Ended(const Heard& /*call*/) {}
-  // Its pod is deleted by force, and its container goes on: its entry may be freed, if its agent writes it again.
+  // Its pod is gone or has ended, and its container goes on for longer than the controller waits: the controller may
+  // free its address, and its agent keeps it.
   virtual void Hangs(const ipam::Attachment& /*attachment*/) {}
   // Somebody took its entry out: until it is stored again nobody but its node's agent knows that it was there.
   virtual void TakenOut(const ipam::Attachment& /*attachment*/) {}
@@ -62,7 +65,7 @@ class Told {
   void Ended(const Heard& call) {
     if (call.verb == "ADD" && !call.address.empty()) addresses_[call.attachment] = call.address;
   }
-  void Leaving(const ipam::Attachment& attachment) { addresses_.erase(attachment); }
+  void Forget(const ipam::Attachment& attachment) { addresses_.erase(attachment); }
   // By attachment, the addresses that a block's entries record. An entry that was put back counts as of who has it.
   [[nodiscard]] std::multimap<ipam::Attachment, std::string> Recorded(const nlohmann::json& block) const;
   [[nodiscard]] const std::map<ipam::Attachment, std::string>& addresses() const { return addresses_; }

@@ -189,12 +189,16 @@ void Cluster::MarkTerminating(const Pod& pod) {
 }
 
 void Cluster::MarkEnded(const Pod& pod, const char* phase) {
+  MarkPhase(pod, phase);
+  PutStatus(pod, "");
+}
+
+void Cluster::MarkPhase(const Pod& pod, const char* phase) {
   story_.Tell(pod.name + " is " + phase);
   ended_.push_back(pod);
   static_cast<void>(store_.Change(Pods(), pod.name, [&](json& object) {
     if (object["metadata"]["uid"] == pod.uid) object["status"]["phase"] = phase;
   }));
-  PutStatus(pod, "");
 }
 
 void Cluster::RemoveEnded() {

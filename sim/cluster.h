@@ -69,6 +69,8 @@ class Cluster {
   void MarkTerminating(const Pod& pod);
   // Its containers have ended (phase Succeeded), or the kubelet has rejected it (Failed). It stays until RemoveEnded.
   void MarkEnded(const Pod& pod, const char* phase);
+  // The same, and its kubelet has not ended the sandbox yet.
+  void MarkPhase(const Pod& pod, const char* phase);
   void RemoveEnded();
   // Somebody takes what the Node shows of the counted resource off by hand.
   void RemoveNumber(const std::string& node);

@@ -72,15 +72,17 @@ void DirectCalls::Serve(Running& running, const std::string& body) {
   }
 }
 
-std::optional<CniAnswer> DirectCalls::Call(const std::string& body, std::chrono::microseconds patience) {
+std::optional<CniAnswer> DirectCalls::Call(const std::string& body, std::chrono::microseconds patience,
+                                           const std::function<void()>& arrives) {
   const auto running = std::make_shared<Running>();
   running->process = std::make_shared<Process>(options_.node + ".direct" + std::to_string(++started_));
   const bool is_slow = options_.slow_one_in > 0 && Below(options_.slow_one_in) == 0;
   if (is_slow) running->process->pauses_one_in = kPausesOneIn;
   running->process->clock_error = options_.clock_error;
   running_.push_back(running);
-  Spawn(running->process, [this, running, body] {
+  Spawn(running->process, [this, running, body, arrives] {
     std::this_thread::sleep_for(std::chrono::microseconds(Below(Below(8) == 0 ? 60'000 : 1'000)));
+    if (arrives) arrives();
     Serve(*running, body);
     std::erase(running_, running);
   });

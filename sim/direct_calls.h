@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,8 +33,10 @@ class DirectCalls {
   // api and story must outlive this. The machine's mode becomes direct.
   DirectCalls(Options options, k8sclient::Api& api, Story& story);
 
-  // nullopt: the process was killed, or the caller lost patience.
-  [[nodiscard]] std::optional<CniAnswer> Call(const std::string& body, std::chrono::microseconds patience);
+  // nullopt: the process was killed, or the caller lost patience. `arrives` is called, if it is set, when the process
+  // begins to serve.
+  [[nodiscard]] std::optional<CniAnswer> Call(const std::string& body, std::chrono::microseconds patience,
+                                              const std::function<void()>& arrives = {});
   // All that run.
   void Kill();
   [[nodiscard]] bool IsIdle() const { return running_.empty(); }

@@ -25,12 +25,12 @@ constexpr int kTimeoutSeconds = 10;
 constexpr Nanos kAllowed = std::chrono::seconds(kTimeoutSeconds) + 11s;
 constexpr std::chrono::microseconds kPatience = 60s;
 
-std::string AddressIn(const std::string& result) {
+}  // namespace
+
+std::string Kubelet::AddressIn(const std::string& result) {
   const auto address = json::parse(result)["ips"][0]["address"].get<std::string>();
   return address.substr(0, address.find('/'));
 }
-
-}  // namespace
 
 ipam::Attachment Kubelet::AttachmentOf(const Interface& interface) {
   return cni::MakeAttachment(interface.network->name, interface.container, interface.network->interface);
@@ -92,7 +92,9 @@ Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::ch
   const std::string what = fmt::format("{} {} {}", verb, container, network->interface);
   story_.Tell(what);
   const int boot = boots_;
-  auto answer = node_.Call(body.dump(), patience);
+  std::function<void()> arrives;
+  if (verb == "DEL") arrives = [this, attachment = AttachmentOf(interface)] { MayBeFreed(attachment); };
+  auto answer = node_.Call(body.dump(), patience, arrives);
   if (boot != boots_) answer.reset();  // nobody was left to hear it
   Heard heard{.verb = verb,
               .attachment = container.empty() ? "" : AttachmentOf(interface),
@@ -192,6 +194,15 @@ void Kubelet::Leave(const std::string& container) {
   for (const Interface& one : InterfacesOf(container)) Leave(one);
 }
 
+void Kubelet::LetGo(const std::string& container) {
+  Leave(container);
+  for (const Interface& one : InterfacesOf(container)) MayBeFreed(AttachmentOf(one));
+}
+
+void Kubelet::MayBeFreed(const ipam::Attachment& attachment) {
+  for (const auto& checker : checkers_) checker->MayBeFreed(attachment);
+}
+
 void Kubelet::Del(const std::string& container) {
   auto interfaces = InterfacesOf(container);
   if (Below(2) == 0) std::ranges::reverse(interfaces);
@@ -235,63 +246,6 @@ void Kubelet::Detach(const std::string& container) {
     std::this_thread::sleep_for(std::chrono::milliseconds(Below(300)));
   }
   valid_.at(container).networks = 1;
-}
-
-void Kubelet::End(const std::string& container) {
-  const Pod pod = valid_.at(container).pod;
-  // Where nobody knows an entry's pod, its address is free when no pod has it any more.
-  const bool may_be_forced = options_.cluster != nullptr && !pod.is_static && !options_.tells_odd_uids;
-  const bool is_forced = may_be_forced && Below(6) == 0;
-  if (!is_forced) return pod.units > 0 ? EndScheduled(container) : Finish(container);
-  // Deleted by force: the kubelet ends the container when it hears of it, if it can.
-  constexpr std::uint64_t kHangsOneIn = 20;
-  const bool hangs = may_hang_ && node_.has_agents() && has_own_blocks() && Below(kHangsOneIn) == 0;
-  options_.cluster->RemovePod(pod);
-  options_.cluster->AwaitConnection(node_.name());
-  std::this_thread::sleep_for(std::chrono::milliseconds(Below(std::chrono::milliseconds(kGrace).count())));
-  if (hangs) Hang(container);
-  Del(container);
-}
-
-void Kubelet::Hang(const std::string& container) {
-  // Until after the controller has freed its address.
-  constexpr std::chrono::minutes kAtLeast{9};
-  constexpr std::uint64_t kSpreadMs = 240'000;
-  story_.Tell(container + " hangs");
-  for (const Interface& one : InterfacesOf(container)) {
-    for (const auto& checker : checkers_) checker->Hangs(AttachmentOf(one));
-  }
-  const int boot = boots_;
-  const Nanos end = Now() + kAtLeast + std::chrono::milliseconds(Below(kSpreadMs));
-  // In simulated time; a machine that goes down wakes nobody.
-  while (Now() < end && boot == boots_) std::this_thread::sleep_for(5s);
-}
-
-void Kubelet::EndScheduled(const std::string& container) {
-  const Pod pod = valid_.at(container).pod;
-  if (Below(3) == 0) options_.cluster->MarkTerminating(pod);
-  if (Below(3) == 0 && options_.cluster->IsConnected(node_.name())) {
-    // From now on somebody else may have the address.
-    Leave(container);
-    options_.cluster->MarkEnded(pod, "Succeeded");
-    return Del(container);
-  }
-  Finish(container);
-}
-
-void Kubelet::Finish(const std::string& container) {
-  const Pod pod = valid_.at(container).pod;
-  // Of a static pod nothing but its DEL tells that it is gone.
-  if (options_.loses_dels && options_.cluster != nullptr && !pod.is_static && Below(6) == 0) {
-    story_.Tell("no DEL of " + container);
-    Leave(container);
-    for (const Interface& one : InterfacesOf(container)) lost_.insert(AttachmentOf(one));
-    valid_.erase(container);
-    node_.RemoveNetns(container);
-  } else {
-    Del(container);
-  }
-  if (options_.cluster != nullptr) options_.cluster->EndPod(pod);
 }
 
 Pod Kubelet::Start(const std::string& name) {
@@ -444,7 +398,7 @@ void Kubelet::MayComeBack() {
 void Kubelet::CountAsGone() {
   ++boots_;
   gone_ = valid_;
-  for (const auto& [container, sandbox] : valid_) Leave(container);
+  for (const auto& [container, sandbox] : valid_) LetGo(container);
 }
 
 void Kubelet::Return() {

@@ -45,6 +45,7 @@ class Kubelet {
     Cluster* cluster = nullptr;  // null: nobody looks at pods
     bool loses_dels = false;     // some
     bool renews_sandboxes = false;
+    bool ends_slowly = false;  // containers of pods that are not static: fault `slow-end`
     bool has_static_pods = true;
     bool tells_odd_uids = false;  // the runtime, of pods that are not static
     bool checks = false;          // containers that have addresses
@@ -174,11 +175,31 @@ class Kubelet {
   void Hang(const std::string& container);
   // A pod of the scheduler's: it is deleted first, or succeeds, or neither.
   void EndScheduled(const std::string& container);
+  // Fault `slow-end`: a container ends in one of these ways, each in a thread of its own.
+  [[nodiscard]] bool MayEndSlowly(const std::string& container) const;
+  void EndSlowly(const std::string& container);
+  // Its pod is Terminating for much longer than its grace.
+  void StayTerminating(const std::string& container);
+  // Its pod is deleted by force, or has ended; the sandbox goes on.
+  void OutliveForce(const std::string& container);
+  void OutlivePhase(const std::string& container);
+  // For at most as long as is promised; where an agent looks for the sandbox, for longer, or until a reboot.
+  void Outlive(const std::string& container, std::chrono::seconds promised);
+  // The sandbox ends and the pod goes, and the runtime comes to the DEL much later.
+  void DelLate(const std::string& container);
+  // Until the machine goes down.
+  void SleepHere(std::chrono::milliseconds time);
   // Of one that stayed, within its grace.
   void FinishLater(const std::string& container);
+  // A DEL is about to be sent.
   void Leave(const std::string& container);
   void Leave(const Interface& interface);
+  // Its sandbox has ended without a DEL, or counts as ended.
+  void LetGo(const std::string& container);
+  void MayBeFreed(const ipam::Attachment& attachment);
 
+  // The first address of what an ADD printed.
+  [[nodiscard]] static std::string AddressIn(const std::string& result);
   [[nodiscard]] static ipam::Attachment AttachmentOf(const Interface& interface);
   [[nodiscard]] std::vector<Interface> InterfacesOf(const std::string& container) const;
   // CNI_ARGS.

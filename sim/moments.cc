@@ -104,10 +104,17 @@ std::span<const World::Moment> World::AllMoments() {
   return kMoments;
 }
 
+bool World::AreSlow() const {
+  const auto is_left_alone = [](const auto& machine) { return machine->is_left_alone(); };
+  const auto is_churning = [](const auto& machine) { return machine->churning > 0; };
+  const bool only_end = May("slow-end") && working_ == 0 && std::ranges::none_of(machines_, is_churning);
+  return only_end || std::ranges::any_of(machines_, is_left_alone);
+}
+
 void World::OneMoment() {
   ChangeWeather(Below(4) == 0);
   // Where some wait for minutes, not all the others shall live through a lifetime.
-  const bool is_slow = std::ranges::any_of(machines_, [](const auto& machine) { return machine->is_left_alone(); });
+  const bool is_slow = AreSlow();
   std::this_thread::sleep_for(milliseconds(20 + Below(is_slow ? 10'000 : 600)));
   for (const auto& machine : machines_) machine->node.Supervise();
   Machine& machine = *machines_[Below(machines_.size())];

@@ -145,10 +145,11 @@ void Node::Supervise() {
   if (newest_ == nullptr || newest_->process->is_dead) StartAgent();
 }
 
-std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::microseconds patience) {
+std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::microseconds patience,
+                                    const std::function<void()>& arrives) {
   const auto is_served = [this] { return serving_ != nullptr && !serving_->process->is_dead && !serving_->has_ended; };
   if (on_call_) on_call_();
-  if (!has_agents()) return CallDirectly(body, patience);
+  if (!has_agents()) return CallDirectly(body, patience, arrives);
   const Nanos dialling_until = Now() + 10s;
   while (!is_served()) {
     if (Now() >= dialling_until) return std::nullopt;
@@ -163,8 +164,9 @@ std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::micros
   const auto call = std::make_shared<Call>();
   // Some calls are slow to arrive, and some callers give up early: the DEL that follows may overtake the ADD.
   const std::chrono::microseconds travel(Below(8) == 0 ? Below(60'000) : Below(50));
-  Spawn(host->process, [this, host, call, body, travel] {
+  Spawn(host->process, [this, host, call, body, travel, arrives] {
     std::this_thread::sleep_for(travel);
+    if (arrives) arrives();
     if (before_call_) before_call_(options_.folder);
     const agent::Reply reply = host->agent->Handle(body);
     call->is_delivered = !call->is_abandoned;
@@ -183,13 +185,14 @@ std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::micros
   return call->answer;
 }
 
-std::optional<CniAnswer> Node::CallDirectly(const std::string& body, std::chrono::microseconds patience) {
+std::optional<CniAnswer> Node::CallDirectly(const std::string& body, std::chrono::microseconds patience,
+                                            const std::function<void()>& arrives) {
   if (is_off_) {
     std::this_thread::sleep_for(20ms);
     return std::nullopt;
   }
   if (before_call_) before_call_(options_.folder);
-  return direct_->Call(body, patience);
+  return direct_->Call(body, patience, arrives);
 }
 
 bool Node::IsAtRest() const {

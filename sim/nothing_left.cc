@@ -14,7 +14,7 @@ class NothingLeft final : public Checker {
  public:
   explicit NothingLeft(Story& story) : story_(story) {}
 
-  void Leaving(const ipam::Attachment& attachment) override { told_.Leaving(attachment); }
+  void Leaving(const ipam::Attachment& attachment) override { told_.Forget(attachment); }
   void Ended(const Heard& call) override { told_.Ended(call); }
   void AtRest(const std::vector<nlohmann::json>& blocks) override {
     std::map<ipam::Attachment, std::string> recorded;

@@ -1,18 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 // No address of a live container is freed.
+#include <charconv>
+#include <string>
+#include <string_view>
+
+#include "ipam/prefix.h"
 #include "sim/checkers.h"
 
 namespace berth::sim {
 namespace {
 
+// The entry of that address; empty: the block has none, or is not there.
+std::string EntryAt(const nlohmann::json& block, const ipam::Prefix& cidr, const std::string& address) {
+  if (block.is_null()) return {};
+  const nlohmann::json allocations = block.value("allocations", nlohmann::json::object());
+  for (const auto& [offset, entry] : allocations.items()) {
+    std::uint32_t number = 0;
+    std::from_chars(offset.data(), offset.data() + offset.size(), number);
+    if (cidr.At(number).ToString() == address) return entry;
+  }
+  return {};
+}
+
+// The controller has freed it, and has left it to the node's agent to write it again.
+bool IsMarkFor(const std::string& entry, const ipam::Attachment& attachment) {
+  const auto freed = ipam::FreedUnder(entry);
+  return freed && freed->entry.attachment == attachment;
+}
+
 class NothingLiveFreed final : public Checker {
  public:
   explicit NothingLiveFreed(Story& story) : story_(story) {}
 
-  void Leaving(const ipam::Attachment& attachment) override { told_.Leaving(attachment); }
+  void MayBeFreed(const ipam::Attachment& attachment) override {
+    told_.Forget(attachment);
+    hanging_.erase(attachment);
+  }
   void Ended(const Heard& call) override { told_.Ended(call); }
-  // That nobody else gets the address meanwhile is for one-holder to say.
-  void Hangs(const ipam::Attachment& attachment) override { told_.Leaving(attachment); }
+  void Hangs(const ipam::Attachment& attachment) override {
+    const auto told = told_.addresses().find(attachment);
+    if (told == told_.addresses().end()) return;
+    hanging_.insert_or_assign(attachment, told->second);
+    told_.Forget(attachment);
+  }
   void Stored(const nlohmann::json& before, const nlohmann::json& after) override {
     if (before.is_null()) return;
     const auto left = after.is_null() ? std::multimap<ipam::Attachment, std::string>() : told_.Recorded(after);
@@ -21,11 +51,28 @@ class NothingLiveFreed final : public Checker {
       if (told == told_.addresses().end() || told->second != address || left.contains(attachment)) continue;
       story_.Break("live-freed", "the entry of " + attachment + " at " + address + " is gone, and it lives");
     }
+    CheckHanging(before, after);
   }
 
  private:
+  // What a container that hangs has stays its own, or is left to its agent, and the block stays.
+  void CheckHanging(const nlohmann::json& before, const nlohmann::json& after) {
+    if (hanging_.empty()) return;
+    const auto cidr = ipam::Prefix::Parse(before["spec"]["cidr"].get<std::string>());
+    const auto is_kept = [](const std::string& entry, const ipam::Attachment& attachment) {
+      return ipam::AttachmentOf(entry) == attachment || IsMarkFor(entry, attachment);
+    };
+    for (const auto& [attachment, address] : hanging_) {
+      if (!is_kept(EntryAt(before, *cidr, address), attachment)) continue;
+      const std::string now = EntryAt(after, *cidr, address);
+      if (is_kept(now, attachment)) continue;
+      story_.Break("live-freed", attachment + " hangs and has " + address + ", where there is now: \"" + now + "\"");
+    }
+  }
+
   Story& story_;
   Told told_;
+  std::map<ipam::Attachment, std::string> hanging_;  // with their addresses
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ class OneHolder final : public Checker {
  public:
   explicit OneHolder(Story& story) : story_(story) {}
 
-  void Leaving(const ipam::Attachment& attachment) override { told_.Leaving(attachment); }
+  void MayBeFreed(const ipam::Attachment& attachment) override { told_.Forget(attachment); }
   void Ended(const Heard& call) override {
     if (call.verb != "ADD" || call.address.empty()) return;
     for (const auto& [other, its] : told_.addresses()) {

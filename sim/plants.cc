@@ -24,6 +24,7 @@
 #include "sim/counting_lies.h"
 #include "sim/files.h"
 #include "sim/kubelet.h"
+#include "sim/pod_plants.h"
 #include "sim/scheduler.h"
 
 namespace berth::sim {
@@ -486,6 +487,7 @@ const std::vector<Plant>& AllPlants() {
     std::ranges::move(OfWatchesAndBounds(), std::back_inserter(plants));
     std::ranges::move(OfControllers(), std::back_inserter(plants));
     std::ranges::move(OfCounting(), std::back_inserter(plants));
+    std::ranges::move(PlantsOfPods(), std::back_inserter(plants));
     return plants;
   }();
   return kPlants;

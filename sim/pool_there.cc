@@ -27,7 +27,7 @@ class PoolThere final : public Checker {
     blocks_[uid] = told_.Recorded(after);
     for (const auto& [attachment, address] : told_.addresses()) Check(attachment, address);
   }
-  void Leaving(const ipam::Attachment& attachment) override { told_.Leaving(attachment); }
+  void Leaving(const ipam::Attachment& attachment) override { told_.Forget(attachment); }
   void Ended(const Heard& call) override {
     told_.Ended(call);
     if (call.verb == "ADD" && !call.address.empty()) Check(call.attachment, call.address);

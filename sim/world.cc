@@ -49,11 +49,12 @@ void ListForEver(Machine& machine) {
 }  // namespace
 
 std::set<std::string> Extent::AllFaults() {
-  return {"away",      "refused",    "lost",     "late",    "lag",          "kill",   "overlap", "reboot",   "restart",
-          "give-back", "gc",         "calendar", "shared",  "cut-off",      "no-del", "mirror",  "vanish",   "edit",
-          "delete",    "allocation", "odd-uid",  "sandbox", "meanwhile",    "pause",  "restore", "compact",  "deaf",
-          "direct",    "denied",     "mute",     "check",   "second",       "pools",  "power",   "replaced", "suspend",
-          "scheduler", "kubelet",    "number",   "clocks",  "pool-replaced"};
+  return {"away",    "refused",   "lost",      "late",    "lag",      "kill",          "overlap",
+          "reboot",  "restart",   "give-back", "gc",      "calendar", "shared",        "cut-off",
+          "no-del",  "mirror",    "vanish",    "edit",    "delete",   "allocation",    "odd-uid",
+          "sandbox", "meanwhile", "pause",     "restore", "compact",  "deaf",          "direct",
+          "denied",  "mute",      "check",     "second",  "pools",    "power",         "replaced",
+          "suspend", "scheduler", "kubelet",   "number",  "clocks",   "pool-replaced", "slow-end"};
 }
 
 std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {
@@ -190,6 +191,7 @@ std::unique_ptr<Machine> World::MakeMachine(const std::string& name, const std::
                                                     .cluster = controllers_.count() == 0 ? nullptr : &cluster_,
                                                     .loses_dels = May("no-del"),
                                                     .renews_sandboxes = May("sandbox"),
+                                                    .ends_slowly = May("slow-end"),
                                                     .has_static_pods = !has_backups_ && !has_replacement_,
                                                     .tells_odd_uids = tells_odd_uids,
                                                     .checks = May("check"),

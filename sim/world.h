@@ -80,6 +80,8 @@ class World {
   void Main();
   // One that may be, by its weight.
   void OneMoment();
+  // Somebody is left alone, or nothing happens but that containers end.
+  [[nodiscard]] bool AreSlow() const;
   // Lets a calm second pass.
   void WaitCalmly();
   void ChangeWeather(bool is_calm);

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// How containers end, and their pods: one before the other, late, or never by themselves.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/kubelet.h"
+
+namespace berth::sim {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// What docs/controller.md promises where no agent looks for a sandbox: so long the address of a pod that was deleted by
+// force stays held, or of a pod that has ended, less what one suspension of the machines takes.
+constexpr std::chrono::seconds kForcedMax{570};
+constexpr std::chrono::seconds kEndedMax{60};
+// Where an agent looks, a sandbox may live for ever; a history may not.
+constexpr std::chrono::minutes kSandboxMax{25};
+// From the deletion of a pod until its late DEL.
+constexpr std::chrono::minutes kLateDelMax{20};
+// A pod is Terminating for so long beyond its grace.
+constexpr std::chrono::minutes kTerminatingMax{3};
+
+std::chrono::milliseconds AnyTime(std::chrono::milliseconds most) {
+  return std::chrono::milliseconds(Below(static_cast<std::uint64_t>(most.count())));
+}
+
+}  // namespace
+
+void Kubelet::End(const std::string& container) {
+  const Pod pod = valid_.at(container).pod;
+  if (MayEndSlowly(container) && Below(4) == 0) return EndSlowly(container);
+  // Where nobody knows an entry's pod, its address is free when no pod has it any more.
+  const bool may_be_forced = options_.cluster != nullptr && !pod.is_static && !options_.tells_odd_uids;
+  const bool is_forced = may_be_forced && Below(6) == 0;
+  if (!is_forced) return pod.units > 0 ? EndScheduled(container) : Finish(container);
+  // Deleted by force: the kubelet ends the container when it hears of it, if it can.
+  constexpr std::uint64_t kHangsOneIn = 20;
+  const bool hangs = may_hang_ && node_.has_agents() && has_own_blocks() && Below(kHangsOneIn) == 0;
+  options_.cluster->RemovePod(pod);
+  options_.cluster->AwaitConnection(node_.name());
+  std::this_thread::sleep_for(std::chrono::milliseconds(Below(std::chrono::milliseconds(kGrace).count())));
+  if (hangs) Hang(container);
+  Del(container);
+}
+
+void Kubelet::Hang(const std::string& container) {
+  // Until after the controller has freed its address.
+  constexpr std::chrono::minutes kAtLeast{9};
+  constexpr std::uint64_t kSpreadMs = 240'000;
+  story_.Tell(container + " hangs");
+  for (const Interface& one : InterfacesOf(container)) {
+    for (const auto& checker : checkers_) checker->Hangs(AttachmentOf(one));
+  }
+  const int boot = boots_;
+  const Nanos end = Now() + kAtLeast + std::chrono::milliseconds(Below(kSpreadMs));
+  // In simulated time; a machine that goes down wakes nobody.
+  while (Now() < end && boot == boots_) std::this_thread::sleep_for(5s);
+}
+
+void Kubelet::EndScheduled(const std::string& container) {
+  const Pod pod = valid_.at(container).pod;
+  if (Below(3) == 0) options_.cluster->MarkTerminating(pod);
+  if (Below(3) == 0 && options_.cluster->IsConnected(node_.name())) {
+    options_.cluster->MarkEnded(pod, "Succeeded");
+    return Del(container);
+  }
+  Finish(container);
+}
+
+void Kubelet::Finish(const std::string& container) {
+  const Pod pod = valid_.at(container).pod;
+  // Of a static pod nothing but its DEL tells that it is gone.
+  if (options_.loses_dels && options_.cluster != nullptr && !pod.is_static && Below(6) == 0) {
+    story_.Tell("no DEL of " + container);
+    LetGo(container);
+    for (const Interface& one : InterfacesOf(container)) lost_.insert(AttachmentOf(one));
+    valid_.erase(container);
+    node_.RemoveNetns(container);
+  } else {
+    Del(container);
+  }
+  if (options_.cluster != nullptr) options_.cluster->EndPod(pod);
+}
+
+bool Kubelet::MayEndSlowly(const std::string& container) const {
+  if (!options_.ends_slowly || !may_hang_ || options_.cluster == nullptr || options_.tells_odd_uids) return false;
+  return !valid_.at(container).pod.is_static && told_.contains(AttachmentOf(InterfacesOf(container).front()));
+}
+
+void Kubelet::EndSlowly(const std::string& container) {
+  static constexpr std::array kWays{
+      &Kubelet::StayTerminating, &Kubelet::OutliveForce, &Kubelet::OutlivePhase, &Kubelet::DelLate};
+  ++ending_;
+  Spawn(process_, [this, container, way = kWays.at(Below(kWays.size()))] {
+    options_.cluster->AwaitConnection(node_.name());
+    const auto told = told_.find(AttachmentOf(InterfacesOf(container).front()));
+    if (told != told_.end()) {
+      options_.cluster->TellAddress(told->second.pod, node_.name(), AddressIn(told->second.result));
+      (this->*way)(container);
+    } else {
+      Finish(container);
+    }
+    --ending_;
+  });
+}
+
+void Kubelet::StayTerminating(const std::string& container) {
+  story_.Tell(container + " does not end in time");
+  options_.cluster->MarkTerminating(valid_.at(container).pod);
+  SleepHere(kGrace + AnyTime(kTerminatingMax));
+  Finish(container);
+}
+
+void Kubelet::OutliveForce(const std::string& container) {
+  const Pod pod = valid_.at(container).pod;
+  if (Below(2) == 0) {
+    options_.cluster->MarkTerminating(pod);
+    SleepHere(AnyTime(kTerminatingMax));
+  }
+  story_.Tell(container + " outlives its pod, which is deleted by force");
+  options_.cluster->RemovePod(pod);
+  options_.cluster->AwaitConnection(node_.name());
+  // The kubelet renews its Lease, and its watch of pods lags; or the container does not end.
+  Outlive(container, kForcedMax);
+  Del(container);
+}
+
+void Kubelet::OutlivePhase(const std::string& container) {
+  const Pod pod = valid_.at(container).pod;
+  options_.cluster->AwaitConnection(node_.name());
+  options_.cluster->MarkPhase(pod, Below(2) == 0 ? "Succeeded" : "Failed");
+  Outlive(container, kEndedMax);
+  Del(container);
+  options_.cluster->TellAddress(pod, node_.name(), "");
+}
+
+void Kubelet::Outlive(const std::string& container, std::chrono::seconds promised) {
+  if (!node_.has_agents() || !has_own_blocks()) return SleepHere(AnyTime(promised));
+  SleepHere(kGrace);
+  for (const Interface& one : InterfacesOf(container)) {
+    for (const auto& checker : checkers_) checker->Hangs(AttachmentOf(one));
+  }
+  SleepHere(AnyTime(kSandboxMax));
+}
+
+void Kubelet::DelLate(const std::string& container) {
+  const Pod pod = valid_.at(container).pod;
+  story_.Tell("a late DEL of " + container);
+  LetGo(container);
+  node_.RemoveNetns(container);
+  options_.cluster->EndPod(pod);
+  SleepHere(AnyTime(kLateDelMax));
+  Del(container);
+}
+
+void Kubelet::SleepHere(std::chrono::milliseconds time) {
+  const int boot = boots_;
+  const Nanos end = Now() + time;
+  // In simulated time; a machine that goes down wakes nobody.
+  while (Now() < end && boot == boots_) std::this_thread::sleep_for(std::min<Nanos>(5s, end - Now()));
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each plant, and the lies of which it is made.
+#include "sim/pod_plants.h"
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/scheduler.h"
+
+namespace berth::sim {
+namespace {
+
+using nlohmann::json;
+
+bool IsController() { return CurrentProcess()->name.starts_with("controller"); }
+
+// Changes each object that the controllers, or the nodes, are told of, as text. Requires: `change` is quick where it
+// has nothing to do.
+Network::Lies ChangingText(bool to_controllers, std::function<void(std::string& text)> change) {
+  const auto apply = [to_controllers, change = std::move(change)](std::string& text) {
+    if (IsController() == to_controllers) change(text);
+  };
+  return {.changes =
+              [apply](const k8sclient::Request&, Network::Answer& answer) {
+                if (answer) apply(answer->body);
+              },
+          .tells =
+              [apply](std::string& line) {
+                apply(line);
+                return true;
+              }};
+}
+
+void HideSandboxCondition(std::string& text) {
+  constexpr std::string_view kCondition = "\"PodReadyToStartContainers\"";
+  for (std::size_t at = text.find(kCondition); at != std::string::npos; at = text.find(kCondition)) {
+    text.replace(at, kCondition.size(), "\"none\"");
+  }
+}
+
+// What the controller freed is not said in its mark.
+void HideFreedEntry(std::string& text) {
+  constexpr std::string_view kForget = " f=";
+  for (std::size_t at = text.find("\"~ "); at != std::string::npos; at = text.find("\"~ ", at + 1)) {
+    const std::size_t end = text.find('"', at + 1);
+    const std::size_t forget = text.find(kForget, at);
+    if (forget == std::string::npos || forget > end) continue;
+    const std::size_t freed = text.find(' ', forget + kForget.size());
+    if (freed < end) text.erase(freed, end - freed);
+  }
+}
+
+void EndIfTerminating(json& object) {
+  if (!object.is_object() || !object.contains("/metadata/deletionTimestamp"_json_pointer)) return;
+  const auto status = object.find("status");
+  if (status != object.end() && status->contains("phase")) (*status)["phase"] = "Succeeded";
+}
+
+void EndTerminatingPods(std::string& text) {
+  if (text.find("\"deletionTimestamp\"") == std::string::npos) return;
+  json said = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!said.is_object()) return;
+  EndIfTerminating(said);
+  if (said.contains("object")) EndIfTerminating(said["object"]);
+  if (said.contains("items")) {
+    for (json& item : said["items"]) EndIfTerminating(item);
+  }
+  text = said.dump();
+}
+
+}  // namespace
+
+std::vector<Plant> PlantsOfPods() {
+  return {
+      {.name = "sandbox-condition-not-seen",
+       .what = "the controller does not see that a pod was deleted by force while its sandbox was there",
+       .faults = {"slow-end", "direct", "shared"},
+       .lies = ChangingText(/*to_controllers=*/true, HideSandboxCondition)},
+      {.name = "freed-entry-not-seen",
+       .what = "an agent does not see which entry the controller freed, so it does not look for the sandbox",
+       .faults = {"slow-end"},
+       .lies = ChangingText(/*to_controllers=*/false, HideFreedEntry)},
+      {.name = "terminating-is-ended",
+       .what = "the controller takes a pod that is being deleted for one that has ended",
+       .faults = {"slow-end", "direct", "shared"},
+       .lies = ChangingText(/*to_controllers=*/true, EndTerminatingPods)},
+  };
+}
+
+}  // namespace berth::sim

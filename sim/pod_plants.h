@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plants about pods that are gone and their addresses (plants.h).
+#pragma once
+
+#include <vector>
+
+#include "sim/plants.h"
+
+namespace berth::sim {
+
+[[nodiscard]] std::vector<Plant> PlantsOfPods();
+
+}  // namespace berth::sim
