@@ -143,7 +143,7 @@ switch_off() { # NODE
   kill -9 "${agent[$1]}"
   unset "agent[$1]"
   sed -i "/^$1$/d" "$work/alive"
-  set_ready "$1" False
+  set_ready "$1" Unknown
   kubectl taint node "$1" node.kubernetes.io/out-of-service=test:NoExecute >/dev/null
 }
 # The node comes back without its containers and its files.

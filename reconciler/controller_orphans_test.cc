@@ -122,6 +122,19 @@ TEST_F(ControllerOrphansTest, APodThatTheApiServerStillHasIsNotFreedWhateverTheW
   EXPECT_EQ(Entry(), kOrphan);
 }
 
+// The taint is still there, its Node is not Ready yet, and the watch of pods lags.
+TEST_F(ControllerOrphansTest, APodThatAMachineStartsWhileItComesUpOutOfServiceKeepsItsAddress) {
+  const json taint = {{"key", "node.kubernetes.io/out-of-service"}, {"effect", "NoExecute"}};
+  server_->Put(std::string(kNodesPath), {{"metadata", {{"name", "n1"}}}, {"spec", {{"taints", {taint}}}}});
+  mailbox_->Replace(std::map<std::string, SeenNode>{{"n1", {.name = "n1", .is_out_of_service = true}}});
+  SeeItVanish();
+  Pass(seconds(60));
+  EXPECT_EQ(Entry(), kOrphan);
+  Delete(kPods, "web");
+  Pass(seconds(60));
+  EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
+}
+
 TEST_F(ControllerOrphansTest, APodOfTheSameNameIsNotIt) {
   server_->Put(kPods, PodObject("99999999-2222-3333-4444-555555555555"));
   SeeItVanish();

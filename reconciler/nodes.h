@@ -38,7 +38,8 @@ struct SeenNode {
   std::string uid = {};
   std::string resource_version = {};
   bool is_ready = false;
-  // The taint node.kubernetes.io/out-of-service: somebody promised that the machine is off.
+  // The Node has the taint node.kubernetes.io/out-of-service, with which somebody promises that the machine is off, and
+  // the node's kubelet reports nothing.
   bool is_out_of_service = false;
   ipam::Labels labels = {};
   std::vector<Taint> taints = {};                   // with the taint of a cordon (spec.unschedulable)

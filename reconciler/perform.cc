@@ -202,8 +202,7 @@ struct Performer::Visitor {
     std::size_t asked = 0;
     for (const FreedEntry& one : action.entries) {
       if (asked == kEntriesMax) break;
-      const auto is_gone =
-          one.node_is_gone ? IsNodeGone(one.node) : IsPodGone(api, one, after.cidr.At(one.offset), options);
+      const auto is_gone = MayBeFreed(one, after.cidr.At(one.offset));
       if (!is_gone) {
         // No request can ask for a pod of such a name. The other entries of the block are freed without this one.
         skipped = std::unexpected(is_gone.error());
@@ -431,6 +430,16 @@ struct Performer::Visitor {
     const auto found = std::ranges::find_if(*pods, lacks);
     if (found == pods->end()) return {};
     return BehindItsWatch("pod " + PodKeyOf(found->name_space, found->name) + " has an address of block " + block.name);
+  }
+
+  [[nodiscard]] Expected<bool> MayBeFreed(const FreedEntry& one, const ipam::Address& address) const {
+    if (!one.node_is_gone) return IsPodGone(api, one, address, options);
+    auto is_node_gone = IsNodeGone(one.node);
+    if (!is_node_gone || !*is_node_gone) return is_node_gone;
+    // The machine may be up again and start pods, before its Node is Ready and before the watch shows the pods.
+    auto is_pod_gone = IsPodGone(api, one, address, options);
+    const bool names_none = !is_pod_gone && is_pod_gone.error().code == ErrorCode::kInvalid;
+    return names_none ? is_node_gone : is_pod_gone;
   }
 
   [[nodiscard]] Expected<bool> IsNodeGone(const std::string& name) const {

@@ -157,11 +157,15 @@ Expected<SeenNode> ReadNode(json object) {
                 .uid = std::move(meta->uid),
                 .resource_version = std::move(meta->resource_version),
                 .labels = crds::LabelsOf(object)};
-  document.Object("status").ForEach("conditions", kListMax, [&node](const FieldReader& condition) {
-    if (condition.String("type", kTextMax) == "Ready") node.is_ready = condition.String("status", kTextMax) == "True";
+  std::string ready;
+  document.Object("status").ForEach("conditions", kListMax, [&ready](const FieldReader& condition) {
+    if (condition.String("type", kTextMax) == "Ready") ready = condition.String("status", kTextMax);
   });
-  document.Object("spec").ForEach("taints", kListMax, [&node](const FieldReader& taint) {
-    if (taint.String("key", kTextMax) == kOutOfService) node.is_out_of_service = true;
+  node.is_ready = ready == "True";
+  // A kubelet that comes up again says False before it says True, and the taint is still there: the machine is on.
+  const bool is_heard = node.is_ready || ready == "False";
+  document.Object("spec").ForEach("taints", kListMax, [&](const FieldReader& taint) {
+    if (taint.String("key", kTextMax) == kOutOfService && !is_heard) node.is_out_of_service = true;
   });
   if (const auto spec = object.find("spec"); spec != object.end()) node.taints = ReadTaints(*spec);
   if (const auto status = object.find("status"); status != object.end()) ReadNumbers(*status, node);

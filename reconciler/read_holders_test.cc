@@ -145,6 +145,16 @@ TEST(ReadNode, KnowsReadinessAndThePromiseThatItIsOff) {
   EXPECT_TRUE(ReadNode(object).value().is_out_of_service);
 }
 
+TEST(ReadNode, BelievesNoPromiseThatAMachineIsOffOnceItsKubeletSpeaksAgain) {
+  json object = {{"metadata", {{"name", "n1"}, {"uid", "u"}, {"resourceVersion", "1"}}},
+                 {"spec", {{"taints", {{{"key", "node.kubernetes.io/out-of-service"}, {"effect", "NoExecute"}}}}}}};
+  EXPECT_TRUE(ReadNode(object).value().is_out_of_service) << "it never said anything";
+  for (const char* const status : {"False", "True"}) {
+    object["status"]["conditions"] = {{{"type", "Ready"}, {"status", status}}};
+    EXPECT_FALSE(ReadNode(object).value().is_out_of_service) << status;
+  }
+}
+
 TEST(Nodes, KnowAtWhichVersionALeaseWasRenewedLast) {
   Nodes nodes;
   const auto put = [&nodes](const char* time, const char* version) {

@@ -27,6 +27,11 @@ constexpr std::chrono::seconds kConnectedMin{2};
 // Kubernetes calls a node unknown that was not heard of for so long.
 constexpr std::chrono::seconds kUnknownAfter{40};
 
+// What a Node's condition Ready says.
+constexpr const char* kTrue = "True";
+constexpr const char* kFalse = "False";
+constexpr const char* kUnknown = "Unknown";
+
 // As ApiServer has it: without the namespace.
 constexpr const char* kLeases = "/apis/coordination.k8s.io/v1/leases";
 
@@ -49,8 +54,8 @@ std::string NewUid(std::uint64_t number) { return fmt::format("{:08x}-0000-4000-
 
 }  // namespace
 
-void Cluster::SetReady(const std::string& node, bool is_ready) {
-  const json conditions = {{{"type", "Ready"}, {"status", is_ready ? "True" : "Unknown"}}};
+void Cluster::SetReady(const std::string& node, const char* status) {
+  const json conditions = {{{"type", "Ready"}, {"status", status}}};
   // A kubelet leaves the resources that others have added to its Node.
   const bool is_there = store_.Change(
       std::string(reconciler::kNodesPath), node, [&](json& object) { object["status"]["conditions"] = conditions; });
@@ -66,7 +71,7 @@ void Cluster::SetReady(const std::string& node, bool is_ready) {
 
 void Cluster::AddNode(const std::string& name) {
   nodes_.insert(name);
-  SetReady(name, true);
+  SetReady(name, kTrue);
   Spawn(std::make_shared<Process>(name + ".lease"), [this, name] { Renew(name); });
 }
 
@@ -87,7 +92,7 @@ bool Cluster::CutOff(const std::string& node, Nanos time) {
   Spawn(std::make_shared<Process>(node + ".cut"), [this, node, time] {
     std::this_thread::sleep_for(std::min<Nanos>(time, kUnknownAfter));
     if (time > kUnknownAfter) {
-      SetReady(node, false);
+      SetReady(node, kUnknown);
       std::this_thread::sleep_for(time - kUnknownAfter);
     }
     story_.Tell(node + " is connected again");
@@ -96,13 +101,17 @@ bool Cluster::CutOff(const std::string& node, Nanos time) {
   return true;
 }
 
-void Cluster::Connect(const std::string& node) {
+void Cluster::Hear(const std::string& node) {
   cut_off_.erase(node);
   connected_[node] = Now();
-  SetReady(node, true);
   for (const auto& [name, one] : static_pods_) {
     if (one.node == node) PutMirror(name);
   }
+}
+
+void Cluster::Connect(const std::string& node) {
+  Hear(node);
+  SetReady(node, kTrue);
 }
 
 bool Cluster::RemoveNode(const std::string& name) {
@@ -125,6 +134,43 @@ void Cluster::RemovePodsOf(const std::string& node) {
   for (const json& pod : store_.Objects(Pods())) {
     if (NodeOf(pod) == node) store_.Remove(Pods(), pod["metadata"]["name"]);
   }
+}
+
+bool Cluster::GoDown(const std::string& node) {
+  return Now() - connected_[node] >= kConnectedMin && cut_off_.insert(node).second;
+}
+
+void Cluster::TakeOutOfService(const std::string& node) {
+  std::this_thread::sleep_for(kUnknownAfter);
+  SetReady(node, kUnknown);
+  std::this_thread::sleep_for(std::chrono::milliseconds(Below(10'000)));
+  story_.Tell(node + " is out of service");
+  out_of_service_.insert(node);
+  const json taint = {{"key", "node.kubernetes.io/out-of-service"}, {"value", "nodeshutdown"}, {"effect", "NoExecute"}};
+  static_cast<void>(store_.Change(std::string(reconciler::kNodesPath), node, [&](json& object) {
+    object["spec"]["taints"] = json::array({taint});
+  }));
+  for (const json& pod : store_.Objects(Pods())) {
+    if (NodeOf(pod) != node || pod["metadata"].contains("annotations")) continue;
+    const std::string name = pod["metadata"]["name"];
+    static_cast<void>(store_.Change(Pods(), name, [](json& object) { object["status"]["phase"] = "Failed"; }));
+    store_.Remove(Pods(), name);
+  }
+}
+
+void Cluster::ComeUp(const std::string& node) {
+  SetReady(node, kFalse);
+  Hear(node);
+}
+
+void Cluster::BeReady(const std::string& node) { SetReady(node, kTrue); }
+
+void Cluster::TakeIntoService(const std::string& node) {
+  story_.Tell(node + " is in service again");
+  out_of_service_.erase(node);
+  static_cast<void>(store_.Change(std::string(reconciler::kNodesPath), node, [](json& object) {
+    if (object.contains("spec")) object["spec"].erase("taints");
+  }));
 }
 
 void Cluster::ReturnNode(const std::string& name) {
@@ -303,7 +349,7 @@ void Cluster::Restore(const k8sclient::testing::ModelApi::Backup& backup) {
   std::map<std::string, json> before;
   for (const json& pod : store_.Objects(Pods())) before.emplace(pod["metadata"]["uid"], pod);
   store_.Restore(backup, kBump);
-  for (const std::string& node : nodes_) SetReady(node, /*is_ready=*/true);
+  for (const std::string& node : nodes_) SetReady(node, kTrue);
   for (const json& pod : store_.Objects(Pods())) {
     const std::string uid = pod["metadata"]["uid"];
     ++telling_;

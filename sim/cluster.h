@@ -56,6 +56,18 @@ class Cluster {
   void RemoveLatePods(const std::string& node) { RemovePodsOf(node); }
   [[nodiscard]] bool IsGone(const std::string& node) const { return gone_.contains(node); }
 
+  // The machine goes down: its kubelet hears and says nothing. False: as CutOff.
+  [[nodiscard]] bool GoDown(const std::string& node);
+  // Kubernetes has noticed that the node does not answer. A person says by a taint that the machine is off, and
+  // Kubernetes deletes its pods by force, but the mirrors of static pods.
+  void TakeOutOfService(const std::string& node);
+  // The machine is up: its kubelet says that the Node is not Ready yet, and can start pods.
+  void ComeUp(const std::string& node);
+  void BeReady(const std::string& node);
+  // The person takes the taint off.
+  void TakeIntoService(const std::string& node);
+  [[nodiscard]] bool AreAllInService() const { return out_of_service_.empty(); }
+
   // By that name, or, if there is such a pod, by another.
   [[nodiscard]] Pod StartPod(const std::string& node, const std::string& name);
   // One that requests units of the counted resource, and that the scheduler binds, to that node alone unless it is
@@ -100,7 +112,9 @@ class Cluster {
   [[nodiscard]] nlohmann::json Pending(const Pod& pod) const;
   void RemovePodsOf(const std::string& node);
   void Renew(const std::string& node);
-  void SetReady(const std::string& node, bool is_ready);
+  void SetReady(const std::string& node, const char* status);
+  // Its kubelet hears.
+  void Hear(const std::string& node);
   void Connect(const std::string& node);
   void PutMirror(const std::string& name);
   void PutStatus(const Pod& pod, const std::string& address);
@@ -124,6 +138,7 @@ class Cluster {
   std::vector<Pod> ended_;                  // Succeeded or Failed
   std::map<std::string, Nanos> connected_;  // since when, by node; 0: it always was
   std::set<std::string> gone_;
+  std::set<std::string> out_of_service_;
   std::uint64_t started_ = 0;
   std::uint64_t made_nodes_ = 0;
   int telling_ = 0;  // pods of which a kubelet has still to tell again

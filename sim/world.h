@@ -103,6 +103,9 @@ class World {
   void Deafen(Machine& machine, Link::State state, Nanos from, Nanos until);
   // Its Node is deleted, and comes again. Meanwhile the machine is off, or hears of nobody.
   void Vanish(Machine& machine);
+  // The machine goes down, and a person says so by a taint of its Node. It comes up again, and the person takes the
+  // taint off a little later.
+  void TakeOutOfService(Machine& machine);
   // Another machine takes its name. It goes off at once, or its agents run on for a while.
   void Replace(Machine& machine);
   // Somebody takes an entry out of a block. Returns when it is there again.
@@ -203,6 +206,7 @@ class World {
   int agents_left_ = 0;
   int meanwhiles_left_ = 0;  // in which an agent is replaced
   int vanishes_left_ = 1;
+  int outages_left_ = 1;       // of a machine that is taken out of service
   bool is_unwatched_ = false;  // by checkers
   bool is_editing_ = false;    // somebody edits by hand, and only the agent that runs knows what was there
   // Static pods are not there then: whose entry is held again stays held (docs/operations.md).
