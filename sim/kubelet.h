@@ -75,6 +75,9 @@ class Kubelet {
   void EndOne();
   // All that stayed, each when it comes to it.
   void EndSettled();
+  // The pods of all that stayed are deleted at once, but static ones, by force or not; their containers end within
+  // their grace. `forgets`: the runtime has lost what it knew of them, and sends no DEL.
+  void EndAllPods(bool by_force, bool forgets);
   // One of the containers that stayed ends, and its pod gets another.
   void RenewSandbox();
   // A static pod, if there are any.
@@ -171,6 +174,8 @@ class Kubelet {
   void End(const std::string& container);
   // The container first.
   void Finish(const std::string& container);
+  // It ends without a DEL.
+  void Lose(const std::string& container);
   // Nothing ends it for a while, or the machine goes down. Its agent alone knows that it has its addresses.
   void Hang(const std::string& container);
   // A pod of the scheduler's: it is deleted first, or succeeds, or neither.

@@ -77,15 +77,34 @@ void Kubelet::Finish(const std::string& container) {
   const Pod pod = valid_.at(container).pod;
   // Of a static pod nothing but its DEL tells that it is gone.
   if (options_.loses_dels && options_.cluster != nullptr && !pod.is_static && Below(6) == 0) {
-    story_.Tell("no DEL of " + container);
-    LetGo(container);
-    for (const Interface& one : InterfacesOf(container)) lost_.insert(AttachmentOf(one));
-    valid_.erase(container);
-    node_.RemoveNetns(container);
+    Lose(container);
   } else {
     Del(container);
   }
   if (options_.cluster != nullptr) options_.cluster->EndPod(pod);
+}
+
+void Kubelet::Lose(const std::string& container) {
+  story_.Tell("no DEL of " + container);
+  LetGo(container);
+  for (const Interface& one : InterfacesOf(container)) lost_.insert(AttachmentOf(one));
+  valid_.erase(container);
+  node_.RemoveNetns(container);
+}
+
+void Kubelet::EndAllPods(bool by_force, bool forgets) {
+  for (const std::string& container : std::set<std::string>(settled_)) {
+    const Pod pod = valid_.at(container).pod;
+    if (pod.is_static) continue;
+    by_force ? options_.cluster->RemovePod(pod) : options_.cluster->MarkTerminating(pod);
+    if (!forgets) {
+      FinishLater(container);
+      continue;
+    }
+    settled_.erase(container);
+    Lose(container);
+    options_.cluster->EndPod(pod);
+  }
 }
 
 bool Kubelet::MayEndSlowly(const std::string& container) const {

@@ -152,7 +152,11 @@ std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::micros
   if (!has_agents()) return CallDirectly(body, patience, arrives);
   const Nanos dialling_until = Now() + 10s;
   while (!is_served()) {
-    if (Now() >= dialling_until) return std::nullopt;
+    if (Now() >= dialling_until) {
+      // `berth` puts a DEL into its queue on disk then.
+      if (arrives) arrives();
+      return std::nullopt;
+    }
     std::this_thread::sleep_for(20ms);
   }
   Host* const host = serving_;

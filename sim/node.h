@@ -74,7 +74,7 @@ class Node {
 
   // As `berth` does: finds the agent that serves, hands the call over, waits. nullopt: nobody served within ten
   // seconds, the agent died meanwhile, or the caller lost patience.
-  // `arrives` is called, if it is set, when an agent or berth-direct has the call.
+  // `arrives` is called, if it is set, when an agent, berth-direct or a queue on disk has the call.
   [[nodiscard]] std::optional<CniAnswer> Call(const std::string& body, std::chrono::microseconds patience,
                                               const std::function<void()>& arrives = {});
 

@@ -49,13 +49,13 @@ void ListForEver(Machine& machine) {
 }  // namespace
 
 std::set<std::string> Extent::AllFaults() {
-  return {"away",          "refused",   "lost",      "late",    "lag",      "kill",          "overlap",
-          "reboot",        "restart",   "give-back", "gc",      "calendar", "shared",        "cut-off",
-          "no-del",        "mirror",    "vanish",    "edit",    "delete",   "allocation",    "odd-uid",
-          "sandbox",       "meanwhile", "pause",     "restore", "compact",  "deaf",          "direct",
-          "denied",        "mute",      "check",     "second",  "pools",    "power",         "replaced",
-          "suspend",       "scheduler", "kubelet",   "number",  "clocks",   "pool-replaced", "slow-end",
-          "out-of-service"};
+  return {"away",           "refused",   "lost",      "late",    "lag",      "kill",          "overlap",
+          "reboot",         "restart",   "give-back", "gc",      "calendar", "shared",        "cut-off",
+          "no-del",         "mirror",    "vanish",    "edit",    "delete",   "allocation",    "odd-uid",
+          "sandbox",        "meanwhile", "pause",     "restore", "compact",  "deaf",          "direct",
+          "denied",         "mute",      "check",     "second",  "pools",    "power",         "replaced",
+          "suspend",        "scheduler", "kubelet",   "number",  "clocks",   "pool-replaced", "slow-end",
+          "out-of-service", "cascade"};
 }
 
 std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {
@@ -380,6 +380,7 @@ void World::ReleaseByHand() {
 }
 
 void World::AwaitLost() {
+  CheckBrake();
   const Nanos end = Now() + kFreedMax;
   std::string left;
   ReleaseByHand();

@@ -106,6 +106,8 @@ class World {
   // The machine goes down, and a person says so by a taint of its Node. It comes up again, and the person takes the
   // taint off a little later.
   void TakeOutOfService(Machine& machine);
+  // All pods of the machine, or of all machines, are deleted at once.
+  void Cascade(Machine& machine);
   // Another machine takes its name. It goes off at once, or its agents run on for a while.
   void Replace(Machine& machine);
   // Somebody takes an entry out of a block. Returns when it is there again.
@@ -153,6 +155,8 @@ class World {
   // A person gives back what the controller does not (docs/operations.md): what static pods had, and, where it does not
   // believe that so many pods are gone, what the others had.
   void ReleaseByHand();
+  // Rule `braked`: the controller believes that pods are gone, unless very many are. Requires: nothing goes wrong.
+  void CheckBrake();
   void FreeByHand(const std::string& block, const std::string& offset, const std::string& attachment);
   [[nodiscard]] bool HasLost(const ipam::Attachment& attachment) const;
   // What one of two machines of a name wrote again, of a sandbox that has ended of a pod that lives: it goes with that.

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What people and Kubernetes do to the pods of a node.
 #include <thread>
+#include <variant>
 
+#include <nlohmann/json.hpp>
 #include <spdlog/fmt/fmt.h>
 
+#include "crds/names.h"
+#include "ipam/entry.h"
+#include "reconciler/decide_orphans.h"
 #include "sim/scheduler.h"
 #include "sim/world.h"
 
@@ -39,6 +44,40 @@ void World::TakeOutOfService(Machine& machine) {
     std::this_thread::sleep_for(milliseconds(Below(60'000)));
     cluster_.TakeIntoService(name);
   });
+}
+
+void World::Cascade(Machine& machine) {
+  const bool by_force = Below(2) == 0;
+  const bool forgets = May("no-del") && Below(2) == 0;
+  const bool is_of_all = Below(2) == 0;
+  story_.Tell(fmt::format("all pods are deleted{}", by_force ? " by force" : ""));
+  // A controller that begins now has not seen them go.
+  if (May("kill") && Below(2) == 0) controllers_.ReplaceOne(AnyClockError());
+  for (const auto& one : machines_) {
+    const bool is_its = is_of_all || one.get() == &machine;
+    if (!is_its || one->is_left_alone() || one->kubelet.tells_odd_uids()) continue;
+    one->kubelet.EndAllPods(by_force, forgets);
+  }
+}
+
+void World::CheckBrake() {
+  // The status of a pool may be a little older than what it tells of.
+  constexpr Nanos kStatusMax = 30s;
+  if (!pools_.IsBraked()) return;
+  std::this_thread::sleep_for(kStatusMax);
+  if (!pools_.IsBraked()) return;
+  std::size_t held = 0;
+  std::size_t gone = 0;
+  for (const nlohmann::json& block : store_.Objects(std::string(crds::kBlocksPath))) {
+    for (const nlohmann::json& text : block["allocations"]) {
+      const auto entry = ipam::ParseEntry(text.get_ref<const std::string&>());
+      if (!std::holds_alternative<ipam::HeldEntry>(entry)) continue;
+      ++held;
+      if (IsPodGone(text)) ++gone;
+    }
+  }
+  if (gone >= reconciler::kBrakeMin && gone * reconciler::kBrakePart > held) return;
+  story_.Break("braked", fmt::format("the controller frees nothing, and of {} entries {} name no pod", held, gone));
 }
 
 }  // namespace berth::sim
