@@ -53,7 +53,14 @@ class ClocksKept final : public Checker {
   struct Rest {
     Nanos until{0};  // at the earliest
     ipam::Attachment after;
+    Nanos cooldown{0};  // from its DEL on, if that is sooner
   };
+
+  // The DEL may have come after the controller freed the address.
+  [[nodiscard]] Nanos UntilOf(const Rest& rest) const {
+    const auto left = left_.find(rest.after);
+    return left == left_.end() ? rest.until : std::min(rest.until, left->second + rest.cooldown);
+  }
 
   void Changed(const Place& place, const std::string& was, const std::string& is) {
     const auto entry = ipam::ParseEntry(is);
@@ -68,10 +75,11 @@ class ClocksKept final : public Checker {
       // that it has the address.
       const bool is_its = held != nullptr && (held->attachment == rest->second.after ||
                                               held->attachment.starts_with(reconciler::kNoNetwork));
-      if (!is_its && (held != nullptr || is.empty()) && now + kTolerance < rest->second.until) {
+      const Nanos until = UntilOf(rest->second);
+      if (!is_its && (held != nullptr || is.empty()) && now + kTolerance < until) {
         story_.Break("clock",
                      fmt::format("an address rests {:.1f} s too short: {} became {}",
-                                 Seconds(rest->second.until - now),
+                                 Seconds(until - now),
                                  was,
                                  is.empty() ? "free" : is));
       }
@@ -103,7 +111,7 @@ class ClocksKept final : public Checker {
       const Nanos by_del = left->second + Nanos(std::chrono::seconds(held->cooldown_s));
       until = is_freed ? std::min(until, by_del) : by_del;
     }
-    rests_[place] = {.until = until, .after = held->attachment};
+    rests_[place] = {.until = until, .after = held->attachment, .cooldown = std::chrono::seconds(held->cooldown_s)};
   }
 
   Story& story_;

@@ -87,6 +87,8 @@ void Cluster::Renew(const std::string& node) {
 
 bool Cluster::CutOff(const std::string& node, Nanos time) {
   // So long a connection lasts that a kubelet hears what became of its pods when it can renew its Lease.
+  // A person has promised that the machine of a node with the taint is off.
+  if (out_of_service_.contains(node)) return false;
   if (Now() - connected_[node] < kConnectedMin || !cut_off_.insert(node).second) return false;
   story_.Tell(node + " is cut off");
   Spawn(std::make_shared<Process>(node + ".cut"), [this, node, time] {

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "reconciler/read_holders.h"
 #include "sim/scheduler.h"
 
 namespace berth::sim {
@@ -54,6 +55,18 @@ void HideFreedEntry(std::string& text) {
   }
 }
 
+void ListNoPods(const k8sclient::Request& request, Network::Answer& answer) {
+  if (!IsController() || request.path != reconciler::kPodsPath || !answer || !answer->ok()) return;
+  json list = json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
+  if (!list.is_object() || !list.contains("items")) return;
+  list["items"] = json::array();
+  answer->body = list.dump();
+}
+// Nothing but a pod has a grace period.
+bool TellOfNoPods(const std::string& line) {
+  return !IsController() || line.find("\"terminationGracePeriodSeconds\"") == std::string::npos;
+}
+
 void EndIfTerminating(json& object) {
   if (!object.is_object() || !object.contains("/metadata/deletionTimestamp"_json_pointer)) return;
   const auto status = object.find("status");
@@ -88,6 +101,10 @@ std::vector<Plant> PlantsOfPods() {
        .what = "the controller takes a pod that is being deleted for one that has ended",
        .faults = {"slow-end", "direct", "shared"},
        .lies = ChangingText(/*to_controllers=*/true, EndTerminatingPods)},
+      {.name = "pods-not-listed",
+       .what = "the controller sees no pods, but finds each pod that it asks for",
+       .faults = {"restart"},
+       .lies = {.changes = ListNoPods, .tells = TellOfNoPods}},
   };
 }
 

@@ -141,7 +141,8 @@ def quoted(cells: list[str]) -> set[str]:
 
 
 def plants() -> set[str]:
-    return set(re.findall(r'\.name = "([a-z-]+)"', code_of(ROOT / "sim" / "plants.cc")))
+    code = "".join(code_of(ROOT / "sim" / name) for name in ("plants.cc", "pod_plants.cc"))
+    return set(re.findall(r'\.name = "([a-z-]+)"', code))
 
 
 def compare(what: str, code: set, page: set, where: dict | None = None, file: str = PAGE.name) -> list[str]:
