@@ -81,13 +81,20 @@ void Backups::Restore() {
 }
 
 ipam::Attachment Backups::Unrecorded() const {
-  std::string all;
-  for (const json& block : store_.Objects(std::string(crds::kBlocksPath))) all += block["allocations"].dump();
+  std::map<std::string, std::set<ipam::Attachment>> recorded;  // by address
+  for (const json& block : store_.Objects(std::string(crds::kBlocksPath))) {
+    for (const auto& [attachment, address] : RecordedIn(block)) recorded[address].insert(attachment);
+  }
   for (const auto& machine : machines_) {
-    for (const auto& [attachment, pod] : machine->kubelet.holders()) {
+    for (const auto& [attachment, holding] : machine->kubelet.holders()) {
       // The controller puts an entry back without knowing the attachment.
-      const std::string put_back = fmt::format("{} {}", pod.uid, reconciler::kNoNetwork);
-      if (!all.contains(attachment) && !all.contains(put_back)) return attachment;
+      constexpr std::size_t kDigits = 8;  // of the UID, in which every pod has others
+      const std::string put_back = fmt::format("{}-{}", reconciler::kNoNetwork, holding.pod.uid.substr(0, kDigits));
+      const auto is_its = [&](const ipam::Attachment& one) { return one == attachment || one.starts_with(put_back); };
+      const auto is_recorded = [&](const std::string& address) {
+        return std::ranges::any_of(recorded[address], is_its);
+      };
+      if (!std::ranges::all_of(holding.addresses, is_recorded)) return attachment;
     }
   }
   return {};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a CHECK says of an attachment is so.
+#include <algorithm>
 #include <set>
 
 #include "base/error.h"
@@ -28,12 +29,16 @@ class CheckHolds final : public Checker {
     if (call.verb == "DEL" && is_done) given_back_.try_emplace(call.attachment, Now());
     if (call.verb == "CHECK" && call.is_answered) Judge(call);
   }
-  void TakenOut(const ipam::Attachment& attachment) override { out_[attachment] = kStillOut; }
+  void TakenOut(const ipam::Attachment& attachment, const std::string& address) override {
+    out_[attachment][address] = kStillOut;
+  }
   void Stored(const nlohmann::json& /*before*/, const nlohmann::json& after) override {
     if (out_.empty() || after.is_null()) return;
-    for (const nlohmann::json& entry : after.value("allocations", nlohmann::json::object())) {
-      const auto found = out_.find(std::string(ipam::AttachmentOf(entry.get_ref<const std::string&>())));
-      if (found != out_.end() && found->second == kStillOut) found->second = Now();
+    for (const auto& [attachment, address] : RecordedIn(after)) {
+      const auto its = out_.find(attachment);
+      if (its == out_.end()) continue;
+      const auto found = its->second.find(address);
+      if (found != its->second.end() && found->second == kStillOut) found->second = Now();
     }
   }
 
@@ -47,14 +52,15 @@ class CheckHolds final : public Checker {
     }
     if (!told_.contains(call.attachment) || !SaysThatItHasNot(call.error)) return;
     const auto out = out_.find(call.attachment);
-    if (out != out_.end() && out->second >= began) return;
+    const auto is_out = [&](const auto& one) { return one.second >= began; };
+    if (out != out_.end() && std::ranges::any_of(out->second, is_out)) return;
     story_.Break("check", "a CHECK of " + call.attachment + ", which has an address, says: " + call.error);
   }
 
   Story& story_;
-  std::set<ipam::Attachment> told_;               // and did not begin to leave
-  std::map<ipam::Attachment, Nanos> given_back_;  // when the first DEL was answered
-  std::map<ipam::Attachment, Nanos> out_;         // of a block, until then
+  std::set<ipam::Attachment> told_;                               // and did not begin to leave
+  std::map<ipam::Attachment, Nanos> given_back_;                  // when the first DEL was answered
+  std::map<ipam::Attachment, std::map<std::string, Nanos>> out_;  // of a block, until then, by address
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ std::vector<std::unique_ptr<Checker>> MakeCheckers(Story& story) {
   checkers.push_back(MakeGivenBack(story));
   checkers.push_back(MakePoolThere(story));
   checkers.push_back(MakeClocksKept(story));
+  checkers.push_back(MakeEachFamily(story));
   return checkers;
 }
 

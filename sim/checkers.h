@@ -20,12 +20,22 @@
 
 namespace berth::sim {
 
+// Of one attachment: at most one of each family.
+using Addresses = std::set<std::string>;
+
+// In the result of an ADD.
+[[nodiscard]] Addresses AddressesIn(const std::string& result);
+// For a person.
+[[nodiscard]] std::string ToText(const Addresses& addresses);
+[[nodiscard]] bool IsIpv6(std::string_view address);
+
 // A call as its caller sees it.
 struct Heard {
   std::string verb = {};
   ipam::Attachment attachment = {};
-  std::string address = {};  // of an ADD that succeeded
+  Addresses addresses = {};  // of an ADD that succeeded
   std::string result = {};   // likewise, all of it
+  std::size_t families = 0;  // of the pools that its network names; 0: not known
   std::string error = {};    // CNI's error object, if that is the answer
   bool is_answered = false;
   Nanos took{0};
@@ -47,8 +57,9 @@ class Checker {
   // Its pod is gone or has ended, and its container goes on for longer than the controller waits: the controller may
   // free its address, and its agent keeps it.
   virtual void Hangs(const ipam::Attachment& /*attachment*/) {}
-  // Somebody took its entry out: until it is stored again nobody but its node's agent knows that it was there.
-  virtual void TakenOut(const ipam::Attachment& /*attachment*/) {}
+  // Somebody took its entry of that address out: until it is stored again nobody but its node's agent knows that it was
+  // there.
+  virtual void TakenOut(const ipam::Attachment& /*attachment*/, const std::string& /*address*/) {}
   // The API server stored a block; null: it was not there before, or is not any more.
   virtual void Stored(const nlohmann::json& /*before*/, const nlohmann::json& /*after*/) {}
   // The same of a pool.
@@ -59,19 +70,27 @@ class Checker {
   virtual void AtRest(const std::vector<nlohmann::json>& /*blocks*/) {}
 };
 
-// Who has which address, as callers were told; for several checkers.
+// By attachment, the addresses that a block's entries record.
+using RecordedAddresses = std::multimap<ipam::Attachment, std::string>;
+[[nodiscard]] RecordedAddresses RecordedIn(const nlohmann::json& block);
+
+// Who has which addresses, as callers were told; for several checkers.
 class Told {
  public:
   void Ended(const Heard& call) {
-    if (call.verb == "ADD" && !call.address.empty()) addresses_[call.attachment] = call.address;
+    if (call.verb == "ADD" && !call.addresses.empty()) addresses_[call.attachment] = call.addresses;
   }
   void Forget(const ipam::Attachment& attachment) { addresses_.erase(attachment); }
-  // By attachment, the addresses that a block's entries record. An entry that was put back counts as of who has it.
-  [[nodiscard]] std::multimap<ipam::Attachment, std::string> Recorded(const nlohmann::json& block) const;
-  [[nodiscard]] const std::map<ipam::Attachment, std::string>& addresses() const { return addresses_; }
+  [[nodiscard]] bool Has(const ipam::Attachment& attachment, const std::string& address) const {
+    const auto found = addresses_.find(attachment);
+    return found != addresses_.end() && found->second.contains(address);
+  }
+  // What a block's entries record. An entry that was put back counts as of who has it.
+  [[nodiscard]] RecordedAddresses Recorded(const nlohmann::json& block) const;
+  [[nodiscard]] const std::map<ipam::Attachment, Addresses>& addresses() const { return addresses_; }
 
  private:
-  std::map<ipam::Attachment, std::string> addresses_;
+  std::map<ipam::Attachment, Addresses> addresses_;
 };
 
 // One holder: nobody is told an address that another one has; a repeated ADD is told the same again.
@@ -92,6 +111,8 @@ class Told {
 [[nodiscard]] std::unique_ptr<Checker> MakeCheckHolds(Story& story);
 // Clock: an address that was given back rests as long as its pool says, by the right clock.
 [[nodiscard]] std::unique_ptr<Checker> MakeClocksKept(Story& story);
+// Each family: an ADD gives one address of each family of its pools, or fails.
+[[nodiscard]] std::unique_ptr<Checker> MakeEachFamily(Story& story);
 // In time: every call is answered, or its caller gave up.
 [[nodiscard]] std::unique_ptr<Checker> MakeInTime(Story& story);
 

@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 #include <spdlog/fmt/fmt.h>
+#include <spdlog/fmt/ranges.h>
 
 #include "crds/names.h"
 #include "reconciler/read_holders.h"
@@ -238,7 +239,7 @@ void Cluster::MarkTerminating(const Pod& pod) {
 
 void Cluster::MarkEnded(const Pod& pod, const char* phase) {
   MarkPhase(pod, phase);
-  PutStatus(pod, "");
+  PutStatus(pod, {});
 }
 
 void Cluster::MarkPhase(const Pod& pod, const char* phase) {
@@ -264,7 +265,7 @@ Pod Cluster::StartStaticPod(const std::string& node, const std::string& name) {
   const Pod pod{.name = fmt::format("{}-static-{}", name, ++started_),
                 .uid = fmt::format("{}{:024x}", kStaticHash, started_),
                 .is_static = true};
-  static_pods_[pod.name] = {.pod = pod, .node = node, .address = {}};
+  static_pods_[pod.name] = {.pod = pod, .node = node, .addresses = {}};
   PutMirror(pod.name);
   return pod;
 }
@@ -283,29 +284,31 @@ void Cluster::PutMirror(const std::string& name) {
                 {"annotations", {{"kubernetes.io/config.mirror", one.pod.uid}}}}},
               {"spec", {{"nodeName", one.node}, {"terminationGracePeriodSeconds", kGrace.count()}}},
               {"status", {{"phase", "Pending"}}}});
-  PutStatus(one.pod, one.address);
+  PutStatus(one.pod, one.addresses);
 }
 
-void Cluster::PutStatus(const Pod& pod, const std::string& address) {
-  story_.Tell(pod.name + (address.empty() ? " has no sandbox" : " has " + address));
+void Cluster::PutStatus(const Pod& pod, const std::set<std::string>& addresses) {
+  story_.Tell(pod.name +
+              (addresses.empty() ? " has no sandbox" : fmt::format(" has {}", fmt::join(addresses, " and "))));
   static_cast<void>(store_.Change(Pods(), pod.name, [&](json& object) {
     if (!pod.is_static && object["metadata"]["uid"] != pod.uid) return;
     json& status = object["status"];
-    const char* const has_sandbox = address.empty() ? "False" : "True";
+    const char* const has_sandbox = addresses.empty() ? "False" : "True";
     status["conditions"] = json::array({{{"type", "PodReadyToStartContainers"}, {"status", has_sandbox}}});
-    if (address.empty()) return;
+    if (addresses.empty()) return;
     status["phase"] = "Running";
-    status["podIPs"] = json::array({{{"ip", address}}});
+    status["podIPs"] = json::array();
+    for (const std::string& address : addresses) status["podIPs"].push_back({{"ip", address}});
   }));
 }
 
-void Cluster::TellAddress(const Pod& pod, const std::string& node, const std::string& address) {
-  if (pod.is_static && static_pods_.contains(pod.name)) static_pods_[pod.name].address = address;
+void Cluster::TellAddresses(const Pod& pod, const std::string& node, const std::set<std::string>& addresses) {
+  if (pod.is_static && static_pods_.contains(pod.name)) static_pods_[pod.name].addresses = addresses;
   const std::uint64_t turn = ++news_[pod.uid];
-  if (IsConnected(node)) return PutStatus(pod, address);
-  Spawn(std::make_shared<Process>(node + ".status"), [this, pod, node, address, turn] {
+  if (IsConnected(node)) return PutStatus(pod, addresses);
+  Spawn(std::make_shared<Process>(node + ".status"), [this, pod, node, addresses, turn] {
     AwaitConnection(node);
-    if (news_[pod.uid] == turn) PutStatus(pod, address);
+    if (news_[pod.uid] == turn) PutStatus(pod, addresses);
   });
 }
 
@@ -322,7 +325,7 @@ void Cluster::EndPod(const Pod& pod) {
   static_cast<void>(store_.Change(Pods(), pod.name, [&](json& object) {
     if (pod.is_static || object["metadata"]["uid"] == pod.uid) object["status"]["phase"] = "Succeeded";
   }));
-  PutStatus(pod, "");
+  PutStatus(pod, {});
   RemovePod(pod);
 }
 

@@ -89,7 +89,7 @@ class Cluster {
   // The API server hears of it by its mirror, which has another UID each time.
   [[nodiscard]] Pod StartStaticPod(const std::string& node, const std::string& name);
   // What its kubelet says of it, as soon as it is heard; the newest counts. Empty: its sandbox has ended.
-  void TellAddress(const Pod& pod, const std::string& node, const std::string& address);
+  void TellAddresses(const Pod& pod, const std::string& node, const std::set<std::string>& addresses);
   // The container is through: for a static pod that its manifest is gone.
   void RemovePod(const Pod& pod);
   // Its kubelet has ended it: it says that the sandbox is gone, and removes the pod.
@@ -117,7 +117,7 @@ class Cluster {
   void Hear(const std::string& node);
   void Connect(const std::string& node);
   void PutMirror(const std::string& name);
-  void PutStatus(const Pod& pod, const std::string& address);
+  void PutStatus(const Pod& pod, const std::set<std::string>& addresses);
   // A kubelet of a pod that is in the store once more. known: as it was just before the restore; null: it was not
   // there.
   void TellAgain(const nlohmann::json& pod, const nlohmann::json& known, bool is_newest);
@@ -125,7 +125,7 @@ class Cluster {
   struct StaticPod {
     Pod pod;
     std::string node;
-    std::string address;
+    std::set<std::string> addresses;
     bool is_lost = false;  // its mirror is
   };
 

@@ -58,7 +58,9 @@ std::map<std::string, ipam::Pool> CountedPools(const k8sclient::testing::ModelAp
 std::set<std::string> ResourcePoolUids(const k8sclient::testing::ModelApi& store) {
   std::set<std::string> uids;
   for (const json& object : store.Objects(std::string(crds::kPoolsPath))) {
-    if (object["spec"].value("resource", kCountedName) == kCountedName) uids.insert(object["metadata"]["uid"]);
+    const auto& subnet = object["spec"]["subnet"].get_ref<const std::string&>();
+    const char* const by_family = subnet.find(':') == std::string::npos ? kCountedName : "ipv6";
+    if (object["spec"].value("resource", by_family) == kCountedName) uids.insert(object["metadata"]["uid"]);
   }
   return uids;
 }

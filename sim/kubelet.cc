@@ -27,11 +27,6 @@ constexpr std::chrono::microseconds kPatience = 60s;
 
 }  // namespace
 
-std::string Kubelet::AddressIn(const std::string& result) {
-  const auto address = json::parse(result)["ips"][0]["address"].get<std::string>();
-  return address.substr(0, address.find('/'));
-}
-
 ipam::Attachment Kubelet::AttachmentOf(const Interface& interface) {
   return cni::MakeAttachment(interface.network->name, interface.container, interface.network->interface);
 }
@@ -98,8 +93,9 @@ Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::ch
   if (boot != boots_) answer.reset();  // nobody was left to hear it
   Heard heard{.verb = verb,
               .attachment = container.empty() ? "" : AttachmentOf(interface),
-              .address = {},
+              .addresses = {},
               .result = {},
+              .families = network->families,
               .error = {},
               .is_answered = answer.has_value(),
               .took = Now() - begin,
@@ -107,9 +103,13 @@ Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::ch
   if (answer && !answer->ok) heard.error = answer->body;
   if (answer && answer->ok && verb == "ADD") {
     heard.result = answer->body;
-    heard.address = AddressIn(answer->body);
+    heard.addresses = AddressesIn(answer->body);
   }
-  story_.Tell(fmt::format("{} -> {}", what, !answer ? "no answer" : answer->ok ? heard.address : answer->body));
+  story_.Tell(fmt::format("{} -> {}",
+                          what,
+                          !answer      ? "no answer"
+                          : answer->ok ? ToText(heard.addresses)
+                                       : answer->body));
   // A power cut may have taken what was answered to its DEL.
   const bool may_be_back = lost_.contains(heard.attachment) || lost_static_.contains(heard.attachment);
   if (verb == "CHECK" && may_be_back) return heard;
@@ -132,24 +132,24 @@ void Kubelet::Create(const std::string& container, const Pod& pod) {
   valid_[container] = {.pod = pod, .networks = is_in_all ? options_.networks.size() : 1};
 }
 
-std::string Kubelet::Add(const std::string& container) {
+Addresses Kubelet::Add(const std::string& container) {
   const bool is_impatient = !is_burst_ && Below(10) == 0;
   auto interfaces = InterfacesOf(container);
   // Multus attaches one after another, containerd all at once.
   if (interfaces.size() > 1 && Below(3) == 0) std::ranges::reverse(interfaces);
   const Pod pod = valid_.at(container).pod;
   const int boot = boots_;
-  std::string address;
+  Addresses addresses;
   for (const Interface& one : interfaces) {
     if (boot != boots_) return {};
     const Heard heard = Call("ADD", one, is_impatient ? std::chrono::microseconds(Below(30'000)) : kPatience);
-    if (heard.address.empty()) return {};
+    if (heard.addresses.empty()) return {};
     told_.insert_or_assign(heard.attachment, Holder{.pod = pod, .interface = one, .result = heard.result});
-    if (one.network == options_.networks.data()) address = heard.address;
+    if (one.network == options_.networks.data()) addresses = heard.addresses;
     // CRI-O asks at once.
     if (options_.checks && Below(6) == 0) Check(one, heard.result);
   }
-  return address;
+  return addresses;
 }
 
 Heard Kubelet::CallOnce(const std::string& verb, const std::string& container, const Pod& pod) {
@@ -157,7 +157,7 @@ Heard Kubelet::CallOnce(const std::string& verb, const std::string& container, c
   const Interface first = InterfacesOf(container).front();
   if (verb == "DEL") Leave(first);
   Heard heard = Call(verb, first, kPatience);
-  if (!heard.address.empty()) {
+  if (!heard.addresses.empty()) {
     told_.insert_or_assign(heard.attachment, Holder{.pod = pod, .interface = first, .result = heard.result});
   }
   if (verb == "DEL" && heard.is_answered && heard.error.empty()) {
@@ -262,17 +262,17 @@ void Kubelet::Run(const std::string& container, const Pod& pod, bool tells_addre
   Create(container, pod);
   const int boot = boots_;
   const int returns = returns_;
-  const std::string address = Add(container);
-  const auto lives = [&] { return !address.empty() && boot == boots_; };
+  const Addresses addresses = Add(container);
+  const auto lives = [&] { return !addresses.empty() && boot == boots_; };
   Cluster* const cluster = options_.cluster;
-  if (lives() && cluster != nullptr && tells_address) cluster->TellAddress(pod, node_.name(), address);
+  if (lives() && cluster != nullptr && tells_address) cluster->TellAddresses(pod, node_.name(), addresses);
   if (lives() && Below(5) == 0) static_cast<void>(Add(container));
   if (Below(3) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(Below(200)));
   const bool is_in_all = InterfacesOf(container).size() > 1;
   if (cluster != nullptr && lives() && options_.renews_sandboxes && !is_burst_ && Below(6) == 0)
     return Renew(container);
   // What it has got in the other network goes as well, and the pod gets another sandbox.
-  const bool is_half = is_in_all && address.empty() && boot == boots_ && returns == returns_;
+  const bool is_half = is_in_all && addresses.empty() && boot == boots_ && returns == returns_;
   if (cluster != nullptr && is_half && Below(2) == 0) return Renew(container);
   if (lives() && is_in_all && Below(6) == 0) Detach(container);
   const bool stays = lives() && (is_burst_ || Below(3) == 0);
@@ -326,21 +326,21 @@ void Kubelet::Renew(const std::string& container) {
   const Pod pod = valid_.at(container).pod;
   const int returns = returns_;
   Del(container);
-  options_.cluster->TellAddress(pod, node_.name(), "");
+  options_.cluster->TellAddresses(pod, node_.name(), {});
   constexpr int kAttemptsMax = 20;
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     if (Below(2) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(Below(2'000)));
     const std::string next = fmt::format("{}r{}", container, attempt);
     Create(next, pod);
     const int boot = boots_;
-    const std::string address = Add(next);
+    const Addresses addresses = Add(next);
     const bool is_wanted = returns == returns_ && !options_.cluster->IsGone(node_.name());
-    if (address.empty() || boot != boots_ || !is_wanted) {
+    if (addresses.empty() || boot != boots_ || !is_wanted) {
       Del(next);
       if (is_wanted) continue;
       break;
     }
-    options_.cluster->TellAddress(pod, node_.name(), address);
+    options_.cluster->TellAddresses(pod, node_.name(), addresses);
     settled_.insert(next);
     return;
   }
@@ -352,18 +352,18 @@ void Kubelet::StartStatic(const std::string& name) {
   Run(name, options_.cluster->StartStaticPod(node_.name(), name), /*tells_address=*/true);
 }
 
-std::map<ipam::Attachment, Pod> Kubelet::holders() const {
-  std::map<ipam::Attachment, Pod> pods;
-  for (const auto& [attachment, one] : told_) pods.emplace(attachment, one.pod);
-  return pods;
+std::map<ipam::Attachment, Kubelet::Holding> Kubelet::holders() const {
+  std::map<ipam::Attachment, Holding> holdings;
+  for (const auto& [attachment, one] : told_) holdings.emplace(attachment, one.holding());
+  return holdings;
 }
 
-std::map<ipam::Attachment, Pod> Kubelet::settled() const {
-  std::map<ipam::Attachment, Pod> pods;
+std::map<ipam::Attachment, Kubelet::Holding> Kubelet::settled() const {
+  std::map<ipam::Attachment, Holding> holdings;
   for (const auto& [attachment, one] : told_) {
-    if (settled_.contains(one.interface.container)) pods.emplace(attachment, one.pod);
+    if (settled_.contains(one.interface.container)) holdings.emplace(attachment, one.holding());
   }
-  return pods;
+  return holdings;
 }
 
 void Kubelet::Reboot(const std::function<void()>& reboot) {
@@ -437,8 +437,9 @@ void Kubelet::EndAll() {
 }
 
 bool Kubelet::has_own_blocks() const {
+  const auto is_shared = [](const std::string& pool) { return pool.starts_with("small"); };
   return std::ranges::none_of(options_.networks,
-                              [](const auto& network) { return network.pools.front().starts_with("small"); });
+                              [&](const auto& network) { return std::ranges::any_of(network.pools, is_shared); });
 }
 
 void Kubelet::DelUnknown() { static_cast<void>(Call("DEL", {"unknown", &options_.networks.front()}, kPatience)); }

@@ -34,6 +34,7 @@ struct PodNetwork {
   std::string name;
   std::string interface;
   std::vector<std::string> pools;
+  std::size_t families = 0;  // of the pools; 0: not known
 };
 
 class Kubelet {
@@ -134,10 +135,14 @@ class Kubelet {
   // Of these those of static pods: whose DEL was answered and may be forgotten. Nothing but a person frees them then.
   [[nodiscard]] const std::set<ipam::Attachment>& lost_static() const { return lost_static_; }
   [[nodiscard]] bool MayHold(const ipam::Attachment& attachment) const;
-  // Who was told an address, and did not begin to leave.
-  [[nodiscard]] std::map<ipam::Attachment, Pod> holders() const;
+  // Who was told addresses, and did not begin to leave.
+  struct Holding {
+    Pod pod;
+    Addresses addresses;
+  };
+  [[nodiscard]] std::map<ipam::Attachment, Holding> holders() const;
   // Of these the pods whose containers stay, by attachment.
-  [[nodiscard]] std::map<ipam::Attachment, Pod> settled() const;
+  [[nodiscard]] std::map<ipam::Attachment, Holding> settled() const;
 
  private:
   // Of a container in a network.
@@ -150,11 +155,12 @@ class Kubelet {
     Pod pod;
     std::size_t networks = 1;
   };
-  // Whose interface got an address, and what the ADD printed.
+  // Whose interface got addresses, and what the ADD printed.
   struct Holder {
     Pod pod;
     Interface interface;
     std::string result;
+    [[nodiscard]] Holding holding() const { return {.pod = pod, .addresses = AddressesIn(result)}; }
   };
 
   // A pod that is started where this node may start one, once it may.
@@ -164,8 +170,8 @@ class Kubelet {
   // Only when a pod's sandbox has ended there is another. It stays.
   void Renew(const std::string& container);
   void Create(const std::string& container, const Pod& pod);
-  // The address in the first network; empty: not all networks gave one.
-  std::string Add(const std::string& container);
+  // The addresses in the first network; empty: not all networks gave one.
+  Addresses Add(const std::string& container);
   void Del(const std::string& container);
   // The second interface alone.
   void Detach(const std::string& container);
@@ -203,8 +209,6 @@ class Kubelet {
   void LetGo(const std::string& container);
   void MayBeFreed(const ipam::Attachment& attachment);
 
-  // The first address of what an ADD printed.
-  [[nodiscard]] static std::string AddressIn(const std::string& result);
   [[nodiscard]] static ipam::Attachment AttachmentOf(const Interface& interface);
   [[nodiscard]] std::vector<Interface> InterfacesOf(const std::string& container) const;
   // CNI_ARGS.

@@ -120,7 +120,7 @@ void Kubelet::EndSlowly(const std::string& container) {
     options_.cluster->AwaitConnection(node_.name());
     const auto told = told_.find(AttachmentOf(InterfacesOf(container).front()));
     if (told != told_.end()) {
-      options_.cluster->TellAddress(told->second.pod, node_.name(), AddressIn(told->second.result));
+      options_.cluster->TellAddresses(told->second.pod, node_.name(), AddressesIn(told->second.result));
       (this->*way)(container);
     } else {
       Finish(container);
@@ -156,7 +156,7 @@ void Kubelet::OutlivePhase(const std::string& container) {
   options_.cluster->MarkPhase(pod, Below(2) == 0 ? "Succeeded" : "Failed");
   Outlive(container, kEndedMax);
   Del(container);
-  options_.cluster->TellAddress(pod, node_.name(), "");
+  options_.cluster->TellAddresses(pod, node_.name(), {});
 }
 
 void Kubelet::Outlive(const std::string& container, std::chrono::seconds promised) {

@@ -294,8 +294,9 @@ std::optional<World::Place> World::AnyEntry(const Machine& machine, bool is_told
   const auto pods = store_.Objects(std::string(reconciler::kPodsPath));
   const auto has_told = [&](const Pod& pod, const std::string& address) {
     return std::ranges::any_of(pods, [&](const json& object) {
+      const json addresses = object.value("/status/podIPs"_json_pointer, json::array());
       return object["metadata"]["name"] == pod.name && !pod.is_static &&
-             object.value("/status/podIPs/0/ip"_json_pointer, "") == address;
+             std::ranges::any_of(addresses, [&](const json& one) { return one["ip"] == address; });
     });
   };
   std::vector<Place> places;
@@ -308,7 +309,7 @@ std::optional<World::Place> World::AnyEntry(const Machine& machine, bool is_told
       const auto found = settled.find(std::string(ipam::AttachmentOf(text.get_ref<const std::string&>())));
       if (found == settled.end()) continue;
       const std::string address = cidr->At(static_cast<std::uint32_t>(std::stoul(offset))).ToString();
-      if (is_told && !has_told(found->second, address)) continue;
+      if (is_told && !has_told(found->second.pod, address)) continue;
       places.push_back({.block = block["metadata"]["name"], .offset = offset, .text = text, .address = address});
     }
   }
@@ -319,7 +320,8 @@ std::optional<World::Place> World::AnyEntry(const Machine& machine, bool is_told
 void World::TakeOut(const Place& place) {
   story_.Tell("takes " + place.address + " out of " + place.block);
   is_editing_ = true;
-  for (const auto& checker : checkers_) checker->TakenOut(ipam::Attachment(ipam::AttachmentOf(place.text)));
+  const ipam::Attachment attachment(ipam::AttachmentOf(place.text));
+  for (const auto& checker : checkers_) checker->TakenOut(attachment, place.address);
   is_unwatched_ = true;
   store_.Change(kAllBlocks, place.block, [&](json& block) {
     block["allocations"].erase(place.offset);

@@ -45,10 +45,9 @@ class NothingLiveFreed final : public Checker {
   }
   void Stored(const nlohmann::json& before, const nlohmann::json& after) override {
     if (before.is_null()) return;
-    const auto left = after.is_null() ? std::multimap<ipam::Attachment, std::string>() : told_.Recorded(after);
+    const auto left = after.is_null() ? RecordedAddresses() : told_.Recorded(after);
     for (const auto& [attachment, address] : told_.Recorded(before)) {
-      const auto told = told_.addresses().find(attachment);
-      if (told == told_.addresses().end() || told->second != address || left.contains(attachment)) continue;
+      if (!told_.Has(attachment, address) || left.contains(attachment)) continue;
       story_.Break("live-freed", "the entry of " + attachment + " at " + address + " is gone, and it lives");
     }
     CheckHanging(before, after);

@@ -11,13 +11,15 @@ class OneHolder final : public Checker {
 
   void MayBeFreed(const ipam::Attachment& attachment) override { told_.Forget(attachment); }
   void Ended(const Heard& call) override {
-    if (call.verb != "ADD" || call.address.empty()) return;
+    if (call.verb != "ADD" || call.addresses.empty()) return;
     for (const auto& [other, its] : told_.addresses()) {
-      if (other == call.attachment && its != call.address) {
-        story_.Break("one-holder", other + " was told " + call.address + " after " + its);
+      if (other == call.attachment && its != call.addresses) {
+        story_.Break("one-holder", other + " was told " + ToText(call.addresses) + " after " + ToText(its));
       }
-      if (other != call.attachment && its == call.address) {
-        story_.Break("one-holder", call.attachment + " was told " + its + ", which " + other + " has");
+      if (other == call.attachment) continue;
+      for (const std::string& address : call.addresses) {
+        if (!its.contains(address)) continue;
+        story_.Break("one-holder", call.attachment + " was told " + address + ", which " + other + " has");
       }
     }
     told_.Ended(call);

@@ -488,6 +488,7 @@ const std::vector<Plant>& AllPlants() {
     std::ranges::move(OfControllers(), std::back_inserter(plants));
     std::ranges::move(OfCounting(), std::back_inserter(plants));
     std::ranges::move(PlantsOfPods(), std::back_inserter(plants));
+    std::ranges::move(PlantsOfNetworks(), std::back_inserter(plants));
     return plants;
   }();
   return kPlants;

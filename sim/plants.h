@@ -39,5 +39,7 @@ struct Plant {
 };
 
 [[nodiscard]] const std::vector<Plant>& AllPlants();
+// Of these (plants_of_networks.cc).
+[[nodiscard]] std::vector<Plant> PlantsOfNetworks();
 
 }  // namespace berth::sim

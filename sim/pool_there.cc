@@ -25,21 +25,21 @@ class PoolThere final : public Checker {
     const bool is_new = before.is_null() && !pools_.contains(after["spec"]["poolUID"].get<std::string>());
     if (!is_new && !blocks_.contains(uid)) return;
     blocks_[uid] = told_.Recorded(after);
-    for (const auto& [attachment, address] : told_.addresses()) Check(attachment, address);
+    for (const auto& [attachment, addresses] : told_.addresses()) Check(attachment, addresses);
   }
   void Leaving(const ipam::Attachment& attachment) override { told_.Forget(attachment); }
   void Ended(const Heard& call) override {
     told_.Ended(call);
-    if (call.verb == "ADD" && !call.address.empty()) Check(call.attachment, call.address);
+    if (call.verb == "ADD") Check(call.attachment, call.addresses);
   }
 
  private:
-  void Check(const ipam::Attachment& attachment, const std::string& address) {
+  void Check(const ipam::Attachment& attachment, const Addresses& addresses) {
     for (const auto& [uid, recorded] : blocks_) {
       const auto [first, last] = recorded.equal_range(attachment);
-      if (std::any_of(first, last, [&](const auto& entry) { return entry.second == address; })) {
-        story_.Break("pool-gone", attachment + " has " + address + " of a block created after its pool was gone");
-      }
+      const auto found = std::find_if(first, last, [&](const auto& entry) { return addresses.contains(entry.second); });
+      if (found == last) continue;
+      story_.Break("pool-gone", attachment + " has " + found->second + " of a block created after its pool was gone");
     }
   }
 
@@ -47,7 +47,7 @@ class PoolThere final : public Checker {
   Told told_;
   std::set<std::string> pools_;  // by UID
   // Blocks that were created after their pools were gone, by UID, and what they record.
-  std::map<std::string, std::multimap<ipam::Attachment, std::string>> blocks_;
+  std::map<std::string, RecordedAddresses> blocks_;
 };
 
 }  // namespace

@@ -18,6 +18,10 @@
 
 namespace berth::sim {
 
+// The IPv6 pools, where there are any.
+inline constexpr const char* kIpv6Pool = "six";
+inline constexpr const char* kSharedIpv6Pool = "small-six";
+
 class Pools {
  public:
   // Both must outlive this.
@@ -28,8 +32,9 @@ class Pools {
     // The twin of `big` has its subnet once more, and comes a little before it or after it: cut in the same way, so
     // that the two share it, or in another, so that only one of them may ever be accepted.
     bool has_twin = false;
-    bool is_counted = false;   // addresses may be so few that nodes compete for them, and some cool down for long
-    bool is_replaced = false;  // a person may replace a pool; `big` has few addresses
+    bool has_dual_stack = false;  // makes the IPv6 pools, too
+    bool is_counted = false;      // addresses may be so few that nodes compete for them, and some cool down for long
+    bool is_replaced = false;     // a person may replace a pool; `big` has few addresses
   };
   // Makes `big` and `small`.
   void Make(const Options& options);
@@ -75,7 +80,8 @@ class Pools {
   void Exclude(const std::string& pool);
   void Reserve();
   void DeleteBig();
-  // Of `big` or `small`, in CIDR form.
+  void MakeIpv6(bool is_counted);
+  // Of any pool but the twin.
   [[nodiscard]] std::string AnyAddress() const;
 
   k8sclient::testing::ModelApi& store_;
@@ -89,6 +95,7 @@ class Pools {
   std::map<std::string, int> ready_ = {};  // `big` and its twin, with their block sizes
   Pool big_;
   Pool small_;
+  std::vector<Pool> ipv6_ = {};
   int made_ = 0;  // pools, for their UIDs and for names of new ones
 };
 

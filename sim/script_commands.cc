@@ -53,7 +53,7 @@ Expected<std::uint32_t> ToCount(const std::string& word) {
 // The words that follow the name of the pod that called.
 std::string AnswerOf(const Heard& heard) {
   if (!heard.is_answered) return " gets no answer";
-  if (heard.error.empty()) return heard.verb == "ADD" ? " gets " + heard.address : " is deleted";
+  if (heard.error.empty()) return heard.verb == "ADD" ? " gets " + ToText(heard.addresses) : " is deleted";
   // Names of agents are random.
   static const std::regex kAgent("[0-9a-f]{8}-[0-9a-f]{12}");
   const json error = json::parse(heard.error);
@@ -82,7 +82,7 @@ Done ScriptWorld::Pool(const Words& words) {
                  {"affinity", "Node"},
                  {"warmAddresses", 0},
                  {"cooldownSeconds", 0},
-                 {"blockSize", 32 - std::countr_zero(*addresses)}}}};
+                 {"blockSize", (IsIpv6(words.at("SUBNET")) ? 128 : 32) - std::countr_zero(*addresses)}}}};
   if (controllers_.count() == 0) {
     pool["status"]["conditions"] = {{{"type", "Ready"}, {"status", "True"}, {"reason", "Accepted"}}};
   }
@@ -149,7 +149,7 @@ void ScriptWorld::Call(const std::string& verb, const std::string& pod, Machine&
   Spawn(machine.kubelet.process(), [this, verb, pod, &machine, is_answered] {
     const Heard heard = machine.kubelet.CallOnce(verb, pod, pods_.at(pod));
     const bool is_done = heard.is_answered && heard.error.empty();
-    if (is_done && verb == "ADD") cluster_.TellAddress(pods_.at(pod), machine.node.name(), heard.address);
+    if (is_done && verb == "ADD") cluster_.TellAddresses(pods_.at(pod), machine.node.name(), heard.addresses);
     if (is_done && verb == "DEL") cluster_.EndPod(pods_.at(pod));
     --calls_;
     *is_answered = true;

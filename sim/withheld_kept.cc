@@ -25,10 +25,11 @@ class WithheldKept final : public Checker {
     }
   }
   void Ended(const Heard& call) override {
-    if (call.verb != "ADD" || call.address.empty()) return;
-    const bool is_new = told_.insert(call.attachment).second;
-    if (is_new && withheld_.contains(call.address))
-      story_.Break("withheld", call.attachment + " was told " + call.address + ", which is withheld");
+    if (call.verb != "ADD" || call.addresses.empty() || !told_.insert(call.attachment).second) return;
+    for (const std::string& address : call.addresses) {
+      if (!withheld_.contains(address)) continue;
+      story_.Break("withheld", call.attachment + " was told " + address + ", which is withheld");
+    }
   }
   void Withheld(const std::set<std::string>& addresses) override { withheld_ = addresses; }
 

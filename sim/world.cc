@@ -55,7 +55,7 @@ std::set<std::string> Extent::AllFaults() {
           "sandbox",        "meanwhile", "pause",     "restore", "compact",  "deaf",          "direct",
           "denied",         "mute",      "check",     "second",  "pools",    "power",         "replaced",
           "suspend",        "scheduler", "kubelet",   "number",  "clocks",   "pool-replaced", "slow-end",
-          "out-of-service", "cascade"};
+          "out-of-service", "cascade", "dual-stack"};
 }
 
 std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {
@@ -137,14 +137,19 @@ Outcome World::Run() {
 }
 
 void World::NoteTakenOut(const k8sclient::testing::ModelApi::Backup& now) {
-  std::string recorded;
+  std::set<std::pair<ipam::Attachment, std::string>> recorded;
   if (const auto blocks = now.collections.find(kBlocks); blocks != now.collections.end()) {
-    for (const auto& [name, block] : blocks->second) recorded += block["allocations"].dump();
+    for (const auto& [name, block] : blocks->second) {
+      const RecordedAddresses its = RecordedIn(block);
+      recorded.insert(its.begin(), its.end());
+    }
   }
   for (const auto& machine : machines_) {
-    for (const auto& [attachment, pod] : machine->kubelet.holders()) {
-      if (recorded.contains(attachment)) continue;
-      for (const auto& checker : checkers_) checker->TakenOut(attachment);
+    for (const auto& [attachment, holding] : machine->kubelet.holders()) {
+      for (const std::string& address : holding.addresses) {
+        if (recorded.contains({attachment, address})) continue;
+        for (const auto& checker : checkers_) checker->TakenOut(attachment, address);
+      }
     }
   }
 }
@@ -155,8 +160,22 @@ std::vector<PodNetwork> World::AnyNetworks(bool tells_odd_uids) const {
   // An empty block that one node leaves of a pool that is gone is found by another node only if both use Shared blocks.
   if (May("shared") && Below(may_replace_pool_ ? 2 : 4) == 0) std::swap(first.pools, second.pools);
   // Of the addresses of such pods nobody but the kubelet tells that they are in use, and it tells those of one network.
-  if (tells_odd_uids || !May("second") || Below(3) != 0) return {first};
+  const bool has_second = !tells_odd_uids && May("second") && Below(3) == 0;
+  if (has_dual_stack_) {
+    for (PodNetwork* const network : {&first, &second}) AddIpv6(*network);
+  }
+  if (!has_second) return {first};
   return {first, second};
+}
+
+void World::AddIpv6(PodNetwork& network) const {
+  network.families = 1;
+  if (Below(4) == 0) return;
+  network.families = 2;
+  // A network may have Shared blocks of one family and blocks of nodes of the other one.
+  network.pools.push_back(May("shared") && Below(3) == 0 ? kSharedIpv6Pool : kIpv6Pool);
+  // The pool that a person replaces comes first.
+  if (!may_replace_pool_ && Below(3) == 0) std::ranges::rotate(network.pools, network.pools.end() - 1);
 }
 
 void World::AddServers() {
@@ -249,8 +268,10 @@ void World::Main() {
   has_scheduler_ = May("scheduler") && controllers_.count() > 0 && !has_backups_ && (is_counting || Below(2) == 0);
   const bool has_twin = May("pools") && controllers_.count() > 0 && !has_backups_ && (has_rivals || Below(2) == 0);
   may_replace_pool_ = May("pool-replaced") && controllers_.count() > 0 && !has_backups_ && !has_twin && !has_scheduler_;
+  has_dual_stack_ = May("dual-stack") && Below(4) != 0;
   pools_.Make({.has_controllers = controllers_.count() > 0,
                .has_twin = has_twin,
+               .has_dual_stack = has_dual_stack_,
                .is_counted = has_scheduler_,
                .is_replaced = may_replace_pool_});
   if (controllers_.count() > 0) {

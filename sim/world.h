@@ -70,6 +70,8 @@ class World {
 
   // All that a node's pods are in: one, or two.
   [[nodiscard]] std::vector<PodNetwork> AnyNetworks(bool tells_odd_uids) const;
+  // By chance, pods get an IPv6 address in the network as well.
+  void AddIpv6(PodNetwork& network) const;
   void AddServers();
   void AddMachine(const std::string& name);
   [[nodiscard]] std::unique_ptr<Machine> MakeMachine(const std::string& name, const std::string& called,
@@ -224,6 +226,8 @@ class World {
   int replacing_pool_ = 0;  // persons who do it, and nodes that do not use it yet
   // Some pods request addresses. Not beside backups: pods that are unbound in one may run by now.
   bool has_scheduler_ = false;
+  // Some networks name an IPv4 and an IPv6 pool.
+  bool has_dual_stack_ = false;
   int working_ = 0;                       // threads of the workload
   int delivering_ = 0;                    // pods that a kubelet has still to hear of
   std::map<std::string, Nanos> created_;  // when which block was, by uid

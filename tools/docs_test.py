@@ -141,8 +141,8 @@ def quoted(cells: list[str]) -> set[str]:
 
 
 def plants() -> set[str]:
-    code = "".join(code_of(ROOT / "sim" / name) for name in ("plants.cc", "pod_plants.cc"))
-    return set(re.findall(r'\.name = "([a-z-]+)"', code))
+    return {name for source in (ROOT / "sim").glob("*plants*.cc")
+            for name in re.findall(r'\.name = "([a-z0-9-]+)"', code_of(source))}
 
 
 def compare(what: str, code: set, page: set, where: dict | None = None, file: str = PAGE.name) -> list[str]:
